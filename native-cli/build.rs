@@ -1,4 +1,4 @@
-//! Tells the program which commit it was built from, and puts the page into it where that is asked for.
+//! Build script: embeds the commit and, with the feature `page`, the built page.
 
 use parallax_build::emit_commit;
 

@@ -1,4 +1,4 @@
-//! Every variant of every workload agrees with the reference at awkward shapes, on each target this machine has.
+//! Every variant of every workload agrees with the reference at awkward shapes, on each target of this machine.
 
 use parallax_core::device::{BackendError, Batch, DeviceKind, POISON, Prepared, Profiler};
 use parallax_core::measure::check::{Expected, check};
@@ -13,7 +13,7 @@ use parallax_tests::{awkward_problems, everything, kernel_cases, tuned_cases, wg
 /// Multiply-adds of reference work: enough to compare every element.
 const EVERYTHING: u64 = 1 << 40;
 
-/// A device that cases are prepared on, with kept results where these are wanted.
+/// A device that prepares cases, with kept results if requested.
 trait Bench {
     fn profiler(&self) -> &dyn Profiler;
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, kept: bool) -> Result<Box<dyn Prepared>, BackendError>;
@@ -40,12 +40,12 @@ impl Bench for Cpu {
     }
 }
 
-/// Every case on seeded inputs.
+/// Checks every case on seeded inputs.
 fn agree(bench: &mut impl Bench, cases: Vec<Case>) {
     agree_on(bench, cases.into_iter().map(|case| Planned { case, actual: None, hard: None }).collect());
 }
 
-/// A few shapes of every problem on each of its hard sets.
+/// Checks a few shapes of every problem on each of its stress inputs.
 fn agree_on_hard_inputs(bench: &mut impl Bench, cases: Vec<Case>) {
     let on_each = |case: Case| {
         let sets = case.problem.form().hard.iter().filter(|hard| (hard.applies)(&case.problem));
@@ -54,7 +54,7 @@ fn agree_on_hard_inputs(bench: &mut impl Bench, cases: Vec<Case>) {
     agree_on(bench, cases.into_iter().filter(is_hard).flat_map(on_each).collect());
 }
 
-/// Check all cases and collect the wrong ones. Variants of a problem share its inputs and its reference.
+/// Checks all cases and collects the wrong ones. Variants of a problem share its inputs and its reference.
 fn agree_on(bench: &mut impl Bench, mut cases: Vec<Planned>) {
     assert!(!cases.is_empty(), "nothing to check on {}", bench.profiler().device().name);
     let of_problem = |planned: &Planned| (planned.case.problem.to_string(), planned.hard.map(|hard| hard.name));
@@ -83,7 +83,7 @@ fn agree_on(bench: &mut impl Bench, mut cases: Vec<Planned>) {
     println!("{} cases agree on {}", cases.len() - too_large, bench.profiler().device().name);
 }
 
-/// The verdict on a case: of its kept result, or else of the device's.
+/// Returns the verdict on a case, from its kept result or else from the device.
 async fn checked(
     bench: &mut impl Bench,
     case: &Case,
@@ -100,7 +100,7 @@ async fn checked(
     }
 }
 
-/// Poison, run twice (a second run must not build on the first), check.
+/// Poisons the outputs, runs twice (a second run must not build on the first), and checks.
 async fn executed(
     profiler: &dyn Profiler,
     prepared: &mut dyn Prepared,
@@ -108,15 +108,15 @@ async fn executed(
     expected: &Expected,
 ) -> Result<CheckResult, BackendError> {
     prepared.poison(POISON).await?;
-    // Where an execution changes its inputs, the second one rightly builds on the first.
+    // If an execution changes its inputs, the second one rightly builds on the first.
     let changes = case.problem.buffers().iter().any(|b| b.role.restored());
     prepared.measure(Batch::of(if changes { 1 } else { 2 })).await?;
     check(profiler, prepared, &case.problem, expected).await
 }
 
-// Compiling takes most of the time, so each kernel is compiled once: for f32 as it is timed, for f16 with the checks of browsers.
-// Bytes out of bounds show without checks, results that lean on them show with checks, and the text is the same but for its type.
-// Two tests of each, so that two processors share them.
+// Compilation takes most of the time, so each kernel is compiled once: for f32 as it is timed, for f16 with the checks of browsers.
+// Out-of-bounds accesses show without checks, and results that depend on them show with checks. The kernel source is the same but
+// for its type. Each type has two tests, so that two processors share them.
 
 #[test]
 fn wgsl_agrees_in_f32_for_attention_and_convolutions() {
@@ -138,28 +138,28 @@ fn wgsl_with_checks_agrees_in_f16_for_all_else() {
     wgsl(Checks::ALL, |case| of_f16(case) && !takes_long(case));
 }
 
-/// The shapes of f16 that hard inputs are tried at, and every second one where everything is tested: f32 has them all.
+/// Returns whether a case of f16 is tested: the shapes of stress inputs, and with all tests every second shape. f32 has them all.
 fn of_f16(case: &Case) -> bool {
     case.problem.dtype != DType::F32 && (is_hard(case) || everything() && place(case).is_multiple_of(2))
 }
 
-/// Long kernels, whose loops the compiler writes out.
+/// Returns whether a case has a long kernel, whose loops the compiler unrolls.
 fn takes_long(case: &Case) -> bool {
     ["attention", "conv"].iter().any(|start| case.problem.workload.name.starts_with(start))
 }
 
-/// Which of its form's awkward shapes a case has.
+/// Index of a case's shape among the awkward shapes of its form.
 fn place(case: &Case) -> usize {
     let shape = case.problem.shape.to_string();
     case.problem.form().awkward.iter().position(|other| *other == shape).expect("an awkward shape")
 }
 
-/// Whether hard inputs are tried at its shape.
+/// Returns whether the case's shape is tested on stress inputs.
 fn is_hard(case: &Case) -> bool {
     [0, 4, case.problem.form().awkward.len() - 2].contains(&place(case))
 }
 
-/// On seeded inputs, then on hard ones, which need no further kernels.
+/// Checks seeded inputs, then stress inputs, which need no further kernels.
 fn wgsl(checks: Checks, takes: impl Fn(&Case) -> bool) {
     let texts = wgsl_texts();
     let mut bench = Replaying::open(Options { checks, texts, ..Options::default() });
@@ -173,7 +173,8 @@ fn wgsl(checks: Checks, takes: impl Fn(&Case) -> bool) {
     agree_on_hard_inputs(&mut bench, cases);
 }
 
-/// Kernels on matrix units, where there are none. Compiling takes the time: every fifth shape, and all of them where everything is tested.
+/// Checks kernels for matrix units on a device without them. Compilation takes the time: it tests every fifth shape, or all shapes
+/// with all tests.
 #[test]
 fn wgsl_on_imitated_matrix_units_agrees() {
     let mut bench = Replaying::open(Options { imitate_matrices: true, ..Options::default() });
@@ -182,7 +183,7 @@ fn wgsl_on_imitated_matrix_units_agrees() {
     let mut cases = kernel_cases(awkward_problems(&f16), &f16);
     cases.retain(|case| case.variant.ends_with("coopmat") && (everything() || place(case) % 5 == 1));
     agree(&mut bench, cases);
-    // The only kernel on them whose blocks are left open.
+    // The only such kernel with tunables.
     for (tuned, case) in tuned_cases(&f16, DType::F16) {
         if case.variant == "flash_coopmat" && place(&case) == 6 {
             bench.device.set_tuning(tuned.tuning);
@@ -195,7 +196,7 @@ fn wgsl_on_imitated_matrix_units_agrees() {
 fn wgsl_agrees_with_the_reference_whatever_is_chosen_for_what_it_leaves_open() {
     let mut bench = Replaying::open(Options::default());
     let cases = tuned_cases(&bench.device.device().caps.clone(), DType::F32);
-    // A part of them, over all variants and values, for the sake of time.
+    // A part of the cases, over all variants and values, to save time.
     let some: Vec<_> = cases.into_iter().step_by(if everything() { 1 } else { 7 }).collect();
     assert!(some.len() > 20, "{}", some.len());
     for (caps, case) in some {
@@ -214,7 +215,7 @@ fn the_host_implementation_agrees_on_hard_inputs() {
     host(agree_on_hard_inputs);
 }
 
-/// Every problem as the host computes it.
+/// Checks every problem on the host.
 fn host(agree: fn(&mut Cpu, Vec<Case>)) {
     let mut host = parallax::cpu::open();
     let problems = awkward_problems(&host.device().caps.clone());

@@ -1,4 +1,4 @@
-//! The lists that the tests walk, and results that they keep between runs.
+//! Lists of cases for the tests, and results kept between runs.
 #![forbid(unsafe_code)]
 
 pub mod memo;
@@ -9,12 +9,12 @@ use parallax_core::plan::runs_as_asked;
 use parallax_core::suite;
 use parallax_core::suite::{Caps, Case, DType, KernelSources, Problem, Tuning, VariantKind};
 
-/// Whether all cases are tested, and not only those that a change needs: `./x test --all`.
+/// Returns whether all cases are tested, not only those that a change needs: `./x test --all`.
 pub fn everything() -> bool {
     std::env::var_os("PARALLAX_TESTS").is_some_and(|tier| tier == "all")
 }
 
-/// Where WGSL comes from: the program's own texts, with CubeCL's compilers beside them where they are there.
+/// WGSL sources: the program's own, with CubeCL's compilers if compiled in.
 pub fn wgsl_texts() -> KernelSources {
     let own = parallax_shaders::text::embedded();
     #[cfg(feature = "cube")]
@@ -22,7 +22,7 @@ pub fn wgsl_texts() -> KernelSources {
     own
 }
 
-/// Every workload with every problem made of its awkward shapes and of the given device's element types.
+/// Every problem of every workload at its awkward shapes, for the element types of the given device.
 pub fn awkward_problems(caps: &Caps) -> Vec<Problem> {
     let mut problems = Vec::new();
     for workload in suite::all() {
@@ -38,8 +38,7 @@ pub fn awkward_problems(caps: &Caps) -> Vec<Problem> {
     problems
 }
 
-/// Every kernel variant in a dialect of these problems that says it is available, on buffers that the target can touch
-/// where they live.
+/// Every available kernel variant of these problems in the target's dialect, with buffers that the target can address.
 pub fn kernel_cases(problems: Vec<Problem>, caps: &Caps) -> Vec<Case> {
     let variants = |problem: Problem| {
         let offered = problem.form().variants.iter().filter_map(|variant| match variant.how {
@@ -57,8 +56,8 @@ pub fn kernel_cases(problems: Vec<Problem>, caps: &Caps) -> Vec<Case> {
     problems.into_iter().flat_map(variants).filter(touches).collect()
 }
 
-/// Every case of an element type at an awkward shape of a variant that leaves something open, with one value at a time other than the
-/// default, on a device that can run it so.
+/// Every case of an element type at an awkward shape for each variant with tunables. One tunable at a time has a value other than
+/// the default, on a device that can run it.
 pub fn tuned_cases(caps: &Caps, dtype: DType) -> Vec<(Caps, Case)> {
     let mut found = Vec::new();
     let one_type = Caps { dtypes: vec![dtype], ..caps.clone() };

@@ -1,7 +1,7 @@
 //! Results of devices and compilers, kept on disk between test runs. Verdicts are never kept: a test judges a kept result anew.
 //!
-//! A key is the digest of everything that the result depends on, so an entry is never wrong, only unused. `PARALLAX_FRESH` makes every
-//! look-up miss; results are written all the same.
+//! A key is the digest of everything that the result depends on, so an entry is never wrong, only unused. With `PARALLAX_FRESH`,
+//! every look-up misses; results are written all the same.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 pub struct Key(Sha256);
 
 impl Key {
-    /// The key with one more part.
+    /// Returns the key with one more part.
     #[must_use]
     pub fn with(mut self, part: impl AsRef<[u8]>) -> Key {
         let part = part.as_ref();
@@ -39,7 +39,7 @@ pub struct Memo {
 }
 
 impl Memo {
-    /// The results of one kind below the user's cache folder. Without such a folder nothing is kept.
+    /// Returns the results of one kind below the user's cache folder. Without such a folder nothing is kept.
     pub fn new(kind: &str) -> Memo {
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let caches = variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|home| home.join(".cache")));
@@ -47,7 +47,7 @@ impl Memo {
         Memo { folder, fresh: std::env::var_os("PARALLAX_FRESH").is_some() }
     }
 
-    /// The kept result; nothing where there is none or its file is damaged.
+    /// Returns the kept result, or `None` if there is none or its file is damaged.
     pub fn get(&self, key: &Key) -> Option<Vec<u8>> {
         let file = std::fs::File::open(self.path(key).filter(|_| !self.fresh)?).ok()?;
         // Rotation of old entries goes by this time. A read-only cache is used as it is.
@@ -57,7 +57,7 @@ impl Memo {
         Some(bytes)
     }
 
-    /// Keep a result. A cache that cannot be written only costs time.
+    /// Keeps a result. A cache that cannot be written only costs time.
     pub fn put(&self, key: &Key, bytes: &[u8]) {
         let write = |path: PathBuf| -> std::io::Result<()> {
             let folder = path.parent().expect("an entry lies in a folder");

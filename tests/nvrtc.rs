@@ -1,7 +1,7 @@
-//! Every kernel text compiles for every architecture of interest, and its parameters are what the workload says.
+//! Every kernel source compiles for every relevant architecture, and its parameters match the workload.
 //!
-//! Needs NVRTC, and no GPU: `pip install nvidia-cuda-nvrtc`, or `PARALLAX_NVRTC_DIR`. Without it the test fails rather
-//! than passes unseen.
+//! Needs NVRTC, and no GPU: `pip install nvidia-cuda-nvrtc`, or `PARALLAX_NVRTC_DIR`. Without it the test fails, so that it cannot
+//! pass unseen.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use parallax_cuda::{Arch, check_text, compile_text, nvrtc};
 use parallax_tests::everything;
 use parallax_tests::memo::{Key, Memo};
 
-/// The first is compiled for most thoroughly: it has all that kernels ask for.
+/// The first is compiled for most thoroughly: it has all features that kernels need.
 const ARCHS: [Arch; 3] = [Arch::new(9, 0), Arch::new(8, 0), Arch::new(10, 0)];
 
 fn caps(arch: Arch) -> Caps {
@@ -38,8 +38,8 @@ fn caps(arch: Arch) -> Caps {
     }
 }
 
-/// The binary of a text and the compiler's remarks, kept between runs: they depend on the text, the architecture, the compiler's version
-/// and the code that chooses its options. Errors are not kept.
+/// Returns the binary of a kernel source and the compiler's remarks, kept between runs. They depend on the source, the
+/// architecture, the compiler's version and the code that chooses its options. Errors are not kept.
 fn compiled(memo: &Memo, text: &Text, arch: Arch) -> Result<(Vec<u8>, String), BackendError> {
     let nvrtc = nvrtc::for_device(arch, None).map_err(|error| BackendError::Device(error.to_string()))?;
     let key = Key::default()
@@ -59,7 +59,7 @@ fn compiled(memo: &Memo, text: &Text, arch: Arch) -> Result<(Vec<u8>, String), B
     Ok((cubin, remarks))
 }
 
-/// A text of a case, with the entries that its stages launch.
+/// A kernel source of a case, with the entry points that its stages launch.
 struct Job {
     case: Case,
     text: Text,
@@ -83,10 +83,10 @@ fn cases(workload: &'static Workload, form: &'static OpSpec, shape: &str, arch: 
     cases
 }
 
-/// The CUDA cases of a form that are compiled for an architecture.
+/// CUDA cases of a form that are compiled for an architecture.
 ///
-/// - The first architecture: each variant at the last awkward shape, which is among the largest, with every type; and at every sixth shape
-///   (every second one where everything is tested) with one type by turns. A machine with a GPU compiles them all.
+/// - The first architecture: each variant at the last awkward shape, which is among the largest, with every type. Also each variant
+///   at every sixth shape (with all tests, every second one) with alternating types. A machine with a GPU compiles them all.
 /// - The others: the last shape, with one type.
 /// - A variant of other workloads' stages has their sources, which compile there: it compiles once, for the first architecture.
 fn chosen(workload: &'static Workload, form: &'static OpSpec, arch: Arch) -> Vec<(Case, Program)> {
@@ -117,7 +117,7 @@ fn chosen(workload: &'static Workload, form: &'static OpSpec, arch: Arch) -> Vec
     chosen
 }
 
-/// Every text of the CUDA cases of a form that are compiled.
+/// Every kernel source of the CUDA cases of a form that are compiled.
 fn jobs(workload: &'static Workload, form: &'static OpSpec, arch: Arch) -> Vec<Job> {
     let of_case = |(case, program): (Case, Program)| {
         let dtype = case.problem.dtype;
@@ -158,7 +158,7 @@ fn every_value_of_what_is_left_open_compiles() {
                     };
                     let program = case.program(&caps).expect("a kernel variant");
                     let (texts, _) = assemble_all(&embedded(), &program, case.problem.dtype).expect("texts");
-                    // Most values that are no edge of anything at these shapes leave a text as it is.
+                    // Most values that are not a limit at these shapes leave the source unchanged.
                     for text in texts.into_iter().filter(|text| known.insert(text.source.clone())) {
                         let binary = compiled(&memo, &text, arch);
                         assert!(binary.is_ok(), "{case}, {}={value}: {:?}", tunable.name, binary.err());
@@ -176,7 +176,7 @@ fn every_kernel_compiles_for_every_architecture() {
     if let Err(error) = nvrtc::get() {
         panic!("this test compiles every kernel and needs NVRTC (no GPU): {error}");
     }
-    // Cases share texts, those of set-ups above all: each is compiled once.
+    // Cases share sources, mainly those of set-ups: each is compiled once.
     let mut known = HashSet::new();
     let mut work: Vec<(Job, Arch)> = Vec::new();
     for arch in ARCHS {
@@ -210,8 +210,8 @@ fn every_kernel_compiles_for_every_architecture() {
     assert!(failures.is_empty(), "{} of {} failed:\n{}", failures.len(), work.len(), failures.join("\n"));
 }
 
-/// What the assembler says it could not do as the text asks: change the number of registers (C7508), or let matrix products
-/// overlap (C7510 and others).
+/// Lines of the assembler's log about requests of the source that it could not carry out. Examples are a change of the number of
+/// registers (C7508) and overlap of matrix multiplications (C7510 and others).
 fn slower(said: &str) -> impl Iterator<Item = &str> {
     said.lines().filter(|line| line.contains("(C75"))
 }
@@ -233,7 +233,7 @@ fn what_the_assembler_only_warns_of_is_told() {
     assert_eq!(slower(&said("__launch_bounds__(256, 1)")).next(), None);
 }
 
-/// Entries of a text that its binary does not hold. Names of kernels stand in the symbol table as text.
+/// Entry points of a source that are missing in its binary. The symbol table has the names of kernels as text.
 fn missing<'a>(job: &'a Job, cubin: &[u8]) -> impl Iterator<Item = &'static str> + use<'a> {
     let names: HashSet<String> =
         cubin.split(|byte| *byte == 0).map(|name| String::from_utf8_lossy(name).into_owned()).collect();
@@ -278,7 +278,7 @@ fn parameters_are_the_arguments_of_the_stage() {
                         let alone = parameter.contains("__restrict__");
                         assert!(!(alone && shares(arg)), "{case}: {parameter} of {} is not alone", kernel.entry);
                     }
-                    // Whoever may share a buffer in one stage does not say in any that it is alone.
+                    // A parameter that may share its buffer in one stage is never declared `__restrict__`.
                     let whole = |(found, want): (&String, String)| match found.contains("__restrict__") {
                         true => want,
                         false => want.replace(" __restrict__", ""),
@@ -292,7 +292,7 @@ fn parameters_are_the_arguments_of_the_stage() {
     }
 }
 
-/// The parameter that an argument needs.
+/// Parameter that an argument needs.
 fn expected(arg: &Arg, case: &Case) -> String {
     let buffers = case.problem.buffers();
     let spec = buffers.iter().find(|spec| spec.name == arg.buffer).expect("a buffer of the workload");
@@ -303,7 +303,7 @@ fn expected(arg: &Arg, case: &Case) -> String {
     format!("{constant}{}* __restrict__ {}", name(spec.elem.storage(case.problem.dtype)), arg.parameter)
 }
 
-/// What elements are called in this comparison: `elem` stands for one of these.
+/// Type name of elements in this comparison: `elem` stands for one of these.
 fn name(storage: Storage) -> &'static str {
     match storage {
         Storage::F32 => "float",
@@ -313,12 +313,12 @@ fn name(storage: Storage) -> &'static str {
     }
 }
 
-/// The parameters of every definition of a kernel, with white space made single.
+/// Parameters of every definition of a kernel, with single spaces.
 fn signatures(body: &str, entry: &str) -> Vec<Vec<String>> {
     let definitions = body.split("extern \"C\" __global__ void").skip(1).filter_map(|rest| {
         let (head, _) = rest.split_once('{')?;
         let (before, parameters) = head.split_once(&format!("{entry}("))?;
-        // The name must be whole, and what may stand before it are launch bounds.
+        // The name must be whole, and launch bounds may precede it.
         if before.ends_with(|c: char| c.is_alphanumeric() || c == '_') {
             return None;
         }

@@ -1,4 +1,4 @@
-//! What is written keeps its form: JSON against its schema, tables and traces against the snapshots in `snapshots/`.
+//! Written output keeps its format: JSON against its schema, tables and traces against the snapshots in `snapshots/`.
 //!
 //! `./x bless` accepts new snapshots and a new schema; `cargo insta review` goes through snapshots one by one.
 
@@ -22,7 +22,7 @@ mod published;
 #[path = "../core/tests/suite/rules/mod.rs"]
 mod rules;
 
-/// A run of a few cases on the mock: right, selected, skipped; everything in it is the same every time.
+/// A run of a few cases on the mock: right, selected, skipped. Its contents are the same every time.
 fn run(target: &str, time: Script) -> Run {
     let spec = Spec::from_pairs([
         ("case", "attention/fwd/b1,h2,s7,d5,causal/f32/flash"),
@@ -37,7 +37,7 @@ fn run(target: &str, time: Script) -> Run {
     let suite = Suite { version: "0.0.0".to_owned(), commit: "0000000".to_owned() };
     let mut run = Run { started: 1_700_000_000, ..Run::begin(target, suite, &mock, &spec, &plan) };
     pollster::block_on(runner::run(&plan, &spec, Mode::Measure, &mut mock, &Default::default(), |event| {
-        // What the cases found, and not how the run went.
+        // Results of the cases, without the course of the run.
         if matches!(event, Event::Record { .. }) {
             run.apply(event);
         }
@@ -73,7 +73,7 @@ fn a_run_survives_its_file_and_fits_the_schema() {
     let text = serde_json::to_string(&run).expect("serialisable");
     let read = Run::parse(&text).expect("its own reader");
     assert_eq!(serde_json::to_string(&read).expect("serialisable"), text);
-    // Samples are rounded when they are taken, so that what is derived of them is the same before and after.
+    // Samples are rounded when they are taken, so figures derived from them are the same before and after.
     for (old, new) in run.records.iter().zip(&read.records) {
         let figures =
             |r: &Record| r.timing().map(|t| (t.samples.clone(), t.host_samples.clone(), Summary::of(&t.samples)));
@@ -106,7 +106,7 @@ fn recorded() -> Vec<PathBuf> {
     found
 }
 
-/// What a tuning for one of these devices would be called.
+/// Names of the device classes, under which a tuning would be stored.
 #[test]
 fn recorded_devices_have_a_class() {
     let mut seen = std::collections::BTreeSet::new();
@@ -126,7 +126,7 @@ fn recorded_devices_have_a_class() {
     assert!(seen.contains("browser") && seen.contains("nvidia-h200"), "{seen:?}");
 }
 
-/// Runs of every version load; what is written of them again is shorter, fits today's schema, and says the same.
+/// Runs of every version load. Written again, they are shorter, fit the current schema, and have the same contents.
 #[test]
 fn recorded_results_load_and_are_written_shorter() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/schema");
@@ -186,7 +186,7 @@ fn foreign_broken_and_newer_files_are_told_apart() {
     assert!(matches!(Run::parse(r#"{"schema":"parallax.run","version":1}"#), Err(ReadError::Malformed(_))));
 }
 
-/// A table as it is at the widths of terminals.
+/// Checks a table at the widths of terminals.
 fn at_each_width(name: &str, table: impl Fn(usize) -> Painted) {
     for width in [60, 80, 120] {
         assert_snapshot!(format!("{name}.{width}.txt"), table(width).plain());
@@ -232,7 +232,7 @@ fn tables_of_targets_and_of_a_machine_against_itself_keep_their_form() {
     assert_snapshot!("aa.md", aa.markdown());
 }
 
-/// Variants that compete, figures that are not known well enough, and a pair that a coarse clock cannot tell apart.
+/// Competing variants, imprecise figures, and a pair that a coarse clock cannot distinguish.
 #[test]
 fn what_is_not_plain_is_marked_and_summed_up() {
     let of = |flash: f64, clock_error: f64| {
@@ -244,7 +244,7 @@ fn what_is_not_plain_is_marked_and_summed_up() {
             record.parts.variant = variant.to_owned();
             let Outcome::Pass(measured) = &mut record.outcome else { panic!("{} passed", known.case) };
             let timing = measured.timing.as_mut().expect("timed");
-            // In an order that is not sorted, and evenly spread.
+            // Unsorted and evenly spread.
             timing.samples = (0..40).map(|i| median * (1.0 + width * (f64::from(i * 7 % 40) / 20.0 - 1.0))).collect();
             timing.summary = Summary::of(&timing.samples).expect("samples");
             timing.clock_error = clock_error;
@@ -262,7 +262,7 @@ fn what_is_not_plain_is_marked_and_summed_up() {
     at_each_width("footnotes", |width| table::text(&compared, width));
 }
 
-/// Everything recorded fits, and every case can still be read.
+/// Every recorded table fits, and every case remains legible.
 #[test]
 fn tables_of_recorded_results_fit_the_terminal() {
     for path in recorded() {
@@ -274,7 +274,7 @@ fn tables_of_recorded_results_fit_the_terminal() {
                 assert!(line.chars().count() <= room, "{name}: {line}");
                 assert_eq!(line, line.trim_end(), "{name}");
             }
-            // The first column alone: what stands before the first gap.
+            // The first column alone: everything before the first gap.
             let rows = shown.lines().skip_while(|line| !line.starts_with('─'));
             let bare: String = rows.filter_map(|line| line.trim_start().split("  ").next()).collect();
             for record in run.records.iter().filter(|r| parallax_core::report::has_row(r)) {

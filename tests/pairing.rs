@@ -1,4 +1,4 @@
-//! The Rust form and the kernel texts say the same thing: names, bindings, access, workgroup sizes and memory.
+//! The Rust form and the kernel sources agree: names, bindings, access, workgroup sizes and memory.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use parallax_core::testing::mock::{HOPPER, caps};
 use parallax_shaders::text::{Compiler, Text, assemble_all};
 use parallax_tests::{awkward_problems, kernel_cases, tuned_cases, wgsl_texts};
 
-/// A device with room for everything, so that no text escapes the test.
+/// A device with room for everything, so that no kernel source escapes the test.
 fn roomy() -> Caps {
     Caps {
         shared_bytes: 49_152,
@@ -34,7 +34,7 @@ fn every_wgsl_text_agrees_with_its_form() {
     cases.iter().for_each(|case| reflect(case, &roomy()));
 }
 
-/// The texts that CubeCL makes, by the same measure: bindings, access, workgroup sizes and memory.
+/// Checks the sources that CubeCL makes in the same way: bindings, access, workgroup sizes and memory.
 #[cfg(feature = "cube")]
 #[test]
 fn every_text_of_cubecl_agrees_with_its_form() {
@@ -45,7 +45,7 @@ fn every_text_of_cubecl_agrees_with_its_form() {
     cases.iter().for_each(|case| reflect(case, &caps));
 }
 
-/// NVRTC takes them too. Without the toolkit's headers only those of f32, which include none.
+/// NVRTC compiles them too. Without the toolkit's headers, only those of f32, which include none.
 #[cfg(feature = "cube")]
 #[test]
 fn every_text_of_cubecl_compiles_for_cuda() {
@@ -92,7 +92,7 @@ fn reflect(case: &Case, caps: &Caps) {
     let texts = wgsl_texts();
     let program = match settle(&texts, program, case.problem.dtype, Dialect::Wgsl) {
         Ok((program, _)) => program,
-        // Whoever chooses launches may have none.
+        // A launcher may have no kernel.
         Err(BackendError::Refused(_)) => return,
         Err(error) => panic!("{case}: {error}"),
     };
@@ -106,7 +106,7 @@ fn reflect(case: &Case, caps: &Caps) {
     }
 }
 
-/// Scratch shares memory with what is needed earlier or later, so it carries nothing from one execution to the next.
+/// Scratch shares memory with buffers needed earlier or later, so it carries no data between executions.
 fn scratch_is_written_first(case: &Case, stages: &[Stage]) {
     for spec in case.problem.buffers().iter().filter(|spec| matches!(spec.role, Role::Scratch)) {
         let first = stages.iter().find_map(|stage| stage.args.iter().find(|arg| arg.buffer == spec.name));
@@ -118,7 +118,7 @@ fn scratch_is_written_first(case: &Case, stages: &[Stage]) {
     }
 }
 
-/// A text against the stages whose kernels come from it.
+/// Compares a source with the stages whose kernels come from it.
 fn reflect_text(case: &Case, text: &Text, stages: &[&Stage]) {
     let module =
         naga::front::wgsl::parse_str(&text.wgsl).unwrap_or_else(|e| panic!("{case}: {}", e.emit_to_string(&text.wgsl)));
@@ -137,7 +137,7 @@ fn reflect_text(case: &Case, text: &Text, stages: &[&Stage]) {
     }
 }
 
-/// The text must also survive the way to Vulkan, which not every device here can show: one kernel needs matrix units.
+/// Checks the translation to Vulkan, which not every device here can show: one kernel needs matrix units.
 fn translates(at: &str, entry: &naga::EntryPoint, module: &naga::Module, info: &naga::valid::ModuleInfo) {
     use naga::back::spv;
     let options = spv::Options { lang_version: (1, 5), ..Default::default() };
@@ -176,14 +176,14 @@ fn bindings(at: &str, case: &Case, stage: &Stage, module: &naga::Module, info: &
                 let spec = buffers.iter().find(|b| b.name == arg.buffer);
                 let spec = spec.unwrap_or_else(|| panic!("{at}: `{}` is no buffer of the workload", arg.buffer));
                 let scalar = scalar(&module.types[global.ty].inner, module);
-                // Kernels may look at any elements as words of 32 bits, and at numbers with their bits.
+                // Kernels may read any elements as 32-bit words, and numbers by their bits.
                 let words = scalar == (naga::ScalarKind::Uint, 4);
                 let storage = spec.elem.storage(case.problem.dtype);
                 assert!(words || scalar == told(storage), "{at}: `{name}` holds {storage:?}, the text says {scalar:?}");
                 assert!(writable || !usage.contains(GlobalUse::WRITE), "{at}: writes `{name}`");
                 used.insert(name);
             }
-            // A thread's own, which nobody binds.
+            // Private to a thread, without a binding.
             naga::AddressSpace::Private => {}
             other => panic!("{at}: `{name}` lies in {other:?}"),
         }
@@ -193,7 +193,7 @@ fn bindings(at: &str, case: &Case, stage: &Stage, module: &naga::Module, info: &
     assert_eq!(workgroup_bytes, kernel.shared_bytes, "{at}: bytes of workgroup memory");
 }
 
-/// Kind and width of what an array, or a vector or structure in it, is made of.
+/// Kind and width of the scalars of an array, or of a vector or structure in it.
 fn scalar(inner: &naga::TypeInner, module: &naga::Module) -> (naga::ScalarKind, u8) {
     match inner {
         naga::TypeInner::Array { base, .. } => scalar(&module.types[*base].inner, module),
@@ -210,7 +210,7 @@ fn scalar(inner: &naga::TypeInner, module: &naga::Module) -> (naga::ScalarKind, 
     }
 }
 
-/// The same of a buffer's elements.
+/// Kind and width of a buffer's elements.
 fn told(storage: Storage) -> (naga::ScalarKind, u8) {
     let kind = if storage == Storage::U32 { naga::ScalarKind::Uint } else { naga::ScalarKind::Float };
     (kind, storage.bytes() as u8)
@@ -239,7 +239,7 @@ fn every_workload_has_kernels_in_both_dialects() {
     }
 }
 
-/// The files that the kernels of a target's cases are put together from, at awkward shapes.
+/// Files that the kernels of a target's cases consist of, at awkward shapes.
 fn used(caps: &Caps, extension: &str, files: impl Fn(&str) -> BTreeSet<String>) -> BTreeSet<String> {
     let programs = kernel_cases(awkward_problems(caps), caps)
         .into_iter()
@@ -252,7 +252,7 @@ fn used(caps: &Caps, extension: &str, files: impl Fn(&str) -> BTreeSet<String>) 
 
 #[test]
 fn every_kernel_text_is_used() {
-    // Of matrices of bytes naga has none; the texts that multiply such are compiled where they are imitated.
+    // naga has no matrices of bytes. Sources that multiply them are compiled with imitated matrices.
     let both = vec![MatrixShape::F16_IN_F32, MatrixShape::I8_IN_I32];
     let wgsl = used(&Caps { matrices: both, ..roomy() }, "wgsl", |file| {
         closure(&parallax_shaders::text::embedded(), file, "#import ", ".wgsl")
@@ -265,7 +265,7 @@ fn every_kernel_text_is_used() {
         ..roomy()
     };
     let cuda = used(&cuda, "cu", |file| closure(&parallax_cuda::text::embedded(), file, "#include \"", ""));
-    // Work that WebGPU has no launch for becomes these.
+    // Sources of operations that WebGPU has no command for.
     let of_the_backend = ["lib/fill.wgsl", "lib/copy.wgsl"];
     let names = parallax_shaders::text::embedded().names().chain(parallax_cuda::text::embedded().names());
     for name in names.filter(|name| !of_the_backend.contains(name)) {
@@ -273,7 +273,7 @@ fn every_kernel_text_is_used() {
     }
 }
 
-/// A file and all that it imports.
+/// A file and all of its imports.
 fn closure(texts: &KernelSources, file: &str, word: &str, extension: &str) -> BTreeSet<String> {
     let import =
         |line: &str| line.strip_prefix(word).map(|name| format!("{}{extension}", name.trim_end_matches('"').trim()));
@@ -289,7 +289,7 @@ fn presets_are_canonical_and_full_of_legal_shapes() {
             for shape in form.preset(preset) {
                 let problem = Problem::new(workload, form.direction, shape, workload.dtypes[0]);
                 let problem = problem.unwrap_or_else(|e| panic!("{}: {e}", workload.name));
-                // `nchw` and `unsorted` are defaults that print, so the text is what it was.
+                // `nchw` and `unsorted` are printed defaults, so the string is unchanged.
                 assert_eq!(problem.shape.to_string(), *shape, "{}", workload.name);
             }
         }

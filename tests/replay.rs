@@ -1,7 +1,7 @@
 //! A profiler that replays kept results of a device: the bytes of every output, as the device left them.
 //!
-//! A kept result belongs to the assembled sources, the launches, the constants, the inputs, the adapter with its driver, and the backend's
-//! own code. Whoever checks it computes reference and tolerance anew.
+//! A kept result belongs to the assembled sources, the launches, the constants, the inputs, the adapter with its driver, and the
+//! backend's own code. A check of it computes reference and tolerance anew.
 
 use std::ops::Range;
 use std::path::Path;
@@ -29,10 +29,10 @@ pub struct Replaying {
 }
 
 impl Replaying {
-    /// The device that the options open.
+    /// Opens a device with these options.
     ///
     /// # Panics
-    /// Without an adapter: a machine that tests has one, llvmpipe at least.
+    /// No adapter. A machine that tests has one, llvmpipe at least.
     pub fn open(options: Options) -> Replaying {
         let (texts, checks) = (options.texts.clone(), options.checks);
         let compiler = if options.imitate_matrices { Compiler::Imitating } else { Compiler::HERE };
@@ -42,7 +42,7 @@ impl Replaying {
         Replaying { device, memo: Memo::new("wgpu"), backend, texts, compiler }
     }
 
-    /// The key of a case's result; nothing where its sources cannot be assembled, which preparing it reports.
+    /// Key of a case's result; `None` if its sources cannot be assembled, an error that its preparation reports.
     fn key(&self, case: &Case, inputs: &Inputs) -> Option<Key> {
         let (program, first) = case.whole(&self.device.device().caps)?;
         let dtype = case.problem.dtype;
@@ -66,7 +66,8 @@ impl Replaying {
         Some(key)
     }
 
-    /// The case as a kept result, if `kept` are wanted and there is one; or else on the device, its results kept when it is dropped.
+    /// Returns the case as a kept result, if `kept` is set and there is one. Otherwise it is prepared on the device, and its
+    /// results are kept when it is dropped.
     ///
     /// # Errors
     /// Those of the device.
@@ -87,7 +88,7 @@ impl Replaying {
     }
 }
 
-/// The digest of the code between a case and the device: the backend's sources and the versions of its dependencies.
+/// Digest of the code between a case and the device: the backend's sources and the versions of its dependencies.
 fn backend_code() -> Key {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let mut files = vec![root.join("Cargo.lock")];
@@ -108,7 +109,7 @@ fn backend_code() -> Key {
 struct Journal(Vec<(String, Vec<u8>)>);
 
 impl Journal {
-    /// A line of calls and lengths as JSON, then the bytes of all calls.
+    /// Returns a line of calls and lengths as JSON, then the bytes of all calls.
     fn to_bytes(&self) -> Vec<u8> {
         let calls: Vec<(&str, usize)> = self.0.iter().map(|(call, bytes)| (call.as_str(), bytes.len())).collect();
         let mut all = serde_json::to_vec(&calls).expect("text and numbers");
@@ -150,7 +151,7 @@ struct Replay {
     compiled: Compiled,
 }
 
-/// The error of a call that a kept result does not hold. The case then runs on the device.
+/// Error of a call that a kept result does not hold. The case then runs on the device.
 pub const NOT_KEPT: &str = "the kept result does not hold this call";
 
 impl Replay {

@@ -25,8 +25,8 @@ fn workloads_are_formatted() {
     assert!(status.expect("rustfmt is installed").success(), "run rustfmt on core/src/suite/workloads");
 }
 
-/// WGSL makes a variable of a loop zero at every turn, whether or not that is written. Chromium 156 does so only where it is
-/// written: elsewhere the variable has what the turn before left in it.
+/// WGSL sets a variable of a loop to zero at every iteration, with or without an initialiser. Chromium 156 does so only with an
+/// initialiser. Without one, the variable keeps its value of the previous iteration.
 #[test]
 fn variables_of_loops_say_what_they_begin_with() {
     let mut found = Vec::new();
@@ -43,7 +43,7 @@ fn variables_of_loops_say_what_they_begin_with() {
     assert!(functions > 100, "the texts were not found");
 }
 
-/// Drivers answer codes that a binding's enums have no name for: the driver's types are used, and none of the binding's calls.
+/// Drivers return codes that a binding's enums do not name. So the code uses the driver's types and none of the binding's calls.
 #[test]
 fn no_call_of_the_driver_fills_an_enum() {
     let mut found = Vec::new();
@@ -59,7 +59,7 @@ fn no_call_of_the_driver_fills_an_enum() {
     }
 }
 
-/// Core decides and computes; it has no clock, touches no file, prints nothing and knows no GPU interface.
+/// Core decides and computes. It has no clock, touches no file, prints nothing and knows no GPU interface.
 #[test]
 fn core_stays_pure() {
     let mut found = Vec::new();
@@ -75,7 +75,7 @@ fn core_stays_pure() {
     }
 }
 
-/// Code that no compiler proves is in the crates that call drivers, the system or a browser, and nowhere else.
+/// Unsafe code is in the crates that call drivers, the system or a browser, and nowhere else.
 #[test]
 fn crates_without_unsafe_code_forbid_it() {
     let callers = ["cube", "cuda", "lab", "native-cli", "shaders", "web"];
@@ -99,7 +99,7 @@ fn crates_without_unsafe_code_forbid_it() {
     assert!(manifest.contains("\nundocumented_unsafe_blocks = \"deny\"\n"), "each such block says why it is sound");
 }
 
-/// The folders of core in the order in which data flows. The code of one, tests aside, imports from those before it only.
+/// Folders of core in the order of data flow. The code of one, tests aside, imports only from those before it.
 const FLOW: [&str; 10] =
     ["units", "suite", "device", "plan", "record", "measure", "compare", "report", "trace", "testing"];
 
@@ -131,13 +131,13 @@ fn no_arrow_between_the_folders_of_core_points_back() {
     assert!(arrows.len() > 20, "the imports were not found: {arrows:?}");
 }
 
-/// What Cargo.toml promises of the oldest compiler, its dependencies must not break.
+/// Dependencies support the oldest compiler that Cargo.toml promises.
 #[test]
 fn no_dependency_asks_for_a_newer_compiler_than_we_do() {
     let about = Command::new("rustc").arg("-vV").output().expect("rustc is installed");
     let about = String::from_utf8_lossy(&about.stdout).into_owned();
     let host = about.lines().find_map(|line| line.strip_prefix("host: ")).expect("rustc knows its host");
-    // What other systems need was never fetched.
+    // Dependencies of other systems were never fetched.
     let mut metadata = Command::new(env!("CARGO"));
     metadata.args(["metadata", "--format-version", "1", "--offline", "--filter-platform", host]).current_dir(root());
     let output = metadata.output().expect("cargo is installed");
@@ -158,7 +158,7 @@ fn no_dependency_asks_for_a_newer_compiler_than_we_do() {
     assert!(newer.is_empty(), "rust-version in Cargo.toml is {ours:?}, but {newer:?}");
 }
 
-/// What the workspace needs without one of its members, which says for itself which compiler it takes: packages by their ids.
+/// Packages that the workspace needs without one of its members, by their ids. The member declares its own oldest compiler.
 fn without<'a>(metadata: &'a serde_json::Value, member: &str) -> std::collections::BTreeSet<&'a str> {
     let ids = |list: &'a serde_json::Value| list.as_array().expect("a list").iter().filter_map(|id| id.as_str());
     let packages = metadata["packages"].as_array().expect("packages");

@@ -1,9 +1,9 @@
-//! What the build scripts share: folders that become tables, and the commit.
+//! Helpers of the build scripts: tables of folders, and the commit.
 
 #![forbid(unsafe_code)]
 
-/// Every entry of `folder` that is a file with extension `ext`, or a folder, as (stem, absolute path),
-/// sorted by stem so that the result does not depend on the file system.
+/// Every entry of `folder` that is a file with extension `ext`, or a folder, as (stem, absolute path). Sorted by stem, so that the
+/// result does not depend on the file system.
 pub fn list_folder(folder: &std::path::Path, ext: &str) -> Vec<(String, std::path::PathBuf)> {
     println!("cargo::rerun-if-changed={}", folder.display());
     let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("cannot list {}: {e}", folder.display()));
@@ -19,13 +19,13 @@ pub fn list_folder(folder: &std::path::Path, ext: &str) -> Vec<(String, std::pat
     found
 }
 
-/// Write `text` to `name` in the build script's output folder.
+/// Writes `text` to `name` in the build script's output folder.
 pub fn write_out(name: &str, text: &str) {
     let dir = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
     std::fs::write(std::path::Path::new(&dir).join(name), text).expect("writable OUT_DIR");
 }
 
-/// Write `kernels.rs`: `FILES`, the name and text of each file with one of these extensions below `kernels/`, as in
+/// Writes `kernels.rs` with `FILES`: name and text of each file with one of these extensions below `kernels/`, as in
 /// `matmul/tiled.cu`.
 pub fn embed_kernels(extensions: &[&str]) {
     let root = std::path::PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("kernels");
@@ -50,7 +50,7 @@ pub fn embed_kernels(extensions: &[&str]) {
     write_out("kernels.rs", &table);
 }
 
-/// Set `PARALLAX_COMMIT` for the crate: short hash, `-dirty` when tracked files differ, empty outside a checkout.
+/// Sets `PARALLAX_COMMIT` for the crate: short hash, `-dirty` when tracked files differ, empty outside a checkout.
 pub fn emit_commit() {
     let git = |args: &[&str]| {
         let output = std::process::Command::new("git").args(args).output().ok()?;
@@ -59,7 +59,7 @@ pub fn emit_commit() {
     let commit = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_default();
     let dirty = git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|s| !s.is_empty());
     println!("cargo::rustc-env=PARALLAX_COMMIT={commit}{}", if dirty { "-dirty" } else { "" });
-    // HEAD's log is written on every commit and checkout.
+    // Every commit and checkout writes HEAD's log.
     if let Some(dir) = git(&["rev-parse", "--absolute-git-dir"]) {
         println!("cargo::rerun-if-changed={dir}/logs/HEAD");
     }

@@ -9,22 +9,22 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A duration or an instant on some clock, in nanoseconds.
+/// Duration or instant on a clock, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Nanos(pub f64);
 
-/// A size in bytes.
+/// Size in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Bytes(pub u64);
 
-/// A number of floating-point operations; a fused multiply-add counts as two.
+/// Number of floating-point operations; a fused multiply-add counts as two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Flops(pub u64);
 
-/// A fragment as a sentence: a capital first, a full stop last. Nothing stays nothing.
+/// Returns a fragment as a sentence, with an initial capital and a final full stop. An empty fragment stays empty.
 pub fn sentence(fragment: &str) -> String {
     let mut letters = fragment.chars();
     match letters.next() {
@@ -34,7 +34,8 @@ pub fn sentence(fragment: &str) -> String {
     }
 }
 
-/// A text for a message: whole up to `most` characters, of a longer one the beginning and the end, as many of each.
+/// Returns a string for a message. Up to `most` characters it is whole; a longer one keeps its beginning and its end, in equal
+/// parts.
 pub fn brief(text: &str, most: usize) -> Cow<'_, str> {
     let places = |from: usize| text.char_indices().nth(from).map(|(at, _)| at);
     if places(most).is_none() {
@@ -45,23 +46,23 @@ pub fn brief(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{} … {}", &text[..places(half).unwrap_or(0)], &text[end..]))
 }
 
-/// The greatest common divisor; of zero and a number, that number.
+/// Returns the greatest common divisor. `gcd(0, n)` is `n`.
 pub(crate) fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
 impl Nanos {
-    /// From seconds.
+    /// Converts from seconds.
     pub fn from_secs(seconds: f64) -> Self {
         Nanos(seconds * 1e9)
     }
 
-    /// In seconds.
+    /// Returns the value in seconds.
     pub fn secs(self) -> f64 {
         self.0 * 1e-9
     }
 
-    /// As a length of time that can be waited for: none of what is negative or no number, the longest of what is longer.
+    /// Returns the time as a [`Duration`]. Negative values and NaN give zero; a value too large gives the longest duration.
     pub fn duration(self) -> Duration {
         let none = self.0.is_nan() || self.0 <= 0.0;
         Duration::try_from_secs_f64(self.secs()).unwrap_or(if none { Duration::ZERO } else { Duration::MAX })
@@ -89,14 +90,14 @@ impl std::ops::AddAssign for Nanos {
 }
 
 impl Bytes {
-    /// Throughput when this many bytes move in `time`, in bytes per second.
+    /// Returns the throughput for a transfer of this size in `time`, in bytes per second.
     pub fn per(self, time: Nanos) -> f64 {
         self.0 as f64 / time.secs()
     }
 }
 
 impl Flops {
-    /// Rate when this many operations run in `time`, in operations per second.
+    /// Returns the rate for this number of operations in `time`, in operations per second.
     pub fn per(self, time: Nanos) -> f64 {
         self.0 as f64 / time.secs()
     }
@@ -126,7 +127,7 @@ impl fmt::Display for Flops {
     }
 }
 
-/// A value with a decimal prefix: `scaled(3.69e12, "B/s")` is `3.69 TB/s`.
+/// Returns a value with a decimal prefix: `scaled(3.69e12, "B/s")` is `3.69 TB/s`.
 pub fn scaled(value: f64, unit: &str) -> String {
     const PREFIXES: [&str; 6] = ["", "k", "M", "G", "T", "P"];
     let mut value = value;
@@ -138,7 +139,7 @@ pub fn scaled(value: f64, unit: &str) -> String {
     format!("{} {}{unit}", three_digits(value), PREFIXES[step])
 }
 
-/// About three significant digits, without an exponent.
+/// Returns about three significant digits, without an exponent.
 pub fn three_digits(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
@@ -149,7 +150,7 @@ pub fn three_digits(value: f64) -> String {
     }
 }
 
-/// Four significant digits, for scores.
+/// Returns four significant digits, for scores.
 pub fn four_digits(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
@@ -158,13 +159,13 @@ pub fn four_digits(value: f64) -> String {
     format!("{value:.*}", (3 - first).clamp(0, 9) as usize)
 }
 
-/// A number to so many significant digits: off by half of the last one at most.
+/// Rounds a number to `digits` significant digits. The error is at most half of the last digit.
 pub fn significant(value: f64, digits: usize) -> f64 {
-    // Through the decimal text, so that what is read back from a file is exactly this.
+    // The conversion goes through the decimal string, so that a file gives back exactly this value.
     format!("{value:.*e}", digits.saturating_sub(1)).parse().unwrap_or(value)
 }
 
-/// A fraction as a percentage: `percent(0.0123)` is `1.23 %`.
+/// Returns a fraction as a percentage: `percent(0.0123)` is `1.23 %`.
 pub fn percent(fraction: f64) -> String {
     format!("{} %", three_digits(fraction * 100.0))
 }

@@ -1,4 +1,4 @@
-//! A kernel on its way from Rust to CubeCL's representation: its constants, its buffers, its types.
+//! Definition of a kernel on its way from Rust to CubeCL's representation: constants, buffers, types.
 
 use cubecl_core::ir::metadata::Info;
 use cubecl_core::ir::settings::{Dim3, ExecutionMode};
@@ -10,17 +10,17 @@ use parallax_core::suite::{DType, Recipe, Value};
 define_scalar!(pub Real);
 define_size!(pub Width);
 
-/// A kernel in the making. Buffers are asked for in the order of the stage's arguments.
+/// A kernel in construction. Buffers are requested in the order of the stage's arguments.
 pub struct Definition<'a> {
     recipe: &'a Recipe,
     builder: KernelBuilder,
 }
 
 impl<'a> Definition<'a> {
-    /// Of a kernel whose element type is what [`Real`] means in it. [`Width`] is its constant `WIDTH`, where it has one.
+    /// Returns the definition of a kernel. [`Real`] is its element type. [`Width`] is its constant `WIDTH`, if present.
     pub fn new(recipe: &'a Recipe) -> Definition<'a> {
         let [x, y, z] = recipe.workgroup;
-        // Indices are checked by the kernels themselves, where they need to be: as in our own texts.
+        // Kernels check their own indices where needed, like our own kernel sources.
         let settings = KernelSettings::new(Dim3 { x, y, z }, ExecutionMode::Unchecked, AddressType::U32);
         let definition = Definition { recipe, builder: KernelBuilder::new(settings.kernel_name(&recipe.name)) };
         definition.real_is(match recipe.elem {
@@ -32,12 +32,12 @@ impl<'a> Definition<'a> {
         definition
     }
 
-    /// From here on [`Real`] is this type.
+    /// Sets the type of [`Real`] for the code that follows.
     fn real_is(&self, elem: ElemType) {
         self.builder.scope.register_type::<Real>(elem);
     }
 
-    /// From here on [`Real`] is words of 32 bits: for what only moves bytes.
+    /// Sets [`Real`] to 32-bit words, for kernels that only move bytes.
     pub fn real_is_words(&self) {
         self.real_is(ElemType::UInt(UIntKind::U32));
     }
@@ -47,7 +47,7 @@ impl<'a> Definition<'a> {
     }
 
     fn value(&self, name: &str) -> Option<Value> {
-        // As in texts, what is said last holds.
+        // As in kernel sources, the last definition of a constant holds.
         self.recipe.consts.iter().rev().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
 
@@ -55,15 +55,15 @@ impl<'a> Definition<'a> {
         self.value(name).unwrap_or_else(|| panic!("{} has no constant {name}", self.recipe.name))
     }
 
-    /// A constant of the stage.
+    /// Returns a constant of the stage.
     ///
     /// # Panics
-    /// Like all that follow, where the stage has no such constant: a mistake in the workload.
+    /// A constant that the stage lacks: a mistake in the workload. The same holds for all methods that follow.
     pub fn size(&self, name: &str) -> usize {
         self.word(name) as usize
     }
 
-    /// The same as a word of 32 bits.
+    /// Returns a constant as a 32-bit word.
     pub fn word(&self, name: &str) -> u32 {
         match self.expect(name) {
             Value::U32(value) => value,
@@ -71,7 +71,7 @@ impl<'a> Definition<'a> {
         }
     }
 
-    /// The same as a fraction.
+    /// Returns a constant as a fraction.
     pub fn fraction(&self, name: &str) -> f32 {
         match self.expect(name) {
             Value::F32(value) => value,
@@ -79,7 +79,7 @@ impl<'a> Definition<'a> {
         }
     }
 
-    /// The same as a truth value.
+    /// Returns a constant as a truth value.
     pub fn truth(&self, name: &str) -> bool {
         match self.expect(name) {
             Value::Bool(value) => value,
@@ -87,22 +87,23 @@ impl<'a> Definition<'a> {
         }
     }
 
-    /// Threads of a workgroup.
+    /// Number of threads of a workgroup.
     pub fn units(&self) -> u32 {
         self.recipe.workgroup.iter().product()
     }
 
-    /// The next buffer, as elements of this type.
+    /// Returns the next buffer, with elements of type `C`.
     pub fn buffer<C: CubePrimitive>(&mut self) -> NativeExpand<[C]> {
         <[C] as LaunchArg>::expand(&BufferCompilationArg { inplace: None }, &mut self.builder)
     }
 
-    /// Where the body goes.
+    /// Returns the scope of the kernel's body.
     pub fn scope(&self) -> &Scope {
         &self.builder.scope
     }
 
-    /// The whole. Every extent is a constant, so that no kernel asks for the lengths that CubeCL's own launches pass along.
+    /// Returns the finished kernel. Every extent is a constant, so no kernel reads the lengths that CubeCL's own launches pass
+    /// along.
     pub fn finish(self) -> KernelDefinition {
         KernelDefinition { info: Info::default(), ..self.builder.build() }
     }

@@ -1,4 +1,4 @@
-//! From CubeCL's representation to a text, by its own compilers and without a device.
+//! Compilation of CubeCL's representation to a kernel source, by CubeCL's own compilers and without a device.
 
 use cubecl_core::prelude::KernelDefinition;
 use cubecl_core::{Compiler, WgpuCompilationOptions};
@@ -9,16 +9,16 @@ use cubecl_cpp::target::Cuda;
 use cubecl_wgpu::WgslCompiler;
 use parallax_core::suite::Dialect;
 
-/// A text, and the workgroup memory that it takes.
+/// A kernel source and its workgroup memory.
 pub struct Emitted {
     pub text: String,
     pub shared_bytes: usize,
 }
 
-/// The text of a kernel.
+/// Returns the source of a kernel.
 ///
 /// # Errors
-/// What the compiler said, or that it has no such dialect.
+/// The compiler's error, or a missing dialect.
 pub fn emit(definition: KernelDefinition, dialect: Dialect) -> Result<Emitted, String> {
     match dialect {
         Dialect::Wgsl => {

@@ -1,14 +1,14 @@
-//! In a page there is no CubeK: its launchers would be a part of what the page fetches before it can begin.
+//! Stand-in for CubeK in a page. Its launchers would enlarge the program that the page fetches before it can begin.
 
 use cubecl_core::prelude::KernelDefinition;
 use parallax_core::suite::{Chosen, Recipe, Untranslated};
 
-/// Whether a stage is one of CubeK's.
+/// Returns whether a stage belongs to CubeK.
 pub fn knows(name: &str) -> bool {
     name.starts_with("cubek_")
 }
 
-/// Nothing, with the reason.
+/// Refuses every recipe.
 ///
 /// # Errors
 /// Always.

@@ -1,4 +1,4 @@
-//! The compilers as a program of a page's, which asks and is answered in JSON.
+//! The compilers as a program for the page, with requests and responses in JSON.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use wasm_bindgen::prelude::*;
 
 use crate::translate::translator;
 
-/// What was said at the last panic. In WebAssembly nothing catches one: it ends the call without a word.
+/// Message of the last panic. WebAssembly cannot catch a panic: it ends the call without a message.
 static LAST_WORDS: Mutex<String> = Mutex::new(String::new());
 
 #[wasm_bindgen(start)]
@@ -17,7 +17,7 @@ fn start() {
     }));
 }
 
-/// What becomes of a recipe: the text and its steps, or why there is none.
+/// Translates a recipe. Returns the kernel source and its steps, or the error, as JSON.
 #[wasm_bindgen]
 pub fn translate(recipe: &str) -> String {
     let recipe = serde_json::from_str(recipe).map_err(|mistake| Untranslated::Failed(mistake.to_string()));
@@ -25,7 +25,7 @@ pub fn translate(recipe: &str) -> String {
     serde_json::to_string(&made).expect("texts and times are JSON")
 }
 
-/// What a call said that ended in a panic.
+/// Message of the call that ended in a panic.
 #[wasm_bindgen(js_name = lastWords)]
 pub fn last_words() -> String {
     LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner).clone()

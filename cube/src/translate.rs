@@ -1,4 +1,4 @@
-//! The translator that backends are given.
+//! The translator that backends use.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,14 +13,14 @@ use crate::definition::Definition;
 use crate::emit::{Emitted, emit};
 use crate::kernels::KERNELS;
 
-/// Makes texts of the kernels here; the same one for the whole program.
+/// Returns the translator of the kernels here, the same one for the whole program.
 pub fn translator() -> Arc<dyn Translator> {
     static ONE: OnceLock<Arc<CubeCl>> = OnceLock::new();
     ONE.get_or_init(Arc::default).clone()
 }
 
-/// Each kernel is translated once. CubeCL may lay out workgroup memory in another order the next time, and backends find
-/// binaries by their text.
+/// Translator that translates each kernel once. CubeCL may lay out workgroup memory in another order the next time, and backends
+/// find binaries by their source.
 #[derive(Default)]
 struct CubeCl {
     known: Mutex<HashMap<String, Result<Translated, Untranslated>>>,
@@ -34,7 +34,7 @@ impl Translator for CubeCl {
             return known.clone();
         }
         let made = CubeCl::make(recipe);
-        // Of two threads that made it at once, the first one's is everybody's.
+        // If two threads translated it at once, the first result holds for both.
         known().entry(key).or_insert(made).clone()
     }
 }
@@ -67,7 +67,7 @@ impl CubeCl {
             }
             Ok(Translated { text, steps: steps.into(), launch })
         };
-        // CubeCL panics where it meets what it has no words for. That is a kernel that does not compile, not the end of a run.
+        // CubeCL panics at unsupported constructs. The kernel then does not compile, but the run goes on.
         catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|panic| {
             let said = panic.downcast_ref::<String>().cloned();
             let said = said.or_else(|| panic.downcast_ref::<&str>().map(|said| (*said).to_owned()));
@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    /// The kernels of every variant in CubeCL, at every awkward shape.
+    /// Kernels of every variant in CubeCL, at every awkward shape.
     fn kernels() -> Vec<Kernel> {
         let mut found = Vec::new();
         for (workload, form) in all().iter().flat_map(|w| w.forms.iter().map(move |form| (w, form))) {

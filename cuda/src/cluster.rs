@@ -1,5 +1,5 @@
-//! Launches in clusters: blocks that run at the same time on neighbouring multiprocessors and reach each other's shared
-//! memory.
+//! Launches in clusters. The blocks of a cluster run at the same time on neighbouring multiprocessors, and access each other's
+//! shared memory.
 
 use std::ffi::c_void;
 
@@ -8,7 +8,7 @@ use cudarc::driver::sys;
 use crate::driver::{CudaStream, DriverError, cuLaunchKernelEx, cuOccupancyMaxActiveClusters};
 use crate::launch::Function;
 
-/// What the driver is told of a launch in clusters, without the list of attributes that it refers to.
+/// Returns the driver's configuration of a launch in clusters, without the list of attributes that it refers to.
 fn config(function: &Function, stream: sys::CUstream) -> (sys::CUlaunchConfig, sys::CUlaunchAttribute) {
     let [x, y, z] = function.cluster;
     let mut value = sys::CUlaunchAttributeValue { pad: [0; 64] };
@@ -31,11 +31,11 @@ fn config(function: &Function, stream: sys::CUstream) -> (sys::CUlaunchConfig, s
     (config, attribute)
 }
 
-/// Queue a launch in clusters.
+/// Queues a launch in clusters.
 ///
 /// # Safety
-/// As for any launch: `arguments` are addresses of what the kernel's parameters are, in order, and what they refer to
-/// lives until the stream has been waited for.
+/// As for any launch: `arguments` are the addresses of the kernel's parameter values, in order. The memory behind them lives until
+/// the stream has been synchronised.
 pub(crate) unsafe fn launch(
     function: &Function,
     stream: &CudaStream,
@@ -47,7 +47,7 @@ pub(crate) unsafe fn launch(
     unsafe { cuLaunchKernelEx(&config, function.handle, arguments.as_mut_ptr(), std::ptr::null_mut()) }
 }
 
-/// Blocks that the device holds at a time, in whole clusters.
+/// Number of blocks resident on the device at once, in whole clusters.
 pub(crate) fn resident(function: &Function) -> Option<u64> {
     let (mut config, mut attribute) = config(function, std::ptr::null_mut());
     config.attrs = &mut attribute;

@@ -1,8 +1,8 @@
-//! Kernel text to a binary for one architecture, through a cache on disk.
+//! Compilation of a kernel source to a binary for one architecture, through a cache on disk.
 //!
-//! A cached binary is found by a hash of everything that goes into it: text, options (the architecture is one of them)
-//! and the compiler's version. So an entry is never wrong, only unused, and nothing ever needs to be invalidated. It is
-//! written under another name and renamed into place, and carries its length and hash: a torn one is compiled anew.
+//! The key of a binary is a hash of all inputs: source, options (including the architecture) and the compiler's version. An entry
+//! is never wrong, only unused, so no entry needs invalidation. The cache writes an entry under another name and renames it into
+//! place. An entry carries its length and hash; a damaged one is compiled anew.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::nvrtc;
 use crate::nvrtc::{Nvrtc, NvrtcError};
 use crate::text::Text;
 
-/// Names the folder of the cache, instead of the user's cache folder. Empty: no cache.
+/// Environment variable of the cache folder, instead of the user's cache folder. An empty value disables the cache.
 pub const CACHE_VARIABLE: &str = "PARALLAX_CACHE";
 
 /// A compute capability.
@@ -29,26 +29,26 @@ pub struct Arch {
 }
 
 impl Arch {
-    /// From the two numbers.
+    /// Returns the capability with these numbers.
     pub const fn new(major: u32, minor: u32) -> Arch {
         Arch { major, minor }
     }
 
-    /// Whether its own name has instructions that no other has: the matrix products of four warps (`wgmma`) among them.
+    /// Whether the architecture has the instructions of its own name, such as the GEMM instructions of four warps (`wgmma`).
     pub fn has_wgmma(self) -> bool {
         self == Arch::new(9, 0)
     }
 
-    /// What to compile for so that it runs here: this architecture, or where the compiler does not know it yet, the
-    /// nearest older member of the same generation, whose binaries run here too.
+    /// Returns the architecture to compile for, so that the binary runs on `self`. It is `self` if the compiler supports it, or
+    /// else the nearest older member of the same generation.
     pub(crate) fn supported_by(self, archs: &[u32]) -> Option<Arch> {
         let known = archs.iter().map(|arch| Arch::new(arch / 10, arch % 10));
         known.filter(|known| known.major == self.major && *known <= self).max()
     }
 }
 
-/// The compiler's name. 9.0 has instructions (`wgmma`, `setmaxnreg`) that exist only under its own name, with an `a`:
-/// binaries for `sm_90a` run on 9.0 alone, which is where they are made for.
+/// The compiler's name of the architecture. 9.0 has instructions (`wgmma`, `setmaxnreg`) that require its own name, with an `a`.
+/// Binaries for `sm_90a` run on 9.0 alone, their only target.
 impl fmt::Display for Arch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let suffix = if self.has_wgmma() { "a" } else { "" };
@@ -56,36 +56,37 @@ impl fmt::Display for Arch {
     }
 }
 
-/// Options for an architecture.
+/// Returns the compiler options of an architecture.
 ///
-/// `--use_fast_math` is not among them: it would flush denormals, and take `expf` and division to a precision that the
-/// tolerances of the workloads do not allow for. Kernels say where the fast instruction is good enough (`exp2f`).
+/// `--use_fast_math` is absent: it would flush denormals, and reduce `expf` and division below the precision that the tolerances of
+/// the workloads require. A kernel calls the fast instruction itself where it is precise enough (`exp2f`).
 pub fn options(arch: Arch) -> Vec<String> {
-    // Line information costs nothing at run time and lets a profiler show the source.
+    // Line information has no run-time cost and lets a profiler show the source.
     [&format!("--gpu-architecture={arch}"), "-std=c++17", "-default-device", "-lineinfo"].map(str::to_owned).into()
 }
 
-/// Those, and where the toolkit's headers lie for a text that includes one: ours do not, what CubeCL makes for 16-bit floats does.
+/// Returns the options, with the include path of the toolkit's headers for a source that includes one. Only the sources that CubeCL
+/// generates for 16-bit floats do.
 fn options_for(nvrtc: &Nvrtc, arch: Arch, text: &Text) -> Vec<String> {
     let wants = text.source.lines().any(|line| line.starts_with("#include <"));
     let headers = nvrtc.headers().filter(|_| wants);
     options(arch).into_iter().chain(headers.map(|folder| format!("--include-path={}", folder.display()))).collect()
 }
 
-/// Compile a text without a cache, and give the binary and what the compiler says of it, such as that it could not do what
-/// the text asks for and did it more slowly. Needs the compiler, but no device.
+/// Compiles a kernel source without a cache. Returns the binary and the compiler's warnings. A warning reports, for example, a
+/// slower fallback for a request of the source that the compiler could not meet. Needs the compiler, but no device.
 ///
 /// # Errors
-/// When the compiler is missing, does not know the architecture, or rejects the text.
+/// A missing compiler, an unsupported architecture, or a rejected source.
 pub fn compile_text(text: &Text, arch: Arch) -> Result<(Vec<u8>, String), BackendError> {
     uncached(text, arch, false)
 }
 
-/// Whether a text compiles: as [`compile_text`], but nearly no time is spent on making the binary fast, where the compiler can do so.
-/// Texts for warpgroups are compiled as ever: what is said of them comes of that.
+/// Checks that a kernel source compiles, as [`compile_text`] does, but with almost no optimisation where the compiler has that
+/// option. Sources for warpgroups are optimised as usual, because their warnings result from the optimisation.
 ///
 /// # Errors
-/// As there.
+/// Those of [`compile_text`].
 pub fn check_text(text: &Text, arch: Arch) -> Result<(Vec<u8>, String), BackendError> {
     uncached(text, arch, !text.source.contains("wgmma"))
 }
@@ -101,13 +102,13 @@ fn uncached(text: &Text, arch: Arch, quickly: bool) -> Result<(Vec<u8>, String),
     compile(nvrtc, text, &options)
 }
 
-/// The first compiler that is sure to have that option.
+/// First compiler version that certainly has that option.
 const FIRST_QUICK: (u32, u32) = (13, 0);
 
-/// A kernel's binary, and how it came to be.
+/// A kernel's binary, and the record of its compilation.
 pub(crate) type Binary = (Vec<u8>, Compiled);
 
-/// Compile a text for the device at hand by its compiler, or take it from the cache in `cache`.
+/// Compiles a kernel source for the present device by its compiler, or reads the binary from the folder `cache`.
 pub(crate) fn compile_cached(
     text: &Text,
     arch: Arch,
@@ -143,7 +144,7 @@ pub(crate) fn compile_cached(
     Ok((cubin, compiled))
 }
 
-/// The folder of the cache: `PARALLAX_CACHE`, or `parallax/nvrtc` in the user's cache folder.
+/// Folder of the cache: `PARALLAX_CACHE`, or `parallax/nvrtc` in the user's cache folder.
 pub fn default_cache() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name);
     if let Some(folder) = variable(CACHE_VARIABLE) {
@@ -178,7 +179,7 @@ fn compile(nvrtc: &Nvrtc, text: &Text, options: &[String]) -> Result<(Vec<u8>, S
     })
 }
 
-/// The name of a cache entry. Every part is preceded by its length, so that no two lists of parts look alike.
+/// Returns the name of a cache entry. Every part is preceded by its length, so that different lists of parts have different hashes.
 fn key(source: &str, options: &[String], (major, minor): (u32, u32)) -> String {
     let mut hash = Sha256::new();
     let version = format!("NVRTC {major}.{minor}");
@@ -198,17 +199,17 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What an entry of the cache begins with: what it is, and the version of its form.
+/// Magic bytes of a cache entry, with the version of its format.
 const MARK: &[u8] = b"PARALLAX CUBIN 1\n";
 
-/// A binary as the cache keeps it: mark, length in eight bytes, SHA-256, binary. The driver is given no length and believes what the binary
-/// says of itself, so nothing but what was stored may reach it.
+/// Encodes a binary as a cache entry: magic bytes, length in eight bytes, SHA-256, binary. The driver receives no length and trusts
+/// the length inside the binary, so only the stored bytes may reach it.
 fn entry_of(cubin: &[u8]) -> Vec<u8> {
     let length = (cubin.len() as u64).to_le_bytes();
     [MARK, &length, &Sha256::digest(cubin), cubin].concat()
 }
 
-/// The binary of an entry that is whole; `None` for any other bytes.
+/// Decodes the binary of a whole entry. `None` for any other bytes.
 fn entry_in(bytes: &[u8]) -> Option<Vec<u8>> {
     let (length, rest) = bytes.strip_prefix(MARK)?.split_first_chunk::<8>()?;
     let (hash, cubin) = rest.split_first_chunk::<32>()?;
@@ -216,7 +217,7 @@ fn entry_in(bytes: &[u8]) -> Option<Vec<u8>> {
     whole.then(|| cubin.to_vec())
 }
 
-/// On the disk before it has its name, so that a machine that stops at any moment leaves a whole entry or none.
+/// Writes an entry to the disk, and then renames it. A machine that stops at any moment leaves a whole entry or none.
 fn store(file: &Path, cubin: &[u8]) -> std::io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;

@@ -1,7 +1,7 @@
-//! Matrix products by NVIDIA's library cuBLASLt, loaded at run time.
+//! GEMMs of NVIDIA's library cuBLASLt, loaded at run time.
 //!
-//! The library thinks in columns. A dense row-major matrix read by columns is its transpose, so the row-major product
-//! `C = A·B` is asked for as `Cᵀ = Bᵀ·Aᵀ`: the operands change places, and nothing is ever transposed in memory.
+//! The library uses column-major order. A dense row-major matrix, read in column-major order, is its transpose. So the row-major
+//! GEMM `C = A·B` is requested as `Cᵀ = Bᵀ·Aᵀ`: the operands are swapped, and no matrix is transposed in memory.
 
 mod api;
 
@@ -18,10 +18,10 @@ use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use parallax_core::device::BackendError;
 use parallax_core::suite::{DType, Epilogue, PRODUCT_WORKSPACE, Product, Stored};
 
-/// Device memory that the library may use while it multiplies, in bytes.
+/// Workspace limit of a GEMM, in bytes of device memory.
 pub(crate) const WORKSPACE: u64 = PRODUCT_WORKSPACE.0;
 
-/// The library, set up for the device at hand at the first use.
+/// The library, initialised for the device at its first use.
 #[derive(Default)]
 pub(crate) struct CublasLt {
     open: OnceCell<Rc<Open>>,
@@ -33,7 +33,7 @@ struct Open {
 }
 
 impl CublasLt {
-    /// The device's context is current.
+    /// Returns the library, and initialises it at the first call. The device's context is current.
     fn open(&self) -> Result<Rc<Open>, BackendError> {
         if let Some(open) = self.open.get() {
             return Ok(open.clone());
@@ -46,15 +46,14 @@ impl CublasLt {
         Ok(self.open.get_or_init(|| Rc::new(Open { api, handle })).clone())
     }
 
-    /// Plan a product with its epilogue, with the algorithm that the library's heuristic puts first. The device's context is
-    /// current.
+    /// Plans a GEMM with its epilogue, with the first algorithm of the library's heuristic. The device's context is current.
     ///
     /// # Errors
-    /// [`BackendError::Refused`] when the library is not installed, or cannot compute this product here.
+    /// [`BackendError::Refused`] when the library is not installed, or cannot compute this GEMM here.
     pub(crate) fn plan(&self, dtype: DType, wanted: Product, epilogue: Epilogue) -> Result<Gemm, BackendError> {
         let open = self.open()?;
         let api = open.api;
-        // Plain f32 for f32, not the tensor cores' 19 bits; 16-bit factors accumulate in f32.
+        // f32 inputs use f32 arithmetic, not the tensor cores' 19 bits; 16-bit inputs accumulate in f32.
         let compute = sys::cublasComputeType_t::CUBLAS_COMPUTE_32F as c_int;
         let scale = sys::cudaDataType::CUDA_R_32F as c_int;
         let product = make("describing a product", api, api.product_destroy, |object| {
@@ -89,7 +88,7 @@ impl CublasLt {
     }
 }
 
-/// The heuristic's first algorithm within the workspace.
+/// Returns the heuristic's first algorithm within the workspace.
 fn algorithm(open: &Open, product: &Owned, layouts: &[Owned; 3]) -> Result<sys::cublasLtMatmulAlgo_t, BackendError> {
     let api = open.api;
     let preference = make("choosing an algorithm", api, api.preference_destroy, |object| {
@@ -106,7 +105,7 @@ fn algorithm(open: &Open, product: &Owned, layouts: &[Owned; 3]) -> Result<sys::
     let mut best = Heuristic { algorithm: nothing, workspace: 0, status: 0, waves: 0.0, reserved: [0; 4] };
     let mut found = 0;
     let [first, second, result] = layouts.each_ref().map(|layout| layout.object);
-    // SAFETY: all objects are alive, and there is room for the one algorithm that is asked for.
+    // SAFETY: all objects are alive, and there is room for the one requested algorithm.
     let status = unsafe {
         (api.heuristic)(
             open.handle.object,
@@ -129,7 +128,7 @@ fn algorithm(open: &Open, product: &Owned, layouts: &[Owned; 3]) -> Result<sys::
     Ok(best.algorithm)
 }
 
-/// Set an attribute of an object.
+/// Sets an attribute of an object.
 fn set<T>(
     api: &Api,
     setter: unsafe extern "C" fn(api::Object, c_int, *const c_void, usize) -> c_int,
@@ -151,8 +150,7 @@ fn code(epilogue: Epilogue) -> c_int {
     code as c_int
 }
 
-/// A dense matrix as the library sees it: by columns, each directly behind the one before. Where `turned`, its transpose is
-/// what is multiplied.
+/// A dense matrix in column-major order, as the library sees it. `turned` selects its transpose as the operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Columns {
     rows: u64,
@@ -161,13 +159,13 @@ struct Columns {
 }
 
 impl Columns {
-    /// `cublasOperation_t`: as it is, or transposed.
+    /// Returns the `cublasOperation_t`: not transposed, or transposed.
     fn operation(self) -> c_int {
         c_int::from(self.turned)
     }
 }
 
-/// The operands of `Cᵀ = Bᵀ·Aᵀ` in the library's order: first B's memory, then A's, then C's.
+/// Returns the operands of `Cᵀ = Bᵀ·Aᵀ` in the library's order: B's memory, A's, then C's.
 fn operands(Product { m, n, k, stored, .. }: Product) -> [Columns; 3] {
     let plain = |rows, columns| Columns { rows, columns, turned: false };
     let turned = |rows, columns| Columns { rows, columns, turned: true };
@@ -185,34 +183,34 @@ fn storage(dtype: DType) -> c_int {
     storage as c_int
 }
 
-/// A planned matrix product.
+/// A planned GEMM.
 pub(crate) struct Gemm {
     product: Owned,
     layouts: [Owned; 3],
     algorithm: sys::cublasLtMatmulAlgo_t,
     epilogue: Epilogue,
-    /// Last, so that the library's handle goes after what was made with it.
+    /// Last field, so that the library's handle is dropped after the objects made with it.
     open: Rc<Open>,
 }
 
 impl Gemm {
-    /// The library's version, for people.
+    /// The library's version, for messages.
     pub(crate) fn version(&self) -> String {
         // SAFETY: takes nothing and returns a number.
         let version = unsafe { (self.open.api.version)() };
         format!("cuBLASLt {}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
     }
 
-    /// Buffers that a launch is given: the matrices, and the numbers of the columns where the epilogue adds such.
+    /// Number of buffers of a launch: the matrices, and the column vector where the epilogue adds one.
     pub(crate) fn buffers(&self) -> usize {
         if self.epilogue == Epilogue::Plain { 3 } else { 4 }
     }
 
-    /// Queue `c = a·b` on the stream, with the epilogue's `bias` behind them.
+    /// Queues `c = a·b` on the stream, with the epilogue's `bias`.
     ///
     /// # Safety
-    /// The context is current. The pointers are the device addresses of the matrices of the plan, of the epilogue's numbers
-    /// and of [`WORKSPACE`] bytes, and stay alive until the stream has been waited for.
+    /// The context is current. The pointers are device addresses of the plan's matrices, of the epilogue's vector and of
+    /// [`WORKSPACE`] bytes. The memory stays alive until the stream has been synchronised.
     pub(crate) unsafe fn launch(
         &self,
         [a, b, c]: [CUdeviceptr; 3],
@@ -226,8 +224,8 @@ impl Gemm {
         }
         let (one, zero) = (1.0f32, 0.0f32);
         let [first, second, result] = self.layouts.each_ref().map(|layout| layout.object);
-        // SAFETY: all objects are alive; the factors are on the host, which is the default, and read before the call
-        // returns; the caller vouches for the rest.
+        // SAFETY: all objects are alive; the scale factors are on the host, which is the default, and read before the call returns;
+        // the caller guarantees the rest.
         let status = unsafe {
             (self.open.api.matmul)(
                 self.open.handle.object,
@@ -258,7 +256,7 @@ mod tests {
     use crate::device::Device;
     use crate::memory::Buffer;
 
-    /// The product by columns, as the library would compute it: `columns[j * rows + i]` is row i of column j.
+    /// Returns the GEMM in column-major order, as the library computes it: `columns[j * rows + i]` is row i of column j.
     fn by_columns(first: (&[f64], Columns), second: (&[f64], Columns), result: Columns) -> Vec<f64> {
         let at = |(data, of): (&[f64], Columns), row, column| match of.turned {
             false => data[(column * of.rows + row) as usize],
@@ -291,7 +289,7 @@ mod tests {
         }
     }
 
-    /// Where there is a device and a library, they must give the product; where not, they must say so.
+    /// With a device and a library, the result is the GEMM. Without them, the error is a sentence.
     #[test]
     fn the_librarys_product_is_the_product() {
         let (m, n, k) = (37, 53, 29);
@@ -305,7 +303,7 @@ mod tests {
             Ok(gemm) => gemm,
             Err(error) => return assert!(matches!(error, BackendError::Refused(_)), "{error}"),
         };
-        // Small whole numbers, whose products are exact in f32.
+        // Small integers, whose products are exact in f32.
         let a: Vec<f32> = (0..m * k).map(|x| (x % 7) as f32).collect();
         let b: Vec<f32> = (0..k * n).map(|x| (x % 5) as f32).collect();
         let bytes = |data: &[f32]| data.iter().flat_map(|x| x.to_ne_bytes()).collect::<Vec<u8>>();
@@ -316,7 +314,7 @@ mod tests {
         buffers[0].write(0, &bytes(&a)).expect("written");
         buffers[1].write(0, &bytes(&b)).expect("written");
         device.context.synchronize().expect("written");
-        // SAFETY: buffers and workspace have the sizes of the plan, and live until the stream was waited for.
+        // SAFETY: buffers and workspace have the sizes of the plan, and live until the stream was synchronised.
         unsafe { gemm.launch(buffers.each_ref().map(Buffer::pointer), None, workspace.pointer(), stream.cu_stream()) }
             .expect("launched");
         stream.synchronize().expect("done");

@@ -1,8 +1,8 @@
-//! Convolutions and attention by NVIDIA's library cuDNN, loaded at run time.
+//! Convolutions and attention of NVIDIA's library cuDNN, loaded at run time.
 //!
-//! A computation is a graph, and the library's heuristic offers engines for it in the order in which it expects them to be
-//! fast. Whether an engine can compute the graph on a device shows only when it does, so a plan is one that has run: the first
-//! that does, or the fastest of several.
+//! A computation is a graph. The library's heuristic returns engines for it, in the order of their expected speed. Only an
+//! execution shows whether an engine can compute the graph on a device. So a plan is an engine that has run: the first that does,
+//! or the fastest of several.
 
 mod api;
 mod attention;
@@ -31,15 +31,15 @@ use crate::driver::{CudaContext, CudaStream};
 use crate::errors::Context;
 use crate::events::{elapsed, event};
 
-/// Time that a sample of an engine's launches takes about, and launches in it at most.
+/// Approximate duration of a sample of an engine, and the maximum number of launches in it.
 const SAMPLE: Nanos = Nanos(2e6);
 const MOST_LAUNCHES: f64 = 50.0;
-/// Samples of an engine, of which the fastest counts.
+/// Samples per engine. The fastest one counts.
 const SAMPLES: usize = 5;
-/// Engines that are timed, at most: the heuristic's order is rarely wrong by more, and kernels are compiled for each.
+/// Maximum number of timed engines. The heuristic's order is rarely wrong by more, and each engine compiles kernels.
 const MOST_TIMED: usize = 24;
 
-/// The library, set up for the device at hand at the first use.
+/// The library, initialised for the device at its first use.
 #[derive(Default)]
 pub(crate) struct Cudnn {
     open: OnceCell<Rc<Open>>,
@@ -50,17 +50,17 @@ struct Open {
     handle: Handle,
 }
 
-/// Where a plan runs, and what counts its workspace.
+/// Context and stream of a plan, and the ledger of its workspace.
 pub(crate) struct Place<'a> {
     pub(crate) context: &'a Arc<CudaContext>,
     pub(crate) stream: &'a CudaStream,
     pub(crate) ledger: &'a Rc<Ledger>,
 }
 
-/// Graphs of a call, of which the first that has an engine is taken, and which of its engines.
+/// Returns the graphs of a call, and the choice among engines. The first graph with an engine is used.
 ///
 /// # Errors
-/// [`BackendError::Unsupported`] for calls that are not this library's, and for extents beyond its integers.
+/// [`BackendError::Unsupported`] for calls outside this library, and for extents beyond its integers.
 fn graphs_of(call: Library, dtype: DType) -> Result<(Vec<Graph>, Choice), BackendError> {
     match call {
         Library::Gemm(..) => Err(BackendError::Unsupported(format!("cuDNN has no call for {call:?}"))),
@@ -70,7 +70,7 @@ fn graphs_of(call: Library, dtype: DType) -> Result<(Vec<Graph>, Choice), Backen
 }
 
 impl Cudnn {
-    /// The device's context is current.
+    /// Returns the library, and initialises it at the first call. The device's context is current.
     fn open(&self) -> Result<Rc<Open>, BackendError> {
         if let Some(open) = self.open.get() {
             return Ok(open.clone());
@@ -80,13 +80,13 @@ impl Cudnn {
         Ok(self.open.get_or_init(|| Rc::new(Open { api, handle })).clone())
     }
 
-    /// Plan a call by running it on these arguments; results are overwritten. The device's context is current.
+    /// Plans a call by running it on these arguments. Results are overwritten. The device's context is current.
     ///
     /// # Errors
-    /// [`BackendError::Refused`] when the library is not installed, or has no engine for this here.
+    /// [`BackendError::Refused`] when the library is not installed, or has no engine for this call here.
     ///
     /// # Safety
-    /// The memory is that of the call's arguments, in the given element type, and nothing else uses it.
+    /// The memory is that of the call's arguments, in the given element type, and has no other use.
     pub(crate) unsafe fn plan(
         &self,
         dtype: DType,
@@ -105,7 +105,7 @@ impl Cudnn {
                 refused.push(format!("its {} engines compute in less than the precision asked for", coarse.len()));
             }
             let most = call.most_workspace().0;
-            // SAFETY: the caller vouches for the memory.
+            // SAFETY: the caller guarantees the memory.
             if let Some(planned) = unsafe { best(&wired, fit, (choice, most), arguments, place, &mut refused) }? {
                 return Ok(planned);
             }
@@ -118,8 +118,8 @@ impl Cudnn {
     }
 }
 
-/// The first of the engines that computes a graph, or the fastest of several; `None` where none does, with each one's reason in
-/// `refused`. A plan has memory of at most `most` bytes beside its arguments.
+/// Returns the first engine that computes a graph, or the fastest of several. `None` where all fail; `refused` then has the
+/// reasons. A plan's memory is at most `most` bytes, without its arguments.
 ///
 /// # Safety
 /// As for [`Cudnn::plan`].
@@ -136,7 +136,7 @@ unsafe fn best(
     for engine in engines {
         let name = engine.name.clone();
         let execution = Execution::new(wired, engine, most, place);
-        // SAFETY: the caller vouches for the memory.
+        // SAFETY: the caller guarantees the memory.
         let tried = execution.and_then(|execution| unsafe {
             let planned = Planned::new(wired.clone(), execution);
             let took = time(&planned, choice, arguments, place)?;
@@ -152,7 +152,7 @@ unsafe fn best(
                     break;
                 }
             }
-            // Another engine may compute what one refuses. A device that is lost stays so.
+            // Another engine may compute a graph that one refuses. A lost device remains lost.
             Err(lost @ BackendError::Lost(_)) => return Err(lost),
             Err(error) => refused.push(format!("{name}: {error}")),
         }
@@ -164,7 +164,7 @@ unsafe fn best(
     Ok(best.map(|(_, planned)| planned.chosen(reason)))
 }
 
-/// Run a plan, and time it where times decide.
+/// Runs a plan, and times it where the choice depends on times.
 ///
 /// # Safety
 /// As for [`Cudnn::plan`].
@@ -177,7 +177,7 @@ unsafe fn time(
     let (begin, end) = (event(context)?, event(context)?);
     let sample = |launches: usize| {
         begin.record(stream).doing(|| "timing an engine of cuDNN's".into())?;
-        // SAFETY: the caller vouches for the memory, and the stream is waited for below, whatever happens.
+        // SAFETY: the caller guarantees the memory, and the stream is synchronised below in every case.
         let queued = (0..launches).try_for_each(|_| unsafe { planned.launch(arguments, stream.cu_stream()) });
         let recorded = end.record(stream).doing(|| "timing an engine of cuDNN's".into());
         stream.synchronize().doing(|| "running an engine of cuDNN's".into())?;

@@ -1,10 +1,10 @@
-//! What the hardware saw, from NVIDIA's profiling interface CUPTI, loaded at run time.
+//! Activity records of the hardware from CUPTI, NVIDIA's profiling interface, loaded at run time.
 //!
-//! CUPTI fills buffers with activity records: one for each kernel, copy and fill, with its device, its stream, and its
-//! begin and end there, and one for each call into the driver or the runtime, which carries the same correlation number as
-//! the work that it launched. It
-//! records only between [`Recording::begin`] and the recording's end. Whatever fails here is no error of the case: the
-//! caller takes events instead.
+//! CUPTI fills buffers with activity records. Each kernel, copy and fill has one, with its device, stream, begin and end. Each call
+//! into the driver or the runtime has one too. It carries the correlation number of the work that it launched.
+//!
+//! CUPTI records only between [`Recording::begin`] and the end of the recording. A failure here is no error of the case: the caller
+//! falls back to events.
 
 use std::alloc::Layout;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -29,8 +29,8 @@ pub(crate) const WANTED: Wanted = Wanted {
     wheel: "cuda_cupti",
 };
 
-/// What is recorded: kernels without serialising them, copies, fills, and calls that may have launched them. Libraries
-/// launch through the runtime, our own kernels through the driver.
+/// Recorded activities: kernels without serialisation, copies, fills, and calls that may have launched them. Libraries launch
+/// through the runtime, kernels of this suite through the driver.
 const KINDS: [Kind; 5] = [
     Kind::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
     Kind::CUPTI_ACTIVITY_KIND_MEMCPY,
@@ -42,7 +42,7 @@ const KINDS: [Kind; 5] = [
 type BufferRequested = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
 type BufferCompleted = extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
 
-/// The calls, resolved once. The library stays loaded until the process ends, because it keeps our callbacks.
+/// The calls, resolved once. The library stays loaded until the process ends, because it keeps the callbacks.
 struct Api {
     register: unsafe extern "C" fn(BufferRequested, BufferCompleted) -> c_int,
     enable: unsafe extern "C" fn(c_int) -> c_int,
@@ -53,7 +53,7 @@ struct Api {
     _library: Library,
 }
 
-/// What happened, in nanoseconds of CUPTI's clock.
+/// Kind of an activity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
     /// A kernel ran on the device.
@@ -66,29 +66,29 @@ pub(crate) enum What {
     Call,
 }
 
-/// One record.
+/// An activity record, with times in nanoseconds of CUPTI's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Activity {
     pub(crate) what: What,
-    /// The name of a kernel, or between which memories a copy went.
+    /// Name of a kernel, or source and destination memory of a copy.
     pub(crate) name: Option<String>,
-    /// Where it ran; zeros for calls.
+    /// Device of the activity; zero for calls, like the stream.
     pub(crate) device: u32,
     pub(crate) stream: u32,
     /// Bytes that were copied or set.
     pub(crate) bytes: Option<u64>,
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// The same for a call and the work that it launched.
+    /// Number shared by a call and the work that it launched.
     pub(crate) correlation: u32,
 }
 
-/// Records of the current recording. Buffers may be handed over by a thread of CUPTI's own.
+/// Records of the current recording. A thread of CUPTI may deliver buffers.
 static RECORDS: Mutex<Vec<Activity>> = Mutex::new(Vec::new());
 
 static API: OnceLock<Option<Api>> = OnceLock::new();
 
-/// CUPTI, if it is here and has taken our callbacks. Looked for once.
+/// CUPTI, if it is installed and has accepted the callbacks. The search runs once.
 fn api() -> Option<&'static Api> {
     let load = || {
         let (api, _) = libraries::load(&WANTED, |file, _| resolve(file)).ok()?;
@@ -100,12 +100,12 @@ fn api() -> Option<&'static Api> {
 
 /// `CUPTI_SUCCESS`.
 const SUCCESS: c_int = 0;
-/// `CUPTI_ACTIVITY_FLAG_FLUSH_FORCED`: hand over buffers even if they hold records that are not complete.
+/// `CUPTI_ACTIVITY_FLAG_FLUSH_FORCED`: deliver buffers even with incomplete records.
 const FLUSH_FORCED: u32 = 1;
 
 fn resolve(file: &Path) -> Result<Api, libloading::Error> {
-    // SAFETY: CUPTI's initialisers touch nothing of ours, and every symbol is given the signature of its header, with
-    // enums as the integers and records as the bytes that they are.
+    // SAFETY: CUPTI's initialisers touch no memory of this program. Every symbol has the signature of its header, with enums as
+    // integers and records as bytes.
     unsafe {
         let library = Library::new(file)?;
         Ok(Api {
@@ -120,15 +120,15 @@ fn resolve(file: &Path) -> Result<Api, libloading::Error> {
     }
 }
 
-/// CUPTI at work. It stops when this is dropped.
+/// A running recording. Its drop stops CUPTI.
 pub(crate) struct Recording {
     api: &'static Api,
 }
 
 impl Recording {
-    /// Begin. `None` where there is no CUPTI, or it refuses (another profiler holds it, say).
+    /// Begins a recording. `None` without CUPTI, or where it refuses (another profiler uses it, for example).
     pub(crate) fn begin() -> Option<Recording> {
-        // Made first, so that what was enabled is disabled again when a later kind is refused.
+        // Created first: its drop disables the enabled kinds when a later kind is refused.
         let recording = Recording { api: api()? };
         records().clear();
         for kind in KINDS {
@@ -140,16 +140,16 @@ impl Recording {
         Some(recording)
     }
 
-    /// CUPTI's clock, the one of the records.
+    /// Time of CUPTI's clock, which the records use.
     pub(crate) fn now(&self) -> Option<u64> {
         let mut now = 0;
         // SAFETY: the argument outlives the call.
         (unsafe { (self.api.timestamp)(&mut now) } == SUCCESS).then_some(now)
     }
 
-    /// End, and take the records. The device's work has been waited for.
+    /// Ends the recording and returns its records. The caller has waited for the device.
     pub(crate) fn finish(self) -> Option<Vec<Activity>> {
-        // SAFETY: a plain call. It returns after all buffers have been handed to the callback.
+        // SAFETY: a plain call. It returns after CUPTI has passed all buffers to the callback.
         let flushed = unsafe { (self.api.flush)(FLUSH_FORCED) };
         (flushed == SUCCESS).then(|| std::mem::take(&mut *records()))
     }
@@ -158,7 +158,7 @@ impl Recording {
 impl Drop for Recording {
     fn drop(&mut self) {
         for kind in KINDS {
-            // SAFETY: a plain call; disabling what is not enabled does nothing.
+            // SAFETY: a plain call; disabling a kind that is not enabled does nothing.
             let _ = unsafe { (self.api.disable)(kind as c_int) };
         }
     }
@@ -168,20 +168,20 @@ fn records() -> std::sync::MutexGuard<'static, Vec<Activity>> {
     RECORDS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Records are written at multiples of eight bytes; a megabyte holds thousands of them.
+/// Layout of a buffer. Records are aligned to eight bytes; a megabyte holds thousands of them.
 const BUFFER: Layout = match Layout::from_size_align(1 << 20, 8) {
     Ok(layout) => layout,
     Err(_) => panic!("eight is a power of two"),
 };
 
 extern "C" fn buffer_requested(buffer: *mut *mut u8, size: *mut usize, most_records: *mut usize) {
-    // SAFETY: the layout has a size. Zeroed, so that gaps between fields hold bytes that may be read.
+    // SAFETY: the layout has a size. The memory is zeroed, so that gaps between fields hold readable bytes.
     let memory = unsafe { std::alloc::alloc_zeroed(BUFFER) };
-    // SAFETY: CUPTI passes three places to write to. Without memory it is told so by a size of zero, and drops records.
+    // SAFETY: CUPTI passes three places to write to. A size of zero reports missing memory, and CUPTI drops the records.
     unsafe {
         *buffer = memory;
         *size = if memory.is_null() { 0 } else { BUFFER.size() };
-        // As many records as fit.
+        // Zero: as many records as fit.
         *most_records = 0;
     }
 }
@@ -192,36 +192,35 @@ extern "C" fn buffer_completed(_context: *mut c_void, _stream: u32, buffer: *mut
     }
     if let Some(Some(api)) = API.get() {
         let valid = valid.min(BUFFER.size());
-        // SAFETY: the buffer is ours again, so many bytes of it were written, and the rest are zeros.
+        // SAFETY: the buffer belongs to this program again. CUPTI wrote `valid` bytes of it, and the rest are zeros.
         let bytes = unsafe { std::slice::from_raw_parts(buffer, valid) };
         let mut record = std::ptr::null_mut();
-        // SAFETY: CUPTI walks its own records in its own buffer, and answers with something else than success at the end.
+        // SAFETY: CUPTI iterates over its own records in its own buffer, and returns another code than success at the end.
         while unsafe { (api.next)(buffer, valid, &mut record) } == SUCCESS {
             let offset = (record as usize).wrapping_sub(buffer as usize);
             let parsed = bytes.get(offset..).and_then(parse);
             records().extend(parsed.map(|(activity, name)| {
-                // SAFETY: CUPTI's names end with a zero and stay where they are as long as it is loaded.
+                // SAFETY: CUPTI's names end with a zero and stay in place as long as it is loaded.
                 let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) });
                 let name = name.map(|name| name.to_string_lossy().into_owned()).or(activity.name);
                 Activity { name, ..activity }
             }));
         }
     }
-    // SAFETY: allocated by `buffer_requested` with this layout, and given back once.
+    // SAFETY: allocated by `buffer_requested` with this layout, and freed once.
     unsafe { std::alloc::dealloc(buffer, BUFFER) };
 }
 
-/// A record at the beginning of `bytes`, if it is of a kind that is asked for, and where its name is, if it has one.
+/// Parses the record at the beginning of `bytes`. Returns the activity and the address of its name, if any. `None` for other kinds.
 ///
-/// CUPTI appends fields to its records from version to version; those that are read here have been in their places since
-/// version 9 of CUDA.
+/// CUPTI appends fields to its records in new versions. The fields read here have kept their places since version 9 of CUDA.
 fn parse(bytes: &[u8]) -> Option<(Activity, *const c_char)> {
     use std::mem::offset_of;
     let half = |offset: usize| Some(u32::from_ne_bytes(bytes.get(offset..offset + 4)?.try_into().ok()?));
     let full = |offset: usize| Some(u64::from_ne_bytes(bytes.get(offset..offset + 8)?.try_into().ok()?));
     let kind = half(0)?;
     let is = |known: Kind| kind == known as u32;
-    // What every record of work on a device tells.
+    // Fields common to all records of device work.
     let work = |what, [start, end]: [usize; 2], [device, stream, correlation]: [usize; 3]| {
         Some(Activity {
             what,
@@ -239,7 +238,7 @@ fn parse(bytes: &[u8]) -> Option<(Activity, *const c_char)> {
         let times = [offset_of!(R, start), offset_of!(R, end)];
         let place = [offset_of!(R, deviceId), offset_of!(R, streamId), offset_of!(R, correlationId)];
         let activity = work(What::Kernel, times, place)?;
-        // CUPTI is native to machines whose addresses have 64 bits.
+        // CUPTI runs on machines with 64-bit addresses.
         let name = full(offset_of!(KernelRecord, name))? as usize;
         Some((activity, std::ptr::with_exposed_provenance(name)))
     } else if is(Kind::CUPTI_ACTIVITY_KIND_MEMCPY) {
@@ -273,7 +272,7 @@ fn parse(bytes: &[u8]) -> Option<(Activity, *const c_char)> {
     }
 }
 
-/// What PyTorch's profiler calls a copy: its way, and the kinds of memory at both ends.
+/// Returns PyTorch's profiler name of a copy: its direction, and the kinds of memory at both ends.
 fn copied(way: u8, memories: [Option<u8>; 2]) -> String {
     let way = match way {
         1 => "HtoD",
@@ -300,7 +299,7 @@ mod tests {
     use cudarc::cupti::sys::{CUpti_ActivityKernel4, CUpti_ActivityKernel10};
 
     fn bytes_of<T>(record: &T) -> &[u8] {
-        // SAFETY: the records of these tests were zeroed as a whole, so that no byte of them is undefined.
+        // SAFETY: these tests zero their records as a whole, so that no byte of them is undefined.
         unsafe { std::slice::from_raw_parts(std::ptr::from_ref(record).cast(), size_of::<T>()) }
     }
 

@@ -1,4 +1,4 @@
-//! Opens a device and describes it, or says why there is none.
+//! Opens and describes a device.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::errors::remedy;
 use crate::nvrtc;
 use crate::nvrtc::{Nvrtc, NvrtcError};
 
-/// Why CUDA cannot be used here.
+/// Reason for which CUDA is unavailable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unavailable {
@@ -27,42 +27,42 @@ pub enum Unavailable {
              Install the driver of an NVIDIA GPU; in a container, pass the GPU through (`--gpus all`)"
     )]
     NoDriver,
-    /// The driver is older than the calls that are made.
+    /// The driver is too old for the calls of this crate.
     #[error("the NVIDIA driver supports CUDA {0}.{1}, at least 12.8 is needed: update the driver")]
     OldDriver(u32, u32),
-    /// There is a driver and no such device.
+    /// The driver reports no device with this number.
     #[error(
         "CUDA device {wanted} was asked for, the driver shows {count}: check `nvidia-smi` and CUDA_VISIBLE_DEVICES"
     )]
     NoDevice {
-        /// Number of the device that was asked for.
+        /// Number of the requested device.
         wanted: usize,
-        /// Devices that exist.
+        /// Number of devices.
         count: usize,
     },
     /// The compiler cannot be loaded.
     #[error(transparent)]
     NoCompiler(#[from] NvrtcError),
-    /// The driver lacks calls without which no device opens.
+    /// The driver lacks calls that are necessary to open a device.
     #[error(
         "the NVIDIA driver lacks {}: reinstall it, or take whatever else is called libcuda off the loader's path",
         listed(.0)
     )]
     Lacks(Vec<&'static str>),
-    /// The driver refused.
+    /// A driver call failed.
     #[error("the CUDA driver failed while {doing}: {message}; {}", remedy(*.code))]
     Driver {
-        /// What was tried.
+        /// The attempted action.
         doing: &'static str,
-        /// The number that the driver answered.
+        /// The driver's error code.
         code: Option<i32>,
-        /// The number, and what the driver says of it.
+        /// The code and the driver's message.
         message: String,
     },
 }
 
 impl Unavailable {
-    /// What mends an answer of the driver's; `None` where the sentence has the remedy in itself.
+    /// Remedy for a driver error. `None` where the message contains the remedy.
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             Unavailable::Driver { code, .. } => Some(remedy(*code)),
@@ -71,7 +71,7 @@ impl Unavailable {
     }
 }
 
-/// Some calls by name, and how many more.
+/// Returns the first names of a list of calls, and the number of the rest.
 pub fn listed(calls: &[&str]) -> String {
     const SHOWN: usize = 12;
     let shown = calls[..calls.len().min(SHOWN)].join(", ");
@@ -82,7 +82,7 @@ pub fn listed(calls: &[&str]) -> String {
     }
 }
 
-/// The first driver that has every call made here (`cuEventElapsedTime_v2`).
+/// First driver version with every call made here (`cuEventElapsedTime_v2`).
 const OLDEST_DRIVER: i32 = 12_080;
 
 /// An open device.
@@ -90,11 +90,11 @@ pub(crate) struct Device {
     pub(crate) context: Arc<CudaContext>,
     pub(crate) arch: Arch,
     pub(crate) info: DeviceInfo,
-    /// The compiler that knows it.
+    /// A compiler that supports the device.
     pub(crate) compiler: &'static Nvrtc,
 }
 
-/// Name a driver call for [`Unavailable::Driver`].
+/// Returns a function that wraps a driver error, with the attempted action, in [`Unavailable::Driver`].
 pub(crate) fn failed(doing: &'static str) -> impl Fn(DriverError) -> Unavailable {
     move |error| Unavailable::Driver { doing, code: error.code(), message: error.to_string() }
 }
@@ -102,7 +102,7 @@ pub(crate) fn failed(doing: &'static str) -> impl Fn(DriverError) -> Unavailable
 impl Device {
     pub(crate) fn open(ordinal: usize) -> Result<Device, Unavailable> {
         let driver = driver::driver().ok_or(Unavailable::NoDriver)?;
-        // Without the call it is among those that are lacking.
+        // A missing version call is in the list of missing calls.
         let version = match driver.version() {
             Err(error @ DriverError::Code(_)) => return Err(failed("asking for its version")(error)),
             version => version.unwrap_or(OLDEST_DRIVER),
@@ -111,7 +111,7 @@ impl Device {
         if version < OLDEST_DRIVER {
             return Err(Unavailable::OldDriver(major, minor));
         }
-        // A stub says what it is, and may lack anything.
+        // A stub reports itself, and may lack any call.
         let lacking = driver.lacks_to_open();
         if !driver.is_stub() && !lacking.is_empty() {
             return Err(Unavailable::Lacks(lacking));
@@ -130,7 +130,7 @@ impl Device {
     }
 }
 
-/// Whether a driver is here. It need not work.
+/// Whether a driver is installed. It may be broken.
 pub fn driver_is_here() -> bool {
     driver::driver().is_some()
 }
@@ -147,8 +147,8 @@ fn count(driver: &driver::Driver) -> Result<usize, Unavailable> {
     }
 }
 
-/// Every device that the driver shows, in the order of its numbers: name and card. None where there is no driver, or it does not start.
-/// Nothing is opened.
+/// Name and identity of every device that the driver reports, in order of number. Empty without a driver that starts. Opens no
+/// device.
 pub fn devices() -> Vec<(String, Identity)> {
     let described = |ordinal: usize| {
         let device = driver::device(ordinal)?;
@@ -160,7 +160,8 @@ pub fn devices() -> Vec<(String, Identity)> {
     known.map(|device: Result<_, DriverError>| device.unwrap_or_default()).collect()
 }
 
-/// Which card a device is. The PCI address is the host's, in containers too, and that of the card where the device is a slice of one.
+/// Returns the identity of a device's GPU. The PCI address is the host's, in containers too. A MIG instance has the address of its
+/// GPU.
 fn identity(device: sys::CUdevice, name: &str) -> Identity {
     use Attribute::{
         CU_DEVICE_ATTRIBUTE_PCI_BUS_ID as BUS, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID as DEVICE,
@@ -171,19 +172,19 @@ fn identity(device: sys::CUdevice, name: &str) -> Identity {
     Identity { pci: pci(), uuid: device_uuid(device).ok().map(|id| uuid(id, is_slice(name))), model: None }
 }
 
-/// Whether a device of this name is a slice of a card (MIG), as the driver names such: the card's name, and the slice's profile.
+/// Whether a device name is that of a MIG instance. The driver names it by the GPU's name and the instance's profile.
 fn is_slice(name: &str) -> bool {
     name.contains(" MIG ")
 }
 
-/// As the driver's tools write it.
+/// Formats a UUID as the driver's tools do.
 fn uuid(id: sys::CUuuid, slice: bool) -> String {
     let hex = |bytes: &[std::ffi::c_char]| bytes.iter().map(|b| format!("{:02x}", *b as u8)).collect::<String>();
     let [a, b, c, d, e] = [0..4, 4..6, 6..8, 8..10, 10..16].map(|part| hex(&id.bytes[part]));
     format!("{}-{a}-{b}-{c}-{d}-{e}", if slice { "MIG" } else { "GPU" })
 }
 
-/// Static shared memory that one block can declare, on every architecture.
+/// Maximum static shared memory of a block, on every architecture.
 const STATIC_SHARED_BYTES: u32 = 49_152;
 
 fn describe_device(context: &CudaContext, (major, minor): (u32, u32)) -> Result<(Arch, DeviceInfo), DriverError> {
@@ -227,7 +228,7 @@ fn describe_device(context: &CudaContext, (major, minor): (u32, u32)) -> Result<
         no_cube: None,
         tuning: Default::default(),
     };
-    // A driver that does not know one of the attributes below has a shorter list, and works all the same.
+    // A driver that does not know one of the attributes below reports a shorter list.
     let limits: BTreeMap<String, u64> = LIMITS
         .iter()
         .filter_map(|(name, which)| Some(((*name).to_owned(), u64::try_from(context.attribute(*which).ok()?).ok()?)))
@@ -251,10 +252,10 @@ fn describe_device(context: &CudaContext, (major, minor): (u32, u32)) -> Result<
     Ok((arch, info))
 }
 
-/// Blocks that a cluster can have on every device with clusters; a kernel would have to ask for more.
+/// Cluster size that every device with clusters supports. A larger one needs a kernel attribute.
 const PORTABLE_CLUSTER: u32 = 8;
 
-/// What launches may ask for. A driver that does not know of clusters and tensor maps has none.
+/// Returns the launch capabilities. A driver without attributes for clusters and tensor maps reports none.
 fn cuda_caps(context: &CudaContext, arch: Arch) -> Result<CudaCaps, DriverError> {
     let has = |attribute| context.attribute(attribute).is_ok_and(|value| value != 0);
     let shared = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
@@ -263,18 +264,18 @@ fn cuda_caps(context: &CudaContext, arch: Arch) -> Result<CudaCaps, DriverError>
         max_block_shared_bytes: shared.max(0) as u32,
         tensor_maps: has(Attribute::CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED),
         wgmma: arch.has_wgmma(),
-        // Known once the compiler has been found.
+        // Set once the compiler has been found.
         half_headers: false,
     })
 }
 
-/// The driver interface tells the CUDA version only; the driver's own is in a file, on Linux.
+/// Driver version from a file, on Linux. The driver interface reports the CUDA version only.
 fn driver_version() -> Option<String> {
     let text = std::fs::read_to_string("/proc/driver/nvidia/version").ok()?;
     version_in(&text).map(str::to_owned)
 }
 
-/// The first word that looks like a version: digits, a point, digits.
+/// Returns the first word of digits and points: a version.
 fn version_in(text: &str) -> Option<&str> {
     text.split_whitespace().find(|word| word.contains('.') && word.chars().all(|c| c.is_ascii_digit() || c == '.'))
 }

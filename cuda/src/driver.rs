@@ -1,7 +1,7 @@
-//! The driver's library: loaded once, with every call looked up before the first is made.
+//! The driver's library: loaded once. All calls are resolved before the first one is made.
 //!
-//! Answers cross from C as the numbers that they are. A newer driver answers codes that no binding knows, and another one lacks calls: both are
-//! errors here, with the number or the name.
+//! Result codes cross from C as integers. A newer driver returns codes that the bindings do not contain. Another driver lacks
+//! calls. Both are errors here, with the number or the name.
 
 mod calls;
 mod handles;
@@ -18,22 +18,22 @@ use self::calls::Calls;
 pub(crate) use self::calls::*;
 pub(crate) use self::handles::*;
 
-/// Why a call came to nothing.
+/// Error of a driver call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DriverError {
-    /// The driver answered this `CUresult`.
+    /// The driver returned this `CUresult`.
     Code(c_int),
     /// The driver has no call of this name.
     Lacks(&'static str),
 }
 
 impl DriverError {
-    /// Whether the driver answered this code.
+    /// Whether the driver returned this code.
     pub(crate) fn is(self, known: CUresult) -> bool {
         self == DriverError::Code(known as c_int)
     }
 
-    /// The number that the driver answered.
+    /// Result code of the driver.
     pub(crate) fn code(self) -> Option<c_int> {
         match self {
             DriverError::Code(code) => Some(code),
@@ -42,7 +42,7 @@ impl DriverError {
     }
 }
 
-/// The number, and what the driver says of it.
+/// The code and the driver's message.
 impl fmt::Display for DriverError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
@@ -60,16 +60,16 @@ impl fmt::Display for DriverError {
     }
 }
 
-/// A text of the driver's about a code, if it has one.
+/// Returns the driver's string for a code. `None` for an unknown code.
 fn said(code: c_int, ask: unsafe fn(c_int, *mut *const c_char) -> Result<(), DriverError>) -> Option<String> {
     let mut text = std::ptr::null();
     // SAFETY: the argument outlives the call.
     unsafe { ask(code, &mut text) }.ok()?;
-    // SAFETY: the driver's texts are static, and end with a zero.
+    // SAFETY: the driver's strings are static, and end with a zero.
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
-/// Success, or the code.
+/// Converts a result code to a result.
 fn answered(code: c_int) -> Result<(), DriverError> {
     if code == CUresult::CUDA_SUCCESS as c_int { Ok(()) } else { Err(DriverError::Code(code)) }
 }
@@ -77,7 +77,7 @@ fn answered(code: c_int) -> Result<(), DriverError> {
 /// A loaded driver.
 pub(crate) struct Driver {
     calls: Calls,
-    /// What `cuInit` answered.
+    /// Result of `cuInit`.
     pub(crate) started: Result<(), DriverError>,
 }
 
@@ -86,19 +86,19 @@ impl Driver {
         // SAFETY: the driver's library may be loaded anywhere.
         let calls = Calls::resolve(unsafe { Library::new(file) }.ok()?);
         let started = match calls.cuInit {
-            // SAFETY: a plain call, which comes before any other.
+            // SAFETY: a plain call, made before any other.
             Some(start) => answered(unsafe { start(0) }),
             None => Err(DriverError::Lacks("cuInit")),
         };
         Some(Driver { calls, started })
     }
 
-    /// Whether it is the stub that the CUDA toolkit has for linkers.
+    /// Whether this is the stub that the CUDA toolkit provides for linkers.
     pub(crate) fn is_stub(&self) -> bool {
         self.started.is_err_and(|error| error.is(CUresult::CUDA_ERROR_STUB_LIBRARY))
     }
 
-    /// The CUDA version that it supports: major times 1000 plus minor times 10.
+    /// Supported CUDA version: major times 1000 plus minor times 10.
     pub(crate) fn version(&self) -> Result<c_int, DriverError> {
         let mut version = 0;
         // SAFETY: the argument outlives the call, which needs no initialisation.
@@ -106,29 +106,29 @@ impl Driver {
         Ok(version)
     }
 
-    /// Calls without which no device opens, of those that it lacks.
+    /// Missing calls that are necessary to open a device.
     pub(crate) fn lacks_to_open(&self) -> Vec<&'static str> {
         self.calls.missing().filter(|call| TO_OPEN.contains(call)).collect()
     }
 
-    /// Calls without which single cases cannot run, of those that it lacks.
+    /// Missing calls that are necessary for some cases only.
     pub(crate) fn lacks_for_cases(&self) -> Vec<&'static str> {
         self.calls.missing().filter(|call| !TO_OPEN.contains(call)).collect()
     }
 }
 
-/// The driver of this process, loaded at the first call; `None` where there is none.
+/// The driver of this process, loaded at the first call. `None` without a driver.
 pub(crate) fn driver() -> Option<&'static Driver> {
     static DRIVER: OnceLock<Option<Driver>> = OnceLock::new();
     DRIVER.get_or_init(|| first(places())).as_ref()
 }
 
-/// The first driver of these files that is no stub; where all are, a stub.
+/// Returns the first driver of these files that is no stub. If all are stubs, returns a stub.
 fn first(files: impl Iterator<Item = PathBuf>) -> Option<Driver> {
     let mut stub = None;
     for file in files {
         match Driver::load(&file) {
-            // Unloaded here: NVIDIA's other libraries ask the loader for the driver by the name that a stub has, too.
+            // The stub is unloaded here: NVIDIA's other libraries request the driver by a name that a stub may have too.
             Some(driver) if driver.is_stub() => stub = stub.or(Some(file)),
             Some(driver) => {
                 log::debug!("loaded {}", file.display());
@@ -140,8 +140,8 @@ fn first(files: impl Iterator<Item = PathBuf>) -> Option<Driver> {
     Driver::load(&stub?)
 }
 
-/// Where the driver may be. The loader knows it by its name with a version; the stub mostly has the bare name, which comes last. A folder of
-/// stubs on the loader's path may hide the driver in a folder behind it.
+/// Candidate files of the driver. The loader knows it by its name with a version. A stub usually has the bare name, which comes
+/// last. A folder of stubs on the loader's path may hide the driver in a later folder.
 fn places() -> impl Iterator<Item = PathBuf> {
     let (name, bare) = if cfg!(windows) { ("nvcuda.dll", None) } else { ("libcuda.so.1", Some("libcuda.so")) };
     let path = std::env::var_os("LD_LIBRARY_PATH").filter(|_| cfg!(unix)).unwrap_or_default();
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    /// A library of this C text, if there is a compiler.
+    /// Compiles a library from this C source. `None` without a C compiler.
     fn library(folder: &Path, name: &str, text: &str) -> Option<PathBuf> {
         let (source, file) = (folder.join(format!("{name}.c")), folder.join(name));
         std::fs::write(&source, text).expect("writable");

@@ -5,9 +5,9 @@ use parallax_core::device::BackendError;
 
 use crate::driver::DriverError;
 
-/// What a driver call was for, in front of what the driver said about it.
+/// Adds the purpose of a driver call to its error message.
 pub(crate) trait Context<T> {
-    /// Map the error; `doing` completes the sentence "... failed".
+    /// Converts the error; `doing` completes the sentence "... failed".
     fn doing(self, doing: impl FnOnce() -> String) -> Result<T, BackendError>;
 }
 
@@ -30,7 +30,7 @@ fn classify(error: DriverError, message: String) -> BackendError {
     }
 }
 
-/// The kernel asks for more than the device has, not more than is free; or a stage does what no graph can hold.
+/// Codes of a kernel that exceeds the device's limits (not its free resources), or of a stage that a graph cannot contain.
 const UNSUPPORTED: [CUresult; 5] = [
     CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
     CUresult::CUDA_ERROR_NOT_SUPPORTED,
@@ -39,7 +39,7 @@ const UNSUPPORTED: [CUresult; 5] = [
     CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
 ];
 
-/// After one of these every later call fails too: the context must be rebuilt.
+/// Codes after which every later call fails too. The context must be recreated.
 const LOST: [CUresult; 14] = [
     CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
     CUresult::CUDA_ERROR_MISALIGNED_ADDRESS,
@@ -57,7 +57,7 @@ const LOST: [CUresult; 14] = [
     CUresult::CUDA_ERROR_DEINITIALIZED,
 ];
 
-/// What to do about an answer to opening a device.
+/// Returns the remedy for a failure to open a device.
 pub(crate) fn remedy(code: Option<i32>) -> &'static str {
     let is = |known: CUresult| code == Some(known as i32);
     if is(CUresult::CUDA_ERROR_STUB_LIBRARY) {

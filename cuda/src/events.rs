@@ -1,4 +1,4 @@
-//! Events on a stream: the clock of the samples, and what it is worth.
+//! Events on a stream: the clock of the samples, and its quality.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,12 +11,12 @@ use parallax_core::units::Nanos;
 use crate::driver::{CudaContext, CudaEvent, CudaStream, DriverError, cuMemAlloc_v2, cuMemFree_v2, cuMemsetD8Async};
 use crate::errors::Context;
 
-/// An event that takes the time when it is reached.
+/// Creates an event that records the time.
 pub(crate) fn event(context: &Arc<CudaContext>) -> Result<CudaEvent, BackendError> {
     context.new_event(CUevent_flags::CU_EVENT_DEFAULT).doing(|| "creating an event".into())
 }
 
-/// Time between two events that were both reached.
+/// Returns the time between two recorded events.
 pub(crate) fn elapsed(begin: &CudaEvent, end: &CudaEvent) -> Result<Nanos, BackendError> {
     let milliseconds = begin.elapsed_ms(end).doing(|| "reading event times".into())?;
     Ok(Nanos(f64::from(milliseconds) * 1e6))
@@ -27,26 +27,26 @@ pub(crate) fn since(instant: Instant) -> Nanos {
     Nanos::from_secs(instant.elapsed().as_secs_f64())
 }
 
-/// What the documentation of `cuEventElapsedTime` promises.
+/// Step in the documentation of `cuEventElapsedTime`.
 const DOCUMENTED_STEP: Nanos = Nanos(500.0);
 
-/// Events that are held against each other.
+/// Number of events in the test of the clock.
 const MARKS: usize = 256;
 
-/// Measure what event times are worth: their step, and how often two of them around real work show none or run
-/// backwards. The work is a fill of a few bytes, about the shortest that a device does.
+/// Measures the quality of event times: their step, and the share of pairs around real work with zero or negative time. The work is
+/// a fill of a few bytes, about the shortest work of a device.
 ///
 /// # Errors
-/// When the driver refuses.
+/// A driver error.
 pub(crate) fn test_clock(context: &Arc<CudaContext>, stream: &CudaStream) -> Result<ClockInfo, DriverError> {
     context.bind_to_thread()?;
     let mut few = 0;
     // SAFETY: the context is current, and the memory is freed once, below.
     unsafe { cuMemAlloc_v2(&mut few, FEW) }?;
     let times = stamps(context, stream, few);
-    // The stream must be idle before the memory goes, also when a call above failed.
+    // The stream must be idle before the memory is freed, also when a call above failed.
     let waited = stream.synchronize();
-    // SAFETY: allocated above; nothing uses it any more.
+    // SAFETY: allocated above; no work uses it any more.
     let freed = unsafe { cuMemFree_v2(few) };
     let times = times?;
     waited.and(freed)?;
@@ -56,28 +56,28 @@ pub(crate) fn test_clock(context: &Arc<CudaContext>, stream: &CudaStream) -> Res
     Ok(describe(&times, host_step))
 }
 
-/// Bytes of one fill.
+/// Bytes of a fill.
 const FEW: usize = 4;
 
-/// Times of events with a fill of `few` between each two, from the first event on.
+/// Returns the times of events with a fill of `few` between each two, relative to the first event.
 fn stamps(context: &Arc<CudaContext>, stream: &CudaStream, few: u64) -> Result<Vec<Nanos>, DriverError> {
     let new = |_| context.new_event(CUevent_flags::CU_EVENT_DEFAULT);
     let marks = (0..MARKS).map(new).collect::<Result<Vec<_>, _>>()?;
     for mark in &marks {
         mark.record(stream)?;
-        // SAFETY: the caller keeps the memory until the stream has been waited for.
+        // SAFETY: the caller keeps the memory until the stream has been synchronised.
         unsafe { cuMemsetD8Async(few, 0, FEW, stream.cu_stream()) }?;
     }
     stream.synchronize()?;
     marks.iter().map(|mark| Ok(Nanos(f64::from(marks[0].elapsed_ms(mark)?) * 1e6))).collect()
 }
 
-/// How far the gap between two kernels on a stream differs from one run to another. Measured by twenty runs of an H200
-/// against themselves: kernels of 6 to 12 µs differed by up to 0.17 µs, two kernels of 8 µs together by up to 0.45 µs,
-/// and kernels beyond 30 µs by less than 0.5 %. Over Vulkan nothing of the kind was seen.
+/// Variation of the gap between two kernels on a stream, from run to run. Source: twenty A/A runs of an H200. Kernels of 6 to 12 µs
+/// differed by up to 0.17 µs, and two kernels of 8 µs together by up to 0.45 µs. Kernels beyond 30 µs differed by less than 0.5 %.
+/// Vulkan showed no such variation.
 const GAP: Nanos = Nanos(250.0);
 
-/// What a series of stamps says about their clock. They arrive as f32 milliseconds: short spans, to whole nanoseconds.
+/// Describes the clock of a series of times. They arrive as f32 milliseconds: short spans have a resolution of whole nanoseconds.
 fn describe(times: &[Nanos], host_step: Nanos) -> ClockInfo {
     let whole: Vec<i64> = times.iter().map(|time| time.0.round() as i64).collect();
     let step = common_step(whole.iter().map(|time| time.unsigned_abs()));

@@ -1,4 +1,4 @@
-//! What of NVIDIA's libraries is here: for whoever asks why something is missing.
+//! State of NVIDIA's libraries on this machine, for the diagnosis of a missing one.
 
 use std::path::Path;
 
@@ -9,21 +9,21 @@ use crate::{cublaslt, cudnn, cupti, nvrtc};
 /// One of NVIDIA's libraries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Library {
-    /// Its name, as people know it.
+    /// Product name.
     pub name: &'static str,
-    /// What is not there without it.
+    /// Function that needs it.
     pub serves: &'static str,
-    /// Its Python package, the shortest way to have it.
+    /// Python package, the shortest way to install it.
     pub package: &'static str,
-    /// The package of NVIDIA's that has it, as people know it.
+    /// NVIDIA package that contains it.
     pub part_of: &'static str,
-    /// Whether nothing runs without it.
+    /// Whether the backend cannot run without it.
     pub needed: bool,
-    /// Where it was found, or every place that was tried.
+    /// Location, or every place of the search.
     pub found: Result<String, String>,
 }
 
-/// Look for each of the libraries where its user does. The compiler is that of an open device, or the first that there is.
+/// Searches for each library as its user does. The compiler is that of an open device, or else the first of the search.
 pub fn libraries(chosen: Option<&'static Nvrtc>) -> Vec<Library> {
     let compiler = match chosen.map_or_else(nvrtc::get, Ok) {
         Ok(nvrtc) => Ok(format!("{}.{}, {}", nvrtc.version().0, nvrtc.version().1, nvrtc.origin())),
@@ -70,7 +70,7 @@ fn load(wanted: &Wanted) -> Result<String, String> {
     let open = |file: &Path, _: Option<&Path>| -> Result<(), libloading::Error> {
         // SAFETY: NVIDIA's libraries may be loaded anywhere.
         let library = unsafe { libloading::Library::new(file) }?;
-        // They keep threads and handlers of their own, and are not made to be unloaded.
+        // The libraries start threads and handlers, and do not support unloading.
         std::mem::forget(library);
         Ok(())
     };

@@ -1,4 +1,4 @@
-//! Kernels that are loaded, and launches with their arguments in place.
+//! Loaded kernels, and launches with bound arguments.
 
 use std::borrow::Cow;
 use std::ffi::{CString, c_void};
@@ -30,15 +30,15 @@ pub(crate) struct Module {
 }
 
 impl Module {
-    /// Load it into the context.
+    /// Loads a binary into the context.
     pub(crate) fn load(context: &Arc<CudaContext>, cubin: &[u8]) -> Result<Module, BackendError> {
         let mut handle = std::ptr::null_mut();
-        // SAFETY: the image is whole: the compiler made it, and the cache gives back what it was given. Its header carries its length.
+        // SAFETY: the image is whole: the compiler made it, and the cache returns the stored bytes. Its header carries its length.
         unsafe { cuModuleLoadData(&mut handle, cubin.as_ptr().cast()) }.doing(|| "loading a kernel".into())?;
         Ok(Module { handle, context: context.clone() })
     }
 
-    /// A kernel of the binary, allowed as much shared memory as it asks for.
+    /// Returns a kernel of the binary, and raises its limit of dynamic shared memory to the requested size.
     pub(crate) fn function(&self, kernel: &Kernel) -> Result<Function, BackendError> {
         let entry = kernel.entry;
         let name = CString::new(entry).map_err(|_| BackendError::Device(format!("{entry:?} is not a name")))?;
@@ -67,29 +67,29 @@ impl Drop for Module {
     }
 }
 
-/// What a stage is on this device, the same for every set of buffers.
+/// Operation of a stage on this device. It is the same for every set of buffers.
 #[derive(Clone)]
 pub(crate) enum Ready {
-    /// A kernel of our own.
+    /// A kernel of this suite.
     Kernel(Rc<Function>),
-    /// A product by the library, with the address of its workspace.
+    /// A GEMM of the library, with the address of its workspace.
     Gemm(Rc<Gemm>, sys::CUdeviceptr),
-    /// A convolution or attention by the library, which has a workspace of its own.
+    /// A convolution or attention of the library, with a workspace of its own.
     Graph(Rc<cudnn::Planned>),
-    /// A fill with a word of all, or of a part: where that begins, and how long it is.
+    /// A fill with a 32-bit word, of the whole buffer or of a range: offset and length.
     Fill(u32, Option<[Bytes; 2]>),
-    /// A copy of all, or of a part.
+    /// A copy of the whole buffer or of a range.
     Copy(Option<CopyRange>),
-    /// A copy of all through memory that is allocated for it.
+    /// A copy of the whole buffer through memory that is allocated for it.
     CopyThrough,
 }
 
-/// A kernel with its launch.
+/// A kernel with its launch configuration.
 pub(crate) struct Function {
     pub(crate) handle: sys::CUfunction,
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
-    /// Blocks of a cluster; one block is no cluster.
+    /// Blocks of a cluster; `[1; 3]` means no cluster.
     pub(crate) cluster: [u32; 3],
     pub(crate) dynamic_shared_bytes: u32,
 }
@@ -100,7 +100,7 @@ impl Function {
     }
 }
 
-/// A range of memory, which lives as long as the case that owns the launch.
+/// A memory range. It lives as long as the case that owns the launch.
 #[derive(Clone, Copy)]
 pub(crate) struct Range {
     pub(crate) pointer: sys::CUdeviceptr,
@@ -109,27 +109,27 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// A part of it, if it is that long.
+    /// Returns a part of the range. `None` beyond its end.
     fn part(self, from: Bytes, bytes: Bytes) -> Option<Range> {
         let end = from.0.checked_add(bytes.0)?;
         (end <= self.bytes).then_some(Range { pointer: self.pointer + from.0, bytes: bytes.0, ..self })
     }
 
-    /// The host address of memory that is the host's.
+    /// Host address of a range in host memory.
     fn host(&self) -> *mut c_void {
         std::ptr::with_exposed_provenance_mut(self.pointer as usize)
     }
 }
 
-/// An argument in place.
+/// A bound argument.
 pub(crate) struct Given {
     pub(crate) range: Range,
-    /// What a kernel is given of it instead of its address, where the stage asks for that.
+    /// Tensor map that replaces the address, where the stage requests one.
     pub(crate) map: Option<Box<sys::CUtensorMap>>,
 }
 
 impl Given {
-    /// Where the launch copies the parameter from.
+    /// Address that the launch copies the parameter from.
     fn parameter(&self) -> *mut c_void {
         match &self.map {
             Some(map) => std::ptr::from_ref::<sys::CUtensorMap>(map).cast_mut().cast(),
@@ -138,7 +138,7 @@ impl Given {
     }
 }
 
-/// One stage with its arguments in place.
+/// A stage with bound arguments.
 pub(crate) struct Step {
     pub(crate) label: Cow<'static, str>,
     entry: &'static str,
@@ -148,11 +148,11 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// A stage on memory at the given places, in the order of its arguments.
+    /// Binds a stage to memory ranges, in the order of its arguments.
     pub(crate) fn new(stage: &Stage, work: Ready, given: Box<[Given]>) -> Result<Step, BackendError> {
         let (count, host) = (given.len(), |one: &Given| one.range.place.is_host());
         let fits = match work {
-            // The device reaches pinned memory by itself, as if it were its own.
+            // The device accesses pinned memory like its own.
             Ready::Kernel(_) => count <= MOST_BUFFERS && given.iter().all(|one| one.range.place != Place::HostPageable),
             Ready::Gemm(ref gemm, _) => count == gemm.buffers() && !given.iter().any(host),
             Ready::Graph(ref planned) => count == planned.buffers() && !given.iter().any(host),
@@ -167,7 +167,7 @@ impl Step {
         Ok(Step { label: stage.label.clone(), entry: stage.entry(), work, given })
     }
 
-    /// The call that launches it.
+    /// Driver or library call that launches the stage.
     pub(crate) fn call(&self) -> &'static str {
         match &self.work {
             Ready::Kernel(function) if function.in_clusters() => "cuLaunchKernelEx",
@@ -184,12 +184,12 @@ impl Step {
         }
     }
 
-    /// The name under which the driver knows its work: that of a kernel of ours.
+    /// Kernel name that the driver reports. `None` for stages without a kernel of this suite.
     pub(crate) fn symbol(&self) -> Option<&'static str> {
         matches!(self.work, Ready::Kernel(_)).then_some(self.entry)
     }
 
-    /// What its span on the device is, and the bytes that it moves where that is all it does.
+    /// Kind of the stage's span on the device. For fills and copies also the bytes that they move.
     pub(crate) fn kind(&self) -> (SpanKind, Option<Bytes>) {
         match self.work {
             Ready::Kernel(_) | Ready::Gemm(..) | Ready::Graph(_) => (SpanKind::Kernel, None),
@@ -203,15 +203,15 @@ impl Step {
         }
     }
 
-    /// Queue it on the stream. The context is current.
+    /// Queues the stage on the stream. The context is current.
     pub(crate) fn launch(&self, stream: &CudaStream) -> Result<(), BackendError> {
         let doing = || format!("launching {}", self.label);
         match (&self.work, &self.given[..]) {
             (Ready::Kernel(function), _) => self.launch_kernel(function, stream),
             (Ready::Gemm(gemm, workspace), [a, b, c, bias @ ..]) => {
                 let bias = bias.first().map(|one| one.range.pointer);
-                // SAFETY: the case owns plan, buffers and workspace, and waits for the stream before it drops them; the
-                // workload vouches that the buffers hold the matrices.
+                // SAFETY: the case owns plan, buffers and workspace, and waits for the stream before it drops them. The workload
+                // guarantees that the buffers hold the matrices.
                 unsafe { gemm.launch([a, b, c].map(|one| one.range.pointer), bias, *workspace, stream.cu_stream()) }
             }
             (Ready::Graph(planned), given) => {
@@ -219,7 +219,7 @@ impl Step {
                 for (argument, given) in arguments.iter_mut().zip(given) {
                     *argument = given.range.pointer;
                 }
-                // SAFETY: as for products; the plan has its workspace.
+                // SAFETY: as for GEMMs; the plan has its workspace.
                 unsafe { planned.launch(&arguments[..given.len()], stream.cu_stream()) }
             }
             (Ready::Fill(word, part), given) => {
@@ -236,7 +236,7 @@ impl Step {
     }
 
     fn launch_kernel(&self, function: &Function, stream: &CudaStream) -> Result<(), BackendError> {
-        // Launching copies the arguments, so the list of their addresses need not live longer than the call.
+        // The launch copies the arguments. The array of their addresses need not live longer than the call.
         let mut arguments: [*mut c_void; MOST_BUFFERS] = [std::ptr::null_mut(); MOST_BUFFERS];
         let used = &mut arguments[..self.given.len()];
         for (argument, given) in used.iter_mut().zip(&self.given) {
@@ -248,8 +248,8 @@ impl Step {
             return unsafe { cluster::launch(function, stream, used) }.doing(doing);
         }
         let ([gx, gy, gz], [bx, by, bz]) = (function.grid, function.block);
-        // SAFETY: module and buffers are alive until the stream has been waited for; a test checks that the parameters
-        // of every kernel are the stage's arguments.
+        // SAFETY: module and buffers are alive until the stream has been synchronised. A test checks that the parameters of every
+        // kernel are the stage's arguments.
         unsafe {
             cuLaunchKernel(
                 function.handle,
@@ -268,7 +268,7 @@ impl Step {
         .doing(doing)
     }
 
-    /// What is launched, and what the driver tells about it. The context is current.
+    /// Describes the launch with the attributes that the driver reports. The context is current.
     pub(crate) fn describe(&self, device: Multiprocessors) -> Launch {
         let launch = Launch {
             label: self.label.to_string(),
@@ -277,7 +277,7 @@ impl Step {
             block: [1; 3],
             ..Launch::default()
         };
-        // The library keeps its kernels to itself, and fills and copies have none.
+        // The library does not expose its kernels; fills and copies have none.
         let Ready::Kernel(kernel) = &self.work else { return launch };
         let function = kernel.handle;
         let ask = |attribute| {
@@ -301,14 +301,14 @@ impl Step {
     }
 }
 
-/// What a fill writes: all of its argument, or a part. `None` where that cannot be.
+/// Returns the destination of a fill: the whole argument, or a range. `None` for a wrong argument count or a range out of bounds.
 fn filled(given: &[Given], part: Option<[Bytes; 2]>) -> Option<Range> {
     let [to] = given else { return None };
     part.map_or(Some(to.range), |[from, bytes]| to.range.part(from, bytes))
 }
 
-/// What a copy reads and what it writes, of the same length: all of its two arguments, or a part of each. `None` where that
-/// cannot be.
+/// Returns source and destination of a copy, of equal length: both arguments, or a range of each. `None` for a wrong argument
+/// count, unequal sizes or a range out of bounds.
 fn ends(given: &[Given], part: Option<CopyRange>) -> Option<[Range; 2]> {
     let [from, to] = given else { return None };
     match part {
@@ -317,10 +317,10 @@ fn ends(given: &[Given], part: Option<CopyRange>) -> Option<[Range; 2]> {
     }
 }
 
-/// Copy a range to another of the same length, in stream order. One of them may be the host's.
+/// Copies a range to another of the same length, in stream order. At most one of them is in host memory.
 fn copy(from: Range, to: Range, stream: &CudaStream) -> Result<(), DriverError> {
     let (bytes, stream) = (from.bytes as usize, stream.cu_stream());
-    // SAFETY: both ranges are alive until the stream has been waited for, and of the same length.
+    // SAFETY: both ranges are alive until the stream has been synchronised, and have the same length.
     unsafe {
         match (from.place.is_host(), to.place.is_host()) {
             (true, _) => cuMemcpyHtoDAsync_v2(to.pointer, from.host().cast_const(), bytes, stream),
@@ -330,22 +330,22 @@ fn copy(from: Range, to: Range, stream: &CudaStream) -> Result<(), DriverError> 
     }
 }
 
-/// The same through memory of the device's usual pool, which the stream allocates before it and frees behind it.
+/// Copies through memory of the device's default pool. The stream allocates it before the copy and frees it after.
 fn copy_through(from: Range, to: Range, stream: &CudaStream) -> Result<(), DriverError> {
     let mut pointer = 0;
     // SAFETY: the stream is alive, and all uses of the memory are on it.
     unsafe { cuMemAllocAsync(&mut pointer, from.bytes as usize, stream.cu_stream()) }?;
     let room = Range { pointer, bytes: from.bytes, place: Place::Device };
     let copied = copy(from, room, stream).and_then(|()| copy(room, to, stream));
-    // SAFETY: allocated above on the same stream, and freed once, behind its uses.
+    // SAFETY: allocated above on the same stream, and freed once, after its uses.
     let freed = unsafe { cuMemFreeAsync(pointer, stream.cu_stream()) };
     copied.and(freed)
 }
 
-/// Fill a range with a word of 32 bits, in stream order. A range that ends within a word gets the word's lower half.
+/// Fills a range with a 32-bit word, in stream order. A range that ends within a word receives the word's lower half.
 fn fill(to: Range, word: u32, stream: &CudaStream) -> Result<(), DriverError> {
     let (whole, rest) = (to.bytes / 4, to.bytes % 4);
-    // SAFETY: the range is alive until the stream has been waited for.
+    // SAFETY: the range is alive until the stream has been synchronised.
     unsafe {
         cuMemsetD32Async(to.pointer, word, whole as usize, stream.cu_stream())?;
         if rest > 0 {
@@ -355,10 +355,10 @@ fn fill(to: Range, word: u32, stream: &CudaStream) -> Result<(), DriverError> {
     Ok(())
 }
 
-/// Parameters of one kernel, at most.
+/// Maximum number of parameters of a kernel.
 const MOST_BUFFERS: usize = 16;
 
-/// Blocks that fit on the device at a time.
+/// Number of blocks resident on the device at once.
 fn resident(function: &Function, device: Multiprocessors) -> Option<u64> {
     if function.in_clusters() {
         return cluster::resident(function);

@@ -1,26 +1,25 @@
 //! The CUDA backend of Parallax.
 //!
-//! It builds and starts on machines without CUDA: the driver and the compiler (NVRTC) are loaded at run time, and
-//! [`open`] answers with a sentence when one of them is missing. The path of a case:
+//! The crate builds and starts on machines without CUDA. It loads the driver and the compiler (NVRTC) at run time. [`open`] returns
+//! an error message when one of them is missing. The path of a case:
 //!
 //! ```text
 //! Program (plain data, from the workload) ─► text ─► NVRTC or its cache ─► module ─► launches on one stream
 //! ```
 //!
-//! * [`text`]: the final kernel text, assembled from data; needs neither device nor compiler. A file below `kernels/`
-//!   takes in another, once, by a line `#include "lib/reduce.cuh"`; a kernel's constants are `constexpr`; its parameters
-//!   are the stage's arguments, in their order, of which a line `#when OWN_LENGTHS , const unsigned* lengths` names one that only
-//!   some shapes have.
-//! * [`nvrtc`]: finds the compiler library and speaks to it.
-//! * [`compile`]: text to a binary for one architecture, through a cache keyed by everything that goes in.
-//! * `driver`: the driver's library, with every call looked up and every answer a number.
+//! * [`text`]: the final kernel source, assembled from data. It needs neither device nor compiler. A file below `kernels/` includes
+//!   another, once, by a line `#include "lib/reduce.cuh"`. The constants of a kernel are `constexpr`. Its parameters are the
+//!   arguments of the stage, in order. A line `#when OWN_LENGTHS , const unsigned* lengths` names a parameter of some shapes only.
+//! * [`nvrtc`]: finds and calls the compiler library.
+//! * [`compile`]: kernel source to a binary for one architecture, through a cache keyed by all inputs of the compilation.
+//! * `driver`: the driver's library. It resolves every call and returns every result code.
 //! * [`device`]: opens a device and describes it.
-//! * [`profiler`]: the [`Profiler`](parallax_core::device::Profiler) itself. Behind it, each a private module: `prepare`
-//!   (buffers, kernels and library calls put in place), `launch` (with `cluster` and `tensor_map` for what came with compute
-//!   capability 9.0), `graph` (many launches as one), `streams` (several of them, and what waits for what), `prepared` (measuring),
-//!   `trace`, and `transfer`.
-//! * [`found`]: which of NVIDIA's libraries are here, and where the others were looked for.
-//! * `libraries`: where NVIDIA's libraries are found; `cublaslt`, `cudnn` and `cupti` speak to three that may be missing.
+//! * [`profiler`]: the implementation of [`Profiler`](parallax_core::device::Profiler). Its parts are private modules. `prepare`
+//!   places buffers, kernels and library calls. `launch` has `cluster` and `tensor_map` for compute capability 9.0. `graph` makes
+//!   one launch of many. `streams` has several streams and their dependencies. `prepared` measures. The others are `trace` and
+//!   `transfer`.
+//! * [`found`]: the NVIDIA libraries that are installed, and the places searched for the others.
+//! * `libraries`: the search for NVIDIA's libraries. `cublaslt`, `cudnn` and `cupti` call three that are optional.
 
 #[cfg(target_arch = "wasm32")]
 compile_error!("parallax-cuda is native only; the page uses parallax-shaders");
@@ -54,11 +53,11 @@ pub use compile::{Arch, check_text, compile_text};
 pub use device::{Unavailable, devices, driver_is_here};
 pub use profiler::{Cuda, Options};
 
-/// Open a CUDA device, or say why that is not possible here.
+/// Opens a CUDA device.
 ///
 /// # Errors
-/// When the driver, a device or the compiler is missing, too old or broken. The message says what was looked for and
-/// what to do. Never panics for lack of CUDA.
+/// A missing, outdated or broken driver, device or compiler. The message names the object searched for and the remedy. A machine
+/// without CUDA never causes a panic.
 pub fn open(options: Options) -> Result<Cuda, Unavailable> {
     Cuda::open(options)
 }

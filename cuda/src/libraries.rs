@@ -1,9 +1,9 @@
-//! Where NVIDIA's libraries are found at run time.
+//! Search for NVIDIA's libraries at run time.
 //!
-//! A library is loaded by its full path where one is known, and called through its own symbols: which file it is then
-//! does not depend on names that the loader happens to know, and any major version will do. Looked for, in order:
+//! A library is loaded by its full path where that is known, and called through its own symbols. The file then does not depend on
+//! the names that the loader knows, and any major version is acceptable. The order of the search:
 //!
-//! 1. the folder that the library's own variable names, if it has one; nothing else is tried when it is set;
+//! 1. the folder in the library's own variable, if it has one; when it is set, the search ends there;
 //! 2. the loader's own path, by name and then folder by folder;
 //! 3. the library folders below `CUDA_HOME` and `CUDA_PATH`, then those of `/usr/local/cuda`;
 //! 4. Python wheels: `nvidia/cu13/lib` and the library's own wheel in every folder on `python3`'s path.
@@ -12,31 +12,31 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// A library and the places that are its own.
+/// A library and its own places.
 pub(crate) struct Wanted {
-    /// Its name without prefix and suffix: `nvrtc` is `libnvrtc.so`.
+    /// Name without prefix and suffix: `nvrtc` is `libnvrtc.so`.
     pub(crate) stem: &'static str,
-    /// What may follow its name on the loader's path elsewhere: nothing, or a major version.
+    /// Suffixes of its name on the loader's path, except on Windows: nothing, or a major version.
     pub(crate) versions: &'static [&'static str],
-    /// Names that the loader may know on Windows, where they carry a version.
+    /// Names on the loader's path on Windows, where they carry a version.
     pub(crate) windows: &'static [&'static str],
     /// Environment variable that names its folder.
     pub(crate) variable: Option<&'static str>,
-    /// Folder below a CUDA toolkit, beside the usual ones.
+    /// Folder below a CUDA toolkit, in addition to the usual ones.
     pub(crate) toolkit: Option<&'static str>,
     /// Folder of its Python wheel below `nvidia`.
     pub(crate) wheel: &'static str,
 }
 
-/// The versions of the toolkit's own libraries.
+/// Versions of the toolkit's own libraries.
 pub(crate) const OF_TOOLKIT: &[&str] = &["", ".13", ".12"];
 
-/// Why a library is not taken.
+/// Reason to reject a library.
 #[derive(Debug)]
 pub(crate) enum Refusal {
     /// It does not load.
     Unloadable(libloading::Error),
-    /// It loads, and does not serve.
+    /// It loads, and is unsuitable.
     Unfit(String),
 }
 
@@ -44,31 +44,31 @@ impl From<libloading::Error> for Refusal {
     fn from(error: libloading::Error) -> Refusal {
         use libloading::Error::{DlSym, GetProcAddress};
         match error {
-            // It loads, and lacks the call that is named.
+            // It loads, and lacks the named call.
             lacks @ (DlSym { .. } | GetProcAddress { .. }) => Refusal::Unfit(words(&lacks)),
             other => Refusal::Unloadable(other),
         }
     }
 }
 
-/// An error with the loader's own words, which name the file or the symbol.
+/// Returns the loader's own message of an error. It names the file or the symbol.
 fn words(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
-/// Try `load` on each place until it succeeds. It gets a file, and the file's folder where that is known.
+/// Calls `load` on each place until it succeeds. `load` receives a file, and the file's folder where that is known.
 ///
 /// # Errors
-/// Every place that was tried and what happened there, when none of them had a library that is taken.
+/// Every place of the search with its result, when none had an acceptable library.
 pub(crate) fn load<T, E: Into<Refusal>>(
     wanted: &Wanted,
     mut load: impl FnMut(&Path, Option<&Path>) -> Result<T, E>,
 ) -> Result<(T, String), String> {
-    // Places that have no such file, and files that do not serve.
+    // Places without such a file, and unsuitable files.
     let (mut names, mut folders, mut unfit) = (Vec::new(), Vec::new(), Vec::new());
     for place in Places::new(wanted) {
         match place {
-            // The loader's message for a name that it does not know repeats the name and says nothing more.
+            // The loader's message for an unknown name repeats the name and adds nothing.
             Place::Loader(name) => match load(Path::new(&name), None) {
                 Ok(loaded) => {
                     log::debug!("loaded {name}");
@@ -109,15 +109,15 @@ pub(crate) fn load<T, E: Into<Refusal>>(
     Err(names.into_iter().chain(folders).chain(unfit).collect::<Vec<_>>().join("; "))
 }
 
-/// Somewhere to look.
+/// A place of the search.
 enum Place {
-    /// A name that the loader may know.
+    /// A name for the loader.
     Loader(String),
     /// A folder that may hold the library.
     Folder(PathBuf),
 }
 
-/// Places in order. The last ones cost a process (asking Python for its path), so they are made only when reached.
+/// Places in order. The last ones start a process (Python, for its path), so they are made only when reached.
 struct Places<'a> {
     wanted: &'a Wanted,
     queue: std::vec::IntoIter<Place>,
@@ -135,7 +135,7 @@ impl Places<'_> {
         } else {
             wanted.versions.iter().map(|version| Place::Loader(format!("lib{}.so{version}", wanted.stem))).collect()
         };
-        // Of several libraries of one name the loader knows the first only.
+        // The loader finds only the first of several libraries with one name.
         let path = std::env::var_os("LD_LIBRARY_PATH").filter(|_| cfg!(unix)).unwrap_or_default();
         let named = std::env::split_paths(&path).filter(|folder| !libraries_in(folder, wanted.stem).is_empty());
         queue.extend(named.map(Place::Folder));
@@ -164,7 +164,7 @@ impl Iterator for Places<'_> {
     }
 }
 
-/// Folders on the path of Python, which is asked once. Empty where there is no Python.
+/// Folders on Python's path, queried once. Empty without Python.
 fn python_path() -> &'static [PathBuf] {
     static PATH: OnceLock<Vec<PathBuf>> = OnceLock::new();
     PATH.get_or_init(|| {
@@ -175,7 +175,7 @@ fn python_path() -> &'static [PathBuf] {
     })
 }
 
-/// Where the wheels of CUDA 13 (all in one folder) and of CUDA 12 (one folder each) put the library.
+/// Folders of the library in the wheels of CUDA 13 (one folder for all) and of CUDA 12 (one folder each).
 fn wheel_folders(path: &[PathBuf], wheel: &str) -> Vec<PathBuf> {
     let below = if cfg!(windows) {
         ["nvidia/cu13/bin/x86_64".to_owned(), format!("nvidia/{wheel}/bin")]
@@ -185,8 +185,8 @@ fn wheel_folders(path: &[PathBuf], wheel: &str) -> Vec<PathBuf> {
     path.iter().flat_map(|site| below.iter().map(|folder| site.join(folder))).collect()
 }
 
-/// Names of the files in a folder, in order. Wheels carry a second build of some libraries beside the first
-/// (`libnvrtc.alt.so.13`), which is left out.
+/// Sorted names of the files in a folder. Wheels contain a second build of some libraries (`libnvrtc.alt.so.13`), which is
+/// excluded.
 pub(crate) fn names_in(folder: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut names: Vec<String> = entries
@@ -197,7 +197,7 @@ pub(crate) fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The library in a folder, in all versions, the last by name first.
+/// All versions of the library in a folder, in descending order of name.
 pub(crate) fn libraries_in(folder: &Path, stem: &str) -> Vec<PathBuf> {
     let (unix, windows) = (format!("lib{stem}.so"), format!("{stem}64_"));
     let is_library = |name: &String| name.starts_with(&unix) || (name.starts_with(&windows) && name.ends_with(".dll"));
@@ -237,7 +237,7 @@ mod tests {
         assert!(compiler.status().expect("a C compiler").success());
         // SAFETY: the library is empty.
         let library = unsafe { libloading::Library::new(&file) }.expect("loads");
-        // SAFETY: the symbol is not there, so it is not called.
+        // SAFETY: the symbol does not exist, so it is not called.
         let lacks = unsafe { library.get::<fn()>(c"cudnnCreate") }.map(|_| ()).expect_err("it has no symbols");
         assert!(matches!(Refusal::from(lacks), Refusal::Unfit(said) if said.contains("cudnnCreate")));
     }
@@ -252,7 +252,7 @@ mod tests {
             toolkit: Some("extras"),
             wheel: "none",
         };
-        // SAFETY: nothing of that name exists, so nothing is loaded.
+        // SAFETY: no library of that name exists, so none is loaded.
         let error = load(&wanted, |file, _| unsafe { libloading::Library::new(file) }).expect_err("nowhere");
         assert!(error.contains("parallax-has-no-such-library") && error.contains("; "), "{error}");
     }

@@ -1,4 +1,4 @@
-//! Device memory that frees itself and is counted.
+//! Device memory with ownership and accounting.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use crate::driver::{
 };
 use crate::errors::Context;
 
-/// What is held, beside what the driver says is gone from its free memory since `free_before`.
+/// Returns the memory statistics. `reserved` is the decrease of the driver's free memory since `free_before`.
 pub(crate) fn stats(ledger: &Ledger, context: &CudaContext, free_before: u64) -> MemoryStats {
     let info = context.mem_get_info().ok();
     MemoryStats {
@@ -27,19 +27,19 @@ pub(crate) fn stats(ledger: &Ledger, context: &CudaContext, free_before: u64) ->
     }
 }
 
-/// One allocation, on the device or on the host.
+/// An allocation on the device or on the host.
 pub(crate) struct Buffer {
     pointer: sys::CUdeviceptr,
     bytes: u64,
     place: Place,
     context: Arc<CudaContext>,
-    /// Held as long as this lives: what counts it in a ledger, and the allocation that it is a part of.
+    /// Owned for its drop: the entry in a ledger, and the allocation that this is a part of.
     _entry: Option<Entry>,
     whole: Option<Rc<Buffer>>,
 }
 
 impl Buffer {
-    /// Allocate; the contents are undefined.
+    /// Allocates device memory; the contents are undefined.
     pub(crate) fn new(
         context: &Arc<CudaContext>,
         ledger: &Rc<Ledger>,
@@ -56,14 +56,15 @@ impl Buffer {
         Ok(Buffer { pointer, bytes, place, context, _entry: Some(entry), whole: None })
     }
 
-    /// A part of an allocation on the device. Parts may overlap: whose turn it is, is the caller's business.
+    /// Returns a part of a device allocation. Parts may overlap; the caller orders their uses.
     pub(crate) fn part(whole: &Rc<Buffer>, offset: u64, bytes: u64) -> Buffer {
         assert!(offset + bytes <= whole.bytes, "a part lies inside the whole");
         let (pointer, place, context) = (whole.pointer + offset, whole.place, whole.context.clone());
         Buffer { pointer, bytes, place, context, _entry: None, whole: Some(whole.clone()) }
     }
 
-    /// Allocate where the workload wants it. Host memory is zero, and is not counted: the ledger is the device's.
+    /// Allocates in the memory that the workload requests. Host memory is zeroed. It is not counted, because the ledger is the
+    /// device's.
     pub(crate) fn at(
         place: Place,
         context: &Arc<CudaContext>,
@@ -79,7 +80,7 @@ impl Buffer {
                 let mut pointer = std::ptr::null_mut();
                 // SAFETY: the context is current; the memory is owned by the returned value and freed once, by its drop.
                 unsafe { cuMemHostAlloc(&mut pointer, bytes as usize, 0) }.doing(doing)?;
-                // SAFETY: the allocation is so many bytes long. Fresh memory holds nothing that Rust may read.
+                // SAFETY: the allocation is `bytes` long. Fresh memory holds no bytes that Rust may read.
                 unsafe { pointer.cast::<u8>().write_bytes(0, bytes as usize) };
                 pointer.cast::<u8>()
             }
@@ -96,31 +97,31 @@ impl Buffer {
         Ok(Buffer { pointer, bytes, place, context: context.clone(), _entry: None, whole: None })
     }
 
-    /// Where it is.
+    /// Memory of the allocation.
     pub(crate) fn place(&self) -> Place {
         self.place
     }
 
-    /// The host address of memory that is the host's.
+    /// Host address of host memory.
     fn host(&self) -> Option<*mut u8> {
         self.place.is_host().then(|| std::ptr::with_exposed_provenance_mut(self.pointer as usize))
     }
 
-    /// The address: the device's, or for host memory the host's, under which the device knows pinned memory too.
+    /// Device address, or the host address of host memory. Pinned memory has the same address on the device.
     pub(crate) fn pointer(&self) -> sys::CUdeviceptr {
         self.pointer
     }
 
-    /// Size.
+    /// Size in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Copy host bytes to `offset`.
+    /// Copies host bytes to `offset`.
     pub(crate) fn write(&self, offset: u64, data: &[u8]) -> Result<(), BackendError> {
         assert!(offset + data.len() as u64 <= self.bytes, "the copy must lie inside the buffer");
         if let Some(host) = self.host() {
-            // SAFETY: the range was checked; nothing on the device uses the memory while inputs are written.
+            // SAFETY: the range was checked; no device work uses the memory while inputs are written.
             unsafe { host.add(offset as usize).copy_from_nonoverlapping(data.as_ptr(), data.len()) };
             return Ok(());
         }
@@ -129,7 +130,7 @@ impl Buffer {
             .doing(|| "copying inputs to the device".into())
     }
 
-    /// Copy a range to the host. The caller has waited for the work that writes it.
+    /// Copies a range to the host. The caller has waited for the work that writes it.
     pub(crate) fn read(&self, range: Range<u64>) -> Result<Vec<u8>, BackendError> {
         if range.start > range.end || range.end > self.bytes {
             return Err(BackendError::Device(format!(
@@ -138,8 +139,8 @@ impl Buffer {
             )));
         }
         if let Some(host) = self.host() {
-            // SAFETY: the range was checked, all of the memory was written when it was allocated, and the caller has
-            // waited for the work that uses it.
+            // SAFETY: the range was checked, all of the memory was written at its allocation, and the caller has waited for the
+            // work that uses it.
             let data = unsafe { std::slice::from_raw_parts(host, self.bytes as usize) };
             return Ok(data[range.start as usize..range.end as usize].to_vec());
         }
@@ -152,23 +153,23 @@ impl Buffer {
         Ok(data)
     }
 
-    /// Copy the first bytes to the host, in stream order; nothing, where this is the host's memory.
+    /// Copies the first bytes to the host, in stream order. Host memory is not copied.
     pub(crate) fn fetch(&self, first: &mut [u8], stream: sys::CUstream) -> Result<(), BackendError> {
         let bytes = first.len().min(self.bytes as usize);
         if self.place.is_host() || bytes == 0 {
             return Ok(());
         }
-        // SAFETY: the range lies inside of both, and the driver has written memory that is not pinned when the call returns.
+        // SAFETY: the range lies inside both, and the driver has written unpinned memory when the call returns.
         unsafe { cuMemcpyDtoHAsync_v2(first.as_mut_ptr().cast(), self.pointer, bytes, stream) }
             .doing(|| "fetching the first bytes of a result".into())
     }
 
-    /// Copy all of another buffer of the same size, in stream order.
+    /// Copies all of another buffer of the same size, in stream order.
     pub(crate) fn copy_from(&self, other: &Buffer, stream: sys::CUstream) -> Result<(), BackendError> {
         assert_eq!((self.bytes, self.place), (other.bytes, other.place), "copies are of the same size, in one place");
         if let (Some(to), Some(from)) = (self.host(), other.host()) {
-            // SAFETY: two allocations of so many bytes, all written; nothing on the device uses them before the caller
-            // has copied what it wants.
+            // SAFETY: two allocations of `bytes` bytes, all written; no device work uses them before the caller has finished its
+            // copies.
             unsafe { to.copy_from_nonoverlapping(from, self.bytes as usize) };
             return Ok(());
         }
@@ -177,11 +178,11 @@ impl Buffer {
             .doing(|| "copying inputs on the device".into())
     }
 
-    /// Set every byte to that of a word of four equal bytes, in stream order.
+    /// Sets every byte to the byte of `word`, whose four bytes are equal, in stream order.
     pub(crate) fn poison(&self, word: u32, stream: sys::CUstream) -> Result<(), BackendError> {
         let [byte, ..] = word.to_le_bytes();
         if let Some(host) = self.host() {
-            // SAFETY: so many bytes; nothing is in flight when buffers are poisoned.
+            // SAFETY: the allocation is `bytes` long; no work is in flight when buffers are poisoned.
             unsafe { host.write_bytes(byte, self.bytes as usize) };
             return Ok(());
         }
@@ -191,7 +192,7 @@ impl Buffer {
     }
 }
 
-/// The layout of ordinary host memory, aligned as caches and vectors like it.
+/// Layout of pageable host memory, aligned for caches and vector instructions.
 fn pageable(bytes: u64) -> std::alloc::Layout {
     std::alloc::Layout::from_size_align((bytes as usize).max(1), 64).expect("fewer bytes than addresses")
 }
@@ -203,20 +204,20 @@ impl Drop for Buffer {
         }
         match (self.place, self.host()) {
             (Place::HostPageable, Some(host)) => {
-                // SAFETY: allocated by `at` with this layout, and freed only here; all work was waited for.
+                // SAFETY: allocated by `at` with this layout, and freed only here; the caller has waited for all work.
                 unsafe { std::alloc::dealloc(host, pageable(self.bytes)) };
                 return;
             }
             (_, Some(host)) => {
                 if self.context.bind_to_thread().is_ok() {
-                    // SAFETY: allocated by `at`, and freed only here; all work was waited for.
+                    // SAFETY: allocated by `at`, and freed only here; the caller has waited for all work.
                     let _ = unsafe { cuMemFreeHost(host.cast()) };
                 }
                 return;
             }
             (_, None) => {}
         }
-        // A lost device makes both calls fail; its memory is gone then anyway.
+        // A lost device makes both calls fail; its memory is then gone.
         if self.context.bind_to_thread().is_ok() {
             // SAFETY: allocated by `new` and freed only here; freeing waits for work that uses it.
             let _ = unsafe { cuMemFree_v2(self.pointer) };

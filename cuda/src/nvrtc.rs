@@ -1,13 +1,14 @@
-//! NVIDIA's run-time compiler: where it is found, and the few calls that are needed.
+//! NVRTC, NVIDIA's run-time compiler: its search, and the calls that Parallax needs.
 //!
-//! Of several, the first that knows the device's architecture and is no newer than the driver is taken: CUDA 13 does not compile for
-//! architectures before 7.5, and a driver loads no binary of a later major version.
+//! The search takes the first compiler that supports the device's architecture and is no newer than the driver. CUDA 13 does not
+//! compile for architectures before 7.5. A driver loads no binary of a later major version.
 //!
-//! `PARALLAX_NVRTC_DIR` names the folder that holds the library, instead of the search that all libraries share (the
-//! loader's path, the CUDA toolkit, Python wheels).
+//! `PARALLAX_NVRTC_DIR` names the folder that holds the library. It replaces the search that all libraries share (the loader's
+//! path, the CUDA toolkit, Python wheels).
 //!
-//! Our kernels include no header, so no include folder is needed: `pip install nvidia-cuda-nvrtc` alone is enough. What CubeCL
-//! makes for 16-bit floats includes the toolkit's, which are used where they are found ([`Nvrtc::headers`]).
+//! The kernels of Parallax include no header, so they need no include folder: `pip install nvidia-cuda-nvrtc` is enough. The
+//! sources that CubeCL generates for 16-bit floats include the toolkit's headers. The compiler uses these where they are installed
+//! ([`Nvrtc::headers`]).
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ use crate::compile::Arch;
 use crate::libraries;
 use crate::libraries::{Refusal, Wanted, names_in};
 
-/// Names a folder that holds the library, instead of the search.
+/// Environment variable that names a folder with the library, instead of the search.
 pub const DIR_VARIABLE: &str = "PARALLAX_NVRTC_DIR";
 
 const WANTED: Wanted = Wanted {
@@ -33,38 +34,38 @@ const WANTED: Wanted = Wanted {
     wheel: "cuda_nvrtc",
 };
 
-/// The loaded compiler.
+/// A loaded compiler.
 pub struct Nvrtc {
     api: Api,
     /// Major and minor version.
     version: (u32, u32),
-    /// Architectures that it can compile for: 90 is `sm_90`.
+    /// Architectures that it compiles for: 90 is `sm_90`.
     archs: Vec<u32>,
-    /// Where it came from, for people.
+    /// File or name of the library, for messages.
     origin: String,
 }
 
-/// The compiler is missing or broken.
+/// Error of a compiler that is missing or broken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NvrtcError {
-    /// Not found, or found and not loadable.
+    /// The library was not found, or did not load.
     #[error(
         "NVRTC, the CUDA compiler library, could not be loaded (tried: {tried}). Install the CUDA toolkit, or run \
          `pip install nvidia-cuda-nvrtc`, or set PARALLAX_NVRTC_DIR to the folder that holds libnvrtc"
     )]
     Missing {
-        /// Every place that was tried, and what happened there.
+        /// Every place of the search, with its result.
         tried: String,
     },
-    /// Some are here, and none of them compiles for the device.
+    /// No installed compiler supports the device.
     #[error("no NVRTC here compiles for compute capability {}.{}: {}; {remedy}", .arch.major, .arch.minor, .found.join(", "))]
     NoneFits {
         /// The device's compute capability.
         arch: Arch,
-        /// Each, and why it does not.
+        /// Each compiler, with the reason.
         found: Vec<String>,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
     /// A call failed.
@@ -72,13 +73,13 @@ pub enum NvrtcError {
     Call {
         /// The function.
         call: &'static str,
-        /// What the library says about it.
+        /// The library's message.
         message: String,
     },
-    /// The text was rejected.
+    /// The compiler rejected the source.
     #[error("{log}")]
     Rejected {
-        /// What the compiler said.
+        /// The compiler's log.
         log: String,
     },
 }
@@ -106,28 +107,28 @@ struct Api {
     archs: unsafe extern "C" fn(*mut c_int) -> c_int,
     error_string: unsafe extern "C" fn(c_int) -> *const c_char,
     _library: Library,
-    /// The compiler opens its built-in definitions by name; having them loaded is how it finds them in any folder.
+    /// The compiler's built-in definitions. It opens them by name, and finds them in any folder once they are loaded.
     _builtins: Vec<Library>,
 }
 
-/// What `nvrtcCompileProgram` returns for a text that it rejects (`NVRTC_ERROR_COMPILATION`).
+/// Result of `nvrtcCompileProgram` for a rejected source (`NVRTC_ERROR_COMPILATION`).
 const REJECTED: c_int = 6;
 
-/// What a compiler is wanted for: an architecture and the CUDA version that the driver supports, where they are known.
+/// Requirements of a compiler: an architecture, and the CUDA version of the driver. `None` where unknown.
 type Purpose = (Option<Arch>, Option<(u32, u32)>);
 
-/// The first compiler that there is.
+/// Returns the first compiler of the search.
 ///
 /// # Errors
-/// When there is none, or it is too old to describe itself.
+/// No compiler, or one without the calls that describe it.
 pub fn get() -> Result<&'static Nvrtc, NvrtcError> {
     chosen((None, None))
 }
 
-/// The first compiler that knows an architecture and whose version the driver takes, chosen once.
+/// Returns the first compiler that supports an architecture and that the driver accepts. The choice is made once.
 ///
 /// # Errors
-/// When there is none.
+/// No such compiler.
 pub fn for_device(arch: Arch, driver: Option<(u32, u32)>) -> Result<&'static Nvrtc, NvrtcError> {
     chosen((Some(arch), driver))
 }
@@ -139,22 +140,22 @@ fn chosen(purpose: Purpose) -> Result<&'static Nvrtc, NvrtcError> {
     if let Some((_, choice)) = known.iter().find(|(of, _)| *of == purpose) {
         return choice.clone();
     }
-    // Kept until the process ends, as the library is.
+    // The compiler stays in memory until the process ends, as the library does.
     let choice = choose(purpose).map(|nvrtc| &*Box::leak(Box::new(nvrtc)));
     known.push((purpose, choice.clone()));
     choice
 }
 
-/// How well a compiler serves.
+/// Suitability of a compiler.
 enum Fit {
     Well,
-    /// It is newer than the driver, of the same major version, so its binaries run.
+    /// Newer than the driver, of the same major version: its binaries run.
     Newer,
-    /// Why it does not.
+    /// Unsuitable, with the reason.
     Not(String),
 }
 
-/// Whether a compiler of this version, which knows these architectures, serves.
+/// Returns the suitability of a compiler with this version and these architectures.
 fn fit(version: (u32, u32), archs: &[u32], (arch, driver): Purpose) -> Fit {
     if let Some(arch) = arch
         && arch.supported_by(archs).is_none()
@@ -187,7 +188,7 @@ fn choose(purpose: Purpose) -> Result<Nvrtc, NvrtcError> {
             }
             Fit::Not(why) => {
                 let sentence = format!("{major}.{minor} ({}) {why}", nvrtc.origin);
-                // A file may be found under several names.
+                // One file may have several names.
                 if !unfit.iter().any(|(version, _)| *version == nvrtc.version) {
                     unfit.push((nvrtc.version, sentence));
                 }
@@ -205,9 +206,9 @@ fn choose(purpose: Purpose) -> Result<Nvrtc, NvrtcError> {
     }
 }
 
-/// What to install where none of these versions serves.
+/// Returns the package to install when none of these versions is suitable.
 fn remedy(arch: Arch, versions: &[(u32, u32)], driver: Option<(u32, u32)>) -> &'static str {
-    /// CUDA 13 does not know older ones.
+    /// Oldest architecture of CUDA 13.
     const OLDEST_OF_13: Arch = Arch::new(7, 5);
     let too_new = driver.is_some_and(|(major, _)| versions.iter().any(|version| version.0 > major));
     match arch < OLDEST_OF_13 || too_new {
@@ -235,18 +236,18 @@ impl Nvrtc {
         self.version
     }
 
-    /// Architectures that it can compile for: 90 is `sm_90`.
+    /// Architectures that it compiles for: 90 is `sm_90`.
     pub fn archs(&self) -> &[u32] {
         &self.archs
     }
 
-    /// The file or name that it was loaded from.
+    /// File or name that the library was loaded from.
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// The folder of the toolkit's headers, if there is one: beside the compiler's own, in the wheels of CUDA 12 and 13, or in a
-    /// toolkit that is named or in its usual place.
+    /// Folder of the toolkit's headers, if installed. The search covers the folder beside the compiler, the wheels of CUDA 12 and
+    /// 13, the toolkit in `CUDA_HOME` or `CUDA_PATH`, and its usual place.
     pub fn headers(&self) -> Option<PathBuf> {
         let folder = Path::new(&self.origin).parent().filter(|folder| folder.is_absolute());
         let beside = folder.into_iter().flat_map(|lib| {
@@ -257,11 +258,10 @@ impl Nvrtc {
         beside.chain(toolkits).find(|folder| folder.join(CUDA_HALVES).is_file())
     }
 
-    /// Compile a text to a binary for the architecture that the options name, and give what the compiler says of it beside
-    /// that: warnings, mostly none.
+    /// Compiles a kernel source to a binary for the architecture in the options. Returns the binary and the compiler's warnings.
     ///
     /// # Errors
-    /// [`NvrtcError::Rejected`] with the compiler's log when the text is wrong.
+    /// [`NvrtcError::Rejected`] with the compiler's log for an invalid source.
     pub fn cubin(&self, file: &str, source: &str, options: &[String]) -> Result<(Vec<u8>, String), NvrtcError> {
         let c_string = |text: &str| {
             CString::new(text).map_err(|_| NvrtcError::Rejected { log: format!("{file} holds a zero byte") })
@@ -277,7 +277,7 @@ impl Nvrtc {
             (self.api.create)(&mut program.handle, source.as_ptr(), name.as_ptr(), 0, no_headers, no_headers)
         };
         self.api.check("nvrtcCreateProgram", created)?;
-        // SAFETY: the program exists, and the options are as many as said.
+        // SAFETY: the program exists, and the option count matches the array.
         let code = unsafe { (self.api.compile)(program.handle, options.len() as c_int, options.as_ptr()) };
         if code == REJECTED {
             return Err(NvrtcError::Rejected { log: program.log()? });
@@ -298,7 +298,7 @@ impl OwnedProgram<'_> {
         Ok(String::from_utf8_lossy(&bytes).trim_end_matches('\0').trim_end().to_owned())
     }
 
-    /// The library's way of handing out bytes: ask for the size, then for the contents.
+    /// Returns the bytes of an output. The library returns the size first, and the contents by a second call.
     fn bytes(
         &self,
         call: &'static str,
@@ -329,7 +329,7 @@ impl Api {
         if code == 0 {
             return Ok(());
         }
-        // SAFETY: the library answers every code with a static string.
+        // SAFETY: the library returns a static string for every code.
         let message = unsafe {
             let text = (self.error_string)(code);
             if text.is_null() { format!("code {code}") } else { CStr::from_ptr(text).to_string_lossy().into_owned() }
@@ -340,9 +340,9 @@ impl Api {
 
 fn load_library(path: &Path, folder: Option<&Path>) -> Result<Api, libloading::Error> {
     let builtins = folder.map(builtins_in).unwrap_or_default();
-    // SAFETY: NVRTC's initialisers touch nothing of ours.
+    // SAFETY: NVRTC's initialisers touch no memory of this program.
     let builtins = builtins.into_iter().filter_map(|file| unsafe { Library::new(file) }.ok()).collect();
-    // SAFETY: as above, and every symbol is given the signature of NVRTC's header.
+    // SAFETY: as above, and every symbol has the signature of NVRTC's header.
     unsafe {
         let library = Library::new(path)?;
         Ok(Api {

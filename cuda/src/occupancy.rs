@@ -1,23 +1,24 @@
-//! How much of the device a launch fills: plain arithmetic on what the driver tells.
+//! Occupancy of the device by a launch, computed from the driver's attributes.
 
-/// What the arithmetic needs of a device.
+/// Device attributes of the computation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Multiprocessors {
-    /// How many there are.
+    /// Number of multiprocessors.
     pub(crate) count: u32,
-    /// Threads that one holds at most.
+    /// Maximum number of threads on a multiprocessor.
     pub(crate) threads: u32,
-    /// Threads of a warp, the unit in which thread slots are handed out.
+    /// Threads of a warp, the allocation unit of thread slots.
     pub(crate) warp: u32,
 }
 
-/// Share of the device's warp slots that a launch fills, averaged over its waves.
+/// Returns the share of the device's warp slots that a launch fills, averaged over its waves.
 ///
-/// `wave` blocks of `block` threads fit on the device at a time by registers, shared memory and block size (the driver's
-/// `cuOccupancyMaxActiveBlocksPerMultiprocessor`, or `cuOccupancyMaxActiveClusters`): that many warps over the most that it
-/// holds is the occupancy that NVIDIA's calculator shows. A grid comes in waves of so many blocks, of which the last is
-/// rarely full; the share of block slots that have a block in them makes the second factor. `None` when nothing fits or
-/// nothing is known.
+/// `wave` is the number of blocks of `block` threads that are resident on the device at once. Registers, shared memory and block
+/// size limit it. Its source is the driver's `cuOccupancyMaxActiveBlocksPerMultiprocessor` or `cuOccupancyMaxActiveClusters`. The
+/// warps of a wave over the device's warp slots are the occupancy of NVIDIA's calculator.
+///
+/// A grid runs in waves of `wave` blocks, and the last one is rarely full. The second factor is the share of block slots in use.
+/// The result is `None` when no block fits or the attributes are unknown.
 pub(crate) fn occupancy(grid: u64, block: u32, wave: u64, device: Multiprocessors) -> Option<f64> {
     let Multiprocessors { count, threads, warp } = device;
     let slots = u64::from(count) * u64::from(threads.checked_div(warp)?);

@@ -1,4 +1,4 @@
-//! Puts a case on the device: kernels, library calls, sets of buffers, inputs.
+//! Preparation of a case on the device: kernels, library calls, sets of buffers, inputs.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -27,7 +27,7 @@ use crate::tensor_map::encode;
 use crate::text::{Text, assemble_all};
 
 impl Cuda {
-    /// Compile a case and put it and `sets` copies of its buffers on the device.
+    /// Compiles a case, and places it with `sets` copies of its buffers on the device.
     pub(crate) fn prepare_case(
         &mut self,
         case: &Case,
@@ -40,7 +40,7 @@ impl Cuda {
         self.prepare_program(case, (&program, first), inputs, sets)
     }
 
-    /// The same with a program of the caller's own on the case's buffers, of which so many stages are the set-up.
+    /// Prepares a program of the caller on the case's buffers. The first `setup` stages are the set-up.
     pub(crate) fn prepare_program(
         &mut self,
         case: &Case,
@@ -118,19 +118,19 @@ impl Cuda {
             free_before: self.free_before,
             multiprocessors: self.multiprocessors(),
         };
-        // Fresh memory may hold an earlier case's right answer.
+        // Fresh memory may hold the correct results of an earlier case.
         prepared.poison_all(POISON)?;
         prepared.set_up(&executions)?;
         Ok(prepared)
     }
 
-    /// Compile what the cases need, on all processors: the compiler takes far longer than anything else on a first visit.
+    /// Compiles the kernels of the cases, on all processors. On a first visit, compilation takes far longer than all other work.
     pub(crate) fn compile_ahead(&mut self, cases: &[Case]) {
         let of_case = |case: &Case| {
             let (program, _) = case.whole(&self.device.info.caps)?;
             Some(assemble_all(&self.options.texts, &program, case.problem.dtype).ok()?.0)
         };
-        // Cases that differ in their launch only have the same text.
+        // Cases that differ only in their launch have the same kernel source.
         let texts: BTreeMap<String, Text> =
             cases.iter().filter_map(of_case).flatten().map(|text| (text.source.clone(), text)).collect();
         let (arch, compiler, cache) = (self.device.arch, self.device.compiler, self.options.cache.as_deref());
@@ -139,14 +139,14 @@ impl Cuda {
         self.ahead = texts.into_par_iter().filter_map(binary).collect();
     }
 
-    /// The texts of a program, loaded, which of them each stage's kernel comes from, and what that took; nothing where
-    /// no stage launches a kernel.
+    /// Loads the kernel sources of a program. Returns the modules, the module of each stage, and the record of the compilation.
+    /// Empty where no stage launches a kernel.
     fn compile(&mut self, case: &Case, program: &Program) -> Result<Loaded, BackendError> {
         let (texts, places) = assemble_all(&self.options.texts, program, case.problem.dtype)?;
         let loaded = texts.iter().map(|text| self.load(text)).collect::<Result<Vec<_>, _>>()?;
         let (modules, each): (Vec<_>, Vec<_>) = loaded.into_iter().unzip();
         let mut compiled = together(each);
-        // As a repeat visit would find it: in the cache. Second modules are loaded, and gone again at once.
+        // Time of a repeat visit, which finds the binary in the cache. The second modules are loaded and dropped at once.
         if self.options.cache.is_some() && !texts.is_empty() {
             let again = texts.iter().map(|text| Ok(self.load(text)?.1)).collect::<Result<Vec<_>, BackendError>>()?;
             let repeat = together(again);
@@ -160,7 +160,7 @@ impl Cuda {
             Some(binary) => binary,
             None => compile_cached(text, self.device.arch, self.device.compiler, self.options.cache.as_deref())?,
         };
-        // A text that is made of something else is made anew at every visit.
+        // A translated kernel source is translated anew at every visit.
         text.made.iter().for_each(|step| compiled.time += step.time);
         compiled.steps.splice(0..0, text.made.iter().cloned());
         let begin = Instant::now();
@@ -182,7 +182,7 @@ impl Cuda {
         Ok(gemm)
     }
 
-    /// Plan a call of cuDNN's. The arguments are those of the first set, whose outputs are poisoned only after this.
+    /// Plans a cuDNN call. The arguments are those of the first set, whose outputs are poisoned only after this.
     fn plan_graph(
         &self,
         call: Library,
@@ -193,15 +193,15 @@ impl Cuda {
     ) -> Result<cudnn::Planned, BackendError> {
         let begin = Instant::now();
         let place = cudnn::Place { context: &self.device.context, stream: &self.stream, ledger };
-        // SAFETY: the set's buffers are as long as their specifications say, which are the call's extents, and nothing runs on
-        // the device while a case is prepared.
+        // SAFETY: the set's buffers have the size of their specifications, which are the call's extents. The device is idle while a
+        // case is prepared.
         let planned = unsafe { self.graphs.plan(dtype, call, arguments, &place) }?;
         add_step(compiled, "cuDNN plan", begin);
         planned.sentences().into_iter().for_each(|sentence| tell(compiled, sentence));
         Ok(planned)
     }
 
-    /// Allocate every set, and bring the inputs into all of them.
+    /// Allocates every set, and copies the inputs into all of them.
     fn upload(
         &self,
         case: &Case,
@@ -234,8 +234,7 @@ impl Cuda {
                 write(buffer, inputs, index, spec.elem.storage(dtype).bytes())?;
             }
         }
-        // Copies from ordinary host memory may still be on their way when the call returns, and the stream that kernels
-        // run on does not wait for them by itself.
+        // Copies from pageable host memory may be incomplete when the call returns, and the kernels' stream does not wait for them.
         context.synchronize().doing(|| "uploading inputs".into())?;
         let copied = sets[1..].iter().try_for_each(|set| {
             specs.iter().enumerate().filter(is_input).try_for_each(|(index, _)| match (&set[index], &sets[0][index]) {
@@ -243,12 +242,12 @@ impl Cuda {
                 _ => Ok(()),
             })
         });
-        // Wait also after a copy that failed: nothing may be in flight when the buffers are dropped.
+        // Wait also after a failed copy: no work may be in flight when the buffers are dropped.
         self.stream.synchronize().doing(|| "copying inputs".into()).and(copied)?;
         Ok(sets)
     }
 
-    /// Copies of what executions change.
+    /// Copies the buffers that executions modify.
     fn keep(&self, specs: &[BufferSpec], set: &Set, ledger: &Rc<Ledger>) -> Result<Vec<(usize, Buffer)>, BackendError> {
         let changed = specs.iter().zip(set).enumerate().filter(|(_, (spec, _))| spec.role.restored());
         let copy = |(index, (spec, buffer)): (usize, (&BufferSpec, &Option<Buffer>))| {
@@ -257,7 +256,7 @@ impl Cuda {
             Some(copy.and_then(|copy| copy.copy_from(buffer, self.stream.cu_stream()).map(|()| (index, copy))))
         };
         let kept = changed.filter_map(copy).collect::<Result<Vec<_>, _>>();
-        // Wait also after a copy that failed: nothing may be in flight when the buffers are dropped.
+        // Wait also after a failed copy: no work may be in flight when the buffers are dropped.
         self.stream.synchronize().doing(|| "copying what executions change".into())?;
         kept
     }
@@ -273,10 +272,10 @@ impl Cuda {
     }
 }
 
-/// Modules, which of them each stage's kernel comes from, and what loading them took.
+/// Modules, the module of each stage, and the record of the compilation.
 type Loaded = (Vec<Module>, Vec<Option<usize>>, Compiled);
 
-/// What compiling several texts took, as one. Cached is what was cached altogether.
+/// Merges the records of several compilations. The result counts as cached if all are.
 fn together(each: Vec<Compiled>) -> Compiled {
     let (cached, hashes): (bool, Vec<String>) =
         (each.iter().all(|one| one.cached), each.iter().map(|one| one.text_hash.clone()).collect());
@@ -299,21 +298,21 @@ fn together(each: Vec<Compiled>) -> Compiled {
     all.unwrap_or_default()
 }
 
-/// Put a sentence into the record of compiling, once.
+/// Adds a sentence to the record of compilation, once.
 fn tell(compiled: &mut Compiled, sentence: String) {
     if !compiled.options.contains(&sentence) {
         compiled.options.push(sentence);
     }
 }
 
-/// Add what was done since `begin` to the ledger of compiling.
+/// Adds a step that began at `begin` to the record of compilation.
 fn add_step(compiled: &mut Compiled, name: &str, begin: Instant) {
     let time = since(begin);
     compiled.time += time;
     compiled.steps.push(CompileStep { name: name.to_owned(), time });
 }
 
-/// The buffer that a stage is given, of a set.
+/// Returns the buffer of a stage's argument in a set.
 fn given<'a>(
     stage: &Stage,
     arg: &Arg,
@@ -327,7 +326,7 @@ fn given<'a>(
     }
 }
 
-/// The launches of one execution on a set of buffers of a case of this element type.
+/// Returns the launches of one execution on a set of buffers, for a case of this element type.
 fn execution(
     program: &Program,
     works: &[Ready],
@@ -346,7 +345,8 @@ fn execution(
     program.stages.iter().zip(works).map(step).collect()
 }
 
-/// Inputs are made and copied in pieces, so that a large tensor needs no second copy of itself on the host.
+/// Size of a piece of inputs, in bytes. Inputs are made and copied in pieces, so that a large tensor needs no second copy on the
+/// host.
 const PIECE: u64 = 16 << 20;
 
 fn write(buffer: &Buffer, inputs: &Inputs, index: usize, elem_bytes: u64) -> Result<(), BackendError> {

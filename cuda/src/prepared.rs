@@ -1,4 +1,4 @@
-//! A case on the device: runs it, times it, reads it back.
+//! A case on the device: execution, timing and read-back.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -23,34 +23,34 @@ use crate::occupancy::Multiprocessors;
 use crate::streams::Streams;
 use crate::trace::trace;
 
-/// One set of buffers in the workload's order; `None` for scratch that no stage uses.
+/// A set of buffers in the workload's order; `None` for scratch that no stage uses.
 pub(crate) type Set = Vec<Option<Buffer>>;
 
-/// Bytes that stand for a result where the time until it is on the host is asked for.
+/// Bytes that represent a result in the measurement of read-back.
 const RESULT: usize = 16;
 
-/// A case on the device. Everything in it frees itself.
+/// A case on the device. All its members free themselves.
 pub(crate) struct PreparedCase {
-    /// How stages reach the device.
+    /// Mode of launching the stages.
     pub(crate) launching: Launching,
-    /// One execution on each set of buffers as a graph, once that was asked for.
+    /// Graph of one execution on each set of buffers, made on request.
     pub(crate) graphs: Vec<Graph>,
-    /// The launches of one execution, on each set of buffers.
+    /// Launches of one execution, on each set of buffers.
     pub(crate) executions: Vec<Vec<Step>>,
     pub(crate) rotation: Rotation,
     pub(crate) specs: Vec<BufferSpec>,
     pub(crate) begin: CudaEvent,
     pub(crate) end: CudaEvent,
     pub(crate) sets: Vec<Set>,
-    /// What executions change, as it was before the first one: position and contents.
+    /// Buffers that executions modify, before the first one: position and contents.
     pub(crate) first: Vec<(usize, Buffer)>,
-    /// What the library multiplies in, where it is called.
+    /// Workspace of the library's GEMMs, where the case calls the library.
     pub(crate) _workspace: Option<Buffer>,
     pub(crate) _modules: Vec<Module>,
     pub(crate) compiled: Compiled,
     pub(crate) context: Arc<CudaContext>,
     pub(crate) stream: Arc<CudaStream>,
-    /// That stream and those beside it.
+    /// `stream` and the additional streams.
     pub(crate) streams: Streams,
     pub(crate) opened: Instant,
     pub(crate) ledger: Rc<Ledger>,
@@ -63,12 +63,12 @@ impl PreparedCase {
         self.context.bind_to_thread().doing(|| "binding the device to this thread".into())
     }
 
-    /// Put an event on the stream.
+    /// Records an event on the stream.
     pub(crate) fn record(&self, event: &CudaEvent) -> Result<(), BackendError> {
         event.record(&self.stream).doing(|| "recording an event".into())
     }
 
-    /// The launches of one execution on a set.
+    /// Launches of one execution on a set.
     pub(crate) fn steps(&self, set: usize) -> &[Step] {
         &self.executions[set]
     }
@@ -84,22 +84,22 @@ impl PreparedCase {
         Ok(())
     }
 
-    /// Queue the stages of one execution on a set, one by one, each on its stream.
+    /// Queues the stages of one execution on a set, one by one, each on its stream.
     pub(crate) fn queue(&self, set: usize) -> Result<(), BackendError> {
         let steps = self.steps(set);
         self.streams.queue(|stage, stream| steps[stage].launch(stream))
     }
 
-    /// One execution on a set as a graph, ready to be launched.
+    /// Captures one execution on a set as an executable graph.
     pub(crate) fn capture(&self, set: usize) -> Result<Graph, BackendError> {
         Graph::capture(&self.context, &self.stream, || self.queue(set))
     }
 
-    /// A graph for every set, unless they are there.
+    /// Makes a graph for every set, unless they exist.
     fn make_graphs(&mut self) -> Result<(), BackendError> {
         if self.graphs.is_empty() {
             self.bind()?;
-            // Once as ever, so that whatever loads at its first launch is there.
+            // One ordinary execution first loads everything that loads at its first launch.
             let warmed = self.queue(0);
             self.wait().and(warmed)?;
             self.graphs = (0..self.executions.len()).map(|set| self.capture(set)).collect::<Result<_, _>>()?;
@@ -107,8 +107,8 @@ impl PreparedCase {
         Ok(())
     }
 
-    /// The lead stands before the first event: while the device works on it, the host queues what is timed, so that the
-    /// timed launches lie back to back on the device, however long the host takes for one.
+    /// Queues a batch. The lead stands before the first event. While the device works on it, the host queues the timed launches.
+    /// They are then contiguous on the device, independent of the host's time per launch.
     fn launch_all(&mut self, Batch { lead, repeats }: Batch) -> Result<(), BackendError> {
         self.execute(lead)?;
         self.record(&self.begin)?;
@@ -116,14 +116,14 @@ impl PreparedCase {
         self.record(&self.end)
     }
 
-    /// Wait for everything on every stream; this is where errors inside of kernels come to light.
+    /// Waits for all work on every stream. Errors inside kernels appear here.
     pub(crate) fn wait(&self) -> Result<(), BackendError> {
         let labels = || self.steps(0).iter().map(|step| &*step.label).collect::<Vec<_>>().join(", ");
         self.streams.wait().doing(|| format!("running {}", labels()))
     }
 
-    /// Copy the first bytes of what the last execution computed to the host, in stream order. What the stages bring to the
-    /// host by themselves is there when they are done.
+    /// Copies the first bytes of the last execution's result to the host, in stream order. Results that the stages themselves copy
+    /// to the host are there when the stages complete.
     fn fetch(&self, first: &mut [u8; RESULT]) -> Result<(), BackendError> {
         let buffers = self.specs.iter().zip(&self.sets[self.rotation.last()]);
         let mut computed = buffers.filter(|(spec, _)| matches!(spec.role, Role::Output { .. } | Role::InOut { .. }));
@@ -133,7 +133,7 @@ impl PreparedCase {
         }
     }
 
-    /// Put back, in every set, what executions change; in stream order.
+    /// Restores, in every set, the buffers that executions modify, in stream order.
     fn restore(&self) -> Result<(), BackendError> {
         for (index, first) in &self.first {
             for buffer in self.sets.iter().filter_map(|set| set[*index].as_ref()) {
@@ -143,7 +143,7 @@ impl PreparedCase {
         Ok(())
     }
 
-    /// Run the set-up once on every set, on poisoned buffers, and wait for that.
+    /// Runs the set-up once on every set, on poisoned buffers, and waits for it.
     pub(crate) fn set_up(&self, stages: &[Vec<Step>]) -> Result<(), BackendError> {
         let run = || {
             for (spec, buffer) in self.sets.iter().flat_map(|set| self.specs.iter().zip(set)) {
@@ -154,21 +154,21 @@ impl PreparedCase {
             stages.iter().flatten().try_for_each(|step| step.launch(&self.stream))
         };
         let launched = run();
-        // Wait also after a failed launch: nothing may be in flight when the buffers are dropped.
+        // Wait also after a failed launch: no work may be in flight when the buffers are dropped.
         self.wait().and(launched)
     }
 
-    /// The same before a clock starts.
+    /// Restores the buffers, and waits, before a clock starts.
     fn restored(&self) -> Result<(), BackendError> {
         if self.first.is_empty() {
             return Ok(());
         }
         let restored = self.restore();
-        // Wait also after a copy that failed: nothing may be in flight when the buffers are dropped.
+        // Wait also after a failed copy: no work may be in flight when the buffers are dropped.
         self.wait().and(restored)
     }
 
-    /// Poison outputs and scratch of every set, put back what executions change, and wait for that.
+    /// Poisons outputs and scratch of every set, restores the buffers that executions modify, and waits.
     pub(crate) fn poison_all(&self, word: u32) -> Result<(), BackendError> {
         self.bind()?;
         for (spec, buffer) in self.sets.iter().flat_map(|set| self.specs.iter().zip(set)) {
@@ -188,7 +188,7 @@ impl Prepared for PreparedCase {
     }
 
     fn launches(&self) -> Vec<Launch> {
-        // Without a device the driver answers no question, and the answers are left out one by one.
+        // Without a device the driver returns no attributes, and the description omits them.
         let _ = self.bind();
         self.steps(0).iter().map(|step| step.describe(self.multiprocessors)).collect()
     }
@@ -220,7 +220,7 @@ impl Prepared for PreparedCase {
         self.restored()?;
         let begin = Instant::now();
         let launched = self.launch_all(batch);
-        // Wait also after a failed launch: nothing may be in flight when the buffers are dropped.
+        // Wait also after a failed launch: no work may be in flight when the buffers are dropped.
         let waited = self.wait();
         let host = since(begin);
         launched?;
@@ -237,7 +237,7 @@ impl Prepared for PreparedCase {
             Awaited::Done => Ok(()),
             Awaited::Result => self.fetch(&mut first),
         });
-        // Wait also after a failed launch: nothing may be in flight when the buffers are dropped.
+        // Wait also after a failed launch: no work may be in flight when the buffers are dropped.
         let waited = self.wait();
         let host = since(begin);
         called?;

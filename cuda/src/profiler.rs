@@ -22,19 +22,19 @@ use crate::nvrtc::Nvrtc;
 use crate::text::{Text, embedded};
 use crate::transfer::transfer;
 
-/// How to open a device.
+/// Options of an open device.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Number of the device, as the driver counts.
+    /// Number of the device, in the driver's order.
     pub ordinal: usize,
-    /// Folder of compiled kernels; `None` compiles everything anew.
+    /// Folder of compiled kernels; `None` compiles all kernels anew.
     pub cache: Option<PathBuf>,
-    /// Where kernel texts come from.
+    /// Kernel sources.
     pub texts: KernelSources,
 }
 
 impl Default for Options {
-    /// The first device, the user's cache folder, and the program's own texts.
+    /// The first device, the user's cache folder, and the embedded kernel sources.
     fn default() -> Self {
         Options { ordinal: 0, cache: default_cache(), texts: embedded() }
     }
@@ -47,13 +47,13 @@ pub struct Cuda {
     clock: ClockInfo,
     pub(crate) opened: Instant,
     pub(crate) options: Options,
-    /// Free device memory before anything was prepared.
+    /// Free device memory before the first preparation, in bytes.
     pub(crate) free_before: u64,
     pub(crate) products: CublasLt,
     pub(crate) graphs: Cudnn,
-    /// Binaries by their text, until the case that wants them comes.
+    /// Binaries by their kernel source, until their case is prepared.
     pub(crate) ahead: HashMap<String, Binary>,
-    /// The only content of an empty submission.
+    /// Event that is the only content of an empty submission.
     mark: CudaEvent,
 }
 
@@ -83,31 +83,31 @@ impl Cuda {
 }
 
 impl Cuda {
-    /// The compiler that was chosen for the device.
+    /// Compiler of the device.
     pub fn compiler(&self) -> &'static Nvrtc {
         self.device.compiler
     }
 
-    /// Whether a kernel that does nothing can be compiled for the device.
+    /// Checks that an empty kernel compiles for the device.
     ///
     /// # Errors
-    /// What the compiler says.
+    /// The compiler's error.
     pub fn compiles(&self) -> Result<(), BackendError> {
         let source = "extern \"C\" __global__ void nothing() {}\n".to_owned();
         let text = Text { file: "nothing.cu".to_owned(), source, made: Vec::new() };
         compile_cached(&text, self.device.arch, self.device.compiler, None).map(drop)
     }
 
-    /// Calls of the driver's without which single cases are skipped, of those that it lacks.
+    /// Missing driver calls that are necessary for some cases only. Those cases are skipped.
     pub fn lacks(&self) -> Vec<&'static str> {
         driver().map(|driver| driver.lacks_for_cases()).unwrap_or_default()
     }
 
-    /// Like [`Profiler::prepare`], with a program of the caller's own on the case's buffers: for kernels that belong to no
-    /// variant, as those of tests.
+    /// Prepares a program of the caller on the case's buffers, like [`Profiler::prepare`]. It serves kernels outside of any
+    /// variant, such as those of tests.
     ///
     /// # Errors
-    /// As for a case. Nothing has been held against the device's limits before, as a plan does.
+    /// As for a case. Unlike a plan, it does not check the device's limits.
     pub fn prepare_with(
         &mut self,
         case: &Case,
@@ -139,8 +139,8 @@ impl Profiler for Cuda {
 
     async fn yield_now(&self) {}
 
-    /// A stream with nothing on it is known to be done without asking the device. An event gives the device something to
-    /// answer, and nothing to compute.
+    /// Times an empty submission. The host knows that an idle stream is done without a query of the device. An event requires a
+    /// response of the device, and no computation.
     async fn empty(&mut self) -> Result<Nanos, BackendError> {
         let began = Instant::now();
         self.mark.record(&self.stream).doing(|| "recording an event".into())?;

@@ -1,4 +1,4 @@
-//! The streams of a case, and what makes them wait for each other.
+//! The streams of a case, and their dependencies.
 
 use std::sync::Arc;
 
@@ -17,7 +17,10 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// As an execution needs them, unless it cannot be had.
+    /// Creates the streams and events of an execution.
+    ///
+    /// # Errors
+    /// [`BackendError::Unsupported`] for invalid queues; a driver error.
     pub(crate) fn new(
         context: &Arc<CudaContext>,
         main: &Arc<CudaStream>,
@@ -26,7 +29,7 @@ impl Streams {
         let queues = queues.map_err(BackendError::Unsupported)?;
         let more = (1..queues.queues).map(|_| context.new_stream());
         let all = std::iter::once(Ok(main.clone())).chain(more).collect::<Result<_, _>>();
-        // Marks take no time stamps, which would cost some.
+        // Marks record no time, because timestamps have a cost.
         let mark = |_| context.new_event(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING);
         let marks = (0..queues.marks).map(mark).collect::<Result<_, _>>();
         Ok(Streams {
@@ -36,20 +39,20 @@ impl Streams {
         })
     }
 
-    /// How many there are.
+    /// Number of streams.
     pub(crate) fn count(&self) -> usize {
         self.all.len()
     }
 
-    /// The place of a stream, where there are several.
+    /// Position of a stream. `None` for a single stream.
     pub(crate) fn position(&self, stream: sys::CUstream) -> Option<u32> {
         let at = self.all.iter().position(|known| known.cu_stream() == stream)?;
         u32::try_from(at).ok().filter(|_| self.all.len() > 1)
     }
 
-    /// Put one execution on the streams: `run` puts a stage, by its position, on the stream that it is given.
+    /// Queues one execution on the streams. `run` queues a stage, by its position, on the given stream.
     ///
-    /// The first stream brackets the rest: the others wait for what was on it, and it for them at the end.
+    /// The first stream brackets the rest: the others wait for its earlier work, and it waits for them at the end.
     pub(crate) fn queue(
         &self,
         mut run: impl FnMut(usize, &CudaStream) -> Result<(), BackendError>,
@@ -65,7 +68,7 @@ impl Streams {
         })
     }
 
-    /// Wait for everything on every stream, also after an error on one of them.
+    /// Waits for all work on every stream, also after an error on one of them.
     pub(crate) fn wait(&self) -> Result<(), DriverError> {
         self.all.iter().map(|stream| stream.synchronize()).fold(Ok(()), Result::and)
     }

@@ -1,4 +1,4 @@
-//! Tensor maps as the driver makes them: what a kernel is given of a buffer instead of its address.
+//! Tensor maps of the driver: a kernel receives one instead of a buffer's address.
 
 use std::ffi::c_void;
 
@@ -14,10 +14,11 @@ use parallax_core::units::Bytes;
 use crate::driver::cuTensorMapEncodeTiled;
 use crate::errors::Context;
 
-/// A tensor map of a buffer of so many bytes at this address. It holds the address, so every set of buffers has its own.
+/// Encodes a tensor map of a buffer of `bytes` bytes at this address. The map contains the address, so every set of buffers has its
+/// own.
 ///
 /// # Errors
-/// [`BackendError::Unsupported`] with the broken rule.
+/// [`BackendError::Unsupported`] with the violated rule.
 pub(crate) fn encode(
     map: &TensorMap,
     element: Storage,
@@ -31,7 +32,7 @@ pub(crate) fn encode(
     let Encoded { rank, dims, strides, tile } = innermost_first(map);
     let element_strides = [1; MOST_AXES];
     let mut encoded = Box::new(CUtensorMap { opaque: [0; 16] });
-    // SAFETY: the lists are at least as long as the rank says, and are only read. The driver only notes the address.
+    // SAFETY: the lists are at least as long as the rank, and are only read. The driver only stores the address.
     unsafe {
         cuTensorMapEncodeTiled(
             &mut *encoded,
@@ -54,7 +55,7 @@ pub(crate) fn encode(
 
 const MOST_AXES: usize = 5;
 
-/// The lists in the driver's order.
+/// Rank and lists in the driver's order, innermost first.
 #[derive(Debug, PartialEq, Eq)]
 struct Encoded {
     rank: u32,

@@ -1,43 +1,43 @@
-//! The final text of a kernel: element type, constants, the kernel file and what it includes. Pure text, no device.
+//! Assembly of a kernel source: element type, constants, the kernel file and its includes. It needs no device.
 //!
-//! A kernel file below `kernels/` includes what it needs by lines `#include "lib/reduce.cuh"`, with names as they are
-//! below that folder. They are resolved here and not by the compiler, so that one text says everything: where a file is
-//! included for the first time its lines are put in place, and further includes of it are left out. That is done before
-//! any `#if` is looked at; includes stand at the top of a file. `#line` keeps every message at its file and line. Of a line
-//! `#when NAME rest` the rest is there where that constant is true: see [`decided`].
+//! A kernel file below `kernels/` includes others by lines `#include "lib/reduce.cuh"`, with names relative to that folder. This
+//! module resolves them, not the compiler, so that one kernel source is complete. The first include of a file is replaced by its
+//! lines, and further includes of it are removed. This precedes the evaluation of any `#if`. Includes stand at the top of a file.
+//! `#line` keeps every message at its file and line. The `rest` of a line `#when NAME rest` remains where that constant is true:
+//! see [`decided`].
 
 use parallax_core::device::{BackendError, Step};
 use parallax_core::suite::{DType, Dialect, Kernel, KernelSources, Program, Source, Value, decided, translated};
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
-/// A text that the compiler gets as it is.
+/// A kernel source, complete for the compiler.
 #[derive(Debug, Clone)]
 pub struct Text {
-    /// Name of the kernel file, as it appears in messages.
+    /// Name of the kernel file, for messages.
     pub file: String,
-    /// The text.
+    /// The source.
     pub source: String,
-    /// What it took to make it, where it was not just put together.
+    /// Steps of the translation of a translated kernel source. Empty for an assembled one.
     pub made: Vec<Step>,
 }
 
-/// The same text is the same however long it took.
+/// Equality ignores the time of the steps.
 impl PartialEq for Text {
     fn eq(&self, other: &Text) -> bool {
         (&self.file, &self.source) == (&other.file, &other.source)
     }
 }
 
-/// The texts of the program.
+/// Returns the kernel sources embedded in the program.
 pub fn embedded() -> KernelSources {
     KernelSources::embedded(FILES)
 }
 
-/// The text of a kernel of a case of element type `dtype`.
+/// Returns the kernel source of a kernel, for a case of element type `dtype`.
 ///
 /// # Errors
-/// When there is no kernel file for it, or something that it includes is missing.
+/// A missing kernel file, or a missing include.
 pub fn assemble(texts: &KernelSources, kernel: &Kernel, dtype: DType) -> Result<Text, BackendError> {
     if kernel.source != Source::Own {
         let file = format!("{}.cube", kernel.text);
@@ -68,10 +68,10 @@ pub fn assemble(texts: &KernelSources, kernel: &Kernel, dtype: DType) -> Result<
     Ok(Text { file, source, made: Vec::new() })
 }
 
-/// The texts of a program, every different one once, and which of them each stage's kernel comes from.
+/// Returns the distinct kernel sources of a program, and the index of each stage's source.
 ///
 /// # Errors
-/// As for one.
+/// Those of [`assemble`].
 pub fn assemble_all(
     texts: &KernelSources,
     program: &Program,
@@ -80,7 +80,7 @@ pub fn assemble_all(
     program.distinct(|kernel| assemble(texts, kernel, dtype))
 }
 
-/// The file that a line includes; names in angle brackets are the compiler's business.
+/// Returns the file that a line includes. The compiler resolves names in angle brackets.
 fn included(line: &str) -> Option<String> {
     let name = line.strip_prefix("#include \"")?.trim_end().strip_suffix('"')?;
     Some(name.to_owned())

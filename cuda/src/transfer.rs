@@ -1,4 +1,4 @@
-//! Moving bytes between host and device, timed.
+//! Timed transfers between host and device.
 
 use std::ffi::c_void;
 use std::rc::Rc;
@@ -15,17 +15,17 @@ use crate::errors::Context;
 use crate::events::since;
 use crate::memory::Buffer;
 
-/// Host time of moving `bytes` from page-locked memory to the device or back, the copy's completion included.
+/// Returns the host time of a transfer of `bytes` between page-locked memory and the device, including the copy's completion.
 ///
-/// Page-locked, because the device then reads and writes the host's memory itself: what is measured is the link, and not
-/// how fast the driver copies through a buffer of its own. Both memories exist before the time starts.
+/// The device accesses page-locked memory itself. So the measurement covers the link, and not the driver's copy through a buffer of
+/// its own. Both memories exist before the time starts.
 pub(crate) fn transfer(
     context: &Arc<CudaContext>,
     stream: &CudaStream,
     way: Transfer,
     bytes: u64,
 ) -> Result<Nanos, BackendError> {
-    // These bytes belong to no case, so they are not in the profiler's ledger.
+    // These bytes belong to no case. The profiler's ledger does not count them.
     let device = Buffer::new(context, &Rc::new(Ledger::default()), "transfer", bytes)?;
     let mut host = PageLocked::new(context, bytes)?;
     host.bytes_mut().fill(0x5A);
@@ -34,7 +34,7 @@ pub(crate) fn transfer(
 
     let began = Instant::now();
     let queued = match way {
-        // SAFETY: both memories are alive until the stream has been waited for, below, and of the same size.
+        // SAFETY: both memories are alive until the stream is synchronised, below, and of the same size.
         Transfer::Upload => unsafe {
             cuMemcpyHtoDAsync_v2(device.pointer(), host.pointer, host.bytes, stream.cu_stream())
         },
@@ -49,7 +49,7 @@ pub(crate) fn transfer(
     Ok(time)
 }
 
-/// Host memory that the device can reach without a detour.
+/// Host memory that the device accesses directly.
 struct PageLocked {
     pointer: *mut c_void,
     bytes: usize,
@@ -64,14 +64,14 @@ impl PageLocked {
         let mut pointer = std::ptr::null_mut();
         // SAFETY: the context is current; the memory is owned by the returned value and freed once, by its drop.
         unsafe { cuMemHostAlloc(&mut pointer, bytes, 0) }.doing(doing)?;
-        // Fresh memory holds nothing that Rust may read.
-        // SAFETY: the allocation is so many bytes long.
+        // Fresh memory holds no bytes that Rust may read.
+        // SAFETY: the allocation is `bytes` long.
         unsafe { pointer.cast::<u8>().write_bytes(0, bytes) };
         Ok(PageLocked { pointer, bytes, context: context.clone() })
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the allocation is so many initialised bytes long, and borrowed with `self`.
+        // SAFETY: the allocation is `bytes` initialised bytes long, and borrowed with `self`.
         unsafe { std::slice::from_raw_parts_mut(self.pointer.cast(), self.bytes) }
     }
 }
@@ -79,7 +79,7 @@ impl PageLocked {
 impl Drop for PageLocked {
     fn drop(&mut self) {
         if self.context.bind_to_thread().is_ok() {
-            // SAFETY: allocated by `new` and freed only here, after the work that uses it was waited for.
+            // SAFETY: allocated by `new` and freed only here, after the completion of the work that uses it.
             let _ = unsafe { cuMemFreeHost(self.pointer) };
         }
     }

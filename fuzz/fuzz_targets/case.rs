@@ -1,4 +1,4 @@
-//! Case strings: read or refused, and what is read survives being written.
+//! Case strings: parsed or refused. A parsed case survives being written.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Lists by column: refused with a reason, or read into no more rows than the text has room for, and written so that they read
-//! the same.
+//! Lists by column: refused with a reason, or parsed. The number of rows is bounded by the length of the input. The written lists
+//! parse to the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -21,7 +21,7 @@ struct Lists {
     spans: Vec<Span>,
 }
 
-/// Bytes of a row, and of its texts, for each byte of a text.
+/// Maximum bytes of rows, and of their strings, per byte of input.
 const MOST: usize = 64;
 
 fuzz_target!(|text: &str| {
@@ -36,6 +36,6 @@ fuzz_target!(|text: &str| {
     assert!(rows + texts <= MOST * text.len(), "{rows} and {texts} bytes of {}", text.len());
     let written = serde_json::to_string(&lists).expect("lists are JSON");
     let again = read(&written, text.len().max(written.len())).expect("what we write, we read");
-    // The first writing rounds; after that nothing changes.
+    // The first writing rounds; later ones change nothing.
     assert_eq!(serde_json::to_string(&again).expect("lists are JSON"), written);
 });

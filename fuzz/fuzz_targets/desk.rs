@@ -1,10 +1,11 @@
-//! Bodies that are posted to a desk: refused in a sentence, or a run that is written so that it reads the same, and shown.
+//! Bodies posted to a collector: refused in a sentence, or parsed as a run. The run is displayed, and when written it parses to the
+//! same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use parallax_core::report::site::{Pages, Site};
 
-// What the desk reads bodies with, alone: the command line around it takes long to compile.
+// The collector's reader alone: the command line around it takes long to compile.
 #[path = "../../native-cli/src/desk/read.rs"]
 mod read;
 

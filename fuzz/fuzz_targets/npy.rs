@@ -1,4 +1,4 @@
-//! Arrays in NumPy's format: refused with a reason, or exactly as many bytes as the input needs, which survive their file.
+//! Arrays in NumPy's format: refused with a reason, or exactly as many bytes as the input needs. These survive their file.
 #![no_main]
 
 use std::path::Path;

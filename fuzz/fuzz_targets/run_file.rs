@@ -1,4 +1,5 @@
-//! Run files: refused with a reason, or read, drawn as a table and a trace, and written so that they read the same.
+//! Run files: refused with a reason, or parsed. A parsed run is drawn as a table and a trace, and when written it parses to the
+//! same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,7 +10,7 @@ fuzz_target!(|text: &str| {
     if let Ok(run) = Run::parse(text) {
         let _ = report::table(&run).markdown();
         let _ = trace::text(&run);
-        // In the room of the text that it was read from.
+        // Padded to the length of the source text.
         let written = format!("{:1$}", serde_json::to_string(&run).expect("a run is JSON"), text.len());
         Run::parse(&written).expect("what we write, we read");
     }

@@ -1,4 +1,4 @@
-//! Settings, a `key value` pair a line, and the filters among them on a case.
+//! Settings, one `key value` pair per line, and their filters on a case.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

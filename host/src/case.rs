@@ -15,7 +15,7 @@ use web_time::Instant;
 
 use crate::profiler::Breathe;
 
-/// What the set-up computes, by position in the buffer list: with the reference, once and untimed.
+/// Computes the results of the set-up, by position in the buffer list. It uses the reference, once and untimed.
 fn set_up(problem: &Problem, inputs: &Inputs) -> BTreeMap<usize, Vec<f64>> {
     let specs = problem.buffers();
     let row_of = problem.form().reference.rows.of_inputs(problem, inputs);
@@ -33,7 +33,7 @@ fn set_up(problem: &Problem, inputs: &Inputs) -> BTreeMap<usize, Vec<f64>> {
     computed.collect()
 }
 
-/// Values as a host implementation takes them.
+/// Converts values to the buffer type of a host implementation.
 fn array(storage: Storage, values: &[f64]) -> HostBuffer {
     match storage.is_integer() {
         true => HostBuffer::U32(values.iter().map(|x| *x as u32).collect()),
@@ -41,13 +41,15 @@ fn array(storage: Storage, values: &[f64]) -> HostBuffer {
     }
 }
 
-/// Bytes that computing and checking a case take beside its buffers.
+/// Additional bytes for the computation and the check of a case.
 const BESIDE: u64 = 64 << 20;
 
-/// Ask for all that a case will take in one piece, and give it back: what is taken in parts later, by code that has no way to say
-/// that it got none, is there then.
+/// Reserves the total memory of a case in one piece, and frees it. Later allocations, by code without error handling, then succeed.
+///
+/// # Errors
+/// [`BackendError::OutOfMemory`] for an impossible allocation.
 fn make_sure_of_room(problem: &Problem, specs: &[BufferSpec]) -> Result<(), BackendError> {
-    // The reference, and what a set-up computes, are in double precision.
+    // The reference and the set-up compute in double precision.
     let wide = problem.form().host.is_none();
     let bytes = |spec: &BufferSpec| match spec.role {
         Role::Setup { .. } => spec.len.saturating_mul(12),
@@ -57,7 +59,7 @@ fn make_sure_of_room(problem: &Problem, specs: &[BufferSpec]) -> Result<(), Back
     is_there(specs.iter().map(bytes).fold(BESIDE, u64::saturating_add))
 }
 
-/// Whether so many bytes can be had in one piece.
+/// Checks that one allocation of `bytes` succeeds.
 fn is_there(bytes: u64) -> Result<(), BackendError> {
     let mut room: Vec<u8> = Vec::new();
     usize::try_from(bytes).ok().and_then(|bytes| room.try_reserve_exact(bytes).ok()).ok_or_else(|| no_room(bytes))
@@ -74,23 +76,23 @@ fn filled<T: Copy>(len: usize, value: T) -> Result<Vec<T>, BackendError> {
     Ok(all)
 }
 
-/// What a case has computed, output by output.
+/// Results of a case, one entry per output.
 enum Outputs {
-    /// By the form's host implementation.
+    /// From the host implementation of the operation.
     Host(Vec<Vec<f32>>),
-    /// By the reference.
+    /// From the reference.
     Reference(Vec<Vec<f64>>),
 }
 
-/// A case, ready to be computed.
+/// A case, ready for execution.
 pub struct HostCase {
     problem: Problem,
     inputs: Inputs,
-    /// The inputs as the host implementation takes them.
+    /// The inputs in the types of the host implementation.
     arrays: Vec<HostBuffer>,
-    /// What the set-up computed, by position in the buffer list.
+    /// Results of the set-up, by position in the buffer list.
     setup: BTreeMap<usize, Vec<f64>>,
-    /// Positions in the buffer list of `outputs`.
+    /// Positions of `outputs` in the buffer list.
     written: Vec<usize>,
     outputs: Outputs,
     held: Bytes,
@@ -100,10 +102,10 @@ pub struct HostCase {
 }
 
 impl HostCase {
-    /// Inputs and what the set-up computes are made here, once and untimed.
+    /// Creates the case with its inputs and the results of the set-up, once and untimed.
     ///
     /// # Errors
-    /// [`BackendError::OutOfMemory`] when there is no room for all of it at once.
+    /// [`BackendError::OutOfMemory`] for insufficient memory.
     pub fn new(
         problem: &Problem,
         inputs: &Inputs,
@@ -180,7 +182,7 @@ impl Prepared for HostCase {
     }
 
     async fn poison(&mut self, word: u32) -> Result<(), BackendError> {
-        // Every output is written anew from inputs that stay as they are, so there is nothing to put back.
+        // Every execution writes all outputs from unmodified inputs. No input needs restoration.
         match &mut self.outputs {
             Outputs::Host(outputs) => outputs.iter_mut().for_each(|output| output.fill(f32::from_bits(word))),
             Outputs::Reference(outputs) => {
@@ -207,12 +209,12 @@ impl Prepared for HostCase {
         }
         let time = Nanos(start.elapsed().as_nanos() as f64);
         let host = Nanos(begun.elapsed().as_nanos() as f64);
-        // Nobody else had a turn meanwhile. What a page has to say of the sample waits for one.
+        // No other task ran during the sample. The page reports the sample after this yield.
         (self.yield_now)().await;
         Ok(Sample { time, host })
     }
 
-    /// The host computes by itself: when the call returns, the result is there.
+    /// The host computes synchronously: the result exists when the call returns.
     async fn call(&mut self, executions: u32, _until: Awaited) -> Result<Nanos, BackendError> {
         Ok(self.measure(Batch::of(executions)).await?.host)
     }
@@ -230,7 +232,7 @@ impl Prepared for HostCase {
             correlation: Some(1),
             ..Span::default()
         };
-        // The device is the host: both tracks show the same stretch, so that every target's trace reads alike.
+        // The device is the host. Both tracks show the same interval, so that the traces of all targets have one form.
         let name = self.problem.workload.name;
         Ok(Trace {
             spans: vec![span("call", SpanKind::Runtime, Track::Host), span(name, SpanKind::Kernel, Track::Gpu)],
@@ -264,7 +266,7 @@ mod tests {
 
     #[test]
     fn memory_that_cannot_be_had_is_an_error_of_the_case() {
-        // More than any processor can address.
+        // More bytes than any processor can address.
         for refused in [is_there(1 << 60), is_there(u64::MAX), filled(1 << 58, 0f32).map(|_| ())] {
             assert!(
                 matches!(&refused, Err(BackendError::OutOfMemory(why)) if why.contains("cannot be had")),

@@ -1,8 +1,8 @@
-//! Plain host code as a profiler: each form's f32 code (or, without any, its reference), as a point of reference. It is not
-//! tuned, and its figures say nothing about what the processor could do.
+//! Plain host code as a profiler: the f32 code of each operation, or else its reference. It is an untuned baseline. Its figures are
+//! no measure of the processor's speed.
 //!
-//! The same code is two targets: `cpu`, on all processors of the machine, and `wasm`, compiled for the page and run in a
-//! browser. What differs between them is a [`Place`].
+//! The same code is two targets: `cpu`, on all processors of the machine, and `wasm`, compiled for the page and run in a browser. A
+//! [`Place`] holds their differences.
 
 #![forbid(unsafe_code)]
 

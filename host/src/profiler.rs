@@ -12,20 +12,20 @@ use web_time::Instant;
 
 use crate::case::HostCase;
 
-/// Lets others run: see [`Profiler::yield_now`].
+/// Function that lets other tasks run: see [`Profiler::yield_now`].
 pub type Breathe = fn() -> Pin<Box<dyn Future<Output = ()>>>;
 
-/// Where the code runs, as far as it cannot know by itself.
+/// Environment of the code, as far as the code cannot query it.
 pub struct Place {
     /// The processor's name.
     pub name: String,
-    /// What the code is compiled for: `host`, `wasm`.
+    /// Compilation target: `host`, `wasm`.
     pub api: &'static str,
-    /// Memory, where it is known.
+    /// Memory, if known.
     pub memory: Option<Bytes>,
-    /// What there is besides threads.
+    /// Features besides threads.
     pub features: Vec<String>,
-    /// How others get their turn.
+    /// Function that lets other tasks run.
     pub yield_now: Breathe,
 }
 
@@ -38,12 +38,12 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// Always there.
+    /// Opens the processor. It is always available.
     pub fn open(place: Place) -> Cpu {
         let threads = current_num_threads() as u32;
         let caps = Caps {
             dialect: Dialect::Cpu,
-            // 16-bit floats are emulated on most processors; the reference point is f32.
+            // Most processors emulate 16-bit floats; the baseline is f32.
             dtypes: vec![DType::F32],
             subgroup: None,
             shared_bytes: 0,

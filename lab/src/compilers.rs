@@ -1,4 +1,4 @@
-//! CubeCL's compilers, which the page fetches when a kernel in CubeCL is asked for.
+//! CubeCL's compilers. The page fetches them when a request names a kernel in CubeCL.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::said;
 
 #[wasm_bindgen(module = "/src/compilers.js")]
 extern "C" {
-    /// Them, ready to be used.
+    /// The loaded compilers.
     type Loaded;
     #[wasm_bindgen(catch)]
     async fn load(glue: &str, program: &str) -> Result<JsValue, JsValue>;
@@ -28,27 +28,28 @@ extern "C" {
 
 #[wasm_bindgen]
 extern "C" {
-    /// Where the page is, or the script of its worker, which lies beside it.
+    /// Address of the page, or of its worker's script, which lies in the same folder.
     #[wasm_bindgen(thread_local_v2, js_namespace = location, js_name = href)]
     static HERE: String;
 }
 
-/// The script and the program that it starts. Under names of their own for each commit, so that no cache mixes them.
+/// Paths of the script and of the program that it starts. The commit in each path keeps caches from mixing versions.
 const FILES: [&str; 2] = [
     concat!("cube/parallax_cube.js?", env!("PARALLAX_COMMIT")),
     concat!("cube/parallax_cube_bg.wasm?", env!("PARALLAX_COMMIT")),
 ];
 
-/// Why kernels in CubeCL are skipped where nobody asked for them.
+/// Reason of the skip of kernels in CubeCL when no filter names them.
 const UNASKED: &str = "kernels in CubeCL are made by its compilers, which the page loads when the variant is asked for by its name: \
                        write `cube` or `cubek` into the filter, as in `softmax*cube`";
 
 thread_local! {
-    /// Once here, they stay.
+    /// The loaded compilers. They stay loaded.
     static LOADED: RefCell<Option<Loaded>> = const { RefCell::new(None) };
 }
 
-/// Texts with the compilers beside them where they are asked for and can be had, and what that took.
+/// Returns the kernel sources, with the compilers if `asked` and if they load, and the cost of the fetch. Otherwise the kernel
+/// sources hold the reason.
 pub async fn beside(texts: KernelSources, asked: bool) -> (KernelSources, Option<Compilers>) {
     if !asked {
         return (texts.untranslated_because(UNASKED.to_owned()), None);
@@ -74,7 +75,7 @@ async fn fetch() -> Result<Compilers, String> {
     Ok(took)
 }
 
-/// What was fetched. Only the thread that fetched it has it, and only that one makes kernels.
+/// Translator that uses the fetched compilers. Only the thread that fetched them holds them and makes kernels.
 struct Fetched;
 
 impl Translator for Fetched {

@@ -1,4 +1,4 @@
-//! The measuring side: takes orders, and says what comes of them. It knows neither the page nor where it runs.
+//! The worker: takes requests and sends responses. It is independent of the page and of the thread that it runs on.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -33,10 +33,10 @@ async fn open(OpenRequest { way, texts, cube }: OpenRequest) -> Result<(Box<dyn 
     })
 }
 
-/// Addresses of 32 bits reach 4 GiB; the references and what checks them want room beside a case.
+/// Memory for cases. 32-bit addresses reach 4 GiB; references and checks need room besides the case.
 const MEMORY: Bytes = Bytes(2 << 30);
 
-/// Browsers tell nothing of the processor but how many threads it has.
+/// Returns the description of the processor. A browser shows only its number of threads.
 fn processor() -> Place {
     let features = vec![if cfg!(target_feature = "simd128") { "simd128" } else { "no simd128" }.to_owned()];
     Place {
@@ -48,15 +48,15 @@ fn processor() -> Place {
     }
 }
 
-/// What a spec's variants leave open, on a device.
+/// Returns the values of a spec's tunables on a device.
 fn tuning(device: &DeviceInfo, spec: &Spec) -> Tuning {
     tuning_for(device, None, &spec.set).expect("tests hold the shipped files against the tunables, the spec its own")
 }
 
-/// Milliseconds of planning between two looks at what else there is to do: where workers cannot measure, this is the page.
+/// Milliseconds of planning between two yields to the event loop. The page runs this code if workers cannot measure.
 const TURN: f64 = 20.0;
 
-/// What was asked for on a device; `None` when it was overtaken.
+/// Returns the plan of a spec on a device, or `None` after a newer request.
 async fn planned(
     asked: &Spec,
     mut device: DeviceInfo,
@@ -79,25 +79,25 @@ async fn planned(
     Ok(Some(Box::new(Planned { spec, tuning: device.caps.tuning, outline })))
 }
 
-/// Measures, one run at a time.
+/// A worker. It measures one run at a time.
 pub struct Lab {
     say: Box<dyn Fn(Word)>,
-    /// Taken out while a run uses it.
+    /// Empty while a run uses the profiler.
     profiler: RefCell<Option<WithSensors<VisibilitySensor>>>,
     sight: Rc<Visibility>,
     stop: Cell<bool>,
-    /// The number of the last plan that was ordered.
+    /// Number of the latest requested plan.
     plans: Cell<u32>,
 }
 
 impl Lab {
-    /// One that says so what it has to say.
+    /// Returns a worker that sends its responses through `say`.
     pub fn new(say: impl Fn(Word) + 'static) -> Rc<Lab> {
         let (profiler, sight, stop) = (RefCell::default(), Rc::default(), Cell::new(false));
         Rc::new(Lab { say: Box::new(say), profiler, sight, stop, plans: Cell::default() })
     }
 
-    /// Do as ordered.
+    /// Carries out a request.
     pub fn take(self: &Rc<Self>, order: Order) {
         match order {
             Order::Open(ask) => spawn_local(self.clone().open(ask)),

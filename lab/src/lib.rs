@@ -1,20 +1,21 @@
-//! What measures in a browser: a program of its own, beside the page's, that takes orders and says what comes of them.
+//! The worker: the program that measures in a browser. It takes requests from the page and sends responses.
 //!
-//! The page fetches it into a worker, or into itself where workers cannot measure, and it is compiled in three ways of which the page
-//! chooses one: for memory that threads share, for one thread, and for browsers that do not compute in vectors. It alone has the
-//! workloads: it plans and measures. The page's own program asks and shows.
+//! The page fetches it into a worker, or into itself if workers cannot measure. The build compiles it in three ways: for memory
+//! that threads share, for one thread, and for browsers without vector instructions. The page chooses one of them. Only this
+//! program contains the workloads: it plans and measures. The page's own program sends requests and shows results.
 //!
 //! ```text
 //! page ── Order ──► port ─► Lab ─► profiler (parallax-shaders, parallax-host)
 //!      ◄── Word ──
 //! ```
 //!
-//! - [`protocol`], [`way`]: what the two say to each other. The page has these alone (without the feature `measure`).
-//! - `port`: where orders come in and words go out.
-//! - `lab`: does as ordered. It knows neither the page nor where it runs.
-//! - `compilers`: CubeCL's compilers, fetched when a kernel of theirs is asked for.
-//! - `sight`: whether the tab was out of sight.
-//! - `threads`: more workers, which compute on the same memory.
+//! - [`protocol`], [`way`]: requests, responses and target configuration. Without the feature `measure` the crate has these modules
+//!   only; the page uses it so.
+//! - `port`: receives requests and posts responses.
+//! - `lab`: carries out requests. It is independent of the page and of the thread that it runs on.
+//! - `compilers`: CubeCL's compilers, fetched when a request names one of their kernels.
+//! - `sight`: visibility of the tab.
+//! - `threads`: further workers that compute on the same memory.
 
 pub mod protocol;
 pub mod way;
@@ -33,10 +34,10 @@ mod threads;
 use js_sys::Reflect;
 use wasm_bindgen::{JsCast, JsValue};
 
-/// What starts such a program in a worker, beside the page, and beside the worker that begins threads.
+/// Script that starts this program in a worker: beside the page, and beside the worker that starts threads.
 pub const SCRIPT: &str = "./measuring.js";
 
-/// What browsers call the matrices of a subgroup, which only those get who ask for what is tried out.
+/// Name of the browser feature of subgroup matrices. Browsers offer it only with experimental features enabled.
 pub const MATRICES: &str = "chromium-experimental-subgroup-matrix";
 
 fn navigator(member: &str) -> Result<JsValue, JsValue> {
@@ -44,12 +45,12 @@ fn navigator(member: &str) -> Result<JsValue, JsValue> {
     Reflect::get(&navigator, &member.into())
 }
 
-/// Whether the browser offers WebGPU here, in the page or in the worker that this runs in.
+/// Returns whether the browser offers WebGPU in the current page or worker.
 pub fn has_webgpu() -> bool {
     navigator("gpu").is_ok_and(|gpu| gpu.is_object())
 }
 
-/// How many threads the machine has, as far as the browser says.
+/// Number of threads of the machine, as the browser reports it; at least 1.
 pub fn most_threads() -> u32 {
     navigator("hardwareConcurrency")
         .ok()
@@ -58,7 +59,7 @@ pub fn most_threads() -> u32 {
         .max(1)
 }
 
-/// What an error of the browser's says.
+/// Message of a browser error.
 pub fn said(error: &JsValue) -> String {
     error.dyn_ref::<js_sys::Error>().map_or_else(|| format!("{error:?}"), |error| String::from(error.message()))
 }

@@ -1,4 +1,5 @@
-//! Where orders come in and words go out, each a line of JSON: a worker's own scope, or in the page one end of a channel.
+//! Message port of the worker. Each request and each response is a line of JSON. The port is the worker's own scope, or one end of
+//! a channel in the page.
 
 use std::cell::RefCell;
 
@@ -14,11 +15,11 @@ thread_local! {
 }
 
 fn say(word: &Word) {
-    // A string can always be posted.
+    // Posting a string cannot fail.
     PORT.with_borrow(|port| port.as_ref().map(|port| port.post_message(&word.line().into())));
 }
 
-/// Take orders from there, as long as this program runs. A worker's own scope takes and posts messages as a port does.
+/// Takes requests from `port` as long as this program runs. A worker's own scope takes and posts messages like a port.
 #[wasm_bindgen]
 pub fn measure(port: MessagePort) {
     std::panic::set_hook(Box::new(|info| {

@@ -1,9 +1,9 @@
-//! What page and measuring say to each other, wherever measuring is.
+//! Messages between the page and the worker, independent of the thread that measures.
 
 use std::collections::BTreeMap;
 
 use parallax_core::device::{ClockInfo, DeviceInfo};
-use parallax_core::measure::runner::{Mode, RunEnd, ResumeState};
+use parallax_core::measure::runner::{Mode, ResumeState, RunEnd};
 use parallax_core::plan::{Outline, Spec, Unplanned};
 use parallax_core::record::Event;
 use parallax_core::report::CaseInfo;
@@ -13,137 +13,137 @@ use serde::{Deserialize, Serialize};
 
 use crate::way::TargetConfig;
 
-/// Kernel texts by file name that stand before the program's own.
+/// Kernel sources by file name that replace the program's own.
 pub type OtherTexts = BTreeMap<String, String>;
 
-/// The page's part.
+/// Request of the page.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Order {
-    /// Reach a device.
+    /// Open a device.
     Open(OpenRequest),
-    /// Plan what was asked for, in place of whatever is planned.
+    /// Plan a spec. The new plan replaces the previous one.
     Plan {
-        /// What tells it from those before it.
+        /// Number of the request. It distinguishes the request from earlier ones.
         number: u32,
-        /// What was asked for.
+        /// The spec.
         spec: Box<Spec>,
     },
-    /// Measure on it.
+    /// Measure on the open device.
     Run(Box<Job>),
     /// End the run soon.
     Stop,
-    /// The tab went out of sight, or came back.
+    /// Report a change of the tab's visibility.
     Visibility {
-        /// Whether it cannot be seen.
+        /// Whether the tab is hidden.
         hidden: bool,
     },
-    /// Let the device go.
+    /// Close the device.
     Close,
 }
 
-/// What to reach it with.
+/// Request to open a device.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OpenRequest {
-    /// The way.
+    /// Target configuration.
     pub way: TargetConfig,
-    /// Texts that stand before the program's own.
+    /// Kernel sources that replace the program's own.
     pub texts: OtherTexts,
-    /// With CubeCL's compilers.
+    /// Whether to load CubeCL's compilers.
     pub cube: bool,
 }
 
-/// What fetching CubeCL's compilers took.
+/// Cost of fetching CubeCL's compilers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Compilers {
-    /// What was sent of the program, compressed where the server does that; nothing where the browser does not tell.
+    /// Transferred size of the program, compressed if the server compresses it; 0 if the browser does not report it.
     pub sent: Bytes,
-    /// Its size.
+    /// Size of the program.
     pub bytes: Bytes,
-    /// Until it was ready to be used.
+    /// Milliseconds until the compilers were ready.
     pub milliseconds: f64,
 }
 
-/// What was asked for, planned on the device.
+/// Spec with its plan on the device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Planned {
-    /// What was asked for, as workloads, variants and tunables spell it.
+    /// The spec, with names as workloads, variants and tunables spell them.
     pub spec: Spec,
-    /// What its variants leave open, on this device.
+    /// Values of the variants' tunables on this device.
     pub tuning: Tuning,
     /// The plan.
     pub outline: Outline,
 }
 
-/// What to run.
+/// Request to run a plan.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Job {
-    /// What was asked for, as a plan has it; that follows from it and the device.
+    /// Spec of the plan. The plan follows from the spec and the device.
     pub spec: Spec,
-    /// What to do with each case.
+    /// Mode of the run.
     pub mode: Mode,
-    /// What an earlier device has done of it.
+    /// State to resume from, of an earlier device.
     pub so_far: ResumeState,
 }
 
-/// The measuring side's part. As a line of JSON it is read like events are, by their tags: one reader of both is half as large in a page
-/// as two.
+/// Response of the worker. As a line of JSON it is tagged and read like an event. One reader of both halves the size of the page's
+/// code for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "word")]
 pub enum Word {
-    /// It takes orders.
+    /// The worker takes requests.
     Ready {
-        /// Whether the browser offers WebGPU there.
+        /// Whether the browser offers WebGPU to the worker.
         webgpu: bool,
     },
-    /// There is a device.
+    /// The device is open.
     Opened {
         /// The device.
         device: Box<DeviceInfo>,
         /// Its clock.
         clock: ClockInfo,
-        /// What was fetched for it.
+        /// Cost of the compilers fetched for it.
         compilers: Option<Compilers>,
     },
-    /// There is none.
+    /// No device is available.
     Unavailable {
         /// The reason.
         why: String,
     },
-    /// What was asked for comes to this, or to nothing.
+    /// Result of a plan request.
     Planned {
-        /// The order's.
+        /// Number of the request.
         number: u32,
-        /// The plan, or why there is none.
+        /// The plan, or the reason of its absence.
         planned: Result<Box<Planned>, Unplanned>,
     },
-    /// Something happened in the run. Its line has two parts, which [`Word::line`] writes.
+    /// Event of the run. [`Word::line`] writes its line in two parts.
     #[serde(skip)]
     Event {
         /// The event.
         event: Box<Event>,
-        /// Of a record, the facts that its workload has.
+        /// Facts of the workload, for a record.
         known: Option<CaseInfo>,
     },
     /// The run ended.
     Ended {
-        /// Its end.
+        /// The end.
         end: RunEnd,
     },
-    /// It hit a bug of its own, and says nothing more.
+    /// The worker hit a bug of its own and sends nothing more.
     Broken {
-        /// The bug.
+        /// Message of the bug.
         why: String,
     },
 }
 
-/// A character that JSON on one line does not have.
+/// Separator of an event's two parts. JSON on one line does not contain it.
 const BETWEEN: char = '\n';
 
 impl Word {
-    /// As text that can be posted: JSON, or of an event two of them.
+    /// Returns the response as a string to post: JSON, or two JSON parts for an event.
     ///
     /// # Panics
-    /// Never: words have no values that JSON lacks.
+    /// Never: JSON can represent every value of a response.
     pub fn line(&self) -> String {
         match self {
             Word::Event { event, known } => {
@@ -154,10 +154,10 @@ impl Word {
         }
     }
 
-    /// Of such a text.
+    /// Parses a string of [`Word::line`].
     ///
     /// # Errors
-    /// A mistake in the JSON.
+    /// Invalid JSON.
     pub fn from_line(line: &str) -> serde_json::Result<Word> {
         match line.split_once(BETWEEN) {
             Some((event, known)) => {
@@ -200,7 +200,7 @@ mod tests {
             Word::Ended { end: RunEnd::DeviceLost("copy".to_owned()) },
             Word::Broken { why: "\"".to_owned() },
         ] {
-            // Times are written to seven digits.
+            // The JSON has seven digits of a time.
             let line = word.line();
             assert_eq!(Word::from_line(&line).expect("a word").line(), line);
         }

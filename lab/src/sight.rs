@@ -1,36 +1,36 @@
-//! Whether the tab was out of sight: browsers slow hidden tabs down, and figures taken meanwhile are worth less.
+//! Visibility of the tab. Browsers slow down hidden tabs, so samples taken meanwhile are less reliable.
 //!
-//! Only the page knows, and measuring is elsewhere. It is told by messages, which are in time because whoever takes a
-//! sample lets those that wait come in before saying under which conditions it was taken.
+//! Only the page knows the visibility, and the worker measures elsewhere. The page sends messages. The profiler yields to waiting
+//! messages after a sample, before it reads the sample's conditions, so they arrive in time.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use parallax_core::device::{Conditions, Profiler, SensorSource};
 
-/// What the page has told.
+/// Visibility of the tab, as the page reported it.
 #[derive(Debug, Default)]
 pub struct Visibility {
     hidden: Cell<bool>,
-    /// At any time since somebody asked.
+    /// Whether the tab was hidden at any time since the last query.
     was_hidden: Cell<bool>,
 }
 
 impl Visibility {
-    /// From now on the tab is hidden, or in sight.
+    /// Sets the present visibility.
     pub fn tell(&self, hidden: bool) {
         self.hidden.set(hidden);
         self.was_hidden.set(self.was_hidden.get() || hidden);
     }
 
-    /// Whether it was hidden at any time since the last call.
+    /// Returns whether the tab was hidden at any time since the last call.
     pub fn was_hidden(&self) -> bool {
-        // What is hidden now was hidden after this call too.
+        // A tab that is hidden now was also hidden after this call.
         self.was_hidden.replace(self.hidden.get())
     }
 }
 
-/// A page that may be hidden, around a profiler.
+/// Sensor of a profiler in a page that may be hidden.
 pub struct VisibilitySensor(pub Rc<Visibility>);
 
 impl SensorSource for VisibilitySensor {

@@ -1,6 +1,7 @@
-//! Threads for the code of the processor: workers of the worker, which run this program on the same memory.
+//! Threads for code on the processor: nested workers that run this program on the same memory.
 //!
-//! That takes a program compiled for it and an isolated page. Any other has the one thread that it runs on.
+//! They require a program compiled for shared memory and an isolated page. Otherwise the program has the one thread that it runs
+//! on.
 
 use std::sync::{Condvar, Mutex};
 
@@ -14,18 +15,17 @@ use crate::SCRIPT;
 
 #[wasm_bindgen]
 extern "C" {
-    /// Address of the script that goes with this program.
+    /// Address of this program's JavaScript glue.
     #[wasm_bindgen(thread_local_v2, js_namespace = ["import", "meta"], js_name = url)]
     static GLUE: String;
 }
 
-/// Threads that no worker has become yet. rayon waits for all of them without giving the browser its turn, so the workers
-/// are there before.
+/// Threads without a worker. rayon waits for all of them without yielding to the browser, so the workers start first.
 static WAITING: Mutex<Vec<ThreadBuilder>> = Mutex::new(Vec::new());
 static MORE: Condvar = Condvar::new();
 
-/// Begin so many, which whatever is parallel then uses. The worker's script calls it before anything is measured, so that a page whose
-/// browser does not start them hears nothing, and does without.
+/// Starts the given number of threads for parallel code. The worker's script calls it before any measurement. A page whose browser
+/// does not start them gets no message and runs without them.
 #[wasm_bindgen]
 pub async fn begin(threads: u32) -> Result<(), JsValue> {
     start(threads).await?;
@@ -38,8 +38,8 @@ pub async fn begin(threads: u32) -> Result<(), JsValue> {
     pool.build_global().map_err(|why| format!("the threads did not begin: {why}").into())
 }
 
-/// Start the workers and hear of each that it is ready. All load at once, but become threads one after the other: of two that set up their
-/// part of the memory at the same moment, one was seen to stop, once in a hundred visits.
+/// Starts the workers and waits until each is ready. All load at once, but become threads one after the other. Of two that set up
+/// their memory at the same moment, one was seen to stop, once in a hundred visits.
 async fn start(threads: u32) -> Result<(), JsValue> {
     let (sender, mut ready) = unbounded();
     let on_message = Closure::<dyn FnMut()>::new(move || drop(sender.unbounded_send(())));
@@ -54,7 +54,7 @@ async fn start(threads: u32) -> Result<(), JsValue> {
         Reflect::set(&first, &"program".into(), &wasm_bindgen::module())?;
         Reflect::set(&first, &"memory".into(), &wasm_bindgen::memory())?;
         worker.post_message(&first)?;
-        // It lives as long as the worker that began it, and some browsers end one that nothing refers to.
+        // The worker lives as long as its parent. Some browsers end a worker without references.
         std::mem::forget(worker);
         ready.recv().await.map_err(|_| JsValue::from("they say nothing"))?;
     }
@@ -62,7 +62,7 @@ async fn start(threads: u32) -> Result<(), JsValue> {
     Ok(())
 }
 
-/// Be a thread, to the end of the worker. The worker's script calls it.
+/// Runs as a thread until the worker ends. The worker's script calls it.
 #[wasm_bindgen]
 pub fn compute() {
     let scope = js_sys::global().unchecked_into::<DedicatedWorkerGlobalScope>();

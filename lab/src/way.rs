@@ -1,25 +1,25 @@
-//! What is measured, and how it is reached.
+//! Target of the page and its configuration.
 
 use std::num::NonZeroU32;
 
 use parallax_core::device::BrowserMode;
 use serde::{Deserialize, Serialize};
 
-/// A target that a page can be.
+/// Target of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Target {
     /// The GPU, through WebGPU.
     #[default]
     Browser,
-    /// The processor, by the host code compiled with this program.
+    /// The processor, through the host code compiled with this program.
     Wasm,
 }
 
 impl Target {
-    /// Every one.
+    /// All targets.
     pub const ALL: [Target; 2] = [Target::Browser, Target::Wasm];
 
-    /// Its name in addresses and records.
+    /// Name in addresses and records.
     pub fn name(self) -> &'static str {
         match self {
             Target::Browser => "browser",
@@ -27,7 +27,7 @@ impl Target {
         }
     }
 
-    /// The other one.
+    /// Returns the other target.
     pub fn other(self) -> Target {
         match self {
             Target::Browser => Target::Wasm,
@@ -36,19 +36,19 @@ impl Target {
     }
 }
 
-/// A target, and how the page reaches it.
+/// Target, browser mode and number of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TargetConfig {
-    /// What is measured.
+    /// The target.
     pub target: Target,
-    /// What of WebGPU to ask for.
+    /// Browser mode of WebGPU.
     pub reach: BrowserMode,
-    /// How many threads of the processor compute; all that it has, if not said.
+    /// Number of threads of the processor; all threads if absent.
     pub threads: Option<NonZeroU32>,
 }
 
 impl TargetConfig {
-    /// The same wishes of the other target.
+    /// Returns the same configuration for the other target.
     pub fn other(self) -> TargetConfig {
         TargetConfig { target: self.target.other(), ..self }
     }

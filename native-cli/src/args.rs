@@ -1,4 +1,4 @@
-//! The command line: words and help. What they mean is decided elsewhere.
+//! Command line: options and help. Other modules interpret the values.
 
 use std::path::PathBuf;
 
@@ -59,11 +59,11 @@ pub struct Cli {
     pub run: RunArgs,
 }
 
-/// Options of `run` that the short help of the whole program shows, of which most belong to commands.
+/// Options of `run` in the short help of the whole program, where most options belong to commands.
 const SHOWN: [&str; 6] = ["target", "preset", "filter", "budget", "out", "quiet"];
 
 impl Cli {
-    /// The whole command line, as it is parsed and as help texts, completions and man pages tell it.
+    /// Returns the whole command line, for parsing, help, completions and man pages.
     pub fn whole() -> clap::Command {
         Cli::command().mut_args(|arg| {
             let shown = SHOWN.contains(&arg.get_id().as_str());
@@ -72,10 +72,10 @@ impl Cli {
         })
     }
 
-    /// What was asked for.
+    /// Parses the arguments of the process.
     ///
     /// # Errors
-    /// A mistake, or the text of a help that was asked for.
+    /// Usage error, or the output of a requested help.
     pub fn read() -> Result<Cli, clap::Error> {
         let mut command = Cli::whole();
         let matches = command.try_get_matches_from_mut(std::env::args_os())?;
@@ -90,17 +90,17 @@ impl Cli {
     }
 }
 
-/// A flag of `run` that stands before the name of a command, where it would be lost.
+/// Returns a flag of `run` that stands before the name of a command, where its value would be lost.
 fn misplaced(command: &clap::Command, matches: &ArgMatches) -> Option<String> {
     let own = own_flag(command, matches)?;
     Some(own.get_long().map_or_else(|| own.to_string(), |long| format!("--{long}")))
 }
 
-/// A flag of `run` among those that stand before any command.
+/// Returns a flag of `run` among the arguments before any command.
 fn own_flag<'c>(command: &'c clap::Command, matches: &ArgMatches) -> Option<&'c clap::Arg> {
     let given = |arg: &&clap::Arg| {
         let id = arg.get_id().as_str();
-        // Help and version are no values.
+        // Help and version have no values.
         matches.try_contains_id(id).is_ok() && matches.value_source(id) == Some(ValueSource::CommandLine)
     };
     command.get_arguments().filter(|arg| !arg.is_global_set()).find(given)
@@ -213,9 +213,9 @@ pub struct Trace {
     pub trace_gzip: bool,
 }
 
-/// Heading of what concerns targets and devices.
+/// Help heading of options for targets and devices.
 pub const DEVICES: &str = "Targets and devices";
-/// Heading of what a command writes.
+/// Help heading of options for output.
 pub const RESULTS: &str = "Results";
 
 /// How to reach devices.
@@ -278,7 +278,7 @@ pub struct Browser {
     pub page: Option<PathBuf>,
 }
 
-/// The words for how far a browser lets the page.
+/// Returns the parser of a browser mode's name.
 fn reaches() -> impl TypedValueParser<Value = BrowserMode> {
     PossibleValuesParser::new(BrowserMode::ALL.map(BrowserMode::name)).try_map(|name| BrowserMode::named(&name))
 }
@@ -290,12 +290,12 @@ impl From<&Native> for Device {
 }
 
 impl Common {
-    /// Whether stdout is for programs.
+    /// Returns whether stdout carries machine-readable output.
     pub fn for_machines(&self) -> bool {
         self.json || self.csv || self.json_lines || self.stdout_taken
     }
 
-    /// The settings in force: flags over the settings file over defaults.
+    /// Returns the settings in force: flags over the settings file over defaults.
     pub fn spec(&self) -> Result<Spec, SettingsError> {
         let spec = self.settings.in_force()?.spec;
         let mistake = |e: ScheduleError| SettingsError::Flags(e.into());

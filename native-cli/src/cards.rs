@@ -1,4 +1,4 @@
-//! The GPUs of this machine, each once, however many interfaces reach it.
+//! GPUs of this machine. Each appears once, regardless of the number of interfaces to it.
 
 use parallax_core::compare::identity::normalised;
 use parallax_core::device::DeviceKind;
@@ -6,53 +6,53 @@ use parallax_core::device::identity::{Identity, pci_address};
 use parallax_shaders::Adapter;
 use serde::Serialize;
 
-/// A GPU, or what emulates one.
+/// A GPU, or an emulation of one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Card {
     /// Name given by the driver.
     pub name: String,
-    /// What kind of processor.
+    /// Kind of the device.
     pub kind: DeviceKind,
-    /// Which card it is, as far as anything tells.
+    /// Identity, as far as the interfaces report it.
     pub identity: Identity,
-    /// Its number in CUDA, if that reaches it.
+    /// Device number in CUDA, if CUDA has it.
     pub cuda: Option<usize>,
-    /// The number of its adapter in wgpu, if that reaches it.
+    /// Adapter number in wgpu, if wgpu has it.
     pub wgpu: Option<usize>,
-    /// Only names say that the two are one.
+    /// Whether only the names match the CUDA device with the adapter.
     pub doubt: bool,
 }
 
-/// No card, or several, where one was asked for.
+/// Error of the selection of one GPU.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CardError {
-    /// None.
+    /// No match.
     #[error("no device matches `{wanted}`; {present}")]
     None {
-        /// What was asked for.
+        /// Requested GPU.
         wanted: String,
-        /// What there is, in words.
+        /// Present GPUs, for the message.
         present: String,
     },
-    /// Several.
+    /// Several matches.
     #[error("`{wanted}` is the name of several devices: {which}; say which by number, UUID or PCI address")]
     Several {
-        /// What was asked for.
+        /// Requested GPU.
         wanted: String,
-        /// Those.
+        /// Matching GPUs, for the message.
         which: String,
     },
 }
 
 impl Card {
-    /// Names of the targets of this process that reach it.
+    /// Returns the names of this process's targets that reach the GPU.
     pub fn targets(&self) -> Vec<&'static str> {
         let [cuda, wgpu] = [(self.cuda, "cuda"), (self.wgpu, "wgpu")].map(|(number, name)| number.map(|_| name));
         cuda.into_iter().chain(wgpu).collect()
     }
 
-    /// Name, kind, and what tells it from others of its kind.
+    /// Returns name, kind, PCI address and UUID, for display.
     pub fn words(&self) -> String {
         let told = [&self.identity.pci, &self.identity.uuid].into_iter().flatten();
         let told: String = told.map(|part| format!(", {part}")).collect();
@@ -61,12 +61,12 @@ impl Card {
     }
 }
 
-/// Every card, those of CUDA first, in its order; what emulates a GPU last.
+/// Returns all GPUs: those of CUDA first, in CUDA's order; emulations last.
 pub fn cards() -> Vec<Card> {
     merge(parallax_cuda::devices(), pollster::block_on(parallax_shaders::adapters()))
 }
 
-/// Two interfaces' lists as one.
+/// Merges the lists of both interfaces.
 fn merge(cuda: Vec<(String, Identity)>, wgpu: Vec<Adapter>) -> Vec<Card> {
     let of_cuda = |(number, (name, identity))| {
         let kind = DeviceKind::Discrete;
@@ -78,7 +78,7 @@ fn merge(cuda: Vec<(String, Identity)>, wgpu: Vec<Adapter>) -> Vec<Card> {
     for (number, Adapter { name, kind, identity }) in wgpu.iter().cloned().enumerate() {
         let certain = |card: &Card| card.wgpu.is_none() && card.identity.same(&identity) == Some(true);
         let alike = normalised(&name);
-        // Of several cards of one name, nobody knows which is which.
+        // Among several GPUs of one name, the name identifies none.
         let alone = known.iter().filter(|other| **other == alike).count() == 1
             && wgpu.iter().filter(|other| normalised(&other.name) == alike).count() == 1;
         let likely = |card: &Card| {
@@ -103,10 +103,11 @@ fn merge(cuda: Vec<(String, Identity)>, wgpu: Vec<Adapter>) -> Vec<Card> {
     cards
 }
 
-/// The card that is meant by its number among all, a part of its name, its UUID or the beginning of it, or its PCI address.
+/// Returns the selected GPU. `wanted` is its number in the list, a part of its name, a prefix of its UUID, or its PCI
+/// address.
 ///
 /// # Errors
-/// When there is none, or a name is that of several.
+/// No match, or several matches of a name.
 pub fn choose<'c>(cards: &'c [Card], wanted: &str) -> Result<&'c Card, CardError> {
     let (small, address) = (wanted.to_lowercase(), pci_address(wanted));
     let found: Vec<(usize, &Card)> = match wanted.parse::<usize>() {
@@ -139,8 +140,8 @@ fn list<'c>(cards: impl Iterator<Item = (usize, &'c Card)>) -> String {
     cards.map(|(number, card)| format!("{number}: {}", card.words())).collect::<Vec<_>>().join("; ")
 }
 
-/// The adapter that wgpu takes when nobody names one: that of the card that CUDA would take, so that all targets are views
-/// of one card. Nothing is asked of CUDA where there is no choice.
+/// Returns the default adapter of wgpu: that of CUDA's default GPU, so that all targets use one GPU. CUDA is not
+/// queried on machines with a single GPU.
 pub fn usual_adapter() -> Option<usize> {
     let adapters = pollster::block_on(parallax_shaders::adapters());
     match adapters.iter().filter(|adapter| !adapter.kind.is_emulated()).count() {
@@ -149,25 +150,26 @@ pub fn usual_adapter() -> Option<usize> {
     }
 }
 
-/// How a browser is steered to a card, and why that may fail.
+/// Options that direct a browser to a GPU, and the reason for which they may fail.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BrowserGpuFlags {
-    /// For the browser's command line.
+    /// Flags for the browser's command line.
     pub flags: Vec<String>,
-    /// For its environment: Vulkan's loader and Mesa put the cards of a model first.
+    /// Environment variables of the browser: Vulkan's loader and Mesa put the GPUs of a model first.
     pub environment: Vec<(String, String)>,
-    /// Why it may take another card all the same.
+    /// Reason for which the browser may use another GPU.
     pub doubt: Option<String>,
 }
 
-/// The name of the GPU that a browser must be running on, where there is but one.
+/// Returns the name of the machine's only GPU, on which a browser must run; `None` with several GPUs.
 pub fn only(adapters: &[Adapter]) -> Option<String> {
     let mut real = adapters.iter().filter(|adapter| !adapter.kind.is_emulated());
     let first = real.next()?;
     real.next().is_none().then(|| first.name.clone())
 }
 
-/// How to steer a browser to a card. It tells nobody where its card sits, and takes models, not addresses.
+/// Returns the options that direct a browser to a GPU. Browsers do not report the PCI address, and select by model, not
+/// by address.
 pub fn steering(cards: &[Card], card: &Card) -> BrowserGpuFlags {
     let others = || cards.iter().filter(|other| *other != card && !other.kind.is_emulated());
     if others().next().is_none() {
@@ -228,7 +230,7 @@ mod tests {
         assert_eq!((only(&[card(), card()]), only(&[llvmpipe()])), (None, None));
     }
 
-    /// Two equal cards that Vulkan lists the other way round.
+    /// Two equal GPUs, which Vulkan lists in reverse order.
     fn server() -> Vec<Card> {
         let h200 = |pci| adapter("NVIDIA H200", DeviceKind::Discrete, pci, H200);
         merge(
@@ -237,7 +239,7 @@ mod tests {
         )
     }
 
-    /// A laptop's two, one of them without CUDA.
+    /// The two GPUs of a laptop, one of them without CUDA.
     fn laptop() -> Vec<Card> {
         merge(
             vec![("NVIDIA RTX 500".to_owned(), identity("", "GPU-cc", None))],
@@ -248,7 +250,7 @@ mod tests {
         )
     }
 
-    /// One card in two slices, which Vulkan sees as a whole.
+    /// One GPU in two slices (MIG), which Vulkan lists as one.
     fn sliced() -> Vec<Card> {
         let slice = |uuid| ("NVIDIA H200 MIG 1g.18gb".to_owned(), identity("0000:65:00.0", uuid, None));
         let whole = adapter("NVIDIA H200", DeviceKind::Discrete, "0000:65:00.0", H200);
@@ -267,7 +269,7 @@ mod tests {
         ] {
             assert_eq!(reached(cards.clone()), want, "{cards:?}");
         }
-        // Names alone tell nothing where two cards have one.
+        // Names alone identify nothing among two GPUs of one name.
         let nameless = || adapter("NVIDIA H200", DeviceKind::Discrete, "", H200);
         let unknown = merge(vec![cuda("", "GPU-1"), cuda("", "GPU-2")], vec![nameless(), nameless()]);
         assert_eq!(unknown.len(), 4, "{unknown:?}");

@@ -1,10 +1,11 @@
-//! Standard output and standard error: the only place that writes to them.
+//! Standard output and standard error. No other module writes to them.
 //!
-//! A reader that goes away (`| head -1`) has had enough, and that is no failure: the rest of the text is dropped, files
-//! are still written, and the exit code is the one that it would have been. Any other failure, such as a full disk, is
-//! told when the program ends, with exit code 2. So is output that was closed from the start.
+//! A reader that closes the pipe early (`| head -1`) is no failure. The rest of the output is dropped, files are still
+//! written, and the exit code does not change. Any other failure, such as a full disk, is reported at the end of the
+//! program, with exit code 2. The same applies to an output that was closed from the start.
 //!
-//! Colours are in the text until it leaves the program here: what is no terminal, and whoever asked for none, gets none.
+//! Text keeps its colours until its output here. Destinations that are no terminal, and users without colours, get
+//! plain text.
 
 use std::fmt::Arguments;
 use std::io::{ErrorKind, Write};
@@ -17,79 +18,79 @@ use anyhow::anyhow;
 use parallax_core::report::escape_lines;
 use parallax_core::units::brief;
 
-/// Whether standard output was closed before the program began. What it writes then goes nowhere, without an error.
+/// Whether standard output was closed before the start of the program. Output to it is lost without an error.
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Standard output was closed before the program began: writing to it fails.
+/// Records that standard output was closed before the start of the program, which makes every write to it fail.
 pub fn closed() {
     CLOSED.store(true, Ordering::Relaxed);
 }
 
-/// The first failure of standard output. Nothing is written to it afterwards.
+/// First failure of standard output. No write follows it.
 static FAILED: OnceLock<std::io::Error> = OnceLock::new();
 
-/// A line on standard output, in the form of `println!`.
+/// Prints a line on standard output, in the form of `println!`.
 macro_rules! outln {
     ($($part:tt)*) => { $crate::console::line(format_args!($($part)*)) };
 }
 
-/// A line on standard error, in the form of `eprintln!`.
+/// Prints a line on standard error, in the form of `eprintln!`.
 macro_rules! errln {
     ($($part:tt)*) => { $crate::console::tell(format_args!($($part)*)) };
 }
 
-/// A line on standard error that can be done without.
+/// Prints an optional line on standard error.
 macro_rules! noteln {
     ($($part:tt)*) => { $crate::console::note(format_args!($($part)*)) };
 }
 
 pub(crate) use {errln, noteln, outln};
 
-/// Whether only results, warnings and mistakes are told.
+/// Whether only results, warnings and errors are printed.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Whether only results, warnings and mistakes are told, from here on.
+/// Sets whether only results, warnings and errors are printed from now on.
 pub fn quiet(quiet: bool) {
     QUIET.store(quiet, Ordering::Relaxed);
 }
 
-/// Whether only results, warnings and mistakes are told.
+/// Returns whether only results, warnings and errors are printed.
 pub fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
-/// Lines for people whose control characters are colours and nothing else. Only `table` makes them, of what it escaped.
+/// Lines for people, whose only control characters are colours. Only `table` makes them, from escaped text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Painted(String);
 
 impl Painted {
-    /// Of text that was escaped before it was coloured.
+    /// Returns lines from text that was escaped before it was coloured.
     pub(crate) fn of_escaped(text: String) -> Painted {
         Painted(text)
     }
 
-    /// Whether there is nothing to show.
+    /// Returns whether there is nothing to show.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// With other lines below.
+    /// Returns these lines with others below.
     pub fn above(self, below: &Painted) -> Painted {
         Painted(format!("{}\n{}", self.0, below.0))
     }
 
-    /// The text alone.
+    /// Returns the text without colours.
     pub fn plain(&self) -> String {
         strip_str(&self.0).to_string()
     }
 
-    /// The text with its colours.
+    /// Returns the text with its colours.
     pub fn coloured(&self) -> &str {
         &self.0
     }
 }
 
-/// Who sees colours, from here on; where nobody says it, a terminal does, unless `NO_COLOR` is set.
+/// Sets the use of colours from now on. By default, terminals get colours unless `NO_COLOR` is set.
 pub fn colour(choice: clap::ColorChoice) {
     let choice = match choice {
         clap::ColorChoice::Auto => ColorChoice::Auto,
@@ -99,19 +100,19 @@ pub fn colour(choice: clap::ColorChoice) {
     choice.write_global();
 }
 
-/// How many columns standard output has: what `COLUMNS` says, or the terminal, or as many as every terminal has.
+/// Returns the width of standard output in columns: `COLUMNS`, else the terminal's width, else 80.
 pub fn width() -> usize {
     let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).filter(|n| *n > 0);
     let terminal = || Some(usize::from(terminal_size::terminal_size()?.0.0));
     said.or_else(terminal).unwrap_or(80)
 }
 
-/// Painted lines on standard output.
+/// Prints painted lines on standard output.
 pub fn show(lines: &Painted) {
     attempt(|| writeln!(AutoStream::auto(std::io::stdout()), "{}", lines.0));
 }
 
-/// Painted lines on standard error, beside results for programs.
+/// Prints painted lines on standard error, beside machine-readable results.
 pub fn show_beside(lines: &Painted) {
     if is_quiet() {
         return;
@@ -119,31 +120,31 @@ pub fn show_beside(lines: &Painted) {
     let _ = writeln!(AutoStream::auto(std::io::stderr()), "{}", lines.0);
 }
 
-/// Standard output gets this as it is.
+/// Writes bytes to standard output unchanged.
 pub fn bytes(bytes: &[u8]) {
     attempt(|| std::io::stdout().write_all(bytes));
 }
 
-/// A line for programs on standard output, as it is.
+/// Prints a machine-readable line on standard output, unchanged.
 pub fn raw(line: &str) {
     bytes(format!("{line}\n").as_bytes());
 }
 
-/// A line for people on standard output. It may hold lines of its own, and nothing that commands the terminal.
+/// Prints a line for people on standard output. It may contain line breaks; terminal control characters are escaped.
 pub fn line(line: Arguments<'_>) {
     raw(&escape_lines(&line.to_string()));
 }
 
-/// A line for people on standard error. Where even that is closed there is nobody left to tell.
+/// Prints a line for people on standard error. A closed standard error is ignored.
 pub fn tell(line: Arguments<'_>) {
     let _ = std::io::stderr().write_all(format!("{}\n", escape_lines(&line.to_string())).as_bytes());
 }
 
-/// Characters of the longest name that a mistake quotes.
+/// Maximum number of characters of a quoted name in an error message.
 const LONGEST_QUOTE: usize = 80;
 
-/// A mistake in words: what happened, and then each cause that the words before do not have already. Of long names in backticks only
-/// the ends are quoted.
+/// Returns the message of an error: the event, then each cause that the text does not contain yet. Long names in
+/// backticks are shortened to their ends.
 pub fn mistake(error: &anyhow::Error) -> String {
     let mut said = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -151,7 +152,7 @@ pub fn mistake(error: &anyhow::Error) -> String {
             said = if said.is_empty() { cause } else { format!("{said}: {cause}") };
         }
     }
-    // Messages of compilers have lines, and backticks of their own.
+    // Messages of compilers have line breaks, and backticks of their own.
     let part = |(i, part): (usize, &str)| match i % 2 == 1 && !part.contains('\n') {
         true => brief(part, LONGEST_QUOTE).into_owned(),
         false => part.to_owned(),
@@ -159,14 +160,14 @@ pub fn mistake(error: &anyhow::Error) -> String {
     said.split('`').enumerate().map(part).collect::<Vec<_>>().join("`")
 }
 
-/// A line for people on standard error that can be done without.
+/// Prints an optional line for people on standard error.
 pub fn note(line: Arguments<'_>) {
     if !is_quiet() {
         tell(line);
     }
 }
 
-/// Something that writes to standard output by itself.
+/// Runs a function that writes to standard output by itself.
 pub fn attempt(write: impl FnOnce() -> std::io::Result<()>) {
     if FAILED.get().is_some() {
         return;
@@ -180,15 +181,15 @@ pub fn attempt(write: impl FnOnce() -> std::io::Result<()>) {
     }
 }
 
-/// Whether nobody reads any more: what would otherwise go on for ever should end.
+/// Returns whether standard output has failed. Endless loops then end.
 pub fn gone() -> bool {
     FAILED.get().is_some()
 }
 
-/// Write what is still buffered, and say whether everything reached its reader.
+/// Flushes standard output, and reports whether everything reached its reader.
 ///
 /// # Errors
-/// When standard output failed in another way than by being closed.
+/// A failure of standard output other than a closed pipe.
 pub fn end() -> anyhow::Result<()> {
     if !CLOSED.load(Ordering::Relaxed) {
         attempt(|| std::io::stdout().flush());

@@ -1,20 +1,20 @@
-//! The processor of this machine, for the target `cpu`.
+//! Processor of this machine, for the target `cpu`.
 
 use parallax_host::{Cpu, Place};
 
 use crate::memory;
 
-/// Says how many threads compute, where someone wants another number than the processor has.
+/// Environment variable with the number of threads, for another number than that of the processors.
 pub const THREADS: &str = "RAYON_NUM_THREADS";
 
-/// The number that it says.
+/// Returns the number of threads in the variable.
 pub fn threads() -> Option<usize> {
     let asked = std::env::var(THREADS).ok()?.trim().parse().ok()?;
-    // None means all of them.
+    // 0 means all processors.
     (asked > 0).then_some(asked)
 }
 
-/// Always there.
+/// Opens the processor, which is always present.
 pub fn open() -> Cpu {
     Cpu::open(Place {
         name: name().unwrap_or_else(|| "host processor".to_owned()),
@@ -25,7 +25,7 @@ pub fn open() -> Cpu {
     })
 }
 
-/// What the processor is called, where the system tells.
+/// Returns the processor's name, if the system reports it.
 pub fn name() -> Option<String> {
     proc_line("/proc/cpuinfo", "model name")
 }

@@ -1,4 +1,4 @@
-//! What facts about a machine mean for each target: what works, what is missing, and the one thing that mends it.
+//! Diagnosis of each target from facts about a machine: working parts, missing parts, and one remedy for each.
 
 use std::path::PathBuf;
 
@@ -9,100 +9,100 @@ use parallax_cuda::nvrtc::NvrtcError;
 
 use crate::sensors::GpuActivity;
 
-/// What was found on a machine. What cannot be known there is absent.
+/// Facts about a machine. Unknown facts are absent.
 #[derive(Debug, Clone)]
 pub struct Facts {
-    /// The CUDA device in words, or why there is none.
+    /// Description of the CUDA device, or the reason for its absence.
     pub cuda: Result<String, Unavailable>,
-    /// Whether its compiler compiles a kernel that does nothing, or what it says; absent where no device opens.
+    /// Result of the compilation of an empty kernel; absent without a device.
     pub compiles: Option<Result<(), String>>,
-    /// Calls that the driver lacks for single cases.
+    /// Driver calls that are missing for single cases.
     pub lacking: Vec<&'static str>,
     /// NVIDIA's libraries.
     pub libraries: Vec<Library>,
-    /// Boards as they are now.
+    /// Present state of the boards.
     pub boards: Vec<GpuActivity>,
-    /// Whether the driver keeps hardware counters for administrators, and we are none.
+    /// Whether the driver restricts hardware counters to administrators, and this process is no administrator.
     pub counters_closed: Option<bool>,
     /// Adapters of wgpu, in the order of their numbers.
     pub adapters: Vec<(String, DeviceKind)>,
-    /// The device that wgpu gave, or why it gave none.
+    /// Device of wgpu, or the reason for its absence.
     pub wgpu: Result<String, String>,
-    /// Whether the Vulkan loader is there.
+    /// Whether the Vulkan loader is present.
     pub vulkan_loader: Option<bool>,
-    /// Names of the drivers that the Vulkan loader is told of.
+    /// Names of the drivers in the Vulkan loader's folders.
     pub vulkan_drivers: Option<Vec<String>>,
-    /// Libraries that NVIDIA's Vulkan driver stands on, of those that do not load; absent where there is no card of NVIDIA's.
+    /// Dependencies of NVIDIA's Vulkan driver that do not load; absent without an NVIDIA GPU.
     pub gl_missing: Option<Vec<&'static str>>,
-    /// Files of GPUs that we may not open.
+    /// GPU device files that this process may not open.
     pub closed_nodes: Vec<PathBuf>,
-    /// The page, or where it was looked for.
+    /// The page, or its searched places.
     pub page: Result<String, String>,
-    /// The browser, or why there is none.
+    /// The browser, or the reason for its absence.
     pub browser: Result<PathBuf, String>,
-    /// What it calls itself.
+    /// Version line of the browser.
     pub browser_version: Option<String>,
-    /// Flags that it is started with for WebGPU.
+    /// WebGPU flags of the browser's start.
     pub browser_flags: Vec<String>,
-    /// The device that the page found in it, or what happened instead; absent where there is nothing to start.
+    /// Device that the page found in the browser, or the failure; absent without a page or a browser.
     pub in_page: Option<Result<(String, DeviceKind), String>>,
     /// Whether the machine has a font.
     pub fonts: Option<bool>,
-    /// The processor in words, or why it cannot compute.
+    /// Description of the processor, or the reason for which it cannot compute.
     pub cpu: Result<String, String>,
-    /// How the processor's clocks are governed.
+    /// Frequency governor of the processor.
     pub governor: Option<String>,
-    /// Runnable processes in the last minute, and processors.
+    /// Number of runnable processes in the last minute, and number of processors.
     pub load: Option<(f64, usize)>,
 }
 
-/// How far a target comes.
+/// State of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// It runs on what it is meant for.
+    /// Runs on its intended device.
     Works,
-    /// It runs, on the processor in the place of a GPU.
+    /// Runs on an emulation of a GPU by the processor.
     Emulated,
-    /// It does not run.
+    /// Does not run.
     Missing,
 }
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Grade {
-    /// As it should be.
+    /// No problem.
     Ok,
-    /// It runs, and could be better.
+    /// Runs, with a possible improvement.
     Note,
-    /// It does not run for this.
+    /// Prevents the target from running.
     Missing,
 }
 
-/// One thing that was found.
+/// One finding.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Finding {
-    /// How bad it is.
+    /// Severity.
     pub grade: Grade,
-    /// What it is.
+    /// Description.
     pub what: String,
-    /// What mends it; nothing where all is well.
+    /// Remedy; absent without a problem.
     pub remedy: Option<String>,
 }
 
-/// Everything about one target.
+/// Findings of one target.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Diagnosis {
-    /// Its name.
+    /// Name of the target.
     pub target: &'static str,
-    /// How far it comes.
+    /// State of the target.
     pub state: State,
-    /// What was found, in the order in which a run would come to it.
+    /// Findings, in the order in which a run would reach them.
     pub findings: Vec<Finding>,
 }
 
-/// Findings as they gather.
+/// Findings under construction.
 #[derive(Default)]
 struct Findings(Vec<Finding>);
 
@@ -129,12 +129,12 @@ impl Findings {
     }
 }
 
-/// What the facts mean, target by target.
+/// Returns the diagnosis of each target.
 pub fn diagnose(facts: &Facts) -> Vec<Diagnosis> {
     vec![cuda(facts), wgpu(facts), browser(facts), cpu(facts), wasm(facts)]
 }
 
-/// Whether the targets that must work do; without any, whether one runs on a GPU.
+/// Returns whether the required targets run; without any, whether a target runs on a GPU.
 pub fn is_well(all: &[Diagnosis], wanted: &[String]) -> bool {
     let state = |name: &str| all.iter().find(|d| d.target == name).map_or(State::Missing, |d| d.state);
     match wanted {
@@ -159,7 +159,7 @@ fn cuda(facts: &Facts) -> Diagnosis {
             format!("the NVIDIA driver shows {count} devices"),
             "look whether `nvidia-smi` lists the GPU, and `unset CUDA_VISIBLE_DEVICES`",
         ),
-        // Told below, with the other libraries.
+        // Reported below, with the other libraries.
         Err(Unavailable::NoCompiler(NvrtcError::Missing { .. })) => {}
         Err(Unavailable::NoCompiler(NvrtcError::NoneFits { arch, found: each, remedy })) => found.missing(
             format!("no NVRTC compiles for compute capability {}.{}: {}", arch.major, arch.minor, each.join(", ")),
@@ -226,10 +226,11 @@ fn cuda(facts: &Facts) -> Diagnosis {
     found.of("cuda", false)
 }
 
-/// NVIDIA's Vulkan driver itself.
+/// NVIDIA's Vulkan driver.
 const NVIDIA_VULKAN: &str = "libGLX_nvidia.so.0";
 
-/// That, and what it loads when Vulkan's loader loads it: without one of them there is no adapter, and no word why.
+/// NVIDIA's Vulkan driver and the libraries that it loads at its start. Without one of them, Vulkan shows no adapter
+/// and gives no reason.
 pub const NVIDIA_GL: [&str; 7] =
     [NVIDIA_VULKAN, "libGLdispatch.so.0", "libGL.so.1", "libGLX.so.0", "libEGL.so.1", "libX11.so.6", "libXext.so.6"];
 
@@ -277,13 +278,13 @@ fn wgpu(facts: &Facts) -> Diagnosis {
     found.of("wgpu", emulated)
 }
 
-/// The first Chrome with WebGPU.
+/// First version of Chrome with WebGPU.
 const WEBGPU_SINCE: u32 = 113;
 
-/// The first Chrome whose WebAssembly computes in vectors.
+/// First version of Chrome with SIMD in WebAssembly.
 const SIMD_SINCE: u32 = 91;
 
-/// The page, and a browser that has what it takes since a version.
+/// Returns findings on the page, and on a browser with a feature since a version.
 fn page_in_a_browser(facts: &Facts, (what, since): (&str, u32)) -> Findings {
     let mut found = Findings::default();
     match &facts.page {
@@ -336,12 +337,12 @@ fn browser(facts: &Facts) -> Diagnosis {
     found.of("browser", emulated)
 }
 
-/// The first number of a version in words: `Chromium 140.0.7339.80 built on …`.
+/// Returns the major version in a version line: `Chromium 140.0.7339.80 built on …`.
 fn major(version: &str) -> Option<u32> {
     version.split_whitespace().find_map(|word| word.split_once('.')?.0.parse().ok())
 }
 
-/// From this share of the processors on, other work is in the way.
+/// Share of the processors from which other load is reported.
 const BUSY: f64 = 0.25;
 
 fn cpu(facts: &Facts) -> Diagnosis {

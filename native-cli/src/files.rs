@@ -1,7 +1,7 @@
-//! Files that the user names: the one way in which they are written.
+//! Output files that the user names, with one way to write them.
 //!
-//! A regular file is replaced at once by a rename, so that readers see the old or the new contents and never a part.
-//! Nothing else may be renamed over: links are followed, and devices, pipes and descriptors are opened and written to.
+//! A regular file is replaced atomically by a rename, so that readers see the old or the new contents, never a part.
+//! Other kinds are never replaced: links are followed, and devices, pipes and descriptors are opened and written to.
 
 use std::fs::{File, Metadata};
 use std::io::{BufWriter, Write};
@@ -11,10 +11,10 @@ use anyhow::{Context, bail};
 
 use crate::console;
 
-/// More links than this, one to the next, are a circle.
+/// Maximum length of a chain of links. A longer chain counts as circular.
 const LINKS: usize = 40;
 
-/// Fill a file, whatever it is.
+/// Writes a file of any kind.
 pub fn write(path: &Path, fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> anyhow::Result<()> {
     let cannot = || format!("cannot write {}", path.display());
     match Target::of(path).with_context(cannot)? {
@@ -35,15 +35,15 @@ pub fn write(path: &Path, fill: impl FnOnce(&mut dyn Write) -> std::io::Result<(
     .with_context(cannot)
 }
 
-/// Write a text.
+/// Writes text to a file.
 pub fn write_text(path: &Path, text: &str) -> anyhow::Result<()> {
     write(path, |to| to.write_all(text.as_bytes()))
 }
 
-/// Write a text as a file that is not there yet: whole, or not at all.
+/// Writes text to a file that does not exist yet, completely or not at all.
 ///
 /// # Errors
-/// [`std::io::ErrorKind::AlreadyExists`] when the name is taken, which then keeps what it has; whatever the system says otherwise.
+/// [`std::io::ErrorKind::AlreadyExists`] for an existing file, which stays unchanged; other errors of the system.
 pub fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
     let mut file = beside(path)?;
     file.write_all(text.as_bytes())?;
@@ -52,10 +52,10 @@ pub fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A regular file, open for reading. Opening a pipe would wait for a writer.
+/// Opens a regular file for reading. An open call on a pipe would wait for a writer.
 ///
 /// # Errors
-/// What the system says, and [`std::io::ErrorKind::InvalidInput`] for anything but a regular file.
+/// Errors of the system; [`std::io::ErrorKind::InvalidInput`] for anything but a regular file.
 pub fn open_regular(path: &Path) -> std::io::Result<File> {
     let mut options = File::options();
     options.read(true);
@@ -68,15 +68,15 @@ pub fn open_regular(path: &Path) -> std::io::Result<File> {
     }
 }
 
-/// Whether a new file can be made in a folder; none is left behind.
+/// Checks that a new file can be created in a folder. The file does not remain.
 ///
 /// # Errors
-/// What the system says.
+/// Errors of the system.
 pub fn can_write_in(folder: &Path) -> std::io::Result<()> {
     new_file().tempfile_in(folder).map(drop)
 }
 
-/// Remove the temporary files in a folder that programs left there when they were killed. Those of programs that go on stay.
+/// Removes the temporary files of killed programs from a folder. Files of running programs stay.
 pub fn remove_abandoned(folder: &Path) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -90,16 +90,16 @@ pub fn remove_abandoned(folder: &Path) {
     }
 }
 
-/// Refuse to write over what is read. Devices may be both, as a terminal is.
+/// Checks that an output is no input. Devices may be both, as a terminal is.
 ///
 /// # Errors
-/// When the file is one of these, under whatever name.
+/// Output that is one of the inputs, under any name.
 pub fn not_an_input<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> anyhow::Result<()> {
     let regular = |path: &Path| path.metadata().is_ok_and(|file| file.is_file());
     if !regular(path) {
         return Ok(());
     }
-    // A pipe among them must not be opened twice.
+    // A pipe among the inputs must not be opened twice.
     for input in inputs.into_iter().filter(|input| regular(input)) {
         if same_file::is_same_file(path, input).unwrap_or(false) {
             bail!("{} is one of the files that are read, and is not overwritten; write to another", path.display());
@@ -108,7 +108,7 @@ pub fn not_an_input<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a Path>)
     Ok(())
 }
 
-/// Why there is no folder for temporary files.
+/// Error of the folder for temporary files.
 #[derive(Debug, thiserror::Error)]
 #[error("no temporary files can be kept in {}: {why}; name another folder with {VARIABLE}", .folder.display())]
 pub struct NoTemporary {
@@ -116,32 +116,32 @@ pub struct NoTemporary {
     why: String,
 }
 
-/// The variable that names the folder for temporary files.
+/// Environment variable with the folder for temporary files.
 const VARIABLE: &str = if cfg!(windows) { "TMP" } else { "TMPDIR" };
 
-/// An error about a temporary file, which names the folder for all of them.
+/// Returns an error about a temporary file that names the folder of temporary files.
 pub fn no_temporary(error: &std::io::Error) -> NoTemporary {
-    // The name that was tried in it says nothing to a user.
+    // The random name of the attempted file means nothing to a user.
     let system = error.get_ref().and_then(|tried| tried.source()).map(ToString::to_string);
     NoTemporary { folder: std::env::temp_dir(), why: system.unwrap_or_else(|| error.to_string()) }
 }
 
-/// A new folder for temporary files, which goes when it is dropped.
+/// Creates a temporary folder, which is removed when it is dropped.
 ///
 /// # Errors
-/// When the system's folder for temporary files takes none.
+/// Unusable folder for temporary files.
 pub fn temporary_folder(prefix: &str) -> Result<tempfile::TempDir, NoTemporary> {
     tempfile::Builder::new().prefix(prefix).tempdir().map_err(|error| no_temporary(&error))
 }
 
-/// What a path leads to.
+/// Destination of a path.
 enum Target {
-    /// This program's own output, whose place and mode of writing a second descriptor would not share.
+    /// Standard output. A second descriptor would not share its position and append mode.
     Stdout,
     Stderr,
-    /// Something that is written to as it is.
+    /// Path that is opened and written to without a replacement.
     Open(PathBuf),
-    /// A regular file, or none as yet.
+    /// Regular file, existing or not.
     Replace {
         path: PathBuf,
         old: Option<Metadata>,
@@ -161,7 +161,7 @@ impl Target {
         let mut path = path.to_owned();
         for _ in 0..LINKS {
             let folder = folder(&path).canonicalize()?;
-            // A descriptor of a process: the name that it shows may since belong to another file.
+            // Descriptor of a process: the name that it shows may belong to another file now.
             if folder.starts_with("/proc") {
                 return Ok(Target::Open(path));
             }
@@ -177,7 +177,8 @@ impl Target {
     }
 }
 
-/// Whether a descriptor of this program is open on the file. Nothing is opened for it: that would wait at a pipe.
+/// Returns whether a descriptor of this program is open on the file. The file is not opened, because an open call on a
+/// pipe waits.
 #[cfg(unix)]
 fn is_open_as(found: &Metadata, descriptor: impl std::os::fd::AsFd) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -185,7 +186,7 @@ fn is_open_as(found: &Metadata, descriptor: impl std::os::fd::AsFd) -> bool {
     open.is_ok_and(|open| (open.dev(), open.ino()) == (found.dev(), found.ino()))
 }
 
-/// Descriptors have no paths here.
+/// Descriptors have no paths on this system.
 #[cfg(not(unix))]
 fn is_open_as<T>(_found: &Metadata, _descriptor: T) -> bool {
     false
@@ -201,7 +202,7 @@ fn replace(
     fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
 ) -> std::io::Result<()> {
     if old.is_some() {
-        // A rename asks nobody whether the file may be written.
+        // A rename does not check write access to the file.
         File::options().write(true).open(path)?;
     }
     let mut file = BufWriter::new(beside(path)?);
@@ -211,18 +212,19 @@ fn replace(
         keep_owner(file.as_file(), old);
         file.as_file().set_permissions(old.permissions())?;
     }
-    // Some file systems tell only now that there was no room.
+    // Some file systems report a full disk only at this point.
     file.as_file().sync_all()?;
     file.persist(path)?;
     Ok(())
 }
 
-/// How names of temporary files begin.
+/// Prefix of the names of temporary files.
 const BEGIN: &str = ".parallax-";
-/// How they end.
+/// Suffix of the names of temporary files.
 const END: &str = ".part";
 
-/// A temporary file in the same folder, with the mode of any new file: temporary files are private, results are not.
+/// Creates a temporary file in the same folder, with the mode of an ordinary new file. Temporary files are private by
+/// default; results are not.
 fn beside(path: &Path) -> std::io::Result<tempfile::NamedTempFile> {
     let file = new_file().tempfile_in(folder(path))?;
     hold(file.as_file());
@@ -237,8 +239,8 @@ fn new_file() -> tempfile::Builder<'static, 'static> {
     builder
 }
 
-/// Lock a temporary file: the lock dies with the program. Where file systems have no locks, the file is not told from one of a
-/// killed program.
+/// Locks a temporary file. The lock ends with the program. Without support by the file system, the file looks like one
+/// of a killed program.
 #[cfg(unix)]
 fn hold(file: &File) {
     let _ = rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
@@ -247,14 +249,14 @@ fn hold(file: &File) {
 #[cfg(not(unix))]
 fn hold(_file: &File) {}
 
-/// Whether no program holds a temporary file any more.
+/// Returns whether no program holds the lock of a temporary file.
 #[cfg(unix)]
 fn is_abandoned(path: &Path) -> bool {
     let held = |file: File| rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_ok();
     open_regular(path).is_ok_and(held)
 }
 
-/// Whether a temporary file was last written to more than a day ago: none takes as long.
+/// Returns whether the last write to a temporary file is more than a day old. No write takes as long.
 #[cfg(not(unix))]
 fn is_abandoned(path: &Path) -> bool {
     const DAY: std::time::Duration = std::time::Duration::from_secs(86_400);
@@ -262,7 +264,7 @@ fn is_abandoned(path: &Path) -> bool {
     written.is_ok_and(|written| written.elapsed().is_ok_and(|age| age > DAY))
 }
 
-/// Another user's file stays theirs where we may say so.
+/// Preserves another user's ownership of a file, if permitted.
 #[cfg(unix)]
 fn keep_owner(file: &File, old: &Metadata) {
     use std::os::unix::fs::MetadataExt;

@@ -1,14 +1,14 @@
-//! Flame graphs of runs: the device time of every stage that was traced, as one SVG.
+//! Flame graphs of runs: the device time of every traced stage, as one SVG.
 
 use anyhow::bail;
 use inferno::flamegraph::{Options, TextTruncateDirection, from_lines};
 use parallax_core::record::Run;
 use parallax_core::report::flame;
 
-/// The graph of all cases side by side, the same for the same runs.
+/// Returns the graph of all cases side by side. It is deterministic.
 ///
 /// # Errors
-/// When no case has stage times.
+/// No case with stage times.
 pub fn svg(runs: &[(String, Run)]) -> anyhow::Result<String> {
     let stacks = flame::folded(runs);
     if stacks.is_empty() {
@@ -20,9 +20,9 @@ pub fn svg(runs: &[(String, Run)]) -> anyhow::Result<String> {
     options.count_name = "ns".to_owned();
     options.name_type = "Part:".to_owned();
     options.text_truncate_direction = TextTruncateDirection::Right;
-    // Colours go by names alone.
+    // Colours depend on names alone.
     options.deterministic = true;
-    // Stages in the order in which they ran, which sorting would lose; such charts are drawn from their last line on.
+    // Keeps the stages in execution order, without the default sort. Such charts are drawn from the last line upwards.
     options.flame_chart = true;
     let mut svg = Vec::new();
     from_lines(&mut options, stacks.iter().rev().map(String::as_str), &mut svg)?;

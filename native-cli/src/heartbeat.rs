@@ -1,7 +1,7 @@
-//! Notices that this process stood still: stopped by a signal (Ctrl-Z), or asleep with its machine.
+//! Detection of pauses of this process: stopped by a signal (Ctrl-Z), or suspended with its machine.
 //!
-//! A thread looks at the clock all the time. Where it was kept from that for long, and no other thread worked meanwhile, nothing of
-//! the process ran.
+//! A thread reads the clock at short intervals. A long gap between two readings, without work in other threads, means
+//! that the whole process was paused.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -9,19 +9,19 @@ use std::time::Duration;
 use cpu_time::ProcessTime;
 use parallax_core::units::Nanos;
 
-/// Between two looks at the clock.
+/// Interval between two readings of the clock.
 const EVERY: Duration = Duration::from_millis(10);
-/// A pause is at least so long; shorter ones are those of any busy machine.
+/// Minimum length of a pause. Shorter gaps occur on any busy machine.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// A moment: time that also passes while the machine sleeps, and the work of all threads until then.
+/// Moment: time that also passes while the machine sleeps, and the processor time of all threads until then.
 #[derive(Debug, Clone, Copy)]
 struct Moment {
     at: Duration,
     worked: Duration,
 }
 
-/// The last look at the clock, and how long the process had stood still by then.
+/// Last reading of the clock, and the total length of pauses until then.
 #[derive(Debug, Clone, Copy)]
 struct Beat {
     last: Moment,
@@ -29,17 +29,17 @@ struct Beat {
 }
 
 impl Beat {
-    /// How long the process has stood still by now, on a machine of so many processors.
+    /// Returns the total length of pauses until `now`, on a machine with this number of processors.
     fn still_by(&self, now: Moment, processors: u32) -> Duration {
         let gap = now.at.saturating_sub(self.last.at);
         let worked = now.worked.saturating_sub(self.last.worked);
-        // What was computed between the last look and the pause, and after it until now.
+        // Tolerates computation between the last reading and the pause, and after the pause.
         let idle = worked <= gap / 10 + EVERY * processors;
         if gap >= PAUSE && idle { self.still + (gap - EVERY) } else { self.still }
     }
 }
 
-/// How long this process has stood still since this was first asked.
+/// Returns the total length of this process's pauses since the first call.
 pub fn stood_still() -> Nanos {
     static BEAT: OnceLock<Option<Mutex<Beat>>> = OnceLock::new();
     static WATCH: OnceLock<()> = OnceLock::new();
@@ -61,7 +61,7 @@ pub fn stood_still() -> Nanos {
                 look();
             }
         };
-        // Without a thread to spare nothing is noticed, and everything else goes on.
+        // Without another thread, pauses stay undetected; everything else works.
         let _ = std::thread::Builder::new().name("heartbeat".to_owned()).spawn(watch);
     });
     Nanos(look().as_nanos() as f64)
@@ -71,16 +71,16 @@ fn now() -> Option<Moment> {
     Some(Moment { at: awake_or_asleep()?, worked: ProcessTime::try_now().ok()?.as_duration() })
 }
 
-/// Time since the machine was started, its sleep included.
+/// Returns the time since the start of the machine, including sleep.
 #[cfg(target_os = "linux")]
 fn awake_or_asleep() -> Option<Duration> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: it is written to and not kept.
+    // SAFETY: the call writes to the struct and does not keep the pointer.
     let known = unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut time) } == 0;
     known.then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
-/// Time on the system's own clock, which elsewhere may or may not pass while the machine sleeps.
+/// Returns time on the system's clock. On systems other than Linux, it may or may not include sleep.
 #[cfg(not(target_os = "linux"))]
 fn awake_or_asleep() -> Option<Duration> {
     static BEGAN: OnceLock<std::time::Instant> = OnceLock::new();
@@ -96,13 +96,13 @@ mod tests {
         let ms = Duration::from_millis;
         let begun = Beat { last: Moment { at: ms(1000), worked: ms(400) }, still: ms(50) };
         for (at, worked, processors, still) in [
-            // A look in time, and one that a busy machine kept back.
+            // A reading in time, and one delayed by a busy machine.
             (1010, 420, 2, 50),
             (1200, 400, 2, 50),
             // Stopped for ten seconds, with two threads at work until then, and with 64.
             (11_000, 420, 2, 50 + 9990),
             (11_000, 1040, 64, 50 + 9990),
-            // The thread was kept back while others worked.
+            // The thread was delayed while others worked.
             (3000, 2400, 2, 50),
             (1400, 800, 2, 50),
         ] {

@@ -1,10 +1,10 @@
-//! What help texts say beside commands and options: examples, environment variables, exit codes.
+//! Help beside the descriptions of commands and options: examples, environment variables, exit codes.
 
 use parallax_cuda::{compile, nvrtc};
 
 use crate::{browser, cpu, logging, texts};
 
-/// Of the whole program.
+/// Examples of the whole program.
 pub const EXAMPLES: &str = "\
 Examples:
   parallax                                   Device and plan; starts nothing
@@ -14,7 +14,7 @@ Examples:
   parallax compare old.json new.json         Which cases changed?
   parallax report run.json --format html --output run.html";
 
-/// Of `run`.
+/// Examples of `run`.
 pub const RUN: &str = "\
 Examples:
   parallax run --filter 'attention*flash' --dtype f16 --preset standard
@@ -23,7 +23,7 @@ Examples:
   parallax run --cache cold --budget 120 --target cuda
   parallax run --a-a 20       Which change could this machine detect?";
 
-/// Of `profile`.
+/// Examples of `profile`.
 pub const PROFILE: &str = "\
 Examples:
   parallax profile encoder_layer --direction fwd+bwd
@@ -31,43 +31,43 @@ Examples:
   parallax profile hash_embedding       Also: host against device, by rows
   parallax profile safety               What bounds checks and their like cost";
 
-/// Of `compare`.
+/// Examples of `compare`.
 pub const COMPARE: &str = "\
 Examples:
   parallax compare old.json new.json
   parallax compare old.json new.json --fail-if-slower 5%
   parallax compare cuda.json wgpu.json browser.json --tax";
 
-/// Of `report`.
+/// Examples of `report`.
 pub const REPORT: &str = "\
 Examples:
   parallax report run.json --format html --output run.html
   parallax report run.json --format flamegraph --output run.svg
   parallax run --json | parallax report - --format csv";
 
-/// Of `eval`.
+/// Examples of `eval`.
 pub const EVAL: &str = "\
 Example:
   parallax eval attention/fwd/b1,h8,s512,d64/f32/flash --output-dir out \\
     --input q=q.npy --input k=k.npy --input v=v.npy";
 
-/// Of `dev`.
+/// Examples of `dev`.
 pub const DEV: &str = "\
 Example:
   parallax dev matmul/fwd/m1024,n1024,k1024/f32/tiled";
 
-/// Of `tune`.
+/// Examples of `tune`.
 pub const TUNE: &str = "\
 Example:
   parallax tune 'matmul*tiled' --budget 120";
 
-/// Of `completions`.
+/// Examples of `completions`.
 pub const COMPLETIONS: &str = "\
 Examples:
   parallax completions bash > ~/.local/share/bash-completion/completions/parallax
   parallax completions fish > ~/.config/fish/completions/parallax.fish";
 
-/// Every exit code and what it means.
+/// Exit codes and their meanings.
 pub const EXIT_CODES: [(&str, &str); 5] = [
     ("0", "all well; a reader that closes the pipe early changes nothing"),
     (
@@ -79,7 +79,7 @@ pub const EXIT_CODES: [(&str, &str); 5] = [
     ("129, 143", "ended by a hang-up or a request to terminate before the run could be closed"),
 ];
 
-/// Every environment variable that is looked at, and what it says.
+/// Environment variables and their meanings.
 pub const ENVIRONMENT: [(&str, &str); 9] = [
     (logging::VARIABLE, "what to log, where neither --log nor -v says it"),
     (browser::BROWSER, "the browser's executable, where --browser names none"),
@@ -92,7 +92,7 @@ pub const ENVIRONMENT: [(&str, &str); 9] = [
     (cpu::THREADS, "threads that the processor computes with, natively and in a page; all of them when left out"),
 ];
 
-/// What the long help ends with.
+/// Returns the end of the long help.
 pub fn everything() -> String {
     let rows = |rows: &[(&str, &str)]| -> String { rows.iter().map(|(name, what)| row(name, what)).collect() };
     format!(
@@ -102,7 +102,7 @@ pub fn everything() -> String {
     )
 }
 
-/// A name, and below it what it means: help texts wrap what is long, and lose any column.
+/// Returns a name with its meaning below. Help wraps long lines, which would break columns.
 fn row(name: &str, what: &str) -> String {
     format!("  {name}\n      {what}\n")
 }

@@ -1,23 +1,23 @@
-//! What a kernel shows to the outside: of WGSL by reflection, of a launch as the driver tells it.
+//! Interface of a kernel: of WGSL by reflection, of a launch from the driver's data.
 
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use parallax_core::device::Launch;
 use parallax_core::units::percent;
 
-/// Where and why a text was rejected.
+/// Error of a rejected kernel source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejected {
-    /// Line of the final text, from one, where there is one.
+    /// Line of the final source, from one, if known.
     pub line: Option<usize>,
-    /// What the compiler says, with the place shown.
+    /// Compiler message with an excerpt of the source.
     pub message: String,
 }
 
-/// One line for each of these entry points of a text: bindings with their access, threads of a workgroup, workgroup
+/// Returns one line per entry point of a kernel source: bindings with their access, threads of a workgroup, workgroup
 /// memory.
 ///
 /// # Errors
-/// When the text is none, or lacks an entry point.
+/// Invalid source, or missing entry point.
 pub fn wgsl(text: &str, entries: &[&str]) -> Result<Vec<String>, Rejected> {
     let module = naga::front::wgsl::parse_str(text).map_err(|e| Rejected {
         line: e.location(text).map(|at| at.line_number as usize),
@@ -56,7 +56,7 @@ fn reflect(module: &naga::Module, info: &naga::valid::ModuleInfo, name: &str) ->
     Ok(format!("{name}: {}; {x}×{y}×{z} threads, {memory} B of workgroup memory", bindings.join(", ")))
 }
 
-/// One line for a launch whose interface tells of registers.
+/// Returns a line about a launch; `None` if the driver reports no registers.
 pub fn launch(launch: &Launch) -> Option<String> {
     let registers = launch.registers?;
     let spilled = launch.spilled.map_or(0, |bytes| bytes.0);

@@ -1,4 +1,4 @@
-//! What asks the program to end: Ctrl-C, a terminal that closes, a service that stops it.
+//! Requests to end the program: Ctrl-C, a closed terminal, a service manager.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,17 +8,17 @@ use crate::console::errln;
 #[cfg(unix)]
 use crate::system;
 
-/// Set when the run is to end: finish the cases that have samples enough.
+/// Whether the run is to end. It then finishes the cases with enough samples.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Whether the program was asked to end.
+/// Returns whether the end of the program was requested.
 pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::SeqCst)
 }
 
-/// The first Ctrl-C ends the run with the cases that have samples enough; the second ends the program. Who sends SIGTERM or
-/// SIGHUP (a service manager, a terminal that closes) kills what lingers, so after those the program is gone within two
-/// seconds, wherever it is. The files are whole at any time.
+/// Installs the signal handlers. The first Ctrl-C ends the run with the cases that have enough samples; the second ends
+/// the program. Senders of SIGTERM or SIGHUP (service managers, closed terminals) kill slow programs. After those
+/// signals the program therefore ends within two seconds, in any state. The files are complete at any time.
 pub fn listen_for_interrupts() -> anyhow::Result<()> {
     static LISTENING: AtomicBool = AtomicBool::new(false);
     if LISTENING.swap(true, Ordering::SeqCst) {
@@ -27,14 +27,14 @@ pub fn listen_for_interrupts() -> anyhow::Result<()> {
     listen().context("cannot listen for signals")
 }
 
-/// The first of any kind; a second one ends the program with this code.
+/// Records the first request. A second one ends the program with this code.
 fn asked(code: i32) {
     if INTERRUPTED.swap(true, Ordering::SeqCst) {
         std::process::exit(code);
     }
 }
 
-/// What a person is told who pressed Ctrl-C.
+/// Prints the message for a user after Ctrl-C.
 fn tell() {
     errln!("\nfinishing what has samples enough; press Ctrl-C again to end at once");
 }
@@ -44,15 +44,16 @@ fn listen() -> anyhow::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     use std::time::Duration;
 
-    /// What is left to write takes far less.
+    /// Time limit after a signal, well above the time of the remaining writes.
     const PATIENCE: Duration = Duration::from_millis(1500);
 
-    // With `nohup` the program outlives its terminal. Shells have SIGINT ignored in the background, where it still ends a run.
+    // With `nohup` the program outlives its terminal. Shells ignore SIGINT for background jobs, where it still ends a
+    // run.
     let heard = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| *signal != SIGHUP || !system::is_ignored(SIGHUP));
     let mut signals = signal_hook::iterator::Signals::new(heard)?;
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in signals.forever() {
-            // As shells report a program that a signal ended.
+            // Exit code of shells for a program that a signal ended.
             let code = 128 + signal;
             asked(code);
             if signal == SIGINT {

@@ -1,6 +1,6 @@
-//! The native command line of Parallax, as a library so that tests can reach it.
+//! Native command line of Parallax, as a library for tests.
 
-// A closed pipe would make these panic; `console` has what to use instead.
+// These macros panic on a closed pipe; `console` has the replacements.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod args;

@@ -1,4 +1,4 @@
-//! The log: what the program does, and what the libraries say that it does it with, line by line on standard error.
+//! Log of the program and of its libraries, line by line on standard error.
 
 use std::time::Instant;
 
@@ -9,10 +9,10 @@ use parallax_core::report::escape_lines;
 
 use crate::console::errln;
 
-/// Says what to log where no flag does.
+/// Environment variable with the default filter of the log.
 pub const VARIABLE: &str = "PARALLAX_LOG";
 
-/// What `-v` stands for, once, twice, and more often.
+/// Filters of one, two, and more `-v`.
 const VERBOSE: [&str; 3] = ["parallax=debug", "parallax=debug,info", "trace"];
 
 struct Logger {
@@ -35,10 +35,10 @@ impl Log for Logger {
     fn flush(&self) {}
 }
 
-/// Log from here on: what the filter says, or the variable, or so many `-v`.
+/// Starts the log with the given filter, the variable's filter, or that of the number of `-v`.
 ///
 /// # Errors
-/// A filter that means nothing.
+/// Invalid filter.
 pub fn begin(filter: Option<&str>, verbose: u8) -> anyhow::Result<()> {
     let said = |from: &str, filter: String| (from.to_owned(), filter);
     let by_count = || VERBOSE.get(usize::from(verbose).checked_sub(1)?.min(VERBOSE.len() - 1)).map(|f| (*f).to_owned());
@@ -51,17 +51,17 @@ pub fn begin(filter: Option<&str>, verbose: u8) -> anyhow::Result<()> {
         anyhow!("{from} {text}: {why}; write a level, or modules with theirs, such as `parallax=debug,wgpu_hal=warn`")
     })?;
     log::set_max_level(filter.filter());
-    // Only the first logger of a process counts, and there is one.
+    // A process accepts only its first logger, and this is the only one.
     let _ = log::set_boxed_logger(Box::new(Logger { filter, began: Instant::now() }));
     Ok(())
 }
 
-/// A filter, unless it has a part that means nothing.
+/// Parses a filter. A filter with an invalid part is an error.
 fn parse(text: &str) -> Result<Filter, String> {
     Ok(Builder::new().try_parse(text).map_err(|error| error.to_string())?.build())
 }
 
-/// Whether anything is logged at all.
+/// Returns whether the log is enabled.
 pub fn is_on() -> bool {
     log::max_level() > LevelFilter::Off
 }

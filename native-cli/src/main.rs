@@ -1,4 +1,4 @@
-//! The program `parallax`. Its exit codes are in [`parallax::help::EXIT_CODES`].
+//! Program `parallax`. Its exit codes are in [`parallax::help::EXIT_CODES`].
 
 use std::process::ExitCode;
 
@@ -6,7 +6,7 @@ use parallax::args::Cli;
 use parallax::commands::execute;
 use parallax::{console, cpu, system};
 
-/// Looks at standard output before the standard library does, which opens nothing in place of what is closed.
+/// Checks standard output before the standard library, which opens a replacement for a closed descriptor.
 #[cfg(target_os = "linux")]
 mod before {
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,17 +14,17 @@ mod before {
     static CLOSED: AtomicBool = AtomicBool::new(false);
 
     extern "C" fn look() {
-        // SAFETY: the call only asks whether the descriptor is open.
+        // SAFETY: the call only queries whether the descriptor is open.
         let open = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } != -1;
         CLOSED.store(!open, Ordering::Relaxed);
     }
 
-    // SAFETY: the section holds functions that the loader calls; this one needs nothing that comes later.
+    // SAFETY: the section contains functions that the loader calls; this one needs nothing that is initialised later.
     #[used]
     #[unsafe(link_section = ".init_array")]
     static LOOK: extern "C" fn() = look;
 
-    /// Whether standard output was closed when the program began.
+    /// Returns whether standard output was closed at the start of the program.
     pub fn closed() -> bool {
         CLOSED.load(Ordering::Relaxed)
     }
@@ -36,7 +36,8 @@ fn main() -> ExitCode {
         console::closed();
     }
     system::ignore_file_limits();
-    // Mesa's layer that sorts adapters tries to reach a display and complains on servers; we choose adapters ourselves.
+    // Mesa's layer that sorts adapters tries to reach a display and complains on servers. The program selects adapters
+    // itself.
     // SAFETY: no other thread exists yet.
     unsafe { std::env::set_var("NODEVICE_SELECT", "1") };
     if let Some(threads) = fewer_threads() {
@@ -61,7 +62,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The most threads that make sense, where that variable asks for more: thousands of them would only take memory.
+/// Returns the maximum useful number of threads, if the variable requests more. Thousands of threads would only take
+/// memory.
 fn fewer_threads() -> Option<usize> {
     let asked = cpu::threads()?;
     let most = 4 * std::thread::available_parallelism().map_or(1, usize::from);

@@ -1,4 +1,5 @@
-//! How much memory this process may take: the smallest of what the machine has, its control groups allow, and its own limits say.
+//! Memory available to this process: the minimum of the machine's memory, the limits of its control groups, and its own
+//! limits.
 
 use std::path::{Path, PathBuf};
 
@@ -6,40 +7,40 @@ use parallax_core::units::Bytes;
 
 use crate::system;
 
-/// Where Linux tells of control groups.
+/// Folder of control groups on Linux.
 const GROUPS: &str = "/sys/fs/cgroup";
-/// Kinds of limits that are none: the largest number of pages there is.
+/// Smallest value that means no limit. Unlimited groups report the maximum number of pages.
 const UNLIMITED: u64 = 1 << 60;
 
-/// Bytes to which the answer is rounded down.
+/// Granularity of the result in bytes; the result is rounded down.
 const STEP: u64 = 16 << 20;
 
-/// What is left of the smallest bound, less what this process takes already; `None` where nothing is known.
+/// Returns the smallest bound less the present use of this process; `None` if no bound is known.
 pub fn available() -> Option<Bytes> {
     let (mapped, resident) = taken().unwrap_or_default();
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let machine = proc_kib("/proc/meminfo", "MemTotal:");
     let group = group_limit(Path::new(GROUPS), &groups).map(|limit| limit.saturating_sub(resident));
     let own = system::memory_limit().map(|limit| limit.saturating_sub(mapped));
-    // In whole steps, so that two runs in one place say the same.
+    // Whole steps make two runs in one environment report the same value.
     machine.into_iter().chain(group).chain(own).min().map(|bytes| Bytes(bytes / STEP * STEP))
 }
 
-/// Bytes that this process has mapped, and those of them that are in memory.
+/// Returns the mapped bytes of this process, and the resident ones.
 fn taken() -> Option<(u64, u64)> {
     let file = "/proc/self/status";
     Some((proc_kib(file, "VmSize:")?, proc_kib(file, "VmRSS:")?))
 }
 
-/// A line of kibibytes, in bytes.
+/// Returns the value of a line in kibibytes, in bytes.
 fn proc_kib(file: &str, key: &str) -> Option<u64> {
     let text = std::fs::read_to_string(file).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(key))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The smallest limit of the control groups that a process is in, of the first and the second version, with those around them.
-/// `groups` is the process's own list, a line each: number, controllers and path.
+/// Returns the smallest limit of a process's control groups and of their ancestors, for versions 1 and 2 of control
+/// groups. `groups` is the process's own list, a line each: number, controllers and path.
 fn group_limit(root: &Path, groups: &str) -> Option<u64> {
     let limits = groups.lines().flat_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -56,7 +57,7 @@ fn group_limit(root: &Path, groups: &str) -> Option<u64> {
     limits.min()
 }
 
-/// The limits of a group and of those that it lies in. A container sees its own group as the root of the mount.
+/// Returns the limits of a group and of its ancestors. A container sees its own group as the root of the mount.
 fn limits_above(mount: &Path, path: &str, file: &str) -> Vec<u64> {
     let inner: PathBuf = path.trim_start_matches('/').into();
     let folders = inner.ancestors().map(|folder| mount.join(folder).join(file));
@@ -94,7 +95,7 @@ mod tests {
         ] {
             assert_eq!(limit(groups), want, "{groups}");
         }
-        // A container of the first version that sees its group as the mount itself.
+        // A container with version 1 that sees its group as the mount itself.
         put("memory/memory.limit_in_bytes", "200000000\n");
         assert_eq!(limit("5:memory:/docker/unseen\n"), Some(200_000_000));
     }

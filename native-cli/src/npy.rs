@@ -6,8 +6,8 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use parallax_core::suite::{BufferSpec, Storage};
 
-/// NumPy's type strings of a storage type, the one that is written first. NumPy has no bfloat16: its bits travel as uint16, and
-/// arrays of the package ml_dtypes are saved as two bytes of no type.
+/// Returns NumPy's type strings of a storage type; the first is used for output. NumPy has no bfloat16: its bits are
+/// stored as uint16. Arrays of the package ml_dtypes are saved as a void type of two bytes.
 fn type_strings(storage: Storage) -> &'static [&'static str] {
     match storage {
         Storage::F32 => &["<f4"],
@@ -17,8 +17,8 @@ fn type_strings(storage: Storage) -> &'static [&'static str] {
     }
 }
 
-/// How an array of one type becomes one that an input takes, in NumPy's words. Bits are never taken for numbers, nor numbers for
-/// bits: `x.astype('uint16')` of float32 would do both.
+/// Returns the NumPy expression that converts an array to an input's type. It never converts bits as numbers, or
+/// numbers as bits. `x.astype('uint16')` of float32 would do both.
 fn remedy(got: &str, storage: Storage) -> String {
     let bits = |got: &str| matches!(got.trim_start_matches(['<', '|', '=']), "V2" | "i2");
     match storage {
@@ -34,7 +34,7 @@ fn remedy(got: &str, storage: Storage) -> String {
     }
 }
 
-/// Read an array for an input, as little-endian bytes of its elements. `path` is for messages.
+/// Reads an array for an input, as little-endian bytes of its elements. `path` is for messages.
 pub fn read(mut from: impl Read, path: &Path, spec: &BufferSpec, storage: Storage) -> anyhow::Result<Vec<u8>> {
     let npy = header(&mut from)
         .and_then(|header| Ok(npyz::NpyFile::new(std::io::Cursor::new(header).chain(from))?))
@@ -62,14 +62,14 @@ pub fn read(mut from: impl Read, path: &Path, spec: &BufferSpec, storage: Storag
     .with_context(|| format!("{} ends early", path.display()))
 }
 
-/// The longest header that is read, which is NumPy's own limit. A few bytes can promise 4 GiB, and memory for a header is
-/// taken before it is read.
+/// Maximum length of a header, equal to NumPy's own limit. A file of a few bytes can announce 4 GiB, and the parser
+/// allocates a header's memory before the read.
 const LONGEST_HEADER: u32 = 10_000;
-/// Opening brackets in a header: an array of plain elements has two. The header's parser tries both ways at each that lies
-/// within another, so that a few dozen, left open, take it longer than anyone waits.
+/// Maximum number of opening brackets in a header. An array of plain elements has two. The parser tries two
+/// alternatives at each nested bracket, so a few dozen unclosed ones take exponential time.
 const MOST_BRACKETS: usize = 8;
 
-/// A file up to the end of its header, or as far as it goes; what is in it is not looked at.
+/// Reads a file up to the end of its header, or to its own end. The contents are not parsed.
 fn header(from: &mut impl Read) -> anyhow::Result<Vec<u8>> {
     let mut header = Vec::new();
     from.take(10).read_to_end(&mut header)?;
@@ -89,7 +89,7 @@ fn header(from: &mut impl Read) -> anyhow::Result<Vec<u8>> {
     Ok(header)
 }
 
-/// All elements of an array as little-endian bytes.
+/// Returns all elements of an array as little-endian bytes.
 fn elements<T: npyz::Deserialize, const N: usize>(
     npy: npyz::NpyFile<impl Read>,
     bytes: fn(T) -> [u8; N],
@@ -97,7 +97,7 @@ fn elements<T: npyz::Deserialize, const N: usize>(
     Ok(npy.into_vec::<T>()?.into_iter().flat_map(bytes).collect())
 }
 
-/// Write an output from little-endian bytes of its elements.
+/// Writes an output from little-endian bytes of its elements.
 pub fn write(to: impl Write, spec: &BufferSpec, storage: Storage, bytes: &[u8]) -> std::io::Result<()> {
     match storage {
         Storage::F32 => save(to, &spec.dims, bytes, f32::from_le_bytes),
@@ -107,7 +107,7 @@ pub fn write(to: impl Write, spec: &BufferSpec, storage: Storage, bytes: &[u8]) 
     }
 }
 
-/// Write an array from little-endian bytes of its elements.
+/// Writes an array from little-endian bytes of its elements.
 fn save<T: npyz::AutoSerialize, const N: usize>(
     to: impl Write,
     dims: &[u64],
@@ -134,7 +134,7 @@ mod tests {
         case.problem.buffers()[0].clone()
     }
 
-    /// A file of 2 x 2 elements in a type that our writer has not.
+    /// A file of 2 x 2 elements in a type that the writer does not support.
     fn saved(descr: &str, bytes: &[u8]) -> Vec<u8> {
         let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (1, 1, 2, 2), }}");
         [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), bytes].concat()
@@ -180,7 +180,7 @@ mod tests {
             rng_seed: RngSeed::Fixed(42), failure_persistence: None, ..ProptestConfig::default()
         })]
 
-        /// Any bits come back as they were, NaN and negative zero too.
+        /// Any bits survive, including NaN and negative zero.
         #[test]
         fn arrays_survive_a_round_trip(words in proptest::array::uniform4(any::<u32>()), storage in 0..STORAGES.len()) {
             let (storage, spec) = (STORAGES[storage], input());
@@ -193,7 +193,7 @@ mod tests {
             prop_assert!(read(cut, Path::new("x.npy"), &spec, storage).is_err(), "an array that ends early");
         }
 
-        /// A header is neither believed to be gigabytes long nor read into any depth.
+        /// A header's announced length is limited, and so is its depth.
         #[test]
         fn headers_beyond_measure_are_refused(length in LONGEST_HEADER + 1.., version in 2..4u8, depth in 9..9000usize) {
             let start = |version: u8| [b"\x93NUMPY".as_slice(), &[version, 0]].concat();
@@ -206,7 +206,7 @@ mod tests {
             }
         }
 
-        /// Whatever the bytes are, they are refused or as many as the input has.
+        /// Arbitrary bytes are refused, or have the input's size.
         #[test]
         fn broken_arrays_are_refused(at in 0..128usize, noise in any::<u8>(), bytes in any::<Vec<u8>>()) {
             let spec = input();

@@ -1,4 +1,4 @@
-//! Results on disk. A run's files can be read after every record, so that nothing finished can be lost.
+//! Results on disk. A run's files are readable after every record, so that finished records are never lost.
 
 mod lines;
 
@@ -17,7 +17,7 @@ use crate::output::lines::Lines;
 use crate::trace_file::TraceFile;
 use crate::{console, files, system};
 
-/// Create a folder and make sure that it can be written, before anything is measured.
+/// Creates a folder and checks write access, before any measurement.
 pub fn writable_folder(folder: &Path) -> anyhow::Result<()> {
     let unwritable =
         || format!("cannot write to the folder {}; choose another with --out or --output-dir", folder.display());
@@ -26,34 +26,35 @@ pub fn writable_folder(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where results go, and how.
+/// Destination and format of results.
 pub struct Output {
-    /// The folder.
+    /// Folder of the results.
     pub folder: PathBuf,
     /// Whether traces are compressed.
     pub gzip: bool,
-    /// Whether events are printed as they come.
+    /// Whether events are printed as they arrive.
     pub lines: bool,
-    /// What somebody calls the device.
+    /// User's name of the device.
     pub name: Option<String>,
-    /// What to go on with, in place of new files.
+    /// Run to continue, in place of new files.
     pub resumed: Option<Resumed>,
 }
 
-/// A run to go on with.
+/// Run to continue.
 pub struct Resumed {
-    /// Its file.
+    /// Path of the run's file.
     pub path: PathBuf,
-    /// As far as it came.
+    /// State of the run.
     pub run: Run,
-    /// Keeps other programs from going on with it.
+    /// Lock that prevents other programs from continuing the run.
     pub lock: Option<File>,
 }
 
-/// Lock the file of a run before it is read, to go on with it; none where it cannot be opened, which reading it tells.
+/// Locks the file of a run before it is read, to continue it. Returns none if the file does not open; the later read
+/// reports that error.
 ///
 /// # Errors
-/// When another program writes to it.
+/// File that another program writes to.
 pub fn lock(path: &Path) -> anyhow::Result<Option<File>> {
     let Ok(file) = File::open(path) else { return Ok(None) };
     match system::lock(&file) {
@@ -67,7 +68,7 @@ fn taken(path: &Path) -> anyhow::Error {
 }
 
 impl Output {
-    /// As the options say, into new files.
+    /// Returns the output of these options, into new files.
     pub fn of(common: &Common) -> Output {
         Output {
             folder: common.out.clone(),
@@ -79,14 +80,14 @@ impl Output {
     }
 }
 
-/// Spans of one record that its run's JSON keeps; the trace has them all.
+/// Maximum number of spans of one record in a run's JSON. The trace has all spans.
 const SPANS_IN_JSON: usize = 200;
 
-/// A run, its file, and its trace beside it. While the run goes on, its file has a line of JSON for the run without any
-/// records and then one for each event; at the end the whole run takes their place as one JSON.
+/// A run with its run file and its trace. During the run, the file has a line of JSON for the run without records, then
+/// one for each event. At the end, the whole run replaces the lines as one JSON.
 ///
-/// A disk that fills up ends no run: what can no longer be kept is given up, the trace first, and told at the end. Samples of
-/// cases on their way make room for the records of those that ended.
+/// A full disk does not end a run. Data without room is dropped, the trace first, and reported at the end. Samples of
+/// cases in progress make room for the records of finished cases.
 pub struct RunFile {
     run: Run,
     path: PathBuf,
@@ -94,35 +95,35 @@ pub struct RunFile {
     trace: Option<TraceFile<File>>,
     trace_path: PathBuf,
     failure: Option<anyhow::Error>,
-    /// Whether something that happened had no room in the file.
+    /// Whether an event had no room in the file.
     behind: bool,
-    /// Whether events are printed as they come.
+    /// Whether events are printed as they arrive.
     aloud: bool,
     began: Instant,
 }
 
-/// Everything about a run that is over.
+/// Results of a finished run.
 pub struct Finished {
     /// The run.
     pub run: Run,
-    /// Its file.
+    /// Path of the run file.
     pub json: PathBuf,
-    /// Its trace with the size of its file, unless it could not be kept.
+    /// Trace with the size of its file; absent if it could not be kept.
     pub trace: Option<(PathBuf, Bytes)>,
-    /// Why something is not in the files.
+    /// First failure to write the files.
     pub failure: Option<anyhow::Error>,
-    /// Time from the opening of the files to their end.
+    /// Time from the creation of the files to their end.
     pub took: Nanos,
 }
 
 impl Finished {
-    /// The paths of what was written, one a line.
+    /// Returns the paths of the written files, one per line.
     pub fn paths(&self) -> String {
         let paths = std::iter::once(&self.json).chain(self.trace.as_ref().map(|(path, _)| path));
         paths.map(|path| path.display().to_string()).collect::<Vec<_>>().join("\n")
     }
 
-    /// What became of the trace, in words.
+    /// Returns a line about the trace.
     pub fn trace_line(&self) -> String {
         match &self.trace {
             Some((_, size)) => format!("the trace takes {size}"),
@@ -132,7 +133,7 @@ impl Finished {
 }
 
 impl RunFile {
-    /// Begin the files of a run without records; of the one to go on with, if there is one.
+    /// Creates the files of a run without records, or opens those of the run to continue.
     pub fn begin(output: &Output, run: Run) -> anyhow::Result<RunFile> {
         match &output.resumed {
             Some(Resumed { path, run: earlier, .. }) => {
@@ -143,8 +144,8 @@ impl RunFile {
         }
     }
 
-    /// Go on in the file of an earlier run. It has what it had at any moment; what is traced from now on gets a file of
-    /// its own beside the earlier trace.
+    /// Continues in the file of an earlier run, whose contents stay complete at any moment. New traces get a file of
+    /// their own beside the earlier trace.
     fn resume(output: &Output, path: &Path, run: Run) -> anyhow::Result<RunFile> {
         let cannot = |path: &Path| format!("cannot write {}", path.display());
         let (trace_path, trace) = resumed_trace(path, output.gzip)?;
@@ -194,20 +195,20 @@ impl RunFile {
                 Ok(RunFile { run, path, lines, trace, trace_path, failure, behind, aloud, began })
             }
             Err(error) => {
-                // Nothing was measured yet, and files without contents would only be in the way.
+                // No measurement has happened yet; empty files are removed.
                 let _ = [&free.path, &free.trace_path].map(std::fs::remove_file);
                 Err(error)
             }
         }
     }
 
-    /// The run so far.
+    /// Returns the run so far.
     pub fn run(&self) -> &Run {
         &self.run
     }
 
-    /// Take in an event. A record is in the file when this returns. `tell` gets what the user should know before it is
-    /// done.
+    /// Applies an event. A record is in the file on return. `tell` receives messages for the user before the write is
+    /// complete.
     pub fn apply(&mut self, mut event: Event, mut tell: impl FnMut(&str)) {
         if self.aloud {
             console::raw(event.line().trim_end());
@@ -233,7 +234,7 @@ impl RunFile {
         }
     }
 
-    /// Complete both files.
+    /// Completes both files.
     pub fn finish(mut self) -> anyhow::Result<Finished> {
         let text = serde_json::to_string(&self.run)?;
         let mut written = files::write_text(&self.path, &text);
@@ -244,7 +245,8 @@ impl RunFile {
             };
         }
         if let Err(error) = written {
-            // There is no room beside the lines. In their place there may be; else they stay, with every record that had room.
+            // The disk has no room for a second file. The text may fit in place of the lines. Otherwise the lines stay,
+            // with every record that had room.
             if self.lines.replace(&text).is_err() {
                 self.failure = Some(error);
             }
@@ -260,7 +262,7 @@ impl RunFile {
         Ok(Finished { run: self.run, json: self.path, trace, failure: self.failure, took })
     }
 
-    /// Whether it is in the file.
+    /// Appends an event. Returns whether it is in the file.
     fn append(&mut self, event: &Event) -> bool {
         let line = event.line();
         let Err(error) = self.lines.append(&line) else { return true };
@@ -268,15 +270,14 @@ impl RunFile {
         self.spare_trace(error).is_ok() && self.lines.append(&line).is_ok()
     }
 
-    /// The trace cannot be written: a part of one helps nobody.
+    /// Drops the trace after a failed write. A partial trace is of no use.
     fn lose_trace(&mut self, error: std::io::Error) {
         self.remove_trace();
         let why = format!("cannot write {}, which is left out", self.trace_path.display());
         self.failure.get_or_insert(anyhow::Error::new(error).context(why));
     }
 
-    /// The run cannot be written: give up the trace, whose room may be all that is missing. Gives the error back where
-    /// there is no trace any more.
+    /// Drops the trace after a failed write of the run, to make room. Returns the error if there is no trace left.
     fn spare_trace(&mut self, error: anyhow::Error) -> anyhow::Result<()> {
         if !self.remove_trace() {
             return Err(error);
@@ -286,9 +287,9 @@ impl RunFile {
         Ok(())
     }
 
-    /// Whether there was one.
+    /// Removes the trace. Returns whether there was one.
     fn remove_trace(&mut self) -> bool {
-        // The room is free once the file is closed.
+        // The space is free once the file is closed.
         let had = self.trace.take().is_some();
         if had {
             let _ = std::fs::remove_file(&self.trace_path);
@@ -297,7 +298,7 @@ impl RunFile {
     }
 }
 
-/// A run in as few lines as there can be: with the cases on their way, as far as so many bytes have room for them.
+/// Returns a run in the fewest lines, with the cases in progress as far as they fit into `room` bytes.
 fn in_short(run: &Run, room: u64) -> String {
     let mut text = Event::Begin { run: Box::new(run.clone()) }.line();
     for record in &run.sampling {
@@ -309,7 +310,7 @@ fn in_short(run: &Run, room: u64) -> String {
     text
 }
 
-/// Print an event's line, if that was asked for.
+/// Prints an event's line, if events are printed.
 fn say_aloud(output: &Output, line: &str) {
     if output.lines {
         console::raw(line.trim_end());
@@ -324,7 +325,7 @@ struct Pair {
     trace: File,
 }
 
-/// Whether a run can be gone on with here: figures of two devices or two programs are no single run.
+/// Checks that a run can continue here. Results of two devices or two builds are no single run.
 fn goes_on(earlier: &Run, here: &Run) -> Result<(), String> {
     let build = |run: &Run| format!("{} ({})", run.suite.version, run.suite.commit);
     let device = |run: &Run| {
@@ -339,7 +340,7 @@ fn goes_on(earlier: &Run, here: &Run) -> Result<(), String> {
     Ok(())
 }
 
-/// A new file for what a resumed run traces.
+/// Creates the trace file of a resumed run.
 fn resumed_trace(path: &Path, gzip: bool) -> anyhow::Result<(PathBuf, File)> {
     let ending = if gzip { "trace.json.gz" } else { "trace.json" };
     for number in 1u64.. {
@@ -351,15 +352,15 @@ fn resumed_trace(path: &Path, gzip: bool) -> anyhow::Result<(PathBuf, File)> {
     bail!("no free name for the trace of {} is left", path.display())
 }
 
-/// Create the files of a run under the first number that is free. Whoever creates a file first has it: runs that begin
-/// at the same time never share one.
+/// Creates the files of a run under the first free number. Creation is exclusive, so that concurrent runs never share a
+/// file.
 fn create(folder: &Path, stem: &str, gzip: bool) -> anyhow::Result<Pair> {
     for number in 0u64.. {
         let suffix = if number == 0 { String::new() } else { format!("-{number}") };
         let path = folder.join(format!("{stem}{suffix}.json"));
         let trace_path = path.with_extension(if gzip { "trace.json.gz" } else { "trace.json" });
         let Some(json) = new_file(&path)? else { continue };
-        // Nobody else knows of it yet.
+        // No other program knows the file yet.
         system::lock(&json);
         match new_file(&trace_path) {
             Ok(Some(trace)) => return Ok(Pair { path, json, trace_path, trace }),
@@ -372,7 +373,7 @@ fn create(folder: &Path, stem: &str, gzip: bool) -> anyhow::Result<Pair> {
     bail!("no free name for a run is left in {}", folder.display())
 }
 
-/// A new file, or none where the name is taken.
+/// Creates a file; returns none if the name is taken.
 fn new_file(path: &Path) -> anyhow::Result<Option<File>> {
     match File::create_new(path) {
         Ok(file) => Ok(Some(file)),
@@ -381,7 +382,8 @@ fn new_file(path: &Path) -> anyhow::Result<Option<File>> {
     }
 }
 
-/// How many spans make as many whole executions as a run's JSON keeps; a part of the first one if it is too long.
+/// Returns the number of spans for a run's JSON: as many whole executions as fit, or a part of the first if it is too
+/// long.
 fn whole_executions(spans: &[Span]) -> usize {
     if spans.len() <= SPANS_IN_JSON {
         return spans.len();
@@ -409,7 +411,7 @@ mod tests {
         let output = Output { folder: folder.path().to_owned(), gzip: false, lines: false, name: None, resumed: None };
         let suite = Suite { version: "0.0.0".to_owned(), commit: "0000000".to_owned() };
         let run = Run::begin("mock", suite, &Mock::new(|_| 1.0, Fault::None), &Spec::default(), &Plan::default());
-        // A trace whose run is gone keeps its name too.
+        // A trace without its run keeps its name too.
         let orphan = folder.path().join("mock-19700101T000000Z-2.trace.json");
         std::fs::write(&orphan, "kept").expect("writable");
         let begin = || RunFile::begin(&output, run.clone()).and_then(RunFile::finish).expect("a free name");
@@ -437,7 +439,7 @@ mod tests {
         let path = file.path.clone();
         let said = lock(&path).expect_err("it goes on").to_string();
         assert!(cfg!(not(unix)) || said.contains("still goes on"), "{said}");
-        // As if its program were killed.
+        // Simulates a killed program.
         drop(file);
         let held = lock(&path).expect("free").expect("there");
         let resumed = Some(Resumed { path: path.clone(), run, lock: Some(held) });

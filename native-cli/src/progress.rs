@@ -1,4 +1,4 @@
-//! Progress: a bar on a terminal that can move its cursor, a plain line every few seconds elsewhere.
+//! Progress display: a bar on terminals with cursor movement, else a plain line every few seconds.
 
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
@@ -11,25 +11,25 @@ use parallax_core::units::Nanos;
 use crate::console::{self, errln, noteln};
 use crate::logging;
 
-/// Steps of a bar.
+/// Number of steps of a bar.
 const PARTS: u64 = 1000;
-/// Between two plain lines.
+/// Interval between two plain lines.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// One target's run.
+/// Progress of one target's run.
 pub struct Progress {
     target: String,
     bar: ProgressBar,
     case: RefCell<String>,
     left: Cell<Option<Nanos>>,
-    /// When the last plain line was written, where there is no bar.
+    /// Time of the last plain line, if there is no bar.
     plain: Option<Cell<Instant>>,
 }
 
 impl Progress {
-    /// Nothing done yet. Whoever asked for quiet sees none of it.
+    /// Returns the progress of a run at its start. Quiet mode hides it.
     pub fn new(target: &str) -> Progress {
-        // Lines of a log would break a bar. What is no terminal, and one that is called dumb, hides it.
+        // Log lines would break a bar. The library hides it on outputs that are no terminal, and on dumb terminals.
         let drawn = !logging::is_on() && !console::is_quiet();
         let bar = if drawn { ProgressBar::new(PARTS) } else { ProgressBar::hidden() };
         let style = ProgressStyle::with_template("{prefix:>8} {bar:28} {percent:>3} %{wide_msg}")
@@ -46,13 +46,13 @@ impl Progress {
         }
     }
 
-    /// A case begins.
+    /// Records the start of a case.
     pub fn started(&self, case: &str) {
         *self.case.borrow_mut() = escape(case).into_owned();
         self.bar.set_message(self.rest());
     }
 
-    /// So much is done, from 0 to 1, and the rest will take about so long.
+    /// Sets the finished share, from 0 to 1, and the expected remaining time.
     pub fn at(&self, share: f64, left: Nanos) {
         self.left.set(Some(left));
         self.bar.set_position((share * PARTS as f64) as u64);
@@ -69,25 +69,25 @@ impl Progress {
         rest(self.left.get(), &self.case.borrow())
     }
 
-    /// A line for the user, above the bar.
+    /// Prints a line for the user, above the bar.
     pub fn say(&self, line: &str) {
         self.bar.suspend(|| errln!("{line}"));
     }
 
-    /// Take the bar away.
+    /// Removes the bar.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }
 }
 
-/// What stands behind the percentage: about how long it will go on, as far as that is known, and with what.
+/// Returns the text behind the percentage: the expected remaining time, if known, and the case.
 fn rest(left: Option<Nanos>, case: &str) -> String {
     let left = left.map(|left| format!(", about {} left", HumanDuration(whole_seconds(left))));
     let case = if case.is_empty() { String::new() } else { format!(": {case}") };
     left.unwrap_or_default() + &case
 }
 
-/// As much of it as a run can take; a page may say anything.
+/// Returns the time in whole seconds, at most the longest budget of a run. A page may report any value.
 fn whole_seconds(left: Nanos) -> Duration {
     Nanos::from_secs(left.secs().min(LONGEST_BUDGET).round()).duration()
 }

@@ -1,4 +1,5 @@
-//! Run files that the user names, whatever wrote or changed them: compressed with gzip, in UTF-16, or a trace beside its run.
+//! Run files that the user names, in all forms that tools produce: compressed with gzip, in UTF-16, or a trace beside
+//! its run.
 
 use std::io::{Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -11,17 +12,17 @@ use serde_json::Value;
 
 use crate::console::noteln;
 
-/// Bytes of the longest text that is read as a run: that of every case of every preset is a twentieth of it.
+/// Limit on the text of a run, in bytes. A run of every case of every preset takes a twentieth of it.
 const LONGEST: u64 = 256 << 20;
 
-/// Stands for standard input among files.
+/// File name that stands for standard input.
 const STDIN: &str = "-";
 
-/// The runs of the files, each with its file. Among several files, what the program itself puts beside runs is passed over with a
-/// note: traces, tables of `run --a-a`, and folders.
+/// Returns the runs of the files, each with its file. Among several files, the program's other outputs are skipped with
+/// a note: traces, tables of `run --a-a`, and folders.
 ///
 /// # Errors
-/// When a file cannot be read or is no run, or all of them were passed over.
+/// File that cannot be read or is no run; no run among the files.
 pub fn runs(files: &[PathBuf]) -> anyhow::Result<Vec<(&Path, Run)>> {
     if files.iter().filter(|path| *path == Path::new(STDIN)).count() > 1 {
         bail!("standard input (`{STDIN}`) can be read only once");
@@ -45,19 +46,19 @@ pub fn runs(files: &[PathBuf]) -> anyhow::Result<Vec<(&Path, Run)>> {
     Ok(runs)
 }
 
-/// Whether a file is compressed, so that no line can be written behind its last one.
+/// Returns whether a file is compressed. No line can be appended to such a file.
 pub fn is_compressed(path: &Path) -> bool {
     let mut head = [0; 2];
     std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && is_gzip(&head)
 }
 
-/// What a file has.
+/// Contents of a file.
 enum Contents {
     Runs(Vec<Run>),
     Other(Other),
 }
 
-/// What is no run, and lies beside runs.
+/// Files that are no runs, but lie beside runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Other {
     Trace,
@@ -66,7 +67,7 @@ enum Other {
 }
 
 impl Other {
-    /// What to do where nothing else was named.
+    /// Returns the advice for a user with no other file.
     fn alone(self, path: &Path) -> String {
         match (self, run_of(path)) {
             (Other::Trace, Some(run)) if run.is_file() => {
@@ -79,7 +80,7 @@ impl Other {
         }
     }
 
-    /// A few words among others.
+    /// Returns a short note for a list of files.
     fn beside(self, path: &Path, files: &[PathBuf]) -> String {
         let path_shown = path.display();
         match (self, run_of(path)) {
@@ -93,7 +94,7 @@ impl Other {
     }
 }
 
-/// The file of the run whose trace this is, by the name that `run` gives traces; `None` where it has another.
+/// Returns the run file of a trace, by the names that `run` gives traces; `None` for other names.
 fn run_of(trace: &Path) -> Option<PathBuf> {
     let name = trace.file_name()?.to_str()?;
     let stem = name.strip_suffix(".gz").unwrap_or(name).strip_suffix(".trace.json")?;
@@ -121,10 +122,10 @@ fn contents(path: &Path) -> anyhow::Result<Contents> {
     parsed(&text).map(Contents::Runs).with_context(|| path.display().to_string())
 }
 
-/// The text of a file; `None` for a trace, of which no more than the beginning is read.
+/// Returns the text of a file; `None` for a trace, of which only the beginning is read.
 ///
 /// # Errors
-/// What the system or the decompressor says; a text beyond [`LONGEST`].
+/// Errors of the system or the decompressor; text beyond [`LONGEST`].
 fn text(from: &mut dyn Read, unpack: bool) -> std::io::Result<Option<String>> {
     let mut head = Vec::new();
     from.take(HEAD as u64).read_to_end(&mut head)?;
@@ -140,7 +141,7 @@ fn text(from: &mut dyn Read, unpack: bool) -> std::io::Result<Option<String>> {
     }
     let mut bytes = head;
     match from.take(LONGEST + 1).read_to_end(&mut bytes) {
-        // A compressed file that was cut off has its beginning, as any other has.
+        // A truncated compressed file still has its beginning, as any other truncated file.
         Err(error) if error.kind() != ErrorKind::UnexpectedEof => Err(error),
         _ if bytes.len() as u64 > LONGEST => {
             let why = format!("it holds more than {} of text, which no run does", Bytes(LONGEST));
@@ -150,7 +151,7 @@ fn text(from: &mut dyn Read, unpack: bool) -> std::io::Result<Option<String>> {
     }
 }
 
-/// The runs of a text: one, or a list of them as `run --json` prints it.
+/// Parses the runs of a text: one run, or a list in the format of `run --json`.
 fn parsed(text: &str) -> anyhow::Result<Vec<Run>> {
     if text.trim_start().starts_with('[')
         && let Ok(several) = serde_json::from_str::<Vec<Value>>(text)
@@ -180,7 +181,7 @@ mod tests {
         encoder.finish().expect("memory")
     }
 
-    /// A reader of endless text that counts what is asked of it.
+    /// Reader of endless text that counts the requested bytes.
     struct Endless {
         begins: Cursor<Vec<u8>>,
         read: u64,

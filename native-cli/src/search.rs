@@ -1,29 +1,29 @@
-//! Which values to try next: pure bookkeeping, fed with the outcome of each trial.
+//! Search over values of tunables. It has no side effects, and receives the result of each trial.
 
 use std::collections::BTreeSet;
 
 use parallax_core::suite::splitmix64;
 
-/// So many combinations or fewer are all tried.
+/// Maximum number of combinations for an exhaustive search.
 const SMALL: usize = 32;
 
-/// A search over values of several tunables. It starts from values that are known to work.
+/// Search over values of several tunables. It starts from working values.
 #[derive(Debug, Clone)]
 pub struct Search {
-    /// What each tunable may be.
+    /// Candidates of each tunable.
     axes: Vec<Vec<u32>>,
     best: Vec<u32>,
     tried: BTreeSet<Vec<u32>>,
     waiting: Vec<Vec<u32>>,
-    /// Axes to walk along before the search ends; none in a full sweep. A win refills it.
+    /// Remaining axes of the descent; empty in an exhaustive search. An improvement resets them.
     axes_left: Vec<usize>,
     descends: bool,
     draws: u64,
 }
 
 impl Search {
-    /// Everything in random order where that is little; otherwise along one axis after the other, each time from the best
-    /// so far, until no axis brings anything.
+    /// Returns a search. It tries a small number of combinations exhaustively, in random order. Otherwise it descends
+    /// along one axis after another, each time from the best so far, until no axis improves it.
     pub fn new(axes: Vec<Vec<u32>>, start: Vec<u32>, seed: u64) -> Search {
         let combinations = axes.iter().map(Vec::len).fold(1usize, usize::saturating_mul);
         let mut search = Search {
@@ -46,17 +46,17 @@ impl Search {
         search
     }
 
-    /// The best so far.
+    /// Returns the best values so far.
     pub fn best(&self) -> &[u32] {
         &self.best
     }
 
-    /// How many trials there may be in all, for sharing out time.
+    /// Returns the expected number of trials, for the distribution of time.
     pub fn size(&self) -> usize {
         if self.descends { self.axes.iter().map(|axis| axis.len() - 1).sum() } else { self.waiting.len().max(1) - 1 }
     }
 
-    /// What was tried last is the best so far.
+    /// Records that the last trial is the best so far.
     pub fn won(&mut self, values: Vec<u32>) {
         self.best = values;
         if self.descends {
@@ -73,7 +73,7 @@ impl Search {
 impl Iterator for Search {
     type Item = Vec<u32>;
 
-    /// What to try next.
+    /// Returns the values of the next trial.
     fn next(&mut self) -> Option<Vec<u32>> {
         loop {
             while !self.waiting.is_empty() {
@@ -102,7 +102,7 @@ impl Iterator for Search {
 mod tests {
     use super::*;
 
-    /// Search for the least of a function; the trials that it took.
+    /// Minimises a function. Returns the minimum and the number of trials.
     fn least(axes: Vec<Vec<u32>>, start: Vec<u32>, of: impl Fn(&[u32]) -> f64) -> (Vec<u32>, usize) {
         let mut search = Search::new(axes, start, 7);
         let mut trials = 0;
@@ -119,7 +119,7 @@ mod tests {
     fn a_small_space_is_swept_once() {
         let axes = vec![vec![1, 2, 4], vec![8, 16]];
         assert_eq!(Search::new(axes.clone(), vec![1, 8], 1).size(), 5);
-        // The least lies where no single step from the start leads.
+        // No single step from the start leads to the minimum.
         let of = |v: &[u32]| if v == [4, 16] { 0.0 } else { 1.0 + f64::from(v[0] + v[1]) };
         assert_eq!(least(axes, vec![1, 8], of), (vec![4, 16], 5));
     }

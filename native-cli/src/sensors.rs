@@ -1,7 +1,7 @@
-//! Puts what the operating system and NVIDIA's management library tell around a profiler.
+//! Profiler decorator with data of the operating system and of NVIDIA's management library (NVML).
 //!
-//! Processor time is known everywhere. Clocks, temperature, power and throttling are known where NVML is installed and
-//! shows a device of the profiler's name; where it is not, there are no sensors, and nothing is said about that.
+//! Processor time is always available. Clocks, temperature, power and throttling require NVML and a device with the
+//! profiler's name. Otherwise there are no sensors, and no message reports their absence.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -16,14 +16,14 @@ use parallax_core::units::Nanos;
 
 use crate::heartbeat;
 
-/// A profiler with sensors, as far as there are any for its device.
+/// Returns a profiler with the available sensors of its device.
 pub fn instrumented(inner: Box<dyn Profiler>) -> WithSensors<Sensors> {
     let device = inner.device();
     let board = if device.kind.is_emulated() { None } else { Board::of(device) };
     WithSensors::new(inner, Sensors { board })
 }
 
-/// What the system tells of a device, and of this process.
+/// Sensors of a device and of this process.
 pub struct Sensors {
     board: Option<Board>,
 }
@@ -46,18 +46,18 @@ impl SensorSource for Sensors {
     }
 }
 
-/// The sensors of one board.
+/// Sensors of one board.
 struct Board {
     device: nvml_wrapper::Device<'static>,
     memory_clock: Paced<Option<u32>>,
     temperature: Paced<Option<u32>>,
-    /// In milliwatts.
+    /// Power in milliwatts.
     power: Paced<Option<u32>>,
 }
 
 impl Board {
-    /// The board that is the profiler's device: the one at its PCI address or of its UUID, where its interface tells; else
-    /// the one of its name, if there is only one.
+    /// Returns the board of the profiler's device, by its PCI address or UUID if the interface reports one. Otherwise
+    /// returns the only board of its name.
     fn of(info: &DeviceInfo) -> Option<Board> {
         let nvml = nvml()?;
         let boards = (0..nvml.device_count().ok()?).filter_map(|index| nvml.device_by_index(index).ok());
@@ -74,8 +74,8 @@ impl Board {
         Some(Board { device, memory_clock: Paced::new(), temperature: Paced::new(), power: Paced::new() })
     }
 
-    /// The clock and what holds it down are asked for every time, because a sample may be discarded for them; the rest
-    /// moves slowly, and is asked for as often as is cheap.
+    /// Reads the conditions. The clock and the reasons for throttling are read every time, because they may discard a
+    /// sample. The other values change slowly, and are read as often as is cheap.
     fn conditions(&mut self, now: Instant) -> Conditions {
         let device = &self.device;
         let sm_clock = device.clock_info(Clock::SM).ok();
@@ -94,18 +94,18 @@ impl Board {
     }
 }
 
-/// What a board is doing, before anything is measured on it.
+/// Activity of a board before a measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuActivity {
-    /// The board.
+    /// Name of the board.
     pub name: String,
-    /// What holds its clocks down.
+    /// Reasons for throttling.
     pub held: Vec<String>,
-    /// Processes that compute on it.
+    /// Number of compute processes on the board.
     pub processes: usize,
 }
 
-/// What every board that shows itself is doing.
+/// Returns the activity of every visible board.
 pub fn boards() -> Vec<GpuActivity> {
     let Some(nvml) = nvml() else { return Vec::new() };
     let boards = (0..nvml.device_count().unwrap_or(0)).filter_map(|index| nvml.device_by_index(index).ok());
@@ -117,10 +117,10 @@ pub fn boards() -> Vec<GpuActivity> {
     boards.map(doing).collect()
 }
 
-/// NVML, loaded once. It is kept until the process ends.
+/// Returns NVML. It is loaded once and kept until the process ends.
 fn nvml() -> Option<&'static Nvml> {
     static NVML: OnceLock<Option<Nvml>> = OnceLock::new();
-    // The name without a version exists only where development files are installed.
+    // The name without a version exists only with development files.
     let load = || match cfg!(windows) {
         true => Nvml::init().ok(),
         false => Nvml::builder().lib_path("libnvidia-ml.so.1".as_ref()).init().or_else(|_| Nvml::init()).ok(),
@@ -128,7 +128,7 @@ fn nvml() -> Option<&'static Nvml> {
     NVML.get_or_init(load).as_ref()
 }
 
-/// Which of the boards, by name and identity, a device is.
+/// Returns the index of a device among the boards, by identity and name.
 fn which(info: &DeviceInfo, boards: &[(String, Identity)]) -> Option<usize> {
     if let Some(at) = boards.iter().position(|(_, board)| info.identity.is_on(board) == Some(true)) {
         return Some(at);
@@ -142,14 +142,14 @@ fn which(info: &DeviceInfo, boards: &[(String, Identity)]) -> Option<usize> {
     named.next().is_none().then_some(at)
 }
 
-/// Whether a device of this name is that board, or a part of it (MIG). OpenGL adds to the board's own name too, which is
-/// looked for as a whole: an `RTX 4080 Ti` is no `RTX 4080`.
+/// Returns whether a device of this name is that board, or a slice of it (MIG). OpenGL appends to the board's name. The
+/// name is compared as a whole: an `RTX 4080 Ti` is no `RTX 4080`.
 fn is_named(device: &str, board: &str) -> bool {
     let ends = |rest: &str| rest.is_empty() || rest.starts_with('/') || rest.starts_with(" MIG ");
     !board.is_empty() && device.strip_prefix(board).is_some_and(ends)
 }
 
-/// What holds the clocks down. A device that has nothing to do and one whose owner set its clocks are not held down.
+/// Reasons for throttling. Idle devices, and devices with clocks set by the owner, do not count as throttled.
 const THROTTLING: [(ThrottleReasons, &str); 7] = [
     (ThrottleReasons::SW_POWER_CAP, "sw power cap"),
     (ThrottleReasons::HW_SLOWDOWN, "hw slowdown"),
@@ -165,12 +165,12 @@ fn words(reasons: ThrottleReasons) -> Vec<String> {
     held.map(|(_, word)| (*word).to_owned()).collect()
 }
 
-/// A reading that may take this long is taken every time.
+/// Maximum duration of a reading that is taken every time.
 const CHEAP: Duration = Duration::from_micros(30);
-/// A dearer one is taken again after this time.
+/// Interval between readings of a slower sensor.
 const PACE: Duration = Duration::from_millis(50);
 
-/// A reading that is taken again only when that is cheap or due.
+/// Sensor reading that is repeated only if it is cheap or due.
 struct Paced<T> {
     last: Option<Reading<T>>,
 }
@@ -193,7 +193,7 @@ impl<T: Copy> Paced<T> {
         })
     }
 
-    /// `read` also tells what it cost.
+    /// Returns a reading; `read` returns the value and its cost.
     fn get_costing(&mut self, now: Instant, read: impl FnOnce() -> (T, Duration)) -> T {
         match &self.last {
             Some(last) if last.cost > CHEAP && now.duration_since(last.at) < PACE => last.value,

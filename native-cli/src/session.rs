@@ -1,4 +1,4 @@
-//! One plan on one target: events to the progress bar and to the run's file.
+//! Run of one plan on one target. Events go to the progress bar and to the run file.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -24,11 +24,11 @@ fn flow() -> Flow {
     if interrupted() { Flow::Stop } else { Flow::Continue }
 }
 
-/// Losses of one device after which a run gives up.
+/// Number of losses of one device after which a run fails.
 const LOSSES: usize = 3;
 
-/// Run the spec on a target, keep its file current, and return the finished file. Its environment says which better target
-/// does not open.
+/// Runs the spec on a target, keeps its file up to date, and returns the finished file. The run's environment lists
+/// better targets that do not open.
 pub fn session(
     (target, opened): (&'static str, Opened),
     passed_over: Option<&str>,
@@ -43,7 +43,7 @@ pub fn session(
     }
 }
 
-/// A run without records, on this machine.
+/// Returns a run without records on this machine.
 pub fn begin(target: &str, profiler: &dyn Profiler, spec: &Spec, plan: &Plan) -> Run {
     let suite = Suite { version: env!("CARGO_PKG_VERSION").to_owned(), commit: env!("PARALLAX_COMMIT").to_owned() };
     Run {
@@ -56,7 +56,7 @@ pub fn begin(target: &str, profiler: &dyn Profiler, spec: &Spec, plan: &Plan) ->
     }
 }
 
-/// Name of the operating system, with its release where a file tells.
+/// Returns the name of the operating system, with its release if a file has it.
 fn os() -> String {
     let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     let name = release.lines().find_map(|l| l.strip_prefix("PRETTY_NAME="));
@@ -117,7 +117,8 @@ fn here(
     Ok(file)
 }
 
-/// What a run will take, before it begins. How long checks take depends on the processor, and is not known.
+/// Returns the announcement of a run with its expected duration. The duration of checks depends on the processor and is
+/// unknown.
 fn announcement(target: &str, cases: usize, spec: &Spec, share: f64) -> String {
     let ceilings = if spec.ceilings { "compiling, checks and ceilings" } else { "compiling and checks" };
     let plural = if cases == 1 { "" } else { "s" };
@@ -127,7 +128,7 @@ fn announcement(target: &str, cases: usize, spec: &Spec, share: f64) -> String {
     )
 }
 
-/// How much later a profiler was opened than the run began: its own time begins anew with each.
+/// Returns the time from the start of the run to the opening of a profiler. The clock of each profiler starts anew.
 fn since(run: &Run, now: Nanos) -> Nanos {
     match run.last_moment() {
         Nanos(0.0) => Nanos(0.0),
@@ -135,7 +136,7 @@ fn since(run: &Run, now: Nanos) -> Nanos {
     }
 }
 
-/// What a page is to run of an earlier run: only what is missing, each case for as long as before.
+/// Returns the spec that completes an earlier run in a page: the missing cases, with the same time per case.
 fn rest(earlier: &Run) -> Spec {
     let missing: Vec<String> = earlier.missing().map(str::to_owned).collect();
     let skipped = earlier.records.iter().filter(|r| matches!(r.outcome, Outcome::Skipped { .. })).count();
@@ -144,7 +145,7 @@ fn rest(earlier: &Run) -> Spec {
     Spec { case: missing, budget: earlier.spec.budget * share, ..all }
 }
 
-/// An event to the progress bar and to the file.
+/// Passes an event to the progress bar and to the file.
 fn take_in(file: &mut RunFile, progress: &Progress, event: Event) {
     match &event {
         Event::Started { case } => {
@@ -166,7 +167,7 @@ fn take_in(file: &mut RunFile, progress: &Progress, event: Event) {
     file.apply(event, |line| progress.say(line));
 }
 
-/// What is told at once and not only in the table, which a run that is killed may never show: a case that was wrong or failed.
+/// Returns the message of a wrong or failed case. It is printed at once, because a killed run may never show its table.
 fn bad_news(record: &Record) -> Option<String> {
     let why = match &record.outcome {
         Outcome::Fail { check } => check.sentence(),
@@ -193,12 +194,12 @@ fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Output) -> an
                     run.environment.insert("device_doubt".to_owned(), doubt.clone());
                 }
                 if let (Some(BrowserMode::Stock), Some(card)) = (run.reach, &options.card) {
-                    // To visitors browsers tell no more than the vendor.
+                    // Stock browsers report only the vendor of the GPU.
                     let gpus = run.devices.iter_mut().filter(|device| !device.kind.is_emulated());
                     gpus.for_each(|device| device.name.clone_from(card));
                 }
                 if let (PageTarget::Wasm, Some(name)) = (options.target, crate::cpu::name()) {
-                    // Browsers do not tell which processor they run on, and this one runs on ours.
+                    // Browsers do not report the processor's name. This browser runs on this machine's processor.
                     run.devices.iter_mut().for_each(|device| device.name = name.clone());
                 }
                 RunFile::begin(out, *run).map(|begun| file = Some((begun, Progress::new(target))))
@@ -227,7 +228,7 @@ fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Output) -> an
         return Err(anyhow::anyhow!("target {target}: {why}"));
     };
     let run = file.run();
-    // Without a word of its end it is open, all the same whether all is there.
+    // A run without an end event is unfinished, unless all cases are present.
     let open = run.interrupted.as_deref() == Some(UNFINISHED);
     let interrupted = match result {
         Err(error) => Some(error.to_string()),

@@ -1,4 +1,4 @@
-//! Settings as the user gives them: flags made from the one list, and a file of the same words.
+//! Settings of the user: flags from the list of settings, and a file with the same names.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,107 +8,108 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use parallax_core::plan::settings::{SETTINGS, Scope, Setting, Values, setting};
 use parallax_core::plan::{Spec, SpecError};
 
-/// The settings file that is read without being asked for, when it lies in the current folder.
+/// Default settings file, read if it is in the current folder.
 pub const FILE: &str = "parallax.toml";
 
-/// What flags said about settings. A command has flags only for those that it uses: the ones up to a scope. Its file may
-/// say more, because one file serves every command.
+/// Settings from flags. A command has flags only for the settings that it uses: those up to a scope. Its file may
+/// contain more, because one file serves every command.
 #[derive(Debug, Clone, Default)]
 pub struct Settings<const LAST: u8 = MEASURING> {
     /// Setting and value, in the order of the list.
     given: Vec<(&'static str, String)>,
-    /// `--config`.
+    /// File of `--config`.
     file: Option<PathBuf>,
 }
 
-/// Commands that only plan.
+/// Scope of commands that only plan.
 pub const PLANNING: u8 = Scope::Planning as u8;
-/// Commands that check what cases compute, and take no times.
+/// Scope of commands that check cases without timing.
 pub const CHECKING: u8 = Scope::Computing as u8;
-/// Commands that measure use all settings.
+/// Scope of commands that measure, with all settings.
 pub const MEASURING: u8 = Scope::Trace as u8;
 
-/// A setting that cannot be understood, with where it was said.
+/// Error of a setting, with its origin.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
-    /// In a flag.
+    /// Error in a flag.
     #[error(transparent)]
     Flags(SpecError),
-    /// In the file.
+    /// Error in the file.
     #[error("{file}: {mistake}", file = file.display())]
     File {
-        /// Which.
+        /// Path of the file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         mistake: FileMistake,
     },
 }
 
-/// What can be wrong with a settings file.
+/// Error of a settings file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileMistake {
-    /// It cannot be read.
+    /// Unreadable file.
     #[error("cannot be read: {0}")]
     Unreadable(std::io::Error),
-    /// It is no TOML. Only the first line of the message is kept, which has the place.
+    /// Invalid TOML. Only the first line of the message is kept, which contains the place.
     #[error("is not TOML: {0}")]
     Toml(String),
-    /// No such setting, or none of its values.
+    /// Unknown setting, or invalid value.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// A table, a date, or a list inside a list.
+    /// Table, date, or nested list.
     #[error("{0}: write text, a number, true or false, or a list of such")]
     Kind(&'static str),
-    /// The section of the trace's settings is no table.
+    /// Section of the trace's settings that is no table.
     #[error("{SECTION} is a section: write [{SECTION}], and below it such as wait = 1 or record_shapes = true")]
     Section,
-    /// Said in the section and outside of it.
+    /// Setting both in the section and outside of it.
     #[error("{0} is said in [{SECTION}] and outside of it")]
     Twice(String),
-    /// A list for a setting that has one value.
+    /// List for a setting with a single value.
     #[error("{0} has one value, not a list")]
     List(&'static str),
 }
 
-/// Where a value came from.
+/// Origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody said anything.
+    /// Default value.
     Default,
-    /// The settings file.
+    /// Settings file.
     File(PathBuf),
-    /// A flag.
+    /// Command-line flag.
     Flag,
 }
 
-/// What is in force, and why.
+/// Settings in force, with their origins.
 #[derive(Debug)]
 pub struct InForce {
-    /// All of it.
+    /// The settings.
     pub spec: Spec,
-    /// Every setting in the order of the list, with where its value came from.
+    /// Every setting in the order of the list, with the origin of its value.
     pub origins: Vec<(&'static Setting, Origin)>,
 }
 
 impl<const LAST: u8> Settings<LAST> {
-    /// The settings whose flags these are.
+    /// Returns the settings that have flags here.
     fn used() -> impl Iterator<Item = &'static Setting> {
         SETTINGS.iter().filter(|setting| setting.scope as u8 <= LAST)
     }
 
-    /// The same, for what asks for all settings.
+    /// Returns the same values as settings of all scopes.
     pub fn widened(&self) -> Settings {
         Settings { given: self.given.clone(), file: self.file.clone() }
     }
 
-    /// Whether a flag said anything.
+    /// Returns whether any flag was given.
     pub fn any_given(&self) -> bool {
         !self.given.is_empty() || self.file.is_some()
     }
 
-    /// Flags over the settings file over defaults. A flag replaces what the file says about its setting, lists too.
+    /// Returns flags over the settings file over defaults. A flag replaces the file's value of its setting, lists
+    /// included.
     pub fn in_force(&self) -> Result<InForce, SettingsError> {
         let file = match &self.file {
             Some(named) => Some(named.clone()),
@@ -128,7 +129,7 @@ impl<const LAST: u8> Settings<LAST> {
             for value in &flags {
                 setting.set(&mut spec, value).map_err(SettingsError::Flags)?;
             }
-            // What the file says is checked even where a flag says otherwise.
+            // The file's value is checked even if a flag replaces it.
             let mut from_file = Spec::default();
             for value in &lines {
                 let file = || file.clone().expect("its lines came from a file");
@@ -147,12 +148,12 @@ impl<const LAST: u8> Settings<LAST> {
     }
 }
 
-/// The settings of a file, each value as it would be written in a flag.
+/// Reads the settings of a file, each value in the syntax of a flag.
 fn read(path: &Path) -> Result<Vec<(&'static str, String)>, FileMistake> {
     parse(&std::fs::read_to_string(path).map_err(FileMistake::Unreadable)?)
 }
 
-/// The settings of a file's text.
+/// Parses the settings of a file's text.
 pub fn parse(text: &str) -> Result<Vec<(&'static str, String)>, FileMistake> {
     let table: toml::Table = text.parse().map_err(|e: toml::de::Error| {
         let line = e.span().map_or(1, |at| text[..at.start].lines().count().max(1));
@@ -174,7 +175,7 @@ pub fn parse(text: &str) -> Result<Vec<(&'static str, String)>, FileMistake> {
     Ok(pairs)
 }
 
-/// A value as it would be written in a flag.
+/// Returns a value in the syntax of a flag.
 fn plain(setting: &'static str, value: &toml::Value) -> Result<String, FileMistake> {
     Ok(match value {
         toml::Value::String(text) => text.clone(),
@@ -185,13 +186,13 @@ fn plain(setting: &'static str, value: &toml::Value) -> Result<String, FileMista
     })
 }
 
-/// The section in which settings of the trace may stand, in the words of PyTorch's profiler.
+/// Section for settings of the trace, with the names of PyTorch's profiler.
 const SECTION: &str = "profiling";
 
-/// Its words that are parts of the one setting `schedule`.
+/// Keys of the section that form the setting `schedule`.
 const SCHEDULE: [&str; 4] = ["wait", "warmup", "active", "repeat"];
 
-/// The table without its section, whose words become those of flags.
+/// Returns the table with the section's keys renamed to those of flags.
 fn flat(mut table: toml::Table) -> Result<toml::Table, FileMistake> {
     let section = match table.remove(SECTION) {
         Some(toml::Value::Table(section)) => section,
@@ -212,7 +213,7 @@ fn flat(mut table: toml::Table) -> Result<toml::Table, FileMistake> {
     Ok(table)
 }
 
-/// The flag of a setting.
+/// Returns the flag of a setting.
 fn flag(setting: &'static Setting) -> Arg {
     let default = setting.default().concat();
     let notes = [
@@ -249,7 +250,7 @@ fn flag(setting: &'static Setting) -> Arg {
         Values::Number(_) | Values::Text(_) => arg,
     };
     match setting.values {
-        // A switch that is off needs no value to be turned on, and takes one only behind an equals sign.
+        // A switch that is off by default needs no value; it takes one only after an equals sign.
         Values::Switch if setting.is_off_by_default() => {
             arg.num_args(0..=1).require_equals(true).default_missing_value("on")
         }
@@ -257,7 +258,7 @@ fn flag(setting: &'static Setting) -> Arg {
     }
 }
 
-/// Under which heading of a help text the flags of a scope stand.
+/// Returns the help heading of a scope's flags.
 fn heading(scope: Scope) -> &'static str {
     match scope {
         Scope::Preset | Scope::Cases => "Which cases",
@@ -266,11 +267,11 @@ fn heading(scope: Scope) -> &'static str {
     }
 }
 
-/// Heading of what concerns the trace.
+/// Help heading of options for the trace.
 pub const TRACE: &str = "Trace";
 
-/// Words that a shell may offer and a help text lists. Any text passes: the setting says what is wrong with it, in the same
-/// words as for a file or a query.
+/// Values for shell completion and help. The parser accepts any text: the setting reports errors, in the same form as
+/// for a file or a query.
 #[derive(Clone)]
 struct Known(Vec<&'static str>);
 

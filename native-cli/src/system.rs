@@ -1,4 +1,5 @@
-//! What the operating system is asked beside files: signals, locks and limits. Elsewhere than on Unix it has no answer.
+//! Services of the operating system beside files: signals, locks and limits. On systems other than Unix they are
+//! unavailable.
 
 #[cfg(unix)]
 pub use unix::*;
@@ -9,7 +10,7 @@ mod unix {
     use std::io::{Error, ErrorKind};
     use std::os::fd::AsRawFd;
 
-    /// Whether a signal is ignored, as `nohup` has it of SIGHUP.
+    /// Returns whether a signal is ignored, as SIGHUP is under `nohup`.
     pub fn is_ignored(signal: i32) -> bool {
         // SAFETY: the struct is plain data, and a null pointer changes nothing.
         unsafe {
@@ -18,25 +19,25 @@ mod unix {
         }
     }
 
-    /// A file that grows beyond its limit is an error of the write, as a full disk is, and no signal that ends the program.
+    /// Makes a file beyond its size limit an error of the write, as on a full disk, in place of a fatal signal.
     pub fn ignore_file_limits() {
         // SAFETY: no handler runs.
         unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     }
 
-    /// Lock a file for as long as it is open, so that a lock dies with its owner. Whether it was free; where files cannot be locked,
-    /// it is.
+    /// Locks a file until it is closed, so that the lock ends with its owner. Returns whether it was free; true if the
+    /// file cannot be locked.
     pub fn lock(file: &File) -> bool {
         // SAFETY: the descriptor is open as long as the file is borrowed.
         let done = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
         done == 0 || Error::last_os_error().kind() != ErrorKind::WouldBlock
     }
 
-    /// Bytes that this process may map and allocate at most, where it is limited.
+    /// Returns the maximum number of bytes that this process may map and allocate, if limited.
     pub fn memory_limit() -> Option<u64> {
         let limit = |which| {
             let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-            // SAFETY: it is written to and not kept.
+            // SAFETY: the call writes to the struct and does not keep the pointer.
             let known = unsafe { libc::getrlimit(which, &mut limit) } == 0;
             #[allow(clippy::unnecessary_cast, reason = "its width differs between systems")]
             (known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur as u64)
@@ -52,15 +53,15 @@ pub use other::*;
 mod other {
     use std::fs::File;
 
-    /// Nothing to ignore.
+    /// Does nothing: there is no such signal.
     pub fn ignore_file_limits() {}
 
-    /// Files are not locked: readers could not read them.
+    /// Returns true without a lock, because readers could not read a locked file.
     pub fn lock(_file: &File) -> bool {
         true
     }
 
-    /// Nothing is known of limits.
+    /// Returns no limit: it is unknown on this system.
     pub fn memory_limit() -> Option<u64> {
         None
     }

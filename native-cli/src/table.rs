@@ -1,4 +1,4 @@
-//! Tables on the terminal: as many columns as there is room for, in colours that say what cells mean.
+//! Tables on the terminal, fitted to its width, with colours for the meaning of cells.
 
 mod layout;
 mod wrap;
@@ -12,18 +12,18 @@ use crate::console::Painted;
 use layout::{Shown, ShownCell};
 pub(crate) use wrap::wrap;
 
-/// Lines for people: made of what is escaped, and broken to fit.
+/// Returns escaped lines for people, wrapped to the width.
 pub fn lines<S: AsRef<str>>(lines: impl IntoIterator<Item = S>, width: usize) -> Painted {
     let broken: Vec<String> = lines.into_iter().map(|line| wrap(&escape(line.as_ref()), width, 2)).collect();
     Painted::of_escaped(broken.join("\n"))
 }
 
-/// Tables with a blank line between them.
+/// Returns tables with a blank line between them.
 pub fn below_each_other(tables: impl Iterator<Item = Painted>) -> Painted {
     tables.reduce(|all, table| all.above(&Painted::default()).above(&table)).unwrap_or_default()
 }
 
-/// A table of plain cells; the first column stays, and those from `right_from` on are figures.
+/// Returns a table of plain cells. The first column always stays; columns from `right_from` on are figures.
 pub fn plain(columns: &[&str], right_from: usize, rows: impl Iterator<Item = Vec<String>>, width: usize) -> Painted {
     let column = |(i, title): (usize, &&str)| match i >= right_from {
         true => Column::figure(title, if i == right_from { Rank::Essential } else { Rank::Useful }),
@@ -34,7 +34,7 @@ pub fn plain(columns: &[&str], right_from: usize, rows: impl Iterator<Item = Vec
     text(&Table { columns, rows, ..Table::default() }, width)
 }
 
-/// A run: where it ran, a line per case, the reasons of everything that is not plainly right, and what it comes to.
+/// Returns a run: its device, a line per case, the reasons of all exceptional results, and a summary.
 pub fn run(run: &Run, width: usize) -> Painted {
     let table = text(&report::table(run), width);
     let summary = report::summary(run);
@@ -42,7 +42,7 @@ pub fn run(run: &Run, width: usize) -> Painted {
     below_each_other(std::iter::once(table).chain(summary))
 }
 
-/// What `verify` found: the comparison of each case, and what was skipped by reason.
+/// Returns the results of `verify`: the comparison of each case, and skips by reason.
 pub fn checks(run: &Run, width: usize) -> Painted {
     let row = |record: &Record| {
         let said = record.measured().map_or_else(|| report::row(record, run).note, |m| m.check.sentence());
@@ -61,7 +61,7 @@ pub fn checks(run: &Run, width: usize) -> Painted {
     text(&table, width)
 }
 
-/// Any table with the lines above and below it.
+/// Returns a table with the lines above and below it.
 pub fn text(content: &Table, width: usize) -> Painted {
     let Shown { constant, columns, rows, headings, footnotes } = layout::fit(content, width);
     let above = lines(content.heading.iter().chain(&constant), width);
@@ -71,12 +71,12 @@ pub fn text(content: &Table, width: usize) -> Painted {
     parts.reduce(|all, part| all.above(&part)).unwrap_or_default()
 }
 
-/// The grid itself, whose cells are escaped and broken already, with headings above the rows that have one.
+/// Returns the grid of escaped and wrapped cells, with headings above the rows that have one.
 fn drawn(columns: &[(String, bool)], rows: &[Vec<ShownCell>], headings: &[Option<String>]) -> Painted {
     let mut table = comfy_table::Table::new();
     table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('─')));
     table.set_content_arrangement(ContentArrangement::Disabled);
-    // Who may see colours is decided where text leaves the program.
+    // The use of colours is decided at the output of the text.
     table.enforce_styling().style_text_only();
     table.set_header(columns.iter().map(|(title, _)| title));
     for row in rows {

@@ -1,4 +1,4 @@
-//! The one list of targets.
+//! List of targets.
 
 use parallax_core::device::{BrowserMode, DeviceKind, Profiler};
 use parallax_core::suite::choices;
@@ -13,28 +13,28 @@ use crate::sensors::instrumented;
 use crate::texts::{cuda_texts, wgsl_folder, wgsl_texts};
 use crate::tuning;
 
-/// What can run cases.
+/// A target.
 pub struct Target {
     /// Name in flags and records.
     pub name: &'static str,
-    /// Reach it, or say why not in one sentence.
+    /// Opens the target, or returns the reason for its absence in one sentence.
     pub open: fn(&Device) -> Result<Opened, String>,
 }
 
-/// A target that was reached.
+/// An open target.
 pub enum Opened {
-    /// A device of this process.
+    /// Device of this process.
     Here(Box<dyn Profiler>),
-    /// A page in a browser, which plans and measures by itself, on the GPU or on the processor.
+    /// Page in a browser, which plans and measures by itself, on the GPU or on the processor.
     Browser(BrowserOptions),
 }
 
-/// The processor, by code of this program.
+/// Name of the target for the processor, with code of this program.
 pub const CPU: &str = "cpu";
-/// The processor, by the same code compiled into the page.
+/// Name of the target for the processor, with the same code compiled into the page.
 pub const WASM: &str = PageTarget::Wasm.name();
 
-/// Every target, best first. Adding one takes a crate that implements `Profiler`, and a line here.
+/// Every target, best first. A new target needs a crate that implements `Profiler`, and a line here.
 pub const TARGETS: &[Target] = &[
     Target { name: "cuda", open: cuda },
     Target { name: "wgpu", open: wgpu },
@@ -43,7 +43,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: WASM, open: wasm },
 ];
 
-/// Every device of this process is seen through its sensors, and has the values of its class for what variants leave open.
+/// Opens a device of this process with sensors and with the tunables of its class.
 fn here(profiler: impl Profiler + 'static, options: &Native) -> Result<Opened, String> {
     let mut profiler = instrumented(Box::new(profiler));
     tuning::apply(&mut profiler, options, &[]).map_err(|e| e.to_string())?;
@@ -74,7 +74,7 @@ fn wgpu(options: &Device) -> Result<Opened, String> {
     here(profiler, options)
 }
 
-/// The card that was asked for, if one was.
+/// Returns the requested GPU, if there is a request.
 fn card(options: &Native) -> Result<Option<Card>, String> {
     let Some(wanted) = &options.device else { return Ok(None) };
     cards::choose(&cards::cards(), wanted).map(|card| Some(card.clone())).map_err(|e| e.to_string())
@@ -85,7 +85,7 @@ fn unreachable_through(interface: &str, card: &Card) -> String {
 }
 
 fn browser(options: &Device) -> Result<Opened, String> {
-    // A card that does not exist is a mistake here too.
+    // A request of an absent GPU is an error here too.
     card(&options.native)?;
     let kernels = wgsl_folder(&options.native).map_err(|e| e.to_string())?;
     let options = BrowserOptions { kernels, ..browser_options(options) };
@@ -93,7 +93,7 @@ fn browser(options: &Device) -> Result<Opened, String> {
     Ok(Opened::Browser(options))
 }
 
-/// The processor in a page: no GPU has a part in it.
+/// Opens the processor in a page, without any GPU.
 fn wasm(options: &Device) -> Result<Opened, String> {
     let target = PageTarget::Wasm;
     let options = BrowserOptions { target, software: false, doubt: None, ..browser_options(options) };
@@ -101,10 +101,10 @@ fn wasm(options: &Device) -> Result<Opened, String> {
     Ok(Opened::Browser(options))
 }
 
-/// What a browser would be started with on this machine.
+/// Returns the options of a browser's start on this machine.
 pub fn browser_options(options: &Device) -> BrowserOptions {
     let Device { native, browser: options } = options;
-    // A browser on a machine without a GPU needs to be told that its software adapter is welcome.
+    // On a machine without a GPU, a browser needs a flag for its software adapter.
     let adapters = pollster::block_on(parallax_shaders::adapters());
     let steering = native.device.as_ref().and_then(|wanted| {
         let cards = cards::cards();
@@ -127,25 +127,25 @@ pub fn browser_options(options: &Device) -> BrowserOptions {
     }
 }
 
-/// A target that was asked for does not exist, or cannot be reached.
+/// Error of the selection of a target.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TargetError {
-    /// No such name.
+    /// Unknown name.
     #[error("unknown target `{0}`: {choices}", choices = choices(.0, names()))]
     Unknown(String),
-    /// No such card.
+    /// Unknown GPU.
     #[error("{0}")]
     Card(String),
-    /// Values for what variants leave open.
+    /// Wrong values of tunables.
     #[error(transparent)]
     Tuning(#[from] tuning::TuningMistake),
-    /// Not on this machine.
+    /// Target that does not open on this machine.
     #[error("target {name}: {why}")]
     Unavailable {
-        /// Which.
+        /// Name of the target.
         name: &'static str,
-        /// Why.
+        /// Reason for the failure.
         why: String,
     },
 }
@@ -154,28 +154,28 @@ fn names() -> impl Iterator<Item = &'static str> {
     TARGETS.iter().map(|target| target.name).chain(["all"])
 }
 
-/// What a `--target` means on this machine.
+/// Meaning of `--target` on this machine.
 pub struct Choice {
-    /// Targets that were reached: the named one, all that can be, or the best.
+    /// Open targets: the named one, all that open, or the best.
     pub reached: Vec<(&'static str, Opened)>,
-    /// Those that were not, with the reason: of all, or of those that would have been better and are there.
+    /// Targets that do not open, with reasons: of all, or of the better ones that are present.
     pub absent: Vec<(&'static str, String)>,
 }
 
 impl Choice {
-    /// Why the best is no better one, if one is there and does not open.
+    /// Returns the reasons for which better targets that are present do not open.
     pub fn passed_over(&self) -> Option<String> {
         let reasons = self.absent.iter().map(|(name, why)| format!("{name} is there and does not open: {why}"));
         Some(reasons.collect::<Vec<_>>().join("; ")).filter(|reasons| !reasons.is_empty())
     }
 
-    /// The target of a command that takes one, after a line on a better one that does not open.
+    /// Returns the target of a command for a single one, after a line on a better target that does not open.
     pub fn one(mut self) -> (&'static str, Opened) {
         self.tell();
         self.reached.remove(0)
     }
 
-    /// A line on a better target that does not open.
+    /// Prints a line on a better target that does not open.
     pub fn tell(&self) {
         if let (Some(reasons), [(name, _)]) = (self.passed_over(), &self.reached[..]) {
             errln!("{reasons}; measuring {name}");
@@ -183,9 +183,9 @@ impl Choice {
     }
 }
 
-/// Which targets a `--target` means: the named one, all that can be reached, or the best.
+/// Returns the targets of a `--target`: the named one, all that open, or the best.
 ///
-/// Devices of this process get the values of `set`, as `NAME=VALUE`, for what variants leave open.
+/// Devices of this process get the tunables of `set`, as `NAME=VALUE`.
 pub fn choose(wanted: Option<&str>, options: &Device, set: &[String]) -> Result<Choice, TargetError> {
     let mut choice = reached(wanted, options)?;
     for (_, opened) in &mut choice.reached {
@@ -196,7 +196,7 @@ pub fn choose(wanted: Option<&str>, options: &Device, set: &[String]) -> Result<
     Ok(choice)
 }
 
-/// Why a command that chooses by itself finds no device of this process: each target, and what it lacks.
+/// Returns the reasons for which a command without `--target` finds no device of this process, by target.
 pub fn no_device(options: &Device) -> Vec<String> {
     let devices = TARGETS.iter().filter(|target| !["browser", CPU, WASM].contains(&target.name));
     let why = |target: &Target| match (target.open)(options) {
@@ -235,9 +235,9 @@ fn reached(wanted: Option<&str>, options: &Device) -> Result<Choice, TargetError
     }
 }
 
-/// The first target in order whose device is no emulation; the host processor is always one.
+/// Returns the first target in order whose device is no emulation; the host processor always is none.
 fn best(options: &Device) -> Result<Choice, TargetError> {
-    // A card that was asked for is reached in the best way that there is for it, and its absence must not go unnoticed.
+    // A requested GPU is opened through its best target. Its absence is an error.
     let card = card(&options.native).map_err(TargetError::Card)?;
     if let Some(card) = card {
         let way = TARGETS.iter().find(|target| card.targets().contains(&target.name)).expect("something reaches it");
@@ -257,7 +257,8 @@ fn best(options: &Device) -> Result<Choice, TargetError> {
     Err(TargetError::Unavailable { name: CPU, why: "cannot be opened".to_owned() })
 }
 
-/// Whether a target has something to run on, which need not open: NVIDIA's driver, or an adapter that emulates nothing.
+/// Returns whether a target's hardware is present, even if it does not open: NVIDIA's driver, or an adapter that is no
+/// emulation.
 fn is_there(target: &str) -> bool {
     match target {
         "cuda" => parallax_cuda::driver_is_here(),

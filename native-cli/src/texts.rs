@@ -1,9 +1,9 @@
-//! Where kernel texts come from: the program, or in front of it the folder that `--kernels` or `PARALLAX_KERNELS` names.
+//! Origin of kernel sources: the folder of `--kernels` or `PARALLAX_KERNELS`, then the program.
 //!
-//! The folder is a checkout, or has the layout of the two that the program was built with: `DIR/cuda/matmul/tiled.cu`
-//! stands for `cuda/kernels/matmul/tiled.cu`, `DIR/shaders/lib/launch.wgsl` for `shaders/kernels/lib/launch.wgsl`. Files
-//! that are not there come from the program. They are read whenever a text is put together. The target wgpu compiles them with all
-//! checks: a text from elsewhere may reach for memory that is not its own.
+//! The folder is a checkout, or has the layout of the program's two folders. `DIR/cuda/matmul/tiled.cu` replaces
+//! `cuda/kernels/matmul/tiled.cu`, and `DIR/shaders/lib/launch.wgsl` replaces `shaders/kernels/lib/launch.wgsl`.
+//! Missing files come from the program. Files are read at each assembly of a source. The target wgpu compiles them with
+//! all checks: a foreign source may access memory out of bounds.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -15,49 +15,49 @@ use parallax_shaders::text::Compiler;
 
 use crate::args::Native;
 
-/// Names the folder where `--kernels` does not. Empty: none.
+/// Environment variable with the default of `--kernels`. Empty: none.
 pub const VARIABLE: &str = "PARALLAX_KERNELS";
 
-/// The folder that was named, if one was.
+/// Returns the named folder, if any.
 pub fn folder(options: &Native) -> Option<PathBuf> {
     let variable = || std::env::var_os(VARIABLE).filter(|folder| !folder.is_empty()).map(PathBuf::from);
     options.kernels.clone().or_else(variable)
 }
 
-/// The texts of the target cuda.
+/// Returns the kernel sources of the target cuda.
 ///
 /// # Errors
-/// When what was named is no folder of kernels.
+/// Named path that is no folder of kernels.
 pub fn cuda_texts(options: &Native) -> Result<KernelSources, NoFolder> {
     chosen(folder(options), "cuda", translated(parallax_cuda::text::embedded()))
 }
 
-/// The texts of the target wgpu.
+/// Returns the kernel sources of the target wgpu.
 ///
 /// # Errors
-/// When what was named is no folder of kernels.
+/// Named path that is no folder of kernels.
 pub fn wgsl_texts(options: &Native) -> Result<KernelSources, NoFolder> {
     chosen(folder(options), "shaders", translated(parallax_shaders::text::embedded()))
 }
 
-/// The folder of texts in WGSL that stand before a page's own, if one was named that has such.
+/// Returns the folder of WGSL sources that replace a page's own, if the named folder has such.
 ///
 /// # Errors
-/// When what was named is no folder of kernels.
+/// Named path that is no folder of kernels.
 pub fn wgsl_folder(options: &Native) -> Result<Option<PathBuf>, NoFolder> {
     let Some(folder) = folder(options) else { return Ok(None) };
     let root = root(&checked(folder)?, "shaders");
     Ok(root.is_dir().then_some(root))
 }
 
-/// With CubeCL's compilers, where the program has them.
+/// Adds CubeCL's compilers, if the program has them.
 fn translated(own: KernelSources) -> KernelSources {
     #[cfg(feature = "cube")]
     let own = own.translated_by(parallax_cube::translator());
     own
 }
 
-/// The folder is a mistake: running the program's own texts would hide it.
+/// Error of the kernel folder. A fallback to the program's own sources would hide the mistake.
 #[derive(Debug, thiserror::Error)]
 #[error("--kernels or {VARIABLE} names {0}, which is no folder that holds a folder `cuda` or `shaders`")]
 pub struct NoFolder(PathBuf);
@@ -68,31 +68,32 @@ fn chosen(folder: Option<PathBuf>, dialect: &str, own: KernelSources) -> Result<
     Ok(own.behind(move |file| read(&root, file)))
 }
 
-/// A folder, if it is one of kernels.
+/// Returns a folder, if it is one of kernels.
 fn checked(folder: PathBuf) -> Result<PathBuf, NoFolder> {
     let there = ["cuda", "shaders"].iter().any(|dialect| folder.join(dialect).is_dir());
     if there { Ok(folder) } else { Err(NoFolder(folder)) }
 }
 
-/// Where a dialect's texts lie in a folder of kernels.
+/// Returns the folder of a dialect's sources in a folder of kernels.
 fn root(folder: &Path, dialect: &str) -> PathBuf {
     let in_checkout = folder.join(dialect).join("kernels");
     if in_checkout.is_dir() { in_checkout } else { folder.join(dialect) }
 }
 
-/// A text as the compiler gets it.
+/// Kernel source as the compiler receives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FinalText {
-    /// The kernel's file.
+    /// File of the kernel.
     pub file: String,
-    /// The text.
+    /// Text of the source.
     pub text: String,
-    /// First lines of what was imported behind the file, and from where, where the compiler is not told of that.
+    /// First line and file name of each import behind the file; empty if the compiler knows the origins from the
+    /// source.
     imports: Vec<(usize, String)>,
 }
 
 impl FinalText {
-    /// The file that a line of the text comes from, and its line there; both from one.
+    /// Returns the file and the line of origin of a line; both lines count from one.
     pub fn origin(&self, line: usize) -> (&str, usize) {
         match self.imports.iter().rev().find(|(first, _)| *first <= line) {
             Some((first, file)) => (file, line - first + 1),
@@ -101,10 +102,10 @@ impl FinalText {
     }
 }
 
-/// A program with the launches that its plan left open.
+/// Returns a program with the launches that its plan left open.
 ///
 /// # Errors
-/// When one of them has none.
+/// Launch that stays open.
 pub fn settled(program: Program, dtype: DType, dialect: Dialect, options: &Native) -> anyhow::Result<Program> {
     let texts = match dialect {
         Dialect::Cuda => cuda_texts(options)?,
@@ -114,10 +115,10 @@ pub fn settled(program: Program, dtype: DType, dialect: Dialect, options: &Nativ
     Ok(settle(&texts, program, dtype, dialect)?.0)
 }
 
-/// The final texts of a program, every different one once, and which of them each stage's kernel comes from.
+/// Returns the final sources of a program, each once, and the index of the source of each stage's kernel.
 ///
 /// # Errors
-/// When there is no such text, or the dialect has none.
+/// Missing source, or dialect without sources.
 pub fn assembled(
     program: &Program,
     dtype: DType,

@@ -1,7 +1,8 @@
-//! The trace of a run, written while the run goes on. The file is whole after every record: what closes it is written
-//! behind the last event, and overwritten by the next one's events.
+//! Trace of a run, written during the run. The file is complete after every record. Its closing follows the last event,
+//! and the next record's events overwrite it.
 //!
-//! A compressed file is a row of gzip members (RFC 1952, section 2.2), one for each record and one for the closing.
+//! A compressed file is a sequence of gzip members (RFC 1952, section 2.2), one for each record and one for the
+//! closing.
 
 use std::fs::File;
 use std::io::{BufWriter, Result, Seek, SeekFrom, Write};
@@ -13,14 +14,15 @@ use parallax_core::trace;
 use parallax_core::trace::{Event, Layout};
 use parallax_core::units::Bytes;
 
-/// Viewers in browsers hold a whole trace in memory, many times its size; beyond this they become slow or give up.
+/// Limit in bytes for a warning. Viewers in browsers hold a whole trace in memory, at many times its size. Beyond this
+/// limit they become slow or fail.
 const LARGE: u64 = 100_000_000;
-/// Text goes to the disk in pieces of this size.
+/// Size of the writes to the disk, in bytes.
 const PIECE: usize = 1 << 16;
 
-/// What a trace can be written to.
+/// Destination of a trace.
 pub trait Medium: Write + Seek {
-    /// Nothing follows after so many bytes.
+    /// Truncates the destination to this length.
     fn cut(&mut self, length: u64) -> Result<()>;
 }
 
@@ -30,12 +32,12 @@ impl Medium for File {
     }
 }
 
-/// An open trace.
+/// Open trace.
 pub struct TraceFile<M> {
     medium: M,
     gzip: bool,
     layout: Layout,
-    /// Where the events end and the closing begins.
+    /// Offset of the end of the events and the start of the closing.
     end: u64,
     /// Bytes of text so far, uncompressed and without the closing.
     text: u64,
@@ -44,7 +46,7 @@ pub struct TraceFile<M> {
 }
 
 impl<M: Medium> TraceFile<M> {
-    /// A file without events, of a run without records.
+    /// Creates a file without events, of a run without records.
     pub fn begin(medium: M, gzip: bool, run: &Run) -> Result<TraceFile<M>> {
         let layout = Layout::of(run);
         let mut file = TraceFile { medium, gzip, layout, end: 0, text: 0, records: 0, told: false };
@@ -52,7 +54,7 @@ impl<M: Medium> TraceFile<M> {
         Ok(file)
     }
 
-    /// Write a record's events. Gives a line for the user before a file that will be too large for viewers is written.
+    /// Writes a record's events. Passes a warning to `tell` before the write if the file will be too large for viewers.
     pub fn push(&mut self, run: &Run, record: &Record, tell: &mut dyn FnMut(&str)) -> Result<()> {
         let left = run.planned.len().saturating_sub(self.records).max(1) as u64;
         let expected = self.text + trace::estimate(record) * left;
@@ -64,14 +66,14 @@ impl<M: Medium> TraceFile<M> {
         self.append(run, |layout, write| layout.record(record, &mut |event: Event| write(&trace::line(&event))))
     }
 
-    /// Write what needs the whole run. Gives the size of the file.
+    /// Writes the events that need the whole run. Returns the size of the file.
     pub fn finish(mut self, run: &Run) -> Result<Bytes> {
         self.append(run, |layout, write| layout.end(run, &mut |event: Event| write(&trace::line(&event))))?;
         self.medium.flush()?;
         Ok(Bytes(self.medium.seek(SeekFrom::End(0))?))
     }
 
-    /// Write text where the closing begins, and the closing behind it.
+    /// Writes text over the closing, then the closing.
     fn append(
         &mut self,
         run: &Run,
@@ -93,7 +95,7 @@ impl<M: Medium> TraceFile<M> {
     }
 }
 
-/// A piece of text, compressed or not, in writes of a bounded size.
+/// Writes a part, compressed or not, in writes of limited size.
 fn part<M: Medium>(medium: &mut M, gzip: bool, fill: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     let mut medium = BufWriter::with_capacity(PIECE, medium);
     if gzip {
@@ -129,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    /// Memory that counts what is written to it at once.
+    /// Memory that records the size of its largest write.
     #[derive(Default)]
     struct Counting {
         memory: Cursor<Vec<u8>>,
@@ -168,7 +170,7 @@ mod tests {
         run
     }
 
-    /// The `nth` record, with so many executions of three spans and their mark.
+    /// The `nth` record, with this number of executions of three spans and their annotation.
     fn record(nth: usize, executions: usize) -> Record {
         let begin = 1e9 * nth as f64;
         let span = |name: &str, kind, track, start: f64, end: f64| Span {
@@ -248,7 +250,7 @@ mod tests {
         }
     }
 
-    /// The same text as the one that is made at once, which other tests hold against the rules of viewers.
+    /// The text equals that of a single write, which other tests check against the rules of viewers.
     #[test]
     fn a_file_written_in_parts_is_the_file_written_at_once() {
         let (mut medium, mut run) = (Counting::default(), run());

@@ -1,5 +1,5 @@
-//! One case tried out, outside of any run: prepared, checked against the reference, and checked again at awkward shapes.
-//! What `dev` and `tune` share.
+//! Check of one case outside of any run: prepared, compared with the reference, and checked again at awkward shapes.
+//! Shared by `dev` and `tune`.
 
 use parallax_core::compare::verdict::{Ratio, VerdictInputs, resolution_on};
 use parallax_core::device::{BackendError, Batch, POISON, Prepared, Profiler};
@@ -8,42 +8,42 @@ use parallax_core::plan::runs_as_asked;
 use parallax_core::record::Timing;
 use parallax_core::suite::{Case, Inputs, VariantKind};
 
-/// Why a case gave no right result.
+/// Reason for a case without a right result.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// It did not get as far as a result.
+    /// Failure before a result.
     #[error(transparent)]
     Backend(#[from] BackendError),
-    /// It did.
+    /// Wrong result.
     #[error("{case}: {what}")]
     Wrong {
         /// The case.
         case: String,
-        /// What is wrong with its result.
+        /// Error of the result.
         what: String,
     },
 }
 
-/// A case with its inputs and right results, which stay the same however often it is tried.
+/// Case with its inputs and reference results, which are the same for every trial.
 pub struct CheckedCase {
-    /// What was asked for; a selection among variants may run another.
+    /// Requested case; a selection among variants may run another.
     pub case: Case,
     inputs: Inputs,
     expected: Expected,
 }
 
 impl CheckedCase {
-    /// Make inputs and reference results.
+    /// Creates inputs and reference results.
     pub async fn of(case: Case, seed: u64, work: u64, profiler: &dyn Profiler) -> CheckedCase {
         let inputs = case.problem.inputs(seed);
         let expected = Expected::of(profiler, &case.problem, &inputs, work).await;
         CheckedCase { case, inputs, expected }
     }
 
-    /// What runs for it on this device as it is set now.
+    /// Returns the case that runs for it on this device with its present settings.
     ///
     /// # Errors
-    /// The reason why nothing can.
+    /// Reason for which none runs.
     pub fn runs(&self, profiler: &dyn Profiler) -> Result<Case, String> {
         let caps = &profiler.device().caps;
         let case = match self.case.variant_form().map(|variant| &variant.how) {
@@ -52,20 +52,21 @@ impl CheckedCase {
             }
             _ => self.case.clone(),
         };
-        // No fallback: another variant's time would say nothing about this one.
+        // No fallback: the time of another variant is meaningless here.
         runs_as_asked(&case, caps)?;
         Ok(case)
     }
 
-    /// Prepare `case`, which is a way to compute this problem, without running it.
+    /// Prepares `case`, a variant of this problem, without an execution.
     pub async fn prepare(&self, case: &Case, profiler: &mut dyn Profiler) -> Result<Box<dyn Prepared>, BackendError> {
         profiler.prepare(case, &self.inputs, 1).await
     }
 
-    /// Run it on spoiled outputs and hold the result against the reference; says what was compared.
+    /// Executes the case on poisoned outputs and checks the result against the reference. Returns a description of the
+    /// comparison.
     ///
     /// # Errors
-    /// When the device fails or the result is wrong.
+    /// Failed device or wrong result.
     pub async fn check(&self, prepared: &mut dyn Prepared, profiler: &dyn Profiler) -> Result<String, Failure> {
         prepared.poison(POISON).await?;
         prepared.measure(Batch::of(1)).await?;
@@ -75,18 +76,18 @@ impl CheckedCase {
     }
 }
 
-/// The awkward shapes of a case's workload in its element type and variant, with right results; of those that run on this
-/// device as it is set now, or as it was when they were made.
+/// Awkward shapes of a case's workload in its dtype and variant, with reference results. Contains those that run on
+/// this device with its present settings, or with the settings at their creation.
 #[derive(Default)]
 pub struct Awkward {
     trials: Vec<CheckedCase>,
 }
 
-/// Reference work for one awkward shape: they are small, so mostly for every element.
+/// Reference work for one awkward shape. The shapes are small, so it mostly covers every element.
 const AWKWARD_WORK: u64 = WORK / 10;
 
 impl Awkward {
-    /// Check a case's variant at every awkward shape that the device can run; says at how many.
+    /// Checks a case's variant at every awkward shape that the device can run. Returns their number.
     ///
     /// # Errors
     /// The first failure.
@@ -117,7 +118,7 @@ impl Awkward {
     }
 }
 
-/// One timing against another of the same device, taken side by side.
+/// Returns the ratio of two timings on one device, taken side by side.
 pub fn ratio(base: &Timing, other: &Timing, launches: usize, profiler: &dyn Profiler) -> Ratio {
     let (kind, jitter) = (profiler.device().kind, profiler.clock().launch_jitter.0);
     let launch = jitter * launches as f64 / base.summary.median.0;

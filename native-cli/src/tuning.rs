@@ -1,4 +1,4 @@
-//! Tuning files on disk: `tuning/CLASS.toml` in the current folder, before the one that the program brings along.
+//! Tuning files on disk: `tuning/CLASS.toml` in the current folder, before the program's own.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -9,44 +9,44 @@ use parallax_core::suite::TuningError;
 
 use crate::args::Native;
 
-/// Where the files are looked for, and written to, when nobody says.
+/// Default folder of tuning files, for input and output.
 const FOLDER: &str = "tuning";
 
-/// A tuning file that cannot be used.
+/// Error of a tuning file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TuningMistake {
-    /// It is there and cannot be read.
+    /// Existing file that cannot be read.
     #[error("{path} cannot be read: {why}", path = path.display())]
     Unreadable {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         why: std::io::Error,
     },
-    /// It says what cannot be.
+    /// File with invalid contents.
     #[error("{path}: {why}", path = path.display())]
     Wrong {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What.
+        /// Error in the contents.
         why: TuningFileError,
     },
-    /// A flag says what cannot be.
+    /// Flag with an invalid value.
     #[error(transparent)]
     Flag(TuningError),
 }
 
-/// The file for a device's class.
+/// Returns the path of the file for a device's class.
 pub fn path(options: &Native, device: &DeviceInfo) -> PathBuf {
     let folder = options.tuning.as_deref().unwrap_or(Path::new(FOLDER));
     folder.join(format!("{}.toml", device.class()))
 }
 
-/// The file for a device, if there is one on disk.
+/// Returns the contents of the file for a device, if it exists on disk.
 ///
 /// # Errors
-/// When it is there and cannot be read.
+/// Existing file that cannot be read.
 pub fn read(options: &Native, device: &DeviceInfo) -> Result<Option<String>, TuningMistake> {
     let path = path(options, device);
     match std::fs::read_to_string(&path) {
@@ -56,10 +56,10 @@ pub fn read(options: &Native, device: &DeviceInfo) -> Result<Option<String>, Tun
     }
 }
 
-/// Give a device the values of its class, and then those that were asked for.
+/// Gives a device the values of its class, then the requested ones.
 ///
 /// # Errors
-/// When a file or a value that was asked for is wrong.
+/// Wrong file or wrong requested value.
 pub fn apply(profiler: &mut dyn Profiler, options: &Native, set: &[String]) -> Result<(), TuningMistake> {
     let device = profiler.device();
     let off = options.tuning.as_deref() == Some(Path::new("off"));

@@ -1,4 +1,4 @@
-//! The buffers of a case in so many copies, filled and bound.
+//! The sets of a case's buffers: allocation, inputs and bindings.
 
 use std::rc::Rc;
 
@@ -21,32 +21,32 @@ use crate::wait::yield_now;
 /// Bytes copied on the device in one submission.
 const COPY: u64 = 1 << 30;
 
-/// One set of buffers in the workload's order; `None` for what the variant does not use.
+/// One set of buffers in the workload's order; `None` for buffers that the variant does not use.
 type Set = Vec<Option<Rc<Held>>>;
 
 /// Every buffer of a case, once per set.
 ///
-/// Scratch buffers that are never needed at the same time are one buffer, each bound as far as it is long. They are not
-/// ranges of one arena: WebGPU does not let a launch read one range of a buffer and write another.
+/// Scratch buffers with disjoint lifetimes share one buffer. Each binding covers only the length of its own buffer. They are no
+/// ranges of one arena, because in WebGPU a launch cannot read one range of a buffer and write another.
 pub struct Buffers {
     sets: Vec<Set>,
     scratch: Scratch,
-    /// What executions change, as it was before the first one: position and contents.
+    /// Buffers that executions modify, before the first one: position and contents.
     first: Vec<(usize, Held)>,
-    /// Index of the last buffer of the device that a stage writes.
+    /// Index of the last device buffer that a stage writes.
     written_last: usize,
-    /// What the device copies to the host: position and role.
+    /// Buffers that the device copies to the host: position and role.
     brought: Vec<(usize, Role)>,
 }
 
 impl Buffers {
-    /// Allocate `sets` copies of what a program uses. Errors are seen by the scope around this call.
+    /// Allocates `sets` copies of a program's buffers. The error scope around this call receives the errors.
     pub fn allocate(gpu: &Gpu, ledger: &Rc<Ledger>, case: &Case, program: &Program, sets: usize) -> Buffers {
         use wgpu::BufferUsages as U;
         let specs = case.problem.buffers();
         let make =
             |name: &str, bytes| Held::new(ledger, &gpu.device, name, bytes, U::STORAGE | U::COPY_SRC | U::COPY_DST);
-        // Memory of the host is not the device's to answer for.
+        // The device's ledger does not count host memory.
         let host = Rc::<Ledger>::default();
         let own = |spec: &BufferSpec| {
             let bytes = spec.bytes(case.problem.dtype).0;
@@ -58,7 +58,7 @@ impl Buffers {
         };
         let scratch = Scratch::of(program, &specs, case.problem.dtype);
         let set = |_| {
-            // In the order of the list, so that a variant with scratch has its other buffers where one without has them.
+            // In the order of the list, so that a variant with scratch and one without have their other buffers at equal positions.
             let mut slots = vec![None; scratch.slots.len()];
             let one = |(spec, region): (&BufferSpec, &Option<Region>)| match region {
                 Some(Region { slot, .. }) => {
@@ -73,33 +73,33 @@ impl Buffers {
         let written: Vec<usize> = written.map(|arg| position(arg.buffer)).collect();
         let (brought, written): (Vec<usize>, _) = written.into_iter().partition(|i| specs[*i].place.is_host());
         let brought = brought.into_iter().map(|i| (i, specs[i].role)).collect();
-        // A program that only brings data to the host waits in another way.
+        // A program that only copies data to the host waits in another way.
         let written_last = written.last().copied().unwrap_or(0);
         let changed = specs.iter().enumerate().filter(|(_, spec)| spec.role.restored());
         let first = changed.filter_map(|(index, spec)| own(spec).map(|held| (index, held))).collect();
         Buffers { written_last, brought, first, sets: (0..sets).map(set).collect(), scratch }
     }
 
-    /// Buffer `index` of one set.
+    /// Returns buffer `index` of one set.
     pub fn get(&self, set: usize, index: usize) -> Result<&wgpu::Buffer, BackendError> {
         let held = self.sets[set].get(index).and_then(Option::as_ref);
         let unused = || BackendError::Device(format!("buffer {index} is not used by this case"));
         held.map(|held| &held.buffer).ok_or_else(unused)
     }
 
-    /// The last buffer of the device that a stage writes, in one set.
+    /// Last device buffer that a stage writes, in one set.
     pub fn written_last(&self, set: usize) -> &wgpu::Buffer {
         let held = self.sets[set][self.written_last].as_ref();
         &held.expect("a buffer that a stage writes is allocated").buffer
     }
 
-    /// What the device copies to the host, in one set; the first, if there are several.
+    /// First buffer that the device copies to the host, in one set. `None` without such a buffer.
     pub fn brought(&self, set: usize) -> Option<&wgpu::Buffer> {
         let (index, _) = self.brought.first()?;
         self.sets[set][*index].as_ref().map(|held| &held.buffer)
     }
 
-    /// A stage with its bindings in every set, and what it binds further, as bind group 1.
+    /// Binds a stage in every set. `further` is bind group 1.
     pub fn bind(
         &self,
         gpu: &Gpu,
@@ -128,13 +128,13 @@ impl Buffers {
         Launched::new(stage, pipeline, groups, further)
     }
 
-    /// A buffer as far as it is long, where it takes its turn in a longer one.
+    /// Returns the binding of a buffer. It covers the buffer's own length in a longer shared one.
     fn range<'b>(&self, held: &'b Held, index: usize) -> wgpu::BindingResource<'b> {
         let size = self.scratch.regions[index].and_then(|region| wgpu::BufferSize::new(padded(region.bytes)));
         wgpu::BindingResource::Buffer(wgpu::BufferBinding { buffer: &held.buffer, offset: 0, size })
     }
 
-    /// A stage that copies from or to what the host maps, with its buffers in every set.
+    /// Returns a stage that copies from or to a mappable buffer, with its buffers in every set.
     pub fn copied(&self, gpu: &Gpu, case: &Case, stage: &Stage, order: Option<&Order>, fence: &Fence) -> Copied {
         let specs = case.problem.buffers();
         let position =
@@ -153,7 +153,7 @@ impl Buffers {
         Copied::new(stage, part, self.sets.iter().map(ends).collect(), order.map(Order::before_copies))
     }
 
-    /// Fill, in every set, what the device copies to the host and has one of these roles.
+    /// Fills, in every set, the buffers that the device copies to the host and that have a selected role.
     pub fn poison_host(&self, gpu: &Gpu, word: u32, which: impl Fn(Role) -> bool) {
         let wanted = self.brought.iter().filter(|(_, role)| which(*role));
         for held in wanted.flat_map(|(index, _)| self.sets.iter().filter_map(|set| set[*index].as_ref())) {
@@ -161,12 +161,12 @@ impl Buffers {
         }
     }
 
-    /// Whether executions change any input.
+    /// Whether executions modify any input.
     pub fn changes(&self) -> bool {
         !self.first.is_empty()
     }
 
-    /// Put back, in every set, what executions change.
+    /// Restores, in every set, the buffers that executions modify.
     pub fn restore(&self, encoder: &mut wgpu::CommandEncoder) {
         for (index, first) in &self.first {
             for held in self.sets.iter().filter_map(|set| set[*index].as_ref()) {
@@ -175,7 +175,7 @@ impl Buffers {
         }
     }
 
-    /// What poisons buffers of these roles in every set.
+    /// Returns the fills that poison the buffers of selected roles in every set.
     pub fn poison(&self, gpu: &Gpu, case: &Case, poison: &Poison, which: impl Fn(Role) -> bool) -> Vec<Fill> {
         let specs = case.problem.buffers();
         let written = |set: &&Set, index: usize| {
@@ -186,7 +186,7 @@ impl Buffers {
         self.sets.iter().flat_map(|set| (0..specs.len()).filter_map(move |i| written(&set, i))).collect()
     }
 
-    /// Upload the inputs to the first set and copy them to the others on the device; returns when that is done.
+    /// Uploads the inputs to the first set, copies them to the others on the device, and waits.
     pub async fn fill(&self, gpu: &Gpu, case: &Case, inputs: &Inputs) -> Result<(), BackendError> {
         let mut given = Vec::new();
         for (index, spec) in case.problem.buffers().iter().enumerate() {
@@ -213,7 +213,7 @@ impl Buffers {
         gpu.done().await
     }
 
-    /// Copy these buffers of the first set to the others, in submissions of bounded length.
+    /// Copies these buffers of the first set to the others, in submissions of bounded length.
     async fn copy(&self, gpu: &Gpu, given: &[usize]) -> Result<(), BackendError> {
         let mut encoder = gpu.device.create_command_encoder(&Default::default());
         let mut copied = 0;
@@ -234,7 +234,7 @@ impl Buffers {
     }
 }
 
-/// Make and upload `bytes` of input `index`, whose elements have `size` bytes each.
+/// Generates and uploads `bytes` of input `index`, with elements of `size` bytes.
 async fn upload(
     gpu: &Gpu,
     inputs: &Inputs,
@@ -248,12 +248,12 @@ async fn upload(
     while offset < bytes {
         let length = UPLOAD.min(bytes - offset) as usize;
         inputs.write(index, offset / size, &mut chunk[..length]);
-        // Writes come in multiples of four bytes; the buffer is rounded up, so the padding falls into it.
+        // Writes have a multiple of four bytes. The padding lies in the buffer, whose size is rounded up.
         let padded = length.next_multiple_of(4);
         chunk[length..padded].fill(0);
         gpu.queue.write_buffer(buffer, offset, &chunk[..padded]);
         offset += length as u64;
-        // Hands the staged copy over, so that a large input is not held twice.
+        // Submits the staged copy, so that a large input is not in memory twice.
         gpu.queue.submit([]);
         yield_now().await;
         gpu.incident()?;

@@ -1,30 +1,31 @@
-//! What is put into kernels so that none can do harm.
+//! Safety checks that the compiler inserts into kernels.
 
 use std::str::FromStr;
 
-/// What a compiler puts into kernels so that none reaches memory that is not its own, or runs for ever. Browsers leave nothing out.
+/// Checks that a compiler inserts into kernels. They prevent accesses outside a kernel's memory and endless loops. Browsers insert
+/// all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Checks {
-    /// Indices are kept within their buffers and arrays.
+    /// Bounds checks: indices stay within their buffers and arrays.
     pub bounds: bool,
-    /// Loops end after 2⁶⁴ turns, so that drivers draw no conclusions from one that might not.
+    /// Loop bounds: loops end after 2⁶⁴ iterations. Drivers then cannot optimise on the assumption that a loop ends.
     pub loops: bool,
-    /// Divisions of whole numbers have a result whatever the divisor.
+    /// Division guards: integer divisions have a result for every divisor.
     pub divisions: bool,
-    /// Workgroup memory holds zeros at first.
+    /// Zero-initialisation of workgroup memory.
     pub zeroing: bool,
 }
 
-/// Their names, as they are asked for.
+/// Names of the checks on the command line.
 const NAMES: &str = "bounds, loops, divisions, zeroing";
 
 impl Checks {
-    /// None of them.
+    /// No checks.
     pub const NONE: Checks = Checks { bounds: false, loops: false, divisions: false, zeroing: false };
-    /// All of them, as in browsers.
+    /// All checks, as in browsers.
     pub const ALL: Checks = Checks { bounds: true, loops: true, divisions: true, zeroing: true };
 
-    /// As lines for a record of what was compiled.
+    /// Returns lines for the record of compilation.
     pub(crate) fn lines(self) -> Vec<String> {
         let line = |(what, on): (&str, bool)| format!("{what}: {}", if on { "on" } else { "off" });
         let all = [
@@ -40,7 +41,7 @@ impl Checks {
 impl FromStr for Checks {
     type Err = String;
 
-    /// `all`, `none`, or names with commas between: `bounds,loops,divisions,zeroing`.
+    /// Parses `all`, `none`, or comma-separated names: `bounds,loops,divisions,zeroing`.
     fn from_str(text: &str) -> Result<Checks, String> {
         match text {
             "all" => return Ok(Checks::ALL),

@@ -1,4 +1,4 @@
-//! From WGSL to pipelines, and what that took.
+//! Compilation of WGSL to pipelines, with its times.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,32 +11,31 @@ use crate::gpu::Gpu;
 use crate::incidents::{Scopes, backend_error};
 use crate::text::{Text, hash_of};
 
-/// One for each stage that is a kernel.
+/// One pipeline for each stage that is a kernel.
 pub type Pipelines = Vec<Option<wgpu::ComputePipeline>>;
 
-/// What the pipelines of a program are compiled from.
+/// Input of the compilation of a program's pipelines.
 pub struct Source {
-    /// The program's texts.
+    /// Kernel sources of the program.
     pub texts: Vec<Text>,
-    /// Of each stage: its entry point in which of them, and the layout of its pipeline, or none for the one that follows from the text.
-    /// Nothing for a stage that is no kernel.
+    /// Entry of each stage. `None` for a stage that is no kernel.
     stages: Vec<Option<Entry>>,
-    /// What is put into kernels for safety's sake.
+    /// Safety checks of the kernels.
     checks: Checks,
 }
 
-/// Where a stage's kernel begins.
+/// Entry point of a stage's kernel.
 struct Entry {
-    /// In which text.
+    /// Index of the kernel source.
     text: usize,
-    /// Its name.
+    /// Name of the entry point.
     name: &'static str,
-    /// What its pipeline binds.
+    /// Layout of the pipeline. `None` for the one derived from the kernel source.
     layout: Option<wgpu::PipelineLayout>,
 }
 
 impl Source {
-    /// That of a program: `places` says which of the texts each stage's kernel comes from.
+    /// Returns the source of a program. `places` has the index of each stage's kernel source.
     pub fn of(
         program: &Program,
         (texts, places): (Vec<Text>, &[Option<usize>]),
@@ -50,11 +49,11 @@ impl Source {
         Source { texts, stages, checks }
     }
 
-    /// The pipelines, one for each kernel, and what it took. Stages with the same text share its module, and those with the same entry
-    /// point their pipeline too.
+    /// Compiles one pipeline per kernel, and returns them with the record. Stages with the same kernel source share its module.
+    /// Stages with the same entry point also share the pipeline.
     ///
     /// # Errors
-    /// [`BackendError::Compile`] with what the compiler said.
+    /// [`BackendError::Compile`] with the compiler's message.
     pub async fn compile(&self, gpu: &Gpu) -> Result<(Pipelines, Compiled), BackendError> {
         let (pipelines, steps) = self.once(gpu).await?;
         let compiled = Compiled {
@@ -68,28 +67,28 @@ impl Source {
         Ok((pipelines, compiled))
     }
 
-    /// What is put into the kernels of a text: all checks where it is not the program's own, whatever was asked for.
+    /// Returns the checks of a kernel source. A source from outside the program always has all checks.
     fn checks_of(&self, text: &Text) -> Checks {
         if text.own { self.checks } else { Checks::ALL }
     }
 
-    /// The checks as lines for a record, and the texts that have others.
+    /// Returns the checks as lines for a record, and the kernel sources with other checks.
     fn options(&self) -> Vec<String> {
         let others = self.texts.iter().filter(|text| self.checks_of(text) != self.checks);
         let line = |text: &Text| format!("all checks: {}, which is not the program's own", text.file);
         self.checks.lines().into_iter().chain(others.map(line)).collect()
     }
 
-    /// What it takes with whatever the driver and the browser have kept of the first time.
+    /// Returns the time of another compilation, which uses the caches of the driver and the browser.
     ///
     /// # Errors
-    /// As [`Source::compile`].
+    /// Those of [`Source::compile`].
     pub async fn compile_again(&self, gpu: &Gpu) -> Result<Nanos, BackendError> {
         Ok(total(&self.once(gpu).await?.1))
     }
 
-    /// A step lasts until the device has answered whether it went well: browsers compile in another process, and a call
-    /// that returns at once has not compiled anything yet.
+    /// Compiles once, and times the steps. A step includes the device's report of success. Browsers compile in another process, so
+    /// a call that returns at once has not compiled yet.
     async fn once(&self, gpu: &Gpu) -> Result<(Pipelines, Vec<Step>), BackendError> {
         let Source { texts, stages, .. } = self;
         let began = gpu.now();
@@ -108,14 +107,14 @@ impl Source {
             let one = |entry: &Entry| {
                 ((i, entry.name), pipeline(&gpu.device, &modules[i], entry.name, entry.layout.as_ref(), checks))
             };
-            // All of a text at once: a browser then compiles them side by side.
+            // All pipelines of a source at once: a browser compiles them in parallel.
             made.extend(judged(gpu, text, || entries.into_values().map(one).collect::<Vec<_>>()).await?);
         }
         let of_stage = |entry: &Option<Entry>| entry.as_ref().map(|entry| made[&(entry.text, entry.name)].clone());
         let pipelines = stages.iter().map(of_stage).collect();
         let done = gpu.now();
         let step = |name: &str, time| Step { name: name.to_owned(), time };
-        // Texts that are made of something else are made anew at every visit.
+        // A translated kernel source is translated anew at every visit.
         let mut steps = Step::summed(texts.iter().flat_map(|text| &text.made));
         steps.extend([step("WGSL module", parsed - began), step("pipeline", done - parsed)]);
         Ok((pipelines, steps))
@@ -126,7 +125,7 @@ fn total(steps: &[Step]) -> Nanos {
     Nanos(steps.iter().map(|step| step.time.0).sum())
 }
 
-/// The errors of texts and pipelines are caught here and nowhere else.
+/// Runs `make` in an error scope. It is the only place that catches errors of kernel sources and pipelines.
 async fn judged<T>(gpu: &Gpu, text: &Text, make: impl FnOnce() -> T) -> Result<T, BackendError> {
     let scopes = Scopes::open(&gpu.device, &gpu.incidents);
     let made = make();
@@ -151,8 +150,8 @@ fn module(device: &wgpu::Device, text: &Text, checks: Checks) -> wgpu::ShaderMod
         int_div_checks: checks.divisions,
         ..wgpu::ShaderRuntimeChecks::unchecked()
     };
-    // SAFETY: the text is the program's own, since others are compiled with all checks ([`Source::checks_of`]). The tests run every
-    // variant with checks on against the reference, at shapes chosen to step over every edge.
+    // SAFETY: the kernel source is the program's own, since others are compiled with all checks ([`Source::checks_of`]). The tests
+    // compare every variant, with checks on, with the reference. Their shapes exercise every boundary.
     unsafe { device.create_shader_module_trusted(descriptor, kept) }
 }
 
@@ -190,7 +189,7 @@ mod tests {
         let case: Case = "attention/fwd/b1,h1,s5,d3/f32/flash".parse().expect("valid");
         let program = case.program(&parallax_core::testing::mock::caps()).expect("a kernel variant");
         let line = "all checks: attention/flash.wgsl, which is not the program's own";
-        // The kernel itself, and one that it imports.
+        // The kernel itself, and one of its imports.
         let imported = embedded().with_imports("attention/flash.wgsl", &|line| {
             line.strip_prefix("#import ").map(|name| format!("{}.wgsl", name.trim()))
         });

@@ -1,4 +1,4 @@
-//! Stages that copy from or to what the host maps: commands between passes.
+//! Stages that copy from or to mappable buffers: commands between passes.
 
 use std::borrow::Cow;
 
@@ -8,20 +8,20 @@ use parallax_core::units::Bytes;
 
 use crate::fence::Fenced;
 
-/// Such a stage, on every buffer set.
+/// A copy stage, on every buffer set.
 #[derive(Clone)]
 pub struct Copied {
-    /// The stage's name.
+    /// Label of the stage.
     pub label: Cow<'static, str>,
     entry: &'static str,
     part: CopyRange,
     /// One pair of buffers per set.
     sets: Vec<Ends>,
-    /// A copy to make before it, where there are several sets: see [`crate::order`].
+    /// Copy to make before the stage, with several sets: see [`crate::order`].
     order: Option<[wgpu::Buffer; 2]>,
 }
 
-/// What is copied where, and the launch that the copy cannot overlap.
+/// Source and destination of a copy, and the launch that cannot overlap it.
 #[derive(Clone)]
 pub struct Ends {
     pub from: wgpu::Buffer,
@@ -30,24 +30,24 @@ pub struct Ends {
 }
 
 impl Copied {
-    /// A stage that copies a part, or all; copies come in multiples of four, as buffers do.
+    /// Returns a stage that copies a range or a whole buffer. Copies have a multiple of four bytes, like buffers.
     pub fn new(stage: &Stage, part: CopyRange, sets: Vec<Ends>, order: Option<[wgpu::Buffer; 2]>) -> Copied {
         let part = CopyRange { bytes: Bytes(part.bytes.0.next_multiple_of(4)), ..part };
         Copied { label: stage.label.clone(), entry: stage.entry(), part, sets, order }
     }
 
-    /// Bytes that it moves.
+    /// Bytes of the copy.
     pub fn bytes(&self) -> Bytes {
         self.part.bytes
     }
 
-    /// A copy has neither grid nor workgroups.
+    /// Description of the stage. A copy has neither grid nor workgroups.
     pub fn launch(&self) -> Launch {
         let (label, entry) = (self.label.to_string(), self.entry.to_owned());
         Launch { label, entry, grid: [1; 3], block: [1; 3], ..Launch::default() }
     }
 
-    /// Copy on one set; before it and behind it a pass with a stamp, where one is given.
+    /// Encodes the copy on one set, with a timestamped pass before and after it where requested.
     pub fn encode(
         &self,
         encoder: &mut wgpu::CommandEncoder,
@@ -67,7 +67,7 @@ impl Copied {
         }
     }
 
-    /// Launch what waits for the copy on one set, and say what that writes.
+    /// Encodes the launch that waits for the copy on one set. Returns the buffer that the launch writes.
     pub fn wait(&self, encoder: &mut wgpu::CommandEncoder, set: usize) -> &wgpu::Buffer {
         let fenced = &self.sets[set].fenced;
         fenced.encode(encoder, None);

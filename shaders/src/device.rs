@@ -1,4 +1,4 @@
-//! Reach a device, or say why there is none.
+//! Opens a device, or returns the reason for its absence.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -17,25 +17,25 @@ use crate::profiler::Wgpu;
 use crate::text::{Compiler, embedded};
 use crate::timing::{Timestamps, examine};
 
-/// How to open a device.
+/// Options of an open device.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Number of the adapter in [`adapters`]; the first when left out. A page has no choice, and ignores it.
+    /// Index of the adapter in [`adapters`]. `None` selects the first. A page has no choice, and ignores it.
     pub adapter: Option<usize>,
-    /// What is put into kernels for safety's sake. Browsers put in everything, whatever stands here.
+    /// Safety checks of the kernels. Browsers always insert all of them.
     pub checks: Checks,
-    /// In a page: ask for what the browser offers behind flags.
+    /// Whether a page requests the features behind browser flags.
     pub experimental: bool,
-    /// On a device without matrix units: run what needs them all the same, in plain code, to see whether it computes the right thing.
+    /// Whether a device without matrix units emulates them in plain code, to test the kernels' results.
     pub imitate_matrices: bool,
-    /// Memory that the host has for an emulated device, where it is known.
+    /// Host memory of an emulated device, if known.
     pub host_memory: Option<Bytes>,
-    /// Where kernel texts come from.
+    /// Kernel sources.
     pub texts: KernelSources,
 }
 
 impl Default for Options {
-    /// The first adapter, no checks, nothing experimental, the program's own texts.
+    /// The first adapter, no checks, no experimental features, the embedded kernel sources.
     fn default() -> Options {
         Options {
             adapter: None,
@@ -48,65 +48,65 @@ impl Default for Options {
     }
 }
 
-/// Why there is no device.
+/// Reason for which there is no device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unavailable {
-    /// The browser has no WebGPU, or not on this page.
+    /// The browser has no WebGPU, or none on this page.
     #[error("this browser offers no WebGPU here: use a current Chrome, Edge, Firefox or Safari, on https or localhost")]
     NoWebGpu,
     /// No adapter.
     #[error("no GPU adapter: {0}")]
     NoAdapter(String),
-    /// The one asked for is not among those that exist.
+    /// The requested adapter does not exist.
     #[error("there is no adapter {wanted}; they are numbered from 0, and there {}", match .count { 1 => "is one".to_owned(), n => format!("are {n}") })]
     NoSuchAdapter {
-        /// What was asked for.
+        /// Index of the requested adapter.
         wanted: usize,
-        /// Adapters that exist.
+        /// Number of adapters.
         count: usize,
     },
-    /// The adapter gave no device.
+    /// The adapter returned no device.
     #[error("the adapter {adapter} gave no device: {why}")]
     NoDevice {
-        /// Its name.
+        /// Name of the adapter.
         adapter: String,
-        /// What it said.
+        /// Message of the adapter.
         why: String,
     },
 }
 
-/// A device that could be opened.
+/// A device that the session can open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adapter {
-    /// Name given by the driver.
+    /// Name from the driver.
     pub name: String,
-    /// What kind of processor.
+    /// Kind of the processor.
     pub kind: DeviceKind,
-    /// Which card.
+    /// Identity of the GPU.
     pub identity: Identity,
 }
 
-/// Every adapter, best first. Empty in a page, which cannot list them.
+/// Returns every adapter, best first. Empty in a page, which cannot list them.
 pub async fn adapters() -> Vec<Adapter> {
     let described = |info: wgpu::AdapterInfo| Adapter { kind: kind(&info), identity: identity(&info), name: info.name };
     found(&instance()).await.iter().map(|adapter| described(adapter.get_info())).collect()
 }
 
-/// Which card an adapter is. A page tells nothing of the kind.
+/// Returns the identity of an adapter's GPU. Empty in a page.
 fn identity(info: &wgpu::AdapterInfo) -> Identity {
     let model = [info.vendor, info.device];
     Identity { pci: pci_address(&info.device_pci_bus_id), uuid: None, model: (model != [0; 2]).then_some(model) }
 }
 
-/// The one instance of this thread. Drivers keep something of every instance until the process ends, and after a few dozen
-/// show no adapter any more.
+/// Returns this thread's only instance. Drivers keep memory of every instance until the process ends. After a few dozen instances
+/// they report no adapter any more.
 fn instance() -> wgpu::Instance {
     thread_local! {
         static INSTANCE: wgpu::Instance = {
             let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
             descriptor.backends = wgpu::Backends::PRIMARY;
-            // Validation layers would be timed along with the work.
+            // Validation layers would add to the measured times.
             descriptor.flags = wgpu::InstanceFlags::empty();
             wgpu::Instance::new(descriptor)
         };
@@ -172,7 +172,7 @@ async fn choose(instance: &wgpu::Instance, _options: &Options) -> Result<wgpu::A
     })
 }
 
-/// Open a device with every feature and limit that the kernels can use.
+/// Opens a device with every feature and limit that the kernels can use.
 pub async fn open(options: Options) -> Result<Wgpu, Unavailable> {
     let adapter = choose(&instance(), &options).await?;
     let info = adapter.get_info();
@@ -181,7 +181,7 @@ pub async fn open(options: Options) -> Result<Wgpu, Unavailable> {
     if matrices.contains(&MatrixShape::F16_IN_F32) {
         wanted |= wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
     }
-    // What kernels on matrix units are made of: words, halves of which become floats.
+    // Element types of kernels on matrix units: 32-bit words, whose 16-bit halves become floats.
     wanted |= wgpu::Features::SHADER_I16;
     #[cfg(target_arch = "wasm32")]
     if options.experimental {
@@ -193,8 +193,8 @@ pub async fn open(options: Options) -> Result<Wgpu, Unavailable> {
             label: Some("parallax"),
             required_features: adapter.features() & wanted,
             required_limits: adapter.limits(),
-            // SAFETY: the one experimental feature asked for above is used by kernels of ours, which meet the
-            // interface's conditions: matrices inside their arrays, and whole subgroups in uniform control flow.
+            // SAFETY: only kernels of this suite use the one experimental feature requested above. They meet the interface's
+            // conditions: matrices inside their arrays, and whole subgroups in uniform control flow.
             experimental_features: unsafe { wgpu::ExperimentalFeatures::enabled() },
             ..Default::default()
         })
@@ -206,7 +206,7 @@ pub async fn open(options: Options) -> Result<Wgpu, Unavailable> {
     let clock = examine(&gpu, timestamps.as_ref()).await.map_err(|e| no_device(e.to_string()))?;
     let mut device = describe(&info, &gpu.device, matrices);
     device.caps.memory = options.host_memory.filter(|_| device.kind.is_emulated());
-    // Hardware has no such limit, and what a browser runs on is not known.
+    // Hardware has no such limit. The hardware below a browser is unknown.
     if matches!(device.kind, DeviceKind::Software | DeviceKind::Cpu | DeviceKind::Unknown) {
         let turns = loops::limit(&gpu).await.map_err(|e| no_device(e.to_string()))?;
         device.limits.extend(turns.map(|turns| (LOOP_TURNS.to_owned(), turns.into())));
@@ -221,7 +221,7 @@ pub async fn open(options: Options) -> Result<Wgpu, Unavailable> {
     Ok(Wgpu::new(gpu, timestamps, clock, device, &Options { checks, ..options }))
 }
 
-/// The matrices that subgroups multiply, where a program may ask for such; sums that saturate are another operation.
+/// Returns the matrix shapes of subgroups, if the device supports them. Saturating sums are another operation, and excluded.
 fn matrices(adapter: &wgpu::Adapter) -> Vec<MatrixShape> {
     let element = |scalar| match scalar {
         wgpu::CooperativeScalarType::F32 => MatrixElement::F32,
@@ -268,7 +268,7 @@ fn describe(info: &wgpu::AdapterInfo, device: &wgpu::Device, matrices: Vec<Matri
         compute_capability: None,
         units: None,
         in_a_browser: Compiler::HERE == Compiler::Browser,
-        // What else a driver may have, Vulkan and WebGPU do not tell.
+        // Vulkan and WebGPU do not report other matrix units.
         matrix_units: matrices.iter().any(|shape| shape.factors == MatrixElement::F16),
         matrices,
         cuda: None,
@@ -293,7 +293,7 @@ fn describe(info: &wgpu::AdapterInfo, device: &wgpu::Device, matrices: Vec<Matri
     }
 }
 
-/// Names of the PCI vendors that make GPUs; others are given as their number.
+/// Returns the name of a PCI vendor of GPUs, or the number of another vendor.
 fn vendor(id: u32) -> String {
     match id {
         0 => String::new(),
@@ -308,7 +308,7 @@ fn vendor(id: u32) -> String {
     }
 }
 
-/// Every limit under WebGPU's own name. `wgpu` serialises them, so none is forgotten when a version adds one.
+/// Every limit under WebGPU's own name. `wgpu` serialises them, so that limits of new versions are included.
 fn limits_by_name(limits: &wgpu::Limits) -> BTreeMap<String, u64> {
     let value = serde_json::to_value(limits).expect("limits are plain numbers");
     let entries = value.as_object().expect("a struct").iter();

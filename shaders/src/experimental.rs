@@ -1,32 +1,32 @@
-//! What a browser offers behind flags, and `wgpu` does not know of: how to ask for it, and what is there.
+//! Browser features behind flags, which `wgpu` does not support: their request and the browser's response.
 //!
-//! In a page `wgpu` hands its request for a device to the browser's own function, so a function in front of that one can add to
-//! what is asked for (`ask.js`). What came of it is read here, and believed no more than any other text.
+//! In a page, `wgpu` calls the browser's own function to request a device. A function in front of it (`ask.js`) extends the
+//! request. This module reads the response, and treats it as untrusted input.
 
 use parallax_core::suite::{Caps, MatrixElement, MatrixScope, MatrixShape};
 use serde::Deserialize;
 
 use crate::matrix::MATRICES;
 
-/// The subgroup's operations, in the words of WebGPU.
+/// WebGPU's name of subgroup operations.
 const SUBGROUPS: &str = "subgroups";
 
-/// What is asked for where the adapter has it. The last is what WebGPU's draft calls matrices; that it was there is recorded, and
-/// no kernel is spelled in its words yet.
+/// Features requested where the adapter has them. The last is the name for matrices in WebGPU's draft. Its presence is recorded; no
+/// kernel uses its syntax yet.
 pub const WANTED: [&str; 4] = [SUBGROUPS, "subgroup-size-control", MATRICES, "subgroup-matrix"];
 
-/// What a browser said.
+/// Response of a browser.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer {
-    /// Of [`WANTED`], what the device has.
+    /// Elements of [`WANTED`] that the device has.
     granted: Vec<String>,
     subgroup_min_size: Option<u32>,
     subgroup_max_size: Option<u32>,
     matrices: Vec<Told>,
 }
 
-/// One of the matrices, in the browser's words.
+/// A matrix shape in the browser's format.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct Told {
     #[serde(rename = "componentType")]
@@ -42,7 +42,7 @@ struct Told {
 }
 
 impl Told {
-    /// The same in our words, where these have its elements.
+    /// Converts the shape. `None` for other element types.
     fn shape(&self) -> Option<MatrixShape> {
         let [factors, sums] = [&self.factors, &self.sums].map(|name| element(name));
         let Told { m, n, k, .. } = *self;
@@ -57,7 +57,7 @@ fn element(name: &str) -> Option<MatrixElement> {
 }
 
 impl Answer {
-    /// Of the text that `ask.js` gives. Nothing was granted where it is none.
+    /// Parses the response of `ask.js`. Invalid JSON grants no features.
     pub fn read(text: &str) -> Answer {
         serde_json::from_str(text).unwrap_or_else(|why| {
             log::warn!("what the browser told of its experimental features is not understood: {why}");
@@ -69,7 +69,7 @@ impl Answer {
         self.granted.iter().any(|granted| granted == feature)
     }
 
-    /// Add what the device has to what is known of it.
+    /// Adds the granted features to the device's capabilities.
     pub fn add_to(&self, caps: &mut Caps, features: &mut Vec<String>) {
         features.extend(WANTED.iter().filter(|wanted| self.has(wanted)).map(|&wanted| wanted.to_owned()));
         if self.has(SUBGROUPS) {
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
     use parallax_core::testing::mock;
 
-    /// What Chromium says on a card with tensor cores.
+    /// Response of Chromium on a GPU with tensor cores.
     const WITH_MATRICES: &str = r#"{"granted":["subgroups","subgroup-size-control","chromium-experimental-subgroup-matrix"],
         "subgroupMinSize":32,"subgroupMaxSize":32,"matrices":[
         {"componentType":"f16","resultComponentType":"f32","M":16,"N":16,"K":16},

@@ -1,22 +1,22 @@
-//! Launches that wait for copies, and that copies wait for.
+//! Launches that wait for copies, and on which copies wait.
 //!
-//! Stamps are taken at the ends of passes, and copies stand outside of passes: a stamp belongs to a copy only if a pass
-//! cannot overlap it. A launch that binds the copy's buffer on the device as writable, though no kernel touches it there,
-//! has to begin after a copy before it and to end before a copy behind it. Its stamp is the one at the end of its pass:
-//! some implementations stamp the begin of a pass while the work before it still runs.
+//! Timestamps are taken at the ends of passes, and copies stand outside of passes. A timestamp belongs to a copy only if a pass
+//! cannot overlap the copy. The fence is a launch that binds the copy's device buffer as writable, without an access to it. It
+//! begins after an earlier copy and ends before a later one. The timestamp is that of the pass end, because some implementations
+//! take the begin of a pass while earlier work still runs.
 
 use crate::gpu::Gpu;
 use crate::memory::Held;
 
-/// Makes such launches.
+/// Factory of fence launches.
 pub struct Fence {
     pipeline: wgpu::ComputePipeline,
     layout: wgpu::BindGroupLayout,
-    /// What the launch writes: one that does nothing gives no stamps on some platforms.
+    /// Buffer that the launch writes: a launch without work has no timestamps on some platforms.
     work: Held,
 }
 
-/// The launch beside copies of one buffer.
+/// The fence launch for copies of one buffer.
 #[derive(Clone)]
 pub struct Fenced {
     pipeline: wgpu::ComputePipeline,
@@ -25,7 +25,7 @@ pub struct Fenced {
 }
 
 impl Fence {
-    /// Compile it.
+    /// Compiles the fence kernel.
     pub fn new(gpu: &Gpu) -> Fence {
         use wgpu::BufferUsages as U;
         let entry = |binding| wgpu::BindGroupLayoutEntry {
@@ -57,14 +57,14 @@ impl Fence {
         Fence { pipeline, layout, work }
     }
 
-    /// The launch beside copies from or to this buffer of the device.
+    /// Returns the fence launch for copies from or to this device buffer.
     pub fn beside(&self, gpu: &Gpu, buffer: &wgpu::Buffer) -> Fenced {
         let group = gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: Some("fence"),
             layout: &self.layout,
             entries: &[
                 wgpu::BindGroupEntry { binding: 0, resource: self.work.buffer.as_entire_binding() },
-                // Any part of a buffer stands for all of it.
+                // A binding of any range synchronises the whole buffer.
                 wgpu::BindGroupEntry {
                     binding: 1,
                     resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
@@ -80,7 +80,7 @@ impl Fence {
 }
 
 impl Fenced {
-    /// A pass with the launch, stamped at its end if at all.
+    /// Encodes a pass with the launch, with an optional timestamp at its end.
     pub fn encode(&self, encoder: &mut wgpu::CommandEncoder, stamp: Option<wgpu::ComputePassTimestampWrites<'_>>) {
         let descriptor = wgpu::ComputePassDescriptor { label: Some("fence"), timestamp_writes: stamp };
         let mut pass = encoder.begin_compute_pass(&descriptor);
@@ -89,7 +89,7 @@ impl Fenced {
         pass.dispatch_workgroups(1, 1, 1);
     }
 
-    /// What the launch writes.
+    /// Buffer that the launch writes.
     pub fn written(&self) -> &wgpu::Buffer {
         &self.work
     }

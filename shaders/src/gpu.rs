@@ -1,4 +1,4 @@
-//! A device with its queue: submit, wait, read back, and say what went wrong.
+//! A device with its queue: submission, completion, read-back and errors.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -14,12 +14,12 @@ use crate::incidents::{Incidents, Scopes, backend_error};
 use crate::memory::Held;
 use crate::wait::{drive, yield_now};
 
-/// Shared by the profiler and everything prepared on it.
+/// Device state shared by the profiler and all its prepared cases.
 pub struct Gpu {
     pub device: wgpu::Device,
     pub queue: wgpu::Queue,
     pub incidents: Arc<Incidents>,
-    /// Memory of what serves the device as a whole.
+    /// Memory of the device-wide buffers.
     pub ledger: Rc<Ledger>,
     opened: Instant,
     correlations: Cell<u32>,
@@ -36,18 +36,21 @@ impl Gpu {
         Nanos(self.opened.elapsed().as_nanos() as f64)
     }
 
-    /// A number that no other submission on this device has.
+    /// Returns a number that no other submission on this device has.
     pub fn correlation(&self) -> u32 {
         self.correlations.set(self.correlations.get() + 1);
         self.correlations.get()
     }
 
-    /// The error that has arrived since the last look, if any.
+    /// Returns the error that has arrived since the last call, if any.
     pub fn incident(&self) -> Result<(), BackendError> {
         self.incidents.look()
     }
 
-    /// Make objects on the device, and learn whether that went well: out of memory is said as such.
+    /// Makes objects on the device in an error scope.
+    ///
+    /// # Errors
+    /// [`BackendError::OutOfMemory`] for a failed allocation; other errors of the device.
     pub async fn make<T>(&self, make: impl FnOnce() -> T) -> Result<T, BackendError> {
         let scopes = Scopes::open(&self.device, &self.incidents);
         let made = make();
@@ -57,7 +60,7 @@ impl Gpu {
         }
     }
 
-    /// A pipeline for a text of a few lines that serves the measuring and is no kernel of the suite.
+    /// Returns a pipeline of a short auxiliary kernel outside the suite.
     pub fn pipeline(&self, entry: &str, wgsl: &str, layout: Option<&wgpu::PipelineLayout>) -> wgpu::ComputePipeline {
         let (label, source) = (Some(entry), wgpu::ShaderSource::Wgsl(wgsl.into()));
         let module = self.device.create_shader_module(wgpu::ShaderModuleDescriptor { label, source });
@@ -71,30 +74,30 @@ impl Gpu {
         })
     }
 
-    /// Wait until everything that was submitted is done.
+    /// Waits for all submitted work.
     pub async fn done(&self) -> Result<(), BackendError> {
         let (done, wait) = oneshot::channel();
         self.queue.on_submitted_work_done(move || {
-            // Nobody listens any more when the device was lost in the meantime.
+            // The receiver is gone if the device was lost.
             let _ = done.send(());
         });
         self.answer(wait).await?;
         self.incident()
     }
 
-    /// Submit and wait until the work is done.
+    /// Submits and waits for the work.
     pub async fn finish(&self, encoder: wgpu::CommandEncoder) -> Result<(), BackendError> {
         self.queue.submit([encoder.finish()]);
         self.done().await
     }
 
-    /// Wait until a range of a buffer made for reading is mapped; this waits for the work that fills it.
+    /// Maps a range of a readable buffer. Waits for the work that fills it.
     pub async fn mapped(&self, buffer: &wgpu::Buffer, range: Range<u64>) -> Result<wgpu::BufferView, BackendError> {
         self.open(buffer, wgpu::MapMode::Read, range.clone()).await?;
         buffer.get_mapped_range(range).map_err(|e| BackendError::Device(e.to_string()))
     }
 
-    /// Wait until a range of a buffer is mapped the one way that it was made for.
+    /// Maps a range of a buffer in the mode of its usage, and waits.
     pub async fn open(
         &self,
         buffer: &wgpu::Buffer,
@@ -107,11 +110,11 @@ impl Gpu {
         });
         let mapped = self.answer(wait).await?;
         if mapped.is_err() {
-            // A page hears of a failed mapping before it hears why: the device's own news takes another turn.
+            // A page receives a failed mapping before its cause. The device's event arrives after one more yield.
             yield_now().await;
         }
         if let Err(incident) = self.incident() {
-            // The buffer may be used again for the next reading.
+            // The next read may use the buffer again.
             if mapped.is_ok() {
                 buffer.unmap();
             }
@@ -121,14 +124,14 @@ impl Gpu {
         mapped.map_err(|_| BackendError::Device(format!("a buffer could not be mapped for {way}")))
     }
 
-    /// Map a range of a buffer that was made for reading, and copy it.
+    /// Maps a range of a readable buffer, and copies it.
     pub async fn map(&self, buffer: &wgpu::Buffer, range: Range<u64>) -> Result<Vec<u8>, BackendError> {
         let bytes = self.mapped(buffer, range).await?.to_vec();
         buffer.unmap();
         Ok(bytes)
     }
 
-    /// Copy a range of a storage buffer to the host; the copy in between counts towards `ledger`.
+    /// Copies a range of a storage buffer to the host. `ledger` counts the staging buffer.
     pub async fn read(
         &self,
         ledger: &Rc<Ledger>,
@@ -142,7 +145,7 @@ impl Gpu {
         let mut encoder = self.device.create_command_encoder(&Default::default());
         encoder.copy_buffer_to_buffer(buffer, start, &staging.buffer, 0, end - start);
         self.queue.submit([encoder.finish()]);
-        // The scopes' answer travels beside the mapping, so it costs no round trip of its own.
+        // The result of the scopes arrives in parallel with the mapping, without an additional round trip.
         let caught = scopes.close();
         let bytes = self.map(&staging.buffer, 0..end - start).await;
         if let Some(error) = caught.await? {
@@ -151,7 +154,7 @@ impl Gpu {
         Ok(bytes?[(range.start - start) as usize..(range.end - start) as usize].to_vec())
     }
 
-    /// Wait for a callback.
+    /// Waits for a callback.
     async fn answer<T>(&self, wait: oneshot::Receiver<T>) -> Result<T, BackendError> {
         if let Err(why) = drive(&self.device) {
             self.incidents.alive()?;

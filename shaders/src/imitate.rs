@@ -1,11 +1,13 @@
-//! The matrices of a subgroup in plain WGSL, for devices without matrix units: pure text.
+//! Emulation of subgroup matrices in plain WGSL, for devices without matrix units. It is a pure source transformation.
 //!
-//! What is so slow is of no use but one: kernels on matrix units are checked wherever the tests run. A matrix becomes a place in a
-//! storage buffer in bind group 1, and what is done to it a call of a function. A thread keeps for itself what its part of a product
-//! needs, so that no other thread is waited for: of a result half a row, of a left factor that row, of a right one half of its columns.
-//! Bytes are numbers there as others are: their sums are exact as long as they stay below 2^24.
-//! It is a buffer, because compilers of processors take minutes for arrays of a thread's own. Arrays in workgroup memory become buffers,
-//! too, of which each workgroup has a part: processors offer 32 KiB, and such kernels use more. Lines keep their numbers.
+//! The emulation is slow. Its only use is that tests check kernels on matrix units on every machine. A matrix becomes a range of a
+//! storage buffer in bind group 1, and each operation on it a function call. A thread stores the parts that its share of a GEMM
+//! needs, so it never waits for another thread. These are half a row of the result, that row of A, and half of the columns of B.
+//! 8-bit integers become floats, whose sums are exact below 2^24.
+//!
+//! The matrices are in a buffer, because compilers for processors take minutes for private arrays. Arrays in workgroup memory
+//! become buffers too, and each workgroup has a range of them. Processors offer 32 KiB, and such kernels use more. Lines keep their
+//! numbers.
 
 mod arrays;
 mod calls;
@@ -21,27 +23,27 @@ use crate::matrix::{NATIVE, closed, names};
 /// Threads of a subgroup.
 const LANES: u32 = 32;
 
-/// A text without matrices.
+/// A kernel source without matrices.
 pub struct Imitated {
     /// WGSL.
     pub wgsl: String,
-    /// What it binds.
+    /// Buffers that it binds.
     pub buffers: Imitation,
 }
 
-/// What is bound as group 1 where matrices are imitated.
+/// Buffers of bind group 1 where matrices are emulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Imitation {
-    /// Vectors of four that each thread keeps in binding 0.
+    /// Number of 4-vectors per thread in binding 0.
     pub kept: u32,
-    /// Arrays of each workgroup in as many bindings behind that.
+    /// Number of arrays per workgroup, in the bindings after that.
     pub arrays: u32,
 }
 
-/// The same text for a device without matrix units.
+/// Converts a kernel source for a device without matrix units.
 ///
 /// # Errors
-/// With a line in which matrices are used in another way than is known here.
+/// A line with an unknown use of matrices.
 pub fn imitated(text: &str) -> Result<Imitated, String> {
     let mut all = String::with_capacity(2 * text.len());
     let mut found = Found::new(text);
@@ -79,18 +81,18 @@ pub fn imitated(text: &str) -> Result<Imitated, String> {
     Ok(Imitated { wgsl: all, buffers: Imitation { kept, arrays: arrays.len() as u32 } })
 }
 
-/// An entry point's size, and the names that it gives to what tells where a thread is.
+/// Workgroup size of an entry point, and its names of the position builtins.
 #[derive(Default)]
 struct Entry {
     threads: String,
     group: String,
     groups: String,
     thread: String,
-    /// Builtins of subgroups, which are counted off from the threads, with the operator that does it.
+    /// Subgroup builtins, computed from the thread index, with the operator of the computation.
     counted: Vec<(String, char)>,
 }
 
-/// A line of an entry point's head: its body begins with where the thread's places are.
+/// Converts a line of an entry point's head. Its body begins with the thread's positions.
 fn entered(code: &str, entry: &mut Option<Entry>) -> String {
     if let Some((_, size)) = code.split_once("@workgroup_size(") {
         let threads = closed(size, '(', ')').map_or_else(String::new, |(size, _)| size.to_owned());
@@ -123,7 +125,7 @@ fn entered(code: &str, entry: &mut Option<Entry>) -> String {
     )
 }
 
-/// What another thread of the subgroup hands over, through the last of what each keeps; by all threads of a workgroup together.
+/// Value of another thread of the subgroup, exchanged through the last vector of each. All threads of a workgroup call it together.
 const EXCHANGE: &str = "\
 fn exchanged(x: f32, distance: u32) -> f32 {
     kept_matrices[first_kept + KEPT_VECTORS - 1u] = vec4<f32>(x);
@@ -135,7 +137,7 @@ fn exchanged(x: f32, distance: u32) -> f32 {
 }
 ";
 
-/// What every text needs.
+/// Declarations of every emulated kernel source.
 const SHARED: &str = "\
 @group(1) @binding(0) var<storage, read_write> kept_matrices: array<vec4<f32>>;
 var<private> first_kept: u32;

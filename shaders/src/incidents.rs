@@ -1,4 +1,4 @@
-//! Errors that arrive outside any call, and waiting that ends when the device does.
+//! Errors that arrive outside any call, and waits that end when the device is lost.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -7,18 +7,18 @@ use std::task::{Poll, Waker};
 
 use parallax_core::device::BackendError;
 
-/// What has gone wrong on a device since the last look.
+/// Errors of a device since the last query.
 #[derive(Default)]
 pub struct Incidents {
-    /// Why the device was lost.
+    /// Reason for the loss of the device.
     lost: Mutex<Option<String>>,
-    /// The first error no scope caught.
+    /// The first error that no scope caught.
     uncaptured: Mutex<Option<BackendError>>,
-    /// Who waits for the device; one task uses it, so there is one at most.
+    /// Waker of the task that waits for the device. One task uses the device, so there is at most one.
     waiting: Mutex<Option<Waker>>,
 }
 
-/// What a `wgpu` error means to a record.
+/// Converts a `wgpu` error.
 pub fn backend_error(error: wgpu::Error) -> BackendError {
     match error {
         wgpu::Error::OutOfMemory { source } => BackendError::OutOfMemory(source.to_string()),
@@ -29,7 +29,7 @@ pub fn backend_error(error: wgpu::Error) -> BackendError {
 }
 
 impl Incidents {
-    /// Listen to a device.
+    /// Registers the callbacks of a device.
     pub fn of(device: &wgpu::Device) -> Arc<Incidents> {
         let incidents = Arc::new(Incidents::default());
         let seen = incidents.clone();
@@ -51,7 +51,7 @@ impl Incidents {
         }
     }
 
-    /// Whether the device is still there.
+    /// Checks that the device is not lost.
     pub fn alive(&self) -> Result<(), BackendError> {
         match &*self.lost.lock().expect("no panic while held") {
             Some(why) => Err(BackendError::Lost(why.clone())),
@@ -59,7 +59,7 @@ impl Incidents {
         }
     }
 
-    /// The error that has arrived since the last look, if any.
+    /// Returns the error that has arrived since the last call, if any.
     pub fn look(&self) -> Result<(), BackendError> {
         self.alive()?;
         match self.uncaptured.lock().expect("no panic while held").take() {
@@ -68,16 +68,16 @@ impl Incidents {
         }
     }
 
-    /// Wait for an answer of the device, but no longer than there is a device.
+    /// Waits for a response of the device, or for the loss of the device.
     ///
-    /// Browsers settle every promise of a lost device, or should; a run must not hang on one that does not.
+    /// Browsers should settle every promise of a lost device. A run must not hang on a promise that they leave pending.
     pub async fn unless_lost<T>(&self, answer: impl Future<Output = T>) -> Result<T, BackendError> {
         let mut answer = pin!(answer);
         poll_fn(|context| {
             if let Poll::Ready(answer) = answer.as_mut().poll(context) {
                 return Poll::Ready(Ok(answer));
             }
-            // Stored before the look, so that a loss in between still wakes us.
+            // The waker is stored before the check, so that a loss in between wakes the task.
             *self.waiting.lock().expect("no panic while held") = Some(context.waker().clone());
             if let Err(lost) = self.alive() {
                 return Poll::Ready(Err(lost));
@@ -85,14 +85,14 @@ impl Incidents {
             if cfg!(target_arch = "wasm32") {
                 return Poll::Pending;
             }
-            // Natively answers come only while the device is polled, which happened before: there will be none.
+            // Native callbacks run only while the device is polled. The poll has ended, so no response will arrive.
             Poll::Ready(Err(BackendError::Device("the device was polled and gave no answer".to_owned())))
         })
         .await
     }
 }
 
-/// Error scopes around something that may fail: out of memory, validation, and what drivers reject.
+/// Error scopes around a fallible operation: out of memory, validation, and errors of drivers.
 pub struct Scopes<'a> {
     incidents: &'a Incidents,
     /// Outermost first.
@@ -100,16 +100,16 @@ pub struct Scopes<'a> {
 }
 
 impl<'a> Scopes<'a> {
-    /// Catch errors from here on.
+    /// Opens the scopes.
     pub fn open(device: &wgpu::Device, incidents: &'a Incidents) -> Scopes<'a> {
         use wgpu::ErrorFilter as F;
         let guards = [F::OutOfMemory, F::Validation, F::Internal].map(|filter| device.push_error_scope(filter));
         Scopes { incidents, guards: guards.into() }
     }
 
-    /// The error caught so far, the likeliest cause first: what could not be allocated makes all that uses it invalid.
+    /// Closes the scopes, and returns the caught error with the likeliest cause. A failed allocation invalidates all its users.
     ///
-    /// Scopes end with the call; what comes back is only the answer, which may be awaited later.
+    /// The scopes end with the call. The returned future is only the result, and may be awaited later.
     pub fn close(mut self) -> impl Future<Output = Result<Option<wgpu::Error>, BackendError>> + use<'a> {
         let mut answers = Vec::new();
         while let Some(guard) = self.guards.pop() {
@@ -118,7 +118,7 @@ impl<'a> Scopes<'a> {
         let incidents = self.incidents;
         async move {
             let mut first = None;
-            // Popped innermost first, so the outermost comes last and replaces what followed from it.
+            // The innermost scope is popped first. The outermost comes last and replaces the consequential errors.
             for answer in answers {
                 if let Some(error) = incidents.unless_lost(answer).await? {
                     first = Some(error);
@@ -131,7 +131,7 @@ impl<'a> Scopes<'a> {
 
 impl Drop for Scopes<'_> {
     fn drop(&mut self) {
-        // Scopes must end in reverse order, which a vector does not do by itself.
+        // Scopes must end in reverse order, unlike the elements of a vector.
         while self.guards.pop().is_some() {}
     }
 }

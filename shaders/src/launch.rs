@@ -1,4 +1,4 @@
-//! Launches, the buffer sets they go around, and how a batch becomes command buffers.
+//! Launches, their rotation over buffer sets, and the encoding of a batch as command buffers.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,21 +11,21 @@ use crate::copied::Copied;
 use crate::gpu::Gpu;
 use crate::timing::Timestamps;
 
-/// Launches in one pass, and with it in one command buffer. Interfaces name no limit, but they keep every command in
-/// memory until it is submitted; a longer batch becomes several command buffers of the same submission.
+/// Maximum number of launches in a pass, and so in a command buffer. Interfaces specify no limit, but keep every command in memory
+/// until its submission. A longer batch becomes several command buffers of the same submission.
 const PASS: u32 = 1 << 14;
 
-/// One stage on the device.
+/// A stage on the device.
 #[derive(Clone)]
 pub enum Step {
-    /// A launch, which lies in a pass.
+    /// A launch, inside a pass.
     Launch(Launched),
-    /// A copy from or to what the host maps, between passes.
+    /// A copy from or to a mappable buffer, between passes.
     Copy(Copied),
 }
 
 impl Step {
-    /// The stage's name.
+    /// Label of the stage.
     pub fn label(&self) -> &str {
         match self {
             Step::Launch(launched) => &launched.label,
@@ -33,7 +33,7 @@ impl Step {
         }
     }
 
-    /// What is told of it.
+    /// Description of the stage.
     pub fn launch(&self) -> Launch {
         match self {
             Step::Launch(launched) => launched.launch(),
@@ -45,7 +45,7 @@ impl Step {
 /// A launch: a pipeline, its grid, and its bindings in every buffer set.
 #[derive(Clone)]
 pub struct Launched {
-    /// The stage's name.
+    /// Label of the stage.
     pub label: Cow<'static, str>,
     entry: &'static str,
     pipeline: wgpu::ComputePipeline,
@@ -54,12 +54,12 @@ pub struct Launched {
     shared: u32,
     /// One bind group per set.
     groups: Vec<wgpu::BindGroup>,
-    /// What keeps executions on different sets apart, where there are several; or else the matrices, where these are imitated.
+    /// Bind group 1: the order of executions on different sets, or the emulated matrices.
     further: Option<wgpu::BindGroup>,
 }
 
 impl Launched {
-    /// A stage that launches a kernel, with its pipeline; `groups` has one entry per buffer set.
+    /// Creates the launch of a kernel stage. `groups` has one entry per buffer set.
     pub fn new(
         stage: &Stage,
         pipeline: wgpu::ComputePipeline,
@@ -79,7 +79,7 @@ impl Launched {
         }
     }
 
-    /// What WebGPU tells of the launch: registers, spills and occupancy are the driver's secret.
+    /// Description of the launch. Drivers do not expose registers, spills and occupancy through WebGPU.
     pub fn launch(&self) -> Launch {
         Launch {
             label: self.label.to_string(),
@@ -91,13 +91,13 @@ impl Launched {
         }
     }
 
-    /// Launch it on one set.
+    /// Encodes the launch on one set.
     pub fn encode<'a>(&'a self, pass: &mut Pass<'a>, set: usize) {
         pass.dispatch(&self.pipeline, &self.groups[set], self.further.as_ref(), self.grid);
     }
 }
 
-/// A compute pass that sets only what changes from one launch to the next.
+/// A compute pass that sets only the state that changes between launches.
 pub struct Pass<'a> {
     pass: wgpu::ComputePass<'a>,
     pipeline: Option<&'a wgpu::ComputePipeline>,
@@ -105,7 +105,7 @@ pub struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    /// Begin a pass.
+    /// Begins a pass.
     pub fn begin(
         encoder: &'a mut wgpu::CommandEncoder,
         label: Option<&str>,
@@ -115,7 +115,7 @@ impl<'a> Pass<'a> {
         Pass { pass: encoder.begin_compute_pass(&descriptor), pipeline: None, group: None }
     }
 
-    /// One launch.
+    /// Encodes one launch.
     pub fn dispatch(
         &mut self,
         pipeline: &'a wgpu::ComputePipeline,
@@ -139,10 +139,10 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// A batch as command buffers of one submission: the lead without stamps, then the timed executions with one stamp
-/// before the first and one after the last.
+/// Encodes a batch as command buffers of one submission: the lead without timestamps, then the timed executions. One timestamp is
+/// before the first of them and one after the last.
 ///
-/// `written` gives the buffer of a set that the last stage writes.
+/// `written` returns the buffer of a set that the last stage writes.
 pub fn batch<'a>(
     gpu: &Gpu,
     (steps, launching): (&[Step], Launching),
@@ -175,7 +175,7 @@ pub fn batch<'a>(
     commands
 }
 
-/// Which stamps a command buffer takes.
+/// Timestamps of a command buffer.
 #[derive(Clone, Copy, Default)]
 pub struct Stamped<'a> {
     timestamps: Option<&'a Timestamps>,
@@ -199,7 +199,7 @@ fn command_buffer(
     encoder.finish()
 }
 
-/// Steps on buffer sets, in order: launches in as few passes as the way of launching allows, copies between passes.
+/// Encodes steps on buffer sets, in order. Launches form as few passes as `launching` allows, and copies stand between passes.
 pub fn encode(encoder: &mut wgpu::CommandEncoder, work: &[(&Step, usize)], launching: Launching, stamped: Stamped<'_>) {
     let is_launch = |step: &Step| matches!(step, Step::Launch(_));
     let together = |(a, _): &(&Step, usize), (b, _): &(&Step, usize)| {
@@ -208,7 +208,7 @@ pub fn encode(encoder: &mut wgpu::CommandEncoder, work: &[(&Step, usize)], launc
     let mut parts = work.chunk_by(together).peekable();
     let mut first = true;
     while let Some(part) = parts.next() {
-        // The first part begins what is timed, the last one ends it.
+        // The first part begins the timed interval, and the last one ends it.
         let (begins, ends) = (stamped.begins && first, stamped.ends && parts.peek().is_none());
         first = false;
         if let [(Step::Copy(copied), set)] = part {
@@ -225,7 +225,7 @@ pub fn encode(encoder: &mut wgpu::CommandEncoder, work: &[(&Step, usize)], launc
     }
 }
 
-/// A range in pieces of `each` at most (at least one); nothing for an empty range.
+/// Splits a range into parts of at most `each` (at least one). Empty for an empty range.
 fn parts(range: Range<u64>, each: u64) -> impl Iterator<Item = Range<u64>> {
     let each = each.max(1);
     let end = range.end;

@@ -1,20 +1,19 @@
 //! The wgpu backend: WGSL kernels, native (Vulkan, Metal, DX12) and in browsers (WebGPU).
 //!
-//! [`open`] reaches a device or says why not; the [`Wgpu`] it returns is a
-//! [`Profiler`](parallax_core::device::Profiler). Inside, one file per job.
+//! [`open`] opens a device. The [`Wgpu`] that it returns is a [`Profiler`](parallax_core::device::Profiler). One file has one job.
 //!
-//! - Reaching a device: `device` opens and describes it, `page` adds what only a page asks and knows, `experimental` what is there
-//!   behind a browser's flags, `gpu` submits and waits, `incidents` are its errors, `wait`
-//!   differs between a program and a page, `memory` counts buffers, `timing` reads timestamps.
-//! - A case on it: `lower` makes kernels of work without a launch, `text` assembles WGSL, `matrix` spells matrices for browsers, `imitate` does
-//!   without, `compile` makes pipelines with the `checks` that were asked for,
-//!   `buffers` allocates and fills, `mapped` is the host's memory among them, `poison` spoils outputs, `launch` encodes
-//!   batches, `copied` what lies between their passes, `order` keeps executions apart and `fence` copies from stamps,
-//!   `trace` looks at one execution, `stack` at who asked for it.
-//! - Kernel texts: below `kernels/`, found through [`KernelSources`](parallax_core::suite::Texts) by their name, as in
-//!   `matmul/tiled`. A line `#import lib/launch` imports another file, and what follows `#when OWN_LENGTHS` on a line is there
-//!   only where that constant is true; [`text`] says how. Bindings are in group 0, numbered as the stage's arguments are.
-//! - The contract: `profiler` and `prepared`, and `transfer` for bytes that only move.
+//! - The device: `device` opens and describes it, `page` adds the requests and facts of a page, `experimental` the features behind
+//!   browser flags. `gpu` submits and waits, `incidents` collects errors, `wait` differs between a program and a page, `memory`
+//!   counts buffers, `timing` reads timestamps.
+//! - A case: `lower` converts stages without a launch to kernels, `text` assembles WGSL, `matrix` translates matrices for browsers,
+//!   `imitate` emulates them. `compile` makes pipelines with the requested `checks`. `buffers` allocates and fills buffers,
+//!   `mapped` handles host memory, `poison` poisons outputs. `launch` encodes batches, and `copied` the copies between their
+//!   passes. `order` serialises executions, and `fence` separates copies from timestamps. `trace` traces one execution, `stack` its
+//!   call stack.
+//! - Kernel sources: below `kernels/`, found through [`KernelSources`](parallax_core::suite::KernelSources) by name, as in
+//!   `matmul/tiled`. A line `#import lib/launch` imports another file. The rest of a line after `#when OWN_LENGTHS` remains only
+//!   where that constant is true; see [`text`]. Bindings are in group 0, in the order of the stage's arguments.
+//! - The interface: `profiler` and `prepared`, and `transfer` for plain transfers.
 
 mod buffers;
 mod checks;

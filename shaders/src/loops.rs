@@ -1,23 +1,24 @@
-//! Whether the device ends loops before they are done.
+//! Detection of devices that end loops early.
 //!
-//! Mesa's llvmpipe counts the turns of all loops of an invocation and leaves every loop when the count is spent, without a word.
+//! Mesa's llvmpipe counts the iterations of all loops of an invocation. When the count is exhausted, it leaves every loop without
+//! an error.
 
 use parallax_core::device::BackendError;
 
 use crate::gpu::Gpu;
 use crate::memory::Held;
 
-/// Turns of the probe's loop: more than any 16-bit count.
+/// Iterations of the probe's loop: more than any 16-bit count.
 const TURNS: u32 = 70_000;
 
-/// Turns after which the device ends loops, if it ends one of many.
+/// Returns the number of iterations after which the device ends loops. `None` without a limit within the probe.
 ///
 /// # Errors
-/// When the probe cannot run.
+/// A failure of the probe.
 pub async fn limit(gpu: &Gpu) -> Result<Option<u32>, BackendError> {
     let pipeline = gpu.pipeline(
         "turns",
-        // The count comes from memory, so that no compiler knows how it ends.
+        // The count comes from memory, so that no compiler knows it.
         "@group(0) @binding(0) var<storage, read_write> data: array<u32>;
          @compute @workgroup_size(1) fn turns() {
              var taken = 0u;

@@ -1,20 +1,20 @@
-//! Work that WebGPU has no launch for, as kernels.
+//! Conversion of stages without a WebGPU launch to kernels.
 //!
-//! Its own commands for filling and copying stand outside of compute passes, where no timestamp can be taken and where
-//! a batch would have to be cut at each of them. As kernels they lie in the same pass as everything else. Only what the
-//! host maps cannot be bound to a kernel: copies from and to it stay copies ([`crate::copied`]).
+//! WebGPU's own commands for fills and copies stand outside of compute passes. They cannot have timestamps there, and would split a
+//! batch. As kernels they lie in the same pass as all other stages. Mappable buffers cannot be bound to a kernel, so copies from
+//! and to them remain copies ([`crate::copied`]).
 
 use parallax_core::device::BackendError;
 use parallax_core::suite::{Arg, FillRange, Place, Problem, Program, Stage, StageOp, spread};
 use parallax_core::units::Bytes;
 
-/// Threads in a workgroup of a fill or a copy, each of which writes sixteen bytes.
+/// Threads in a workgroup of a fill or a copy. Each thread writes sixteen bytes.
 const THREADS: u32 = 256;
 
-/// The same program of kernels, and of copies from and to what the host maps.
+/// Converts a program to kernels, and copies from and to mappable buffers.
 ///
 /// # Errors
-/// When it contains work that this target does not do.
+/// [`BackendError::Unsupported`] for a stage that this target does not support.
 pub fn lower(program: Program, problem: &Problem) -> Result<Program, BackendError> {
     let one = |stage: Stage| {
         let kernel = match stage.work {
@@ -31,7 +31,7 @@ pub fn lower(program: Program, problem: &Problem) -> Result<Program, BackendErro
                     return Err(BackendError::Unsupported(why));
                 }
             },
-            // Plans see to it that one end is the host's.
+            // Plans guarantee that one end is in host memory.
             StageOp::CopyRange(_) => match places(problem, &stage.args)[..] {
                 [Place::HostPinned, Place::Device] | [Place::Device, Place::HostPinned] => return Ok(stage),
                 _ => {
@@ -53,19 +53,19 @@ pub fn lower(program: Program, problem: &Problem) -> Result<Program, BackendErro
     Ok(Program { stages: program.stages.into_iter().map(one).collect::<Result<_, _>>()? })
 }
 
-/// A fill of whole vectors; what reaches the end of a buffer fills what pads it, too.
+/// Returns a fill of whole 16-byte vectors. A fill to the end of a buffer includes its padding.
 fn filling(part: FillRange) -> Stage {
     let [from, upto] = [part.from.0 / 16, (part.from.0 + part.bytes.0).div_ceil(16)].map(|vectors| vectors as u32);
     Stage::kernel("", "lib/fill", "fill").consts(&[("WORD", part.word), ("FROM", from), ("UPTO", upto)])
 }
 
-/// Bytes of the last argument's buffer.
+/// Size of the last argument's buffer, in bytes.
 fn bytes(problem: &Problem, args: &[Arg]) -> u64 {
     let of = |arg: &Arg| problem.buffers().iter().find(|b| b.name == arg.buffer).map(|b| b.bytes(problem.dtype).0);
     args.last().and_then(of).unwrap_or(0)
 }
 
-/// Where the arguments' buffers live.
+/// Returns the memory of the arguments' buffers.
 fn places(problem: &Problem, args: &[Arg]) -> Vec<Place> {
     let buffers = problem.buffers();
     args.iter().filter_map(|arg| buffers.iter().find(|b| b.name == arg.buffer).map(|b| b.place)).collect()
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn fills_and_copies_are_stages_like_any_other() {
         let wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
-        // An odd number of halves: the last vector is partly padding.
+        // An odd number of 16-bit elements: the last vector is partly padding.
         for text in ["copy/fwd/n5003/f16/scalar", "copy/fwd/n1048577/f32/scalar"] {
             let case: Case = text.parse().expect("valid");
             let inputs = case.problem.inputs(3);
@@ -105,7 +105,7 @@ mod tests {
                 assert_eq!(run(&[fill.clone(), copy.clone()], sets), wanted, "{text}");
                 let words: Vec<u8> = [0, 0x3C].into_iter().cycle().take(bytes as usize).collect();
                 assert_eq!(run(&[copy.clone(), fill.clone()], sets), words, "{text}");
-                // From the second vector up to the last but one, and to the end.
+                // From the second vector to the last but one, and to the end.
                 for (from, end) in [(16, bytes / 16 * 16 - 16), (bytes / 16 * 16 - 32, bytes)] {
                     let part = FillRange { word: 0x3C00_3C00, from: Bytes(from), bytes: Bytes(end - from) };
                     let mut some = wanted.clone();

@@ -1,7 +1,7 @@
-//! Host memory that the device copies from or to: buffers that the host maps.
+//! Host memory that the device copies from or to: mappable buffers.
 //!
-//! WebGPU maps a buffer for writing, and then it can only be copied from, or for reading, and then it can only be copied
-//! to. It is mapped while the host touches it and never while the queue does.
+//! In WebGPU a buffer mappable for writing can only be a copy source, and one mappable for reading only a copy destination. It is
+//! mapped while the host accesses it, and never while the queue does.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::gpu::Gpu;
 use crate::memory::UPLOAD;
 use crate::wait::yield_now;
 
-/// How such a buffer is made: for the device to copy to where a stage writes it, else to copy from.
+/// Returns the usage of a mappable buffer: a copy destination where a stage writes it, or else a copy source.
 pub fn usage(program: &Program, name: &str) -> wgpu::BufferUsages {
     use wgpu::BufferUsages as U;
     let writes = |arg: &parallax_core::suite::Arg| arg.buffer == name && arg.access == Access::Write;
@@ -22,12 +22,12 @@ pub fn usage(program: &Program, name: &str) -> wgpu::BufferUsages {
     }
 }
 
-/// Whether the host maps a buffer to read it.
+/// Whether the buffer is mappable for reading.
 pub fn is_read(buffer: &wgpu::Buffer) -> bool {
     buffer.usage().contains(wgpu::BufferUsages::MAP_READ)
 }
 
-/// Make input `index` and write it to each of these buffers.
+/// Generates input `index` and writes it to each of these buffers.
 pub async fn write<'a>(
     gpu: &Gpu,
     inputs: &Inputs,
@@ -41,7 +41,7 @@ pub async fn write<'a>(
         for offset in (0..bytes).step_by(UPLOAD as usize) {
             let length = UPLOAD.min(bytes - offset) as usize;
             inputs.write(index, offset / size, &mut piece[..length]);
-            // Copies come in multiples of four bytes; the buffer is rounded up, so the padding falls into it.
+            // Copies have a multiple of four bytes. The padding lies in the buffer, whose size is rounded up.
             let padded = length.next_multiple_of(4);
             piece[length..padded].fill(0);
             let view = buffer.get_mapped_range_mut(offset..offset + padded as u64);
@@ -54,18 +54,18 @@ pub async fn write<'a>(
     Ok(())
 }
 
-/// Fill a buffer that the device copies to with a word, before all that is submitted later.
+/// Fills a copy destination with a word, before all later submissions.
 pub fn poison(gpu: &Gpu, buffer: &wgpu::Buffer, word: u32) {
     let words = word.to_le_bytes().repeat((UPLOAD.min(buffer.size()) / 4) as usize);
     for offset in (0..buffer.size()).step_by(UPLOAD as usize) {
         let length = UPLOAD.min(buffer.size() - offset) as usize;
         gpu.queue.write_buffer(buffer, offset, &words[..length]);
-        // Hands the staged copy over, so that a large buffer is not held twice.
+        // Submits the staged copy, so that a large buffer is not in memory twice.
         gpu.queue.submit([]);
     }
 }
 
-/// Copy a range of a buffer that the host maps to read it; this waits for the work that fills it.
+/// Copies a range of a buffer mappable for reading. Waits for the work that fills it.
 pub async fn read(gpu: &Gpu, buffer: &wgpu::Buffer, range: Range<u64>) -> Result<Vec<u8>, BackendError> {
     // Mappings begin at multiples of eight bytes.
     let start = range.start / 8 * 8;

@@ -1,25 +1,25 @@
-//! The matrices of a subgroup in the words of browsers: pure text.
+//! Translation of subgroup matrices to the syntax of browsers. It is a pure source transformation.
 //!
-//! Kernels are written in naga's words, which name an element to begin at; Chromium's take the array and the number of that
-//! element. Roles, rows, strides and the multiplication mean the same in both, and strides count elements of the array, whatever
-//! these are. Nothing else of a text differs, and its lines keep their numbers.
+//! Kernels use naga's syntax, in which a load or store names its first element. Chromium's takes the array and the index of that
+//! element. Roles, rows, strides and the multiplication have the same meaning in both. Strides count elements of the array, of any
+//! type. The rest of a kernel source is unchanged, and its lines keep their numbers.
 //!
-//! Matrices of bytes are written in the same words, though naga has none: `coop_mat32x16<i8, A>` has 32 columns and 16 rows.
+//! Matrices of 8-bit integers use the same syntax, although naga lacks them: `coop_mat32x16<i8, A>` has 32 columns and 16 rows.
 
-/// What a text in naga's words begins with.
+/// First statement of a kernel source in naga's syntax.
 pub const NATIVE: &str = "enable wgpu_cooperative_matrix;";
-/// The same for Chromium, whose check of uniform control flow rejects kernels for what it cannot prove.
+/// Chromium's equivalent. Its check of uniform control flow is disabled, because it rejects kernels that it cannot prove uniform.
 const CHROMIUM: &str =
     "enable chromium_experimental_subgroup_matrix; diagnostic(off, chromium.subgroup_matrix_uniformity);";
 
-/// The device's feature that this takes, in the words of Chromium.
+/// Chromium's name of the device feature.
 pub const MATRICES: &str = "chromium-experimental-subgroup-matrix";
 
-/// Rows or columns that lie one after the other, in Chromium's words. Names of naga's functions end in T for rows.
+/// Chromium's names for row-major and column-major layouts. The names of naga's row-major functions end in T.
 const ROWS: &str = "row_major";
 const COLUMNS: &str = "col_major";
 
-/// A word of naga's, and what is made of what follows it: the new text, and the rest.
+/// A word of naga's syntax, and its conversion of the code that follows. The conversion returns the new code and the rest.
 type Rule = (&'static str, fn(&str) -> Option<(String, &str)>);
 
 const RULES: [Rule; 9] = [
@@ -34,10 +34,10 @@ const RULES: [Rule; 9] = [
     ("coopMultiplyAdd(", |rest| Some(("subgroupMatrixMultiplyAccumulate(".to_owned(), rest))),
 ];
 
-/// The same text for a browser.
+/// Converts a kernel source for a browser.
 ///
 /// # Errors
-/// With a line in which matrices are used in another way than is known here.
+/// A line with an unknown use of matrices.
 pub fn in_a_browser(text: &str) -> Result<String, String> {
     let mut all = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
@@ -49,7 +49,7 @@ pub fn in_a_browser(text: &str) -> Result<String, String> {
     Ok(all)
 }
 
-/// A piece of code, if every word of naga's in it is used as a rule knows.
+/// Converts a piece of code. `None` if a word of naga's syntax appears in an unknown form.
 fn spelled(code: &str) -> Option<String> {
     let found = RULES.iter().filter_map(|(word, rule)| Some((code.find(word)?, word.len(), rule)));
     let Some((at, length, rule)) = found.min_by_key(|(at, ..)| *at) else { return Some(code.to_owned()) };
@@ -57,7 +57,7 @@ fn spelled(code: &str) -> Option<String> {
     Some(format!("{}{new}{}", &code[..at], spelled(rest)?))
 }
 
-/// `f16, A>` of so many columns and rows, if it may have this role.
+/// Converts `f16, A>` with this number of columns and rows. `None` for a role outside `roles`.
 fn matrix<'a>(rest: &'a str, size: &str, roles: &[&str]) -> Option<(String, &'a str)> {
     let (inner, rest) = closed(rest, '<', '>')?;
     let [elem, role] = arguments(inner)[..] else { return None };
@@ -70,7 +70,7 @@ fn matrix<'a>(rest: &'a str, size: &str, roles: &[&str]) -> Option<(String, &'a 
     Some((format!("subgroup_matrix_{side}<{elem}, {size}>"), rest))
 }
 
-/// `TYPE>(&array[first], stride)`
+/// Converts `TYPE>(&array[first], stride)`.
 fn load<'a>(rest: &'a str, layout: &str) -> Option<(String, &'a str)> {
     let (matrix, rest) = closed(rest, '<', '>')?;
     let (inner, rest) = closed(rest.strip_prefix('(')?, '(', ')')?;
@@ -79,7 +79,7 @@ fn load<'a>(rest: &'a str, layout: &str) -> Option<(String, &'a str)> {
     Some((format!("subgroupMatrixLoad<{}, {layout}>(&{array}, {first}, {stride})", spelled(matrix)?), rest))
 }
 
-/// `value, &array[first], stride)`
+/// Converts `value, &array[first], stride)`.
 fn store<'a>(rest: &'a str, layout: &str) -> Option<(String, &'a str)> {
     let (inner, rest) = closed(rest, '(', ')')?;
     let [value, to, stride] = arguments(inner)[..] else { return None };
@@ -87,14 +87,14 @@ fn store<'a>(rest: &'a str, layout: &str) -> Option<(String, &'a str)> {
     Some((format!("subgroupMatrixStore<{layout}>(&{array}, {first}, {value}, {stride})"), rest))
 }
 
-/// The array and the number of an element: `&array[first]`.
+/// Splits `&array[first]` into the array and the index.
 pub fn element(pointer: &str) -> Option<(&str, &str)> {
     let (array, rest) = pointer.strip_prefix('&')?.split_once('[')?;
     let (first, rest) = closed(rest, '[', ']')?;
     (rest.is_empty() && names(array).eq([array])).then_some((array, first))
 }
 
-/// What stands before the bracket that closes one opened just before, and what stands after it.
+/// Splits at the bracket that closes an already open one. Returns the code before and after it.
 pub fn closed(text: &str, open: char, close: char) -> Option<(&str, &str)> {
     let mut depth = 1;
     for (at, c) in text.char_indices() {
@@ -106,12 +106,12 @@ pub fn closed(text: &str, open: char, close: char) -> Option<(&str, &str)> {
     None
 }
 
-/// The names and numbers in a piece of code.
+/// Returns the names and numbers in a piece of code.
 pub fn names(code: &str) -> impl Iterator<Item = &str> {
     code.split(|c: char| !c.is_alphanumeric() && c != '_')
 }
 
-/// What commas outside of brackets separate.
+/// Splits at commas outside of brackets.
 pub fn arguments(text: &str) -> Vec<&str> {
     let (mut depth, mut from, mut all) = (0, 0, Vec::new());
     for (at, c) in text.char_indices() {

@@ -1,18 +1,18 @@
-//! Device memory that frees itself and is counted.
+//! Device memory with ownership and accounting.
 
 use std::rc::Rc;
 
 use parallax_core::device::{Entry, Ledger};
 
-/// Bytes of input made and uploaded at a time, which bounds host memory and the time without a breath.
+/// Bytes of input generated and uploaded at a time. The limit bounds host memory and the time between yields.
 pub const UPLOAD: u64 = 4 << 20;
 
-/// The bytes of a buffer that holds so many: kernels may take the last elements as a vector too.
+/// Returns the padded size of a buffer. Kernels may access the last elements as a vector.
 pub fn padded(bytes: u64) -> u64 {
     bytes.next_multiple_of(16).max(16)
 }
 
-/// A buffer that is counted, and freed at once when dropped.
+/// A buffer counted by a ledger, and freed at its drop.
 pub struct Held {
     /// The buffer.
     pub buffer: wgpu::Buffer,
@@ -20,9 +20,9 @@ pub struct Held {
 }
 
 impl Held {
-    /// A new buffer of the padded size.
+    /// Creates a buffer of the padded size.
     ///
-    /// An allocation that fails is seen by the error scope around this call, never here.
+    /// The error scope around this call receives a failed allocation.
     pub fn new(ledger: &Rc<Ledger>, device: &wgpu::Device, label: &str, bytes: u64, usage: wgpu::BufferUsages) -> Held {
         let size = padded(bytes);
         let descriptor = wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: false };

@@ -1,10 +1,12 @@
-//! Executions one after the other, also where they share no data.
+//! Serialisation of executions, also of those that share no data.
 //!
-//! WebGPU's implementations put a barrier between two launches only where both touch a buffer and one writes it.
-//! Executions on different buffer sets share nothing, so a device may run them side by side, and what is meant to time
-//! one execution after another would time their overlap. A buffer that every launch binds as writable, and no kernel
-//! touches, makes each wait for the one before, as launches of one CUDA stream do. A copy cannot bind it; a few bytes of
-//! it, copied away just before, are waited for by whatever comes behind, and wait for what came before.
+//! WebGPU's implementations place a barrier between two launches only where both use a buffer and one writes it. Executions on
+//! different buffer sets share no buffer, so a device may run them in parallel. The measured time would then be that of their
+//! overlap.
+//!
+//! Every launch therefore binds one buffer as writable, without an access to it. Each launch then waits for the previous one, like
+//! the launches of a CUDA stream. A copy stage cannot bind the buffer. So a copy of a few bytes of the buffer precedes it. That
+//! copy waits for earlier launches, and later launches wait for it.
 
 use parallax_core::suite::{Access, Arg, Stage};
 
@@ -16,12 +18,12 @@ pub struct Order {
     layout: wgpu::BindGroupLayout,
     group: wgpu::BindGroup,
     buffer: Held,
-    /// Where the bytes go that are copied away.
+    /// Destination of the copy.
     away: Held,
 }
 
 impl Order {
-    /// Make it.
+    /// Creates the buffers and the bind group.
     pub fn new(gpu: &Gpu) -> Order {
         use wgpu::BufferUsages as U;
         let layout = gpu.device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
@@ -38,18 +40,18 @@ impl Order {
         Order { layout, group, buffer, away }
     }
 
-    /// What keeps a copy in order, as source and target of a copy to make just before it.
+    /// Source and destination of the copy that precedes a copy stage.
     pub fn before_copies(&self) -> [wgpu::Buffer; 2] {
         [self.buffer.buffer.clone(), self.away.buffer.clone()]
     }
 
-    /// Whether a stage can bind one buffer more than it uses.
+    /// Whether a stage can bind one more buffer.
     pub fn fits(gpu: &Gpu, stage: &Stage) -> bool {
         stage.kernel_launch().is_none()
             || stage.args.len() < gpu.device.limits().max_storage_buffers_per_shader_stage as usize
     }
 
-    /// The layout of a stage's pipeline: its own buffers as group 0, this one as group 1.
+    /// Returns the layout of a stage's pipeline: its own buffers as group 0, the order buffer as group 1.
     pub fn layout(&self, gpu: &Gpu, stage: &Stage) -> wgpu::PipelineLayout {
         let entry = |(position, arg): (usize, &Arg)| storage(position as u32, arg.access);
         let entries: Vec<_> = stage.args.iter().enumerate().map(entry).collect();
@@ -62,7 +64,7 @@ impl Order {
         })
     }
 
-    /// What launches bind as group 1.
+    /// Bind group 1 of the launches.
     pub fn group(&self) -> &wgpu::BindGroup {
         &self.group
     }

@@ -1,4 +1,4 @@
-//! What only a page asks for and knows of a device, past `wgpu`.
+//! Requests and facts of a device in a page that `wgpu` does not provide.
 
 use js_sys::Reflect;
 use parallax_core::device::{DeviceInfo, DeviceKind};
@@ -14,13 +14,13 @@ extern "C" {
     fn answer() -> String;
 }
 
-/// Let the next request for a device ask for what is experimental too.
+/// Adds the experimental features to the next request for a device.
 pub fn ask() {
     ask_for(WANTED.map(str::to_owned).to_vec());
 }
 
-/// A device as `wgpu` tells of it, and what else is known here. Of its names it passes on only the description, which most browsers leave empty; vendor
-/// and architecture are there. `experimental`: [`ask`] came before the request.
+/// Extends the device description of `wgpu`. Of the names, `wgpu` passes on only the description, which most browsers leave empty.
+/// Vendor and architecture are available here. `experimental`: the request followed a call of [`ask`].
 pub fn described(device: &wgpu::Device, experimental: bool, mut info: DeviceInfo) -> DeviceInfo {
     if experimental {
         Answer::read(&answer()).add_to(&mut info.caps, &mut info.features);

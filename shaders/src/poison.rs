@@ -1,11 +1,11 @@
-//! Outputs and scratch start as a word that an element keeps when nobody writes it.
+//! Initial contents of outputs and scratch: a word that remains in an element without a write.
 
 use parallax_core::suite::spread;
 
 use crate::gpu::Gpu;
 use crate::launch::Pass;
 
-/// Fills buffers with a word.
+/// Kernel that fills buffers with a word.
 pub struct Poison {
     pipeline: wgpu::ComputePipeline,
     word: wgpu::Buffer,
@@ -19,19 +19,19 @@ pub struct Fill {
 }
 
 impl Fill {
-    /// Launch it.
+    /// Encodes the launch.
     pub fn encode<'a>(&'a self, pass: &mut Pass<'a>) {
         pass.dispatch(&self.pipeline, &self.group, None, self.grid);
     }
 }
 
 impl Poison {
-    /// Fills of later submissions are with this word.
+    /// Sets the word of fills in later submissions.
     pub fn set(&self, gpu: &Gpu, word: u32) {
         gpu.queue.write_buffer(&self.word, 0, &word.to_le_bytes());
     }
 
-    /// Make the pipeline.
+    /// Compiles the pipeline.
     pub fn new(gpu: &Gpu) -> Poison {
         let pipeline = gpu.pipeline(
             "poison",
@@ -54,7 +54,7 @@ impl Poison {
         Poison { pipeline, word }
     }
 
-    /// What fills this buffer.
+    /// Returns the fill of a buffer.
     pub fn fill(&self, gpu: &Gpu, buffer: &wgpu::Buffer) -> Fill {
         let group = gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: Some("poison"),

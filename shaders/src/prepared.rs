@@ -21,10 +21,10 @@ use crate::poison::{Fill, Poison};
 use crate::timing::Timestamps;
 use crate::trace::trace;
 
-/// Bytes that stand for a result where the time until it is on the host is asked for.
+/// Bytes that represent a result in the measurement of read-back.
 const RESULT: u64 = 16;
 
-/// Compiled, allocated, filled.
+/// A prepared case: compiled, allocated, filled.
 pub struct WgpuCase {
     pub gpu: Rc<Gpu>,
     pub timestamps: Option<Rc<Timestamps>>,
@@ -34,17 +34,17 @@ pub struct WgpuCase {
     pub buffers: Buffers,
     pub steps: Vec<Step>,
     pub poison: Rc<Poison>,
-    /// What is poisoned.
+    /// Fills that poison the buffers.
     pub fills: Vec<Fill>,
     pub rotation: Rotation,
     pub launching: Launching,
 }
 
-/// How the first bytes of a result come to the host.
+/// Read-back of the first bytes of a result.
 enum Fetched<'a> {
-    /// The stages bring them.
+    /// The stages copy the result to the host.
     Brought(&'a wgpu::Buffer),
-    /// By a copy to what the host maps.
+    /// An additional copy to a mappable buffer.
     Copied { from: &'a wgpu::Buffer, staging: Held, bytes: u64 },
 }
 
@@ -62,7 +62,7 @@ impl Fetched<'_> {
 }
 
 impl WgpuCase {
-    /// The first bytes of what the last of so many executions will have computed.
+    /// Returns the read-back of the result of the last of `executions` executions.
     fn result(&self, executions: u32) -> Fetched<'_> {
         use wgpu::BufferUsages as U;
         let set = self.rotation.ahead(u64::from(executions).saturating_sub(1));
@@ -75,7 +75,7 @@ impl WgpuCase {
         Fetched::Copied { from, staging, bytes }
     }
 
-    /// Put back what executions change, before any clock starts.
+    /// Restores the buffers that executions modify, before a clock starts.
     async fn restore(&self) -> Result<(), BackendError> {
         if !self.buffers.changes() {
             return Ok(());
@@ -137,7 +137,7 @@ impl Prepared for WgpuCase {
         self.rotation.advance(u64::from(asked.lead) + u64::from(asked.repeats));
         let submitted = Instant::now();
         self.gpu.queue.submit(commands);
-        // One round trip either way: mapping the stamps waits for the work too.
+        // One round trip in both cases: the mapping of the timestamps waits for the work too.
         let time = match timestamps {
             Some(timestamps) => Some(timestamps.read(&self.gpu, 2).await?[1]),
             None => {

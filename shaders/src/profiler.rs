@@ -49,7 +49,7 @@ impl Wgpu {
         device: DeviceInfo,
         options: &Options,
     ) -> Wgpu {
-        // A clock that was found wanting is not used for anything.
+        // A clock that failed the test is unused.
         let timestamps = timestamps.filter(|_| clock.clock == Clock::GpuTimestamps).map(Rc::new);
         let poison = Rc::new(Poison::new(&gpu));
         let order = Order::new(&gpu);
@@ -62,20 +62,20 @@ impl Wgpu {
         Wgpu { gpu, timestamps, clock, device, checks, compiler, texts, poison, order, fence }
     }
 
-    /// The device below.
+    /// The underlying device.
     #[cfg(test)]
     pub(crate) fn gpu(&self) -> &Gpu {
         &self.gpu
     }
 
-    /// Compile, allocate, bind and fill.
+    /// Compiles, allocates, binds and fills a case.
     pub(crate) async fn case(&self, case: &Case, inputs: &Inputs, sets: u32) -> Result<WgpuCase, BackendError> {
         let missing = || BackendError::Unsupported(format!("{case} has no WGSL kernel"));
         let whole = case.whole(&self.device.caps).ok_or_else(missing)?;
         self.program(case, whole, inputs, sets).await
     }
 
-    /// The same with a program of the caller's own on the case's buffers, of which so many stages are the set-up.
+    /// Prepares a program of the caller on the case's buffers. The first `first` stages are the set-up.
     pub(crate) async fn program(
         &self,
         case: &Case,
@@ -91,7 +91,7 @@ impl Wgpu {
         if sets > 1 && texts.iter().any(|text| text.imitation.is_some()) {
             return Err(BackendError::Unsupported("several buffer sets, as what imitates matrices has one".to_owned()));
         }
-        // One set needs no order of its own: each execution writes what the one before wrote.
+        // A single set needs no order: each execution writes the buffers of the previous one.
         let order = (sets > 1).then_some(&self.order);
         if order.is_some() && !program.stages.iter().all(|stage| Order::fits(gpu, stage)) {
             return Err(BackendError::Unsupported("several buffer sets, as kernels bind no further buffer".to_owned()));
@@ -111,7 +111,7 @@ impl Wgpu {
 
         let ledger = Rc::<Ledger>::default();
         let sets = sets.max(1) as usize;
-        // Memory is asked for before anything is bound or filled: a set too many ends here, with its own error.
+        // Memory is allocated before any binding or fill: an excess set fails here, with its own error.
         let buffers = gpu.make(|| Buffers::allocate(gpu, &ledger, case, &program, sets)).await?;
         for (stage, place) in program.stages.iter().zip(&places) {
             imitated(place).map_or(Ok(()), |buffers| imitation_fits(gpu, stage, buffers))?;
@@ -151,18 +151,18 @@ impl Wgpu {
     }
 }
 
-/// Bytes of each buffer of a launch's imitated matrices: their elements, then each array.
+/// Returns the buffer sizes of a launch's emulated matrices, in bytes: their elements, then each array.
 fn imitation_sizes(stage: &Stage, buffers: Imitation) -> Vec<u64> {
     let kernel = stage.kernel_launch().expect("it has a text");
     let product = |counts: [u32; 3]| counts.iter().map(|count| u64::from(*count)).product::<u64>();
     let groups = product(kernel.grid);
     let kept = groups * product(kernel.workgroup) * u64::from(buffers.kept) * 16;
-    // No array is longer than all of them.
+    // Upper bound: no array is longer than all arrays together.
     let arrays = (0..buffers.arrays).map(|_| groups * u64::from(kernel.shared_bytes));
     [kept].into_iter().chain(arrays).collect()
 }
 
-/// Whether the device binds buffers of that size. A plan knows nothing of them: no real device has any.
+/// Checks that the device binds buffers of that size. A plan does not contain them, because no real device needs them.
 fn imitation_fits(gpu: &Gpu, stage: &Stage, buffers: Imitation) -> Result<(), BackendError> {
     let limit = gpu.device.limits().max_storage_buffer_binding_size;
     match imitation_sizes(stage, buffers).into_iter().max().filter(|size| *size > limit) {
@@ -171,7 +171,7 @@ fn imitation_fits(gpu: &Gpu, stage: &Stage, buffers: Imitation) -> Result<(), Ba
     }
 }
 
-/// What binds the buffers of a launch's matrices, where these are imitated.
+/// Returns the bind group of a launch's emulated matrices.
 fn imitation(gpu: &Gpu, stage: &Stage, pipeline: &wgpu::ComputePipeline, buffers: Imitation) -> wgpu::BindGroup {
     let made = imitation_sizes(stage, buffers).into_iter().map(|size| {
         let (label, usage) = (Some("matrices"), wgpu::BufferUsages::STORAGE);
@@ -190,7 +190,7 @@ fn imitation(gpu: &Gpu, stage: &Stage, pipeline: &wgpu::ComputePipeline, buffers
 }
 
 impl Wgpu {
-    /// Run the set-up once on every set, on poisoned buffers.
+    /// Runs the set-up once on every set, on poisoned buffers.
     async fn set_up<'a>(
         &self,
         setup: &'a [Step],
@@ -247,7 +247,7 @@ impl Profiler for Wgpu {
         transfer::time(&self.gpu, way, bytes).await.map(Some)
     }
 
-    /// Drivers keep what they compile to themselves, so there is nothing to hand over later.
+    /// No effect: drivers do not expose compiled pipelines, so compilation ahead has no result to keep.
     async fn expect(&mut self, _cases: &[Case]) {}
 
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {

@@ -3,22 +3,22 @@
 #[cfg(not(target_arch = "wasm32"))]
 pub use parallax_core::device::stack::here;
 
-/// The stack of whoever called, as the browser words it, without the frames of capturing it.
+/// Returns the caller's stack in the browser's format, without the frames of the capture.
 #[cfg(target_arch = "wasm32")]
 pub fn here() -> Vec<String> {
-    // Where there is a limit, its usual value of ten hides who asked for the work; elsewhere this does nothing.
+    // The usual limit of ten frames hides the origin of the work. Without a limit, this call has no effect.
     js_sys::Error::set_stack_trace_limit(&64.into());
     let error = js_sys::Error::new("");
     let stack = js_sys::Reflect::get(&error, &"stack".into()).ok();
     stack.and_then(|stack| stack.as_string()).map(|text| page(&text)).unwrap_or_default()
 }
 
-/// The frames of an error's `stack`: V8 prints `at NAME (PLACE)` after a line with the error's name, others `NAME@PLACE`.
+/// Returns the frames of an error's `stack`. V8 prints `at NAME (PLACE)` after a line with the error's name, others `NAME@PLACE`.
 #[cfg(any(target_arch = "wasm32", test))]
 fn page(text: &str) -> Vec<String> {
     let lines = text.lines().map(str::trim).filter(|line| line.starts_with("at ") || line.contains('@'));
     let frames = lines.map(|line| line.strip_prefix("at ").unwrap_or(line));
-    // The glue through which this code reaches `Error`, and this code itself.
+    // Frames of the bindings to `Error`, and of this function.
     let glue = |frame: &str| frame.contains("__wbg_") || frame.contains("js_sys") || frame.contains("stack::here");
     frames.filter(|frame| !glue(frame)).map(str::to_owned).collect()
 }

@@ -1,11 +1,12 @@
-//! From a kernel to its final WGSL: pure text, no device.
+//! Assembly of a kernel's WGSL. It needs no device.
 //!
-//! A file below `kernels/` imports what it needs by lines `#import lib/launch`: another file below that folder, without
-//! its extension. WGSL has nothing of the kind and does not care about the order of declarations, so the final text is
-//! the kernel's file first, which keeps the line numbers of messages right, with its import lines left empty; then
-//! everything imported, directly or not, each file once; then the constants and the element type `elem`. Of a line
-//! `#when NAME rest` the rest is there where that constant is true: see [`decided`]. Where browsers have other words than naga
-//! for the same, the text is for the one that compiles it: see [`Compiler`]. Lines may also ask for `IN_A_BROWSER`.
+//! A file below `kernels/` imports others by lines `#import lib/launch`, with names relative to that folder and without extension.
+//! WGSL has no imports, and ignores the order of declarations. The kernel source begins with the kernel's file, with empty lines
+//! for its imports, so that messages have its line numbers. All direct and indirect imports follow, each file once. The constants
+//! and the element type `elem` come last.
+//!
+//! The `rest` of a line `#when NAME rest` remains where that constant is true: see [`decided`]. Where browsers and naga differ in
+//! syntax, the kernel source is for one of them: see [`Compiler`]. Lines may also test `IN_A_BROWSER`.
 
 use parallax_core::device::{BackendError, Step};
 use parallax_core::suite::{DType, Dialect, Kernel, KernelSources, Part, Program, Source, Value, decided, translated};
@@ -16,40 +17,40 @@ use crate::{imitate, matrix};
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
-/// What compiles a text.
+/// Compiler of a kernel source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compiler {
-    /// wgpu's own, in a program.
+    /// naga, in a native program.
     Naga,
     /// The browser's, in a page.
     Browser,
-    /// wgpu's own, for a device whose matrix units are imitated.
+    /// naga, with emulated matrix units.
     Imitating,
 }
 
 impl Compiler {
-    /// That of where this program runs.
+    /// Compiler of this program's platform.
     pub const HERE: Compiler = if cfg!(target_arch = "wasm32") { Compiler::Browser } else { Compiler::Naga };
 }
 
-/// The final text of a kernel.
+/// An assembled kernel source.
 #[derive(Debug, Clone)]
 pub struct Text {
-    /// File that line numbers refer to, relative to the kernels folder.
+    /// File of the line numbers, relative to the kernels folder.
     pub file: String,
     /// WGSL.
     pub wgsl: String,
-    /// What stands behind the file: where each imported file begins.
+    /// First line and name of each imported file, after the kernel's own.
     pub imports: Vec<(usize, String)>,
-    /// What it binds besides, where matrix units are imitated.
+    /// Additional bindings of emulated matrix units.
     pub imitation: Option<Imitation>,
-    /// What it took to make it, where it was not just put together.
+    /// Steps of the translation of a translated kernel source. Empty for an assembled one.
     pub made: Vec<Step>,
-    /// Whether all of it is of the program. Others may reach for memory that is not theirs.
+    /// Whether all of it is embedded in the program. Other sources may access memory out of bounds.
     pub own: bool,
 }
 
-/// The same text is the same however long it took.
+/// Equality ignores the time of the steps.
 impl PartialEq for Text {
     fn eq(&self, other: &Text) -> bool {
         (&self.file, &self.wgsl, &self.imports) == (&other.file, &other.wgsl, &other.imports)
@@ -57,12 +58,12 @@ impl PartialEq for Text {
 }
 
 impl Text {
-    /// SHA-256 of the text, in hexadecimal: its identity in records.
+    /// SHA-256 of the kernel source, in hexadecimal: its identity in records.
     pub fn hash(&self) -> String {
         hash(&self.wgsl)
     }
 
-    /// Says which lines of the text come from which imported file, for whoever reads a message about them.
+    /// Returns the first line of each imported file, as an appendix to compiler messages.
     pub(crate) fn legend(&self) -> String {
         let one = |(line, file): &(usize, String)| format!("\nline {line} of the text is the first of {file}");
         self.imports.iter().map(one).collect()
@@ -73,7 +74,7 @@ fn hash(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// The identity of several texts in records: of one, its own; of none, empty.
+/// Returns the identity of several kernel sources in records. For one source it is its hash, and for none it is empty.
 pub(crate) fn hash_of(texts: &[Text]) -> String {
     match texts {
         [] => String::new(),
@@ -82,16 +83,15 @@ pub(crate) fn hash_of(texts: &[Text]) -> String {
     }
 }
 
-/// The texts of the program.
+/// Returns the kernel sources embedded in the program.
 pub fn embedded() -> KernelSources {
     KernelSources::embedded(FILES)
 }
 
-/// The text of a kernel of a case of element type `dtype`.
+/// Returns the kernel source of a kernel, for a case of element type `dtype`.
 ///
 /// # Errors
-/// When there is no file for it, something that it imports is missing, WGSL lacks the element type, or the compiler has no words
-/// for what it does.
+/// A missing file or import, an element type that WGSL lacks, or an operation without syntax for the compiler.
 pub fn assemble(
     texts: &KernelSources,
     kernel: &Kernel,
@@ -115,10 +115,10 @@ pub fn assemble(
     }
     let file = format!("{}.wgsl", kernel.text);
     let parts = texts.with_imports(&file, &imported).map_err(|e| BackendError::Unsupported(e.to_string()))?;
-    // `enable` must come first of all, and shares the first line.
+    // `enable` must precede all else, and shares the first line.
     let mut wgsl = enable.to_owned();
     if compiler == Compiler::Browser && parts.iter().any(|part| by_subgroups(&part.text)) {
-        // Browsers ask for it; naga takes subgroup operations without, and does not know the word yet.
+        // Browsers require it. naga accepts subgroup operations without it, and does not support the word yet.
         wgsl += "enable subgroups; ";
     }
     if compiler != Compiler::Browser && parts.iter().any(|part| part.text.contains("u16(")) {
@@ -128,7 +128,7 @@ pub fn assemble(
     known.push(("IN_A_BROWSER", Value::Bool(compiler == Compiler::Browser)));
     let mut lines = 0;
     let mut put = |part: &Part, wgsl: &mut String, above: usize| {
-        // Import lines become empty ones.
+        // Import lines become empty lines.
         let missing = (part.first_line + above).saturating_sub(lines + 1);
         *wgsl += &"\n".repeat(missing);
         *wgsl += &decided(&part.text, &known);
@@ -165,7 +165,7 @@ pub fn assemble(
     match compiler {
         Compiler::Naga => {}
         Compiler::Browser => wgsl = matrix::in_a_browser(&wgsl).map_err(BackendError::Unsupported)?,
-        // Not in what a visitor downloads: only tests ask for it.
+        // Excluded from the page's download: only tests use it.
         Compiler::Imitating if cfg!(not(target_family = "wasm")) && wgsl.contains(matrix::NATIVE) => {
             let imitated = imitate::imitated(&wgsl).map_err(BackendError::Unsupported)?;
             (wgsl, imitation) = (imitated.wgsl, Some(imitated.buffers));
@@ -175,10 +175,10 @@ pub fn assemble(
     Ok(Text { file, wgsl, imports, imitation, made: Vec::new(), own: parts.iter().all(|part| part.own) })
 }
 
-/// The texts of a program for a compiler, every different one once, and which of them each stage's kernel comes from.
+/// Returns the distinct kernel sources of a program for a compiler, and the index of each stage's source.
 ///
 /// # Errors
-/// As for one.
+/// Those of [`assemble`].
 pub fn assemble_all(
     texts: &KernelSources,
     program: &Program,
@@ -188,12 +188,12 @@ pub fn assemble_all(
     program.distinct(|kernel| assemble(texts, kernel, dtype, compiler))
 }
 
-/// Whether a text asks for what threads of a subgroup know, or exchange.
+/// Whether a kernel source uses subgroup builtins or exchanges.
 fn by_subgroups(text: &str) -> bool {
     ["@builtin(subgroup_", "subgroupShuffle"].iter().any(|word| text.contains(word))
 }
 
-/// The file that a line imports.
+/// Returns the file that a line imports.
 fn imported(line: &str) -> Option<String> {
     line.strip_prefix("#import ").map(|name| format!("{}.wgsl", name.trim()))
 }
@@ -252,7 +252,7 @@ mod tests {
         assert!(text(stage.elem(DType::F32), DType::BF16).is_ok_and(|t| t.wgsl.ends_with("alias elem = f32;\n")));
     }
 
-    /// Both spellings of every kernel that multiplies matrices, over the shapes that the tests compile.
+    /// Both syntaxes of every kernel with matrices, over the shapes that the tests compile.
     #[test]
     fn matrices_are_spelled_for_both_compilers() {
         let caps = Caps { matrices: vec![MatrixShape::F16_IN_F32], subgroup: Some((32, 32)), ..mock::caps() };
@@ -297,7 +297,7 @@ mod tests {
                 assert_eq!(browser.matches(chromium).count(), count, "{text}: {naga}");
             }
             assert!(native.matches("coopMultiplyAdd(").count() >= 2, "{text}");
-            // Messages name lines, and nothing differs but the first, matrices, and what is for one of both alone.
+            // Messages name lines. Only the first line, matrices and the lines for one compiler differ.
             assert_eq!(native.lines().count(), browser.lines().count());
             for (i, (one, other)) in native.lines().zip(browser.lines()).enumerate().skip(1) {
                 assert!(
@@ -310,7 +310,7 @@ mod tests {
         }
     }
 
-    /// Of matrices of bytes naga has none: they are for browsers, and for where they are imitated.
+    /// naga lacks 8-bit matrices: they are for browsers and for the emulation.
     #[test]
     fn matrices_of_bytes_are_spelled_and_imitated() {
         let caps = Caps { matrices: vec![MatrixShape::I8_IN_I32], subgroup: Some((32, 32)), ..mock::caps() };

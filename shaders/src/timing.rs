@@ -1,7 +1,7 @@
-//! GPU timestamps at pass boundaries, and how far they can be trusted.
+//! GPU timestamps at pass boundaries, and their reliability.
 //!
-//! One query set serves the device: some platforms allow only a few. What a clock's step is, is measured at start and
-//! never assumed (browsers mask the low bits; one widespread step is 65 536 ns).
+//! One query set serves the device, because some platforms allow only a few. The clock's step is measured at start and never
+//! assumed. Browsers mask the low bits; one common step is 65 536 ns.
 
 use parallax_core::device::clock::{common_step, smallest_move};
 use parallax_core::device::{BackendError, Clock, ClockInfo};
@@ -10,22 +10,22 @@ use parallax_core::units::Nanos;
 use crate::gpu::Gpu;
 use crate::memory::Held;
 
-/// Stamps that one submission can take.
+/// Maximum number of timestamps in a submission.
 pub const STAMPS: u32 = 32;
 
-/// The device's query set with the buffers that bring stamps to the host.
+/// The device's query set, with the buffers that copy timestamps to the host.
 pub struct Timestamps {
     set: wgpu::QuerySet,
     resolved: Held,
     readable: Held,
-    /// Where a copy goes that is made only to wait for what it copies.
+    /// Destination of copies that only synchronise with their source.
     awaited: Held,
-    /// Nanoseconds of one tick.
+    /// Nanoseconds per tick.
     period: f64,
 }
 
 impl Timestamps {
-    /// Where the device was opened with timestamp queries.
+    /// Creates the query set. `None` without timestamp queries.
     pub fn new(gpu: &Gpu) -> Option<Timestamps> {
         if !gpu.device.features().contains(wgpu::Features::TIMESTAMP_QUERY) {
             return None;
@@ -45,7 +45,7 @@ impl Timestamps {
         })
     }
 
-    /// Stamps 2·pass and 2·pass + 1 at the begin and end of a pass.
+    /// Timestamps 2·pass and 2·pass + 1 at the begin and end of a pass.
     pub fn around(&self, pass: u32) -> wgpu::ComputePassTimestampWrites<'_> {
         wgpu::ComputePassTimestampWrites {
             query_set: &self.set,
@@ -54,7 +54,7 @@ impl Timestamps {
         }
     }
 
-    /// Stamp 0 at the begin of a pass, stamp 1 at its end, either or both: for work that spans several passes.
+    /// Timestamp 0 at the begin of a pass, timestamp 1 at its end, either or both. For work that spans several passes.
     pub fn span(&self, begins: bool, ends: bool) -> Option<wgpu::ComputePassTimestampWrites<'_>> {
         (begins || ends).then_some(wgpu::ComputePassTimestampWrites {
             query_set: &self.set,
@@ -63,7 +63,7 @@ impl Timestamps {
         })
     }
 
-    /// This stamp at the end of a pass.
+    /// This timestamp at the end of a pass.
     pub fn at_end(&self, stamp: u32) -> wgpu::ComputePassTimestampWrites<'_> {
         wgpu::ComputePassTimestampWrites {
             query_set: &self.set,
@@ -72,27 +72,28 @@ impl Timestamps {
         }
     }
 
-    /// Let what comes next begin when `written` is.
+    /// Delays later work until `written` is complete.
     ///
-    /// Some implementations stamp the begin of a pass while the launches before it still run. A copy of what those
-    /// launches write has to wait for them, and holds back what follows.
+    /// Some implementations take the begin of a pass while earlier launches still run. A copy of their output waits for them, and
+    /// delays the following work.
     pub fn wait_for(&self, encoder: &mut wgpu::CommandEncoder, written: &wgpu::Buffer) {
         encoder.copy_buffer_to_buffer(written, 0, &self.awaited.buffer, 0, 4);
     }
 
-    /// Make the first `count` stamps readable once the encoder's work is done.
+    /// Copies the first `count` timestamps to a readable buffer, after the encoder's work.
     pub fn resolve(&self, encoder: &mut wgpu::CommandEncoder, count: u32) {
         encoder.resolve_query_set(&self.set, 0..count, &self.resolved.buffer, 0);
         encoder.copy_buffer_to_buffer(&self.resolved.buffer, 0, &self.readable.buffer, 0, u64::from(count) * 8);
     }
 
-    /// The first `count` stamps in nanoseconds since the first of them; waits for the work.
+    /// Returns the first `count` timestamps in nanoseconds, relative to the first. Waits for the work.
     pub async fn read(&self, gpu: &Gpu, count: u32) -> Result<Vec<f64>, BackendError> {
         let ticks = self.ticks(gpu, count).await?;
         Ok(ticks.iter().map(|t| *t as f64 * self.period).collect())
     }
 
-    /// The same in ticks. Differences are taken as integers: a stamp itself may not fit into a double without loss.
+    /// Returns the timestamps in ticks, relative to the first. The subtraction uses integers, because a timestamp may not fit into
+    /// a double without loss.
     async fn ticks(&self, gpu: &Gpu, count: u32) -> Result<Vec<i64>, BackendError> {
         let bytes = gpu.map(&self.readable.buffer, 0..u64::from(count) * 8).await?;
         let stamps: Vec<u64> =
@@ -101,10 +102,10 @@ impl Timestamps {
     }
 }
 
-/// From this share of backward pairs on, stamps are not believed.
+/// Share of negative intervals from which the timestamps are rejected.
 const TOO_MANY_BACKWARDS: f64 = 0.05;
 
-/// Decide on the run's clock by looking at real stamps around real (tiny) work.
+/// Selects the clock of the run, from timestamps around small real work.
 pub async fn examine(gpu: &Gpu, timestamps: Option<&Timestamps>) -> Result<ClockInfo, BackendError> {
     let host_step = smallest_move(20, || gpu.now());
     let Some(timestamps) = timestamps else {
@@ -136,7 +137,7 @@ fn host(step: Nanos, note: String) -> ClockInfo {
     }
 }
 
-/// The clock to use, from ticks of `period` nanoseconds: pairs around work, in submissions that begin with tick 0.
+/// Returns the clock, from ticks of `period` nanoseconds: pairs around work, in submissions that begin with tick 0.
 fn judge(stamps: &[Vec<i64>], period: f64, host_step: Nanos) -> ClockInfo {
     let pairs: Vec<i64> = stamps.iter().flat_map(|s| s.chunks_exact(2)).map(|pair| pair[1] - pair[0]).collect();
     let share = |of: fn(&i64) -> bool| pairs.iter().filter(|d| of(d)).count() as f64 / pairs.len().max(1) as f64;
@@ -161,7 +162,7 @@ fn judge(stamps: &[Vec<i64>], period: f64, host_step: Nanos) -> ClockInfo {
     ClockInfo { zero_share, negative_share, ..info }
 }
 
-/// A kernel that does a little, so that a pass with it is not empty (empty passes give no stamps on some platforms).
+/// A kernel with little work, because empty passes have no timestamps on some platforms.
 struct TinyWork {
     pipeline: wgpu::ComputePipeline,
     group: wgpu::BindGroup,
@@ -200,7 +201,7 @@ impl TinyWork {
 mod tests {
     use super::*;
 
-    /// Sixteen pairs that take `ticks` each, but for those listed.
+    /// Returns sixteen pairs of `ticks` each, except for those listed.
     fn stamps(ticks: i64, others: &[(usize, i64)]) -> Vec<i64> {
         let mut took = [ticks; 16];
         others.iter().for_each(|(at, ticks)| took[*at] = *ticks);

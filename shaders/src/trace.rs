@@ -1,4 +1,4 @@
-//! One execution in detail: every stage in a pass of its own, or between two where it is a copy, with stamps of its own.
+//! Trace of one execution: each launch in a pass of its own, and each copy between two passes, with its own timestamps.
 
 use parallax_core::device::{BackendError, Span, SpanKind, Trace, TraceSource, Track};
 use parallax_core::units::Nanos;
@@ -8,7 +8,7 @@ use crate::launch::{Pass, Step};
 use crate::stack;
 use crate::timing::{STAMPS, Timestamps};
 
-/// Run these steps once on one buffer set and say when each ran.
+/// Runs these steps once on one buffer set, and returns their times.
 pub async fn trace(
     gpu: &Gpu,
     timestamps: Option<&Timestamps>,
@@ -18,7 +18,7 @@ pub async fn trace(
 ) -> Result<Trace, BackendError> {
     let mut traced = Traced { gpu, set, stacks, spans: Vec::new() };
     let Some(timestamps) = timestamps else {
-        // The device's share is what the host saw, so each step is submitted by itself.
+        // Without timestamps, the device's times are the host's. So each step is a submission of its own.
         for step in steps {
             let handed = traced.submit(std::slice::from_ref(step), None);
             gpu.done().await?;
@@ -29,7 +29,7 @@ pub async fn trace(
     };
     let mut error: f64 = 0.0;
     let mut free_from = f64::NEG_INFINITY;
-    // As many stages as there are stamps for at a time.
+    // Number of stages per submission: half the number of timestamps.
     for steps in steps.chunks(STAMPS as usize / 2) {
         let handed = traced.submit(steps, Some(timestamps));
         let stamps = timestamps.read(gpu, 2 * steps.len() as u32).await?;
@@ -51,7 +51,7 @@ struct Traced<'a> {
     spans: Vec<Span>,
 }
 
-/// Work that was handed over.
+/// Submitted work.
 struct Handed {
     submitting: Nanos,
     submitted: Nanos,
@@ -59,7 +59,7 @@ struct Handed {
 }
 
 impl Traced<'_> {
-    /// Encode a pass per launch, and the copies, and submit them all, with a host span for either.
+    /// Encodes a pass per launch, and the copies, and submits them all. Adds a host span for each of both actions.
     fn submit(&mut self, steps: &[Step], timestamps: Option<&Timestamps>) -> Handed {
         let gpu = self.gpu;
         let began = gpu.now();
@@ -81,7 +81,7 @@ impl Traced<'_> {
         }
         let commands = encoder.finish();
         let encoded = gpu.now();
-        // Taking a stack is slow, so it falls between the spans and into neither.
+        // The capture of a stack is slow. It falls between the spans.
         let stack = if self.stacks { stack::here() } else { Vec::new() };
         let submitting = gpu.now();
         gpu.queue.submit([commands]);
@@ -93,7 +93,7 @@ impl Traced<'_> {
         Handed { submitting, submitted, correlation }
     }
 
-    /// The work has just been seen done: when that was.
+    /// Adds the span of the wait, and returns the time of its end.
     fn wait(&mut self, handed: &Handed) -> Nanos {
         let done = self.gpu.now();
         self.spans.push(host("wait", SpanKind::Wait, handed.submitted, done));
@@ -122,10 +122,10 @@ fn host(name: &str, kind: SpanKind, start: Nanos, end: Nanos) -> Span {
     Span { name: name.to_owned(), kind, track: Track::Host, start, end, ..Span::default() }
 }
 
-/// How far stamps lie before the host's clock, and how far off that may be.
+/// Returns the offset of the timestamps from the host's clock, and its error.
 ///
-/// The two clocks share no origin. Work cannot begin before it was submitted nor end after it was seen done, so the
-/// shift lies between two bounds: take the middle, and half the distance as its error.
+/// The two clocks have no common origin. Work cannot begin before its submission, nor end after its observed completion. The offset
+/// lies between these two bounds. The result is their middle, with half the distance as its error.
 fn align(stamps: &[f64], submitting: Nanos, done: Nanos) -> (f64, f64) {
     let first = stamps.iter().copied().fold(f64::INFINITY, f64::min);
     let last = stamps.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -133,8 +133,8 @@ fn align(stamps: &[f64], submitting: Nanos, done: Nanos) -> (f64, f64) {
     ((earliest + latest) / 2.0, (latest - earliest).abs() / 2.0)
 }
 
-/// Pairs of stamps on the host's clock, none before `free_from`: passes may overlap on the device, or be stamped
-/// backwards; spans of one track may not.
+/// Converts pairs of timestamps to the host's clock, none before `free_from`. Passes may overlap on the device, or have negative
+/// intervals; spans of one track may not.
 fn place(stamps: &[f64], shift: f64, free_from: &mut f64) -> Vec<(f64, f64)> {
     let one = |pair: &[f64]| {
         let start = (shift + pair[0]).max(*free_from);
@@ -179,7 +179,7 @@ mod tests {
         let stamps = [0.0, 30.0, 35.0, 60.0];
         let (shift, error) = align(&stamps, Nanos(1000.0), Nanos(1100.0));
         assert_eq!((shift, error), (1020.0, 20.0));
-        // Stamps that do not begin with the earliest one.
+        // Timestamps whose first one is not the earliest.
         assert_eq!(align(&[0.0, 10.0, -10.0, 5.0], Nanos(100.0), Nanos(140.0)), (120.0, 10.0));
     }
 

@@ -1,4 +1,4 @@
-//! How long bytes take between host and device.
+//! Time of transfers between host and device.
 
 use parallax_core::device::{BackendError, Transfer};
 use parallax_core::units::Nanos;
@@ -7,11 +7,11 @@ use web_time::Instant;
 use crate::gpu::Gpu;
 use crate::memory::Held;
 
-/// Host time of moving so many bytes in one piece, rounded up to four.
+/// Returns the host time of one transfer of `bytes`, rounded up to four.
 ///
-/// Up: from `writeBuffer` until the queue has carried it out. Down: from the submission of a copy into a mappable buffer
-/// until its last byte can be read by this code, which in a page includes the copy into its own memory. Buffers exist
-/// and have been used the same way once before the clock starts, so first touches are not in the figure.
+/// Upload: from `writeBuffer` until the queue has completed it. Download: from the submission of a copy into a mappable buffer
+/// until this code can read its last byte. In a page the download includes the copy into the page's memory. An identical transfer
+/// before the clock starts excludes first touches.
 ///
 /// # Errors
 /// [`BackendError::Unsupported`] when one buffer cannot be that large.
@@ -46,7 +46,7 @@ pub async fn time(gpu: &Gpu, way: Transfer, bytes: u64) -> Result<Nanos, Backend
     }
 }
 
-/// Host memory that has been touched; a page cannot always have as much as its device.
+/// Returns touched host memory. A page cannot always allocate as much as its device.
 fn host_bytes(size: u64) -> Result<Vec<u8>, BackendError> {
     let too_much = || BackendError::OutOfMemory(format!("{size} bytes on the host"));
     let size = usize::try_from(size).map_err(|_| too_much())?;
@@ -58,7 +58,7 @@ fn host_bytes(size: u64) -> Result<Vec<u8>, BackendError> {
 
 async fn upload(gpu: &Gpu, target: &wgpu::Buffer, data: &[u8]) -> Result<(), BackendError> {
     gpu.queue.write_buffer(target, 0, data);
-    // Hands the write over without any work of its own.
+    // Submits the write without other work.
     gpu.queue.submit([]);
     gpu.done().await
 }

@@ -1,19 +1,19 @@
-//! Waiting, which differs most between a thread that may block and a page that must not.
+//! Waits, which differ between a native thread, which may block, and a page, which must not.
 
-/// Let the page's event loop take a turn; natively there is none to wait for.
+/// No effect natively: there is no event loop of a page.
 #[cfg(not(target_arch = "wasm32"))]
 pub async fn yield_now() {}
 
-/// Let the page's event loop take a turn.
+/// Yields to the page's event loop.
 ///
-/// A message to oneself is delivered as a task of its own, so painting and input come first. Timers would do too, but
-/// browsers hold nested ones back by four milliseconds.
+/// A message to the page itself arrives as a separate task, after painting and input. Timers would serve too, but browsers delay
+/// nested ones by four milliseconds.
 #[cfg(target_arch = "wasm32")]
 pub async fn yield_now() {
     let Ok(channel) = web_sys::MessageChannel::new() else { return };
     let delivered = js_sys::Promise::new(&mut |resolve, _| {
         channel.port1().set_onmessage(Some(&resolve));
-        // Posting nothing to one's own open port cannot fail.
+        // A null message to the page's own open port cannot fail.
         let _ = channel.port2().post_message(&wasm_bindgen::JsValue::NULL);
     });
     // The promise is never rejected.
@@ -21,10 +21,10 @@ pub async fn yield_now() {
     channel.port1().close();
 }
 
-/// Natively, callbacks run only while the device is polled: block until all submitted work is done.
+/// Blocks until all submitted work is done. Natively, callbacks run only while the device is polled.
 ///
-/// `wgpu` panics when it finds the device lost while polling, after it has called the callback for that. A run is to go
-/// on with a fresh device, so the panic ends here and the caller finds the reason among the incidents.
+/// `wgpu` panics when it finds the device lost during a poll, after the callback for the loss. The run continues with a fresh
+/// device. So the panic ends here, and the caller finds the reason among the incidents.
 #[cfg(not(target_arch = "wasm32"))]
 pub fn drive(device: &wgpu::Device) -> Result<(), String> {
     let poll = std::panic::AssertUnwindSafe(|| device.poll(wgpu::PollType::wait_indefinitely()));
@@ -35,7 +35,7 @@ pub fn drive(device: &wgpu::Device) -> Result<(), String> {
     }
 }
 
-/// In a page the browser runs the callbacks by itself.
+/// No effect in a page: the browser runs the callbacks.
 #[cfg(target_arch = "wasm32")]
 pub fn drive(_device: &wgpu::Device) -> Result<(), String> {
     Ok(())

@@ -1,4 +1,4 @@
-//! What a run is doing just now, in words: bookkeeping on the engine's events, without a clock.
+//! Current activity of a run, as a line of text. It follows the engine's events and has no clock.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use parallax_core::measure::runner::Mode;
 
 use crate::words::count;
 
-/// What a single case is at.
+/// Stage of a single case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// Compiled, uploaded, run once and checked.
+    /// The case is compiled, uploaded, run once and checked.
     Preparing,
-    /// Taking turns with the others.
+    /// The case is sampled in rounds with the others.
     Measuring,
-    /// Traced and checked again; when only verifying, checked for the only time.
+    /// The case is traced and checked again. With verification only, this is its only check.
     Checking,
 }
 
 impl Stage {
-    /// A word for the case's row.
+    /// Label for the case's row.
     pub fn word(self) -> &'static str {
         match self {
             Stage::Preparing => "preparing",
@@ -28,7 +28,7 @@ impl Stage {
     }
 }
 
-/// What the whole run is at.
+/// Stage of the whole run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Doing {
     Testing,
@@ -36,26 +36,26 @@ enum Doing {
     Rounds,
 }
 
-/// Follows a run from event to event.
+/// Tracks a run from event to event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Activity {
     mode: Mode,
-    /// Whether the ceilings are measured before the cases.
+    /// Whether the run measures the ceilings before the cases.
     ceilings: bool,
     doing: Doing,
     /// Cases that have begun and not ended.
     open: BTreeMap<String, Stage>,
-    /// Rounds of this group that are over.
+    /// Number of finished rounds of this group.
     rounds: u32,
 }
 
 impl Activity {
-    /// A run that begins, or goes on with a fresh device.
+    /// Returns the activity of a run that begins or resumes with a fresh device.
     pub fn new(mode: Mode, ceilings: bool) -> Activity {
         Activity { mode, ceilings, doing: Doing::Testing, open: BTreeMap::new(), rounds: 0 }
     }
 
-    /// The engine turns to a case: to prepare it, or after its turns to complete it.
+    /// Records the start of a case: its preparation, or its completion after the rounds. Returns its stage.
     pub fn started(&mut self, case: &str) -> Stage {
         let stage = match (self.mode, self.open.get(case)) {
             (Mode::Verify, _) | (_, Some(Stage::Measuring | Stage::Checking)) => Stage::Checking,
@@ -69,7 +69,7 @@ impl Activity {
         stage
     }
 
-    /// A round begins. Whether it is the first one of its group.
+    /// Records the start of a round. Returns whether it is the first of its group.
     pub fn round_begins(&mut self) -> bool {
         let first = self.doing != Doing::Rounds && self.mode == Mode::Measure;
         if first {
@@ -79,19 +79,20 @@ impl Activity {
         first
     }
 
-    /// A round is over. Whether it is the first sign of rounds in its group, as on devices without a reference kernel.
+    /// Records the end of a round. Returns whether it is the first round event of its group, as on devices without a reference
+    /// kernel.
     pub fn round_ends(&mut self) -> bool {
         let first = self.round_begins();
         self.rounds += 1;
         first
     }
 
-    /// A case ended.
+    /// Records the end of a case.
     pub fn finished(&mut self, case: &str) {
         self.open.remove(case);
     }
 
-    /// One line for a person.
+    /// One line for the user.
     pub fn words(&self) -> String {
         match &self.doing {
             Doing::Testing if self.mode == Mode::Verify => "Starting".to_owned(),

@@ -1,4 +1,4 @@
-//! The flow of the page: query, device, plan, run, files.
+//! Control flow of the page: query, device, plan, run, files.
 
 mod history;
 mod planning;
@@ -29,7 +29,7 @@ use crate::shelf::{RunMeta, RunStore};
 use crate::view::{Tone, View};
 use crate::{environment, query, reading};
 
-/// Everything that outlives one event of the page.
+/// State that outlives one event of the page.
 struct App {
     view: View,
     mode: Mode,
@@ -38,49 +38,49 @@ struct App {
     remote: Option<Remote>,
     desk: Option<Desk>,
     spec: RefCell<Spec>,
-    /// Taken out while a run uses it.
+    /// Empty while a run uses the session.
     bench: RefCell<Option<Session>>,
-    /// For it, also while a run uses it.
+    /// Sends requests to the session, also during a run.
     orders: RefCell<RequestSender>,
-    /// Empty while it is made.
+    /// Empty during planning.
     plan: RefCell<Option<Outline>>,
-    /// Plans that were ever begun, so that one that is overtaken is given up.
+    /// Number of plans begun. A newer plan supersedes an older one.
     plans: Cell<u32>,
-    /// The run in progress, or the last one.
+    /// The current or latest run.
     run: RefCell<Option<Run>>,
-    /// What the workloads of its records say of them, by case.
+    /// Workload facts of its records, by case.
     known: RefCell<BTreeMap<String, CaseInfo>>,
     progress: RefCell<Option<Progress>>,
-    /// What the run in progress is doing.
+    /// Activity of the current run.
     activity: RefCell<Option<Activity>>,
-    /// What was last shown of its samples.
+    /// Latest displayed samples of the run.
     live: RefCell<Live>,
     screen: RefCell<Option<ScreenLock>>,
-    /// Where runs are kept, if they are.
+    /// Store of kept runs; `None` if the browser keeps none.
     shelf: Option<RunStore>,
-    /// What is told of them.
+    /// Metadata of the kept runs.
     kept: RefCell<Vec<RunMeta>>,
-    /// What came with the page's link.
+    /// Summary from the page's link.
     linked: RefCell<Option<RunSummary>>,
-    /// The kept run that is shown in place of the last one.
+    /// Kept run on display in place of the latest one.
     recalled: Cell<Option<f64>>,
     running: Cell<bool>,
     stop: Cell<bool>,
-    /// The tab was hidden at some time during the run.
+    /// Whether the tab was hidden at any time during the run.
     was_hidden: Cell<bool>,
 }
 
-/// Milliseconds after which a browser that was asked for a device should have answered.
+/// Milliseconds within which a browser should answer a device request.
 const PATIENCE: i32 = 10_000;
 const MUTE: &str = "It was asked for a GPU and has said neither yes nor no; the page goes on as soon as it does. Its GPU \
                     process may hang: close other tabs that use the GPU, restart the browser, or look at chrome://gpu.";
 
-/// What wrote the results.
+/// Version and commit of the program that writes the results.
 pub fn suite() -> Suite {
     Suite { version: env!("CARGO_PKG_VERSION").to_owned(), commit: env!("PARALLAX_COMMIT").to_owned() }
 }
 
-/// Bring the page to life.
+/// Starts the page.
 pub async fn start(request: Request) {
     let view = View::new();
     view.version(&suite());
@@ -149,7 +149,7 @@ pub async fn start(request: Request) {
     let desk = Desk::of(request.desk);
     if desk.is_some() {
         view.desk();
-        // A copied address gives nobody the token; the tab remembers it.
+        // A copied address does not contain the token; the tab stores it.
         view.set_query(&query::write(&spec, mode, way));
     }
     let app = Rc::new(App {
@@ -194,12 +194,12 @@ pub async fn start(request: Request) {
     }
 }
 
-/// Texts that the command line gives.
+/// Kernel sources from the command line.
 async fn other_texts(path: &str) -> Result<OtherTexts, String> {
     serde_json::from_str(&String::from(reading::text_at(path).await?)).map_err(|why| why.to_string())
 }
 
-/// The device, and what about it bears on how far the figures can be trusted.
+/// Shows the device, and notices about the reliability of its figures.
 fn show_device(view: &View, device: &DeviceInfo, clock: &ClockInfo) {
     view.device(device, clock, environment::isolated(), None);
     view.clock_notice(clock, None);
@@ -215,12 +215,12 @@ fn show_device(view: &View, device: &DeviceInfo, clock: &ClockInfo) {
 }
 
 impl App {
-    /// What to reach a device with.
+    /// Returns the request to open a device.
     fn ask(&self, cube: bool) -> OpenRequest {
         OpenRequest { way: self.way, texts: self.texts.clone(), cube }
     }
 
-    /// Connect the controls.
+    /// Connects the controls.
     fn listen(self: &Rc<Self>) {
         let app = self.clone();
         self.view.on_settings(move || spawn_local(app.clone().change_settings()));

@@ -1,15 +1,15 @@
-//! What is said when a program of the page hits a bug of its own.
+//! Message about a bug in a program of the page.
 
 use wasm_bindgen::JsValue;
 
 use crate::{measuring, remote, view};
 
-/// Say it, also to the command line that the page reports to.
+/// Installs a panic hook that shows the message, and reports it to the command line if the page has one.
 pub fn tell(report: Option<String>) {
     std::panic::set_hook(Box::new(move |info| {
         console_error_panic_hook::hook(info);
         if web_sys::window().is_none() {
-            // In a worker, which passes it on.
+            // In a worker, which forwards the message.
             let _ = js_sys::Reflect::set(&js_sys::global(), &"panicked".into(), &JsValue::from(info.to_string()));
             return;
         }

@@ -1,4 +1,4 @@
-//! The flow of comparing: run files and links come in, and what core says of them is shown. Nothing is measured here, and
+//! Control flow of the comparison view: it reads run files and links, and shows the comparison of core. It measures nothing, and
 //! nothing leaves the browser.
 
 use std::cell::{Cell, RefCell};
@@ -18,70 +18,70 @@ use crate::view::{Chip, ChipWish, Export, View};
 use crate::words::moment;
 use crate::{link, reading, reports, share};
 
-/// Where something comes from.
+/// Origin of an input.
 enum Source {
-    /// The user's machine.
+    /// A file of the user's machine.
     File(File),
     /// A path of this page's own site.
     Address(String),
-    /// The runs that this browser keeps.
+    /// A kept run of this browser.
     Kept(f64),
     /// The text of a link.
     Link(String),
 }
 
-/// What is compared.
+/// Contents of an input.
 #[derive(Clone)]
 enum What {
     Run(Rc<Run>),
     Link(Rc<RunSummary>),
 }
 
-/// A place among what is compared, in the order in which it came; empty while it is read.
+/// Slot of an input, in the order of arrival; empty while it is read.
 struct Slot {
     id: u32,
     name: String,
     what: Option<What>,
 }
 
-/// A comparison as last made.
+/// The latest comparison.
 struct Held {
     runs: Vec<(String, Run)>,
     comparison: Comparison,
     costs: Vec<Cost>,
 }
 
-/// Everything that outlives one event of this view.
+/// State that outlives one event of this view.
 struct Comparing {
     view: View,
     slots: RefCell<Vec<Slot>>,
     base: Cell<Option<u32>>,
-    /// Slots that there ever were.
+    /// Number of slots ever created.
     count: Cell<u32>,
-    /// Changes that there ever were, so that one that is overtaken is not drawn.
+    /// Number of changes so far. The page does not draw a superseded one.
     changes: Cell<u32>,
-    /// The same of the filter and the order.
+    /// Number of changes of filter and order so far.
     looks: Cell<u32>,
-    /// The query of the page's address without filter and order.
+    /// Query of the page's address without filter and order.
     asked: Vec<(String, String)>,
     held: RefCell<Option<Rc<Held>>>,
     shelf: RefCell<Option<Rc<RunStore>>>,
 }
 
-/// Whether a query asks for this view.
+/// Returns whether a query requests this view.
 pub fn asked_for(search: &str) -> bool {
     query::read(search).iter().any(|(key, value)| key == "view" && value == "compare")
 }
 
-/// Names of the filter and the order in the page's address.
+/// Names of filter and order in the page's address.
 const FILTER: &str = "filter";
 const SORT: &str = "sort";
-/// The order of the largest ratio first, in the page's address.
+/// Value of the order by largest ratio, in the page's address.
 const BY_RATIO: &str = "ratio";
-/// Milliseconds without a further letter after which a filter is drawn.
+/// Milliseconds without further input before a filter is applied.
 const PAUSE: i32 = 150;
 
-/// Bring this view to life, which is shown already.
+/// Starts this view, which is already visible.
 pub async fn start(search: String) {
     let view = View::new();
     let (looks, asked): (Vec<_>, Vec<_>) =
@@ -150,7 +150,7 @@ impl Comparing {
         self.view.on_export(move |export| this.export(export));
     }
 
-    /// Take something in, each in a task of its own: one that breaks takes none of the others along.
+    /// Reads an input in a task of its own, so that a failure does not affect the others.
     fn take(self: &Rc<Self>, source: Source) {
         let id = self.count.get();
         self.count.set(id + 1);
@@ -189,7 +189,7 @@ impl Comparing {
         Ok(What::Run(Rc::new(reports::read(&text).await?)))
     }
 
-    /// What was read goes to its place, under a name that no other has.
+    /// Puts a read input into its slot, under a unique name.
     fn fill(&self, id: u32, what: What) {
         let mut slots = self.slots.borrow_mut();
         let Some(at) = slots.iter().position(|slot| slot.id == id) else { return };
@@ -204,7 +204,7 @@ impl Comparing {
         slots[at].what = Some(what);
     }
 
-    /// What is compared changed: compare anew, once the browser has shown that.
+    /// Compares again after a change of the inputs, once the browser has shown the change.
     fn change(self: &Rc<Self>) {
         let change = self.changes.get() + 1;
         self.changes.set(change);
@@ -239,7 +239,7 @@ impl Comparing {
         self.slots.borrow().iter().filter_map(chip).collect()
     }
 
-    /// The run that was chosen as the base, or else the first.
+    /// Identifier of the base: the chosen run, or else the first.
     fn base_id(&self) -> Option<u32> {
         let slots = self.slots.borrow();
         let mut runs = slots.iter().filter(|slot| matches!(slot.what, Some(What::Run(_)))).map(|slot| slot.id);
@@ -247,7 +247,7 @@ impl Comparing {
         runs.clone().find(|id| Some(*id) == chosen).or_else(|| runs.next())
     }
 
-    /// The runs, under the names that stand at the heads of their columns.
+    /// The runs, under the names of their column heads.
     fn runs(&self) -> Vec<(u32, String, Rc<Run>)> {
         let run = |slot: &Slot| match &slot.what {
             Some(What::Run(run)) => Some((slot.id, slot.name.clone(), run.clone())),
@@ -268,7 +268,7 @@ impl Comparing {
         self.slots.borrow().iter().filter_map(link).collect()
     }
 
-    /// Hold the runs against the base, and show that.
+    /// Compares the runs with the base and shows the comparison.
     fn hold(&self) {
         let (runs, base) = (self.runs(), self.base_id());
         let base = runs.iter().position(|(id, ..)| Some(*id) == base).unwrap_or_default();
@@ -291,7 +291,7 @@ impl Comparing {
         }
     }
 
-    /// The filter or the order changed: the address has them, and after a pause the comparison, too.
+    /// Applies a change of filter or order: to the address at once, and to the comparison after a pause.
     fn look(self: &Rc<Self>) {
         let look = self.looks.get() + 1;
         self.looks.set(look);
@@ -311,7 +311,7 @@ impl Comparing {
         });
     }
 
-    /// Show the comparison, its plots and calls, as far as the filter keeps them.
+    /// Shows the filtered comparison with its plots and calls.
     fn draw(&self) {
         let held = self.held.borrow().clone();
         let (runs, links) = (self.runs(), self.links());
@@ -328,7 +328,7 @@ impl Comparing {
                 }
             })
         });
-        // A link is held against the base; against the first link where there are no runs.
+        // A link is compared with the base, or with the first link if there are no runs.
         let base = self.base_id();
         let base = runs.iter().find(|(id, ..)| Some(*id) == base);
         let base = base.map(|(_, name, run)| (name.clone(), Rc::new(RunSummary::of(run))));
@@ -349,7 +349,7 @@ impl Comparing {
         });
     }
 
-    /// The whole comparison as a file, whatever the filter shows.
+    /// Exports the whole comparison as a file, regardless of the filter.
     fn export(&self, export: Export) {
         let Some(held) = self.held.borrow().clone() else { return };
         let (kind, text) = match export {
@@ -369,7 +369,7 @@ impl Comparing {
         self.view.compare_line(&share::told(&name, share::download(&name, kind, &text).is_ok()));
     }
 
-    /// What each target costs, as a picture of its own.
+    /// Exports the cost of each target as a standalone picture.
     fn export_pictures(&self, held: &Held, export: Export) {
         for (stem, picture) in html::cost_pictures(&held.costs) {
             let (view, name) = (self.view.clone(), format!("parallax-{stem}.{}", export.ending()));
@@ -382,7 +382,7 @@ impl Comparing {
 }
 
 impl Source {
-    /// What to call it while nothing else is known of it.
+    /// Provisional name of the input.
     fn name(&self) -> String {
         match self {
             Source::File(file) => stem(&file.name()),
@@ -393,7 +393,7 @@ impl Source {
     }
 }
 
-/// A file's name without its ending; of a long one the beginning.
+/// Name of a file without its extension, cut to 80 characters.
 fn stem(name: &str) -> String {
     let stem = name.strip_suffix(".json").unwrap_or(name);
     parallax_core::report::escape(stem).chars().take(80).collect()

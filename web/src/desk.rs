@@ -1,4 +1,4 @@
-//! The desk: `parallax serve`, where this page came from, keeps the results that are sent to it.
+//! Client of the collector: `parallax serve` hosts this page and keeps the results sent to it.
 
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
@@ -6,18 +6,18 @@ use web_sys::{RequestInit, Response};
 
 use crate::environment::{of_this_tab, sleep, window};
 
-/// Where finished runs are posted.
+/// Path that finished runs are posted to.
 const RUNS: &str = "/api/runs";
-/// What the tab remembers the token under, because addresses that are copied must not have it.
+/// Storage key of the token in this tab. Copied addresses must not contain the token.
 const REMEMBERED: &str = "parallax-desk";
 
-/// The server that takes results from whoever was given its address.
+/// A collector, by the token of its address.
 pub struct Desk {
     token: String,
 }
 
 impl Desk {
-    /// The one that the address named, or the one that an earlier address named in this tab.
+    /// Returns the collector of this address, or of an earlier address in this tab.
     pub fn of(named: Option<String>) -> Option<Desk> {
         if let Some(token) = &named {
             of_this_tab(|kept| kept.set_item(REMEMBERED, token));
@@ -26,13 +26,16 @@ impl Desk {
         Some(Desk { token })
     }
 
-    /// Where it shows what it has.
+    /// Link to the collector's overview.
     pub fn link(&self) -> String {
         format!("/desk/?desk={}", self.token)
     }
 
-    /// Send a run, and again when the desk asks for that: `waits` is given the seconds until then. What came of it, as a sentence's
-    /// beginning, or a sentence about what went wrong.
+    /// Sends a run, and retries at the collector's request. `waits` receives the seconds until a retry. Returns the beginning of a
+    /// sentence about the result.
+    ///
+    /// # Errors
+    /// A sentence about the failure.
     pub async fn send(&self, run: &str, waits: impl Fn(u64)) -> Result<String, String> {
         for last in (0..TRIES).map(|tried| tried + 1 == TRIES) {
             match self.post(run).await {
@@ -63,20 +66,20 @@ impl Desk {
     }
 }
 
-/// What a desk answers to a run.
+/// Response of a collector to a run.
 struct Answer {
     status: u16,
     text: String,
-    /// Seconds after which the run may be sent again, where the desk asks for that.
+    /// Seconds until a retry, if the collector requests one.
     wait: Option<u64>,
 }
 
-/// How often a run is sent at most.
+/// Maximum number of attempts.
 const TRIES: usize = 5;
-/// The longest time to wait before a run is sent again, in seconds.
+/// Longest delay before a retry, in seconds.
 const LONGEST: u64 = 120;
 
-/// Seconds to wait after an answer with this status and this `Retry-After`; none where it is final.
+/// Seconds until a retry, from the status and `Retry-After`; `None` if the response is final.
 fn wait(status: u16, after: Option<String>) -> Option<u64> {
     let seconds = after?.trim().parse().ok()?;
     (matches!(status, 429 | 503) && seconds <= LONGEST).then_some(seconds)

@@ -1,4 +1,4 @@
-//! What surrounds the run: browser, visibility, screen lock, clocks of the page.
+//! Environment of the run: browser, visibility, screen lock, clocks of the page.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -10,7 +10,7 @@ use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{Url, VisibilityState};
 
-/// The page's window. What runs in a worker, which has none, does without.
+/// The page's window. Code in a worker has none and does not call this.
 pub fn window() -> web_sys::Window {
     web_sys::window().expect("a page has a window")
 }
@@ -31,12 +31,12 @@ extern "C" {
     async fn offers(name: &str) -> Result<JsValue, JsValue>;
 }
 
-/// Whether the browser offers matrices of a subgroup to a page that asks for them.
+/// Returns whether the browser offers subgroup matrices to a page that requests them.
 pub async fn offers_matrices() -> bool {
     offers(parallax_lab::MATRICES).await.is_ok_and(|offered| offered.is_truthy())
 }
 
-/// Why there is no WebGPU to ask for a device, or `None` when there is.
+/// Reason of missing WebGPU, or `None` if the browser has it.
 pub fn webgpu_missing() -> Option<&'static str> {
     if parallax_lab::has_webgpu() {
         None
@@ -56,26 +56,26 @@ pub fn milliseconds() -> f64 {
     js_sys::Date::now()
 }
 
-/// Something with what the browser keeps for this tab alone; nothing, where it keeps nothing.
+/// Applies `f` to the storage of this tab; `None` if the browser has no such storage.
 pub fn of_this_tab<T>(f: impl FnOnce(&web_sys::Storage) -> Result<T, JsValue>) -> Option<T> {
     f(&window().session_storage().ok()??).ok()
 }
 
-/// The same with what it keeps for this site from visit to visit.
+/// Applies `f` to the storage of this site, which persists between visits.
 pub fn of_this_site<T>(f: impl FnOnce(&web_sys::Storage) -> Result<T, JsValue>) -> Option<T> {
     f(&window().local_storage().ok()??).ok()
 }
 
-/// Let so many milliseconds go by.
+/// Waits for a number of milliseconds.
 pub async fn sleep(milliseconds: i32) {
     let timer = Promise::new(&mut |resolve, _| {
-        // Without timers nothing would be late, either.
+        // Without timers, nothing would be late either.
         let _ = window().set_timeout_with_callback_and_timeout_and_arguments_0(&resolve, milliseconds);
     });
     let _ = JsFuture::from(timer).await;
 }
 
-/// What a future comes to, if it does so within some milliseconds.
+/// Returns the result of a future if it completes within `milliseconds`.
 pub async fn within<T>(milliseconds: i32, future: impl Future<Output = T>) -> Option<T> {
     let (mut timer, mut future) = (pin!(sleep(milliseconds)), pin!(future));
     poll_fn(|context| match future.as_mut().poll(context) {
@@ -85,31 +85,31 @@ pub async fn within<T>(milliseconds: i32, future: impl Future<Output = T>) -> Op
     .await
 }
 
-/// Let the browser do what waits, and go on after that.
+/// Yields to the browser's pending tasks.
 pub async fn turn() {
     sleep(0).await;
 }
 
-/// Where the site is that this page is a part of, if it is: a site has the page at `run/`.
+/// Address of the site that contains this page, if there is one. A site has the page at `run/`.
 pub fn site() -> Option<&'static str> {
     let path = window().location().pathname().unwrap_or_default();
     ["/run/", "/run/index.html"].iter().any(|end| path.ends_with(end)).then_some("../")
 }
 
-/// Whether the page comes from a server on this machine.
+/// Returns whether the page comes from a server on this machine.
 pub fn at_home() -> bool {
     let host = window().location().hostname().unwrap_or_default();
     ["localhost", "127.0.0.1", "[::1]"].contains(&host.as_str())
 }
 
-/// Whether the browser takes an address for one of the server that the page comes from.
+/// Returns whether the browser resolves an address to the page's own server.
 pub fn is_here(address: &str) -> bool {
     let location = window().location();
     let href = location.href().unwrap_or_default();
     Url::new_with_base(address, &href).is_ok_and(|url| location.origin().is_ok_and(|origin| url.origin() == origin))
 }
 
-/// Whether a page of another site shows this one as a part of itself.
+/// Returns whether a page of another site embeds this one.
 pub fn framed_elsewhere() -> bool {
     let own = window().location().origin();
     let mut shown = window();
@@ -118,7 +118,7 @@ pub fn framed_elsewhere() -> bool {
         if Object::is(&around, &shown) {
             return false;
         }
-        // What is of another origin does not say which.
+        // A window of another origin hides its origin.
         let origin = around.location().origin();
         if origin.is_err() || origin != own {
             return true;
@@ -127,17 +127,17 @@ pub fn framed_elsewhere() -> bool {
     }
 }
 
-/// Whether the page is cross-origin isolated: finer host clock, but no tie to windows that it opens.
+/// Returns whether the page is cross-origin isolated: finer host clock, but no tie to windows that it opens.
 pub fn isolated() -> bool {
     Reflect::get(&window(), &"crossOriginIsolated".into()).is_ok_and(|flag| flag.is_truthy())
 }
 
-/// Whether the tab cannot be seen right now.
+/// Returns whether the tab is hidden at the moment.
 pub fn hidden() -> bool {
     window().document().is_some_and(|d| d.visibility_state() == VisibilityState::Hidden)
 }
 
-/// Operating system and browser as far as the page may know them. Nothing here identifies a person.
+/// Operating system and browser, as far as the page may know them. Nothing here identifies a person.
 pub fn describe() -> BTreeMap<String, String> {
     let navigator = window().navigator();
     let mut known = BTreeMap::new();
@@ -153,11 +153,11 @@ pub fn describe() -> BTreeMap<String, String> {
     known
 }
 
-/// Keeps the screen on while it lives, where the browser can.
+/// Keeps the screen on while it lives, if the browser supports that.
 pub struct ScreenLock(JsValue);
 
 impl ScreenLock {
-    /// Ask for the lock; `None` where there is none to have. Not having it is no error.
+    /// Requests the lock; `None` if unavailable, which is not an error.
     pub async fn hold() -> Option<ScreenLock> {
         // By name, because web-sys still counts this interface among the unstable ones.
         let locks = Reflect::get(&window().navigator(), &"wakeLock".into()).ok()?;
@@ -171,7 +171,7 @@ impl Drop for ScreenLock {
     fn drop(&mut self) {
         let release = Reflect::get(&self.0, &"release".into()).ok().and_then(|f| f.dyn_into::<Function>().ok());
         if let Some(release) = release {
-            // A lock that the browser has already taken back cannot be released again, which is just as well.
+            // A lock that the browser has already taken back cannot be released again. The error is harmless.
             let _ = release.call0(&self.0);
         }
     }

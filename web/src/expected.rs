@@ -7,14 +7,14 @@ use parallax_core::record::stats::quantile;
 use crate::query;
 use crate::shelf::RunMeta;
 
-/// How far apart two runs of the same are.
+/// Ratio between the durations of two equal runs.
 const APART: f64 = 1.2;
 
-/// Runs that are looked back at; what a browser did long ago, it did in another version.
+/// Number of earlier runs considered. Older ones come from another browser version.
 const LOOKED_AT: usize = 8;
 
-/// The duration of a run with this number of cases on a device with these earlier runs, which show how far off its parts are there.
-/// Runs with the same settings count before others.
+/// Returns the expected duration of a run of `cases` cases. Earlier runs of the device correct the estimate of the parts. Runs with
+/// the same settings have priority.
 pub fn of_run(spec: &Spec, cases: usize, emulated: bool, past: &[Past]) -> Expected {
     let parts = Expected::of_parts(spec, cases, emulated);
     let same: Vec<&Past> = past.iter().filter(|past| past.asked == *spec && past.cases == cases).collect();
@@ -25,12 +25,12 @@ pub fn of_run(spec: &Spec, cases: usize, emulated: bool, past: &[Past]) -> Expec
         return parts;
     }
     off.sort_by(f64::total_cmp);
-    // A run during which a machine slept says nothing of the next.
+    // A run during which the machine slept says nothing about the next.
     let [low, high] = [0.25, 0.75].map(|p| parts.middle() * quantile(&off, p));
     Expected { low: low / APART, high: high * APART }
 }
 
-/// A run that came to its end here.
+/// A finished run of this browser.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Past {
     asked: Spec,
@@ -39,7 +39,7 @@ pub struct Past {
 }
 
 impl Past {
-    /// Runs of a device that measured all that they were asked for, of those that are kept.
+    /// Kept runs of a device that measured all of their planned cases.
     pub fn of(spines: &[RunMeta], device: &str) -> Vec<Past> {
         let whole = |spine: &&RunMeta| spine.ended && spine.cases >= spine.planned && spine.device == device;
         let past = |spine: &RunMeta| {
@@ -94,7 +94,7 @@ mod tests {
         // Another plan scales with it.
         let more = of_run(&spec, 10, false, &past);
         assert!(more.low > again.low && more.high < 2.5 * again.high, "{more:?}");
-        // Of several, those of the same plan count, and one that slept does not.
+        // Runs of the same plan count. A run that slept does not.
         let spines = [120.0, 124.0, 122.0, 4000.0, 121.0].map(|seconds| spine("budget=10", 5, seconds));
         let spines = [vec![spine("budget=99", 40, 9000.0)], spines.to_vec()].concat();
         let same = of_run(&spec, 5, false, &Past::of(&spines, "X"));

@@ -1,11 +1,12 @@
-//! The page: a thin edge around [`parallax_core`]. A URL query becomes a spec, the browser's GPU a profiler, and the
-//! runner's events a picture.
+//! The page: a thin layer around [`parallax_core`]. A URL query becomes a spec, the browser's GPU a profiler, and the runner's
+//! events a display.
 //!
-//! It is two programs that share these files, so that whoever measures fetches no more than measuring takes: the page's own, and the
-//! one that makes reports, traces and comparisons of runs, which the first fetches when it is asked for them ([`reports`]).
+//! The page consists of two programs that share these files. The first one measures. The second one makes reports, traces and
+//! comparisons of runs; the first one fetches it on demand ([`reports`]). A page that only measures thus fetches only the code for
+//! it.
 //!
-//! [`app`] holds the flow of measuring, [`compare`] that of comparing files, [`view`] alone touches the document, and the
-//! other files each hold one idea. [`measuring`] has the device, which is in another program: [`parallax_lab`].
+//! [`app`] has the control flow of measurement, [`compare`] that of comparison. Only [`view`] touches the document. Each other file
+//! has one job. [`measuring`] has the device, which belongs to another program: [`parallax_lab`].
 
 mod activity;
 pub mod app;

@@ -2,20 +2,20 @@
 
 use parallax_core::record::RunSummary;
 
-/// What stands before a summary in an address: in its fragment, which browsers send to nobody.
+/// Prefix of a summary in the fragment of an address. Browsers do not send fragments.
 const MARK: &str = "#r=";
 
-/// The summary's text in an address or a fragment.
+/// Encoded summary in an address or a fragment.
 pub fn payload(address: &str) -> Option<&str> {
     address.split_once(MARK).map(|(_, payload)| payload.trim())
 }
 
-/// The address of the page at a place, with a summary of results.
+/// Returns the address of the page at `place` with a summary of results.
 pub fn to_results(place: &str, summary: &RunSummary) -> String {
     format!("{place}{MARK}{}", summary.to_link())
 }
 
-/// The address of the page at a place, with settings in the words of a query.
+/// Returns the address of the page at `place` with settings as a query.
 pub fn to_settings(place: &str, query: &str) -> String {
     if query.is_empty() { place.to_owned() } else { format!("{place}?{query}") }
 }

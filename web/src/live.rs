@@ -1,4 +1,4 @@
-//! Cases while they are measured: what their samples say so far, a few times a second at most and only where it is news.
+//! Partial results of cases during measurement. Updates come at most twice a second, and only for new samples.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,17 @@ use parallax_core::record::{Record, Run};
 use parallax_core::report::html;
 use parallax_core::units::{Nanos, percent};
 
-/// Seconds between two looks at the samples. Drawing costs the browser a piece of the device that is measured.
+/// Seconds between two updates. Drawing takes a part of the measured device's time.
 const PAUSE: f64 = 0.5;
 
-/// What the samples of a case say so far.
+/// Partial result of a case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartialResult {
     /// The case.
     pub case: String,
     /// Median of the samples.
     pub median: Nanos,
-    /// How many there are, and how sure the median is of itself.
+    /// Number of samples, and precision of the median.
     pub tally: String,
     /// The samples as markup of the core's report.
     pub strip: String,
@@ -36,17 +36,17 @@ impl PartialResult {
     }
 }
 
-/// Follows the samples of a run.
+/// Tracks the samples of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Live {
-    /// Samples that were there when a case was last looked at.
+    /// Number of samples of each case at its last update.
     seen: BTreeMap<String, usize>,
-    /// When that was.
+    /// Time of the last update.
     at: Option<f64>,
 }
 
 impl Live {
-    /// What is new at a time in seconds: nothing while the last look is but a moment ago.
+    /// Returns the new partial results at time `now` in seconds; empty shortly after the previous update.
     pub fn news(&mut self, run: &Run, now: f64) -> Vec<PartialResult> {
         if self.at.is_some_and(|at| now - at < PAUSE) {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! The page's own program: it measures, and fetches what compares.
+//! The page's own program: it measures, and fetches the program that compares.
 
 use parallax_web::{app, broken, compare, environment, query, reports, view};
 use wasm_bindgen_futures::spawn_local;

@@ -1,5 +1,5 @@
-//! What measures, as the page sees it: a program of its own, in a worker where browsers offer there what it takes, so that neither
-//! disturbs the other; otherwise in the page. Either way the two sides say the same to each other.
+//! The page's interface to the worker, the program that measures. It runs in a worker if the browser supports that, so that page
+//! and measurement do not disturb each other. Otherwise it runs in the page. The messages are the same in both places.
 
 mod awaited;
 mod beside;
@@ -22,7 +22,7 @@ use beside::WorkerHandle;
 pub use beside::abandon;
 pub use programs::more_threads;
 
-/// Orders that can be given at any time.
+/// Sender of requests, usable at any time.
 #[derive(Clone)]
 pub struct RequestSender {
     give: Rc<dyn Fn(Order)>,
@@ -30,10 +30,10 @@ pub struct RequestSender {
 }
 
 impl RequestSender {
-    /// Plan what was asked for, or say why there is nothing to run. `None` when another plan was ordered meanwhile.
+    /// Plans a spec. Returns the plan, or the reason of its absence. `None` after a newer plan request.
     ///
     /// # Errors
-    /// When measuring hit a bug; the device is then gone.
+    /// A bug of the worker. The device is then gone.
     pub async fn plan(&self, number: u32, spec: Spec) -> Option<Result<Result<Box<Planned>, Unplanned>, String>> {
         let answer = self.awaited.plan(number);
         (self.give)(Order::Plan { number, spec: Box::new(spec) });
@@ -43,28 +43,28 @@ impl RequestSender {
         })
     }
 
-    /// End the run soon.
+    /// Ends the run soon.
     pub fn stop(&self) {
         (self.give)(Order::Stop);
     }
 
-    /// The tab went out of sight, or came back.
+    /// Reports a change of the tab's visibility.
     pub fn sight(&self, hidden: bool) {
         (self.give)(Order::Visibility { hidden });
     }
 }
 
-/// An open device, wherever it is.
+/// An open device, in a worker or in the page.
 pub struct Session {
-    /// What it is.
+    /// The device.
     pub device: DeviceInfo,
     /// Its clock.
     pub clock: ClockInfo,
-    /// Seconds on the page's clock when it was opened.
+    /// Time of opening, in seconds on the page's clock.
     pub since: f64,
-    /// What it can be told while it measures.
+    /// Sender of requests during measurement.
     pub orders: RequestSender,
-    /// Whether kernels in CubeCL were asked for.
+    /// Whether the spec names kernels in CubeCL.
     pub cube: bool,
     compilers: Option<Compilers>,
     words: UnboundedReceiver<Word>,
@@ -73,7 +73,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Reach a device, or say why there is none.
+    /// Opens a device, or returns the reason of its absence.
     pub async fn open(ask: OpenRequest) -> Result<Session, String> {
         let cube = ask.cube;
         let beside::SpawnedWorker { beside, mut words, remark } = beside::start(ask.way).await?;
@@ -90,7 +90,7 @@ impl Session {
         }
     }
 
-    /// What the record says of where it is and what was fetched for it.
+    /// Entries of the record about the worker's place and the fetched compilers.
     pub fn place(&self) -> impl Iterator<Item = (String, String)> + use<> {
         let compilers = self.compilers.as_ref().map(|Compilers { sent, bytes, milliseconds }| {
             let sent = if sent.0 > 0 && sent < bytes { format!(", {sent} sent,") } else { String::new() };
@@ -100,10 +100,10 @@ impl Session {
         told.map(|(name, value)| (name.to_owned(), value))
     }
 
-    /// Measure, and hand over what happens, and what a record's workload says of it.
+    /// Measures. `on_event` receives each event, with the workload facts of a record.
     ///
     /// # Errors
-    /// When measuring hit a bug; the device is then gone.
+    /// A bug of the worker. The device is then gone.
     pub async fn run(&mut self, job: Job, mut on_event: impl FnMut(Event, Option<CaseInfo>)) -> Result<RunEnd, String> {
         (self.orders.give)(Order::Run(Box::new(job)));
         loop {

@@ -1,37 +1,37 @@
-//! How far a run is and how long it will take, between one word of it and the next: arithmetic on seconds, without a clock.
+//! Progress of a run, extrapolated between two events. It computes with seconds and has no clock.
 
 /// Progress of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
-    /// Part that is done.
+    /// Finished fraction.
     part: f64,
-    /// Seconds that the rest was thought to take.
+    /// Expected seconds of the rest.
     left: f64,
-    /// When that was said.
+    /// Time of the last update.
     at: f64,
 }
 
-/// A rest may take longer than thought; the bar then waits this far through it.
+/// Maximum fraction of the rest that the bar shows. The rest may take longer than expected.
 const ALMOST: f64 = 0.97;
 
 impl Progress {
-    /// A run that begins `now` and is thought to take `guess` seconds.
+    /// Returns the progress of a run that begins at `now` and takes an expected `guess` seconds.
     pub fn new(guess: f64, now: f64) -> Progress {
         Progress { part: 0.0, left: guess, at: now }
     }
 
-    /// The run says that a part of it is done, and how long the rest will take.
+    /// Updates the finished fraction and the expected seconds of the rest.
     pub fn told(&mut self, part: f64, left: f64, now: f64) {
-        // What has been shown is not taken back.
+        // The displayed fraction never decreases.
         *self = Progress { part: part.max(self.fraction(now)), left, at: now };
     }
 
-    /// Part of the rest that has passed since.
+    /// Fraction of the rest that has passed since the last update.
     fn passed(&self, now: f64) -> f64 {
         ((now - self.at) / self.left.max(1e-3)).clamp(0.0, ALMOST)
     }
 
-    /// Part that is done, from 0 to 1.
+    /// Finished fraction, from 0 to 1.
     pub fn fraction(&self, now: f64) -> f64 {
         self.part + (1.0 - self.part) * self.passed(now)
     }

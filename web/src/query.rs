@@ -1,35 +1,35 @@
-//! The URL query: a spec in the words of the command line, plus seven keys that only a page has.
+//! The URL query: a spec with the keys of the command line, plus seven keys of the page.
 
 use parallax_core::device::BrowserMode;
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::{Spec, query};
 use parallax_lab::way::{Target, TargetConfig};
 
-/// What a URL asks of the page.
+/// Request of a URL.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// What to run, or why the query cannot be understood.
+    /// Spec, or the mistake in the query.
     pub spec: Result<Spec, String>,
     /// `mode`: time the cases, or only verify them.
     pub mode: Mode,
-    /// `target`, `features` and `threads`: what to run it on, and what to ask for.
+    /// `target`, `features` and `threads`: the target configuration.
     pub way: TargetConfig,
-    /// `report`: post events to this path of the same server, and start at once if it takes them.
+    /// `report`: path of the same server to post events to. The run starts at once if the server takes them.
     pub report: Option<String>,
-    /// `kernels`: where the same server has texts that stand before the page's own.
+    /// `kernels`: path of the same server with kernel sources that replace the page's own.
     pub kernels: Option<String>,
-    /// `desk`: what to show the server that the page came from, so that it takes results. A secret, which is never written.
+    /// `desk`: token of the collector that hosts the page. It is a secret and never written.
     pub desk: Option<String>,
 }
 
-/// Whether a text is a path of a server. Browsers drop tabs and ends of lines from addresses and take `\` for `/`, so that a text
-/// with one of them may be the address of another host.
+/// Returns whether a string is a path of a server. Browsers drop tabs and ends of lines from addresses, and take `\` for `/`. A
+/// string with one of them may be the address of another host.
 fn is_path(text: &str) -> bool {
     text.starts_with('/') && !text.starts_with("//") && text.chars().all(|c| c.is_ascii_graphic() && c != '\\')
 }
 
-/// Read a query, with or without its question mark. `at_home`: the page comes from a server on this machine; no other page
-/// starts a run without a click. `is_here`: whether the browser takes a path for an address of that server.
+/// Parses a query, with or without its question mark. `at_home`: the page comes from a server on this machine; no other page starts
+/// a run without a click. `is_here`: whether the browser resolves a path to an address of that server.
 pub fn parse(query: &str, at_home: bool, is_here: impl Fn(&str) -> bool) -> Request {
     let spec = Ok(Spec::default());
     let mut request =
@@ -58,12 +58,12 @@ pub fn parse(query: &str, at_home: bool, is_here: impl Fn(&str) -> bool) -> Requ
                 mistake =
                     Some("report: only a page that a command line on this machine serves starts by itself".to_owned());
             }
-            // Results may only go where the page came from: a path, never another host.
+            // Results may only go to the page's own server: a path, never another host.
             ("report", path) if is_path(path) && is_here(path) => {
                 request.report = Some(value);
             }
             ("report", _) => mistake = Some(format!("report: `{value}` is not a path that begins with /")),
-            // Which texts are measured is told by who starts the run.
+            // Only the command line that starts a run chooses other kernel sources.
             ("kernels", path) if at_home && is_path(path) && is_here(path) => {
                 request.kernels = Some(value);
             }
@@ -85,7 +85,7 @@ pub fn parse(query: &str, at_home: bool, is_here: impl Fn(&str) -> bool) -> Requ
     request
 }
 
-/// The query that gives a spec, a mode and a way to a device; empty when all are the default.
+/// Query of a spec, a mode and a target configuration; empty if all are the default.
 pub fn write(spec: &Spec, mode: Mode, TargetConfig { target, reach, threads }: TargetConfig) -> String {
     let mut pairs = spec.to_pairs();
     if target != Target::default() {

@@ -1,4 +1,4 @@
-//! Run files from outside: a file that the user gave, or one of the page's own site.
+//! External run files: a file from the user, or one of the page's own site.
 
 use std::borrow::Cow;
 
@@ -11,21 +11,21 @@ use web_sys::{Blob, File, ReadableStreamDefaultReader, RequestInit, RequestMode,
 use crate::environment::window;
 use crate::view;
 
-/// Bytes of the largest run file that is read.
+/// Size limit of a run file, in bytes.
 const LIMIT: usize = 16 << 20;
 
 fn too_large() -> String {
     format!("it is larger than {} MiB, which no run file is", LIMIT >> 20)
 }
 
-/// The text of a file that the user gave. It stays outside this program's memory.
+/// Text of a file from the user. It stays outside this program's memory.
 pub async fn text_of(file: &File) -> Result<JsString, String> {
     text_in(file).await?.map_err(|_| "the browser could not read it; choose it again".to_owned())
 }
 
-/// The text in a blob, or why it is not one of a run; inside, whether the browser could read it.
+/// Text of a blob. Outer error: the reason why the text is not of a run. Inner error: a read error of the browser.
 async fn text_in(blob: &Blob) -> Result<Result<JsString, JsValue>, String> {
-    // A trace has gigabytes, and is known by its beginning.
+    // A trace has gigabytes, and its first bytes identify it.
     let head = match blob.slice_with_f64_and_f64(0.0, HEAD as f64) {
         Ok(head) => bytes_of(&head).await,
         Err(why) => Err(why),
@@ -51,7 +51,7 @@ async fn bytes_of(blob: &Blob) -> Result<Vec<u8>, JsValue> {
     Ok(Uint8Array::new(&JsFuture::from(blob.array_buffer()).await?).to_vec())
 }
 
-/// The text of a file, in any of the forms that editors and shells write.
+/// Decodes the text of a file, in any encoding that editors and shells write.
 fn text(bytes: &[u8]) -> Result<String, String> {
     if is_gzip(bytes) {
         return Err("it is compressed with gzip; unpack it first, as with `gunzip`".to_owned());
@@ -60,7 +60,7 @@ fn text(bytes: &[u8]) -> Result<String, String> {
     if is_trace(&text) { Err(ReadError::Trace.to_string()) } else { Ok(text.into_owned()) }
 }
 
-/// The text of a file of this page's own site.
+/// Text of a file of this page's own site.
 pub async fn text_at(address: &str) -> Result<JsString, String> {
     let location = window().location();
     let href = location.href().unwrap_or_default();
@@ -71,7 +71,7 @@ pub async fn text_at(address: &str) -> Result<JsString, String> {
     }
     let failed = |_: JsValue| "the server did not give it".to_owned();
     let asked = RequestInit::new();
-    // A redirection to another site fails, too.
+    // A redirection to another site also fails.
     asked.set_mode(RequestMode::SameOrigin);
     let response = JsFuture::from(window().fetch_with_str_and_init(&url.href(), &asked)).await.map_err(failed)?;
     let response: Response = response.dyn_into().map_err(failed)?;
@@ -86,7 +86,7 @@ pub async fn text_at(address: &str) -> Result<JsString, String> {
         let Ok(value) = value.dyn_into::<Uint8Array>() else { break };
         size += value.length() as usize;
         if size > LIMIT {
-            // Whether the server hears that changes nothing here.
+            // The effect of the cancellation on the server is irrelevant here.
             let _ = reader.cancel();
             return Err(too_large());
         }
@@ -95,8 +95,8 @@ pub async fn text_at(address: &str) -> Result<JsString, String> {
     text_in(&Blob::new_with_u8_array_sequence(&parts).map_err(failed)?).await?.map_err(failed)
 }
 
-/// Do something with what comes from outside. The document says meanwhile what it is, for [`broken`](crate::broken) and for `alive.js`,
-/// which hears of memory that ran out; nothing else of the page may be borrowed.
+/// Calls `f` on external data. Meanwhile the document names the data, for [`broken`](crate::broken) and for `alive.js`, which
+/// detects exhausted memory. Nothing else of the page may be borrowed.
 pub fn guarded<T>(name: &str, f: impl FnOnce() -> T) -> T {
     view::working_at(Some(name));
     let made = f();

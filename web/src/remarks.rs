@@ -1,4 +1,4 @@
-//! What is to be said beneath a row of the table.
+//! Remarks below a row of the table.
 
 use parallax_core::record::{Discarded, Record, Run};
 use parallax_core::report::{CaseInfo, Row, advice};
@@ -8,14 +8,14 @@ use parallax_core::units::sentence;
 /// Remarks on one case.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Remarks {
-    /// What bears on the figure, or why there is none.
+    /// Notes on the figure, or the reason of its absence.
     pub notes: Vec<String>,
-    /// What binds the case and what would help.
+    /// The limiting factor of the case, and advice.
     pub advice: Option<String>,
 }
 
 impl Remarks {
-    /// On a record of a run. Advice compares variants, so it may change with each record of the same problem.
+    /// Returns the remarks on a record of a run. Advice compares variants, so it may change with each record of the same problem.
     pub fn on(record: &Record, row: &Row, known: &CaseInfo, run: &Run) -> Remarks {
         let timing = record.timing();
         let caveat = timing.and_then(|t| t.caveat.clone());
@@ -27,14 +27,14 @@ impl Remarks {
         }
     }
 
-    /// Whether there is nothing to say.
+    /// Returns whether there are no remarks.
     pub fn is_empty(&self) -> bool {
         self.notes.is_empty() && self.advice.is_none()
     }
 }
 
-/// How many samples do not count and why, where there are any. Reasons that differ only in their figures are one kind, told
-/// by its first.
+/// Number of discarded samples and their reasons, if there are any. Reasons that differ only in their figures are one kind,
+/// represented by its first.
 fn discarded(aside: &[Discarded], counted: usize) -> Option<String> {
     let mut kinds: Vec<(&str, usize, bool)> = Vec::new();
     for Discarded { reason, .. } in aside {
@@ -57,7 +57,7 @@ fn discarded(aside: &[Discarded], counted: usize) -> Option<String> {
     (!aside.is_empty()).then(|| format!("{} of {all} samples discarded: {}", aside.len(), reasons.join("; ")))
 }
 
-/// A text without its figures.
+/// Characters of a string without its figures.
 fn words(text: &str) -> impl Iterator<Item = char> {
     text.chars().filter(|c| !c.is_ascii_digit() && *c != '.')
 }

@@ -1,4 +1,4 @@
-//! Remote mode: a command line on this machine started the page and wants every event as it happens.
+//! Remote mode: a command line on this machine started the page and receives every event as it happens.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -12,15 +12,15 @@ use web_sys::{RequestInit, Response};
 
 use crate::environment::{seconds, window};
 
-/// Seconds between two reports of progress: requests share the processor with what is being measured.
+/// Seconds between two progress reports. Requests share the processor with the measurement.
 const TELL_EVERY: f64 = 1.0;
 
 /// Posts events in order.
 pub struct Remote {
     path: String,
-    /// Lines that have not been posted yet.
+    /// Lines not yet posted.
     untold: RefCell<String>,
-    /// When progress was last told.
+    /// Time of the last progress report.
     told_at: Cell<f64>,
     /// Settles when every event so far has been posted.
     tail: RefCell<Promise>,
@@ -28,7 +28,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// To a path of the server that the page came from.
+    /// Returns a poster to a path of the page's own server.
     pub fn new(path: String) -> Remote {
         Remote {
             path,
@@ -39,25 +39,25 @@ impl Remote {
         }
     }
 
-    /// Whether nobody listens any more, so that going on is pointless.
+    /// Returns whether the command line has stopped listening. Continuing is then pointless.
     pub fn gone(&self) -> bool {
         self.gone.get()
     }
 
-    /// Whether the server took everything that was told so far.
+    /// Returns whether the server accepted every event so far.
     pub async fn taken(&self) -> bool {
         let tail = self.tail.borrow().clone();
-        // It only ever resolves.
+        // The promise only ever resolves.
         let _ = JsFuture::from(tail).await;
         !self.gone()
     }
 
-    /// The path that it posts to.
+    /// The path that receives the events.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Tell an event. What every round brings waits for the next of the others, and progress is told now and then.
+    /// Posts an event. Events of every round wait for the next other event. Progress is limited to one report per interval.
     pub fn tell(&self, event: &Event) {
         if matches!(event, Event::Progress { .. }) {
             let now = seconds();
@@ -91,14 +91,14 @@ async fn post(path: &str, body: &str) -> Result<(), JsValue> {
     init.set_method("POST");
     init.set_body(&body.into());
     let response: Response = JsFuture::from(window().fetch_with_str_and_init(path, &init)).await?.dyn_into()?;
-    // Servers of files answer with a page where they have nothing better.
+    // Static file servers answer unknown requests with a page.
     let said = JsFuture::from(response.text()?).await?.as_string().unwrap_or_default();
     if response.ok() && said.is_empty() { Ok(()) } else { Err(response.status().into()) }
 }
 
-/// The page is about to die of a bug: say so in one synchronous call, past the queue.
+/// Reports a fatal bug of the page in one synchronous call, past the queue.
 pub fn last_words(path: &str, reason: &str) {
     let event = Event::End { interrupted: Some(reason.to_owned()), environment: BTreeMap::new() }.line();
-    // Nothing is left to do when this fails; the command line notices the silence.
+    // A failure here has no remedy. The command line notices the silence.
     let _ = window().navigator().send_beacon_with_opt_str(path, Some(&event));
 }

@@ -1,5 +1,5 @@
-//! What reads files and makes reports, traces and comparisons: a program of its own, fetched when one of them is asked for. What
-//! draws is in the page; all else is in a worker beside it, so that no file can break the page or keep it from answering.
+//! The program that reads files and makes reports, traces and comparisons, fetched on demand. Its drawing code runs in the page.
+//! All else runs in a worker, so that no file can break the page or block it.
 
 use std::collections::BTreeMap;
 
@@ -21,29 +21,29 @@ extern "C" {
     async fn here(glue: &str, program: &str) -> Result<JsValue, JsValue>;
     #[wasm_bindgen(method, catch)]
     fn compare(this: &Program, search: &str) -> Result<(), JsValue>;
-    /// What the program beside the page makes of a text. Rejects with an object that has one key, which says why.
+    /// Result of the worker's program for a text. Rejects with an object of one key, which names the reason.
     #[wasm_bindgen(catch)]
     async fn make(glue: &str, program: &str, what: &str, text: &JsString) -> Result<JsValue, JsValue>;
 }
 
-/// Its script and itself. Under names of their own for each commit, so that no cache mixes them.
+/// Addresses of its script and its module. The commit in each address keeps caches from mixing versions.
 const FILES: [&str; 2] = [
     concat!("./reports/parallax-reports.js?", env!("PARALLAX_COMMIT")),
     concat!("./reports/parallax-reports_bg.wasm?", env!("PARALLAX_COMMIT")),
 ];
 
-/// What the program makes of a text, by the name of its function.
+/// Result of the program's function `what` for a text.
 async fn made(what: &str, text: &JsString) -> Result<String, Unmade> {
     let [glue, program] = FILES;
     let text = make(glue, program, what, text).await.map_err(|why| Unmade::of(&why))?;
     Ok(text.as_string().expect("it makes text"))
 }
 
-/// Why the program made nothing.
+/// Error of the program.
 enum Unmade {
     /// The text has a mistake.
     Refused(String),
-    /// The text broke the program; the next one gets a fresh one.
+    /// The text broke the program; the next text gets a fresh one.
     Broke(String),
     /// The program did not load.
     Absent(String),
@@ -59,7 +59,7 @@ impl Unmade {
         }
     }
 
-    /// In a sentence about a report or a trace.
+    /// Sentence about a report or a trace.
     fn sentence(self) -> String {
         match self {
             Unmade::Refused(why) => format!("It could not be made: {why}."),
@@ -75,10 +75,10 @@ fn failed(why: &str) -> String {
     format!("The part of the page that makes this did not load: {why}.")
 }
 
-/// A run from the text of a file from outside.
+/// Parses a run from an external file.
 ///
 /// # Errors
-/// Why it is none, as the end of a sentence. A text that breaks what reads it breaks nothing else.
+/// The reason, as the end of a sentence. A text that breaks the reader breaks nothing else.
 pub async fn read(text: &JsString) -> Result<Run, String> {
     match made("read", text).await {
         Ok(begun) => match serde_json::from_str(&begun) {
@@ -99,7 +99,7 @@ pub async fn read(text: &JsString) -> Result<Run, String> {
 /// A run as one self-contained page with tables and plots.
 ///
 /// # Errors
-/// Why there is none.
+/// The reason of the failure.
 pub async fn report(run: &Run) -> Result<String, String> {
     made("report", &json(run).into()).await.map_err(Unmade::sentence)
 }
@@ -107,37 +107,37 @@ pub async fn report(run: &Run) -> Result<String, String> {
 /// A run as Chrome trace events.
 ///
 /// # Errors
-/// Why there is none.
+/// The reason of the failure.
 pub async fn trace(run: &Run) -> Result<String, String> {
     made("trace", &json(run).into()).await.map_err(Unmade::sentence)
 }
 
-/// A card about a run, as an SVG that stands alone.
+/// A card about a run, as a standalone SVG.
 ///
 /// # Errors
-/// The reason why there is none.
+/// The reason of the failure.
 pub async fn card(run: &Run) -> Result<String, String> {
     made("card", &json(run).into()).await.map_err(Unmade::sentence)
 }
 
-/// A card about the results in a link, by its payload.
+/// A card about the results in a link, from its payload.
 ///
 /// # Errors
-/// The reason why there is none.
+/// The reason of the failure.
 pub async fn card_of_link(payload: &str) -> Result<String, String> {
     made("card_of_link", &payload.into()).await.map_err(Unmade::sentence)
 }
 
-/// What the workloads of a run's records say of them, by case.
+/// Workload facts of a run's records, by case.
 ///
 /// # Errors
-/// Why that is not known.
+/// The reason of the failure.
 pub async fn known(run: &Run) -> Result<BTreeMap<String, CaseInfo>, String> {
     let known = made("known", &json(run).into()).await.map_err(Unmade::sentence)?;
     Ok(serde_json::from_str(&known).expect("it writes what it knows"))
 }
 
-/// Show the view that compares, and have it compare what a query names once it can.
+/// Shows the comparison view, and compares the inputs of a query once the program has loaded.
 pub async fn compare(search: String) {
     let view = View::new();
     view.version(&suite());

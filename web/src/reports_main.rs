@@ -1,10 +1,10 @@
-//! The program that reads files and makes reports, traces and comparisons. The page's own fetches it: into a worker, and for what is
-//! drawn into the page.
+//! The program that reads files and makes reports, traces and comparisons. The page's own program fetches it into a worker, and for
+//! drawing into the page.
 
 use std::collections::BTreeMap;
 
 use parallax_core::record::{Event, Run, RunSummary};
-use parallax_core::report::{DeviceContext, CaseInfo, device_answer, html};
+use parallax_core::report::{CaseInfo, DeviceContext, device_answer, html};
 use parallax_core::trace;
 use parallax_web::{broken, compare};
 use wasm_bindgen::prelude::*;
@@ -18,10 +18,11 @@ fn written(run: &str) -> Run {
     serde_json::from_str(run).expect("the page has written it")
 }
 
-/// A run of a file from outside, as the beginning of a run in JSON of this version: the page reads events in any case.
+/// Parses a run from an external file. Returns the beginning of a run as JSON of this version, because the page reads events in any
+/// case.
 ///
 /// # Errors
-/// Why it is none.
+/// The reason, for a text without a run.
 #[wasm_bindgen]
 pub fn read(text: &str) -> Result<String, String> {
     let run = Run::parse(text).map_err(|why| why.to_string())?;
@@ -41,7 +42,7 @@ pub fn trace(run: &str) -> String {
     trace::text(&written(run))
 }
 
-/// A card about a run, as an SVG that stands alone.
+/// A card about a run, as a standalone SVG.
 #[wasm_bindgen]
 pub fn card(run: &str) -> String {
     let run = written(run);
@@ -51,14 +52,14 @@ pub fn card(run: &str) -> String {
 /// A card about the results in a link.
 ///
 /// # Errors
-/// The reason why the link has none.
+/// The mistake in the link.
 #[wasm_bindgen]
 pub fn card_of_link(payload: &str) -> Result<String, String> {
     let summary = RunSummary::from_link(payload).map_err(|why| why.to_string())?;
     Ok(html::card(&summary, None))
 }
 
-/// What the workloads of a run's records say of them, by case.
+/// Workload facts of a run's records, by case, as JSON.
 #[wasm_bindgen]
 pub fn known(run: &str) -> String {
     let run = written(run);
@@ -66,7 +67,7 @@ pub fn known(run: &str) -> String {
     serde_json::to_string(&BTreeMap::from_iter(known)).expect("what is known is JSON")
 }
 
-/// Bring the view that compares to life, for a query.
+/// Starts the comparison view for a query.
 #[wasm_bindgen]
 pub fn compare(search: String) {
     spawn_local(compare::start(search));

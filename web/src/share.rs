@@ -1,4 +1,4 @@
-//! What leaves the page, and only when asked: files, a link, and a trace handed to the Perfetto UI.
+//! Exports of the page at the user's request: files, a link, and a trace for the Perfetto UI.
 
 use js_sys::{Array, Uint8Array};
 use parallax_core::record::Run;
@@ -22,32 +22,32 @@ extern "C" {
     async fn to_png(svg: &str, scale: f64) -> Result<JsValue, JsValue>;
 }
 
-/// The run as the JSON file that every part of Parallax reads.
+/// The run as JSON, in the format of all Parallax programs.
 pub fn json(run: &Run) -> String {
     serde_json::to_string(run).expect("a run is JSON")
 }
 
-/// Save text as a file of a media type.
+/// Saves text as a file of a media type.
 pub fn download(name: &str, kind: &str, text: &str) -> Result<(), JsValue> {
     let options = BlobPropertyBag::new();
     options.set_type(kind);
     save(name, &Blob::new_with_str_sequence_and_options(&Array::of1(&text.into()), &options)?)
 }
 
-/// What came of saving a file, as a sentence.
+/// Sentence about the result of saving a file.
 pub fn told(name: &str, saved: bool) -> String {
     if saved { format!("Saved as {name}.") } else { "The browser did not allow the download.".to_owned() }
 }
 
-/// Pixels of a plot a unit, so that it is sharp on slides.
+/// Pixels per unit of a plot, for sharp slides.
 const SHARP: f64 = 2.0;
 
-/// Save a picture as it is, or as pixels.
+/// Saves a picture as SVG or as pixels.
 pub async fn download_picture(name: &str, svg: &str, as_pixels: bool) -> Result<(), JsValue> {
     if as_pixels { save(name, &to_png(svg, SHARP).await?.dyn_into()?) } else { download(name, "image/svg+xml", svg) }
 }
 
-/// Save a card as pixels, as many as it has units.
+/// Saves a card with one pixel per unit.
 pub async fn download_card(name: &str, svg: &str) -> Result<(), JsValue> {
     save(name, &to_png(svg, 1.0).await?.dyn_into()?)
 }
@@ -59,7 +59,7 @@ fn save(name: &str, blob: &Blob) -> Result<(), JsValue> {
     link.set_href(&url);
     link.set_download(name);
     link.click();
-    // The browser reads the blob after this call; a minute is plenty, and then its memory is free.
+    // The browser reads the blob after this call. Its memory is freed after a minute.
     spawn_local(async move {
         sleep(60_000).await;
         let _ = Url::revoke_object_url(&url);
@@ -67,7 +67,7 @@ fn save(name: &str, blob: &Blob) -> Result<(), JsValue> {
     Ok(())
 }
 
-/// Open a trace in the Perfetto UI. Must be called soon after a click. `tell` gets every sentence for the user.
+/// Opens a trace in the Perfetto UI. Must be called soon after a click. `tell` receives every sentence for the user.
 pub async fn open_trace(trace: &str, title: &str, tell: impl Fn(&str) + Clone + 'static) {
     let bytes = Uint8Array::from(trace.as_bytes());
     if isolated() {
@@ -91,9 +91,9 @@ pub async fn open_trace(trace: &str, title: &str, tell: impl Fn(&str) + Clone + 
     });
 }
 
-/// The second, non-isolated page of ours, which can talk to the Perfetto UI.
+/// Opens the page's second, non-isolated page, which can communicate with the Perfetto UI.
 fn open_second_page(tell: &impl Fn(&str)) {
-    // Isolation severs the new window anyway, so the answer does not say whether it opened.
+    // Isolation severs the new window anyway, so the result does not show whether it opened.
     let _ = window().open_with_url_and_target_and_features("open-trace.html", "_blank", "noopener");
     tell(
         "This page is cross-origin isolated and cannot talk to other sites' tabs, so a second page of ours opened to hand \
@@ -101,7 +101,7 @@ fn open_second_page(tell: &impl Fn(&str)) {
     );
 }
 
-/// Put text on the clipboard.
+/// Copies text to the clipboard.
 pub async fn copy(text: &str) -> Result<(), JsValue> {
     JsFuture::from(window().navigator().clipboard().write_text(text)).await.map(drop)
 }

@@ -1,8 +1,8 @@
-//! Runs that this browser keeps: every event of a run as it happens, so that a reload loses nothing, and the last runs can
-//! be looked at again. Nothing of it leaves the browser.
+//! Kept runs of this browser. The store has every event of a run as it happens, so that a reload loses nothing. The latest runs
+//! remain available. No data leaves the browser.
 //!
-//! The database has two stores: `lines`, events as lines of JSON by run and number, and `spines`, what a list of runs
-//! shows. Writing is never waited for; when the browser refuses it, the page says so and goes on.
+//! The database has two stores. `lines` has events as lines of JSON by run and number; `spines` has the metadata for a list of
+//! runs. No code waits for a write. If the browser refuses one, the page reports it and goes on.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -19,41 +19,41 @@ use wasm_bindgen_futures::spawn_local;
 use crate::environment::{milliseconds, of_this_tab, within};
 use crate::reports;
 
-/// Its own: what hands traces over has another, and a database has the stores that it was made with.
+/// Name of this database. The trace hand-over has another one, because a database keeps the stores that it was created with.
 const DATABASE: &str = "parallax-runs";
 const LINES: &str = "lines";
 const SPINES: &str = "spines";
-/// Where a tab notes which run it is in the middle of: this outlives a reload, and no other tab sees it.
+/// Storage key of the current run in a tab. It outlives a reload, and other tabs do not see it.
 const RUNNING: &str = "parallax-running";
-/// Runs that are kept.
+/// Maximum number of kept runs.
 const ROOM: usize = 20;
-/// Milliseconds after which a browser that was asked for the database is taken to keep nothing.
+/// Milliseconds after which a browser without an answer about the database counts as keeping nothing.
 const PATIENCE: i32 = 5_000;
-/// A run that another tab left is told unfinished when nothing was heard of it for so long.
+/// Milliseconds of silence after which a run of another tab counts as unfinished.
 const SILENCE: f64 = 10.0 * 60e3;
 
-/// What is told of a run without opening it.
+/// Metadata of a run, readable without its events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunMeta {
-    /// When it began, in milliseconds since 1970: its key.
+    /// Start in milliseconds since 1970. It is the run's key.
     pub id: f64,
     /// Name of its device.
     pub device: String,
-    /// What the user calls it.
+    /// Name of the device from the user.
     #[serde(default)]
     pub name: Option<String>,
-    /// What was asked for, in the words of an address.
+    /// The spec as a query of an address.
     pub asked: String,
-    /// Cases that ended.
+    /// Number of ended cases.
     pub cases: usize,
-    /// Cases that were planned.
+    /// Number of planned cases.
     pub planned: usize,
-    /// Of those that ended, the ones that ran.
+    /// Number of ended cases that ran.
     #[serde(default)]
     pub measured: usize,
-    /// Whether it came to an end.
+    /// Whether the run ended.
     pub ended: bool,
-    /// When something was last heard of it, in milliseconds since 1970.
+    /// Time of the last event, in milliseconds since 1970.
     pub heard: f64,
 }
 
@@ -75,32 +75,32 @@ impl RunMeta {
         }
     }
 
-    /// Whether it was left in the middle: by this tab before it was loaded anew, or by another one long ago.
+    /// Returns whether the run was interrupted: by a reload of this tab, or by another tab long ago.
     pub fn left(&self, by_this_tab: Option<f64>, now: f64) -> bool {
         !self.ended && (by_this_tab == Some(self.id) || now - self.heard > SILENCE)
     }
 }
 
-/// The run that is being written.
+/// The run in writing.
 struct Writing {
     spine: RunMeta,
-    /// Lines that have been written.
+    /// Number of written lines.
     number: u32,
-    /// Lines that have not.
+    /// Lines not yet written.
     untold: String,
 }
 
-/// The runs that are kept.
+/// The store of kept runs.
 pub struct RunStore {
     database: Database,
     writing: Rc<RefCell<Option<Writing>>>,
-    /// Called when the run that is written is not kept, once or more often.
+    /// Called once or more often if the current run cannot be kept.
     on_lost: Rc<dyn Fn()>,
 }
 
 impl RunStore {
-    /// Open it, if the browser keeps anything for this page and says so soon: a run that begins before would not be kept. `on_lost` is
-    /// called when the browser has no room for a run, or forbids writing.
+    /// Opens the store; `None` if the browser keeps nothing for this page or does not answer soon. A run that begins earlier would
+    /// not be kept. `on_lost` is called if the browser has no room for a run or forbids writing.
     pub async fn open(on_lost: impl Fn() + 'static) -> Option<RunStore> {
         let stores = [LINES, SPINES].map(ObjectStoreBuilder::new);
         let asked =
@@ -113,7 +113,7 @@ impl RunStore {
         Some(RunStore { database, writing: Rc::default(), on_lost })
     }
 
-    /// A run begins that was asked for in these words of an address.
+    /// Begins a run with this spec, as a query of an address.
     pub fn begin(&self, run: &Run, asked: String) {
         let id = milliseconds();
         of_this_tab(|storage| storage.set_item(RUNNING, &id.to_string()));
@@ -122,7 +122,7 @@ impl RunStore {
         self.tell(&Event::Begin { run: Box::new(run.clone()) });
     }
 
-    /// Something happened in it. What every round brings waits for the end of a case.
+    /// Records an event. Events of every round wait for the end of a case.
     pub fn tell(&self, event: &Event) {
         let mut writing = self.writing.borrow_mut();
         let Some(run) = &mut *writing else { return };
@@ -149,9 +149,9 @@ impl RunStore {
         transaction.object_store(LINES)?.put(&std::mem::take(&mut run.untold).into(), Some(&key))?;
         run.number += 1;
         put(&transaction, &run.spine)?;
-        // Said now, because a page that is left closes what it has not committed.
+        // Commit now, because a page that closes loses uncommitted writes.
         let mut transaction = transaction.commit()?;
-        // Whether there is room shows only then.
+        // Only the commit shows a lack of room.
         let (tell, mut told) = unbounded();
         for (kept, tell) in [(true, tell.clone()), (false, tell)] {
             let settle = move |_| drop(tell.unbounded_send(kept));
@@ -169,7 +169,7 @@ impl RunStore {
         Ok(())
     }
 
-    /// What is kept, the last first; of more than there is room for, the oldest go.
+    /// Metadata of the kept runs, newest first. The oldest runs beyond the limit are removed.
     pub async fn spines(&self) -> Result<Vec<RunMeta>, Error> {
         let transaction = self.database.transaction(&[SPINES], TransactionMode::ReadOnly)?;
         let all = transaction.object_store(SPINES)?.get_all(None, None)?.await?;
@@ -182,13 +182,13 @@ impl RunStore {
         Ok(spines)
     }
 
-    /// Those that were left in the middle.
+    /// Interrupted runs.
     pub fn left(spines: &[RunMeta]) -> Vec<&RunMeta> {
         let mine = of_this_tab(|storage| storage.get_item(RUNNING)).flatten().and_then(|id| id.parse().ok());
         spines.iter().filter(|spine| spine.left(mine, milliseconds())).collect()
     }
 
-    /// A run as it was written, which is checked as any file is.
+    /// Reads a run as written, with the checks of any file.
     pub async fn read(&self, id: f64) -> Result<Run, String> {
         let lines = async {
             let transaction = self.database.transaction(&[LINES], TransactionMode::ReadOnly)?;
@@ -203,14 +203,14 @@ impl RunStore {
         Ok(run)
     }
 
-    /// Say that a run that was left is no longer to be asked about.
+    /// Marks an interrupted run as ended, so that the page does not ask about it again.
     pub fn close(&self, spine: &RunMeta) -> Result<(), Error> {
         of_this_tab(|storage| storage.remove_item(RUNNING));
         let transaction = self.database.transaction(&[SPINES], TransactionMode::ReadWrite)?;
         put(&transaction, &RunMeta { ended: true, ..spine.clone() })
     }
 
-    /// Forget a run.
+    /// Removes a run.
     pub fn remove(&self, id: f64) -> Result<(), Error> {
         let transaction = self.database.transaction(&[LINES, SPINES], TransactionMode::ReadWrite)?;
         transaction.object_store(LINES)?.delete(Query::from(lines_of(id)?))?;
@@ -225,7 +225,7 @@ fn put(transaction: &idb::Transaction, spine: &RunMeta) -> Result<(), Error> {
     Ok(())
 }
 
-/// Keys of the lines of a run: arrays sort after numbers, so an empty one ends the range.
+/// Keys of a run's lines. Arrays sort after numbers, so an empty one ends the range.
 fn lines_of(id: f64) -> Result<KeyRange, Error> {
     let (first, last) = (Array::of1(&id.into()), Array::of2(&id.into(), &Array::new()));
     KeyRange::bound(&first, &last, None, None)

@@ -1,5 +1,5 @@
-//! The only code that touches the document. Text goes in as text, never as markup; the exceptions are parts of the
-//! core's HTML report: plots in [`run`], samples in [`results`], tables in [`linked`] and [`compare`].
+//! The only code that touches the document. Text goes in as text, never as markup. The exceptions are parts of the core's HTML
+//! report: plots in [`run`], samples in [`results`], tables in [`linked`] and [`compare`].
 
 mod compare;
 mod controls;
@@ -26,25 +26,25 @@ pub use history::{Recorded, Wish};
 pub use notices::{Tone, alive, crashed, framed, worked_at, working_at};
 use results::Table;
 
-/// The page as seen.
+/// View of the page.
 #[derive(Clone, Default)]
 pub struct View {
     table: Rc<RefCell<Table>>,
 }
 
 impl View {
-    /// Of this page.
+    /// Returns the view of this page.
     pub fn new() -> View {
         View::default()
     }
 
-    /// What was built, in the footer.
+    /// Shows version and commit in the footer.
     pub fn version(&self, suite: &Suite) {
         let commit = if suite.commit.is_empty() { String::new() } else { format!(" · {}", suite.commit) };
         say(&id("version"), &format!("Parallax {}{commit}", suite.version));
     }
 
-    /// What came of a download, a link or a trace.
+    /// Shows the result of a download, a link or a trace.
     pub fn share_line(&self, line: &str) {
         say(&id("share-line"), line);
     }

@@ -1,6 +1,6 @@
-//! Figures and fragments in words, without a document and without a clock.
+//! Text of figures and fragments, without a document and without a clock.
 
-/// Seconds in words, rounded as befits an estimate.
+/// Approximate duration as text, rounded like an estimate.
 pub fn rough(seconds: f64) -> String {
     match seconds {
         s if s < 2.0 => "a second".to_owned(),
@@ -10,13 +10,13 @@ pub fn rough(seconds: f64) -> String {
     }
 }
 
-/// A moment in the words of the browser's language, from milliseconds since 1970.
+/// Local date and time as text, from milliseconds since 1970.
 pub fn moment(milliseconds: f64) -> String {
     let date = js_sys::Date::new(&milliseconds.into());
     date.to_locale_string("default", &wasm_bindgen::JsValue::UNDEFINED).into()
 }
 
-/// So many cases.
+/// Number of cases as text.
 pub fn count(cases: usize) -> String {
     if cases == 1 { "1 case".to_owned() } else { format!("{cases} cases") }
 }

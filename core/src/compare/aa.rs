@@ -1,4 +1,4 @@
-//! A machine against itself: how often equal runs are called different, and the smallest change that would be seen.
+//! A/A test of a machine: the frequency of wrong verdicts on equal runs, and the minimum detectable effect.
 
 use std::collections::BTreeMap;
 
@@ -33,12 +33,12 @@ impl Counts {
         } += 1;
     }
 
-    /// Calls that equal runs cannot deserve.
+    /// Number of wrong verdicts: faster or slower between equal runs.
     pub fn wrong(&self) -> u32 {
         self.faster + self.slower
     }
 
-    /// All pairs.
+    /// Number of pairs.
     pub fn pairs(&self) -> u32 {
         self.same + self.undecided + self.wrong()
     }
@@ -78,7 +78,7 @@ pub struct AaTable {
     pub detectable_worst: Option<f64>,
 }
 
-/// Pair each of several runs of one spec on one machine with the next, for every case that both have timed.
+/// Compares each run with the next, for every case that both have timed. The runs are of one spec on one machine.
 pub fn a_a(runs: &[Run]) -> AaTable {
     let mut coarsest = RESOLUTION;
     let mut order: Vec<&str> = Vec::new();
@@ -121,7 +121,7 @@ fn one(case: &str, ratios: &[Ratio]) -> AaCase {
     let mut counts = Counts::default();
     ratios.iter().for_each(|r| counts.add(r.verdict));
     let detectable: Vec<f64> = ratios.iter().filter_map(|r| r.detectable).collect();
-    // Whichever of the two runs was the slower one, the change is told as a share of the faster one's time.
+    // The change is a share of the faster run's time, for either order of the two.
     let worst = ratios.iter().map(|r| r.value.max(1.0 / r.value) - 1.0).fold(0.0, f64::max);
     AaCase { case: case.to_owned(), counts, detectable: median(&detectable), worst }
 }

@@ -1,4 +1,5 @@
-//! Runs side by side: cases paired by their canonical string, each pair with a verdict, and what has no pair and why.
+//! Comparison of runs: cases paired by their canonical string, a verdict for each pair, and the cases without a pair, with a
+//! reason.
 
 use std::collections::HashSet;
 
@@ -13,33 +14,33 @@ use crate::device::Launching;
 use crate::record::{Record, Run, Timing};
 use crate::suite::meant;
 
-/// How to compare.
+/// Options of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Options {
-    /// Position of the run that the others are held against.
+    /// Position of the base among the runs.
     pub base: usize,
-    /// Differences smaller than this share of the time do not count; by default, [`resolution_between`] of each pair.
+    /// Smallest difference that counts, as a share of the time; by default, [`resolution_between`] of each pair.
     pub resolution: Option<f64>,
 }
 
-/// Runs that cannot be compared.
+/// Error of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompareError {
-    /// Fewer than two.
+    /// Fewer than two runs.
     #[error("comparing takes at least two runs, not {0}")]
     TooFew(usize),
     /// The base is none of the runs.
     #[error("no run `{wanted}` to compare with: give a number from 1 to {count}, or one of {names}")]
     NoSuchBase {
-        /// What was asked for.
+        /// Requested base.
         wanted: String,
-        /// How many runs there are.
+        /// Number of runs.
         count: usize,
-        /// Their names.
+        /// Names of the runs.
         names: String,
     },
-    /// No case in common.
+    /// No common case.
     #[error(
         "{base} and {others} have no timed case and no score in common; {}run both with the same --preset and --cache, or --filter for \
          cases that both targets have",
@@ -48,17 +49,17 @@ pub enum CompareError {
     NothingInCommon {
         /// Name of the base.
         base: String,
-        /// Names of the others.
+        /// Names of the other runs.
         others: String,
-        /// The pair of cases that differ least, in words.
+        /// Description of the pair of cases with the smallest difference.
         nearest: Option<String>,
     },
 }
 
-/// The position of the run that a person means: a name, or a number counted from one.
+/// Returns the position of a run by its name, or by a number counted from one.
 ///
 /// # Errors
-/// [`CompareError::NoSuchBase`] when it is neither.
+/// [`CompareError::NoSuchBase`] for any other string.
 pub fn find_base(names: &[String], wanted: &str) -> Result<usize, CompareError> {
     let by_number = || wanted.parse::<usize>().ok()?.checked_sub(1).filter(|i| *i < names.len());
     names.iter().position(|name| name == wanted).or_else(by_number).ok_or_else(|| CompareError::NoSuchBase {
@@ -68,10 +69,10 @@ pub fn find_base(names: &[String], wanted: &str) -> Result<usize, CompareError> 
     })
 }
 
-/// Compare named runs.
+/// Compares named runs.
 ///
 /// # Errors
-/// When there are fewer than two runs, the base is none of them, or no case can be paired.
+/// Fewer than two runs, a base that is none of them, or no case with a pair.
 pub fn compare(runs: &[(String, Run)], options: &Options) -> Result<Comparison, CompareError> {
     if runs.len() < 2 {
         return Err(CompareError::TooFew(runs.len()));
@@ -96,7 +97,7 @@ pub fn compare(runs: &[(String, Run)], options: &Options) -> Result<Comparison, 
         }
     }
     let scores = scores::pair(runs, options.base, finest);
-    // A run in which everything broke is held against the base all the same: that is what a gate is for.
+    // A run in which every case failed is still compared with the base, because a gate must catch it.
     if pairs.is_empty() && scores.is_empty() && !all_broke(runs, options.base) {
         let others = names().enumerate().filter(|(i, _)| *i != options.base).map(|(_, name)| name);
         let others = others.collect::<Vec<_>>().join(", ");
@@ -109,7 +110,7 @@ pub fn compare(runs: &[(String, Run)], options: &Options) -> Result<Comparison, 
     Ok(Comparison { base: options.base, runs: heads, pairs, scores, unpaired, lost, notes })
 }
 
-/// Whether a case of which the base has a figure failed in another run.
+/// Returns whether a case with a figure in the base failed in another run.
 fn all_broke(runs: &[(String, Run)], base: usize) -> bool {
     let figure = |r: &&Record| r.timing().is_some() || !r.scores().is_empty();
     let cases: HashSet<&str> = runs[base].1.records.iter().filter(figure).map(|r| r.case.as_str()).collect();
@@ -130,18 +131,19 @@ fn head(name: &str, run: &Run, base: &Run, resolution: f64) -> RunHead {
     }
 }
 
-/// Whether two runs had the same reference kernel on the same device.
+/// Returns whether two runs had the same reference kernel on the same device.
 fn one_kernel(a: &Run, b: &Run) -> bool {
     a.target == b.target && same_device(a, b)
 }
 
-/// How far the reference kernels of two runs wandered, or are apart where they are the same kernel on the same device.
+/// Returns the drift of the reference kernels of two runs. It includes their difference if both runs had the same kernel on the
+/// same device.
 pub(crate) fn device_drift(a: &Run, b: &Run) -> f64 {
     let apart = if one_kernel(a, b) { drift_between(&a.drift, &b.drift) } else { 0.0 };
     apart.max(drift_within(&a.drift)).max(drift_within(&b.drift))
 }
 
-/// The verdict on two records of one case; `None` where they are no pair.
+/// Returns the ratio and verdict of two records of one case; `None` if they are no pair.
 pub(crate) fn judge(
     (base_run, base): (&Run, &Record),
     (other_run, other): (&Run, &Record),
@@ -159,7 +161,7 @@ pub(crate) fn judge(
     })
 }
 
-/// What is to be said where two figures differ in how stages reached the device, by more than the interface.
+/// Returns a remark if two figures differ in the way of launching stages, beyond the difference of the interfaces.
 fn launched_otherwise(base: &Timing, other: &Timing) -> Option<String> {
     let unusual = |timing: &Timing| timing.launch.filter(|launch| !launch.is_usual());
     let name = |timing: &Timing| timing.launch.map_or("the usual way", Launching::name);
@@ -167,12 +169,12 @@ fn launched_otherwise(base: &Timing, other: &Timing) -> Option<String> {
         .then(|| format!("launched otherwise: {} against {} in the base", name(other), name(base)))
 }
 
-/// The first record of a case that has a time.
+/// Returns the first record of a case that has a time.
 pub(crate) fn timed<'a>(run: &'a Run, case: &str) -> Option<&'a Record> {
     run.records.iter().find(|r| r.case == case && r.timing().is_some())
 }
 
-/// A sentence for each run and case whose file is older than the meaning of the case's variant.
+/// Returns a sentence for each run and case with a file older than the meaning of the case's variant.
 pub(crate) fn renamed<'a>(runs: &[(String, Run)], cases: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
     let mut notes = Vec::new();
     for (name, run) in runs.iter().filter(|(_, run)| run.version < SPLIT) {
@@ -185,7 +187,7 @@ pub(crate) fn renamed<'a>(runs: &[(String, Run)], cases: impl Iterator<Item = &'
     notes
 }
 
-/// The first schema version whose names are those of today.
+/// First schema version with today's names of variants.
 const SPLIT: u32 = 3;
 
 fn figure(record: &Record) -> Option<Figure> {
@@ -217,7 +219,7 @@ fn unpaired(runs: &[(String, Run)], base: usize, pairs: &[Pair]) -> Vec<Unpaired
     found
 }
 
-/// Why a record has no partner among the others.
+/// Returns the reason for a record without a partner among the others.
 pub(super) fn no_pair<'a>(record: &Record, others: impl Iterator<Item = (&'a str, &'a Run)>) -> String {
     let cache = |r: &Record| r.timing().map_or("", |t| t.cache.name());
     let others: Vec<(&str, &Run)> = others.collect();
@@ -230,8 +232,8 @@ pub(super) fn no_pair<'a>(record: &Record, others: impl Iterator<Item = (&'a str
     }
 }
 
-/// The pair of timed cases, of the base and of another run, that differ in the fewest parts: `cuda has bf16, browser has f16 of
-/// attention/fwd/b1,h8,s512,d64`. `None` where no two are of one workload.
+/// Returns the pair of timed cases, of the base and of another run, that differ in the fewest parts. Example:
+/// `cuda has bf16, browser has f16 of attention/fwd/b1,h8,s512,d64`. `None` if no two are of one workload.
 fn nearest(runs: &[(String, Run)], base: usize) -> Option<String> {
     let cases = |run: &Run| -> Vec<Vec<String>> {
         let timed = run.records.iter().filter(|record| record.timing().is_some());
@@ -243,7 +245,7 @@ fn nearest(runs: &[(String, Run)], base: usize) -> Option<String> {
         for (name, run) in runs.iter().enumerate().filter(|(i, _)| *i != base).map(|(_, named)| named) {
             for theirs in cases(run).into_iter().filter(|theirs| theirs.len() == ours.len() && theirs[0] == ours[0]) {
                 let apart: Vec<usize> = (0..ours.len()).filter(|i| ours[*i] != theirs[*i]).collect();
-                // Cases alike in all are apart in what stands beside the case, such as the caches.
+                // Cases with equal strings differ in a property outside the string, such as the caches.
                 if apart.is_empty() || best.as_ref().is_some_and(|(fewest, _)| *fewest <= apart.len()) {
                     continue;
                 }
@@ -413,7 +415,7 @@ mod tests {
         }
         let table = crate::report::compared_scores(&comparison).expect("scores").markdown();
         assert!(table.contains("accuracy") && table.contains("worse"), "{table}");
-        // A run that has only scores is compared by them, and one that counts the other way is no pair.
+        // A run with scores only is compared by them. A score with the other direction of improvement is no pair.
         for (_, run) in &mut runs {
             measured(run, CASE).timing = None;
         }

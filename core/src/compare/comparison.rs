@@ -1,4 +1,4 @@
-//! What a comparison consists of: the runs, the cases on them, the verdicts.
+//! Parts of a comparison: the runs, their cases, the verdicts.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -97,24 +97,24 @@ pub struct Unpaired {
 }
 
 impl Comparison {
-    /// How many ratios got a verdict.
+    /// Number of ratios with this verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         self.ratios().filter(|(_, _, r)| r.verdict == verdict).count()
     }
 
-    /// Every ratio with its run's position and its case.
+    /// Returns every ratio with its run's position and its case.
     pub fn ratios(&self) -> impl Iterator<Item = (usize, &str, &Ratio)> {
         self.pairs.iter().flat_map(|pair| {
             pair.ratios.iter().enumerate().filter_map(|(i, r)| Some((i, pair.case.as_str(), r.as_ref()?)))
         })
     }
 
-    /// The ratio of one run for one case.
+    /// Returns the ratio of one run for one case.
     pub fn ratio(&self, run: usize, case: &str) -> Option<&Ratio> {
         self.pairs.iter().find(|p| p.case == case)?.ratios.get(run)?.as_ref()
     }
 
-    /// Without the pairs and scores of other cases than a filter's words keep: those that any of the words keeps.
+    /// Keeps the pairs, scores and unpaired cases that any word of the filter keeps. An empty filter keeps all.
     pub fn filtered(mut self, words: &[String]) -> Comparison {
         let kept = |case: &str| words.is_empty() || words.iter().any(|word| keeps(word, case));
         self.pairs.retain(|pair| kept(&pair.case));
@@ -123,21 +123,21 @@ impl Comparison {
         self
     }
 
-    /// With the pairs, and cases without a partner, in the order of cases.
+    /// Sorts the pairs and the unpaired cases in the order of cases.
     pub fn by_case(mut self) -> Comparison {
         self.pairs.sort_by(|a, b| by_case(&a.case, &b.case));
         self.unpaired.sort_by(|a, b| by_case(&a.case, &b.case));
         self
     }
 
-    /// With the pairs by their largest ratio, the slowest first.
+    /// Sorts the pairs by their largest ratio, the slowest first.
     pub fn by_ratio(mut self) -> Comparison {
         let largest = |pair: &Pair| pair.ratios.iter().flatten().map(|ratio| ratio.value).fold(0.0, f64::max);
         self.pairs.sort_by(|a, b| largest(b).total_cmp(&largest(a)));
         self
     }
 
-    /// Verdicts counted, as a sentence that names the slowest cases, the worst first.
+    /// Returns the number of each verdict as a sentence that names the slowest cases, the worst first.
     pub fn tally(&self) -> String {
         let base = self.runs.get(self.base).map_or("the base", |run| run.name.as_str());
         let count = match self.ratios().count() {
@@ -156,7 +156,8 @@ impl Comparison {
         )
     }
 
-    /// The pairs with the largest differences that have a verdict, the slowest first: this many slower ones, and as many faster ones.
+    /// Keeps the pairs with the largest differences that have a verdict, the slowest first: up to `most` slower and `most` faster
+    /// pairs.
     pub fn extremes(&self, most: usize) -> Comparison {
         let of = |pair: &&Pair, verdict| {
             let ratios = pair.ratios.iter().flatten().filter(|ratio| ratio.verdict == verdict);
@@ -176,7 +177,7 @@ impl Comparison {
         Comparison { pairs, ..self.clone() }
     }
 
-    /// The resolution of each run against the base: once where all have the same, by the runs' names otherwise.
+    /// Returns the resolution of each run against the base. It stands once if all runs share it, and by the runs' names otherwise.
     pub(crate) fn resolutions(&self) -> String {
         let others: Vec<&RunHead> =
             self.runs.iter().enumerate().filter(|(i, _)| *i != self.base).map(|(_, run)| run).collect();
@@ -189,7 +190,7 @@ impl Comparison {
         }
     }
 
-    /// The slowest cases by name and ratio; empty where none is slower.
+    /// Returns the slowest cases by name and ratio; empty if none is slower.
     fn slowest(&self) -> String {
         let mut slower: Vec<_> = self.ratios().filter(|(_, _, ratio)| ratio.verdict == Verdict::Slower).collect();
         slower.sort_by(|a, b| b.2.value.total_cmp(&a.2.value));
@@ -202,7 +203,7 @@ impl Comparison {
     }
 }
 
-/// The number of slowest cases that a sentence names.
+/// Number of slowest cases that a sentence names.
 const NAMED: usize = 3;
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! What a target farther from the hardware costs on one GPU, problem by problem: the same kernel on both, and the fastest of each.
+//! Cost of a target farther from the hardware on one GPU, per problem: the same kernel on both, and the fastest kernel of each.
 //!
-//! The same kernel says what the way to the hardware costs; the fastest of each says what a user loses, because some kernels cannot
-//! be written there. Both are ratios of medians with intervals, as every comparison has them ([`crate::compare::compare`]).
+//! The ratio of the same kernel shows the cost of the target itself. The ratio of the fastest kernels shows the loss of a user,
+//! because some kernels cannot be written for a target. Both are ratios of medians with intervals, as in every comparison
+//! ([`crate::compare::compare`]).
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -19,31 +20,31 @@ use crate::record::{Record, Run, way};
 use crate::suite::{problem_of, variant_of};
 use crate::units::Nanos;
 
-/// One run against one that is nearer to the hardware, on one GPU.
+/// One run against a run nearer to the hardware, on one GPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cost {
-    /// The run that is nearer to the hardware.
+    /// Run nearer to the hardware.
     pub base: CostRun,
-    /// The other.
+    /// Run farther from the hardware.
     pub other: CostRun,
-    /// Problems with a time in both, the costliest first.
+    /// Problems with a time in both runs, the costliest first.
     pub problems: Vec<ProblemCost>,
-    /// Single calls of the cases that have some in both.
+    /// Single calls of the cases that have calls in both runs.
     pub calls: Vec<CallPair>,
 }
 
 /// One call of a case in both runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallPair {
-    /// Canonical string.
+    /// Canonical string of the case.
     pub case: String,
-    /// In the run that is nearer to the hardware.
+    /// Call in the run nearer to the hardware.
     pub base: Call,
-    /// In the other.
+    /// Call in the other run.
     pub other: Call,
 }
 
-/// One call in the other run against one in the base, over cases.
+/// Calls of the other run against calls of the base, over cases.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CallCost {
     /// Geometric mean of the ratios.
@@ -52,7 +53,7 @@ pub struct CallCost {
     pub cases: usize,
     /// Median duration of a call in the base.
     pub base: Nanos,
-    /// The same in the other run.
+    /// Median duration of a call in the other run.
     pub other: Nanos,
     /// Shares of the extra time: kernel, completion and readback.
     pub shares: [f64; 3],
@@ -61,52 +62,52 @@ pub struct CallCost {
 /// One of the two runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CostRun {
-    /// Its name.
+    /// Name of the run.
     pub name: String,
-    /// Its target.
+    /// Target of the run.
     pub target: String,
-    /// How far a browser let it, where one did and that is known.
+    /// Browser mode, if the run is from a browser and its mode is known.
     pub reach: Option<BrowserMode>,
     /// [`Run::browser`].
     pub browser: Option<String>,
 }
 
 impl CostRun {
-    /// Its name, and how far a browser let it where that is known.
+    /// Returns the name of the run, with its browser mode if that is known.
     pub fn title(&self) -> String {
         way(&self.name, self.reach)
     }
 }
 
-/// One problem on both.
+/// One problem in both runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProblemCost {
     /// Canonical string without the variant.
     pub problem: String,
-    /// The same kernel; absent where no variant has a time in both. Of several, the other run's fastest.
+    /// Ratio of the same kernel; absent if no variant has a time in both. Of several variants, the fastest of the other run.
     pub same: Option<Against>,
-    /// The fastest of each; absent where caches were in another state.
+    /// Ratio of the fastest variants; absent if the caches were in another state.
     pub best: Option<Against>,
 }
 
 /// One variant against another.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Against {
-    /// The base's.
+    /// Variant of the base.
     pub base: String,
-    /// The other run's.
+    /// Variant of the other run.
     pub other: String,
     /// Time over the base's time.
     pub ratio: Ratio,
 }
 
 impl Cost {
-    /// What both targets are ways to.
+    /// Returns the name of the hardware of both targets: processor or GPU.
     pub fn hardware(&self) -> &'static str {
         if on_the_processor(&self.base.target) { "processor" } else { "GPU" }
     }
 
-    /// Several of the same two targets as one. A problem that more than one has is the first one's. None of none.
+    /// Merges costs of the same two targets. A problem or call of several costs is taken from the first. `None` without costs.
     pub fn together(costs: impl IntoIterator<Item = Cost>) -> Option<Cost> {
         costs.into_iter().reduce(|mut all, cost| {
             let new = |problem: &ProblemCost| all.problems.iter().all(|known| known.problem != problem.problem);
@@ -120,33 +121,33 @@ impl Cost {
         })
     }
 
-    /// The costliest first.
+    /// Sorts the problems, the costliest first.
     fn sort(&mut self) {
         self.problems.sort_by(|a, b| b.largest().total_cmp(&a.largest()));
     }
 
-    /// The geometric mean of the same kernel's ratios and how many there are.
+    /// Returns the geometric mean of the same kernel's ratios and their number.
     pub fn same(&self) -> Option<(f64, usize)> {
         self.mean(|problem| problem.same.as_ref())
     }
 
-    /// The geometric mean of best against best and how many there are.
+    /// Returns the geometric mean of the ratios of the fastest variants and their number.
     pub fn best(&self) -> Option<(f64, usize)> {
         self.mean(|problem| problem.best.as_ref())
     }
 
-    /// Problems whose best in the base is the vendor's library, among those with a fastest of each.
+    /// Number of problems with a ratio of fastest variants for which the base's fastest is the vendor library.
     pub fn by_library(&self) -> usize {
         let of_base = self.problems.iter().filter_map(|problem| problem.best.as_ref());
         of_base.filter(|against| Implementation::of(&against.base) == Implementation::Vendor).count()
     }
 
-    /// One call against one; `None` where no case has calls in both.
+    /// Returns the cost of one call; `None` if no case has calls in both runs.
     pub fn call(&self) -> Option<CallCost> {
         self.call_of(|_| true)
     }
 
-    /// The same of the cases with these strings.
+    /// Returns the cost of one call over the cases with the wanted strings.
     pub fn call_of(&self, wanted: impl Fn(&str) -> bool) -> Option<CallCost> {
         let calls: Vec<&CallPair> = self.calls.iter().filter(|pair| wanted(&pair.case)).collect();
         let wholes = || calls.iter().filter_map(|pair| Some((pair.base.whole()?.0, pair.other.whole()?.0)));
@@ -175,24 +176,24 @@ impl Cost {
 }
 
 impl ProblemCost {
-    /// The larger of both ratios.
+    /// Returns the larger of both ratios.
     fn largest(&self) -> f64 {
         [&self.same, &self.best].into_iter().flatten().map(|against| against.ratio.value).fold(0.0, f64::max)
     }
 }
 
-/// What `other` costs against `base`.
+/// Returns the cost of `other` against `base`.
 ///
 /// # Errors
-/// When they are not two targets on one GPU, or have no problem in common.
+/// Runs that are not two targets on one GPU, or without a common problem.
 pub fn cost(base: &(String, Run), other: &(String, Run)) -> Result<Cost, TaxError> {
     cost_on(base, other, false)
 }
 
-/// The same; `same_gpu` asserts that both ran on one GPU, where names do not show it.
+/// Returns the cost of `other` against `base`. `same_gpu` asserts that both ran on one GPU, if names do not show it.
 ///
 /// # Errors
-/// As of [`cost`].
+/// The errors of [`cost`].
 pub fn cost_on(base: &(String, Run), other: &(String, Run), same_gpu: bool) -> Result<Cost, TaxError> {
     one_gpu(&[base, other], same_gpu)?;
     let ((near_name, near), (_, far)) = (base, other);
@@ -212,8 +213,8 @@ pub fn cost_on(base: &(String, Run), other: &(String, Run), same_gpu: bool) -> R
             Some((record.timing()?.summary.median.0, against(partner, record)?))
         });
         let same = on_both.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, against)| against);
-        // A run keeps caches in one state from its first case to its last, so any timed case of the problem tells in which state
-        // the fastest of each are to be compared.
+        // A run keeps caches in one state from its first case to its last. Any timed case of the problem therefore gives the state
+        // for the comparison of the fastest variants.
         let state = near.records.iter().filter(|record| problem_of(&record.case) == problem).find_map(cache);
         let best = |run| fastest(run, problem, |record| cache(record) == state);
         let best = best(near).zip(best(far)).and_then(|(a, b)| against(a, b));
@@ -243,7 +244,8 @@ pub fn cost_on(base: &(String, Run), other: &(String, Run), same_gpu: bool) -> R
     Ok(cost)
 }
 
-/// What each run costs against the nearest to the hardware that was on its GPU; of several, that with which it has most in common.
+/// Returns the cost of each run against the run on its GPU that is nearest to the hardware. Of several such runs, the one with the
+/// most problems in common.
 pub fn costs(runs: &[(String, Run)]) -> Vec<Cost> {
     let away = |(_, run): &(String, Run)| distance(&run.target);
     let against = |far: &(String, Run)| {
@@ -260,7 +262,7 @@ mod tests {
     use crate::record::Outcome;
     use crate::testing::fixtures::{run, spread};
 
-    /// A run of cases, each with a median.
+    /// Returns a named run of cases, each with a median.
     fn named(target: &str, device: &str, cases: &[(&str, f64)]) -> (String, Run) {
         let cases: Vec<_> = cases.iter().map(|(case, median)| (*case, spread(*median, 0.002, 40))).collect();
         (target.to_owned(), run(target, device, &cases))

@@ -1,6 +1,6 @@
 //! Runs against each other by workload: the geometric mean of the ratios of its problems.
 //!
-//! There is no score over all workloads: which of them matter is for the reader to say.
+//! There is no score over all workloads: the reader decides their weights.
 
 use std::collections::BTreeMap;
 
@@ -11,31 +11,32 @@ use crate::record::Run;
 use crate::record::stats::geometric_mean;
 use crate::suite::workload_of;
 
-/// The problems of one workload together.
+/// Mean ratios of the problems of one workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkloadCost {
-    /// The workload's name.
+    /// Name of the workload.
     pub workload: String,
-    /// The same kernel on both.
+    /// Mean ratio of the same kernel on both.
     pub same: Option<MeanRatio>,
-    /// The fastest of each.
+    /// Mean ratio of the fastest variants of each.
     pub best: Option<MeanRatio>,
 }
 
-/// The geometric mean of ratios.
+/// Geometric mean of ratios.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanRatio {
     /// The mean.
     pub value: f64,
-    /// Its 95 % interval, as far as it comes from measuring these problems; absent where a ratio has none. What other problems would
-    /// have given, it does not say.
+    /// Its 95 % interval, from the measurement errors of these problems only; absent if a ratio has none. It does not cover the
+    /// choice of problems.
     pub interval: Option<(f64, f64)>,
-    /// How many ratios it is of.
+    /// Number of ratios.
     pub problems: usize,
 }
 
 impl MeanRatio {
-    /// Of these ratios; none of none. They are measured apart, so that half widths of their logarithms add up in squares.
+    /// Returns the mean of these ratios; `None` without ratios. Their errors are independent, so the half widths of their
+    /// logarithms add in quadrature.
     pub(crate) fn of<'a>(ratios: impl Iterator<Item = &'a Ratio> + Clone) -> Option<MeanRatio> {
         let (value, problems) = geometric_mean(ratios.clone().map(|ratio| ratio.value))?;
         let half = |end: fn(&Ratio) -> Option<f64>| {
@@ -49,7 +50,7 @@ impl MeanRatio {
 }
 
 impl Cost {
-    /// By workload, the costliest first.
+    /// Returns the costs by workload, the costliest first.
     pub fn by_workload(&self) -> Vec<WorkloadCost> {
         let mut members: BTreeMap<&str, Vec<&ProblemCost>> = BTreeMap::new();
         for problem in &self.problems {
@@ -71,18 +72,18 @@ impl Cost {
     }
 }
 
-/// A workload in the runs of a comparison.
+/// One workload in the runs of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkloadRow {
-    /// The workload's name.
+    /// Name of the workload.
     pub workload: String,
-    /// Against the base, for each run; absent for the base itself, and where a run has nothing that counts.
+    /// Mean ratio over the base for each run; absent for the base itself, and for a run without a valid case.
     pub means: Vec<Option<MeanRatio>>,
 }
 
 impl Comparison {
-    /// The workloads of these runs, which the comparison is of, by name. Cases count that were measured to their end and found
-    /// correct on both sides; what an emulated device takes says nothing of a GPU, so it has no figure.
+    /// Returns the workloads of the compared runs, by name. A case counts if it was measured to its end and found correct on both
+    /// sides. An emulated device has no figure, because its times show nothing about a GPU.
     pub fn by_workload(&self, runs: &[(String, Run)]) -> Vec<WorkloadRow> {
         let counts = |run: usize, case: &str| {
             let (_, run) = &runs[run];
@@ -152,13 +153,13 @@ mod tests {
         assert_eq!(rows[0].means[0], None, "the base itself");
         let matmul = rows[1].means[1].expect("two");
         assert!((matmul.value - 4.0).abs() < 0.05 && matmul.problems == 2 && matmul.interval.is_some(), "{matmul:?}");
-        // What was cut off does not count, whichever side it is on.
+        // A case that was cut off on either side does not count.
         measured(&mut runs[1].1, CASES[2]).timing.as_mut().expect("timed").stopped = StopReason::Killed;
         measured(&mut runs[0].1, CASES[0]).timing.as_mut().expect("timed").stopped = StopReason::Killed;
         let rows = held(&runs);
         assert_eq!(rows.len(), 1, "{rows:?}");
         assert_eq!([1, 2].map(|run| rows[0].means[run].expect("some").problems), [1, 2]);
-        // Nor what is emulated.
+        // Neither does a case of an emulated device.
         runs[1].1.devices[0].kind = DeviceKind::Software;
         assert_eq!(held(&runs)[0].means[1], None);
         runs[0].1.devices[0].kind = DeviceKind::Software;

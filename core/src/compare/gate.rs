@@ -1,27 +1,27 @@
-//! A gate: whether anything is slower or worse by more than a limit, beyond doubt, or lost altogether.
+//! Gate over a comparison: fails on a case that is certainly slower or worse by more than a limit, and on a lost case.
 
 use crate::compare::comparison::Comparison;
 use crate::compare::scores::{Change, Difference, ScorePair};
 use crate::compare::verdict::{Ratio, Verdict, digits};
 use crate::units::percent;
 
-/// What a gate asks for. Whatever it is, nothing may be lost: a figure that is gone is neither fast nor decided.
+/// Conditions of a gate. In all cases nothing may be lost: a lost figure is neither fast nor decided.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Gate {
-    /// Nothing is slower or worse by more than this share, beyond doubt.
+    /// Limit, as a share, for cases that are certainly slower or worse.
     pub slower: Option<f64>,
-    /// Every time and every score got a verdict.
+    /// Whether every time and every score must have a verdict.
     pub undecided: bool,
 }
 
 impl Comparison {
-    /// Ratios that are slower, with the low end of their interval above `1 + limit`; undecided ones never are.
+    /// Returns the slower ratios with the low end of their interval above `1 + limit`; never an undecided one.
     pub fn slower_than(&self, limit: f64) -> Vec<(usize, &str, &Ratio)> {
         let beyond = |r: &Ratio| r.verdict == Verdict::Slower && r.low.is_some_and(|low| low > 1.0 + limit);
         self.ratios().filter(|(_, _, r)| beyond(r)).collect()
     }
 
-    /// Scores that are worse, with the near end of their interval beyond `limit` as a share of the base's score.
+    /// Returns the worse scores with the near end of their interval beyond `limit` as a share of the base's score.
     pub fn worse_than(&self, limit: f64) -> Vec<(usize, &ScorePair, &Difference)> {
         let beyond = |(_, pair, d): &(usize, &ScorePair, &Difference)| {
             let base = pair.scores[self.base].as_ref().map_or(0.0, |s| s.value.abs());
@@ -30,7 +30,7 @@ impl Comparison {
         self.differences().filter(beyond).collect()
     }
 
-    /// The outcome of a gate: whether it holds, and the lines that say so.
+    /// Returns whether the gate holds, and the lines of its report.
     pub fn gate(&self, gate: Gate) -> (bool, Vec<String>) {
         let mut lines = Vec::new();
         let slower = gate.slower.is_none_or(|limit| self.none_slower(limit, &mut lines));
@@ -53,7 +53,7 @@ impl Comparison {
             ));
         }
         if slower.is_empty() {
-            // Of a case that is lost nobody knows.
+            // The result of a lost case is unknown.
             let what = if self.lost.is_empty() { "no case is" } else { "of the cases left none is" };
             lines.push(format!("{what} slower by more than {}; {undecided} undecided", percent(limit)));
         }
@@ -81,7 +81,7 @@ impl Comparison {
         lines.len() == before
     }
 
-    /// Every difference of a score with its run's position and its pair.
+    /// Returns every difference of a score with its run's position and its pair.
     fn differences(&self) -> impl Iterator<Item = (usize, &ScorePair, &Difference)> {
         self.scores
             .iter()

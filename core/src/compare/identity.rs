@@ -1,11 +1,11 @@
-//! Whether two runs were on the same GPU, as far as names tell.
+//! Identity of the GPUs of two runs, from addresses and names.
 
 use crate::record::Run;
 
-/// Words that one interface adds to a device's name and another leaves out.
+/// Words that one interface adds to a device's name and another omits.
 const FURNITURE: [&str; 9] = ["nvidia", "amd", "ati", "intel", "corporation", "inc", "r", "tm", "graphics"];
 
-/// A device's name without vendor, trade marks and what drivers put in parentheses: `NVIDIA H200` and `H200` are one.
+/// Returns a device's name without vendor, trade marks and parentheses of drivers: `NVIDIA H200` and `H200` are equal.
 pub fn normalised(name: &str) -> String {
     let mut depth = 0u32;
     let name = name.to_lowercase();
@@ -26,8 +26,8 @@ pub fn normalised(name: &str) -> String {
     if left.is_empty() { name } else { left }
 }
 
-/// Whether two runs were on the same card: by its address where both tell it, else by the names that somebody gave it, else by
-/// its own.
+/// Returns whether two runs were on the same card. The criteria, in order: the card's address if both runs have it, the given
+/// names, the device names.
 pub fn same_device(a: &Run, b: &Run) -> bool {
     same_card(a, b).unwrap_or_else(|| match (a.given_name(), b.given_name()) {
         (Some(a), Some(b)) => a == b,
@@ -35,8 +35,8 @@ pub fn same_device(a: &Run, b: &Run) -> bool {
     })
 }
 
-/// Whether two runs were on the same card; `None` where only names could tell. Cards of two machines may have the same address, so
-/// it says nothing where their names are not the same.
+/// Returns whether two runs were on the same card; `None` if only names are known. Cards of two machines may have the same address,
+/// so an address is no evidence if the names differ.
 pub fn same_card(a: &Run, b: &Run) -> Option<bool> {
     let (a, b) = (a.device(), b.device());
     let same = a.identity.same(&b.identity)?;

@@ -1,6 +1,6 @@
-//! What a run lost against the base: cases that failed in it, and figures that the base has and it has not.
+//! Losses of a run against the base: cases that failed in it, and figures that only the base has.
 //!
-//! A gate that looked at ratios alone would be passed by a run in which everything broke, for that has none.
+//! A gate on ratios alone would pass a run in which every case failed, because such a run has no ratios.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use super::scores::ScorePair;
 use crate::record::{CheckResult, Outcome, Record, Run};
 use crate::units::three_digits;
 
-/// Everything lost, run after run: failures first, then times of the base without a partner, then its scores.
+/// Returns all losses, run by run: failures first, then times of the base without a partner, then its scores.
 pub(super) fn losses(runs: &[(String, Run)], base: usize, pairs: &[Pair], scores: &[ScorePair]) -> Vec<Unpaired> {
     let others = runs.iter().enumerate().filter(|(i, _)| *i != base);
     others.flat_map(|(i, (name, run))| of_run((i, name, run), &runs[base], pairs, scores)).collect()
@@ -23,7 +23,7 @@ fn of_run(
     scores: &[ScorePair],
 ) -> Vec<Unpaired> {
     let lost = |case: &str, reason: String| Unpaired { run: i, case: case.to_owned(), reason };
-    // Cases that failed count whether the base has them or not: no figure of theirs can be called as good as before.
+    // Failed cases count even if the base does not have them: no figure shows that they are as good as before.
     let mut found: Vec<Unpaired> =
         run.records.iter().filter(|r| failed(r)).map(|r| lost(&r.case, outcome(run, &r.case))).collect();
     let mut told: HashSet<&str> = run.records.iter().filter(|r| failed(r)).map(|r| r.case.as_str()).collect();
@@ -52,12 +52,12 @@ fn of_run(
     found
 }
 
-/// Whether a case was to run and gave nothing, or something wrong.
+/// Returns whether a case ended with an error or a wrong result.
 pub(super) fn failed(record: &Record) -> bool {
     matches!(record.outcome, Outcome::Fail { .. } | Outcome::Error { .. })
 }
 
-/// How a case without a time ended in a run.
+/// Returns the outcome of a case without a time in a run.
 fn outcome(run: &Run, case: &str) -> String {
     let Some(record) = run.records.iter().find(|r| r.case == case) else {
         return match &run.interrupted {
@@ -124,7 +124,7 @@ mod tests {
         let all = compare(&runs, &Options::default()).expect("failures are in common too");
         assert_eq!((all.pairs.len(), all.lost.len(), all.gate(gate).0), (0, 4, false));
         assert!(all.lost.iter().any(|l| l.reason == "skipped: no f32"), "{:?}", all.lost);
-        // From the other side, the new cases are none that the base lost.
+        // In the other direction, the new cases are not losses of the base.
         let back = compare(&runs, &Options { base: 1, ..Options::default() });
         assert!(matches!(back, Err(CompareError::NothingInCommon { .. })));
     }

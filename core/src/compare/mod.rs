@@ -1,4 +1,4 @@
-//! What several runs say of each other.
+//! Comparison of runs: ratios, verdicts, gates, taxes and tables.
 
 pub mod aa;
 #[allow(clippy::module_inception, reason = "the folder is named after its main file")]

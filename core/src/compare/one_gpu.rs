@@ -1,4 +1,4 @@
-//! Views of one GPU: how far each target is from it, and whether runs are such views at all.
+//! Targets of one GPU: their distance from the hardware, and the check that runs are of one GPU.
 
 use std::cmp::Reverse;
 
@@ -6,36 +6,37 @@ use crate::compare::identity::{same_card, same_device};
 use crate::device::BrowserMode;
 use crate::record::Run;
 
-/// The targets in the order of their distance from the hardware: those of a GPU, and those of a processor, which meet only on a
-/// device that is both, by name.
+/// Targets in the order of their distance from the hardware: first those of a GPU, then those of a processor. Both kinds meet only
+/// on a device that is both, by name.
 const TARGETS: [&str; 5] = ["cuda", "wgpu", "browser", "cpu", "wasm"];
 
-/// How far a run was from the hardware: by its target, and of runs in a browser the one that was let farthest is nearest.
+/// Returns the distance of a run from the hardware, by its target. Of browser runs, the one with the highest browser mode is
+/// nearest.
 pub(crate) fn away(run: &Run) -> (usize, Reverse<Option<BrowserMode>>) {
     (distance(&run.target), Reverse(run.reach))
 }
 
-/// How far a target is from the hardware; one that is none of these is farther than all of them.
+/// Returns the distance of a target from the hardware; an unknown target is farther than all others.
 pub(crate) fn distance(target: &str) -> usize {
     TARGETS.iter().position(|known| *known == target).unwrap_or(TARGETS.len())
 }
 
-/// Whether a target is a way to a processor and not to a GPU.
+/// Returns whether a target runs on a processor and not on a GPU.
 pub(super) fn on_the_processor(target: &str) -> bool {
     ["cpu", "wasm"].contains(&target)
 }
 
-/// Runs that are no views of one GPU.
+/// Error of runs that are not of one GPU.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TaxError {
-    /// Fewer than two.
+    /// Fewer than two runs.
     #[error("the portability tax takes runs of at least two targets, not {0}")]
     TooFew(usize),
-    /// A target twice.
+    /// Two runs of one target.
     #[error("two runs of target {0}: the portability tax compares targets; give one run of each")]
     Twice(String),
-    /// Other cards, known by their addresses.
+    /// Different cards, by their addresses.
     #[error(
         "{a} ran on {card_a} and {b} on {card_b}, another card: the portability tax takes runs of one; choose it for every \
          target with --device"
@@ -43,14 +44,14 @@ pub enum TaxError {
     OtherCards {
         /// Name of one run.
         a: String,
-        /// Its card.
+        /// Card of that run.
         card_a: String,
         /// Name of another run.
         b: String,
-        /// Its card.
+        /// Card of that run.
         card_b: String,
     },
-    /// Other devices, by name.
+    /// Different devices, by name.
     #[error(
         "{a} ran on `{device_a}` and {b} on `{device_b}`: the portability tax takes runs of one GPU; if it is one, and \
          the browser hides its name, say so with --same-gpu"
@@ -58,24 +59,24 @@ pub enum TaxError {
     DifferentGpus {
         /// Name of one run.
         a: String,
-        /// Its device.
+        /// Device of that run.
         device_a: String,
         /// Name of another run.
         b: String,
-        /// Its device.
+        /// Device of that run.
         device_b: String,
     },
-    /// No case in common.
+    /// No common case.
     #[error("no case has a time on {0} and on another target, with caches in the same state")]
     NothingInCommon(String),
-    /// No kernel in CubeCL was measured.
+    /// No CubeCL kernel was measured.
     #[error(
         "no case of the variant `cube` has a time in these runs: measure some with --variant cube beside the others"
     )]
     NoOneSource,
 }
 
-/// Whether runs are views of one GPU, a target each.
+/// Checks that the runs are of one GPU, each with another target.
 pub(super) fn one_gpu(runs: &[&(String, Run)], same_gpu: bool) -> Result<(), TaxError> {
     if runs.len() < 2 {
         return Err(TaxError::TooFew(runs.len()));
@@ -110,10 +111,10 @@ pub(super) fn one_gpu(runs: &[&(String, Run)], same_gpu: bool) -> Result<(), Tax
     Ok(())
 }
 
-/// What is to be said where nothing but names tells that runs are of one card.
+/// Returns a remark if only names show that the runs are of one card.
 pub(super) fn by_name_only(runs: &[(String, Run)]) -> Option<String> {
     let (_, first) = &runs[0];
-    // What emulates a GPU is there once.
+    // An emulated GPU exists once.
     let may_differ = |run: &Run| !run.device().kind.is_emulated() && same_card(first, run).is_none();
     let doubtful: Vec<&str> =
         runs.iter().skip(1).filter(|(_, run)| may_differ(run)).map(|(name, _)| name.as_str()).collect();

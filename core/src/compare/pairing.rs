@@ -1,4 +1,4 @@
-//! Which cases are held against each other: by their variant, or the fastest of a problem.
+//! Choice of the compared cases: by their variant, or the fastest of a problem.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,12 +17,13 @@ pub enum Pairing {
     Best,
 }
 
-/// The cases of a problem that ran as asked.
+/// Returns the cases of a problem that ran without a fallback.
 pub(super) fn as_asked<'r>(run: &'r Run, problem: &str) -> impl Iterator<Item = &'r Record> {
     run.records.iter().filter(move |record| problem_of(&record.case) == problem && record.actual.is_none())
 }
 
-/// The fastest of those that are taken, if the run came to every case that it planned of the problem: else it may be missing.
+/// Returns the fastest record among those that `taken` accepts. `None` if the run did not reach every planned case of the problem:
+/// the fastest may be missing.
 pub(crate) fn fastest<'r>(run: &'r Run, problem: &str, taken: impl Fn(&Record) -> bool) -> Option<&'r Record> {
     let reached = |case: &String| run.records.iter().any(|record| record.case == *case);
     if !run.planned.iter().filter(|case| problem_of(case) == problem).all(reached) {

@@ -1,12 +1,12 @@
-//! Times along the axis of a workload that has a table for it ([`Scaling`]): the host's code against a device, or one variant
-//! against another, and from which extent on the second side is decidedly faster.
+//! Times along the axis of a workload that has a table for it ([`Scaling`]). The two sides are the host's code and a device, or two
+//! variants. The table shows the extent from which the second side is certainly faster.
 
 use crate::compare::verdict::{Ratio, Verdict, resolution_between};
 use crate::compare::{device_drift, judge};
 use crate::record::{Outcome, Record, Run, Timing};
 use crate::suite::{CPU_VARIANT, Scaling, Shape, Sides, Workload, all, problem_of};
 
-/// The target that runs the host's code.
+/// Target that runs the host's code.
 const HOST: &str = "cpu";
 
 /// Times of one workload along its axis.
@@ -14,53 +14,53 @@ const HOST: &str = "cpu";
 pub struct ScalingTable {
     /// Workload, direction and element type.
     pub name: String,
-    /// What rises.
+    /// Name of the quantity along the axis.
     pub counts: &'static str,
-    /// What the table has two sides of.
+    /// Kinds of the table's two sides.
     pub sides: Sides,
-    /// What the first side is called: a target, or a variant.
+    /// Name of the first side: a target or a variant.
     pub base: String,
-    /// What the second side is called, where there is one.
+    /// Name of the second side, if there is one.
     pub other: Option<String>,
-    /// In ascending order, and at each extent by where the data lies.
+    /// Points in ascending order of the extent, and at each extent by the place of the data.
     pub points: Vec<Point>,
-    /// Why times are missing, a sentence each.
+    /// Reasons for missing times, one sentence each.
     pub missing: Vec<String>,
 }
 
-/// One line of it.
+/// One line of the table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
-    /// The extent.
+    /// Extent along the axis.
     pub extent: u64,
-    /// Where the data lies on the device, in words; empty where there is no choice.
+    /// Place of the data on the device, in words; empty if there is no choice.
     pub data: &'static str,
-    /// The first side.
+    /// Time of the first side.
     pub base: Option<Side>,
-    /// The second one, by the variant that is fastest.
+    /// Time of the second side, of its fastest variant.
     pub other: Option<Side>,
-    /// The first side's time over the second's: how many times as fast the second one is.
+    /// Speed-up of the second side: the first side's time over the second's.
     pub speedup: Option<Ratio>,
 }
 
-/// A time of one side.
+/// Time of one side.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Side {
-    /// The variant that ran.
+    /// Variant that ran.
     pub variant: String,
-    /// Its time.
+    /// Time of the variant.
     pub timing: Timing,
 }
 
 impl Point {
-    /// Whether the second side is decidedly faster; `None` where that was not measured.
+    /// Returns whether the second side is certainly faster; `None` if that was not measured.
     pub fn pays(&self) -> Option<bool> {
         self.speedup.as_ref().map(|ratio| ratio.verdict == Verdict::Slower)
     }
 }
 
-/// Everything that runs say along such axes. Where a workload is held against the host's code and none of the runs is of a device,
-/// `no_device` says why; without that there is no table then.
+/// Returns the tables of all workloads with an axis. For a workload with the host's code as one side, `no_device` gives the reason
+/// for missing device runs. Without device runs and without a reason there is no table.
 pub fn scaled(runs: &[(String, Run)], no_device: Option<&str>) -> Vec<ScalingTable> {
     let mut tables = Vec::new();
     for workload in all() {
@@ -76,7 +76,7 @@ pub fn scaled(runs: &[(String, Run)], no_device: Option<&str>) -> Vec<ScalingTab
     tables
 }
 
-/// Direction and element type of records of a workload, each pair once.
+/// Returns the distinct pairs of direction and element type among the records of a workload.
 fn series(workload: &Workload, runs: &[(String, Run)]) -> Vec<(String, &'static str)> {
     let mut found = Vec::new();
     let records = runs.iter().flat_map(|(_, run)| &run.records).filter(|r| r.parts.workload == workload.name);
@@ -88,7 +88,7 @@ fn series(workload: &Workload, runs: &[(String, Run)]) -> Vec<(String, &'static 
     found
 }
 
-/// A workload's table in the making.
+/// Builder of a workload's table.
 struct Of<'a> {
     workload: &'static Workload,
     axis: &'static str,
@@ -109,7 +109,7 @@ impl<'a> Of<'a> {
         shape[self.axis] / self.scaling.per.map_or(1, |key| shape[key])
     }
 
-    /// The records of a problem, those on hard inputs apart.
+    /// Returns the records of a problem, without those on stress inputs.
     fn records(&self, run: &'a Run, shape: &str) -> impl Iterator<Item = &'a Record> + use<'a> {
         let problem = self.problem(shape);
         let of_it = move |record: &&Record| problem_of(&record.case) == problem;
@@ -128,7 +128,7 @@ impl<'a> Of<'a> {
         }
     }
 
-    /// A table for each run in which both variants, or one of them and the reason for the other, were found.
+    /// Returns a table for each run with a record of at least one of the two variants.
     fn variants(&self, base: &str, other: &str) -> Vec<ScalingTable> {
         let mut tables = Vec::new();
         for (name, run) in self.runs {
@@ -154,7 +154,8 @@ impl<'a> Of<'a> {
         tables
     }
 
-    /// A table for each device's run beside that of the host; one without a device where there is none and a reason.
+    /// Returns a table for each device's run beside that of the host. Without a device but with a reason, it returns one table
+    /// without a device.
     fn host_and_device(&self, no_device: Option<&str>) -> Vec<ScalingTable> {
         let Some((_, host)) = self.runs.iter().find(|(_, run)| run.target == HOST) else { return Vec::new() };
         let of_host = |shape: &str| {
@@ -210,14 +211,14 @@ impl<'a> Of<'a> {
     }
 }
 
-/// The record with the smallest median, if any has one.
+/// Returns the record with the smallest median, if any has one.
 fn fastest<'r>(records: impl Iterator<Item = &'r Record>) -> Option<&'r Record> {
     let median = |record: &Record| record.timing().map(|timing| timing.summary.median.0);
     let timed = records.filter_map(|record| Some((median(record)?, record)));
     timed.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, record)| record)
 }
 
-/// Why a case that was planned has no time.
+/// Returns the reason for a planned case without a time.
 fn missing(name: &str, record: &Record) -> Option<String> {
     let why = match &record.outcome {
         Outcome::Pass(_) => return None,

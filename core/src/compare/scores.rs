@@ -1,7 +1,7 @@
-//! Scores side by side: the interval of their difference, and whether it is better or worse.
+//! Comparison of scores: the interval of their difference, and the verdict better or worse.
 //!
-//! The interval of the difference `b - a` takes the far ends of both intervals, `[b.low - a.high, b.high - a.low]`, as
-//! that of a ratio of times does ([`crate::compare::verdict`]). The resolution is a share of the base's score.
+//! The interval of the difference `b - a` takes the far ends of both intervals, `[b.low - a.high, b.high - a.low]`. The interval of
+//! a ratio of times does the same ([`crate::compare::verdict`]). The resolution is a share of the base's score.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// One word for tables.
+    /// Returns the verdict as one word for tables.
     pub fn name(self) -> &'static str {
         match self {
             Change::Same => "same",
@@ -71,7 +71,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Of two scores that are better in the same direction; `resolution` is a share of the base's score.
+    /// Returns the difference of two scores that are better in the same direction; `resolution` is a share of the base's score.
     pub fn of(base: &Score, other: &Score, resolution: f64) -> Difference {
         let resolution = resolution * base.value.abs();
         let (value, low, high) = (other.value - base.value, other.low - base.high, other.high - base.low);
@@ -95,7 +95,7 @@ impl Difference {
         Difference { value, low, high, resolution, minimum_detectable_effect, verdict, notes }
     }
 
-    /// How much worse the score is at least; negative where it may be better.
+    /// Returns the smallest amount by which the score is worse; negative if it may be better.
     pub fn worse_by_at_least(&self, better: Better) -> f64 {
         match better {
             Better::Higher => -self.high,
@@ -115,7 +115,8 @@ fn signed(value: f64) -> String {
     format!("{}{}", if value > 0.0 { "+" } else { "" }, four_digits(value))
 }
 
-/// Pair every score of the base with those of the other runs for the same case. `finest` is a run's resolution against the base.
+/// Pairs every score of the base with those of the other runs for the same case. `finest` returns a run's resolution against the
+/// base.
 pub(crate) fn pair(runs: &[(String, Run)], base: usize, finest: impl Fn(&Run) -> f64) -> Vec<ScorePair> {
     let of_record =
         |record: &Record| record.scores().iter().map(|s| (record.case.clone(), s.clone())).collect::<Vec<_>>();

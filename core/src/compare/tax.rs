@@ -1,20 +1,20 @@
-//! The portability tax: one GPU through several targets, and where the time of one call goes on each.
+//! Portability tax: one GPU through several targets, and the parts of the time of one call on each.
 //!
-//! One call, from handing work to the device to having its result on the host, is taken apart into
+//! One call runs from the hand-over of work to the device until the result is on the host. Its parts are:
 //!
-//! - **kernel**: one more execution in a submission (the slope over batches of two sizes, or the median where there is
-//!   none). It contains
-//! - **dispatch**: what launching costs even where the kernels do nothing: one more empty dispatch, times the launches of
-//!   the case, and never more than the kernel time;
-//! - **completion**: what a single call, submitted alone on an idle device, takes beyond the kernel until it is known to
-//!   be done;
-//! - **readback**: what it takes beyond that until the first bytes of its result are on the host.
+//! - **kernel**: one more execution in a submission. It is the slope over batches of two sizes, or the median without a slope. It
+//!   contains
+//! - **dispatch**: the cost of launches alone: one more empty dispatch, times the launches of the case, and never more than the
+//!   kernel time;
+//! - **completion**: the time of a single call beyond the kernel, submitted alone on an idle device, until the host knows of the
+//!   completion;
+//! - **readback**: the time beyond that until the first bytes of the result are on the host.
 //!
-//! So the whole call is kernel + completion + readback, which is what was measured: one call as one call
-//! ([`crate::record::OneCall`]). Nothing else stands in for it. The intercept of long batches does not: a browser that looks
-//! rarely whether work is done tells of short work sooner than a line through long batches says, and of longer work later.
-//! No part is negative. Mapped bytes can arrive before the device is said to be done: such a call has no readback, and its completion
-//! ends with the bytes. A call that took less than one more execution in a submission differs from it by noise: its completion is zero.
+//! The whole call is kernel + completion + readback. It is measured as one call ([`crate::record::OneCall`]), and nothing else
+//! replaces it. The intercept of long batches does not: a browser that rarely polls for completion reports short work sooner than a
+//! line through long batches predicts. It reports longer work later. No part is negative. Mapped bytes can arrive before the device
+//! reports completion. Such a call has no readback, and its completion ends with the bytes. A call shorter than one more execution
+//! in a submission differs from it by noise: its completion is zero.
 
 use std::collections::BTreeSet;
 
@@ -100,7 +100,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Of a record with a time; `None` without one.
+    /// Returns the parts of a record's call; `None` without a time.
     pub(crate) fn of(run: &Run, record: &Record) -> Option<Call> {
         let (measured, timing) = (record.measured()?, record.timing()?);
         let kernel = timing.slope.as_ref().map_or(timing.summary.median, |s| s.execution);
@@ -109,7 +109,7 @@ impl Call {
         let dispatch = baseline.and_then(|b| b.ceilings.dispatch).filter(|_| launches > 0);
         let called = |of: fn(&OneCall) -> Option<Summary>| Some(of(measured.call.as_ref()?)?.median);
         let (done, result) = (called(OneCall::done), called(OneCall::result));
-        // The earlier of both tells that the device was done.
+        // The earlier of both times shows that the device was done.
         let over = done.map(|done| Nanos(result.map_or(done.0, |result| result.0.min(done.0))));
         Some(Call {
             kernel,
@@ -121,12 +121,12 @@ impl Call {
         })
     }
 
-    /// Kernel, completion and readback together, where all are known.
+    /// Returns the sum of kernel, completion and readback, if all are known.
     pub fn whole(&self) -> Option<Nanos> {
         Some(self.kernel + self.completion? + self.readback?)
     }
 
-    /// The parts that add up to the whole, by name: the kernel's own work apart from launching.
+    /// Returns the parts that add up to the whole, by name. The kernel part excludes launches.
     fn parts(&self) -> [(&'static str, Option<Nanos>); 4] {
         [
             ("kernel", Some(self.kernel - self.dispatch.unwrap_or_default())),
@@ -137,14 +137,14 @@ impl Call {
     }
 }
 
-/// Take the calls of several targets of one GPU apart. The base is the one at this position, or else the one nearest to
-/// the hardware. `same_gpu` asserts what names do not show.
+/// Returns the parts of the calls of several targets of one GPU. The base is the run at `base`, or else the run nearest to the
+/// hardware. `same_gpu` asserts an identity that names do not show.
 ///
-/// Cases are paired by their variant, or each run's fastest are: then a ratio compares what can be reached, and no longer
-/// one algorithm on two ways to the same hardware.
+/// `pairing` pairs cases by variant, or pairs the fastest variant of each run. The second ratio compares the best reachable times,
+/// and no longer one algorithm through two targets of the same hardware.
 ///
 /// # Errors
-/// When the runs are not of several targets on one GPU, or have no case in common.
+/// Runs that are not of several targets on one GPU, or without a common case.
 pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool, pairing: Pairing) -> Result<Tax, TaxError> {
     one_gpu(&runs.iter().collect::<Vec<_>>(), same_gpu)?;
     let mut order: Vec<usize> = (0..runs.len()).collect();
@@ -204,7 +204,7 @@ pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool, pairing:
     Ok(Tax { base, runs: heads, cases, pairing, notes })
 }
 
-/// Geometric mean of a time over the base's.
+/// Returns the geometric mean of a time over the base's.
 fn mean_ratio(cases: &[TaxCase], run: usize, base: usize, time: impl Fn(&Call) -> Option<Nanos>) -> Option<f64> {
     let ratio = |case: &TaxCase| {
         let (a, b) = (time(case.calls[base].as_ref()?)?, time(case.calls[run].as_ref()?)?);
@@ -213,7 +213,7 @@ fn mean_ratio(cases: &[TaxCase], run: usize, base: usize, time: impl Fn(&Call) -
     geometric_mean(cases.iter().filter_map(ratio)).map(|(mean, _)| mean)
 }
 
-/// Where the extra time of the run farthest from the hardware goes, in words.
+/// Returns a sentence on the extra time of the run farthest from the hardware, by part.
 fn words(names: &[&str], base: usize, calls: &[Option<Call>]) -> String {
     let far = (0..calls.len()).rev().find(|i| *i != base && calls[*i].is_some());
     let Some((far, near, call)) = far.and_then(|i| Some((i, calls[base]?, calls[i]?))) else {
@@ -229,7 +229,7 @@ fn words(names: &[&str], base: usize, calls: &[Option<Call>]) -> String {
         }
     }
     if near.dispatch.is_none() || call.dispatch.is_none() {
-        // One side's kernel time with launching taken off is not held against the other's with it.
+        // A kernel time without launches is not comparable with one that includes them.
         known[0].1 = call.kernel.0 - near.kernel.0;
     }
     let total: f64 = known.iter().map(|(_, t)| t).sum();
@@ -248,7 +248,7 @@ fn words(names: &[&str], base: usize, calls: &[Option<Call>]) -> String {
     format!("{} against {}: {what} {}: {parts}{missing}", names[far], names[base], more(total))
 }
 
-/// Remarks on calls of a run whose parts are zero.
+/// Returns remarks on the calls of a run with parts that are zero.
 fn without_parts(name: &str, cases: &[TaxCase], run: usize) -> Vec<String> {
     let count = |of: fn(&Call) -> bool| match cases
         .iter()
@@ -271,10 +271,10 @@ fn without_parts(name: &str, cases: &[TaxCase], run: usize) -> Vec<String> {
     early.into_iter().chain(below).collect()
 }
 
-/// What is to be said of a run's calls: that there are none, or where waiting takes a step.
+/// Returns a remark on a run's calls: that there are none, or the step in its waiting times.
 fn about_calls((name, run): &(String, Run)) -> Option<String> {
     let timed = || run.records.iter().filter(|record| record.timing().is_some()).filter_map(Record::measured);
-    // A case whose execution takes long has none, in any file.
+    // A case with a long execution has no call, in any file.
     if timed().next().is_some() && timed().all(|measured| measured.call.is_none()) {
         return Some(format!(
             "{name} has no calls, only batches, and those do not tell what one call takes: run it again"
@@ -295,7 +295,7 @@ mod tests {
 
     const CASE: &str = "attention/fwd/b1,h1,s4,d2/f32/flash";
 
-    /// A run of one case with two launches, of which everything is known.
+    /// Returns a run of one case with two launches and all parts of the call.
     fn known(target: &str, device: &str, kernel: f64, dispatch: f64, completion: f64, readback: f64) -> (String, Run) {
         let mut run = run(target, device, &[(CASE, vec![kernel; 9])]);
         measured(&mut run, CASE).launches = vec![Launch::default(); 2];
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_call_is_taken_apart_and_the_parts_add_up() {
-        // Given in no particular order; the table goes from the hardware outwards.
+        // The runs come in no particular order; the table begins with the one nearest to the hardware.
         let runs = [
             known("browser", "nvidia h200", 20_000.0, 3_000.0, 50_000.0, 90_000.0),
             known("cuda", "NVIDIA H200", 10_000.0, 1_000.0, 5_000.0, 10_000.0),

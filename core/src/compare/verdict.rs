@@ -1,30 +1,35 @@
-//! Two sets of samples to a verdict: faster, slower, same or undecided.
+//! Verdict from two sets of samples: faster, slower, same or undecided.
 //!
 //! # The interval of a ratio
 //!
 //! Each median has a distribution-free 95 % interval from order statistics ([`crate::record::stats`]). The interval of the ratio
-//! `b / a` takes their far ends: `[b.low / a.high, b.high / a.low]`. By Bonferroni's inequality it covers the true ratio
-//! at least 90 % of the time, whatever the distributions. When both intervals are about equally wide and the medians
-//! about normal, it is far more cautious than that: its half width is 1.96 (σ + σ) where the ratio scatters by √2 σ, so it
-//! reaches 2.77 standard deviations to either side and covers about 99.4 %.
+//! `b / a` takes their far ends: `[b.low / a.high, b.high / a.low]`. By Bonferroni's inequality it covers the true ratio at least
+//! 90 % of the time, for any distributions. It is far more cautious when both intervals are about equally wide and the medians
+//! about normal. Its half width is then 1.96 (σ + σ), and the standard deviation of the ratio is √2 σ. It reaches 2.77 standard
+//! deviations to either side and covers about 99.4 %.
 //!
-//! Samples that follow each other on an emulated device are alike for seconds: whatever else runs on the host's processors
-//! slows a whole run, or half of one, so that many samples tell hardly more than one. There the interval of a figure is the
-//! middle 90 % of its samples, which does not shrink as they become more. And a short run may lie in such a stretch as a
-//! whole: so the interval of the ratio is wider by the [`reference_spread`] that the reference kernels of both runs saw.
+//! Consecutive samples on an emulated device are alike for seconds. Other load on the host's processors slows a whole run, or half
+//! of one. Many samples then carry hardly more information than one. The interval of such a figure is the middle 90 % of its
+//! samples, which does not shrink with their number. A short run may lie in a slow stretch as a whole. The interval of the ratio is
+//! therefore wider by the [`reference_spread`] of the reference kernels of both runs.
 //!
-//! On a GPU the same holds of a case whose samples scatter by more than a difference must have to count (interquartile range
-//! over median): its time is not the device's but that of whoever feeds it, such as a host that launches short kernels, and
-//! that goes faster or slower for a whole run. What two runs of it differ by can be as much as its samples differ within one,
-//! so the interval of the ratio is wider by the range of either side's samples once more.
+//! A GPU case has the same problem when its spread (interquartile range over median) exceeds the requested resolution, or 1 % if
+//! that is larger. Its time depends on the host, for example one that launches short kernels. The host's pace can differ for a
+//! whole run. Two runs can differ by as much as the samples of one. The interval of the ratio is therefore wider once more by the
+//! range of the samples of either side.
 //!
 //! # Resolution
 //!
-//! A difference smaller than the resolution δ is not worth the name. δ is the largest of: what was asked for (1 % when
-//! nothing was), the errors that the clocks put on both figures, added up, the gaps between launches, how far the reference kernel
-//! wandered within either run, and, for two runs on one device through one target, how far their reference kernels are apart. The
-//! verdict is *faster* or *slower* when the whole interval lies outside `[1 / (1 + δ), 1 + δ]`, *same* when all of it lies
-//! inside, and *undecided* otherwise.
+//! A difference smaller than the resolution δ does not count. δ is the largest of these:
+//!
+//! - the requested resolution (1 % by default),
+//! - the sum of the clock errors of both figures,
+//! - the gaps between launches,
+//! - the drift of the reference kernel within either run,
+//! - for two runs on one device through one target, the difference of their reference kernels.
+//!
+//! The verdict is *faster* or *slower* when the whole interval lies outside `[1 / (1 + δ), 1 + δ]`. It is *same* when the whole
+//! interval lies inside, and *undecided* otherwise.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,50 +40,50 @@ use crate::record::stats::{Summary, quantile};
 use crate::record::{Drift, Record, Run, Timing};
 use crate::units::percent;
 
-/// With at least so many samples, two lie beyond either end of their middle 90 %.
+/// Minimum number of samples for tails of 5 %: two samples then lie beyond either end of the middle 90 %.
 const FEW: usize = 40;
 
-/// Resolution when none is asked for.
+/// Default resolution.
 pub const RESOLUTION: f64 = 0.01;
 
-/// The same for emulated devices: what else runs on their processor slows whole runs at a time, which no interval of a
-/// single run can know.
+/// Default resolution for emulated devices. Other load on their processor slows whole runs, and the interval of a single run does
+/// not contain that.
 pub const RESOLUTION_EMULATED: f64 = 0.05;
 
-/// The resolution of figures from a kind of device when nobody asks for one.
+/// Returns the default resolution for a kind of device.
 pub fn resolution_on(kind: DeviceKind) -> f64 {
     if kind.is_emulated() { RESOLUTION_EMULATED } else { RESOLUTION }
 }
 
-/// The resolution of a pair of runs without a requested one. No other run of a comparison has a part in it.
+/// Returns the default resolution of a pair of runs. It does not depend on the other runs of a comparison.
 pub fn resolution_between(a: &Run, b: &Run) -> f64 {
     resolution_on(a.device().kind).max(resolution_on(b.device().kind))
 }
 
-/// What a verdict goes by besides the samples.
+/// Inputs of a verdict besides the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct VerdictInputs {
-    /// The resolution that was asked for.
+    /// Requested resolution.
     pub asked: f64,
-    /// What [`drift_within`] and [`drift_between`] say.
+    /// Drift of the device by [`drift_within`] and [`drift_between`].
     pub drift: f64,
-    /// The share of the time that launches may differ by.
+    /// Share of the time by which launches may differ.
     pub launch: f64,
-    /// Where one of the devices is emulated, what [`reference_spread`] says.
+    /// The [`reference_spread`], if one of the devices is emulated.
     pub reference_spread: Option<f64>,
 }
 
-/// The interval that a figure is taken for, and the factor by which another run of the same thing may differ from it.
+/// Returns the ends of the interval of a figure, and the factor by which another run of the same case may differ from it.
 fn interval(timing: &Timing, grounds: VerdictInputs) -> (f64, f64, f64) {
     if grounds.reference_spread.is_none() && timing.summary.spread <= grounds.asked.max(RESOLUTION) {
         return (timing.summary.low.0, timing.summary.high.0, 1.0);
     }
     let mut sorted = timing.samples.clone();
     sorted.sort_by(f64::total_cmp);
-    // Of few samples, hardly one lies outside the middle 90 %: all of them count.
+    // With few samples, hardly one lies outside the middle 90 %: the interval spans all of them.
     let tail = if sorted.len() < FEW { 0.0 } else { 0.05 };
     let (low, high) = (quantile(&sorted, tail), quantile(&sorted, 1.0 - tail));
-    // What an emulated device's runs differ by, its reference kernel shows.
+    // The reference kernel shows the difference between runs of an emulated device.
     (low, high, if grounds.reference_spread.is_some() { 1.0 } else { high / low })
 }
 
@@ -97,7 +102,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Of an interval and a resolution.
+    /// Returns the verdict for an interval and a resolution.
     pub fn of(low: f64, high: f64, resolution: f64) -> Verdict {
         let edge = 1.0 + resolution;
         if low > edge {
@@ -111,7 +116,7 @@ impl Verdict {
         }
     }
 
-    /// One word for tables.
+    /// Returns the verdict as one word for tables.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Same => "same",
@@ -137,7 +142,7 @@ pub enum Source {
     Launch,
 }
 
-/// The share of a case's time that its launches may differ by from run to run.
+/// Returns the share of a case's time by which its launches may differ from run to run.
 pub(crate) fn launch_resolution(clock: &ClockInfo, record: &Record) -> f64 {
     match (record.measured(), record.timing()) {
         (Some(measured), Some(timing)) => {
@@ -157,7 +162,8 @@ pub struct Resolution {
 }
 
 impl Resolution {
-    /// The largest of what was asked for, the clocks' errors, what the reference kernels say and the jitter of launches.
+    /// Returns the largest of the requested resolution, the clock errors, the drift of the reference kernels and the jitter of
+    /// launches.
     pub fn of(base: &Timing, other: &Timing, grounds: VerdictInputs) -> Resolution {
         let VerdictInputs { asked, drift, launch, .. } = grounds;
         let mut resolution = Resolution { value: asked, source: Source::Asked };
@@ -170,7 +176,7 @@ impl Resolution {
         resolution
     }
 
-    /// Why it is coarser than asked for, if it is.
+    /// Returns the reason for a resolution coarser than the requested one, if it is coarser.
     pub fn why(&self) -> Option<&'static str> {
         match self.source {
             Source::Asked => None,
@@ -180,15 +186,15 @@ impl Resolution {
         }
     }
 
-    /// The same with how coarse it is.
+    /// Returns the reason together with the resolution.
     pub fn note(&self) -> Option<String> {
         self.why().map(|why| format!("resolution {}: {why}", percent(self.value)))
     }
 }
 
-/// How far a device's own speed wandered during a run: half the interquartile range of the reference kernel's times over their
-/// median. A kernel that never changes was off by so much half of the time, so another's difference of that size says
-/// nothing. Zero without one.
+/// Drift of a device's speed during a run: half the interquartile range of the reference kernel's times over their median. Half of
+/// the readings of an unchanging kernel are off by this share, so an equal difference of another kernel is no evidence. Zero
+/// without readings.
 pub fn drift_within(drift: &[Drift]) -> f64 {
     reference_kernel_times(drift).map_or(0.0, |s| s.spread / 2.0)
 }
@@ -197,8 +203,8 @@ fn reference_kernel_times(drift: &[Drift]) -> Option<Summary> {
     Summary::of(&drift.iter().map(|d| d.reference_kernel.0).collect::<Vec<_>>())
 }
 
-/// How far the reference kernels of two runs are apart: the larger median over the smaller, less one. Zero where either run has
-/// none, or where the 95 % intervals of both medians overlap.
+/// Difference of the reference kernels of two runs: the larger median over the smaller, less one. Zero if either run has no
+/// reference kernel, or if the 95 % intervals of both medians overlap.
 pub fn drift_between(a: &[Drift], b: &[Drift]) -> f64 {
     let (Some(a), Some(b)) = (reference_kernel_times(a), reference_kernel_times(b)) else { return 0.0 };
     let overlap = a.low.0 <= b.high.0 && b.low.0 <= a.high.0;
@@ -208,9 +214,9 @@ pub fn drift_between(a: &[Drift], b: &[Drift]) -> f64 {
     (b.median.0 / a.median.0).ln().abs().exp_m1()
 }
 
-/// How much the speed of a device varied in two runs, as the largest share by which its reference kernel was slower at one
-/// time than at another, one reading in twenty at either end left out. Where both runs had the same reference kernel on the
-/// same device, its readings are taken together. Zero without any.
+/// Variation of a device's speed in two runs: the 95th percentile of the reference kernel's times over the 5th, less one. The
+/// readings are pooled if both runs had the same reference kernel on the same device. Otherwise the larger variation of the two
+/// runs counts. Zero without readings.
 pub fn reference_spread(a: &[Drift], b: &[Drift], same_kernel: bool) -> f64 {
     let of = |drift: &mut dyn Iterator<Item = &Drift>| {
         let mut times: Vec<f64> = drift.map(|d| d.reference_kernel.0).filter(|time| *time > 0.0).collect();
@@ -244,20 +250,19 @@ pub struct Ratio {
     pub notes: Vec<String>,
 }
 
-/// The smallest change that two runs would have called faster or slower, as a share of the time.
+/// Smallest change that two runs would have called faster or slower, as a share of the time.
 ///
-/// A change multiplies one side's times, and with them the ratio r and both ends of its interval, so that `r / low` and
-/// `high / r`, the half widths on the logarithmic scale, stay as they are. The verdict is slower once
-/// `low > 1 + δ`, that is once `r > (1 + δ) · (r / low)`; and faster once `1 / r > (1 + δ) · (high / r)`. The larger of
-/// the two bounds, less one, serves for either direction: had the noise been the same and the measured ratio this far
-/// from one, it would have been called. A true change of just this size is measured as larger or smaller by chance, and
-/// so called about every other time; one that is larger by a half width more is hardly ever missed.
+/// A change multiplies the times of one side, the ratio r and both ends of its interval. The half widths on the logarithmic scale,
+/// `r / low` and `high / r`, stay the same. The verdict is slower once `low > 1 + δ`, which is `r > (1 + δ) · (r / low)`. It is
+/// faster once `1 / r > (1 + δ) · (high / r)`. The larger of the two bounds, less one, holds for either direction. With the same
+/// noise, a measured ratio this far from one would have had a verdict. A true change of this size is measured as larger or smaller
+/// by chance, and gets a verdict about every other time. A change larger by a further half width is hardly ever missed.
 pub fn detectable(value: f64, low: f64, high: f64, resolution: f64) -> f64 {
     (1.0 + resolution) * (value / low).max(high / value) - 1.0
 }
 
 impl Ratio {
-    /// Of two timings.
+    /// Returns the ratio of two timings.
     pub fn of(base: &Timing, other: &Timing, grounds: VerdictInputs) -> Ratio {
         let (a, b) = (&base.summary, &other.summary);
         let resolution = Resolution::of(base, other, grounds);
@@ -302,7 +307,7 @@ impl Ratio {
     }
 }
 
-/// A ratio with as many digits as a verdict of one per cent needs.
+/// Formats a ratio with the digits that a verdict of one per cent needs.
 pub fn digits(ratio: f64) -> String {
     if ratio < 9.9995 { format!("{ratio:.3}") } else { crate::units::three_digits(ratio) }
 }
@@ -348,7 +353,7 @@ mod tests {
 
     #[test]
     fn on_an_emulated_device_many_samples_are_no_more_than_one() {
-        // The second run spent its time beside something else, but for moments: its median says little more than half the speed.
+        // The second run shared its processor except for moments: its median shows little more than half the speed.
         let scale = |i: usize| if i.is_multiple_of(10) { 1.0 } else { 1.6 };
         let base = spread(1000.0, 0.02, 60);
         let other: Vec<f64> = base.iter().enumerate().map(|(i, t)| t * scale(i)).collect();
@@ -363,7 +368,7 @@ mod tests {
 
     #[test]
     fn a_case_that_its_host_sets_the_pace_of_is_judged_by_all_of_its_samples() {
-        // Two runs of one kernel of 6 µs on one GPU, as they were met: thirds of the medians' intervals apart.
+        // Measured times of a kernel of 6 µs in two runs on one GPU. The medians' intervals are more than 7.5 % apart.
         let run = |times: &[f64]| timing(&times.iter().copied().cycle().take(280).collect::<Vec<_>>());
         let quick = run(&[5955.0, 6292.0, 6450.0, 6506.0, 6600.0, 6671.0, 6700.0, 6913.0, 8062.0, 8836.0]);
         let slow = run(&[6908.0, 7145.0, 7350.0, 7401.0, 7600.0, 7700.0, 9046.0, 9400.0, 9751.0, 10313.0]);
@@ -374,7 +379,7 @@ mod tests {
             got.verdict == Verdict::Undecided && got.notes.iter().any(|n| n.contains("its samples scatter")),
             "{got:?}"
         );
-        // Short runs, each within one pace of the host, whose samples do not meet.
+        // Short runs, each within one pace of the host. Their samples do not overlap.
         let brief = |middle: f64| timing(&spread(middle, 0.07, 12));
         assert_eq!(Ratio::of(&brief(6300.0), &brief(7900.0), grounds).verdict, Verdict::Undecided);
         assert_eq!(Ratio::of(&brief(6300.0), &brief(12_600.0), grounds).verdict, Verdict::Slower, "twice is twice");
@@ -382,7 +387,7 @@ mod tests {
 
     #[test]
     fn a_short_run_in_a_slow_stretch_of_an_emulated_device_decides_nothing() {
-        // Ten samples within a moment, all of them while something else ran.
+        // Ten samples within a moment, all of them beside other load.
         let (quick, slow) = (spread(1000.0, 0.02, 10), spread(1700.0, 0.02, 10));
         let judged = |before: &[f64], after: &[f64], emulated: bool| {
             let reference_spread = emulated.then(|| reference_spread(&drift(before), &drift(after), true));
@@ -448,7 +453,7 @@ mod tests {
             let same = ratio(&base, &base);
             let detectable = same.detectable.expect("enough samples");
             let scaled = |by: f64| ratio(&base, &base.iter().map(|t| t * by).collect::<Vec<_>>()).verdict;
-            // One direction turns exactly there, the other no later.
+            // In one direction the verdict changes exactly there, in the other no later.
             let beyond = 1.0 + detectable * 1.001;
             assert_eq!((scaled(beyond), scaled(1.0 / beyond)), (Verdict::Slower, Verdict::Faster), "{noise}");
             let short = 1.0 + detectable * 0.999;

@@ -1,8 +1,8 @@
-//! One problem in every language that it is written in, on one GPU: our WGSL, our CUDA, one source for both, the vendor's library.
+//! One problem in all its implementations on one GPU: our WGSL, our CUDA, one source for both, the vendor library.
 //!
-//! The question is what one source costs: what CubeCL's compilers make, against the fastest kernel that was written for the same target
-//! by hand. Both sides of that ratio ran on the same target, by the same engine. All other figures of a problem stand against the
-//! fastest of CUDA by hand, or of WGSL where no run has CUDA.
+//! The table shows the overhead of one source: kernels from CubeCL's compilers against the fastest hand-written kernel for the same
+//! target. Both sides of that ratio ran on the same target, by the same engine. All other ratios of a problem are over its fastest
+//! hand-written CUDA kernel, or over WGSL if no run has CUDA.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,21 +15,21 @@ use crate::record::{Record, Run, way};
 use crate::suite::{CUBE_VARIANT, CUBEK_VARIANT, Dialect, of_cubecl, problem_of, variant_of, workload_of};
 use crate::units::Nanos;
 
-/// Who speaks.
+/// Origin of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Implementation {
-    /// A text of ours, in the target's dialect.
+    /// Our kernel source, in the target's dialect.
     Hand,
-    /// One source in CubeCL, of ours.
+    /// Our single source in CubeCL.
     Cube,
-    /// The same, as it comes from CubeK.
+    /// Kernel in CubeCL from CubeK.
     CubeK,
-    /// The vendor's library.
+    /// Vendor library.
     Vendor,
 }
 
 impl Implementation {
-    /// Of a variant.
+    /// Returns the implementation of a variant.
     pub fn of(variant: &str) -> Implementation {
         match variant {
             CUBE_VARIANT => Implementation::Cube,
@@ -40,25 +40,25 @@ impl Implementation {
     }
 }
 
-/// A column: who speaks in which run.
+/// Column of the table: an implementation in one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImplementationColumn {
-    /// Position among the runs.
+    /// Position of the run.
     pub run: usize,
-    /// Who.
+    /// Implementation of the column.
     pub voice: Implementation,
-    /// What it is called in tables.
+    /// Title of the column in tables.
     pub title: String,
 }
 
-/// What is fastest in a column.
+/// Fastest variant of a column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Best {
     /// The variant.
     pub variant: String,
-    /// Its median.
+    /// Median of the variant.
     pub time: Nanos,
-    /// Over the problem's base; absent for the base itself.
+    /// Ratio over the problem's base; absent for the base itself.
     pub ratio: Option<Ratio>,
 }
 
@@ -67,38 +67,38 @@ pub struct Best {
 pub struct ImplementationRow {
     /// Canonical string without the variant.
     pub problem: String,
-    /// As the columns are; absent where a run has no such time.
+    /// Fastest variant per column; absent if a run has no such time.
     pub said: Vec<Option<Best>>,
-    /// What one source costs against our own text on the same target, for each run.
+    /// Ratio of one source over our own kernel source on the same target, for each run.
     pub price: Vec<Option<Ratio>>,
 }
 
-/// What one source costs over the problems of a workload.
+/// Overhead of one source over the problems of a workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Overhead {
-    /// The workload; all of them where absent.
+    /// Workload; absent for the mean over all workloads.
     pub workload: Option<String>,
-    /// For each run.
+    /// Mean ratio of each run.
     pub means: Vec<Option<MeanRatio>>,
 }
 
-/// Runs of one GPU by who speaks.
+/// Runs of one GPU by implementation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImplementationTable {
-    /// The runs, nearest to the hardware first.
+    /// Names of the runs, nearest to the hardware first.
     pub runs: Vec<String>,
-    /// The columns: our texts of each run, then one source on each, ours and CubeK's, then the vendor's.
+    /// Columns: our kernel sources of each run, then one source on each (ours, then CubeK's), then the vendor library.
     pub columns: Vec<ImplementationColumn>,
-    /// Problems that one source computes somewhere, by name.
+    /// Problems that one source computes in some run, by name.
     pub problems: Vec<ImplementationRow>,
-    /// By workload, and at last of all.
+    /// Overheads by workload, the one over all workloads last.
     pub prices: Vec<Overhead>,
 }
 
-/// Hold the voices of one GPU's runs against each other. `same_gpu` asserts what names do not show.
+/// Compares the implementations in the runs of one GPU. `same_gpu` asserts an identity that names do not show.
 ///
 /// # Errors
-/// When the runs are of several GPUs, or none has a time of one source.
+/// Runs of several GPUs, or no run with a time of one source.
 pub fn voices(runs: &[(String, Run)], same_gpu: bool) -> Result<ImplementationTable, TaxError> {
     if let [_, _, ..] = runs {
         one_gpu(&runs.iter().collect::<Vec<_>>(), same_gpu)?;
@@ -128,7 +128,7 @@ pub fn voices(runs: &[(String, Run)], same_gpu: bool) -> Result<ImplementationTa
     }
     let one = |problem: &str| {
         let found: Vec<Option<&Record>> = all.iter().map(|(run, voice)| best(*run, *voice, problem)).collect();
-        // The nearest to the hardware that was written by hand comes first.
+        // The base is the hand-written kernel nearest to the hardware.
         let base = found.iter().position(Option::is_some)?;
         let said = |(i, record): (usize, &Option<&Record>)| {
             let record = (*record)?;
@@ -149,7 +149,7 @@ pub fn voices(runs: &[(String, Run)], same_gpu: bool) -> Result<ImplementationTa
     };
     let mut problems: Vec<ImplementationRow> = names.into_iter().filter_map(one).collect();
     let prices = prices(&problems, runs.len());
-    // Columns in which nobody says anything are left out.
+    // Columns without an entry are omitted.
     let kept: Vec<usize> =
         (0..all.len()).filter(|i| problems.iter().any(|problem| problem.said[*i].is_some())).collect();
     for problem in &mut problems {
@@ -168,7 +168,7 @@ pub fn voices(runs: &[(String, Run)], same_gpu: bool) -> Result<ImplementationTa
     })
 }
 
-/// The means of a workload's problems, then of all.
+/// Returns the mean overheads of each workload, then of all.
 fn prices(problems: &[ImplementationRow], runs: usize) -> Vec<Overhead> {
     let mut members: BTreeMap<&str, Vec<&ImplementationRow>> = BTreeMap::new();
     for problem in problems {
@@ -187,7 +187,7 @@ fn prices(problems: &[ImplementationRow], runs: usize) -> Vec<Overhead> {
     prices
 }
 
-/// What a voice is called on the target of a run.
+/// Returns the title of an implementation on the target of a run.
 fn title(run: &Run, voice: Implementation) -> String {
     let on = way(&run.target, run.reach);
     match (voice, run.device().caps.dialect) {
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(names, [conv, "copy/fwd/n64/f32", "matmul/fwd/m8,n8,k8/f32"], "what one source computes");
         let near =
             |ratio: &Option<Ratio>, want: f64| ratio.as_ref().is_some_and(|r| (r.value / want - 1.0).abs() < 0.02);
-        // CubeK's kernels stand in the table, and are no part of what one source of ours costs.
+        // CubeK's kernels stand in the table, but are no part of the overhead of our one source.
         assert!(found.problems[0].said.iter().flatten().map(|said| said.variant.as_str()).eq(["winograd", "cubek"]));
         assert_eq!(found.problems[0].price, [const { None }; 3]);
         let matmul = &found.problems[2];

@@ -1,4 +1,4 @@
-//! A profiler, and somebody beside it who knows more of the circumstances than it does.
+//! A profiler with additional sensors.
 
 use async_trait::async_trait;
 
@@ -6,30 +6,30 @@ use super::{BackendError, ClockInfo, Conditions, DeviceInfo, Prepared, Profiler,
 use crate::suite::{Case, Inputs, Tuning};
 use crate::units::Nanos;
 
-/// Who knows under which conditions a profiler measures.
+/// Source of conditions that a profiler does not know itself.
 pub trait SensorSource {
-    /// What there is to say of now; `inner` says what the profiler itself knows of it.
+    /// Returns the current conditions; `inner` gives those that the profiler knows.
     fn conditions(&mut self, inner: &mut dyn Profiler) -> Conditions;
 
-    /// Processor time of this process, as [`Profiler::cpu_time`]; unless something else is said, the profiler's own answer.
+    /// Returns the processor time of this process, as [`Profiler::cpu_time`]. The default is the profiler's own answer.
     fn cpu_time(&self, inner: &dyn Profiler) -> Option<Nanos> {
         inner.cpu_time()
     }
 
-    /// How long this process has stood still, as [`Profiler::stood_still`].
+    /// Returns the time for which this process has stood still, as [`Profiler::stood_still`].
     fn stood_still(&self, inner: &dyn Profiler) -> Nanos {
         inner.stood_still()
     }
 }
 
-/// A profiler that answers as the inner one, but for its surroundings.
+/// Profiler that takes conditions and process times from a [`SensorSource`], and all else from the inner profiler.
 pub struct WithSensors<S> {
     inner: Box<dyn Profiler>,
     surroundings: S,
 }
 
 impl<S: SensorSource> WithSensors<S> {
-    /// `inner` in these surroundings.
+    /// Combines a profiler with a sensor source.
     pub fn new(inner: Box<dyn Profiler>, surroundings: S) -> WithSensors<S> {
         WithSensors { inner, surroundings }
     }

@@ -1,16 +1,16 @@
-//! Devices of a kind under one name: what a tuning found on one of them is for.
+//! Device classes: one name for devices of a kind, to which a tuning from one of them applies.
 
 use super::DeviceInfo;
 
-/// The class of everything that is reached through a browser, whatever is behind it.
+/// Class of all devices behind a browser.
 pub const BROWSER: &str = "browser";
 
 impl DeviceInfo {
-    /// The name that devices like this one share, for files: `nvidia-h200`, `llvmpipe`, `browser`.
+    /// Returns the device's class, for file names: `nvidia-h200`, `llvmpipe`, `browser`.
     ///
-    /// It is the driver's name without what stands in brackets (versions, trademarks, the driver's own name), in small
-    /// letters, with a hyphen for everything that is neither letter nor digit. Browsers hide the device's name and put
-    /// checks of their own into every kernel, so they are one class.
+    /// It is the driver's name in small letters, without bracketed parts (versions, trademarks, the driver's own name). A hyphen
+    /// replaces characters that are neither letter nor digit. Browsers hide the device's name and put checks of their own into
+    /// every kernel, so they are one class.
     pub fn class(&self) -> String {
         if self.api == "WebGPU" {
             return BROWSER.to_owned();

@@ -1,15 +1,15 @@
-//! What a clock's step is: measured, never assumed. The clocks themselves belong to the backends.
+//! Step of a clock, always measured and never assumed. The clocks themselves belong to the backends.
 
 use crate::units::{Nanos, gcd};
 
-/// The largest step of which every reading is a multiple, in the readings' own unit: what is left of a clock whose low
-/// bits are masked. `None` when the readings are all zero. Readings are differences, so that the origin is no matter.
+/// Returns the largest step of which every reading is a multiple, in the readings' own unit. It is the step of a clock with
+/// masked low bits. `None` if all readings are zero. Readings are differences, so that the origin does not matter.
 pub fn common_step(readings: impl IntoIterator<Item = u64>) -> Option<u64> {
     let step = readings.into_iter().fold(0, gcd);
     (step > 0).then_some(step)
 }
 
-/// How far a host clock moves at least when it moves; `now` reads it.
+/// Returns the smallest non-zero advance of a host clock over `tries` attempts; `now` reads the clock.
 pub fn smallest_move(tries: u32, now: impl Fn() -> Nanos) -> Nanos {
     let one = |_| {
         let start = now().0;
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn the_smallest_move_is_the_clocks_step() {
-        // A clock that is read more often than it moves.
+        // This clock is read more often than it advances.
         let readings = std::cell::Cell::new(0u32);
         let now = || {
             readings.set(readings.get() + 1);

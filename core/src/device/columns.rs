@@ -1,11 +1,10 @@
-//! Lists of like things, stored by column.
+//! Serialisation of lists of objects by column.
 //!
-//! Thousands of readings of the same sensors, one object each, are mostly the names of their fields, and values that did
-//! not change. By column a name is written once, and a column takes the shortest of a few forms. Lists of objects, as
-//! older files have them, are read too.
+//! Thousands of sensor readings, one object each, consist mostly of field names and unchanged values. By column, a name is
+//! written once, and a column takes the shortest of a few forms. Lists of objects, as in older files, are read too.
 //!
-//! A few bytes of a file could promise any number of rows. So rows are read one after another from the columns as they are
-//! written (`rows`), and together they take no more than the `room` that the length of the text gives them.
+//! A few bytes of a file could promise any number of rows. Rows are therefore read one after another from the columns as written
+//! (`rows`). Together they take no more memory than `room` allows for the length of the input.
 
 mod room;
 mod rows;
@@ -20,41 +19,40 @@ use serde_json::{Map, Value};
 
 pub use room::within;
 
-/// A list of objects, by column. Fields of objects within them are columns too, under both names with a dot between.
+/// List of objects, by column. Fields of nested objects are columns too, under both names with a dot between.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Columns {
-    /// How many objects.
+    /// Number of objects.
     rows: usize,
-    /// Their fields; null in a row that lacks it, and no column where all of them do.
+    /// Columns by field name; null in a row without the field. A field that all rows lack has no column.
     columns: BTreeMap<String, Column>,
 }
 
-/// The values of one field, in the shortest of these forms.
+/// Values of one field, in the shortest of these forms.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Column {
-    /// The same value in every row.
+    /// One value, the same in every row.
     All(Value),
-    /// A value for each row.
+    /// One value for each row.
     Each(Vec<Value>),
-    /// Values, each with the number of rows that it holds for.
+    /// Values, each with the number of consecutive rows that have it.
     Runs(Vec<(Value, usize)>),
-    /// Whole numbers: the first, and then by how much each is larger than the one before.
+    /// Integers: the first, and then the difference of each to the one before.
     Steps(Vec<i64>),
-    /// Few different values: which of them each row has, counted from zero.
+    /// Few distinct values, and for each row the zero-based index of its value.
     Words(Vec<Value>, Vec<usize>),
 }
 
-/// Write a list by column.
+/// Writes a list by column.
 pub fn serialize<T: Serialize, S: Serializer>(list: &[T], serializer: S) -> Result<S::Ok, S::Error> {
     Columns::of(list).map_err(S::Error::custom)?.serialize(serializer)
 }
 
-/// Read a list by column, or one of objects.
+/// Reads a list by column, or a list of objects.
 ///
 /// # Errors
-/// When columns contradict each other, when a field does not fit its type, and when the list takes more room than
-/// [`within`] leaves it.
+/// Columns that contradict each other, a field that does not fit its type, and a list that exceeds the memory of [`within`].
 pub fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     let value = Value::deserialize(deserializer)?;
     let own = room::heap(&value);
@@ -87,7 +85,7 @@ fn broken(why: impl std::fmt::Display) -> serde_json::Error {
     <serde_json::Error as serde::de::Error>::custom(why)
 }
 
-/// Every field that is no object itself, under its full name.
+/// Passes every field that is not an object to `take`, under its full name.
 fn flatten(before: &str, fields: Map<String, Value>, take: &mut impl FnMut(String, Value)) {
     for (name, value) in fields {
         let name = format!("{before}{name}");
@@ -98,7 +96,7 @@ fn flatten(before: &str, fields: Map<String, Value>, take: &mut impl FnMut(Strin
     }
 }
 
-/// Numbers without a fraction are written without one.
+/// Returns numbers without a fraction as integers.
 fn whole(value: Value) -> Value {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value.as_f64() {
@@ -108,7 +106,7 @@ fn whole(value: Value) -> Value {
 }
 
 impl Column {
-    /// The shortest form of some values, of which there is at least one.
+    /// Returns the shortest form of at least one value.
     fn of(values: Vec<Value>) -> Column {
         let mut runs: Vec<(Value, usize)> = Vec::new();
         let mut words: Vec<Value> = Vec::new();
@@ -118,7 +116,7 @@ impl Column {
                 Some((last, count)) if last == value => *count += 1,
                 _ => runs.push((value.clone(), 1)),
             }
-            // Looking each one up takes long where most are different, and then this is not the shortest form.
+            // A look-up of each value takes long if most are distinct, and this form is then not the shortest.
             if words.len() <= 16 {
                 at.push(words.iter().position(|w| w == value).unwrap_or_else(|| {
                     words.push(value.clone());

@@ -1,31 +1,31 @@
-//! How many digits of a figure are written: no more than anything that took it can tell.
+//! Number of digits in written figures: no more than the precision of their source.
 
 use serde::{Serialize, Serializer};
 
 use crate::units::{Nanos, significant};
 
-/// Significant digits of a time: the rounding is at most half a millionth of it, below what any clock here resolves.
+/// Significant digits of a time. The rounding error is at most half a millionth, below the resolution of any clock here.
 const TIME: usize = 7;
 
-/// Significant digits of a sensor's reading.
+/// Significant digits of a sensor reading.
 const READING: usize = 4;
 
-/// A time as it will be read back.
+/// Returns a time rounded as in a file.
 pub fn time(value: f64) -> f64 {
     significant(value, TIME)
 }
 
-/// For serde: a time.
+/// Serialises a time.
 pub fn of_time<S: Serializer>(value: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(time(value.0))
 }
 
-/// For serde: a plain number that is a time.
+/// Serialises a time given as a plain number.
 pub fn of_number<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(time(*value))
 }
 
-/// For serde: times, without a fraction that says nothing.
+/// Serialises times, without fractions of zero.
 pub fn of_times<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     #[serde(untagged)]
@@ -40,12 +40,12 @@ pub fn of_times<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok, S
     serializer.collect_seq(values.iter().map(written))
 }
 
-/// For serde: an instant, to the nanosecond.
+/// Serialises an instant, rounded to the nanosecond.
 pub fn whole_time<S: Serializer>(value: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(value.0.round())
 }
 
-/// For serde: a sensor's reading.
+/// Serialises a sensor reading.
 pub fn of_reading<S: Serializer>(value: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
     value.map(|v| significant(v, READING)).serialize(serializer)
 }

@@ -1,16 +1,16 @@
-//! What tells one card from another of its kind.
+//! Identity of a card among cards of the same kind.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Where a card sits and what its driver calls it, as far as the interface that reached it tells. A browser tells nothing.
+/// Location of a card and its name in the driver, as far as the interface reports them. A browser reports nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Identity {
     /// PCI address: domain, bus, device and function in lower-case hexadecimal, as in `0000:65:00.0`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pci: Option<String>,
-    /// The driver's own name for it, as in `GPU-4f3b…`; `MIG-…` for a slice of a card.
+    /// Identifier from the driver, as in `GPU-4f3b…`; `MIG-…` for a slice of a card.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
     /// PCI numbers of vendor and model, which all cards of one kind share.
@@ -19,7 +19,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Whether nothing is known.
+    /// Whether no field is known.
     pub fn is_unknown(&self) -> bool {
         *self == Identity::default()
     }
@@ -29,15 +29,15 @@ impl Identity {
         self.uuid.as_ref().is_some_and(|uuid| uuid.starts_with("MIG-"))
     }
 
-    /// Whether two are the same device; `None` where that cannot be known. Two slices of a card are two devices.
+    /// Whether both are the same device; `None` if unknown. Two slices of a card are two devices.
     pub fn same(&self, other: &Identity) -> Option<bool> {
         let slice = self.is_slice() || other.is_slice();
-        // A slice and something else at its card's address may be the same or not.
+        // A slice and another device at its card's address may be the same or not.
         let at = equal(&self.pci, &other.pci).filter(|same| !(*same && slice));
         equal(&self.uuid, &other.uuid).or(at).or_else(|| self.other_model(other))
     }
 
-    /// Whether it is a board or a slice of it; `None` where that cannot be known.
+    /// Whether it is `board` or a slice of it; `None` if unknown.
     pub fn is_on(&self, board: &Identity) -> Option<bool> {
         if !self.is_slice() {
             return self.same(board);
@@ -45,7 +45,7 @@ impl Identity {
         equal(&self.pci, &board.pci).or_else(|| self.other_model(board))
     }
 
-    /// `Some(false)` for two of different models, which says all.
+    /// Returns `Some(false)` for two different models, which settles the question.
     fn other_model(&self, other: &Identity) -> Option<bool> {
         self.model.zip(other.model).filter(|(a, b)| a != b).map(|_| false)
     }
@@ -55,8 +55,8 @@ fn equal(a: &Option<String>, b: &Option<String>) -> Option<bool> {
     Some(a.as_ref()? == b.as_ref()?)
 }
 
-/// A PCI address in the form that [`Identity`] has, from any of those that interfaces give: eight digits of domain or four,
-/// capital letters or small ones, with or without a domain and a function. `None` for what is no such address.
+/// Converts a PCI address of any interface to the form of [`Identity`]. The input may have eight digits of domain or four,
+/// capital or small letters, and may lack the domain and the function. Any other input gives `None`.
 pub fn pci_address(text: &str) -> Option<String> {
     let (rest, function) = text.rsplit_once('.').unwrap_or((text, "0"));
     let mut parts = rest.rsplit(':');

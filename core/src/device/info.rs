@@ -1,4 +1,4 @@
-//! What a device, its clock and its sensors say of themselves.
+//! Descriptions of a device, its clock and its sensors.
 
 use std::collections::BTreeMap;
 
@@ -9,33 +9,34 @@ use crate::units::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The limit that a probe finds, of a device that ends the loops of a kernel: turns of all of them together, after which it does so.
+/// Name of a limit that a probe finds on a device that ends the loops of a kernel early: total iterations of all loops.
 pub const LOOP_TURNS: &str = "loopTurns";
 
-/// A device and how it was reached, as recorded with every run.
+/// Device and its interface, as recorded with every run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceInfo {
-    /// Name given by the driver; in browsers often only vendor and architecture.
+    /// Name from the driver; in browsers often only vendor and architecture.
     pub name: String,
-    /// Vendor, where known.
+    /// Vendor, if known.
     pub vendor: String,
-    /// What kind of processor: discrete, integrated, software, cpu or other.
+    /// Kind of processor: discrete, integrated, software, cpu or other.
     pub kind: DeviceKind,
     /// Interface and version: `Vulkan`, `WebGPU`, `CUDA 13.0`, `host`.
     pub api: String,
-    /// Driver name and version, where known.
+    /// Driver name and version, if known.
     pub driver: String,
-    /// Which card it is, as far as the interface tells.
+    /// Identity of the card, as far as the interface reports it.
     #[serde(default, skip_serializing_if = "Identity::is_unknown")]
     pub identity: Identity,
-    /// How many GPUs work as this one device.
+    /// Number of GPUs that work as this one device.
     #[serde(default = "one")]
     pub ranks: u32,
-    /// What plans need.
+    /// Capabilities for planning.
     pub caps: Caps,
-    /// Every limit that the interface reports, under its own name, and `loopTurns` where a probe finds that loops end early.
+    /// Every limit that the interface reports, under its own name, and `loopTurns` on a device that ends loops early (found by a
+    /// probe).
     pub limits: BTreeMap<String, u64>,
-    /// Every optional feature that is on, under the interface's own name.
+    /// Every enabled optional feature, under the interface's own name.
     pub features: Vec<String>,
 }
 
@@ -43,31 +44,31 @@ fn one() -> u32 {
     1
 }
 
-/// What kind of processor a device is.
+/// Kind of processor of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DeviceKind {
-    /// A GPU with its own memory.
+    /// GPU with its own memory.
     Discrete,
-    /// A GPU that shares the host's memory.
+    /// GPU that shares the host's memory.
     Integrated,
-    /// A GPU that is part of a virtual machine.
+    /// GPU that is part of a virtual machine.
     Virtual,
-    /// A GPU interface emulated on the host's processor.
+    /// GPU interface emulated on the host's processor.
     Software,
     /// The host's processor.
     Cpu,
-    /// Not told.
+    /// Not reported.
     Unknown,
 }
 
 impl DeviceKind {
-    /// Whether it is emulated on the host's processor, or is it: slow, and shared with everything else that runs there.
+    /// Whether the device is the host's processor or is emulated on it: slow, and shared with all other work of the host.
     pub fn is_emulated(self) -> bool {
         matches!(self, DeviceKind::Software | DeviceKind::Cpu)
     }
 
-    /// What it is, in words.
+    /// Returns the kind in words.
     pub fn name(self) -> &'static str {
         match self {
             DeviceKind::Discrete => "GPU with its own memory",
@@ -80,7 +81,7 @@ impl DeviceKind {
     }
 }
 
-/// Which clock took a time.
+/// Clock of a measured time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clock {
@@ -93,7 +94,7 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// A short name for tables.
+    /// Returns a short name for tables.
     pub fn label(self) -> &'static str {
         match self {
             Clock::GpuTimestamps => "gpu",
@@ -103,30 +104,29 @@ impl Clock {
     }
 }
 
-/// The clock of a run and what is known of it.
+/// Clock of a run, with its measured properties.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockInfo {
-    /// Which clock takes the samples.
+    /// Clock of the samples.
     pub clock: Clock,
-    /// Its smallest step, measured at start.
+    /// Smallest step of the clock, measured at start.
     pub step: Nanos,
-    /// The host clock's smallest step, measured at start.
+    /// Smallest step of the host clock, measured at start.
     pub host_step: Nanos,
-    /// Share of stamp pairs around real work that showed no time at all.
+    /// Share of timestamp pairs around real work with a difference of zero.
     #[serde(default)]
     pub zero_share: f64,
-    /// Share of stamp pairs that ran backwards.
+    /// Share of timestamp pairs with a negative difference.
     #[serde(default)]
     pub negative_share: f64,
-    /// How far one launch's share of a time differs from run to run, whatever each run's own interval says; zero where
-    /// nothing of the kind has been seen.
+    /// Variation of one launch's share of a time between runs, independent of each run's own interval. Zero if none was observed.
     #[serde(default)]
     pub launch_jitter: Nanos,
-    /// Why this clock and not a better one, where there is something to say.
+    /// Reason for the choice of this clock over a better one, if any.
     pub note: Option<String>,
 }
 
-/// What the sensors say, just after a sample. Fields are absent where nothing can be read.
+/// Readings of the sensors, just after a sample. Unreadable fields are absent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Conditions {
@@ -139,19 +139,19 @@ pub struct Conditions {
     /// Temperature of the chip, in degrees Celsius.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "digits::of_reading")]
     pub temperature_c: Option<f64>,
-    /// Power drawn by the board, in watts.
+    /// Power of the board, in watts.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "digits::of_reading")]
     pub power_w: Option<f64>,
-    /// Why the device holds its clocks down, in the driver's words; empty when it does not.
+    /// Reasons for reduced clocks, in the driver's words; empty at full clocks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub throttle: Vec<String>,
-    /// The page was out of sight at some time since the last look, so the browser may have slowed it down.
+    /// Whether the page was out of sight at some time since the last reading, so that the browser may have slowed it down.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hidden: bool,
 }
 
 impl Conditions {
-    /// Whether there is nothing to be read here.
+    /// Whether there is no reading.
     pub fn say_nothing(&self) -> bool {
         *self == Conditions::default()
     }

@@ -1,11 +1,11 @@
-//! How the stages of an execution reach the device.
+//! Launch modes: paths of an execution's stages to the device.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::suite::Dialect;
 
-/// How the stages of an execution reach the device: an axis of measuring, as hot and cold caches are.
+/// Launch mode of the stages of an execution: an axis of measurement, like hot and cold caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Launching {
@@ -20,7 +20,7 @@ pub enum Launching {
 }
 
 impl Launching {
-    /// All of them, with their names.
+    /// All modes, with their names.
     pub const ALL: [(&'static str, Launching); 4] = [
         ("stream", Launching::Stream),
         ("graph", Launching::Graph),
@@ -28,8 +28,7 @@ impl Launching {
         ("pass-each", Launching::PassEach),
     ];
 
-    /// The ways that a target has, by what its kernels are written in; the first is the usual one. None where stages are
-    /// plain calls.
+    /// Returns the modes of a target by the dialect of its kernels, the default first. Empty if stages are plain calls.
     pub fn choices(dialect: Dialect) -> &'static [Launching] {
         match dialect {
             Dialect::Cuda => &[Launching::Stream, Launching::Graph],
@@ -38,17 +37,17 @@ impl Launching {
         }
     }
 
-    /// Whether a target does so when nobody asks for anything else.
+    /// Whether it is the default of its target.
     pub fn is_usual(self) -> bool {
         matches!(self, Launching::Stream | Launching::OnePass)
     }
 
-    /// The way that may launch the same stages for less.
+    /// Returns the mode that may launch the same stages at a lower cost.
     pub fn cheaper(self) -> Option<Launching> {
         (self == Launching::Stream).then_some(Launching::Graph)
     }
 
-    /// The name used in flags, URL queries and run files.
+    /// Returns the name in flags, URL queries and run files.
     pub fn name(self) -> &'static str {
         match self {
             Launching::Stream => "stream",

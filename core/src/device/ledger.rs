@@ -1,11 +1,11 @@
-//! Who holds how much device memory.
+//! Accounts of device memory.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::units::Bytes;
 
-/// Counts the bytes that one case holds, or what serves the device as a whole.
+/// Counter of the bytes of one case, or of the memory that serves the whole device.
 #[derive(Debug, Default)]
 pub struct Ledger {
     current: Cell<u64>,
@@ -13,17 +13,17 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Held now.
+    /// Returns the current size.
     pub fn current(&self) -> Bytes {
         Bytes(self.current.get())
     }
 
-    /// Most held at any time.
+    /// Returns the largest size so far.
     pub fn peak(&self) -> Bytes {
         Bytes(self.peak.get())
     }
 
-    /// An entry for so many bytes, which ends when it is dropped.
+    /// Adds an entry of `bytes` bytes, which ends when it is dropped.
     pub fn enter(self: &Rc<Ledger>, bytes: u64) -> Entry {
         self.current.set(self.current.get() + bytes);
         self.peak.set(self.peak.get().max(self.current.get()));
@@ -31,7 +31,7 @@ impl Ledger {
     }
 }
 
-/// Bytes that are held as long as this lives.
+/// Entry of a [`Ledger`]: bytes that count until it is dropped.
 #[derive(Debug)]
 pub struct Entry {
     ledger: Rc<Ledger>,

@@ -1,4 +1,4 @@
-//! What runs a case: the contract of a backend, and what it says of its device, clock and work.
+//! Contract of a backend, which runs cases, with its description of device, clock and work.
 
 mod around;
 mod class;

@@ -1,8 +1,8 @@
-//! The whole contract of a backend.
+//! The contract of a backend.
 //!
-//! A profiler describes its device, prepares a case, takes one timed sample when asked, traces one execution, and
-//! reads results back. It never loops until satisfied, computes statistics, prints, or knows a file: that is the work
-//! of [`crate::measure::runner`] and of the two edges (command line and page).
+//! A profiler describes its device, prepares a case, takes one timed sample on request, traces one execution, and reads
+//! results back. It has no measuring loop, computes no statistics, prints nothing and knows no file. Those tasks belong to
+//! [`crate::measure::runner`] and to the two edges (command line and page).
 //!
 //! The traits are asynchronous without `Send`, because GPU objects in a browser belong to one thread.
 
@@ -16,127 +16,127 @@ use super::{ClockInfo, Conditions, DeviceInfo, Launching, Trace};
 use crate::suite::{Case, DType, Dialect, Inputs, KernelSources, Program, Translated, Tuning, Untranslated, settled};
 use crate::units::{Bytes, Nanos};
 
-/// What one call of [`Prepared::measure`] executes, back to back in one submission.
+/// Executions of one call of [`Prepared::measure`], back to back in one submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Batch {
-    /// Executions before the clock starts. They bring the caches into the state that the timed ones leave them in, and
-    /// keep the device busy while the host hands over the rest.
+    /// Number of untimed executions before the clock starts. They bring the caches into the state that timed executions leave.
+    /// They also keep the device busy while the host submits the rest.
     pub lead: u32,
-    /// Executions that are timed.
+    /// Number of timed executions.
     pub repeats: u32,
 }
 
 impl Batch {
-    /// So many timed executions and nothing before them.
+    /// Returns a batch of `repeats` timed executions without a lead.
     pub fn of(repeats: u32) -> Batch {
         Batch { lead: 0, repeats }
     }
 }
 
-/// What a host waits for that has called for an execution.
+/// Event that ends the host's wait for an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Awaited {
-    /// To know that it is done.
+    /// The host's knowledge of completion.
     Done,
-    /// The first bytes of its result in the host's memory.
+    /// The first bytes of the result in the host's memory.
     Result,
 }
 
-/// One timed batch.
+/// Times of one batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
-    /// Time of the timed executions on the device's clock; where there is none, the same as `host`.
+    /// Time of the timed executions on the device's clock; equal to `host` on a device without a clock.
     pub time: Nanos,
     /// Time of the whole submission on the host clock, from submission to completion, the lead included.
     pub host: Nanos,
 }
 
-/// One stage of a prepared case as it is launched, as far as the interface tells.
+/// Launch of one stage of a prepared case, as far as the interface reports it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Launch {
-    /// The stage's name. Empty in files from before stages had one: then it is the entry point.
+    /// Label of the stage. Empty in files from before stages had one; the entry point then takes its place.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub label: String,
-    /// Entry point, or what the work is called where it has none.
+    /// Entry point, or the name of the operation in a stage without one.
     pub entry: String,
-    /// Workgroups (blocks).
+    /// Number of workgroups (blocks) per axis.
     pub grid: [u32; 3],
-    /// Threads of a workgroup (block).
+    /// Number of threads of a workgroup (block) per axis.
     pub block: [u32; 3],
-    /// Registers of one thread.
+    /// Registers per thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub registers: Option<u32>,
     /// Workgroup (shared) memory of one workgroup, static and dynamic.
     pub shared: Bytes,
-    /// Bytes of one thread that did not fit into registers.
+    /// Bytes per thread that spilled from registers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spilled: Option<Bytes>,
-    /// Share of the device's thread slots that are filled while the kernel runs: by the launch's limits (registers,
-    /// shared memory, block size) and by how evenly its grid fills the multiprocessors.
+    /// Share of the device's thread slots that are filled while the kernel runs. It depends on the launch's limits (registers,
+    /// shared memory, block size) and on the balance of its grid over the multiprocessors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub occupancy: Option<f64>,
 }
 
 impl Launch {
-    /// The stage's name, as its spans carry it.
+    /// Returns the stage's label, as in its spans.
     pub fn label(&self) -> &str {
         if self.label.is_empty() { &self.entry } else { &self.label }
     }
 }
 
-/// Device memory held by the profiler.
+/// Device memory of the profiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryStats {
-    /// Held now.
+    /// Current size.
     pub current: Bytes,
-    /// Most held since the case was prepared.
+    /// Largest size since the case was prepared.
     pub peak: Bytes,
-    /// Reserved from the driver, where it tells.
+    /// Size reserved from the driver; absent if the driver does not report it.
     pub reserved: Option<Bytes>,
-    /// What the plan expected to be held at most.
+    /// Largest size that the plan expected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned: Option<Bytes>,
-    /// In use on the whole device, by anyone, where the driver tells.
+    /// Size in use on the whole device, by all processes; absent if the driver does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_used: Option<Bytes>,
 }
 
-/// What compiling a case took and produced.
+/// Cost and result of compiling a case.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Compiled {
-    /// Text to launchable kernels.
+    /// Time from kernel source to launchable kernels.
     pub time: Nanos,
     /// Whether the kernels came from a cache.
     pub cached: bool,
-    /// Hash of the final kernel text, or empty where there is none.
+    /// Hash of the final kernel source; empty for a case without one.
     pub text_hash: String,
-    /// Options that were in effect.
+    /// Options in effect.
     pub options: Vec<String>,
-    /// Where the time went: WGSL module and pipeline, or NVRTC and module load; then the first launch.
+    /// Parts of the time: WGSL module and pipeline, or NVRTC and module load; then the first launch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
-    /// The same text compiled a second time, as a repeat visit would find it: where a case was timed.
+    /// Time of a second compilation of the same kernel source, as on a repeat visit. Present in timed cases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat: Option<Nanos>,
 }
 
-/// One step on the way from text to a kernel that has run.
+/// One step from kernel source to the first run of the kernel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
-    /// What was done.
+    /// Name of the step.
     pub name: String,
-    /// How long it took.
+    /// Duration of the step.
     pub time: Nanos,
 }
 
 impl Step {
-    /// What was done for a text that is made of something else.
+    /// Returns the steps of a translation.
     pub fn made(translated: &Translated) -> Vec<Step> {
         translated.steps.iter().map(|(name, time)| Step { name: name.clone(), time: *time }).collect()
     }
 
-    /// Steps of the same name as one, in the order in which their names come first.
+    /// Returns the steps with equal names added up, in the order of first occurrence.
     pub fn summed<'a>(steps: impl IntoIterator<Item = &'a Step>) -> Vec<Step> {
         let mut all: Vec<Step> = Vec::new();
         for step in steps {
@@ -149,22 +149,22 @@ impl Step {
     }
 }
 
-/// What went wrong on a device.
+/// Error of a device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackendError {
-    /// The device cannot do this case.
+    /// The device does not support this case.
     #[error("not supported here: {0}")]
     Unsupported(String),
-    /// What plans the launch has none for this case: not a mistake, but known only here.
+    /// The launch planner has no launch for this case. This is no mistake, but is known only at this point.
     #[error("not run: {0}")]
     Refused(String),
-    /// Kernel text was rejected.
+    /// The compiler rejected the kernel source.
     #[error("{file} does not compile: {log}")]
     Compile {
-        /// Name of the kernel text.
+        /// Name of the kernel source.
         file: String,
-        /// What the compiler said.
+        /// Message of the compiler.
         log: String,
     },
     /// An allocation failed.
@@ -173,13 +173,13 @@ pub enum BackendError {
     /// The device is gone; nothing prepared on it can be used.
     #[error("device lost: {0}")]
     Lost(String),
-    /// The interface reported something else.
+    /// Any other error of the interface.
     #[error("{0}")]
     Device(String),
 }
 
 impl BackendError {
-    /// Why a kernel text has not been made.
+    /// Returns the error of a failed translation of `file`.
     pub fn untranslated(file: String, why: Untranslated) -> BackendError {
         match why {
             Untranslated::Failed(log) => BackendError::Compile { file, log },
@@ -188,10 +188,10 @@ impl BackendError {
     }
 }
 
-/// A program with the launches that its plan left open, and what they were chosen by.
+/// Returns a program with the launches that its plan left open, and the blueprints that they follow.
 ///
 /// # Errors
-/// When one of them has none, or no text.
+/// A kernel without a launch or without a kernel source.
 pub fn settle(
     texts: &KernelSources,
     program: Program,
@@ -201,7 +201,7 @@ pub fn settle(
     settled(texts, program, dtype, dialect).map_err(|why| BackendError::untranslated("CubeK".to_owned(), why))
 }
 
-/// Which way a transfer goes.
+/// Direction of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transfer {
     /// Host to device.
@@ -210,115 +210,114 @@ pub enum Transfer {
     Download,
 }
 
-/// Opens a device and prepares cases on it.
+/// Access to a device: it prepares cases.
 #[async_trait(?Send)]
 pub trait Profiler {
-    /// The device.
+    /// Returns the device.
     fn device(&self) -> &DeviceInfo;
 
-    /// From now on cases are prepared with these values for what their variants leave open: [`crate::suite::Caps::tuning`].
+    /// Sets the values of tunables for cases prepared from now on: [`crate::suite::Caps::tuning`].
     fn set_tuning(&mut self, tuning: Tuning);
 
-    /// The clock that takes this profiler's samples.
+    /// Returns the clock of this profiler's samples.
     fn clock(&self) -> &ClockInfo;
 
-    /// Host time since the profiler was opened.
+    /// Returns the host time since the profiler was opened.
     fn now(&self) -> Nanos;
 
-    /// Time that this process has spent on processors so far, all threads together, where it can be known.
+    /// Returns the processor time of this process so far, summed over all threads; `None` where it is unknown.
     fn cpu_time(&self) -> Option<Nanos> {
         None
     }
 
-    /// How long this process has stood still so far: stopped by a signal, or asleep with its machine. It never falls; zero where
-    /// it cannot be known.
+    /// Returns the time for which this process has stood still so far: stopped by a signal, or asleep with its machine. It never
+    /// falls. It is zero where it cannot be known.
     fn stood_still(&self) -> Nanos {
         Nanos(0.0)
     }
 
-    /// What the sensors say. Nothing, where there are none.
+    /// Returns the readings of the sensors; empty without sensors.
     fn conditions(&mut self) -> Conditions {
         Conditions::default()
     }
 
-    /// Let others run: in a page, the event loop; elsewhere nothing. Long host work calls it every few milliseconds.
+    /// Yields to other tasks: in a page to the event loop, elsewhere not at all. Long host work calls it every few milliseconds.
     async fn yield_now(&self);
 
-    /// Host time from handing the device nothing to do until that is done: the fixed cost of any submission.
+    /// Returns the host time of an empty submission, from submission to completion: the fixed cost of any submission.
     async fn empty(&mut self) -> Result<Nanos, BackendError>;
 
-    /// Host time of moving so many bytes; `None` where the device computes in the host's own memory.
+    /// Returns the host time of a transfer of `bytes` bytes; `None` if the device computes in the host's own memory.
     async fn transfer(&mut self, way: Transfer, bytes: u64) -> Result<Option<Nanos>, BackendError>;
 
-    /// These cases are going to be prepared: what can be made ready on other processors is, now. Says nothing of what
-    /// fails; preparing the case will.
+    /// Announces cases that will be prepared. Work that other processors can do in advance starts now. It reports no failure;
+    /// preparing the case does.
     async fn expect(&mut self, cases: &[Case]);
 
-    /// Compile a case, allocate its buffers, upload its inputs, and run the form's set-up once on each set. Dropping the
-    /// result frees everything.
+    /// Compiles a case, allocates its buffers, uploads its inputs, and runs the set-up of its operation specification once on each
+    /// set. Dropping the result frees everything.
     ///
-    /// `sets` copies of every buffer are made, all with the same inputs, and executions go around them: with enough
-    /// sets to exceed the caches, each execution finds its data in device memory only. One set leaves data where it is.
+    /// `sets` copies of every buffer are made, all with the same inputs, and executions rotate through them. With enough sets to
+    /// exceed the caches, each execution finds its data in device memory only. With one set, data stays in place.
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError>;
 }
 
-/// Every bit set: NaN in every floating-point type.
+/// Word with every bit set: NaN in every floating-point type.
 pub const POISON: u32 = u32::MAX;
 
-/// Another word of four equal bytes, so that integers of any width show which of the two poisoned them.
+/// Second poison word, of four equal bytes. Integers of any width show which of the two words poisoned them.
 pub const OTHER_POISON: u32 = 0x5A5A_5A5A;
 
-/// A case on a device.
+/// A case prepared on a device.
 #[async_trait(?Send)]
 pub trait Prepared {
-    /// What compiling it took.
+    /// Returns the cost and result of compiling it.
     fn compiled(&self) -> &Compiled;
 
-    /// Compile the same text once more, as a repeat visit would find it, for [`Compiled::repeat`]. Nothing where preparing did so,
-    /// because it takes next to no time, or where nothing is compiled.
+    /// Compiles the same kernel source once more, as on a repeat visit, for [`Compiled::repeat`]. It does nothing
+    /// if preparing did so because it takes next to no time, or if nothing is compiled.
     async fn compile_again(&mut self) -> Result<(), BackendError> {
         Ok(())
     }
 
-    /// Its kernel launches, in order.
+    /// Returns its kernel launches, in order.
     fn launches(&self) -> Vec<Launch>;
 
-    /// How its stages reach the device; `None` where there is only one way, plain calls.
+    /// Returns the launch mode of its stages; `None` if plain calls are the only mode.
     fn launching(&self) -> Option<Launching> {
         None
     }
 
-    /// From now on, let its stages reach the device so. What was measured before stays as it was.
+    /// Sets the launch mode of its stages from now on. Earlier measurements keep theirs.
     ///
     /// # Errors
-    /// [`BackendError::Unsupported`] when this backend, or this case on it, cannot be launched so.
+    /// [`BackendError::Unsupported`]: this backend, or this case on it, lacks the launch mode.
     async fn launch_as(&mut self, launching: Launching) -> Result<(), BackendError> {
         Err(BackendError::Unsupported(format!("there is no way `{}` to launch here", launching.name())))
     }
 
-    /// Host time since the profiler was opened, on the same clock as [`Profiler::now`].
+    /// Returns the host time since the profiler was opened, on the same clock as [`Profiler::now`].
     fn now(&self) -> Nanos;
 
-    /// Fill outputs and scratch of every set with a word of 32 bits, so that an element that nobody writes is seen, and
-    /// put back what executions change. What the set-up wrote stays.
+    /// Fills outputs and scratch of every set with a 32-bit word, so that unwritten elements are detected. It restores the contents
+    /// that executions change. Results of the set-up stay.
     async fn poison(&mut self, word: u32) -> Result<(), BackendError>;
 
-    /// Run the case so many times back to back in one submission, and time that. Each execution takes the buffer set
-    /// after the last one's, across calls. Before the clock starts, buffers of role [`crate::suite::Role::InOut`] get
-    /// their first contents back.
+    /// Runs the batch back to back in one submission, and times it. Each execution takes the buffer set after the previous one's,
+    /// across calls. Before the clock starts, buffers of role [`crate::suite::Role::InOut`] get their first contents back.
     async fn measure(&mut self, batch: Batch) -> Result<Sample, BackendError>;
 
-    /// Host time of a call on an idle device: from beginning to record so many executions, submitted at once, until what is
-    /// awaited. Nothing that serves measuring is submitted with them. The executions take buffer sets as those of
-    /// [`Prepared::measure`] do, and what they change has its first contents back before.
+    /// Returns the host time of a call on an idle device, from the start of recording to the awaited event. The executions are
+    /// submitted at once, without any command that serves measuring. They take buffer sets as those of [`Prepared::measure`] do.
+    /// Buffers that they change get their first contents back before the call.
     async fn call(&mut self, executions: u32, until: Awaited) -> Result<Nanos, BackendError>;
 
-    /// Run the case once, with every stage seen; with the host's call stacks if asked for.
+    /// Runs the case once and traces every stage; `stacks` adds the host's call stacks.
     async fn trace(&mut self, stacks: bool) -> Result<Trace, BackendError>;
 
-    /// Bytes of one buffer of the set that the last execution used, after all work so far.
+    /// Returns bytes of one buffer of the set of the last execution, after all submitted work.
     async fn read_back(&mut self, buffer: usize, bytes: Range<u64>) -> Result<Vec<u8>, BackendError>;
 
-    /// Device memory held by this case, and its peak.
+    /// Returns the device memory of this case, and its peak.
     fn memory(&self) -> MemoryStats;
 }

@@ -1,4 +1,4 @@
-//! How far into the hardware a browser lets a page.
+//! Privilege level of a page in a browser.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,20 +13,20 @@ use crate::units::Nanos;
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "Reach")]
 pub enum BrowserMode {
-    /// What any visitor has.
+    /// Level of any visitor.
     #[default]
     Stock,
-    /// Timestamps to the nanosecond, which browsers give to developers who ask for them by a flag.
+    /// Timestamps to the nanosecond, which browsers give to developers behind a flag.
     Developer,
-    /// Features that browsers try out, behind flags for experiments alone.
+    /// Experimental features of browsers, behind flags for experiments alone.
     Unsafe,
 }
 
 impl BrowserMode {
-    /// Every one, the nearest to what visitors have first.
+    /// All levels, from the visitor's upwards.
     pub const ALL: [BrowserMode; 3] = [BrowserMode::Stock, BrowserMode::Developer, BrowserMode::Unsafe];
 
-    /// Its name in flags, addresses and records.
+    /// Returns the name in flags, addresses and records.
     pub fn name(self) -> &'static str {
         match self {
             BrowserMode::Stock => "stock",
@@ -35,10 +35,10 @@ impl BrowserMode {
         }
     }
 
-    /// The one of a name.
+    /// Returns the level with a name.
     ///
     /// # Errors
-    /// With the names that there are.
+    /// An unknown name, with the list of names.
     pub fn named(name: &str) -> Result<BrowserMode, String> {
         let found = BrowserMode::ALL.into_iter().find(|reach| reach.name() == name);
         found.ok_or_else(|| {
@@ -46,19 +46,20 @@ impl BrowserMode {
         })
     }
 
-    /// What a page had that asked for this one: a browser's flags give exact timestamps to every page, whether or not it asks.
+    /// Returns the actual level of a page that requested this one. A browser's flags give exact timestamps to every page, whether
+    /// or not the page requests them.
     pub fn found(self, clock: &ClockInfo) -> BrowserMode {
         match (self, clock.clock) {
             (BrowserMode::Unsafe, _) => BrowserMode::Unsafe,
             (_, Clock::GpuTimestamps) if clock.step < EXACT => BrowserMode::Developer,
             (_, Clock::GpuTimestamps) => BrowserMode::Stock,
-            // Without timestamps nothing tells what flags there were.
+            // Without timestamps the flags are unknown.
             (asked, _) => asked,
         }
     }
 }
 
-/// Steps of timestamps below this are not rounded: browsers round them to 65 µs and more.
+/// Timestamp steps below this are not rounded: browsers round them to 65 µs and more.
 const EXACT: Nanos = Nanos(10_000.0);
 
 #[cfg(test)]

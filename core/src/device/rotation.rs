@@ -1,6 +1,6 @@
-//! Which set of buffers an execution takes.
+//! Choice of the buffer set of an execution.
 
-/// Executions go around the sets of buffers, across calls.
+/// Rotation of executions through the buffer sets, across calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rotation {
     sets: u64,
@@ -9,22 +9,22 @@ pub struct Rotation {
 }
 
 impl Rotation {
-    /// Around so many sets, at least one; before the first execution.
+    /// Starts a rotation through `sets` sets (at least one), before the first execution.
     pub fn new(sets: usize) -> Rotation {
         Rotation { sets: sets.max(1) as u64, next: 0, last: 0 }
     }
 
-    /// The set of the last execution; before any, the one that it will take.
+    /// Returns the set of the last execution; before any execution, the set of the first.
     pub fn last(self) -> usize {
         self.last as usize
     }
 
-    /// The set of the execution that is so many away.
+    /// Returns the set of the execution that is `executions` away.
     pub fn ahead(self, executions: u64) -> usize {
         ((self.next + executions) % self.sets) as usize
     }
 
-    /// So many executions have been handed over.
+    /// Records the submission of `executions` executions.
     pub fn advance(&mut self, executions: u64) {
         if executions > 0 {
             self.last = (self.next + executions - 1) % self.sets;
@@ -32,7 +32,7 @@ impl Rotation {
         }
     }
 
-    /// The set of one more execution.
+    /// Returns the set of one more execution, and records it.
     pub fn take(&mut self) -> usize {
         self.advance(1);
         self.last()

@@ -6,33 +6,33 @@ use crate::units::{Bytes, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Where a span ran.
+/// Location of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Track {
-    /// The host: encoding, submission, waiting.
+    /// Host: encoding, submission, waiting.
     #[default]
     Host,
-    /// The device.
+    /// Device.
     Gpu,
 }
 
-/// What a span is.
+/// Kind of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SpanKind {
-    /// A kernel on the device.
+    /// Kernel on the device.
     #[default]
     Kernel,
-    /// A call into the interface: encode, submit, launch.
+    /// Call into the interface: encode, submit, launch.
     Runtime,
-    /// Waiting for the device.
+    /// Wait for the device.
     Wait,
-    /// A copy on the device, or to or from it.
+    /// Copy on the device, or to or from it.
     Memcpy,
-    /// A fill on the device.
+    /// Fill on the device.
     Memset,
-    /// A mark around others, such as one iteration of the schedule.
+    /// Mark around other spans, such as one iteration of the schedule.
     Annotation,
 }
 
@@ -40,33 +40,33 @@ pub enum SpanKind {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Span {
-    /// What ran: the stage's label, or what the host did.
+    /// Label of the stage, or name of the host's action.
     pub name: String,
-    /// The driver's name, where it is another than `name`: which kernel a library chose to run, or which way a copy went.
+    /// Name from the driver, if other than `name`: the kernel that a library chose, or the direction of a copy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub symbol: Option<String>,
-    /// What it is.
+    /// Kind of the span.
     pub kind: SpanKind,
-    /// Where it ran.
+    /// Location of the span.
     pub track: Track,
-    /// Which device of the run, for spans of the device.
+    /// Index of the run's device, for spans of the device.
     #[serde(skip_serializing_if = "is_first")]
     pub device: u32,
-    /// Which of the device's streams (queues), in the interface's own numbers; absent where there is only one.
+    /// Stream (queue) of the device, in the interface's own numbers; absent on a device with only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<u32>,
-    /// Begin, on the host clock; to the nanosecond.
+    /// Start on the host clock, rounded to the nanosecond.
     #[serde(serialize_with = "digits::whole_time")]
     pub start: Nanos,
-    /// End, on the host clock; to the nanosecond.
+    /// End on the host clock, rounded to the nanosecond.
     #[serde(serialize_with = "digits::whole_time")]
     pub end: Nanos,
-    /// Joins the host span that submitted work with the device spans that carried it out.
+    /// Number that joins the host span of a submission with the device spans of its work.
     pub correlation: Option<u32>,
     /// Bytes moved, for copies and fills.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Bytes>,
-    /// The host's call stack at this point, innermost frame first, where it was asked for.
+    /// Call stack of the host at this point, innermost frame first, if requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,
 }
@@ -75,11 +75,11 @@ fn is_first(device: &u32) -> bool {
     *device == 0
 }
 
-/// Where device spans come from.
+/// Source of device spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TraceSource {
-    /// Activity records of CUPTI: begin and end of each kernel as the hardware saw them.
+    /// Activity records of CUPTI: begin and end of each kernel, measured by the hardware.
     Cupti,
     /// Events between kernels: a span includes the gap before its kernel.
     Events,
@@ -89,16 +89,16 @@ pub enum TraceSource {
     Host,
 }
 
-/// One execution in detail.
+/// Trace of one execution.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Trace {
-    /// Host and device spans. Spans of one stream of one device do not overlap; those of different streams may.
+    /// Spans of host and device. Spans of one stream of one device do not overlap; those of different streams may.
     #[serde(with = "columns")]
     #[schemars(with = "Columns")]
     pub spans: Vec<Span>,
-    /// How far the device track may be shifted against the host track.
+    /// Largest possible shift of the device track against the host track.
     pub alignment_error: Option<Nanos>,
-    /// Where the device spans come from.
+    /// Source of the device spans.
     #[serde(default)]
     pub source: Option<TraceSource>,
 }

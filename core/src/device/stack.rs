@@ -1,30 +1,30 @@
-//! The host's call stack at a submission, as names, innermost first. A page asks its browser instead.
+//! Call stack of the host at a submission, as names, innermost first. A page asks its browser instead.
 
 use std::backtrace::Backtrace;
 
-/// A stack that was walked and not yet looked up: walking takes microseconds, the names many times that.
+/// Captured stack without symbol names. The capture takes microseconds, the look-up of names many times that.
 pub struct Stack(Backtrace);
 
 impl Stack {
-    /// The stack at this point.
+    /// Captures the stack at this point.
     pub fn capture() -> Stack {
         Stack(Backtrace::force_capture())
     }
 
-    /// The functions of the program, without the frames that took the stack and the machinery of futures and threads.
+    /// Returns the functions of the program, without the frames of the capture and of the machinery of futures and threads.
     pub fn names(&self) -> Vec<String> {
-        // The frames themselves are not open to stable Rust; their text is.
+        // Stable Rust gives no access to the frames themselves, only to their printed form.
         names_in(&self.0.to_string())
     }
 }
 
-/// The stack of whoever called.
+/// Returns the stack of the caller.
 pub fn here() -> Vec<String> {
     Stack::capture().names()
 }
 
-/// Names in the text of a backtrace: lines `  12: name`, or an indented name alone where a function was inlined into
-/// the numbered frame, each perhaps followed by a line `at file:line:column`.
+/// Returns the names in a printed backtrace. A line is `  12: name`, or an indented name alone for a function inlined into the
+/// numbered frame. A line `at file:line:column` may follow.
 fn names_in(text: &str) -> Vec<String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("at "));
     let name = |line| match str::split_once(line, ": ") {
@@ -32,12 +32,12 @@ fn names_in(text: &str) -> Vec<String> {
         _ => outer(line),
     };
     let mut names: Vec<String> = lines.map(name).filter(|name| !is_machinery(name)).map(str::to_owned).collect();
-    // A function and the closures in it are one frame to a reader.
+    // A function and its closures count as one frame.
     names.dedup();
     names
 }
 
-/// The function that a closure is written in.
+/// Returns the function that contains a closure.
 fn outer(name: &str) -> &str {
     let mut name = name.trim();
     while let Some((outer, last)) = name.rsplit_once("::") {
@@ -49,12 +49,12 @@ fn outer(name: &str) -> &str {
     name
 }
 
-/// Frames that tell nothing of the program: the standard library, what polls futures, C's start-up, and this file.
+/// Whether a frame is outside the program: the standard library, executors of futures, C's start-up, and this file.
 fn is_machinery(name: &str) -> bool {
-    // Every Rust name has a path; what has none is C.
+    // Every Rust name has a path; a name without one is C.
     let Some((first, _)) = name.split_once("::") else { return true };
     let first = first.trim_start_matches(['<', '&', '*']);
-    // `<F as core::ops::FnOnce<..>>` belongs to the trait's crate: the type is anyone's.
+    // `<F as core::ops::FnOnce<..>>` belongs to the trait's crate: the type may belong to any crate.
     let krate = first.rsplit(' ').next().unwrap_or(first);
     ["std", "core", "alloc", "pollster", "test", "backtrace_rs"].contains(&krate)
         || name == concat!(module_path!(), "::here")

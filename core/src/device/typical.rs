@@ -1,9 +1,10 @@
-//! Capabilities of devices that have everything that kernels here use, for texts and tables on machines without such a device.
+//! Capabilities of typical devices with every feature that kernels here use. They serve kernel sources and tables on machines
+//! without such a device.
 
 use crate::suite::{Caps, CudaCaps, DType, Dialect, MatrixShape};
 use crate::units::Bytes;
 
-/// A GPU through native WebGPU, with f16, subgroups of 32 threads and matrices of 16×16.
+/// Returns a GPU through native WebGPU, with f16, subgroups of 32 threads and matrices of 16×16.
 pub fn native() -> Caps {
     Caps {
         dialect: Dialect::Wgsl,
@@ -28,7 +29,7 @@ pub fn native() -> Caps {
     }
 }
 
-/// The same GPU in a browser without flags.
+/// Returns the same GPU in a browser without flags.
 pub fn browser() -> Caps {
     Caps {
         subgroup: None,
@@ -41,7 +42,7 @@ pub fn browser() -> Caps {
     }
 }
 
-/// A GPU of compute capability 9.0 through CUDA.
+/// Returns a GPU of compute capability 9.0 through CUDA.
 pub fn cuda() -> Caps {
     Caps {
         dialect: Dialect::Cuda,

@@ -1,22 +1,25 @@
-//! What a step over a batch takes beside its execution: the batch is made ready on the host, moved to the device, and what comes
-//! of it is read back.
+//! Loading and transfer of a batch, which a step takes beside its execution. The host makes the inputs, moves them to the device
+//! and reads the outputs back.
 
 use crate::device::{BackendError, Profiler, Transfer};
 use crate::record::{LOADING, Phase, TRANSFER};
 use crate::suite::{BufferSpec, Inputs, Problem, Role};
 use crate::units::Nanos;
 
-/// Bytes that are made ready at a time, between which others may run.
+/// Bytes that are made at a time; the thread yields between two pieces.
 const PIECE: usize = 8 << 20;
 
-/// Both of them once. Loading makes the inputs in host memory, from their seed as before the first execution. The transfer is that
-/// of as many bytes in one piece each way; its phase is as long as they took and ends when they had arrived. What executions
-/// change, as parameters that are learned, is no part of a batch: it stays on the device.
+/// Returns the phases of loading and of transfer, each done once.
 ///
-/// There is no transfer where the device computes in the host's memory, or cannot take so much in one piece.
+/// - Loading makes the inputs in host memory, from their seed as before the first execution.
+/// - The transfer moves as many bytes, in one piece each way. Its phase has the length of both transfers and ends at their
+///   arrival.
+///
+/// Buffers that executions change, such as learned parameters, stay on the device and do not count.
+/// The transfer is absent where the device computes in host memory, or cannot take the bytes in one piece.
 ///
 /// # Errors
-/// Only a lost device.
+/// A lost device only.
 pub(super) async fn once(
     profiler: &mut dyn Profiler,
     problem: &Problem,
@@ -39,7 +42,7 @@ pub(super) async fn once(
             Ok(None) | Err(_) => return Ok(phases),
         }
     }
-    // Memory for it is made before the clock of a transfer starts, and belongs to none.
+    // A transfer's clock starts after the allocation of its memory, so no phase has that time.
     let end = profiler.now();
     phases.push(phase(TRANSFER, Nanos(end.0 - took), end));
     Ok(phases)

@@ -1,7 +1,7 @@
-//! Calls: work submitted alone on an idle device, and how long the host waits for it.
+//! Calls: work submitted alone to an idle device, and the time until the host knows of its end.
 //!
-//! A batch's intercept is no call: whoever tells that work is done may look rarely, and then short work is known to be
-//! done late, or just in time. So a call is measured as one.
+//! A call is measured by itself, because the intercept of a batch does not give its time. The API may poll for completion rarely;
+//! short work then completes late for the host, or just in time.
 
 use crate::device::{Awaited, BackendError, Prepared, Profiler};
 use crate::measure::reference_kernel::ReferenceKernel;
@@ -10,23 +10,23 @@ use crate::record::stats::Summary;
 use crate::record::{OneCall, Waited};
 use crate::units::Nanos;
 
-/// Calls of a case, of either kind.
+/// Number of calls of a case, for each of the two ends.
 const CALLS: usize = 15;
-/// Calls of each length in the sweep.
+/// Number of calls of each length in the sweep.
 const READINGS: usize = 9;
-/// There are so many at least, or none.
+/// Smallest number of calls.
 const FEWEST: usize = 3;
-/// Calls of one kind take about so long together.
+/// Approximate time that the calls of one kind may take together.
 const PATIENCE: Nanos = Nanos(60e6);
-/// Beside an execution of this length, what a call costs more is nothing.
+/// Length of an execution beyond which the cost of a call is negligible.
 const LONG: Nanos = Nanos(100e6);
-/// The sweep ends with work of about this length.
+/// Approximate length of the longest work in the sweep.
 const LONGEST: Nanos = Nanos(20e6);
 
-/// Call a case, an execution of which takes so long, time and again. `None` for one that is too long for it to matter.
+/// Returns the times of repeated calls of a case; `None` for an `execution` beside which a call costs nothing.
 ///
 /// # Errors
-/// Those of the device.
+/// Errors of the device.
 pub async fn calls(
     prepared: &mut dyn Prepared,
     profiler: &dyn Profiler,
@@ -40,11 +40,11 @@ pub async fn calls(
     Ok(Some(OneCall { done, result }))
 }
 
-/// Work of more and more executions of the reference kernel, and when each is known to be done. The first is no work at
-/// all, whose times are known.
+/// Returns completion times of the reference kernel, with the number of executions doubled at each step. The first entry is an
+/// empty submission, whose times are given.
 ///
 /// # Errors
-/// Those of the device.
+/// Errors of the device.
 pub async fn sweep(
     profiler: &dyn Profiler,
     reference: &mut ReferenceKernel,
@@ -63,8 +63,7 @@ pub async fn sweep(
     Ok(sweep)
 }
 
-/// Host times of so many calls, fewer where they take long. The first one pays for what later ones do not, and is left
-/// out.
+/// Returns host times of at most `most` calls, fewer where they take long. The first call has one-time costs and is left out.
 async fn repeated(
     prepared: &mut dyn Prepared,
     profiler: &dyn Profiler,

@@ -1,4 +1,4 @@
-//! One case on its way through a run: prepared and checked, its turns, and what is made of them.
+//! One case during a run: preparation, check, samples and outcome.
 
 use std::rc::Rc;
 
@@ -19,25 +19,25 @@ use crate::record::{
 use crate::suite::{Caps, Case, Inputs, Role};
 use crate::units::{Bytes, Nanos};
 
-/// Number of times that ceilings are measured again before a time is called impossible: other load on a machine may hold a probe back
-/// for a while.
+/// Number of times that ceilings are measured again before a time is called impossible. Other load on the machine may slow a
+/// probe for a while.
 const LOOKS: usize = 4;
-/// A time of less than this share of what is possible is no matter of load, and one more look is enough.
+/// Share of the floor below which load explains nothing, and one more measurement of the ceilings is enough.
 const HOPELESS: f64 = 0.1;
 
-/// Batches of either way, where two ways of launching are held against each other.
+/// Number of batches of each launch method in their comparison.
 const PAIRS: usize = 15;
 
-/// A batch that was sized while the program stood still is sized anew, at most this many times.
+/// Number of attempts at sizing a batch; an attempt during which the program was suspended is repeated.
 const TRIES: usize = 3;
 
-/// How a case ended, before it is a record.
+/// End of a case before it becomes a record.
 pub enum CaseEnd {
-    /// With a verdict.
+    /// An outcome.
     Outcome(Outcome),
-    /// For want of memory, which others may hold.
+    /// Too little memory; other cases may hold it.
     OutOfMemory(String),
-    /// With the device.
+    /// A lost device.
     DeviceLost(String),
 }
 
@@ -63,13 +63,13 @@ impl From<CaseEnd> for Outcome {
     }
 }
 
-/// Inputs and right results of one problem, shared by its variants, which come one after the other.
+/// Inputs and reference results of one problem, shared by its variants, which are measured one after another.
 struct Reference {
     inputs: Inputs,
     expected: Expected,
 }
 
-/// The reference of the problem in hand.
+/// Reference of the latest problem.
 #[derive(Default)]
 pub struct References {
     last: Option<(String, Rc<Reference>)>,
@@ -94,7 +94,7 @@ impl References {
 
 /// A case on the device.
 pub struct CaseRun<'p> {
-    /// As planned.
+    /// The planned case.
     pub planned: &'p Planned,
     case: Case,
     sets: u32,
@@ -102,20 +102,20 @@ pub struct CaseRun<'p> {
     prepared: Box<dyn Prepared>,
     reference: Rc<Reference>,
     check: CheckResult,
-    /// What the execution left that was checked.
+    /// Digest of the outputs of the checked execution.
     left: OutputDigest,
     phases: Phases,
     first_launch: Nanos,
-    /// What its variant leaves open, as it was set.
+    /// Values of its tunables, as `name=value`.
     settings: Vec<String>,
     sampler: Option<Sampler>,
     stopped: Option<StopReason>,
-    /// Set when a turn failed.
+    /// The failure of a sample, if any.
     pub failure: Option<CaseEnd>,
 }
 
 impl<'p> CaseRun<'p> {
-    /// Prepare a case, run it once on poisoned outputs, and check it.
+    /// Prepares a case, executes it once on poisoned outputs, and checks it.
     pub async fn begin(
         planned: &'p Planned,
         sets: u32,
@@ -160,12 +160,12 @@ impl<'p> CaseRun<'p> {
         })
     }
 
-    /// Checked once and not timed.
+    /// Returns the outcome of a case that is checked once and not timed.
     pub fn verified(self) -> CaseEnd {
         CaseEnd::Outcome(self.outcome(None, None, None, &Ceilings::default(), None))
     }
 
-    /// What only those that are timed need: what compiling takes a second time, and the size of the batch.
+    /// Does the work that only timed cases need: a second compilation, and the size of the batch.
     pub async fn size(
         &mut self,
         limits: Limits,
@@ -177,7 +177,7 @@ impl<'p> CaseRun<'p> {
         let mut stood = profiler.stood_still();
         let mut sized = Sampler::size(&mut *self.prepared, clock, limits, cache, self.sets).await;
         for _ in 1..TRIES {
-            // A pause looks like a long execution, of which a batch would hold too few.
+            // A pause looks like a long execution, and the batch would hold too few executions.
             if profiler.stood_still() == stood {
                 break;
             }
@@ -195,27 +195,27 @@ impl<'p> CaseRun<'p> {
         Ok(())
     }
 
-    /// Go on from the samples of an earlier part of the run.
+    /// Continues from the samples of an earlier part of the run.
     pub fn go_on_from(&mut self, earlier: &Timing) {
         self.sampler.iter_mut().for_each(|sampler| sampler.go_on_from(earlier));
     }
 
-    /// Whether more turns are wanted.
+    /// Whether the case needs more samples.
     pub fn sampling(&self) -> bool {
         self.stopped.is_none() && self.failure.is_none()
     }
 
-    /// Samples that count so far.
+    /// Number of samples that count so far.
     pub fn samples(&self) -> usize {
         self.sampler.as_ref().map_or(0, Sampler::samples)
     }
 
-    /// Share of this case's sampling that is done.
+    /// Share of the case's sampling that is done.
     pub fn progress(&self) -> f64 {
         if self.sampling() { self.sampler.as_ref().map_or(0.0, Sampler::progress) } else { 1.0 }
     }
 
-    /// One turn; what goes wrong is kept as this case's end. Whether it gave a sample that counts.
+    /// Takes one sample and returns whether it counts. An error becomes the case's `failure`.
     pub async fn turn(&mut self, profiler: &mut dyn Profiler, slow: Option<&str>) -> bool {
         let Some(sampler) = &mut self.sampler else { return false };
         let before = sampler.samples();
@@ -226,19 +226,19 @@ impl<'p> CaseRun<'p> {
         sampler.samples() > before
     }
 
-    /// The last sample that counts.
+    /// Returns the last sample that counts.
     pub fn taken(&self) -> Option<CaseSample> {
         let (time, host, conditions) = self.sampler.as_ref()?.last()?;
         Some(CaseSample { case: self.planned.name(), time, host, conditions: conditions.clone() })
     }
 
-    /// Its outcome if the run ended now: with a check before the samples, and none after them.
+    /// Returns the outcome as if the run ended now, without the check after the samples.
     pub fn so_far(&self) -> Option<Outcome> {
         let timing = self.sampler.as_ref()?.so_far()?;
         Some(self.passed(Some(Timing { launch: self.prepared.launching(), ..timing }), None, None, None))
     }
 
-    /// After the last sample: trace, check again, and hold the time against what is possible.
+    /// Completes the case after its last sample: traces it, checks it again, and compares its time with the ceilings.
     pub(super) async fn complete(
         mut self,
         spec: &Spec,
@@ -271,7 +271,7 @@ impl<'p> CaseRun<'p> {
         };
         match self.after(spec, profiler).await {
             Ok((trace, again)) if again.passed => {
-                // A ceiling is held to be wrong before a case is.
+                // A ceiling is suspected before a case is.
                 let ceilings = &mut setting.baseline.ceilings;
                 for look in 0..LOOKS {
                     let floor = self.analysis(&timing, ceilings, profiler).map_or(0.0, |analysis| analysis.floor.0);
@@ -291,7 +291,8 @@ impl<'p> CaseRun<'p> {
         }
     }
 
-    /// The stages in their usual way and in one that may launch them for less, by turns, where launching is what binds.
+    /// Times the stages in their usual launch method and in a cheaper one, alternately. Only cases that are bound by launching
+    /// are compared.
     async fn relaunch(
         &mut self,
         timing: &Timing,
@@ -308,7 +309,7 @@ impl<'p> CaseRun<'p> {
             for (way, times) in [usual, other].into_iter().zip(&mut times) {
                 match self.prepared.launch_as(way).await {
                     Ok(()) => {}
-                    // What cannot be launched so has nothing to compare.
+                    // A case that lacks the other launch method has nothing to compare.
                     Err(BackendError::Unsupported(_)) => return Ok(None),
                     Err(error) => return Err(error),
                 }
@@ -342,7 +343,7 @@ impl<'p> CaseRun<'p> {
         Ok((trace, again))
     }
 
-    /// The case under the roofline.
+    /// Returns the analysis of the case under the roofline.
     fn analysis(&self, timing: &Timing, ceilings: &Ceilings, profiler: &dyn Profiler) -> Option<Analysis> {
         let problem = &self.case.problem;
         let work = (self.case.least_cost(), problem.crossing());
@@ -351,12 +352,12 @@ impl<'p> CaseRun<'p> {
         roofline::analyse(ceilings, caps, problem.dtype, work, (self.working_set(), timing.cache), figure)
     }
 
-    /// Bytes that an execution touches.
+    /// Number of bytes that an execution touches.
     fn working_set(&self) -> Bytes {
         self.case.problem.bytes(|b| !matches!(b.role, Role::Scratch))
     }
 
-    /// Why its time cannot be, if it cannot.
+    /// Returns the reason why the time is impossible; `None` for a possible one.
     fn impossible(&self, timing: &Timing, ceilings: &Ceilings, profiler: &dyn Profiler) -> Option<String> {
         let work = (self.case.least_cost(), self.case.problem.crossing());
         roofline::impossible(&self.analysis(timing, ceilings, profiler)?, work, timing.summary.median)
@@ -403,7 +404,7 @@ impl<'p> CaseRun<'p> {
     }
 }
 
-/// Values of what was left open by the variant that runs, and by the one that chose it.
+/// Values of the tunables of the variant that runs, and of the variant that chose it.
 fn settings(planned: &Planned, caps: &Caps) -> Vec<String> {
     let mut settings = planned.runs().settings(caps);
     if planned.actual.is_some() {
@@ -412,7 +413,7 @@ fn settings(planned: &Planned, caps: &Caps) -> Vec<String> {
     settings.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
 }
 
-/// Executions by the schedule; each one that is kept lies in an annotation of its own.
+/// Traces executions by the schedule. Each kept execution lies within an annotation of its own.
 async fn follow(prepared: &mut dyn Prepared, spec: &Spec) -> Result<Trace, BackendError> {
     let mut kept = Trace::default();
     for (i, phase) in spec.schedule.phases().enumerate() {
@@ -450,7 +451,7 @@ async fn follow(prepared: &mut dyn Prepared, spec: &Spec) -> Result<Trace, Backe
     Ok(kept)
 }
 
-/// Host phases of one case.
+/// Phases of one case on the host.
 struct Phases {
     since: Nanos,
     list: Vec<Phase>,
@@ -461,7 +462,7 @@ impl Phases {
         Phases { since: now, list: Vec::new() }
     }
 
-    /// The next phase begins now, not where the last one ended: others had their turn in between.
+    /// Starts the next phase now rather than at the end of the last one, because other cases ran in between.
     fn begin_again(&mut self, now: Nanos) {
         self.since = now;
     }

@@ -1,9 +1,8 @@
-//! Finds out what a device can do at best, by running probes through the interface that the cases go through.
+//! Measures the ceilings of a device with probes, through the interface that the cases use.
 //!
-//! Probes are ordinary workloads whose forms say what they find out ([`crate::suite::Probe`]). The best of several variants
-//! counts, and of its samples the best: a ceiling is what the device has been seen to reach, not what it does while power
-//! or heat hold it back. Outputs of up to
-//! 16 MiB are checked against the reference; a probe that is wrong is no ceiling.
+//! Probes are ordinary workloads, and their [`crate::suite::Probe`] names the ceiling that each finds. The ceiling is the best
+//! sample of the best variant. It is the rate that the device reached, not the rate under a limit of power or heat.
+//! Outputs of at most 16 MiB are checked against the reference. A probe with wrong results gives no ceiling.
 
 use crate::device::{BackendError, Batch, Profiler, Transfer};
 use crate::measure::check::{Expected, check};
@@ -15,7 +14,7 @@ use crate::record::roofline::{Arithmetic, Bandwidth, Cache, Ceilings};
 use crate::suite::{Caps, Case, DType, Dialect, Finds, Problem, Role, Scale, probes};
 use crate::units::{Bytes, Nanos};
 
-/// What one probe may spend and aims for.
+/// Limits of one probe.
 const FIRST: Limits = Limits {
     precision: 0.02,
     budget: Nanos(60e6),
@@ -24,38 +23,38 @@ const FIRST: Limits = Limits {
     min_samples: 6,
     max_samples: 40,
 };
-/// The same where a case is at stake: beside other load many samples are taken, of which one that is undisturbed is enough.
+/// Limits of a probe that decides on a case. Beside other load many samples are taken, because one undisturbed sample is enough.
 const AGAIN: Limits = Limits { precision: 0.005, budget: Nanos(240e6), max_samples: 200, ..FIRST };
 
-/// How probes are timed.
+/// Clock and limits of probes.
 #[derive(Clone, Copy)]
 struct Timed<'a> {
     clock: &'a TrustedClock,
     limits: Limits,
 }
 
-/// Outputs beyond this are not compared with the reference.
+/// Largest number of output bytes that are compared with the reference.
 const CHECKED: u64 = 16 << 20;
 /// Multiply-adds of reference work for one probe.
 const WORK: u64 = 2_000_000;
-/// A cache's throughput is at least so many times that of what lies behind it.
+/// Smallest ratio of a cache's throughput to that of the memory behind it.
 const KNEE: f64 = 1.25;
 
-/// What is asked of a device; emulated ones are asked for little, because they are slow and have no caches of their own.
+/// Sizes of the probes. Emulated devices get few, because they are slow and have no caches of their own.
 struct Sizes {
     emulated: bool,
     working_sets: &'static [u64],
-    /// What crosses the link in one piece.
+    /// Bytes that cross the link in one piece.
     pieces: &'static [u64],
     transfer: u64,
 }
 
 const MIB: u64 = 1 << 20;
-/// Working sets of fewer bytes are not asked for: launching is all that would show.
+/// Smallest working set in bytes; below it a probe would show launches only.
 const SMALLEST: u64 = 1 << 12;
 
 fn sizes(profiler: &dyn Profiler) -> Sizes {
-    // Browsers do not tell what kind a GPU is, only whether it is an emulation.
+    // Browsers do not report the kind of a GPU, except for an emulation.
     match profiler.device().kind.is_emulated() {
         true => Sizes {
             emulated: true,
@@ -72,10 +71,10 @@ fn sizes(profiler: &dyn Profiler) -> Sizes {
     }
 }
 
-/// Measure every ceiling that this device has. `told` gets the time and the share that is done after each step.
+/// Measures every ceiling of the device. The callback receives the time and the finished share after each step.
 ///
 /// # Errors
-/// Only a lost device; a probe that cannot run is named in [`Ceilings::missing`].
+/// A lost device only; [`Ceilings::missing`] names a probe that cannot run.
 pub async fn measure(
     profiler: &mut dyn Profiler,
     clock: &TrustedClock,
@@ -85,7 +84,7 @@ pub async fn measure(
     let by = Timed { clock, limits: FIRST };
     let sizes = sizes(profiler);
     let Caps { dialect, dtypes, .. } = profiler.device().caps.clone();
-    // Beside throughput and arithmetic: dispatch, and what crosses the link.
+    // The steps besides throughput and arithmetic are dispatch and transfers.
     let (steps, mut done) = (sizes.working_sets.len() + dtypes.len() + 2, 0);
     let mut step = |profiler: &dyn Profiler| {
         done += 1;
@@ -132,13 +131,13 @@ pub async fn measure(
     Ok(found)
 }
 
-/// Measure once more what a case is held against that seems too fast: throughput at its own working set, the rates of its
-/// element type, the link for as much as it moves. What is found raises the ceilings; none falls.
+/// Measures again the ceilings of a case that seems too fast. They are the throughput at its working set, the rates of its
+/// element type, and the link at its transfer size. The results raise the ceilings and never lower one.
 ///
-/// A ceiling may have been taken while something else kept the machine busy, or at sizes that this case is not near to.
+/// Other load on the machine, or a distant working set, may have lowered the first measurement.
 ///
 /// # Errors
-/// Only a lost device; a probe that cannot run raises nothing.
+/// A lost device only; a probe that cannot run raises nothing.
 pub async fn again(
     profiler: &mut dyn Profiler,
     clock: &TrustedClock,
@@ -148,7 +147,7 @@ pub async fn again(
 ) -> Result<(), BackendError> {
     let sizes = sizes(profiler);
     let by = Timed { clock, limits: AGAIN };
-    // What is missing was told when the ceilings were measured first.
+    // The first measurement has reported the missing probes.
     let mut missing = Vec::new();
     let near = |set: u64, sizes: &[u64]| set.clamp(SMALLEST, sizes.iter().copied().fold(SMALLEST, u64::max));
     let (emulated, set) = (sizes.emulated, near(working_set.0, sizes.working_sets));
@@ -175,7 +174,7 @@ pub async fn again(
     Ok(())
 }
 
-/// A point among points that ascend by working set; of two at the same, the better stays.
+/// Inserts a point among points that ascend by working set; of two at the same set, the better stays.
 fn raise(points: &mut Vec<Bandwidth>, point: Bandwidth) {
     match points.binary_search_by_key(&point.working_set, |p| p.working_set) {
         Ok(at) if points[at].rate >= point.rate => {}
@@ -184,7 +183,7 @@ fn raise(points: &mut Vec<Bandwidth>, point: Bandwidth) {
     }
 }
 
-/// Throughput by working set. The largest set decides which variants are good; the others run only those.
+/// Measures throughput by working set. The largest set selects the best variants; smaller sets run only those.
 async fn bandwidth(
     profiler: &mut dyn Profiler,
     by: Timed<'_>,
@@ -207,10 +206,10 @@ async fn bandwidth(
     Ok(())
 }
 
-/// Of each workload, by name, the variant that was the fastest.
+/// Fastest variant of each workload, by name.
 type Good = Vec<(&'static str, &'static str)>;
 
-/// The best throughput at one working set.
+/// Returns the best throughput at one working set.
 async fn bandwidth_at(
     profiler: &mut dyn Profiler,
     by: Timed<'_>,
@@ -237,7 +236,7 @@ async fn bandwidth_at(
     Ok(top)
 }
 
-/// Throughput of the link one way, by the size of what crosses.
+/// Returns throughput of the link in one direction, by bytes per transfer.
 async fn link(
     profiler: &mut dyn Profiler,
     by: Timed<'_>,
@@ -259,14 +258,14 @@ async fn link(
     Ok(points)
 }
 
-/// The largest working set that is still served clearly faster than the largest of all.
+/// Returns the largest working set whose throughput is clearly above that of the largest set.
 fn knee(points: &[Bandwidth]) -> Option<Bytes> {
     let floor = points.last()?.rate;
-    // Small sets are slow for another reason, launching, and do not count against the cache.
+    // Small sets are slow because of launching, which does not count against the cache.
     points.iter().rev().find(|p| p.rate > KNEE * floor).map(|p| p.working_set)
 }
 
-/// The rates of an element type, of arithmetic and of matrix units.
+/// Returns the rates of an element type, of arithmetic and of matrix units.
 async fn arithmetic(
     profiler: &mut dyn Profiler,
     by: Timed<'_>,
@@ -277,7 +276,7 @@ async fn arithmetic(
     let caps = profiler.device().caps.clone();
     let mut rates = Vec::new();
     for (finds, matrix) in [(Finds::Arithmetic, false), (Finds::Matrix, true)] {
-        // That a device has no matrix units is nothing that it lacks, and the host has none.
+        // The absence of matrix units is not reported as missing, and the host has none.
         let runs = |case: &Case| !matrix || caps.dialect != Dialect::Cpu && plan::runs_as_asked(case, &caps).is_ok();
         let cases: Vec<Case> =
             probes(finds, Scale::usual(emulated), dtype, caps.dialect).into_iter().filter(runs).collect();
@@ -294,7 +293,7 @@ async fn arithmetic(
     Ok(rates)
 }
 
-/// The fastest of several probes.
+/// Returns the fastest of several probes.
 async fn best(
     profiler: &mut dyn Profiler,
     by: Timed<'_>,
@@ -319,7 +318,7 @@ async fn best(
     Ok(top)
 }
 
-/// Time one probe, or say in `missing` why not.
+/// Times one probe; on failure, adds the reason to `missing`.
 async fn probe(
     profiler: &mut dyn Profiler,
     by: Timed<'_>,

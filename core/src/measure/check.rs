@@ -1,10 +1,13 @@
-//! Outputs against the reference.
+//! Comparison of outputs with the reference.
 //!
-//! Every output element is read and must have been written: outputs are poisoned before the run, with NaN, which no float
-//! may be unless the reference is. Every pattern of bits is an integer, so an integer that holds the poison is looked at
-//! again after an execution on another poison, and was not written when it holds that one too. Of large outputs, whole rows are compared with the f64 reference: the first, the last, and a seeded choice between them, as
-//! many as the budget of reference work allows. Small outputs are compared in full. The reference is computed once for a
-//! problem and serves all its variants, before and after sampling.
+//! Every output element is read and must have been written. Outputs are poisoned with NaN before the run, and a float may be NaN
+//! only where the reference is.
+//! Every bit pattern is a valid integer. An integer that holds the poison is therefore checked again after an execution on
+//! another poison. It was not written if it holds that one too.
+//!
+//! Small outputs are compared in full with the f64 reference. Of large outputs, whole rows are compared: the first, the last, and
+//! a seeded choice between them. Their number follows from the budget of reference work.
+//! The reference is computed once per problem. It serves all variants, before and after sampling.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,19 +19,19 @@ use crate::measure::repeat::OutputDigest;
 use crate::record::{CheckResult, Mismatch};
 use crate::suite::{Inputs, Problem, Storage, Tolerance, load, round_to};
 
-/// How much reference work a problem may take, in multiply-adds; a fraction of a second on one core.
+/// Reference work of a problem in multiply-adds; a fraction of a second on one core.
 pub const WORK: u64 = 100_000_000;
 
-/// One element of reference results is kept for so many multiply-adds of work, which bounds host memory (16 MB at [`WORK`]).
+/// Multiply-adds of work per kept element of the reference, which bounds host memory (16 MB at [`WORK`]).
 const KEPT_SHARE: u64 = 50;
 
-/// Multiply-adds of reference work without a breath, on each processor.
+/// Multiply-adds of reference work between two yields, on each processor.
 const AT_ONCE: u64 = 1_000_000;
 
-/// Bytes read back at a time, which bounds host memory.
+/// Bytes of one read-back, which bounds host memory.
 const CHUNK: u64 = 16 << 20;
 
-/// Right results of the rows that are compared, for every output of a problem.
+/// Reference values of the compared rows, for every output of a problem.
 pub struct Expected {
     outputs: Vec<ExpectedOutput>,
 }
@@ -41,7 +44,7 @@ struct ExpectedOutput {
 }
 
 impl Expected {
-    /// Compute the reference for as many rows as `work` multiply-adds pay for.
+    /// Computes the reference for the number of rows that `work` multiply-adds allow.
     pub async fn of(profiler: &dyn Profiler, problem: &Problem, inputs: &Inputs, work: u64) -> Expected {
         let specs = problem.buffers();
         let mut outputs = Vec::new();
@@ -58,7 +61,7 @@ impl Expected {
                 Sampled::choose(total, cost, work.min((work / KEPT_SHARE / row_len.max(1)).saturating_mul(cost)));
             let chosen: Vec<u64> = (0..total).filter(|r| rows.contains(*r)).collect();
             let mut values = vec![0.0; chosen.len() * row_len as usize];
-            // Between breaths, as many rows as all processors compute in a few milliseconds; a page has one.
+            // Between yields, all processors together compute rows for a few milliseconds; a page has one processor.
             let at_once = (AT_ONCE * current_num_threads() as u64 / rows.cost).max(1) as usize;
             for (some, slots) in chosen.chunks(at_once).zip(values.chunks_mut(at_once * row_len as usize)) {
                 let each = some.par_iter().zip(slots.par_chunks_mut(row_len as usize));
@@ -71,14 +74,14 @@ impl Expected {
         Expected { outputs }
     }
 
-    /// Elements that are compared.
+    /// Number of compared elements.
     fn elements(&self) -> usize {
         self.outputs.iter().map(|output| output.values.len()).sum()
     }
 }
 
-/// Compare what a prepared case has computed with what is expected: one execution after [`Prepared::poison`] with
-/// [`POISON`]. Where integers still hold the poison, the case is executed once more.
+/// Compares the outputs of a prepared case with the reference, after [`Prepared::poison`] with [`POISON`] and one execution. The
+/// case is executed once more if integers still hold the poison.
 pub async fn check(
     profiler: &dyn Profiler,
     prepared: &mut dyn Prepared,
@@ -88,7 +91,7 @@ pub async fn check(
     check_and_keep(profiler, prepared, problem, expected).await.map(|(result, _)| result)
 }
 
-/// The same, and what the execution left in the outputs, for whoever looks at another one later.
+/// Does the same as [`check`], and returns a digest of the outputs for the comparison with a later execution.
 pub async fn check_and_keep(
     profiler: &dyn Profiler,
     prepared: &mut dyn Prepared,
@@ -96,7 +99,7 @@ pub async fn check_and_keep(
     expected: &Expected,
 ) -> Result<(CheckResult, OutputDigest), BackendError> {
     let mut comparison = Comparison { left: OutputDigest::of(expected.elements()), ..Comparison::default() };
-    // Runs of integers that hold the poison: the position of the buffer, and elements.
+    // Runs of integers that hold the poison: position of the buffer, and elements.
     let mut suspects: Vec<(usize, Range<u64>)> = Vec::new();
     let specs = problem.buffers();
     for (buffer, expected) in problem.outputs().into_iter().zip(&expected.outputs) {
@@ -105,7 +108,7 @@ pub async fn check_and_keep(
         let storage = spec.elem.storage(problem.dtype);
         let rows = &expected.rows;
         let mut wanted = expected.values.chunks_exact(row_len as usize);
-        // Where the reference gives NaN, a row that is not compared may hold it too; the poison's own bits it may not.
+        // Where the reference gives NaN, a row that is not compared may hold NaN too, but not the poison's own bits.
         let nan_is_right = expected.values.iter().any(|value| value.is_nan());
         let rows_per_chunk = (CHUNK / storage.bytes() / row_len).max(1);
         let mut row = 0;
@@ -153,7 +156,7 @@ pub async fn check_and_keep(
     Ok((result.on_device(&profiler.device().limits, problem), left))
 }
 
-/// Compute the reference for `work` multiply-adds and compare with it, for whoever checks a problem only once.
+/// Computes the reference for `work` multiply-adds and compares with it, for a problem that is checked only once.
 pub async fn check_once(
     profiler: &dyn Profiler,
     prepared: &mut dyn Prepared,
@@ -165,11 +168,11 @@ pub async fn check_once(
     check(profiler, prepared, problem, &expected).await
 }
 
-/// Which rows to compare.
+/// Choice of rows to compare.
 struct Sampled {
     total: u64,
     cost: u64,
-    /// One row is taken from each run of so many rows.
+    /// Number of rows of which one is taken.
     stride: u64,
 }
 
@@ -179,7 +182,7 @@ impl Sampled {
         Sampled { total, cost, stride: total.div_ceil(affordable).max(1) }
     }
 
-    /// The first, the last, and one row at a pseudo-random place in each stretch of `stride` rows.
+    /// The first row, the last row, and one row at a pseudo-random place in each stretch of `stride` rows.
     fn contains(&self, row: u64) -> bool {
         let stretch = row / self.stride;
         let place = crate::suite::splitmix64(stretch + 1) % self.stride;
@@ -187,7 +190,7 @@ impl Sampled {
     }
 }
 
-/// A row as it was read back.
+/// Bytes of a row, as read back.
 struct Line<'a> {
     output: &'a str,
     /// Position of its first element in the output.
@@ -208,17 +211,17 @@ impl Line<'_> {
     }
 }
 
-/// Whether two values that are not both finite are the same: NaN is NaN, and an infinity is itself. What the storage
-/// type cannot hold is infinite there.
+/// Whether two values that are not both finite are the same: both NaN, or the same infinity. Values beyond the range of the
+/// storage type are infinite.
 fn same_class(storage: Storage, got: f64, want: f64) -> bool {
     let want = round_to(storage, want);
     (got.is_nan() && want.is_nan()) || (got.is_infinite() && got == want)
 }
 
-/// Whether one of these elements is NaN. Told by their bits and without stopping at the first, so that vector units do it: of
-/// most elements of a large output nothing else is asked.
+/// Whether one of the elements is NaN. The test is on bits and does not stop at the first hit, so that vector units run it. Most
+/// elements of a large output get no other test.
 fn any_nan(storage: Storage, bytes: &[u8]) -> bool {
-    // Above infinity, the sign apart.
+    // Bits above infinity, without the sign.
     let beyond16 = |infinity: u16| {
         let elements = bytes.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]]) & 0x7FFF);
         elements.fold(false, |any, bits| any | (bits > infinity))
@@ -274,7 +277,7 @@ impl Comparison {
             self.result.compared += 1;
             self.result.elements += 1;
             self.left.element(got, bound);
-            // Also where NaN is right, the poison's own bits are not.
+            // The poison's own bits are wrong even where NaN is right.
             let unwritten = got.is_nan() && poisoned(bytes);
             if same_class(line.storage, got, *want) && !unwritten {
                 continue;
@@ -312,7 +315,7 @@ impl Comparison {
         self.result.mismatch.get_or_insert(Mismatch { output: output.to_owned(), index, got, want });
     }
 
-    /// What was found, and what was left; a check that compared nothing has shown nothing.
+    /// Returns the result and the digest; a check that compared nothing does not pass.
     fn end(mut self) -> (CheckResult, OutputDigest) {
         self.result.passed &= self.result.compared > 0;
         (self.result, self.left)
@@ -320,7 +323,7 @@ impl Comparison {
 }
 
 impl CheckResult {
-    /// One sentence for people.
+    /// Returns the result as one sentence.
     pub fn sentence(&self) -> String {
         let found = self.found();
         match self.loops_end_after {
@@ -333,7 +336,7 @@ impl CheckResult {
         }
     }
 
-    /// The same for a device with these limits: a problem of more elements than it allows turns may need longer loops.
+    /// Adds the loop limit of the device to a failed check. A problem with more elements than the limit may need longer loops.
     fn on_device(self, limits: &BTreeMap<String, u64>, problem: &Problem) -> CheckResult {
         let longest = problem.buffers().iter().map(|spec| spec.len).max();
         let turns = limits.get(LOOP_TURNS).copied().filter(|turns| !self.passed && longest > Some(*turns));

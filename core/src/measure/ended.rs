@@ -1,14 +1,14 @@
-//! Records of cases as they end.
+//! Records of cases at their end.
 
 use crate::plan::{Planned, Skip};
 use crate::record::{ActualVariant, Event, Items, Outcome, Parts, Record};
 
-/// The event of a record.
+/// Returns the event of a record.
 pub(super) fn finished(record: Record) -> Event {
     Event::Record { record: Box::new(record) }
 }
 
-/// Of a case that is not to run.
+/// Returns the record of a case that is not to run.
 pub(super) fn skipped(skip: &Skip) -> Record {
     Record {
         case: skip.case.to_string(),
@@ -21,7 +21,7 @@ pub(super) fn skipped(skip: &Skip) -> Record {
     }
 }
 
-/// Of a case that was to run.
+/// Returns the record of a case that was to run.
 pub(super) fn record(planned: &Planned, outcome: Outcome) -> Record {
     let problem = &planned.case.problem;
     Record {

@@ -1,4 +1,4 @@
-//! Counts, around any profiler, the host time during which the device works or is waited for.
+//! A wrapper of any profiler that adds up the host time of device work and of waiting for it.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::record::Spent;
 use crate::suite::{Case, Inputs, Tuning};
 use crate::units::Nanos;
 
-/// A profiler whose time is counted.
+/// A profiler with time counters.
 pub(crate) struct Metered<'p> {
     inner: &'p mut dyn Profiler,
     begun: Nanos,
@@ -35,12 +35,12 @@ impl Count {
 }
 
 impl<'p> Metered<'p> {
-    /// Counting begins now.
+    /// Wraps a profiler and starts counting.
     pub fn new(inner: &'p mut dyn Profiler) -> Metered<'p> {
         Metered { begun: inner.now(), cpu_begun: inner.cpu_time(), inner, count: Rc::default() }
     }
 
-    /// Everything so far.
+    /// Returns all counted times.
     pub fn spent(&self) -> Spent {
         Spent {
             wall: self.inner.now() - self.begun,

@@ -1,4 +1,4 @@
-//! How a plan becomes records: the measuring loop and everything that it decides.
+//! The measuring loop: from a plan to records.
 
 mod batch;
 mod call;

@@ -1,9 +1,10 @@
-//! In which order cases are measured.
+//! Order in which cases are measured.
 
 use crate::plan::Planned;
 use crate::suite::splitmix64;
 
-/// Problems in a seeded random order, each with its variants together; last first, so that taking from the end follows it.
+/// Problems in a seeded random order, each with its variants together. The list is reversed, because cases are taken from its
+/// end.
 pub(super) fn shuffled_by_problem<'p>(todo: &[&'p Planned], seed: u64) -> Vec<&'p Planned> {
     let problem = |planned: &Planned| planned.case.problem.to_string();
     let mut problems: Vec<&[&'p Planned]> = todo.chunk_by(|a, b| problem(a) == problem(b)).collect();
@@ -13,7 +14,7 @@ pub(super) fn shuffled_by_problem<'p>(todo: &[&'p Planned], seed: u64) -> Vec<&'
     queue
 }
 
-/// Fisher and Yates, drawing from a counter.
+/// Shuffles a list (Fisher and Yates) with random numbers from a counter.
 pub(super) fn shuffle<T>(things: &mut [T], seed: u64) {
     for i in (1..things.len()).rev() {
         let draw = splitmix64(seed.wrapping_add((i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)));

@@ -1,5 +1,5 @@
-//! The reference kernel: pure arithmetic, run between rounds. Its time tells how fast a device is, where no clock rate can
-//! be read.
+//! The reference kernel: pure arithmetic, timed between rounds. Its time shows the speed of a device whose clock rate cannot be
+//! read.
 
 use crate::device::{BackendError, Batch, DeviceKind, Prepared, Profiler};
 use crate::measure::sampler::{Sampler, TrustedClock, Unsized};
@@ -10,23 +10,23 @@ use crate::record::stats::quantile;
 use crate::suite::{Case, DType, Dialect, Finds, Scale, probes};
 use crate::units::{Nanos, percent};
 
-/// Before the cases, the device is kept busy for at least so long, because idle clocks are low and steady.
+/// Minimum time of the ramp before the cases; idle clocks are low and steady.
 const RAMP: Nanos = Nanos(500e6);
-/// And for at most so long.
+/// Maximum time of the ramp.
 const LONGEST_RAMP: Nanos = Nanos(2000e6);
-/// An emulated device has no clocks of its own to raise.
+/// Minimum time of the ramp on an emulated device, which has no clocks of its own to raise.
 const RAMP_IN_SOFTWARE: Nanos = Nanos(50e6);
-/// The reference kernel is settled when its last readings differ by no more than this.
+/// Largest relative difference of the last readings of a settled kernel.
 const SETTLED: f64 = 0.01;
-/// Readings that are looked at for that.
+/// Number of readings that must agree.
 const WINDOW: usize = 6;
-/// The device is slow when the reference kernel takes this much longer than it usually does, or thrice its usual spread.
+/// Relative excess over the usual time beyond which the device is slow; three times the usual spread is the other bound.
 const SLOW: f64 = 0.05;
 
-/// A reading during which the program stood still is taken anew, at most this many times.
+/// Number of attempts at a reading; a reading during which the program was suspended is repeated.
 const TRIES: usize = 3;
 
-/// The prepared kernel and what it has shown so far.
+/// The prepared kernel and its readings.
 pub struct ReferenceKernel {
     prepared: Box<dyn Prepared>,
     /// Executions of one reading.
@@ -34,12 +34,12 @@ pub struct ReferenceKernel {
     readings: Vec<f64>,
 }
 
-/// Position of its output in its buffers.
+/// Position of the output in the buffers.
 pub fn output() -> usize {
     case(Dialect::Wgsl, DeviceKind::Unknown, 1).problem.outputs()[0]
 }
 
-/// The kernel, or one so many times as long.
+/// Returns the kernel with `longer` times its length.
 fn case(dialect: Dialect, kind: DeviceKind, longer: u64) -> Case {
     let scale = Scale { longer, ..Scale::usual(kind.is_emulated()) };
     let cases = probes(Finds::Speed, scale, DType::F32, dialect);
@@ -47,7 +47,7 @@ fn case(dialect: Dialect, kind: DeviceKind, longer: u64) -> Case {
 }
 
 impl ReferenceKernel {
-    /// Prepare it.
+    /// Prepares the kernel.
     pub async fn new(profiler: &mut dyn Profiler) -> Result<ReferenceKernel, BackendError> {
         let device = profiler.device();
         let case = case(device.caps.dialect, device.kind, 1);
@@ -55,13 +55,13 @@ impl ReferenceKernel {
         Ok(ReferenceKernel { prepared, repeats: 1, readings: Vec::new() })
     }
 
-    /// The kernel.
+    /// Returns the prepared kernel.
     pub fn prepared(&mut self) -> &mut dyn Prepared {
         &mut *self.prepared
     }
 
-    /// The same kernel made so long that one execution takes about `time`, beside which the host's work for launching it
-    /// is nothing.
+    /// Prepares the same kernel at a length of about `time` per execution, beside which the host's work of a launch is
+    /// negligible.
     pub async fn long(&mut self, profiler: &mut dyn Profiler, time: Nanos) -> Result<Box<dyn Prepared>, BackendError> {
         const PROBES: u32 = 16;
         self.prepared.measure(Batch::of(1)).await?;
@@ -72,7 +72,7 @@ impl ReferenceKernel {
         profiler.prepare(&case, &case.problem.inputs(1), 1).await
     }
 
-    /// Size its batch for the clock. A clock that cannot resolve even this has no use for it.
+    /// Sizes the batch for the clock. Returns `false` if the clock cannot resolve the kernel, which is then of no use.
     pub async fn size(&mut self, clock: &TrustedClock) -> Result<bool, BackendError> {
         match Sampler::size(&mut *self.prepared, clock, Limits::default(), Cache::Hot, 1).await {
             Ok(sampler) => self.repeats = sampler.repeats(),
@@ -82,7 +82,7 @@ impl ReferenceKernel {
         Ok(true)
     }
 
-    /// Keep the device busy until its clocks have risen and settled.
+    /// Keeps the device busy until its clocks have risen and settled.
     pub async fn ramp(&mut self, profiler: &mut dyn Profiler, clock: &TrustedClock) -> Result<(), BackendError> {
         let least = if profiler.device().kind.is_emulated() { RAMP_IN_SOFTWARE } else { RAMP };
         let began = profiler.now();
@@ -100,13 +100,13 @@ impl ReferenceKernel {
         }
     }
 
-    /// Time of one execution, by one batch.
+    /// Returns the time of one execution, from one batch.
     pub async fn read(&mut self, clock: &TrustedClock) -> Result<Nanos, BackendError> {
         let sample = self.prepared.measure(Batch { lead: 0, repeats: self.repeats }).await?;
         Ok(Nanos(clock.read(sample).0 / f64::from(self.repeats)))
     }
 
-    /// One reading; and why the device is slow just now, if it is.
+    /// Takes one reading; returns it, and the reason if the device is slow now.
     pub async fn look(
         &mut self,
         profiler: &mut dyn Profiler,
@@ -126,7 +126,7 @@ impl ReferenceKernel {
     }
 }
 
-/// Held against all readings before it.
+/// Compares a reading with all readings before it, and returns the reason if the device is slow.
 fn slow(before: &[f64], now: f64) -> Option<String> {
     if before.len() < WINDOW {
         return None;
@@ -134,7 +134,7 @@ fn slow(before: &[f64], now: f64) -> Option<String> {
     let mut sorted = before.to_vec();
     sorted.sort_by(f64::total_cmp);
     let [fast, usual, middle] = [0.1, 0.25, 0.5].map(|p| quantile(&sorted, p));
-    // Of the faster half only: what is slow now and then must not pass for the usual spread.
+    // The spread is that of the faster half only: occasional slow readings must not widen it.
     let spread = (middle - fast) / usual;
     let longer = now / usual - 1.0;
     (longer > SLOW.max(3.0 * spread))

@@ -1,21 +1,21 @@
-//! How far a run is, and how long it will go on: arithmetic on times, without a clock.
+//! Progress of a run and its remaining time: arithmetic on times, without a clock.
 //!
-//! A run tests clocks and measures ceilings, prepares cases, samples them and completes them. What a step of each takes
-//! is learned as it goes; until then it is guessed.
+//! A run tests clocks, measures ceilings, prepares cases, samples them and completes them. The duration of each kind of step is
+//! guessed first, and learned during the run.
 
 use crate::record::Event;
 use crate::units::Nanos;
 
-/// What the clocks' test and the ceilings are thought to take before any of it is done.
+/// Assumed time of the clock test and the ceilings, before any of it is done.
 const BASELINE: Nanos = Nanos(5e9);
 
 /// Steps of one kind.
 #[derive(Debug, Clone, Copy, Default)]
 struct Steps {
-    /// How many there are.
+    /// Number of steps.
     of: f64,
     done: f64,
-    /// What those done took together.
+    /// Time of the finished steps together.
     took: f64,
 }
 
@@ -26,31 +26,31 @@ impl Steps {
     }
 }
 
-/// What a run has done, and what is before it.
+/// Finished and remaining steps of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Remaining {
     began: Nanos,
-    /// Until when all time is accounted for.
+    /// Moment up to which all time is counted.
     until: Nanos,
-    /// The sampling that a case is thought to take.
+    /// Assumed sampling time of a case.
     sample: f64,
     baseline: Steps,
     prepare: Steps,
     sampling: Steps,
     complete: Steps,
-    /// Cases of earlier groups, whose sampling is over.
+    /// Number of cases of earlier groups, which are sampled.
     sampled: f64,
     told: f64,
 }
 
 impl Remaining {
-    /// A run that checks each case once.
+    /// Progress of a run that checks each case once.
     pub fn of_checks(now: Nanos, cases: usize) -> Remaining {
         let prepare = Steps { of: cases as f64, ..Steps::default() };
         Remaining { began: now, until: now, prepare, ..Remaining::default() }
     }
 
-    /// A run that measures, each case for so long.
+    /// Progress of a run that measures each case for `sampling`.
     pub fn of_measuring(now: Nanos, cases: usize, sampling: Nanos) -> Remaining {
         let each = Steps { of: cases as f64, ..Steps::default() };
         let baseline = Steps { of: 1.0, ..Steps::default() };
@@ -61,14 +61,14 @@ impl Remaining {
         (now - std::mem::replace(&mut self.until, now)).0
     }
 
-    /// So much is done of what comes before the cases, from 0 to 1.
+    /// Records the finished share of the work before the cases, from 0 to 1.
     pub fn baseline(&mut self, now: Nanos, share: f64) -> Event {
         self.baseline.took += self.since(now);
         self.baseline.done = share;
         self.event()
     }
 
-    /// A case is prepared and will be sampled, or else has come to its end.
+    /// Records that a case is prepared; `goes_on` is false if the case ended there.
     pub fn prepared(&mut self, now: Nanos, goes_on: bool) -> Event {
         self.prepare.took += self.since(now);
         self.prepare.done += 1.0;
@@ -79,21 +79,21 @@ impl Remaining {
         self.event()
     }
 
-    /// A round of a group is over, whose cases have had so much of their sampling, counted in cases.
+    /// Records the end of a round. `cases` is the finished sampling of the group, in cases.
     pub fn sampled(&mut self, now: Nanos, cases: f64) -> Event {
         self.sampling.took += self.since(now);
         self.sampling.done = self.sampled + cases;
         self.event()
     }
 
-    /// A group of so many cases has had its sampling.
+    /// Records that all `cases` of a group are sampled.
     pub fn group_sampled(&mut self, now: Nanos, cases: usize) {
         self.sampling.took += self.since(now);
         self.sampled += cases as f64;
         self.sampling.done = self.sampled;
     }
 
-    /// A case was completed.
+    /// Records that a case is complete.
     pub fn completed(&mut self, now: Nanos) -> Event {
         self.complete.took += self.since(now);
         self.complete.done += 1.0;
@@ -108,7 +108,7 @@ impl Remaining {
             + self.complete.left(prepare);
         let spent = (self.until - self.began).0;
         let share = if left > 0.0 { spent / (spent + left) } else { 1.0 };
-        // What was told is not taken back: only the time left may grow.
+        // The reported share never falls: only the remaining time may grow.
         self.told = self.told.max(share);
         Event::Progress { share: self.told, left: Nanos(left) }
     }
@@ -131,14 +131,14 @@ mod tests {
     fn the_time_left_covers_everything_that_is_still_to_come() {
         let at = |seconds: f64| Nanos(seconds * SECOND);
         let mut run = Remaining::of_measuring(at(0.0), 2, at(3.0));
-        // Half of the ceilings took 4 s; two cases are guessed at 3 s each for preparing, sampling and completing.
+        // Half of the ceilings took 4 s; two cases are assumed to take 3 s each for preparing, sampling and completing.
         assert_eq!(told(run.baseline(at(4.0), 0.5)), (4.0 / 26.0, 22.0));
         assert_eq!(told(run.baseline(at(8.0), 1.0)).1, 18.0);
-        // Preparing takes a second, and completing is thought to take as long.
+        // Preparing takes a second, and completing is assumed to take as long.
         assert_eq!(told(run.prepared(at(9.0), true)).1, 1.0 + 6.0 + 2.0);
-        // The second case ends there.
+        // The second case ends at its preparation.
         assert_eq!(told(run.prepared(at(10.0), false)).1, 3.0 + 1.0);
-        // Sampling takes twice as long as its budget.
+        // Sampling takes twice its budget.
         assert_eq!(told(run.sampled(at(13.0), 0.5)).1, 3.0 + 1.0);
         run.group_sampled(at(16.0), 1);
         assert_eq!(told(run.completed(at(17.0))), (1.0, 0.0));
@@ -149,7 +149,7 @@ mod tests {
         let mut run = Remaining::of_checks(Nanos(0.0), 3);
         let (first, left) = told(run.prepared(Nanos(SECOND), true));
         assert_eq!((first, left), (1.0 / 3.0, 2.0));
-        // The second takes longer than the rest of the run was thought to.
+        // The second case takes longer than the assumed rest of the run.
         let (second, left) = told(run.prepared(Nanos(9.0 * SECOND), true));
         assert!(second >= first && left > 4.0, "{second} {left}");
         assert_eq!(told(run.prepared(Nanos(10.0 * SECOND), true)).0, 1.0);

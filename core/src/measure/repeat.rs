@@ -1,21 +1,21 @@
-//! Whether two executions of a case leave the same.
+//! Repeatability: comparison of the outputs of two executions of a case.
 //!
-//! All bits of all outputs are held against each other by a fingerprint, so that no copy of them has to be kept. Where it differs,
-//! elements that are kept tell by how much: an even choice of those that are compared with the reference.
+//! A fingerprint compares all bits of all outputs, so that no copy of them is kept. Where it differs, kept elements give the size
+//! of the difference. They are an even choice of the elements that are compared with the reference.
 
 use crate::record::{Difference, Repeatable};
 
-/// Most elements that are kept of one execution, which bounds host memory (1 MiB).
+/// Largest number of elements that are kept of one execution, which bounds host memory (1 MiB).
 const KEPT: usize = 1 << 16;
 
-/// What an execution left in the outputs.
+/// Digest of the outputs of an execution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutputDigest {
-    /// Of all bits, in order.
+    /// Fingerprint of all bits, in order.
     fingerprint: u64,
-    /// One element in so many is kept.
+    /// Number of elements of which one is kept.
     stride: usize,
-    /// Elements that were offered.
+    /// Number of elements so far.
     offered: usize,
     /// Value, and the bound on its error.
     kept: Vec<(f64, f64)>,
@@ -28,25 +28,25 @@ impl Default for OutputDigest {
 }
 
 impl OutputDigest {
-    /// Nothing yet; so many elements will be offered.
+    /// Returns an empty digest for `elements` elements.
     pub fn of(elements: usize) -> OutputDigest {
         OutputDigest { fingerprint: 0, stride: elements.div_ceil(KEPT).max(1), offered: 0, kept: Vec::new() }
     }
 
-    /// The next bytes of the outputs.
+    /// Adds the next bytes of the outputs.
     pub fn bits(&mut self, bytes: &[u8]) {
         let words = bytes.chunks_exact(8);
         let mut rest = [0; 8];
         rest[..words.remainder().len()].copy_from_slice(words.remainder());
         let words = words.map(|word| word.try_into().expect("eight bytes")).chain([rest]);
-        // Each step is a bijection of the word and of what was before: a single word that differs always shows.
+        // Each step is a bijection of the word and of the state before it: a single different word always shows.
         let step = |hash: u64, word: [u8; 8]| {
             (hash ^ u64::from_le_bytes(word)).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29)
         };
         self.fingerprint = words.fold(self.fingerprint, step);
     }
 
-    /// The next element that is compared, with the bound on its error.
+    /// Adds the next compared element, with the bound on its error.
     pub fn element(&mut self, value: f64, bound: f64) {
         if self.offered.is_multiple_of(self.stride) {
             self.kept.push((value, bound));
@@ -54,7 +54,7 @@ impl OutputDigest {
         self.offered += 1;
     }
 
-    /// How another execution of the same case repeats this one.
+    /// Returns how another execution of the same case repeats this one.
     pub fn repeated_by(&self, again: &OutputDigest) -> Repeatable {
         if self.fingerprint == again.fingerprint {
             return Repeatable::Bitwise;
@@ -62,7 +62,7 @@ impl OutputDigest {
         let mut difference = Difference { by: 0.0, of_bound: 0.0 };
         for ((first, bound), (second, _)) in self.kept.iter().zip(&again.kept) {
             let by = (first - second).abs();
-            // What is no finite number was right both times, and so the same.
+            // Both checks passed, so a value that is not finite is the same in both.
             if by.is_finite() && by > 0.0 {
                 difference.by = difference.by.max(by);
                 difference.of_bound = difference.of_bound.max(by / bound.max(f64::MIN_POSITIVE)).min(f64::MAX);
@@ -94,7 +94,7 @@ mod tests {
         let differs = Repeatable::Differs(Difference { by: 1.0, of_bound: 2.0 });
         assert_eq!(left(&values).repeated_by(&left(&other)), differs);
         assert_eq!(left(&other).repeated_by(&left(&values)), differs);
-        // Equal as numbers, and not the same bits.
+        // Equal as numbers, with different bits.
         let none = Repeatable::Differs(Difference { by: 0.0, of_bound: 0.0 });
         assert_eq!(left(&[0.0, f32::NAN]).repeated_by(&left(&[-0.0, f32::NAN])), none);
     }

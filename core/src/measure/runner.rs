@@ -1,10 +1,11 @@
 //! The measuring loop of a run.
 //!
-//! Before the cases: the clocks are tested and the ceilings measured. Then the cases come in groups that fit into memory
-//! together. Of a group, every case is prepared and checked; a reference kernel keeps the device busy until its
-//! clocks have risen; then come rounds, in which every case takes one turn, in an order that is drawn anew for each round. A case that
-//! has samples enough is traced, checked again and recorded, while the others go on. A case whose output is wrong, or whose time
-//! cannot be, has no figure.
+//! The clocks are tested and the ceilings measured before the first case. The cases are then measured in groups that fit into
+//! memory together.
+//! Every case of a group is prepared and checked. A reference kernel keeps the device busy until its clocks have risen. Rounds
+//! follow: each takes one sample of every case, in a new random order.
+//! A case with enough samples is traced, checked again and recorded, while the others continue. A case with a wrong output or an
+//! impossible time has no figure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,48 +28,48 @@ use crate::record::{Baseline, Event, Outcome, Run, Timing};
 use crate::suite::{Case, Dialect, splitmix64};
 use crate::units::{Bytes, Nanos};
 
-/// What to do with each case.
+/// Work per case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
     /// Check it once.
     Verify,
     /// Check it, time it, check it again.
     Measure,
-    /// The same, and time a case that is bound by launching in a way that may launch for less, side by side.
+    /// As [`Mode::Measure`]; a case that is bound by launching is also timed side by side in a cheaper launch method.
     TakeApart,
 }
 
-/// What the receiver of an event wants next.
+/// Answer of an event's receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// Go on.
+    /// Continue.
     Continue,
-    /// End the run soon: cases with samples enough are completed, the others are left.
+    /// End the run soon: cases with enough samples are completed, the others are left.
     Stop,
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RunEnd {
     /// Every planned case has a record.
     Complete,
-    /// The receiver asked to stop.
+    /// The receiver asked for the stop.
     Stopped,
-    /// The device was lost during the named case, which has a record that says so; the profiler cannot be used again.
+    /// The device was lost during the named case, and its record reports the loss; the profiler cannot be used again.
     DeviceLost(String),
 }
 
-/// What an earlier part of the same run has brought, to go on with a fresh profiler after a lost device.
+/// Results of an earlier part of the same run, to continue with a fresh profiler after a lost device.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ResumeState {
     finished: BTreeSet<String>,
     baseline: Option<Baseline>,
-    /// Of cases that were on their way.
+    /// Timings of unfinished cases.
     sampled: BTreeMap<String, Timing>,
 }
 
 impl ResumeState {
-    /// Of a run that is not complete.
+    /// Returns the state of an incomplete run.
     pub fn of(run: &Run) -> ResumeState {
         let sampled = run.sampling.iter().filter_map(|r| Some((r.case.clone(), r.timing()?.clone())));
         ResumeState {
@@ -78,13 +79,13 @@ impl ResumeState {
         }
     }
 
-    /// What was found out before the first case.
+    /// Returns the baseline that was measured before the first case.
     pub fn baseline(&self) -> Option<&Baseline> {
         self.baseline.as_ref()
     }
 }
 
-/// Run a plan. Records are handed over as events the moment they exist; nothing is kept.
+/// Runs a plan. Records are emitted as events at once; none is kept.
 pub async fn run(
     plan: &Plan,
     spec: &Spec,
@@ -101,10 +102,10 @@ pub async fn run(
     ended
 }
 
-/// Why the engine gives up what it is at, and with it the rest of the run.
+/// Reason to abandon the current work and the rest of the run.
 enum Interruption {
     Stopped,
-    /// The device is gone; this was being worked on.
+    /// The device is lost; the string names the current work.
     DeviceLost(String),
 }
 
@@ -117,27 +118,27 @@ struct Engine<'a, F> {
     stopping: bool,
 }
 
-/// What every case of a run is measured with.
+/// State that all cases of a run share.
 pub(super) struct Setting {
     pub(super) clock: TrustedClock,
     pub(super) baseline: Baseline,
     reference_kernel: Option<ReferenceKernel>,
     /// Bytes that one group may hold on the device.
     room: u64,
-    /// What an earlier part of the run has sampled of cases that it did not end.
+    /// Timings of cases that an earlier part of the run did not finish.
     sampled: BTreeMap<String, Timing>,
 }
 
-/// Most cases in a group.
+/// Largest number of cases in a group.
 const GROUP: usize = 64;
-/// Cases after which a group takes no other problem, so that records come at intervals and a run that is killed leaves some. The
-/// variants of one problem stay together.
+/// Number of cases after which a group takes no other problem. Records then arrive at intervals, and a killed run leaves some.
+/// The variants of one problem stay together.
 const ENOUGH: usize = 8;
-/// Most buffer sets of one case.
+/// Largest number of buffer sets of one case.
 const MOST_SETS: u64 = 4096;
-/// Device memory that a group may take where nobody tells how much there is.
+/// Device memory that a group may take where the total is unknown.
 const UNKNOWN_ROOM: u64 = 1 << 30;
-/// Share of its budget that a case takes at least, however precise: samples spread over a stretch of time see drift that
+/// Minimum share of its budget that a case takes, at any precision. Samples spread over a stretch of time see drift that
 /// a short burst does not.
 const LEAST: f64 = 0.9;
 
@@ -205,7 +206,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
             Ok(setting) => setting,
             Err(BackendError::Lost(_)) => return Err(Interruption::DeviceLost("the self-test".to_owned())),
             Err(error) => {
-                // A device that cannot run the probes has nothing to say about the cases either.
+                // The cases cannot be measured on a device that cannot run the probes.
                 for planned in todo {
                     let reason = format!("the self-test of clocks failed: {error}");
                     self.event(finished(record(planned, Outcome::Error { reason })));
@@ -223,12 +224,12 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         if self.stopping { Err(Interruption::Stopped) } else { Ok(()) }
     }
 
-    /// Test the clocks and measure the ceilings, or take them over.
+    /// Tests the clocks and measures the ceilings, or takes them from the earlier part.
     async fn baseline(&mut self, profiler: &mut dyn Profiler, so_far: &ResumeState) -> Result<Setting, BackendError> {
         let mut reference_kernel = match ReferenceKernel::new(profiler).await {
             Ok(reference_kernel) => Some(reference_kernel),
             Err(BackendError::Lost(why)) => return Err(BackendError::Lost(why)),
-            // A device that cannot run it goes without.
+            // A device that cannot run the kernel is measured without it.
             Err(_) => None,
         };
         let (mut timer, clock) = timer::test(profiler, reference_kernel.as_mut()).await?;
@@ -264,7 +265,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         self.event(progress);
     }
 
-    /// Take as many cases off the queue as fit together, and bring them to an end.
+    /// Takes as many cases off the queue as fit together, and completes them.
     async fn group(
         &mut self,
         queue: &mut Vec<&Planned>,
@@ -277,7 +278,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         while let Some(planned) = queue.last().copied() {
             let case = planned.name();
             let caps = &profiler.device().caps;
-            // Where the driver keeps what the host writes in the device's memory, no upload can be timed.
+            // Uploads cannot be timed where the driver keeps the host's buffers in device memory.
             let uploads = planned.case.problem.crossing().up.0 > 0;
             let local = setting.baseline.ceilings.link.local().filter(|_| uploads);
             let sets = || sets(planned.memory(caps).0, self.spec.cache, setting, caps.dialect);
@@ -313,7 +314,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
                     }
                     Err(end) => self.end(planned, end, &case)?,
                 },
-                // Memory that others hold is no fault of this case: it comes again in a group of its own.
+                // Memory that other cases hold is no failure of this case: it returns in a group of its own.
                 Err(CaseEnd::OutOfMemory(_)) if !case_runs.is_empty() => {
                     queue.push(planned);
                     break;
@@ -332,7 +333,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         Ok(())
     }
 
-    /// Bring a case to its end.
+    /// Completes a case.
     async fn complete(
         &mut self,
         case_run: CaseRun<'_>,
@@ -360,7 +361,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         self.event(progress);
     }
 
-    /// Every case has the same share of the budget, also when it is measured in a later part of the run.
+    /// Every case has the same share of the budget, also in a later part of the run.
     fn limits(&self) -> Limits {
         let share = Nanos::from_secs(self.spec.budget / self.plan.cases.len().max(1) as f64);
         Limits {
@@ -373,21 +374,21 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         }
     }
 
-    /// Hand over a record; a lost device ends the engine's work.
+    /// Emits a record; a lost device ends the run.
     fn end(&mut self, planned: &Planned, end: CaseEnd, case: &str) -> Result<(), Interruption> {
         let lost = matches!(end, CaseEnd::DeviceLost(_));
         self.event(finished(record(planned, end.into())));
         if lost { Err(Interruption::DeviceLost(case.to_owned())) } else { Ok(()) }
     }
 
-    /// Hand over what is known of a case with its first sample, so that a run that is killed keeps the samples.
+    /// Emits the record of a case at its first sample, so that a killed run keeps the samples.
     fn sampling(&mut self, case_run: &CaseRun<'_>) {
         if let Some(outcome) = case_run.so_far() {
             self.event(Event::Sampling { record: Box::new(record(case_run.planned, outcome)) });
         }
     }
 
-    /// Turns for all cases until each has enough; one that has is brought to its end while the others go on.
+    /// Takes samples of all cases until each has enough; a case with enough is completed while the others continue.
     async fn rounds(
         &mut self,
         case_runs: &mut Vec<CaseRun<'_>>,
@@ -464,7 +465,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
     }
 }
 
-/// How many buffer sets a case needs for the cache state that was asked for, or why that cannot be had.
+/// Returns the number of buffer sets for the requested cache state, or the reason why it is impossible.
 fn sets(one: u64, cache: Cache, setting: &Setting, dialect: Dialect) -> Result<u32, String> {
     if cache == Cache::Hot {
         return Ok(1);
@@ -472,7 +473,7 @@ fn sets(one: u64, cache: Cache, setting: &Setting, dialect: Dialect) -> Result<u
     if dialect == Dialect::Cpu {
         return Err("cold caches cannot be had on the host, which computes in one place".to_owned());
     }
-    // Where no cache shows, the largest probe is as far as anyone has looked.
+    // Where no cache shows, the largest probe is the best known bound.
     let known = setting.baseline.ceilings.cache.as_ref().map(|c| c.capacity);
     let capacity = known
         .or_else(|| setting.baseline.ceilings.bandwidth.last().map(|b| Bytes(b.working_set.0 / 2)))

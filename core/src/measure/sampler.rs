@@ -1,4 +1,4 @@
-//! One case's samples: how large a batch must be, one turn at a time, and what the turns amount to.
+//! Samples of one case: size of the batch, single samples, and the resulting timing.
 
 use crate::device::{BackendError, Batch, Clock, ClockInfo, Conditions, Prepared, Profiler, Sample, digits};
 use crate::measure::stopping_criterion::{Limits, Next, StoppingCriterion};
@@ -7,47 +7,47 @@ use crate::record::stats::Summary;
 use crate::record::{Discarded, Method, Slope, Spent, StopReason, Timing};
 use crate::units::{Nanos, percent};
 
-/// A submission should not keep the device longer than this, for the sake of whoever else uses it, and of watchdogs.
+/// Longest submission, for the sake of other users of the device and of watchdogs.
 const LONGEST_BATCH: Nanos = Nanos(100e6);
-/// A batch shorter than this measures the interface's noise.
+/// Shortest batch; a shorter one measures the interface's noise.
 const SHORTEST_BATCH: Nanos = Nanos(2e6);
-/// The clock's error may be this share of a sample.
+/// Largest clock error, as a share of a sample.
 pub const CLOCK_SHARE: f64 = 0.01;
-/// Untimed executions before a sample take about this long.
+/// Approximate time of the untimed executions before a sample.
 const LEAD: Nanos = Nanos(0.25e6);
-/// Beyond this, an execution brings caches into its own state by itself.
+/// Length beyond which an execution brings caches into its own state by itself.
 const LONG_EXECUTION: Nanos = Nanos(10e6);
-/// Most executions in one submission.
+/// Largest number of executions in one submission.
 const MOST_REPEATS: u32 = 1 << 16;
-/// A batch is so many times as long as the host takes to hear of a sample.
+/// Smallest ratio of a batch to the time until the host knows of its completion.
 const BUSY: f64 = 5.0;
 /// Submissions of one execution before the batch is sized.
 const SINGLES: usize = 3;
-/// The long batch over the short one.
+/// Executions of the long batch over those of the short one.
 const SHORT_PART: u32 = 8;
 
-/// What is known of the run's clock: which one is believed, and how far off one reading of a batch may be.
+/// The run's trusted clock, and its error for one batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrustedClock {
     /// The clock.
     pub info: ClockInfo,
-    /// Fixed time that the clock sees of every submission beside the kernels; nearly nothing on a device's own clock.
+    /// Fixed time of every submission that the clock sees beside the kernels; nearly nothing on a device's own clock.
     pub fixed: Nanos,
-    /// How far off the time of one batch may be.
+    /// Error of the time of one batch.
     pub error: Nanos,
 }
 
 impl TrustedClock {
-    /// The time of a sample's batch.
+    /// Returns the time of a sample's batch.
     pub fn read(&self, sample: Sample) -> Nanos {
         if self.info.clock == Clock::Host { sample.host } else { sample.time }
     }
 }
 
-/// Why a case has no sampler.
+/// Reason why a case has no sampler.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Unsized {
-    /// The clock cannot resolve it.
+    /// The clock cannot resolve the case.
     Unresolvable(String),
     /// The device failed.
     Backend(BackendError),
@@ -59,7 +59,7 @@ impl From<BackendError> for Unsized {
     }
 }
 
-/// The samples of one case.
+/// Samples of one case.
 #[derive(Clone)]
 pub struct Sampler {
     clock: TrustedClock,
@@ -71,14 +71,14 @@ pub struct Sampler {
     lead: u32,
     clock_error: f64,
     rule: StoppingCriterion,
-    /// Of samples that count, in step with the rule's.
+    /// Host times of samples that count, in the order of the samples in `rule`.
     host: Vec<f64>,
     conditions: Vec<Conditions>,
-    /// Long and short batch of every turn after the warm-up: the run's clock, then the host's.
+    /// Times of the long and short batch of every sample after the warm-up: the run's clock, then the host's.
     pairs: Vec<[Nanos; 4]>,
-    /// Samples that do not count but could, if most were like them.
+    /// Samples that do not count, except where most samples are like them.
     disturbed: Vec<Disturbed>,
-    /// Samples that can never count.
+    /// Samples that never count.
     refused: Vec<Discarded>,
     spent: Spent,
 }
@@ -92,7 +92,8 @@ struct Disturbed {
 }
 
 impl Sampler {
-    /// Size the batch: grow the executions, at most fourfold a step, until the clock's error is small beside them.
+    /// Sizes the batch: the number of executions grows, at most fourfold a step, until the clock's error is small beside their
+    /// time.
     pub async fn size(
         prepared: &mut dyn Prepared,
         clock: &TrustedClock,
@@ -100,7 +101,7 @@ impl Sampler {
         cache: Cache,
         sets: u32,
     ) -> Result<Sampler, Unsized> {
-        // What a submission of one execution takes, the fixed cost included.
+        // Times of submissions of one execution, the fixed cost included.
         let mut single = Vec::new();
         for _ in 0..SINGLES {
             single.push(prepared.measure(Batch::of(1)).await?);
@@ -108,17 +109,17 @@ impl Sampler {
         let least = |of: &dyn Fn(&Sample) -> f64| single.iter().map(of).fold(f64::INFINITY, f64::min);
         let (one, one_on_host) = (least(&|s| clock.read(*s).0), least(&|s| s.host.0));
         let slope = clock.fixed.0 > CLOCK_SHARE * SHORTEST_BATCH.0 && one < LONGEST_BATCH.0 / 2.0;
-        // A device that idles while the host hears of each sample lowers its clocks. So the batch is long beside that
-        // time: in a page it may be milliseconds.
+        // A device that idles until the host knows of each sample lowers its clocks. The batch is therefore long beside that
+        // time, which may be milliseconds in a page.
         let round_trip = (one_on_host - one).max(clock.fixed.0);
         let busy = (BUSY * round_trip).min(LONGEST_BATCH.0 / 2.0);
-        // The difference of two readings has twice the error, over seven eighths of the executions.
+        // The difference of two readings has twice the error, over 7/8 of the executions.
         let error = if slope { clock.error.0 * 2.0 / (1.0 - 1.0 / f64::from(SHORT_PART)) } else { clock.error.0 };
         let wanted = SHORTEST_BATCH.0.max(busy).max(error / CLOCK_SHARE * 1.05).min(LONGEST_BATCH.0);
         let mut repeats = 1u32;
         let time = loop {
             let (read, host) = match repeats {
-                // The first execution carries the fixed cost, from which a slope is free.
+                // The first execution has the fixed cost, from which a slope is free.
                 1 if slope => (0.0, 0.0),
                 1 => (one, one_on_host),
                 _ => {
@@ -127,7 +128,7 @@ impl Sampler {
                     (without(clock.read(sample).0, one), without(sample.host.0, one_on_host))
                 }
             };
-            // The longer of the two clocks: a broken one must not make the batch run away.
+            // The longer of the two clocks decides: a broken clock must not make the batch grow without end.
             let time = read.max(host / 4.0);
             if time >= wanted || repeats >= MOST_REPEATS {
                 break read;
@@ -136,7 +137,7 @@ impl Sampler {
             repeats = (f64::from(repeats) * factor).ceil().min(f64::from(MOST_REPEATS)) as u32;
         };
         let clock_error = if time > 0.0 { error / time } else { f64::INFINITY };
-        // A tenth more than aimed for: the batch may turn out a little shorter than it was while sizing.
+        // The limit has a tenth of slack: the batch may be a little shorter than during sizing.
         if clock_error > 1.1 * CLOCK_SHARE {
             let step = clock.info.step;
             return Err(Unsized::Unresolvable(match clock_error.is_finite() {
@@ -151,7 +152,7 @@ impl Sampler {
             }));
         }
         let execution = time / f64::from(repeats);
-        // A submission's lead is on the host clock's bill, so that clock gets none.
+        // The host's clock includes a submission's lead, so that clock gets none.
         let lead = match clock.info.clock {
             Clock::Host => 0,
             _ if execution > LONG_EXECUTION.0 => 0,
@@ -177,7 +178,8 @@ impl Sampler {
         })
     }
 
-    /// Go on from the samples that an earlier part of the run took in the same way. Those of another way are left alone.
+    /// Continues from the samples that an earlier part of the run took with the same method, cache state and buffer sets. Other
+    /// samples are ignored.
     pub fn go_on_from(&mut self, earlier: &Timing) {
         let same_way = (earlier.method, earlier.cache, earlier.sets) == (self.method, self.cache, self.sets);
         if !same_way || earlier.host_samples.len() != earlier.samples.len() {
@@ -189,11 +191,11 @@ impl Sampler {
         self.spent += Spent { wall: host, waiting: host, device: all(&earlier.samples, earlier.repeats), cpu: None };
         self.host.clone_from(&earlier.host_samples);
         self.conditions.clone_from(&earlier.conditions);
-        // Sensors that said nothing are not in its record.
+        // The record omits sensors without readings.
         self.conditions.resize(self.host.len(), Conditions::default());
     }
 
-    /// Turns until there have been enough, for what is measured alone.
+    /// Takes samples until the criterion stops, for a case that is measured alone.
     pub async fn turns(
         &mut self,
         prepared: &mut dyn Prepared,
@@ -207,9 +209,9 @@ impl Sampler {
         }
     }
 
-    /// One short and one long batch. `slow` says why the device is not at its usual speed, if it is known not to be.
+    /// Takes one sample: a short and a long batch. `slow` is the reason why the device is known to be slower than usual.
     ///
-    /// Gives the reason to stop when there have been turns enough.
+    /// Returns the reason to stop after enough samples.
     pub async fn turn(
         &mut self,
         prepared: &mut dyn Prepared,
@@ -223,10 +225,10 @@ impl Sampler {
         };
         let long = prepared.measure(Batch { lead: self.lead, repeats: self.repeats }).await?;
         let still = profiler.stood_still() - stood;
-        // A clock may stand still with the machine: then the pause is no part of this.
+        // A clock may stop while the machine is suspended: the pause does not count then.
         let wall = Nanos((profiler.now() - began - still).0.max(0.0));
         if still.0 > 0.0 {
-            // The sensors' next answer is about the time since this one.
+            // The sensors' next readings cover the time since this call.
             profiler.conditions();
             self.spent.wall += wall;
             let (time, reason) = (self.execution(short, long), format!("the program stood still for {still}"));
@@ -255,7 +257,7 @@ impl Sampler {
         let warming = !self.rule.warm();
         let throttled =
             (!conditions.throttle.is_empty()).then(|| format!("throttled: {}", conditions.throttle.join(", ")));
-        // A device that is throttled most of the time is measured as it is.
+        // A device that is throttled most of the time is measured in that state.
         let patient = self.disturbed.len() <= self.rule.samples().len() + 4;
         if let (false, true, Some(reason)) = (warming, patient, throttled.or(slow.map(str::to_owned))) {
             self.disturbed.push(Disturbed { time, host, conditions, reason });
@@ -281,35 +283,35 @@ impl Sampler {
         }
     }
 
-    /// Executions of the long batch.
+    /// Number of executions of the long batch.
     pub fn repeats(&self) -> u32 {
         self.repeats
     }
 
-    /// Share of the sampling that is done, as far as the budget tells.
+    /// Share of the sampling that is done, by the budget.
     pub fn progress(&self) -> f64 {
         self.rule.progress()
     }
 
-    /// Samples that count so far.
+    /// Number of samples that count so far.
     pub fn samples(&self) -> usize {
         self.rule.samples().len()
     }
 
-    /// The last sample that counts: its time, the host's, and what the sensors said.
+    /// Returns the last sample that counts: its time, the host's, and the sensors' readings.
     pub fn last(&self) -> Option<(f64, f64, &Conditions)> {
         Some((*self.rule.samples().last()?, *self.host.last()?, self.conditions.last()?))
     }
 
-    /// What the turns amount to so far, if anything counts.
+    /// Returns the timing so far, if any sample counts.
     pub fn so_far(&self) -> Option<Timing> {
         self.clone().finish(StopReason::Killed).ok()
     }
 
-    /// What the turns amount to; otherwise why nothing counts.
+    /// Returns the timing; otherwise the reason why no sample counts.
     pub fn finish(mut self, stopped: StopReason) -> Result<Timing, String> {
         let mut samples = self.rule.samples().to_vec();
-        // Never discard the larger part: then the disturbance is the device's ordinary state.
+        // The larger part is never discarded: the disturbance is then the device's ordinary state.
         let mut caveat = None;
         if self.disturbed.len() > samples.len() {
             let (n, why) = (self.disturbed.len(), &self.disturbed[0].reason);
@@ -320,7 +322,7 @@ impl Sampler {
                 self.conditions.push(d.conditions);
             }
         }
-        // As the file will have them, so that what is derived from the file is the same.
+        // Rounded as in the file, so that figures derived from the file are the same.
         samples.iter_mut().chain(&mut self.host).for_each(|time| *time = digits::time(*time));
         let Some(summary) = Summary::of(&samples) else {
             let why = self.refused.last().map_or("the run ended before the first one", |r| r.reason.as_str());
@@ -360,12 +362,12 @@ fn stop(next: Next) -> Option<StopReason> {
     }
 }
 
-/// The line through the short and the long batches.
+/// Fits a line to the short and long batches.
 ///
-/// Each turn gives a slope of its own, so that drift between turns cancels; the median of them is the slope (as in
-/// Theil and Sen's estimator with pairs fixed by design), and its interval is the distribution-free one of a median.
-/// The host's clock also sees the lead, which is the same in both batches and cancels in the slope; its intercept is
-/// less the lead's executions.
+/// Each pair of batches gives a slope of its own, so that drift between pairs cancels. The result is the median of the slopes, as
+/// in the Theil–Sen estimator with pairs fixed by design. Its interval is the distribution-free one of a median.
+/// The host's clock also sees the lead, which is the same in both batches and cancels in the slope. The executions of the lead
+/// are subtracted from the intercept.
 fn slope(pairs: &[[Nanos; 4]], short: u32, repeats: u32, lead: u32) -> Option<Slope> {
     let more = f64::from(repeats - short);
     let of =

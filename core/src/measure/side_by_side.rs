@@ -1,6 +1,5 @@
-//! A few prepared cases against each other: turns in an order that is drawn anew for each round, so that what slows the
-//! device for a while slows them all. For loops that want an answer in seconds; a run's records come from
-//! [`runner`](super::runner).
+//! Comparison of a few prepared cases. Every round samples all of them in a new random order, so that a slow phase of the device
+//! affects them all. It gives an answer in seconds; the records of a run are made in [`runner`](super::runner).
 
 use crate::device::{BackendError, Prepared, Profiler};
 use crate::measure::sampler::{Sampler, TrustedClock, Unsized};
@@ -10,19 +9,19 @@ use crate::record::{StopReason, Timing};
 use crate::suite::splitmix64;
 use crate::units::Nanos;
 
-/// What a comparison may take.
+/// Effort of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effort {
     /// Host time for all contenders together.
     pub budget: Nanos,
-    /// Seed of the order of turns.
+    /// Seed of the order of samples.
     pub seed: u64,
 }
 
-/// Time contenders against each other. Each gives its timing, or why it has none.
+/// Times contenders side by side. Returns the timing of each, or the reason why it has none.
 ///
 /// # Errors
-/// Those of the device.
+/// Errors of the device.
 pub async fn side_by_side(
     contenders: &mut [&mut dyn Prepared],
     clock: &TrustedClock,
@@ -31,7 +30,7 @@ pub async fn side_by_side(
     mut go_on: impl FnMut() -> bool,
 ) -> Result<Vec<Result<Timing, String>>, BackendError> {
     let budget = Nanos(effort.budget.0 / contenders.len().max(1) as f64);
-    // The first turns find the device as the last comparison left it.
+    // The first samples find the device in the state that the last comparison left.
     let limits = Limits { budget, warm_up: Nanos(budget.0 / 10.0), least: Nanos(budget.0 / 2.0), ..Limits::default() };
     let mut samplers = Vec::new();
     for contender in contenders.iter_mut() {
@@ -81,7 +80,7 @@ mod tests {
 
     #[test]
     fn drift_that_hits_everyone_leaves_ratios_alone() {
-        // The device slows down steadily; one way takes twice as long as the other.
+        // The device slows down steadily; one variant takes twice as long as the other.
         let of_case = |case: &Case| if case.variant == "manual" { 2.0 } else { 1.0 };
         let pace = |now: f64| 1.0 + now / 1e9;
         let mut mock = Mock::of(World { of_case, pace, ..World::default() });

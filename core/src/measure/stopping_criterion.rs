@@ -1,24 +1,24 @@
-//! When to stop: a pure state machine fed with samples and host time, tested with synthetic noise.
+//! The stopping criterion: a pure state machine on samples and host time, tested with synthetic noise.
 
 use crate::record::StopReason;
 use crate::record::stats::{Summary, quantile};
 use crate::units::Nanos;
 
-/// What a case may spend and what it aims for.
+/// Budget and precision of a case.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// Stop when the 95 % interval of the median is this narrow (half width over median).
+    /// Width of the 95 % interval of the median that stops the sampling (half width over median).
     pub precision: f64,
-    /// Stop after this much host time, warm-up included.
+    /// Host time that stops the sampling, warm-up included.
     pub budget: Nanos,
-    /// Warm up for at least this much host time, however steady: an idle GPU takes a while to raise its clocks, and
-    /// runs steadily at the low ones until then. Zero where the device has been kept busy already.
+    /// Minimum host time of the warm-up, even when samples are steady. An idle GPU takes a while to raise its clocks, and runs
+    /// steadily at the low ones until then. Zero where the device is already busy.
     pub warm_up: Nanos,
-    /// Never stop before this much host time, however narrow the interval is.
+    /// Minimum host time, however narrow the interval is.
     pub least: Nanos,
-    /// Never stop before so many samples, unless the budget is overrun threefold.
+    /// Minimum number of samples, unless the budget is overrun threefold.
     pub min_samples: usize,
-    /// Never take more.
+    /// Maximum number of samples.
     pub max_samples: usize,
 }
 
@@ -35,18 +35,18 @@ impl Default for Limits {
     }
 }
 
-/// What to do with the next sample.
+/// Use of the next sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// Take one and throw it away.
+    /// Take one and discard it.
     WarmUp,
     /// Take one and keep it.
     Sample,
-    /// Enough.
+    /// Stop.
     Stop(StopReason),
 }
 
-/// Decides after every sample.
+/// Criterion that decides after every sample.
 #[derive(Debug, Clone)]
 pub struct StoppingCriterion {
     limits: Limits,
@@ -60,18 +60,18 @@ pub struct StoppingCriterion {
 const WINDOW: usize = 3;
 
 impl StoppingCriterion {
-    /// A rule that has seen nothing.
+    /// Returns a criterion without samples.
     pub fn new(limits: Limits) -> Self {
         StoppingCriterion { limits, warm_up: Vec::new(), warm: false, samples: Vec::new(), spent: Nanos(0.0) }
     }
 
-    /// Go on from samples that were kept before, which took so long. What comes warms up anew.
+    /// Continues from samples that were kept before and took `spent` host time. New samples warm up again.
     pub fn go_on_from(&mut self, samples: &[f64], spent: Nanos) {
         self.samples = samples.to_vec();
         self.spent = spent;
     }
 
-    /// Add one sample (time per execution) that took `host` of wall time, and say what comes next.
+    /// Adds one sample (time per execution) that took `host` of wall time, and returns the next action.
     pub fn add(&mut self, time: Nanos, host: Nanos) -> Next {
         self.spent += host;
         if self.warm {
@@ -79,17 +79,17 @@ impl StoppingCriterion {
             return self.next_sample();
         }
         self.warm_up.push(time.0);
-        // Beyond the least, a quarter of the budget is the most that warming up may take.
+        // Beyond the minimum, the warm-up takes at most a quarter of the budget.
         let Limits { warm_up, budget, .. } = self.limits;
         self.warm = self.spent.0 >= warm_up.0 && (self.steady() || self.spent.0 > budget.0 / 4.0);
         if self.warm { self.next_sample() } else { Next::WarmUp }
     }
 
-    /// Time was spent without a sample that counts.
+    /// Adds host time without a sample that counts.
     pub fn spend(&mut self, host: Nanos) -> Next {
         self.spent += host;
         match self.warm {
-            // A case whose samples never count must end too.
+            // A case without any sample that counts must end too.
             _ if self.spent.0 >= 3.0 * self.limits.budget.0 => Next::Stop(StopReason::Budget),
             false => Next::WarmUp,
             true if self.samples.is_empty() => Next::Sample,
@@ -112,12 +112,12 @@ impl StoppingCriterion {
         &self.samples
     }
 
-    /// How many samples were thrown away.
+    /// Number of samples that were discarded.
     pub fn warmed_up_after(&self) -> usize {
         self.warm_up.len()
     }
 
-    /// The running median no longer falls: the last few samples are not faster than the few before them.
+    /// Whether the running median no longer falls: the last few samples are not faster than the few before them.
     fn steady(&self) -> bool {
         let n = self.warm_up.len();
         if n < 2 * WINDOW {
@@ -156,7 +156,7 @@ impl StoppingCriterion {
 mod tests {
     use super::*;
 
-    /// Feed times (ns) until the rule stops; each sample costs a millisecond of host time.
+    /// Feeds times (ns) until the criterion stops; each sample costs a millisecond of host time.
     fn run(limits: Limits, time: impl Fn(usize) -> f64) -> (StopReason, usize, usize) {
         let mut rule = StoppingCriterion::new(limits);
         for i in 0..100_000 {
@@ -167,12 +167,12 @@ mod tests {
         panic!("never stopped");
     }
 
-    /// Limits under which only steadiness decides on the warm-up.
+    /// Limits under which only steadiness ends the warm-up.
     fn limits() -> Limits {
         Limits { warm_up: Nanos(0.0), ..Limits::default() }
     }
 
-    /// Noise without a generator: the golden ratio's multiples are evenly spread.
+    /// Noise without a generator: multiples of the golden ratio are evenly spread.
     fn noise(i: usize) -> f64 {
         (i as f64 * 0.618_033_988_75).fract() - 0.5
     }

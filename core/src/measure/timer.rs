@@ -1,4 +1,4 @@
-//! How far the clocks of a run can be trusted, found out before the run.
+//! Self-test of the clocks before a run, and their errors.
 
 use crate::device::{BackendError, Batch, Clock, ClockInfo, Prepared, Profiler};
 use crate::measure::reference_kernel;
@@ -8,28 +8,28 @@ use crate::record::stats::Summary;
 use crate::record::{CrossCheck, TimerTest};
 use crate::units::Nanos;
 
-/// Readings of each latency.
+/// Number of readings of each latency.
 const READINGS: usize = 20;
 
 /// Time that the readings of one latency may take together.
 const PATIENCE: Nanos = Nanos(300e6);
 
-/// One execution of the cross-check's kernel takes about so long: the host's work for a launch is nothing beside it.
+/// Approximate time of one execution of the cross-check's kernel: the host's work of a launch is negligible beside it.
 const LONG_KERNEL: Nanos = Nanos(1e6);
 
-/// And so many of them are made that they take about this.
+/// Approximate time of all its executions.
 const LONG: Nanos = Nanos(20e6);
 
 /// Pairs of a long and a short batch in the cross-check.
 const PAIRS: usize = 5;
 
-/// Besides what steps and jitter explain, two clocks may run apart by this share: one of them is wrong beyond it.
+/// Largest relative difference of two clocks, besides steps and jitter; beyond it, one of them is wrong.
 const RATE_ERROR: f64 = 0.05;
 
-/// Test the clocks of a profiler with the reference kernel.
+/// Tests the clocks of a profiler with the reference kernel.
 ///
 /// # Errors
-/// Those of the device.
+/// Errors of the device.
 pub async fn test(
     profiler: &mut dyn Profiler,
     reference: Option<&mut ReferenceKernel>,
@@ -37,7 +37,7 @@ pub async fn test(
     let mut found = TimerTest::default();
     let mut readings = Vec::new();
     let began = profiler.now();
-    // The first submission pays for things that later ones do not.
+    // The first submission has one-time costs.
     profiler.empty().await?;
     while readings.len() < READINGS && (profiler.now() - began).0 < PATIENCE.0 {
         readings.push(profiler.empty().await?.0);
@@ -64,7 +64,7 @@ pub async fn test(
     Ok((found, clock))
 }
 
-/// The clock to believe, and how far.
+/// Returns the trusted clock and its error.
 fn trusted(clock: &ClockInfo, found: &TimerTest) -> TrustedClock {
     let completion = found.completion.as_ref();
     let (fixed, jitter) = completion.map_or((0.0, 0.0), |c| (c.median.0, c.q3.0 - c.q1.0));
@@ -81,7 +81,7 @@ fn trusted(clock: &ClockInfo, found: &TimerTest) -> TrustedClock {
     }
 }
 
-/// Time a kernel on both clocks. Differences of two batches are free of any fixed cost.
+/// Times a kernel on both clocks. Differences of two batches are free of any fixed cost.
 async fn cross_check(
     profiler: &dyn Profiler,
     reference: &mut dyn Prepared,
@@ -96,7 +96,7 @@ async fn cross_check(
         }
         repeats = (f64::from(repeats) * factor.max(1.5)).ceil() as u32;
     }
-    // Noise makes two honest clocks differ now and then, a wrong clock differs always: the pair that agrees best counts.
+    // Noise makes two correct clocks differ now and then; a wrong clock differs always. The pair that agrees best counts.
     let (mut device, mut host) = (Nanos(0.0), Nanos(0.0));
     let apart = |device: Nanos, host: Nanos| (device.0 / host.0.max(1.0) - 1.0).abs();
     for i in 0..PAIRS {
@@ -113,7 +113,7 @@ async fn cross_check(
     Ok(CrossCheck { device, host, allowed })
 }
 
-/// Why the device's clock is not to be believed, if so.
+/// Returns the reason to distrust the device's clock; `None` for a trusted one.
 fn verdict(clock: &ClockInfo, check: CrossCheck) -> Option<String> {
     let apart = (check.device - check.host).0.abs();
     (apart > check.allowed.0).then(|| {

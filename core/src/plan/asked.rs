@@ -1,18 +1,18 @@
-//! Which cases a spec asks for on a device, before any is looked at: those that it names, or those of a preset.
+//! Cases that a spec requests on a device, before any check: the named ones, or those of a preset.
 
 use crate::plan::{Spec, sweep};
 use crate::suite;
 use crate::suite::{CPU_VARIANT, Caps, Case, CaseError, DType, Dialect, Direction, OpSpec, Preset, Problem, Workload};
 
-/// Every case that is asked for, in order; filters are the plan's.
+/// Returns every requested case, in order. The plan applies the filters.
 ///
 /// # Errors
-/// When extents that were asked for make no problem.
+/// Requested extents that make no problem.
 pub(super) fn asked(spec: &Spec, caps: &Caps) -> Result<Vec<Case>, CaseError> {
     if spec.case.is_empty() { from_preset(spec, caps) } else { Ok(exactly(spec)) }
 }
 
-/// The cases that were named.
+/// Returns the named cases.
 fn exactly(spec: &Spec) -> Vec<Case> {
     spec.case.iter().filter_map(|text| text.parse().ok()).collect()
 }
@@ -32,7 +32,7 @@ fn from_preset(spec: &Spec, caps: &Caps) -> Result<Vec<Case>, CaseError> {
                 }
             }
             let scaling = workload.scaling().filter(|_| spec.scaling == Some(true));
-            // In the type that the host computes with, too.
+            // These shapes also need the type of the host's computation.
             for shape in scaling.map(|(_, scaling)| scaling.shapes_in(caps.dialect)).unwrap_or_default() {
                 cases.extend(of_problem(spec, caps, workload, form, &shape, DType::F32)?);
             }
@@ -41,8 +41,8 @@ fn from_preset(spec: &Spec, caps: &Caps) -> Result<Vec<Case>, CaseError> {
     Ok(cases)
 }
 
-/// Whether this is the first look at a device, about a minute long: backward passes, and bf16, which no browser has, come with the other
-/// presets and wherever they are asked for.
+/// Whether this is the first look at a device, about a minute long. Backward passes and bf16, which no browser has, then come
+/// only with other presets or on request.
 fn glances(spec: &Spec) -> bool {
     spec.preset == Preset::Quick && spec.filter.is_empty() && spec.shape.is_empty()
 }
@@ -56,7 +56,7 @@ fn of_problem(
     dtype: DType,
 ) -> Result<Vec<Case>, CaseError> {
     let dtype_wanted = spec.dtype.is_empty() || spec.dtype.contains(&dtype);
-    // bf16 exists in no WGSL and is no loss there; it is planned, and then skipped, only when it is asked for.
+    // WGSL has no bf16, and lacks nothing by it. It is planned, and then skipped, only on request.
     let dispensable = glances(spec) || !caps.dtypes.contains(&dtype);
     let dtype_silent = spec.dtype.is_empty() && dtype == DType::BF16 && dispensable;
     if !dtype_wanted || dtype_silent {
@@ -71,7 +71,7 @@ fn of_problem(
     match Problem::new(workload, form.direction, shape, dtype) {
         Ok(problem) => Ok(names.into_iter().map(|variant| Case { problem: problem.clone(), variant }).collect()),
         Err(mistake) if spec.shape.is_empty() => panic!("preset of {}: {mistake}", workload.name),
-        // What was asked for in passing, of workloads that filters leave out, is nobody's mistake.
+        // An extent may be wrong for workloads that the filters leave out. That is no error of the request.
         Err(mistake) => {
             let text =
                 |name: &&str| format!("{}/{}/{shape}/{}/{name}", workload.name, form.direction.name(), dtype.name());
@@ -115,7 +115,7 @@ mod tests {
             (&[("direction", "fwd")][..], &["fwd"][..]),
             (&[("direction", "bwd"), ("direction", "fwd+bwd")], &["bwd", "fwd+bwd"]),
             (&[("direction", "fwd+bwd"), ("filter", "encoder_layer")], &["fwd+bwd"]),
-            // A case that is named has said its direction itself.
+            // A named case includes its direction.
             (&[("direction", "bwd"), ("case", "copy/fwd/n8/f32/scalar")], &["fwd"]),
         ] {
             let plan = planned(pairs, &caps());

@@ -1,34 +1,34 @@
-//! The expected duration of a run: arithmetic on its parts.
+//! Expected duration of a run, as the sum of its parts.
 
 use std::fmt;
 
 use super::Spec;
 
-/// A range of seconds.
+/// Range of seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Expected {
-    /// At least about.
+    /// Approximate minimum.
     pub low: f64,
-    /// At most about.
+    /// Approximate maximum.
     pub high: f64,
 }
 
-/// Seconds that the parts of a run take besides its budget.
+/// Seconds of the parts of a run, without its budget.
 struct Parts {
-    /// The self-test of the clocks.
+    /// Self-test of the clocks.
     test: Expected,
-    /// The ceilings.
+    /// Ceilings.
     ceilings: Expected,
-    /// Of each case: inputs, the reference on the processor, compiling, two checks and a trace.
+    /// Per case: inputs, the reference on the processor, compilation, two checks and a trace.
     case: Expected,
 }
 
-/// As measured on GPUs of all sizes.
+/// Measured on GPUs of all sizes.
 const ON_A_GPU: Parts = Parts { test: of(0.5, 2.0), ceilings: of(3.0, 9.0), case: of(0.25, 2.0) };
-/// As measured on software that emulates a GPU.
+/// Measured on software that emulates a GPU.
 const EMULATED: Parts = Parts { test: of(1.0, 4.0), ceilings: of(8.0, 40.0), case: of(1.0, 12.0) };
 
-/// Shares of the budget: of a run whose cases soon have their precision, and of one whose rounds end late.
+/// Shares of the budget: of a run with cases that soon reach their precision, and of a run with late rounds.
 const OF_THE_BUDGET: Expected = of(0.7, 1.3);
 
 const fn of(low: f64, high: f64) -> Expected {
@@ -36,7 +36,7 @@ const fn of(low: f64, high: f64) -> Expected {
 }
 
 impl Expected {
-    /// The duration of a run with this number of cases.
+    /// Returns the duration of a run with `cases` cases.
     pub fn of_parts(spec: &Spec, cases: usize, emulated: bool) -> Expected {
         let parts = if emulated { EMULATED } else { ON_A_GPU };
         let sum = |of: fn(&Expected) -> f64| {
@@ -46,12 +46,12 @@ impl Expected {
         Expected { low: sum(|part| part.low), high: sum(|part| part.high) }
     }
 
-    /// The geometric mean of both ends.
+    /// Returns the geometric mean of both ends.
     pub fn middle(&self) -> f64 {
         (self.low * self.high).sqrt()
     }
 
-    /// The middle in words, as in `about 20 s`: where a button has room for one figure.
+    /// Returns the middle in words, as in `about 20 s`, for a button with space for one figure.
     pub fn about(&self) -> String {
         match self.middle() {
             seconds if seconds < 90.0 => format!("about {:.0} s", ((seconds / 5.0).round() * 5.0).max(5.0)),
@@ -60,7 +60,7 @@ impl Expected {
     }
 }
 
-/// In words: one figure where rounding leaves one.
+/// Formats the range in words: one figure if rounding makes both ends equal.
 impl fmt::Display for Expected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&between(self.low, self.high))
@@ -76,7 +76,7 @@ fn between(low: f64, high: f64) -> String {
     let scale = if unit == "min" { 60.0 } else { 1.0 };
     let [least, most] = [(low / step).floor().max(1.0), (high / step).ceil().max(1.0)].map(|n| n * step / scale);
     match least < most {
-        // Less than a minute of several is not "1 to 3 min".
+        // A minimum below a minute is not written as "1 to 3 min".
         true if unit == "min" && low < 45.0 => format!("{} s to {most} min", ((low / 5.0).floor() * 5.0).max(1.0)),
         true => format!("{least} to {most} {unit}"),
         false => format!("about {most} {unit}"),

@@ -1,13 +1,17 @@
-//! Which cases a filter keeps.
+//! Filters of cases.
 //!
-//! A case string is made of segments, between which `/` and `,` stand: `attention`, `fwd`, `b1`, `h8`, … A pattern keeps a
-//! case when it matches a stretch of the string that begins and ends between segments, so that its words are whole
-//! segments: `conv2d` does not keep `depthwise_conv2d/…`. `*` stands for any run of characters, separators and nothing
-//! at all included: `*conv2d` keeps it, `attention*flash` keeps what begins with the segment `attention` and has a
-//! segment `flash` after it, and `s5*` keeps every extent `s` that begins with a 5. A pattern may hold separators
-//! (`f16/flash`, `b1,h8`) and may begin or end with one (`attention/`). The empty pattern keeps everything.
+//! A case string consists of segments, separated by `/` and `,`: `attention`, `fwd`, `b1`, `h8`, … A pattern keeps a case
+//! if it matches a substring that begins and ends between segments. Its words are therefore whole segments: `conv2d` does not
+//! keep `depthwise_conv2d/…`.
+//!
+//! `*` stands for any run of characters, including separators and the empty run. `*conv2d` keeps `depthwise_conv2d/…`.
+//! `attention*flash` keeps a case that begins with the segment `attention` and has a segment `flash` after it. `s5*` keeps every
+//! extent `s` that begins with a 5.
+//!
+//! A pattern may contain separators (`f16/flash`, `b1,h8`) and may begin or end with one (`attention/`). The empty pattern keeps
+//! everything.
 
-/// What stands between the segments of a case string.
+/// Separators between the segments of a case string.
 const SEPARATORS: [u8; 2] = *b"/,";
 
 /// Whether a pattern keeps a case string.
@@ -18,14 +22,14 @@ pub fn keeps(pattern: &str, case: &str) -> bool {
     let begins = (0..=case.len()).filter(|at| between(case, *at) && case[*at..].starts_with(first));
     match rest.split_last() {
         None => begins.map(|at| at + first.len()).any(|end| between(case, end)),
-        // The first place leaves the most room for what follows, so no other need be tried.
+        // The first place leaves the longest rest for the other words, so no later place need be tried.
         Some((last, middle)) => {
             begins.map(|at| at + first.len()).next().is_some_and(|end| follow(case, end, middle, last))
         }
     }
 }
 
-/// Whether the words occur one after the other from a place on, the last one up to the end of a segment.
+/// Whether the words occur in order from a place on, the last one up to the end of a segment.
 fn follow(case: &str, mut from: usize, middle: &[&str], last: &str) -> bool {
     for word in middle {
         match case[from..].find(word) {

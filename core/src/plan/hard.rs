@@ -1,9 +1,9 @@
-//! A case on hard inputs: on each set that applies, but those that its variant does not promise.
+//! Planning of a case on stress inputs: on each applicable set, except those that its variant excludes.
 
 use super::plan::{Actual, Planned, Skip};
 use crate::suite::{Case, StressInput};
 
-/// A case per set of hard inputs, and one skip with the reason of every set that is left out.
+/// Returns one planned case per set of stress inputs, and one skip with the reasons of all excluded sets.
 pub(super) fn on_hard(case: Case, actual: &Option<Actual>) -> (Vec<Planned>, Option<Skip>) {
     let form = case.problem.form();
     let not_on = form.variant(case.variant).map_or(&[][..], |variant| variant.not_on);

@@ -1,15 +1,15 @@
-//! What a setting names of the workloads, held against them: cases, variants and tunables.
+//! Checks of settings against the workloads: cases, variants and tunables.
 
 use std::collections::BTreeSet;
 
 use crate::plan::SpecError;
 use crate::suite::{CPU_VARIANT, Case, Tuning, all, named};
 
-/// Whether this program has the workloads against which cases, variants and tunables are checked. One that has not, such as a page's
-/// own, takes them as they are written: whoever plans them has.
+/// Whether this program has the workloads that cases, variants and tunables are checked against. A program without them, such as
+/// a page's own, accepts these unchecked; the planning program has them.
 const HAS_WORKLOADS: bool = cfg!(feature = "compute");
 
-/// A value as it is kept, once it is checked.
+/// Returns a value in its stored form, after the check.
 pub(super) fn checked(value: &str, check: fn(&str) -> Result<String, SpecError>) -> Result<String, SpecError> {
     if HAS_WORKLOADS { check(value) } else { Ok(value.to_owned()) }
 }
@@ -27,7 +27,7 @@ pub(super) fn assignment(value: &str) -> Result<String, SpecError> {
     Ok(value.to_owned())
 }
 
-/// Every variant of every workload, in alphabetical order, where they are known.
+/// Returns every variant of every workload, in alphabetical order; empty without the workloads.
 pub(super) fn variants() -> Vec<&'static str> {
     if !HAS_WORKLOADS {
         return Vec::new();

@@ -1,18 +1,21 @@
-//! The limits of a device, held against a program before anything is compiled: what it exceeds, by how much.
+//! Limits of a device, compared with a program before compilation.
 
 use crate::suite::{
     Arg, BufferSpec, Caps, CudaCaps, CudaLaunch, Dialect, Kernel, Place, Problem, Program, Queues, Stage, StageOp,
 };
 use crate::units::Bytes;
 
-/// The first limit of the device that a program exceeds, as `needs X, the limit is Y`.
+/// Compares a program with the limits of a device.
+///
+/// # Errors
+/// The first limit that the program exceeds, as `needs X, the limit is Y`.
 pub fn within_limits(problem: &Problem, program: &Program, caps: &Caps) -> Result<(), String> {
     for buffer in problem.buffers() {
         if !program.uses(buffer.name) {
             continue;
         }
         if buffer.place.is_host() {
-            // What is copied from or to the host is bound to nothing, and takes no memory of the device.
+            // Buffers in host memory that are copied are not bound, and take no memory of the device.
             continue;
         }
         let bytes = buffer.bytes(problem.dtype);
@@ -31,8 +34,8 @@ pub fn within_limits(problem: &Problem, program: &Program, caps: &Caps) -> Resul
     program.stages.iter().try_for_each(|stage| carried_out(problem, stage, caps))
 }
 
-/// Whether the device holds one set of a program's buffers, and what a vendor's library may take beside them; of the whole
-/// program, for what a set-up computes stays.
+/// Whether the device holds one set of the buffers of the whole program, and the workspace of a vendor's library. The
+/// results of a set-up count because they stay.
 pub fn within_memory(problem: &Problem, whole: &Program, caps: &Caps) -> Result<(), String> {
     let needed = Bytes(whole.memory(problem, caps.dialect).0.saturating_add(whole.workspace().0));
     match caps.memory.filter(|memory| needed.0 > memory.0 / 10 * 9) {
@@ -41,7 +44,7 @@ pub fn within_memory(problem: &Problem, whole: &Program, caps: &Caps) -> Result<
     }
 }
 
-/// Whether the device can carry out a stage.
+/// Whether the device can execute a stage.
 fn carried_out(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), String> {
     let label = &stage.label;
     tensors(problem, stage, caps)?;
@@ -97,14 +100,14 @@ fn carried_out(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), Stri
     }
 }
 
-/// Whether a part lies within a buffer of that length.
+/// Whether a part lies within a buffer of `length` bytes.
 fn holds(length: Bytes, from: Bytes, bytes: Bytes) -> bool {
     from.0.checked_add(bytes.0).is_some_and(|end| end <= length.0)
 }
 
-/// Whether the device can be given a stage's buffers as the tensors that it asks for.
+/// Whether the device can access a stage's buffers through the tensor maps that it requires.
 fn tensors(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), String> {
-    // Most stages ask for none, and there are thousands of them in a large model.
+    // Most stages have no tensor map, and a large model has thousands of stages.
     if stage.args.iter().all(|arg| arg.map.is_none()) {
         return Ok(());
     }
@@ -128,7 +131,10 @@ fn tensors(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), String> 
     Ok(())
 }
 
-/// The first limit of the device that a kernel on so many buffers exceeds.
+/// Compares a kernel on `buffers` buffers with the limits of the device.
+///
+/// # Errors
+/// The first limit that the kernel exceeds.
 fn launchable(label: &str, kernel: &Kernel, buffers: u32, caps: &Caps) -> Result<(), String> {
     if let Some(elem) = kernel.elem.filter(|elem| !caps.dtypes.contains(elem)) {
         return Err(format!("not run: {label} computes with {}, this device does not", elem.name()));
@@ -198,7 +204,7 @@ mod tests {
             let part = FillRange { word: 0, from: Bytes(from), bytes: Bytes(bytes) };
             within_limits(&case.problem, &Stage::fill_range("zeros", "out", part).into(), &caps())
         };
-        // 36 bytes.
+        // The buffer has 36 bytes.
         for (from, bytes) in [(0, 36), (0, 16), (16, 16), (16, 20), (32, 4)] {
             assert_eq!(said(from, bytes), Ok(()), "{bytes} from {from}");
         }

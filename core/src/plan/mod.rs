@@ -1,4 +1,4 @@
-//! What was asked for, and what that means on a device.
+//! The request, and its plan on a device.
 
 mod asked;
 mod expected;

@@ -1,74 +1,74 @@
-//! A plan in words, by workload: what is shown and kept of it where the workloads themselves are not.
+//! A plan in words, by workload, for programs without the workloads themselves.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Plan, PlanError, Planned};
 use crate::suite::{CPU_VARIANT, all};
 
-/// A plan in words.
+/// Plan in words.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outline {
-    /// [`Plan::names`].
+    /// Canonical strings of all cases: [`Plan::names`].
     pub names: Vec<String>,
-    /// What will run.
+    /// Cases that will run, by workload.
     pub workloads: Vec<OfWorkload>,
-    /// What will not.
+    /// Cases that will not run.
     pub skips: Vec<Skipped>,
 }
 
-/// The cases of one workload.
+/// Cases of one workload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OfWorkload {
-    /// Its name.
+    /// Name of the workload.
     pub name: String,
-    /// One line about it.
+    /// Description in one line.
     pub about: String,
-    /// Its problems, in order.
+    /// Problems in order.
     pub problems: Vec<OfProblem>,
 }
 
-/// The cases of one problem.
+/// Cases of one problem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OfProblem {
-    /// The problem's string without the workload.
+    /// String of the problem without the workload.
     pub name: String,
-    /// Words for it.
+    /// Description of the problem in words.
     pub label: String,
-    /// The variants that were asked for.
+    /// Requested variants.
     pub variants: Vec<OfVariant>,
 }
 
 /// One case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OfVariant {
-    /// The variant, and the one that runs in its place.
+    /// Name of the variant, and of the variant that runs in its place.
     pub name: String,
-    /// What it is, and why another runs in its place.
+    /// Description of the variant, and the reason for another in its place.
     pub about: String,
 }
 
-/// A case that will not run.
+/// Case that will not run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
-    /// Its string.
+    /// String of the case.
     pub case: String,
-    /// Why not.
+    /// Reason for the skip.
     pub reason: String,
 }
 
-/// Why there is no plan.
+/// Reason for the lack of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unplanned {
-    /// No case is left of what was asked for.
+    /// No requested case is left.
     NothingMatches(String),
-    /// What was asked for does not exist.
+    /// The request names something that does not exist.
     Mistake(String),
-    /// The device cannot be used like that.
+    /// The device cannot be used in the requested way.
     NotHere(String),
 }
 
 impl Unplanned {
-    /// The reason.
+    /// Returns the reason.
     pub fn why(&self) -> &str {
         match self {
             Unplanned::NothingMatches(why) | Unplanned::Mistake(why) | Unplanned::NotHere(why) => why,
@@ -86,12 +86,12 @@ impl From<PlanError> for Unplanned {
 }
 
 impl Outline {
-    /// How many cases will run.
+    /// Returns the number of cases that will run.
     pub fn cases(&self) -> usize {
         self.workloads.iter().map(OfWorkload::cases).sum()
     }
 
-    /// Of a plan.
+    /// Converts a plan.
     pub fn of(plan: &Plan) -> Outline {
         let mut workloads = Vec::new();
         for workload in all() {
@@ -122,7 +122,7 @@ impl Outline {
 }
 
 impl OfWorkload {
-    /// How many cases it has.
+    /// Returns the number of its cases.
     pub fn cases(&self) -> usize {
         self.problems.iter().map(|problem| problem.variants.len()).sum()
     }

@@ -1,11 +1,11 @@
-//! Whether a device can touch a program's buffers where they live.
+//! Access of a device to a program's buffers in device and host memory.
 
 use crate::suite::{Access, BufferSpec, Caps, Dialect, Place, Problem, Stage, StageOp};
 
-/// Whether the device can touch the buffers of all these stages, a set-up's among them, where they live.
+/// Whether the device can access the buffers of all these stages, those of a set-up included, at their places.
 ///
 /// # Errors
-/// The first buffer that it cannot touch, and why.
+/// The first inaccessible buffer, and the reason.
 pub fn places<'a>(
     problem: &Problem,
     stages: impl Iterator<Item = &'a Stage> + Clone,
@@ -24,7 +24,7 @@ pub fn places<'a>(
     }
 }
 
-/// One stage and the buffers that it touches.
+/// Checks one stage and the buffers that it uses.
 fn of_stage(stage: &Stage, touched: &[&BufferSpec], caps: &Caps) -> Result<(), String> {
     let label = &stage.label;
     if let Some(buffer) = touched.iter().find(|b| b.place == Place::EachRank) {
@@ -61,8 +61,8 @@ fn of_stage(stage: &Stage, touched: &[&BufferSpec], caps: &Caps) -> Result<(), S
     }
 }
 
-/// Whether a buffer that the host maps is used one way only: WebGPU maps one for writing, and copies from it, or for
-/// reading, and copies to it.
+/// Whether a buffer mapped by the host is used in one direction only. WebGPU maps a buffer for writing and copies from it, or
+/// maps it for reading and copies to it.
 fn mapped<'a>(buffer: &BufferSpec, stages: impl Iterator<Item = &'a Stage>) -> Result<(), String> {
     let (mut from, mut to) = (None, None);
     for stage in stages {
@@ -96,7 +96,7 @@ mod tests {
     use crate::suite::{Case, Kernel};
     use crate::testing::mock::caps;
 
-    /// The problem's pieces lie in host memory; `a`, `even` and `out0` on the device.
+    /// Returns the refusal of a problem. Its pieces lie in host memory; `a`, `even` and `out0` on the device.
     fn refusal(memory: &str, dialect: Dialect, stages: &[Stage]) -> Option<String> {
         let case: Case = format!("upload_compute/fwd/n8,k1,c2,{memory}/f32/serial").parse().expect("valid");
         places(&case.problem, stages.iter(), &Caps { dialect, ..caps() }).err()

@@ -1,4 +1,4 @@
-//! Spec and device to a plan: the cases to run, and every case that will not run with the reason.
+//! Conversion of a spec and a device to a plan: the cases to run, and every case that will not run with the reason.
 //!
 //! Planning is pure. `list`, `verify`, `run` and the page's preview are uses of one plan.
 
@@ -19,25 +19,25 @@ use crate::units::Bytes;
 /// One planned case.
 #[derive(Debug, Clone)]
 pub struct Planned {
-    /// The case as asked for; its string is the key for comparing.
+    /// Case as requested; its string is the key for comparing.
     pub case: Case,
-    /// What will run instead of the asked-for variant, with the reason.
+    /// Variant that runs instead of the requested one, with the reason.
     pub actual: Option<Actual>,
-    /// The hard inputs that it runs on; seeded ones where absent.
+    /// Stress inputs of the case; seeded inputs if absent.
     pub hard: Option<&'static StressInput>,
 }
 
-/// The variant that really runs.
+/// Variant that actually runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actual {
-    /// Its name.
+    /// Name of the variant.
     pub variant: &'static str,
-    /// Why it and not the one asked for.
+    /// Reason for this variant in place of the requested one.
     pub reason: String,
 }
 
 impl Planned {
-    /// The case's string, with the name of its hard inputs where it has such: the key of its record.
+    /// Returns the case's string, with the name of its stress inputs if any: the key of its record.
     pub fn name(&self) -> String {
         match self.hard {
             Some(hard) => format!("{} [{}]", self.case, hard.name),
@@ -45,7 +45,7 @@ impl Planned {
         }
     }
 
-    /// The inputs that it runs on.
+    /// Returns the inputs of the case.
     pub fn inputs(&self, seed: u64) -> Inputs {
         match self.hard {
             Some(hard) => self.case.problem.hard_inputs(seed, hard),
@@ -53,7 +53,7 @@ impl Planned {
         }
     }
 
-    /// The case to hand to the profiler.
+    /// Returns the case for the profiler, with the variant that actually runs.
     pub fn runs(&self) -> Case {
         match &self.actual {
             Some(actual) => Case { variant: actual.variant, ..self.case.clone() },
@@ -61,7 +61,7 @@ impl Planned {
         }
     }
 
-    /// The device memory that one set of its buffers takes.
+    /// Returns the device memory of one set of its buffers.
     pub fn memory(&self, caps: &Caps) -> Bytes {
         let case = self.runs();
         match case.whole(caps) {
@@ -70,93 +70,93 @@ impl Planned {
         }
     }
 
-    /// The device memory that so many sets of its buffers take, and a vendor's library beside them.
+    /// Returns the device memory of `sets` sets of its buffers, and of a vendor's library beside them.
     pub fn memory_of(&self, sets: u32, caps: &Caps) -> Bytes {
         let workspace = self.runs().whole(caps).map_or(0, |(program, _)| program.workspace().0);
         Bytes(self.memory(caps).0.saturating_mul(sets.into()).saturating_add(workspace))
     }
 }
 
-/// A case that will not run.
+/// Case that will not run.
 #[derive(Debug, Clone)]
 pub struct Skip {
     /// The case.
     pub case: Case,
-    /// Why not, with the limit and what was needed.
+    /// Reason for the skip, with the limit and the requirement.
     pub reason: String,
 }
 
-/// What a run will do.
+/// Cases of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
-    /// In order.
+    /// Cases to run, in order.
     pub cases: Vec<Planned>,
-    /// With reasons.
+    /// Cases that will not run, with reasons.
     pub skips: Vec<Skip>,
 }
 
 impl Plan {
-    /// Canonical strings of all cases, skips first: what a run of it calls planned.
+    /// Returns the canonical strings of all cases, skips first: the planned cases of a run.
     pub fn names(&self) -> Vec<String> {
         self.skips.iter().map(|skip| skip.case.to_string()).chain(self.cases.iter().map(Planned::name)).collect()
     }
 }
 
-/// Nothing to do.
+/// Error of a spec without any case.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no case matches {what}{}; `parallax list --preset full` shows every case", .suggestion)]
 pub struct NothingMatches {
-    /// The restrictions that left nothing.
+    /// Restrictions that left no case.
     what: String,
-    /// [`did_you_mean`] of the filters.
+    /// Result of [`did_you_mean`] for the filters.
     suggestion: String,
 }
 
-/// A spec that cannot be planned on a device.
+/// Error of a spec that cannot be planned on a device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// Nothing to do.
+    /// No case is left.
     #[error(transparent)]
     NothingMatches(#[from] NothingMatches),
-    /// Extents that were asked for make no problem.
+    /// Requested extents make no problem.
     #[error(transparent)]
     Shape(#[from] CaseError),
-    /// Stages cannot reach this device as asked.
+    /// This device lacks the requested launch mode.
     #[error("launch `{wanted}` does not exist on this target: {choices}")]
     Launch {
-        /// What was asked for.
+        /// Requested launch mode.
         wanted: &'static str,
-        /// What there is.
+        /// Launch modes of the device.
         choices: String,
     },
 }
 
-/// Decide what a spec means on a device.
+/// Returns the plan of a spec on a device.
 ///
 /// # Errors
-/// When no case is left, or the device cannot be launched on as asked.
+/// No case left, or a launch mode that the device lacks.
 pub fn plan(spec: &Spec, caps: &Caps) -> Result<Plan, PlanError> {
     let mut planning = Planning::begin(spec, caps)?;
     while planning.step() {}
     planning.end()
 }
 
-/// A plan in the making, case by case: a preset takes a while, during which a page has to answer.
+/// Incremental planning, case by case. A preset takes a while, during which a page has to answer.
 pub struct Planning<'a> {
     spec: &'a Spec,
     caps: &'a Caps,
     left: std::vec::IntoIter<Case>,
-    /// Each once, however often and in whatever spelling it was asked for.
+    /// Case strings already planned. Each case is planned once, even if requested several times or in several spellings.
     seen: BTreeSet<String>,
     plan: Plan,
 }
 
 impl<'a> Planning<'a> {
-    /// Of a spec on a device.
+    /// Starts planning a spec on a device.
     ///
     /// # Errors
-    /// When the device cannot be launched on as asked, or extents that were asked for make no problem.
+    /// A launch mode that the device lacks, or requested extents that make no problem.
     pub fn begin(spec: &'a Spec, caps: &'a Caps) -> Result<Planning<'a>, PlanError> {
         let ways = Launching::choices(caps.dialect);
         if let Some(wanted) = spec.launch.filter(|wanted| !ways.contains(wanted)) {
@@ -171,7 +171,7 @@ impl<'a> Planning<'a> {
         Ok(Planning { spec, caps, left, seen: BTreeSet::new(), plan: Plan::default() })
     }
 
-    /// Decide on the next case. Whether there was one.
+    /// Plans the next case. Returns `false` if none is left.
     pub fn step(&mut self) -> bool {
         let Some(case) = self.left.next() else { return false };
         let name = case.to_string();
@@ -190,10 +190,10 @@ impl<'a> Planning<'a> {
         true
     }
 
-    /// The plan of the cases that were decided on.
+    /// Returns the plan of the processed cases.
     ///
     /// # Errors
-    /// When there is none.
+    /// No case in the plan.
     pub fn end(self) -> Result<Plan, PlanError> {
         if self.plan.cases.is_empty() && self.plan.skips.is_empty() {
             return Err(nothing_matches(self.spec).into());
@@ -210,7 +210,8 @@ fn nothing_matches(spec: &Spec) -> NothingMatches {
     NothingMatches { what, suggestion: did_you_mean(&spec.filter) }
 }
 
-/// The names of workloads and variants that unknown words of these filters resemble, as the end of a sentence; empty where none is alike.
+/// Returns the names of workloads and variants that resemble unknown words of these filters, as the end of a sentence. Empty if
+/// none is similar.
 pub fn did_you_mean(filters: &[String]) -> String {
     let forms = || all().iter().flat_map(|workload| &workload.forms);
     let variants = forms().flat_map(|form| form.variants.iter().map(|variant| variant.name));
@@ -224,7 +225,7 @@ pub fn did_you_mean(filters: &[String]) -> String {
 /// Whether a case can run on a device in the variant that it names.
 ///
 /// # Errors
-/// The reason why not.
+/// The reason against it.
 pub fn runs_as_asked(case: &Case, caps: &Caps) -> Result<(), String> {
     if !caps.dtypes.contains(&case.problem.dtype) {
         return Err(format!("this device does not compute with {}", case.problem.dtype.name()));
@@ -232,7 +233,7 @@ pub fn runs_as_asked(case: &Case, caps: &Caps) -> Result<(), String> {
     if caps.dialect == Dialect::Cpu { Ok(()) } else { runnable(&case.problem, case.variant, caps) }
 }
 
-/// Whether a case runs as asked (`None`), as another variant, or not at all.
+/// Decides on a case: it runs as requested (`None`), as another variant, or not at all.
 fn decide(case: &Case, spec: &Spec, caps: &Caps) -> Result<Option<Actual>, String> {
     let name = case.problem.dtype.name();
     if !caps.dtypes.contains(&case.problem.dtype) {
@@ -259,7 +260,7 @@ fn decide(case: &Case, spec: &Spec, caps: &Caps) -> Result<Option<Actual>, Strin
         return Ok(Some(Actual { variant, reason }));
     }
     let Err(why) = runnable(&case.problem, case.variant, caps) else { return Ok(None) };
-    // A fallback only makes sense where the other variant is not measured in its own right.
+    // A fallback only makes sense if the other variant is not measured in its own right.
     let others_planned = spec.variant.is_empty() && spec.case.is_empty();
     let fallback = case.problem.form().fallback.iter().skip_while(|v| **v != case.variant).skip(1);
     match fallback.copied().find(|v| runnable(&case.problem, v, caps).is_ok()) {
@@ -270,7 +271,7 @@ fn decide(case: &Case, spec: &Spec, caps: &Caps) -> Result<Option<Actual>, Strin
     }
 }
 
-/// Whether a kernel variant can compute a problem on a device, by its own conditions and by every limit it would meet.
+/// Whether a kernel variant can compute a problem on a device, by its own conditions and by every limit of the device.
 fn runnable(problem: &Problem, variant: &str, caps: &Caps) -> Result<(), String> {
     let form = problem.form();
     if let Some((_, reason)) = form.only.filter(|(dialects, _)| !dialects.contains(&caps.dialect)) {
@@ -286,7 +287,7 @@ fn runnable(problem: &Problem, variant: &str, caps: &Caps) -> Result<(), String>
     available(problem, caps)?;
     let mut whole = form.setup.map_or(Program { stages: Vec::new() }, |setup| setup(problem, caps));
     let parts = [whole.clone(), program(problem, caps)];
-    // Together, because what one of them writes the other may read.
+    // The check covers both parts together, because one of them may read buffers that the other writes.
     whole.stages.extend_from_slice(&parts[1].stages);
     places(problem, whole.stages.iter(), caps)?;
     parts.iter().try_for_each(|part| within_limits(problem, part, caps))?;
@@ -359,7 +360,7 @@ mod tests {
         for shape in ["n1,c8,h128", "n2,c8,h128", "n1,c32,h256", "n2,c32,h256"] {
             assert!(swept.contains(&case(shape)), "{shape}: {swept:?}");
         }
-        // Other workloads with such an extent may be left without a problem: nobody asked for them.
+        // Other workloads with such an extent may lack a problem: the request does not name them.
         let refused = |pairs: &[(&str, &str)]| {
             plan(&Spec::from_pairs(pairs.iter().copied()).expect("valid"), &caps()).expect_err("no problem").to_string()
         };
@@ -393,7 +394,7 @@ mod tests {
     #[test]
     fn the_memory_of_a_case_is_planned() {
         let of = |case| planned(&[("case", case)], &caps()).cases[0].memory(&caps());
-        // Three inputs and an output of 2 x 3 x 4 halves; or with scores of 2 x 3 x 3 words, in whole places.
+        // Three inputs and an output of 2 x 3 x 4 halves. `manual` adds scores of 2 x 3 x 3 words, padded to 256 bytes.
         assert_eq!(of("attention/fwd/b1,h2,s3,d4/f16/flash"), Bytes(4 * 48));
         assert_eq!(of("attention/fwd/b1,h2,s3,d4/f16/manual"), Bytes(4 * 48 + 256));
     }
@@ -408,7 +409,7 @@ mod tests {
             let beyond = |b: &crate::suite::BufferSpec| b.len > 1 << 31 && b.bytes(case.problem.dtype).0 > 1 << 32;
             assert!(case.problem.buffers().iter().any(beyond), "{case}");
         }
-        // A roomy WebGPU device still binds less than 4 GiB at a time.
+        // A WebGPU device with much memory still binds less than 4 GiB at a time.
         let wgsl = Caps { max_binding: Bytes((1 << 32) - 4), memory: Some(Bytes(80_000_000_000)), ..caps() };
         let plan = planned(&[("preset", "huge")], &wgsl);
         assert!(plan.cases.is_empty(), "{:?}", plan.cases);

@@ -1,11 +1,11 @@
-//! Settings in a URL query: how pairs are read from one and written into one.
+//! Settings in a URL query: parsing and writing of pairs.
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
-/// Characters of a value that mean something else in a query.
+/// Characters of a value that have another meaning in a query.
 const SPECIAL: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'&').add(b'+').add(b'<').add(b'>');
 
-/// The (key, value) pairs of a query, with or without its question mark.
+/// Returns the (key, value) pairs of a query, with or without its question mark.
 pub fn read(query: &str) -> Vec<(String, String)> {
     let parts = query.strip_prefix('?').unwrap_or(query).split('&').filter(|part| !part.is_empty());
     parts
@@ -14,15 +14,15 @@ pub fn read(query: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The query of pairs, without a question mark. Case strings stay readable in it.
+/// Returns the query of pairs, without a question mark. Case strings stay readable in it.
 ///
-/// Keys are written as they are: they are names of settings.
+/// Keys are written unescaped: they are names of settings.
 pub fn write<V: AsRef<str>>(pairs: &[(&str, V)]) -> String {
     let part = |(key, value): &(&str, V)| format!("{key}={}", utf8_percent_encode(value.as_ref(), SPECIAL));
     pairs.iter().map(part).collect::<Vec<_>>().join("&")
 }
 
-/// A plus stays one: directions have it (`fwd+bwd`), and no setting has a space, which is what a form would mean by it.
+/// Decodes a value. A plus stays a plus: directions have it (`fwd+bwd`). An HTML form would mean a space, which no setting has.
 fn decode(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }

@@ -1,5 +1,5 @@
-//! Which executions of a traced run are kept: so many left alone, so many traced and thrown away, so many kept, and all
-//! of that repeated. The words and their meaning are those of PyTorch's profiler.
+//! Schedule of a traced run. A cycle has executions that run untraced, executions that are traced and discarded, and executions
+//! that are kept. The cycle repeats. The words and their meaning are those of PyTorch's profiler.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,16 +7,16 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A schedule of traced executions.
+/// Schedule of traced executions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Schedule {
-    /// Executions that run untraced at the beginning of a cycle.
+    /// Number of untraced executions at the beginning of a cycle.
     pub wait: u32,
-    /// Executions that are traced and thrown away, because tracing itself has to warm up.
+    /// Number of executions that are traced and discarded, because tracing itself has to warm up.
     pub warmup: u32,
-    /// Executions that are traced and kept.
+    /// Number of executions that are traced and kept.
     pub active: u32,
-    /// Cycles.
+    /// Number of cycles.
     pub repeat: u32,
 }
 
@@ -26,34 +26,34 @@ impl Default for Schedule {
     }
 }
 
-/// What happens to one execution.
+/// Treatment of one execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// It runs untraced.
+    /// Untraced.
     Wait,
-    /// It is traced and thrown away.
+    /// Traced and discarded.
     WarmUp,
-    /// It is traced and kept.
+    /// Traced and kept.
     Active,
 }
 
-/// More executions than anyone waits for, or a viewer opens.
+/// Largest number of executions, beyond any practical wait and any viewer's capacity.
 const MOST: u64 = 1_000_000;
 
-/// A schedule that cannot be followed.
+/// Error of a schedule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScheduleError {
     /// A part is none of the four words with a number.
     #[error("schedule: `{0}` is not wait=N, warmup=N, active=N or repeat=N")]
     Part(String),
-    /// A part was given twice.
+    /// A part is given twice.
     #[error("schedule: `{0}` is given twice")]
     Twice(String),
-    /// Nothing would be kept.
+    /// No execution would be kept.
     #[error("schedule: {0} must be at least 1, or nothing is traced")]
     Nothing(&'static str),
-    /// The product is out of hand.
+    /// The number of iterations is too large.
     #[error("schedule: (wait + warmup + active) x repeat is {0} iterations; at most {MOST} are run")]
     TooMany(u64),
     /// The caller's number of iterations does not suffice.
@@ -61,17 +61,17 @@ pub enum ScheduleError {
         "schedule: {schedule} takes {needed} iterations, of which --iterations allows {allowed}; raise it to {needed} or shorten the schedule"
     )]
     TooFew {
-        /// The schedule.
+        /// Schedule.
         schedule: Schedule,
-        /// Iterations that it takes.
+        /// Number of iterations that it takes.
         needed: u64,
-        /// Iterations that there are.
+        /// Number of iterations allowed.
         allowed: u64,
     },
 }
 
 impl Schedule {
-    /// Iterations in all: (wait + warmup + active) x repeat.
+    /// Returns the number of iterations: (wait + warmup + active) x repeat.
     pub fn iterations(&self) -> u64 {
         self.cycle() * u64::from(self.repeat)
     }
@@ -80,7 +80,7 @@ impl Schedule {
         u64::from(self.wait) + u64::from(self.warmup) + u64::from(self.active)
     }
 
-    /// What happens to each execution, in order.
+    /// Returns the treatment of each execution, in order.
     pub fn phases(&self) -> impl Iterator<Item = Phase> + use<> {
         let Schedule { wait, warmup, .. } = *self;
         let cycle = self.cycle();
@@ -107,7 +107,7 @@ impl fmt::Display for Schedule {
 impl FromStr for Schedule {
     type Err = ScheduleError;
 
-    /// Parts in any order; those left out keep their default.
+    /// Parses parts in any order; missing parts keep their default.
     fn from_str(text: &str) -> Result<Self, ScheduleError> {
         let mut schedule = Schedule::default();
         let mut seen: Vec<&str> = Vec::new();

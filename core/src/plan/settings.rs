@@ -1,5 +1,5 @@
-//! The one list of settings. Flags of the command line, keys of a URL query and of a settings file, and the controls of
-//! the page are made from it, so that a setting has the same name, values and default everywhere.
+//! The one list of settings. Flags of the command line, keys of a URL query and of a settings file, and the controls of the
+//! page are made from it. A setting therefore has the same name, values and default everywhere.
 
 use std::fmt;
 
@@ -8,67 +8,67 @@ use crate::plan::held::{assignment, case, checked, variant, variants};
 use crate::plan::{Cache, InputSet, LONGEST_BUDGET, Spec, SpecError, sweep};
 use crate::suite::{DType, Direction, Preset, named, nearest};
 
-/// Everything that is known of one setting.
+/// Description of one setting.
 pub struct Setting {
-    /// Its name: the flag without dashes, the key of the query and of the settings file.
+    /// Name: the flag without dashes, the key of the query and of the settings file.
     pub name: &'static str,
-    /// What it is for, in a few words without a full stop.
+    /// Purpose in a few words, without a full stop.
     pub about: &'static str,
-    /// What else there is to say, in sentences without the last full stop; mostly nothing.
+    /// Further description in sentences, without the last full stop; mostly empty.
     pub more: &'static str,
-    /// What may be written.
+    /// Allowed values.
     pub values: Values,
     /// Whether it may be given several times.
     pub repeatable: bool,
-    /// What it decides.
+    /// Part of a run that it affects.
     pub scope: Scope,
-    /// Whether it belongs to the few that a short help shows.
+    /// Whether a short help shows it.
     pub usual: bool,
-    /// How the page offers it; without, only a link can set it there.
+    /// Control in the page; without one, only a link can set it there.
     pub control: Option<Control>,
     set: fn(&mut Spec, &str) -> Result<(), SpecError>,
     get: fn(&Spec) -> Vec<String>,
 }
 
-/// What may be written for a setting.
+/// Allowed values of a setting.
 pub enum Values {
     /// One of these words.
     Words(fn() -> Vec<&'static str>),
     /// `on` or `off`.
     Switch,
-    /// A number; what it counts, as a placeholder in help texts.
+    /// A number, with a placeholder for help texts that names its unit.
     Number(&'static str),
-    /// Text of a form of its own; a placeholder for help texts.
+    /// A string with its own syntax, with a placeholder for help texts.
     Text(&'static str),
 }
 
-/// What a setting decides, in the order in which a run comes to it: whoever only plans uses settings up to
-/// [`Scope::Planning`], and whoever only checks those up to [`Scope::Computing`].
+/// Part of a run that a setting affects, in the order of the run. A program that only plans uses settings up to
+/// [`Scope::Planning`]; a program that only checks uses those up to [`Scope::Computing`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
-    /// Which of the presets' cases run. It leaves cases alone that are named one by one.
+    /// Selection among the presets' cases. It does not affect cases that are named individually.
     Preset,
-    /// Which cases run, however they were named.
+    /// Selection of cases, however they were named.
     Cases,
-    /// How cases reach a device, on which a plan depends.
+    /// Launch of cases on a device, on which a plan depends.
     Planning,
-    /// What cases compute.
+    /// Computation of the cases.
     Computing,
-    /// How cases are measured.
+    /// Measurement of the cases.
     Measuring,
-    /// What the trace tells.
+    /// Contents of the trace.
     Trace,
 }
 
-/// How the page offers a setting.
+/// Control of a setting in the page.
 pub struct Control {
     /// Heading.
     pub title: &'static str,
     /// A few words beside the heading; backticks mark code.
     pub hint: &'static str,
-    /// An example for text that is typed in.
+    /// Example for a text field.
     pub example: &'static str,
-    /// Words that are offered only when the link already asks for them.
+    /// Words that the page shows only if the link already has them.
     pub unoffered: &'static [&'static str],
 }
 
@@ -79,30 +79,30 @@ impl fmt::Debug for Setting {
 }
 
 impl Setting {
-    /// Take a value over into a spec; a repeatable setting keeps those before it.
+    /// Sets a value in a spec; a repeatable setting keeps earlier values.
     ///
     /// # Errors
-    /// When the value is none of the setting's.
+    /// An invalid value.
     pub fn set(&self, spec: &mut Spec, value: &str) -> Result<(), SpecError> {
         (self.set)(spec, value)
     }
 
-    /// Its values in a spec, as they would be written; none for what was not said and has no default.
+    /// Returns its values in a spec, as they would be written. Empty for an unset value without a default.
     pub fn get(&self, spec: &Spec) -> Vec<String> {
         (self.get)(spec)
     }
 
-    /// Its values where nobody says anything.
+    /// Returns its default values.
     pub fn default(&self) -> Vec<String> {
         self.get(&Spec::default())
     }
 
-    /// Whether naming it without a value can only mean `on`.
+    /// Whether its name without a value can only mean `on`.
     pub fn is_off_by_default(&self) -> bool {
         matches!(self.values, Values::Switch) && self.default() == ["off"]
     }
 
-    /// What to write in its place, for help texts: its words where they are short, or what the text or number is.
+    /// Returns a placeholder for help texts: its words if they are short, or the kind of its string or number.
     pub fn placeholder(&self) -> String {
         match self.values {
             Values::Switch => "on|off".to_owned(),
@@ -115,15 +115,15 @@ impl Setting {
     }
 }
 
-/// The setting of that name.
+/// Returns the setting with a name.
 ///
 /// # Errors
-/// When there is none; the error lists those that there are.
+/// An unknown name; the error lists the known ones.
 pub fn setting(name: &str) -> Result<&'static Setting, SpecError> {
     SETTINGS.iter().find(|s| s.name == name).ok_or_else(|| SpecError::Key(name.to_owned()))
 }
 
-/// The setting that a misspelt name resembles, as a question, or else the names of all settings.
+/// Returns the setting that a misspelt name resembles, as a question, or else the names of all settings.
 pub(super) fn suggestion(given: &str) -> String {
     let names = || SETTINGS.iter().map(|setting| setting.name);
     match nearest(given, names()) {
@@ -157,7 +157,7 @@ fn words<T>(known: impl IntoIterator<Item = (&'static str, T)>) -> Vec<&'static 
     known.into_iter().map(|(name, _)| name).collect()
 }
 
-/// Every direction with its name.
+/// Returns every direction with its name.
 fn directions() -> [(&'static str, Direction); 3] {
     Direction::ALL.map(|direction| (direction.name(), direction))
 }
@@ -169,7 +169,7 @@ fn positive(key: &'static str, value: &str, wanted: &'static str) -> Result<f64,
     }
 }
 
-/// A length of time that a run can be given.
+/// Parses a duration that a run can be given.
 fn seconds(key: &'static str, value: &str) -> Result<f64, SpecError> {
     let wanted = "a number of seconds above 0, a year (31536000) at most";
     match positive(key, value, wanted)? {
@@ -178,7 +178,7 @@ fn seconds(key: &'static str, value: &str) -> Result<f64, SpecError> {
     }
 }
 
-/// Every setting, in the order in which they are shown and written.
+/// Every setting, in the order of display and of writing.
 pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "preset",

@@ -1,4 +1,4 @@
-//! What was asked for, in one vocabulary for flags, URL queries and settings files; [`settings`] is its dictionary.
+//! Request of a run, in one vocabulary for flags, URL queries and settings files; [`settings`] is its dictionary.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,14 +9,14 @@ use crate::plan::schedule::{Schedule, ScheduleError};
 use crate::plan::settings::{self, SETTINGS};
 use crate::suite::{CaseError, DType, Direction, Preset, TuningError};
 
-/// Whether executions find their data in caches.
+/// State of the caches before an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Cache {
     /// Data stays where the last execution left it.
     #[default]
     Hot,
-    /// Executions go around enough copies of the data to exceed the last cache.
+    /// Executions rotate through enough copies of the data to exceed the last cache.
     Cold,
 }
 
@@ -24,7 +24,7 @@ impl Cache {
     /// Both, with their names.
     pub const ALL: [(&'static str, Cache); 2] = [("hot", Cache::Hot), ("cold", Cache::Cold)];
 
-    /// The name used in flags and URL queries.
+    /// Returns the name in flags and URL queries.
     pub fn name(self) -> &'static str {
         match self {
             Cache::Hot => "hot",
@@ -33,14 +33,14 @@ impl Cache {
     }
 }
 
-/// What cases compute on.
+/// Inputs of the cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum InputSet {
     /// Numbers drawn from the seed.
     #[default]
     Seeded,
-    /// Each of the hard sets that the form has for the problem, one after the other.
+    /// Each applicable set of stress inputs of the operation specification, one after the other.
     StressInput,
 }
 
@@ -48,7 +48,7 @@ impl InputSet {
     /// Both, with their names.
     pub const ALL: [(&'static str, InputSet); 2] = [("seeded", InputSet::Seeded), ("hard", InputSet::StressInput)];
 
-    /// The name used in flags and URL queries.
+    /// Returns the name in flags and URL queries.
     pub fn name(self) -> &'static str {
         match self {
             InputSet::Seeded => "seeded",
@@ -61,61 +61,61 @@ impl InputSet {
     }
 }
 
-/// What to run. Every field is a setting of the one list, which says how it is written.
+/// Request of a run. Every field is a setting of the one list, which defines its notation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spec {
-    /// Which shapes.
+    /// Preset of shapes.
     pub preset: Preset,
-    /// Keep cases that any of these keeps: whole segments of the canonical string, between `/` and `,`; `*` stands for
-    /// anything. Empty keeps all.
+    /// Patterns; a case is kept if any pattern keeps it. A pattern has whole segments of the canonical string, between `/` and `,`;
+    /// `*` stands for anything. Empty keeps all.
     pub filter: Vec<String>,
-    /// Keep these directions. Empty keeps all.
+    /// Directions to keep. Empty keeps all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub direction: Vec<Direction>,
-    /// Keep these element types. Empty keeps all.
+    /// Element types to keep. Empty keeps all.
     pub dtype: Vec<DType>,
-    /// Keep these variants. Empty keeps all.
+    /// Variants to keep. Empty keeps all.
     pub variant: Vec<String>,
-    /// Changes to the shapes of the preset, such as `c8xh128,c32xh256`: each of them in turn, and of several lists every
-    /// combination. Empty leaves them as they are.
+    /// Changes to the shapes of the preset, such as `c8xh128,c32xh256`. Each change is applied separately; several lists give every
+    /// combination. Empty leaves the shapes unchanged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shape: Vec<String>,
-    /// Whether the shapes of workloads' scaling tables come beside those of the preset; the command's default when absent.
+    /// Whether the shapes of workloads' scaling tables are added to those of the preset; the command's default if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaling: Option<bool>,
-    /// Exactly these cases, whatever the preset.
+    /// Exact cases, independent of the preset.
     pub case: Vec<String>,
     /// Seed of the inputs and of the order.
     pub seed: u64,
-    /// What the cases compute on.
+    /// Inputs of the cases.
     #[serde(default, skip_serializing_if = "InputSet::is_seeded")]
     pub inputs: InputSet,
     /// Seconds of measuring for the whole run, shared evenly by its cases.
     pub budget: f64,
-    /// Aimed-for half width of the 95 % interval over the median; the edge's default when absent.
+    /// Target half width of the 95 % interval over the median; the edge's default if absent.
     pub precision: Option<f64>,
-    /// Hot or cold.
+    /// State of the caches: hot or cold.
     #[serde(default)]
     pub cache: Cache,
-    /// How stages reach the device; the target's usual way when absent.
+    /// Launch mode of the stages; the target's default if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launch: Option<Launching>,
-    /// Values for what variants leave open, as `NAME=VALUE`; they come before those of the device's class.
+    /// Values of tunables, as `NAME=VALUE`; they take precedence over those of the device's class.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<String>,
-    /// Whether ceilings are measured before the cases; without them no time can be called impossible.
+    /// Whether ceilings are measured before the cases. Without them, no time is reported as impossible.
     #[serde(default = "yes")]
     pub ceilings: bool,
-    /// Which executions of the traced part are kept.
+    /// Executions of the traced part that are kept.
     #[serde(default)]
     pub schedule: Schedule,
-    /// Shapes and types in the trace.
+    /// Whether the trace has shapes and types.
     #[serde(default = "yes")]
     pub record_shapes: bool,
-    /// Device memory over time in the trace.
+    /// Whether the trace has the device memory over time.
     #[serde(default)]
     pub profile_memory: bool,
-    /// The host's call stack at each submission in the trace.
+    /// Whether the trace has the host's call stack at each submission.
     #[serde(default)]
     pub with_stack: bool,
 }
@@ -126,12 +126,12 @@ fn yes() -> bool {
 
 /// Seconds of the longest budget: a year.
 pub const LONGEST_BUDGET: f64 = 365.0 * 86_400.0;
-/// Aimed-for precision on a native target.
+/// Default precision on a native target.
 pub const PRECISION_NATIVE: f64 = 0.01;
-/// Aimed-for precision in a page, whose clocks and surroundings are rougher.
+/// Default precision in a page, with its less precise clocks and its more variable conditions.
 pub const PRECISION_PAGE: f64 = 0.02;
 
-/// The cases of [`Spec::quick_look`] on a GPU, as filters: one version of each of eight kernels, in f32.
+/// Cases of [`Spec::quick_look`] on a GPU, as filters: one variant of each of eight kernels, in f32.
 const QUICK_LOOK: [&str; 8] = [
     "copy/fwd/*/f32/vec4",
     "reduce/fwd/*/f32/vector",
@@ -142,7 +142,7 @@ const QUICK_LOOK: [&str; 8] = [
     "conv2d/fwd/*/f32/implicit_gemm",
     "embedding/fwd/*/f32/rows",
 ];
-/// The same kernels on shapes that a processor emulates in time.
+/// Cases of the same kernels on shapes that a processor emulates in time.
 const EMULATED_LOOK: [&str; 8] = [
     "copy/fwd/n1048576/f32/vec4",
     "reduce/fwd/n1048576,sum/f32/vector",
@@ -155,8 +155,8 @@ const EMULATED_LOOK: [&str; 8] = [
 ];
 
 impl Spec {
-    /// Eight cases that show in about 20 seconds how fast a GPU is: memory, arithmetic, and a kernel of each kind; `emulated` names a
-    /// processor that stands in for one.
+    /// Returns eight cases that show the speed of a GPU in about 20 seconds: memory, arithmetic, and a kernel of each kind.
+    /// `emulated` selects the cases for a processor in place of a GPU.
     pub fn quick_look(emulated: bool) -> Spec {
         let names = |names: [&str; 8]| names.map(str::to_owned).to_vec();
         if emulated {
@@ -166,7 +166,7 @@ impl Spec {
         }
     }
 
-    /// Cases of [`Spec::quick_look`].
+    /// Number of cases of [`Spec::quick_look`].
     pub const LOOKED_AT: usize = QUICK_LOOK.len();
 }
 
@@ -197,50 +197,50 @@ impl Default for Spec {
     }
 }
 
-/// A key or value that cannot be understood.
+/// Error of a setting's key or value.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {
     /// A value is none of the known names, or a case string is wrong.
     #[error(transparent)]
     Case(#[from] CaseError),
-    /// A number is not one, or out of range.
+    /// A value is not a number, or out of range.
     #[error("{key}: `{value}` is not {wanted}")]
     Number {
-        /// Which key.
+        /// Key of the setting.
         key: String,
-        /// What was written.
+        /// Given value.
         value: String,
-        /// What would do.
+        /// Expected kind of value.
         wanted: &'static str,
     },
-    /// The schedule cannot be followed.
+    /// The schedule is invalid.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
-    /// A tunable does not exist, or cannot have that value.
+    /// A tunable does not exist, or cannot have the given value.
     #[error(transparent)]
     Tuning(#[from] TuningError),
-    /// No such key.
+    /// The key is unknown.
     #[error("unknown setting `{0}`: {suggestion}", suggestion = settings::suggestion(.0))]
     Key(String),
 }
 
 impl Spec {
-    /// Whether a variant is asked for by its name: as one to keep, as that of a case, or as a whole segment of a filter.
+    /// Whether the request names a variant: as one to keep, as that of a case, or as a whole segment of a filter.
     pub fn names_variant(&self, name: &str) -> bool {
         let has = |text: &String| text.split(['/', ',', '*']).any(|word| word == name);
         self.variant.iter().any(|wanted| wanted == name) || self.filter.iter().chain(&self.case).any(has)
     }
 
-    /// Apply one setting; repeatable ones keep what they have.
+    /// Applies one setting; repeatable ones keep their earlier values.
     ///
     /// # Errors
-    /// When there is no such setting, or the value is none of its.
+    /// An unknown setting, or an invalid value.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), SpecError> {
         settings::setting(key)?.set(self, value)
     }
 
-    /// From (key, value) pairs, as a URL query gives them.
+    /// Parses (key, value) pairs, as in a URL query.
     pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Spec, SpecError> {
         let mut spec = Spec::default();
         for (key, value) in pairs {
@@ -249,16 +249,16 @@ impl Spec {
         Ok(spec)
     }
 
-    /// The (key, value) pairs that give this spec, defaults left out.
+    /// Returns the (key, value) pairs of this spec, without defaults.
     pub fn to_pairs(&self) -> Vec<(&'static str, String)> {
         let said = SETTINGS.iter().filter(|setting| setting.get(self) != setting.default());
         said.flat_map(|setting| setting.get(self).into_iter().map(|value| (setting.name, value))).collect()
     }
 
-    /// The same, held against the workloads: what a program without them has taken as it was written.
+    /// Returns the same spec after a check against the workloads. A program without them accepts values unchecked.
     ///
     /// # Errors
-    /// As for the pairs that give it.
+    /// The same errors as of [`Spec::from_pairs`].
     pub fn checked(&self) -> Result<Spec, SpecError> {
         let pairs = self.to_pairs();
         Spec::from_pairs(pairs.iter().map(|(key, value)| (*key, value.as_str())))

@@ -6,17 +6,17 @@ use crate::suite::{Axis, AxisKind};
 /// Extents that change together, each with its key.
 type Change = Vec<(String, String)>;
 
-/// A list of changes.
+/// Parses a list of changes.
 ///
 /// # Errors
-/// When it is none.
+/// A list with another syntax.
 pub fn parse(list: &str) -> Result<Vec<Change>, SpecError> {
     let changes = list.split(',').map(change).collect::<Option<Vec<Change>>>();
     let wanted = "a list of extents with their letters, as in n1,n8 or c8xh128,c32xh256";
     changes.ok_or_else(|| SpecError::Number { key: "shape".to_owned(), value: list.to_owned(), wanted })
 }
 
-/// `c8xh128` as its two extents. Behind a number the next `x` separates, so that letters may be such.
+/// Parses `c8xh128` to its two extents. After a number the next `x` separates, so that keys may be letters such as `x`.
 fn change(mut text: &str) -> Option<Change> {
     let mut change = Vec::new();
     loop {
@@ -35,7 +35,7 @@ fn change(mut text: &str) -> Option<Change> {
     }
 }
 
-/// Shapes with every combination of one change of each list; none for a workload that lacks an extent of one.
+/// Returns the shapes with every combination of one change of each list. Empty for a workload without one of the extents.
 pub fn shapes(lists: &[String], axes: &[Axis], preset: &[&str]) -> Vec<String> {
     let mut shapes: Vec<String> = preset.iter().map(|shape| (*shape).to_owned()).collect();
     for list in lists.iter().filter_map(|list| parse(list).ok()) {
@@ -54,7 +54,7 @@ pub fn shapes(lists: &[String], axes: &[Axis], preset: &[&str]) -> Vec<String> {
     once
 }
 
-/// A shape with some extents in place of those that it has, or beside them where it leaves them out.
+/// Returns a shape with the extents of a change, which replace its own or are added to them.
 fn changed(shape: &str, change: &Change) -> String {
     let key_of = |part: &str| part.find(|c: char| c.is_ascii_digit()).map(|at| part[..at].to_owned());
     let stays = |part: &&str| key_of(part).is_none_or(|key| change.iter().all(|(changed, _)| *changed != key));

@@ -8,39 +8,38 @@
 //! DEPTH = 16
 //! ```
 //!
-//! The first word is the dialect, because a variant's texts in two dialects have different best values on one device;
-//! then come the parts of the tunable's full name. The values of the files in `tuning/` are part of the program, in
-//! pages too.
+//! The first word is the dialect, because a variant's kernel sources in two dialects have different best values on one device.
+//! The parts of the tunable's full name follow. The values of the files in `tuning/` are part of the program, in pages too.
 
 use std::fmt::Write;
 
 use crate::device::DeviceInfo;
 use crate::suite::{Dialect, Tuning, TuningError};
 
-/// A value of a file that the program brings along: its dialect, the tunable's full name, the value.
+/// Value of a file that is part of the program: its dialect, the tunable's full name, the value.
 type Shipped = (&'static str, &'static str, i64);
 
 include!(concat!(env!("OUT_DIR"), "/tunings.rs"));
 
-/// What is wrong with a tuning file.
+/// Error of a tuning file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TuningFileError {
-    /// It cannot be parsed. Only the first line of the message is kept, which has the place.
+    /// The file is not TOML. Only the first line of the message is kept, which has the place.
     #[error("is not TOML: {0}")]
     Toml(String),
-    /// The first word of a table.
+    /// The first word of a table is not a dialect.
     #[error("unknown dialect `{0}`: choose one of wgsl, cuda")]
     Dialect(String),
-    /// A name that is followed by no whole number.
+    /// The value of a name is not a whole number.
     #[error("{0} is not a whole number from 0 to 4294967295")]
     Number(String),
-    /// A value that no tunable can have.
+    /// No tunable can have the value.
     #[error(transparent)]
     Value(#[from] TuningError),
 }
 
-/// The values of a file, by dialect.
+/// Values of a tuning file, by dialect.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TuningFile {
     wgsl: Tuning,
@@ -48,10 +47,10 @@ pub struct TuningFile {
 }
 
 impl TuningFile {
-    /// Parse a file.
+    /// Parses a file.
     ///
     /// # Errors
-    /// When it is no TOML, or names what does not exist.
+    /// Invalid TOML, or an unknown name.
     pub fn parse(text: &str) -> Result<TuningFile, TuningFileError> {
         let line = |e: toml::de::Error| e.message().lines().next().unwrap_or_default().to_owned();
         let table: toml::Table = toml::from_str(text).map_err(|e| TuningFileError::Toml(line(e)))?;
@@ -62,7 +61,7 @@ impl TuningFile {
         Ok(file)
     }
 
-    /// The file for a class that the program brings along, if it has one.
+    /// Returns the file of a class that is part of the program, if any.
     pub fn shipped(class: &str) -> Option<TuningFile> {
         let (_, values) = TUNINGS.iter().find(|(name, _)| *name == class)?;
         let mut file = TuningFile::default();
@@ -81,7 +80,7 @@ impl TuningFile {
         }
     }
 
-    /// The values for kernels of a dialect.
+    /// Returns the values for kernels of a dialect.
     pub fn of(&self, dialect: Dialect) -> Tuning {
         match dialect {
             Dialect::Wgsl => self.wgsl.clone(),
@@ -90,7 +89,7 @@ impl TuningFile {
         }
     }
 
-    /// Take over values for kernels of a dialect; those of others, and of other tunables, stay.
+    /// Replaces values for kernels of a dialect. Values of other dialects and of other tunables stay.
     pub fn put(&mut self, dialect: Dialect, values: &Tuning) {
         match dialect {
             Dialect::Wgsl => self.wgsl.extend(values),
@@ -99,7 +98,7 @@ impl TuningFile {
         }
     }
 
-    /// The file's text, with lines of comment at its head.
+    /// Returns the file as a string, with comment lines at its head.
     pub fn text(&self, comment: &str) -> String {
         let mut text: String = comment.lines().map(|line| format!("# {line}\n")).collect();
         for (dialect, tuning) in [("cuda", &self.cuda), ("wgsl", &self.wgsl)] {
@@ -119,7 +118,7 @@ impl TuningFile {
     }
 }
 
-/// Numbers below a value, under the names on the way to them.
+/// Collects the numbers below a value, under the names on the path to them.
 fn gather(value: &toml::Value, path: &mut Vec<String>, into: &mut Tuning) -> Result<(), TuningFileError> {
     match value {
         toml::Value::Table(table) => {
@@ -140,12 +139,12 @@ fn take(into: &mut Tuning, name: &str, number: i64) -> Result<(), TuningFileErro
     Ok(into.set(name, number)?)
 }
 
-/// The values for a device: those of its class's file, then what was asked for, as `NAME=VALUE`.
+/// Returns the values for a device: those of its class's file, then the requested ones, given as `NAME=VALUE`.
 ///
-/// `file` stands before the file that the program brings along.
+/// `file` takes precedence over the file that is part of the program.
 ///
 /// # Errors
-/// When an assignment is wrong.
+/// An invalid assignment.
 pub fn tuning_for(device: &DeviceInfo, file: Option<TuningFile>, asked: &[String]) -> Result<Tuning, TuningError> {
     let file = file.or_else(|| TuningFile::shipped(&device.class())).unwrap_or_default();
     let mut tuning = file.of(device.caps.dialect);
@@ -175,7 +174,7 @@ mod tests {
             assert_eq!(again, *text, "{class} is as the program writes it");
         }
         let h200 = TuningFile::shipped("nvidia-h200").expect("shipped");
-        // A default is one for all dimensions and both dialects.
+        // A default applies to all dimensions and both dialects.
         let its_own = |dialect: Dialect, key: &str| match dialect {
             Dialect::Cuda => matches!(key.split_once(".marching."), Some((conv, _)) if !conv.ends_with(".bwd")),
             _ => key == "hash_embedding.shared.MOST_WORDS",

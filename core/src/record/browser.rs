@@ -1,8 +1,8 @@
-//! The browser that a run was measured in, by its user agent.
+//! The browser of a run, by its user agent.
 
 use super::Run;
 
-/// Browsers by their mark in a user agent, the more special ones first: most call themselves Chrome and Safari, too.
+/// Browsers by their mark in a user agent, the more special ones first: most also name Chrome and Safari.
 const BROWSERS: [(&str, &str); 7] = [
     ("Edg/", "Edge"),
     ("OPR/", "Opera"),
@@ -13,7 +13,7 @@ const BROWSERS: [(&str, &str); 7] = [
     ("Version/", "Safari"),
 ];
 
-/// Operating systems likewise.
+/// Operating systems by their mark, the more special ones first.
 const SYSTEMS: [(&str, &str); 7] = [
     ("Android", "Android"),
     ("iPhone", "iOS"),
@@ -25,7 +25,8 @@ const SYSTEMS: [(&str, &str); 7] = [
 ];
 
 impl Run {
-    /// Browser, major version and operating system, as in `Chromium 156 on Linux`; `None` outside a browser, or in an unknown one.
+    /// Returns browser, major version and operating system, as in `Chromium 156 on Linux`; `None` outside a browser or in an
+    /// unknown one.
     pub fn browser(&self) -> Option<String> {
         let agent = self.environment.get("user_agent")?;
         let (name, version) = BROWSERS.iter().find_map(|(mark, name)| {

@@ -1,4 +1,4 @@
-//! One call as one call: what a host waits for that submits an execution alone, on an idle device.
+//! One call: the waiting time of a host that submits an execution alone, on an idle device.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,12 +19,12 @@ pub struct OneCall {
 }
 
 impl OneCall {
-    /// Until it is known to be done.
+    /// Summary of the times until the end is known.
     pub fn done(&self) -> Option<Summary> {
         Summary::of(&self.done)
     }
 
-    /// Until the first bytes of its result are there.
+    /// Summary of the times until the first bytes of the result are on the host.
     pub fn result(&self) -> Option<Summary> {
         Summary::of(&self.result)
     }
@@ -39,27 +39,26 @@ pub struct Waited {
     pub done: Summary,
 }
 
-/// Where waiting takes a step: slightly longer work is known to be done much later, because whoever is to tell looks
-/// rarely.
+/// A step of the waiting time: slightly longer work completes much later for the host, because the API polls rarely.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CompletionStep {
-    /// The longest work that is still told soon.
+    /// The longest work with early completion.
     pub within: Nanos,
-    /// When that is known to be done.
+    /// Completion time of that work.
     pub soon: Nanos,
-    /// The shortest work that is told late.
+    /// The shortest work with late completion.
     pub beyond: Nanos,
-    /// When that is known to be done: how late at the earliest.
+    /// Completion time of that work: the earliest of the late ones.
     pub late: Nanos,
 }
 
-/// A step below this is not worth a word.
+/// Smallest step that is reported.
 const SMALLEST: Nanos = Nanos(200e3);
-/// And it stands out of the readings' own spread by so much.
+/// Smallest ratio of a step to the readings' own spread.
 const CLEAR: f64 = 3.0;
 
-/// The largest step in a sweep over lengths of work, if one stands out: how much later the next longer work is known to
-/// be done than its length explains.
+/// Returns the largest step in a sweep over lengths of work, if one is significant. The step is the additional completion time
+/// that the additional length does not explain.
 pub fn completion_step(sweep: &[Waited]) -> Option<CompletionStep> {
     let jump = |pair: &[Waited]| (pair[1].done.median - pair[0].done.median) - (pair[1].device - pair[0].device);
     let largest = sweep.windows(2).max_by(|a, b| jump(a).0.total_cmp(&jump(b).0))?;
@@ -74,7 +73,7 @@ pub fn completion_step(sweep: &[Waited]) -> Option<CompletionStep> {
 }
 
 impl CompletionStep {
-    /// For people.
+    /// Returns the step as one sentence.
     pub fn sentence(&self) -> String {
         let CompletionStep { within, soon, beyond, late } = self;
         match within.0 > 0.0 {
@@ -94,7 +93,7 @@ mod tests {
         Waited { device: Nanos(device), done: Summary::of(&done).expect("samples") }
     }
 
-    /// The figures of a browser that looks once at about 0.1 ms and then 2.4 ms later.
+    /// Figures of a browser that polls once at about 0.1 ms and then 2.4 ms later.
     #[test]
     fn a_step_is_found_where_waiting_jumps_and_nowhere_else() {
         let sweep = [

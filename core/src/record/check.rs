@@ -1,4 +1,4 @@
-//! Outputs against the reference.
+//! Comparison of outputs with the reference.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

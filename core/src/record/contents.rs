@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-/// Bytes from the beginning of a file that tell its kind.
+/// Number of bytes at the beginning of a file that show its kind.
 pub const HEAD: usize = 1024;
 
-/// Keys of which a trace in Chrome's form has one among its first; no run has any of them.
+/// Keys, one of which is among the first of a trace in Chrome's format; no run has any of them.
 const TRACE_KEYS: [&str; 4] = ["traceEvents", "deviceProperties", "displayTimeUnit", "systemTraceEvents"];
 
 /// Whether bytes are compressed with gzip (RFC 1952, section 2.3.1).
@@ -13,9 +13,9 @@ pub fn is_gzip(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x1f, 0x8b])
 }
 
-/// The text of a file. It is UTF-16 where it begins with the mark of that, or with a letter of ASCII in two bytes, and UTF-8
-/// otherwise. The mark is no part of the text, and bytes that are no letter are shown as U+FFFD: a file that was cut off may end
-/// within one.
+/// Decodes a file. It is UTF-16 if it begins with the byte-order mark of UTF-16, or with an ASCII letter in two bytes, and UTF-8
+/// otherwise.
+/// The mark is removed, and invalid bytes become U+FFFD: a truncated file may end within a letter.
 pub fn decoded(bytes: &[u8]) -> Cow<'_, str> {
     let utf16 = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
         let units = bytes.chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
@@ -31,8 +31,8 @@ pub fn decoded(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// Whether a text begins like a trace in Chrome's form: an object with one of its keys, or a list of events. No more than
-/// [`HEAD`] bytes are looked at.
+/// Whether JSON begins like a trace in Chrome's format: an object with one of its keys, or a list of events. Only the first
+/// [`HEAD`] bytes are read.
 pub fn is_trace(text: &str) -> bool {
     let text = text.trim_start_matches('\u{feff}').trim_start();
     let list = text.starts_with('[');
@@ -44,7 +44,7 @@ pub fn is_trace(text: &str) -> bool {
     })
 }
 
-/// The keys of JSON, each with the number of objects and lists around it; of a text that is cut off, those before the cut.
+/// Returns the keys of JSON, each with the number of objects and lists around it; of truncated JSON, those before the end.
 fn keys(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let (mut at, mut depth) = (0, 0usize);
     std::iter::from_fn(move || {
@@ -79,7 +79,7 @@ mod tests {
     use crate::testing::fixtures::run;
     use crate::trace;
 
-    /// A run whose name has letters of one, two, three and four bytes.
+    /// Returns a run with a name of one-, two-, three- and four-byte letters.
     fn named() -> Run {
         run("cuda", "Größe 显卡 🂡", &[])
     }

@@ -1,7 +1,8 @@
-//! What happens in a run: the one protocol between the measuring loop, its edges, the page's posts and the run's file.
+//! Events of a run: the one protocol between the measuring loop, its callers, the posts of the page and the run file.
 //!
-//! The measuring loop hands events over; the page posts them to the command line, and the command line appends them to
-//! the run's file, one line of JSON each. Whoever wants the run folds them with [`Run::apply`], and nothing else does.
+//! The measuring loop emits events. The page posts them to the command line, which appends them to the run file, one line of JSON
+//! each.
+//! [`Run::apply`] alone folds events into a run.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use super::{Baseline, Drift, Outcome, Record, Run, Spent, StopReason, UNFINISHED
 use crate::device::{Conditions, columns, digits};
 use crate::units::Nanos;
 
-/// One thing that happened.
+/// One event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub enum Event {
@@ -23,57 +24,57 @@ pub enum Event {
     },
     /// Clocks are tested and ceilings measured.
     Baseline {
-        /// What was found.
+        /// The results.
         baseline: Box<Baseline>,
     },
-    /// A case is worked on.
+    /// Work on a case started.
     Started {
         /// Its canonical string.
         case: String,
     },
-    /// How far the run is.
+    /// Progress of the run.
     Progress {
-        /// The share of its time that is over, from 0 to 1; it never falls.
+        /// Elapsed share of its time, from 0 to 1; it never falls.
         share: f64,
-        /// About how long it will go on, everything that is still to come.
+        /// Approximate remaining time of the whole run.
         left: Nanos,
     },
     /// A reading of the reference kernel.
     Drift {
-        /// What it showed.
+        /// The reading.
         drift: Drift,
     },
-    /// A case has its first sample. Until it ends, this is what is known of it.
+    /// A case has its first sample. The record holds until the case ends.
     Sampling {
-        /// As if the run ended now.
+        /// The record as if the run ended now.
         record: Box<Record>,
     },
-    /// The samples that a round brought, after the first ones of each case.
+    /// The samples of a round, after the first ones of each case.
     Samples {
-        /// One for each case whose sample counts.
+        /// One for each case with a sample that counts.
         samples: Vec<CaseSample>,
     },
     /// A case ended.
     Record {
-        /// What is known of it.
+        /// Its record.
         record: Box<Record>,
     },
-    /// The measuring loop ended, or a part of it; this is where its time went.
+    /// The measuring loop ended, or a part of it.
     Spent {
-        /// Where.
+        /// Its times.
         spent: Spent,
     },
     /// The run ended.
     End {
-        /// Why early, if so.
+        /// Reason of an early end.
         interrupted: Option<String>,
-        /// What is known of the environment only now.
+        /// Environment that is known only at the end.
         #[serde(default)]
         environment: BTreeMap<String, String>,
     },
-    /// There is nothing to run on, or nothing to run.
+    /// There is no device, or no case to run.
     Unavailable {
-        /// Why, and what to do.
+        /// The reason, and the next step.
         reason: String,
     },
 }
@@ -86,16 +87,16 @@ pub struct CaseSample {
     /// Time of one execution on the run's clock, in nanoseconds, to seven digits.
     #[serde(serialize_with = "digits::of_number")]
     pub time: f64,
-    /// The same on the host's clock.
+    /// Time of one execution on the host's clock, in nanoseconds, to seven digits.
     #[serde(serialize_with = "digits::of_number")]
     pub host: f64,
-    /// What the sensors said after it.
+    /// The sensors' readings after the sample.
     #[serde(default, skip_serializing_if = "Conditions::say_nothing")]
     pub conditions: Conditions,
 }
 
 impl Event {
-    /// The same at a later time: of a profiler that was opened so long after the run had begun.
+    /// Returns the event at a later time: its profiler was opened `by` after the begin of the run.
     pub fn later(mut self, by: Nanos) -> Event {
         match &mut self {
             Event::Drift { drift } => drift.at += by,
@@ -112,35 +113,35 @@ impl Event {
         self
     }
 
-    /// As a line of JSON, with its end.
+    /// Returns the event as a line of JSON, with its line end.
     #[inline]
     pub fn line(&self) -> String {
         serde_json::to_string(self).expect("an event is JSON") + "\n"
     }
 
-    /// Whether a run is another after it, so that its file needs it.
+    /// Whether the event changes a run, so that the file needs it.
     pub fn changes_the_run(&self) -> bool {
         !matches!(self, Event::Started { .. } | Event::Progress { .. })
     }
 }
 
-/// Events from lines of JSON, empty ones left out.
+/// Returns events from lines of JSON, without empty lines.
 ///
 /// # Errors
-/// When a line is no event, and when its lists are far longer than the text.
+/// A line that is no event, or lists far longer than the JSON.
 #[inline]
 pub fn events(text: &str) -> Result<Vec<Event>, serde_json::Error> {
     columns::within(text.len(), || lines(text).collect())
 }
 
-/// The same line by line, in the room of the text that the lines are a part of.
+/// Returns events line by line, within the limit for the lists of the whole JSON.
 #[inline]
 fn lines(text: &str) -> impl Iterator<Item = Result<Event, serde_json::Error>> {
     text.lines().filter(|line| !line.trim().is_empty()).map(serde_json::from_str)
 }
 
 impl Run {
-    /// Take in what happened.
+    /// Applies an event.
     pub fn apply(&mut self, event: Event) {
         match event {
             Event::Begin { run } => *self = *run,
@@ -170,12 +171,12 @@ impl Run {
         }
     }
 
-    /// One more sample of a case on its way.
+    /// Adds one sample of an unfinished case.
     fn take(&mut self, taken: CaseSample) {
         let Some(record) = self.sampling.iter_mut().find(|record| record.case == taken.case) else { return };
         let Outcome::Pass(measured) = &mut record.outcome else { return };
         if let Some(timing) = &mut measured.timing {
-            // Sensors that said nothing with the first sample are not in its record.
+            // The record omits sensors without readings at the first sample.
             timing.conditions.resize(timing.samples.len(), Conditions::default());
             timing.samples.push(taken.time);
             timing.host_samples.push(taken.host);
@@ -183,7 +184,7 @@ impl Run {
         }
     }
 
-    /// Nobody will say more of the cases on their way: those with samples enough for a figure become records.
+    /// Makes records of the unfinished cases that have enough samples for a figure; no more samples follow.
     pub(super) fn keep_sampled(&mut self) {
         for mut record in std::mem::take(&mut self.sampling) {
             let Outcome::Pass(measured) = &mut record.outcome else { continue };
@@ -199,14 +200,14 @@ impl Run {
         }
     }
 
-    /// The same run, to go on with: what was cut off is on its way again, with the samples that it has.
+    /// Returns the run for its continuation: cut-off cases are unfinished again and keep their samples.
     pub fn reopened(mut self) -> Run {
         self.sampling.extend(self.records.extract_if(.., |record| record.cut_off()));
         self.interrupted = Some(UNFINISHED.to_owned());
         self
     }
 
-    /// The last moment that is known of the run, on its host clock.
+    /// Returns the last known moment of the run, on its host clock.
     pub fn last_moment(&self) -> Nanos {
         let phases = self.records.iter().filter_map(Record::measured).flat_map(|measured| &measured.phases);
         let moments = phases.map(|phase| phase.end).chain(self.drift.iter().map(|drift| drift.at));

@@ -1,4 +1,4 @@
-//! What an execution is done to, where that is counted in items of its own: samples, images, sequences.
+//! Items of an execution, where its workload counts any: samples, images, sequences.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,23 +16,23 @@ pub struct Items {
 }
 
 impl Items {
-    /// Of a case, where its workload counts any.
+    /// Returns the items of a case, where its workload counts any.
     pub fn of(case: &Case) -> Option<Items> {
         let (name, count) = case.problem.shape.items()?;
         Some(Items { name: name.to_owned(), count })
     }
 
-    /// Items a second, where all of them take so long.
+    /// Returns items per second, for all items in `time`.
     pub fn per_second(&self, time: Nanos) -> f64 {
         self.count as f64 / time.secs()
     }
 
-    /// The same for people, where it is told elsewhere what is counted: `6.73 M`.
+    /// Returns items per second with a prefix and without the name: `6.73 M`.
     pub fn scaled(&self, time: Nanos) -> String {
         scaled(self.per_second(time), "").trim_end().to_owned()
     }
 
-    /// The same in one: `6.73 M samples/s`.
+    /// Returns items per second with a prefix and the name: `6.73 M samples/s`.
     pub fn rate(&self, time: Nanos) -> String {
         format!("{} {}/s", self.scaled(time), self.name)
     }

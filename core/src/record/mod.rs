@@ -1,4 +1,4 @@
-//! What is known after a run: the one serialised schema, and the pure functions that derive from it.
+//! Records of a run: the one serialised schema, and the pure functions that derive from it.
 
 mod browser;
 mod call;

@@ -1,16 +1,16 @@
-//! What a run's device is called, and what its file is.
+//! Names of a run's device and of its file.
 
 use super::Run;
 
-/// Where a run's environment has the name that somebody gave the device.
+/// Key of the user-given device name in the environment of a run.
 const GIVEN: &str = "device_name";
-/// Characters of the longest name that is given.
+/// Characters of the longest given name.
 pub const LONGEST_GIVEN: usize = 60;
-/// Longest part of a file's name.
+/// Characters of the longest part of a file's name.
 const LONGEST: usize = 40;
 
-/// A name for a device as it is kept: on one line, with single spaces, of at most [`LONGEST_GIVEN`] characters; `None` where
-/// nothing is left of it.
+/// Returns a device name in its stored form: one line, single spaces, at most [`LONGEST_GIVEN`] characters. `None` for an empty
+/// name.
 pub fn given_name(text: &str) -> Option<String> {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     let name: String = words.collect::<Vec<_>>().join(" ").chars().take(LONGEST_GIVEN).collect();
@@ -18,36 +18,36 @@ pub fn given_name(text: &str) -> Option<String> {
 }
 
 impl Run {
-    /// Give the device a name, such as a person tells it by from others of its kind; none where the text has none.
+    /// Names the device, to distinguish it from others of its kind; an empty string removes the name.
     pub fn name_device(&mut self, text: &str) {
         self.environment.remove(GIVEN);
         self.environment.extend(given_name(text).map(|name| (GIVEN.to_owned(), name)));
     }
 
-    /// The name that somebody gave the device. A file may say anything, so it is read as it would be kept.
+    /// Returns the user-given name of the device. A file may have any value, so the name is normalised again.
     pub fn given_name(&self) -> Option<String> {
         self.environment.get(GIVEN).and_then(|text| given_name(text))
     }
 
-    /// What to call the device: as somebody does, or else as its interface does.
+    /// Returns the given name of the device, or else the interface's.
     pub fn called(&self) -> String {
         self.given_name().unwrap_or_else(|| self.device().name.clone())
     }
 
-    /// The same, and what it is.
+    /// Returns the given name with the interface's in parentheses, or the interface's alone.
     pub fn called_in_full(&self) -> String {
         let device = &self.device().name;
         self.given_name().map_or_else(|| device.clone(), |name| format!("{name} ({device})"))
     }
 
-    /// A file name without its ending: target, device and start, in characters that every system takes, whatever the run says.
+    /// Returns a file name without extension: target, device and start, in characters that every system accepts.
     pub fn file_stem(&self) -> String {
         let parts = ["parallax", &plain(&self.target), &plain(&self.device().name), &self.started.to_string()];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
     }
 }
 
-/// Letters and digits with single dashes between them.
+/// Returns letters and digits with single dashes between them.
 fn plain(text: &str) -> String {
     let mut plain = String::new();
     for c in text.to_lowercase().chars() {

@@ -1,7 +1,7 @@
-//! Run files: one JSON, or lines of it while the run goes on or where it was killed.
+//! Run files: one JSON value, or lines of JSON while the run continues or after it was killed.
 //!
-//! What reads and writes whole runs is `#[inline]`, here and in [`super::event`]: then it is compiled with its caller, which in
-//! a page is for size, while this crate is compiled for speed, for the sake of the workloads' host code.
+//! Functions that read and write whole runs are `#[inline]`, here and in [`super::event`], so that they are compiled with their
+//! caller. A page compiles for size; this crate is compiled for speed, for the host code of the workloads.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -12,24 +12,24 @@ use super::{Event, Invalid, Outcome, Refusal, Run, SCHEMA, VERSION, is_trace};
 use crate::device::columns;
 use crate::units::brief;
 
-/// Characters of a message about JSON, which quotes what it found.
+/// Characters of a message about JSON, which quotes its input.
 const LONGEST_MESSAGE: usize = 160;
-/// Characters of a name that is quoted.
+/// Characters of a quoted name.
 pub(super) const LONGEST_QUOTE: usize = 80;
 
-/// A file that is no run this program can read.
+/// Error of a file that is not a readable run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
     /// Not JSON, or not of the schema.
     #[error("not a Parallax run: {}", brief(&.0.to_string(), LONGEST_MESSAGE))]
     Malformed(serde_json::Error),
-    /// A part of it is not of the schema.
+    /// A part is not of the schema.
     #[error("not a sound run: {place}: {}; measure again, or mend the file", brief(&.mistake.to_string(), LONGEST_MESSAGE))]
     Part {
         /// The record by its case, or the line of the file.
         place: String,
-        /// What is wrong with it.
+        /// The error in it.
         mistake: serde_json::Error,
     },
     /// The trace of a run.
@@ -44,21 +44,21 @@ pub enum ReadError {
     /// Written by a newer program.
     #[error("written by a newer version: its schema version is {0}, this program reads up to {VERSION}; update it")]
     Newer(u64),
-    /// Of the schema, with a number that cannot be.
+    /// Of the schema, with an impossible number.
     #[error("not a sound run: {0}; measure again, or mend the file")]
     Invalid(Invalid),
 }
 
-/// Why a run whose file was never closed ended.
+/// Value of [`Run::interrupted`] for a run with an unclosed file.
 pub const UNFINISHED: &str = "the file is not closed: the run was killed, or still goes on";
 
 impl Run {
-    /// Parse a run, telling a newer or foreign file from a broken one. Of a file that is not closed, everything up to the
-    /// last whole line counts, and [`Run::interrupted`] says [`UNFINISHED`].
-    /// Numbers are checked, and summaries follow from their samples. The memory that it takes is bounded by the text's length.
+    /// Parses a run, and distinguishes a newer or foreign file from a broken one. Of an unclosed file, everything up to the last
+    /// whole line counts, and [`Run::interrupted`] is [`UNFINISHED`].
+    /// Numbers are checked, and summaries are derived from their samples. The memory is bounded by the length of the JSON.
     ///
     /// # Errors
-    /// When it is no run, a newer one, or one that cannot be.
+    /// JSON that is no run, is a newer one, or has impossible values.
     #[inline]
     pub fn parse(text: &str) -> Result<Run, ReadError> {
         columns::within(text.len(), || parse(text))
@@ -68,7 +68,7 @@ impl Run {
 
 #[inline]
 fn parse(text: &str) -> Result<Run, ReadError> {
-    // The mark that some editors put before a text says nothing.
+    // The byte-order mark of some editors has no meaning here.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if is_trace(text) {
         return Err(ReadError::Trace);
@@ -82,7 +82,7 @@ fn parse(text: &str) -> Result<Run, ReadError> {
     Ok(run)
 }
 
-/// Withdraw uploads that crossed no link, and the figures of cases with such. Older programs took them for the link's.
+/// Withdraws uploads that crossed no link, and the figures of cases with them. Older programs took them for the link's.
 fn withdraw_local_uploads(run: &mut Run) {
     let Some(baseline) = &mut run.baseline else { return };
     let known = baseline.ceilings.link.local_up.is_some();
@@ -105,15 +105,15 @@ fn withdraw_local_uploads(run: &mut Run) {
     }
 }
 
-/// The keys that tell run files from other JSON. The rest of a text is passed over.
+/// Keys that distinguish run files from other JSON. Other keys are skipped.
 #[cfg(not(target_arch = "wasm32"))]
 #[derive(Default, Deserialize)]
 struct Head {
     schema: Option<String>,
     version: Option<u64>,
-    /// The first line of a file of lines is an event.
+    /// In a file of lines, the first line is an event.
     event: Option<String>,
-    /// In that event.
+    /// The run of that event.
     run: Option<Box<Head>>,
 }
 
@@ -124,7 +124,7 @@ impl Head {
     }
 }
 
-/// Whether this program reads files of a schema and its version.
+/// Checks that this program reads files of a schema and its version.
 fn check(schema: Option<&str>, version: Option<u64>) -> Result<(), ReadError> {
     let Some(schema) = schema else { return Err(ReadError::NoSchema) };
     if schema != SCHEMA {
@@ -136,7 +136,7 @@ fn check(schema: Option<&str>, version: Option<u64>) -> Result<(), ReadError> {
     }
 }
 
-/// Read a run as its type at once: a tree of values takes many times the memory of the text.
+/// Reads a run directly as its type: a tree of values takes many times the memory of the JSON.
 #[cfg(not(target_arch = "wasm32"))]
 fn typed(text: &str) -> Result<Run, ReadError> {
     #[derive(Deserialize)]
@@ -162,7 +162,7 @@ fn typed(text: &str) -> Result<Run, ReadError> {
     }
 }
 
-/// Read a run as a page does, where one reader for whole files and for events is half of what would be downloaded.
+/// Reads a run as a page does. One reader for whole files and events halves the download.
 #[cfg(any(target_arch = "wasm32", test))]
 #[inline]
 fn by_values(text: &str) -> Result<Run, ReadError> {
@@ -195,7 +195,7 @@ fn from_value(value: serde_json::Value) -> Result<Run, ReadError> {
     }
 }
 
-/// The mistake with its place, if a record of the run in a text is it. The text is read once more: a sound file pays nothing.
+/// Adds the place to an error that a record of the run causes. The JSON is read a second time, at no cost for a valid file.
 #[inline]
 fn placed(text: &str, mistake: ReadError) -> ReadError {
     #[derive(Deserialize)]
@@ -221,12 +221,12 @@ fn placed(text: &str, mistake: ReadError) -> ReadError {
     first.unwrap_or(mistake)
 }
 
-/// A record as a place, by its case.
+/// Returns the place of a record, by its case.
 pub(super) fn of_case(case: &str) -> String {
     format!("the record of `{}`", brief(case, LONGEST_QUOTE))
 }
 
-/// Fold the lines of a file that was never closed. The last one may be cut off anywhere; then it did not happen.
+/// Folds the lines of an unclosed file. The last line may be truncated, and then does not count.
 #[inline]
 fn unclosed(text: &str, mut run: Run) -> Result<Run, ReadError> {
     let mut ended = false;
@@ -262,7 +262,7 @@ mod tests {
     use crate::testing::fixtures::{drift, measured, record, run, timing};
     use crate::units::{Bytes, Nanos};
 
-    /// The file of a run in progress, as the command line appends it.
+    /// Returns the file of a run in progress, as the command line appends it.
     fn file() -> String {
         let mut begun = run("cuda", "X", &[]);
         begun.planned = ["a/b", "a/c", "a/d"].map(str::to_owned).to_vec();

@@ -1,6 +1,6 @@
 //! The one serialised schema: a run and its records.
 //!
-//! Everything measured is kept raw; everything derived can be recomputed. Skipped and failed cases are records too.
+//! Measured values are kept raw; derived values can be recomputed. Skipped and failed cases are records too.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub struct Record {
     pub outcome: Outcome,
 }
 
-/// Whether a device is the run's first, which goes without saying.
+/// Whether a device is the run's first, which is the default.
 fn is_first(device: &u32) -> bool {
     *device == 0
 }
@@ -153,13 +153,13 @@ pub struct Phase {
     pub end: Nanos,
 }
 
-/// The phase in which a batch is made ready on the host. It comes once for each traced execution, and so does the next.
+/// Phase of the creation of a batch on the host. It and [`TRANSFER`] occur once for each traced execution.
 pub const LOADING: &str = "loading";
-/// The phase in which a batch goes to the device, and what comes of it back to the host.
+/// Phase of the transfer of a batch to the device, and of its results back to the host.
 pub const TRANSFER: &str = "transfer";
 
 impl Parts {
-    /// Of a case.
+    /// Returns the parts of a case.
     pub fn of(case: &Case) -> Parts {
         let Problem { workload, direction, shape, dtype } = &case.problem;
         Parts {
@@ -175,7 +175,7 @@ impl Parts {
 }
 
 impl Record {
-    /// The measured part, if the case passed.
+    /// Returns the measured part, if the case passed.
     pub fn measured(&self) -> Option<&Measured> {
         match &self.outcome {
             Outcome::Pass(measured) => Some(measured),
@@ -183,27 +183,27 @@ impl Record {
         }
     }
 
-    /// The timing, if there is one.
+    /// Returns the timing, if any.
     pub fn timing(&self) -> Option<&Timing> {
         self.measured()?.timing.as_ref()
     }
 
-    /// Whether it was cut off with its run: its samples were kept, and it was not checked a second time.
+    /// Whether the case was cut off with its run: its samples were kept, and it was not checked a second time.
     pub fn cut_off(&self) -> bool {
         self.timing().is_some_and(|timing| timing.stopped == StopReason::Killed)
     }
 
-    /// The scores, if there are any.
+    /// Returns the scores, if any.
     pub fn scores(&self) -> &[Score] {
         self.measured().map_or(&[], |m| &m.scores)
     }
 
-    /// Items a second of what passed with a figure, for people.
+    /// Returns formatted items per second of a passed case with a figure.
     pub fn items_rate(&self) -> Option<String> {
         Some(self.items.as_ref()?.rate(self.timing()?.summary.median))
     }
 
-    /// The case that ran and its stages on a device, where this version knows it.
+    /// Returns the case that ran and its stages on a device; `None` where this version does not know them.
     pub fn program(&self, caps: &Caps) -> Option<(Case, Vec<Stage>)> {
         let mut case = self.case.parse::<Case>().ok()?;
         if let Some(actual) = &self.actual {
@@ -213,7 +213,7 @@ impl Record {
         Some((case, stages))
     }
 
-    /// One word for tables.
+    /// Returns the verdict as one word for tables.
     pub fn verdict(&self) -> &'static str {
         match self.outcome {
             Outcome::Pass(_) => "pass",

@@ -1,4 +1,4 @@
-//! Ceilings of a device, measured through the same interface as the cases, and what they say about a case.
+//! Ceilings of a device, measured through the same interface as the cases, and the analysis of a case under them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -45,20 +45,20 @@ pub struct Link {
     pub local_up: Option<f64>,
 }
 
-/// Bytes per second, one way, of the fastest link to a device with its own memory: PCIe 6.0 ×16. Only links inside one package exceed it,
-/// and of these WebGPU shows none.
+/// Bytes per second, one way, of the fastest link to a device with its own memory: PCIe 6.0 ×16. Only links inside one package
+/// exceed it, and WebGPU shows none of these.
 pub const FASTEST_LINK: f64 = 121e9;
 
 impl Link {
-    /// Whether nothing is known of it.
+    /// Whether no measurement of the link exists.
     pub fn is_empty(&self) -> bool {
         self.up.is_empty() && self.down.is_empty() && self.local_up.is_none()
     }
 
-    /// Withdraw uploads through WebGPU that are faster than any link, and give the reason.
+    /// Withdraws uploads through WebGPU that are faster than any link, and returns the reason.
     ///
-    /// A driver may keep the buffers that the host writes in the device's memory. A timed upload is then a copy on the device: 420 GB/s on
-    /// an H200, whose link moves 55.
+    /// A driver may keep the buffers that the host writes in the device's memory. A timed upload is then a copy on the device:
+    /// 420 GB/s on an H200 with a link of 55 GB/s.
     pub fn withdraw(&mut self, device: &DeviceInfo) -> Option<String> {
         let fastest = self.up.iter().map(|point| point.rate).fold(0.0, f64::max);
         let own_memory = !device.kind.is_emulated() && device.kind != DeviceKind::Integrated;
@@ -69,7 +69,7 @@ impl Link {
         self.local()
     }
 
-    /// The reason why uploads have no figure; `None` where they cross the link.
+    /// Returns the reason why uploads have no figure; `None` where they cross the link.
     pub fn local(&self) -> Option<String> {
         let [rate, fastest] = [self.local_up?, FASTEST_LINK].map(|rate| crate::units::scaled(rate, "B/s"));
         Some(format!(
@@ -129,7 +129,7 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// One word for tables; with `-bound` after it, an adjective.
+    /// Returns one word for tables; with `-bound` after it, an adjective.
     pub fn name(self) -> &'static str {
         match self {
             Bound::Memory => "memory",
@@ -162,25 +162,25 @@ pub struct Analysis {
     pub bound: Bound,
 }
 
-/// A time may be this much below its floor before it is called impossible: ceilings are measured too, each with an
-/// error, and by probes that may miss the best by a little.
+/// Relative distance below the floor beyond which a time is impossible. Ceilings are measured with an error too, and their probes
+/// may miss the best by a little.
 pub const MARGIN: f64 = 0.10;
-/// A kernel shorter than so many dispatches of nearly nothing is bound by launching.
+/// Number of nearly empty dispatches; a shorter kernel is bound by launching.
 const LAUNCHES: f64 = 3.0;
-/// Below this share of both ceilings, neither of them binds.
+/// Share of both ceilings below which neither binds.
 const NEAR: f64 = 0.25;
 
 impl Ceilings {
-    /// Bytes per second that memory can move for a working set, at least as much as any set of its size has shown.
+    /// Returns bytes per second of memory for a working set: at least the rate of any measured set of its size.
     ///
-    /// In cold caches all that counts is the largest set. In hot ones, smaller sets that were measured faster are held
-    /// against a case too when they are at least half its size: caches are not used up to the last byte.
+    /// In cold caches only the largest set counts. In hot ones, faster sets of at least half the size count too: caches are not
+    /// used up to the last byte.
     pub fn bandwidth_at(&self, working_set: Bytes, cache: plan::Cache) -> Option<f64> {
         best_at(&self.bandwidth, working_set, cache)
     }
 
-    /// The way over the link that takes longer: its time in nanoseconds, and its bytes per second. The two ways may be
-    /// used at the same time. `None` where nothing crosses or nothing is known of the link.
+    /// Returns the longer of the two transfers over the link: its time in nanoseconds, and its bytes per second. Both directions
+    /// may run at the same time. `None` without a transfer or a measured link.
     fn link_at(&self, crossing: HostTransfer, cache: plan::Cache) -> Option<(f64, f64)> {
         let ways = [(crossing.up, &self.link.up), (crossing.down, &self.link.down)];
         let one = |(bytes, points): (Bytes, &Vec<Bandwidth>)| {
@@ -190,8 +190,8 @@ impl Ceilings {
         ways.into_iter().filter_map(one).max_by(|a, b| a.0.total_cmp(&b.0))
     }
 
-    /// Operations per second that arithmetic can do in an element type, matrix units included. `None` where matrix units
-    /// exist that were not measured: then nothing is known of the top.
+    /// Returns operations per second in an element type, matrix units included. `None` where matrix units exist and were not
+    /// measured, because the maximum is then unknown.
     pub fn flops_of(&self, dtype: DType, caps: &Caps) -> Option<f64> {
         let of = |matrix: bool| self.arithmetic.iter().find(|a| a.dtype == dtype && a.matrix == matrix).map(|a| a.rate);
         match (of(false), of(true)) {
@@ -201,7 +201,7 @@ impl Ceilings {
     }
 }
 
-/// The best of the points that count for a working set.
+/// Returns the best rate of the points that count for a working set.
 fn best_at(points: &[Bandwidth], working_set: Bytes, cache: plan::Cache) -> Option<f64> {
     let largest = points.last()?;
     let near = |p: &&Bandwidth| p.working_set.0 >= working_set.0 / 2;
@@ -211,7 +211,7 @@ fn best_at(points: &[Bandwidth], working_set: Bytes, cache: plan::Cache) -> Opti
     }
 }
 
-/// Put a time under the roofline. `None` where no ceiling is known.
+/// Analyses a time under the roofline. `None` where no ceiling is known.
 pub fn analyse(
     ceilings: &Ceilings,
     caps: &Caps,
@@ -253,7 +253,7 @@ pub fn analyse(
     })
 }
 
-/// Why a time cannot be, if it cannot.
+/// Returns the reason why a time is impossible; `None` for a possible one.
 pub fn impossible(analysis: &Analysis, (cost, crossing): (Cost, HostTransfer), median: Nanos) -> Option<String> {
     (median.0 < analysis.floor.0 * (1.0 - MARGIN)).then(|| {
         let rate = |amount: u64, unit| crate::units::scaled(amount as f64 / median.secs(), unit);
@@ -351,7 +351,7 @@ mod tests {
         assert_eq!(analysis(&linked, 1_000_000, 1_000_000, 125_000.0), up, "both ways at the same time");
         assert_eq!(analysis(&linked, 0, 4_000_000, 250_000.0).2, Some(2e10));
         assert_eq!(analysis(&linked, 10_000, 0, 12_500.0).0, Bound::Compute, "few bytes");
-        // Files from before the link was measured, and what stays on the device.
+        // Files from before the link was measured, and cases without transfers.
         let compute = (Bound::Compute, Nanos(10_000.0), None, None);
         assert_eq!(analysis(&ceilings(), 1_000_000, 0, 12_500.0), compute);
         assert_eq!(analysis(&linked, 0, 0, 12_500.0), compute);

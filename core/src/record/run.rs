@@ -1,4 +1,4 @@
-//! One run: device, environment, and what happened to each planned case.
+//! One run: device, environment, and the outcome of each planned case.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ fn newest<S: Serializer>(_: &u32, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u32(VERSION)
 }
 
-/// Files before version 3 have one device, which is no list.
+/// Reads a list of devices, or the single device of files before version 3.
 fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<DeviceInfo>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -121,12 +121,12 @@ pub struct Suite {
 }
 
 impl Run {
-    /// A run without records, of a plan on an open device.
+    /// Returns a run without records, of a plan on an open device.
     pub fn begin(target: &str, suite: Suite, profiler: &dyn Profiler, spec: &Spec, plan: &Plan) -> Run {
         Run::begin_on(target, suite, (profiler.device(), profiler.clock()), spec, plan.names())
     }
 
-    /// The same, where the device is open elsewhere: what it said of itself is here, and the names of what was planned there.
+    /// Returns a run without records on a device that is open elsewhere, from the device's description and the names of the plan.
     pub fn begin_on(
         target: &str,
         suite: Suite,
@@ -155,22 +155,22 @@ impl Run {
         }
     }
 
-    /// The way to the hardware: the target, and how far a browser let it, as in `browser (unsafe)`.
+    /// Returns the target and the browser mode, as in `browser (unsafe)`.
     pub fn way(&self) -> String {
         way(&self.target, self.reach)
     }
 
-    /// The device that everything ran on unless a record says otherwise.
+    /// Returns the device of all records that name no other.
     pub fn device(&self) -> &DeviceInfo {
         self.devices.first().expect("a run has at least one device")
     }
 
-    /// The device of a record.
+    /// Returns the device of a record.
     pub fn device_of(&self, record: &Record) -> &DeviceInfo {
         self.devices.get(record.device as usize).unwrap_or_else(|| self.device())
     }
 
-    /// Records as planned, which keeps variants together; they came in the order in which they were measured.
+    /// Returns records in planned order, which keeps variants together; they are stored in the order of measurement.
     pub fn as_planned(&self) -> Vec<&Record> {
         let place: std::collections::HashMap<&str, usize> =
             self.planned.iter().enumerate().map(|(i, case)| (case.as_str(), i)).collect();
@@ -179,25 +179,26 @@ impl Run {
         records
     }
 
-    /// Drop the cases that `keep` refuses, from the plan and from the records.
+    /// Removes the cases that `keep` refuses, from the plan and from the records.
     pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
         self.records.retain(|record| keep(&record.case));
         self.planned.retain(|case| keep(case));
     }
 
-    /// Planned cases without a record.
+    /// Returns planned cases without a record.
     pub fn missing(&self) -> impl Iterator<Item = &str> {
         let done: std::collections::HashSet<&str> = self.records.iter().map(|r| r.case.as_str()).collect();
         self.planned.iter().map(String::as_str).filter(move |case| !done.contains(case))
     }
 }
 
-/// A target, and how far a browser let it, where that is known.
+/// Returns a target with its browser mode, where one is known.
 pub(crate) fn way(target: &str, reach: Option<BrowserMode>) -> String {
     reach.map_or_else(|| target.to_owned(), |reach| format!("{target} ({})", reach.name()))
 }
 
-/// The published JSON Schema of what this program writes. Older files are read too; their schema is published beside it.
+/// Returns the published JSON Schema of the files that this program writes. Older files are read too; their schema is published
+/// beside it.
 pub fn json_schema() -> serde_json::Value {
     let mut schema = serde_json::to_value(schemars::schema_for!(Run)).expect("a schema is JSON");
     schema["title"] = "Parallax run".into();

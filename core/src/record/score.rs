@@ -1,4 +1,4 @@
-//! What a case is worth besides its time: accuracies, F1, items a second.
+//! Scores of a case besides its time: accuracies, F1, items per second.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ pub enum Better {
 }
 
 impl Better {
-    /// One word for tables.
+    /// Returns one word for tables.
     pub fn name(self) -> &'static str {
         match self {
             Better::Higher => "higher",

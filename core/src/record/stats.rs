@@ -1,4 +1,4 @@
-//! Samples to a summary: pure functions of plain numbers.
+//! Summaries of samples: pure functions of plain numbers.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Summarise samples in the order in which they were taken; `None` when there are none.
+    /// Summarises samples in the order of measurement; `None` without samples.
     pub fn of(samples: &[f64]) -> Option<Summary> {
         let mut sorted = samples.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -49,8 +49,7 @@ impl Summary {
         })
     }
 
-    /// Half the width of the interval over the median: the figure's precision. Infinite when there are too few samples
-    /// for any interval to cover 95 %.
+    /// Returns half the width of the interval over the median. Infinite with too few samples for an interval of 95 %.
     pub fn precision(&self) -> f64 {
         if self.median.0 > 0.0 && self.n >= FEWEST {
             (self.high.0 - self.low.0) / 2.0 / self.median.0
@@ -60,21 +59,22 @@ impl Summary {
     }
 }
 
-/// With fewer samples even the whole range covers the median less often than 95 % of the time: 1 - 2·2⁻⁵ is 93.8 %.
+/// Smallest number of samples with a 95 % interval. With fewer, even the whole range covers the median less often: 1 - 2·2⁻⁵ is
+/// 93.8 %.
 pub const FEWEST: u32 = 6;
 
-/// Stretches of time that samples are cut into.
+/// Number of stretches of time into which samples are cut.
 const STRETCHES: usize = 8;
 
-/// Interval of the median of samples in the order in which they were taken, at least 95 %.
+/// Returns an interval of at least 95 % of the median of samples in the order of measurement.
 ///
-/// Samples that follow each other are alike: clocks, heat and neighbours change slowly. An interval that takes them for
-/// independent is too narrow, and two runs of the same thing then differ "significantly". So the samples are cut into
-/// eight stretches of time, and the interval is that of the median of the eight medians: the method of batch means
-/// (Law, "Simulation Modeling and Analysis", section 9.5.3) without its normal distribution. Eight give the whole range,
-/// 99.2 % if the stretches are independent, which leaves room for their not quite being so. Where the interval of
-/// independent samples is wider, as with two modes that alternate, it counts; with fewer than two samples a stretch it is
-/// all there is.
+/// Consecutive samples are alike: clocks, heat and neighbours change slowly. An interval that assumes independence is too narrow,
+/// and two runs of the same program then differ "significantly".
+/// The samples are therefore cut into eight stretches of time, and the interval is that of the median of the eight medians. This
+/// is the method of batch means (Law, "Simulation Modeling and Analysis", section 9.5.3) without its normal distribution.
+/// Eight medians give the whole range: 99.2 % for independent stretches, which leaves room for a slight dependence.
+/// The interval of independent samples counts where it is wider, as with two modes that alternate. With fewer than two samples a
+/// stretch it is the only one.
 fn interval(samples: &[f64], sorted: &[f64]) -> (f64, f64) {
     let n = samples.len();
     let (low, high) = median_interval(sorted);
@@ -89,24 +89,24 @@ fn interval(samples: &[f64], sorted: &[f64]) -> (f64, f64) {
     medians.fold((low, high), |(low, high), m| (low.min(m), high.max(m)))
 }
 
-/// Quantile `p` of ascending samples, interpolated linearly (Hyndman and Fan's type 7).
+/// Returns quantile `p` of ascending samples, interpolated linearly (Hyndman and Fan's type 7).
 pub fn quantile(sorted: &[f64], p: f64) -> f64 {
     let at = p * (sorted.len() - 1) as f64;
     let (below, above) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
     below + (above - below) * at.fract()
 }
 
-/// Geometric mean of the values that have a finite logarithm, and how many those are; `None` of none.
+/// Returns the geometric mean of the values that have a finite logarithm, and their number; `None` without any.
 pub(crate) fn geometric_mean(values: impl IntoIterator<Item = f64>) -> Option<(f64, usize)> {
     let logs: Vec<f64> = values.into_iter().map(f64::ln).filter(|log| log.is_finite()).collect();
     (!logs.is_empty()).then(|| ((logs.iter().sum::<f64>() / logs.len() as f64).exp(), logs.len()))
 }
 
-/// Distribution-free 95 % interval of the median of ascending samples.
+/// Returns the distribution-free 95 % interval of the median of ascending samples.
 ///
-/// The number of samples below the true median is binomial(n, 1/2), so the interval between the order statistics k and
-/// n+1-k covers it with probability 1 - 2·P(X < k) (Conover, "Practical Nonparametric Statistics", section 3.2). With
-/// fewer than six samples no interval reaches 95 %, and the whole range is given.
+/// The number of samples below the true median is binomial(n, 1/2). The interval between the order statistics k and n+1-k
+/// therefore covers it with probability 1 - 2·P(X < k) (Conover, "Practical Nonparametric Statistics", section 3.2).
+/// With fewer than six samples no interval reaches 95 %, and the result is the whole range.
 fn median_interval(sorted: &[f64]) -> (f64, f64) {
     let n = sorted.len();
     // ln of the binomial probabilities, so that thousands of samples do not underflow.
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_summary_of_known_samples() {
-        // Every stretch of time has large and small ones: 37 is prime to 101, so that each number comes once.
+        // Every stretch of time has large and small numbers: 37 is prime to 101, so that each occurs once.
         let samples: Vec<f64> = (0..101).map(|i| f64::from(i * 37 % 101 + 1)).collect();
         let s = Summary::of(&samples).expect("samples");
         assert_eq!(
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn the_interval_covers_the_median_as_often_as_it_says() {
-        // A fixed congruential generator stands in for noise: skewed samples with a known median.
+        // A fixed congruential generator replaces noise: skewed samples with a known median.
         let mut state = 1u64;
         let mut uniform = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,7 +1,7 @@
-//! What a run comes to in few enough bytes for the fragment of a link: a figure and an outcome for each case, no samples.
+//! Summary of a run, small enough for the fragment of a link: a figure and an outcome for each case, no samples.
 //!
-//! The fragment is compact JSON, deflated, in the letters that URLs leave alone. Whoever opens such a link takes it from a
-//! stranger: it is inflated within a bound, and everything in it is checked. Nothing vouches for its figures.
+//! The fragment is compact JSON, deflated, in letters that URLs need not escape. A link comes from an untrusted source: its size
+//! is bounded when it is inflated, and every value is checked. Its figures have no guarantee.
 
 mod packing;
 mod wire;
@@ -14,16 +14,16 @@ use crate::units::Nanos;
 pub use packing::LINK_ROOM;
 use wire::{LONGEST_NAME, VERSION};
 
-/// The words of [`Record::verdict`] that a summary has, and the letter of each in a link. What was skipped is only counted.
+/// Words of [`Record::verdict`] in a summary, and the letter of each in a link. Skipped cases are only counted.
 const ENDS: [(&str, char); 5] =
     [("pass", 'p'), ("FAIL", 'f'), ("unresolved", 'u'), ("impossible", 'i'), ("ERROR", 'e')];
 
-/// What a run comes to.
+/// Summary of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunSummary {
     /// Name of the device.
     pub device: String,
-    /// What somebody calls it.
+    /// User-given name of the device.
     pub name: Option<String>,
     /// Interface and version.
     pub api: String,
@@ -31,65 +31,65 @@ pub struct RunSummary {
     pub browser: Option<String>,
     /// Driver and version, where the interface names them.
     pub driver: Option<String>,
-    /// What ran the cases.
+    /// Target of the run.
     pub target: String,
-    /// How far a browser let it, where one did; older links do not tell.
+    /// Browser mode; `None` outside a browser, and in older links.
     pub reach: Option<BrowserMode>,
-    /// What took the samples.
+    /// Clock of the samples.
     pub clock: Clock,
-    /// When it began, in seconds since 1970 (UTC).
+    /// Begin of the run, in seconds since 1970 (UTC).
     pub started: u64,
-    /// What wrote it.
+    /// The program that wrote the run.
     pub suite: Suite,
-    /// What was asked for, in the words of an address; `None` where a link had no room for that.
+    /// Settings of the run as an address query; `None` where a link had no room for them.
     pub asked: Option<String>,
-    /// Cases that ran, as planned.
+    /// Cases that ran, in planned order.
     pub cases: Vec<CaseSummary>,
-    /// Cases for which a link had no room.
+    /// Number of cases for which a link had no room.
     pub left_out: usize,
-    /// How many of those did not pass.
+    /// Number of those cases that did not pass.
     pub left_out_bad: usize,
 }
 
-/// What one case came to.
+/// Summary of one case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseSummary {
     /// Canonical string.
     pub case: String,
-    /// How it ended, in the word of [`Record::verdict`].
+    /// Verdict, in the word of [`Record::verdict`].
     pub verdict: &'static str,
-    /// Its time, where it has one.
+    /// Time of one execution, if any.
     pub figure: Option<CaseFigure>,
 }
 
-/// The time of one execution.
+/// Time of one execution.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CaseFigure {
     /// The median.
     pub median: Nanos,
-    /// Both ends of its 95 % interval; `None` where there were too few samples for one.
+    /// Both ends of its 95 % interval; `None` with too few samples for one.
     pub interval: Option<[Nanos; 2]>,
 }
 
-/// A text that is no summary.
+/// Error of a link without a valid summary.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
-    /// Cut off, or changed on its way.
+    /// Truncated or changed.
     #[error("the summary in this link is damaged: {0}; ask for the link again, whole")]
     Damaged(&'static str),
-    /// Of a newer program.
+    /// Written by a newer program.
     #[error(
         "the summary in this link is of a newer version ({0}, this page reads up to {VERSION}); load the page anew"
     )]
     Newer(u64),
-    /// More than a summary can be.
+    /// Larger than any summary.
     #[error("the summary in this link is larger than any that this page makes; it was not opened")]
     TooLarge,
 }
 
 impl RunSummary {
-    /// Of a run, whole.
+    /// Returns the summary of a run, with all cases.
     pub fn of(run: &Run) -> RunSummary {
         let ran = run.as_planned().into_iter().filter_map(CaseSummary::of);
         let pairs = run.spec.to_pairs();
@@ -112,17 +112,17 @@ impl RunSummary {
         }
     }
 
-    /// The way to the hardware, as [`Run::way`] has it, with the browser by its name where the link has it.
+    /// Returns the target and browser mode as in [`Run::way`], with the name of the browser if the link has it.
     pub fn way(&self) -> String {
         way(self.browser.as_ref().unwrap_or(&self.target), self.reach)
     }
 
-    /// What to call the device: as somebody does, or else as its interface does.
+    /// Returns the user-given name of the device, or else the interface's.
     pub fn called(&self) -> &str {
         self.name.as_ref().unwrap_or(&self.device)
     }
 
-    /// The settings, if they are there and this version knows them all.
+    /// Returns the settings, if the link has them; an error if this version does not know them all.
     pub fn spec(&self) -> Option<Result<Spec, SpecError>> {
         let pairs = query::read(self.asked.as_ref()?);
         Some(Spec::from_pairs(pairs.iter().map(|(key, value)| (key.as_str(), value.as_str()))))
@@ -130,7 +130,7 @@ impl RunSummary {
 }
 
 impl CaseSummary {
-    /// Of a case that was to run.
+    /// Returns the summary of a case that was to run.
     fn of(record: &Record) -> Option<CaseSummary> {
         let (verdict, _) = ENDS.iter().find(|(word, _)| *word == record.verdict())?;
         let figure = record.timing().map(|timing| CaseFigure::of(&timing.summary));
@@ -144,7 +144,7 @@ impl CaseFigure {
         CaseFigure { median: summary.median, interval }
     }
 
-    /// Half the width of the interval over the median.
+    /// Returns half the width of the interval over the median.
     pub fn precision(&self) -> Option<f64> {
         let [low, high] = self.interval?;
         Some((high.0 - low.0) / 2.0 / self.median.0)

@@ -1,4 +1,4 @@
-//! What the self-test of clocks found.
+//! Results of the self-test of clocks.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,10 +35,10 @@ pub struct CrossCheck {
     pub allowed: Nanos,
 }
 
-/// The self-test in one line, with the error that clocks put on a figure.
+/// Returns the self-test in one line, with the error that clocks add to a figure.
 pub fn sentence(test: &TimerTest) -> String {
     let mut parts = Vec::new();
-    // A host that computes by itself hands nothing over, and waits for nothing.
+    // A host that computes by itself submits no work, and waits for none.
     if let Some(c) = test.completion.filter(|c| c.median.0 > 0.0) {
         parts.push(format!("waiting for an empty submission takes {}", c.median));
     }

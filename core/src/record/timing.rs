@@ -1,4 +1,4 @@
-//! The samples of a case, and what they say.
+//! Samples of a case, and the figures derived from them.
 
 use crate::device::columns::{self, Columns};
 use crate::device::{Conditions, Launching, digits};

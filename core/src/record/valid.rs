@@ -1,7 +1,7 @@
-//! What a file must keep beyond its schema, so that nobody who reads a run has to doubt its numbers.
+//! Validation of a file beyond its schema, so that every reader of a run can trust its numbers.
 //!
-//! A file may come from anywhere. Numbers that no clock gives (negative times, 10³⁰⁸ nanoseconds) overflow in sums and
-//! ratios long after they were read, where nothing can be said of their origin; so they are refused here, by name.
+//! A file may come from anywhere. Some numbers come from no clock: negative times, 10³⁰⁸ nanoseconds. They overflow in sums and
+//! ratios long after they were read, where their origin is unknown. They are therefore refused here, by name.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -14,7 +14,7 @@ use crate::device::ClockInfo;
 use crate::plan::LONGEST_BUDGET;
 use crate::units::Nanos;
 
-/// A number in a file that cannot be, or two that contradict each other.
+/// An impossible number in a file, or two that contradict each other.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: `{field}` {problem}")]
 pub struct Invalid {
@@ -22,22 +22,22 @@ pub struct Invalid {
     pub place: String,
     /// Name of the field in the file.
     pub field: String,
-    /// What is wrong with it.
+    /// The error in it.
     pub problem: String,
 }
 
-/// The shortest time that is taken for one, in nanoseconds: light does not cross an atom in it.
+/// Shortest valid time in nanoseconds: light does not cross an atom in it.
 const SHORTEST: f64 = 1e-9;
-/// The longest, in nanoseconds: thirty years.
+/// Longest valid time in nanoseconds: thirty years.
 const LONGEST: f64 = 1e18;
-/// No rate, ratio or score is larger.
+/// Largest rate, ratio or score.
 const LARGEST: f64 = 1e30;
-/// No case does so many operations or moves so many bytes; sums of a few of them fit.
+/// Largest number of operations or moved bytes of a case; sums of a few of them fit.
 const MOST: u64 = 1 << 60;
-/// How far a summary may be from that of its samples, as a share: both were rounded to seven digits.
+/// Largest relative difference between a summary and its samples: both were rounded to seven digits.
 const ROUNDING: f64 = 2e-6;
 
-/// Check a run that was read, and derive its summaries anew.
+/// Checks a run that was read, and derives its summaries again.
 pub(super) fn validate(run: &mut Run) -> Result<(), Invalid> {
     let place = Place("the run");
     if run.version == 0 {
@@ -69,7 +69,7 @@ pub(super) fn validate(run: &mut Run) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Where in a run something is wrong.
+/// Place of an error in a run.
 struct Place<'a>(&'a str);
 
 impl Place<'_> {
@@ -84,12 +84,12 @@ impl Place<'_> {
         Err(self.invalid(field, format!("is {value:e}; it can only be from {least:e} to {most:e}")))
     }
 
-    /// A length of time that something took.
+    /// Checks a duration.
     fn took(&self, field: impl Display, time: Nanos) -> Result<(), Invalid> {
         self.within(field, time.0, 0.0, LONGEST)
     }
 
-    /// A time that may be less than nothing: an instant on a clock, or what a line through noise crosses.
+    /// Checks a time that may be negative: an instant on a clock, or the intercept of a line through noise.
     fn time(&self, field: impl Display, time: Nanos) -> Result<(), Invalid> {
         self.within(field, time.0, -LONGEST, LONGEST)
     }
@@ -147,7 +147,7 @@ impl Place<'_> {
 
     fn drift(&self, i: usize, reading: &Drift) -> Result<(), Invalid> {
         self.time(format!("drift[{i}].at"), reading.at)?;
-        // A coarse clock may show nothing at all.
+        // A coarse clock may show zero.
         match reading.reference_kernel.0 {
             0.0 => Ok(()),
             time => self.within(format!("drift[{i}].canary"), time, SHORTEST, LONGEST),
@@ -258,7 +258,7 @@ impl Place<'_> {
             return Err(self.invalid("timing.samples", "is empty; a case without samples has no timing"));
         };
         self.same_summary(&timing.summary, &derived)?;
-        // Rounding apart they are the same, except that older programs took another interval.
+        // They are equal except for rounding, and except that older programs used another interval.
         let interval = close(timing.summary.low, derived.low) && close(timing.summary.high, derived.high);
         // A difference of two rounded quartiles over a rounded median.
         let spread = (timing.summary.spread - derived.spread).abs() <= 2.0 * ROUNDING * (2.0 + derived.spread);
@@ -288,7 +288,7 @@ impl Place<'_> {
         Ok(())
     }
 
-    /// A summary whose samples are not in the file.
+    /// Checks a summary without its samples in the file.
     fn summary(&self, field: &str, s: &Summary) -> Result<(), Invalid> {
         let times = [s.min, s.q1, s.median, s.q3, s.max, s.low, s.high];
         let names = ["min", "q1", "median", "q3", "max", "low", "high"];

@@ -1,10 +1,10 @@
-//! A machine against itself, as a table.
+//! Table of an A/A test of a machine.
 
 use super::{Column, Rank, Table};
 use crate::compare::aa::{AaCase, AaTable, Counts};
 use crate::units::percent;
 
-/// A line per case, and what it comes to.
+/// Returns a table with one line per case, and its totals as notes.
 pub fn a_a_table(found: &AaTable) -> Table {
     use Rank::{Essential, Extra, Useful};
     let figures = [

@@ -1,4 +1,4 @@
-//! What a run says about each of its cases: components, the bottleneck, and one sentence of advice, derived by rule.
+//! Components of a case, its bottleneck, and one sentence of advice by rule.
 
 use crate::record::roofline::{Analysis, Bound, analyse};
 use crate::record::stats::Summary;
@@ -8,33 +8,33 @@ use crate::report::{CaseInfo, DeviceContext};
 use crate::suite::{Case, Role, Stage, problem_of};
 use crate::units::{Bytes, Nanos, percent, three_digits};
 
-/// One part of a case: a stage on the device, several that belong together, or something around them.
+/// One part of a case: a stage on the device, a group of stages, or a step outside of the execution.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Component {
-    /// Label of the stage, or what is done.
+    /// Label of the stage, or name of the step.
     pub name: String,
-    /// Stages that it is made of, where it is no stage itself.
+    /// Stages of a group; empty for a single stage.
     pub stages: Vec<Component>,
     /// Median over the traced executions.
     pub time: Nanos,
-    /// Share of the device's time for one execution; absent for what happens once, outside of it.
+    /// Share of the device's time for one execution; absent for steps that happen once, outside of it.
     pub share: Option<f64>,
-    /// What binds it, where ceilings are known.
+    /// Binding ceiling, if ceilings are known.
     pub bound: Option<Bound>,
     /// Share of the binding ceiling.
     pub utilisation: Option<f64>,
-    /// Share of thread slots filled, where the interface tells.
+    /// Share of thread slots filled, if the interface reports it.
     pub occupancy: Option<f64>,
 }
 
-/// Another variant must be this much faster to be worth a word.
+/// Smallest speed-up at which another variant is worth a remark.
 const WORTH: f64 = 1.1;
-/// Beyond this share of a ceiling, a kernel is close to it.
+/// Share of a ceiling beyond which a kernel is close to it.
 const CLOSE: f64 = 0.7;
-/// Below this share of thread slots, a device has too little to switch to while it waits.
+/// Share of thread slots below which a device has too few threads to hide latency.
 const FEW_THREADS: f64 = 0.5;
 
-/// The components of a case: its stages in order, then what surrounds them. Empty without a trace.
+/// Returns the components of a case: its stages in order, then the steps around them. Empty without a trace.
 pub fn components(record: &Record, run: &Run) -> Vec<Component> {
     let Some(measured) = record.measured() else { return Vec::new() };
     let mut parts = stages(record, measured, DeviceContext::of(run));
@@ -56,7 +56,7 @@ pub fn components(record: &Record, run: &Run) -> Vec<Component> {
     let move_at = |bytes: u64, rate: Option<f64>| rate.map(|r| Nanos(bytes as f64 / r * 1e9));
     let median = measured.timing.as_ref().map(|timing| timing.summary.median);
     let done = measured.call.as_ref().and_then(OneCall::done);
-    // Of a call of one execution, what is not the execution.
+    // Completion is the time of a call of one execution beyond the execution.
     let completion = done.zip(median).map(|(done, median)| done.median - median).filter(|t| t.0 > 0.0);
     parts.extend(once("submit and completion, once", completion, Bound::Launch));
     if let Some((read, written)) = sizes(record) {
@@ -67,14 +67,14 @@ pub fn components(record: &Record, run: &Run) -> Vec<Component> {
     parts
 }
 
-/// Bytes of all inputs and of all outputs.
+/// Returns the bytes of all inputs and of all outputs.
 fn sizes(record: &Record) -> Option<(Bytes, Bytes)> {
     let problem = record.case.parse::<Case>().ok()?.problem;
     let inputs = problem.bytes(|b| b.role.fill().is_some());
     Some((inputs, problem.bytes(|b| matches!(b.role, Role::Output { .. } | Role::InOut { .. }))))
 }
 
-/// The stages of a case in order, those that belong together as one.
+/// Returns the stages of a case in order, each group of stages as one component.
 pub(super) fn stages(record: &Record, measured: &Measured, ground: DeviceContext) -> Vec<Component> {
     let times = stage_times(measured.trace.as_ref().map_or(&[][..], |trace| &trace.spans));
     let median = |(name, times): (_, Vec<f64>)| (name, Summary::of(&times).map_or(0.0, |summary| summary.median.0));
@@ -106,7 +106,7 @@ pub(super) fn stages(record: &Record, measured: &Measured, ground: DeviceContext
     summed(medians.iter().map(component).collect())
 }
 
-/// Stages that belong together as one, at the place of the first of them.
+/// Merges each group of stages into one component, at the place of its first stage.
 fn summed(stages: Vec<(Option<&'static str>, Component)>) -> Vec<Component> {
     let mut parts: Vec<Component> = Vec::new();
     for (component, stage) in stages {
@@ -125,7 +125,7 @@ fn summed(stages: Vec<(Option<&'static str>, Component)>) -> Vec<Component> {
         let time: f64 = part.stages.iter().map(|stage| stage.time.0).sum();
         let longest = part.stages.iter().max_by(|a, b| a.time.0.total_cmp(&b.time.0)).expect("more than one");
         part.bound = longest.bound;
-        // What is reached over all of its time.
+        // Mean utilisation, weighted by time.
         let reached = |stage: &Component| Some(stage.utilisation? * stage.time.0);
         part.utilisation = part.stages.iter().map(reached).sum::<Option<f64>>().map(|sum| sum / time);
         part.share = part.stages.iter().map(|stage| stage.share).sum();
@@ -134,7 +134,7 @@ fn summed(stages: Vec<(Option<&'static str>, Component)>) -> Vec<Component> {
     parts
 }
 
-/// A stage under the roofline, by its own operations and bytes.
+/// Returns the roofline analysis of a stage, by its own operations and bytes.
 fn of_stage(case: &Case, stage: &Stage, time: Nanos, ground: DeviceContext) -> Option<Analysis> {
     let touched = case.problem.bytes(|b| stage.args.iter().any(|arg| arg.buffer == b.name));
     let dtype = stage.kernel_launch().and_then(|kernel| kernel.elem).unwrap_or(case.problem.dtype);
@@ -142,12 +142,12 @@ fn of_stage(case: &Case, stage: &Stage, time: Nanos, ground: DeviceContext) -> O
     analyse(ground.ceilings?, ground.caps, dtype, work, (touched, ground.cache), (time, 1))
 }
 
-/// One sentence about a case: what binds it and what would help. `None` for a case without a figure.
+/// Returns one sentence about a case: its bound and a remedy. `None` for a case without a time.
 pub fn advice(record: &Record, run: &Run) -> Option<String> {
     advice_by(record, &CaseInfo::of(record, DeviceContext::of(run)), run)
 }
 
-/// The same, where what the case's workload says of it is known already.
+/// Returns the advice of a case with a known [`CaseInfo`].
 pub fn advice_by(record: &Record, known: &CaseInfo, run: &Run) -> Option<String> {
     let measured = record.measured()?;
     let median = measured.timing.as_ref()?.summary.median;
@@ -206,12 +206,12 @@ pub fn advice_by(record: &Record, known: &CaseInfo, run: &Run) -> Option<String>
     })
 }
 
-/// What another way of launching saves of a case that is bound by launching.
+/// Returns a sentence on the saving of another way of launching, for a launch-bound case.
 fn saved(relaunched: &Relaunched) -> String {
     let Relaunched { launch, as_usual, summary } = relaunched;
     let name = launch.name();
     let both = format!("{} in place of {}, measured side by side", summary.median, as_usual.median);
-    // Intervals that touch say nothing.
+    // Overlapping intervals show no saving.
     match summary.high.0 < as_usual.low.0 {
         true => {
             let times = three_digits(as_usual.median.0 / summary.median.0);
@@ -221,7 +221,7 @@ fn saved(relaunched: &Relaunched) -> String {
     }
 }
 
-/// Neither ceiling is near: the launch says why, where it can.
+/// Returns a sentence for a case far from both ceilings, with the reason from its launch if there is one.
 fn latency(measured: &Measured, used: &str) -> String {
     let launch = measured.launches.first();
     let occupancy = launch.and_then(|l| l.occupancy);
@@ -242,7 +242,7 @@ fn latency(measured: &Measured, used: &str) -> String {
     }
 }
 
-/// The fastest other variant of the same problem in the run.
+/// Returns the fastest other variant of the same problem in the run.
 fn fastest_sibling<'r>(record: &Record, run: &'r Run) -> Option<(&'r str, Nanos)> {
     let ours = record.actual.as_ref().map_or(&record.parts.variant, |a| &a.variant);
     run.records

@@ -1,4 +1,4 @@
-//! Answers in sentences: what a run found, and what a target farther from the hardware costs.
+//! Answers in sentences: the result of a run, and the cost of a target farther from the hardware.
 
 use super::html::short;
 use super::summary::{aim, short_of_precision};
@@ -9,10 +9,10 @@ use crate::record::{Outcome, Record, Run, way};
 use crate::suite::DType;
 use crate::units::{Nanos, percent, scaled};
 
-/// Cases that a sentence names.
+/// Number of cases that a sentence names.
 const NAMED: usize = 3;
 
-/// The answer of a run: what was measured or checked and how long that took, whether it is correct, and whether it is noisy.
+/// Returns the answer of a run: number of measured or checked cases, duration, correctness and noise.
 pub fn answer(run: &Run, took: Nanos) -> String {
     let ran: Vec<&Record> = run.records.iter().filter(|r| !matches!(r.outcome, Outcome::Skipped { .. })).collect();
     let timed = ran.iter().filter(|r| r.timing().is_some()).count();
@@ -34,7 +34,7 @@ pub fn answer(run: &Run, took: Nanos) -> String {
     format!("{cases} {done} on {} in {}, {correct}.{noise}", run.called(), in_words(took))
 }
 
-/// The answer on a device: its memory, its arithmetic and one call. `None` where nothing of that was measured.
+/// Returns the answer on a device: its memory, its arithmetic and one call. `None` if none of them was measured.
 pub fn device_answer(run: &Run) -> Option<String> {
     let ceilings = run.baseline.as_ref().map(|baseline| &baseline.ceilings);
     let memory =
@@ -51,7 +51,7 @@ pub fn device_answer(run: &Run) -> Option<String> {
     (!parts.is_empty()).then(|| format!("{}{emulated}: {}.", run.called(), parts.join(", ")))
 }
 
-/// A duration in seconds, or in minutes and seconds.
+/// Formats a duration in seconds, or in minutes and seconds.
 fn in_words(took: Nanos) -> String {
     match took.secs() {
         seconds if seconds < 10.0 => format!("{seconds:.1} s"),
@@ -60,7 +60,7 @@ fn in_words(took: Nanos) -> String {
     }
 }
 
-/// The name of a target among people.
+/// Returns the common name of a target.
 pub fn target_name(target: &str, reach: Option<BrowserMode>) -> String {
     let name = match target {
         "cuda" => "CUDA",
@@ -73,26 +73,26 @@ pub fn target_name(target: &str, reach: Option<BrowserMode>) -> String {
     way(name, reach)
 }
 
-/// The place of a run: the browser with its version and system where that is known, or else the target.
+/// Returns the place of a run: the browser with its version and system if known, or else the target.
 fn place(run: &CostRun) -> String {
     let named = run.browser.clone().filter(|_| run.target == "browser");
     named.map_or_else(|| target_name(&run.target, run.reach), |browser| way(&browser, run.reach))
 }
 
-/// What a piece of an answer is.
+/// Kind of a piece of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece {
     /// Plain words.
     Words,
-    /// The ratio of the same kernel.
+    /// Ratio of the same kernel.
     Same,
-    /// The ratio of the fastest versions.
+    /// Ratio of the fastest versions.
     Best,
-    /// The ratio of one call.
+    /// Ratio of one call.
     Call,
 }
 
-/// The answer to the question of the cost, in pieces that follow each other without a space.
+/// Returns the answer on the cost of a target, in pieces that are joined without a space.
 pub fn cost_pieces(cost: &Cost) -> Vec<(Piece, String)> {
     let base = target_name(&cost.base.target, cost.base.reach);
     let problems = |n: usize| if n == 1 { "1 problem".to_owned() } else { format!("{n} problems") };
@@ -134,12 +134,12 @@ pub fn cost_pieces(cost: &Cost) -> Vec<(Piece, String)> {
     pieces
 }
 
-/// [`cost_pieces`] as one sentence.
+/// Returns [`cost_pieces`] as one sentence.
 pub fn cost_answer(cost: &Cost) -> String {
     cost_pieces(cost).into_iter().map(|(_, text)| text).collect()
 }
 
-/// The meaning of the figures in [`cost_answer`].
+/// Explanation of the figures in [`cost_answer`].
 pub const COST_NOTE: &str = "Typical values: geometric means over problems and cases; the times of a call are medians over cases. The fastest version \
                              of each side may be another algorithm; tensor cores and the vendor's libraries count";
 

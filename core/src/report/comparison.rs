@@ -1,4 +1,4 @@
-//! A comparison as a table.
+//! Table of a comparison.
 
 use super::date::date;
 use super::{Cell, Column, Mark, Rank, Remark, Table, Tone, grouped};
@@ -8,13 +8,13 @@ use crate::compare::{Comparison, Pair};
 use crate::record::Run;
 use crate::units::percent;
 
-/// Whether a run was on another device than the base.
+/// Returns whether a run was on another device than the base.
 pub(super) fn elsewhere(comparison: &Comparison, run: usize) -> bool {
     let name = |i: usize| normalised(&comparison.runs[i].device);
     name(run) != name(comparison.base)
 }
 
-/// What was compared: a line per run, and a warning for everything that makes them differ besides the code.
+/// Returns a table of the compared runs, one line each, with a warning for every difference besides the code.
 pub fn compared_runs(runs: &[(String, Run)]) -> Table {
     let driver = |run: &Run| format!("{} {}", run.device().api, run.device().driver).trim().to_owned();
     let row = |(name, run): &(String, Run)| {
@@ -25,7 +25,7 @@ pub fn compared_runs(runs: &[(String, Run)]) -> Table {
     let row = |run| row(run).into_iter().map(Cell::from).collect();
     let columns = ["target", "device", "driver", "commit", "begun"].map(Column::label);
     let differ = |of: &dyn Fn(&Run) -> String| runs.iter().any(|(_, run)| of(run) != of(&runs[0].1));
-    // The same target elsewhere: that different targets have different drivers goes without saying.
+    // Differences of drivers are remarkable only for runs of one target: different targets have different drivers.
     let one_target = !differ(&|run| run.target.clone());
     let begun = || runs.iter().map(|(_, run)| run.started);
     let apart = begun().max().zip(begun().min()).map_or(0, |(last, first)| (last - first) / DAY);
@@ -49,7 +49,8 @@ pub fn compared_runs(runs: &[(String, Run)]) -> Table {
 /// Seconds of a day.
 const DAY: u64 = 86_400;
 
-/// A line per pair. Utilisations stand beside the times when devices differ and both sides of some pair have one.
+/// Returns a table with one line per pair. Utilisations stand beside the times if devices differ and both sides of some pair have
+/// one.
 pub fn comparison_table(comparison: &Comparison) -> Table {
     let others: Vec<usize> = (0..comparison.runs.len()).filter(|i| *i != comparison.base).collect();
     let used = |pair: &Pair, i: usize| pair.figures[i].and_then(|f| f.utilisation);
@@ -90,13 +91,13 @@ pub fn comparison_table(comparison: &Comparison) -> Table {
     notes.extend(comparison.notes.iter().cloned());
     notes.extend(alone(comparison));
     notes.push(comparison.tally());
-    // The case, a time for each run, and a ratio and an MDE for each but the base.
+    // Columns: the case, a time for each run, and a ratio and an MDE for each run but the base.
     let column = |run: usize| 1 + comparison.runs.len() + 2 * others.iter().position(|o| *o == run).unwrap_or(0);
     let rows = comparison.pairs.iter().map(row).collect();
     Table { columns, rows, remarks: remarks(comparison, column), notes, ..Table::default() }
 }
 
-/// The totals, and the largest differences each way, this many of each.
+/// Returns a table of the totals and of the largest differences, up to `most` in each direction.
 pub fn comparison_brief(comparison: &Comparison, most: usize) -> Table {
     let shown = comparison.extremes(most);
     let mut table = comparison_table(&shown);
@@ -108,7 +109,7 @@ pub fn comparison_brief(comparison: &Comparison, most: usize) -> Table {
     table
 }
 
-/// A ratio as a cell.
+/// Returns a ratio as a cell.
 pub(super) fn judged(ratio: &Ratio) -> Cell {
     let tone = match ratio.verdict {
         Verdict::Same => Tone::Plain,
@@ -120,7 +121,7 @@ pub(super) fn judged(ratio: &Ratio) -> Cell {
     Cell { tone, short: Some(short), ..ratio.to_string().into() }
 }
 
-/// What is special about single pairs: a remark for each reason, however coarse each pair's resolution is for it.
+/// Returns remarks on single pairs, one for each reason. One remark covers all resolutions that a reason sets.
 pub(super) fn remarks(comparison: &Comparison, column: impl Fn(usize) -> usize) -> Vec<Remark> {
     struct Reason {
         run: usize,
@@ -160,7 +161,7 @@ pub(super) fn remarks(comparison: &Comparison, column: impl Fn(usize) -> usize) 
     reasons.into_iter().map(remark).collect()
 }
 
-/// What has no pair, by reason.
+/// Returns lines on the cases without a pair, by reason.
 pub(super) fn alone(comparison: &Comparison) -> Vec<String> {
     let alone = comparison.unpaired.iter().map(|alone| {
         let where_and_why = format!("only in {} ({})", comparison.runs[alone.run].name, alone.reason);
@@ -169,7 +170,7 @@ pub(super) fn alone(comparison: &Comparison) -> Vec<String> {
     grouped(alone).into_iter().map(|(what, cases)| format!("{what}: {}", cases.join(", "))).collect()
 }
 
-/// The number of cases without a pair, by reason.
+/// Returns lines with the number of cases without a pair, by reason.
 fn alone_in_short(comparison: &Comparison) -> Vec<String> {
     let alone = comparison.unpaired.iter().map(|alone| ((alone.run, alone.reason.as_str()), ()));
     let line = |((run, reason), cases): ((usize, &str), Vec<()>)| {

@@ -1,8 +1,8 @@
-//! What there is: every way to compute each function of each workload, where it exists and in which element types, and a reason
-//! for every gap.
+//! Coverage of the suite: every variant of each function of each workload, with its targets and element types, and a reason for
+//! every gap.
 //!
-//! It is told for imaginary devices that have all that kernels here can use, so that it changes with the suite and not
-//! with the machine that it is made on. What a real device lacks, its plan says.
+//! The devices are imaginary and have every capability that a kernel uses. The document therefore changes with the suite and not
+//! with the machine. The plan of a real device lists its missing capabilities.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -12,24 +12,24 @@ use crate::plan::{Spec, plan};
 use crate::report::grouped;
 use crate::suite::{Caps, Case, DType, Direction, OpSpec, Preset, Workload, all};
 
-/// The targets with a GPU, the language of their kernels, and the capabilities of a device of each.
+/// Returns the targets with a GPU, the language of their kernels, and the capabilities of a device of each.
 fn targets() -> [(&'static str, &'static str, Caps); 3] {
     let [cuda, native, browser] = [typical::cuda(), typical::native(), typical::browser()];
     [("cuda", "CUDA", cuda), ("wgpu", "WGSL", native), ("browser", "WGSL", browser)]
 }
 
-/// The presets whose shapes are asked for: the smallest and the largest.
+/// Presets of the shapes: the smallest and the largest.
 const PRESETS: [Preset; 2] = [Preset::Awkward, Preset::Full];
 
-/// How far one variant is there, in one element type on one target.
+/// Coverage of one variant, in one element type on one target.
 #[derive(Default)]
 struct Seen {
     runs: bool,
-    /// Why not, where it does not run: of the first shape.
+    /// Reason of the first shape that does not run.
     gap: Option<String>,
 }
 
-/// A variant of a direction of a workload, on a target, in a type.
+/// Key of a coverage entry: workload, direction, variant, target and element type.
 type Place = (&'static str, Direction, &'static str, &'static str, DType);
 
 fn seen() -> HashMap<Place, Seen> {
@@ -54,14 +54,14 @@ fn seen() -> HashMap<Place, Seen> {
     seen
 }
 
-/// Gaps of a workload by number, in the order in which they are met.
+/// Numbered gaps of a workload, in the order of their first occurrence.
 #[derive(Default)]
 struct Notes {
     notes: Vec<String>,
 }
 
 impl Notes {
-    /// The number of a note. Reasons that differ only in their figures, which are those of a shape, are one.
+    /// Returns the number of a note. Reasons that differ only in the figures of a shape share a number.
     fn number(&mut self, note: String) -> usize {
         let words = |text: &str| text.split(|c: char| c.is_ascii_digit() || c == '.').collect::<String>();
         let known = self.notes.iter().position(|known| words(known) == words(&note));
@@ -72,7 +72,7 @@ impl Notes {
     }
 }
 
-/// One cell: the types in which it runs, each with the number of what it lacks.
+/// Returns one cell: the element types that run, each with the number of its gap.
 fn cell(
     seen: &HashMap<Place, Seen>,
     (workload, direction, variant): (&'static str, Direction, &'static str),
@@ -91,7 +91,7 @@ fn cell(
             _ => {}
         }
     }
-    // Where none runs, the reason that all have in common needs no type.
+    // If no element type runs, a reason common to all needs no type.
     let (nothing, count) = (words.is_empty(), missing.len());
     for (why, types) in grouped(missing) {
         let note =
@@ -130,7 +130,7 @@ fn table(workload: &'static Workload, seen: &HashMap<Place, Seen>) -> String {
     out
 }
 
-/// All of it as Markdown.
+/// Returns the coverage as Markdown.
 pub fn coverage() -> String {
     let seen = seen();
     let forms: Vec<&OpSpec> = all().iter().flat_map(|workload| &workload.forms).collect();

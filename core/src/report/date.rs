@@ -1,9 +1,9 @@
-//! When something was, as people write it.
+//! Date and time of a run as text.
 
-/// The last second of the year 9999: years of more digits are no dates of runs.
+/// Last second of the year 9999: dates of runs have years of four digits.
 const LAST: u64 = 253_402_300_799;
 
-/// A time in seconds since 1970, in UTC; `None` where nobody said.
+/// Formats a time in seconds since 1970, in UTC; `None` for an unknown time.
 pub(super) fn date(seconds: u64) -> Option<String> {
     if !(1..=LAST).contains(&seconds) {
         return None;
@@ -13,11 +13,11 @@ pub(super) fn date(seconds: u64) -> Option<String> {
     Some(format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}Z"))
 }
 
-/// Year, month and day in the Gregorian calendar of a day counted from the first of 1970.
+/// Returns year, month and day in the Gregorian calendar. `day` counts from 1 January 1970.
 fn civil(day: u64) -> (u64, u64, u64) {
-    /// Days of 400, 100, 4 years and one that begin in March, whose leap day is their last.
+    /// Days of 400, 100, 4 years and one year. The years begin in March, so that a leap day is their last.
     const DAYS: [u64; 4] = [146_097, 36_524, 1461, 365];
-    /// From the first of March of the year 0.
+    /// Days from 1 March of the year 0.
     const TO_1970: u64 = 719_468;
     let day = day + TO_1970;
     let (eras, day) = (day / DAYS[0], day % DAYS[0]);
@@ -26,7 +26,7 @@ fn civil(day: u64) -> (u64, u64, u64) {
     let (fours, day) = (day / DAYS[2], day % DAYS[2]);
     let years = (day / DAYS[3]).min(3);
     let day = day - years * DAYS[3];
-    // From March on, five months have 153 days, again and again.
+    // From March on, five months have 153 days, repeatedly.
     let month = (5 * day + 2) / 153;
     let day_of_month = day - (153 * month + 2) / 5 + 1;
     let year = 400 * eras + 100 * centuries + 4 * fours + years;
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn dates_are_those_of_a_calendar() {
-        // Every day of four centuries and some, each at another time of the day.
+        // Every day of more than four centuries, each at another time of the day.
         for day in 0..160_000 {
             let seconds = day * 86_400 + day * 7919 % 86_400 + 1;
             let at = jiff::Timestamp::from_second(seconds as i64).expect("a time");

@@ -1,24 +1,24 @@
-//! Text from elsewhere, such as the name that a driver or a run file gives a device, made safe to show.
+//! Escapes of foreign strings, such as the name that a driver or a run file gives a device.
 //!
-//! Control characters command terminals, and characters that turn the direction of writing make a line look like
-//! another. Both are shown as their code, as in `\u{1b}`: in text, Markdown and CSV, and in HTML and SVG, whose markup is
-//! escaped as a whole. XML has no way of writing most of them.
+//! Control characters command terminals. Characters that change the direction of writing make a line look like another. Both are
+//! shown as their code, as in `\u{1b}`: in text, Markdown and CSV. The same holds in HTML and SVG, which escape their markup as a
+//! whole. XML cannot represent most of them.
 
 use std::borrow::Cow;
 
-/// Whether a character does something other than being seen: controls, ends of lines and paragraphs, the marks that Unicode
-/// calls `Bidi_Control`, the deprecated ones beside them, and the two that are no characters, which XML refuses.
+/// Returns whether a character is not plainly visible. These are controls, ends of lines and paragraphs, the marks of Unicode's
+/// `Bidi_Control`, and the deprecated ones beside them. The two noncharacters that XML refuses count too.
 fn acts(c: char) -> bool {
     let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{206f}');
     c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}' | '\u{fffe}' | '\u{ffff}')
 }
 
-/// Text that stays on its line.
+/// Returns the string on one line.
 pub fn escape(text: &str) -> Cow<'_, str> {
     escape_but(text, &[])
 }
 
-/// Text whose own lines and tabs are meant.
+/// Returns the string with its own line breaks and tabs.
 pub fn escape_lines(text: &str) -> Cow<'_, str> {
     escape_but(text, &['\n', '\t'])
 }
@@ -32,7 +32,8 @@ fn escape_but<'a>(text: &'a str, meant: &[char]) -> Cow<'a, str> {
     Cow::Owned(text.chars().map(shown).collect())
 }
 
-/// A field of a spreadsheet, which takes text that begins like a formula for one. Numbers are not text.
+/// Returns a field of a spreadsheet. A string that begins like a formula gets a quote, because spreadsheets evaluate it. Numbers
+/// stay.
 pub fn escape_field(text: &str) -> Cow<'_, str> {
     let text = escape(text);
     let formula = text.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']);

@@ -1,9 +1,9 @@
-//! What a device did in each traced execution.
+//! Work of a device in each traced execution.
 
 use crate::device::{Span, SpanKind, Track};
 use crate::report::grouped;
 
-/// The device's work in each of the traced executions that did any.
+/// Returns the device's spans of each traced execution that has any.
 pub(super) fn executions(spans: &[Span]) -> impl Iterator<Item = Vec<&Span>> {
     let begins = |span: &Span| span.kind == SpanKind::Annotation && span.track == Track::Host;
     let work = |span: &&Span| {
@@ -13,8 +13,8 @@ pub(super) fn executions(spans: &[Span]) -> impl Iterator<Item = Vec<&Span>> {
     each.filter(|work: &Vec<&Span>| !work.is_empty())
 }
 
-/// Stages in the order in which they first ran, with the time of each in each execution. A library may launch several kernels
-/// for a stage, and stages may share a name: what has one name is summed.
+/// Returns the stages in the order of their first execution, with the time of each in each execution. A library may launch several
+/// kernels for a stage, and stages may share a name: times of one name are added.
 pub(super) fn stage_times(spans: &[Span]) -> Vec<(&str, Vec<f64>)> {
     grouped(executions(spans).flat_map(of_execution))
 }

@@ -1,4 +1,4 @@
-//! Workloads by means of ratios, as tables.
+//! Tables of mean ratios by workload.
 
 use super::html::short;
 use super::{Cell, Column, Rank, Table};
@@ -7,10 +7,10 @@ use crate::record::way;
 use crate::report::cost_answer;
 use crate::suite::Family;
 
-/// The meaning of the figures.
+/// Explanation of the figures.
 const NOTE: &str = "typical values (geometric means over problems) with 95 % intervals; other problems may differ more";
 
-/// A mean with its interval, and of how many ratios it is.
+/// Returns a mean with its interval, and the number of its ratios.
 pub(super) fn cells(mean: Option<MeanRatio>) -> [Cell; 2] {
     let bare = |ratio: f64| short(ratio).trim_end_matches('×').to_owned();
     let Some(MeanRatio { value, interval, problems }) = mean else { return ["–".into(), "0".into()] };
@@ -22,7 +22,7 @@ fn figure(title: &str) -> Column {
     Column::figure(title, Rank::Essential)
 }
 
-/// What a target costs, a line per workload.
+/// Returns the cost of a target, one line per workload.
 pub fn cost_by_workload(cost: &Cost) -> Table {
     let families = cost.by_workload().into_iter();
     Table {
@@ -44,7 +44,7 @@ pub fn cost_by_workload(cost: &Cost) -> Table {
     }
 }
 
-/// The answer, and what a target costs, a line per family of workloads.
+/// Returns the answer and the cost of a target, one line per family of workloads.
 pub fn cost_by_family(cost: &Cost) -> Table {
     let row = |family: Family| {
         let problems: Vec<&ProblemCost> =
@@ -76,7 +76,7 @@ pub fn cost_by_family(cost: &Cost) -> Table {
     }
 }
 
-/// The problems that a target costs most and least, the fastest version of each side: this many of each.
+/// Returns the costliest and the cheapest problems of a target, for the fastest version of each side: up to `most` of each.
 pub fn cost_extremes(cost: &Cost, most: usize) -> Table {
     let mut problems: Vec<(&ProblemCost, &Against)> =
         cost.problems.iter().filter_map(|problem| Some((problem, problem.best.as_ref()?))).collect();
@@ -96,7 +96,7 @@ pub fn cost_extremes(cost: &Cost, most: usize) -> Table {
     }
 }
 
-/// Runs beside each other, a line per workload.
+/// Returns the runs beside each other, one line per workload.
 pub fn compared_by_workload(comparison: &Comparison, families: &[WorkloadRow]) -> Table {
     let base = &comparison.runs[comparison.base];
     let others: Vec<usize> = (0..comparison.runs.len()).filter(|run| *run != comparison.base).collect();

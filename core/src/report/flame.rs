@@ -1,5 +1,5 @@
-//! Device time as folded stacks, from which flame graphs are drawn (Gregg, "The Flame Graph" (2016)): a line for each stage,
-//! with the names of what it is part of, outermost first and joined by semicolons, and its nanoseconds.
+//! Device time as folded stacks for flame graphs (Gregg, "The Flame Graph" (2016)). Each stage has a line with its enclosing names,
+//! outermost first and joined by semicolons, and its nanoseconds.
 
 use crate::device::Span;
 use crate::record::stats::Summary;
@@ -7,13 +7,13 @@ use crate::record::{Record, Run};
 use crate::report::executions::{executions, stage_times};
 use crate::report::{device_line, escape, grouped};
 
-/// Name of the time of an execution in which the device did none of its stages.
+/// Name of the idle time between the stages of an execution.
 pub const BETWEEN: &str = "between stages";
-/// No stage of a run that could be waited for takes longer, in nanoseconds; sums of so many still can be counted.
+/// Upper bound of a stage's time, in nanoseconds. No real stage takes longer, and sums of such times do not overflow.
 const LONGEST: f64 = 1e15;
 
-/// The stacks of all cases that have stage times: of several runs, below the name of each. Cases of one workload are
-/// neighbours, and stages are in the order in which they ran. Times are medians over the traced executions.
+/// Returns the stacks of all cases with stage times; of several runs, below the name of each. Cases of one workload are neighbours,
+/// and stages are in the order of execution. Times are medians over the traced executions.
 pub fn folded(runs: &[(String, Run)]) -> Vec<String> {
     let mut stacks: Vec<(Vec<String>, u64)> = Vec::new();
     for (name, run) in runs {
@@ -27,17 +27,17 @@ pub fn folded(runs: &[(String, Run)]) -> Vec<String> {
             }
         }
     }
-    // Keeps the order of stages.
+    // The stable sort keeps the order of stages.
     stacks.sort_by(|(a, _), (b, _)| a[..a.len() - 1].cmp(&b[..b.len() - 1]));
     stacks.into_iter().map(|(frames, time)| format!("{} {time}", frames.join(";"))).collect()
 }
 
-/// Device and target of each run in one line.
+/// Returns device and target of each run in one line.
 pub fn devices(runs: &[(String, Run)]) -> String {
     runs.iter().map(|(_, run)| frame(&device_line(run))).collect::<Vec<_>>().join(" | ")
 }
 
-/// Workload, direction, problem and variant; a case that has no such parts is one frame.
+/// Returns workload, direction, problem and variant as frames. A case string without these parts is one frame.
 fn of_case(record: &Record) -> Vec<String> {
     match *record.case.split('/').collect::<Vec<_>>() {
         [workload, direction, shape, dtype, variant] => {
@@ -51,7 +51,7 @@ fn of_case(record: &Record) -> Vec<String> {
     }
 }
 
-/// A name as a frame. Semicolons part frames, and a number behind a space is a time: neither may come from a name.
+/// Returns a name as a frame. Semicolons separate frames, and a number after a space is a time: neither may come from a name.
 fn frame(name: &str) -> String {
     let shown = |c: char| match c {
         ' ' => '\u{a0}'.to_string(),
@@ -61,7 +61,8 @@ fn frame(name: &str) -> String {
     escape(name).chars().map(shown).collect()
 }
 
-/// Stages in the order in which they first ran, each with its time in an execution; then the time between them, if any.
+/// Returns the stages in the order of their first execution, each with its time per execution. The idle time between them follows,
+/// if there is any.
 fn stages(record: &Record) -> Vec<(&str, u64)> {
     let spans = record.measured().and_then(|measured| measured.trace.as_ref()).map_or(&[][..], |trace| &trace.spans);
     let between = grouped(executions(spans).map(|work| (BETWEEN, idle(work))));
@@ -72,8 +73,7 @@ fn stages(record: &Record) -> Vec<(&str, u64)> {
     stage_times(spans).into_iter().chain(between).map(whole).filter(|(_, time)| *time > 0).collect()
 }
 
-/// Time between the beginning of the first and the end of the last of these in which none of them ran. Those on different
-/// streams may overlap.
+/// Returns the time between the first begin and the last end in which no span ran. Spans on different streams may overlap.
 fn idle(mut work: Vec<&Span>) -> f64 {
     work.sort_by(|a, b| a.start.0.total_cmp(&b.start.0));
     let mut until = work.first().map_or(0.0, |first| first.end.0);
@@ -95,7 +95,7 @@ mod tests {
 
     const CASE: &str = "attention/fwd/b1,h1,s4,d2/f32/manual";
 
-    /// Executions a microsecond apart, each with spans on the device: name, begin and end.
+    /// Returns a trace of executions a microsecond apart, each with spans on the device: name, begin and end.
     fn traced(executions: &[&[(&str, f64, f64)]]) -> Option<Trace> {
         let span = |name: &str, kind, track, start: f64, end: f64| Span {
             name: name.to_owned(),
@@ -161,7 +161,7 @@ mod tests {
         let (name, run) = one(&format!("{hostile}/é"), &[&[(hostile, 0.0, 10.0)]]);
         let shown = r"x\u{3b}y 7\n\u{1b}\u{202e}\u{ffff}".replace(' ', "\u{a0}");
         assert_eq!(folded(&[(name, run)]), [format!("{shown}/é;{shown} 10")]);
-        // A file may say that a stage took a thousand years.
+        // A file may contain a stage of a thousand years.
         let endless = folded(&[one(CASE, &[&[("a", 0.0, 3e19)]])]);
         assert!(endless[0].ends_with(";a 1000000000000000"), "{endless:?}");
     }

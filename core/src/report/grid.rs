@@ -1,118 +1,118 @@
-//! A table as such: what stands in it, and what whoever shows it must know to leave things out and to colour the rest.
+//! Generic table: cells, and the hints for leaving out columns and for colours.
 
 use super::escape;
 
-/// A table ready to print, as text, Markdown or HTML alike.
+/// Table ready to print as text, Markdown or HTML.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Table {
-    /// Lines above it.
+    /// Lines above the table.
     pub heading: Vec<String>,
-    /// The columns; the first says what a row is about.
+    /// Columns; the first names the subject of a row.
     pub columns: Vec<Column>,
-    /// A row per line, as many cells as columns.
+    /// Rows, each with as many cells as columns.
     pub rows: Vec<Vec<Cell>>,
-    /// Whether rows that follow each other with the same first cell may stand below it, as below a heading.
+    /// Whether consecutive rows with the same first cell may stand below it, as below a heading.
     pub grouped: bool,
-    /// What is to be said of single cells.
+    /// Remarks on single cells.
     pub remarks: Vec<Remark>,
-    /// Lines below it.
+    /// Lines below the table.
     pub notes: Vec<String>,
 }
 
-/// A column of a table.
+/// Column of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// Its title.
+    /// Title of the column.
     pub title: String,
-    /// Whether its cells are aligned to the right, as figures are; others may be broken over several lines.
+    /// Whether cells are aligned to the right, as figures are; others may be broken over several lines.
     pub right: bool,
-    /// When it goes where there is no room for all.
+    /// Priority of the column if there is no room for all.
     pub rank: Rank,
-    /// Whether it is said once, above the table, where every row says the same.
+    /// Whether a value common to all rows is shown once, above the table.
     pub folds: bool,
 }
 
-/// What a reader loses without a column. Among columns of one rank, the last goes first.
+/// Importance of a column. Among columns of one rank, the last is dropped first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
-    /// Goes before anything else is given up.
+    /// Dropped before any other measure.
     Extra,
-    /// Stays for as long as breaking lines makes room for it.
+    /// Kept as long as line breaks make room for it.
     Useful,
-    /// Always stays.
+    /// Always kept.
     Essential,
 }
 
 /// One cell.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cell {
-    /// What it says.
+    /// Text of the cell.
     pub text: String,
-    /// What it says where there is little room, if that is less.
+    /// Shorter text for narrow output, if there is one.
     pub short: Option<String>,
     /// A second line; pages show it.
     pub more: Option<String>,
     /// Words for a case or a problem; pages show them above its string.
     pub label: Option<String>,
-    /// What it means.
+    /// Meaning of the cell.
     pub tone: Tone,
-    /// Length of the bar beside it, in percent of the longest; pages show it.
+    /// Length of the bar beside the text, in percent of the longest; pages show it.
     pub bar: Option<u8>,
 }
 
-/// What a cell means for the reader.
+/// Meaning of a cell for the reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Tone {
-    /// Nothing in particular.
+    /// Neutral.
     #[default]
     Plain,
-    /// As one would wish.
+    /// Good result.
     Good,
-    /// To be looked at.
+    /// Bad result.
     Bad,
-    /// Not to be relied on.
+    /// Unreliable result.
     Doubtful,
 }
 
-/// A sentence about some cells.
+/// Sentence about some cells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
-    /// What is to be said.
+    /// Text of the remark.
     pub text: String,
-    /// Of which cells.
+    /// Cells of the remark.
     pub marks: Vec<Mark>,
 }
 
-/// A cell that a remark is about.
+/// Cell of a remark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
-    /// Position of its row.
+    /// Position of the row.
     pub row: usize,
-    /// Position of its column.
+    /// Position of the column.
     pub column: usize,
-    /// What the row is about, where there is no cell to mark.
+    /// Subject of the row, for output without cells to mark.
     pub name: String,
 }
 
 impl Column {
-    /// Text that says what a row is about.
+    /// Returns a column of text that names the subject of a row.
     pub fn text(title: &str) -> Column {
         Column { title: title.to_owned(), right: false, rank: Rank::Essential, folds: false }
     }
 
-    /// A word that tells rows apart, unless it is the same in all.
+    /// Returns a column with a word that distinguishes rows; it folds if all rows have the same.
     pub fn label(title: &str) -> Column {
         Column { folds: true, ..Column::text(title) }
     }
 
-    /// A figure.
+    /// Returns a column of figures.
     pub fn figure(title: &str, rank: Rank) -> Column {
         Column { title: title.to_owned(), right: true, rank, folds: false }
     }
 }
 
 impl Cell {
-    /// The cell with a second line.
+    /// Returns the cell with a second line.
     pub fn with(self, more: impl Into<String>) -> Cell {
         Cell { more: Some(more.into()), ..self }
     }
@@ -125,21 +125,21 @@ impl<T: Into<String>> From<T> for Cell {
 }
 
 impl Remark {
-    /// A remark, if it is about anything.
+    /// Returns a remark, or `None` without marks.
     pub fn some(text: String, marks: Vec<Mark>) -> Option<Remark> {
         (!marks.is_empty()).then_some(Remark { text, marks })
     }
 }
 
 impl Table {
-    /// The lines below the table where its cells cannot be marked: every remark names what it is about.
+    /// Returns the lines below the table for output without marks: every remark names its cells.
     pub fn all_notes(&self) -> Vec<String> {
         let names = |remark: &Remark| remark.marks.iter().map(|m| m.name.as_str()).collect::<Vec<_>>().join(", ");
         let remarks = self.remarks.iter().map(|remark| format!("{}: {}", remark.text, names(remark)));
         self.notes.iter().cloned().chain(remarks).collect()
     }
 
-    /// The table in Markdown; lines above become paragraphs, lines below a list.
+    /// Returns the table in Markdown; lines above become paragraphs, lines below a list.
     pub fn markdown(&self) -> String {
         let heading: String = self.heading.iter().map(|line| format!("{}\n\n", markdown_text(line))).collect();
         let titles: Vec<&str> = self.columns.iter().map(|c| c.title.as_str()).collect();
@@ -151,7 +151,7 @@ impl Table {
     }
 }
 
-/// A Markdown table. Cells cannot break out of it: bars, line breaks and the start of tags are escaped.
+/// Returns a Markdown table. Cells cannot break out of it: bars, line breaks and the start of tags are escaped.
 pub fn markdown(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let escaped = |cell: &str| markdown_text(cell).replace('|', "\\|");
@@ -163,7 +163,7 @@ pub fn markdown(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -
     text
 }
 
-/// Text on one line that is no HTML.
+/// Returns the string on one line, without HTML.
 fn markdown_text(text: &str) -> String {
     escape(text).replace('<', "&lt;")
 }

@@ -1,10 +1,10 @@
-//! What tells runs apart at the heads of columns.
+//! Names of runs in the heads of columns.
 
 use super::escape;
 use crate::compare::identity::{normalised, same_device};
 use crate::record::Run;
 
-/// Names of runs: their devices; of one device their targets. `None` where neither tells them apart.
+/// Returns the names of the runs' devices, or for one device those of their targets. `None` if neither are distinct.
 pub fn heads<'r>(runs: impl Iterator<Item = &'r Run> + Clone) -> Option<Vec<String>> {
     let each = |alike: &dyn Fn(&Run, &Run) -> bool| {
         runs.clone().enumerate().all(|(i, run)| runs.clone().take(i).all(|before| !alike(run, before)))
@@ -16,7 +16,7 @@ pub fn heads<'r>(runs: impl Iterator<Item = &'r Run> + Clone) -> Option<Vec<Stri
     each(&|a, b| a.target == b.target).then(|| runs.map(|run| escape(&run.target).into_owned()).collect())
 }
 
-/// Runs under these names where they tell them apart; otherwise under those that they have.
+/// Returns the runs under these names if they are distinct; otherwise under their own names.
 pub fn headed(runs: Vec<(String, Run)>) -> Vec<(String, Run)> {
     match heads(runs.iter().map(|(_, run)| run)) {
         Some(heads) => heads.into_iter().zip(runs).map(|(head, (_, run))| (head, run)).collect(),

@@ -1,7 +1,7 @@
-//! Runs as one self-contained page: tables and plots, without scripts and without anything from elsewhere.
+//! Self-contained page of runs: tables and plots, without scripts and external resources.
 //!
-//! Everything that comes from a run is escaped by the markup library, and what acts on its reader is shown as a code. Plots are inline SVG, as wide as their column, so
-//! the page reads on a phone; colours follow the reader's light or dark scheme.
+//! The markup library escapes everything that comes from a run. Control characters are shown as a code. Plots are inline SVG, as
+//! wide as their column, so that the page is readable on a phone. Colours follow the reader's light or dark scheme.
 
 mod card;
 mod compared;
@@ -51,7 +51,7 @@ const STYLE: &str = concat!(
     include_str!("html/dark.css")
 );
 
-/// A page about one or more named runs; about how they compare and the portability tax, where those are given.
+/// Returns a page about one or more named runs, with their comparison and the portability tax if those are given.
 pub fn page(runs: &[(String, Run)], comparison: Option<&Comparison>, tax: Option<&Tax>) -> String {
     let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
     let title = format!("Parallax: {}", names.join(", "));
@@ -76,7 +76,7 @@ pub fn page(runs: &[(String, Run)], comparison: Option<&Comparison>, tax: Option
     document(html! { title { (title) } }, Some(STYLE), body)
 }
 
-/// One run: where and when, what its clocks are worth, and what its device can do.
+/// Returns one run's place and date, the quality of its clocks, and the ceilings of its device.
 pub(super) fn head(name: &str, run: &Run) -> Markup {
     let commit = if run.suite.commit.is_empty() { "unknown" } else { &run.suite.commit };
     html! {
@@ -132,7 +132,7 @@ fn ceilings(baseline: &Baseline) -> Markup {
     }
 }
 
-/// Times along the axes that workloads have a table for; no section where there is none.
+/// Returns a section of times along the axes of workloads; nothing without such tables.
 fn scaling(runs: &[(String, Run)]) -> Markup {
     let tables = crate::compare::scaled(runs, None);
     html! {
@@ -142,12 +142,12 @@ fn scaling(runs: &[(String, Run)]) -> Markup {
     }
 }
 
-/// A run's table; where it ran is told elsewhere on the page.
+/// Returns a run's table without its heading, which stands elsewhere on the page.
 fn without_heading(run: &Run) -> Table {
     Table { heading: Vec::new(), ..report::table(run) }
 }
 
-/// The strips of every case that has a time anywhere, in the order of the runs.
+/// Returns the strips of every case with a time in any run, in the order of the runs.
 pub(super) fn samples(runs: &[(String, Run)]) -> Markup {
     let mut cases: Vec<&str> = Vec::new();
     let mut seen = std::collections::HashSet::new();
@@ -212,7 +212,7 @@ mod tests {
         }
     }
 
-    /// Everything that a terminal, a browser or an XML reader would obey, and how it is shown.
+    /// Characters that a terminal, a browser or an XML reader would obey; `SHOWN` is their escaped form.
     const ACTING: &str = "a\u{1b}\u{9b}\u{7f}\0\r\n\tb\u{61c}\u{200e}\u{202e}\u{2069}\u{206a}\u{2028}\u{ffff}c";
     const SHOWN: &str = r"a\u{1b}\u{9b}\u{7f}\u{0}\r\n\tb\u{61c}\u{200e}\u{202e}\u{2069}\u{206a}\u{2028}\u{ffff}c";
 

@@ -1,4 +1,4 @@
-//! What a record's workload says of it. A program without the workloads is told it by one that has them.
+//! Properties of a record that come from its workload. A program with the workloads passes them to one without.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,38 +8,38 @@ use crate::record::roofline::Ceilings;
 use crate::record::{Record, Run};
 use crate::suite::{Caps, Case, OpSpec, Rate, find};
 
-/// What a record is held against.
+/// Device properties for the analysis of a record.
 #[derive(Clone, Copy)]
 pub struct DeviceContext<'a> {
-    /// The device.
+    /// Capabilities of the device.
     pub caps: &'a Caps,
-    /// What it can do at best, where that was measured.
+    /// Ceilings of the device, if they were measured.
     pub ceilings: Option<&'a Ceilings>,
-    /// Where data lay.
+    /// State of the caches.
     pub cache: Cache,
 }
 
 impl DeviceContext<'_> {
-    /// Of a run.
+    /// Returns the context of a run.
     pub fn of(run: &Run) -> DeviceContext<'_> {
         let ceilings = run.baseline.as_ref().map(|baseline| &baseline.ceilings);
         DeviceContext { caps: &run.device().caps, ceilings, cache: run.spec.cache }
     }
 }
 
-/// What its workload says of a record.
+/// Properties of a record that come from its workload.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CaseInfo {
-    /// What its speed is told in; a workload of a newer version does not say.
+    /// Unit of its speed; absent for a workload of a newer version.
     pub rate: Option<Rate>,
-    /// Whether it is one of those that find the ceilings.
+    /// Whether the case is a probe of the ceilings.
     pub probe: bool,
-    /// Its stages in order, those that belong together as one.
+    /// Stages in order, each group of stages as one component.
     pub stages: Vec<Component>,
 }
 
 impl CaseInfo {
-    /// Of a record.
+    /// Returns the properties of a record.
     pub fn of(record: &Record, ground: DeviceContext) -> CaseInfo {
         let stages = record.measured().map(|measured| stages(record, measured, ground));
         CaseInfo {
@@ -50,7 +50,7 @@ impl CaseInfo {
     }
 }
 
-/// What the speed of a record's workload is told in.
+/// Returns the unit of speed of a record's workload.
 pub(super) fn rate_of(record: &Record) -> Option<Rate> {
     let direction = |form: &&OpSpec| form.direction.name() == record.parts.direction;
     Some(find(&record.parts.workload)?.forms.iter().find(direction)?.rate)

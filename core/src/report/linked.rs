@@ -1,4 +1,4 @@
-//! The summary in a link as a table, beside a run of one's own.
+//! Table of the summary in a link, beside the reader's own run.
 
 use std::collections::HashMap;
 
@@ -9,11 +9,12 @@ use crate::record::{CaseFigure, CaseSummary, RunSummary};
 use crate::suite::problem_of;
 use crate::units::{Nanos, percent};
 
-/// What is said above every summary that came by a link.
+/// Warning above every summary from a link.
 pub const FROM_A_LINK: &str =
     "Results shared by link. They travel in the address itself and are not signed, so they could have been edited.";
 
-/// The sentence about a link: device, browser, cases and their checks; and the typical ratio of a run of one's own, by name.
+/// Returns the sentence about a link: device, browser, cases and their checks. It includes the mean ratio of the reader's own run,
+/// by name.
 pub fn linked_answer(linked: &RunSummary, ours: Option<(&str, &RunSummary)>) -> String {
     let place = linked.browser.as_ref().map_or_else(String::new, |browser| format!(" in {browser}"));
     let bad = linked.cases.iter().filter(|case| case.verdict != "pass").count() + linked.left_out_bad;
@@ -44,7 +45,7 @@ pub fn linked_answer(linked: &RunSummary, ours: Option<(&str, &RunSummary)>) -> 
     said
 }
 
-/// A line per case; beside it what a run of one's own found, by name, and the ratio of both.
+/// Returns a table with one line per case; beside it the result of the reader's own run, by name, and the ratio of both.
 pub fn linked_table(linked: &RunSummary, ours: Option<(&str, &RunSummary)>) -> Table {
     let mut columns = vec![
         Column::text("case"),
@@ -57,7 +58,7 @@ pub fn linked_table(linked: &RunSummary, ours: Option<(&str, &RunSummary)>) -> T
         columns.push(Column::figure("95 %", Rank::Useful));
         columns.push(Column::figure(&format!("{} ÷ link", escape(name)), Rank::Essential));
     }
-    // The fastest variant of each problem that has several: bars are shares of its speed.
+    // The fastest variant of each problem with several variants: bars are shares of its speed.
     let mut fastest: HashMap<&str, (f64, usize)> = HashMap::new();
     for case in &linked.cases {
         let Some(figure) = case.figure else { continue };
@@ -104,7 +105,7 @@ pub fn linked_table(linked: &RunSummary, ours: Option<(&str, &RunSummary)>) -> T
     Table { columns, rows, notes, ..Table::default() }
 }
 
-/// A name as the beginning of a sentence.
+/// Returns a name with a capital, for the beginning of a sentence.
 fn capital(name: &str) -> String {
     let mut letters = name.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
@@ -114,14 +115,14 @@ fn dash() -> Cell {
     "–".into()
 }
 
-/// Median and interval.
+/// Returns median and interval.
 fn figure(figure: Option<CaseFigure>) -> [Cell; 2] {
     let Some(figure) = figure else { return [dash(), dash()] };
     let precision = figure.precision().map_or_else(dash, |precision| format!("± {}", percent(precision)).into());
     [figure.median.to_string().into(), precision]
 }
 
-/// Of two figures, with its interval where both have one.
+/// Returns the ratio of two figures, with its interval if both have one.
 fn ratio(ours: CaseFigure, theirs: CaseFigure) -> String {
     let value = |a: Nanos, b: Nanos| digits(a.0 / b.0);
     let both = ours.interval.zip(theirs.interval).filter(|(_, theirs)| theirs[0].0 > 0.0);

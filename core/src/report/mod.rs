@@ -1,4 +1,4 @@
-//! Records as people read them: tables, advice, a spreadsheet, a page.
+//! Reports for readers: tables, advice, a spreadsheet, a page.
 
 mod aa;
 pub mod advice;
@@ -47,7 +47,7 @@ pub use table::*;
 pub use tax::*;
 pub use voices::*;
 
-/// Things by what they have in common, in the order in which that first occurs.
+/// Groups values by key, in the order in which the keys first occur.
 pub(crate) fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
     let mut groups: Vec<(K, Vec<V>)> = Vec::new();
     for (key, value) in pairs {

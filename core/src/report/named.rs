@@ -1,9 +1,9 @@
-//! The first cell of a row about a case or a problem.
+//! First cell of a row about a case or a problem.
 
 use super::Cell;
 use crate::suite::{label_of, problem_of, variant_of};
 
-/// The string of a case or a problem, with words for it where this version has some.
+/// Returns the string of a case or a problem, with its label if this version has one.
 pub(crate) fn named(name: &str) -> Cell {
     let of_case = || Some(format!("{} · {}", label_of(problem_of(name))?, variant_of(name)));
     Cell { label: label_of(name).or_else(of_case), ..name.into() }

@@ -1,10 +1,10 @@
-//! Whether cases gave the same twice, as people read it.
+//! Repeatability of cases, for readers.
 
 use crate::record::{Repeatable, Run};
 use crate::units::percent;
 
 impl Repeatable {
-    /// In a few words: `bit by bit`, or how far off.
+    /// Returns the result in a few words: `bit by bit`, or the difference.
     pub fn words(&self) -> String {
         match self {
             Repeatable::Bitwise => "bit by bit".to_owned(),
@@ -16,7 +16,7 @@ impl Repeatable {
     }
 }
 
-/// How many cases of a run repeat bit by bit, and a line for each that does not.
+/// Returns a line for each case that does not repeat bit by bit, and the number of those that do.
 pub fn repeats(run: &Run) -> Vec<String> {
     let known: Vec<(&str, Repeatable)> = run
         .as_planned()

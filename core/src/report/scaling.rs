@@ -1,4 +1,4 @@
-//! Times along the axis of a workload, as people read them: a table, and from where on it pays in a sentence.
+//! Times along the axis of a workload, for readers: a table, and a sentence on the extent from which it pays.
 
 use super::{Cell, Column, Rank, Table, Tone};
 use crate::compare::verdict::{Ratio, Verdict, digits};
@@ -6,7 +6,7 @@ use crate::compare::{Point, ScalingTable, Side};
 use crate::suite::Sides;
 use crate::units::percent;
 
-/// A table for each, with the sentences below it.
+/// Returns the table, with its sentences below.
 pub fn scaling_table(scaled: &ScalingTable) -> Table {
     let several = scaled.points.iter().any(|point| !point.data.is_empty());
     let of_host = matches!(scaled.sides, Sides::HostAndDevice { .. });
@@ -53,7 +53,7 @@ fn heading(scaled: &ScalingTable) -> String {
     }
 }
 
-/// A median with the half width of its interval.
+/// Returns a median with the half width of its interval.
 fn time(side: &Side) -> String {
     let summary = &side.timing.summary;
     match summary.precision() {
@@ -62,7 +62,7 @@ fn time(side: &Side) -> String {
     }
 }
 
-/// How many times as fast the second side is, with its interval.
+/// Returns the speed-up of the second side, with its interval.
 fn factor(speedup: &Ratio) -> Cell {
     let text = match (speedup.low, speedup.high) {
         (Some(low), Some(high)) => format!("{} [{}, {}]", digits(speedup.value), digits(low), digits(high)),
@@ -78,7 +78,7 @@ fn factor(speedup: &Ratio) -> Cell {
     Cell { tone, ..text.into() }
 }
 
-/// From which extent on the second side pays, a sentence for each place where the data may lie. None where no extent has both sides.
+/// Returns a sentence on the extent from which the second side pays, for each place of the data. None if no extent has both sides.
 pub fn scaling_sentences(scaled: &ScalingTable) -> Vec<String> {
     let by_place = super::grouped(scaled.points.iter().map(|point| (point.data, point)));
     by_place.into_iter().filter_map(|(data, points)| sentence(scaled, data, &points)).collect()
@@ -121,7 +121,7 @@ mod tests {
     use crate::record::Run;
     use crate::testing::fixtures::{run, spread};
 
-    /// A run of `prefetch` in which overlapping takes these shares of the serial time, from 512 rows of a batch on.
+    /// Returns a run of `prefetch`. Overlapping takes these shares of the serial time, from 512 rows of a batch on.
     fn prefetch(shares: &[f64]) -> (String, Run) {
         let mut cases: Vec<(String, Vec<f64>)> = Vec::new();
         for (i, share) in shares.iter().enumerate() {

@@ -1,19 +1,19 @@
-//! Scores as people read them.
+//! Scores for readers.
 
 use crate::compare::{Comparison, scores::ScorePair};
 use crate::record::{Record, Run};
 use crate::report::{Cell, Column, Rank, Table};
 use crate::units::four_digits;
 
-/// The scores of a run, a line each.
+/// Returns the scores of a run, one line each.
 pub fn scores(run: &Run) -> Vec<String> {
     let of_record =
         |record: &Record| record.scores().iter().map(|score| format!("{}: {score}", record.case)).collect::<Vec<_>>();
     run.records.iter().flat_map(of_record).collect()
 }
 
-/// Items a second of a run's cases, a line for each that counts any, with the time of the batch that they make up and the most
-/// memory that was held.
+/// Returns the items per second of a run's cases, one line for each case with items. A line has the time of a batch and the peak
+/// memory.
 pub fn items(run: &Run) -> Vec<String> {
     let line = |record: &Record| {
         let (rate, batch) = (record.items_rate()?, record.timing()?.summary.median);
@@ -23,7 +23,7 @@ pub fn items(run: &Run) -> Vec<String> {
     run.records.iter().filter_map(line).collect()
 }
 
-/// The scores of a comparison, a line per pair; `None` where there are none.
+/// Returns the scores of a comparison, one line per pair; `None` without scores.
 pub fn compared_scores(comparison: &Comparison) -> Option<Table> {
     if comparison.scores.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! Runs as a spreadsheet: one row per case and run, every key figure in full precision.
+//! Spreadsheet of runs: one row per case and run, every key figure in full precision.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,30 +11,30 @@ use crate::record::roofline::Bound;
 use crate::record::stats::Summary;
 use crate::record::{Better, Method, OneCall, Outcome, Record, Repeatable, Run, Score, Timing};
 
-/// One case in one run. Figures that do not exist are empty.
+/// One case in one run. Missing figures are empty.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SheetRow {
     /// Canonical string.
     pub case: String,
-    /// Operation.
+    /// Name of the workload.
     pub workload: String,
     /// `fwd` or `bwd`.
     pub direction: String,
     /// Element type.
     pub dtype: String,
-    /// Variant asked for.
+    /// Requested variant.
     pub variant: String,
     /// Variant that ran.
     pub actual_variant: String,
     /// Name of the run.
     pub run: String,
-    /// What ran it.
+    /// Target of the run.
     pub target: String,
-    /// How far a browser let it, where one did and that is known: stock, developer or unsafe.
+    /// Browser mode, if the run is from a browser and its mode is known: stock, developer or unsafe.
     pub reach: Option<String>,
     /// Name of the device.
     pub device: String,
-    /// How the case ended: pass, FAIL, skipped, unresolved, impossible or ERROR.
+    /// Outcome of the case: pass, FAIL, skipped, unresolved, impossible or ERROR.
     pub outcome: String,
     /// Median time of one execution.
     pub median_ns: Option<f64>,
@@ -46,89 +46,89 @@ pub struct SheetRow {
     pub min_ns: Option<f64>,
     /// Largest sample.
     pub max_ns: Option<f64>,
-    /// Samples that count.
+    /// Number of valid samples.
     pub n: Option<u32>,
-    /// Samples that do not.
+    /// Number of discarded samples.
     #[serde(alias = "set_aside")]
     pub discarded: Option<usize>,
-    /// Executions in one sample.
+    /// Number of executions in one sample.
     pub repeats: Option<u32>,
-    /// How a sample becomes the time of one execution.
+    /// Method that derives the time of one execution from a sample.
     pub method: Option<Method>,
     /// State of the caches: `hot` or `cold`.
     pub cache: String,
-    /// Which clock took the samples.
+    /// Clock of the samples.
     pub clock: Option<Clock>,
-    /// Error that the clock's step puts on one sample, as a share of it.
+    /// Error of one sample by the clock's step, as a share of the sample.
     pub clock_error: Option<f64>,
     /// Fixed cost of a submission, on the host's clock.
     pub host_fixed_ns: Option<f64>,
-    /// A call of it alone until it is known to be done, the median.
+    /// Median time of a single call until its completion is known.
     pub call_done_ns: Option<f64>,
-    /// A call of it alone until the first bytes of its result are on the host, the median.
+    /// Median time of a single call until the first bytes of its result are on the host.
     pub call_result_ns: Option<f64>,
     /// Operations per second at the median.
     pub flops_per_s: Option<f64>,
     /// Bytes per second at the median.
     pub bytes_per_s: Option<f64>,
-    /// What the workload counts, in the plural; empty for most.
+    /// Name of the workload's items, in the plural; empty for most workloads.
     pub items: Option<String>,
-    /// So many of them per second at the median.
+    /// Items per second at the median.
     pub items_per_s: Option<f64>,
-    /// Most device memory that was held.
+    /// Peak device memory.
     pub peak_memory_bytes: Option<u64>,
-    /// Whether the last execution left the bits of the first one.
+    /// Whether the last execution gave the same bits as the first.
     pub repeatable: Option<bool>,
-    /// How far it is off where not, relative to the bound on errors.
+    /// Difference of the last execution from the first, relative to the error bound; absent for equal bits.
     pub repeat_of_bound: Option<f64>,
     /// Operations per byte that must move.
     pub intensity: Option<f64>,
-    /// The shortest time that the ceilings allow.
+    /// Shortest time that the ceilings allow.
     pub floor_ns: Option<f64>,
-    /// Share of the binding ceiling that is reached.
+    /// Share of the binding ceiling.
     pub utilisation: Option<f64>,
-    /// What binds the case.
+    /// Binding ceiling of the case.
     pub bound: Option<Bound>,
-    /// Name of the run that ratios are against.
+    /// Name of the base of the ratios.
     pub base: Option<String>,
     /// Median over the base's.
     pub ratio: Option<f64>,
-    /// Its interval, low end.
+    /// Interval of the ratio, low end.
     pub ratio_low: Option<f64>,
-    /// Its interval, high end.
+    /// Interval of the ratio, high end.
     pub ratio_high: Option<f64>,
-    /// What can be said of the ratio.
+    /// Verdict on the ratio.
     pub verdict: Option<Verdict>,
-    /// The smallest difference that counts, as a share of the time.
+    /// Smallest difference that counts, as a share of the time.
     pub resolution: Option<f64>,
-    /// The smallest change that the two runs would have called, as a share of the time.
+    /// Smallest change with a verdict between the two runs, as a share of the time.
     #[serde(rename = "minimum_detectable_effect", alias = "detectable")]
     pub detectable: Option<f64>,
-    /// Name of the score that this row is about; such a row has no times.
+    /// Name of the score of this row; such a row has no times.
     pub score: Option<String>,
-    /// The score.
+    /// Value of the score.
     pub score_value: Option<f64>,
-    /// 95 % interval of it, low end.
+    /// 95 % interval of the score, low end.
     pub score_low: Option<f64>,
-    /// 95 % interval of it, high end.
+    /// 95 % interval of the score, high end.
     pub score_high: Option<f64>,
-    /// Which way is better.
+    /// Direction in which the score is better.
     pub score_better: Option<Better>,
-    /// How many items it was taken over.
+    /// Number of items of the score.
     pub score_items: Option<u64>,
-    /// The score less the base's.
+    /// Score less the base's score.
     pub difference: Option<f64>,
-    /// Its interval, low end.
+    /// Interval of the difference, low end.
     pub difference_low: Option<f64>,
-    /// Its interval, high end.
+    /// Interval of the difference, high end.
     pub difference_high: Option<f64>,
-    /// What can be said of the difference.
+    /// Verdict on the difference.
     pub change: Option<Change>,
     /// Reasons of skips, errors, substitutions and verdicts.
     pub reasons: String,
 }
 
-/// A row for every record of every run and one for each of its scores, with ratios where runs are compared.
+/// Returns a row for every record of every run and one for each of its scores, with ratios if there is a comparison.
 pub fn rows(runs: &[(String, Run)], comparison: Option<&Comparison>) -> Vec<SheetRow> {
     let of_run = |(i, (name, run)): (usize, &(String, Run))| {
         let of_record = |record| {
@@ -142,7 +142,7 @@ pub fn rows(runs: &[(String, Run)], comparison: Option<&Comparison>) -> Vec<Shee
     runs.iter().enumerate().flat_map(of_run).collect()
 }
 
-/// A row about a score: that of its record without the times.
+/// Returns a row of a score: the record's row without its times.
 fn score_row(row: SheetRow, i: usize, score: &Score, comparison: Option<&Comparison>) -> SheetRow {
     let pair = comparison.and_then(|c| c.scores.iter().find(|p| p.case == row.case && p.name == score.name));
     let difference = pair.and_then(|p| p.differences[i].as_ref());
@@ -253,15 +253,14 @@ fn row(
     }
 }
 
-/// Rows as comma-separated values with a line of titles (RFC 4180). What would act, in a terminal or as a formula, is
-/// shown instead.
+/// Returns the rows as comma-separated values with a line of titles (RFC 4180). Control characters and formulas are escaped.
 pub fn csv<Row: Serialize>(rows: &[Row]) -> String {
     let mut plain = csv::Writer::from_writer(Vec::new());
     for row in rows {
         plain.serialize(row).expect("rows of plain fields, written to memory");
     }
     let plain = plain.into_inner().expect("memory does not fail");
-    // Which fields are text is known only once the rows are fields.
+    // Text fields are known only after serialisation.
     let mut safe = csv::Writer::from_writer(Vec::new());
     for record in csv::ReaderBuilder::new().has_headers(false).from_reader(&plain[..]).records() {
         let record = record.expect("its own writer's");

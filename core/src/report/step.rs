@@ -1,4 +1,4 @@
-//! A step over a batch in its parts, from the batch that the host makes ready to the results that it reads back.
+//! Parts of a step over a batch, from the preparation of the batch on the host to the read-back of the results.
 
 use crate::record::stats::Summary;
 use crate::record::{LOADING, Record, Run, TRANSFER};
@@ -6,19 +6,19 @@ use crate::report::DeviceContext;
 use crate::report::advice::stages;
 use crate::units::Nanos;
 
-/// One part of a step, or all of it.
+/// One part of a step, or the whole step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
-    /// What it is called.
+    /// Name of the part.
     pub name: String,
-    /// How long it takes, as median.
+    /// Median time.
     pub time: Nanos,
-    /// Its share of the whole.
+    /// Share of the whole.
     pub share: f64,
 }
 
-/// The whole, and then its parts in the order in which a step takes them, one after another: what is done to the batch on the way,
-/// and the components of its execution. Empty for a case that is counted in no items, and for one without a trace.
+/// Returns the whole, and then its consecutive parts in order: the phases of the batch, and the components of its execution. Empty
+/// for a case without items or without a trace.
 pub fn step(record: &Record, run: &Run) -> Vec<Part> {
     let Some(measured) = record.measured().filter(|_| record.items.is_some()) else { return Vec::new() };
     let around = [LOADING, TRANSFER].into_iter().filter_map(|name| {
@@ -38,7 +38,7 @@ pub fn step(record: &Record, run: &Run) -> Vec<Part> {
     std::iter::once(whole).chain(parts).map(part).collect()
 }
 
-/// The middle of as few numbers as there may be.
+/// Returns the median; `None` without times.
 fn median(times: &[f64]) -> Option<Nanos> {
     Summary::of(times).map(|summary| summary.median)
 }
@@ -72,7 +72,7 @@ mod tests {
             start: Nanos(start),
             end: Nanos(end),
         };
-        // Three times, of which the median counts; what else the host did is no part of a step.
+        // Three times, of which the median counts. Other phases of the host are no part of a step.
         let phases = [
             (LOADING, 0.0, 500.0),
             (TRANSFER, 500.0, 520.0),

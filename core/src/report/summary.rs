@@ -1,4 +1,4 @@
-//! What a run comes to, in words: what is fastest and by how much, what is not known well enough, and what disturbed it.
+//! Summary of a run in words: the fastest variants and their lead, the imprecise results, and the disturbances.
 
 use crate::compare::judge;
 use crate::compare::verdict::{Ratio, Verdict, digits, drift_within, resolution_on};
@@ -8,17 +8,17 @@ use crate::record::{Record, Run, StopReason, Timing};
 use crate::suite::problem_of;
 use crate::units::percent;
 
-/// The precision that the samples of a run aimed for.
+/// Returns the precision that a run aimed for.
 pub(crate) fn aim(run: &Run) -> f64 {
     run.spec.precision.unwrap_or(PRECISION_NATIVE)
 }
 
-/// Whether a figure is known less well than was asked for.
+/// Returns whether a figure misses the requested precision.
 pub(crate) fn short_of_precision(record: &Record, run: &Run) -> bool {
     record.timing().is_some_and(|t| t.summary.precision() > aim(run))
 }
 
-/// A run in words, a sentence each.
+/// Returns the summary of a run, one sentence per line.
 pub fn summary(run: &Run) -> Vec<String> {
     let mut lines = fastest(run);
     lines.extend(precision(run));
@@ -26,7 +26,7 @@ pub fn summary(run: &Run) -> Vec<String> {
     lines
 }
 
-/// What is fastest of each problem that several variants solve, in the order of the table.
+/// Returns the fastest variant of each problem with several variants, in the order of the table.
 fn fastest(run: &Run) -> Vec<String> {
     let timed = run.as_planned().into_iter().filter(|r| r.timing().is_some());
     let problems = timed.map(|record| (problem_of(&record.case), record));
@@ -36,9 +36,9 @@ fn fastest(run: &Run) -> Vec<String> {
     title.into_iter().chain(lines).collect()
 }
 
-/// The fastest of some records of one problem, as far as their intervals tell; `None` where there is no other.
+/// Returns the ranking of some records of one problem, as far as their intervals allow; `None` without a second record.
 fn ranked(run: &Run, records: Vec<&Record>) -> Option<String> {
-    // What ran under another name too would only be found to be like itself.
+    // A variant that also ran under another name would only be compared with itself.
     let again = |r: &Record| r.actual.as_ref().is_some_and(|a| records.iter().any(|o| o.parts.variant == a.variant));
     let mut records: Vec<&Record> = records.iter().copied().filter(|r| !again(r)).collect();
     let median = |r: &Record| r.timing().map_or(f64::INFINITY, |t| t.summary.median.0);
@@ -61,7 +61,7 @@ fn ranked(run: &Run, records: Vec<&Record>) -> Option<String> {
     Some(said + &ahead.unwrap_or_default())
 }
 
-/// How many figures are known less well than was asked for, and what would help.
+/// Returns a sentence on the number of results that miss the requested precision, with a remedy.
 fn precision(run: &Run) -> Option<String> {
     let timed: Vec<&Timing> = run.records.iter().filter_map(Record::timing).collect();
     let missed: Vec<&Timing> = timed.iter().copied().filter(|t| t.summary.precision() > aim(run)).collect();
@@ -105,19 +105,19 @@ fn precision(run: &Run) -> Option<String> {
     Some(format!("{what}{remedy}{but}"))
 }
 
-/// Budgets of the longest advised run: noise is not averaged away for hours.
+/// Longest advised run, in budgets: hours of samples do not average noise away.
 const MOST_ADVISED: f64 = 10.0;
 
-/// A precision that was reached, rounded up to two digits.
+/// Formats a precision, rounded up to two digits.
 fn share(precision: f64) -> String {
     let digits = (1.0 - precision.log10().floor()).clamp(0.0, 17.0);
     format!("{:.*}", digits as usize, (precision * 10f64.powf(digits)).ceil() / 10f64.powf(digits))
 }
 
-/// Samples below which stretches of time cannot be told apart, so that even a quiet device's interval is wide.
+/// Number of samples below which slow stretches are indistinguishable, so that even a quiet device has a wide interval.
 const ENOUGH: f64 = 16.0;
 
-/// How many times as much sampling a figure wants: intervals shrink with the root of the number of samples.
+/// Factor of sampling time that a figure needs: intervals shrink with the root of the number of samples.
 fn times_as_long(timing: &Timing, aim: f64) -> f64 {
     match timing.summary.precision() / aim {
         over if over.is_finite() => over * over,
@@ -125,16 +125,16 @@ fn times_as_long(timing: &Timing, aim: f64) -> f64 {
     }
 }
 
-/// Rounded up to two digits: it is an estimate.
+/// Rounds an estimate up to two digits.
 fn seconds(budget: f64) -> u64 {
     let step = 10f64.powf((budget.log10().floor() - 1.0).max(0.0));
     ((budget / step).ceil() * step) as u64
 }
 
-/// More than this share of samples is many.
+/// Share of samples above which outliers or discarded samples are reported.
 const MANY: f64 = 0.05;
 
-/// What disturbed the run, in one line; `None` where it does not matter.
+/// Returns the disturbances of the run in one line; `None` if they are insignificant.
 fn disturbances(run: &Run) -> Option<String> {
     let mut parts = Vec::new();
     let drift = drift_within(&run.drift);
@@ -159,8 +159,7 @@ fn disturbances(run: &Run) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// The share of samples that lie further above the third quartile than three times the quartiles are apart: Tukey's "far
-/// out".
+/// Returns the share of samples above the third quartile by more than three interquartile ranges: Tukey's "far out".
 fn outliers(samples: &[f64]) -> f64 {
     if samples.is_empty() {
         return 0.0;
@@ -180,10 +179,10 @@ mod tests {
 
     const PROBLEM: &str = "attention/fwd/b1,h1,s4,d2/f32";
 
-    /// A variant, the median of its samples, and how far they are spread.
+    /// A variant, the median of its samples, and their spread.
     type Variant = (&'static str, f64, f64);
 
-    /// A run of variants of one problem.
+    /// Returns a run with variants of one problem.
     fn of(variants: &[Variant]) -> Run {
         let cases: Vec<(String, Vec<f64>)> = variants
             .iter()

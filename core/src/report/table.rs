@@ -1,4 +1,4 @@
-//! Records to tables: what a person reads.
+//! Tables of records for readers.
 
 use super::grid::{Cell, Column, Mark, Rank, Remark, Table, Tone};
 use super::known::rate_of;
@@ -13,27 +13,27 @@ use crate::units::{Nanos, percent, scaled};
 pub struct Row {
     /// Case string without the variant.
     pub problem: String,
-    /// Variant asked for, and the one that ran where it is another.
+    /// Requested variant, and the variant that ran if it is another.
     pub variant: String,
     /// Median time of one execution, or a dash.
     pub median: String,
-    /// Half width of its 95 % interval, as a percentage.
+    /// Half width of the 95 % interval, as a percentage.
     pub interval: String,
-    /// GFLOP/s or GB/s, whichever the workload is about.
+    /// Rate in GFLOP/s or GB/s, by the workload.
     pub rate: String,
-    /// Share of the ceiling that binds it, and which that is; a dash where no ceiling is known.
+    /// Share of the binding ceiling and its name; a dash if no ceiling is known.
     pub ceiling: String,
     /// pass, FAIL, skipped, unresolved, impossible, ERROR.
     pub verdict: String,
-    /// Which clock took the samples, and the error that it puts on each.
+    /// Clock of the samples, and its error per sample.
     pub clock: String,
-    /// The reason of a skip, failure or substitution; empty otherwise.
+    /// Reason of a skip, failure or substitution; empty otherwise.
     pub note: String,
 }
 
-/// The rate of a case at a time, in the unit that its workload is about.
+/// Returns the rate of a case at a time, in the unit of its workload.
 fn rate(record: &Record, told_in: Option<Rate>, time: Nanos) -> String {
-    // A workload of a newer version is told in bytes, which every case moves.
+    // For a workload of a newer version the rate is in bytes, which every case moves.
     match told_in {
         Some(Rate::Flops) => scaled(record.cost.flops.per(time), "FLOP/s"),
         Some(Rate::Ops) => scaled(record.cost.flops.per(time), "OP/s"),
@@ -41,12 +41,12 @@ fn rate(record: &Record, told_in: Option<Rate>, time: Nanos) -> String {
     }
 }
 
-/// One record as a line of its run's table.
+/// Returns one record as a line of its run's table.
 pub fn row(record: &Record, run: &Run) -> Row {
     row_in(record, rate_of(record), run)
 }
 
-/// The same, where it is known already what the workload's speed is told in.
+/// Returns a line of the table for a known unit of the workload's speed.
 pub fn row_in(record: &Record, told_in: Option<Rate>, run: &Run) -> Row {
     let dash = || "–".to_owned();
     let (problem, variant) = (problem_of(&record.case), variant_of(&record.case));
@@ -86,7 +86,7 @@ pub fn row_in(record: &Record, told_in: Option<Rate>, run: &Run) -> Row {
     }
 }
 
-/// The columns of a run's table, in the order of [`cells`].
+/// Returns the columns of a run's table, in the order of [`cells`].
 fn columns() -> Vec<Column> {
     vec![
         Column::text("case"),
@@ -100,10 +100,10 @@ fn columns() -> Vec<Column> {
     ]
 }
 
-/// Where the verdict stands among the columns.
+/// Position of the verdict among the columns.
 const VERDICT: usize = 6;
 
-/// The cells of a row, in the order of [`columns`]; the note is for a line of its own.
+/// Returns the cells of a row, in the order of [`columns`]. The note stands on a line of its own.
 fn cells(row: &Row, short: bool) -> Vec<Cell> {
     let texts =
         [&row.problem, &row.variant, &row.median, &row.interval, &row.rate, &row.ceiling, &row.verdict, &row.clock];
@@ -117,7 +117,7 @@ fn cells(row: &Row, short: bool) -> Vec<Cell> {
     cells
 }
 
-/// How many records ended in each way, as one sentence.
+/// Returns the number of records with each outcome, as one sentence.
 pub fn tally(run: &Run) -> String {
     let count = |verdict: &str| run.records.iter().filter(|r| r.verdict() == verdict).count();
     let missing = run.missing().count();
@@ -137,7 +137,8 @@ pub fn tally(run: &Run) -> String {
     parts.join(", ")
 }
 
-/// Skips by reason, a line for each in the order in which the reasons first occur. A case alone with its reason is named.
+/// Returns skips by reason, one line each, in the order in which the reasons first occur. A case is named if it is the only one
+/// with its reason.
 pub fn skips<'a>(skips: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
     let line = |(reason, cases): (&str, Vec<&str>)| match cases[..] {
         [case] => format!("1 skipped: {case}: {reason}"),
@@ -146,7 +147,7 @@ pub fn skips<'a>(skips: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<Str
     super::grouped(skips.into_iter().map(|(case, reason)| (reason, case))).into_iter().map(line).collect()
 }
 
-/// The skips among a run's records, by reason.
+/// Returns the skips among a run's records, by reason.
 pub fn skipped(run: &Run) -> Vec<String> {
     skips(run.records.iter().filter_map(|record| match &record.outcome {
         Outcome::Skipped { reason } => Some((record.case.as_str(), reason.as_str())),
@@ -154,13 +155,13 @@ pub fn skipped(run: &Run) -> Vec<String> {
     }))
 }
 
-/// Whether a record has a row of its own in tables; skips are told by reason, below them.
+/// Returns whether a record has its own row in tables. Skips are listed by reason below them.
 pub fn has_row(record: &Record) -> bool {
     !matches!(record.outcome, Outcome::Skipped { .. })
 }
 
-/// A run as a table: where it ran, a line per case, and the reasons of everything that did not plainly pass. What was
-/// skipped has a line per reason.
+/// Returns the table of a run: its device, a line per case, and the reasons of everything that did not plainly pass. Skipped cases
+/// have a line per reason.
 pub fn table(run: &Run) -> Table {
     let mut records = run.as_planned();
     records.retain(|r| has_row(r));
@@ -188,7 +189,7 @@ pub fn table(run: &Run) -> Table {
     }
 }
 
-/// Why a run ended before it was done, and what it did not reach.
+/// Returns the reason for an early end of a run, and the cases that it did not reach.
 pub fn ended_early(run: &Run) -> Option<String> {
     let why = run.interrupted.as_ref()?;
     let missing: Vec<&str> = run.missing().collect();
@@ -196,7 +197,7 @@ pub fn ended_early(run: &Run) -> Option<String> {
     Some(format!("ended early: {why}{not_reached}"))
 }
 
-/// What is to be said of cases whose samples a killed run has left.
+/// Returns a remark on cases with samples from before a run was killed.
 fn cut_off(run: &Run) -> Option<String> {
     let cases = run.records.iter().filter(|record| record.cut_off()).count();
     (cases > 0).then(|| {
@@ -204,7 +205,7 @@ fn cut_off(run: &Run) -> Option<String> {
     })
 }
 
-/// Device, clocks, ceilings: what stands above every table of a run.
+/// Returns device, clocks and ceilings for the lines above every table of a run.
 pub fn heading(run: &Run) -> Vec<String> {
     let mut lines = vec![device_line(run), clock_line(run)];
     let unusual = run.spec.launch.filter(|launch| !launch.is_usual());
@@ -217,17 +218,17 @@ pub fn heading(run: &Run) -> Vec<String> {
     lines
 }
 
-/// A ceiling of a device in words.
+/// Ceiling of a device in words.
 pub struct Ceiling {
-    /// What is limited.
+    /// Name of the limited quantity.
     pub name: String,
     /// The limit, with its unit.
     pub value: String,
-    /// Where or by what it was found; empty when there is nothing to say.
+    /// Place or probe of the measurement; empty if there is none.
     pub detail: String,
 }
 
-/// Every ceiling that was measured. The latency of completion belongs to the self-test of the clocks and stands there.
+/// Returns every measured ceiling. The latency of completion belongs to the self-test of the clocks and stands there.
 pub fn ceilings(ceilings: &Ceilings) -> Vec<Ceiling> {
     let mut list = Vec::new();
     let mut add = |name: String, value: String, detail: String| list.push(Ceiling { name, value, detail });
@@ -260,13 +261,13 @@ pub fn ceilings(ceilings: &Ceilings) -> Vec<Ceiling> {
     list
 }
 
-/// The ceilings in one line, if any were measured.
+/// Returns the ceilings in one line, if any were measured.
 fn ceilings_line(measured: &Ceilings) -> Option<String> {
     let parts: Vec<String> = ceilings(measured).into_iter().map(|c| format!("{} {}", c.name, c.value)).collect();
     (!parts.is_empty()).then(|| format!("ceilings: {}", parts.join(", ")))
 }
 
-/// The device in one line.
+/// Returns the device in one line.
 pub fn device_line(run: &Run) -> String {
     let device = run.device();
     let driver = if device.driver.is_empty() { String::new() } else { format!(", {}", device.driver) };
@@ -274,7 +275,7 @@ pub fn device_line(run: &Run) -> String {
     format!("{} ({}{driver}{software}) as target {}", run.called_in_full(), device.api, run.way())
 }
 
-/// The clocks in one line, each with its step, which is the error of a single reading.
+/// Returns the clocks in one line, each with its step, which is the error of a single reading.
 pub fn clock_line(run: &Run) -> String {
     let note = run.clock.note.as_deref().map(|n| format!(" ({n})")).unwrap_or_default();
     let told = |name: &str, step: Nanos| format!("{name} clock, steps of {step}");

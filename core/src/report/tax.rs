@@ -1,4 +1,4 @@
-//! The portability tax as a table and as a spreadsheet.
+//! Table and spreadsheet of the portability tax.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,29 +15,29 @@ pub struct TaxRow {
     pub case: String,
     /// Name of the run.
     pub run: String,
-    /// Of best with best, the variant that was this run's fastest.
+    /// This run's fastest variant, if the pairing is best with best.
     pub variant: Option<String>,
-    /// Its target.
+    /// Target of the run.
     pub target: String,
-    /// How far a browser let it, where one did and that is known: stock, developer or unsafe.
+    /// Browser mode, if the run is from a browser and its mode is known: stock, developer or unsafe.
     pub reach: Option<String>,
-    /// In nanoseconds.
+    /// Kernel time, in nanoseconds.
     pub kernel_ns: f64,
-    /// In nanoseconds.
+    /// Dispatch time, in nanoseconds.
     pub dispatch_ns: Option<f64>,
-    /// In nanoseconds.
+    /// Completion time, in nanoseconds.
     pub completion_ns: Option<f64>,
-    /// In nanoseconds.
+    /// Read-back time, in nanoseconds.
     pub readback_ns: Option<f64>,
-    /// In nanoseconds.
+    /// Time of the whole call, in nanoseconds.
     pub call_ns: Option<f64>,
-    /// Over the base's.
+    /// Kernel time over the base's.
     pub kernel_ratio: Option<f64>,
-    /// Over the base's.
+    /// Time of the call over the base's.
     pub call_ratio: Option<f64>,
 }
 
-/// A row per case and run, in full precision.
+/// Returns a row per case and run, in full precision.
 pub fn tax_rows(tax: &Tax) -> Vec<TaxRow> {
     let mut rows = Vec::new();
     for case in &tax.cases {
@@ -65,7 +65,7 @@ pub fn tax_rows(tax: &Tax) -> Vec<TaxRow> {
     rows
 }
 
-/// A line per case and run, then where the extra time goes, case by case.
+/// Returns a table with one line per case and run, then the parts of the extra time, case by case.
 pub fn tax_table(tax: &Tax) -> Table {
     let base = &tax.runs[tax.base].name;
     use Rank::{Essential, Extra, Useful};
@@ -97,7 +97,7 @@ pub fn tax_table(tax: &Tax) -> Table {
     Table { columns, rows: tax_rows(tax).into_iter().map(row).collect(), notes, ..Table::default() }
 }
 
-/// What is to be known of the whole table.
+/// Returns notes on the whole table.
 pub(super) fn tax_notes(tax: &Tax) -> Vec<String> {
     let pairing = match tax.pairing {
         Pairing::Same => "like with like: the same variant on every target",
@@ -112,12 +112,12 @@ pub(super) fn tax_notes(tax: &Tax) -> Vec<String> {
     notes
 }
 
-/// The names of the runs, each with how far a browser let it where that is known.
+/// Returns the names of the runs, each with its browser mode if that is known.
 pub(super) fn tax_names(tax: &Tax) -> Vec<String> {
     tax.runs.iter().map(|run| way(&run.name, run.reach)).collect()
 }
 
-/// Geometric means over the cases, as a sentence.
+/// Returns the geometric means over the cases, as a sentence.
 fn means(tax: &Tax) -> String {
     let one = |run: &TaxRun| {
         let kernel = run.kernel_ratio.map(|r| format!("kernels {}×", digits(r)));

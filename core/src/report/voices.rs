@@ -1,4 +1,4 @@
-//! One problem in every language that it is written in, as tables.
+//! Tables of one problem in all its implementations.
 
 use super::families::cells;
 use super::html::short;
@@ -6,7 +6,7 @@ use super::{Cell, Column, Rank, Table};
 use crate::compare::verdict::Ratio;
 use crate::compare::{Best, ImplementationRow, ImplementationTable};
 
-/// A row per problem and a column per voice: the median, and the ratio to the problem's base.
+/// Returns a table with a row per problem and a column per implementation: the median, and the ratio to the problem's base.
 pub fn voices_table(voices: &ImplementationTable) -> Table {
     let column = |column: &crate::compare::ImplementationColumn| Column::figure(&column.title, Rank::Essential);
     let row = |spoken: &ImplementationRow| -> Vec<Cell> {
@@ -26,7 +26,7 @@ pub fn voices_table(voices: &ImplementationTable) -> Table {
     }
 }
 
-/// The time, the variant where its name says something, and the ratio.
+/// Returns the time, the variant and the ratio.
 fn cell(said: &Best) -> String {
     let ratio = said.ratio.as_ref().map(|ratio| format!(" · {}", told(ratio))).unwrap_or_default();
     format!("{} {}{ratio}", said.time, said.variant)
@@ -38,7 +38,7 @@ fn told(ratio: &Ratio) -> String {
     format!("{}{}", short(ratio.value), interval.unwrap_or_default())
 }
 
-/// What one source costs, a row per workload, and one for all of them.
+/// Returns the overhead of one source, a row per workload, and one for all of them.
 pub fn price_table(voices: &ImplementationTable) -> Table {
     let columns = voices.runs.iter().flat_map(|run| {
         [

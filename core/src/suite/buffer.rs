@@ -1,21 +1,21 @@
-//! Buffers: what they hold, who writes them, how stages touch them.
+//! Buffers: contents, roles, and accesses by stages.
 
 use super::{DType, Fill};
 use crate::units::Bytes;
 
-/// What a buffer holds.
+/// Element type of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Elem {
-    /// The case's element type.
+    /// Element type of the case.
     Real,
-    /// Always f32, whatever the case's element type.
+    /// f32 for every element type of the case.
     F32,
     /// Unsigned 32-bit integers.
     U32,
 }
 
 impl Elem {
-    /// The concrete storage type in a case of element type `dtype`.
+    /// Returns the storage type in a case of element type `dtype`.
     pub fn storage(self, dtype: DType) -> Storage {
         match (self, dtype) {
             (Elem::U32, _) => Storage::U32,
@@ -26,7 +26,7 @@ impl Elem {
     }
 }
 
-/// A concrete element type in memory.
+/// Element type in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Storage {
     /// IEEE single precision.
@@ -40,7 +40,7 @@ pub enum Storage {
 }
 
 impl Storage {
-    /// Whether every pattern of bits is a value: no element then shows by itself that nobody wrote it.
+    /// Returns whether every bit pattern is a value. An unwritten element then cannot be recognised by its value.
     pub fn is_integer(self) -> bool {
         match self {
             Storage::U32 => true,
@@ -48,7 +48,7 @@ impl Storage {
         }
     }
 
-    /// Size of one element.
+    /// Size of one element in bytes.
     pub fn bytes(self) -> u64 {
         match self {
             Storage::F32 | Storage::U32 => 4,
@@ -57,35 +57,35 @@ impl Storage {
     }
 }
 
-/// Who writes a buffer.
+/// Role of a buffer.
 #[derive(Clone, Copy)]
 pub enum Role {
-    /// Filled before the run by a pure function of the seed and the index.
+    /// Input, filled before the run by a pure function of the seed and the index.
     Input(Fill),
-    /// Filled like an input, changed by the execution, and checked. The contents are put back outside the timing: before
-    /// the execution that is checked and before every measured batch.
+    /// Input that the execution changes, and that is checked. The contents are restored outside the timing: before the checked
+    /// execution and before every measured batch.
     InOut {
         /// Contents before the execution.
         fill: Fill,
         /// Elements in one row; divides the buffer's length.
         row_len: u64,
     },
-    /// Written by the kernel and checked, in rows of so many elements.
+    /// Output of the kernel, checked in rows of `row_len` elements.
     Output {
         /// Elements in one row; divides the buffer's length.
         row_len: u64,
     },
-    /// Written once by the set-up's stages, checked like an output, and read by the timed stages.
+    /// Output of the set-up's stages, which run once. It is checked like an output and read by the timed stages.
     Setup {
         /// Elements in one row; divides the buffer's length.
         row_len: u64,
     },
-    /// Written and read by the stages of a variant; contents are nobody else's business.
+    /// Scratch memory, written and read by the stages of a variant alone.
     Scratch,
 }
 
 impl Role {
-    /// What fills the buffer before the first stage, where that is the seed's or the caller's business.
+    /// Returns the function that fills the buffer before the first stage, for inputs.
     pub fn fill(self) -> Option<Fill> {
         match self {
             Role::Input(fill) | Role::InOut { fill, .. } => Some(fill),
@@ -93,7 +93,7 @@ impl Role {
         }
     }
 
-    /// Elements of a row, for what is checked against the reference.
+    /// Elements of a row, for buffers that are checked against the reference.
     pub fn row_len(self) -> Option<u64> {
         match self {
             Role::InOut { row_len, .. } | Role::Output { row_len } | Role::Setup { row_len } => Some(row_len),
@@ -101,88 +101,88 @@ impl Role {
         }
     }
 
-    /// Whether the buffer is poisoned before an execution that is checked: whatever that execution alone writes.
+    /// Returns whether the buffer is poisoned before a checked execution. True if that execution alone writes it.
     pub fn poisoned(self) -> bool {
         matches!(self, Role::Output { .. } | Role::Scratch)
     }
 
-    /// Whether the contents are put back before each measured batch.
+    /// Returns whether the contents are restored before each measured batch.
     pub fn restored(self) -> bool {
         matches!(self, Role::InOut { .. })
     }
 }
 
-/// Where a buffer lives.
+/// Place of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Place {
     /// On the device.
     #[default]
     Device,
-    /// In the host's ordinary memory.
+    /// In the host's pageable memory.
     HostPageable,
-    /// In host memory that the device can reach by itself.
+    /// In host memory that the device can access directly.
     HostPinned,
     /// On each device of a group.
     EachRank,
 }
 
 impl Place {
-    /// Whether it is memory of the host.
+    /// Returns whether it is host memory.
     pub fn is_host(self) -> bool {
         matches!(self, Place::HostPageable | Place::HostPinned)
     }
 }
 
-/// One buffer of a workload.
+/// Buffer of a workload.
 #[derive(Clone)]
 pub struct BufferSpec {
     /// Name in the WGSL binding, the CUDA parameter and the NumPy file.
     pub name: &'static str,
-    /// What it holds.
+    /// Element type.
     pub elem: Elem,
     /// Extents of the array, slowest first; dense and row-major.
     pub dims: Vec<u64>,
     /// Length in elements: the product of the extents.
     pub len: u64,
-    /// Who writes it.
+    /// Role.
     pub role: Role,
-    /// Where it lives.
+    /// Place.
     pub place: Place,
 }
 
 impl BufferSpec {
     fn new(name: &'static str, elem: Elem, dims: &[u64], role: Role) -> Self {
-        // A length beyond what can be counted stays recognisable, and `Problem::new` refuses it.
+        // An uncountable length stays recognisable, and `Problem::new` refuses it.
         let len = dims.iter().fold(1u64, |len, extent| len.saturating_mul(*extent));
         BufferSpec { name, elem, dims: dims.to_vec(), len, role, place: Place::default() }
     }
 
-    /// An input filled by `fill`.
+    /// Returns an input filled by `fill`.
     pub fn input(name: &'static str, elem: Elem, dims: &[u64], fill: Fill) -> Self {
         BufferSpec::new(name, elem, dims, Role::Input(fill))
     }
 
-    /// An output, checked in rows along its fastest extent.
+    /// Returns an output, checked in rows along its fastest extent.
     pub fn output(name: &'static str, elem: Elem, dims: &[u64]) -> Self {
         BufferSpec::new(name, elem, dims, Role::Output { row_len: last(dims) })
     }
 
-    /// An input that the execution changes, checked in rows along its fastest extent.
+    /// Returns an input that the execution changes, checked in rows along its fastest extent.
     pub fn in_out(name: &'static str, elem: Elem, dims: &[u64], fill: Fill) -> Self {
         BufferSpec::new(name, elem, dims, Role::InOut { fill, row_len: last(dims) })
     }
 
-    /// What the set-up computes, checked in rows along its fastest extent.
+    /// Returns an output of the set-up, checked in rows along its fastest extent.
     pub fn setup(name: &'static str, elem: Elem, dims: &[u64]) -> Self {
         BufferSpec::new(name, elem, dims, Role::Setup { row_len: last(dims) })
     }
 
-    /// Scratch memory.
+    /// Returns scratch memory.
     pub fn scratch(name: &'static str, elem: Elem, dims: &[u64]) -> Self {
         BufferSpec::new(name, elem, dims, Role::Scratch)
     }
 
-    /// The same at another place.
+    /// Sets the place.
     pub fn at(self, place: Place) -> Self {
         BufferSpec { place, ..self }
     }
@@ -197,7 +197,7 @@ fn last(dims: &[u64]) -> u64 {
     *dims.last().expect("at least one extent")
 }
 
-/// Host memory handed to the CPU implementation; 16-bit floats arrive widened.
+/// Host memory for the CPU implementation; 16-bit floats are widened.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HostBuffer {
     /// Floating-point data.
@@ -207,10 +207,10 @@ pub enum HostBuffer {
 }
 
 impl HostBuffer {
-    /// The floats of this buffer.
+    /// Returns the floats of this buffer.
     ///
     /// # Panics
-    /// When it holds integers: the workload's buffer list and its CPU code disagree.
+    /// A buffer of integers: the workload's buffer list and its CPU code disagree.
     pub fn f32(&self) -> &[f32] {
         match self {
             HostBuffer::F32(data) => data,
@@ -218,10 +218,10 @@ impl HostBuffer {
         }
     }
 
-    /// The integers of this buffer.
+    /// Returns the integers of this buffer.
     ///
     /// # Panics
-    /// When it holds floats: the workload's buffer list and its CPU code disagree.
+    /// A buffer of floats: the workload's buffer list and its CPU code disagree.
     pub fn u32(&self) -> &[u32] {
         match self {
             HostBuffer::U32(data) => data,
@@ -230,11 +230,11 @@ impl HostBuffer {
     }
 }
 
-/// How a stage touches a buffer.
+/// Access of a stage to a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// Only loads.
+    /// Loads only.
     Read,
-    /// Stores, perhaps loads too.
+    /// Stores, possibly with loads.
     Write,
 }

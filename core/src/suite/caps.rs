@@ -1,4 +1,4 @@
-//! What a program may ask of a device.
+//! Capabilities of a device.
 
 use super::matrix::listed;
 use super::{DType, MatrixShape, Tuning};
@@ -95,11 +95,11 @@ pub struct CudaCaps {
     pub half_headers: bool,
 }
 
-/// The toolkit's header of 16-bit floats.
+/// Header of 16-bit floats in the CUDA toolkit.
 pub const CUDA_HALVES: &str = "cuda_fp16.h";
 
 impl CudaCaps {
-    /// A device without any of it, as every device that is not CUDA's.
+    /// Capabilities of a device without any of these features, as of every device that is not CUDA's.
     pub const NONE: CudaCaps =
         CudaCaps { max_cluster: 1, max_block_shared_bytes: 0, tensor_maps: false, wgmma: false, half_headers: false };
 }

@@ -1,6 +1,6 @@
-//! Problems and cases, and the one canonical string that names a case everywhere.
+//! Problems and cases, and the canonical string that names a case everywhere.
 //!
-//! `workload/direction/shape/dtype/variant`, as in `attention/fwd/b1,h8,s512,d64,causal/f16/flash`. That string is the
+//! The string is `workload/direction/shape/dtype/variant`, as in `attention/fwd/b1,h8,s512,d64,causal/f16/flash`. It is the
 //! command line's filter, the URL query, the table row, the trace label and the key for comparing runs.
 
 use std::fmt;
@@ -9,12 +9,12 @@ use std::str::FromStr;
 use super::{CaseError, Cost, Problem, Program, Rate, Tunable, Variant, VariantKind, all, named, tunable_key};
 use crate::units::Flops;
 
-/// A problem and the way to compute it.
+/// Problem and a variant that computes it.
 #[derive(Clone)]
 pub struct Case {
-    /// What to compute.
+    /// Problem.
     pub problem: Problem,
-    /// How.
+    /// Name of the variant.
     pub variant: &'static str,
 }
 
@@ -30,17 +30,17 @@ impl fmt::Debug for Case {
     }
 }
 
-/// The variant name of the plain host implementation, which every workload has.
+/// Name of the plain host implementation, a variant of every workload.
 pub const CPU_VARIANT: &str = "host";
 
 impl Case {
-    /// The variant, or `None` for the host implementation.
+    /// Returns the variant; `None` for the host implementation.
     pub fn variant_form(&self) -> Option<&'static Variant> {
         self.problem.form().variant(self.variant)
     }
 
-    /// The least work by which its variant may compute the result: that of the form, with as many operations as the algorithm needs,
-    /// and none where they are not what ceilings of arithmetic are measured in.
+    /// Least cost of its variant: the specification's cost, with the number of operations of the algorithm. The number is zero if
+    /// the ceilings of arithmetic do not measure such operations.
     pub fn least_cost(&self) -> Cost {
         let cost = self.problem.cost();
         if self.problem.form().rate == Rate::Ops {
@@ -50,12 +50,12 @@ impl Case {
         Cost { flops: Flops((cost.flops.0 as f64 / fewer) as u64), ..cost }
     }
 
-    /// The stages that run once for each set of buffers before the first execution, where the form has any.
+    /// Returns the stages that run once for each set of buffers before the first execution, if any.
     pub fn setup(&self, caps: &crate::suite::Caps) -> Option<Program> {
         self.problem.form().setup.map(|setup| setup(&self.problem, caps))
     }
 
-    /// Every stage that this case ever runs on a device, those of the set-up first, and how many those are.
+    /// Returns all stages of this case on a device, set-up first, and the number of set-up stages.
     pub fn whole(&self, caps: &crate::suite::Caps) -> Option<(Program, usize)> {
         let execution = self.program(caps)?;
         let Some(mut whole) = self.setup(caps) else { return Some((execution, 0)) };
@@ -67,20 +67,20 @@ impl Case {
         Some((whole, first))
     }
 
-    /// The full name of a tunable of its variant.
+    /// Full name of a tunable of its variant.
     pub fn tunable_key(&self, tunable: &Tunable) -> String {
         tunable_key(self.problem.workload.name, self.problem.direction, self.variant, tunable.name)
     }
 
-    /// What its variant leaves open, with the values on a device.
+    /// Tunables of its variant, with their values on a device.
     pub fn settings(&self, caps: &crate::suite::Caps) -> Vec<(&'static str, u32)> {
         let tunables = self.variant_form().map_or(&[][..], |variant| variant.tunables);
         tunables.iter().map(|t| (t.name, caps.tuned(&self.problem, self.variant, t))).collect()
     }
 
-    /// The launches of this case on a device.
+    /// Returns the launches of this case on a device.
     ///
-    /// `None` for the host implementation and for selections, which have none of their own.
+    /// `None` for the host implementation and for selections, which have no launches of their own.
     pub fn program(&self, caps: &crate::suite::Caps) -> Option<Program> {
         match self.variant_form()?.how {
             VariantKind::Kernel { program, .. } => Some(program(&self.problem, caps)),
@@ -106,17 +106,17 @@ impl FromStr for Case {
     }
 }
 
-/// The workload in a case's string, or in a problem's.
+/// Workload in the string of a case or problem.
 pub fn workload_of(name: &str) -> &str {
     name.split('/').next().unwrap_or_default()
 }
 
-/// A case's string without the variant.
+/// String of a case without the variant.
 pub fn problem_of(case: &str) -> &str {
     case.rsplit_once('/').map_or(case, |(problem, _)| problem)
 }
 
-/// The variant in a case's string.
+/// Variant in the string of a case.
 pub fn variant_of(case: &str) -> &str {
     case.rsplit_once('/').map_or("", |(_, variant)| variant)
 }

@@ -1,43 +1,44 @@
-//! The geometry of convolutions, in two or three dimensions: extents, how tensors lie in memory, and what kernels are told of
-//! them. Two dimensions are three with a depth of one, in which nothing is padded.
+//! Geometry of convolutions in two or three dimensions: extents, memory layout of tensors, and constants of kernels. Two
+//! dimensions are three with an unpadded depth of one.
 
 use super::{Shape, Stage, countable, indexable};
 
-/// A convolution (cross-correlation, as in every deep-learning framework): what its shape says, resolved.
+/// Convolution (cross-correlation, as in every deep-learning framework), with all values of its shape resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Conv {
-    /// Images.
+    /// Number of images.
     pub images: u64,
     /// Channels of the input, and of the output.
     pub channels: [u64; 2],
-    /// Groups of channels that know nothing of each other.
+    /// Channel groups that are computed independently.
     pub groups: u64,
     /// Depth, height and width of an image.
     pub image: [u64; 3],
     /// Depth, height and width of the kernel.
     pub kernel: [u64; 3],
-    /// Elements on either side of depth, height and width that count as zero.
+    /// Zero padding on either side of depth, height and width, in elements.
     pub pad: [u64; 3],
     /// Distance of neighbouring outputs, in elements of the image.
     pub stride: u64,
     /// Distance of neighbouring taps, in elements of the image.
     pub dilation: u64,
-    /// Channels are the fastest index of images, and of the kernel within an output channel.
+    /// Whether channels are the fastest index of images, and of the kernel within an output channel.
     pub last: bool,
-    /// There are two dimensions.
+    /// Whether it has two dimensions.
     pub flat: bool,
 }
 
-/// What extents with their padding stay below, so that kernels find coordinates outside by wrapping around.
+/// Exclusive upper bound of extents with padding. Kernels detect coordinates outside by wrap-around.
 const MOST_EXTENT: u64 = 1 << 30;
 
 impl Conv {
-    /// Of a shape with the axes `n`, `c`, `m`, `h`, `w`, `k`, `kw`, `s`, `p`, `l`, `g`, and `d` and `kd` in three dimensions.
+    /// Returns the convolution of a shape with the axes `n`, `c`, `m`, `h`, `w`, `k`, `kw`, `s`, `p`, `l`, `g`. Three dimensions
+    /// add `d` and `kd`.
     pub fn of(shape: &Shape) -> Conv {
         Conv::with(shape, shape["m"], shape["g"])
     }
 
-    /// Of a shape of a depthwise workload, which has no axes `m` and `g`: every channel is a group of its own.
+    /// Returns the convolution of a depthwise shape, which has no axes `m` and `g`. Every channel is its own group.
     pub fn depthwise(shape: &Shape) -> Conv {
         Conv::with(shape, shape["c"], shape["c"])
     }
@@ -59,13 +60,13 @@ impl Conv {
         }
     }
 
-    /// Of single positions, in three dimensions: an output channel is a sum over the input channels at the same position.
+    /// Returns a pointwise convolution in three dimensions: an output channel sums the input channels at the same position.
     pub fn pointwise(images: u64, channels: [u64; 2], image: [u64; 3], last: bool) -> Conv {
         let (kernel, pad) = ([1; 3], [0; 3]);
         Conv { images, channels, groups: 1, image, kernel, pad, stride: 1, dilation: 1, last, flat: false }
     }
 
-    /// Depth, height and width of the output: zero where the dilated kernel does not fit into the padded image.
+    /// Depth, height and width of the output; zero where the dilated kernel does not fit into the padded image.
     pub fn out(&self) -> [u64; 3] {
         [0, 1, 2].map(|i| {
             let reach = self.dilation * (self.kernel[i] - 1) + 1;
@@ -73,10 +74,10 @@ impl Conv {
         })
     }
 
-    /// Why the operation is not defined, or cannot be counted, if so.
+    /// Checks whether the operation is defined and countable.
     ///
     /// # Errors
-    /// With the reason.
+    /// Reason why it is not.
     pub fn validate(&self) -> Result<(), String> {
         let [c, m] = self.channels;
         if !c.is_multiple_of(self.groups) || !m.is_multiple_of(self.groups) {
@@ -99,34 +100,34 @@ impl Conv {
         [self.x_dims(), self.w_dims(), self.out_dims()].iter().try_for_each(|dims| indexable(dims.iter().product()))
     }
 
-    /// Channels of a group of the input, and of the output.
+    /// Channels per group of the input, and of the output.
     pub fn of_group(&self) -> [u64; 2] {
         self.channels.map(|channels| channels / self.groups)
     }
 
-    /// Positions of the kernel.
+    /// Number of positions of the kernel.
     pub fn taps(&self) -> u64 {
         self.kernel.iter().product()
     }
 
-    /// Positions of all images, and of all outputs.
+    /// Number of positions of all images, and of all outputs.
     pub fn pixels(&self) -> [u64; 2] {
         [self.image, self.out()].map(|extents| self.images * extents.iter().product::<u64>())
     }
 
-    /// Terms of an element of the output, those in the padding included.
+    /// Number of terms of an output element, with those in the padding.
     pub fn terms(&self) -> u64 {
         self.of_group()[0] * self.taps()
     }
 
-    /// Operations of one direction, as everybody counts them: the border included.
+    /// Number of operations of one direction, by the usual count: the border is included.
     pub fn flops(&self) -> u64 {
         2 * self.channels[1] * self.pixels()[1] * self.terms()
     }
 
-    /// How many times fewer products than [`Conv::flops`] counts make the results by squares of so many results in either direction:
-    /// `m²r²` to `(m + r − 1)²` for a kernel of r × r (Winograd's F(m×m, r×r): Lavin and Gray 2016). One where that does not apply:
-    /// in three dimensions, with a stride or with dilation.
+    /// Factor by which tiles of `square` × `square` results reduce the multiplications that [`Conv::flops`] counts. For a kernel
+    /// of r × r it is `m²r²` over `(m + r − 1)²` (Winograd's F(m×m, r×r): Lavin and Gray 2016). It is one in three dimensions,
+    /// with a stride, and with dilation, where the algorithm does not apply.
     pub fn fewer_by_squares(&self, square: u64) -> f64 {
         let [depth, height, width] = self.kernel;
         if depth != 1 || self.image[0] != 1 || self.stride != 1 || self.dilation != 1 {
@@ -136,12 +137,12 @@ impl Conv {
         along(height) * along(width)
     }
 
-    /// What there is for each of its two or three dimensions.
+    /// Returns the entries of its two or three dimensions.
     pub fn dimensions<'a, T>(&self, of: &'a [T; 3]) -> &'a [T] {
         &of[usize::from(self.flat)..]
     }
 
-    /// How a tensor lies in memory whose positions have these extents.
+    /// Extents, slowest first, of a tensor with these positions.
     fn dims(&self, first: u64, channels: u64, extents: [u64; 3]) -> Vec<u64> {
         let extents = self.dimensions(&extents);
         match self.last {
@@ -150,22 +151,22 @@ impl Conv {
         }
     }
 
-    /// How the input lies.
+    /// Extents of the input, slowest first.
     pub fn x_dims(&self) -> Vec<u64> {
         self.dims(self.images, self.channels[0], self.image)
     }
 
-    /// How the kernel lies: as an image for each output channel, of the input channels of its group.
+    /// Extents of the kernel, slowest first: an image per output channel, of the input channels of its group.
     pub fn w_dims(&self) -> Vec<u64> {
         self.dims(self.channels[1], self.of_group()[0], self.kernel)
     }
 
-    /// How the output lies.
+    /// Extents of the output, slowest first.
     pub fn out_dims(&self) -> Vec<u64> {
         self.dims(self.images, self.channels[1], self.out())
     }
 
-    /// Where an element lies of a tensor of so many channels and such positions.
+    /// Index of an element in a tensor of this number of channels and these positions.
     fn at(&self, [first, channel]: [u64; 2], channels: u64, at: [u64; 3], extents: [u64; 3]) -> u64 {
         let [_, height, width] = extents;
         let position = (at[0] * height + at[1]) * width + at[2];
@@ -176,7 +177,7 @@ impl Conv {
         }
     }
 
-    /// What lies at a place of a tensor of so many channels and such positions: the other way round.
+    /// Inverse of `at`: first index, channel and position of an element at a place.
     fn of_place(&self, place: u64, channels: u64, extents: [u64; 3]) -> ([u64; 2], [u64; 3]) {
         let positions: u64 = extents.iter().product();
         let (first, channel, at) = match self.last {
@@ -191,17 +192,17 @@ impl Conv {
         self.of_place(place, self.channels[1], self.out())
     }
 
-    /// Where an element of the input lies: image and channel, position.
+    /// Index of an element of the input, from image and channel, and position.
     pub fn x_at(&self, of: [u64; 2], at: [u64; 3]) -> u64 {
         self.at(of, self.channels[0], at, self.image)
     }
 
-    /// Where a weight lies: output channel and input channel within the group, tap.
+    /// Index of a weight, from output channel and input channel within the group, and tap.
     pub fn w_at(&self, of: [u64; 2], tap: [u64; 3]) -> u64 {
         self.at(of, self.of_group()[0], tap, self.kernel)
     }
 
-    /// The position of the image under a tap at a position of the output, unless it is in the padding.
+    /// Position of the image under a tap at a position of the output; `None` in the padding.
     pub fn under(&self, out: [u64; 3], tap: [u64; 3]) -> Option<[u64; 3]> {
         let mut found = [0; 3];
         for i in 0..3 {
@@ -221,17 +222,17 @@ impl Conv {
         self.of_place(place, self.of_group()[0], self.kernel)
     }
 
-    /// Where an element of the output lies: image and channel, position.
+    /// Index of an element of the output, from image and channel, and position.
     pub fn out_at(&self, of: [u64; 2], at: [u64; 3]) -> u64 {
         self.at(of, self.channels[1], at, self.out())
     }
 
-    /// Every position of the output, in the order in which they lie in memory.
+    /// Positions of the output, in memory order.
     pub fn every_output(&self) -> impl Iterator<Item = [u64; 3]> + use<> {
         positions(self.out())
     }
 
-    /// The position of the output that has a position of the image under a tap, if there is one.
+    /// Position of the output that has a position of the image under a tap, if any.
     pub fn over(&self, at: [u64; 3], tap: [u64; 3]) -> Option<[u64; 3]> {
         let (out, mut found) = (self.out(), [0; 3]);
         for i in 0..3 {
@@ -241,12 +242,12 @@ impl Conv {
         Some(found)
     }
 
-    /// Every tap, in the order in which they lie in memory.
+    /// Taps, in memory order.
     pub fn every_tap(&self) -> impl Iterator<Item = [u64; 3]> + use<> {
         positions(self.kernel)
     }
 
-    /// A stage with what all texts of convolutions are told.
+    /// Adds the constants of all convolution sources to a stage.
     pub fn told(&self, stage: Stage) -> Stage {
         let [c, m] = self.of_group();
         let [kd, kh, kw] = self.kernel;
@@ -267,12 +268,12 @@ impl Conv {
     }
 }
 
-/// Every position within extents, the last one fastest.
+/// Positions within extents, the last one fastest.
 fn positions(extents: [u64; 3]) -> impl Iterator<Item = [u64; 3]> + use<> {
     (0..extents.iter().product()).map(move |index| position(index, extents))
 }
 
-/// The position of an index within extents, the last one fastest.
+/// Position of an index within extents, the last one fastest.
 pub fn position(index: u64, [_, height, width]: [u64; 3]) -> [u64; 3] {
     [index / (height * width), index / width % height, index % width]
 }

@@ -1,9 +1,9 @@
-//! What crosses the link between host and device.
+//! Transfers over the link between host and device.
 
 use super::{Access, Problem, Role, Stage, StageOp};
 use crate::units::Bytes;
 
-/// The least bytes that must cross the link, each way.
+/// Least bytes that must cross the link, in each direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HostTransfer {
     /// From the host to the device.
@@ -13,7 +13,7 @@ pub struct HostTransfer {
 }
 
 impl Problem {
-    /// What one execution must bring from the host and take back to it: nothing, where all buffers lie on the device.
+    /// Least transfers of one execution; zero if all buffers lie on the device.
     pub fn crossing(&self) -> HostTransfer {
         let bytes = |wanted: fn(Role) -> bool| self.bytes(|b| b.place.is_host() && wanted(b.role));
         HostTransfer {
@@ -24,7 +24,7 @@ impl Problem {
 }
 
 impl Stage {
-    /// The same of this stage alone, in a case of this problem.
+    /// Least transfers of this stage alone, in a case of this problem.
     pub fn crossing(&self, problem: &Problem) -> HostTransfer {
         let touches = |name: &str, access| self.args.iter().any(|arg| arg.buffer == name && arg.access == access);
         let whole = |access| problem.bytes(|b| b.place.is_host() && touches(b.name, access));

@@ -1,9 +1,9 @@
-//! Kernels that are written once, in Rust with CubeCL, and become a text in the dialect of whoever asks.
+//! Kernels that are written once in Rust with CubeCL, and translated to a kernel source of the wanted dialect.
 //!
-//! CubeCL's compilers need a newer Rust than the rest and are no part of this crate: a program that has them hands its
-//! backends a [`Translator`] with their [`super::KernelSources`], and its devices say so ([`Caps::cube`]). What they make is launched,
-//! measured and checked like any other text, on the same buffers and by the same clock: CubeCL's own clients and runtimes
-//! have no part in it.
+//! CubeCL's compilers need a newer Rust than the other crates and are no part of this crate. A program with compilers passes a
+//! [`Translator`] to its backends in [`super::KernelSources`], and its devices declare it ([`Caps::cube`]). Translated kernels
+//! are launched, measured and checked like any other kernel, on the same buffers and by the same clock. CubeCL's own clients and
+//! runtimes are not used.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,34 +13,35 @@ use super::{
 };
 use crate::units::Nanos;
 
-/// What a kernel is written in.
+/// Authoring of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Source {
-    /// A text of ours in the device's dialect.
+    /// Kernel source of this project in the device's dialect.
     #[default]
     Own,
     /// Rust, with CubeCL.
     Cube,
-    /// The same, from CubeK, which chooses the launch, too.
+    /// Rust, from CubeK, which also chooses the launch.
     CubeK,
 }
 
-/// Makes texts of kernels that are written in Rust.
+/// Translator of kernels written in Rust.
 pub trait Translator: Send + Sync {
-    /// The text of a kernel. Its entry point has the kernel's name, and its buffers stand in the order of the stage's arguments.
+    /// Returns the source of a kernel. Its entry point has the kernel's name, and its buffers are in the order of the stage's
+    /// arguments.
     ///
     /// # Errors
-    /// When there is no such kernel, or the compiler refuses it, with what it said; or when whoever plans its launch will have none.
+    /// Unknown kernel; the compiler's error, with its message; or a refusal by the planner of the launch.
     fn translate(&self, recipe: &Recipe) -> Result<Translated, Untranslated>;
 }
 
-/// Why a kernel has no text.
+/// Reason why a kernel has no source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Untranslated {
-    /// It should have one: a mistake, of ours or of the compilers.
+    /// Failure: a mistake of this project or of the compilers.
     #[error("{0}")]
     Failed(String),
-    /// There is none for this problem on this device, as whoever plans the launch says.
+    /// Refusal by the planner of the launch, for this problem on this device.
     #[error("{0}")]
     Refused(String),
 }
@@ -51,24 +52,23 @@ impl From<String> for Untranslated {
     }
 }
 
-/// All that the text of a kernel in CubeCL depends on. The compilers may be in another program than the one that asks: it goes
-/// there as JSON.
+/// Everything that determines the source of a CubeCL kernel. It travels as JSON if the compilers are in another program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Recipe {
-    /// The kernel's name.
+    /// Kernel name.
     pub name: String,
-    /// Named constants; of two with one name the later holds.
+    /// Named constants; of two with the same name, the later one holds.
     pub consts: Vec<(String, Value)>,
-    /// Threads in one workgroup; one where the stage leaves its launch to whoever makes the text.
+    /// Threads in one workgroup; one if the translator chooses the launch.
     pub workgroup: [u32; 3],
-    /// The element type.
+    /// Element type.
     pub elem: DType,
-    /// What to make of it.
+    /// Target dialect.
     pub dialect: Dialect,
 }
 
 impl Recipe {
-    /// That of a kernel of a case of element type `dtype`.
+    /// Returns the recipe of a kernel in a case of element type `dtype`.
     pub fn of(kernel: &Kernel, dtype: DType, dialect: Dialect) -> Recipe {
         Recipe {
             name: kernel.entry.to_owned(),
@@ -80,22 +80,22 @@ impl Recipe {
     }
 }
 
-/// What became of a kernel.
+/// Translated kernel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Translated {
-    /// The text.
+    /// Kernel source.
     pub text: String,
-    /// What was done for it, in order, and how long each took.
+    /// Steps of the translation, in order, with their times.
     pub steps: Vec<(String, Nanos)>,
-    /// Its launch, where that is not the stage's to say.
+    /// Launch, if the translator chose it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launch: Option<Chosen>,
 }
 
-/// The text of a kernel of a case of element type `dtype` in a dialect.
+/// Returns the translation of a kernel in a case of element type `dtype`, for a dialect.
 ///
 /// # Errors
-/// When nothing here makes such, or it is refused.
+/// Missing translator, or its error.
 pub fn translated(
     texts: &KernelSources,
     kernel: &Kernel,
@@ -108,23 +108,23 @@ pub fn translated(
 
 const NO_COMPILERS: &str = "kernels in CubeCL need its compilers, which this program was built without";
 
-/// Threads of a workgroup of what has no rows.
+/// Threads of a workgroup for work without rows.
 const ELEMENT_THREADS: u64 = 256;
 
-/// The name of the variants that are written so.
+/// Name of the variants written in CubeCL.
 pub const CUBE_VARIANT: &str = "cube";
 
 impl Variant {
-    /// Kernels in CubeCL, for every problem; size limits are checked by the plan.
+    /// Returns a variant with kernels in CubeCL, for every problem. The plan checks size limits.
     pub fn cube(about: &'static str, program: fn(&Problem, &Caps) -> Program) -> Variant {
         Variant::kernel(CUBE_VARIANT, about, program).available(cube_available)
     }
 }
 
-/// Whether a device's program can translate kernels of a problem.
+/// Checks whether the device's program can translate kernels of a problem.
 ///
 /// # Errors
-/// Why not.
+/// Reason why it cannot.
 pub fn cube_available(p: &Problem, caps: &Caps) -> Result<(), String> {
     if !caps.cube {
         return Err(caps.no_cube.as_deref().unwrap_or(NO_COMPILERS).to_owned());
@@ -137,12 +137,12 @@ pub fn cube_available(p: &Problem, caps: &Caps) -> Result<(), String> {
 }
 
 impl Stage {
-    /// A launch of a kernel in CubeCL, of one thread until more is said. Text and entry point have the kernel's name.
+    /// Returns a launch of a CubeCL kernel, with one thread by default. Source and entry point have the kernel's name.
     pub fn cube(name: &'static str) -> Stage {
         Stage::kernel(name, name, name).change(|kernel| kernel.source = Source::Cube)
     }
 
-    /// The same with a thread for each of so many things.
+    /// Returns a launch with one thread for each of `count` items.
     pub fn cube_over(name: &'static str, count: u64) -> Stage {
         Stage::cube(name)
             .consts(&[("COUNT", count as u32)])
@@ -150,7 +150,8 @@ impl Stage {
             .grid(spread(count.div_ceil(ELEMENT_THREADS)))
     }
 
-    /// The same with a workgroup for each row of a matrix, of about half as many threads as a row has pieces of `width` elements.
+    /// Returns a launch with one workgroup per row of a matrix. It has about half as many threads as a row has pieces of `width`
+    /// elements.
     pub fn cube_rows(name: &'static str, of: Rows2d, width: u64, caps: &Caps) -> Stage {
         let pieces = of.columns / width;
         let threads = pieces.div_ceil(2).next_power_of_two().clamp(32, ELEMENT_THREADS);
@@ -162,7 +163,7 @@ impl Stage {
             .cube_shared(4 * threads as u32, caps)
     }
 
-    /// With the workgroup memory that a kernel in CubeCL takes: static in WGSL, dynamic in CUDA.
+    /// Sets the workgroup memory of a CubeCL kernel: static in WGSL, dynamic in CUDA.
     pub fn cube_shared(self, bytes: u32, caps: &Caps) -> Stage {
         match caps.dialect {
             Dialect::Cuda => self.cuda(CudaLaunch { dynamic_shared_bytes: bytes, ..CudaLaunch::default() }),

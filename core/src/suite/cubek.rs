@@ -1,9 +1,10 @@
-//! Kernels that come ready-made from CubeK, the library of kernels in CubeCL, with launches that CubeK chooses.
+//! Ready-made kernels of CubeK, the library of CubeCL kernels, with launches that CubeK chooses.
 //!
-//! How our own kernels are launched is known when a program is planned. Here the library looks at the problem and at the device, and
-//! chooses tiles, threads and workgroups, its *blueprint*. It is a part of the compilers' program ([`super::Translator`]), which in a page
-//! is loaded where the device is and not where plans are made. So a plan has such a stage with its launch open, and what holds the
-//! device [`settled`]s it: what it cannot do for a problem is known there, and is a skip with its words.
+//! The launch of our own kernels is known when a program is planned. CubeK instead inspects the problem and the device. It
+//! chooses tiles, threads and workgroups: its *blueprint*. CubeK is a part of the compilers' program ([`super::Translator`]). A
+//! page loads that program beside the device, and not beside the planner. A plan therefore leaves the launch of such a stage
+//! open. The owner of the device completes it by [`settled`]. A problem that CubeK cannot compute becomes a skip with CubeK's
+//! reason.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,45 +13,45 @@ use super::{
     Variant, cube_available, translated,
 };
 
-/// The name of the variants that come from there.
+/// Name of CubeK's variants.
 pub const CUBEK_VARIANT: &str = "cubek";
 
-/// The variants that need CubeCL's compilers.
+/// Variants that need CubeCL's compilers.
 pub const CUBECL_VARIANTS: [&str; 2] = [super::CUBE_VARIANT, CUBEK_VARIANT];
 
-/// Whether a variant is one of them.
+/// Returns whether a variant needs CubeCL's compilers.
 pub fn of_cubecl(variant: &str) -> bool {
     CUBECL_VARIANTS.contains(&variant)
 }
 
-/// A launch as it was chosen.
+/// Launch chosen by CubeK.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chosen {
-    /// Workgroups.
+    /// Number of workgroups.
     pub grid: [u32; 3],
-    /// Threads in one of them.
+    /// Threads in one workgroup.
     pub workgroup: [u32; 3],
     /// Workgroup memory, in bytes.
     pub shared_bytes: u32,
-    /// What it was made by, for the record.
+    /// Blueprint of the launch, for the record.
     pub blueprint: String,
 }
 
 impl Variant {
-    /// A kernel of CubeK's.
+    /// Returns a variant with a kernel of CubeK.
     pub fn cubek(about: &'static str, program: fn(&Problem, &Caps) -> Program) -> Variant {
         Variant::kernel(CUBEK_VARIANT, about, program).available(cube_available)
     }
 }
 
 impl Stage {
-    /// A launch that CubeK chooses. What it looks at of the device are constants of the stage.
+    /// Returns a stage whose launch CubeK chooses. The device properties that CubeK reads are constants of the stage.
     pub fn cubek(name: &'static str, caps: &Caps) -> Stage {
         Stage::cube(name).change(|kernel| kernel.source = Source::CubeK).consts(&device(caps))
     }
 }
 
-/// What CubeK is told of a device.
+/// Device properties that CubeK reads, as constants.
 fn device(caps: &Caps) -> [(&'static str, u32); 12] {
     let (narrow, wide) = caps.subgroup.unwrap_or((0, 0));
     let shared = match caps.dialect {
@@ -75,10 +76,10 @@ fn device(caps: &Caps) -> [(&'static str, u32); 12] {
     ]
 }
 
-/// A program with the launches that its plan left open, and the blueprints that they follow.
+/// Returns a program with the launches that its plan left open, and their blueprints.
 ///
 /// # Errors
-/// As for [`translated`].
+/// Errors of [`translated`].
 pub fn settled(
     texts: &KernelSources,
     mut program: Program,
@@ -115,7 +116,7 @@ mod tests {
     use super::*;
     use crate::testing::mock::{HOPPER, caps};
 
-    /// Launches one workgroup for each row, and none of nothing.
+    /// Launches one workgroup per row, and refuses zero rows.
     struct Rows;
 
     impl Translator for Rows {

@@ -1,5 +1,5 @@
-//! What host implementations have in common, in f32, and references of workloads of many steps, in f64: products
-//! are a library's, and sums go along rows as they lie in memory, which is all that is done for speed.
+//! Building blocks of host implementations in f32, and of references of workloads with many steps in f64. GEMMs are a library's,
+//! and sums run along rows in memory order. There are no other optimizations.
 
 use crate::suite::parallel::*;
 use ndarray::linalg::general_mat_mul;
@@ -8,50 +8,50 @@ use num_traits::Float;
 
 use super::{Product, Stored};
 
-/// Rows of a result that a thread computes together: enough that what it takes of the right matrix is fetched seldom.
+/// Rows of C that a thread computes together, enough that the right matrix is fetched rarely.
 const TOGETHER: usize = 64;
-/// Partial sums of a dot product: independent of each other, they fit the vector units of any processor.
+/// Partial sums of a dot product. They are independent, and fit the vector units of any processor.
 const LANES: usize = 16;
-/// Rows that are summed by themselves before all is summed: for threads, and for smaller errors of rounding.
+/// Rows per partial sum of a column sum. Partial sums allow threads and reduce rounding errors.
 const BLOCK: usize = 256;
 
-/// A float of the host.
+/// Float of the host.
 pub trait Real: Float + Send + Sync + std::iter::Sum + 'static {}
 
 impl Real for f32 {}
 impl Real for f64 {}
 
-/// A float of the host as a double.
+/// Converts a float of the host to f64.
 pub fn wide<T: Real>(x: T) -> f64 {
     x.to_f64().expect("a float")
 }
 
-/// A double as a float of the host.
+/// Converts an f64 to a float of the host.
 pub fn narrow<T: Real>(x: f64) -> T {
     T::from(x).expect("a float")
 }
 
-/// The larger of two numbers, NaN where either is.
+/// Larger of two numbers; NaN if either is NaN.
 pub fn maximum<T: Real>(a: T, b: T) -> T {
     if a > b || a.is_nan() { a } else { b }
 }
 
-/// What is left above zero; NaN is no less.
+/// ReLU. NaN stays NaN.
 pub fn relu<T: Real>(x: T) -> T {
     if x < T::zero() { T::zero() } else { x }
 }
 
-/// The gradient before ReLU: none where its result is zero or below, which NaN is not.
+/// Gradient before ReLU: zero if the result is zero or below. A NaN result passes the gradient.
 pub fn gated<T: Real>(result: T, gradient: T) -> T {
     if result <= T::zero() { T::zero() } else { gradient }
 }
 
-/// A sum in f64, rounded once: for floats of the host, whose own sums lose a place with each doubling of their length.
+/// Sum in f64, rounded once. A sum in the host's own type loses one place with each doubling of its length.
 pub fn total<T: Real>(x: impl IntoIterator<Item = T>) -> T {
     narrow(x.into_iter().map(wide).sum())
 }
 
-/// `a·b`.
+/// Dot product `a·b`.
 pub fn dot<T: Real>(a: &[T], b: &[T]) -> T {
     let (heads, tails) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
     let rest: T = heads.remainder().iter().zip(tails.remainder()).map(|(a, b)| *a * *b).sum();
@@ -62,12 +62,12 @@ pub fn dot<T: Real>(a: &[T], b: &[T]) -> T {
     sums.into_iter().sum::<T>() + rest
 }
 
-/// `out += factor · row`.
+/// Computes `out += factor · row`.
 pub fn add<T: Real>(out: &mut [T], factor: T, row: &[T]) {
     out.iter_mut().zip(row).for_each(|(out, x)| *out = *out + factor * *x);
 }
 
-/// Adds `A·B` to C, for each of a batch.
+/// Adds the batched GEMM `A·B` to C.
 pub fn add_product<T: Real>(product: Product, a: &[T], b: &[T], c: &mut [T]) {
     let [m, n, k] = [product.m, product.n, product.k].map(|extent| extent as usize);
     let stored = |turned: bool, [rows, columns]: [usize; 2], matrix| match turned {
@@ -86,12 +86,12 @@ pub fn add_product<T: Real>(product: Product, a: &[T], b: &[T], c: &mut [T]) {
     });
 }
 
-/// A matrix stored row by row.
+/// View of a row-major matrix.
 fn viewed<T>(shape: [usize; 2], matrix: &[T]) -> ArrayView2<'_, T> {
     ArrayView::from_shape(shape, matrix).expect("as many elements")
 }
 
-/// `A·B` for each of a batch.
+/// Returns the batched GEMM `A·B`.
 pub fn product_of<T: Real>(product: Product, a: &[T], b: &[T]) -> Vec<T> {
     let [.., elements] = product.elements();
     let mut c = vec![T::zero(); elements as usize];
@@ -99,22 +99,22 @@ pub fn product_of<T: Real>(product: Product, a: &[T], b: &[T]) -> Vec<T> {
     c
 }
 
-/// `A·B` of `[m, n, k]`, both stored row by row.
+/// Returns `A·B` of extents `[m, n, k]`, both row-major.
 pub fn product_nn<T: Real>(a: &[T], b: &[T], [m, n, k]: [usize; 3]) -> Vec<T> {
     product_of(Product::new(m as u64, n as u64, k as u64), a, b)
 }
 
-/// The same with B stored column by column.
+/// Returns `A·B` of extents `[m, n, k]`, with B transposed.
 pub fn product_nt<T: Real>(a: &[T], b: &[T], [m, n, k]: [usize; 3]) -> Vec<T> {
     product_of(Product::new(m as u64, n as u64, k as u64).stored(Stored::Nt), a, b)
 }
 
-/// The same with A stored column by column.
+/// Returns `A·B` of extents `[m, n, k]`, with A transposed.
 pub fn product_tn<T: Real>(a: &[T], b: &[T], [m, n, k]: [usize; 3]) -> Vec<T> {
     product_of(Product::new(m as u64, n as u64, k as u64).stored(Stored::Tn), a, b)
 }
 
-/// The sum of the rows of a matrix, each as wide as `out`. The order of summing is the same for any number of threads.
+/// Sums the rows of a matrix into `out`, of a row's length. The order of additions is the same for any number of threads.
 pub fn sum_of_rows<T: Real>(matrix: &[T], out: &mut [T]) {
     let columns = out.len();
     let sum = |rows: &[T]| {
@@ -127,20 +127,20 @@ pub fn sum_of_rows<T: Real>(matrix: &[T], out: &mut [T]) {
     parts.iter().for_each(|part| add(out, T::one(), part));
 }
 
-/// The sum of all rows of so many columns.
+/// Returns the sum of all rows of a matrix with this number of columns.
 pub fn rows_summed<T: Real>(matrix: &[T], columns: usize) -> Vec<T> {
     let mut sums = vec![T::zero(); columns];
     sum_of_rows(matrix, &mut sums);
     sums
 }
 
-/// The same row added to all of a matrix.
+/// Adds a row to every row of a matrix.
 pub fn add_to_rows<T: Real>(mut matrix: Vec<T>, row: &[T]) -> Vec<T> {
     matrix.chunks_exact_mut(row.len()).for_each(|out| add(out, T::one(), row));
     matrix
 }
 
-/// `a + b`, element by element.
+/// Elementwise sum `a + b`.
 pub fn sum<T: Real>(a: &[T], b: &[T]) -> Vec<T> {
     a.iter().zip(b).map(|(a, b)| *a + *b).collect()
 }

@@ -1,4 +1,4 @@
-//! Which function of an operation a case computes.
+//! Direction of a case: the function of its operation.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,10 +17,10 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Every direction.
+    /// All directions.
     pub const ALL: [Direction; 3] = [Direction::Fwd, Direction::Bwd, Direction::FwdBwd];
 
-    /// The name used in case strings.
+    /// Name in case strings.
     pub fn name(self) -> &'static str {
         match self {
             Direction::Fwd => "fwd",

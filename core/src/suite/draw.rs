@@ -1,11 +1,11 @@
-//! The random source of one element of an input.
+//! Random source of an input element.
 
 use super::Shape;
 
-/// A pure function from a shape and a draw to a value. Integers below 2⁵³ are exact.
+/// Pure function from a shape and a draw to a value. Integers below 2⁵³ are exact.
 pub type Fill = fn(&Shape, Draw) -> f64;
 
-/// The random source of one element.
+/// Random source of one element.
 #[derive(Debug, Clone, Copy)]
 pub struct Draw {
     /// Position in the buffer, in elements.
@@ -19,27 +19,27 @@ impl Draw {
         Draw { index, stream, bits: splitmix64(stream.wrapping_add(index.wrapping_mul(0x9E37_79B9_7F4A_7C15))) }
     }
 
-    /// The source of the element at the same place of the first `period` elements: what is filled by it repeats.
+    /// Returns the source of the element at the same place within the first `period` elements, for periodic inputs.
     pub fn repeating(self, period: u64) -> Draw {
         Draw::new(self.stream, self.index % period)
     }
 
-    /// 64 uniform bits.
+    /// Returns 64 uniform bits.
     pub fn bits(self) -> u64 {
         self.bits
     }
 
-    /// Uniform in 0..n.
+    /// Uniform integer in 0..n.
     pub fn below(self, n: u64) -> u64 {
         ((u128::from(self.bits) * u128::from(n)) >> 64) as u64
     }
 
-    /// Uniform in [0, 1) with 24 bits.
+    /// Uniform number in [0, 1) with 24 bits.
     pub fn uniform(self) -> f64 {
         (self.bits >> 40) as f64 / f64::from(1 << 24)
     }
 
-    /// Close to standard normal: the sum of four 16-bit uniforms, centred, scaled to unit variance (range ±3.46).
+    /// Nearly standard normal number: the sum of four 16-bit uniforms, centred, scaled to unit variance (range ±3.46).
     pub fn normal(self) -> f64 {
         let sum: i64 = (0..4).map(|k| ((self.bits >> (16 * k)) & 0xFFFF) as i64).sum();
         // Four uniforms on 0..=65535 have variance 4 (2³² - 1) / 12; 37 837.2 is its square root.
@@ -47,12 +47,12 @@ impl Draw {
     }
 }
 
-/// What most inputs are filled with: normal numbers.
+/// Fill of most inputs: normal numbers.
 pub fn normal(_: &Shape, draw: Draw) -> f64 {
     draw.normal()
 }
 
-/// The finaliser of Steele, Lea and Flood's SplitMix64 (2014): a bijection with full avalanche.
+/// Finaliser of Steele, Lea and Flood's SplitMix64 (2014): a bijection with full avalanche.
 pub fn splitmix64(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -16,10 +16,10 @@ pub enum DType {
 }
 
 impl DType {
-    /// Every element type with its name.
+    /// All element types with their names.
     pub const ALL: [(&'static str, DType); 3] = [("f32", DType::F32), ("f16", DType::F16), ("bf16", DType::BF16)];
 
-    /// The name used in case strings.
+    /// Name in case strings.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, d)| *d == self).map(|(name, _)| *name).expect("listed")
     }

@@ -1,30 +1,30 @@
-//! Six families of workloads, for tables and plots that have no room for all.
+//! Six families of workloads, for tables and plots without room for all workloads.
 
 use super::workload_of;
 
-/// A family of workloads.
+/// Family of workloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
     /// Attention, and blocks of transformers around it.
     Attention,
-    /// Matrix products and layers that consist of one.
+    /// GEMMs and layers that consist of one.
     Products,
     /// Convolutions and pooling.
     Convolutions,
     /// Normalisation, softmax and other work on rows.
     Rows,
-    /// Copies, tables and sorting, whose time goes into moving data.
+    /// Copies, tables and sorting, dominated by data movement.
     Memory,
     /// Losses, optimizers and whole training steps.
     Training,
 }
 
 impl Family {
-    /// Every family, in the order of tables.
+    /// All families, in the order of tables.
     pub const ALL: [Family; 6] =
         [Family::Attention, Family::Products, Family::Convolutions, Family::Rows, Family::Memory, Family::Training];
 
-    /// The family of a case, a problem or a workload by its string; an unknown workload belongs to [`Family::Memory`].
+    /// Returns the family of a case, problem or workload by its string. An unknown workload belongs to [`Family::Memory`].
     pub fn of(case: &str) -> Family {
         match workload_of(case) {
             "attention" | "attention_block" | "attention_decode" | "encoder" | "encoder_layer" | "rope" => {
@@ -40,7 +40,7 @@ impl Family {
         }
     }
 
-    /// Its name in tables.
+    /// Name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Family::Attention => "attention",
@@ -52,7 +52,7 @@ impl Family {
         }
     }
 
-    /// Its name in paths and attributes of pages.
+    /// Name in paths and attributes of pages.
     pub fn key(self) -> &'static str {
         match self {
             Family::Attention => "attention",

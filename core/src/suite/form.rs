@@ -1,7 +1,7 @@
-//! The form that a workload fills in for each of its directions.
+//! Specification of one direction of a workload.
 //!
-//! A form is data and pure functions, never an object with state: what problems exist, which buffers they need, what
-//! they cost at least, what the right answer is, how far off is still right, and in which ways it can be computed.
+//! A specification is data and pure functions without state. It gives the problems, their buffers, their least cost and the right
+//! result. It also gives the tolerance of the result and the variants.
 
 use super::{
     BufferSpec, Caps, Cost, Dialect, Direction, HostFn, Precondition, Problem, Program, RowsFn, StressInput, Tunable,
@@ -9,87 +9,87 @@ use super::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One direction of a workload, whole in itself.
+/// Specification of one direction of a workload, complete in itself.
 pub struct OpSpec {
-    /// Which function of the operation is computed.
+    /// Function of the operation that is computed.
     pub direction: Direction,
-    /// What its speed is told in.
+    /// Unit of its speed.
     pub rate: Rate,
-    /// The shape that stands for all others: the preset `quick`. At most 50 ms an execution on a phone's GPU. Probes, which
-    /// every run measures as ceilings anyway, have none.
+    /// Shape that represents all others: the preset `quick`. An execution takes at most 50 ms on a phone's GPU. Probes have none,
+    /// because every run measures them as ceilings.
     pub headline: Option<&'static str>,
-    /// Shapes to measure, each as the shape part of a case string; asked for the presets that are meant for figures.
+    /// Shapes to measure, each as the shape part of a case string. Called only for presets that are measured.
     pub shapes: fn(Preset) -> &'static [&'static str],
-    /// Small shapes that are awkward for every tile: ones, primes, non-multiples.
+    /// Small edge shapes for every tile: ones, primes, non-multiples.
     pub awkward: &'static [&'static str],
-    /// Shapes with a buffer beyond 4 GiB and more than 2³¹ elements, where the kernels take such.
+    /// Shapes with a buffer beyond 4 GiB and more than 2³¹ elements, if the kernels support them.
     pub huge: &'static [&'static str],
     /// All buffers, in binding order: the position is the WGSL binding number.
     pub buffers: fn(&Problem) -> Vec<BufferSpec>,
-    /// The least work that a way of computing the result must do, with operations counted by the field's rule; see [`Variant::fewer`].
+    /// Least cost of any method that computes the result. Operations are counted by the field's rule; see [`Variant::fewer`].
     pub cost: fn(&Problem) -> Cost,
-    /// How far an output, counted among the outputs, may be from the reference.
+    /// Tolerance of an output against the reference. The index counts outputs.
     pub tolerance: fn(&Problem, usize) -> Tolerance,
-    /// The right answer.
+    /// Definition of the right result.
     pub reference: Reference,
-    /// A plain multi-threaded f32 implementation. Without one the target `cpu` computes with the reference itself.
+    /// Multi-threaded f32 implementation. Without one, the target `cpu` runs the reference.
     pub host: Option<HostFn>,
-    /// Stages that run once for each set of buffers after the upload: untimed, and what they write (role
-    /// [`super::Role::Setup`]) is checked. A backward pass has its forward pass here.
+    /// Stages that run once for each set of buffers after the upload. They are not timed. Their outputs (role
+    /// [`super::Role::Setup`]) are checked. A backward pass runs its forward pass here.
     pub setup: Option<fn(&Problem, &Caps) -> Program>,
-    /// Ways to compute it on a GPU, naive first.
+    /// Variants for a GPU, naive first.
     pub variants: Vec<Variant>,
-    /// Order in which to fall back when a requested variant cannot run, best first.
+    /// Variants that replace one that cannot run, best first.
     pub fallback: &'static [&'static str],
-    /// What the contents of inputs must keep.
+    /// Preconditions on the contents of inputs.
     pub preconditions: Vec<Precondition>,
-    /// Hard inputs beside the seeded ones.
+    /// Stress inputs beside the seeded ones.
     pub hard: Vec<StressInput>,
-    /// What it says of NaN among its inputs.
+    /// Statement about NaN among the inputs.
     pub nan: OfNan,
-    /// The only dialects in which it exists, with the reason; every dialect where absent.
+    /// Dialects to which it is restricted, with the reason; every dialect if `None`.
     pub only: Option<(&'static [Dialect], &'static str)>,
 }
 
-/// What a form says of NaN among its inputs.
+/// Statement of a specification about NaN among its inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OfNan {
-    /// A result is NaN where the reference is, and nowhere else: one of the hard sets has NaN among its inputs.
+    /// A result is NaN where the reference is NaN, and nowhere else. One of the stress inputs has NaN among its inputs.
     Kept,
-    /// Nothing, with the reason.
+    /// No statement, with the reason.
     Unsaid(&'static str),
 }
 
 impl OfNan {
-    /// Of forms without floats.
+    /// For specifications without floats.
     pub const WHOLE_NUMBERS: OfNan = OfNan::Unsaid("inputs are whole numbers");
-    /// Of forms whose variants multiply zeros with different elements.
+    /// For specifications whose variants multiply different elements by zero.
     pub const MIXED: OfNan = OfNan::Unsaid(
         "variants multiply different elements by zero (padding of tiles, weights of what is not seen or dropped), which NaN turns into NaN",
     );
-    /// Of forms in which one NaN reaches all of a result, so that there is nothing to tell apart.
+    /// For specifications in which one NaN reaches the whole result, so that no elements differ.
     pub const EVERYWHERE: OfNan =
         OfNan::Unsaid("one NaN reaches all of a result by its sums: nothing is left to tell apart");
 }
 
-/// The right answer in f64: the plainest loops that could work, no cleverness shared with any kernel.
+/// Reference result in f64, by the plainest loops. It shares no optimization with any kernel.
 #[derive(Clone, Copy)]
 pub struct Reference {
-    /// Multiply-adds of one row of an output, so that a check of a large problem takes as many rows as its time allows.
-    /// Where rows share state, with this row's share of making it.
+    /// Multiply-adds of one row of an output. A check of a large problem takes as many rows as its time allows. If rows share
+    /// state, the count includes this row's share of computing it.
     pub row_cost: fn(&Problem, usize) -> u64,
-    /// What computes rows of these inputs.
+    /// Function that computes rows for given inputs.
     pub rows: RowsFn,
 }
 
-/// What the speed of a workload is told in.
+/// Unit of a workload's speed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Rate {
-    /// Operations per second: each byte is used many times.
+    /// Operations per second, for workloads that use each byte many times.
     Flops,
-    /// The same of operations on integers, which no measured ceiling of arithmetic holds: those are of floats.
+    /// Integer operations per second. No measured ceiling of arithmetic applies, because those are of floats.
     Ops,
-    /// Bytes per second, counting the least that must move.
+    /// Bytes per second, of the least traffic.
     Bytes,
 }
 
@@ -111,7 +111,7 @@ pub enum Preset {
 }
 
 impl Preset {
-    /// Every preset with its name.
+    /// Presets with their names.
     pub const ALL: [(&'static str, Preset); 5] = [
         ("quick", Preset::Quick),
         ("standard", Preset::Standard),
@@ -120,73 +120,73 @@ impl Preset {
         ("huge", Preset::Huge),
     ];
 
-    /// The name used in flags and URL queries.
+    /// Name in flags and URL queries.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, p)| *p == self).map(|(name, _)| *name).expect("listed")
     }
 }
 
-/// An output element `x` with reference `r` is right when `|x - r| <= abs + rel * |r|`.
+/// Error bound: an output element `x` with reference `r` is right if `|x - r| <= abs + rel * |r|`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tolerance {
     /// Absolute part, in units of the output.
     pub abs: f64,
     /// Relative part.
     pub rel: f64,
-    /// Why these numbers.
+    /// Argument for these numbers.
     pub reason: &'static str,
 }
 
-/// One way to compute a workload.
+/// Variant: one way to compute a workload.
 pub struct Variant {
     /// Last part of the case string.
     pub name: &'static str,
-    /// What it does and what it changes against the variant before it.
+    /// Description, with the difference from the preceding variant.
     pub about: &'static str,
-    /// What it leaves open; empty for most.
+    /// Tunables; empty for most variants.
     pub tunables: &'static [Tunable],
-    /// How many times fewer operations it may get by with than [`OpSpec::cost`] counts by the field's rule: what a time of its is held
-    /// against is by so much lower.
+    /// Factor by which its operations may fall below [`OpSpec::cost`], which counts by the field's rule. The bound for its times
+    /// is lower by the same factor.
     pub fewer: fn(&Problem) -> f64,
-    /// Hard inputs that it does not promise to be right on; empty for most.
+    /// Stress inputs on which it may be wrong; empty for most variants.
     pub not_on: &'static [NotOn],
-    /// How it is carried out.
+    /// Implementation.
     pub how: VariantKind,
 }
 
-/// Hard inputs that a variant is not run on.
+/// Stress inputs on which a variant is not run.
 #[derive(Debug, Clone, Copy)]
 pub struct NotOn {
-    /// Names of the sets.
+    /// Names of the stress inputs.
     pub sets: &'static [&'static str],
-    /// Why the variant is not right on them.
+    /// Reason why the variant is not right on them.
     pub reason: &'static str,
 }
 
-/// How a variant is carried out.
+/// Implementation of a variant.
 pub enum VariantKind {
-    /// Launches of kernels from the workload's kernel files.
+    /// Kernel launches from the workload's kernel files.
     Kernel {
         /// Dialects in which it exists.
         dialects: &'static [Dialect],
-        /// Why it cannot compute this problem on this device, if so. Size limits are checked by the plan.
+        /// Reason why it cannot compute this problem on this device, if any. The plan checks size limits.
         available: fn(&Problem, &Caps) -> Result<(), String>,
-        /// The launches, for a device on which it is available.
+        /// Launches for a device on which it is available.
         program: fn(&Problem, &Caps) -> Program,
     },
-    /// Chooses another variant by problem and device, and says why.
+    /// Selects another variant by problem and device, with a reason.
     Select(fn(&Problem, &Caps) -> (&'static str, String)),
 }
 
 impl Variant {
-    /// Kernels in WGSL and in CUDA, for every problem; size limits are checked by the plan.
+    /// Returns a variant with kernels in WGSL and CUDA, for every problem. The plan checks size limits.
     pub fn kernel(name: &'static str, about: &'static str, program: fn(&Problem, &Caps) -> Program) -> Variant {
         let dialects = &[Dialect::Wgsl, Dialect::Cuda];
         let how = VariantKind::Kernel { dialects, available: |_, _| Ok(()), program };
         Variant { name, about, tunables: &[], fewer: |_| 1.0, not_on: &[], how }
     }
 
-    /// A choice among the others, with the reason for it.
+    /// Returns a variant that selects among the others, with a reason.
     pub fn select(
         name: &'static str,
         about: &'static str,
@@ -195,7 +195,7 @@ impl Variant {
         Variant { name, about, tunables: &[], fewer: |_| 1.0, not_on: &[], how: VariantKind::Select(select) }
     }
 
-    /// In these dialects alone; a choice has none of its own.
+    /// Restricts the kernels to these dialects. It has no effect on a selection.
     pub fn only_in(mut self, only: &'static [Dialect]) -> Variant {
         if let VariantKind::Kernel { dialects, .. } = &mut self.how {
             *dialects = only;
@@ -203,7 +203,7 @@ impl Variant {
         self
     }
 
-    /// Not for every problem and device; a choice says so by what it chooses.
+    /// Sets the condition on problem and device. It has no effect on a selection, which expresses it by its choice.
     pub fn available(mut self, when: fn(&Problem, &Caps) -> Result<(), String>) -> Variant {
         if let VariantKind::Kernel { available, .. } = &mut self.how {
             *available = when;
@@ -211,24 +211,24 @@ impl Variant {
         self
     }
 
-    /// By an algorithm that needs fewer operations, so many times, than those that count.
+    /// Sets the factor of an algorithm that needs fewer operations than are counted.
     pub fn by_fewer(self, fewer: fn(&Problem) -> f64) -> Variant {
         Variant { fewer, ..self }
     }
 
-    /// Not right on some hard inputs, for reasons that are not ours to mend: a library's own limits.
+    /// Excludes stress inputs on which a library's own limits make the result wrong.
     pub fn not_on(self, not_on: &'static [NotOn]) -> Variant {
         Variant { not_on, ..self }
     }
 
-    /// With something left open.
+    /// Sets the tunables.
     pub fn tunables(self, tunables: &'static [Tunable]) -> Variant {
         Variant { tunables, ..self }
     }
 }
 
 impl OpSpec {
-    /// The shapes of a preset.
+    /// Returns the shapes of a preset.
     pub fn preset(&self, preset: Preset) -> &[&'static str] {
         match preset {
             Preset::Quick => self.headline.as_slice(),
@@ -238,7 +238,7 @@ impl OpSpec {
         }
     }
 
-    /// The variant of that name.
+    /// Returns the variant with this name.
     pub fn variant(&self, name: &str) -> Option<&Variant> {
         self.variants.iter().find(|v| v.name == name)
     }

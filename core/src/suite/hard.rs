@@ -1,20 +1,20 @@
-//! Hard inputs: sets with a name that a form has beside the seeded ones, and what they must give.
+//! Stress inputs: named input sets of a specification beside the seeded ones, and their expected results.
 
 use std::fmt;
 
 use super::{DType, Draw, Fill, Problem, Shape, Tolerance};
 
-/// Inputs that are hard on a kernel: zeros, equal values, the ends of the number range, skewed indices.
+/// Input set that provokes faults of a kernel: zeros, equal values, the ends of the number range, skewed indices.
 pub struct StressInput {
-    /// Its name in tables.
+    /// Name in tables.
     pub name: &'static str,
-    /// What is in it, and what that must give.
+    /// Contents, and the expected result.
     pub about: &'static str,
     /// Problems for which it is defined.
     pub applies: fn(&Problem) -> bool,
-    /// What fills these inputs; the others are seeded as usual.
+    /// Functions that fill these inputs. The others are seeded as usual.
     pub fills: fn(&Problem) -> Vec<(&'static str, Fill)>,
-    /// How far an output may be from the reference.
+    /// Tolerance of an output against the reference.
     pub tolerance: fn(&Problem, usize) -> Tolerance,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Debug for StressInput {
     }
 }
 
-/// Whether the case's type has the range of f32: what grows beyond f16 is defined for these only.
+/// Returns whether the case's type has the range of f32. Values beyond f16 are defined for these types only.
 pub fn wide(p: &Problem) -> bool {
     matches!(p.dtype, DType::F32 | DType::BF16)
 }
@@ -44,7 +44,7 @@ pub fn one(_: &Shape, _: Draw) -> f64 {
     1.0
 }
 
-/// For backward forms: nothing comes in.
+/// Stress input for backward passes: the gradient is zero.
 pub fn no_gradient(tolerance: fn(&Problem, usize) -> Tolerance) -> StressInput {
     StressInput {
         name: "zeros",
@@ -55,7 +55,7 @@ pub fn no_gradient(tolerance: fn(&Problem, usize) -> Tolerance) -> StressInput {
     }
 }
 
-/// For backward forms behind ReLU: it let nothing through.
+/// Stress input for backward passes behind ReLU: all of its outputs are zero.
 pub fn closed(applies: fn(&Problem) -> bool, tolerance: fn(&Problem, usize) -> Tolerance) -> StressInput {
     StressInput {
         name: "closed",
@@ -66,23 +66,23 @@ pub fn closed(applies: fn(&Problem) -> bool, tolerance: fn(&Problem, usize) -> T
     }
 }
 
-/// NaN in place of every seventh element.
+/// NaN at every seventh element.
 pub fn scattered_nan(_: &Shape, draw: Draw) -> f64 {
     if draw.index % 7 == 3 { f64::NAN } else { draw.normal() }
 }
 
-/// NaN at the beginning of every third row of so many elements, from the first on.
+/// NaN at the first element of every third row of `columns` elements, from the first row on.
 pub fn nan_in_rows(draw: Draw, columns: u64) -> f64 {
     let (row, column) = (draw.index / columns, draw.index % columns);
     if column == 0 && row.is_multiple_of(3) { f64::NAN } else { draw.normal() }
 }
 
-/// NaN, for what is added to the first channel, and numbers for the others.
+/// NaN for the bias of the first channel, and numbers for the others.
 pub fn nan_of_first(_: &Shape, draw: Draw) -> f64 {
     if draw.index == 0 { f64::NAN } else { draw.normal() }
 }
 
-/// The set of a convolution whose bias has NaN in its first channel.
+/// Stress input of a convolution whose bias has NaN in its first channel.
 pub fn nan_bias(tolerance: fn(&Problem, usize) -> Tolerance) -> StressInput {
     StressInput {
         name: "nan",
@@ -93,7 +93,7 @@ pub fn nan_bias(tolerance: fn(&Problem, usize) -> Tolerance) -> StressInput {
     }
 }
 
-/// What goes into a softmax of so many columns: of each three rows one begins with NaN, and the first half of another is -inf.
+/// Input of a softmax over `columns` elements. Of every three rows, one has -inf in its first half and one begins with NaN.
 pub fn not_finite_rows(draw: Draw, columns: u64) -> f64 {
     let (row, column) = (draw.index / columns, draw.index % columns);
     match row % 3 {
@@ -103,7 +103,7 @@ pub fn not_finite_rows(draw: Draw, columns: u64) -> f64 {
     }
 }
 
-/// What is filled with numbers too small for the case's type to be normal.
+/// Returns a fill with numbers too small to be normal in the case's type.
 pub fn subnormal(p: &Problem) -> Fill {
     match p.dtype {
         DType::F16 => |_, draw| 3e-5 * (1.0 + draw.uniform()) * 0.5,
@@ -111,13 +111,13 @@ pub fn subnormal(p: &Problem) -> Fill {
     }
 }
 
-/// For sums whose terms are all zero.
+/// Tolerance of sums whose terms are all zero.
 pub fn sums_of_zeros(p: &Problem) -> Tolerance {
     Tolerance { abs: smallest_normal(p), rel: 0.0, reason: "sums of zeros are zero" }
 }
 
-/// The smallest normal number of the case's type. A device may take anything smaller for zero, so that sums of so many
-/// terms are defined up to so many times this.
+/// Smallest normal number of the case's type. A device may flush smaller numbers to zero. A sum of n terms is therefore defined
+/// up to n times this number.
 pub fn smallest_normal(p: &Problem) -> f64 {
     match p.dtype {
         DType::F16 => 2f64.powi(-14),
@@ -125,14 +125,14 @@ pub fn smallest_normal(p: &Problem) -> f64 {
     }
 }
 
-/// For results that are exact: half the smallest difference between two f32 numbers.
+/// Tolerance of exact results: half the smallest difference between two f32 numbers.
 pub fn exact(_: &Problem, _output: usize) -> Tolerance {
     Tolerance { abs: 2f64.powi(-150), rel: 0.0, reason: "every step is exact in f32 and in the element type" }
 }
 
-/// Zipf's law with exponent 1.05 by octaves, those of ranks below `n`: the first rank of each, how many ranks it has, and its weight.
-/// Each octave of ranks has 2^-0.05 times the weight of the one before it, the last one as far as it goes. Only multiplications and
-/// divisions by powers of two, so that it is the same everywhere.
+/// Octaves of Zipf's law with exponent 1.05, for ranks below `n`. An item has an octave's first rank, its number of ranks, and
+/// its weight. An octave has 2^-0.05 times the weight of the one before it. The last one is weighted by the part of it that is
+/// below `n`. Only multiplications and divisions by powers of two occur, so that results are the same everywhere.
 pub fn zipf_octaves(n: u64) -> impl Iterator<Item = (u64, u64, f64)> {
     /// 2^-0.05.
     const NEXT: f64 = 0.965_936_328_924_845_6;
@@ -145,7 +145,7 @@ pub fn zipf_octaves(n: u64) -> impl Iterator<Item = (u64, u64, f64)> {
     })
 }
 
-/// The rank below `n` that a number in [0, 1) falls on by Zipf's law, rising with it. Within an octave ranks are alike.
+/// Rank below `n` of a number in [0, 1) by Zipf's law, rising with the number. Ranks of an octave are equally likely.
 pub fn zipf(n: u64, u: f64) -> u64 {
     let mut left = u * zipf_octaves(n).fold(0.0, |sum, (.., weight)| sum + weight);
     for (first, ranks, weight) in zipf_octaves(n) {
@@ -154,7 +154,7 @@ pub fn zipf(n: u64, u: f64) -> u64 {
         }
         left -= weight;
     }
-    // Only rounding leaves something over.
+    // Only rounding leaves a remainder.
     n - 1
 }
 

@@ -1,8 +1,8 @@
-//! What a name meant in files from before it was given to something else.
+//! Earlier meanings of names, for files from before a name was reassigned.
 
 use super::{DType, Dialect};
 
-/// A variant that was split: for some cases its name stood for what has a name of its own now.
+/// Variant that was split: for some cases, its name formerly denoted another variant, which has its own name now.
 struct Split {
     workload: &'static str,
     variant: &'static str,
@@ -19,7 +19,7 @@ const SPLITS: &[Split] = &[Split {
     now: "flash_mma, on tensor cores",
 }];
 
-/// What a case of this name was in a file from before schema version 3, if that has another name now.
+/// Returns the present name of a case of this name from before schema version 3, if it has another name now.
 pub fn meant(case: &str, dialect: Dialect) -> Option<&'static str> {
     let mut parts = case.split('/');
     let (workload, dtype, variant) = (parts.next()?, parts.nth(2)?, parts.next()?);

@@ -1,35 +1,35 @@
-//! Forms as parts of larger ones: a transformer's layer runs the stages of `attention` and of `layernorm`, on its own buffers.
+//! Workloads as parts of larger ones: a transformer layer runs the stages of `attention` and `layernorm` on its own buffers.
 
 use super::{BufferSpec, Caps, DType, Direction, Problem, Stage, VariantKind, find};
 
-/// A problem of another workload inside a larger one, of the same element type.
+/// Problem of another workload inside a larger one, of the same element type.
 pub struct SubOp {
     problem: Problem,
 }
 
 impl SubOp {
-    /// The problem of a workload at a shape.
+    /// Returns the problem of a workload at a shape.
     ///
     /// # Panics
-    /// Where there is no such problem: a mistake in the larger workload, which refuses such shapes itself.
+    /// Invalid problem: a mistake in the larger workload, which must refuse such shapes itself.
     pub fn new(workload: &str, direction: Direction, shape: &str, dtype: DType) -> SubOp {
         let found = find(workload).unwrap_or_else(|| panic!("no workload `{workload}`"));
         let problem = Problem::new(found, direction, shape, dtype);
         SubOp { problem: problem.unwrap_or_else(|why| panic!("{workload}/{}/{shape}: {why}", direction.name())) }
     }
 
-    /// The problem itself: what a larger reference asks the smaller one's own functions about.
+    /// Returns the problem itself, for the functions that a larger reference needs.
     pub fn problem(&self) -> &Problem {
         &self.problem
     }
 
-    /// Whether a variant can compute it on this device.
+    /// Checks whether a variant can compute it on this device.
     ///
     /// # Errors
-    /// With the reason why not.
+    /// Reason why it cannot.
     ///
     /// # Panics
-    /// Where it has no such variant of kernels.
+    /// Unknown variant of kernels.
     pub fn available(&self, variant: &str, caps: &Caps) -> Result<(), String> {
         let Some(VariantKind::Kernel { dialects, available, .. }) =
             self.problem.form().variant(variant).map(|v| &v.how)
@@ -42,20 +42,20 @@ impl SubOp {
         }
     }
 
-    /// The first of these variants that can.
+    /// Returns the first of these variants that can compute it.
     ///
     /// # Panics
-    /// Where none can: the plainest of a form always does.
+    /// No such variant: the plainest variant of a specification always can.
     pub fn best(&self, variants: &[&'static str], caps: &Caps) -> &'static str {
         let can = |variant: &&&str| self.available(variant, caps).is_ok();
         variants.iter().find(can).unwrap_or_else(|| panic!("no variant computes {}", self.problem))
     }
 
-    /// The stages of a variant. Each pair is one of its buffers and the larger problem's that takes its place; the others keep
-    /// their names.
+    /// Returns the stages of a variant. Each pair is one of its buffers and the replacement from the larger problem. Other
+    /// buffers keep their names.
     ///
     /// # Panics
-    /// Where it has no such variant.
+    /// Unknown variant.
     pub fn stages(&self, variant: &str, caps: &Caps, buffers: &[(&'static str, &'static str)]) -> Vec<Stage> {
         let Some(VariantKind::Kernel { program, .. }) = self.problem.form().variant(variant).map(|v| &v.how) else {
             panic!("{} has no variant `{variant}` of kernels", self.problem)
@@ -64,16 +64,16 @@ impl SubOp {
         stages.into_iter().map(|stage| stage.on_buffers(buffers)).collect()
     }
 
-    /// The stages of its set-up, likewise.
+    /// Returns the stages of its set-up, with the same replacement of buffers.
     pub fn setup(&self, caps: &Caps, buffers: &[(&'static str, &'static str)]) -> Vec<Stage> {
         let stages = self.problem.form().setup.map_or(Vec::new(), |setup| setup(&self.problem, caps).stages);
         stages.into_iter().map(|stage| stage.on_buffers(buffers)).collect()
     }
 
-    /// One of its buffers as scratch of the larger problem, under another name.
+    /// Returns one of its buffers as scratch of the larger problem, under another name.
     ///
     /// # Panics
-    /// Where it has no such buffer.
+    /// Unknown buffer.
     pub fn scratch(&self, buffer: &str, name: &'static str) -> BufferSpec {
         let specs = self.problem.buffers();
         let spec = specs.iter().find(|spec| spec.name == buffer);

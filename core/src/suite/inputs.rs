@@ -1,8 +1,8 @@
 //! Seeded inputs, bit-identical on every platform.
 //!
-//! Values are counter-based: element `i` of a buffer is a pure function of (seed, buffer, i), so any slice can be made
-//! anywhere without making the rest, and a 10 GB tensor needs no 10 GB on the host. Only integer arithmetic and single
-//! correctly rounded multiplications are used, never a transcendental function, whose last bit differs between platforms.
+//! Values are counter-based: element `i` of a buffer is a pure function of (seed, buffer, i). Any slice can be computed without
+//! the rest, and a 10 GB tensor needs no 10 GB on the host. Only integer arithmetic and single correctly rounded multiplications
+//! occur. Transcendental functions are avoided, because their last bit differs between platforms.
 
 use std::collections::TryReserveError;
 use std::ops::{Bound, RangeBounds};
@@ -13,19 +13,19 @@ use half::{bf16, f16};
 
 use super::{BufferSpec, DType, Draw, Fill, HostBuffer, Problem, Shape, Storage, StressInput, Tolerance, splitmix64};
 
-/// The random stream of one buffer: depends on the seed and on the buffer's name, not on its position.
+/// Random stream of one buffer. It depends on the seed and the buffer's name, not on the buffer's position.
 fn stream(seed: u64, name: &str) -> u64 {
     name.bytes().fold(splitmix64(seed ^ 0x5041_5241_4C4C_4158), |h, b| splitmix64(h ^ u64::from(b)))
 }
 
-/// The input values of one problem.
+/// Input values of one problem.
 #[derive(Clone)]
 pub struct Inputs {
     shape: Shape,
     dtype: DType,
     /// One entry per buffer of the problem; `None` for outputs and scratch.
     sources: Vec<Option<Input>>,
-    /// The hard set that they are, where they are one.
+    /// Stress input in use, if any.
     hard: Option<&'static StressInput>,
 }
 
@@ -33,11 +33,11 @@ pub struct Inputs {
 struct Input {
     spec: BufferSpec,
     source: Source,
-    /// Values of a buffer that is small enough to keep, made when the first one is asked for one by one.
+    /// Values of a buffer that is small enough to keep. Computed at the first access to a single element.
     kept: OnceLock<Vec<f64>>,
 }
 
-/// Buffers of up to so many elements are kept (32 MiB as doubles): a reference reads each element many times.
+/// Largest number of elements of a kept buffer (32 MiB as doubles). A reference reads each element many times.
 const KEEP: u64 = 4 << 20;
 
 #[derive(Clone)]
@@ -47,17 +47,17 @@ enum Source {
         fill: Fill,
     },
     Given(Vec<u8>),
-    /// The first so many elements over and over.
+    /// First elements of the buffer, repeated with period `PERIOD`.
     Repeated(Vec<u8>),
 }
 
-/// Period of repeated inputs in elements: a prime, so that no power of two makes equal data meet.
+/// Period of repeated inputs in elements. It is a prime, so that equal data never meet at a distance of a power of two.
 const PERIOD: u64 = 65_537;
 
-/// Bytes that a thread makes at a time: elements are drawn one by one, which takes far longer than to copy them.
+/// Bytes that a thread fills at a time. Drawing elements one by one takes far longer than copying them.
 const PART: usize = 64 << 10;
 
-/// Inputs that the caller supplied do not fit the problem.
+/// Input of the caller whose length does not fit the problem.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("input `{name}` has {got} bytes, the case needs {want}")]
 pub struct WrongLength {
@@ -70,7 +70,7 @@ pub struct WrongLength {
 }
 
 impl Inputs {
-    /// Inputs from a seed, one for each buffer that is filled before the first stage.
+    /// Returns inputs from a seed, one for each buffer that is filled before the first stage.
     pub fn seeded(shape: &Shape, dtype: DType, buffers: Vec<BufferSpec>, seed: u64) -> Inputs {
         let input = |spec: BufferSpec| {
             let source = Source::Seeded { stream: stream(seed, spec.name), fill: spec.role.fill()? };
@@ -79,8 +79,8 @@ impl Inputs {
         Inputs { shape: shape.clone(), dtype, sources: buffers.into_iter().map(input).collect(), hard: None }
     }
 
-    /// Inputs whose first 65 537 elements are those of the seed and repeat from there on: made in no time, for probes of
-    /// hundreds of megabytes that only need to hold something other than zeros.
+    /// Returns seeded inputs that repeat after 65 537 elements. They are computed in negligible time. They serve probes of
+    /// hundreds of megabytes, which only need data other than zeros.
     pub fn repeated(shape: &Shape, dtype: DType, buffers: Vec<BufferSpec>, seed: u64) -> Inputs {
         let mut inputs = Inputs::seeded(shape, dtype, buffers, seed);
         for buffer in 0..inputs.sources.len() {
@@ -95,7 +95,7 @@ impl Inputs {
         inputs
     }
 
-    /// With what a hard set fills.
+    /// Applies a stress input.
     pub(super) fn harder(mut self, problem: &Problem, hard: &'static StressInput) -> Inputs {
         for (name, with) in (hard.fills)(problem) {
             let of_that_name = |input: &&mut Input| input.spec.name == name;
@@ -109,12 +109,12 @@ impl Inputs {
         self
     }
 
-    /// How far an output computed from these inputs may be from the reference.
+    /// Tolerance of an output computed from these inputs, against the reference.
     pub fn tolerance(&self, problem: &Problem, output: usize) -> Tolerance {
         self.hard.map_or(problem.form().tolerance, |hard| hard.tolerance)(problem, output)
     }
 
-    /// Replace one input by the caller's own little-endian bytes, in the buffer's storage type.
+    /// Replaces one input by the caller's little-endian bytes, in the buffer's storage type.
     pub fn replace(&mut self, buffer: usize, bytes: Vec<u8>) -> Result<(), WrongLength> {
         let dtype = self.dtype;
         let input = self.sources[buffer].as_mut().expect("an input buffer");
@@ -131,7 +131,7 @@ impl Inputs {
         self.sources[buffer].as_ref().expect("an input buffer")
     }
 
-    /// One element as the device sees it: rounded to the storage type, then widened.
+    /// Returns one element as seen by the device: rounded to the storage type, then widened.
     pub fn at(&self, buffer: usize, index: u64) -> f64 {
         let input = self.input(buffer);
         if input.spec.len > KEEP {
@@ -140,7 +140,7 @@ impl Inputs {
         input.kept.get_or_init(|| (0..input.spec.len).map(|i| self.make(input, i)).collect())[index as usize]
     }
 
-    /// Elements of a range, each as [`Inputs::at`] gives it; `..` is all of them.
+    /// Returns the elements of a range, each as by [`Inputs::at`]; `..` is all of them.
     pub fn values(&self, buffer: usize, range: impl RangeBounds<u64>) -> Vec<f64> {
         let first = match range.start_bound() {
             Bound::Included(first) => *first,
@@ -155,8 +155,8 @@ impl Inputs {
         (first..end).map(|at| self.at(buffer, at)).collect()
     }
 
-    /// All elements of a buffer, each as [`Inputs::at`] gives it, made on all processors: for who begins with it, not for one of
-    /// many that run already.
+    /// Returns all elements of a buffer, each as by [`Inputs::at`], computed on all processors. For callers that start with it,
+    /// not for one of many running threads.
     pub fn whole(&self, buffer: usize) -> Vec<f64> {
         let input = self.input(buffer);
         (0..input.spec.len).into_par_iter().map(|at| self.make(input, at)).collect()
@@ -177,8 +177,8 @@ impl Inputs {
         }
     }
 
-    /// Write elements `start..` as little-endian bytes into `out`, as many as fit, on all processors. What is made is not kept for
-    /// the variants that follow: it may be larger than the host's memory.
+    /// Writes elements `start..` as little-endian bytes into `out`, as many as fit, on all processors. They are not kept for
+    /// later variants, because they may exceed the host's memory.
     pub fn write(&self, buffer: usize, start: u64, out: &mut [u8]) {
         let Input { spec, source, .. } = self.input(buffer);
         let storage = spec.elem.storage(self.dtype);
@@ -208,10 +208,10 @@ impl Inputs {
         }
     }
 
-    /// A whole input, widened to f32 or u32.
+    /// Returns a whole input, widened to f32 or u32.
     ///
     /// # Errors
-    /// When there is no memory for it.
+    /// Insufficient memory.
     pub fn host(&self, buffer: usize) -> Result<HostBuffer, TryReserveError> {
         fn filled<T: Copy + Send>(len: u64, make: impl Fn(u64) -> T + Sync + Send) -> Result<Vec<T>, TryReserveError> {
             let mut all = Vec::new();
@@ -228,8 +228,8 @@ impl Inputs {
     }
 }
 
-/// Round a value to a storage type; to one of 16 bits by way of f32, as processors do that round in hardware, and as kernels do
-/// that compute in f32. What rounds at once differs where f32 lies on the border between two of its values.
+/// Rounds a value to a storage type. 16-bit types are rounded by way of f32, as by processors with hardware rounding, and by
+/// kernels that compute in f32. Direct rounding differs if the f32 value lies midway between two 16-bit values.
 pub fn round_to(storage: Storage, value: f64) -> f64 {
     match storage {
         Storage::F32 => f64::from(value as f32),
@@ -239,7 +239,7 @@ pub fn round_to(storage: Storage, value: f64) -> f64 {
     }
 }
 
-/// Store one value as little-endian bytes.
+/// Stores one value as little-endian bytes.
 fn store(storage: Storage, value: f64, slot: &mut [u8]) {
     match storage {
         Storage::F32 => slot.copy_from_slice(&(value as f32).to_le_bytes()),
@@ -249,10 +249,10 @@ fn store(storage: Storage, value: f64, slot: &mut [u8]) {
     }
 }
 
-/// Load one little-endian value.
+/// Loads one little-endian value.
 ///
 /// # Panics
-/// When `bytes` is not exactly one element long.
+/// `bytes` that are not exactly one element long.
 pub fn load(storage: Storage, bytes: &[u8]) -> f64 {
     match storage {
         Storage::F32 => f64::from(f32::from_le_bytes(bytes.try_into().expect("4 bytes"))),
@@ -262,7 +262,7 @@ pub fn load(storage: Storage, bytes: &[u8]) -> f64 {
     }
 }
 
-/// Values as little-endian bytes of a storage type.
+/// Returns values as little-endian bytes of a storage type.
 pub fn bytes_of(storage: Storage, values: impl ExactSizeIterator<Item = f64>) -> Vec<u8> {
     let size = storage.bytes() as usize;
     let mut out = vec![0; values.len() * size];
@@ -272,7 +272,7 @@ pub fn bytes_of(storage: Storage, values: impl ExactSizeIterator<Item = f64>) ->
     out
 }
 
-/// Floats as little-endian bytes of the storage type that `dtype` gives to real elements.
+/// Returns floats as little-endian bytes of the storage type of real elements under `dtype`.
 pub fn encode(dtype: DType, values: &[f32]) -> Vec<u8> {
     bytes_of(crate::suite::Elem::Real.storage(dtype), values.iter().map(|x| f64::from(*x)))
 }
@@ -286,8 +286,8 @@ mod tests {
         text.parse::<Case>().expect("valid case").problem
     }
 
-    /// These bits are the contract between platforms and versions: results of different machines compare only if
-    /// the inputs are the same.
+    /// These bits are the contract between platforms and versions. Results of different machines compare only if the inputs are
+    /// the same.
     #[test]
     fn inputs_are_pinned_bit_for_bit() {
         let inputs = problem("attention/fwd/b1,h1,s4,d4/f32/manual").inputs(42);
@@ -299,7 +299,7 @@ mod tests {
 
     const PINNED: [u32; 4] = [3_221_619_941, 1_059_869_526, 3_205_404_852, 3_206_389_211];
 
-    /// Found in a page, whose conversion rounds doubles at once while a processor's instruction takes single precision.
+    /// Found in a page: its conversion rounds doubles directly, while a processor's instruction takes single precision.
     #[test]
     fn what_single_precision_puts_on_a_border_rounds_to_even_on_every_platform() {
         for (storage, half_a_step) in [(Storage::F16, 2f64.powi(-11)), (Storage::BF16, 2f64.powi(-8))] {

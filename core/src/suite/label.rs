@@ -1,8 +1,9 @@
-//! Words for a problem, made of its workload's name and axes: *Attention · batch 1, 8 heads, 512 queries, head dim 64 · f16*.
+//! Readable label of a problem, from its workload's name and axes: *Attention · batch 1, 8 heads, 512 queries, head dim 64 ·
+//! f16*.
 
 use super::{Axis, AxisKind, Direction, Problem, Shape, find};
 
-/// Parts of names that have a spelling of their own.
+/// Spellings of parts of names.
 const SPELLINGS: [(&str, &str); 16] = [
     ("adamw", "AdamW"),
     ("add", "add and"),
@@ -22,7 +23,7 @@ const SPELLINGS: [(&str, &str); 16] = [
     ("v", "times V"),
 ];
 
-/// Words for a problem by its string; `None` for a problem of another version, which has its string alone.
+/// Returns the label of a problem string. `None` for a problem of another version, which has its string alone.
 pub fn label_of(problem: &str) -> Option<String> {
     let parts: Vec<&str> = problem.split('/').collect();
     let [workload, direction, shape, dtype] = parts[..] else { return None };
@@ -33,7 +34,7 @@ pub fn label_of(problem: &str) -> Option<String> {
 }
 
 impl Problem {
-    /// Words for it.
+    /// Returns its readable label.
     pub fn label(&self) -> String {
         let direction = match self.direction {
             Direction::Fwd => "",
@@ -45,7 +46,7 @@ impl Problem {
 }
 
 impl Shape {
-    /// Words for its axes; those with their default are left out.
+    /// Returns a label of its axes, without those that have their default.
     pub fn label(&self) -> String {
         let part = |(axis, value): (&Axis, String)| match axis.kind {
             AxisKind::Word(_) => value.replace('_', " "),
@@ -56,14 +57,14 @@ impl Shape {
     }
 }
 
-/// The first words of an axis' description.
+/// First words of an axis' description, up to a comma.
 fn short(about: &str) -> &str {
     about.split(',').next().unwrap_or(about)
 }
 
-/// A number and its name: *8 heads*, and *stride 2*.
+/// Number with its noun: *8 heads*, and *stride 2*.
 fn counted(number: u64, about: &str) -> String {
-    // The noun stands last, or before what it is of: *input channels*, *rows a table*.
+    // The noun is the last word, or precedes a complement: *input channels*, *rows a table*.
     let first = about.split_once(' ').map_or(about, |(first, _)| first);
     let (noun, rest) = if first.ends_with('s') { about.split_at(first.len()) } else { (about, "") };
     match (noun.ends_with('s'), number) {
@@ -73,13 +74,13 @@ fn counted(number: u64, about: &str) -> String {
     }
 }
 
-/// One of several: *head* of *heads*, *batch* of *batches*.
+/// Singular of a noun: *head* of *heads*, *batch* of *batches*.
 fn singular(noun: &str) -> &str {
     let long = noun.strip_suffix("es").filter(|stem| stem.ends_with("ch") || stem.ends_with("ss"));
     long.or_else(|| noun.strip_suffix('s')).unwrap_or(noun)
 }
 
-/// A whole number in groups of three digits, from five digits on.
+/// Whole number, in groups of three digits if it has at least five.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     if digits.len() < 5 {
@@ -95,7 +96,7 @@ fn grouped(number: u64) -> String {
     text
 }
 
-/// A workload's name in words: `depthwise_conv2d` is *Depthwise 2-D convolution*.
+/// Workload name in words: `depthwise_conv2d` is *Depthwise 2-D convolution*.
 pub fn title(workload: &str) -> String {
     let spelled = |part| SPELLINGS.iter().find(|(name, _)| *name == part).map_or(part, |(_, words)| *words);
     let words = workload.split('_').map(spelled).collect::<Vec<_>>().join(" ");

@@ -1,14 +1,14 @@
-//! Calls into a vendor's libraries, as data: what is asked for, and of what.
+//! Calls into a vendor's libraries, as data: operation and operands.
 
 use super::Access::{Read, Write};
 use super::{Caps, Conv, DType, Dialect, Epilogue, Problem, Product, Program, Rearrange, Stage, Variant};
 use crate::units::Bytes;
 
-/// A call into a vendor's library.
+/// Call into a vendor's library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Library {
-    /// cuBLASLt: a product in the case's element type, accumulated in f32. Arguments: A, B, C, and the numbers of the columns
-    /// where the epilogue adds such.
+    /// cuBLASLt: a GEMM in the case's element type, accumulated in f32. Arguments: A, B, C, and the bias of the columns if the
+    /// epilogue adds one.
     Gemm(Product, Epilogue),
     /// cuDNN: a convolution or one of its gradients in the case's element type, accumulated in f32. Arguments: see [`ConvPass`].
     Conv(Convolution),
@@ -16,11 +16,11 @@ pub enum Library {
     Attention(Attention),
 }
 
-/// Device memory for products beside their matrices: what NVIDIA recommends for Hopper.
+/// Workspace of a GEMM, in device memory: NVIDIA's recommendation for Hopper.
 pub const PRODUCT_WORKSPACE: Bytes = Bytes(32 << 20);
 
 impl Library {
-    /// What the call is named in traces and profiles.
+    /// Name of the call in traces and profiles.
     pub fn name(self) -> &'static str {
         match self {
             Library::Gemm(..) => "cublaslt_matmul",
@@ -32,8 +32,8 @@ impl Library {
         }
     }
 
-    /// Device memory that it is given beside its arguments, at most. For convolutions it has room for the transforms of
-    /// Winograd's at the sizes measured here.
+    /// Upper limit of its workspace in device memory. For convolutions it has room for Winograd's transforms at the sizes
+    /// measured here.
     pub fn most_workspace(self) -> Bytes {
         match self {
             Library::Gemm(..) => PRODUCT_WORKSPACE,
@@ -43,30 +43,30 @@ impl Library {
     }
 }
 
-/// A convolution by the vendor's library.
+/// Convolution by the vendor's library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Convolution {
-    /// Extents, stride, padding, dilation, groups and the order in memory. Kernels lie as [`Conv::w_dims()`] says.
+    /// Extents, stride, padding, dilation, groups and layout. The layout of kernels is that of [`Conv::w_dims()`].
     pub conv: Conv,
-    /// What is computed.
+    /// Tensor that is computed.
     pub pass: ConvPass,
-    /// The engine that is taken.
+    /// Choice of the engine.
     pub choice: Choice,
 }
 
-/// What of a convolution is computed, and the arguments of the call.
+/// Tensor of a convolution that is computed, and the arguments of the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConvPass {
-    /// The result. Arguments: image, kernels, result, and the numbers of the output channels if there is a bias.
+    /// Result. Arguments: image, kernels, result, and the bias of the output channels if there is one.
     Forward {
-        /// A number of each output channel is added.
+        /// Adds a bias per output channel.
         bias: bool,
-        /// What is negative becomes zero.
+        /// Applies ReLU: negative results become zero.
         relu: bool,
     },
-    /// The gradient of the image. Arguments: kernels, gradient of the result, gradient of the image.
+    /// Gradient of the image. Arguments: kernels, gradient of the result, gradient of the image.
     Image,
-    /// The gradient of the kernels. Arguments: image, gradient of the result, gradient of the kernels.
+    /// Gradient of the kernels. Arguments: image, gradient of the result, gradient of the kernels.
     Kernels,
 }
 
@@ -76,39 +76,39 @@ pub enum ConvPass {
 pub struct Attention {
     /// Batch items.
     pub batch: u64,
-    /// Heads of queries.
+    /// Query heads.
     pub heads: u64,
-    /// Heads of keys and values, a divisor of `heads`.
+    /// Key and value heads, a divisor of `heads`.
     pub kv_heads: u64,
-    /// Queries of a head.
+    /// Queries per head.
     pub queries: u64,
-    /// Keys of a head.
+    /// Keys per head.
     pub keys: u64,
     /// Elements of a query, key and value.
     pub dim: u64,
-    /// Query `i` sees key `j` when `j <= i + (keys - queries)`.
+    /// Causal mask: query `i` sees key `j` if `j <= i + (keys - queries)`.
     pub causal: bool,
-    /// Each batch item has its own number of keys.
+    /// Whether each batch item has its own number of keys.
     pub padded: bool,
-    /// A mask `[queries, keys]` is added to the scaled scores.
+    /// Whether a mask `[queries, keys]` is added to the scaled scores.
     pub biased: bool,
-    /// The computation.
+    /// Tensors that are computed.
     pub pass: AttentionPass,
-    /// The engine that is taken.
+    /// Choice of the engine.
     pub choice: Choice,
 }
 
-/// Which of attention's tensors are computed, and the arguments of the call. Numbers of keys of the batch items (u32) and the
-/// mask stand behind the others where there are such.
+/// Tensors of attention that are computed, and the arguments of the call. Two optional arguments follow the others: the numbers
+/// of keys of the batch items (u32), and the mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttentionPass {
-    /// The result. Arguments: queries, keys, values, result, and behind all the log-sum-exp of every row of scores (f32).
+    /// Result. Arguments: queries, keys, values, result, and last the log-sum-exp of every row of scores (f32).
     Forward {
-        /// The log-sum-exp is an argument.
+        /// Whether the log-sum-exp is an argument.
         lse: bool,
     },
-    /// The gradients. Arguments: queries, keys, values, result, gradient of the result, log-sum-exp of every row of scores
-    /// (f32), gradients of queries, of keys, of values.
+    /// Gradients. Arguments: queries, keys, values, result, gradient of the result, log-sum-exp of every row of scores (f32),
+    /// gradients of queries, of keys, of values.
     Backward,
 }
 
@@ -122,8 +122,8 @@ impl Attention {
         always + usize::from(self.padded) + usize::from(self.biased)
     }
 
-    /// Room for gradients of queries in f32 and a number of every row, for gradients of the keys of every head of queries, and
-    /// for what an engine keeps beside them.
+    /// Upper limit of the workspace. It has room for query gradients in f32 and one number per row. It also has room for key
+    /// gradients of every query head, and for an engine's own data.
     fn most_workspace(&self) -> Bytes {
         let rows = self.batch * self.heads * self.queries;
         let keys = self.batch * self.heads * self.keys * self.dim;
@@ -133,11 +133,12 @@ impl Attention {
         }
     }
 
-    /// Why the library cannot compute it in this element type. Its fused engines take 16 bits, rows of whole 16 bytes, and no
-    /// causal mask that leaves a query no key; where batch items have their own numbers of keys, its causal mask is another.
+    /// Checks whether the library can compute it in this element type. Its fused engines need 16-bit elements and rows of whole
+    /// 16 bytes. A causal mask must leave every query a key. With a number of keys per batch item, its causal mask differs from
+    /// ours.
     ///
     /// # Errors
-    /// With the reason.
+    /// Reason why it cannot.
     pub fn available(&self, dtype: DType) -> Result<(), String> {
         if dtype == DType::F32 {
             return Err("cuDNN computes attention in f16 and bf16 only".to_owned());
@@ -155,16 +156,16 @@ impl Attention {
     }
 }
 
-/// Which of its engines the library takes.
+/// Choice among the library's engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// The first engine in the order of the library's heuristic that can compute it.
+    /// First engine in the order of the library's heuristic that can compute it.
     Heuristic,
-    /// The fastest of those that the heuristic offers, timed when the case is prepared.
+    /// Fastest of the engines that the heuristic offers, timed when the case is prepared.
     Timed,
 }
 
-/// The two variants of a form by cuDNN, from the programs with either choice.
+/// Returns the two cuDNN variants of a specification, from its programs with either choice.
 pub(crate) fn by_cudnn(heuristic: Make, timed: Make) -> [Variant; 2] {
     [
         Variant::kernel(
@@ -184,7 +185,7 @@ pub(crate) fn by_cudnn(heuristic: Make, timed: Make) -> [Variant; 2] {
 type Make = fn(&Problem, &Caps) -> Program;
 
 impl Convolution {
-    /// As a stage on these buffers: first and second operand, and the result.
+    /// Returns a stage on these buffers: first and second operand, and the result.
     pub fn stage(self, [a, b, result]: [&'static str; 3]) -> Stage {
         let bias = match self.pass {
             ConvPass::Forward { bias: true, .. } => Some(("bias", Read)),
@@ -195,8 +196,9 @@ impl Convolution {
     }
 }
 
-/// Kernels of a depthwise convolution with channels last, turned around: our channels are the kernels' last index as they are
-/// the images', the library's first. From `[taps, channels]` to `[channels, taps]`, or the other way.
+/// Returns a stage that transposes the kernels of a depthwise convolution with channels last. Our channels are the last index of
+/// kernels and images; the library's are the first of kernels. The direction is `[taps, channels]` to `[channels, taps]`, or the
+/// reverse.
 pub(crate) fn turned(conv: &Conv, to_library: bool, dtype: DType, caps: &Caps, buffers: [&'static str; 2]) -> Stage {
     let (taps, channels) = (conv.taps(), conv.channels[1]);
     let [rows, columns] = if to_library { [taps, channels] } else { [channels, taps] };

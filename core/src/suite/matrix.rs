@@ -1,4 +1,4 @@
-//! Which matrices the units of a device multiply when a kernel asks for it in WGSL.
+//! Matrix shapes that the matrix units of a device multiply for kernels in WGSL.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -42,7 +42,7 @@ pub enum MatrixScope {
 }
 
 impl MatrixShape {
-    /// What the kernels of this suite multiply: 16×16×16 of f16, summed in f32.
+    /// Shape that the kernels of this suite use: 16×16×16 of f16, summed in f32.
     pub const F16_IN_F32: MatrixShape = MatrixShape {
         factors: MatrixElement::F16,
         sums: MatrixElement::F32,
@@ -52,12 +52,12 @@ impl MatrixShape {
         scope: MatrixScope::Subgroup,
     };
 
-    /// The same of bytes with a sign: 16×16×32, summed in 32 bits.
+    /// Shape for signed bytes: 16×16×32, summed in 32 bits.
     pub const I8_IN_I32: MatrixShape =
         MatrixShape { factors: MatrixElement::I8, sums: MatrixElement::I32, k: 32, ..MatrixShape::F16_IN_F32 };
 }
 
-/// A list; older recordings have a word for whether it has [`MatrixShape::F16_IN_F32`], and tell of no other.
+/// Deserializes a list. Older recordings have a Boolean for [`MatrixShape::F16_IN_F32`] instead, and name no other shape.
 pub(super) fn listed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<MatrixShape>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]

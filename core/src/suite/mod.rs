@@ -1,4 +1,4 @@
-//! What is computed: element types, shapes, inputs, programs, and the forms that workloads fill in.
+//! Workloads: element types, shapes, inputs, programs, and the specifications that workloads fill in.
 
 mod buffer;
 mod caps;

@@ -1,16 +1,16 @@
-//! The name that a misspelt one resembles.
+//! Suggestion for a misspelt name.
 
 /// Similarity, from 0 to 1, above which a name is suggested.
 const ALIKE: f64 = 0.8;
 
-/// The known name that is most like the given one; `None` where none is alike.
+/// Returns the most similar known name; `None` if none is similar.
 pub fn nearest<'n>(given: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let likeness = |name: &'n str| (strsim::jaro_winkler(given, name), name);
     let alike = known.into_iter().map(likeness).filter(|(likeness, _)| *likeness > ALIKE);
     alike.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, name)| name)
 }
 
-/// The known names as a remedy, with the nearest one before them where one is alike.
+/// Returns the known names as a remedy, after a suggestion if a name is similar.
 pub fn choices<'n>(given: &str, known: impl IntoIterator<Item = &'n str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     let suggested = nearest(given, known.iter().copied()).map(|name| format!("did you mean `{name}`? "));

@@ -1,19 +1,19 @@
-//! Names of what a problem has one of for each of its layers, as buffers are named: by text that outlives every problem.
+//! Numbered names of buffers, for problems with one per layer. The strings outlive every problem.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Numbers are below this, so that texts which are never given back are few.
+/// Exclusive upper bound of numbers. It bounds the strings, which are never freed.
 pub const MOST_NUMBERED: u64 = 128;
 
-/// The text `name_number`, made once for all who ask for it.
+/// Returns the string `name_number`, which is created once for all callers.
 ///
 /// # Panics
-/// For a number that is not below [`MOST_NUMBERED`]: a workload refuses shapes that would ask for such.
+/// Number not below [`MOST_NUMBERED`]: a workload refuses shapes with such numbers.
 pub fn numbered(name: &'static str, number: u64) -> &'static str {
     static MADE: Mutex<BTreeMap<(&'static str, u64), &'static str>> = Mutex::new(BTreeMap::new());
     assert!(number < MOST_NUMBERED, "`{name}` is numbered below {MOST_NUMBERED}, and not {number}");
-    // Whoever panicked while holding it left a map that is whole.
+    // A panic while the lock was held left a consistent map.
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     made.entry((name, number)).or_insert_with(|| Box::leak(format!("{name}_{number}").into_boxed_str()))
 }

@@ -1,17 +1,17 @@
-//! The order of cases in tables: by workload, then direction, shape, element type and variant.
+//! Order of cases in tables: by workload, then direction, shape, element type and variant.
 
 use std::cmp::Ordering;
 
-/// A piece of a name: a number or the text between two numbers.
+/// Piece of a name: a number, or the characters between two numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Piece<'a> {
-    /// Digits: their count without leading zeros, and themselves.
+    /// Digits: their number without leading zeros, and themselves.
     Number(usize, &'a str),
-    /// Anything else.
+    /// Other characters.
     Text(&'a str),
 }
 
-/// The pieces of a name.
+/// Splits a name into pieces.
 fn pieces(name: &str) -> impl Iterator<Item = Piece<'_>> {
     let mut rest = name;
     std::iter::from_fn(move || {
@@ -24,7 +24,7 @@ fn pieces(name: &str) -> impl Iterator<Item = Piece<'_>> {
     })
 }
 
-/// The order of two cases or problems: part by part, numbers in them by their value.
+/// Compares two cases or problems part by part. Numbers in them compare by value.
 pub fn by_case(a: &str, b: &str) -> Ordering {
     let part = |(a, b): (&str, &str)| pieces(a).cmp(pieces(b));
     let parts = a.split('/').zip(b.split('/')).map(part).find(|order| order.is_ne());

@@ -1,7 +1,7 @@
-//! Host code over all threads of a processor, by rayon's names: `use crate::suite::parallel::*`.
+//! Multi-threaded host code, by rayon's names: `use crate::suite::parallel::*`.
 //!
-//! A page's program has one thread, unless it is compiled for memory that workers share. There the same names do one
-//! element after the other, without the machinery that hands work out, which would be a tenth of what a visitor downloads.
+//! A page's program has one thread, unless it is compiled for memory shared by workers. There, the same names process elements
+//! one after the other. This saves rayon's scheduler, a tenth of a visitor's download.
 
 #[cfg(all(target_family = "wasm", not(target_feature = "atomics")))]
 pub use one_thread::*;
@@ -13,7 +13,7 @@ mod threads {
     pub use rayon::current_num_threads;
     pub use rayon::prelude::*;
 
-    /// All elements by an operation in any grouping, from an element that changes none.
+    /// Reduces all elements by an operation in any grouping, from a neutral element.
     pub fn reduce<I: ParallelIterator>(
         elements: I,
         neutral: impl Fn() -> I::Item + Sync + Send,
@@ -27,12 +27,12 @@ mod threads {
 mod one_thread {
     use std::slice;
 
-    /// The one that there is.
+    /// Number of threads: one.
     pub fn current_num_threads() -> usize {
         1
     }
 
-    /// All elements by an operation, from an element that changes none.
+    /// Reduces all elements by an operation, from a neutral element.
     pub fn reduce<I: Iterator>(
         elements: I,
         neutral: impl Fn() -> I::Item,
@@ -41,9 +41,9 @@ mod one_thread {
         elements.fold(neutral(), with)
     }
 
-    /// What can be gone through.
+    /// Collection that can be iterated.
     pub trait IntoParallelIterator: IntoIterator + Sized {
-        /// Its elements.
+        /// Returns its elements.
         fn into_par_iter(self) -> Self::IntoIter {
             self.into_iter()
         }
@@ -51,9 +51,9 @@ mod one_thread {
 
     impl<I: IntoIterator> IntoParallelIterator for I {}
 
-    /// What an iterator of rayon's does besides.
+    /// Further methods of rayon's iterators.
     pub trait ParallelIterator: Iterator + Sized {
-        /// Each element, with something that is made once for many of them.
+        /// Processes each element with a state that is created once for many elements.
         fn for_each_init<T>(self, init: impl Fn() -> T, each: impl Fn(&mut T, Self::Item)) {
             let mut with = init();
             self.for_each(|element| each(&mut with, element));
@@ -62,9 +62,9 @@ mod one_thread {
 
     impl<I: Iterator> ParallelIterator for I {}
 
-    /// What can grow by what is gone through.
+    /// Collection that can be extended by an iterator.
     pub trait ParallelExtend<T>: Extend<T> {
-        /// Grow by these elements.
+        /// Extends it by these elements.
         fn par_extend(&mut self, elements: impl IntoIterator<Item = T>) {
             self.extend(elements);
         }
@@ -72,13 +72,13 @@ mod one_thread {
 
     impl<T, C: Extend<T>> ParallelExtend<T> for C {}
 
-    /// A slice to read.
+    /// Slice to read.
     pub trait ParallelSlice<T> {
-        /// Its elements.
+        /// Returns its elements.
         fn par_iter(&self) -> slice::Iter<'_, T>;
-        /// So many at a time.
+        /// Returns chunks of `size` elements.
         fn par_chunks(&self, size: usize) -> slice::Chunks<'_, T>;
-        /// So many at a time, without a last part that is smaller.
+        /// Returns chunks of `size` elements, without a smaller last one.
         fn par_chunks_exact(&self, size: usize) -> slice::ChunksExact<'_, T>;
     }
 
@@ -96,15 +96,15 @@ mod one_thread {
         }
     }
 
-    /// A slice to write.
+    /// Slice to write.
     pub trait ParallelSliceMut<T> {
-        /// Its elements.
+        /// Returns its elements.
         fn par_iter_mut(&mut self) -> slice::IterMut<'_, T>;
-        /// So many at a time.
+        /// Returns chunks of `size` elements.
         fn par_chunks_mut(&mut self, size: usize) -> slice::ChunksMut<'_, T>;
-        /// So many at a time, without a last part that is smaller.
+        /// Returns chunks of `size` elements, without a smaller last one.
         fn par_chunks_exact_mut(&mut self, size: usize) -> slice::ChunksExactMut<'_, T>;
-        /// Into order, equal ones in any.
+        /// Sorts the elements; equal ones in any order.
         fn par_sort_unstable(&mut self)
         where
             T: Ord;

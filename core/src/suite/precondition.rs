@@ -1,51 +1,51 @@
-//! What the contents of inputs must keep. Kernels index with them and check nothing.
+//! Preconditions on the contents of inputs. Kernels use the contents as indices without a check.
 
 use std::collections::HashMap;
 
 use super::{Inputs, Problem};
 
-/// One condition on one input, as data.
+/// Condition on one input, as data.
 #[derive(Clone, Copy)]
 pub enum Precondition {
     /// Every element is below a bound.
     Below {
-        /// The input.
+        /// Input.
         buffer: &'static str,
-        /// The bound.
+        /// Exclusive bound.
         bound: fn(&Problem) -> u64,
     },
-    /// No element is below the one before it.
+    /// Every element is at least the preceding one.
     Ascending {
-        /// The input.
+        /// Input.
         buffer: &'static str,
-        /// The problems that ask for it.
+        /// Problems to which it applies.
         when: fn(&Problem) -> bool,
     },
-    /// No two elements are alike.
+    /// All elements are different.
     Distinct {
-        /// The input.
+        /// Input.
         buffer: &'static str,
-        /// The problems that ask for it.
+        /// Problems to which it applies.
         when: fn(&Problem) -> bool,
     },
 }
 
-/// An input that breaks a precondition.
+/// Violation of a precondition.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("input `{buffer}`[{index}] is {value}, and must be {must}")]
 pub struct Broken {
-    /// The input.
+    /// Input.
     pub buffer: &'static str,
-    /// Position of the first element that breaks it.
+    /// Position of the first element that violates it.
     pub index: u64,
-    /// What it is.
+    /// Value of the element.
     pub value: f64,
-    /// What it must be.
+    /// Required value.
     pub must: String,
 }
 
 impl Precondition {
-    /// The input that keeps it.
+    /// Returns the input to which it applies.
     pub fn buffer(self) -> &'static str {
         let (Precondition::Below { buffer, .. }
         | Precondition::Ascending { buffer, .. }
@@ -56,7 +56,7 @@ impl Precondition {
     fn holds(self, problem: &Problem, inputs: &Inputs) -> Result<(), Broken> {
         let buffer = self.buffer();
         let specs = problem.buffers();
-        // A buffer that only some shapes have keeps nothing where it is not.
+        // A precondition has no effect for shapes without its buffer.
         let Some(position) = specs.iter().position(|b| b.name == buffer) else { return Ok(()) };
         let values = (0..specs[position].len).map(|i| (i, inputs.at(position, i)));
         let broken = |(index, value): (u64, f64), must| Broken { buffer, index, value, must };
@@ -92,10 +92,10 @@ impl Precondition {
 }
 
 impl Problem {
-    /// Whether inputs keep every precondition of the form.
+    /// Checks whether inputs satisfy every precondition of the specification.
     ///
     /// # Errors
-    /// The first element that breaks one.
+    /// First element that violates one.
     pub fn accepts(&self, inputs: &Inputs) -> Result<(), Broken> {
         self.form().preconditions.iter().try_for_each(|condition| condition.holds(self, inputs))
     }

@@ -1,49 +1,49 @@
-//! What a workload is to the engine besides something to measure: a probe for what the device can do.
+//! Probes: workloads that measure capabilities of the device for the engine.
 
-/// A problem by which the engine gets to know a device. The workload whose form has it says how large it is; the engine
-/// asks for a kind of probe and never for a workload by name.
+/// Problem that measures a property of a device. The specification of its workload defines its size. The engine selects probes by
+/// kind, never a workload by name.
 #[derive(Debug, Clone, Copy)]
 pub struct Probe {
-    /// What it finds out.
+    /// Property that it measures.
     pub finds: Finds,
-    /// The shape, as in a case string; `None` where this device needs no such probe.
+    /// Shape, as in a case string; `None` if this device needs no such probe.
     pub shape: fn(Scale) -> Option<String>,
-    /// Variants that may carry it out; empty for all.
+    /// Variants that may run it; empty for all.
     pub variants: &'static [&'static str],
 }
 
-/// What a probe finds out.
+/// Property of a device that a probe measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finds {
     /// Throughput of the memory that holds a working set.
     Bandwidth,
-    /// The rate of the arithmetic units, for one element type.
+    /// Rate of the arithmetic units, for one element type.
     Arithmetic,
-    /// The rate of the matrix units, for one element type.
+    /// Rate of the matrix units, for one element type.
     Matrix,
-    /// Time of a launch that does nearly nothing.
+    /// Time of a nearly empty launch.
     Dispatch,
-    /// Throughput of the link from the host's pinned memory to the device, as timed work sees it.
+    /// Throughput of the link from the host's pinned memory to the device, in timed work.
     Upload,
-    /// The same from the device to the host.
+    /// Throughput of the link from the device to the host's pinned memory, in timed work.
     Download,
-    /// The device's own speed, again and again: pure arithmetic that no memory and no cache disturbs.
+    /// Speed of the device over time, by pure arithmetic that depends on no memory or cache.
     Speed,
 }
 
-/// How large a probe is to be.
+/// Size of a probe.
 #[derive(Debug, Clone, Copy)]
 pub struct Scale {
-    /// The device is emulated on the host's processor: slow, and without caches of its own.
+    /// Whether the device is emulated on the host's processor: slow, and without its own caches.
     pub emulated: bool,
-    /// Bytes that an execution of a probe touches in memory, or moves over the link.
+    /// Bytes that an execution of a probe accesses in memory, or moves over the link.
     pub working_set: u64,
-    /// So many times as long as usual, for a probe of speed.
+    /// Factor of the usual duration, for a probe of speed.
     pub longer: u64,
 }
 
 impl Scale {
-    /// The usual size on such a device.
+    /// Returns the usual size on such a device.
     pub fn usual(emulated: bool) -> Scale {
         Scale { emulated, working_set: 0, longer: 1 }
     }

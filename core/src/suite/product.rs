@@ -1,13 +1,13 @@
-//! Products of matrices as stages, in either dialect: what their texts are told, in how many workgroups they run.
+//! GEMM stages in either dialect: constants of their kernel sources, and number of workgroups.
 //!
-//! The texts are `lib/product*`; what becomes of a sum before it is stored is the business of the text that imports them.
+//! The kernel sources are `lib/product*`. The source that imports them defines the epilogue.
 
 use super::{Caps, CudaLaunch, DType, Dialect, Library, Stage, spread};
 
-/// `C = A·B` for each of a batch: A is `[m, k]`, B is `[k, n]`, C is `[m, n]`. C is stored row by row, all of them densely.
+/// Batched GEMM `C = A·B`: A is `[m, k]`, B is `[k, n]`, C is `[m, n]`. C is row-major, and all matrices are dense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Product {
-    /// How many products, one behind the other in memory.
+    /// Number of GEMMs, consecutive in memory.
     pub batch: u64,
     /// Rows of A and C.
     pub m: u64,
@@ -15,81 +15,83 @@ pub struct Product {
     pub n: u64,
     /// Columns of A, rows of B.
     pub k: u64,
-    /// How A and B are stored.
+    /// Layout of A and B.
     pub stored: Stored,
 }
 
-/// How A and B are stored: N row by row, T column by column, as its transpose would be row by row.
+/// Layout of A and B: N is row-major; T is transposed (column-major, as its transpose would be row-major).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stored {
-    /// Both row by row.
+    /// Both row-major.
     Nn,
-    /// B column by column.
+    /// B transposed.
     Nt,
-    /// A column by column.
+    /// A transposed.
     Tn,
 }
 
-/// What a library does to a product before it stores it.
+/// Epilogue of a GEMM by a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Epilogue {
-    /// Nothing.
+    /// None.
     Plain,
-    /// Adds a number for each column.
+    /// Adds a bias per column.
     Bias,
-    /// Adds a number for each column and takes GELU of the sum, by the tanh formula.
+    /// Adds a bias per column and applies GELU, by the tanh formula.
     BiasGelu,
 }
 
-/// The tiles that a workgroup of a tiled product stages.
+/// Tiles that a workgroup of a tiled GEMM stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tiles {
-    /// Columns of A, and rows of B, at a time; half as many in large tiles. There are two places for a tile.
+    /// Columns of A, and rows of B, per step; half as many for large tiles. Tiles are double-buffered.
     pub depth: u32,
-    /// Tiles are 128 elements wide, not 64, where there are so many of them, in per cent of the multiprocessors.
+    /// Least number of large tiles, in per cent of the multiprocessors. Tiles are then 128 elements wide, not 64.
     pub large_from: u32,
 }
 
 impl Tiles {
-    /// What does best on an H200.
+    /// Fastest values on an H200.
     pub const DEFAULT: Tiles = Tiles { depth: 16, large_from: 100 };
 }
 
-/// The tiles of C that a workgroup on matrix units computes in WGSL. There are three, see `lib/product_coopmat`.
+/// Thresholds for the tile of C of a workgroup on matrix units in WGSL. There are three tiles, see `lib/product_coopmat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MatrixTiles {
-    /// Tiles are 128 × 256, not 128 × 128, where there are so many of them, in per cent of 128.
+    /// Least number of 128 × 256 tiles, in per cent of 128. Below it, tiles are 128 × 128.
     pub wide_from: u32,
-    /// Instead of wide ones tiles are 192 × 192 where a device that computes all tiles in turns, one on each multiprocessor, then computes
-    /// less than so many per cent of the results in its turns, those beyond the edges of C and those left out in the last turn included.
+    /// Upper bound, in per cent, for tiles of 192 × 192 instead of wide ones. It bounds the ratio of the results computed in
+    /// whole waves, of 192 × 192 tiles over wide ones. A wave computes one tile on each multiprocessor. The counts include
+    /// results beyond the edges of C and idle multiprocessors of the last wave.
     pub square_below: u32,
 }
 
 impl MatrixTiles {
-    /// What does best on an H200.
+    /// Fastest values on an H200.
     pub const DEFAULT: MatrixTiles = MatrixTiles { wide_from: 50, square_below: 80 };
 }
 
-/// Threads across and down of a workgroup in WGSL, and the squares that each has below and beside each other: for large tiles and
-/// for small ones.
+/// Threads along N and along M of a workgroup in WGSL, then 4 × 4 register tiles of a thread along M and along N. One for large
+/// tiles, one for small ones.
 const LARGE: [u32; 4] = [16, 16, 2, 2];
 const SMALL: [u32; 4] = [8, 16, 1, 2];
 
-/// Multiprocessors of a large GPU, where their number is not known.
+/// Multiprocessors of a large GPU, assumed where the device's number is unknown.
 const UNITS: u64 = 128;
-/// The same where it matters whether there is one more: those of an H100 or H200.
+/// Multiprocessors of an H100 or H200, assumed where the number is unknown and one more or less matters.
 const TURN: u64 = 132;
 
-/// Products that go so deep store their sums one by one in WGSL: to store four at once takes registers in which long sums are kept.
+/// K from which WGSL kernels store results one by one. Stores of four elements take registers that hold long sums.
 const LONG: u64 = 512;
-/// Edges of the tile of C that a workgroup on matrix units computes, and columns of A staged at a time.
+/// Edge of the tile of C of a workgroup on matrix units. `MATRIX_DEPTH` is the number of columns of A per stage.
 pub(crate) const MATRIX_TILE: u32 = 128;
 pub(crate) const MATRIX_DEPTH: u32 = 32;
-/// Elements that pad a staged row, so that neighbouring rows start in different memory banks.
+/// Elements of padding per staged row. They put neighbouring rows into different memory banks.
 const PADDING: u32 = 8;
-/// Steps in shared memory: one in use, two on their way.
+/// Pipeline stages in shared memory: one in use, two in flight.
 const STEPS: u32 = 3;
-/// Bytes of the strip through which a subgroup's results pass in WGSL: 16 rows of so many squares of f32, padded by a vector.
+/// Bytes of the strip through which a subgroup's results pass in WGSL. It has 16 rows of f32. A row has the given number of
+/// 16-element fragments and one vector of padding.
 const fn strip(squares: u32) -> u32 {
     16 * (16 * squares + 4) * 4
 }
@@ -97,31 +99,31 @@ const fn strip(squares: u32) -> u32 {
 const NARROW: [u32; 3] = [128, 128, 256];
 const WIDE: [u32; 3] = [128, 256, 256];
 const SQUARE: [u32; 3] = [192, 192, 384];
-/// Threads that share a tile in CUDA: four warps.
+/// Threads per tile in CUDA: four warps.
 const MMA_THREADS: u32 = 128;
 
 impl Product {
-    /// One product of matrices that are stored row by row.
+    /// Returns one GEMM of row-major matrices.
     pub fn new(m: u64, n: u64, k: u64) -> Product {
         Product { batch: 1, m, n, k, stored: Stored::Nn }
     }
 
-    /// So many of them.
+    /// Sets the number of GEMMs.
     pub fn batch(self, batch: u64) -> Product {
         Product { batch, ..self }
     }
 
-    /// With A and B stored in this way.
+    /// Sets the layout of A and B.
     pub fn stored(self, stored: Stored) -> Product {
         Product { stored, ..self }
     }
 
-    /// Operations, as everybody counts them.
+    /// Number of operations, by the usual count.
     pub fn flops(&self) -> u64 {
         2 * self.batch * self.m * self.n * self.k
     }
 
-    /// Elements of A, of B and of C.
+    /// Number of elements of A, of B and of C.
     pub fn elements(&self) -> [u64; 3] {
         [(self.m, self.k), (self.k, self.n), (self.m, self.n)].map(|(rows, columns)| self.batch * rows * columns)
     }
@@ -134,17 +136,17 @@ impl Product {
         self.stored == Stored::Nt
     }
 
-    /// Square tiles of all results.
+    /// Number of tiles of C with this edge, over the batch.
     pub fn tiles(&self, edge: u64) -> u64 {
         self.batch * self.m.div_ceil(edge) * self.n.div_ceil(edge)
     }
 
-    /// How many of A and B are stored along the depth, and turned on their way to a tile whose vectors go along C.
+    /// Number of operands stored along K. They are transposed on their way to a tile whose vectors run along C.
     fn turned(&self) -> u32 {
         u32::from(!self.a_by_column()) + u32::from(self.b_by_column())
     }
 
-    /// A stage with the constants that all texts of products are given.
+    /// Returns a stage with the constants of all GEMM kernel sources.
     fn stage(&self, text: &'static str, entry: &'static str) -> Stage {
         let Product { batch, m, n, k, .. } = *self;
         let turned = |turned, (height, width)| if turned { (width, height) } else { (height, width) };
@@ -156,25 +158,25 @@ impl Product {
             .consts(&[("A_BY_COLUMN", self.a_by_column()), ("B_BY_COLUMN", self.b_by_column())])
     }
 
-    /// One element of C a thread, straight from device memory.
+    /// Returns a stage in which each thread computes one element of C from device memory.
     pub fn naive(&self, text: &'static str, entry: &'static str) -> Stage {
         self.stage(text, entry).threads([16, 16, 1]).grid(spread(self.tiles(16)))
     }
 
-    /// Tiles of A and B in workgroup memory.
+    /// Returns a stage with tiles of A and B in workgroup memory.
     pub fn tiled(&self, caps: &Caps, tiles: Tiles) -> Stage {
         self.tiled_then(caps, tiles, "matmul/tiled", "matmul_tiled", false)
     }
 
-    /// The same with a text that does something to each sum, or much.
+    /// Returns a tiled stage whose kernel source has an epilogue. `much` marks an epilogue of much work.
     pub fn tiled_then(&self, caps: &Caps, tiles: Tiles, text: &'static str, entry: &'static str, much: bool) -> Stage {
-        // Large tiles read less, but must be enough for the device.
+        // Large tiles read less, but need enough of them to fill the device.
         let large = self.tiles(128) * 100 >= caps.units.map_or(UNITS, u64::from) * u64::from(tiles.large_from);
         if caps.dialect == Dialect::Wgsl {
             let (share, depth) = if large { (LARGE, tiles.depth / 2) } else { (SMALL, tiles.depth) };
             return self.tiled_in_wgsl(caps, share, depth, text, entry).consts(&[("MUCH", much)]);
         }
-        // A thread computes one or two by two squares of 4 × 4. What is turned on its way to a tile is padded by a vector a depth.
+        // A thread computes 1 × 1 or 2 × 2 register tiles of 4 × 4. A transposed operand is padded by one vector per index of K.
         let squares = if large { 2 } else { 1 };
         let tile = 64 * squares;
         let row = 2 * tile + 4 * self.turned();
@@ -185,7 +187,7 @@ impl Product {
             .shared(2 * (tiles.depth / squares) * row * 4)
     }
 
-    /// The same in WGSL, where so many threads across and down have so many squares of 4 × 4 below and beside each other.
+    /// Returns the tiled stage in WGSL: threads along N and M, then 4 × 4 register tiles of a thread along M and N.
     fn tiled_in_wgsl(
         &self,
         caps: &Caps,
@@ -195,7 +197,7 @@ impl Product {
         entry: &'static str,
     ) -> Stage {
         let (rows, columns) = (4 * down * tall, 4 * across * wide);
-        // Where there is room, two places for each tile, and a vector more a depth for what is turned on its way there.
+        // If memory allows: two buffers per tile, and one more vector per index of K for a transposed operand.
         let turned = self.turned();
         let bytes = |(buffers, pad): (u32, u32)| 16 * buffers * depth * (rows / 4 + columns / 4 + pad * turned);
         let fits = [(2, 1), (2, 0), (1, 1)].into_iter().find(|how| bytes(*how) <= caps.shared_bytes).unwrap_or((1, 0));
@@ -216,7 +218,7 @@ impl Product {
             .shared(bytes(fits))
     }
 
-    /// On matrix units, by tiles in workgroup memory: what CUDA's texts and WGSL's have in common.
+    /// Returns the common part of the stages on matrix units in CUDA and WGSL, with tiles in workgroup memory.
     fn on_matrix_units(&self, threads: u32, text: &'static str, entry: &'static str) -> Stage {
         self.stage(text, entry)
             .consts(&[("TILE", MATRIX_TILE), ("DEPTH", MATRIX_DEPTH), ("PADDING", PADDING)])
@@ -224,12 +226,12 @@ impl Product {
             .grid(spread(self.tiles(u64::from(MATRIX_TILE))))
     }
 
-    /// Elements of a staged tile of A (whose rows go along the depth) or of B, as they are stored.
+    /// Elements of a staged tile of A (rows along K) or of B, in its layout.
     fn staged(along_depth: bool) -> u32 {
         Product::staged_of(MATRIX_TILE, along_depth)
     }
 
-    /// The same of a tile of another extent.
+    /// Elements of a staged tile of another extent.
     fn staged_of(extent: u32, along_depth: bool) -> u32 {
         match along_depth {
             true => extent * (MATRIX_DEPTH + PADDING),
@@ -237,7 +239,7 @@ impl Product {
         }
     }
 
-    /// On CUDA's tensor cores by warp-wide instructions: see [`Product::mma_available`].
+    /// Returns a stage on CUDA's tensor cores by warp-wide instructions. See [`Product::mma_available`].
     pub fn mma(&self, text: &'static str, entry: &'static str) -> Stage {
         let staged = Product::staged(!self.a_by_column()) + Product::staged(self.b_by_column());
         self.on_matrix_units(MMA_THREADS, text, entry)
@@ -245,10 +247,10 @@ impl Product {
             .cuda(CudaLaunch { dynamic_shared_bytes: STEPS * staged * 2, ..CudaLaunch::default() })
     }
 
-    /// Why a device cannot multiply elements of this type by `mma`, if so.
+    /// Checks whether a device can multiply elements of this type by `mma`.
     ///
     /// # Errors
-    /// With the reason.
+    /// Reason why it cannot.
     pub fn mma_available(dtype: DType, caps: &Caps) -> Result<(), String> {
         match (dtype, caps.compute_capability) {
             (DType::F32, _) => Err("mma multiplies 16-bit floats: tensor cores would round f32 to TF32".to_owned()),
@@ -257,7 +259,8 @@ impl Product {
         }
     }
 
-    /// Through WGSL's cooperative matrices, in a text that gathers what it multiplies. Results lie in rows of so many.
+    /// Returns a stage on WGSL's cooperative matrices whose kernel source gathers the operands. Rows of results have `results`
+    /// elements.
     pub fn coopmat_gathering(&self, results: u64, text: &'static str, entry: &'static str) -> Stage {
         let packed = results.is_multiple_of(8);
         let staged = Product::staged(!self.a_by_column()) + Product::staged(self.b_by_column());
@@ -266,13 +269,13 @@ impl Product {
             .shared(staged * 2 + 4 * strip(2))
     }
 
-    /// Whether no tile on matrix units has an edge within.
+    /// Returns whether the matrices consist of whole tiles on matrix units.
     fn in_whole_tiles(&self) -> bool {
         let edge = u64::from(MATRIX_TILE);
         self.m.is_multiple_of(edge) && self.n.is_multiple_of(edge) && self.k.is_multiple_of(u64::from(MATRIX_DEPTH))
     }
 
-    /// Through WGSL's cooperative matrices: every way of storing. The text says what becomes of sums.
+    /// Returns a stage on WGSL's cooperative matrices, for every layout. The kernel source defines the epilogue.
     pub fn coopmat(&self, caps: &Caps, tiles: MatrixTiles, text: &'static str) -> Stage {
         let widths =
             [if self.a_by_column() { self.m } else { self.k }, if self.b_by_column() { self.k } else { self.n }];
@@ -296,7 +299,7 @@ impl Product {
         self.batch * self.m.div_ceil(u64::from(down)) * self.n.div_ceil(u64::from(across))
     }
 
-    /// Bytes of workgroup memory: staged tiles, and a strip for each subgroup.
+    /// Bytes of workgroup memory: staged tiles, and one strip per subgroup.
     fn matrix_bytes(&self, tile: [u32; 3]) -> u32 {
         let [down, across, threads] = tile;
         let staged = Product::staged_of(down, !self.a_by_column()) + Product::staged_of(across, self.b_by_column());
@@ -314,10 +317,10 @@ impl Product {
         if square { SQUARE } else { WIDE }
     }
 
-    /// Why a device cannot multiply elements of this type by cooperative matrices, if so.
+    /// Checks whether a device can multiply elements of this type by cooperative matrices.
     ///
     /// # Errors
-    /// With the reason.
+    /// Reason why it cannot.
     pub fn coopmat_available(dtype: DType, caps: &Caps) -> Result<(), String> {
         match (dtype, caps.coop_matrix(), caps.subgroup) {
             (DType::F32 | DType::BF16, ..) => Err("coopmat multiplies f16 matrices only".to_owned()),
@@ -331,7 +334,7 @@ impl Product {
         }
     }
 
-    /// By the vendor's library.
+    /// Returns a stage of the vendor's library.
     pub fn library(self, label: &'static str, epilogue: Epilogue) -> Stage {
         Stage::library(label, Library::Gemm(self, epilogue))
     }
@@ -360,7 +363,7 @@ mod tests {
     fn tiles_on_matrix_units_are_those_that_leave_least_of_the_last_turn() {
         let large = Caps { max_invocations: 1024, shared_bytes: 48 << 10, ..caps() };
         let tile = |[m, n, k]: [u64; 3]| Product::new(m, n, k).matrix_tile(&large, MatrixTiles::DEFAULT);
-        // 160 wide ones would take a second turn for 28; 132 square ones take one.
+        // 160 wide tiles need a second wave for 28 of them; 132 tiles of 192 × 192 need one wave.
         assert_eq!(tile([4096, 1152, 4304]), SQUARE);
         assert_eq!(tile([4096, 4304, 1152]), WIDE, "four turns against five are not worth it");
         assert_eq!(tile([4096, 4096, 4096]), WIDE, "four of either");

@@ -1,4 +1,4 @@
-//! What a variant does, as data: an ordered list of stages, each whole in itself.
+//! Stages of a variant, as data: an ordered list of self-contained units of work.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// So many operations, on so many bytes read and written.
+    /// Returns a cost of these operations, bytes read and bytes written.
     pub fn new(flops: u64, read: u64, written: u64) -> Cost {
         Cost { flops: Flops(flops), read: Bytes(read), written: Bytes(written) }
     }
@@ -30,20 +30,21 @@ impl Cost {
     }
 }
 
-/// The work of a variant for one problem on one device: plain data, so that a plan can be printed and tested.
+/// Work of a variant for one problem on one device. It is plain data, so that a plan can be printed and tested.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Program {
-    /// In the order in which a target with one queue carries them out.
+    /// Stages, in the order of a target with one queue.
     pub stages: Vec<Stage>,
 }
 
 impl Program {
-    /// Whether a stage touches this buffer.
+    /// Returns whether a stage accesses this buffer.
     pub fn uses(&self, buffer: &str) -> bool {
         self.stages.iter().flat_map(|stage| &stage.args).any(|arg| arg.buffer == buffer)
     }
 
-    /// Device memory that the calls into the vendor's library may take beside the buffers, one after the other.
+    /// Device memory for calls into the vendor's library, beside the buffers. The calls run one after the other, so the largest
+    /// counts.
     pub fn workspace(&self) -> Bytes {
         let most = |stage: &Stage| match stage.work {
             StageOp::Library(library) => library.most_workspace(),
@@ -52,16 +53,16 @@ impl Program {
         self.stages.iter().map(most).max().unwrap_or(Bytes(0))
     }
 
-    /// The kernels among the stages.
+    /// Kernels among the stages.
     pub fn kernels(&self) -> impl Iterator<Item = &Kernel> {
         self.stages.iter().filter_map(|stage| stage.kernel_launch())
     }
 
-    /// What `make` gives for each kernel, every different thing once, and its position for each stage: how a backend
-    /// compiles a text that several stages share once.
+    /// Returns the distinct results of `make` over all kernels, and the position of each stage's result among them. A backend
+    /// compiles a kernel source that several stages share once.
     ///
     /// # Errors
-    /// The first of `make`.
+    /// First error of `make`.
     pub fn distinct<T: PartialEq, E>(
         &self,
         mut make: impl FnMut(&Kernel) -> Result<T, E>,
@@ -87,108 +88,108 @@ impl From<Stage> for Program {
     }
 }
 
-/// One piece of work, whole in itself: it names its kernel, its constants and its buffers.
+/// Self-contained unit of work: it names its kernel, its constants and its buffers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stage {
-    /// Its name in traces and profiles: four products are four lines.
+    /// Name in traces and profiles: four GEMMs are four lines.
     pub label: Cow<'static, str>,
-    /// The component of a larger whole that it belongs to, where profiles sum up by such.
+    /// Component of a larger whole, where profiles sum by component.
     pub component: Option<&'static str>,
-    /// What is done.
+    /// Operation.
     pub work: StageOp,
-    /// What it is done to. The order is the binding number in WGSL and the parameter's place in CUDA.
+    /// Arguments. The order is the binding number in WGSL and the parameter's place in CUDA.
     pub args: Vec<Arg>,
     /// Operations and least bytes of this stage alone.
     pub cost: Cost,
-    /// The queue (CUDA: stream) that it is put on.
+    /// Queue (CUDA: stream).
     pub queue: u32,
     /// Earlier stages on other queues that it waits for.
     pub after: Vec<usize>,
 }
 
-/// A buffer that a stage is given.
+/// Argument of a stage: a buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arg {
-    /// Its name in the kernel text.
+    /// Parameter name in the kernel source.
     pub parameter: &'static str,
-    /// The workload's buffer.
+    /// Buffer of the workload.
     pub buffer: &'static str,
-    /// How it is touched.
+    /// Access to the buffer.
     pub access: Access,
-    /// The tensor that the kernel is given of it instead of its address: only CUDA devices that have tensor maps know such.
+    /// Tensor map that the kernel gets instead of the address. Only CUDA devices with tensor maps support it.
     pub map: Option<TensorMap>,
 }
 
 impl Arg {
-    /// The buffer as a tensor: in CUDA a parameter `const __grid_constant__ CUtensorMap`.
+    /// Passes the buffer as a tensor: in CUDA a parameter `const __grid_constant__ CUtensorMap`.
     pub fn mapped(self, map: TensorMap) -> Arg {
         Arg { map: Some(map), ..self }
     }
 }
 
-/// A buffer whose parameter has the same name.
+/// Argument whose parameter has the buffer's name.
 impl From<(&'static str, Access)> for Arg {
     fn from((buffer, access): (&'static str, Access)) -> Arg {
         Arg { parameter: buffer, buffer, access, map: None }
     }
 }
 
-/// Parameter, buffer, access.
+/// Argument from parameter, buffer and access.
 impl From<(&'static str, &'static str, Access)> for Arg {
     fn from((parameter, buffer, access): (&'static str, &'static str, Access)) -> Arg {
         Arg { parameter, buffer, access, map: None }
     }
 }
 
-/// What a stage does.
+/// Operation of a stage.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StageOp {
-    /// Launches a kernel of ours.
+    /// Launches a kernel of this project.
     Kernel(Kernel),
     /// Calls the vendor's library on the arguments, in order.
     Library(Library),
-    /// Fills its one argument with this word of 32 bits, over and over.
+    /// Fills its one argument with a repeated 32-bit word.
     Fill(u32),
-    /// Fills a part of its one argument with a word.
+    /// Fills a part of its one argument with a repeated word.
     FillRange(FillRange),
     /// Copies its first argument to its second, of the same length.
     Copy,
-    /// Copies a part of its first argument to a part of its second, one of which lies in host memory.
+    /// Copies a part of its first argument to a part of its second. One of the two lies in host memory.
     CopyRange(CopyRange),
-    /// Copies its first argument to its second, of the same length, through memory of the device that is allocated for it and freed
-    /// behind it, both in the order of the queue.
+    /// Copies its first argument to its second, of the same length, through temporary device memory. The memory is allocated and
+    /// freed for each copy, in the order of the queue.
     CopyThrough,
-    /// Exchanges data between devices. No target carries this out yet; plans say so.
+    /// Exchanges data between devices. No target supports this yet; plans say so.
     Collective(Collective),
 }
 
-/// A kernel launch.
+/// Kernel launch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Kernel {
-    /// What it is written in.
+    /// Authoring of the kernel.
     pub source: Source,
-    /// The kernel text, as in `matmul/tiled`: any workload may name any text.
+    /// Kernel source, as in `matmul/tiled`. Any workload may use any source.
     pub text: &'static str,
     /// Entry point, in every dialect.
     pub entry: &'static str,
-    /// The text's element type, where it is not the case's.
+    /// Element type of the kernel source, if it is not the case's.
     pub elem: Option<DType>,
-    /// Named constants of the text.
+    /// Named constants of the kernel source.
     pub consts: Consts,
     /// Threads in one workgroup (CUDA: block).
     pub workgroup: [u32; 3],
     /// Workgroups (CUDA: blocks) to launch.
     pub grid: [u32; 3],
-    /// Workgroup memory that the text declares (CUDA: static shared memory), in bytes.
+    /// Workgroup memory that the kernel source declares (CUDA: static shared memory), in bytes.
     pub shared_bytes: u32,
-    /// What only CUDA knows.
+    /// Launch settings of CUDA.
     pub cuda: CudaLaunch,
 }
 
 /// Constants by name.
 pub type Consts = Vec<(&'static str, Value)>;
 
-/// A typed constant of a kernel text: `const` in WGSL, `constexpr` in CUDA.
+/// Typed constant of a kernel source: `const` in WGSL, `constexpr` in CUDA.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Value {
     /// `u32` (CUDA: `unsigned`).
@@ -222,7 +223,7 @@ impl From<bool> for Value {
 pub struct CudaLaunch {
     /// Blocks in one cluster; one means no cluster.
     pub cluster: [u32; 3],
-    /// Dynamic shared memory, in bytes; the text declares it as `extern __shared__`.
+    /// Dynamic shared memory, in bytes; the kernel source declares it as `extern __shared__`.
     pub dynamic_shared_bytes: u32,
 }
 
@@ -232,36 +233,36 @@ impl Default for CudaLaunch {
     }
 }
 
-/// A part of one buffer, and of another. Multiples of four, as WebGPU copies nothing else.
+/// Parts of two buffers in a copy. All values are multiples of four, the only ones that WebGPU copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyRange {
-    /// Where it begins in the one that is read.
+    /// Offset in the buffer that is read.
     pub from: Bytes,
-    /// Where it begins in the one that is written.
+    /// Offset in the buffer that is written.
     pub to: Bytes,
-    /// How long it is.
+    /// Length.
     pub bytes: Bytes,
 }
 
-/// A word of 32 bits, over and over in a part of a buffer: whole vectors of sixteen bytes, but for a part that reaches the buffer's end.
+/// Repeated 32-bit word in a part of a buffer. The part has whole vectors of 16 bytes, unless it reaches the buffer's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FillRange {
-    /// The word.
+    /// Word.
     pub word: u32,
-    /// Where the part begins.
+    /// Offset of the part.
     pub from: Bytes,
-    /// How long it is.
+    /// Length of the part.
     pub bytes: Bytes,
 }
 
-/// An exchange between the devices of a group.
+/// Exchange between the devices of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Collective {
-    /// Everyone gets the sum over all devices.
+    /// Each device gets the sum over all devices.
     AllReduce,
-    /// Everyone gets the parts of all devices, one behind the other.
+    /// Each device gets the parts of all devices, concatenated.
     AllGather,
-    /// Everyone gets its own part of the sum over all devices.
+    /// Each device gets its own part of the sum over all devices.
     ReduceScatter,
 }
 
@@ -271,7 +272,7 @@ impl Stage {
         Stage { label: label.into(), component: None, work, args, cost, queue: 0, after }
     }
 
-    /// A launch of an entry point of a text, of one thread until more is said.
+    /// Returns a launch of an entry point of a kernel source, with one thread by default.
     pub fn kernel(label: impl Into<Cow<'static, str>>, text: &'static str, entry: &'static str) -> Stage {
         let (consts, cuda) = (Vec::new(), CudaLaunch::default());
         let (source, workgroup, grid) = (Source::Own, [1; 3], [1; 3]);
@@ -279,42 +280,42 @@ impl Stage {
         Stage::new(label, StageOp::Kernel(kernel))
     }
 
-    /// A call into the vendor's library.
+    /// Returns a call into the vendor's library.
     pub fn library(label: impl Into<Cow<'static, str>>, library: Library) -> Stage {
         Stage::new(label, StageOp::Library(library))
     }
 
-    /// A buffer filled with a word of 32 bits.
+    /// Returns a stage that fills a buffer with a 32-bit word.
     pub fn fill(label: impl Into<Cow<'static, str>>, buffer: &'static str, word: u32) -> Stage {
         Stage::new(label, StageOp::Fill(word)).args([(buffer, Access::Write)])
     }
 
-    /// A part of a buffer filled with a word.
+    /// Returns a stage that fills a part of a buffer with a word.
     pub fn fill_range(label: impl Into<Cow<'static, str>>, buffer: &'static str, part: FillRange) -> Stage {
         Stage::new(label, StageOp::FillRange(part)).args([(buffer, Access::Write)])
     }
 
-    /// One buffer copied to another of the same length.
+    /// Returns a copy of one buffer to another of the same length.
     pub fn copy(label: impl Into<Cow<'static, str>>, from: &'static str, to: &'static str) -> Stage {
         Stage::new(label, StageOp::Copy).args([(from, Access::Read), (to, Access::Write)])
     }
 
-    /// A part of one buffer copied to a part of another, from the host to the device or back.
+    /// Returns a copy of a part of one buffer to a part of another, between host and device.
     pub fn copy_range(label: impl Into<Cow<'static, str>>, [from, to]: [&'static str; 2], part: CopyRange) -> Stage {
         Stage::new(label, StageOp::CopyRange(part)).args([(from, Access::Read), (to, Access::Write)])
     }
 
-    /// One buffer copied to another of the same length, through memory that is allocated each time.
+    /// Returns a copy of one buffer to another of the same length, through memory that is allocated each time.
     pub fn copy_through(label: impl Into<Cow<'static, str>>, from: &'static str, to: &'static str) -> Stage {
         Stage { work: StageOp::CopyThrough, ..Stage::copy(label, from, to) }
     }
 
-    /// An exchange between devices.
+    /// Returns an exchange between devices.
     pub fn collective(label: impl Into<Cow<'static, str>>, collective: Collective) -> Stage {
         Stage::new(label, StageOp::Collective(collective))
     }
 
-    /// The kernel that it launches, if it launches one.
+    /// Returns the kernel that it launches, if any.
     pub fn kernel_launch(&self) -> Option<&Kernel> {
         match &self.work {
             StageOp::Kernel(kernel) => Some(kernel),
@@ -322,7 +323,7 @@ impl Stage {
         }
     }
 
-    /// The entry point, or what the work is called where it has none.
+    /// Returns the entry point, or the name of the operation if it has none.
     pub fn entry(&self) -> &'static str {
         match self.work {
             StageOp::Kernel(Kernel { entry, .. }) => entry,
@@ -335,28 +336,28 @@ impl Stage {
         }
     }
 
-    /// With these arguments, in order: (buffer, access), or (parameter, buffer, access) where the names differ.
+    /// Sets the arguments, in order: (buffer, access), or (parameter, buffer, access) if the names differ.
     pub fn args<A: Into<Arg>>(self, args: impl IntoIterator<Item = A>) -> Stage {
         Stage { args: args.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// Under this name.
+    /// Sets the name.
     pub fn called(self, label: impl Into<Cow<'static, str>>) -> Stage {
         Stage { label: label.into(), ..self }
     }
 
-    /// Under a name made of the one that it has.
+    /// Sets a name made from the present one.
     pub fn renamed(self, name: impl FnOnce(&str) -> String) -> Stage {
         let label = name(&self.label);
         self.called(label)
     }
 
-    /// As a part of this component.
+    /// Sets the component.
     pub fn of(self, component: &'static str) -> Stage {
         Stage { component: Some(component), ..self }
     }
 
-    /// On other buffers: each pair is a name, and the one that takes its place.
+    /// Replaces buffers: each pair is a name and its replacement.
     pub fn on_buffers(mut self, names: &[(&'static str, &'static str)]) -> Stage {
         for arg in &mut self.args {
             arg.buffer = names.iter().find(|(name, _)| *name == arg.buffer).map_or(arg.buffer, |(_, other)| other);
@@ -364,45 +365,45 @@ impl Stage {
         self
     }
 
-    /// With its operations and least bytes.
+    /// Sets its operations and least bytes.
     pub fn costing(self, cost: Cost) -> Stage {
         Stage { cost, ..self }
     }
 
-    /// On a queue, behind earlier stages of other queues.
+    /// Sets its queue, and earlier stages of other queues that it waits for.
     pub fn on(self, queue: u32, after: &[usize]) -> Stage {
         Stage { queue, after: after.to_vec(), ..self }
     }
 
-    /// With constants.
+    /// Adds constants.
     ///
     /// # Panics
-    /// Like all that follow, where the stage launches no kernel: a mistake in the workload.
+    /// A stage that launches no kernel: a mistake in the workload. The methods below panic likewise.
     pub fn consts<V: Copy + Into<Value>>(self, consts: &[(&'static str, V)]) -> Stage {
         self.change(|kernel| kernel.consts.extend(consts.iter().map(|(name, value)| (*name, (*value).into()))))
     }
 
-    /// With the text in another element type than the case's.
+    /// Sets the element type of the kernel source, if it is not the case's.
     pub fn elem(self, elem: DType) -> Stage {
         self.change(|kernel| kernel.elem = Some(elem))
     }
 
-    /// With so many threads in a workgroup.
+    /// Sets the number of threads in a workgroup.
     pub fn threads(self, workgroup: [u32; 3]) -> Stage {
         self.change(|kernel| kernel.workgroup = workgroup)
     }
 
-    /// With so many workgroups.
+    /// Sets the number of workgroups.
     pub fn grid(self, grid: [u32; 3]) -> Stage {
         self.change(|kernel| kernel.grid = grid)
     }
 
-    /// With the workgroup memory that the text declares.
+    /// Sets the workgroup memory that the kernel source declares.
     pub fn shared(self, bytes: u32) -> Stage {
         self.change(|kernel| kernel.shared_bytes = bytes)
     }
 
-    /// With CUDA's own settings.
+    /// Sets the launch settings of CUDA.
     pub fn cuda(self, cuda: CudaLaunch) -> Stage {
         self.change(|kernel| kernel.cuda = cuda)
     }
@@ -416,9 +417,9 @@ impl Stage {
     }
 }
 
-/// Spread `count` workgroups over two grid dimensions so that neither exceeds the portable limit of 65 535.
+/// Spreads `count` workgroups over two grid dimensions, so that neither exceeds the portable limit of 65 535.
 ///
-/// The kernel recovers the flat index as `group.y * grid.x + group.x` and must ignore indices past `count`.
+/// The kernel computes the flat index as `group.y * grid.x + group.x` and must ignore indices past `count`.
 pub fn spread(count: u64) -> [u32; 3] {
     const LIMIT: u64 = 65_535;
     if count <= LIMIT {

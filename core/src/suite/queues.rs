@@ -1,58 +1,58 @@
-//! What a target with several queues has to do for a program's queues and what its stages wait for, as data.
+//! Commands of a target with several queues, as data, derived from the queues and dependencies of a program's stages.
 
 use std::collections::BTreeSet;
 
 use super::{Access, Stage};
 
-/// One thing to put on a queue.
+/// Command for a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// A stage, by its position.
+    /// Runs a stage, given by its position.
     Run {
-        /// On this queue.
+        /// Queue.
         queue: usize,
-        /// Which stage.
+        /// Position of the stage.
         stage: usize,
     },
-    /// A mark, reached when all before it on its queue is done.
+    /// Sets a mark, which is reached when all earlier commands on its queue are complete.
     Mark {
-        /// On this queue.
+        /// Queue.
         queue: usize,
-        /// Which mark.
+        /// Number of the mark.
         mark: usize,
     },
-    /// What follows on a queue waits until a mark, made earlier in the list, is reached.
+    /// Blocks later commands on a queue until a mark is reached. The mark is set earlier in the list.
     Wait {
-        /// On this queue.
+        /// Queue.
         queue: usize,
-        /// Which mark.
+        /// Number of the mark.
         mark: usize,
     },
 }
 
-/// One execution of a program on several queues. Queue 0 is the main one: the others begin after what was on it before,
-/// and what comes on it afterwards begins after all of them, so that stamps on it bracket the whole.
+/// Execution of a program on several queues. Queue 0 is the main one. The others begin after the earlier commands of the main
+/// queue. Later commands of the main queue begin after all others, so that its timestamps bracket the whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Queues {
-    /// How many queues there are, the main one among them.
+    /// Number of queues, with the main one.
     pub queues: usize,
-    /// How many marks there are.
+    /// Number of marks.
     pub marks: usize,
-    /// What to put where, in the order in which the host does.
+    /// Commands, in the order in which the host issues them.
     pub orders: Vec<Order>,
 }
 
-/// The queues that stages name, in ascending order: the position is the queue in [`Queues`].
+/// Returns the queue numbers of stages in ascending order. The position is the queue in [`Queues`].
 fn named(stages: &[Stage]) -> Vec<u32> {
     stages.iter().map(|stage| stage.queue).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 impl Queues {
-    /// Of stages in the order in which one queue would carry them out.
+    /// Returns the commands for stages in the order of a single queue.
     ///
     /// # Errors
-    /// Where a stage waits for one that does not come before it, or where two stages of different queues touch a buffer,
-    /// one of them writing, and neither waits for the other.
+    /// Stage that waits for one not before it. Two stages on different queues that access a buffer, at least one writing, without
+    /// a wait between them.
     pub fn of(stages: &[Stage]) -> Result<Queues, String> {
         let names = named(stages);
         let queue_of = |stage: usize| names.iter().position(|name| *name == stages[stage].queue).expect("collected");
@@ -65,9 +65,9 @@ impl Queues {
             }
             made.orders.push(Order::Wait { queue: other, mark: 0 });
         }
-        // The mark behind each stage that another queue waits for.
+        // Mark after each stage that another queue waits for.
         let mut marks: Vec<Option<usize>> = vec![None; stages.len()];
-        // Up to which stage of each queue each queue has waited already.
+        // Last stage of each queue that each queue has already waited for.
         let mut waited: Vec<Vec<Option<usize>>> = vec![vec![None; queues]; queues];
         for (stage, Stage { after, .. }) in stages.iter().enumerate() {
             let queue = queue_of(stage);
@@ -92,11 +92,11 @@ impl Queues {
         Ok(made)
     }
 
-    /// Of the stages behind a set-up of so many, which are told in one list with it. The set-up runs by itself before
-    /// them, so that nothing has to wait for it.
+    /// Returns the commands for the stages after a set-up of `setup` stages, which precede them in one list. The set-up runs
+    /// separately before them, so that nothing has to wait for it.
     ///
     /// # Errors
-    /// As [`Queues::of`].
+    /// Errors of [`Queues::of`].
     pub fn behind(setup: usize, stages: &[Stage]) -> Result<Queues, String> {
         let timed = stages.iter().skip(setup).cloned().map(|stage| Stage {
             after: stage.after.iter().filter_map(|before| before.checked_sub(setup)).collect(),
@@ -113,9 +113,9 @@ impl Queues {
     }
 }
 
-/// Whether stages wait for earlier ones only, and for all whose buffers they share.
+/// Checks that stages wait for earlier ones only, and for all with conflicting accesses to their buffers.
 fn check(stages: &[Stage]) -> Result<(), String> {
-    // What is done when each stage begins.
+    // Stages complete at the begin of each stage.
     let mut done: Vec<BTreeSet<usize>> = Vec::new();
     for (i, stage) in stages.iter().enumerate() {
         if let Some(late) = stage.after.iter().find(|before| **before >= i) {
@@ -138,7 +138,7 @@ fn check(stages: &[Stage]) -> Result<(), String> {
     Ok(())
 }
 
-/// A buffer that both touch and one of them writes.
+/// Returns a buffer that both access and at least one writes.
 fn shared(a: &Stage, b: &Stage) -> Option<&'static str> {
     let clash = |arg: &&super::Arg| {
         b.args
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn one_queue_needs_no_marks() {
-        // Whatever its number, and although a stage says what follows from the order anyway.
+        // The queue has any number, and a stage states a dependency that the order implies.
         let stages = [stage(3, &[], &[]), stage(3, &[0], &[])];
         assert_eq!(Queues::of(&stages), Ok(Queues { queues: 1, marks: 0, orders: vec![run(0, 0), run(0, 1)] }));
         assert_eq!(Queues::of(&[]).map(|q| q.queues), Ok(1));
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn other_queues_fork_from_the_main_one_wait_where_said_and_join_it() {
-        // Uploads on queue 5 into two buffers in turn, work on them on queue 2.
+        // Uploads on queue 5 into two alternating buffers, kernels on them on queue 2.
         use Access::{Read, Write};
         let stages = [
             stage(5, &[], &[("even", Write)]),
@@ -204,7 +204,7 @@ mod tests {
             wait(1, 2),
             run(1, 4),
             mark(1, 4),
-            // Stage 0 needs no second wait: it lies on a queue that was waited for further on.
+            // Stage 0 needs no second wait: a later stage of its queue was waited for.
             wait(0, 4),
             run(0, 5),
             mark(1, 5),
@@ -243,7 +243,7 @@ mod tests {
             .filter_map(|o| if let Order::Run { stage, .. } = o { Some(*stage) } else { None })
             .collect();
         assert_eq!(ran, (0..40).collect::<Vec<_>>());
-        // The join: all queues but the main one, behind everything.
+        // Join: all queues but the main one, at the end.
         assert!(matches!(queues.orders[..], [.., Order::Mark { queue: 4, .. }, Order::Wait { queue: 0, .. }]));
     }
 

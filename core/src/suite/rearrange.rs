@@ -1,28 +1,28 @@
-//! Elements moved from one order to another: rows split by heads, heads put together, matrices side by side in one.
+//! Copies of elements between layouts: rows split by heads, heads merged, matrices concatenated by columns.
 
 use super::Access::{Read, Write};
 use super::{Caps, Cost, DType, Elem, Stage, by_pieces};
 use crate::units::gcd;
 
-/// What is moved: `extents` counts elements, the last of them neighbours on either side. For each other extent, the distance of
-/// neighbours where they are read and where they are written; and the first element on either side.
+/// Strided copy. `extents` counts elements; those along the last extent are contiguous in source and destination. Each other
+/// extent has a stride in the source and one in the destination. Both have an offset of the first element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rearrange {
-    /// Elements along each, slowest first.
+    /// Extents in elements, slowest first.
     pub extents: [u64; 4],
-    /// Distances where they are read.
+    /// Strides in the source.
     pub from: [u64; 3],
-    /// Distances where they are written.
+    /// Strides in the destination.
     pub to: [u64; 3],
-    /// First element where they are read.
+    /// First element in the source.
     pub first_from: u64,
-    /// First element where they are written.
+    /// First element in the destination.
     pub first_to: u64,
 }
 
 impl Rearrange {
-    /// Rows of `[batch, s, heads, d]`, each within `width` elements of which its own begin at `first`, to dense
-    /// `[batch, heads, s, d]`.
+    /// Returns the copy from rows of `[batch, s, heads, d]` to dense `[batch, heads, s, d]`. A row has `width` elements, of which
+    /// its own begin at `first`.
     pub fn split_heads([batch, heads, s, d]: [u64; 4], width: u64, first: u64) -> Rearrange {
         Rearrange {
             extents: [batch, heads, s, d],
@@ -33,12 +33,12 @@ impl Rearrange {
         }
     }
 
-    /// The other way round.
+    /// Returns the inverse copy.
     pub fn reversed(self) -> Rearrange {
         Rearrange { from: self.to, to: self.from, first_from: self.first_to, first_to: self.first_from, ..self }
     }
 
-    /// Columns of a dense matrix to a wider one's, from column `first` on.
+    /// Returns the copy of a dense matrix into columns of a wider one, from column `first` on.
     pub fn beside([rows, columns]: [u64; 2], width: u64, first: u64) -> Rearrange {
         Rearrange {
             extents: [1, 1, rows, columns],
@@ -49,10 +49,10 @@ impl Rearrange {
         }
     }
 
-    /// As a stage from a buffer to another.
+    /// Returns a stage from one buffer to another.
     pub fn stage(self, dtype: DType, caps: &Caps, [from, to]: [&'static str; 2]) -> Stage {
         let Rearrange { extents, from: source, to: target, first_from, first_to } = self;
-        // Pieces begin where each of these is a multiple of their width.
+        // Vectors need strides and offsets that are multiples of their width.
         let steps = source.iter().chain(&target).chain([&first_from, &first_to]);
         let common = steps.fold(extents[3], |common, step| gcd(common, *step));
         let width = super::width(common, dtype, caps);
@@ -85,7 +85,7 @@ mod tests {
     use crate::suite::Value;
     use crate::testing::mock::caps;
 
-    /// Where each element comes from and goes to.
+    /// Source and destination index of each element.
     fn moves(r: Rearrange) -> Vec<(u64, u64)> {
         let [n0, n1, n2, n3] = r.extents;
         let at = |first: u64, steps: [u64; 3], [a, b, c, d]: [u64; 4]| {

@@ -1,30 +1,30 @@
-//! Every workload, found by the build script.
+//! Registry of all workloads, found by the build script.
 
 use super::{CPU_VARIANT, Case, DType, Dialect, Finds, Problem, Scale, VariantKind, Workload, of_cubecl};
 
-/// A workload file's function that fills in the form.
+/// Function of a workload file that returns its specification.
 type Make = fn() -> Workload;
 
 include!(concat!(env!("OUT_DIR"), "/workloads.rs"));
 
-/// Every workload, in name order.
+/// Returns all workloads, in name order.
 pub fn all() -> &'static [Workload] {
     static ALL: std::sync::OnceLock<Vec<Workload>> = std::sync::OnceLock::new();
     ALL.get_or_init(|| TABLE.iter().map(|(name, make)| Workload { name, ..make() }).collect())
 }
 
-/// The names of all workloads, in their order: enough to tell them apart, without any of them.
+/// Returns the names of all workloads, in the same order, without building the workloads.
 pub fn names() -> &'static [&'static str] {
     NAMES
 }
 
-/// The workload of that name.
+/// Returns the workload with this name.
 pub fn find(name: &str) -> Option<&'static Workload> {
     all().iter().find(|w| w.name == name)
 }
 
-/// The cases that find something out about a device, for one element type: every variant of every workload that says so.
-/// None where nobody does, where the element type does not exist, or where this device needs no such probe.
+/// Returns the cases that probe a property of a device, for one element type: all variants of all workloads with such a probe.
+/// Empty if no workload has one, if the element type does not exist, or if this device needs no such probe.
 pub fn probes(finds: Finds, scale: Scale, dtype: DType, dialect: Dialect) -> Vec<Case> {
     let mut cases = Vec::new();
     for workload in all().iter().filter(|w| w.dtypes.contains(&dtype)) {
@@ -34,7 +34,7 @@ pub fn probes(finds: Finds, scale: Scale, dtype: DType, dialect: Dialect) -> Vec
                 .unwrap_or_else(|e| panic!("the probe {}/{shape}: {e}", workload.name));
             let variants = &workload.forms[0].variants;
             let of_its_own = variants.iter().filter(|v| matches!(v.how, VariantKind::Kernel { .. })).map(|v| v.name);
-            // A ceiling must not depend on whether a program has CubeCL's compilers.
+            // A ceiling must not depend on the presence of CubeCL's compilers.
             let of_its_own = of_its_own.filter(|v| !of_cubecl(v));
             let variants: Vec<&'static str> = match dialect {
                 Dialect::Cpu => vec![CPU_VARIANT],

@@ -1,42 +1,43 @@
-//! How kernels that go row by row share each row among threads, in either dialect.
+//! Division of rows among threads, for row-wise kernels in either dialect.
 //!
-//! `LANES` neighbouring threads of a workgroup of `THREADS` share a row, so that short rows come several to a workgroup.
-//! They read and write it in pieces of `WIDTH` neighbouring elements, which divides the row: no piece is ever cut.
+//! `LANES` neighbouring threads of a workgroup of `THREADS` share a row. A workgroup processes several short rows. The threads
+//! access the row in pieces of `WIDTH` neighbouring elements. `WIDTH` divides the row, so every piece is whole.
 
 use super::{Caps, Cost, DType, Dialect, Stage, spread};
 
-/// A matrix whose rows are gone through.
+/// Matrix that is processed by rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rows2d {
-    /// How many.
+    /// Number of rows.
     pub rows: u64,
-    /// Elements in each.
+    /// Elements of a row.
     pub columns: u64,
 }
 
-/// How threads share its rows.
+/// Division of its rows among threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowShare {
     of: Rows2d,
     /// Elements that a thread reads or writes at a time.
     pub width: u64,
-    /// Threads of a row, a power of two.
+    /// Threads per row, a power of two.
     pub lanes: u64,
-    /// Pieces of a row that each of them keeps.
+    /// Pieces of a row per thread.
     pub pieces: u64,
     /// Threads of a workgroup, a power of two.
     pub threads: u64,
 }
 
-/// Threads of a workgroup, where a row does not need more.
+/// Threads of a workgroup, unless a row needs more.
 const THREADS: u64 = 128;
 /// Threads that reduce by shuffles in CUDA, without a barrier.
 const WARP: u64 = 32;
-/// Elements that a thread of a longer row keeps, if the device lets enough threads share it, and otherwise at most.
+/// Elements per thread of a longer row, if the device allows enough threads per row. `MOST_KEPT` is the limit otherwise.
 const KEPT: u64 = 16;
 const MOST_KEPT: u64 = 32;
 
-/// Elements at a time: the most within 16 bytes (WGSL: four) that divide `columns`. WGSL has texts for one and for four.
+/// Elements of a piece: the most within 16 bytes (WGSL: four elements) that divide `columns`. WGSL has kernel sources for one and
+/// for four.
 pub fn width(columns: u64, dtype: DType, caps: &Caps) -> u64 {
     let most = match (caps.dialect, dtype) {
         (Dialect::Cuda, DType::F16 | DType::BF16) => 8,
@@ -46,7 +47,7 @@ pub fn width(columns: u64, dtype: DType, caps: &Caps) -> u64 {
     if caps.dialect == Dialect::Wgsl && width < most { 1 } else { width }
 }
 
-/// Which of a kernel's texts: the one of CUDA, which has pieces of any width, or WGSL's for pieces of one or of four.
+/// Returns the kernel source for a width: CUDA's for any width, or WGSL's for one or for four.
 pub fn text_for(width: u64, caps: &Caps, [cuda, one, four]: [&'static str; 3]) -> &'static str {
     match (caps.dialect, width) {
         (Dialect::Wgsl, 1) => one,
@@ -56,17 +57,18 @@ pub fn text_for(width: u64, caps: &Caps, [cuda, one, four]: [&'static str; 3]) -
 }
 
 impl RowShare {
-    /// Rows kept in registers: by single warps up to `of_a_warp` elements a thread, by more threads above.
+    /// Returns a share of rows kept in registers. Single warps take up to `of_a_warp` elements per thread, more threads take
+    /// longer rows.
     ///
     /// # Errors
-    /// When a workgroup cannot hold a row, with the reason.
+    /// Reason why a workgroup cannot hold a row.
     pub fn kept(of: Rows2d, dtype: DType, caps: &Caps, of_a_warp: u64) -> Result<RowShare, String> {
         let width = width(of.columns, dtype, caps);
         let pieces = of.columns / width;
         let most_lanes = 1 << caps.max_invocations.min(caps.max_workgroup[0]).min(1024).ilog2();
         let short = of.columns <= WARP * of_a_warp;
         let lanes = match short {
-            // Two loads under way in each thread are better than one.
+            // Two loads in flight per thread are better than one.
             true => pieces.div_ceil(2).next_power_of_two().min(WARP),
             false => of.columns.div_ceil(KEPT).next_power_of_two().min(most_lanes),
         };
@@ -80,13 +82,13 @@ impl RowShare {
         }
     }
 
-    /// Rows of any length, each gone through by a whole workgroup.
+    /// Returns a share of rows of any length, each processed by a whole workgroup.
     pub fn streamed(of: Rows2d, dtype: DType, caps: &Caps) -> RowShare {
         let width = width(of.columns, dtype, caps);
         RowShare { of, width, lanes: 2 * THREADS, pieces: 1, threads: 2 * THREADS }
     }
 
-    /// Rows that a workgroup takes at a time.
+    /// Rows of a workgroup at a time.
     pub fn at_once(&self) -> u64 {
         self.threads / self.lanes
     }
@@ -96,7 +98,7 @@ impl RowShare {
         4 * (self.threads + self.at_once() * self.lanes.min(16)) as u32
     }
 
-    /// A stage with the constants, threads and memory of this share, a workgroup for each few rows.
+    /// Returns a stage with the constants, threads and memory of this share. A workgroup processes `at_once` rows.
     pub fn stage(&self, caps: &Caps, texts: [&'static str; 3], entry: &'static str) -> Stage {
         let consts = [
             ("ROWS", self.of.rows),
@@ -114,10 +116,10 @@ impl RowShare {
     }
 }
 
-/// Threads of a workgroup of what has no rows.
+/// Threads of a workgroup for work without rows.
 const ELEMENT_THREADS: u64 = 256;
 
-/// A stage in which each thread computes one of so many pieces.
+/// Returns a stage in which each thread computes one of `count` pieces.
 pub fn by_pieces(count: u64, width: u64, caps: &Caps, texts: [&'static str; 3], entry: &'static str) -> Stage {
     let consts = [("COUNT", count), ("WIDTH", width), ("THREADS", ELEMENT_THREADS)];
     Stage::kernel(entry, text_for(width, caps, texts), entry)
@@ -126,19 +128,19 @@ pub fn by_pieces(count: u64, width: u64, caps: &Caps, texts: [&'static str; 3], 
         .grid(spread(count.div_ceil(ELEMENT_THREADS)))
 }
 
-/// Most parts that workgroups leave of a sum over rows, or over all pieces.
+/// Upper limit of partial sums, one per workgroup, over rows or over all pieces.
 pub const MOST_PARTS: u64 = 1024;
-/// Workgroups that go over all of them: by multiprocessor, and in total where their number is not known.
+/// Workgroups that process all pieces, per multiprocessor. `PARTS` is their total where the device's number is unknown.
 const PARTS_PER_UNIT: u64 = 4;
 const PARTS: u64 = 512;
 
-/// Workgroups that go over so many things in turn, each of which leaves its part of a sum.
+/// Number of workgroups that loop over `count` items. Each leaves one partial sum.
 pub fn parts_of(count: u64, caps: &Caps) -> u64 {
     let held = caps.units.map_or(PARTS, |units| u64::from(units) * PARTS_PER_UNIT);
     held.min(MOST_PARTS).min(count)
 }
 
-/// A stage in which workgroups go over so many pieces in turn, each of which leaves its part of a sum; and how many do.
+/// Returns a stage whose workgroups loop over `count` pieces, and the number of workgroups. Each leaves one partial sum.
 pub fn pieces_in_parts(
     count: u64,
     width: u64,
@@ -154,11 +156,11 @@ pub fn pieces_in_parts(
     (stage, parts)
 }
 
-/// Parts that a thread adds up at least, where there are as many: fewer threads a column, so that many columns of few parts are not
-/// mostly threads that wait for each other.
+/// Least number of partial sums per thread, if there are as many. It limits the threads per column. Otherwise, with many columns
+/// of few parts, most threads would wait for each other.
 const LEAST_PARTS: u64 = 4;
 
-/// The stage that sums so many parts, each a row of so many columns.
+/// Returns the stage that adds `parts` partial sums, each a row of `columns` elements.
 pub fn sum_of_parts(parts: u64, columns: u64, caps: &Caps, text: &'static str, entry: &'static str) -> Stage {
     let most = if caps.max_invocations >= 1024 { 32 } else { 8 };
     let down = (parts / LEAST_PARTS).next_power_of_two().min(most);
@@ -172,15 +174,15 @@ pub fn sum_of_parts(parts: u64, columns: u64, caps: &Caps, text: &'static str, e
 }
 
 impl RowShare {
-    /// Workgroups that go over all rows in turn, each of which leaves its part of a sum over rows.
+    /// Number of workgroups that loop over all rows. Each leaves one partial sum over rows.
     pub fn parts(&self, caps: &Caps) -> u64 {
         parts_of(self.of.rows.div_ceil(self.at_once()), caps)
     }
 
-    /// The stage for so many workgroups, which reduce so many sums over a row at a time.
+    /// Returns the stage of these workgroups, which reduces `sums` sums over a row at a time.
     pub fn in_parts(&self, caps: &Caps, sums: u32, texts: [&'static str; 3], entry: &'static str) -> Stage {
         let parts = self.parts(caps);
-        // A sum over the rows of a workgroup puts a piece of each thread into its memory.
+        // A sum over the rows of a workgroup stores one piece per thread in workgroup memory.
         let pieces = self.threads * self.width * 4;
         self.stage(caps, texts, entry)
             .consts(&[("PARTS", parts as u32)])
@@ -188,7 +190,7 @@ impl RowShare {
             .shared(sums * self.reduction_bytes() + pieces as u32)
     }
 
-    /// The stage that sums the parts, each of `sums` rows of the matrix's columns.
+    /// Returns the stage that adds the partial sums, each of `sums` rows of the matrix's columns.
     pub fn sum_of_parts(&self, caps: &Caps, sums: u64, text: &'static str, entry: &'static str) -> Stage {
         sum_of_parts(self.parts(caps), sums * self.of.columns, caps, text, entry)
             .consts(&[("COLUMNS", self.of.columns as u32)])

@@ -1,43 +1,43 @@
-//! Along which extent a workload's time is told as a table, and what is held against what there.
+//! Tables of a workload's time along one extent, with the two sides that they compare.
 
 use super::Dialect;
 
-/// Shapes that differ in one extent, whose axis has this ([`super::Axis::scaling`]), and two ways of computing each.
+/// Shapes that differ in one extent, and two ways of computing each. The extent's axis refers to it ([`super::Axis::scaling`]).
 #[derive(Debug, PartialEq, Eq)]
 pub struct Scaling {
-    /// What the extent counts, in the plural: `rows`.
+    /// Noun for the extent, in the plural: `rows`.
     pub counts: &'static str,
-    /// An axis by which the extent is divided before it is told: `c` batches, where rows of a batch are told.
+    /// Axis by which the extent is divided for display: `c` batches, where the table shows rows per batch.
     pub per: Option<&'static str>,
-    /// Canonical shapes, the extent rising.
+    /// Canonical shapes, in ascending order of the extent.
     pub shapes: &'static [&'static str],
-    /// What is held against what.
+    /// Sides of the comparison.
     pub sides: Sides,
 }
 
-/// What is held against what at each shape.
+/// Sides of the comparison at each shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sides {
-    /// The host's code, on the target `cpu`, against the fastest variant on a device.
+    /// Host code, on the target `cpu`, and the fastest variant on a device.
     HostAndDevice {
-        /// Words of the shape that decide where the data lies, and what each means for people: all of them are measured on the
-        /// device, and held against the same time of the host. Empty where the workload has no such choice.
+        /// Shape options that decide where the data lies, with a readable meaning. All of them are measured on the device, and
+        /// compared with the same time of the host. Empty if the workload has no such option.
         data: &'static [(&'static str, &'static str)],
     },
     /// Two variants on the same device.
     Variants {
-        /// The one that the other is held against.
+        /// Variant that is the base of the comparison.
         base: &'static str,
-        /// The one that may pay.
+        /// Variant that may be faster.
         other: &'static str,
-        /// What the other one does that the base does not, as a noun: `prefetching`.
+        /// Difference of the other variant from the base, as a noun: `prefetching`.
         doing: &'static str,
     },
 }
 
 impl Scaling {
-    /// Every shape that is measured in a dialect: on a device those listed, with each word for where the data lies; by the host's
-    /// code those listed, if it is one of the sides.
+    /// Returns the shapes to measure in a dialect. On a device: the listed shapes with each option for the place of the data. For
+    /// host code: the listed shapes, if it is one of the sides.
     pub fn shapes_in(&self, dialect: Dialect) -> Vec<String> {
         match (dialect, self.sides) {
             (Dialect::Cpu, Sides::Variants { .. }) => Vec::new(),
@@ -54,7 +54,7 @@ impl Scaling {
         self.shapes.iter().flat_map(|shape| words.clone().map(|word| with(shape, word))).collect()
     }
 
-    /// Where the data lies on a device, in the order of the table: one word at least, which may be empty.
+    /// Options for the place of the data on a device, in table order. At least one, which may be empty.
     pub fn data(&self) -> &'static [(&'static str, &'static str)] {
         match self.sides {
             Sides::HostAndDevice { data: [] } | Sides::Variants { .. } => &[("", "")],

@@ -1,39 +1,39 @@
-//! Where scratch buffers lie: those that are never needed at the same time share memory.
+//! Allocation of scratch buffers: those with disjoint lifetimes share memory.
 //!
-//! A scratch buffer is needed from the first stage that names it to the last. That is known before anything runs, so a
-//! plan can state the memory of a program, and a backend allocates it once for each set of buffers. The set-up and the
-//! timed stages are one program here: what the one leaves for the other is no scratch.
+//! The lifetime of a scratch buffer is from the first stage that names it to the last. It is known before a run. A plan can
+//! therefore state the memory of a program, and a backend allocates it once for each set of buffers. Set-up and timed stages are
+//! one program here: data that the set-up leaves for timed stages is no scratch.
 
 use super::{BufferSpec, DType, Dialect, Place, Problem, Program, Role};
 use crate::units::Bytes;
 
-/// Offsets are multiples of this: enough for every vector access, and for the binding offsets of every interface.
+/// Alignment of offsets: enough for every vector access, and for the binding offsets of every interface.
 pub const ALIGNMENT: u64 = 256;
 
-/// Where the scratch buffers of a program lie.
+/// Allocation of a program's scratch buffers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Scratch {
-    /// By position in the workload's list of buffers; `None` for what is no scratch of this program.
+    /// Regions by position in the workload's list of buffers; `None` for buffers that are no scratch of this program.
     pub regions: Vec<Option<Region>>,
-    /// Bytes of one arena that holds them all.
+    /// Bytes of one arena that holds all of them.
     pub arena: u64,
-    /// Bytes of each slot. Slots are what interfaces need that cannot bind two ranges of one buffer in one launch, one to
-    /// read and one to write, as WebGPU: a slot holds one buffer at a time.
+    /// Bytes of each slot, which holds one buffer at a time. Slots serve interfaces like WebGPU. Those cannot bind two ranges of
+    /// one buffer in one launch, one to read and one to write.
     pub slots: Vec<u64>,
 }
 
-/// Where one scratch buffer lies.
+/// Region of one scratch buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Region {
-    /// Its bytes, without what rounds them up.
+    /// Size in bytes, before rounding up.
     pub bytes: u64,
-    /// Its offset in the arena.
+    /// Offset in the arena.
     pub offset: u64,
-    /// Its slot.
+    /// Index of the slot.
     pub slot: usize,
 }
 
-/// A scratch buffer and the stages between which it is needed.
+/// Scratch buffer with its lifetime in stages.
 struct Needed {
     index: usize,
     bytes: u64,
@@ -49,10 +49,10 @@ impl Needed {
 }
 
 impl Scratch {
-    /// Find a place for every scratch buffer that a stage names. Large ones are placed first, each at the lowest offset
-    /// that is free while it is needed.
+    /// Allocates every scratch buffer that a stage names. Large ones come first, each at the lowest offset that is free in its
+    /// lifetime.
     ///
-    /// With stages on several queues the order of the list is not the order in time, and nothing is shared.
+    /// With stages on several queues, the order of the list is not the order in time, and no memory is shared.
     pub fn of(program: &Program, buffers: &[BufferSpec], dtype: DType) -> Scratch {
         let all = program.stages.len().saturating_sub(1);
         let ordered = program.stages.iter().all(|stage| stage.queue == program.stages[0].queue);
@@ -102,7 +102,7 @@ impl Scratch {
 }
 
 impl Program {
-    /// Device memory of one set of its buffers, scratch that is never needed at the same time sharing it.
+    /// Device memory of one set of its buffers. Scratch buffers with disjoint lifetimes share memory.
     pub fn memory(&self, problem: &Problem, dialect: Dialect) -> Bytes {
         let kept = |spec: &BufferSpec| {
             spec.place == Place::Device && !matches!(spec.role, Role::Scratch) && self.uses(spec.name)
@@ -128,13 +128,13 @@ mod tests {
         sizes.iter().zip(NAMES).map(|(size, name)| BufferSpec::scratch(name, Elem::U32, &[size.div_ceil(4)])).collect()
     }
 
-    /// Thirty stages, each of which reads what the one before wrote.
+    /// Thirty stages, each of which reads the output of the preceding one.
     fn chain() -> Program {
         let stage = |i: usize| Stage::copy(format!("stage {i}"), NAMES[i], NAMES[i + 1]);
         Program { stages: (0..30).map(stage).collect() }
     }
 
-    /// Buffers that are needed at the same time neither share a slot nor overlap, and nothing lies outside.
+    /// Asserts that buffers with overlapping lifetimes share no slot and no memory, and that no buffer exceeds the arena.
     fn sound(program: &Program, buffers: &[BufferSpec], found: &Scratch) {
         let during = |name: &str| {
             let uses: Vec<usize> = (0..program.stages.len())
@@ -170,10 +170,10 @@ mod tests {
 
     #[test]
     fn sizes_of_every_kind_are_placed_soundly() {
-        // A linear congruence makes sizes from 4 bytes to 64 KiB.
+        // A linear congruence yields sizes from 4 bytes to 64 KiB.
         let sizes: Vec<u64> = (0..31u64).map(|i| (i * 7919 + 13) % 16_384 * 4 + 4).collect();
         let (mut program, buffers) = (chain(), scratch(&sizes));
-        // One buffer is needed all along, and one only at the ends.
+        // One buffer lives throughout, and one is used only at both ends.
         program.stages[29].args.push(("s3", Read).into());
         program.stages[0].args.push(("s30", Write).into());
         let found = Scratch::of(&program, &buffers, DType::F32);

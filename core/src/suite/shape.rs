@@ -1,43 +1,43 @@
-//! Axes, shapes, and how the shape part of a case string is read.
+//! Axes, shapes, and the parser of the shape part of a case string.
 
 use std::fmt;
 
 use super::{Scaling, choices};
 
-/// One part of a shape.
+/// Part of a shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Axis {
-    /// Letters before the number (`h` in `h8`); for options only a label for documentation.
+    /// Letters before the number (`h` in `h8`). For options only a label in the documentation.
     pub key: &'static str,
-    /// What it is, for people.
+    /// Description for readers.
     pub about: &'static str,
-    /// Number or word.
+    /// Kind of value: number or word.
     pub kind: AxisKind,
-    /// Whether it counts the items of an execution, which `about` names in the plural.
+    /// Whether it counts the items of an execution. `about` then names them in the plural.
     pub items: bool,
-    /// The table that tells times along it, if there is one.
+    /// Table of times along it, if any.
     pub scaling: Option<&'static Scaling>,
 }
 
-/// What values an axis takes.
+/// Values of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AxisKind {
-    /// A number of elements that must be given.
+    /// Number of elements, required.
     Extent {
         /// Smallest legal value.
         min: u64,
     },
-    /// A number that is left out of the string when it has this value.
+    /// Number that is left out of the string at its default.
     Optional {
         /// Smallest legal value.
         min: u64,
         /// Value when it is left out.
         default: u64,
     },
-    /// A number that is left out of the string when it equals an axis before it.
+    /// Number that is left out of the string if it equals an earlier axis.
     SameAs(&'static str),
-    /// A number with up to nine decimal places, at least this many billionths; left out of the string when it has the
-    /// default. A probability, a slope, a factor.
+    /// Number with up to nine decimal places, left out of the string at its default. Bounds are in billionths. A probability, a
+    /// slope, a factor.
     Decimal {
         /// Smallest legal value, in billionths.
         min: u64,
@@ -46,30 +46,30 @@ pub enum AxisKind {
         /// Value when it is left out, in billionths.
         default: u64,
     },
-    /// One of several words; the first is the default, and an empty word prints as nothing.
+    /// One of several words. The first is the default, and an empty word prints as nothing.
     Word(&'static [&'static str]),
 }
 
 impl Axis {
-    /// A required extent of at least one element.
+    /// Returns a required extent of at least one element.
     pub const fn extent(key: &'static str, about: &'static str) -> Axis {
         Axis { key, about, kind: AxisKind::Extent { min: 1 }, items: false, scaling: None }
     }
 
-    /// An extent with a default.
+    /// Returns an extent with a default.
     pub const fn optional(key: &'static str, about: &'static str, min: u64, default: u64) -> Axis {
         Axis { key, about, kind: AxisKind::Optional { min, default }, items: false, scaling: None }
     }
 
-    /// An extent of at least one element that defaults to an earlier one.
+    /// Returns an extent of at least one element that defaults to an earlier one.
     pub const fn same_as(key: &'static str, about: &'static str, other: &'static str) -> Axis {
         Axis { key, about, kind: AxisKind::SameAs(other), items: false, scaling: None }
     }
 
-    /// A number with decimal places between two whole numbers; the default is written as it prints, as in `0.1`.
+    /// Returns a number with decimal places between two whole numbers. The default is written as it prints, as in `0.1`.
     ///
     /// # Panics
-    /// When the default is no such number.
+    /// Default that is no such number.
     pub const fn decimal(key: &'static str, about: &'static str, (min, max): (u64, u64), default: &str) -> Axis {
         let Some(default) = billionths(default) else {
             panic!("the default is a number of at most nine decimal places")
@@ -83,30 +83,30 @@ impl Axis {
         }
     }
 
-    /// The same as what counts the items of an execution: samples, images, sequences. Speeds are told in them, too.
+    /// Marks an axis that counts the items of an execution: samples, images, sequences. Speeds are also shown per item.
     pub const fn items(self) -> Axis {
         Axis { items: true, ..self }
     }
 
-    /// The same with a table along it. A workload has one such axis at most.
+    /// Adds a table along the axis. A workload has at most one such axis.
     pub const fn scaling(self, scaling: &'static Scaling) -> Axis {
         Axis { scaling: Some(scaling), ..self }
     }
 
-    /// A choice between words.
+    /// Returns a choice between words.
     pub const fn word(key: &'static str, about: &'static str, options: &'static [&'static str]) -> Axis {
         Axis { key, about, kind: AxisKind::Word(options), items: false, scaling: None }
     }
 }
 
-/// Most elements of an array: their number is a constant of 32 bits in kernels, and positions stay within 32 bits even where a
-/// grid reaches past the end.
+/// Largest number of elements of an array. Kernels have it as a 32-bit constant. Positions stay within 32 bits even if a grid
+/// exceeds the end.
 pub const MOST_ELEMENTS: u64 = (1 << 32) - (1 << 20);
 
-/// Whether kernels can count so many elements.
+/// Checks whether kernels can count this number of elements.
 ///
 /// # Errors
-/// With the reason why they cannot.
+/// Reason why they cannot.
 pub fn indexable(elements: u64) -> Result<(), String> {
     match elements <= MOST_ELEMENTS {
         true => Ok(()),
@@ -114,7 +114,7 @@ pub fn indexable(elements: u64) -> Result<(), String> {
     }
 }
 
-/// What the product of all extents stays below: elements, bytes and operations are small multiples of parts of it, and
+/// Exclusive upper bound of the product of all extents. Elements, bytes and operations are small multiples of parts of it, and
 /// stay within 64 bits.
 const MOST: u64 = 1 << 58;
 
@@ -133,10 +133,10 @@ pub struct Shape {
 impl std::ops::Index<&str> for Shape {
     type Output = u64;
 
-    /// The extent called `key`.
+    /// Returns the extent with this key.
     ///
     /// # Panics
-    /// When the workload has no such axis: a slip in the workload's own code.
+    /// Unknown axis: a mistake in the workload's code.
     fn index(&self, key: &str) -> &u64 {
         self.extents
             .iter()
@@ -145,10 +145,10 @@ impl std::ops::Index<&str> for Shape {
     }
 }
 
-/// What a decimal is counted in.
+/// Denominator of decimals.
 const BILLION: u64 = 1_000_000_000;
 
-/// A number with up to nine decimal places, in billionths: exact, where a float is not.
+/// Parses a number with up to nine decimal places, in billionths. The result is exact, unlike a float.
 const fn billionths(text: &str) -> Option<u64> {
     let text = text.as_bytes();
     let (mut value, mut i, mut places) = (0u64, 0, None::<u32>);
@@ -179,50 +179,50 @@ const fn billionths(text: &str) -> Option<u64> {
     value.checked_mul(10u64.pow(9 - places))
 }
 
-/// The shortest text of a number of billionths.
+/// Shortest decimal string of a number of billionths.
 fn decimal(billionths: u64) -> String {
     let (whole, rest) = (billionths / BILLION, billionths % BILLION);
     if rest == 0 { whole.to_string() } else { format!("{whole}.{rest:09}").trim_end_matches('0').to_owned() }
 }
 
 impl Shape {
-    /// The decimal called `key`.
+    /// Returns the decimal with this key.
     ///
     /// # Panics
-    /// When the workload has no such axis: a slip in the workload's own code.
+    /// Unknown axis: a mistake in the workload's code.
     pub fn decimal(&self, key: &str) -> f64 {
         let found = self.decimals.iter().find_map(|(k, v)| (*k == key).then_some(*v));
         // Both numbers are whole and below 2⁵³ for every value below nine million, and a division is rounded correctly.
         found.unwrap_or_else(|| panic!("shape has no decimal {key:?}")) as f64 / BILLION as f64
     }
 
-    /// Every decimal, defaults filled in.
+    /// Returns all decimals, with defaults.
     pub fn decimals(&self) -> impl Iterator<Item = (&'static str, f64)> + '_ {
         self.decimals.iter().map(|(key, _)| (*key, self.decimal(key)))
     }
 
-    /// Whether the option `word` was chosen.
+    /// Returns whether the option `word` was chosen.
     pub fn has(&self, word: &str) -> bool {
         self.words.contains(&word)
     }
 
-    /// Every extent, defaults filled in.
+    /// Returns all extents, with defaults.
     pub fn extents(&self) -> &[(&'static str, u64)] {
         &self.extents
     }
 
-    /// What the items of an execution are called, and how many there are, where an axis counts them.
+    /// Returns the noun for the items of an execution and their number, if an axis counts them.
     pub fn items(&self) -> Option<(&'static str, u64)> {
         let axis = self.axes.iter().find(|axis| axis.items)?;
         Some((axis.about, self[axis.key]))
     }
 
-    /// Every chosen, non-empty option.
+    /// Returns the chosen options that are not empty.
     pub fn words(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.words.iter().copied().filter(|w| !w.is_empty())
     }
 
-    /// The axes whose values are no defaults, each with its value as a case string prints it.
+    /// Returns the axes without default values, each with its value as printed in a case string.
     pub(super) fn stated(&self) -> impl Iterator<Item = (&'static Axis, String)> + '_ {
         let mut words = self.words.iter();
         self.axes.iter().filter_map(move |axis| {
@@ -241,7 +241,7 @@ impl Shape {
         })
     }
 
-    /// Parse the shape part of a case string for the given axes.
+    /// Parses the shape part of a case string for the given axes.
     pub fn parse(axes: &'static [Axis], text: &str) -> Result<Shape, CaseError> {
         let bad = |why: String| CaseError::Shape { shape: text.to_owned(), why, form: form(axes) };
         let mut numbers: Vec<(&str, &str)> = Vec::new();
@@ -249,7 +249,7 @@ impl Shape {
         for token in text.split(',').filter(|t| !t.is_empty()) {
             let digits = token.find(|c: char| c.is_ascii_digit()).unwrap_or(token.len());
             let (key, number) = token.split_at(digits);
-            // A whole word comes first: `fp8` and `k3s2` are words where an axis has them.
+            // A whole word has precedence: `fp8` and `k3s2` are words if an axis has them.
             let is_word = |axis: &Axis| matches!(axis.kind, AxisKind::Word(options) if options.contains(&token));
             if number.is_empty() || axes.iter().any(is_word) {
                 words.push(token);
@@ -313,18 +313,19 @@ impl Shape {
     }
 }
 
-/// Whether what a problem of these extents has, and takes, can be counted. For a form's own extents, as an output's.
+/// Returns whether elements and operations of a problem with these extents are countable. For a specification's own extents, as
+/// an output's.
 pub fn countable(extents: impl IntoIterator<Item = u64>) -> bool {
     let product = extents.into_iter().try_fold(1u64, |all, extent| all.checked_mul(extent.max(1)));
     product.is_some_and(|all| all < MOST)
 }
 
-/// Extents as people write a product.
+/// Formats extents as a product.
 pub(super) fn times(extents: &[u64]) -> String {
     extents.iter().map(u64::to_string).collect::<Vec<_>>().join("·")
 }
 
-/// The grammar of a shape, for error messages and `--help`.
+/// Returns the grammar of a shape, for error messages and `--help`.
 pub fn form(axes: &[Axis]) -> String {
     let part = |axis: &Axis| match axis.kind {
         AxisKind::Extent { .. } => format!("{}N", axis.key),
@@ -347,36 +348,36 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Why a case string names no case.
+/// Error of parsing a case string.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaseError {
-    /// Not five parts.
+    /// String without five parts.
     #[error("`{0}` is not a case: write workload/direction/shape/dtype/variant, as `parallax list` prints them")]
     Form(String),
-    /// One part is none of the known names.
+    /// Part that is no known name.
     #[error("unknown {what} `{given}`: {choices}")]
     Unknown {
-        /// Which part.
+        /// Kind of the part.
         what: &'static str,
-        /// What was written.
+        /// String of the part.
         given: String,
-        /// The known names.
+        /// Known names.
         choices: String,
     },
-    /// The shape does not fit the workload.
+    /// Shape that does not fit the workload.
     #[error("shape `{shape}`: {why}; the form is {form}")]
     Shape {
-        /// What was written.
+        /// Given shape.
         shape: String,
-        /// What is wrong with it.
+        /// Reason.
         why: String,
-        /// The grammar.
+        /// Grammar.
         form: String,
     },
 }
 
-/// Find `given` among named things, or say what exists.
+/// Finds `given` among named values. The error lists the known names.
 pub fn named<'a, T: Copy>(
     what: &'static str,
     given: &str,

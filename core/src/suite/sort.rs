@@ -1,45 +1,45 @@
-//! A stable sort of integer keys that keeps where each came from: a radix sort by counting (Knuth, The Art of Computer Programming,
-//! volume 3, 5.2.5), from the lowest digit to the highest.
+//! Stable sort of integer keys that also returns their original positions. It is a radix sort by counting, from the lowest digit
+//! to the highest (Knuth, The Art of Computer Programming, volume 3, 5.2.5).
 //!
-//! Each pass is two stages. One counts how often each digit occurs in each stretch of the keys; the other moves the keys of a
-//! stretch behind those of smaller digits and those of the same digit in earlier stretches. There are never more than
-//! [`MOST_STRETCHES`], so that the work grows as the number of keys does, and what decides about an order is never who comes first:
-//! the result is the same in every run.
+//! Each pass has two stages. The first counts the occurrences of each digit in each stretch of the keys. The second moves the
+//! keys of a stretch behind those of smaller digits, and behind equal digits of earlier stretches. There are at most
+//! [`MOST_STRETCHES`], so that the work is proportional to the number of keys. The order never depends on a race, so that every
+//! run has the same result.
 
 use super::Access::{Read, Write};
 use super::{Arg, BufferSpec, Cost, Elem, Stage};
 
-/// What is sorted.
+/// Sort of integer keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sort {
-    /// How many keys.
+    /// Number of keys.
     pub items: u64,
-    /// What all of them are below.
+    /// Exclusive upper bound of all keys.
     pub below: u64,
 }
 
-/// The buffers of a sort, all of `u32`.
+/// Buffers of a sort, all of `u32`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sorted {
-    /// The keys, which stay as they are.
+    /// Keys, which remain unchanged.
     pub keys: &'static str,
-    /// The keys in their order.
+    /// Keys in sorted order.
     pub sorted: &'static str,
-    /// Where in `keys` each of them was.
+    /// Position in `keys` of each sorted key.
     pub order: &'static str,
-    /// The same two between passes.
+    /// Sorted keys and positions between passes.
     pub between: [&'static str; 2],
     /// Counts of digits.
     pub counts: &'static str,
 }
 
-/// Threads of a workgroup, and the fewest digits: each thread looks after some.
+/// Threads of a workgroup, and least number of digit values. Each thread processes some of them.
 const THREADS: u64 = 256;
-/// Most stretches, each of which the threads of a workgroup go through.
+/// Largest number of stretches. One workgroup processes each.
 const MOST_STRETCHES: u64 = 64;
-/// Keys of each thread in a stretch, if there are enough: counts of fewer stretches are sooner summed.
+/// Least keys of each thread in a stretch, if there are enough. Counts of fewer stretches are summed faster.
 const FEWEST_TILES: u64 = 2;
-/// Most bits of a digit: what is known of each digit lies in workgroup memory.
+/// Largest number of bits of a digit. The data of each digit value lies in workgroup memory.
 const MOST_BITS: u32 = 10;
 
 impl Sort {
@@ -47,14 +47,14 @@ impl Sort {
         self.items.div_ceil(FEWEST_TILES * THREADS).min(MOST_STRETCHES)
     }
 
-    /// Passes, and the bits of a digit.
+    /// Number of passes, and bits of a digit.
     fn passes(&self) -> (u32, u32) {
         let bits = (u64::BITS - (self.below - 1).leading_zeros()).max(1);
         let passes = bits.div_ceil(MOST_BITS);
         (passes, bits.div_ceil(passes).max(THREADS.ilog2()))
     }
 
-    /// The buffers that it writes, as scratch.
+    /// Returns the buffers that it writes, as scratch.
     pub fn scratch(&self, names: Sorted) -> [BufferSpec; 5] {
         let counts = self.stretches() << self.passes().1;
         let [sorted, order] = names.between;
@@ -64,7 +64,7 @@ impl Sort {
         [a, b, c, d, of(names.counts, counts)]
     }
 
-    /// Two stages for each pass, the last of which writes the result.
+    /// Returns two stages for each pass. The last one writes the result.
     pub fn stages(&self, names: Sorted) -> Vec<Stage> {
         let (passes, bits) = self.passes();
         let (stretches, bins) = (self.stretches(), 1u64 << bits);
@@ -79,7 +79,7 @@ impl Sort {
         };
         let (keys, table) = (4 * self.items, 4 * stretches * bins);
         let pass = |pass: u32| {
-            // Passes go to and fro; the last one ends in the result.
+            // Passes alternate between two pairs of buffers. The last one writes the result.
             let result = [names.sorted, names.order];
             let to = |pass: u32| if (passes - pass) % 2 == 1 { result } else { names.between };
             let later = pass > 0;

@@ -1,33 +1,33 @@
-//! Tensors as an NVIDIA device's copy engine sees them (TMA, from compute capability 9.0 on).
+//! Tensor maps of NVIDIA's copy engine (TMA, from compute capability 9.0 on).
 
 use super::Storage;
 use crate::units::Bytes;
 
-/// A buffer as a tensor of which one instruction copies a box to or from shared memory. What of a box lies outside of the
-/// tensor is read as zeros and not written.
+/// Tensor in a buffer, for instructions that copy a box to or from shared memory. Parts of a box outside the tensor are read as
+/// zeros and not written.
 ///
-/// Axes are in the order of [`BufferSpec`](super::BufferSpec)'s extents, slowest first. Coordinates in kernel texts are
-/// the other way around, as in the instruction set: the first is that of the last axis.
+/// Axes are in the order of [`BufferSpec`](super::BufferSpec)'s extents, slowest first. Coordinates in kernel sources are in the
+/// reverse order, as in the instruction set: the first is that of the last axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorMap {
     /// Extents of the tensor in elements.
     pub dims: Vec<u64>,
-    /// Bytes from one element to the next along every axis but the last, whose elements lie side by side.
+    /// Stride in bytes of every axis but the last, whose elements are contiguous.
     pub strides: Vec<u64>,
     /// Extents of a box in elements.
     pub tile: Vec<u32>,
-    /// Where the parts of a box's rows go.
+    /// Swizzle of a box's rows.
     pub swizzle: Swizzle,
 }
 
-/// How rows of a box lie in shared memory. In a row of so many bytes, pieces of 16 bytes change places: the bits of the
-/// address that number the piece are flipped by those that number the row (by pairs or fours of rows, where rows are
-/// shorter than 128 bytes). Then neither the rows nor the columns of a matrix meet in a bank.
+/// Layout of a box's rows in shared memory. In a row of the given length, 16-byte pieces are permuted. The address bits of the
+/// piece are flipped by the bits of the row. Rows shorter than 128 bytes are permuted by pairs or fours. Rows and columns of a
+/// matrix then have no bank conflicts.
 ///
-/// The pattern is one of addresses: a box must begin on a multiple of eight times the row's bytes.
+/// The pattern depends on the address: a box must begin on a multiple of eight times the row's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Swizzle {
-    /// One after the other.
+    /// No permutation.
     #[default]
     None,
     /// Rows of 32 bytes.
@@ -39,7 +39,7 @@ pub enum Swizzle {
 }
 
 impl Swizzle {
-    /// The longest row that it can place; a box's row must not be longer.
+    /// Longest row that it can place. A box's row must not be longer.
     pub fn bytes(self) -> Option<u64> {
         match self {
             Swizzle::None => None,
@@ -50,72 +50,72 @@ impl Swizzle {
     }
 }
 
-/// What the copy engine cannot do, or what would reach beyond the buffer.
+/// Violation of a rule of the copy engine, or an access beyond the buffer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TensorMapError {
     /// Too few or too many axes.
     #[error("it has {0} axes, a tensor map has 1 to 5")]
     Rank(usize),
-    /// The lists are not those of one tensor.
+    /// Lists of inconsistent lengths.
     #[error("it has {dims} extents, {strides} strides and a box of {tile}: strides are one fewer than axes")]
     Lists {
-        /// Extents.
+        /// Number of extents.
         dims: usize,
-        /// Strides.
+        /// Number of strides.
         strides: usize,
-        /// Extents of the box.
+        /// Number of extents of the box.
         tile: usize,
     },
-    /// An extent that cannot be counted.
+    /// Extent outside the engine's range.
     #[error("an extent is {0}, a tensor map's are 1 to 2^32")]
     Extent(u64),
-    /// Rows that the engine cannot find.
+    /// Stride that the engine does not support.
     #[error("a stride is {0} bytes, a tensor map's are multiples of 16 below 2^40")]
     Stride(u64),
-    /// A box that is too large along an axis, or empty.
+    /// Box that is too large along an axis, or empty.
     #[error("a box has {0} elements along an axis, the most are 256 and the fewest 1")]
     Tile(u32),
-    /// Rows of a box that are no whole pieces.
+    /// Row of a box that is no multiple of 16 bytes.
     #[error("a row of a box has {0} bytes, it must be a multiple of 16")]
     Row(u64),
-    /// Rows of a box that are longer than what is swizzled.
+    /// Row of a box that is longer than the swizzle.
     #[error("a row of a box has {row} bytes, a swizzle of {swizzle} bytes has no place for more")]
     Swizzled {
-        /// What the row has.
+        /// Bytes of the row.
         row: u64,
-        /// What there is room for.
+        /// Bytes of the swizzle.
         swizzle: u64,
     },
-    /// The tensor does not lie in the buffer.
+    /// Tensor that exceeds the buffer.
     #[error("it reaches to {needs}, the buffer has {has}")]
     Beyond {
-        /// The end of the tensor's last element.
+        /// End of the tensor's last element.
         needs: Bytes,
-        /// The buffer.
+        /// Size of the buffer.
         has: Bytes,
     },
 }
 
 impl TensorMap {
-    /// All of a dense row-major array of elements of so many bytes, in boxes of these extents.
+    /// Returns the map of a whole dense row-major array, with boxes of these extents.
     pub fn dense(dims: &[u64], element: Storage, tile: &[u32], swizzle: Swizzle) -> TensorMap {
         let after = |axis: usize| dims[axis + 1..].iter().product::<u64>() * element.bytes();
         let strides = (0..dims.len().saturating_sub(1)).map(after).collect();
         TensorMap { dims: dims.to_vec(), strides, tile: tile.to_vec(), swizzle }
     }
 
-    /// Bytes of one box in shared memory: what a barrier is told to expect of a copy, also where the box hangs over the
-    /// tensor's edge.
+    /// Bytes of one box in shared memory. A barrier must expect this number of a copy, even if the box exceeds the tensor's edge.
     pub fn box_bytes(&self, element: Storage) -> u64 {
         self.tile.iter().map(|extent| u64::from(*extent)).product::<u64>() * element.bytes()
     }
 
-    /// Whether the copy engine can do this on a buffer of so many bytes: the rules of `cuTensorMapEncodeTiled`, which
-    /// itself does not say which of them was broken, and that the tensor lies in the buffer, which it cannot know.
+    /// Checks whether the copy engine supports this map on a buffer of this size. The rules are those of
+    /// `cuTensorMapEncodeTiled`, which does not name the violated one. The check also covers the bounds of the buffer, unknown to
+    /// that function.
     ///
     /// # Errors
-    /// The first rule that is broken.
+    /// First violated rule.
     pub fn check(&self, element: Storage, buffer: Bytes) -> Result<(), TensorMapError> {
         let (dims, strides, tile) = (self.dims.len(), self.strides.len(), self.tile.len());
         if !(1..=5).contains(&dims) {

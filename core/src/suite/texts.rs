@@ -1,4 +1,4 @@
-//! Where kernel texts come from, how one text imports another, and which of its lines depend on constants.
+//! Kernel sources: lookup, imports, and lines that depend on constants.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::{Consts, Translator, Value};
 
-/// Kernel texts by file name, as in `matmul/tiled.cu`: those of the program, and in front of them, where somebody asks
-/// for it, another place that is looked at every time.
+/// Kernel sources by file name, as in `matmul/tiled.cu`. An optional lookup precedes the embedded sources and is called every
+/// time.
 #[derive(Clone)]
 pub struct KernelSources {
     embedded: &'static [(&'static str, &'static str)],
@@ -16,31 +16,31 @@ pub struct KernelSources {
     untranslated: Option<String>,
 }
 
-/// A text by its file name, if there is one there; or why it cannot be read.
+/// Lookup of a source by file name: the source, `None` if there is none, or the reason why it is unreadable.
 type Lookup = Arc<dyn Fn(&str) -> Result<Option<String>, String> + Send + Sync>;
 
-/// Why a text cannot be put together.
+/// Error of assembling a kernel source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
-    /// Nowhere.
+    /// Source that does not exist.
     #[error("there is no kernel text {0}")]
     Missing(String),
-    /// A text names another that does not exist.
+    /// Import of a source that does not exist.
     #[error("{file}, line {line}: there is no {import} to import")]
     Import {
-        /// The text that imports.
+        /// Source that imports.
         file: String,
-        /// Its line, from one.
+        /// Line of the import, from one.
         line: usize,
-        /// What it names.
+        /// Name of the import.
         import: String,
     },
-    /// The other place failed.
+    /// Failure of the lookup.
     #[error("{file} cannot be read: {why}")]
     Unreadable {
-        /// Which.
+        /// File name.
         file: String,
-        /// Why.
+        /// Reason.
         why: String,
     },
 }
@@ -52,12 +52,12 @@ impl fmt::Debug for KernelSources {
 }
 
 impl KernelSources {
-    /// The texts of the program and no others.
+    /// Returns the embedded sources alone.
     pub fn embedded(embedded: &'static [(&'static str, &'static str)]) -> KernelSources {
         KernelSources { embedded, before: None, translator: None, untranslated: None }
     }
 
-    /// The same behind another place. `lookup` is asked each time that a text is put together, so that an edit shows.
+    /// Adds a lookup before the embedded sources. It is called each time a source is assembled, so that edits take effect.
     pub fn behind(
         self,
         lookup: impl Fn(&str) -> Result<Option<String>, String> + Send + Sync + 'static,
@@ -65,35 +65,35 @@ impl KernelSources {
         KernelSources { before: Some(Arc::new(lookup)), ..self }
     }
 
-    /// The same with what makes texts of kernels that are written in Rust.
+    /// Sets the translator of kernels written in Rust.
     pub fn translated_by(self, translator: Arc<dyn Translator>) -> KernelSources {
         KernelSources { translator: Some(translator), ..self }
     }
 
-    /// The same with why nothing does.
+    /// Sets the reason for a missing translator.
     pub fn untranslated_because(self, why: String) -> KernelSources {
         KernelSources { untranslated: Some(why), ..self }
     }
 
-    /// Why nothing makes texts of kernels that are written in Rust, where there is more to say than that.
+    /// Reason for a missing translator of kernels written in Rust, if known.
     pub fn untranslated(&self) -> Option<&str> {
         self.untranslated.as_deref()
     }
 
-    /// What makes texts of kernels that are written in Rust, if there is such.
+    /// Translator of kernels written in Rust, if any.
     pub fn translator(&self) -> Option<&dyn Translator> {
         self.translator.as_deref()
     }
 
-    /// File names of the program's own texts.
+    /// File names of the embedded sources.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
         self.embedded.iter().map(|(name, _)| *name)
     }
 
-    /// The text of a file: borrowed where it is the program's own.
+    /// Returns the source of a file, borrowed if it is embedded; `Ok(None)` if there is none.
     ///
     /// # Errors
-    /// When it cannot be read; `Ok(None)` when there is none.
+    /// Unreadable source.
     pub fn find(&self, file: &str) -> Result<Option<Cow<'static, str>>, TextError> {
         let unreadable = |why| TextError::Unreadable { file: file.to_owned(), why };
         let other = self.before.as_ref().map_or(Ok(None), |lookup| lookup(file)).map_err(unreadable)?;
@@ -101,13 +101,13 @@ impl KernelSources {
         Ok(other.map(Cow::Owned).or_else(own))
     }
 
-    /// A file and everything that it imports, directly or not, each once: a file's imports come before the rest of it,
-    /// in the order in which they are named.
+    /// Returns a file and all of its direct and indirect imports, each once. A file's imports precede the rest of it, in the
+    /// order of their names in it.
     ///
-    /// `import` gives the file that a line imports, if the line is an import.
+    /// `import` returns the file that a line imports, if the line is an import.
     ///
     /// # Errors
-    /// When a text does not exist or cannot be read.
+    /// Missing or unreadable source.
     pub fn with_imports(&self, file: &str, import: &dyn Fn(&str) -> Option<String>) -> Result<Vec<Part>, TextError> {
         let text = self.find(file)?.ok_or_else(|| TextError::Missing(file.to_owned()))?;
         let mut parts = Vec::new();
@@ -149,15 +149,15 @@ impl KernelSources {
     }
 }
 
-/// A text with its conditional lines decided: of a line `#when NAME rest`, the rest stays where the constant is true, and
-/// nothing where it is false; of a line `#when !NAME rest` the other way round. This is how a text has a binding or a parameter
-/// that only some shapes ask for, or that some read and others write. Lines keep their numbers. A line that names no truth value
-/// stays as it is, and no compiler takes it.
+/// Resolves the conditional lines of a source. Of a line `#when NAME rest`, the rest stays if the constant is true. If the
+/// constant is false, nothing stays. `#when !NAME rest` is the inverse. Such lines declare bindings or parameters of some shapes
+/// only, or with an access that depends on the shape. Lines keep their numbers. A line that names no Boolean constant stays as it
+/// is, and no compiler accepts it.
 pub fn decided(text: &str, consts: &Consts) -> String {
     text.lines().map(|line| decided_line(line, consts).unwrap_or_else(|| line.to_owned()) + "\n").collect()
 }
 
-/// What becomes of a line, if it is a conditional one whose constant is known. Its rest may be a conditional line, too.
+/// Resolves a conditional line whose constant is known; `None` for other lines. The rest may be a conditional line, too.
 fn decided_line(line: &str, consts: &Consts) -> Option<String> {
     let (condition, rest) = line.strip_prefix("#when ")?.split_once(' ')?;
     let (name, wanted) = condition.strip_prefix('!').map_or((condition, true), |name| (name, false));
@@ -168,16 +168,16 @@ fn decided_line(line: &str, consts: &Consts) -> Option<String> {
     }
 }
 
-/// Lines of one file that follow each other.
+/// Consecutive lines of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// The file.
+    /// File name.
     pub file: String,
-    /// Number of the first line in it, from one.
+    /// Number of the first line in the file, from one.
     pub first_line: usize,
-    /// The lines.
+    /// Lines.
     pub text: String,
-    /// Whether they are of the program, and not of another place.
+    /// Whether the file is embedded.
     pub own: bool,
 }
 

@@ -1,8 +1,8 @@
-//! What a variant leaves open: named integers (tile sizes, thresholds), and the values that a device is given for them.
+//! Tunables: named integers of variants (tile sizes, thresholds), and their values for a device.
 //!
-//! A tunable is data in the variant's form. Its default holds everywhere; a [`Tuning`] says where a device does better
-//! with another value. Programs ask the device ([`Caps::tuned`]), so whatever makes a program for a device, a plan or a
-//! backend, makes the same one.
+//! A tunable is data of the variant's specification. Its default applies everywhere. A [`Tuning`] has the values with which a
+//! device is faster. Programs read the values from the device ([`Caps::tuned`]). Plans and backends therefore build the same
+//! program for a device.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,30 +11,30 @@ use super::{Caps, Direction, Problem, all, choices};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A named integer that a variant leaves open. It changes how fast the result comes, never what it is.
+/// Named integer that a variant leaves open. It changes the time of the result, never the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tunable {
-    /// Its name within the variant, in capitals: often that of the constant which it sets.
+    /// Name within the variant, in capitals. It is often the name of the constant that it sets.
     pub name: &'static str,
-    /// What it decides, in a few words.
+    /// Effect, in a few words.
     pub about: &'static str,
-    /// What it may be. A device may still be too small for some of it; plans say so.
+    /// Allowed values. A device may be too small for some of them; plans say so.
     pub allowed: Allowed,
-    /// What it is where nobody says otherwise.
+    /// Default value.
     pub default: u32,
 }
 
-/// The values that a tunable may take.
+/// Values that a tunable may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allowed {
-    /// These, which are also what a sweep tries.
+    /// These values, which a sweep also tries.
     OneOf(&'static [u32]),
-    /// Every number from the first to the second, both included. A sweep tries powers of two and both ends.
+    /// All numbers from the first to the second, both included. A sweep tries powers of two and both ends.
     Between(u32, u32),
 }
 
 impl Allowed {
-    /// Whether a value is one of them.
+    /// Returns whether a value is allowed.
     pub fn has(self, value: u32) -> bool {
         match self {
             Allowed::OneOf(choices) => choices.contains(&value),
@@ -42,7 +42,7 @@ impl Allowed {
         }
     }
 
-    /// What a sweep tries, ascending.
+    /// Returns the values that a sweep tries, ascending.
     pub fn candidates(self) -> Vec<u32> {
         match self {
             Allowed::OneOf(choices) => choices.to_vec(),
@@ -68,16 +68,16 @@ impl fmt::Display for Allowed {
     }
 }
 
-/// A tunable and where it belongs.
+/// Tunable with its full name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownTunable {
-    /// Its full name: `workload.variant.NAME`, and with the direction before the variant where that is not `fwd`.
+    /// Full name: `workload.variant.NAME`, with the direction before the variant if it is not `fwd`.
     pub key: String,
-    /// What it is.
+    /// Tunable.
     pub tunable: &'static Tunable,
 }
 
-/// The tunables of every workload.
+/// Returns the tunables of every workload.
 pub fn tunables() -> Vec<KnownTunable> {
     let mut known = Vec::new();
     for workload in all() {
@@ -105,50 +105,50 @@ pub(super) fn tunable_key(workload: &str, direction: Direction, variant: &str, n
 #[serde(transparent)]
 pub struct Tuning(BTreeMap<String, u32>);
 
-/// Why a value cannot be set.
+/// Error of setting a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TuningError {
-    /// Not NAME=VALUE, or the value is no whole number.
+    /// Not NAME=VALUE, or no whole number as the value.
     #[error("`{0}` is not NAME=VALUE with a whole number, as in matmul.tiled.DEPTH=8 or DEPTH=8")]
     Form(String),
-    /// No variant has it.
+    /// Unknown name.
     #[error("unknown tunable `{name}`: {choices}")]
     Unknown {
-        /// What was written.
+        /// Given name.
         name: String,
-        /// The known names.
+        /// Known names.
         choices: String,
     },
-    /// It may not be that.
+    /// Value that is not allowed.
     #[error("{key} ({about}) cannot be {value}: it is {allowed}")]
     Value {
-        /// The tunable's full name.
+        /// Full name of the tunable.
         key: String,
-        /// What it decides.
+        /// Effect of the tunable.
         about: &'static str,
-        /// What was written.
+        /// Given value.
         value: u32,
-        /// What it may be.
+        /// Allowed values.
         allowed: Allowed,
     },
 }
 
 impl Tuning {
-    /// Whether every tunable has its default.
+    /// Returns whether every tunable has its default.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Full names and values.
+    /// Returns full names and values.
     pub fn values(&self) -> impl Iterator<Item = (&str, u32)> {
         self.0.iter().map(|(key, value)| (key.as_str(), *value))
     }
 
-    /// Take over a value. A full name means one variant's tunable, a name without dots every variant's of that name.
+    /// Sets a value. A full name denotes one variant's tunable. A name without dots denotes every variant's tunable of that name.
     ///
     /// # Errors
-    /// When there is none of that name, or one of them cannot have the value; then nothing has changed.
+    /// Unknown name, or a value that one of the tunables does not allow; nothing changes then.
     pub fn set(&mut self, name: &str, value: u32) -> Result<(), TuningError> {
         let known = tunables();
         let meant: Vec<&KnownTunable> = known.iter().filter(|k| k.key == name || k.tunable.name == name).collect();
@@ -164,24 +164,24 @@ impl Tuning {
         Ok(())
     }
 
-    /// Take over a value as people write it: NAME=VALUE.
+    /// Sets a value from NAME=VALUE.
     ///
     /// # Errors
-    /// As for [`Tuning::set`], and when the text is not of that form.
+    /// Errors of [`Tuning::set`], and a string of another form.
     pub fn assign(&mut self, text: &str) -> Result<(), TuningError> {
         let form = || TuningError::Form(text.to_owned());
         let (name, value) = text.split_once('=').ok_or_else(form)?;
         self.set(name.trim(), value.trim().parse().map_err(|_| form())?)
     }
 
-    /// Take over all values of another.
+    /// Adds all values of another tuning.
     pub fn extend(&mut self, other: &Tuning) {
         self.0.extend(other.0.iter().map(|(key, value)| (key.clone(), *value)));
     }
 }
 
 impl Caps {
-    /// The value of a variant's tunable for a problem on this device.
+    /// Value of a variant's tunable for a problem on this device.
     pub fn tuned(&self, problem: &Problem, variant: &str, tunable: &Tunable) -> u32 {
         if self.tuning.is_empty() {
             return tunable.default;

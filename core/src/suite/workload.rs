@@ -1,4 +1,4 @@
-//! A workload, and a problem: a workload at one shape, direction and element type.
+//! Workloads, and problems: a workload at one shape, direction and element type.
 
 use std::fmt;
 
@@ -8,15 +8,15 @@ use super::{
 };
 use crate::units::Bytes;
 
-/// Bytes that no buffer reaches: sums of a few stay within 64 bits.
+/// Exclusive upper bound of a buffer's bytes. Sums of a few buffers stay within 64 bits.
 const MOST_BYTES: u64 = 1 << 60;
 
-/// A workload at one shape, direction and element type: what there is to compute, whatever the way.
+/// Workload at one shape, direction and element type, independent of the variant.
 #[derive(Clone)]
 pub struct Problem {
-    /// The operation.
+    /// Workload.
     pub workload: &'static Workload,
-    /// Which of its functions.
+    /// Direction.
     pub direction: Direction,
     /// Extents and options.
     pub shape: Shape,
@@ -45,7 +45,7 @@ impl fmt::Debug for Problem {
 }
 
 impl Problem {
-    /// A checked problem from its parts.
+    /// Returns a checked problem from its parts.
     pub fn new(
         workload: &'static Workload,
         direction: Direction,
@@ -67,81 +67,81 @@ impl Problem {
         Ok(problem)
     }
 
-    /// The form of its direction.
+    /// Returns the specification of its direction.
     ///
     /// # Panics
-    /// When the workload has no such direction, which [`Problem::new`] refuses.
+    /// Direction that the workload does not have, which [`Problem::new`] refuses.
     pub fn form(&self) -> &'static OpSpec {
         self.workload.form(self.direction).expect("a problem is of a direction that its workload has")
     }
 
-    /// All buffers, in binding order.
+    /// Returns all buffers, in binding order.
     pub fn buffers(&self) -> Vec<BufferSpec> {
         (self.form().buffers)(self)
     }
 
-    /// The least work that any way of computing it must do.
+    /// Least cost of any way to compute it.
     pub fn cost(&self) -> Cost {
         (self.form().cost)(self)
     }
 
-    /// Its inputs from a seed.
+    /// Returns its inputs from a seed.
     pub fn inputs(&self, seed: u64) -> Inputs {
         Inputs::seeded(&self.shape, self.dtype, self.buffers(), seed)
     }
 
-    /// Its inputs from a seed, with those of a hard set in their place.
+    /// Returns its inputs from a seed, with those of a stress input in their place.
     pub fn hard_inputs(&self, seed: u64, hard: &'static StressInput) -> Inputs {
         self.inputs(seed).harder(self, hard)
     }
 
-    /// Its inputs, the first elements over and over: see [`Inputs::repeated`].
+    /// Returns its periodic inputs: see [`Inputs::repeated`].
     pub fn repeated_inputs(&self, seed: u64) -> Inputs {
         Inputs::repeated(&self.shape, self.dtype, self.buffers(), seed)
     }
 
-    /// Bytes of one set of the buffers that are wanted.
+    /// Bytes of one set of the wanted buffers.
     pub fn bytes(&self, wanted: impl Fn(&BufferSpec) -> bool) -> Bytes {
         Bytes(self.buffers().iter().filter(|b| wanted(b)).map(|b| b.bytes(self.dtype).0).sum())
     }
 
-    /// `flops` operations, where each input is read once, and each output written once.
+    /// Cost of `flops` operations, with each input read once and each output written once.
     pub fn each_once(&self, flops: u64) -> Cost {
         let bytes = |role: fn(&BufferSpec) -> bool| self.bytes(role).0;
         Cost::new(flops, bytes(|b| b.role.fill().is_some()), bytes(|b| b.role.row_len().is_some()))
     }
 
-    /// Positions, in the buffer list, of what is checked: outputs, changed inputs, and what the set-up computes.
+    /// Positions, in the buffer list, of checked buffers: outputs, changed inputs, and outputs of the set-up.
     pub fn outputs(&self) -> Vec<usize> {
         self.buffers().iter().enumerate().filter(|(_, b)| b.role.row_len().is_some()).map(|(i, _)| i).collect()
     }
 }
 
-/// An operation with a definition. The file stem names it everywhere; the registry supplies it.
+/// Operation with a definition. The file stem is its name everywhere; the registry supplies it.
 pub struct Workload {
-    /// The file stem, set by the registry.
+    /// File stem, set by the registry.
     pub name: &'static str,
-    /// What the engine finds out about a device by it; empty for most.
+    /// Probes of the device by this workload; empty for most workloads.
     pub probes: &'static [Probe],
-    /// One line for people.
+    /// One-line description for readers.
     pub about: &'static str,
-    /// Extents and options of a shape, in the order in which they are printed.
+    /// Extents and options of a shape, in print order.
     pub axes: &'static [Axis],
-    /// Element types that are defined (a device may support fewer).
+    /// Defined element types (a device may support fewer).
     pub dtypes: &'static [DType],
-    /// Rejects shapes for which the operation is undefined, with the reason.
+    /// Returns the reason why the operation is undefined for a shape, as an error.
     pub validate: fn(&Shape) -> Result<(), String>,
-    /// Its directions, each a form of its own.
+    /// Directions, each with its own specification.
     pub forms: Vec<OpSpec>,
 }
 
 impl Workload {
-    /// The form of a direction, if the operation has it.
+    /// Returns the specification of a direction, if the operation has it.
     pub fn form(&self, direction: Direction) -> Option<&OpSpec> {
         self.forms.iter().find(|f| f.direction == direction)
     }
 
-    /// The axis along which its times are told as a table, and that table, if it has one.
+    /// Returns the axis along which a table shows its times, and that table, if any.
     pub fn scaling(&self) -> Option<(&'static Axis, &'static Scaling)> {
         self.axes.iter().find_map(|axis| Some((axis, axis.scaling?)))
     }

@@ -1,4 +1,4 @@
-//! Synthetic runs for tests of everything that reads runs.
+//! Synthetic runs for the tests of code that reads runs.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use crate::testing::mock::exact;
 use crate::testing::mock::{Fault, Mock};
 use crate::units::{Bytes, Flops, Nanos};
 
-/// `n` samples whose median is `median`, spread evenly over `± width` of it, in an order that is not sorted.
+/// Returns `n` samples with the median `median`, spread evenly over `± width` of it, in an order that is not sorted.
 pub fn spread(median: f64, width: f64, n: usize) -> Vec<f64> {
     let step = |i: usize| (i * 7 % n) as f64 / (n - 1).max(1) as f64 * 2.0 - 1.0;
     (0..n).map(|i| median * (1.0 + width * step(i))).collect()
 }
 
-/// A timing of these samples, in nanoseconds.
+/// Returns a timing of these samples, in nanoseconds.
 pub fn timing(samples: &[f64]) -> Timing {
     Timing {
         method: Method::Batch,
@@ -43,7 +43,7 @@ pub fn timing(samples: &[f64]) -> Timing {
     }
 }
 
-/// A score over a thousand items, known to a hundredth of itself.
+/// Returns a score over a thousand items, with an interval of ±1 %.
 pub fn score(name: &str, value: f64, better: Better) -> Score {
     Score { name: name.to_owned(), value, low: value * 0.99, high: value * 1.01, better, items: 1000 }
 }
@@ -58,7 +58,7 @@ pub fn drift(times: &[f64]) -> Vec<Drift> {
     times.iter().enumerate().map(reading).collect()
 }
 
-/// A record of a case that passed. The case need not exist in the suite.
+/// Returns a record of a case that passed. The case need not exist in the suite.
 pub fn record(case: &str, timing: Timing) -> Record {
     let measured = Measured {
         compiled: Compiled::default(),
@@ -95,7 +95,7 @@ pub fn record(case: &str, timing: Timing) -> Record {
     }
 }
 
-/// The measured part of the record of a case.
+/// Returns the measured part of the record of a case.
 pub fn measured<'a>(run: &'a mut Run, case: &str) -> &'a mut Measured {
     let record = run.records.iter_mut().find(|r| r.case == case).expect("the case is there");
     match &mut record.outcome {
@@ -104,19 +104,19 @@ pub fn measured<'a>(run: &'a mut Run, case: &str) -> &'a mut Measured {
     }
 }
 
-/// A run without cases on a device that somebody calls so; nobody calls it anything where the name is empty.
+/// Returns a run without cases on a device with a given name; an empty name gives none.
 pub fn called(target: &str, device: &str, name: &str) -> Run {
     let mut run = run(target, device, &[]);
     run.name_device(name);
     run
 }
 
-/// A run of these cases, each with its samples in nanoseconds.
+/// Returns a run of these cases, each with its samples in nanoseconds.
 pub fn run(target: &str, device: &str, cases: &[(&str, Vec<f64>)]) -> Run {
     let suite = Suite { version: "0.0.0".to_owned(), commit: "0000000".to_owned() };
     let plan = Plan { cases: Vec::new(), skips: Vec::new() };
     let mut run = Run::begin(target, suite, &Mock::new(|_| 1.0, Fault::None), &Spec::default(), &plan);
-    // A GPU, whose runs are held against the usual resolution.
+    // A GPU, because the usual resolution applies to its runs.
     run.devices[0].kind = crate::device::DeviceKind::Discrete;
     run.devices[0].name = device.to_owned();
     run.records = cases.iter().map(|(case, samples)| record(case, timing(samples))).collect();

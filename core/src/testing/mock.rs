@@ -1,4 +1,4 @@
-//! A profiler with scripted times that computes with the reference: for tests of everything that is not a device.
+//! A profiler with scripted times and results of the reference, for tests without a device.
 
 use std::cell::{Cell, OnceCell};
 use std::ops::Range;
@@ -14,57 +14,56 @@ use crate::record::CheckResult;
 use crate::suite::{Caps, Case, CudaCaps, DType, Dialect, Inputs, Problem, Role, Tuning, bytes_of, load};
 use crate::units::{Bytes, Nanos};
 
-/// Time of one execution as a function of the execution's number.
+/// Time of one execution as a function of its number.
 pub type Script = fn(u64) -> f64;
 
-/// What goes wrong, if anything.
+/// Fault of a mock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
-    /// One element of the output is off.
+    /// One element of the output is wrong.
     WrongElement,
     /// One element is never written.
     UnwrittenElement,
-    /// One element of what the set-up computes is off.
+    /// One element of the results of the set-up is wrong.
     WrongSetup,
-    /// What an execution changes is not put back.
+    /// Buffers that an execution changes are not restored.
     NotRestored,
-    /// After the first submission, the lowest bit of an output is another.
+    /// The lowest bit of an output differs after the first submission.
     Unsteady,
     /// The device is lost at this execution.
     LostAt(u64),
 }
 
-/// Everything that can be scripted about a device and its clocks.
+/// Scripted properties of a device and its clocks.
 #[derive(Clone, Copy)]
 pub struct World {
-    /// Nanoseconds of one execution by the execution's number, on top of what its work takes: the device does a TFLOP/s
-    /// and moves 100 GB/s.
+    /// Nanoseconds of one execution by its number, on top of the time of its work: the device does a TFLOP/s and moves 100 GB/s.
     pub time: Script,
-    /// Nanoseconds that an execution takes more when it is not launched in the usual way.
+    /// Additional nanoseconds of an execution that is not launched in the usual way.
     pub relaunching: f64,
-    /// Times are multiplied by this, a function of the host's time in nanoseconds.
+    /// Factor of times, as a function of the host's time in nanoseconds.
     pub pace: fn(f64) -> f64,
-    /// And by this, a function of the case.
+    /// Factor of times, as a function of the case.
     pub of_case: fn(&Case) -> f64,
-    /// What the sensors say of throttling at a time.
+    /// The sensors' reason of throttling at a time.
     pub throttle: fn(f64) -> Option<&'static str>,
-    /// The device's clock shows multiples of this.
+    /// Step of the device's clock; it shows multiples of this.
     pub step: f64,
-    /// The device's clock runs at this multiple of the truth.
+    /// Rate of the device's clock, as a multiple of the true rate.
     pub clock_rate: f64,
-    /// The page is out of sight at a time.
+    /// Whether the page is out of sight at a time.
     pub hidden: fn(f64) -> bool,
-    /// Nanoseconds for which the process stood still until a time.
+    /// Nanoseconds for which the process was suspended until a time.
     pub still: fn(f64) -> f64,
-    /// When it is known that a call is done, as a function of when it is: both since it began.
+    /// Time at which the host knows of the end of a call, as a function of its end; both since its begin.
     pub known: fn(f64) -> f64,
-    /// What its kernels are written in.
+    /// Dialect of the kernels.
     pub dialect: Dialect,
     /// Device memory in bytes.
     pub memory: u64,
-    /// What goes wrong.
+    /// The fault.
     pub fault: Fault,
 }
 
@@ -90,7 +89,7 @@ impl Default for World {
 
 /// Host time of a submission beside its kernels.
 pub const FIXED: f64 = 1000.0;
-/// Host time of bringing a few bytes to the host.
+/// Host time of a read-back of a few bytes.
 pub const READ: f64 = 500.0;
 
 /// The scripted profiler.
@@ -103,11 +102,11 @@ pub struct Mock {
     held: Rc<Cell<u64>>,
 }
 
-/// What an H200 says of its launches.
+/// Launch capabilities of an H200.
 pub const HOPPER: CudaCaps =
     CudaCaps { max_cluster: 8, max_block_shared_bytes: 232_448, tensor_maps: true, wgmma: true, half_headers: false };
 
-/// A check of one element that was exactly right.
+/// Returns a check of one element that was exactly right.
 pub fn exact() -> CheckResult {
     CheckResult {
         passed: true,
@@ -166,12 +165,12 @@ pub fn caps() -> Caps {
 }
 
 impl Mock {
-    /// A mock whose executions take `time(i)` nanoseconds and what their work takes.
+    /// Returns a mock with executions of `time(i)` nanoseconds plus the time of their work.
     pub fn new(time: Script, fault: Fault) -> Mock {
         Mock::of(World { time, fault, ..World::default() })
     }
 
-    /// A mock in a scripted world.
+    /// Returns a mock with scripted properties.
     pub fn of(world: World) -> Mock {
         Mock {
             device: DeviceInfo {
@@ -304,7 +303,7 @@ fn compute(problem: &Problem, inputs: &Inputs, fault: Fault) -> Vec<Vec<u8>> {
 struct MockCase {
     compiled: Compiled,
     world: World,
-    /// Nanoseconds that the case's work takes.
+    /// Nanoseconds of the case's work.
     work: f64,
     factor: f64,
     now: Rc<Cell<f64>>,
@@ -314,15 +313,15 @@ struct MockCase {
     problem: Problem,
     inputs: Inputs,
     launching: Option<Launching>,
-    /// Computed when they are first asked for.
+    /// Computed at the first read-back.
     results: OnceCell<Vec<Vec<u8>>>,
     /// The word that outputs hold, until the case runs.
     poison: Option<u32>,
-    /// The last such word, which an element that nobody writes still holds.
+    /// The last poison, which an unwritten element still holds.
     word: u32,
-    /// Executions since what they change was put back.
+    /// Executions since the last restore of changed buffers.
     since_restored: u32,
-    /// Batches that were measured.
+    /// Number of measured batches.
     submissions: u64,
 }
 
@@ -339,7 +338,7 @@ impl MockCase {
         }
     }
 
-    /// One execution's time, begun at `at`; the device may be lost in it.
+    /// Returns the time of one execution that begins at `at`, or a lost device.
     fn execute(&self, at: f64) -> Result<f64, BackendError> {
         let i = self.executions.get();
         if self.world.fault == Fault::LostAt(i) {
@@ -353,7 +352,7 @@ impl MockCase {
         Ok(((self.world.time)(i) + self.work + launching) * self.factor * (self.world.pace)(at))
     }
 
-    /// What the device's clock shows at a true time.
+    /// Returns the reading of the device's clock at a true time.
     fn stamp(&self, at: f64) -> f64 {
         (at * self.world.clock_rate / self.world.step).floor() * self.world.step
     }
@@ -465,7 +464,7 @@ impl Prepared for MockCase {
             (Role::Output { .. }, None) if self.world.fault == Fault::Unsteady && self.submissions > 1 => all[0] ^= 1,
             (Role::InOut { .. }, Some(_)) => self.inputs.write(buffer, 0, &mut all),
             (Role::InOut { .. }, None) => {
-                // An execution that builds on the one before shows in the result.
+                // An execution that builds on the previous one shows in the result.
                 let first = load(spec.elem.storage(self.problem.dtype), &all[..size]);
                 let built = first + f64::from(self.since_restored.saturating_sub(1));
                 all[..size].copy_from_slice(&bytes_of(spec.elem.storage(self.problem.dtype), [built].into_iter()));

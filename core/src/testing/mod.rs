@@ -1,4 +1,4 @@
-//! Stand-ins for devices and runs.
+//! Mock devices and synthetic runs.
 
 pub mod fixtures;
 pub mod mock;

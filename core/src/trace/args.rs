@@ -12,12 +12,12 @@ use crate::units::{Bytes, Nanos};
 /// Threads of a warp on every CUDA device so far.
 const WARP: f64 = 32.0;
 
-/// Pairs as a map.
+/// Returns pairs as a map.
 pub(super) fn map<const N: usize>(pairs: [(&str, Value); N]) -> Map<String, Value> {
     pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-/// The name of a source of device spans.
+/// Returns the name of a source of device spans.
 pub(super) fn source(source: TraceSource) -> &'static str {
     match source {
         TraceSource::Cupti => "cupti",
@@ -27,7 +27,7 @@ pub(super) fn source(source: TraceSource) -> &'static str {
     }
 }
 
-/// What is known of a case.
+/// Returns the arguments of a case.
 pub(super) fn case(record: &Record, measured: &Measured, shapes: bool) -> Map<String, Value> {
     let mut args = map([
         ("dtype", json!(record.parts.dtype)),
@@ -51,7 +51,8 @@ pub(super) fn case(record: &Record, measured: &Measured, shapes: bool) -> Map<St
     args
 }
 
-/// Extents and types of the inputs, as PyTorch's profiler calls them. Empty for a case that this version does not know.
+/// Returns extents and types of the inputs under the names of PyTorch's profiler. Empty for a case that this version does not
+/// know.
 pub(super) fn inputs(record: &Record) -> Map<String, Value> {
     let Ok(case) = record.case.parse::<Case>() else { return Map::new() };
     let dtype = case.problem.dtype;
@@ -68,7 +69,7 @@ pub(super) fn inputs(record: &Record) -> Map<String, Value> {
     ])
 }
 
-/// What every event on the device carries.
+/// Returns the common arguments of events on the device.
 pub(super) fn device(external: u64, correlation: u64, (device, stream): Thread) -> Map<String, Value> {
     map([
         ("External id", json!(external)),
@@ -79,7 +80,7 @@ pub(super) fn device(external: u64, correlation: u64, (device, stream): Thread) 
     ])
 }
 
-/// What is known of a kernel's launch.
+/// Returns the arguments of a kernel's launch.
 pub(super) fn launch(launch: &Launch, caps: &Caps) -> Map<String, Value> {
     let mut args =
         map([("grid", json!(launch.grid)), ("block", json!(launch.block)), ("shared memory", json!(launch.shared))]);
@@ -97,7 +98,7 @@ pub(super) fn launch(launch: &Launch, caps: &Caps) -> Map<String, Value> {
     args
 }
 
-/// What is known of a copy or a fill.
+/// Returns the arguments of a copy or a fill.
 pub(super) fn moved(bytes: Option<Bytes>, time: Nanos) -> Map<String, Value> {
     let Some(bytes) = bytes else { return Map::new() };
     let mut args = map([("bytes", json!(bytes))]);
@@ -107,7 +108,7 @@ pub(super) fn moved(bytes: Option<Bytes>, time: Nanos) -> Map<String, Value> {
     args
 }
 
-/// The device, as far as known.
+/// Returns the known properties of the device.
 pub(super) fn properties(device: &DeviceInfo) -> Map<String, Value> {
     let caps = &device.caps;
     let mut args = map([("id", json!(DEVICE)), ("name", json!(device.name))]);

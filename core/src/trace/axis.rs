@@ -1,22 +1,22 @@
-//! The time axis of a file. A run that lost its device goes on with a fresh profiler, whose clock begins at zero again;
-//! what it did comes behind everything before.
+//! Time axis of a file. A run that lost its device continues with a fresh profiler and a clock that starts at zero again. Its
+//! events are placed after all earlier ones.
 
-/// Where on the axis a profiler's clock is.
+/// Place of a profiler's clock on the axis.
 #[derive(Debug, Default)]
 pub(super) struct Axis {
-    /// What each profiler's times are shifted by, the first one's (zero) left out.
+    /// Shift of each profiler's times, without the first one's (zero).
     restarts: Vec<i64>,
-    /// End of the record before, on its own clock.
+    /// End of the last record, on its own clock.
     ended: i64,
-    /// The last moment that anything was laid at.
+    /// Latest time on the axis.
     latest: i64,
-    /// Stretches of the host's time that are taken.
+    /// Occupied stretches of host time.
     taken: Vec<(i64, i64)>,
 }
 
 impl Axis {
-    /// The shift of a record whose host time is these stretches, on its own clock and in order. Records end in the order
-    /// in which they come, and the host does one thing at a time; if not so, the clock has begun anew.
+    /// Returns the shift of a record with these stretches of host time, on its own clock and in order. Records arrive in the
+    /// order of their ends, and their stretches never overlap. If they do, the clock has restarted.
     pub fn place(&mut self, stretches: &[(i64, i64)]) -> i64 {
         let Some(&(_, end)) = stretches.last() else { return self.shift() };
         let shift = self.shift();
@@ -33,7 +33,7 @@ impl Axis {
         shift
     }
 
-    /// Something lies on the axis until here.
+    /// Records that events lie on the axis up to `at`.
     pub fn reach(&mut self, at: i64) {
         self.latest = self.latest.max(at);
     }
@@ -42,7 +42,7 @@ impl Axis {
         self.restarts.last().copied().unwrap_or(0)
     }
 
-    /// The shift after so many restarts.
+    /// Returns the shift after `restarts` restarts.
     pub fn shift_after(&self, restarts: usize) -> i64 {
         match restarts {
             0 => 0,

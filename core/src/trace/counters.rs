@@ -1,4 +1,4 @@
-//! What changes over the run: the device's memory, and the reference kernel with what the sensors said.
+//! Counters over the run: the device's memory, the reference kernel and the sensors.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use crate::trace::axis::Axis;
 use crate::trace::event::{Event, whole};
 use crate::trace::{DEVICE, HOST, HOST_THREAD};
 
-/// Memory of one case, from one moment to another.
+/// Memory of one case between two moments.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Held {
     pub from: i64,
@@ -17,14 +17,14 @@ pub(super) struct Held {
     pub memory: MemoryStats,
 }
 
-/// Every allocation and release as PyTorch's profiler tells it, and a counter of what is held.
+/// Emits every allocation and release in the form of PyTorch's profiler, and a counter of the held memory.
 pub(super) fn memory<E>(held: &[Held], emit: &mut impl FnMut(Event) -> Result<(), E>) -> Result<(), E> {
     let mut steps: Vec<(i64, i64, usize)> = Vec::new();
     for (address, one) in held.iter().enumerate() {
         let bytes = i64::try_from(one.memory.current.0).unwrap_or(i64::MAX);
         steps.extend([(one.from, bytes, address), (one.to, -bytes, address)]);
     }
-    // Releases come before allocations of the same moment, so that the counter shows no peak that never was.
+    // Releases precede allocations of the same moment, so that the counter shows no false peak.
     steps.sort();
     let mut total: i64 = 0;
     for (at, bytes, address) in steps {
@@ -45,7 +45,7 @@ pub(super) fn memory<E>(held: &[Held], emit: &mut impl FnMut(Event) -> Result<()
     Ok(())
 }
 
-/// The reference kernel's time between rounds, and the sensors.
+/// Emits the reference kernel's time between rounds, and the sensors.
 pub(super) fn drift<E>(drift: &[Drift], axis: &Axis, emit: &mut impl FnMut(Event) -> Result<(), E>) -> Result<(), E> {
     let mut restarts = 0;
     let mut last = i64::MIN;

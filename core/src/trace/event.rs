@@ -13,7 +13,7 @@ pub struct Event {
     /// Category, in Kineto's words.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub cat: &'static str,
-    /// What it shows.
+    /// Name of the slice or counter.
     pub name: String,
     /// Process.
     pub pid: u32,
@@ -24,16 +24,16 @@ pub struct Event {
     /// Length of a slice in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dur: Option<f64>,
-    /// Joins the ends of an arrow.
+    /// Number that joins the ends of an arrow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<u64>,
-    /// Where an arrow binds: `e`, to the slice around it.
+    /// Binding of an arrow: `e`, to the slice around it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bp: Option<&'static str>,
     /// Scope of an instant: `t`, its thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub s: Option<&'static str>,
-    /// Everything else.
+    /// Further arguments.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub args: Map<String, Value>,
 }
@@ -41,8 +41,8 @@ pub struct Event {
 /// A process and a thread in it.
 pub(super) type Thread = (u32, u32);
 
-/// Whole nanoseconds. Every time of a trace is rounded before anything is compared, so that what nests or touches in
-/// whole nanoseconds also does so in the file.
+/// Returns a time in whole nanoseconds. Every time of a trace is rounded before comparisons, so that slices nest or touch in the
+/// file as they do in whole nanoseconds.
 pub(super) fn whole(time: Nanos) -> i64 {
     time.0.round() as i64
 }
@@ -68,7 +68,7 @@ impl Event {
         }
     }
 
-    /// A slice from one whole nanosecond to another.
+    /// Returns a slice between two times in whole nanoseconds.
     pub(super) fn slice(
         cat: &'static str,
         name: &str,
@@ -79,28 +79,28 @@ impl Event {
         Event { dur: Some(micros(end - start)), args, ..Event::of("X", cat, name, thread, start) }
     }
 
-    /// The end of an arrow at the call that launched something.
+    /// Returns the end of an arrow at the call that launched work.
     pub(super) fn launches(correlation: u64, thread: Thread, at: i64) -> Event {
         Event { id: Some(correlation), ..Event::of("s", "ac2g", "ac2g", thread, at) }
     }
 
-    /// The end of an arrow at what was launched.
+    /// Returns the end of an arrow at the launched work.
     pub(super) fn launched(correlation: u64, thread: Thread, at: i64) -> Event {
         Event { id: Some(correlation), bp: Some("e"), ..Event::of("f", "ac2g", "ac2g", thread, at) }
     }
 
-    /// An instant on a thread.
+    /// Returns an instant on a thread.
     pub(super) fn instant(cat: &'static str, name: &str, thread: Thread, at: i64, args: Map<String, Value>) -> Event {
         Event { s: Some("t"), args, ..Event::of("i", cat, name, thread, at) }
     }
 
-    /// The value of a counter from now on.
+    /// Returns the value of a counter from `at` on.
     pub(super) fn counter(name: &str, pid: u32, at: i64, unit: &str, value: impl Into<Value>) -> Event {
         let args = Map::from_iter([(unit.to_owned(), value.into())]);
         Event { args, ..Event::of("C", "", name, (pid, 0), at) }
     }
 
-    /// A fact about a process or a thread.
+    /// Returns a fact about a process or a thread.
     pub(super) fn fact(what: &str, thread: Thread, key: &str, value: impl Into<Value>) -> Event {
         let args = Map::from_iter([(key.to_owned(), value.into())]);
         Event { args, ..Event::of("M", "", what, thread, 0) }

@@ -1,4 +1,4 @@
-//! One traced execution on its way into a file: which spans belong together, in which order, and under which numbers.
+//! One traced execution of a file: its spans, their order, and their numbers.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use crate::trace::event::whole;
 
 /// The spans of one execution.
 pub(super) struct Execution<'s> {
-    /// Its mark in the schedule, where there is one.
+    /// Its mark in the schedule, if any.
     pub step: Option<&'s Span>,
     /// Calls of the host in order; outer ones before those inside.
     pub host: Vec<&'s Span>,
@@ -20,7 +20,7 @@ fn is_step(span: &Span) -> bool {
 }
 
 impl Execution<'_> {
-    /// The executions of a trace: a mark of the schedule begins each.
+    /// Returns the executions of a trace: a mark of the schedule begins each.
     pub fn all(spans: &[Span]) -> impl Iterator<Item = Execution<'_>> {
         spans.chunk_by(|_, next| !is_step(next)).map(|spans| {
             let on = |track| {
@@ -33,26 +33,26 @@ impl Execution<'_> {
     }
 }
 
-/// New numbers for one execution. Backends count from a small number again in each execution; readers of a file join by
-/// number alone, and take every event of the host that has a kernel's number for its launch.
+/// New correlation numbers for one execution. Backends restart at a small number in each execution. Readers of a file join by
+/// number alone: every host event with a kernel's number counts as its launch.
 pub(super) struct Correlations {
-    /// Of each host span.
+    /// Number of each host span.
     pub host: Vec<u64>,
-    /// Of each device span.
+    /// Number of each device span.
     pub device: Vec<u64>,
-    /// Those that have an end on the host and one on the device.
+    /// Numbers with an end on the host and one on the device.
     pub joined: HashSet<u64>,
 }
 
 impl Correlations {
-    /// Numbers after `last`, which moves on.
+    /// Assigns numbers after `last` and advances it.
     pub fn of(execution: &Execution<'_>, last: &mut u64) -> Correlations {
         let mut next = || {
             *last += 1;
             *last
         };
         let host: Vec<u64> = execution.host.iter().map(|_| next()).collect();
-        // Of several calls with one number, the last one launched: encoding comes before, and waiting is no call.
+        // Of several calls with one number, the last one launched: encoding precedes it, and waiting is no call.
         let launchers: HashMap<u32, u64> = execution
             .host
             .iter()
@@ -71,14 +71,14 @@ impl Correlations {
     }
 }
 
-/// Makes slices of one thread nest: one that leaves the slice around it begins when that one has ended.
+/// Makes slices of one thread nest: a slice that exceeds the slice around it begins at the end of that slice.
 #[derive(Debug, Default)]
 pub(super) struct Nesting {
     open: Vec<i64>,
 }
 
 impl Nesting {
-    /// A slice, after all that began before it.
+    /// Places a slice after all slices that began before it.
     pub fn place(&mut self, mut start: i64, end: i64) -> (i64, i64) {
         let end = end.max(start);
         while let Some(&until) = self.open.last() {

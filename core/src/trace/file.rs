@@ -1,4 +1,4 @@
-//! The text of a file, in pieces: an opening, a line for each event, a closing.
+//! JSON of a file, in pieces: an opening, a line for each event, a closing.
 
 use std::convert::Infallible;
 
@@ -9,7 +9,7 @@ use crate::trace::args;
 use crate::trace::event::Event;
 use crate::trace::layout::Layout;
 
-/// Everything before the first record, of a run that has begun. Lines follow, then [`Layout::closing`].
+/// Returns everything before the first record, of a run that has begun. Lines follow, then [`Layout::closing`].
 pub fn opening(run: &Run) -> String {
     let spec = &run.spec;
     let mut head = args::map([
@@ -18,7 +18,7 @@ pub fn opening(run: &Run) -> String {
         ("deviceProperties", json!([args::properties(run.device())])),
         ("distributedInfo", json!({ "rank": 0, "world_size": 1 })),
     ]);
-    // PyTorch's profiler names what was on, and leaves out the rest.
+    // PyTorch's profiler names the enabled options and omits the rest.
     for (name, on) in [
         ("record_shapes", spec.record_shapes),
         ("profile_memory", spec.profile_memory),
@@ -28,14 +28,14 @@ pub fn opening(run: &Run) -> String {
             head.insert(name.to_owned(), json!(1));
         }
     }
-    // Scripts look for the rank with a space before the number, so this part is not compact.
+    // Scripts search for the rank with a space before the number, so this part is not compact.
     let head = serde_json::to_string_pretty(&Value::Object(head)).expect("values are JSON");
     let head = head.trim_end_matches(['}', '\n']);
     let names: Vec<String> = Layout::names(run).iter().map(json_of).collect();
     format!("{head},\n  \"traceEvents\": [\n{}", names.join(",\n"))
 }
 
-/// One more event.
+/// Returns the line of one more event.
 pub fn line(event: &Event) -> String {
     format!(",\n{}", json_of(event))
 }
@@ -45,7 +45,7 @@ fn json_of(event: &Event) -> String {
 }
 
 impl Layout {
-    /// Everything after the last event.
+    /// Returns everything after the last event.
     pub fn closing(&self, run: &Run) -> String {
         let other: Map<String, Value> = args::map([
             ("suite", json!(run.suite.version)),
@@ -67,7 +67,7 @@ impl Layout {
     }
 }
 
-/// The whole file of a run.
+/// Returns the whole file of a run.
 pub fn text(run: &Run) -> String {
     let mut layout = Layout::of(run);
     let mut text = opening(run);

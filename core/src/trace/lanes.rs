@@ -6,12 +6,12 @@ use crate::device::Span;
 use crate::trace::event::{Event, Thread, whole};
 use crate::trace::{DEVICE, STREAM};
 
-/// The lane of a span of the device.
+/// Returns the lane of a device span.
 pub(super) fn of(span: &Span) -> Thread {
     (span.device, span.stream.unwrap_or(STREAM))
 }
 
-/// Name and place of a process.
+/// Returns the events for name and place of a process.
 pub(super) fn process(program: &str, pid: u32, label: String, order: u32) -> [Event; 3] {
     [
         Event::fact("process_name", (pid, 0), "name", program.to_owned()),
@@ -20,17 +20,17 @@ pub(super) fn process(program: &str, pid: u32, label: String, order: u32) -> [Ev
     ]
 }
 
-/// The process of a device. Kineto's order: the host first, devices far behind.
+/// Returns the events of a device's process. Kineto's order: the host first, devices far behind.
 pub(super) fn device(program: &str, device: u32) -> [Event; 3] {
     process(program, device, format!("GPU {device}"), 5_000_000 + device)
 }
 
-/// Name and place of a thread.
+/// Returns the events for name and place of a thread.
 pub(super) fn thread(thread: Thread, name: String) -> [Event; 2] {
     [Event::fact("thread_name", thread, "name", name), Event::fact("thread_sort_index", thread, "sort_index", thread.1)]
 }
 
-/// The lanes of a file so far: from when on each is free.
+/// Lanes of a file so far, with the time from which each is free.
 #[derive(Debug)]
 pub(super) struct Lanes {
     program: String,
@@ -42,7 +42,7 @@ impl Lanes {
         Lanes { program, free: BTreeMap::new() }
     }
 
-    /// What a lane is called, when it is met for the first time. The first device's process is named in the opening.
+    /// Returns the names of a lane at its first use. The opening names the first device's process.
     pub fn names_of(&mut self, lane: Thread) -> Vec<Event> {
         if self.free.contains_key(&lane) {
             return Vec::new();
@@ -54,10 +54,10 @@ impl Lanes {
         process.into_iter().flatten().chain(thread).collect()
     }
 
-    /// Begin to place the device's work of one execution, in order of its begin, all of it `shift` later than it was told.
+    /// Starts to place the device's work of one execution, in order of its begin, `shift` later than recorded.
     pub fn place<'l>(&'l mut self, spans: &[&Span], shift: i64) -> Placing<'l> {
-        // An execution has been waited for before the next begins, so that all of this one comes behind all before. Told
-        // before its first work is placed, so that what overlaps across lanes stays side by side.
+        // The wait for an execution ends before the next begins, so all of this one comes after all earlier work. The distance is
+        // computed before the first placement, so that overlap across lanes stays.
         let ended = self.free.values().copied().max().unwrap_or(i64::MIN);
         let begins = spans.first().map_or(i64::MAX, |span| whole(span.start) + shift);
         let moved = ended.saturating_sub(begins).max(0);
@@ -65,20 +65,20 @@ impl Lanes {
     }
 }
 
-/// Puts the work of one execution on its lanes.
+/// Placement of the work of one execution on its lanes.
 #[derive(Debug)]
 pub(super) struct Placing<'l> {
     pub lanes: &'l mut Lanes,
     shift: i64,
-    /// How far the work is moved back so far.
+    /// Distance by which the work is moved back so far.
     pub moved: i64,
 }
 
 impl Placing<'_> {
-    /// Where the next span lies; spans come in the order of their begin.
+    /// Returns the place of the next span; spans arrive in the order of their begin.
     ///
-    /// Work of a stream comes one after the other. Where the clocks' difference is known too roughly to show it so, what
-    /// comes later moves back on every lane alike, and keeps its length.
+    /// Work of a stream is sequential. Where the alignment of the clocks is too rough to show this, later work moves back on
+    /// every lane alike and keeps its length.
     pub fn next(&mut self, span: &Span) -> (i64, i64) {
         let free = self.lanes.free.entry(of(span)).or_insert(i64::MIN);
         let start = whole(span.start) + self.shift + self.moved;
@@ -117,7 +117,7 @@ mod tests {
         // The next execution seems to begin before the last one ended, on one lane only: all of it moves, as one.
         let next = [span(0, Some(9), 70.0, 120.0), span(0, Some(7), 90.0, 150.0)];
         assert_eq!(placed(&mut lanes, &next), [(100, 150), (120, 180)]);
-        // Two spans of one lane that overlap are told apart, and what follows keeps its distance on every lane.
+        // Two spans of one lane that overlap are separated, and later work keeps its distance on every lane.
         let within = [span(0, None, 200.0, 230.0), span(0, None, 220.0, 240.0), span(0, Some(9), 225.0, 300.0)];
         assert_eq!(placed(&mut lanes, &within), [(200, 230), (230, 250), (235, 310)], "no stream is stream 7");
     }

@@ -1,4 +1,4 @@
-//! Where everything goes: from records, one at a time, to events, one at a time.
+//! Layout of a file: from records, one at a time, to events, one at a time.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -16,7 +16,7 @@ use crate::trace::{DEVICE, HOST, HOST_THREAD, args, counters};
 
 const CALLS: Thread = (HOST, HOST_THREAD);
 
-/// What has to be known of earlier records to lay out the next one. It grows with the number of records, not of spans.
+/// State of earlier records that the layout of the next one needs. It grows with the number of records, not of spans.
 #[derive(Debug)]
 pub struct Layout {
     caps: Caps,
@@ -25,7 +25,7 @@ pub struct Layout {
     lanes: Lanes,
     correlation: u64,
     external: u64,
-    /// Memory of every case, where it was asked for.
+    /// Memory of every case, where the run asked for it.
     held: Option<Vec<Held>>,
     sources: BTreeSet<&'static str>,
     alignment_error: Option<f64>,
@@ -37,7 +37,7 @@ struct Phases<'r> {
 }
 
 impl Phases<'_> {
-    /// In order and without overlap.
+    /// Returns the phases in order and without overlap.
     fn of(measured: &Measured) -> Phases<'_> {
         let mut free = i64::MIN;
         let list = measured.phases.iter().map(|phase| {
@@ -48,12 +48,12 @@ impl Phases<'_> {
         Phases { list: list.collect() }
     }
 
-    /// Phases that touch are one stretch; between stretches other cases have their turn.
+    /// Returns stretches of time: phases that touch form one, and other cases ran in between.
     fn stretches(&self) -> Vec<(i64, i64)> {
         self.list.chunk_by(|a, b| a.2 == b.1).map(|run| (run[0].1, run[run.len() - 1].2)).collect()
     }
 
-    /// Where traced executions lie.
+    /// Returns the place of traced executions.
     fn traced(&self) -> (i64, i64) {
         let named = self.list.iter().find(|(name, ..)| *name == "trace").or(self.list.last());
         named.map_or((0, 0), |(_, start, end)| (*start, *end))
@@ -61,7 +61,7 @@ impl Phases<'_> {
 }
 
 impl Layout {
-    /// Of a run's file before its first record.
+    /// Returns the layout of a run's file before its first record.
     pub fn of(run: &Run) -> Layout {
         Layout {
             caps: run.device().caps.clone(),
@@ -76,7 +76,7 @@ impl Layout {
         }
     }
 
-    /// Names and order of processes and of the host's thread; the lanes of devices are named when their first work comes.
+    /// Returns names and order of processes and of the host's thread; device lanes are named at their first work.
     pub(super) fn names(run: &Run) -> Vec<Event> {
         let program = program(run);
         [
@@ -87,11 +87,11 @@ impl Layout {
         .concat()
     }
 
-    /// The events of a record, handed over one at a time. Records without a result have none.
+    /// Emits the events of a record, one at a time. Records without a result have none.
     ///
     /// # Errors
     ///
-    /// Whatever `emit` gives; the layout is of no use after that.
+    /// Errors of `emit`; the layout is of no use after that.
     pub fn record<E>(&mut self, record: &Record, emit: &mut impl FnMut(Event) -> Result<(), E>) -> Result<(), E> {
         let Some(measured) = record.measured() else { return Ok(()) };
         let phases = Phases::of(measured);
@@ -107,7 +107,7 @@ impl Layout {
             emit(Event::slice("user_annotation", name, CALLS, (start + shift, end + shift), Map::new()))?;
         }
         if let Some(held) = &mut self.held {
-            // Buffers exist when the case is prepared, and are dropped with it.
+            // Buffers exist from the end of the preparation, and are dropped with the case.
             let prepared = phases.list.first().map_or(begin, |(_, _, end)| *end);
             held.push(Held { from: prepared + shift, to: end + shift, memory: measured.memory });
         }
@@ -125,7 +125,7 @@ impl Layout {
         Ok(())
     }
 
-    /// One execution inside `room` on the host; gives the moment from which the host is free again.
+    /// Emits one execution inside `room` on the host; returns the time from which the host is free again.
     fn execution<E>(
         &mut self,
         execution: &Execution<'_>,
@@ -176,7 +176,7 @@ impl Layout {
             }
             args.insert("case".to_owned(), json!(operator.case));
             emit(work(span, (start, end), args, &mut launches, &self.caps))?;
-            // One arrow per launch, to the first that it launched.
+            // One arrow per launch, to the first work that it launched.
             if arrows.remove(number) {
                 emit(Event::launched(*number, lane, start))?;
             }
@@ -185,38 +185,38 @@ impl Layout {
         Ok(end.max(from))
     }
 
-    /// The events that need the whole run: memory, and the reference kernel.
+    /// Emits the events that need the whole run: memory, and the reference kernel.
     ///
     /// # Errors
     ///
-    /// Whatever `emit` gives.
+    /// Errors of `emit`.
     pub fn end<E>(&self, run: &Run, emit: &mut impl FnMut(Event) -> Result<(), E>) -> Result<(), E> {
         counters::drift(&run.drift, &self.axis, emit)?;
         counters::memory(self.held.as_deref().unwrap_or_default(), emit)
     }
 
-    /// Where the device's spans come from, each source once.
+    /// Sources of the device's spans, each once.
     pub(super) fn sources(&self) -> Vec<&'static str> {
         self.sources.iter().copied().collect()
     }
 
-    /// The largest error of the device's track against the host's, in nanoseconds.
+    /// Largest error of the device's track against the host's, in nanoseconds.
     pub(super) fn alignment_error(&self) -> Option<f64> {
         self.alignment_error
     }
 }
 
-/// What the processes of a run are called.
+/// Returns the name of a run's processes.
 fn program(run: &Run) -> String {
     format!("parallax {} · {}", run.way(), run.device().name)
 }
 
-/// What every execution of a case is called.
+/// Operator of every execution of a case.
 struct Operator<'r> {
     name: String,
     case: &'r str,
     inputs: Map<String, Value>,
-    /// Stages that belong to a component, and which.
+    /// Component of each stage that has one, by label.
     components: HashMap<String, &'static str>,
 }
 
@@ -232,20 +232,20 @@ impl Operator<'_> {
         }
     }
 
-    /// The component that a stage belongs to.
+    /// Returns the component of a stage.
     fn component(&self, stage: &str) -> Option<&'static str> {
         self.components.get(stage).copied()
     }
 }
 
-/// A mark around the work of a lane that belongs to one component, as long as nothing else comes between.
+/// A mark around consecutive work of one component on a lane.
 #[derive(Default)]
 struct Around {
     open: Option<(&'static str, Thread, (i64, i64))>,
 }
 
 impl Around {
-    /// The next work; gives the mark that it ends, if it ends one.
+    /// Adds the next work; returns the mark that it ends, if any.
     fn next(&mut self, component: Option<&'static str>, lane: Thread, (start, end): (i64, i64)) -> Option<Event> {
         if let Some((open, of, (_, until))) = &mut self.open
             && component == Some(*open)
@@ -259,14 +259,14 @@ impl Around {
         ended
     }
 
-    /// The mark that is still open.
+    /// Returns the mark that is still open.
     fn end(&mut self) -> Option<Event> {
         let (component, lane, at) = self.open.take()?;
         Some(Event::slice("gpu_user_annotation", component, lane, at, Map::new()))
     }
 }
 
-/// The launches of a case, which its kernels follow in order.
+/// Launches of a case, in the order of its kernels.
 struct Launches<'r> {
     left: VecDeque<&'r Launch>,
 }
@@ -276,14 +276,14 @@ impl<'r> Launches<'r> {
         Launches { left: launches.iter().collect() }
     }
 
-    /// The next launch of the stage of this name. A library may run kernels of its own in between.
+    /// Returns the next launch of the stage with this label. A library may run kernels of its own in between.
     fn next(&mut self, label: &str) -> Option<&'r Launch> {
         let at = self.left.iter().position(|launch| launch.label() == label)?;
         self.left.remove(at)
     }
 }
 
-/// One span of the host.
+/// Returns the event of one host span.
 fn call(span: &Span, at: (i64, i64), external: u64, number: u64) -> Event {
     let mut args = args::map([("External id", json!(external)), ("correlation", json!(number))]);
     if !span.stack.is_empty() {
@@ -294,7 +294,7 @@ fn call(span: &Span, at: (i64, i64), external: u64, number: u64) -> Event {
     Event::slice(if driver { "cuda_driver" } else { "cuda_runtime" }, &span.name, CALLS, at, args)
 }
 
-/// One span of the device.
+/// Returns the event of one device span.
 fn work(span: &Span, at: (i64, i64), mut args: Map<String, Value>, launches: &mut Launches<'_>, caps: &Caps) -> Event {
     let lane = lanes::of(span);
     match span.kind {
@@ -302,7 +302,7 @@ fn work(span: &Span, at: (i64, i64), mut args: Map<String, Value>, launches: &mu
             args.extend(args::moved(span.bytes, span.end - span.start));
             let (category, word) =
                 if span.kind == SpanKind::Memcpy { ("gpu_memcpy", "Memcpy") } else { ("gpu_memset", "Memset") };
-            // Scripts tell kernels from copies and fills by the first word of their names.
+            // Scripts distinguish kernels from copies and fills by the first word of their names.
             if let Some(symbol) = span.symbol.as_deref().filter(|symbol| symbol.starts_with(word)) {
                 args.insert("stage".to_owned(), json!(span.name));
                 return Event::slice(category, symbol, lane, at, args);

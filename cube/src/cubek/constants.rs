@@ -1,5 +1,5 @@
-//! What a launch of CubeCL's passes beside its buffers, in a buffer of its own: lengths, shapes, strides, scalars. Here each is a constant
-//! of the kernel, as extents are in our own texts, and the buffers are all that there is to bind.
+//! Launch arguments as constants. CubeCL's launches pass lengths, shapes, strides and scalars in a buffer of their own. Here each
+//! is a constant of the kernel, like the extents in our own sources, so the kernel binds its buffers only.
 
 use std::collections::BTreeSet;
 
@@ -19,10 +19,10 @@ use cubecl_core::prelude::KernelDefinition;
 use cubecl_opt::passes::sccp::SCCPPass;
 use cubecl_opt::passes::sroa::SROAPass;
 
-/// A kernel with what its launch passes as constants, under another name.
+/// Returns a kernel with its launch arguments as constants, under another name.
 ///
 /// # Errors
-/// When there is something that only shows while it runs, or that has no words here.
+/// An argument that is known only at run time, or that has no constant here.
 pub fn put_into(
     definition: KernelDefinition,
     words: &[u64],
@@ -30,7 +30,7 @@ pub fn put_into(
 ) -> std::result::Result<KernelDefinition, String> {
     let KernelDefinition { body, info, settings } = definition;
     if (settings.address_type, settings.execution_mode) != (AddressType::U32, ExecutionMode::Unchecked) {
-        // The compilers put checks in, which would ask for lengths again.
+        // The compilers would insert checks, which read lengths again.
         return Err(format!("it is launched with {} and {:?}", settings.address_type, settings.execution_mode));
     }
     let entry = body.state().entry_func;
@@ -38,7 +38,7 @@ pub fn put_into(
     entry.set_symbol_name(ctx, ident(name));
     let mut passed = Passed { bytes: words.iter().flat_map(|word| word.to_le_bytes()).collect(), info };
     let function = entry.get_operation();
-    // What is asked for is an axis, too, which becomes a constant only as others do: it may be passed, counted, or kept in a variable.
+    // The axis of a query must also become a constant. It may be an argument, a counter, or kept in a variable.
     for _ in 0..ROUNDS {
         apply_match_rewrite(ctx, &mut passed, Default::default(), function).map_err(|why| why.to_string())?;
         let mut folding = OpPass::<FuncOp, Passes>::default();
@@ -57,16 +57,16 @@ pub fn put_into(
     Ok(KernelDefinition { body, info: Info::default(), settings: settings.kernel_name(name) })
 }
 
-/// How often constants are looked for: what is passed, an axis made of that, what is asked of that axis.
+/// Number of folding rounds: launch arguments, an axis computed from them, a query of that axis.
 const ROUNDS: usize = 3;
 
-/// What is passed, as the launch lays it out.
+/// Launch arguments, in the layout of the launch.
 struct Passed {
     bytes: Vec<u8>,
     info: Info,
 }
 
-/// Bytes of a length, an extent or a stride, with addresses of 32 bits.
+/// Bytes of a length, an extent or a stride, with 32-bit addresses.
 const WORD: usize = 4;
 
 impl Passed {
@@ -79,12 +79,12 @@ impl Passed {
         self.word(field.offset + WORD * index) as usize
     }
 
-    /// An extent or a stride of a tensor, whose first is told by the word at `first`.
+    /// Returns an extent or a stride of a tensor. The word at `first` locates the first one.
     fn of_axis(&self, first: usize, axis: usize) -> usize {
         self.word(self.info.dynamic_meta_offset + WORD * (self.fixed(first) + axis)) as usize
     }
 
-    /// A scalar, where it is one of 32 bits.
+    /// Returns a scalar of 32 bits; `None` for other types.
     fn scalar(&self, elem: ElemType, id: usize) -> Option<ConstantValue> {
         let field = self.info.scalars.iter().find(|field| field.ty == elem)?;
         let word = self.word(field.offset + WORD * id);
@@ -96,7 +96,7 @@ impl Passed {
         }
     }
 
-    /// What an operation comes to that asks for something passed.
+    /// Returns the constant value of an operation that reads a launch argument.
     fn answer(&self, ctx: &Context, op: Ptr<Operation>) -> Option<Box<dyn TypedAttrInterface>> {
         let axis = || const_operand::<IndexAttr>(ctx, op, 0).map(|axis| axis.0);
         let index = |value: usize| -> Box<dyn TypedAttrInterface> { Box::new(IndexAttr::new(value)) };

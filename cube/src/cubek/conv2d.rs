@@ -1,5 +1,5 @@
-//! A convolution with channels last by CubeK's direct kernel, a thread for some neighbouring channels of an output pixel. What goes over
-//! matrix units there is a product of several launches.
+//! Convolution with channels last by CubeK's direct kernel: a thread computes some neighbouring channels of an output pixel.
+//! CubeK's convolution on matrix units is a GEMM of several launches.
 
 use cubecl_core::client::Client;
 use cubecl_core::prelude::TensorBinding;

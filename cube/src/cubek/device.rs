@@ -1,8 +1,9 @@
-//! The device that launchers plan for: what CubeCL's own runtimes would say of it, as far as the texts here may use it.
+//! The device that launchers plan for. Its properties are those of CubeCL's own runtimes, as far as the kernel sources here may use
+//! them.
 //!
-//! WGSL has no matrix units and no operations of subgroups for them, as in CubeCL's own runtime on plain WGSL. In CUDA 16-bit floats
-//! have matrix units (`wmma`). Those of f32 are left out: they round to TF32, which is not what f32 means here. So are copies by the
-//! copy engine and clusters, whose launches need more than buffers.
+//! WGSL has no matrix units and no subgroup operations for them, as in CubeCL's own runtime on plain WGSL. In CUDA, 16-bit floats
+//! have matrix units (`wmma`). Those of f32 are left out, because they round to TF32, unlike f32 here. Copies by the copy engine
+//! and clusters are left out, because their launches need more than buffers.
 
 use cubecl_core::ir::features::{Features, Plane, TypeUsage};
 use cubecl_core::ir::{
@@ -21,14 +22,14 @@ pub fn properties(call: &Call<'_>) -> DeviceProperties {
     let size = |name: &str| call.size(&format!("DEVICE_{name}"));
     let word = |name: &str| size(name) as u32;
     let cuda = call.0.dialect == Dialect::Cuda;
-    // CubeCL's runtimes say this of devices that do not tell.
+    // CubeCL's runtimes use these values for devices that do not report them.
     let told_or = |told: u32, usual: u32| if told == 0 { usual } else { told };
     let hardware = HardwareProperties {
         load_width: 128,
         vector_register_count: None,
         plane_size_min: told_or(word("SUBGROUP_MIN"), 8),
         plane_size_max: told_or(word("SUBGROUP_MAX"), 128),
-        // Kernels here bind a few at most, and plans check how many.
+        // Kernels here bind a few at most, and plans check their number.
         max_bindings: 8,
         max_shared_memory_size: size("SHARED"),
         max_cube_count: (word("GRID_X"), word("GRID_Y"), word("GRID_Z")),
@@ -39,7 +40,7 @@ pub fn properties(call: &Call<'_>) -> DeviceProperties {
         last_level_cache_size: None,
         num_tensor_cores: None,
         min_tensor_cores_dim: None,
-        // Wider vectors than four elements are not in WGSL.
+        // WGSL has no vectors wider than four elements.
         max_vector_size: if cuda { 16 } else { 4 },
         cube_mma_reserved_shared_memory: 0,
     };
@@ -62,7 +63,7 @@ pub fn properties(call: &Call<'_>) -> DeviceProperties {
     properties
 }
 
-/// What CUDA devices have besides.
+/// Adds the properties that only CUDA devices have.
 fn add_cuda(properties: &mut DeviceProperties, version: u32, elem: ElemType) {
     properties.features.plane.insert(Plane::Ops);
     properties.features.plane.insert(Plane::NonUniformControlFlow);

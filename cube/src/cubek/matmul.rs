@@ -1,5 +1,5 @@
-//! A matrix product as CubeK chooses it when it is not told how: on matrix units where the device has such for the element type, otherwise
-//! by sums in a thread's registers.
+//! GEMM by CubeK's default choice: on matrix units if the device has them for the element type, otherwise with accumulators in a
+//! thread's registers.
 
 use cubecl_core::client::Client;
 use cubecl_core::prelude::TensorBinding;

@@ -1,10 +1,10 @@
-//! CubeK's ready-made kernels. Its launchers plan against a device that writes down what they would launch, and what they chose becomes
-//! a text like those of our own kernels.
+//! CubeK's ready-made kernels. Its launchers plan on a recording device, and the recorded kernel becomes a source like those of our
+//! own kernels.
 //!
-//! - `device`: the device that they are told of, by the constants of a stage.
-//! - `recorder`: what takes the place of that device.
-//! - `constants`: what a launch passes beside its buffers (shapes, strides, scalars), put into the kernel.
-//! - one file for each workload, with the call of CubeK that computes it.
+//! - `device`: properties of that device, from the constants of a stage.
+//! - `recorder`: the recording device.
+//! - `constants`: the launch arguments besides the buffers (shapes, strides, scalars), as constants of the kernel.
+//! - one file for each workload, with its call of CubeK.
 
 mod constants;
 mod conv2d;
@@ -21,27 +21,27 @@ use parallax_core::suite::{Chosen, DType, Recipe, Untranslated, Value};
 
 use recorder::Launch;
 
-/// Calls a launcher of CubeK's on tensors in the order of the stage's arguments.
+/// Calls a launcher of CubeK on tensors in the order of the stage's arguments.
 ///
-/// Its error is what CubeK says when it has no kernel for them.
+/// Its error is CubeK's message about a missing kernel.
 type Launcher = fn(&Call<'_>, &Client) -> Result<Vec<TensorBinding>, String>;
 
 /// Every launcher by the name of its stage.
 const LAUNCHERS: &[(&str, Launcher)] = &[("cubek_matmul", matmul::launch), ("cubek_conv2d", conv2d::launch)];
 
-/// Whether a stage is one of theirs.
+/// Returns whether a stage belongs to CubeK.
 pub fn knows(name: &str) -> bool {
     LAUNCHERS.iter().any(|(known, _)| *known == name)
 }
 
-/// What a launcher is asked for.
+/// Request to a launcher.
 struct Call<'a>(&'a Recipe);
 
 impl Call<'_> {
-    /// A constant of the stage.
+    /// Returns a constant of the stage.
     ///
     /// # Panics
-    /// Where the stage has no such number: a mistake in the workload.
+    /// A number that the stage lacks: a mistake in the workload.
     fn size(&self, name: &str) -> usize {
         match self.0.consts.iter().rev().find(|(known, _)| known == name) {
             Some((_, Value::U32(value))) => *value as usize,
@@ -57,16 +57,16 @@ impl Call<'_> {
         })
     }
 
-    /// A tensor in memory without gaps.
+    /// Returns a contiguous tensor.
     fn tensor(&self, client: &Client, shape: &[usize]) -> TensorBinding {
         recorder::tensor(client, shape, self.elem().size())
     }
 }
 
-/// A kernel as CubeK would launch it, whole in itself, and its launch; without the workgroup memory, which the compiler finds.
+/// Returns CubeK's kernel, complete in itself, and its launch. The compiler determines the workgroup memory.
 ///
 /// # Errors
-/// When CubeK has none for this problem on this device, or what it has cannot be launched as a single kernel on the stage's buffers.
+/// No kernel of CubeK for this problem on this device, or none that is a single launch on the stage's buffers.
 pub fn planned(recipe: &Recipe) -> Result<(KernelDefinition, Chosen), Untranslated> {
     let (_, launcher) = LAUNCHERS.iter().find(|(name, _)| *name == recipe.name).expect("asked for by its name");
     let call = Call(recipe);
@@ -87,7 +87,7 @@ pub fn planned(recipe: &Recipe) -> Result<(KernelDefinition, Chosen), Untranslat
     Ok((definition, chosen))
 }
 
-/// The grid of a launch on exactly these buffers, in this order.
+/// Returns the grid of a launch on exactly these buffers, in this order.
 fn checked(launch: &Launch, tensors: &[TensorBinding]) -> Result<[u32; 3], String> {
     let CubeCount::Static(x, y, z) = launch.count else {
         return Err("CubeK leaves the number of workgroups to another kernel".to_owned());
@@ -100,7 +100,7 @@ fn checked(launch: &Launch, tensors: &[TensorBinding]) -> Result<[u32; 3], Strin
     Ok([x, y, z])
 }
 
-/// What a resource is a part of, where it is a plain buffer.
+/// Returns the memory that a resource is a part of, if it is a plain buffer.
 fn whole(resource: &KernelResource) -> Option<(ManagedMemoryId, u64, u64)> {
     match resource {
         KernelResource::Buffer(buffer) => Some(buffer.claim_key()),
@@ -108,7 +108,7 @@ fn whole(resource: &KernelResource) -> Option<(ManagedMemoryId, u64, u64)> {
     }
 }
 
-/// Of all that tells a kernel from others, what CubeK calls its blueprint: the value of that name, or everything where there is none.
+/// Returns CubeK's blueprint from a kernel identifier: the value of that name, or the whole identifier if there is none.
 fn blueprint(id: &str) -> String {
     let Some((_, told)) = id.split_once("blueprint: ") else { return id.to_owned() };
     let mut depth = 0;

@@ -1,4 +1,4 @@
-//! A device that writes down what it is asked to launch, and does nothing else.
+//! A device that records launches and does nothing else.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,7 +23,7 @@ use cubecl_runtime::memory_management::{ManagedMemoryHandle, MemoryAllocationMod
 use cubecl_runtime::storage::{ComputeStorage, ManagedResource, StorageHandle, StorageId};
 use parallax_core::suite::Dialect;
 
-/// What was to be launched.
+/// A recorded launch.
 pub struct Launch {
     pub kernel: Box<dyn CubeKernel>,
     pub count: CubeCount,
@@ -33,18 +33,18 @@ pub struct Launch {
 /// Launches since the recording began.
 static LAUNCHES: Mutex<Vec<Launch>> = Mutex::new(Vec::new());
 
-/// Every device that somebody planned for; its place is its number.
+/// Every planned device. Its index is its number.
 static DEVICES: Mutex<Vec<(DeviceProperties, Dialect)>> = Mutex::new(Vec::new());
 
-/// One recording at a time.
+/// Allows one recording at a time.
 static RECORDING: Mutex<()> = Mutex::new(());
 
-/// A launcher's panic leaves nothing behind that the next recording would not clear.
+/// Locks a mutex. A launcher's panic leaves nothing behind that the next recording would not clear.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is launched on a device with these properties while something is done, and what that returns.
+/// Returns the launches on a device with these properties during a call, and the call's result.
 pub fn record<T>(
     properties: &DeviceProperties,
     dialect: Dialect,
@@ -62,12 +62,12 @@ pub fn record<T>(
     let client = Client::load::<Recorder>(DeviceId::new(0, u16::try_from(number).expect("a handful of devices")));
     locked(&LAUNCHES).clear();
     let done = during(&client)?;
-    // Clients of CubeCL may have threads of their own.
+    // CubeCL's clients may have threads of their own.
     client.flush().map_err(|why| why.to_string())?;
     Ok((std::mem::take(&mut *locked(&LAUNCHES)), done))
 }
 
-/// A tensor in memory of its own without gaps.
+/// Returns a contiguous tensor in memory of its own.
 pub fn tensor(client: &Client, shape: &[usize], elem_size: usize) -> TensorBinding {
     let shape = Shape::from(shape);
     let bytes = shape.iter().product::<usize>() * elem_size;
@@ -80,11 +80,11 @@ fn contiguous(shape: &Shape) -> Strides {
     (0..shape.len()).map(behind).collect::<Vec<_>>().into()
 }
 
-/// The device.
+/// The recording device.
 #[derive(Debug)]
 struct Recorder(Arc<ServerUtilities>);
 
-/// What has no memory has none to read, and no time to measure.
+/// Error of reads and time measurements, which a device without memory does not support.
 fn nothing_here() -> ServerError {
     unsupported().into()
 }
@@ -130,7 +130,7 @@ impl Server for Recorder {
         Box::pin(async { Err(nothing_here()) })
     }
 
-    /// Into a buffer that no stage has: a launch that binds it is refused.
+    /// Writes to a buffer of no stage. A launch that binds it is refused.
     fn write(&mut self, _: Vec<(CopyDescriptor, Bytes)>, _: StreamId) {}
 
     fn sync(&mut self, _: Vec<BufferBinding>, _: StreamId) -> DynFut<Result<(), ServerError>> {
@@ -183,7 +183,7 @@ impl ServerStorage for Recorder {
     }
 }
 
-/// Memory that is none.
+/// Storage without memory.
 struct Nowhere;
 
 impl ComputeStorage for Nowhere {
@@ -210,7 +210,7 @@ impl ComputeStorage for Nowhere {
     }
 }
 
-/// What a launcher allocates by itself lies without gaps, one behind the other.
+/// Layout of a launcher's own allocations: contiguous, one behind the other.
 struct Contiguous;
 
 impl MemoryLayoutPolicy for Contiguous {

@@ -1,5 +1,6 @@
-//! One stage with an online softmax over tiles of keys: no score matrix. A workgroup of 16 by 16 threads has 64 queries; scores lie
-//! in workgroup memory, results in registers. Queries, keys and values pass through one stage in workgroup memory.
+//! Attention in one stage with an online softmax over tiles of keys and no score matrix. A workgroup of 16 by 16 threads computes
+//! 64 queries. Scores lie in workgroup memory, results in registers. Queries, keys and values share one staging buffer in workgroup
+//! memory.
 
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
@@ -7,13 +8,13 @@ use cubecl_core::prelude::*;
 use super::rows::maximum;
 use crate::definition::{Definition, Real};
 
-/// A shape, known when the kernel is made.
+/// Extents of a shape, constant in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Extents {
     heads: u32,
-    /// Heads of queries that share one of keys and values.
+    /// Number of query heads that share one head of keys and values.
     group: u32,
-    /// Heads of queries of a batch item.
+    /// Number of query heads of a batch item.
     item_heads: u32,
     s: u32,
     t: u32,
@@ -33,19 +34,19 @@ const KEYS: u32 = 32;
 const OWN_KEYS: u32 = KEYS / EDGE;
 /// Elements of queries and keys that are staged at a time.
 const DEPTH: u32 = 16;
-/// Numbers in the stage.
+/// Number of elements of the staging buffer.
 const STAGED: u32 = (ROWS + KEYS) * DEPTH;
-/// Scores of a row in memory, one more than there are against bank conflicts.
+/// Row stride of the scores in workgroup memory; one more than the keys, against bank conflicts.
 const PITCH: u32 = KEYS + 1;
 /// Threads that share a row in the softmax, and keys of each.
 const LANES: u32 = EDGE * EDGE / ROWS;
 const LANE_KEYS: u32 = KEYS / LANES;
-/// What a score is that does not count: below every other, and finite.
+/// Score of a hidden key: below every other score, and finite.
 const UNSEEN: f32 = -3.0e38;
-/// What finite values of a mask are cut off at.
+/// Lower limit of the finite values of a mask.
 const LEAST_BIAS: f32 = -2.0e38;
 
-/// Whether a query sees a key.
+/// Returns whether a query sees a key.
 #[cube]
 fn sees(row: u32, key: u32, length: u32, #[comptime] e: Extents) -> bool {
     let mut seen = key < length;
@@ -62,13 +63,13 @@ fn attention<F: Float>(q: &[F], k: &[F], v: &[F], out: &mut [F], lengths: &[u32]
     let mut stage = Shared::<[f32]>::new_slice(comptime!(STAGED as usize));
     let mut kept = Shared::<[f32]>::new_slice(comptime!((EDGE * EDGE) as usize));
     let mut factors = Shared::<[f32]>::new_slice(comptime!(ROWS as usize));
-    // Columns of the result that a thread has, and values that are staged at a time.
+    // Columns of the result of a thread, and values that are staged at a time.
     let own = comptime!(e.d.div_ceil(EDGE));
     let values = comptime!((1u32 << (STAGED / e.d).ilog2()).min(KEYS));
     let blocks = comptime!(e.s.div_ceil(ROWS));
     let head = CUBE_POS as u32 / blocks;
     let first = CUBE_POS as u32 % blocks * ROWS;
-    // Workgroups beyond the last head have nothing to do.
+    // Workgroups beyond the last head have no work.
     if head < comptime!(e.heads) {
         let (x, y) = (UNIT_POS % EDGE, UNIT_POS / EDGE);
         let queries = head * comptime!(e.s * e.d);
@@ -77,7 +78,7 @@ fn attention<F: Float>(q: &[F], k: &[F], v: &[F], out: &mut [F], lengths: &[u32]
         if comptime!(e.padded) {
             length = lengths[(head / comptime!(e.item_heads)) as usize];
         }
-        // What any query here sees.
+        // End of the keys that any query here sees.
         let mut end = length;
         if comptime!(e.causal) {
             let last = first + comptime!(ROWS + e.t);
@@ -88,7 +89,7 @@ fn attention<F: Float>(q: &[F], k: &[F], v: &[F], out: &mut [F], lengths: &[u32]
         for i in 0..comptime!((OWN_ROWS * own) as usize) {
             sums[i] = 0.0f32;
         }
-        // Of the row that this thread shares in the softmax.
+        // State of the row that this thread shares in the softmax.
         let lane = UNIT_POS % LANES;
         let mine = UNIT_POS / LANES;
         let mut top = f32::new(UNSEEN);
@@ -147,7 +148,7 @@ fn attention<F: Float>(q: &[F], k: &[F], v: &[F], out: &mut [F], lengths: &[u32]
                         score = dots[(i * OWN_KEYS + j) as usize] * comptime!(1.0f32 / (e.d as f32).sqrt());
                         if comptime!(e.biased) {
                             let bias = f32::cast_from(mask[((first + row) * comptime!(e.t) + begin + key) as usize]);
-                            // An infinity hides a key; finite values are cut off, so that scores stay above what is hidden.
+                            // An infinity hides a key. Finite values are clamped, so that scores stay above those of hidden keys.
                             if u32::reinterpret(bias) == 0xFF80_0000u32 {
                                 score = f32::new(UNSEEN);
                             } else {
@@ -160,7 +161,7 @@ fn attention<F: Float>(q: &[F], k: &[F], v: &[F], out: &mut [F], lengths: &[u32]
             }
             sync_cube();
 
-            // Their weights.
+            // Weights of the scores.
             let own_scores = mine * PITCH + lane * LANE_KEYS;
             let mut highest = f32::new(UNSEEN);
             #[unroll]
@@ -179,7 +180,7 @@ fn attention<F: Float>(q: &[F], k: &[F], v: &[F], out: &mut [F], lengths: &[u32]
             #[unroll]
             for i in 0..LANE_KEYS {
                 let score = scores[(own_scores + i) as usize];
-                // Compared for being equal, so that NaN reaches the sums: dialects differ in whether it differs from a number.
+                // Comparison for equality, so that NaN reaches the sums. Dialects differ in whether NaN differs from a number.
                 let mut weight = (score - highest).exp();
                 if score == f32::new(UNSEEN) {
                     weight = 0.0f32;
@@ -192,7 +193,7 @@ fn attention<F: Float>(q: &[F], k: &[F], v: &[F], out: &mut [F], lengths: &[u32]
             factors[mine as usize] = factor;
             sync_cube();
 
-            // What they weigh.
+            // Weighted values.
             #[unroll]
             for i in 0..OWN_ROWS {
                 let factor = factors[(y * OWN_ROWS + i) as usize];
@@ -207,7 +208,7 @@ fn attention<F: Float>(q: &[F], k: &[F], v: &[F], out: &mut [F], lengths: &[u32]
                 while at < comptime!(values * e.d) {
                     let row = begin + key + at / comptime!(e.d);
                     let mut value = 0.0f32;
-                    // Beyond the length may lie anything, of which no weight makes a number.
+                    // Memory beyond the length may hold any value, and a weight of zero does not make NaN a number.
                     if row < length {
                         value = f32::cast_from(v[(keys + row * comptime!(e.d) + at % comptime!(e.d)) as usize]);
                     }
@@ -218,7 +219,7 @@ fn attention<F: Float>(q: &[F], k: &[F], v: &[F], out: &mut [F], lengths: &[u32]
                 for i in 0..values {
                     #[unroll]
                     for j in 0..own {
-                        // The last columns of some threads are beyond the row: what they add up there nobody takes.
+                        // The last columns of some threads are beyond the row. Their sums are never read.
                         let value = stage[min(i * comptime!(e.d) + x + j * EDGE, comptime!(STAGED - 1)) as usize];
                         #[unroll]
                         for r in 0..OWN_ROWS {
@@ -259,7 +260,7 @@ fn attention<F: Float>(q: &[F], k: &[F], v: &[F], out: &mut [F], lengths: &[u32]
     }
 }
 
-/// Its body.
+/// Body of the kernel.
 pub fn define(k: &mut Definition<'_>) {
     let extents = Extents {
         heads: k.word("HEADS"),
@@ -274,7 +275,7 @@ pub fn define(k: &mut Definition<'_>) {
     };
     let [q, keys, values] = [(); 3].map(|()| k.buffer::<Real>());
     let mut out = k.buffer::<Real>();
-    // A shape without them has no such buffers, and its kernel does not look: any other stands in.
+    // A shape without lengths or mask has no such buffers, and its kernel does not read them. The queries stand in.
     let lengths = if extents.padded { k.buffer::<u32>() } else { q.expand.into() };
     let mask = if extents.biased { k.buffer::<Real>() } else { q.expand.into() };
     attention::expand::<Real>(k.scope(), &q, &keys, &values, &mut out, &lengths, &mask, extents);

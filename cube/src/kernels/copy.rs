@@ -1,4 +1,4 @@
-//! A piece of up to sixteen bytes per thread.
+//! Copy: a vector of up to sixteen bytes per thread.
 
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
@@ -12,7 +12,7 @@ fn copy<F: Scalar, N: Size>(x: &[Vector<F, N>], out: &mut [Vector<F, N>], #[comp
     }
 }
 
-/// Its body.
+/// Body of the kernel.
 pub fn define(k: &mut Definition<'_>) {
     if k.truth("WORDS") {
         k.real_is_words();

@@ -1,15 +1,15 @@
-//! One output per thread, or in nhwc as many neighbouring channels as make a piece, straight from device memory.
+//! Depthwise convolution: one output per thread, or in nhwc one vector of neighbouring channels, straight from device memory.
 
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
 
 use crate::definition::{Definition, Real, Width};
 
-/// A shape, known when the kernel is made.
+/// Extents of a shape, constant in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Extents {
     count: usize,
-    /// Pieces of all channels of a pixel, in nhwc; channels, in nchw.
+    /// Vectors of all channels of a pixel, in nhwc; channels, in nchw.
     channels: u32,
     h: u32,
     w: u32,
@@ -40,7 +40,7 @@ fn depthwise_conv2d<F: Float, N: Size>(
         let (oy, ox) = (pixel / comptime!(e.ow) % comptime!(e.oh), pixel % comptime!(e.ow));
         let mut sum = Vector::<f32, N>::new(0.0f32);
         for i in 0..comptime!(e.kh) {
-            // Below the image's first row and column these are huge, and so beyond its last.
+            // Unsigned underflow: indices before the image's first row and column are huge, so beyond its last.
             let y = oy * comptime!(e.stride) + i * comptime!(e.dilation) - comptime!(e.pad);
             if y < comptime!(e.h) {
                 for j in 0..comptime!(e.kw) {
@@ -64,7 +64,7 @@ fn depthwise_conv2d<F: Float, N: Size>(
     }
 }
 
-/// Its body.
+/// Body of the kernel.
 pub fn define(k: &mut Definition<'_>) {
     let [x, filter] = [(); 2].map(|()| k.buffer::<Vector<Real, Width>>());
     let mut out = k.buffer::<Vector<Real, Width>>();

@@ -1,4 +1,4 @@
-//! A piece of a row per thread, of the row that its item's index names.
+//! Embedding: a thread copies one vector of the row that its item's index names.
 
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
@@ -19,7 +19,7 @@ fn embedding<F: Scalar, N: Size>(
     }
 }
 
-/// Its body.
+/// Body of the kernel.
 pub fn define(k: &mut Definition<'_>) {
     let index = k.buffer::<u32>();
     let table = k.buffer::<Vector<Real, Width>>();

@@ -1,5 +1,5 @@
-//! Sorted rows: each element of the output has one thread, which finds its group's rows by search, sums those that fall on its
-//! column in a register, and writes once.
+//! Hash embedding of sorted rows. Each output element has one thread. It finds its group's rows by search, sums those of its column
+//! in a register, and writes once.
 
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
@@ -57,7 +57,7 @@ fn hash_embedding(
     }
 }
 
-/// Its body.
+/// Body of the kernel.
 pub fn define(k: &mut Definition<'_>) {
     let [id, group] = [(); 2].map(|()| k.buffer::<u32>());
     let weight = k.buffer::<f32>();

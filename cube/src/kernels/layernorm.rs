@@ -1,5 +1,5 @@
-//! A workgroup a row, in three passes: mean, deviation, result. With a sum before it, each thread reads back what it has written
-//! itself, so that what is normalised is the sum as it is stored.
+//! Layer normalisation: a workgroup per row, in three passes for mean, deviation and result. With a sum before it, each thread
+//! reads back its own writes, so the normalised values are the sum as stored.
 
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
@@ -7,7 +7,7 @@ use cubecl_core::prelude::*;
 use super::rows::{sum_of, sum_of_all};
 use crate::definition::{Definition, Real, Width};
 
-/// Mean and the inverse of the deviation of a row that begins at a piece.
+/// Mean and inverse deviation of a row that begins at vector `first`.
 #[cube]
 fn statistics<F: Float, N: Size>(
     x: &[Vector<F, N>],
@@ -150,12 +150,12 @@ fn add_layernorm_in_place<F: Float, N: Size>(
     }
 }
 
-/// Rows, pieces of a row, threads, and what keeps rows of equal elements finite.
+/// Rows, vectors of a row, threads, and the epsilon that keeps rows of equal elements finite.
 fn extents(k: &Definition<'_>) -> (usize, usize, u32, f32) {
     (k.size("ROWS"), k.size("PIECES"), k.units(), k.fraction("EPS"))
 }
 
-/// The body of layer normalisation.
+/// Body of layer normalisation.
 pub fn define(k: &mut Definition<'_>) {
     let [x, gamma, beta] = [(); 3].map(|()| k.buffer::<Vector<Real, Width>>());
     let mut out = k.buffer::<Vector<Real, Width>>();
@@ -176,7 +176,7 @@ pub fn define(k: &mut Definition<'_>) {
     );
 }
 
-/// The body of that of a sum, which has a buffer of its own.
+/// Body of layer normalisation of a sum, which has a buffer of its own.
 pub fn define_sum(k: &mut Definition<'_>) {
     let [x, residual, gamma, beta] = [(); 4].map(|()| k.buffer::<Vector<Real, Width>>());
     let [mut sum, mut out] = [(); 2].map(|()| k.buffer::<Vector<Real, Width>>());
@@ -199,7 +199,7 @@ pub fn define_sum(k: &mut Definition<'_>) {
     );
 }
 
-/// The body of that of a sum, which is written over one of its terms.
+/// Body of layer normalisation of a sum, which overwrites one of its terms.
 pub fn define_in_place(k: &mut Definition<'_>) {
     let x = k.buffer::<Vector<Real, Width>>();
     let mut residual = k.buffer::<Vector<Real, Width>>();

@@ -1,12 +1,12 @@
-//! A workgroup of 16 by 16 threads stages tiles of A and B in workgroup memory; a thread keeps its sums in registers, in pieces of
-//! neighbouring columns.
+//! GEMM: a workgroup of 16 by 16 threads stages tiles of A and B in workgroup memory. A thread keeps its accumulators in registers,
+//! as vectors of neighbouring columns.
 
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
 
 use crate::definition::{Definition, Real, Width};
 
-/// A shape and its tiles, known when the kernel is made.
+/// Extents of a shape and its tiles, constant in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Tiles {
     m: u32,
@@ -14,9 +14,9 @@ struct Tiles {
     k: u32,
     /// Columns of A and rows of B that are staged at a time.
     depth: u32,
-    /// Rows and columns of the result that a thread has.
+    /// Rows and columns of the result of a thread.
     each: u32,
-    /// Columns of a piece.
+    /// Columns of a vector.
     width: u32,
 }
 
@@ -26,14 +26,14 @@ const EDGE: u32 = 16;
 #[cube]
 fn matmul<F: Float, N: Size>(a: &[F], b: &[Vector<F, N>], c: &mut [Vector<F, N>], #[comptime] t: Tiles) {
     let edge = comptime!(EDGE * t.each);
-    // Pieces of a row of the tile, of the matrix, and of what a thread has.
+    // Vectors of a row of the tile, of the matrix, and of a thread's result.
     let (across, of_row, own) = comptime!((edge / t.width, t.n / t.width, t.each / t.width));
     let mut left = Shared::<[f32]>::new_slice(comptime!((t.depth * edge) as usize));
     let mut right = Shared::<[Vector<f32, N>]>::new_slice(comptime!((t.depth * edge / t.width) as usize));
     let tiles = comptime!(t.n.div_ceil(edge));
     let tile = CUBE_POS as u32;
     let (first_row, first_piece) = (tile / tiles * edge, tile % tiles * across);
-    // Workgroups beyond the last tile have nothing to do.
+    // Workgroups beyond the last tile have no work.
     if first_row < comptime!(t.m) {
         let (x, y) = (UNIT_POS % EDGE, UNIT_POS / EDGE);
         let mut sums = Array::<Vector<f32, N>>::new(comptime!((t.each * own) as usize));
@@ -98,7 +98,7 @@ fn matmul<F: Float, N: Size>(a: &[F], b: &[Vector<F, N>], c: &mut [Vector<F, N>]
     }
 }
 
-/// Its body.
+/// Body of the kernel.
 pub fn define(k: &mut Definition<'_>) {
     let a = k.buffer::<Real>();
     let b = k.buffer::<Vector<Real, Width>>();

@@ -1,4 +1,4 @@
-//! The kernels, one file for each workload. Each is a function of CubeCL and one that gives it its constants and buffers.
+//! The kernels, one file for each workload. Each has a function of CubeCL, and a function that defines its constants and buffers.
 
 mod attention;
 mod copy;
@@ -13,10 +13,10 @@ mod softmax;
 
 use crate::definition::Definition;
 
-/// Puts a kernel's body into its definition.
+/// Function that puts a kernel's body into its definition.
 pub type Define = fn(&mut Definition<'_>);
 
-/// Every kernel by the name of its text.
+/// Every kernel by the name of its source.
 pub const KERNELS: &[(&str, Define)] = &[
     ("cube_copy", copy::define),
     ("cube_softmax", softmax::define),

@@ -1,4 +1,4 @@
-//! As many workgroups as the device holds leave a part each, and one more makes the result of these.
+//! Reduction: as many workgroups as fit on the device write a partial result each, and one more workgroup combines them.
 
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
@@ -43,7 +43,7 @@ fn reduce<F: Float, N: Size>(
     }
 }
 
-/// The body of what leaves parts.
+/// Body of the kernel that writes partial results.
 pub fn define_parts(k: &mut Definition<'_>) {
     let x = k.buffer::<Vector<Real, Width>>();
     let mut parts = k.buffer::<f32>();
@@ -51,7 +51,7 @@ pub fn define_parts(k: &mut Definition<'_>) {
     reduce::expand::<Real, Width>(k.scope(), &x, &mut parts, pieces, count, units, largest);
 }
 
-/// The body of what makes one of them.
+/// Body of the kernel that combines them.
 pub fn define_last(k: &mut Definition<'_>) {
     let parts = k.buffer::<Vector<f32, Const<1>>>();
     let mut out = k.buffer::<f32>();

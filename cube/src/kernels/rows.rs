@@ -1,9 +1,10 @@
-//! What kernels share that go over rows: numbers of all threads of a workgroup made one.
+//! Reductions over the threads of a workgroup, shared by row kernels.
 
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
 
-/// The sum over the threads of a workgroup, a power of two of them, which all of them are given. `kept` has a number for each.
+/// Returns the sum over the threads of a workgroup, in all of them. Their number is a power of two. `kept` has one element per
+/// thread.
 #[cube]
 pub fn sum_of_all(value: f32, kept: &mut [f32], #[comptime] units: u32) -> f32 {
     kept[UNIT_POS as usize] = value;
@@ -22,7 +23,8 @@ pub fn sum_of_all(value: f32, kept: &mut [f32], #[comptime] units: u32) -> f32 {
     all
 }
 
-/// The larger of two numbers, NaN where either is, as their bits show: compilers may take comparisons for ones without NaN.
+/// Returns the larger of two numbers, or NaN if either is. It tests the bits, because compilers may treat comparisons as free of
+/// NaN.
 #[cube]
 pub fn maximum(a: f32, b: f32) -> f32 {
     let mut larger = max(a, b);
@@ -32,13 +34,13 @@ pub fn maximum(a: f32, b: f32) -> f32 {
     larger
 }
 
-/// Whether a number is NaN.
+/// Returns whether a number is NaN.
 #[cube]
 pub fn is_nan(x: f32) -> bool {
     u32::reinterpret(x) & 0x7FFF_FFFFu32 > 0x7F80_0000u32
 }
 
-/// The largest of them, NaN where one is.
+/// Returns the maximum over the threads of a workgroup, or NaN if one is.
 #[cube]
 pub fn largest_of_all(value: f32, kept: &mut [f32], #[comptime] units: u32) -> f32 {
     kept[UNIT_POS as usize] = value;
@@ -57,7 +59,7 @@ pub fn largest_of_all(value: f32, kept: &mut [f32], #[comptime] units: u32) -> f
     all
 }
 
-/// The sum over a piece.
+/// Sum over a vector.
 #[cube]
 pub fn sum_of<N: Size>(piece: Vector<f32, N>) -> f32 {
     let mut sum = 0.0f32;
@@ -68,7 +70,7 @@ pub fn sum_of<N: Size>(piece: Vector<f32, N>) -> f32 {
     sum
 }
 
-/// The largest of a piece, NaN where one is.
+/// Maximum of a vector, or NaN if one element is.
 #[cube]
 pub fn largest_of<N: Size>(piece: Vector<f32, N>) -> f32 {
     let mut largest = piece.extract(0usize);

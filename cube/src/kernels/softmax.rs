@@ -1,5 +1,5 @@
-//! A workgroup a row, in two passes: maximum and sum together, each thread rescaling its sum when its maximum rises; then the
-//! result.
+//! Softmax: a workgroup per row, in two passes. The first computes maximum and sum together: each thread rescales its sum when its
+//! maximum rises. The second writes the result.
 
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
@@ -7,7 +7,7 @@ use cubecl_core::prelude::*;
 use super::rows::{largest_of, largest_of_all, sum_of, sum_of_all};
 use crate::definition::{Definition, Real, Width};
 
-/// Below every number that a row holds, and finite, so that the difference of two such is one.
+/// Value below every number of a row, and finite, so that the difference of two such values is a number.
 const LEAST: f32 = -3.4e38;
 
 #[cube]
@@ -43,7 +43,7 @@ fn softmax<F: Float, N: Size>(
     }
 }
 
-/// Its body.
+/// Body of the kernel.
 pub fn define(k: &mut Definition<'_>) {
     let x = k.buffer::<Vector<Real, Width>>();
     let mut out = k.buffer::<Vector<Real, Width>>();

@@ -1,4 +1,4 @@
-//! The library itself: found, loaded, and the few calls that are needed.
+//! The cuBLASLt library: search, loading, and the calls that Parallax needs.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -20,7 +20,7 @@ pub(crate) const WANTED: Wanted = Wanted {
     wheel: "cublas",
 };
 
-/// Objects of the library, which it hands out as pointers.
+/// An object of the library, represented by a pointer.
 pub(super) type Object = *mut c_void;
 pub(super) type Destroy = unsafe extern "C" fn(Object) -> c_int;
 
@@ -33,14 +33,14 @@ pub(super) struct Api {
     pub(super) layout: unsafe extern "C" fn(*mut Object, c_int, u64, u64, i64) -> c_int,
     pub(super) layout_set: unsafe extern "C" fn(Object, c_int, *const c_void, usize) -> c_int,
     pub(super) layout_destroy: Destroy,
-    /// Takes the types of computation and of scaling.
+    /// Takes the compute type and the scale type.
     pub(super) product: unsafe extern "C" fn(*mut Object, c_int, c_int) -> c_int,
     pub(super) product_set: unsafe extern "C" fn(Object, c_int, *const c_void, usize) -> c_int,
     pub(super) product_destroy: Destroy,
     pub(super) preference: unsafe extern "C" fn(*mut Object) -> c_int,
     pub(super) preference_set: unsafe extern "C" fn(Object, c_int, *const c_void, usize) -> c_int,
     pub(super) preference_destroy: Destroy,
-    /// Library, product, layouts of A, B, C and D, preference, how many, and where they go.
+    /// Library, GEMM, layouts of A, B, C and D, preference, requested number of results, array of results, number of results.
     #[allow(clippy::type_complexity, reason = "the signature is NVIDIA's")]
     pub(super) heuristic: unsafe extern "C" fn(
         Object,
@@ -54,7 +54,7 @@ pub(super) struct Api {
         *mut Heuristic,
         *mut c_int,
     ) -> c_int,
-    /// Library, product, alpha, A, B, beta, C and D with their layouts, algorithm, workspace, stream.
+    /// Library, GEMM, alpha, A, B, beta, C and D with their layouts, algorithm, workspace, stream.
     #[allow(clippy::type_complexity, reason = "the signature is NVIDIA's")]
     pub(super) matmul: unsafe extern "C" fn(
         Object,
@@ -77,7 +77,7 @@ pub(super) struct Api {
     _library: Library,
 }
 
-/// `cublasLtMatmulHeuristicResult_t`, with the status as the number that it is: a newer library may know more of them.
+/// `cublasLtMatmulHeuristicResult_t`, with the status as an integer: a newer library may have more values.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Heuristic {
@@ -101,8 +101,8 @@ pub(super) fn api() -> Result<&'static Api, BackendError> {
 }
 
 fn resolve(file: &std::path::Path) -> Result<Api, libloading::Error> {
-    // SAFETY: the library's initialisers touch nothing of ours, and every symbol is given the signature of its header,
-    // with enums as the integers and objects as the pointers that they are.
+    // SAFETY: the library's initialisers touch no memory of this program. Every symbol has the signature of its header, with enums
+    // as integers and objects as pointers.
     unsafe {
         let library = Library::new(file)?;
         Ok(Api {
@@ -127,12 +127,12 @@ fn resolve(file: &std::path::Path) -> Result<Api, libloading::Error> {
 }
 
 impl Api {
-    /// What a status means for the case.
+    /// Converts a status to a result.
     pub(super) fn check(&self, doing: &str, status: c_int) -> Result<(), BackendError> {
         if status == sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS as c_int {
             return Ok(());
         }
-        // SAFETY: the library answers every status with a static string.
+        // SAFETY: the library returns a static string for every status.
         let text = unsafe {
             let text = (self.status)(status);
             if text.is_null() {
@@ -157,7 +157,7 @@ fn classify(status: c_int, message: String) -> BackendError {
     }
 }
 
-/// An object that is destroyed by the call that belongs to it.
+/// An object with its destructor call.
 pub(super) struct Owned {
     pub(super) object: Object,
     destroy: Destroy,
@@ -165,12 +165,12 @@ pub(super) struct Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: made by the call that `destroy` belongs to, and destroyed only here. A failure changes nothing.
+        // SAFETY: created by the counterpart of `destroy`, and destroyed only here. A failure has no effect.
         let _ = unsafe { (self.destroy)(self.object) };
     }
 }
 
-/// Make an object with the call in `create`.
+/// Creates an object with the call in `create`.
 pub(super) fn make(
     doing: &str,
     api: &Api,
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn without_the_library_the_sentence_names_it() {
-        // Where it is installed there is nothing to say, and loading it is what is tested.
+        // Where the library is installed, the test is that it loads.
         match api() {
             // SAFETY: takes nothing and returns a number.
             Ok(api) => assert!(unsafe { (api.version)() } > 0),

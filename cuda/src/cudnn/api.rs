@@ -1,4 +1,4 @@
-//! cuDNN itself: found, loaded, and the calls of its backend interface, which describes a computation as a graph.
+//! The cuDNN library: search, loading, and the calls of its backend interface, which describes a computation as a graph.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -20,17 +20,17 @@ pub(crate) const WANTED: Wanted = Wanted {
     wheel: "cudnn",
 };
 
-/// The oldest version whose graphs are those made here, as [`Api::version`] counts: 9.1.
+/// Oldest version that supports the graphs of this crate, in the format of [`Api::version`]: 9.1.
 pub(super) const OLDEST: usize = 90_100;
 
 /// A handle or a descriptor.
 pub(super) type Object = *mut c_void;
 
-/// Longest message that is read of the library.
+/// Maximum length of a message from the library, in bytes.
 const MESSAGE: usize = 512;
 
-/// The calls, resolved once. The library stays loaded as long as the pointers exist. Enums are the integers that they are: a
-/// newer library may know more of them.
+/// The calls, resolved once. The library stays loaded as long as the pointers exist. Enums are integers, because a newer library
+/// may have more values.
 pub(super) struct Api {
     version: unsafe extern "C" fn() -> usize,
     status: unsafe extern "C" fn(c_int) -> *const c_char,
@@ -38,12 +38,12 @@ pub(super) struct Api {
     create_handle: unsafe extern "C" fn(*mut Object) -> c_int,
     destroy_handle: unsafe extern "C" fn(Object) -> c_int,
     pub(super) set_stream: unsafe extern "C" fn(Object, CUstream) -> c_int,
-    /// Kind of descriptor, and where it goes.
+    /// Kind of descriptor, output pointer.
     pub(super) create: unsafe extern "C" fn(u32, *mut Object) -> c_int,
     pub(super) destroy: unsafe extern "C" fn(Object) -> c_int,
     /// Descriptor, attribute, type, number of values, values.
     pub(super) set: unsafe extern "C" fn(Object, u32, u32, i64, *const c_void) -> c_int,
-    /// Descriptor, attribute, type, number of values that there is room for, number of values that there are, values.
+    /// Descriptor, attribute, type, capacity, number of values, values.
     pub(super) get: unsafe extern "C" fn(Object, u32, u32, i64, *mut i64, *mut c_void) -> c_int,
     pub(super) finalize: unsafe extern "C" fn(Object) -> c_int,
     /// Handle, execution plan, variant pack.
@@ -54,7 +54,7 @@ pub(super) struct Api {
 /// The library of this process, loaded at the first call.
 ///
 /// # Errors
-/// [`BackendError::Refused`] with every place that was looked at, or for a version that is too old.
+/// [`BackendError::Refused`] with every place of the search, or for a version that is too old.
 pub(super) fn api() -> Result<&'static Api, BackendError> {
     static API: OnceLock<Result<Api, String>> = OnceLock::new();
     let loaded = API.get_or_init(|| libraries::load(&WANTED, |file, _| resolve(file)).map(|(api, _)| api));
@@ -75,8 +75,8 @@ pub(super) fn api() -> Result<&'static Api, BackendError> {
 }
 
 fn resolve(file: &std::path::Path) -> Result<Api, libloading::Error> {
-    // SAFETY: the library's initialisers touch nothing of ours, and every symbol is given the signature of its header,
-    // with enums as the integers and objects as the pointers that they are.
+    // SAFETY: the library's initialisers touch no memory of this program. Every symbol has the signature of its header, with enums
+    // as integers and objects as pointers.
     unsafe {
         let library = Library::new(file)?;
         Ok(Api {
@@ -98,14 +98,13 @@ fn resolve(file: &std::path::Path) -> Result<Api, libloading::Error> {
 }
 
 impl Api {
-    /// The error of a status other than success, with the library's own message.
+    /// Converts a status to a result. The error has the library's own message.
     pub(super) fn check(&self, doing: &str, status: c_int) -> Result<(), BackendError> {
         if status == sys::cudnnStatus_t::CUDNN_STATUS_SUCCESS as c_int {
             return Ok(());
         }
         let mut message: [c_char; MESSAGE] = [0; MESSAGE];
-        // SAFETY: the library answers every status with a static string, and writes at most that number of bytes with a zero behind
-        // them.
+        // SAFETY: the library returns a static string for every status. It writes at most `MESSAGE` bytes, including a final zero.
         let texts = unsafe {
             (self.message)(message.as_mut_ptr(), MESSAGE);
             message[MESSAGE - 1] = 0;
@@ -124,20 +123,20 @@ impl Api {
         unsafe { (self.version)() }
     }
 
-    /// The version, for people.
+    /// The version, for messages.
     pub(super) fn version(&self) -> String {
         version(self.number())
     }
 }
 
-/// The library's handle of the device whose context was current when it was made.
+/// The library's handle of one device: that of the context current at its creation.
 pub(super) struct Handle {
     api: &'static Api,
     pub(super) object: Object,
 }
 
 impl Handle {
-    /// A handle of the current context's device.
+    /// Creates a handle of the current context's device.
     pub(super) fn new(api: &'static Api) -> Result<Handle, BackendError> {
         let mut object = std::ptr::null_mut();
         // SAFETY: the argument outlives the call, and the caller has the context current.
@@ -148,18 +147,18 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: made by the call that this one belongs to. A failure changes nothing.
+        // SAFETY: created by the matching call. A failure has no effect.
         let _ = unsafe { (self.api.destroy_handle)(self.object) };
     }
 }
 
-/// Major, minor and patch.
+/// Formats a version number as major, minor and patch.
 fn version(number: usize) -> String {
     let major = if number >= 90_000 { 10_000 } else { 1_000 };
     format!("cuDNN {}.{}.{}", number / major, number % major / 100, number % 100)
 }
 
-/// The kind of a failure. Each has a thousand of its own.
+/// Returns the kind of a failure. Each kind has a range of one thousand codes.
 fn classify(status: c_int, message: String) -> BackendError {
     use sys::cudnnStatus_t as Status;
     let thousand = |known: Status| status / 1000 == known as c_int / 1000;
@@ -168,7 +167,7 @@ fn classify(status: c_int, message: String) -> BackendError {
     {
         BackendError::OutOfMemory(message)
     } else if thousand(Status::CUDNN_STATUS_NOT_SUPPORTED) || thousand(Status::CUDNN_STATUS_BAD_PARAM) {
-        // The graph is the same on every device, so a parameter that is refused is one that this version does not take.
+        // The graph is the same on every device. So this library version does not support a rejected parameter on any device.
         BackendError::Unsupported(message)
     } else {
         BackendError::Device(message)
@@ -200,7 +199,7 @@ mod tests {
 
     #[test]
     fn without_the_library_the_sentence_names_it() {
-        // Where it is installed, it loads.
+        // Where the library is installed, it loads.
         match api() {
             Ok(api) => assert!(api.version().starts_with("cuDNN ")),
             Err(error) => {

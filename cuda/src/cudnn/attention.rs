@@ -1,7 +1,7 @@
 //! Graphs of attention and its gradients, in the form that the library's fused engines recognise.
 //!
-//! Masks come one after the other: a mask that is added, the keys of each batch item, the causal one. Scores that are not seen
-//! become −∞. The backward pass makes probabilities anew from the log-sum-exp of every row.
+//! The masks are applied in sequence: the additive mask, the number of keys of each batch item, the causal mask. Masked scores
+//! become −∞. The backward pass recomputes probabilities from the log-sum-exp of every row.
 
 use parallax_core::device::BackendError;
 use parallax_core::suite::{Attention, AttentionPass, DType};
@@ -11,7 +11,7 @@ use super::graph::{Element, Graph, Id, Mode, Reduce, Source, Tensor, dense, elem
 const FLOAT: Element = Element::CUDNN_DATA_FLOAT;
 const INT32: Element = Element::CUDNN_DATA_INT32;
 
-/// The graph of an attention. Its arguments are those of [`AttentionPass`], in order.
+/// Returns the graph of an attention. Its arguments are those of [`AttentionPass`], in order.
 ///
 /// # Errors
 /// [`BackendError::Unsupported`] where an extent is beyond the library's integers.
@@ -24,7 +24,7 @@ pub(super) fn graph(wanted: &Attention, dtype: DType) -> Result<Graph, BackendEr
     Ok(drawing.graph)
 }
 
-/// A graph that is being made, and extents of the attention.
+/// A graph under construction, with the extents of the attention.
 struct Drawing<'a> {
     wanted: &'a Attention,
     graph: Graph,
@@ -40,7 +40,7 @@ struct Drawing<'a> {
 impl Drawing<'_> {
     fn new(wanted: &Attention, dtype: DType) -> Result<Drawing<'_>, BackendError> {
         let integer = |value: u64| {
-            // Positions are compared in 32 bits.
+            // The library compares positions in 32 bits.
             i32::try_from(value)
                 .map(i64::from)
                 .map_err(|_| BackendError::Unsupported(format!("{value} is beyond cuDNN's positions")))
@@ -58,23 +58,23 @@ impl Drawing<'_> {
         })
     }
 
-    /// The launch's argument of a position, dense.
+    /// Adds the dense launch argument at a position.
     fn argument(&mut self, position: usize, element: Element, extents: [i64; 4]) -> Id {
         let source = Source::Argument(position);
         self.graph.tensor(Tensor { element, extents: extents.to_vec(), strides: dense(&extents), source })
     }
 
-    /// Rows of queries, outputs or their gradients.
+    /// Adds an argument with the rows of queries, outputs or their gradients.
     fn of_queries(&mut self, position: usize) -> Id {
         self.argument(position, self.stored, [self.batch, self.heads, self.queries, self.width])
     }
 
-    /// Rows of keys, values or their gradients.
+    /// Adds an argument with the rows of keys, values or their gradients.
     fn of_keys(&mut self, position: usize) -> Id {
         self.argument(position, self.stored, [self.batch, self.shared, self.keys, self.width])
     }
 
-    /// The same, each row a column.
+    /// Adds the transposed argument of keys or values: each row is a column.
     fn of_keys_transposed(&mut self, position: usize) -> Id {
         let (rows, width) = (self.keys, self.width);
         let extents = vec![self.batch, self.shared, width, rows];
@@ -83,14 +83,14 @@ impl Drawing<'_> {
         self.graph.tensor(Tensor { element: self.stored, extents, strides, source })
     }
 
-    /// A number of every query.
+    /// Extents of a tensor with one number per query.
     fn of_rows(&self) -> [i64; 4] {
         [self.batch, self.heads, self.queries, 1]
     }
 
-    /// Scores of all keys for every query, and the numbers of queries and keys where batch items have their own.
+    /// Adds the arguments of the masks: the numbers of queries and keys where batch items have their own, and the additive mask.
     ///
-    /// Arguments behind `first`: numbers of keys, and the mask.
+    /// Arguments from `first`: numbers of keys, and the mask.
     fn masks(&mut self, first: usize) -> (Option<[Id; 2]>, Option<Id>) {
         let (padded, biased) = (self.wanted.padded, self.wanted.biased);
         let items = [self.batch, 1, 1, 1];
@@ -104,7 +104,7 @@ impl Drawing<'_> {
         (lengths, mask)
     }
 
-    /// Scaled scores with the mask that is added, and −∞ beyond each item's keys.
+    /// Adds scaled scores with the additive mask, and −∞ beyond each item's keys.
     fn scores(&mut self, [q, k]: [Id; 2], lengths: Option<[Id; 2]>, mask: Option<Id>) -> Id {
         let sizes = [lengths.map(|[queries, _]| queries), lengths.map(|[_, keys]| keys), None];
         let scores = self.graph.between(FLOAT, &[self.batch, self.heads, self.queries, self.keys]);
@@ -124,7 +124,7 @@ impl Drawing<'_> {
         self.graph.float(1.0 / (self.width as f32).sqrt())
     }
 
-    /// −∞ beyond each item's rows and keys.
+    /// Replaces scores beyond each item's rows and keys by −∞.
     fn within(&mut self, scores: Id, [queries, keys]: [Id; 2]) -> Id {
         let less = Mode::CUDNN_POINTWISE_CMP_LT;
         let row = self.graph.index(scores, 2, INT32);
@@ -136,7 +136,7 @@ impl Drawing<'_> {
         self.graph.select(seen, scores, hidden)
     }
 
-    /// −∞ for keys that the causal mask hides, which is aligned to the last key.
+    /// Replaces scores of causally masked keys by −∞. The causal mask is aligned to the last key.
     fn causal(&mut self, scores: Id) -> Id {
         if !self.wanted.causal {
             return scores;
@@ -170,7 +170,7 @@ impl Drawing<'_> {
         let exponential = self.graph.pointwise(Mode::CUDNN_POINTWISE_EXP, below, None);
         let sum = self.graph.between(FLOAT, &rows);
         self.graph.reduce(Reduce::CUDNN_REDUCE_TENSOR_ADD, exponential, sum);
-        // Engines recognise the graph by the log-sum-exp, in memory or not.
+        // Engines recognise the graph by the log-sum-exp, in memory or virtual.
         let logarithm = self.graph.pointwise(Mode::CUDNN_POINTWISE_LOG, sum, None);
         let lse = if lse { self.argument(behind, FLOAT, rows) } else { self.graph.between(FLOAT, &rows) };
         self.graph.pointwise_into(Mode::CUDNN_POINTWISE_ADD, top, logarithm, lse);
@@ -188,7 +188,7 @@ impl Drawing<'_> {
         let (lengths, mask) = self.masks(9);
         let [queries, keys] = [0, 1].map(|which| lengths.map(|lengths| lengths[which]));
 
-        // What is taken from the gradient of every probability of a row.
+        // Delta: the term subtracted from the gradient of every probability of a row.
         let products = self.graph.pointwise(Mode::CUDNN_POINTWISE_MUL, dout, out);
         let summed = self.graph.between(FLOAT, &rows);
         self.graph.reduce(Reduce::CUDNN_REDUCE_TENSOR_ADD, products, summed);
@@ -215,7 +215,7 @@ impl Drawing<'_> {
         let by_key = self.graph.transposed(of_scores, self.stored);
         self.add_to_keys([by_key, q, dk], [keys, None, queries]);
 
-        // Blocks of keys add to the queries' gradients, in f32.
+        // Blocks of keys accumulate into the queries' gradients, in f32.
         let by_row = self.graph.transposed(k, self.stored);
         let extents = [self.batch, self.heads, self.queries, self.width];
         let source = Source::Own;
@@ -225,7 +225,7 @@ impl Drawing<'_> {
         self.graph.pointwise_into(Mode::CUDNN_POINTWISE_IDENTITY, sums, None, dq);
     }
 
-    /// A product of every head of queries, added up for those that share keys.
+    /// Adds a GEMM for every query head, summed over the heads that share keys.
     fn add_to_keys(&mut self, [a, b, into]: [Id; 3], sizes: [Option<Id>; 3]) {
         if self.heads == self.shared {
             return self.graph.product([a, b, into], sizes);

@@ -5,7 +5,7 @@ use parallax_core::suite::{Conv, ConvPass, Convolution, DType};
 
 use super::graph::{Element, Graph, Mode, Operation, Pass, Source, Tensor, Window, dense, element};
 
-/// Graphs of a convolution, the one to prefer first. Arguments are those of [`ConvPass`], in order.
+/// Returns the graphs of a convolution, in order of preference. Arguments are those of [`ConvPass`], in order.
 ///
 /// # Errors
 /// [`BackendError::Unsupported`] where an extent is beyond the library's integers.
@@ -16,13 +16,13 @@ pub(super) fn graphs(wanted: &Convolution, dtype: DType) -> Result<Vec<Graph>, B
     };
     let mut graphs = vec![graph(wanted, dtype, bias, relu)?];
     if relu && bias.is_none() {
-        // Engines without tensor cores know ReLU only behind a bias: here zero for every channel.
+        // Engines without tensor cores support ReLU only after a bias: here zero for every channel.
         graphs.push(graph(wanted, dtype, Some(Source::OwnFilled(0)), relu)?);
     }
     Ok(graphs)
 }
 
-/// A graph with a bias from this source, if there is one, and ReLU behind it.
+/// Returns a graph with an optional bias from this source, and an optional ReLU after it.
 fn graph(wanted: &Convolution, dtype: DType, bias: Option<Source>, relu: bool) -> Result<Graph, BackendError> {
     let (conv, mut graph) = (&wanted.conv, Graph::default());
     let ([channels, results], stored) = (conv.channels, element(dtype));
@@ -34,7 +34,7 @@ fn graph(wanted: &Convolution, dtype: DType, bias: Option<Source>, relu: bool) -
         let strides = strides(extents, conv.last);
         graph.tensor(Tensor { element, extents: extents.to_vec(), strides, source })
     };
-    // Positions of image, kernels and result among the arguments.
+    // Argument positions of image, kernels and result.
     let (pass, [image, kernels, result]) = match wanted.pass {
         ConvPass::Forward { .. } => (Pass::Result, [0, 1, 2]),
         ConvPass::Image => (Pass::Image, [2, 0, 1]),
@@ -48,7 +48,7 @@ fn graph(wanted: &Convolution, dtype: DType, bias: Option<Source>, relu: bool) -
     let (padding, stride, dilation) = (spatial(conv.pad)?, spatial([conv.stride; 3])?, spatial([conv.dilation; 3])?);
     let window = Window { padding, stride, dilation };
 
-    // What follows the convolution, whose sums stay in f32 until the last operation rounds them.
+    // Epilogue of the convolution. Its sums stay in f32 until the last operation rounds them.
     let bias = bias.map(|bias| (Mode::CUDNN_POINTWISE_ADD, Some(bias)));
     let relu = relu.then_some((Mode::CUDNN_POINTWISE_RELU_FWD, None));
     let mut then = bias.into_iter().chain(relu).peekable();
@@ -66,7 +66,7 @@ fn graph(wanted: &Convolution, dtype: DType, bias: Option<Source>, relu: bool) -
     Ok(graph)
 }
 
-/// The library's extents: two, and then those of the positions.
+/// Returns the library's extents: `first`, `second`, and then the spatial extents.
 fn around(first: u64, second: u64, conv: &Conv, positions: [u64; 3]) -> Result<Vec<i64>, BackendError> {
     integers([first, second].into_iter().chain(conv.dimensions(&positions).iter().copied()))
 }
@@ -78,7 +78,7 @@ fn integers(values: impl Iterator<Item = u64>) -> Result<Vec<i64>, BackendError>
     values.map(integer).collect()
 }
 
-/// Strides of dense extents, the second of which, the channels, lies innermost where it is `last`.
+/// Returns the strides of dense extents. With `last`, the channels (the second extent) are innermost.
 fn strides(extents: &[i64], last: bool) -> Vec<i64> {
     if !last {
         return dense(extents);

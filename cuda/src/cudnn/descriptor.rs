@@ -1,4 +1,4 @@
-//! Descriptors: the objects that the library is given and gives, with typed attributes.
+//! Descriptors: the library's input and output objects, with typed attributes.
 
 use std::ffi::c_void;
 
@@ -16,7 +16,7 @@ pub(super) struct Descriptor {
 }
 
 impl Descriptor {
-    /// A descriptor of a kind, without attributes.
+    /// Creates a descriptor of a kind, without attributes.
     pub(super) fn new(api: &'static Api, kind: Kind) -> Result<Descriptor, BackendError> {
         let mut object = std::ptr::null_mut();
         // SAFETY: the argument outlives the call.
@@ -24,87 +24,87 @@ impl Descriptor {
         Ok(Descriptor { api, object })
     }
 
-    /// The pointer that other descriptors are given. It is valid as long as this descriptor.
+    /// Pointer for other descriptors. It is valid as long as this descriptor.
     pub(super) fn object(&self) -> Object {
         self.object
     }
 
-    /// Set an attribute to values, which the library copies.
+    /// Sets an attribute to values, which the library copies.
     ///
     /// # Safety
-    /// `T` is the C type that the header gives for the attribute's type, and objects among the values are alive.
+    /// `T` is the C type of the header for the attribute's type, and objects among the values are alive.
     unsafe fn set_raw<T>(&self, name: Name, kind: Type, values: &[T]) -> Result<(), BackendError> {
-        // SAFETY: the descriptor is alive, and that number of values of the type stands there.
+        // SAFETY: the descriptor is alive, and `values` holds that number of values of the type.
         let status = unsafe {
             (self.api.set)(self.object, name as u32, kind as u32, values.len() as i64, values.as_ptr().cast::<c_void>())
         };
         self.api.check(&format!("setting {name:?}"), status)
     }
 
-    /// Set integers of 64 bits.
+    /// Sets 64-bit integers.
     pub(super) fn integers(&self, name: Name, values: &[i64]) -> Result<(), BackendError> {
-        // SAFETY: the type's values are integers of 64 bits.
+        // SAFETY: the type's values are 64-bit integers.
         unsafe { self.set_raw(name, Type::CUDNN_TYPE_INT64, values) }
     }
 
-    /// Set truth values.
+    /// Sets a truth value.
     pub(super) fn flag(&self, name: Name, value: bool) -> Result<(), BackendError> {
         // SAFETY: the type's values are bytes.
         unsafe { self.set_raw(name, Type::CUDNN_TYPE_BOOLEAN, &[u8::from(value)]) }
     }
 
-    /// Set a number of 32 bits.
+    /// Sets a 32-bit float.
     pub(super) fn float(&self, name: Name, value: f32) -> Result<(), BackendError> {
         // SAFETY: the type's values are floats.
         unsafe { self.set_raw(name, Type::CUDNN_TYPE_FLOAT, &[value]) }
     }
 
-    /// Set a number of 64 bits.
+    /// Sets a 64-bit float.
     pub(super) fn double(&self, name: Name, value: f64) -> Result<(), BackendError> {
         // SAFETY: the type's values are doubles.
         unsafe { self.set_raw(name, Type::CUDNN_TYPE_DOUBLE, &[value]) }
     }
 
-    /// Set a value of an enumeration, all of which are integers of 32 bits.
+    /// Sets a value of an enumeration. All enumerations are 32-bit integers.
     pub(super) fn choice(&self, name: Name, kind: Type, value: u32) -> Result<(), BackendError> {
         // SAFETY: the type's values are an enumeration.
         unsafe { self.set_raw(name, kind, &[value]) }
     }
 
-    /// Set other descriptors. They must outlive the use of this one.
+    /// Sets other descriptors. They must outlive the use of this one.
     pub(super) fn descriptors(&self, name: Name, values: &[&Descriptor]) -> Result<(), BackendError> {
         let objects: Vec<Object> = values.iter().map(|value| value.object).collect();
         // SAFETY: the type's values are pointers of descriptors, which are alive.
         unsafe { self.set_raw(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &objects) }
     }
 
-    /// Set the handle of the library.
+    /// Sets the handle of the library.
     pub(super) fn handle(&self, name: Name, handle: Object) -> Result<(), BackendError> {
         // SAFETY: the type's value is a handle.
         unsafe { self.set_raw(name, Type::CUDNN_TYPE_HANDLE, &[handle]) }
     }
 
-    /// Set addresses, of the device or the host.
+    /// Sets device or host addresses.
     pub(super) fn addresses(&self, name: Name, values: &[*mut c_void]) -> Result<(), BackendError> {
-        // SAFETY: the type's values are addresses, which the library does not follow before it executes a plan.
+        // SAFETY: the type's values are addresses, which the library does not dereference before it executes a plan.
         unsafe { self.set_raw(name, Type::CUDNN_TYPE_VOID_PTR, values) }
     }
 
-    /// Set text.
+    /// Sets a string.
     #[cfg(test)]
     pub(super) fn text(&self, name: Name, value: &str) -> Result<(), BackendError> {
         // SAFETY: the type's values are bytes.
         unsafe { self.set_raw(name, Type::CUDNN_TYPE_CHAR, value.as_bytes()) }
     }
 
-    /// Complete it: attributes can be read afterwards, and no longer set.
+    /// Finalises the descriptor. Its attributes are readable afterwards, and no longer writable.
     pub(super) fn finalized(self, doing: &str) -> Result<Descriptor, BackendError> {
         // SAFETY: the descriptor is alive.
         self.api.check(doing, unsafe { (self.api.finalize)(self.object) })?;
         Ok(self)
     }
 
-    /// Values of an attribute, at most as many as there is room for in `values`; the number of those that were written.
+    /// Reads values of an attribute, at most `values.len()`. Returns the number of values written.
     ///
     /// # Safety
     /// As for [`Self::set_raw`].
@@ -117,15 +117,15 @@ impl Descriptor {
         Ok(usize::try_from(count).unwrap_or(0).min(values.len()))
     }
 
-    /// An integer of 64 bits.
+    /// Returns a 64-bit integer.
     pub(super) fn integer(&self, name: Name) -> Result<i64, BackendError> {
         let mut value = [0i64];
-        // SAFETY: the type's values are integers of 64 bits.
+        // SAFETY: the type's values are 64-bit integers.
         unsafe { self.get_raw(name, Type::CUDNN_TYPE_INT64, &mut value) }?;
         Ok(value[0])
     }
 
-    /// Values of an enumeration, at most `most`.
+    /// Returns values of an enumeration, at most `most`.
     pub(super) fn choices(&self, name: Name, kind: Type, most: usize) -> Result<Vec<u32>, BackendError> {
         let mut values = vec![0u32; most];
         // SAFETY: the type's values are an enumeration.
@@ -134,20 +134,20 @@ impl Descriptor {
         Ok(values)
     }
 
-    /// Descriptors of a kind that an attribute holds, at most `most`.
+    /// Returns the descriptors of a kind in an attribute, at most `most`.
     pub(super) fn held(&self, name: Name, kind: Kind, most: usize) -> Result<Vec<Descriptor>, BackendError> {
         let mut held = (0..most).map(|_| Descriptor::new(self.api, kind)).collect::<Result<Vec<_>, _>>()?;
         let mut objects: Vec<Object> = held.iter().map(|one| one.object).collect();
-        // SAFETY: the library writes into the descriptors that the pointers lead to.
+        // SAFETY: the library writes into the descriptors behind the pointers.
         let count = unsafe { self.get_raw(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &mut objects) }?;
         held.truncate(count);
         Ok(held)
     }
 
-    /// Number of the values that an attribute has.
+    /// Number of values of an attribute.
     pub(super) fn count(&self, name: Name, kind: Type) -> Result<usize, BackendError> {
         let mut count = 0;
-        // SAFETY: the descriptor is alive; nothing is written where there is no room.
+        // SAFETY: the descriptor is alive; the call writes no value where there is no room.
         let status =
             unsafe { (self.api.get)(self.object, name as u32, kind as u32, 0, &mut count, std::ptr::null_mut()) };
         self.api.check(&format!("counting {name:?}"), status)?;
@@ -157,7 +157,7 @@ impl Descriptor {
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        // SAFETY: made by the call that this one belongs to, and destroyed only here. A failure changes nothing.
+        // SAFETY: created by the matching call, and destroyed only here. A failure has no effect.
         let _ = unsafe { (self.api.destroy)(self.object) };
     }
 }

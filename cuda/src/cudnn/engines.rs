@@ -1,4 +1,4 @@
-//! Engines that the library's heuristic offers for a graph, and which of them compute what was asked for.
+//! Engines that the library's heuristic offers for a graph, and the selection of those with the suite's precision.
 
 use cudarc::cudnn::sys::{
     cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptorType_t as Kind,
@@ -10,16 +10,16 @@ use parallax_core::suite::DType;
 use super::api::Api;
 use super::descriptor::Descriptor;
 
-/// Knobs of an engine that are read, at most.
+/// Maximum number of knobs read from an engine.
 const KNOBS: usize = 64;
 
 /// An engine with its knobs set, as the heuristic offers it.
 pub(super) struct Engine {
     pub(super) config: Descriptor,
-    /// Its number and knobs.
+    /// Number and knobs of the engine.
     pub(super) name: String,
     notes: Vec<u32>,
-    /// The engine itself, to which the configuration refers.
+    /// The engine behind the configuration.
     _engine: Descriptor,
 }
 
@@ -43,14 +43,14 @@ impl Engine {
         Ok(Engine { config, name: format!("engine {index}{knobs}"), notes, _engine: engine })
     }
 
-    /// Whether it computes in the precision that the suite compares.
+    /// Whether the engine computes in the precision that the suite compares.
     pub(super) fn fits(&self, dtype: DType) -> bool {
         fits(&self.notes, dtype)
     }
 }
 
-/// Notes of an engine against what the suite asks for: f32 without tensor cores, whose factors have 19 bits; sums in f32;
-/// squares of Winograd's of at most 4 × 4, as the tolerances have room for.
+/// Whether the notes of an engine meet the suite's precision. f32 excludes tensor cores, whose inputs have 19 bits. Sums are in
+/// f32. Winograd tiles are at most 4 × 4, within the tolerances.
 fn fits(notes: &[u32], dtype: DType) -> bool {
     const COARSE: [Note; 5] = [
         Note::CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
@@ -63,7 +63,7 @@ fn fits(notes: &[u32], dtype: DType) -> bool {
     !COARSE.into_iter().any(has) && (dtype != DType::F32 || !has(Note::CUDNN_NUMERICAL_NOTE_TENSOR_CORE))
 }
 
-/// A device that there is none of here, from its properties as the library writes them.
+/// Returns the description of an absent device, from its properties in the library's format.
 #[cfg(test)]
 pub(super) fn described_device(api: &'static Api, properties: &str) -> Result<Descriptor, BackendError> {
     let device = Descriptor::new(api, Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)?;
@@ -71,8 +71,8 @@ pub(super) fn described_device(api: &'static Api, properties: &str) -> Result<De
     device.finalized("describing a device")
 }
 
-/// The engines that the heuristic offers for a graph, in its order: those of mode A, and behind them those of last resort. For
-/// the device of the graph's handle, or for one that is described.
+/// Returns the engines that the heuristic offers for a graph, in its order: mode A, then the fallback mode. The device is that of
+/// the graph's handle, or a described one.
 pub(super) fn offered(
     api: &'static Api,
     graph: &Descriptor,
@@ -86,7 +86,7 @@ pub(super) fn offered(
         if let Some(device) = device {
             heuristic.descriptors(Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, &[device])?;
         }
-        // A mode that knows no engine fails.
+        // A mode without engines returns an error.
         let Ok(heuristic) = heuristic.finalized("asking the heuristic") else { continue };
         let name = Name::CUDNN_ATTR_ENGINEHEUR_RESULTS;
         let count = heuristic.count(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR)?;

@@ -1,5 +1,4 @@
-//! A computation as a graph: tensors, and the operations between them. Plain data, which [`Graph::describe`] hands to the
-//! library.
+//! A computation as a graph of tensors and operations. It is plain data, which [`Graph::describe`] passes to the library.
 
 use cudarc::cudnn::sys::{
     cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptorType_t as Kind,
@@ -14,53 +13,53 @@ use parallax_core::suite::DType;
 use super::api::{Api, Object};
 use super::descriptor::Descriptor;
 
-/// A tensor of a graph: its position, which is also its identifier in the library.
+/// Position of a tensor in a graph. It is also the tensor's identifier in the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Id(usize);
 
-/// What a tensor's elements are and where they come from.
+/// Element type, layout and storage of a tensor.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tensor {
     pub(super) element: Element,
     pub(super) extents: Vec<i64>,
-    /// Elements between neighbours along each extent.
+    /// Distance of neighbours along each extent, in elements.
     pub(super) strides: Vec<i64>,
     pub(super) source: Source,
 }
 
-/// Where a tensor's elements are.
+/// Storage of a tensor's elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Source {
-    /// In the launch's argument of this position.
+    /// The launch argument at this position.
     Argument(usize),
-    /// Nowhere in memory.
+    /// No memory.
     Virtual,
-    /// In the launch itself: a number.
+    /// A number passed with the launch.
     Float(f32),
-    /// The same, an integer.
+    /// An integer passed with the launch.
     Integer(i32),
-    /// In device memory of the plan, without an initial value.
+    /// Device memory of the plan, uninitialised.
     Own,
-    /// In device memory of the plan, where every element is this integer of 32 bits.
+    /// Device memory of the plan, filled with this 32-bit integer.
     OwnFilled(i32),
 }
 
 /// An operation between tensors.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Operation {
-    /// `c = a·b`, of the last two extents. Sizes of M, N and K for each batch item, where they differ.
+    /// `c = a·b` over the last two extents. `sizes` holds M, N and K of each batch item, where they differ.
     Product { a: Id, b: Id, c: Id, sizes: [Option<Id>; 3] },
-    /// `y = mode(x, b)`, or `t ? x : b`; an index counts along `axis`. Computed in `precision`.
+    /// `y = mode(x, b)`, or `t ? x : b`. An index counts along `axis`. `precision` is the type of the computation.
     Pointwise { mode: Mode, precision: Element, axis: Option<i64>, x: Id, b: Option<Id>, t: Option<Id>, y: Id },
-    /// `y` sums `x`, or takes its maximum, along the extents in which `y` is one.
+    /// `y` is the sum or the maximum of `x` along the extents in which `y` is one.
     Reduction { operator: Reduce, x: Id, y: Id },
     /// `y` is `x` with its extents and strides in another order.
     Reshape { x: Id, y: Id },
-    /// A convolution, or one of its gradients: image, kernels, result.
+    /// A convolution, or one of its gradients, between image, kernels and result.
     Convolution { pass: Pass, image: Id, kernels: Id, result: Id, window: Window },
 }
 
-/// Which of its three tensors a convolution computes.
+/// Output of a convolution among its three tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pass {
     Result,
@@ -68,7 +67,7 @@ pub(super) enum Pass {
     Kernels,
 }
 
-/// How a kernel steps over an image.
+/// Padding, stride and dilation of a convolution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Window {
     pub(super) padding: Vec<i64>,
@@ -76,7 +75,7 @@ pub(super) struct Window {
     pub(super) dilation: Vec<i64>,
 }
 
-/// A graph that is being made.
+/// A graph under construction.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Graph {
     tensors: Vec<Tensor>,
@@ -84,7 +83,7 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// The tensors, by their identifiers.
+    /// Tensors, indexed by identifier.
     pub(super) fn tensors(&self) -> &[Tensor] {
         &self.tensors
     }
@@ -94,12 +93,12 @@ impl Graph {
         Id(self.tensors.len() - 1)
     }
 
-    /// A number that the launch hands over.
+    /// Adds a number that the launch passes.
     pub(super) fn float(&mut self, value: f32) -> Id {
         self.scalar(Element::CUDNN_DATA_FLOAT, Source::Float(value))
     }
 
-    /// An integer that the launch hands over.
+    /// Adds an integer that the launch passes.
     pub(super) fn integer(&mut self, value: i32) -> Id {
         self.scalar(Element::CUDNN_DATA_INT32, Source::Integer(value))
     }
@@ -108,13 +107,13 @@ impl Graph {
         self.tensor(Tensor { element, extents: vec![1; 4], strides: vec![1; 4], source })
     }
 
-    /// A tensor that is in no memory, dense in the order of its extents.
+    /// Adds a virtual tensor, dense in the order of its extents.
     pub(super) fn between(&mut self, element: Element, extents: &[i64]) -> Id {
         let strides = dense(extents);
         self.tensor(Tensor { element, extents: extents.to_vec(), strides, source: Source::Virtual })
     }
 
-    /// A tensor that is in no memory and has the extents and strides of another.
+    /// Adds a virtual tensor with the extents and strides of another.
     fn like(&mut self, element: Element, other: Id) -> Id {
         let Tensor { extents, strides, .. } = self.tensors[other.0].clone();
         self.tensor(Tensor { element, extents, strides, source: Source::Virtual })
@@ -124,46 +123,46 @@ impl Graph {
         self.operations.push(operation);
     }
 
-    /// `a·b` into `c`, with sizes of M, N and K for each batch item where they differ.
+    /// Adds the GEMM `a·b` into `c`, with M, N and K of each batch item where they differ.
     pub(super) fn product(&mut self, [a, b, c]: [Id; 3], sizes: [Option<Id>; 3]) {
         self.operation(Operation::Product { a, b, c, sizes });
     }
 
-    /// `mode(x, b)` in f32, of the extents of `x`.
+    /// Adds `mode(x, b)` in f32, with the extents of `x`.
     pub(super) fn pointwise(&mut self, mode: Mode, x: Id, b: impl Into<Option<Id>>) -> Id {
         let y = self.like(Element::CUDNN_DATA_FLOAT, x);
         self.pointwise_into(mode, x, b, y);
         y
     }
 
-    /// The same into a tensor that there is.
+    /// Adds `mode(x, b)` in f32, into an existing tensor.
     pub(super) fn pointwise_into(&mut self, mode: Mode, x: Id, b: impl Into<Option<Id>>, y: Id) {
         let precision = Element::CUDNN_DATA_FLOAT;
         self.operation(Operation::Pointwise { mode, precision, axis: None, x, b: b.into(), t: None, y });
     }
 
-    /// The position along `axis` of every element of `x`, an integer, computed in `precision`.
+    /// Adds the integer position of every element of `x` along `axis`, computed in `precision`.
     pub(super) fn index(&mut self, x: Id, axis: i64, precision: Element) -> Id {
         let (mode, y) = (Mode::CUDNN_POINTWISE_GEN_INDEX, self.like(Element::CUDNN_DATA_INT32, x));
         self.operation(Operation::Pointwise { mode, precision, axis: Some(axis), x, b: None, t: None, y });
         y
     }
 
-    /// The sum or difference of integers.
+    /// Adds a sum or difference of integers.
     pub(super) fn integers(&mut self, mode: Mode, x: Id, b: Id) -> Id {
         let (precision, y) = (Element::CUDNN_DATA_INT32, self.like(Element::CUDNN_DATA_INT32, x));
         self.operation(Operation::Pointwise { mode, precision, axis: None, x, b: Some(b), t: None, y });
         y
     }
 
-    /// A truth value of each element of `x`, compared or combined with `b`.
+    /// Adds a truth value for each element of `x`: a comparison or logical operation with `b`.
     pub(super) fn truth(&mut self, mode: Mode, x: Id, b: Id) -> Id {
         let (precision, y) = (Element::CUDNN_DATA_BOOLEAN, self.like(Element::CUDNN_DATA_BOOLEAN, x));
         self.operation(Operation::Pointwise { mode, precision, axis: None, x, b: Some(b), t: None, y });
         y
     }
 
-    /// `t ? x : b`.
+    /// Adds `t ? x : b`.
     pub(super) fn select(&mut self, t: Id, x: Id, b: Id) -> Id {
         let (precision, y) = (Element::CUDNN_DATA_FLOAT, self.like(Element::CUDNN_DATA_FLOAT, x));
         let mode = Mode::CUDNN_POINTWISE_BINARY_SELECT;
@@ -171,12 +170,12 @@ impl Graph {
         y
     }
 
-    /// `x` reduced to the extents of a tensor.
+    /// Adds a reduction of `x` to the extents of `y`.
     pub(super) fn reduce(&mut self, operator: Reduce, x: Id, y: Id) {
         self.operation(Operation::Reduction { operator, x, y });
     }
 
-    /// `x` with its last two extents exchanged, of this element type, in no memory.
+    /// Adds a virtual transpose of `x` over its last two extents, with this element type.
     pub(super) fn transposed(&mut self, x: Id, element: Element) -> Id {
         let Tensor { mut extents, mut strides, .. } = self.tensors[x.0].clone();
         let last = extents.len() - 1;
@@ -187,12 +186,12 @@ impl Graph {
         y
     }
 
-    /// The element type of a tensor is from now on this.
+    /// Changes the element type of a tensor.
     pub(super) fn of_element(&mut self, tensor: Id, element: Element) {
         self.tensors[tensor.0].element = element;
     }
 
-    /// Descriptors of the graph, for a device's handle, or for none where the device is only described.
+    /// Returns the graph's descriptors for a device's handle. The handle is `None` where the device is only described.
     pub(super) fn describe(&self, api: &'static Api, handle: Option<Object>) -> Result<Described, BackendError> {
         let tensors = (0..).zip(&self.tensors).map(|(id, tensor)| tensor.describe(api, id));
         let tensors = tensors.collect::<Result<Vec<_>, _>>()?;
@@ -209,7 +208,7 @@ impl Graph {
     }
 }
 
-/// A graph's descriptors, which refer to each other: the graph goes first.
+/// A graph's descriptors, which refer to each other. The graph is dropped first.
 pub(super) struct Described {
     pub(super) graph: Descriptor,
     _operations: Vec<Descriptor>,
@@ -217,11 +216,11 @@ pub(super) struct Described {
     _tensors: Vec<Descriptor>,
 }
 
-/// Bytes to which every tensor's memory is aligned: those of the suite's buffers.
+/// Alignment of every tensor's memory, in bytes: that of the suite's buffers.
 const ALIGNMENT: i64 = 16;
 
 impl Tensor {
-    /// Bytes of device memory that it spans, from its first element to its last.
+    /// Bytes of device memory from the first element to the last.
     pub(super) fn bytes(&self) -> u64 {
         let last: i64 = self.extents.iter().zip(&self.strides).map(|(extent, stride)| (extent - 1) * stride).sum();
         let element = match self.element {
@@ -248,7 +247,7 @@ impl Tensor {
 }
 
 impl Operation {
-    /// Its descriptor. Descriptors that it refers to, beside tensors, are left in `parts`.
+    /// Returns the descriptor of the operation. `parts` receives the descriptors that it refers to, except tensors.
     fn describe(
         &self,
         api: &'static Api,
@@ -368,7 +367,7 @@ impl Window {
     }
 }
 
-/// The operation of a pass, and the names of its window, image, kernels, result, and of both factors.
+/// Returns the operation of a pass, and the attribute names of its window, image, kernels, result and both scale factors.
 fn names_of(pass: Pass) -> (Kind, [Name; 6]) {
     match pass {
         Pass::Result => (
@@ -407,12 +406,12 @@ fn names_of(pass: Pass) -> (Kind, [Name; 6]) {
     }
 }
 
-/// Strides of a dense tensor, the last extent innermost.
+/// Returns the strides of a dense tensor, with the last extent innermost.
 pub(super) fn dense(extents: &[i64]) -> Vec<i64> {
     (0..extents.len()).map(|axis| extents[axis + 1..].iter().product()).collect()
 }
 
-/// The library's name of an element type.
+/// Returns the library's name of an element type.
 pub(super) fn element(dtype: DType) -> Element {
     match dtype {
         DType::F32 => Element::CUDNN_DATA_FLOAT,

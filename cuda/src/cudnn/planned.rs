@@ -1,4 +1,4 @@
-//! A graph with the engine that computes it, its device memory, and its launch.
+//! A graph with its engine, its device memory and its launch.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -14,31 +14,31 @@ use super::graph::{Described, Graph, Source};
 use super::{Open, Place};
 use crate::memory::Buffer;
 
-/// Bytes to which tensors in the plan's own memory are aligned.
+/// Alignment of tensors in the plan's own memory, in bytes.
 const ALIGNMENT: u64 = 256;
 
-/// A graph as the library was given it, with the memory that the graph itself needs.
+/// A graph in the library's form, with the graph's own memory.
 pub(super) struct Wired {
     pub(super) described: Described,
-    /// Each tensor that is in memory or handed over, by its identifier.
+    /// Identifier and storage of each tensor that is in memory or passed with the launch.
     bound: Vec<(i64, Bound)>,
     arguments: usize,
-    /// Tensors that the graph needs beside its arguments.
+    /// Memory of the tensors that are not arguments.
     own: Option<Buffer>,
-    /// Last, so that the library's handle goes after what was made with it.
+    /// Last field, so that the library's handle is dropped after the objects made with it.
     open: Rc<Open>,
 }
 
-/// What stands for a tensor in a launch.
+/// Storage of a tensor in a launch.
 enum Bound {
     Argument(usize),
     Own(CUdeviceptr),
-    /// A number on the host, which is read at the launch.
+    /// A number on the host, read at the launch.
     Number(Box<[u8; 4]>),
 }
 
 impl Wired {
-    /// Give a graph to the library, and allocate what it needs beside its arguments.
+    /// Passes a graph to the library, and allocates its tensors that are not arguments.
     pub(super) fn new(open: Rc<Open>, graph: &Graph, place: &Place<'_>) -> Result<Wired, BackendError> {
         let described = graph.describe(open.api, Some(open.handle.object))?;
         let own = |source| matches!(source, Source::Own | Source::OwnFilled(_));
@@ -76,7 +76,7 @@ impl Wired {
         Ok(Wired { described, bound, arguments, own: memory, open })
     }
 
-    /// The launch's tensors on these arguments, and the memory that the engine works in.
+    /// Returns the variant pack of a launch: the tensors on these arguments, and the workspace.
     fn pack(&self, arguments: &[CUdeviceptr], workspace: CUdeviceptr) -> Result<Descriptor, BackendError> {
         let on_device = |pointer: CUdeviceptr| std::ptr::with_exposed_provenance_mut::<c_void>(pointer as usize);
         let address = |what: &Bound| match what {
@@ -94,17 +94,17 @@ impl Wired {
     }
 }
 
-/// An execution plan: an engine's kernels, compiled, and the memory that they work in.
+/// An execution plan: an engine's compiled kernels, and their workspace.
 pub(super) struct Execution {
     plan: Descriptor,
     pub(super) name: String,
     pub(super) workspace: Option<Buffer>,
-    /// What the plan refers to.
+    /// The engine that the plan refers to.
     _engine: Engine,
 }
 
 impl Execution {
-    /// The plan of an engine, with memory of at most `most` bytes to work in.
+    /// Creates the plan of an engine, with at most `most` bytes of memory.
     ///
     /// # Errors
     /// [`BackendError::Unsupported`] where the engine cannot compute the graph or needs more memory.
@@ -128,11 +128,11 @@ impl Execution {
     }
 }
 
-/// A graph and the plan that computes it.
+/// A graph and its execution plan.
 pub(crate) struct Planned {
     execution: Execution,
     chosen: String,
-    /// The library's description of the launch on each set of arguments that it has had.
+    /// Variant pack of each set of arguments seen so far.
     packs: RefCell<Vec<(Vec<CUdeviceptr>, Descriptor)>>,
     wired: Rc<Wired>,
 }
@@ -142,12 +142,12 @@ impl Planned {
         Planned { execution, chosen: String::new(), packs: RefCell::default(), wired }
     }
 
-    /// The same, chosen for this reason.
+    /// Sets the reason for the choice of the engine.
     pub(super) fn chosen(self, chosen: String) -> Planned {
         Planned { chosen, ..self }
     }
 
-    /// The library's version, and the engine with why it was chosen, for people.
+    /// The library's version, and the engine with the reason for its choice, for messages.
     pub(crate) fn sentences(&self) -> [String; 2] {
         let bytes = self.execution.workspace.as_ref().map_or(0, Buffer::bytes);
         let own = self.wired.own.as_ref().map_or(0, Buffer::bytes);
@@ -156,16 +156,16 @@ impl Planned {
         [version, format!("cuDNN {name}, {} bytes of workspace, {}", bytes + own, self.chosen)]
     }
 
-    /// Number of arguments that a launch is given.
+    /// Number of arguments of a launch.
     pub(crate) fn buffers(&self) -> usize {
         self.wired.arguments
     }
 
-    /// Queue it on the stream.
+    /// Queues the plan on the stream.
     ///
     /// # Safety
-    /// The context is current. The memory is that of the plan's arguments, in order, as long as their extents, and stays alive,
-    /// as this does, until the stream has been waited for.
+    /// The context is current. The memory is that of the plan's arguments, in order, with the size of their extents. The memory and
+    /// `self` stay alive until the stream has been synchronised.
     pub(crate) unsafe fn launch(&self, arguments: &[CUdeviceptr], stream: CUstream) -> Result<(), BackendError> {
         let mut packs = self.packs.borrow_mut();
         let known = packs.iter().position(|(known, _)| known == arguments);
@@ -178,8 +178,8 @@ impl Planned {
             }
         };
         let (open, plan, pack) = (&self.wired.open, self.execution.plan.object(), packs[at].1.object());
-        // SAFETY: handle and descriptors are alive; the numbers on the host are read before the call returns; the workspace is
-        // as large as the library asked for; the caller vouches for the rest.
+        // SAFETY: handle and descriptors are alive; the call reads the numbers on the host before it returns; the workspace has the
+        // size that the library requested; the caller guarantees the rest.
         unsafe {
             open.api.check("choosing the stream", (open.api.set_stream)(open.handle.object, stream))?;
             open.api.check("launching", (open.api.execute)(open.handle.object, plan, pack))

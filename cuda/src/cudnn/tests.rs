@@ -1,4 +1,4 @@
-//! The library against the suite: without a device, where only the library is installed, and with one.
+//! Tests of the library against the suite: without a device, where only the library is installed, and with one.
 
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use super::*;
 use crate::device::Device;
 use crate::memory::Buffer;
 
-/// Properties of an H100, in the library's words.
+/// Properties of an H100, in the library's format.
 const H100: &str = include_str!("h100.json");
 
 fn case(shape: &str) -> Conv {
@@ -16,7 +16,7 @@ fn case(shape: &str) -> Conv {
     Conv::of(&case.problem.shape)
 }
 
-/// Names of the engines that the library offers on an H100 that is described to it.
+/// Returns the names of the engines that the library offers on a described H100.
 fn offered(api: &'static Api, call: Library, dtype: DType) -> Result<Vec<String>, BackendError> {
     let (graphs, _) = graphs_of(call, dtype)?;
     let device = engines::described_device(api, H100)?;
@@ -29,7 +29,7 @@ fn offered(api: &'static Api, call: Library, dtype: DType) -> Result<Vec<String>
     Ok(names)
 }
 
-/// Graphs need no device: where the library is, it must have engines for them.
+/// Graphs need no device: an installed library has engines for them.
 #[test]
 fn the_library_has_engines_for_every_convolution() {
     let Ok(api) = api() else { return };
@@ -93,7 +93,7 @@ fn the_library_has_engines_for_attention() {
     }
 }
 
-/// Where there is a device and a library, they must give the convolution; where not, they must say so.
+/// With a device and a library, the result is the convolution. Without them, the error is a sentence.
 #[test]
 fn the_librarys_convolution_is_the_convolution() {
     let conv = case("n2,c3,m5,h7,w6,k3,s2,p1,nchw");
@@ -102,7 +102,7 @@ fn the_librarys_convolution_is_the_convolution() {
         Err(error) => return assert!(error.to_string().len() > 40, "not a sentence: {error}"),
     };
     let stream = device.context.new_stream().expect("a stream");
-    // Small whole numbers, whose products are exact in f32.
+    // Small integers, whose products are exact in f32.
     let numbers = |dims: Vec<u64>, most: u64| (0..dims.iter().product()).map(|i: u64| (i % most) as f32).collect();
     let (x, w): (Vec<f32>, Vec<f32>) = (numbers(conv.x_dims(), 7), numbers(conv.w_dims(), 5));
     let bytes = |data: &[f32]| data.iter().flat_map(|x| x.to_ne_bytes()).collect::<Vec<u8>>();
@@ -130,12 +130,12 @@ fn the_librarys_convolution_is_the_convolution() {
             Ok(planned) => planned,
             Err(error) => return assert!(matches!(error, BackendError::Refused(_)), "{error}"),
         };
-        // SAFETY: as above, and the stream is waited for.
+        // SAFETY: as above, and the stream is synchronised.
         unsafe { planned.launch(&arguments, stream.cu_stream()) }.expect("launched");
         stream.synchronize().expect("done");
         let got = buffers[2].read(0..4 * elements[2]).expect("read");
         let got = got.chunks_exact(4).map(|four| f32::from_ne_bytes(four.try_into().expect("four bytes")));
-        // Winograd's engines are not exact.
+        // Winograd engines are not exact.
         for (got, want) in got.zip(&want) {
             assert!((got - want).abs() <= 1e-3 * want.abs().max(1.0), "{got} for {want} by {:?}", planned.sentences());
         }

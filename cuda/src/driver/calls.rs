@@ -1,4 +1,4 @@
-//! Every call of the driver that is made here, by the driver's own names.
+//! The driver calls of this crate, by the driver's own names.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 
@@ -11,44 +11,44 @@ use libloading::Library;
 
 use super::{DriverError, answered, driver};
 
-/// Makes the table of calls, and a function for each that looks into the table of this process.
+/// Defines the table of calls, and for each call a function that uses the table of this process.
 macro_rules! calls {
     (to_open { $($first:ident($($of_first:tt)*);)* } for_cases { $($other:ident($($of_other:tt)*);)* }) => {
-        /// Calls without which no device opens.
+        /// Calls that are necessary to open a device.
         pub(super) const TO_OPEN: &[&str] = &[$(stringify!($first)),*];
 
         calls! { table { $($first($($of_first)*);)* $($other($($of_other)*);)* } }
     };
     (table { $($name:ident($($argument:ident: $kind:ty),*);)* }) => {
-        /// The calls that a driver has.
+        /// Table of the calls that a driver provides.
         #[allow(non_snake_case, clippy::type_complexity, reason = "names and signatures are NVIDIA's")]
         pub(super) struct Calls {
             $(pub(super) $name: Option<unsafe extern "C" fn($($kind),*) -> c_int>,)*
-            /// Stays loaded as long as the pointers exist.
+            /// The library stays loaded as long as the pointers exist.
             _library: Library,
         }
 
         impl Calls {
-            /// Look up each of them.
+            /// Resolves all calls.
             pub(super) fn resolve(library: Library) -> Calls {
                 Calls {
-                    // SAFETY: the signatures are those of the driver's header, with answers as the integers that they are.
+                    // SAFETY: the signatures are those of the driver's header, with result codes as integers.
                     $($name: unsafe { library.get(stringify!($name)) }.ok().map(|call| *call),)*
                     _library: library,
                 }
             }
 
-            /// Names of those that are not there.
+            /// Names of the missing calls.
             pub(super) fn missing(&self) -> impl Iterator<Item = &'static str> {
                 [$((self.$name.is_none(), stringify!($name))),*].into_iter().filter_map(|(lacks, name)| lacks.then_some(name))
             }
         }
 
         $(
-            /// The driver's call of this name.
+            /// Calls the driver function of this name.
             ///
             /// # Safety
-            /// As the driver's documentation has it.
+            /// As in the driver's documentation.
             #[allow(non_snake_case, clippy::too_many_arguments, reason = "names and signatures are NVIDIA's")]
             #[allow(dead_code, reason = "the first call is made before the table is the process's")]
             pub(crate) unsafe fn $name($($argument: $kind),*) -> Result<(), DriverError> {

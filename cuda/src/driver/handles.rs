@@ -1,4 +1,4 @@
-//! A device's context, its streams and events: what the driver hands out, freed when it is dropped.
+//! Handles of the driver: a device's context, its streams and events. Their drops free them.
 
 use std::ffi::{CStr, c_int};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use cudarc::driver::sys::{
 use super::DriverError;
 use super::calls::*;
 
-/// How many devices the driver shows.
+/// Number of devices that the driver reports.
 pub(crate) fn device_count() -> Result<usize, DriverError> {
     let mut count = 0;
     // SAFETY: the argument outlives the call.
@@ -19,23 +19,23 @@ pub(crate) fn device_count() -> Result<usize, DriverError> {
     Ok(usize::try_from(count).unwrap_or(0))
 }
 
-/// The device of this number.
+/// Returns the device with this number.
 pub(crate) fn device(ordinal: usize) -> Result<CUdevice, DriverError> {
     let mut device = 0;
-    // SAFETY: the argument outlives the call; the driver refuses a number that it does not have.
+    // SAFETY: the argument outlives the call; the driver rejects an unknown number.
     unsafe { cuDeviceGet(&mut device, c_int::try_from(ordinal).unwrap_or(c_int::MAX)) }?;
     Ok(device)
 }
 
-/// Its name.
+/// Name of a device.
 pub(crate) fn device_name(device: CUdevice) -> Result<String, DriverError> {
     let mut name = [0u8; 256];
-    // SAFETY: the buffer is as long as said, and outlives the call.
+    // SAFETY: the buffer has the given length, and outlives the call.
     unsafe { cuDeviceGetName(name.as_mut_ptr().cast(), name.len() as c_int, device) }?;
     Ok(CStr::from_bytes_until_nul(&name).unwrap_or_default().to_string_lossy().into_owned())
 }
 
-/// Its UUID: that of a slice (MIG), where it is one.
+/// UUID of a device. For a MIG instance, the UUID of the instance.
 pub(crate) fn device_uuid(device: CUdevice) -> Result<CUuuid, DriverError> {
     let mut uuid = CUuuid { bytes: [0; 16] };
     // SAFETY: the argument outlives the call.
@@ -43,7 +43,7 @@ pub(crate) fn device_uuid(device: CUdevice) -> Result<CUuuid, DriverError> {
     Ok(uuid)
 }
 
-/// A number that the driver tells of it.
+/// Value of a device attribute.
 pub(crate) fn device_attribute(device: CUdevice, which: CUdevice_attribute) -> Result<c_int, DriverError> {
     let mut value = 0;
     // SAFETY: the argument outlives the call.
@@ -51,34 +51,34 @@ pub(crate) fn device_attribute(device: CUdevice, which: CUdevice_attribute) -> R
     Ok(value)
 }
 
-/// The context that all of this process share on a device.
+/// The primary context of a device, shared by the process.
 pub(crate) struct CudaContext {
     device: CUdevice,
     handle: CUcontext,
 }
 
-// SAFETY: the driver's contexts may be used from any thread that they are current on, which every use here sees to.
+// SAFETY: the driver's contexts may be used from any thread on which they are current; every use here makes them current.
 unsafe impl Send for CudaContext {}
 // SAFETY: as above; the driver locks.
 unsafe impl Sync for CudaContext {}
 
 impl CudaContext {
-    /// That of the device of this number, current on this thread.
+    /// Retains the primary context of the device with this number, and makes it current on this thread.
     pub(crate) fn new(ordinal: usize) -> Result<Arc<CudaContext>, DriverError> {
         let (device, mut handle) = (device(ordinal)?, std::ptr::null_mut());
-        // SAFETY: the argument outlives the call. What is retained is released once, by the drop.
+        // SAFETY: the argument outlives the call. The drop releases the context once.
         unsafe { cuDevicePrimaryCtxRetain(&mut handle, device) }?;
         let context = Arc::new(CudaContext { device, handle });
         context.bind_to_thread()?;
         Ok(context)
     }
 
-    /// Its device.
+    /// Device of the context.
     pub(crate) fn cu_device(&self) -> CUdevice {
         self.device
     }
 
-    /// Make it current on this thread.
+    /// Makes the context current on this thread.
     pub(crate) fn bind_to_thread(&self) -> Result<(), DriverError> {
         let mut current = std::ptr::null_mut();
         // SAFETY: the argument outlives the call.
@@ -90,12 +90,12 @@ impl CudaContext {
         unsafe { cuCtxSetCurrent(self.handle) }
     }
 
-    /// A number that the driver tells of the device.
+    /// Value of a device attribute.
     pub(crate) fn attribute(&self, which: CUdevice_attribute) -> Result<c_int, DriverError> {
         device_attribute(self.device, which)
     }
 
-    /// Bytes of the device's memory.
+    /// Device memory in bytes.
     pub(crate) fn total_mem(&self) -> Result<u64, DriverError> {
         let mut bytes = 0;
         // SAFETY: the argument outlives the call.
@@ -103,7 +103,7 @@ impl CudaContext {
         Ok(bytes as u64)
     }
 
-    /// Bytes of the device's memory that are free, and all.
+    /// Free and total device memory in bytes.
     pub(crate) fn mem_get_info(&self) -> Result<(u64, u64), DriverError> {
         let (mut free, mut total) = (0, 0);
         self.bind_to_thread()?;
@@ -112,14 +112,14 @@ impl CudaContext {
         Ok((free as u64, total as u64))
     }
 
-    /// Wait for everything on the device.
+    /// Waits for all work on the device.
     pub(crate) fn synchronize(&self) -> Result<(), DriverError> {
         self.bind_to_thread()?;
         // SAFETY: the context is current.
         unsafe { cuCtxSynchronize() }
     }
 
-    /// A stream that waits for no other.
+    /// Creates a stream that waits for no other.
     pub(crate) fn new_stream(self: &Arc<Self>) -> Result<Arc<CudaStream>, DriverError> {
         self.bind_to_thread()?;
         let mut handle = std::ptr::null_mut();
@@ -128,7 +128,7 @@ impl CudaContext {
         Ok(Arc::new(CudaStream { handle, context: self.clone() }))
     }
 
-    /// An event with these flags.
+    /// Creates an event with these flags.
     pub(crate) fn new_event(self: &Arc<Self>, flags: CUevent_flags) -> Result<CudaEvent, DriverError> {
         self.bind_to_thread()?;
         let mut handle = std::ptr::null_mut();
@@ -140,7 +140,7 @@ impl CudaContext {
 
 impl Drop for CudaContext {
     fn drop(&mut self) {
-        // SAFETY: retained by `new`, and released only here. Nothing can be done about a failure.
+        // SAFETY: retained by `new`, and released only here. A failure has no remedy.
         let _ = unsafe { cuDevicePrimaryCtxRelease_v2(self.device) };
     }
 }
@@ -157,19 +157,19 @@ unsafe impl Send for CudaStream {}
 unsafe impl Sync for CudaStream {}
 
 impl CudaStream {
-    /// As the driver knows it.
+    /// The driver's handle.
     pub(crate) fn cu_stream(&self) -> CUstream {
         self.handle
     }
 
-    /// Wait for everything on it.
+    /// Waits for all work on the stream.
     pub(crate) fn synchronize(&self) -> Result<(), DriverError> {
         self.context.bind_to_thread()?;
         // SAFETY: the stream is alive, and its context current.
         unsafe { cuStreamSynchronize(self.handle) }
     }
 
-    /// Let it wait for an event.
+    /// Makes the stream wait for an event.
     pub(crate) fn wait(&self, event: &CudaEvent) -> Result<(), DriverError> {
         self.context.bind_to_thread()?;
         // SAFETY: stream and event are alive, and the context current.
@@ -186,28 +186,28 @@ impl Drop for CudaStream {
     }
 }
 
-/// A place on a stream.
+/// An event: a position on a stream.
 pub(crate) struct CudaEvent {
     handle: CUevent,
     context: Arc<CudaContext>,
 }
 
 impl CudaEvent {
-    /// Put it on a stream.
+    /// Records the event on a stream.
     pub(crate) fn record(&self, stream: &CudaStream) -> Result<(), DriverError> {
         self.context.bind_to_thread()?;
         // SAFETY: both are alive, and the context current.
         unsafe { cuEventRecord(self.handle, stream.handle) }
     }
 
-    /// Wait until it is reached.
+    /// Waits for the event.
     fn synchronize(&self) -> Result<(), DriverError> {
         self.context.bind_to_thread()?;
         // SAFETY: the event is alive, and its context current.
         unsafe { cuEventSynchronize(self.handle) }
     }
 
-    /// Milliseconds from this event to another, once both are reached.
+    /// Milliseconds from this event to another. Waits for both.
     pub(crate) fn elapsed_ms(&self, end: &CudaEvent) -> Result<f32, DriverError> {
         self.synchronize()?;
         end.synchronize()?;

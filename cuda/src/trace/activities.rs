@@ -1,4 +1,4 @@
-//! What CUPTI's records say of an execution: each piece of work joined to the call that handed it over and to its stage.
+//! Trace of an execution from CUPTI's records. Each piece of work is joined to its call and to its stage.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use super::alignment::Alignment;
 use super::submission::{Submission, Told, device_span, host_spans};
 use crate::cupti::{Activity, What};
 
-/// What a record of CUPTI's tells beside its times.
+/// Returns the span of a CUPTI record.
 fn activity_span(told: &Told, call: usize, activity: &Activity, times: [Nanos; 2]) -> Span {
     let span = device_span(told, call, times);
     Span {
@@ -30,12 +30,12 @@ fn kind(what: What) -> SpanKind {
     }
 }
 
-/// The kernels, copies and fills of the execution, each joined to the call that handed it over and to its stage. `None`
-/// when that cannot be told, or when a stage has no work: half a story would be taken for a whole one.
+/// Returns a trace of the execution's kernels, copies and fills, each joined to its call and its stage. `None` for ambiguous
+/// records, or for a stage without work: an incomplete trace would be mistaken for a complete one.
 pub(super) fn from_activities(submission: &Submission, activities: &[Activity], aligned: Alignment) -> Option<Trace> {
     let begin = submission.calls.first()?.begin;
     let on_host = |activity: &Activity| [aligned.to_host(activity.start), aligned.to_host(activity.end)];
-    // The execution before this one is in the records too; the device was idle between them.
+    // The records contain the previous execution too; the device was idle between them.
     let of = |calls: bool| {
         let wanted = move |activity: &&Activity| (activity.what == What::Call) == calls;
         activities.iter().filter(wanted).filter(|activity| on_host(activity)[0].0 >= begin.0)
@@ -45,7 +45,7 @@ pub(super) fn from_activities(submission: &Submission, activities: &[Activity], 
         return None;
     }
     works.sort_by_key(|work| work.start);
-    // The call of ours whose span on the host holds the driver's call that the work is correlated with.
+    // The call of the submission whose host span contains the driver call with the work's correlation number.
     let call_of = |work: &&Activity| {
         let call = of(true).find(|call| call.correlation == work.correlation)?;
         let [start, end] = on_host(call);
@@ -54,9 +54,9 @@ pub(super) fn from_activities(submission: &Submission, activities: &[Activity], 
     let one_stream = || works.iter().all(|work| (work.device, work.stream) == (works[0].device, works[0].stream));
     let calls: Vec<usize> = match works.iter().map(call_of).collect() {
         Some(calls) => calls,
-        // There is only one that it can have been.
+        // A single call is the only candidate.
         None if submission.calls.len() == 1 => vec![0; works.len()],
-        // One stream works in the order of the calls, so that as many works as calls need no records of calls.
+        // One stream works in the order of the calls. With equal numbers of works and calls, records of calls are unnecessary.
         None if works.len() == submission.calls.len() && one_stream() => (0..works.len()).collect(),
         None => return None,
     };
@@ -65,7 +65,7 @@ pub(super) fn from_activities(submission: &Submission, activities: &[Activity], 
     let mut free = HashMap::new();
     for ((call, stage), work) in calls.into_iter().zip(stages).zip(works) {
         let [start, end] = on_host(work);
-        // A kernel may be let in while the last blocks of the one before it still run; a stream shows one at a time.
+        // A kernel may start while the last blocks of the previous one run. A stream shows one kernel at a time.
         let free = free.entry((work.device, work.stream)).or_insert(start);
         let start = Nanos(start.0.max(free.0));
         *free = Nanos(end.0.max(start.0));
@@ -74,7 +74,7 @@ pub(super) fn from_activities(submission: &Submission, activities: &[Activity], 
     Some(Trace { spans, alignment_error: Some(aligned.error), source: Some(TraceSource::Cupti) })
 }
 
-/// The stage of each work, by the call that handed it over. `None` when it cannot be told, or a stage is left without.
+/// Returns the stage of each piece of work, from its call. `None` if ambiguous, or for a stage without work.
 fn stages(submission: &Submission, works: &[&Activity], calls: &[usize]) -> Option<Vec<usize>> {
     let mut found = vec![None; works.len()];
     for (i, call) in submission.calls.iter().enumerate() {
@@ -83,7 +83,7 @@ fn stages(submission: &Submission, works: &[&Activity], calls: &[usize]) -> Opti
             mine.iter().for_each(|work| found[*work] = Some(call.stages.start));
             continue;
         }
-        // Of many stages at once, each of ours has one piece of work, which its name or its kind gives away.
+        // In a graph of many stages, each stage of this suite has one piece of work. Its name or its kind identifies it.
         let mut left: Vec<usize> = call.stages.clone().collect();
         for work in &mine {
             let activity = works[*work];
@@ -98,7 +98,7 @@ fn stages(submission: &Submission, works: &[&Activity], calls: &[usize]) -> Opti
                 found[*work] = Some(left.remove(at));
             }
         }
-        // What a library ran, if it is clear which call of it that was.
+        // Work of a library, if its library call is unambiguous.
         let libraries: Vec<usize> = left
             .iter()
             .copied()
@@ -125,7 +125,7 @@ mod tests {
     use super::super::submission::made::{TWO, graph, submission, told};
     use super::*;
 
-    /// CUPTI counts from long ago.
+    /// Large start value of CUPTI's clock.
     const EPOCH: u64 = 1_800_000_000_000_000_000;
     const ALIGNED: Alignment = Alignment { host: Nanos(0.0), cupti: EPOCH, error: Nanos(4.0) };
 
@@ -142,7 +142,7 @@ mod tests {
             ..record(What::Kernel, start, end, correlation)
         };
         let activities = [
-            // The execution before.
+            // The previous execution.
             record(What::Call, 50, 55, 6),
             record(What::Kernel, 60, 70, 6),
             kernel("reduce", 171, 190, 9),

@@ -1,18 +1,18 @@
-//! CUPTI's clock against the host's.
+//! Alignment of CUPTI's clock to the host's.
 
 use parallax_core::units::Nanos;
 
-/// Where two clocks stood at one moment.
+/// Readings of two clocks at one moment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Alignment {
     pub(super) host: Nanos,
     pub(super) cupti: u64,
-    /// Half the time between the readings of the host clock before and after.
+    /// Half the time between the host's readings before and after.
     pub(super) error: Nanos,
 }
 
 impl Alignment {
-    /// Read one clock between two readings of the other, several times, and keep the narrowest.
+    /// Reads CUPTI's clock between two readings of the host's, several times. Returns the narrowest reading.
     pub(super) fn measure(host: impl Fn() -> Nanos, cupti: impl Fn() -> Option<u64>) -> Option<Alignment> {
         let once = |_| {
             let before = host();
@@ -23,8 +23,8 @@ impl Alignment {
         (0..16).filter_map(once).min_by(|a, b| a.error.0.total_cmp(&b.error.0))
     }
 
-    /// A time of CUPTI's clock on the host's. The difference is taken in whole numbers: nanoseconds since 1970 have more
-    /// digits than an f64.
+    /// Converts a time of CUPTI's clock to the host's. The subtraction uses integers: nanoseconds since 1970 have more digits than
+    /// an f64.
     pub(super) fn to_host(self, cupti: u64) -> Nanos {
         self.host + Nanos(cupti.wrapping_sub(self.cupti).cast_signed() as f64)
     }
@@ -34,12 +34,12 @@ impl Alignment {
 mod tests {
     use super::*;
 
-    /// CUPTI counts from long ago.
+    /// Large start value of CUPTI's clock.
     const EPOCH: u64 = 1_800_000_000_000_000_000;
 
     #[test]
     fn the_narrowest_bracket_aligns_the_clocks() {
-        // The host clock moves by 10 at every reading, once by 2.
+        // The host clock advances by 10 at every reading, and once by 2.
         let readings = std::cell::Cell::new(0u32);
         let host = || {
             readings.set(readings.get() + 1);

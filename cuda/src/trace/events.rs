@@ -1,21 +1,22 @@
-//! What events say of an execution.
+//! Trace of an execution from events.
 
 use parallax_core::device::{Span, SpanKind, Trace, TraceSource};
 use parallax_core::units::Nanos;
 
 use super::submission::{Submission, Told, device_span, host_spans};
 
-/// `times` are begin and end of each call's work, from one moment on; `streams` say where it was, if there are several.
+/// Returns a trace. `times` are begin and end of each call's work, relative to one moment. `streams` are the positions of their
+/// streams, if there are several.
 ///
-/// The events' clock has no common zero with the host's. The device's work lies somewhere between the begin of the
-/// submission and the end of the wait; it is laid so that it ends with the wait, the latest that it can have been, and
-/// the room that remains at the front is stated as the alignment error.
+/// The events' clock and the host's have no common zero. The device's work lies between the begin of the submission and the end of
+/// the wait. The trace aligns the end of the work with the end of the wait, its latest possible position. The remaining time before
+/// the work is the alignment error.
 pub(super) fn from_events(submission: &Submission, times: &[[Nanos; 2]], streams: &[Option<u32>]) -> Trace {
     let [wait, done] = submission.wait;
     let begin = submission.calls.first().map_or(wait, |call| call.begin);
     let busy = times.iter().map(|[_, end]| *end).fold(Nanos(0.0), |a, b| Nanos(a.0.max(b.0)));
     let room = done - begin - busy;
-    // Two clocks may disagree by more than the room that there is; then the work begins with the submission.
+    // Two clocks may differ by more than the remaining time; the work then begins with the submission.
     let zero = if room.0 < 0.0 { begin } else { done - busy };
     let mut spans = host_spans(submission);
     for (i, (call, [start, end])) in submission.calls.iter().zip(times).enumerate() {

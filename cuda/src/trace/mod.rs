@@ -1,4 +1,4 @@
-//! One execution in detail: what the host called, what the device ran, and which call made which work run.
+//! Trace of one execution: host calls, device work, and the call behind each piece of work.
 
 mod activities;
 mod alignment;
@@ -18,7 +18,7 @@ use crate::errors::Context;
 use crate::events::{elapsed, event};
 use crate::prepared::PreparedCase;
 
-/// Run the case once and look. Device work comes from CUPTI where it works, else from events.
+/// Runs the case once and traces it. Device work comes from CUPTI where it works, or else from events.
 pub(crate) fn trace(case: &mut PreparedCase, stacks: bool) -> Result<Trace, BackendError> {
     match by_cupti(case, stacks)? {
         Some(trace) => Ok(trace),
@@ -26,22 +26,22 @@ pub(crate) fn trace(case: &mut PreparedCase, stacks: bool) -> Result<Trace, Back
     }
 }
 
-/// `None` where CUPTI is missing, refuses, or tells a story with holes.
+/// Returns CUPTI's trace. `None` where CUPTI is missing, refuses, or returns incomplete records.
 fn by_cupti(case: &mut PreparedCase, stacks: bool) -> Result<Option<Trace>, BackendError> {
     let Some(recording) = Recording::begin() else { return Ok(None) };
     let Some(aligned) = Alignment::measure(|| case.now(), || recording.now()) else { return Ok(None) };
     let now = || recording.now().map_or(Nanos(f64::NAN), |now| aligned.to_host(now));
     let mut nothing = |_: usize, _: &CudaStream| Ok(());
     let mut as_little = nothing;
-    // CUPTI prepares for a kernel when it first sees it; the second execution is like any other.
+    // CUPTI prepares for a kernel at its first launch. The second execution is like any other.
     submit(case, false, now, [&mut nothing, &mut as_little])?;
     let submission = submit(case, stacks, now, [&mut nothing, &mut as_little])?;
     let Some(activities) = recording.finish() else { return Ok(None) };
     Ok(from_activities(&submission, &activities, aligned))
 }
 
-/// Calls are timed by events around what they put on a stream, so that a span includes the gap before its work. A graph
-/// is one call, whose stages cannot be told apart.
+/// Returns the events' trace. Events around each call time its work, so a span includes the gap before the work. A graph is one
+/// call, and its stages cannot be separated.
 fn by_events(case: &mut PreparedCase, stacks: bool) -> Result<Trace, BackendError> {
     let calls = match case.launching {
         Launching::Graph => 1,

@@ -1,4 +1,4 @@
-//! Handing an execution over while somebody looks: the host's side of a trace.
+//! Submission of an execution under observation: the host's part of a trace.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,17 +11,17 @@ use crate::driver::CudaStream;
 use crate::launch::Step;
 use crate::prepared::PreparedCase;
 
-/// What a stage is to be called, and how its work is known.
+/// Label, kind and identification of a stage.
 #[derive(Debug, Clone)]
 pub(super) struct Told {
     pub(super) label: Cow<'static, str>,
     pub(super) kind: SpanKind,
     pub(super) bytes: Option<Bytes>,
-    /// The name under which the driver knows a kernel of ours; what a library runs has names of its own.
+    /// Name of a kernel of this suite in the driver; a library's kernels have their own names.
     pub(super) symbol: Option<&'static str>,
 }
 
-/// One call as the host saw it, on the host clock, and the stages that it handed over.
+/// A call on the host clock, and the stages that it submits.
 pub(super) struct Call {
     pub(super) name: &'static str,
     pub(super) begin: Nanos,
@@ -30,19 +30,18 @@ pub(super) struct Call {
     pub(super) stages: Range<usize>,
 }
 
-/// The host's side of an execution.
+/// The host's part of an execution.
 pub(super) struct Submission {
     pub(super) stages: Vec<Told>,
     pub(super) calls: Vec<Call>,
-    /// Begin and end of waiting for the device.
+    /// Begin and end of the wait for the device.
     pub(super) wait: [Nanos; 2],
 }
 
-/// Something to be done to a stream around what is put on it; calls are counted.
+/// Action on a stream before or after a call. The first argument is the number of the call.
 pub(super) type Around<'a> = &'a mut dyn FnMut(usize, &CudaStream) -> Result<(), BackendError>;
 
-/// Hand the stages over as the case does, and wait. `now` reads the clock; `before` and `after` are called around each
-/// call.
+/// Submits the stages as the case does, and waits. `now` reads the clock; `before` and `after` run around each call.
 pub(super) fn submit(
     case: &mut PreparedCase,
     stacks: bool,
@@ -60,7 +59,7 @@ pub(super) fn submit(
         calls.push(Call { name, begin, end: now(), stack, stages });
         after(calls.len() - 1, stream)
     };
-    // A graph that was made before CUPTI looked may not be told apart: this one is made for the occasion.
+    // CUPTI may not separate the stages of a graph made before the recording, so this graph is new.
     let graph = match case.launching {
         Launching::Graph => Some(case.capture(set)?),
         _ => None,
@@ -73,7 +72,7 @@ pub(super) fn submit(
         }),
     };
     let wait = now();
-    // Wait also after a failed launch: nothing may be in flight when the buffers are dropped.
+    // Wait also after a failed launch: no work may be in flight when the buffers are dropped.
     let waited = case.wait();
     let done = now();
     launched.and(waited)?;
@@ -84,7 +83,7 @@ pub(super) fn submit(
     Ok(Submission { stages: steps.iter().map(told).collect(), calls, wait: [wait, done] })
 }
 
-/// Numbers that join calls and their work count from one, in order of the calls.
+/// Returns the number that joins a call and its work. It counts from one, in order of the calls.
 fn correlation(call: usize) -> Option<u32> {
     u32::try_from(call + 1).ok()
 }
@@ -125,7 +124,7 @@ pub(super) fn device_span(told: &Told, call: usize, [start, end]: [Nanos; 2]) ->
     }
 }
 
-/// Submissions for the tests of what is made of them.
+/// Submissions for tests.
 #[cfg(test)]
 pub(super) mod made {
     use parallax_core::device::Trace;
@@ -159,7 +158,7 @@ pub(super) mod made {
 
     pub(in crate::trace) const TWO: [(&str, f64, f64); 2] = [("a", 100.0, 110.0), ("b", 115.0, 130.0)];
 
-    /// A graph of two kernels, a copy, a fill and calls of a library: one call, one number.
+    /// A graph of two kernels, a copy, a fill and library calls: one call, one number.
     pub(in crate::trace) fn graph(libraries: usize) -> Submission {
         let told = |label: &'static str, kind, bytes: Option<u64>, symbol| Told {
             label: label.into(),

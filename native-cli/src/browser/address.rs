@@ -1,43 +1,44 @@
-//! Where a server listens, how it is reached, and which requests come from its own pages.
+//! Listening address of a server, its URLs, and the check that a request comes from the server's own page.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use axum::http::Request;
 use axum::http::header::{self, HeaderName, HeaderValue};
 
-/// Where to serve.
+/// Listening address of a server.
 #[derive(Debug, Clone, Copy)]
 pub struct At {
-    /// Address of the interface.
+    /// IP address of the interface.
     pub host: IpAddr,
-    /// Port, or 0 for any that is free.
+    /// Port; 0 selects any free port.
     pub port: u16,
-    /// By https, with a certificate made for it.
+    /// Whether the server uses HTTPS, with a certificate generated for it.
     pub tls: bool,
 }
 
 impl At {
-    /// On this machine alone.
+    /// Returns the loopback address, which only this machine reaches.
     pub fn loopback(port: u16) -> At {
         At { host: Ipv4Addr::LOCALHOST.into(), port, tls: false }
     }
 }
 
-/// The two ends of the connection that a request came by; every request has them among its extensions.
+/// Both ends of the connection of a request. Every request has them among its extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ends {
-    /// The other side.
+    /// Remote end.
     pub sender: Sender,
-    /// This side: an address of this machine, and the port.
+    /// Local end: an address of this machine, and the port.
     pub local: SocketAddr,
 }
 
-/// The other side of a connection as limits count it: an IPv4 address, or the network of 64 bits that an IPv6 device has for itself.
+/// Remote end of a connection, as limits count it. An IPv4 address counts by itself. An IPv6 address counts by its
+/// 64-bit network, which belongs to one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Sender(IpAddr);
 
 impl Sender {
-    /// The sender at an address.
+    /// Returns the sender of an address.
     pub fn new(address: IpAddr) -> Sender {
         Sender(match address.to_canonical() {
             IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
@@ -46,31 +47,32 @@ impl Sender {
     }
 }
 
-/// How a server is reached.
+/// URLs of a server.
 #[derive(Debug, Clone)]
 pub struct Address {
     scheme: &'static str,
-    /// The port that browsers leave out.
+    /// Default port of the scheme, which browsers leave out.
     usual: u16,
-    /// Host and port under which pages may know it, the one to tell first.
+    /// Hosts with ports under which pages may address the server. The first is for display.
     pub(super) authorities: Vec<String>,
 }
 
 impl Address {
-    /// Of a server at these hosts, the one to tell first.
+    /// Returns the address of a server at these hosts. The first is for display.
     pub fn new(hosts: &[String], port: u16, tls: bool) -> Address {
         let (scheme, usual) = if tls { ("https", 443) } else { ("http", 80) };
         let authority = |host: &String| if port == usual { host.clone() } else { format!("{host}:{port}") };
         Address { scheme, usual, authorities: hosts.iter().map(authority).collect() }
     }
 
-    /// Of the front, with a slash at the end.
+    /// Returns the URL of the front page, with a final slash.
     pub fn url(&self) -> String {
         format!("{}://{}/", self.scheme, self.authorities[0])
     }
 
-    /// Whether a request is from our own page: any site in any browser can reach any interface that its user can. A page may know
-    /// the server by one of its names, or by the address of this machine at which the request arrived.
+    /// Returns whether a request is from the server's own page. The check is necessary because any site in any browser
+    /// can send requests to any interface that its user reaches. A page may address the server by one of its names, or
+    /// by the local address of the request's connection.
     pub fn is_ours<B>(&self, request: &Request<B>) -> bool {
         let named = |name: HeaderName| request.headers().get(name).map(HeaderValue::as_bytes);
         let Some(host) = named(header::HOST).and_then(|host| std::str::from_utf8(host).ok()) else { return false };
@@ -79,7 +81,7 @@ impl Address {
             && named(header::ORIGIN).is_none_or(|origin| origin == format!("{}://{host}", self.scheme).as_bytes())
     }
 
-    /// Whether a host, with its port unless that is the usual one, is this address.
+    /// Returns whether a host, with its port unless that is the default port, is this local address.
     fn names(&self, host: &str, local: SocketAddr) -> bool {
         let local = SocketAddr::new(local.ip().to_canonical(), local.port());
         let alone = || host.trim_matches(['[', ']']).parse().map(|ip| SocketAddr::new(ip, self.usual));
@@ -87,7 +89,8 @@ impl Address {
     }
 }
 
-/// Names and addresses under which a bound address is reached from elsewhere and from here, the one to tell first.
+/// Returns names and addresses that reach a bound address, from other machines and from this one. The first is for
+/// display.
 pub fn hosts(bound: IpAddr) -> Vec<String> {
     let text = |ip: IpAddr| if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() };
     let loopback =
@@ -105,7 +108,8 @@ pub fn hosts(bound: IpAddr) -> Vec<String> {
     hosts
 }
 
-/// The address of this machine on the network that leads outward. Nothing is sent for it: the system only looks for a route.
+/// Returns the address of this machine on the network of its default route. The system looks up a route; no packet is
+/// sent.
 fn outward(any: IpAddr) -> Option<IpAddr> {
     let far: SocketAddr =
         if any.is_ipv6() { ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 9).into() } else { ([192, 0, 2, 1], 9).into() };
@@ -132,7 +136,7 @@ mod tests {
             (Address::new(&both, 8080, true), local, "127.0.0.1:8080", "http://127.0.0.1:8080", false),
             (Address::new(&both, 443, true), "127.0.0.1:443", "127.0.0.1", "https://127.0.0.1", true),
             (Address::new(&both, 8080, false), local, "", "", false),
-            // The interface at which a request arrives has a name, too.
+            // The host may also be the address of the interface that receives the request.
             (Address::new(&all, 8080, false), lan, "198.51.100.7:8080", "http://198.51.100.7:8080", true),
             (Address::new(&all, 8080, false), lan, "198.51.100.7:8080", "http://192.0.2.1:8080", false),
             (Address::new(&all, 8080, false), lan, "198.51.100.7:8081", "", false),

@@ -1,4 +1,4 @@
-//! Bodies of requests, within bounds of length, time and memory.
+//! Bodies of requests, with limits on length, time and memory.
 
 use std::sync::Arc;
 
@@ -17,42 +17,42 @@ use super::connections::Limits;
 #[derive(Clone)]
 pub struct Room(Arc<Semaphore>);
 
-/// A body, and the room that it takes until it is dropped.
+/// Body of a request. It occupies its share of the memory until it is dropped.
 pub struct Held {
-    /// What came.
+    /// Bytes of the body.
     pub bytes: Vec<u8>,
     _room: Option<OwnedSemaphorePermit>,
 }
 
-/// Why there is no body.
+/// Reason for a missing body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoBody {
-    /// It is longer than allowed.
+    /// Body longer than the limit.
     Long,
-    /// It stood still, or took longer than allowed.
+    /// Body without progress, or slower than the limit.
     Late,
-    /// It ended too early, or is none.
+    /// Body that ended early, or no body.
     Broken,
-    /// Other bodies have all the memory.
+    /// No memory left: other bodies occupy all of it.
     Full,
 }
 
-/// Seconds after which there is room again, as a rule.
+/// Seconds until memory is usually free again.
 const SOON: u64 = 5;
 
 impl Room {
-    /// Room for so many bytes.
+    /// Returns a memory of this size in bytes.
     pub fn new(bytes: usize) -> Room {
         Room(Arc::new(Semaphore::new(bytes)))
     }
 
-    /// The body of a request, of at most `longest` bytes.
+    /// Reads the body of a request, of at most `longest` bytes.
     ///
     /// # Errors
-    /// When it is too long, too late, broken, or there is no room for it.
+    /// A body that is too long, too late or broken, or no memory for it.
     pub async fn read(&self, request: Request, longest: usize) -> Result<Held, NoBody> {
         let limits = request.extensions().get::<Limits>().copied().unwrap_or_default();
-        // A length that is announced need not be waited for.
+        // A body with an announced length is refused without a wait.
         if request.body().size_hint().lower() > longest as u64 {
             return Err(NoBody::Long);
         }
@@ -94,14 +94,14 @@ impl Room {
     }
 }
 
-/// Pass over the body of a request that is refused: browsers that are still sending would not see the answer.
+/// Reads and drops the body of a refused request. A browser that is still sending would not see the response otherwise.
 pub async fn pass_over(request: Request, longest: usize) {
     let limits = request.extensions().get::<Limits>().copied().unwrap_or_default();
     let mut body = request.into_body();
     let _ = timeout(limits.body, discard(&mut body, longest, limits)).await;
 }
 
-/// Read a body to its end without keeping it, or until it stands still or is too long.
+/// Reads a body to its end without keeping it. Stops at a stall or at the limit of length.
 async fn discard(body: &mut Body, longest: usize, limits: Limits) {
     let mut passed = 0;
     while let Ok(Some(Ok(frame))) = timeout(limits.stall, body.frame()).await {
@@ -113,7 +113,7 @@ async fn discard(body: &mut Body, longest: usize, limits: Limits) {
 }
 
 impl NoBody {
-    /// The answer to its sender, in words about `what` was to be sent.
+    /// Returns the response to the sender; `what` names the expected body.
     pub fn answer(self, what: &str, longest: usize) -> Response {
         match self {
             NoBody::Long => {

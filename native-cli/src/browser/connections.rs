@@ -1,7 +1,7 @@
-//! Connections to a server: how long each may keep silent, and how many there may be.
+//! Connections to a server, with limits on their number and idle time.
 //!
-//! A connection that is one too many takes the place of another: of one that waits for its sender, the longest of them. So senders
-//! that open connections and say nothing lock out no one, themselves included.
+//! A connection beyond the limit replaces another one: of those that wait for their sender, the one that waits longest.
+//! Idle connections therefore cannot block the server for any sender.
 
 use std::collections::HashMap;
 use std::io::{Error, ErrorKind};
@@ -24,20 +24,20 @@ use tokio_rustls::TlsAcceptor;
 
 use super::address::{Ends, Sender};
 
-/// What a server grants those that connect to it.
+/// Limits of a server on its connections.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Time for a TLS handshake.
+    /// Time limit of a TLS handshake.
     pub handshake: Duration,
-    /// Time for the head of a request, and between requests.
+    /// Time limit of the head of a request, and of the wait between requests.
     pub head: Duration,
-    /// Time for the body of a request.
+    /// Time limit of the body of a request.
     pub body: Duration,
-    /// Time without any progress, within a body and while an answer is written.
+    /// Time limit without progress, within a body and within the transmission of a response.
     pub stall: Duration,
-    /// Connections of one sender.
+    /// Maximum number of connections of one sender.
     pub each: usize,
-    /// Connections in all; systems give a program 256 descriptors at least.
+    /// Maximum number of connections. Systems give a program at least 256 descriptors.
     pub all: usize,
 }
 
@@ -48,9 +48,9 @@ impl Default for Limits {
     }
 }
 
-/// Memory for one connection's heads; a longer head is refused.
+/// Memory for the heads of one connection, in bytes. A longer head is refused.
 const HEAD: usize = 64 << 10;
-/// How long to wait where the system has no descriptor for another connection.
+/// Wait after the system has no descriptor for another connection.
 const BREATH: Duration = Duration::from_millis(20);
 
 /// Open connections by number.
@@ -62,15 +62,15 @@ struct Open {
 
 struct Connection {
     sender: Sender,
-    /// Whether a request is being answered.
+    /// Whether the server is answering a request of the connection.
     busy: bool,
-    /// Since when it is, or is not.
+    /// Time of the last change of `busy`.
     since: Instant,
     task: AbortHandle,
 }
 
 impl Open {
-    /// End connections until there is room for another one of this sender.
+    /// Closes connections until another one of this sender is within the limits.
     fn make_room(&mut self, sender: Sender, limits: &Limits) {
         while self.of(sender) >= limits.each {
             self.end_longest_of(sender);
@@ -84,7 +84,7 @@ impl Open {
         self.all.values().filter(|connection| connection.sender == sender).count()
     }
 
-    /// End the connection that waits longest, of the sender that has most.
+    /// Closes the connection that waits longest, of the sender with the most connections.
     fn end_longest(&mut self) {
         let mut counts: HashMap<Sender, usize> = HashMap::new();
         for connection in self.all.values() {
@@ -106,7 +106,7 @@ impl Open {
     }
 }
 
-/// The open connections of one server.
+/// Open connections of one server.
 #[derive(Default)]
 struct Connections(Mutex<Open>);
 
@@ -116,7 +116,7 @@ impl Connections {
     }
 }
 
-/// The place of one connection among the others; dropping it gives it up.
+/// Entry of one connection among the others. Dropping it removes the entry.
 struct Seat {
     number: u64,
     connections: Arc<Connections>,
@@ -136,7 +136,7 @@ impl Drop for Seat {
     }
 }
 
-/// Answer what connects, within limits, until the future is dropped.
+/// Accepts and serves connections within the limits, until the future is dropped.
 pub async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, router: Router, limits: Limits) {
     let connections = Arc::new(Connections::default());
     loop {
@@ -159,7 +159,7 @@ pub async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, router: Rout
                 sleep(BREATH).await;
             }
         }
-        // Those that were ended close only now.
+        // Aborted connections close at this point.
         tokio::task::yield_now().await;
     }
 }
@@ -174,7 +174,7 @@ fn is_of_one_connection(error: &Error) -> bool {
     )
 }
 
-/// One connection from its beginning to its end. Its errors concern its sender alone.
+/// Serves one connection from beginning to end. Its errors concern its sender alone.
 async fn attend(
     stream: TcpStream,
     sender: Sender,
@@ -239,7 +239,7 @@ mod tests {
         Limits { handshake: brief, head: brief, body: brief, stall: brief, each: 8, all: 12 }
     }
 
-    /// A server with a small page and a file that no buffer of a system holds.
+    /// Returns a server with a small page and a file larger than any socket buffer of a system.
     fn server(tls: bool, limits: Limits) -> (tempfile::TempDir, Server, SocketAddr) {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("index.html"), "hello").expect("written");
@@ -258,7 +258,7 @@ mod tests {
         stream
     }
 
-    /// What a connection brings until it ends, and how long that takes.
+    /// Reads a connection to its end. Returns the number of bytes and the time.
     fn rest(mut stream: &Socket) -> (usize, Duration) {
         let (begun, mut bytes, mut some) = (Instant::now(), 0, [0; 1 << 16]);
         loop {
@@ -278,9 +278,9 @@ mod tests {
             "",
             "GET / HT",
             "GET / HTTP/1.1\r\nHost: x\r\nX: ",
-            // Between requests.
+            // Wait between requests.
             "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
-            // A body that never comes, of a request that is refused and of one that is answered.
+            // Body that never comes, of a refused request and of an answered one.
             "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx",
         ] {
@@ -301,7 +301,7 @@ mod tests {
         std::thread::sleep(Duration::from_secs(2));
         let (bytes, lived) = rest(&stream);
         assert!(bytes < BIG && lived < Duration::from_secs(5), "{bytes} bytes in {lived:?}");
-        // One that is read slowly, but is read, comes whole.
+        // A slow reader that makes progress receives the whole file.
         let mut slow = connect(at, "GET /big.wasm HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         let mut some = vec![0; BIG / 4];
         for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! The place where the page posts its events.
+//! Endpoint to which the page posts its events.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -15,13 +15,13 @@ use super::body::Room;
 use super::server::plain;
 use super::token::Token;
 
-/// Where the page posts its events, below which it shows the token.
+/// Path to which the page posts its events. The token is the path's last part.
 pub const EVENTS: &str = "/api/events";
 
-/// A record carries at most some thousands of samples; nothing the page posts comes near this.
+/// Limit on one post, in bytes. A record has at most some thousands of samples, far below this limit.
 const LARGEST_EVENT: usize = 64 << 20;
 
-/// What every answer is made from.
+/// State shared by all requests.
 struct Events {
     address: Address,
     token: Token,
@@ -29,15 +29,15 @@ struct Events {
     room: Room,
 }
 
-/// Passes posted events on, of senders that know the token.
+/// Returns the router that forwards posted events of senders with the token.
 pub fn router(sender: Sender<Event>, address: &Address, token: &Token) -> Router {
     let (address, token) = (address.clone(), token.clone());
     let events = Arc::new(Events { address, token, sender, room: Room::new(2 * LARGEST_EVENT) });
     Router::new().route(EVENTS, post(take)).route(&format!("{EVENTS}/{{token}}"), post(take)).with_state(events)
 }
 
-/// Take events in, a line each, from our own page only: any site in any browser here can reach the loopback interface, and any
-/// other program, too.
+/// Receives events, one per line, from the server's own page only. Any site in a browser of this machine, and any other
+/// program, can send requests to the loopback interface.
 async fn take(State(here): State<Arc<Events>>, request: Request) -> Response {
     if !here.address.is_ours(&request) {
         return plain(StatusCode::FORBIDDEN, "not from this page");
@@ -55,7 +55,7 @@ async fn take(State(here): State<Arc<Events>>, request: Request) -> Response {
         Ok(_) => return plain(StatusCode::BAD_REQUEST, "no event"),
         Err(mistake) => return plain(StatusCode::BAD_REQUEST, &mistake.to_string()),
     };
-    // When the receiver is gone, the page takes any answer but 2xx as the end.
+    // Without a receiver, the page takes any status but 2xx as the end.
     match told.into_iter().try_for_each(|event| here.sender.send(event)) {
         Ok(()) => plain(StatusCode::OK, ""),
         Err(_) => plain(StatusCode::GONE, "nobody listens any more"),

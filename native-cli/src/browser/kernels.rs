@@ -1,4 +1,4 @@
-//! Kernel texts of a folder, for a page that measures with them in place of its own.
+//! Kernel sources of a folder, which a page uses in place of its own.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,18 +14,19 @@ use super::address::Address;
 use super::server::plain;
 use super::token::Token;
 
-/// Where the page gets them, below which it shows the token.
+/// Path of the kernel sources. The token is the path's last part.
 pub const KERNELS: &str = "/api/kernels";
-/// How a text in WGSL is called.
+/// File extension of a kernel source in WGSL.
 const WGSL: &str = "wgsl";
 
-/// Hands out the texts below a folder by their names, read anew each time, to those that know the token.
+/// Returns the router that serves the kernel sources below a folder by name. It reads them at each request, and
+/// requires the token.
 pub fn router(root: PathBuf, address: &Address, token: &Token) -> Router {
     let here = Arc::new((root, address.clone(), token.clone()));
     Router::new().route(KERNELS, get(give)).route(&format!("{KERNELS}/{{token}}"), get(give)).with_state(here)
 }
 
-/// To our own page only, as with everything beside it.
+/// Responds to the server's own page only, as the other endpoints do.
 async fn give(State(here): State<Arc<(PathBuf, Address, Token)>>, request: Request) -> Response {
     let (root, address, token) = &*here;
     if !address.is_ours(&request) {
@@ -44,7 +45,7 @@ async fn give(State(here): State<Arc<(PathBuf, Address, Token)>>, request: Reque
     }
 }
 
-/// Every text in a folder and those below it, named as kernels name them: `matmul/tiled.wgsl`.
+/// Collects every kernel source below a folder under the name that kernels use: `matmul/tiled.wgsl`.
 fn collect(folder: &Path, prefix: &str, texts: &mut BTreeMap<String, String>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let (entry, path) = entry.map(|entry| (entry.file_name(), entry.path()))?;

@@ -1,4 +1,4 @@
-//! Finding a browser, starting it without a window and a past, and ending it with all its children.
+//! Discovery of a browser, its start without a window and with an empty profile, and its end with all child processes.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::{BROWSER, BrowserError, BrowserOptions};
 use crate::files;
 
-/// Names to look for on the search path. Only browsers of the Chromium family take these flags.
+/// Executables on the search path. Only browsers of the Chromium family accept these flags.
 const NAMES: [&str; 8] = [
     "google-chrome",
     "google-chrome-stable",
@@ -23,7 +23,7 @@ const NAMES: [&str; 8] = [
     "chrome",
 ];
 
-/// Where applications live on macOS and Windows, which put none on the search path.
+/// Paths of applications on macOS and Windows, where they are not on the search path.
 const PLACES: [&str; 6] = [
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
@@ -33,7 +33,7 @@ const PLACES: [&str; 6] = [
     r"C:\Program Files (x86)\Microsoft\Edge\Application\msedge.exe",
 ];
 
-/// Flags for every start: no window, no traffic of the browser's own, no throttling.
+/// Flags of every start: no window, no traffic of the browser itself, no throttling.
 const FLAGS: [&str; 13] = [
     "--headless",
     "--no-first-run",
@@ -50,21 +50,22 @@ const FLAGS: [&str; 13] = [
     "--disable-renderer-backgrounding",
 ];
 
-/// WebGPU as a visitor has it, on platforms where it is still behind a flag.
+/// Enables the WebGPU of a stock visitor, on platforms where it is behind a flag.
 const VISITOR: &str = "--enable-features=WebGPUService";
-/// Takes the rounding off timestamps, and names the device. The step that is measured is recorded with every run.
+/// Disables the rounding of timestamps, and exposes the device's name. Every run records the measured resolution of the
+/// clock.
 const DEVELOPER: &str = "--enable-webgpu-developer-features";
-/// Offers what no page should have, software adapters among it.
+/// Enables features that no page should have, among them software adapters.
 const UNSAFE: &str = "--enable-unsafe-webgpu";
-/// Of that, what matrices take: features that are tried out, f16 where a driver is not trusted with it, and the memory model that
-/// they are defined in.
+/// Toggles of Dawn for matrix operations: experimental features, f16 on drivers that Dawn distrusts, and the memory
+/// model of their definition.
 const MATRICES: &str = "--enable-dawn-features=allow_unsafe_apis,vulkan_enable_f16_on_nvidia,use_vulkan_memory_model";
 
-/// The browser to use.
+/// Returns the executable of the browser.
 pub fn find(asked: Option<&Path>) -> Result<PathBuf, BrowserError> {
     let named = asked.map(Path::to_owned).or_else(|| std::env::var_os(BROWSER).map(PathBuf::from));
     if let Some(named) = named {
-        // A bare name is looked up on the search path, as a shell would.
+        // A bare name is looked up on the search path, as in a shell.
         let found = which::which(&named).ok();
         return found.ok_or_else(|| BrowserError::NoBrowser { looked: named.display().to_string() });
     }
@@ -75,7 +76,7 @@ pub fn find(asked: Option<&Path>) -> Result<PathBuf, BrowserError> {
     })
 }
 
-/// Flags that depend on what is asked of WebGPU and on who asks.
+/// Returns the flags that depend on the browser mode and on the user's privileges.
 pub fn flags(options: &BrowserOptions) -> Vec<String> {
     let mut flags = options.flags.clone();
     let of_reach: &[&str] = match options.reach {
@@ -87,26 +88,26 @@ pub fn flags(options: &BrowserOptions) -> Vec<String> {
     let more = of_reach.iter().chain(of_software).filter(|flag| !options.flags.iter().any(|given| given == *flag));
     flags.extend(more.map(|flag| (*flag).to_owned()));
     if is_root() {
-        // The sandbox refuses to start for root, which is what containers usually run as.
+        // The sandbox refuses to start for root, the usual user in containers.
         flags.push("--no-sandbox".to_owned());
     }
     merge_features(&flags)
 }
 
-/// A running browser with a profile of its own; dropping it ends it and removes the profile.
+/// Running browser with a profile of its own. Dropping it ends the browser and removes the profile.
 pub struct Browser {
     child: Child,
     profile: TempDir,
 }
 
-/// File in the profile's folder that takes what the browser writes.
+/// File in the profile's folder for the output of the browser.
 const LOG: &str = "parallax-browser.log";
 
-/// Lines of that file worth showing.
+/// Maximum number of lines of that file in an error message.
 const LAST_LINES: usize = 8;
 
 impl Browser {
-    /// Start a browser at a page.
+    /// Starts a browser at a page.
     pub fn start(executable: &Path, options: &BrowserOptions, url: &str) -> Result<Browser, BrowserError> {
         let profile = files::temporary_folder("parallax-browser-")?;
         let log = File::create(profile.path().join(LOG)).map_err(|error| files::no_temporary(&error))?;
@@ -122,7 +123,7 @@ impl Browser {
         Ok(Browser { child, profile })
     }
 
-    /// How the browser ended, if it did.
+    /// Returns the exit status of the browser, if it has ended.
     pub fn ended(&mut self) -> Option<String> {
         match self.child.try_wait() {
             Ok(None) => None,
@@ -131,7 +132,7 @@ impl Browser {
         }
     }
 
-    /// The end of the browser's log, each line on a line of its own; empty when it wrote nothing.
+    /// Returns the last lines of the browser's log, one per line; empty without output.
     pub fn last_words(&self) -> String {
         let log = std::fs::read(self.profile.path().join(LOG)).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
@@ -144,10 +145,10 @@ impl Browser {
 impl Drop for Browser {
     fn drop(&mut self) {
         end_group(&self.child);
-        // Both fail only for a browser that has ended already.
+        // Both calls fail only after the browser has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // The browser's children may write to the profile for another moment while they die.
+        // Child processes of the browser may write to the profile for a moment while they end.
         for _ in 0..20 {
             if std::fs::remove_dir_all(self.profile.path()).is_ok() {
                 break;
@@ -157,7 +158,8 @@ impl Drop for Browser {
     }
 }
 
-/// Of several `--enable-features=` flags a browser heeds only the last, so they become one. Order is kept otherwise.
+/// Merges several `--enable-features=` flags into one, because a browser uses only the last. The order is otherwise
+/// kept.
 fn merge_features(flags: &[String]) -> Vec<String> {
     const MERGED: [&str; 3] = ["--enable-features=", "--disable-features=", "--enable-dawn-features="];
     let mut merged: Vec<String> = Vec::new();
@@ -175,35 +177,35 @@ fn merge_features(flags: &[String]) -> Vec<String> {
     merged
 }
 
-/// Whether this program may do everything.
+/// Returns whether this program runs as root.
 #[cfg(unix)]
 pub fn is_root() -> bool {
     // SAFETY: geteuid has no preconditions and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Whether this program may do everything.
+/// Returns whether this program runs as root.
 #[cfg(not(unix))]
 pub fn is_root() -> bool {
     false
 }
 
-/// End the browser and the processes that it started.
+/// Ends the browser and its child processes.
 #[cfg(unix)]
 fn end_group(child: &Child) {
     if let Ok(group) = i32::try_from(child.id()) {
-        // SAFETY: the child leads a process group of its own and has not been waited for since it was last seen, or
-        // its group is empty and the call fails, which is fine.
+        // SAFETY: the child leads a process group of its own. Either it has not been waited for since its last check,
+        // or its group is empty and the call fails, which is harmless.
         unsafe { libc::kill(-group, libc::SIGKILL) };
     }
 }
 
-/// End the browser and the processes that it started.
+/// Ends the browser and its child processes.
 #[cfg(windows)]
 fn end_group(child: &Child) {
     let id = child.id().to_string();
     let quiet = |c: &mut Command| c.stdout(Stdio::null()).stderr(Stdio::null()).status();
-    // Without taskkill the browser itself is still ended by the caller.
+    // Without taskkill, the caller still ends the browser itself.
     let _ = quiet(Command::new("taskkill").args(["/T", "/F", "/PID", &id]));
 }
 

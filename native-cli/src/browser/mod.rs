@@ -1,6 +1,6 @@
-//! The targets `browser` and `wasm`: serve the page to a browser on this machine, and listen to what it measures.
+//! Targets `browser` and `wasm`: serves the page to a browser on this machine, and receives its events.
 //!
-//! The page runs by itself and posts every event, so a browser that dies takes no finished record with it.
+//! The page runs by itself and posts every event. Finished records therefore survive the end of the browser.
 
 pub(crate) mod address;
 pub(crate) mod body;
@@ -31,35 +31,35 @@ use address::{Address, At};
 use connections::Limits;
 use token::Token;
 
-/// How to run the page.
+/// Options of a run in a browser.
 #[derive(Debug, Clone, Default)]
 pub struct BrowserOptions {
-    /// The browser's executable; otherwise `PARALLAX_BROWSER`, otherwise one is looked for.
+    /// Executable of the browser; else `PARALLAX_BROWSER`, else the first that is found.
     pub browser: Option<PathBuf>,
-    /// Further flags for the browser.
+    /// Additional flags for the browser.
     pub flags: Vec<String>,
-    /// Further variables of its environment.
+    /// Additional environment variables for the browser.
     pub environment: Vec<(String, String)>,
-    /// Why it may run on another card than the one that was asked for.
+    /// Reason for which the browser may use another GPU than the requested one.
     pub doubt: Option<String>,
-    /// The machine's one GPU, which a page may know no name of.
+    /// Name of the machine's only GPU, which the page may not know.
     pub card: Option<String>,
-    /// Use the browser's software adapter: for machines without a GPU, and for tests.
+    /// Whether the browser uses its software adapter, for machines without a GPU and for tests.
     pub software: bool,
-    /// What the page may use, unless a flag of `flags` gives it more.
+    /// Browser mode of the page, unless a flag in `flags` gives more.
     pub reach: BrowserMode,
-    /// What the page measures.
+    /// Target that the page measures.
     pub target: PageTarget,
-    /// How many threads of the processor the page computes with; all of them, if not said.
+    /// Number of processor threads of the page; all by default.
     pub threads: Option<usize>,
-    /// Folder of kernel texts in WGSL that stand before the page's own.
+    /// Folder of kernel sources in WGSL that replace the page's own.
     pub kernels: Option<PathBuf>,
-    /// Folder of the built page; otherwise `PARALLAX_PAGE`, otherwise the program's own, otherwise `dist` in the usual places.
+    /// Folder of the built page; else `PARALLAX_PAGE`, else the embedded page, else `dist` in the usual folders.
     pub page: Option<PathBuf>,
 }
 
 impl BrowserOptions {
-    /// A warning where a page computes on this device, an emulation, although the machine has a GPU.
+    /// Returns a warning if the page runs on this emulated device on a machine with a GPU.
     pub fn passes_by(&self, device: &DeviceInfo) -> Option<String> {
         let wanted = self.software || self.flags.iter().any(|flag| flag.contains("swiftshader"));
         (self.target == PageTarget::Browser && device.kind.is_emulated() && !wanted).then(|| {
@@ -72,18 +72,18 @@ impl BrowserOptions {
     }
 }
 
-/// A target that a page can be.
+/// Target of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PageTarget {
-    /// The GPU, through WebGPU.
+    /// GPU, through WebGPU.
     #[default]
     Browser,
-    /// The processor, by what is compiled into the page.
+    /// Processor, through WebAssembly in the page.
     Wasm,
 }
 
 impl PageTarget {
-    /// Its name in flags, addresses and records.
+    /// Returns the name in flags, URLs and records.
     pub const fn name(self) -> &'static str {
         match self {
             PageTarget::Browser => "browser",
@@ -92,21 +92,21 @@ impl PageTarget {
     }
 }
 
-/// Names the browser's executable where nobody else does.
+/// Environment variable with the browser's executable, the default of the option.
 pub const BROWSER: &str = "PARALLAX_BROWSER";
-/// Names the folder of the built page where nobody else does.
+/// Environment variable with the folder of the built page, the default of the option.
 pub const PAGE: &str = "PARALLAX_PAGE";
 
-/// Why the browser gave no, or not all, results. Records delivered before the error stand.
+/// Error of a run in a browser. Records that arrived before the error remain valid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BrowserError {
-    /// No folder holds a built page.
+    /// No folder with a built page.
     #[error(
         "the page is not built: no index.html in {looked}; build it with `./x page`, or name its folder with PARALLAX_PAGE"
     )]
     NoPage {
-        /// Where it was looked for.
+        /// Searched places.
         looked: String,
     },
     /// No browser.
@@ -114,64 +114,64 @@ pub enum BrowserError {
         "no browser: looked for {looked}; install Chrome or Chromium, or name one with --browser PATH or PARALLAX_BROWSER"
     )]
     NoBrowser {
-        /// What was looked for.
+        /// Searched names.
         looked: String,
     },
-    /// Two wishes that exclude each other.
+    /// Two options that exclude each other.
     #[error(
         "browsers offer their software adapter to developers only, whose clock is not rounded: --features stock needs a GPU"
     )]
     StockSoftware,
-    /// The browser could not be started.
+    /// Failed start of the browser.
     #[error("{browser} does not start: {why}")]
     Start {
-        /// Its path.
+        /// Path of the executable.
         browser: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         why: std::io::Error,
     },
-    /// There is no place for the browser's profile.
+    /// No folder for the browser's profile.
     #[error(transparent)]
     NoTemporary(#[from] NoTemporary),
-    /// The browser ended before the run did.
+    /// End of the browser before the end of the run.
     #[error("the browser ended early ({status}){said}")]
     Died {
-        /// How it ended.
+        /// Exit status.
         status: String,
-        /// The last lines of its log, each on a line of its own.
+        /// Last lines of the browser's log, one per line.
         said: String,
     },
-    /// The browser lives and says nothing.
+    /// No event from a running browser.
     #[error("the page has said nothing for {seconds} s{said}")]
     Silent {
-        /// For how long.
+        /// Length of the silence in seconds.
         seconds: u64,
-        /// The last lines of the browser's log, each on a line of its own.
+        /// Last lines of the browser's log, one per line.
         said: String,
     },
-    /// The page could not be served.
+    /// Failed start of the page's server.
     #[error("the page cannot be served on this machine: {0}")]
     Serve(String),
 }
 
-/// How often the caller hears that nothing has happened.
+/// Interval between calls without an event.
 const TICK: Duration = Duration::from_millis(250);
-/// How long a page may be silent beyond the time that sampling one case may take.
+/// Tolerated silence of a page beyond the sampling time of one case.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// A case may overrun its share of the budget so many times; the runner's stop rule sees to that.
+/// Factor by which a case may exceed its share of the budget. The runner's stop rule enforces it.
 const OVERRUN: f64 = 3.0;
 
-/// The page that a run would show.
+/// Returns the page of a run.
 pub fn page(options: &BrowserOptions) -> Result<Page, BrowserError> {
     page::find(options.page.as_deref())
 }
 
-/// The browser that a run would start.
+/// Returns the browser executable of a run.
 pub fn executable(options: &BrowserOptions) -> Result<PathBuf, BrowserError> {
     launch::find(options.browser.as_deref())
 }
 
-/// Whether a run could start: the browser that it would use, or what is missing.
+/// Checks that a run can start. Returns the executable of its browser, or the missing part.
 pub fn ready(options: &BrowserOptions) -> Result<PathBuf, BrowserError> {
     page(options)?;
     if options.reach == BrowserMode::Stock && options.software {
@@ -180,8 +180,8 @@ pub fn ready(options: &BrowserOptions) -> Result<PathBuf, BrowserError> {
     executable(options)
 }
 
-/// Run a spec in a browser and hand over its events until the page is done or the receiver has had enough. Nothing is
-/// handed over when nothing has happened for a moment: an occasion to draw, or to stop.
+/// Runs a spec in a browser. Passes events to the receiver until the page ends or the receiver stops. Passes `None`
+/// after a moment without events, for drawing or for stopping.
 ///
 /// The end arrives as [`Event::End`] or [`Event::Unavailable`]; both are results, not errors.
 pub fn run(
@@ -222,7 +222,7 @@ pub fn run(
             heard = Instant::now();
             continue;
         }
-        // Only when the queue is empty: what a dying browser still said comes first.
+        // This check follows an empty queue: the last events of a browser that ends come first.
         if let Some(status) = browser.ended() {
             return Err(BrowserError::Died { status, said: browser.last_words() });
         }
@@ -232,16 +232,16 @@ pub fn run(
     }
 }
 
-/// Longer no case takes.
+/// Upper bound on the time of one case.
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// The longest silence that is not suspicious.
+/// Returns the longest silence without an error.
 fn patience(spec: &Spec) -> Duration {
-    // The plan is the page's, so the number of cases is not known here: as if one case had the whole budget.
+    // The page makes the plan, so the number of cases is unknown here. One case is assumed to have the whole budget.
     PATIENCE + Nanos::from_secs(OVERRUN * spec.budget).duration().min(DAY)
 }
 
-/// The page's query: what to measure, how, the spec in its own words, and where to report, with the token.
+/// Returns the page's query: target, mode, spec, and the URL for events with its token.
 fn query(options: &BrowserOptions, spec: &Spec, mode: Mode, token: &str) -> String {
     let mut pairs = vec![("report", format!("{}/{token}", events::EVENTS))];
     if options.target == PageTarget::Wasm {
@@ -331,7 +331,7 @@ mod tests {
         assert!(text.contains(&browser.display().to_string()) && text.contains("PARALLAX_BROWSER"), "{text}");
     }
 
-    /// A shell script in the place of a browser.
+    /// Runs a shell script in place of a browser.
     #[cfg(unix)]
     fn run_fake(script: &str) -> (Result<(), BrowserError>, Vec<Event>) {
         use std::os::unix::fs::PermissionsExt;
@@ -378,7 +378,7 @@ mod tests {
         .expect("stopped");
         let child: i32 = std::fs::read_to_string(&pids).expect("a child").trim().parse().expect("a number");
         let alive = || {
-            // A killed child may stay as a zombie until whoever adopts it collects it.
+            // A killed child may stay as a zombie until its adoptive parent collects it.
             std::fs::read_to_string(format!("/proc/{child}/stat")).is_ok_and(|stat| !stat.contains(") Z"))
         };
         let killed = Instant::now();

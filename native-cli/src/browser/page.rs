@@ -1,4 +1,4 @@
-//! The built page: a folder, or a part of the program (feature `page`).
+//! Built page: a folder, or a part of the program (feature `page`).
 
 use std::fmt;
 use std::io::Read;
@@ -11,30 +11,30 @@ use axum::response::{IntoResponse, Response};
 
 use super::{BrowserError, PAGE};
 
-/// Paths below the page's folder, and contents, compressed by gzip.
+/// Paths below the page's folder, and contents, compressed with gzip.
 pub type Files = &'static [(&'static str, &'static [u8])];
 
 #[cfg(feature = "page")]
 include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
-/// The program's own page.
+/// Returns the embedded page.
 #[cfg(feature = "page")]
 fn own() -> Option<Files> {
     Some(FILES)
 }
 
-/// The program's own page: it was built without one.
+/// Returns no embedded page: the program was built without one.
 #[cfg(not(feature = "page"))]
 fn own() -> Option<Files> {
     None
 }
 
-/// Where the page lies.
+/// Location of the page.
 #[derive(Debug, Clone)]
 pub enum Page {
-    /// In a folder.
+    /// Folder.
     Folder(PathBuf),
-    /// In the program.
+    /// Embedded in the program.
     Own(Files),
 }
 
@@ -48,10 +48,10 @@ impl fmt::Display for Page {
 }
 
 impl Page {
-    /// Every file of it, by its path below the page's folder.
+    /// Returns every file of the page, by its path below the page's folder.
     ///
     /// # Errors
-    /// When a file cannot be read.
+    /// Unreadable file.
     pub fn files(&self) -> std::io::Result<Vec<(PathBuf, Vec<u8>)>> {
         match self {
             Page::Folder(folder) => {
@@ -66,7 +66,7 @@ impl Page {
     }
 }
 
-/// The files of a folder and of those in it. Links are not followed: they may lead anywhere.
+/// Collects the files below a folder. Links are not followed, because their targets are arbitrary.
 fn below(folder: &Path, at: &Path, files: &mut Vec<(PathBuf, Vec<u8>)>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder.join(at))? {
         let entry = entry?;
@@ -86,10 +86,10 @@ fn unpacked(packed: &[u8]) -> std::io::Result<Vec<u8>> {
     Ok(plain)
 }
 
-/// Where `./x page` puts it in the checkout that the program was built from.
+/// Output folder of `./x page` in the checkout of the program's build.
 const CHECKOUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../dist");
 
-/// The page: in the folder that was named, in the program, or in the usual places.
+/// Returns the page: the named folder, the embedded page, or a usual folder.
 pub fn find(asked: Option<&Path>) -> Result<Page, BrowserError> {
     let named = asked.map(Path::to_owned).or_else(|| std::env::var_os(PAGE).map(PathBuf::from));
     let places = match (named, own()) {
@@ -106,7 +106,8 @@ pub fn find(asked: Option<&Path>) -> Result<Page, BrowserError> {
     }
 }
 
-/// Where the page was looked for. Where the program was built concerns nobody but whoever built it there.
+/// Returns the searched folders for a message. The checkout's path on the build machine is left out, because it means
+/// nothing elsewhere.
 fn in_words(places: &[PathBuf]) -> String {
     let place = |folder: &PathBuf| match folder == Path::new(CHECKOUT) {
         true => "`dist` of the checkout".to_owned(),
@@ -115,7 +116,7 @@ fn in_words(places: &[PathBuf]) -> String {
     places.iter().map(place).collect::<Vec<_>>().join(", ")
 }
 
-/// Answer a request for a file of the program's own page. Names have nothing that an address would have to escape.
+/// Responds with a file of the embedded page. Its names contain no characters that URLs escape.
 pub fn answer(files: Files, request: &Request<Body>) -> Response {
     if ![Method::GET, Method::HEAD].contains(request.method()) {
         return StatusCode::METHOD_NOT_ALLOWED.into_response();

@@ -1,4 +1,4 @@
-//! A small web server for one page and what lies beside it.
+//! Web server for one page and additional routes.
 
 use std::net::TcpListener;
 
@@ -18,24 +18,24 @@ use super::connections::{self, Limits};
 use super::page::{self, Page};
 use super::tls::Identity;
 
-/// The page that must be able to talk to other sites' windows.
+/// Page that must be able to communicate with windows of other sites.
 const NOT_ISOLATED: &str = "/open-trace.html";
 
-/// At most so many threads read files and make pages; one more answers.
+/// Maximum number of threads that read files and make pages; one more thread responds.
 const HELPERS: usize = 4;
 
-/// A running server; dropping it stops it.
+/// Running server. Dropping it stops the server.
 pub struct Server {
-    /// How it is reached.
+    /// URLs of the server.
     pub address: Address,
-    /// Of its certificate, where it has one: SHA-256 as browsers show it.
+    /// SHA-256 fingerprint of the TLS certificate, as browsers show it.
     pub fingerprint: Option<String>,
-    /// Its other end waits in the server's thread, and ends it when this one goes.
+    /// Sender whose receiver waits in the server's thread. The thread ends when the sender is dropped.
     _alive: oneshot::Sender<()>,
 }
 
 impl Server {
-    /// Serve `page`, and beside it what `beside` makes of the address.
+    /// Serves `page`, and the routes that `beside` returns for the address.
     pub fn start(
         page: Page,
         at: At,
@@ -50,7 +50,7 @@ impl Server {
         let address = Address::new(&hosts, port, at.tls);
         let identity = at.tls.then(|| Identity::of(&hosts)).transpose()?;
         let fingerprint = identity.as_ref().map(|identity| identity.fingerprint.clone());
-        // One thread, so that the server takes next to nothing from what is measured beside it.
+        // A single thread keeps the server's load on the measured machine minimal.
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().max_blocking_threads(HELPERS).build().map_err(failed)?;
         let router = router(page, beside(&address));
@@ -78,12 +78,13 @@ fn router(page: Page, beside: Router) -> Router {
     .layer(middleware::from_fn(with_headers))
 }
 
-/// An answer in words.
+/// Returns a response of plain text.
 pub fn plain(status: StatusCode, text: &str) -> Response {
     (status, text.to_owned()).into_response()
 }
 
-/// Isolation buys a finer host clock. Nothing is stored, so that a rebuilt page is never mixed with an old one.
+/// Adds headers to a response. Isolation gives a finer host clock. Responses are not cached, so that files of different
+/// builds of the page never mix.
 async fn with_headers(request: Request, next: Next) -> Response {
     let isolated = request.uri().path() != NOT_ISOLATED;
     let mut reply = next.run(request).await;
@@ -95,9 +96,9 @@ async fn with_headers(request: Request, next: Next) -> Response {
     let always = [
         ("cache-control", "no-store"),
         ("x-content-type-options", "nosniff"),
-        // Addresses may have a secret.
+        // URLs may contain a secret.
         ("referrer-policy", "same-origin"),
-        // No other site shows our pages as if they were its own.
+        // Other sites must not show these pages in frames.
         ("content-security-policy", "frame-ancestors 'none'"),
         ("x-frame-options", "DENY"),
     ];
@@ -113,13 +114,13 @@ pub(crate) mod testing {
     use std::io::{Read, Write};
     use std::net::TcpStream;
 
-    /// Status line and everything after it.
+    /// Returns the status line and everything after it.
     pub fn talk(server: &Server, request: &str) -> String {
         let (head, body) = talk_in_bytes(server, request);
         head + &String::from_utf8(body).expect("text")
     }
 
-    /// Everything before the body, and the body.
+    /// Returns everything before the body, and the body.
     pub fn talk_in_bytes(server: &Server, request: &str) -> (String, Vec<u8>) {
         let authority = &server.address.authorities[0];
         let mut stream = TcpStream::connect(authority).expect("connected");
@@ -138,7 +139,7 @@ mod tests {
     use super::testing::{talk, talk_in_bytes};
     use super::*;
 
-    /// Headers that forbid other sites to show a page in a frame.
+    /// Headers that forbid frames of other sites.
     const UNFRAMED: [&str; 2] = ["content-security-policy: frame-ancestors 'none'", "x-frame-options: DENY"];
 
     #[test]
@@ -165,7 +166,7 @@ mod tests {
         let open = get("/open-trace.html");
         assert!(open.ends_with("open") && !open.contains("opener-policy"), "{open}");
         assert!(UNFRAMED.iter().all(|header| open.contains(header)), "{open}");
-        // Browsers insist on these; anything else as wasm makes them refuse to compile while streaming.
+        // Browsers require these types; with any other type they refuse to compile wasm while streaming.
         for (path, kind) in
             [("/a%20b.wasm", "application/wasm"), ("/a.js", "text/javascript"), ("/style.css", "text/css")]
         {
@@ -199,7 +200,7 @@ mod tests {
         std::fs::remove_file(outside).expect("removed");
     }
 
-    /// `hello` by gzip.
+    /// The bytes `hello`, compressed with gzip.
     const HELLO: &[u8] =
         &[31, 139, 8, 0, 0, 0, 0, 0, 0, 255, 203, 72, 205, 201, 201, 7, 0, 134, 166, 16, 54, 5, 0, 0, 0];
 

@@ -1,4 +1,4 @@
-//! https with a certificate of our own making: nobody vouches for it, so whoever connects compares its fingerprint.
+//! HTTPS with a self-signed certificate. No authority signs it, so users compare its fingerprint.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tokio_rustls::rustls::{ServerConfig, version};
 
 use super::BrowserError;
 
-/// A key, a certificate, and what the certificate is known by.
+/// Key, certificate and fingerprint.
 pub struct Identity {
     config: Arc<ServerConfig>,
     /// SHA-256 of the certificate, as browsers show it.
@@ -19,7 +19,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// A new one for these hosts, which ends with the program.
+    /// Creates an identity for these hosts. It ends with the program.
     pub fn of(hosts: &[String]) -> Result<Identity, BrowserError> {
         let failed = |e: &dyn std::fmt::Display| BrowserError::Serve(format!("no certificate could be made: {e}"));
         let names: Vec<String> = hosts.iter().map(|host| host.trim_matches(['[', ']']).to_owned()).collect();
@@ -28,7 +28,7 @@ impl Identity {
         name.push(DnType::CommonName, "Parallax desk");
         params.distinguished_name = name;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        // Some phones refuse what is valid for years. Time zones and clocks differ by less than a day.
+        // Some phones refuse certificates that are valid for years. Time zones and clocks differ by less than a day.
         let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
         let ymd = |date: jiff::civil::Date| date_time_ymd(date.year().into(), date.month() as u8, date.day() as u8);
         params.not_before = ymd(today.saturating_sub(jiff::Span::new().days(1)));
@@ -36,7 +36,7 @@ impl Identity {
         let key = KeyPair::generate().map_err(|e| failed(&e))?;
         let certificate = params.self_signed(&key).map_err(|e| failed(&e))?;
         let fingerprint = fingerprint(certificate.der());
-        // Every browser with WebGPU speaks the newest version.
+        // Every browser with WebGPU supports TLS 1.3.
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_protocol_versions(&[&version::TLS13])
             .map_err(|e| failed(&e))?
@@ -46,7 +46,7 @@ impl Identity {
         Ok(Identity { config: Arc::new(config), fingerprint })
     }
 
-    /// What shakes hands as this identity.
+    /// Returns the acceptor of TLS handshakes with this identity.
     pub fn acceptor(&self) -> TlsAcceptor {
         self.config.clone().into()
     }
@@ -70,7 +70,7 @@ pub(crate) mod testing {
 
     use super::*;
 
-    /// Takes the certificate of a fingerprint, as a person does who compares it.
+    /// Accepts the certificate with this fingerprint, as a user after a comparison.
     #[derive(Debug)]
     struct Known(String);
 
@@ -113,7 +113,7 @@ pub(crate) mod testing {
         }
     }
 
-    /// The whole answer to a request by https, from a server whose certificate has this fingerprint.
+    /// Returns the whole response to an HTTPS request, from a server with this certificate fingerprint.
     pub fn talk(to: SocketAddr, fingerprint: &str, request: &str) -> String {
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_protocol_versions(&[&version::TLS13])

@@ -1,34 +1,34 @@
-//! The secret that an address carries: of a desk, or of a page that reports what it measures.
+//! Secret in a URL, of a collector or of a page that reports its events.
 
 use subtle::ConstantTimeEq;
 
-/// Random letters and digits, which only those know who were given the address.
+/// Random letters and digits, known only to recipients of the URL.
 #[derive(Clone)]
 pub struct Token(String);
 
-/// Random bytes in it.
+/// Number of random bytes.
 const BYTES: usize = 16;
 
 impl Token {
-    /// A new one from the system's source of randomness.
+    /// Creates a token from the system's source of randomness.
     pub fn new() -> Result<Token, getrandom::Error> {
         let mut bytes = [0; BYTES];
         getrandom::fill(&mut bytes)?;
         Ok(Token(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
-    /// Whether this is it, in a time that does not tell how much of it is right.
+    /// Returns whether a string is the token. The time is constant, so that it reveals nothing about a partial match.
     pub fn is(&self, offered: &str) -> bool {
         self.0.as_bytes().ct_eq(offered.as_bytes()).into()
     }
 
-    /// Whether the last part of a path below `folder` is it.
+    /// Returns whether the last part of a path below `folder` is the token.
     pub fn ends(&self, path: &str, folder: &str) -> bool {
         let offered = path.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/'));
         offered.is_some_and(|offered| self.is(offered))
     }
 
-    /// For an address, where letters and digits need no escape.
+    /// Returns the token for a URL; its letters and digits need no escape.
     pub fn text(&self) -> &str {
         &self.0
     }

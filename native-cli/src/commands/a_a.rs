@@ -1,5 +1,5 @@
-//! `run --a-a`: a machine against itself. Whatever differs between two runs of the same thing is noise, and what noise
-//! hides is the smallest change that this machine can detect.
+//! `run --a-a`: compares runs of the same program on one machine. Any difference is noise. The noise determines the
+//! smallest change that the machine can detect.
 
 use std::process::ExitCode;
 
@@ -16,7 +16,7 @@ use crate::interrupts::interrupted;
 use crate::output::{Output, writable_folder};
 use crate::table;
 
-/// Run the spec so many times on every target, devices opened anew each time, and compare each run with the next.
+/// Runs the spec `runs` times on every target, with devices opened anew each time. Compares each run with the next.
 pub fn a_a(common: &Common, runs: usize) -> anyhow::Result<ExitCode> {
     if runs < 2 {
         bail!("--a-a {runs}: comparing a machine with itself takes at least 2 runs; 20 give a good picture");

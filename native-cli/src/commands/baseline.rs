@@ -1,4 +1,4 @@
-//! `baseline`: runs kept under a name, to be compared with later ones.
+//! `baseline`: stores runs under names, for comparison with later runs.
 
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ pub enum What {
     List,
 }
 
-/// Keep a run, or show those that are kept.
+/// Stores a run, or lists the stored ones.
 pub fn baseline(args: &Baseline) -> anyhow::Result<()> {
     match &args.what {
         What::Save { name, file } => {
@@ -46,7 +46,7 @@ pub fn baseline(args: &Baseline) -> anyhow::Result<()> {
                 Some(file) => file.clone(),
                 None => newest(&args.out, 1)?.remove(0),
             };
-            // What is kept is read first: a file that nobody can compare with is no baseline.
+            // The file is parsed first: a file that cannot be compared is no baseline.
             let (_, run) = read(std::slice::from_ref(&file))?.remove(0);
             let folder = path.parent().expect("it lies in a folder");
             std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -76,13 +76,13 @@ fn list(out: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Folder of baselines among results.
+/// Folder of baselines in the folder of results.
 const FOLDER: &str = "baselines";
 
-/// The file of a baseline.
+/// Returns the file of a baseline.
 ///
 /// # Errors
-/// When the name is none: it becomes part of a path.
+/// Invalid name: the name becomes part of a path.
 pub fn path(out: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if name.is_empty() || name.starts_with('.') || !name.chars().all(fits) {
@@ -91,10 +91,10 @@ pub fn path(out: &Path, name: &str) -> anyhow::Result<PathBuf> {
     Ok(out.join(FOLDER).join(format!("{name}.json")))
 }
 
-/// The newest runs of a folder, so many, the older ones first.
+/// Returns the newest `count` runs of a folder, oldest first.
 ///
 /// # Errors
-/// When there are fewer.
+/// Fewer runs than `count`.
 pub fn newest(out: &Path, count: usize) -> anyhow::Result<Vec<PathBuf>> {
     let mut runs: Vec<(std::time::SystemTime, PathBuf)> = Vec::new();
     for path in runs_in(out)? {
@@ -109,7 +109,7 @@ pub fn newest(out: &Path, count: usize) -> anyhow::Result<Vec<PathBuf>> {
     Ok(runs.split_off(runs.len() - count).into_iter().map(|(_, path)| path).collect())
 }
 
-/// The run files of a folder; none where there is no folder.
+/// Returns the run files of a folder; empty if the folder does not exist.
 fn runs_in(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,

@@ -1,4 +1,4 @@
-//! `compare`: run files held against each other.
+//! `compare`: comparison of run files.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,9 +16,9 @@ use crate::commands::run_files::{Format, Made, Shown, Written, emit, read};
 use crate::console::{Painted, errln, noteln, outln, width};
 use crate::table;
 
-/// Heading of what makes the exit code 1.
+/// Help heading of the options that set exit code 1.
 const GATES: &str = "Gates";
-/// Heading of what takes calls apart.
+/// Help heading of the options that split calls.
 const TAX: &str = "The portability tax";
 
 /// `compare`.
@@ -87,7 +87,7 @@ pub enum By {
     Dialect,
 }
 
-/// Compare run files with a base, or split the calls of several targets.
+/// Compares run files with a base, or splits the calls of several targets.
 pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
     let asked = args.resolution.as_deref().map(|text| share("--resolution", text)).transpose()?;
     let limit = args.fail_if_slower.as_deref().map(|text| share("--fail-if-slower", text)).transpose()?;
@@ -112,7 +112,7 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
         emit(&args.written, &files, &made)?;
         return Ok(ExitCode::SUCCESS);
     }
-    // The heads are what a table shows; whoever knows the files may name a run by its own.
+    // The table shows headings; the base may also be named by its file.
     let by_file = find(&names(&runs));
     let runs = report::headed(runs);
     let base = find(&names(&runs)).or_else(|mistake| by_file.map_err(|_| mistake))?;
@@ -127,7 +127,7 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let (holds, lines) = comparison.gate(gate);
-    // People's text goes to stdout, unless stdout is for machines.
+    // Text for people goes to stdout, unless stdout carries machine-readable output.
     let machines = args.written.output.is_none() && args.written.format() != Format::Text;
     for line in lines.iter().map(|line| report::escape(line)) {
         if machines { errln!("{line}") } else { outln!("{line}") }
@@ -135,19 +135,19 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// The largest differences that a short comparison shows each way.
+/// Maximum number of differences per direction in a short comparison.
 const MOST: usize = 10;
-/// The same of the problems of a short answer.
+/// Maximum number of problems in a short answer.
 const MOST_PROBLEMS: usize = 5;
 
-/// The totals and the largest differences.
+/// Returns the totals and the largest differences.
 fn briefly(comparison: &Comparison, runs: &[(String, Run)]) -> Painted {
     let scores = report::compared_scores(comparison);
     let tables = [report::compared_runs(runs), report::comparison_brief(comparison, MOST)].into_iter().chain(scores);
     table::below_each_other(tables.map(|t| table::text(&t, width())))
 }
 
-/// The answer of each target against the base, by family, and the extremes of the farthest.
+/// Returns the cost of each target relative to the base, by family, and the extremes of the last target.
 fn answered(tax: &Tax, runs: &[(String, Run)], same_gpu: bool) -> anyhow::Result<Painted> {
     let named = |name: &str| runs.iter().find(|(known, _)| known == name).expect("the tax is of these runs");
     let base = named(&tax.runs[tax.base].name);
@@ -158,7 +158,7 @@ fn answered(tax: &Tax, runs: &[(String, Run)], same_gpu: bool) -> anyhow::Result
     Ok(table::below_each_other(tables.map(|t| table::text(&t, width()))))
 }
 
-/// Why a comparison is not drawn in one format.
+/// Error message for flame graphs of comparisons.
 const NO_GRAPH: &str =
     "a flame graph shows stages of runs and no verdicts: `parallax report FILE FILE --format flamegraph` draws both";
 
@@ -200,7 +200,7 @@ fn spoken(voices: &ImplementationTable, format: Format) -> anyhow::Result<Made> 
     })
 }
 
-/// The files to compare, the base first where a baseline is named.
+/// Returns the files to compare; a named baseline comes first.
 fn files(args: &Compare) -> anyhow::Result<Vec<PathBuf>> {
     let kept = args.baseline.as_deref().map(|name| {
         let path = baseline::path(&args.out, name)?;
@@ -221,14 +221,14 @@ fn files(args: &Compare) -> anyhow::Result<Vec<PathBuf>> {
     Ok(kept.into_iter().chain(others).collect())
 }
 
-/// A share of a time, from `5%` or `0.05`.
+/// Parses a share of a time: `5%` or `0.05`.
 fn share(flag: &str, text: &str) -> anyhow::Result<f64> {
     let (number, scale) = match text.trim().strip_suffix('%') {
         Some(number) => (number.trim_end(), 100.0),
         None => (text.trim(), 1.0),
     };
     match number.parse::<f64>() {
-        // A bare 5 would be five hundred per cent, which nobody means.
+        // A bare 5 would mean 500 %, which is certainly a mistake.
         Ok(value) if value >= 0.0 && value.is_finite() && (scale > 1.0 || value < 1.0) => Ok(value / scale),
         _ => bail!(
             "{flag} `{text}` is no share of a time; write a percentage such as 5%, or a fraction below 1 such as 0.05"

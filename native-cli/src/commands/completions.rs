@@ -1,4 +1,4 @@
-//! `completions`: what a shell needs to complete commands, options and their words.
+//! `completions`: completion scripts of shells for commands, options and their values.
 
 use clap::Args;
 use clap_complete::{Shell, generate};
@@ -13,7 +13,7 @@ pub struct Completions {
     pub shell: Shell,
 }
 
-/// Print the script.
+/// Prints the script.
 pub fn completions(args: &Completions) -> anyhow::Result<()> {
     let mut script = Vec::new();
     generate(args.shell, &mut Cli::whole(), "parallax", &mut script);

@@ -1,4 +1,4 @@
-//! `config`: every setting that is in force, and where its value came from.
+//! `config`: every setting in force, and the origin of its value.
 
 use clap::Args;
 use serde_json::json;
@@ -18,7 +18,7 @@ pub struct ConfigArgs {
     pub json: bool,
 }
 
-/// Print the settings.
+/// Prints the settings.
 pub fn config(args: &ConfigArgs) -> anyhow::Result<()> {
     let in_force = args.settings.in_force()?;
     let origin = |origin: &Origin, name: &str| match origin {

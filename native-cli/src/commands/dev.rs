@@ -1,5 +1,6 @@
-//! `dev`: the loop of whoever writes a kernel. Watches the texts, and tells of every save what it made of its cases: what
-//! the compiler says, whether the results are right, and how the time compares with the last save and with the best.
+//! `dev`: development loop for kernels. Watches the kernel sources, and reports at every save the effect on its cases.
+//! The report has compiler messages, the check of the results, and the times relative to the last save and the best
+//! one.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -55,12 +56,13 @@ pub struct Dev {
     pub native: Native,
 }
 
-/// Saves come in several events, and editors write a file in steps: this long must nothing happen.
+/// Time without events after which a save is complete. A save produces several events, and editors write a file in
+/// steps.
 const SETTLED: Duration = Duration::from_millis(30);
-/// How often the loop looks whether it should end.
+/// Interval between checks for the end of the loop.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Watch until Ctrl-C, or look once.
+/// Watches until Ctrl-C, or evaluates once.
 pub fn dev(args: &Dev) -> anyhow::Result<ExitCode> {
     Spec::default().set("budget", &args.budget.to_string())?;
     let cases = args.cases.iter().map(|text| Ok(text.parse()?)).collect::<anyhow::Result<Vec<Case>>>()?;
@@ -68,7 +70,7 @@ pub fn dev(args: &Dev) -> anyhow::Result<ExitCode> {
     let native = Native { kernels: kernels.clone(), ..args.native.clone() };
     let mut bench = Bench::open(args, native)?;
     listen_for_interrupts()?;
-    // The watch begins before the first look, so that no save is missed.
+    // The watch begins before the first evaluation, so that no save is missed.
     let watch = match (&kernels, args.once) {
         (_, true) => None,
         (Some(folder), _) => Some(watch(folder)?),
@@ -86,7 +88,7 @@ pub fn dev(args: &Dev) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The checkout around the current folder, if there is one.
+/// Returns the checkout around the current folder, if there is one.
 fn checkout() -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?;
     let has_kernels =
@@ -94,7 +96,7 @@ fn checkout() -> Option<PathBuf> {
     here.ancestors().find(has_kernels).map(Path::to_owned)
 }
 
-/// The folders of kernels below a folder: a whole checkout has much else, which changes all the time.
+/// Returns the folders of kernels below a folder. Other files of a checkout change all the time.
 fn watched(folder: &Path) -> Vec<PathBuf> {
     let parts = ["shaders", "cuda"].map(|part| folder.join(part)).into_iter().filter(|part| part.is_dir());
     parts.map(|part| Some(part.join("kernels")).filter(|inner| inner.is_dir()).unwrap_or(part)).collect()
@@ -103,7 +105,7 @@ fn watched(folder: &Path) -> Vec<PathBuf> {
 fn watch(folder: &Path) -> anyhow::Result<(RecommendedWatcher, Receiver<Instant>)> {
     let (sender, receiver) = channel();
     let tell = move |event: notify::Result<notify::Event>| {
-        // Reading a text is an event too, but no save. A receiver that is gone needs no news.
+        // A read of a file is an event too, but no save. A closed receiver needs no events.
         if event.is_ok_and(|event| !event.kind.is_access()) {
             let _ = sender.send(Instant::now());
         }
@@ -115,7 +117,7 @@ fn watch(folder: &Path) -> anyhow::Result<(RecommendedWatcher, Receiver<Instant>
     Ok((watcher, receiver))
 }
 
-/// When the next save came, once it has settled; none when the user wants to end, or nobody reads any more.
+/// Returns the time of the next save, once it is complete. Returns none on an interrupt, or once stdout is closed.
 fn next_save(events: &Receiver<Instant>) -> Option<Instant> {
     loop {
         if interrupted() || console::gone() {
@@ -132,19 +134,19 @@ fn next_save(events: &Receiver<Instant>) -> Option<Instant> {
     }
 }
 
-/// A case and what the saves so far have made of it.
+/// Case with its results over the saves so far.
 struct Subject {
     case: Case,
     trial: Option<CheckedCase>,
     awkward: Awkward,
-    /// Final texts of the last look.
+    /// Final kernel sources of the last evaluation.
     texts: Vec<FinalText>,
     looks: u32,
-    /// Saves that compiled and were right: the best and the last, which may be one.
+    /// Saves that compiled and were correct: the best and the last, possibly the same.
     kept: Vec<Save>,
 }
 
-/// A save whose kernels are still on the device.
+/// Save whose kernels are still on the device.
 struct Save {
     number: u32,
     prepared: Box<dyn Prepared>,
@@ -155,7 +157,7 @@ impl Subject {
         Subject { case, trial: None, awkward: Awkward::default(), texts: Vec::new(), looks: 0, kept: Vec::new() }
     }
 
-    /// What is compared with: the best and the last save, in the order in which they were made.
+    /// Returns the label of a comparison partner: the best or the last save, in the order of the saves.
     fn against(&self, number: u32) -> &'static str {
         match (self.kept.len(), self.kept.first().is_some_and(|best| best.number == number)) {
             (1, _) => "the last save and best",
@@ -165,7 +167,7 @@ impl Subject {
     }
 }
 
-/// The device that everything is tried on.
+/// Device of all evaluations.
 struct Bench<'a> {
     args: &'a Dev,
     native: Native,
@@ -184,7 +186,7 @@ impl<'a> Bench<'a> {
         Ok(Bench { args, native, profiler, clock })
     }
 
-    /// Look at every case whose final texts have changed; whether all of them compiled and were right.
+    /// Evaluates every case with a changed final source. Returns whether all of them compiled and were correct.
     fn round(&mut self, subjects: &mut [Subject], saved: Instant) -> anyhow::Result<bool> {
         let mut right = true;
         for i in 0..subjects.len() {
@@ -193,7 +195,7 @@ impl<'a> Bench<'a> {
                 Ok(right) => right,
                 Err(Failure::Backend(BackendError::Lost(why))) => {
                     outln!("  the device was lost: {why}; a fresh one is opened");
-                    // Nothing that was on it can be used.
+                    // Objects of the lost device are unusable.
                     for subject in subjects.iter_mut() {
                         subject.kept.clear();
                     }
@@ -281,7 +283,7 @@ impl<'a> Bench<'a> {
                     told.push(match other {
                         Ok(other) => {
                             let ratio = ratio(other, now, launches, profiler);
-                            // The best comes first among those that are kept.
+                            // The first of the kept saves is the best.
                             best |= save.number == subject.kept[0].number && ratio.verdict == Verdict::Faster;
                             format!("{ratio} against {against}, {}", save.number)
                         }
@@ -303,7 +305,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// What is wrong with a rejected text, behind the file and line that it is about.
+/// Returns the message of a rejected source, prefixed with its file and line.
 fn place(text: &FinalText, rejected: &Rejected) -> String {
     let message = rejected.message.trim_end();
     match rejected.line.map(|line| text.origin(line)) {

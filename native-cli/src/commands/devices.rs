@@ -1,4 +1,4 @@
-//! `devices`: every target with what it would run on, or why it is not there.
+//! `devices`: every target with its device, or the reason for its absence.
 
 use std::process::ExitCode;
 
@@ -23,7 +23,7 @@ pub struct Devices {
     pub device: Device,
 }
 
-/// Print every target.
+/// Prints every target.
 pub fn devices(args: &Devices) -> anyhow::Result<ExitCode> {
     let mut found = Vec::new();
     let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! `doctor`: what every target found on this machine, what it lacks, and the one thing that mends it.
+//! `doctor`: findings for every target on this machine, missing parts, and one remedy for each.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -38,7 +38,7 @@ pub struct Doctor {
     pub device: Device,
 }
 
-/// Look, and tell.
+/// Examines the machine and prints the findings.
 pub fn doctor(args: &Doctor) -> anyhow::Result<ExitCode> {
     let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
     if let Some(unknown) = args.target.iter().find(|wanted| !names.contains(&wanted.as_str())) {
@@ -62,7 +62,7 @@ pub fn doctor(args: &Doctor) -> anyhow::Result<ExitCode> {
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Columns between where a grade begins and what is told beside it.
+/// Columns from the start of a grade to the start of its text.
 const INDENT: usize = 9;
 
 fn show(diagnosis: &Diagnosis) {
@@ -87,9 +87,9 @@ fn show(diagnosis: &Diagnosis) {
     outln!("");
 }
 
-/// Look at the machine.
+/// Gathers facts about the machine.
 fn gather(args: &Doctor, start_browser: bool) -> Facts {
-    // Before anything of ours is on them.
+    // Before any work of this program is on the boards.
     let (boards, load) = (sensors::boards(), load());
     let options = browser_options(&args.device);
     let page = browser::page(&options).map(|page| page.to_string()).map_err(|e| reason(&e.to_string()));
@@ -127,7 +127,7 @@ fn gather(args: &Doctor, start_browser: bool) -> Facts {
     }
 }
 
-/// An error without its last part, which says what to do about it: here that has a place of its own.
+/// Returns an error without its last part, the remedy. Remedies have a separate place here.
 fn reason(error: &str) -> String {
     error.rsplit_once("; ").map_or(error, |(reason, _)| reason).to_owned()
 }
@@ -136,7 +136,7 @@ fn in_words(device: &DeviceInfo) -> String {
     format!("{} ({})", device.name, device.api)
 }
 
-/// A target of this process as a run would open it.
+/// Opens a target of this process as a run would.
 fn opened(name: &str, options: &Device) -> Result<String, String> {
     let target = TARGETS.iter().find(|target| target.name == name).expect("one of the list");
     match (target.open)(options)? {
@@ -145,10 +145,10 @@ fn opened(name: &str, options: &Device) -> Result<String, String> {
     }
 }
 
-/// A page that has not begun by then will not.
+/// Time limit for the start of the page.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The device that the page finds in the browser.
+/// Returns the device that the page finds in the browser.
 fn in_page(options: &BrowserOptions) -> Result<(String, DeviceKind), String> {
     noteln!("starting the browser …");
     let begun = Instant::now();
@@ -168,7 +168,7 @@ fn in_page(options: &BrowserOptions) -> Result<(String, DeviceKind), String> {
     }
 }
 
-/// What a browser calls itself. On Windows it would open a window instead.
+/// Returns the version line of a browser. On Windows, the query would open a window instead.
 fn version(browser: &Path) -> Option<String> {
     if cfg!(windows) {
         return None;
@@ -187,7 +187,7 @@ fn load() -> Option<(f64, usize)> {
     Some((load, std::thread::available_parallelism().ok()?.get()))
 }
 
-/// NVIDIA's driver says it in a file, on Linux.
+/// Returns whether hardware counters are restricted to administrators. NVIDIA's driver reports it in a file, on Linux.
 fn counters_closed() -> Option<bool> {
     let text = std::fs::read_to_string("/proc/driver/nvidia/params").ok()?;
     let value = text.lines().find_map(|line| line.strip_prefix("RmProfilingAdminOnly:"))?;
@@ -196,7 +196,7 @@ fn counters_closed() -> Option<bool> {
 
 #[cfg(target_os = "linux")]
 fn vulkan_loader() -> Option<bool> {
-    // SAFETY: the loader may be loaded anywhere.
+    // SAFETY: the loader may be loaded at any point.
     Some(unsafe { libloading::Library::new("libvulkan.so.1") }.is_ok())
 }
 
@@ -205,7 +205,8 @@ fn vulkan_loader() -> Option<bool> {
     None
 }
 
-/// Libraries of [`NVIDIA_GL`] that do not load, where a card of NVIDIA's is and Vulkan shows none. In WSL, Vulkan has another way to it.
+/// Returns libraries of [`NVIDIA_GL`] that do not load, on a machine with an NVIDIA GPU that Vulkan does not show. WSL
+/// is excluded, where Vulkan reaches the GPU by another path.
 #[cfg(target_os = "linux")]
 fn gl_missing(adapters: &[(String, DeviceKind)], cuda: bool) -> Option<Vec<&'static str>> {
     let is_there = |file: &str| Path::new(file).exists();
@@ -213,7 +214,7 @@ fn gl_missing(adapters: &[(String, DeviceKind)], cuda: bool) -> Option<Vec<&'sta
     if !card || is_there("/dev/dxg") || adapters.iter().any(|(name, _)| name.contains("NVIDIA")) {
         return None;
     }
-    // SAFETY: libraries of the system, which may be loaded anywhere.
+    // SAFETY: system libraries, which may be loaded at any point.
     Some(NVIDIA_GL.into_iter().filter(|name| unsafe { libloading::Library::new(*name) }.is_err()).collect())
 }
 
@@ -222,7 +223,7 @@ fn gl_missing(_: &[(String, DeviceKind)], _: bool) -> Option<Vec<&'static str>> 
     None
 }
 
-/// Names of files in a folder and below it.
+/// Returns the paths of files in a folder, and in its subfolders down to `depth`.
 fn names(folder: &Path, depth: usize) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let entries = entries.filter_map(|entry| Some(entry.ok()?.path()));
@@ -235,7 +236,7 @@ fn names(folder: &Path, depth: usize) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Where the Vulkan loader looks for drivers on Linux.
+/// Returns the names of drivers in the folders where the Vulkan loader looks on Linux.
 fn vulkan_drivers() -> Option<Vec<String>> {
     let told = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES"];
     if !cfg!(target_os = "linux") || told.iter().any(|name| std::env::var_os(name).is_some()) {
@@ -246,14 +247,14 @@ fn vulkan_drivers() -> Option<Vec<String>> {
     Some(files.map(|file| file.display().to_string()).collect())
 }
 
-/// Files through which Linux gives access to GPUs, of those that we may not open.
+/// Returns the GPU device files of Linux that this process may not open.
 fn closed_nodes() -> Vec<PathBuf> {
     let is_node = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("renderD"));
     let open = |path: &PathBuf| std::fs::File::options().read(true).write(true).open(path).is_ok();
     names(Path::new("/dev/dri"), 0).into_iter().filter(|path| is_node(path) && !open(path)).collect()
 }
 
-/// Whether a font lies where Linux looks for them.
+/// Returns whether a font is in the usual folders of Linux.
 fn fonts() -> Option<bool> {
     if !cfg!(target_os = "linux") {
         return None;

@@ -1,4 +1,5 @@
-//! `run --device all`: every card in turn, each into a file of its own, and then held against the first: are they alike?
+//! `run --device all`: measures every GPU in sequence, each into a file of its own. Compares the others with the first,
+//! to find differences between them.
 
 use std::process::ExitCode;
 
@@ -18,10 +19,10 @@ use crate::interrupts::interrupted;
 use crate::output::Output;
 use crate::table;
 
-/// The word that stands for all of them.
+/// Value of `--device` for all GPUs.
 pub const ALL: &str = "all";
 
-/// Measure on every card, and compare those of one target.
+/// Measures every GPU, and compares those of one target.
 pub fn each_card(common: &Common, spec: &Spec, out: &Output) -> anyhow::Result<ExitCode> {
     let cards = cards();
     let numbers = real(&cards);
@@ -55,13 +56,13 @@ pub fn each_card(common: &Common, spec: &Spec, out: &Output) -> anyhow::Result<E
     finish(common, all)
 }
 
-/// Numbers of the cards to run on: all that emulate nothing, or else what there is.
+/// Returns the numbers of the GPUs to measure: all that are no emulation, or all devices if none is real.
 fn real(cards: &[Card]) -> Vec<usize> {
     let real: Vec<usize> = (0..cards.len()).filter(|number| !cards[*number].kind.is_emulated()).collect();
     if real.is_empty() { (0..cards.len()).collect() } else { real }
 }
 
-/// Runs with their names, by target.
+/// Groups named runs by target.
 fn by_target(names: &[String], runs: &[Run]) -> Vec<Vec<(String, Run)>> {
     let mut targets: Vec<Vec<(String, Run)>> = Vec::new();
     for (name, run) in names.iter().zip(runs) {

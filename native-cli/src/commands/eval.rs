@@ -1,4 +1,4 @@
-//! `eval`: one case on the user's own arrays, so that anyone can hold our kernels against NumPy or PyTorch.
+//! `eval`: computes one case on the user's own arrays, for comparison with NumPy or PyTorch.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -38,11 +38,11 @@ pub struct Eval {
     pub native: Native,
 }
 
-/// Compute, and write every output.
+/// Computes the case, and writes every output.
 pub fn eval(args: &Eval) -> anyhow::Result<()> {
     let case: Case = args.case.parse()?;
     let inputs = inputs(&case, &args.input)?;
-    // Kernels index with what they are given: nothing is launched on arrays that would lead them astray.
+    // Kernels use input values as indices. No kernel is launched on arrays with indices out of range.
     case.problem.accepts(&inputs)?;
     writable_folder(&args.output_dir)?;
     let specs = case.problem.buffers();
@@ -70,7 +70,7 @@ pub fn eval(args: &Eval) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where an output goes.
+/// Returns the path of an output.
 fn path(args: &Eval, output: &BufferSpec) -> PathBuf {
     args.output_dir.join(format!("{}.npy", output.name))
 }

@@ -1,4 +1,4 @@
-//! `kernel`: the final text of a case's kernels and their launches, to be run or timed elsewhere. It needs no device.
+//! `kernel`: final kernel sources of a case and their launches, for use elsewhere. It needs no device.
 
 use anyhow::bail;
 use clap::Args;
@@ -32,17 +32,17 @@ pub struct Kernel {
     pub native: Native,
 }
 
-/// Kernels of a case, and their device.
+/// Kernels of a case, with their sources.
 struct Made {
     case: Case,
     dtype: DType,
     program: Program,
     texts: Vec<FinalText>,
-    /// The text of each stage's kernel, by its position.
+    /// Index of the source of each stage's kernel, by stage.
     places: Vec<Option<usize>>,
 }
 
-/// Print the text, or text and launches as JSON.
+/// Prints the sources, or sources and launches as JSON.
 pub fn kernel(args: &Kernel) -> anyhow::Result<()> {
     let (target, mut typical) = match args.target.as_deref() {
         None | Some("wgpu") => ("wgpu", typical::native()),
@@ -81,7 +81,7 @@ pub fn kernel(args: &Kernel) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The kernels for this machine's device; the inner error is the reason why they are not.
+/// Returns the kernels for this machine's device. The inner error is the reason for their absence.
 fn here(case: &Case, target: &'static str, args: &Kernel) -> anyhow::Result<Result<(Caps, Made), String>> {
     let opened = match choose(Some(target), &Device::from(&args.native), &args.set) {
         Ok(choice) => choice.one().1,
@@ -96,10 +96,10 @@ fn here(case: &Case, target: &'static str, args: &Kernel) -> anyhow::Result<Resu
     })
 }
 
-/// The case that runs on a device with these capabilities.
+/// Returns the case that runs on a device with these capabilities.
 ///
 /// # Errors
-/// The reason why none does.
+/// Reason for which none runs.
 fn planned(case: &Case, caps: &Caps) -> Result<Case, String> {
     let spec = Spec { case: vec![case.to_string()], ..Spec::default() };
     let Plan { cases, skips } = plan(&spec, caps).map_err(|error| error.to_string())?;
@@ -109,7 +109,7 @@ fn planned(case: &Case, caps: &Caps) -> Result<Case, String> {
     }
 }
 
-/// The kernels of a case on a device with these capabilities.
+/// Returns the kernels of a case on a device with these capabilities.
 fn made(case: &Case, caps: &Caps, native: &Native) -> anyhow::Result<Made> {
     let case = planned(case, caps).map_err(|why| anyhow::anyhow!("{case}: {why}"))?;
     let dtype = case.problem.dtype;
@@ -119,7 +119,7 @@ fn made(case: &Case, caps: &Caps, native: &Native) -> anyhow::Result<Made> {
     Ok(Made { case, dtype, program, texts, places })
 }
 
-/// The case with this string, or the cases of the full preset that begin so.
+/// Returns the case with this string, or the cases of the full preset with this prefix.
 fn meant(text: &str, caps: &Caps) -> anyhow::Result<Vec<Case>> {
     let mistake = match text.parse::<Case>() {
         Ok(case) => return Ok(vec![case]),
@@ -165,7 +165,7 @@ fn described(made: &Made, target: &str, caps: &Caps) -> Value {
     };
     let stages: Vec<Value> = made.program.stages.iter().zip(&made.places).map(stage).collect();
     let texts: Vec<Value> = made.texts.iter().map(|one| json!({"file": one.file, "source": one.text})).collect();
-    // WGSL has no options. An NVRTC that is older than the device compiles for an older architecture instead.
+    // WGSL has no options. An NVRTC older than the device compiles for an older architecture instead.
     let options = caps.compute_capability.map(|(major, minor)| compile::options(Arch::new(major, minor)));
     json!({
         "case": made.case.to_string(), "target": target, "texts": texts,

@@ -1,4 +1,4 @@
-//! `list`: the plan of every target, and nothing else.
+//! `list`: prints the plan of every target.
 
 use std::process::ExitCode;
 
@@ -39,17 +39,17 @@ pub struct List {
     pub device: Device,
 }
 
-/// A planned case as it is shown.
+/// Row of a planned case.
 #[derive(serde::Serialize)]
 struct Listed {
     case: String,
-    /// What runs instead, and why.
+    /// Fallback, with its reason.
     actual: Option<String>,
-    /// Device memory of one set of its buffers; a page does not tell.
+    /// Device memory of one set of the case's buffers; absent for pages, which do not report it.
     memory: Option<Bytes>,
 }
 
-/// Print cases with the memory that they take, and skips with their reasons.
+/// Prints cases with their device memory, and skips with their reasons.
 pub fn list(args: &List) -> anyhow::Result<ExitCode> {
     if args.coverage {
         console::raw(coverage().trim_end());

@@ -1,4 +1,4 @@
-//! `man`: the help texts as man pages.
+//! `man`: the command-line help as man pages.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ pub struct Man {
     pub folder: PathBuf,
 }
 
-/// Write a page for the program and one for each command.
+/// Writes a page for the program and one for each command.
 pub fn man(args: &Man) -> anyhow::Result<()> {
     let folder = args.folder.display();
     writable_folder(&args.folder)?;

@@ -1,4 +1,4 @@
-//! What the commands that run cases share: every target in turn, and the exit code.
+//! Shared parts of the commands that run cases: the loop over targets, and the exit code.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -17,22 +17,22 @@ use crate::output::{Finished, Output};
 use crate::session::session;
 use crate::targets::{Choice, choose};
 
-/// People's text goes to stdout, unless stdout is for machines.
+/// Prints text for people on stdout, or on stderr if stdout carries machine-readable output.
 pub fn say(common: &Common, text: &str) {
     if common.for_machines() { noteln!("{text}") } else { outln!("{text}") }
 }
 
-/// The same for tables.
+/// Prints tables for people, on the same stream as [`say`].
 pub fn show(common: &Common, lines: &Painted) {
     if common.for_machines() { console::show_beside(lines) } else { console::show(lines) }
 }
 
-/// What came of the targets.
+/// Results of the targets.
 #[derive(Default)]
 pub struct Measured {
-    /// Their runs.
+    /// Runs of the targets.
     pub runs: Vec<Run>,
-    /// Why something of them is not in its file.
+    /// First failure to write a part of a run to its file.
     pub failure: Option<anyhow::Error>,
 }
 
@@ -42,14 +42,14 @@ impl Measured {
         self.failure = self.failure.take().or(finished.failure);
     }
 
-    /// Together with what was measured before.
+    /// Returns the union with later results.
     pub fn and(self, more: Measured) -> Measured {
         let runs = self.runs.into_iter().chain(more.runs).collect();
         Measured { runs, failure: self.failure.or(more.failure) }
     }
 }
 
-/// Tell which targets are not reached, where all or the best were asked for.
+/// Reports the targets that do not open, for a request of all targets or of the best.
 pub fn left_out(wanted: Option<&str>, choice: &Choice) {
     match wanted {
         Some(_) => choice.absent.iter().for_each(|(name, why)| errln!("target {name} is left out: {why}")),
@@ -57,7 +57,7 @@ pub fn left_out(wanted: Option<&str>, choice: &Choice) {
     }
 }
 
-/// Run a mode on each target asked for; a target that fails with `all` is told and does not take the others along.
+/// Runs a mode on each requested target. With `all`, a failure of one target is reported and does not stop the others.
 pub fn each_target(
     common: &Common,
     spec: &Spec,
@@ -91,8 +91,9 @@ pub fn each_target(
     Ok(measured)
 }
 
-/// Exit code 1 when a case was wrong, failed, was faster than can be or was not reached, or was named and ran nowhere. A file that was not
-/// written is an error, and so is a run in which every case was skipped.
+/// Prints machine-readable output and returns the exit code. The code is 1 if a case was wrong, failed, was impossibly
+/// fast or was not reached. It is also 1 if a named case ran on no target. A file that was not written is an error, and
+/// so is a run in which every case was skipped.
 pub fn finish(common: &Common, measured: Measured) -> anyhow::Result<ExitCode> {
     let runs = &measured.runs;
     if common.json {
@@ -120,7 +121,7 @@ pub fn finish(common: &Common, measured: Measured) -> anyhow::Result<ExitCode> {
     Ok(if !unmet.is_empty() || runs.iter().any(bad) { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-/// The number of skipped cases and their commonest reason, where nothing else became of any case.
+/// Returns the number of skipped cases and their most common reason, if all cases were skipped.
 fn nothing_ran(runs: &[Run]) -> Option<String> {
     if runs.iter().any(|run| run.interrupted.is_some()) {
         return None;
@@ -138,11 +139,11 @@ fn nothing_ran(runs: &[Run]) -> Option<String> {
     Some(format!("nothing could run: {skipped} skipped ({commonest}){others}"))
 }
 
-/// Cases asked for by name that no target ran, with the reason of the first. A preset may hold what a device cannot do;
-/// whoever names a case wants that one, and a script would take a plain skip for success.
+/// Returns the named cases that no target ran, with the first reason of each. A preset may contain cases beyond a
+/// device's abilities. A user with a named case wants that case, and a script would take a plain skip for success.
 fn named_and_skipped(runs: &[Run]) -> Vec<(&str, &str)> {
     let mut unmet: Vec<(&str, &str)> = Vec::new();
-    // With cases named, nothing else is planned: every skip is of one of them.
+    // A plan with named cases contains only those cases, so every skip is of one of them.
     for record in runs.iter().filter(|run| !run.spec.case.is_empty()).flat_map(|run| &run.records) {
         let Outcome::Skipped { reason } = &record.outcome else { continue };
         let ran = |r: &Record| r.case == record.case && !matches!(r.outcome, Outcome::Skipped { .. });

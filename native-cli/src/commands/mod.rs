@@ -1,4 +1,4 @@
-//! What each command does: a file for each, with its own flags.
+//! Commands: one file each, with the command's flags.
 
 pub mod a_a;
 pub mod baseline;
@@ -32,7 +32,7 @@ use std::process::ExitCode;
 use crate::args::{Cli, Command};
 use crate::{console, logging};
 
-/// Do what was asked. Errors are the user's to mend, and end with exit code 2.
+/// Executes a command. Errors are user errors, and end with exit code 2.
 pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     console::colour(cli.color);
     console::quiet(cli.quiet);

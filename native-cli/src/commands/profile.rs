@@ -1,4 +1,4 @@
-//! `profile`: the cases of one workload taken apart: stages, time, share, what binds each, and what would help.
+//! `profile`: stages of the cases of one workload, with times, shares, bounds and advice.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -50,10 +50,10 @@ pub enum Format {
     Flamegraph,
 }
 
-/// Executions that are traced when nobody says how many.
+/// Default schedule of traced executions.
 const SCHEDULE: Schedule = Schedule { wait: 0, warmup: 1, active: 5, repeat: 1 };
 
-/// Measure the workload's cases and print their component tables.
+/// Measures the workload's cases and prints their component tables.
 pub fn profile(args: &Profile) -> anyhow::Result<ExitCode> {
     let graph = args.format.is_some();
     let common = &Common { stdout_taken: graph && args.output.is_none(), ..args.common.clone() };
@@ -81,7 +81,7 @@ pub fn profile(args: &Profile) -> anyhow::Result<ExitCode> {
     let code = finish(common, measured)?;
     match drawn {
         Err(error) if code == ExitCode::SUCCESS => Err(error),
-        // What went wrong with the cases comes first, and often is why there is nothing to draw.
+        // Failures of the cases come first. They are often the reason for a missing graph.
         Err(error) => {
             errln!("{}", console::mistake(&error));
             Ok(code)
@@ -90,7 +90,7 @@ pub fn profile(args: &Profile) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Write the flame graph of all targets.
+/// Writes the flame graph of all targets.
 fn draw(args: &Profile, runs: &[Run]) -> anyhow::Result<()> {
     let named: Vec<(String, Run)> = runs.iter().map(|run| (run.target.clone(), taken_apart(run))).collect();
     let svg = flamegraph::svg(&named)?;
@@ -103,7 +103,7 @@ fn draw(args: &Profile, runs: &[Run]) -> anyhow::Result<()> {
     }
 }
 
-/// A run without what was measured for tables along an axis alone. Where that is all, it stays.
+/// Returns a run without the records that only scaling tables need. A run with no other records stays complete.
 fn taken_apart(run: &Run) -> Run {
     let without = Spec { scaling: None, ..run.spec.clone() };
     let Ok(Plan { cases, skips }) = plan(&without, &run.device().caps) else { return run.clone() };
@@ -112,7 +112,7 @@ fn taken_apart(run: &Run) -> Run {
     Run { records: run.records.iter().filter(|record| kept.contains(&record.case)).cloned().collect(), ..run.clone() }
 }
 
-/// The spec of the flags, narrowed to the workload.
+/// Returns the spec of the flags, restricted to the workload.
 fn spec(args: &Profile) -> anyhow::Result<Spec> {
     let name = &args.workload;
     let Some(workload) = suite::find(name) else {
@@ -121,7 +121,7 @@ fn spec(args: &Profile) -> anyhow::Result<Spec> {
     };
     let mut spec = args.common.spec()?;
     if spec.case.is_empty() {
-        // Whoever names shapes wants those.
+        // Named shapes replace the default axis.
         let wanted = workload.scaling().is_some() && spec.shape.is_empty();
         spec.scaling = spec.scaling.or(wanted.then_some(true));
         spec.filter = match spec.filter.is_empty() {
@@ -135,7 +135,7 @@ fn spec(args: &Profile) -> anyhow::Result<Spec> {
     Ok(spec)
 }
 
-/// Every case of a run, taken apart.
+/// Returns the component tables of every case of a run.
 fn tables(run: &Run, width: usize) -> Painted {
     let mut text = table::lines(report::heading(run), width);
     for record in &run.records {
@@ -150,7 +150,7 @@ fn tables(run: &Run, width: usize) -> Painted {
             let rows = parts.iter().flat_map(|part| std::iter::once(cells(part)).chain(within(part)));
             text = text.above(&table::plain(&COLUMNS, 1, rows, width));
         }
-        // One stage alone is no finding.
+        // A case with a single stage has no bottleneck.
         let worst = bottleneck(&parts)
             .filter(|_| parts.iter().filter(|part| part.share.is_some()).count() > 1)
             .map(|worst| format!("bottleneck: {worst}"));
@@ -176,12 +176,13 @@ fn cells(part: &Component) -> Vec<String> {
     ]
 }
 
-/// A part of a step over a batch, and how many items a second it alone would let through.
+/// Returns the row of a part of a step over a batch, with the rate in items per second that this part alone would
+/// allow.
 fn of_step(part: &Part, items: &Items) -> Vec<String> {
     vec![part.name.clone(), part.time.to_string(), percent(part.share), items.scaled(part.time)]
 }
 
-/// The stages of what is made of several, set back.
+/// Returns the rows of a component's stages, indented, if it has several.
 fn within(part: &Component) -> impl Iterator<Item = Vec<String>> + '_ {
     let stages = part.stages.iter().filter(|_| part.stages.len() > 1);
     stages.map(|stage| cells(&Component { name: format!("  {}", stage.name), ..stage.clone() }))
@@ -198,7 +199,7 @@ fn heading(record: &Record, run: &Run) -> String {
     }
 }
 
-/// The stage with the largest share.
+/// Returns the description of the stage with the largest share.
 fn bottleneck(parts: &[Component]) -> Option<String> {
     let worst = parts.iter().filter(|p| p.share.is_some()).max_by(|a, b| a.time.0.total_cmp(&b.time.0))?;
     let bound = worst.bound.map_or(String::new(), |b| format!(", {}-bound", b.name()));

@@ -1,4 +1,4 @@
-//! `report`: run files as they are.
+//! `report`: tables and pages of run files.
 
 use std::path::PathBuf;
 
@@ -30,7 +30,7 @@ pub struct Report {
     pub written: Written,
 }
 
-/// Show runs as they are.
+/// Shows runs without a comparison.
 pub fn report(args: &Report) -> anyhow::Result<()> {
     let files = match args.files.is_empty() {
         false => args.files.clone(),

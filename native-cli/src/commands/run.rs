@@ -1,4 +1,4 @@
-//! `run`: check and measure.
+//! `run`: checks and measures cases.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -39,7 +39,7 @@ pub struct RunArgs {
     pub resume: Option<PathBuf>,
 }
 
-/// Measure once, or the machine against itself.
+/// Measures once, or compares the machine with itself.
 pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let common = &args.common;
     match (args.a_a, &args.resume) {
@@ -57,7 +57,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Measure what is missing in a file.
+/// Measures the missing cases of a run file.
 fn resume(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
     if common.settings.any_given() {
         bail!("--resume goes on with the settings of {}: leave the others out", file.display());
@@ -108,7 +108,7 @@ fn once(common: &Common, spec: &Spec, out: &Output) -> anyhow::Result<ExitCode> 
     finish(common, measured)
 }
 
-/// The command that shows these run files.
+/// Returns the command that shows these run files.
 fn next(files: &[String]) -> String {
     match files {
         [one] => format!("Next: parallax report {one} --format html --output run.html"),

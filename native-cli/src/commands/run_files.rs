@@ -1,4 +1,4 @@
-//! Run files in, tables and pages out: what `compare` and `report` share.
+//! Input of run files and output of tables and pages, shared by `compare` and `report`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ pub enum Format {
 }
 
 impl Written {
-    /// The format asked for, in its long or its short form.
+    /// Returns the requested format, from its long or short option.
     pub fn format(&self) -> Format {
         match (self.format, self.json, self.markdown) {
             (Some(format), ..) => format,
@@ -67,10 +67,10 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// Drop the other cases of these runs.
+    /// Removes the other cases from these runs.
     ///
     /// # Errors
-    /// When none is left.
+    /// No case left.
     pub fn keep(&self, runs: &mut [(String, Run)]) -> anyhow::Result<()> {
         let kept = |case: &str| self.filter.is_empty() || self.filter.iter().any(|pattern| keeps(pattern, case));
         for (_, run) in runs.iter_mut() {
@@ -83,15 +83,15 @@ impl Shown {
     }
 }
 
-/// What `compare` and `report` make of run files.
+/// Output of `compare` and `report`.
 pub enum Made {
-    /// For people; colours do not go into files.
+    /// Tables for people. Files get them without colours.
     Tables(Painted),
-    /// In a format of its own.
+    /// Text in another format.
     Text(String),
 }
 
-/// Write what was made of these run files where it was asked for.
+/// Writes the output of these run files to its destination.
 pub fn emit(written: &Written, read: &[PathBuf], made: &Made) -> anyhow::Result<()> {
     match (&written.output, made) {
         (Some(path), made) => {
@@ -108,10 +108,10 @@ pub fn emit(written: &Written, read: &[PathBuf], made: &Made) -> anyhow::Result<
     Ok(())
 }
 
-/// Read run files. Their names are the targets while those tell them apart, then the files' stems, then the paths.
+/// Reads run files. Names are the targets if those are unique, else the file stems if unique, else the paths.
 pub fn read(files: &[PathBuf]) -> anyhow::Result<Vec<(String, Run)>> {
     let (origins, runs): (Vec<&Path>, Vec<Run>) = reading::runs(files)?.into_iter().unzip();
-    // A compressed file has two endings.
+    // A compressed file has two extensions.
     let stem = |path: &Path| match path.file_stem() {
         Some(stem) => stem.to_string_lossy().trim_end_matches(".json").to_owned(),
         None => path.display().to_string(),

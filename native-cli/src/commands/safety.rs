@@ -1,4 +1,5 @@
-//! `profile safety`: what checks cost that browsers put into every kernel: each added natively, each left out in Chromium.
+//! `profile safety`: costs of the checks that browsers add to every kernel. Natively, one check is added at a time; in
+//! Chromium, one is left out at a time.
 
 use std::process::ExitCode;
 
@@ -18,11 +19,11 @@ use crate::interrupts::interrupted;
 use crate::output::{Output, writable_folder};
 use crate::table;
 
-/// The word that stands where a workload's name would.
+/// Word in place of a workload's name.
 pub const SAFETY: &str = "safety";
 
-/// Kernels that lean on what is checked in different ways, where nobody names any: long loops over staged tiles, indices from
-/// data, divisions of an index, and plain copies.
+/// Default kernels, which depend on the checked constructs in different ways. They have long loops over staged tiles,
+/// indices from data, divisions of an index, and plain copies.
 const USUAL: [&str; 10] = [
     "copy",
     "matmul/*tiled",
@@ -36,12 +37,12 @@ const USUAL: [&str; 10] = [
     "transpose",
 ];
 
-/// One way to make kernels.
+/// Configuration of the checks in kernels.
 struct Way {
     name: &'static str,
-    /// Natively.
+    /// Checks of a native target.
     checks: Checks,
-    /// What a browser leaves out, in Dawn's words.
+    /// Checks that a browser leaves out, as names of Dawn toggles.
     left_out: &'static [&'static str],
 }
 
@@ -53,7 +54,8 @@ const fn in_chromium(name: &'static str, left_out: &'static [&'static str]) -> W
     Way { name, checks: Checks::ALL, left_out }
 }
 
-/// The base comes first, and once more at the end: what two runs of the same differ by is no cost.
+/// Native configurations. The base comes first and again at the end: a difference between two runs of the same
+/// configuration is no cost.
 const NATIVE: [Way; 7] = [
     natively("unchecked", Checks::NONE),
     natively("bounds", Checks { bounds: true, ..Checks::NONE }),
@@ -68,7 +70,7 @@ const BOUNDS: &str = "disable_robustness";
 const DIVISIONS: &str = "disable_polyfills_on_integer_div_and_mod";
 const ZEROING: &str = "disable_workgroup_init";
 
-/// Chromium bounds no loops by a switch of its own.
+/// Configurations of Chromium, which has no toggle for bounds of loops.
 const CHROMIUM: [Way; 6] = [
     in_chromium("as it is", &[]),
     in_chromium("no bounds", &[BOUNDS]),
@@ -78,7 +80,7 @@ const CHROMIUM: [Way; 6] = [
     in_chromium("as it is again", &[]),
 ];
 
-/// The ways of a target.
+/// Returns the configurations of a target.
 fn ways(target: &str) -> anyhow::Result<&'static [Way]> {
     match target {
         "wgpu" => Ok(&NATIVE),
@@ -87,7 +89,7 @@ fn ways(target: &str) -> anyhow::Result<&'static [Way]> {
     }
 }
 
-/// Measure the same kernels in every way, and hold each against the first.
+/// Measures the same kernels in every configuration, and compares each with the first.
 pub fn safety(common: &Common, spec: Spec) -> anyhow::Result<ExitCode> {
     let target = common.target.clone().unwrap_or_else(|| "wgpu".to_owned());
     let ways = ways(&target)?;
@@ -115,7 +117,7 @@ pub fn safety(common: &Common, spec: Spec) -> anyhow::Result<ExitCode> {
     finish(common, all)
 }
 
-/// Without cases of its own choice, the usual ones in single precision; the budget is that of all ways together.
+/// Returns the spec with default cases in f32 if it selects none. The budget covers all configurations together.
 fn usual(spec: Spec, ways: usize) -> Spec {
     let spec = Spec { ceilings: false, budget: spec.budget / ways as f64, ..spec };
     if !spec.filter.is_empty() || !spec.case.is_empty() {
@@ -125,7 +127,7 @@ fn usual(spec: Spec, ways: usize) -> Spec {
     Spec { filter: USUAL.map(str::to_owned).to_vec(), dtype, ..spec }
 }
 
-/// How to reach the device in this way.
+/// Returns the device options of this configuration.
 fn device(device: &Device, way: &Way) -> Device {
     let mut device = device.clone();
     device.native.checked = Some(way.checks);
@@ -135,7 +137,7 @@ fn device(device: &Device, way: &Way) -> Device {
     device
 }
 
-/// Each way against the first, case by case, and what it comes to.
+/// Returns the comparison of each configuration with the first, by case and by workload.
 fn tables(runs: &[(String, Run)]) -> anyhow::Result<Painted> {
     let comparison = compare(runs, &Options::default())?;
     let families = comparison.by_workload(runs);

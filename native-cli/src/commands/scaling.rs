@@ -1,4 +1,4 @@
-//! Times along the axes that workloads have a table for: measured beside the device on the host, and shown.
+//! Scaling tables of workloads: measurement on the host beside the device, and output.
 
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::{Cache, Spec};
@@ -13,11 +13,12 @@ use crate::interrupts::interrupted;
 use crate::output::{Finished, Output};
 use crate::{table, targets};
 
-/// The target of the host's code.
+/// Target of the host's code.
 const HOST: &str = "cpu";
 
-/// Measure the host's code where a workload is held against it, on the problems that the device had. Nothing where the host was a
-/// target anyway, and where executions go around more data than caches hold, which the host's code cannot.
+/// Measures the host's code for a workload with a host-and-device scaling, on the problems of the device's runs. Skips
+/// the measurement if the host was a target already. Also skips it with a cold cache, which the host's code does not
+/// support.
 pub fn beside_the_host(
     common: &Common,
     spec: &Spec,
@@ -32,7 +33,7 @@ pub fn beside_the_host(
     if case.is_empty() || spec.cache == Cache::Cold || runs.iter().any(|run| run.target == HOST) || interrupted() {
         return Ok(Measured::default());
     }
-    // As long for each case as the device had.
+    // Each case gets the same time as on the device.
     let cases = runs.iter().map(|run| run.planned.len()).max().unwrap_or(1).max(1);
     let spec = Spec {
         seed: spec.seed,
@@ -46,7 +47,7 @@ pub fn beside_the_host(
     each_target(&common, &spec, Mode::Measure, &Output::of(&common), done)
 }
 
-/// The host's cases of the problems along a scaling that any run has.
+/// Returns the host's cases for the problems along a scaling that any run contains.
 fn of_host(workload: &Workload, scaling: &Scaling, runs: &[Run]) -> Vec<String> {
     if !matches!(scaling.sides, Sides::HostAndDevice { .. }) {
         return Vec::new();
@@ -61,19 +62,19 @@ fn of_host(workload: &Workload, scaling: &Scaling, runs: &[Run]) -> Vec<String> 
     problems.filter(|problem| planned(problem)).map(|problem| format!("{problem}/{CPU_VARIANT}")).collect()
 }
 
-/// The tables of runs; with why there is no device where it should be told.
+/// Returns the tables of runs, with the reason for a missing device if it is to be shown.
 pub fn tables(runs: &[Run], no_device: Option<&str>) -> Painted {
     let named: Vec<(String, Run)> = runs.iter().map(|run| (run.target.clone(), run.clone())).collect();
     of_named(&named, no_device)
 }
 
-/// The same of runs with names of their own.
+/// Returns the tables of runs with names of their own.
 pub fn of_named(runs: &[(String, Run)], no_device: Option<&str>) -> Painted {
     let scaled = compare::scaled(runs, no_device);
     table::below_each_other(scaled.iter().map(|scaled| table::text(&report::scaling_table(scaled), width())))
 }
 
-/// Show the tables, if there are any, below what stands there.
+/// Shows the tables, if any, below the previous output.
 pub fn tell(common: &Common, runs: &[Run], no_device: Option<&str>) {
     let tables = tables(runs, no_device);
     if !tables.is_empty() {
@@ -81,7 +82,7 @@ pub fn tell(common: &Common, runs: &[Run], no_device: Option<&str>) {
     }
 }
 
-/// Why no device stands beside the host's code, where none of the runs is of one.
+/// Returns the reason for the absence of a device, if all runs are of the host.
 pub fn no_device(common: &Common, runs: &[Run]) -> Option<String> {
     if runs.iter().any(|run| run.target != HOST) {
         return None;

@@ -2,7 +2,7 @@
 
 use crate::console;
 
-/// Print it.
+/// Prints the schema.
 pub fn schema() -> anyhow::Result<()> {
     console::raw(&serde_json::to_string_pretty(&parallax_core::record::json_schema())?);
     Ok(())

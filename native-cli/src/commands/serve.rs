@@ -1,4 +1,4 @@
-//! `serve`: the page, and the desk to which it sends its results.
+//! `serve`: serves the page and collects its results.
 
 use std::io::IsTerminal;
 use std::net::{IpAddr, Ipv4Addr};
@@ -30,7 +30,7 @@ pub struct Serve {
     pub tls: bool,
 }
 
-/// Serve until the program is ended.
+/// Serves until the program ends.
 pub fn serve(args: &Serve) -> anyhow::Result<()> {
     let page = browser::find_page(args.page.as_deref())?;
     let desk = desk::open(page, At { host: args.host, port: args.port, tls: args.tls }, &args.results)?;

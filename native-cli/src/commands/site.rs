@@ -35,7 +35,8 @@ pub struct Site {
     pub no_page: bool,
 }
 
-/// Write the site. Without a page that measures, and without being asked to leave it out, the site says how to build one.
+/// Writes the site. If the measuring page is absent without a request to leave it out, the site explains how to build
+/// one.
 pub fn site(args: &Site) -> anyhow::Result<()> {
     let mut runs = read(&args.files)?;
     site::shorten_names(&mut runs);
@@ -63,7 +64,7 @@ pub fn site(args: &Site) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The address of a folder on the web, with a slash at its end.
+/// Parses the URL of a folder; adds a final slash.
 fn address(text: &str) -> Result<String, String> {
     match text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")) {
         Some(rest) if !rest.is_empty() && !rest.contains(['?', '#', ' ', '"']) => {
@@ -73,7 +74,7 @@ fn address(text: &str) -> Result<String, String> {
     }
 }
 
-/// The figures of other libraries in a file.
+/// Reads a file with results of peers.
 fn peers(path: &Path) -> anyhow::Result<Peers> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     Peers::parse(&text).with_context(|| path.display().to_string())

@@ -1,4 +1,4 @@
-//! The program without arguments: the device, the plan, its expected duration, and the command that starts it.
+//! Program without arguments: prints the device, the plan, its expected duration, and the command that starts it.
 
 use parallax_core::plan::{Expected, plan};
 
@@ -6,10 +6,10 @@ use crate::args::Common;
 use crate::console::outln;
 use crate::targets::{Opened, choose};
 
-/// Show the run that `run` would start here.
+/// Shows the run that `run` would start on this machine.
 ///
 /// # Errors
-/// When no device opens, or a file of settings is wrong.
+/// No device that opens, or a wrong settings file.
 pub fn start(common: &Common) -> anyhow::Result<()> {
     let spec = common.spec()?;
     let choice = choose(None, &common.device, &spec.set)?;

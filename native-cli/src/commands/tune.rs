@@ -1,8 +1,8 @@
-//! `tune`: looks on this device for the best values of what variants leave open, and writes them where runs find them.
+//! `tune`: searches this device's best values of tunables, and writes them to the file that runs read.
 //!
-//! Every candidate is computed and checked before it is timed, and timed beside the best so far, turn by turn. It takes
-//! its place when the whole interval of their ratio, over all cases of the variant together, says that it is faster, and
-//! when its results are right at the awkward shapes too. What cannot be told apart stays as it is.
+//! Every candidate is checked before it is timed, and timed alternately with the best values so far. The ratio of both
+//! is over all cases of the variant together. A candidate replaces the best if the whole interval of the ratio says
+//! faster, and if its results are right at the awkward shapes too. An undecided candidate changes nothing.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ pub struct Tune {
     pub native: Native,
 }
 
-/// Search, and write what was found.
+/// Searches, and writes the values found.
 pub fn tune(args: &Tune) -> anyhow::Result<ExitCode> {
     Spec::default().set("budget", &args.budget.to_string())?;
     listen_for_interrupts()?;
@@ -70,7 +70,7 @@ pub fn tune(args: &Tune) -> anyhow::Result<ExitCode> {
     let begun = Instant::now();
     let (mut found, mut left) = (Tuning::default(), groups.len() as u32);
     for group in &groups {
-        // What one variant leaves over is there for the others.
+        // A variant's unused time is available to the others.
         let remaining = Nanos::from_secs(args.budget).duration().saturating_sub(begun.elapsed());
         let until = Instant::now() + remaining / left;
         left -= 1;
@@ -91,15 +91,15 @@ pub fn tune(args: &Tune) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Cases of one variant, and what it leaves open.
+/// Cases of one variant, and its tunables.
 struct Group {
-    /// As the tunables' full names begin.
+    /// Common prefix of the tunables' full names.
     name: String,
     tunables: &'static [Tunable],
     cases: Vec<Case>,
 }
 
-/// The cases that were asked for, by variant; only of variants that leave something open.
+/// Returns the requested cases by variant; only variants with tunables.
 fn groups(args: &Tune, profiler: &dyn Profiler) -> anyhow::Result<Vec<Group>> {
     let mut spec = Spec::default();
     spec.set("preset", &args.preset)?;
@@ -128,7 +128,7 @@ fn groups(args: &Tune, profiler: &dyn Profiler) -> anyhow::Result<Vec<Group>> {
     Ok(groups)
 }
 
-/// The search for one variant.
+/// Search over the values of one variant.
 struct Sweep<'a> {
     group: &'a Group,
     clock: &'a TrustedClock,
@@ -136,11 +136,11 @@ struct Sweep<'a> {
     seed: u64,
 }
 
-/// What became of a candidate.
+/// Result of a candidate.
 enum Outcome {
-    /// It is faster, by the ratio of all cases together.
+    /// Faster, with the ratio of all cases together.
     Faster(f64),
-    /// It is not, or that cannot be told.
+    /// Not faster, or undecided, with the reason.
     Not(String),
 }
 
@@ -158,10 +158,11 @@ impl Sweep<'_> {
             known.push(CheckedCase::of(case.clone(), self.seed, WORK, profiler).await);
         }
         let mut awkward: Vec<Awkward> = cases.iter().map(|_| Awkward::default()).collect();
-        // Room for two candidates that are timed for each one that is out at once.
+        // The budget has room for two timed candidates per candidate that is rejected at once.
         let each = self.until.saturating_duration_since(Instant::now()) / (trials * cases.len()).max(1) as u32;
         let each = each.clamp(Duration::from_millis(200), Duration::from_secs(2));
-        // A threshold has many values that come to the same, and what was no faster than an earlier best needs no other look.
+        // Many values of a threshold give the same launches. A program that was not faster than an earlier best needs
+        // no other evaluation.
         let mut judged: Vec<Vec<(Case, Program)>> = Vec::new();
         while let Some(values) = search.next() {
             if Instant::now() >= self.until || interrupted() {
@@ -193,7 +194,7 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// The device's values with the variant's own put over them.
+    /// Returns the device's values, with those of the variant replaced.
     fn tuned(&self, base: &Tuning, values: &[u32]) -> Tuning {
         let mut tuning = base.clone();
         for (tunable, value) in self.group.tunables.iter().zip(values) {
@@ -208,7 +209,7 @@ impl Sweep<'_> {
         words.collect::<Vec<_>>().join(" ")
     }
 
-    /// One candidate against the best so far. Only a lost device is an error.
+    /// Compares one candidate with the best so far. Only a lost device is an error.
     async fn against(
         &self,
         best: &Tuning,
@@ -229,7 +230,7 @@ impl Sweep<'_> {
         let mut ratios = Vec::new();
         for ((trial, (left, a)), (right, b)) in known.iter().zip(&of_best).zip(&of_candidate) {
             if (&left.variant, a) == (&right.variant, b) {
-                // The same launches: there is nothing to measure.
+                // Equal launches need no measurement.
                 ratios.push(None);
                 continue;
             }
@@ -258,7 +259,7 @@ impl Sweep<'_> {
         Ok(Outcome::Faster(value))
     }
 
-    /// One case of both, checked and timed side by side.
+    /// Checks and times one case with both sets of values, side by side.
     async fn one(
         &self,
         trial: &CheckedCase,
@@ -283,10 +284,10 @@ impl Sweep<'_> {
     }
 }
 
-/// What each case runs as with these values, and its launches.
+/// Returns the case that each case runs as with these values, and its launches.
 ///
 /// # Errors
-/// The plan's reason, when one of them cannot run so.
+/// The plan's reason for which one of them cannot run.
 fn programs(
     tuning: &Tuning,
     known: &[CheckedCase],
@@ -302,15 +303,15 @@ fn programs(
     known.iter().map(one).collect()
 }
 
-/// Whether both come to the same launches of the same variants.
+/// Returns whether both have the same launches of the same variants.
 fn alike(a: &[(Case, Program)], b: &[(Case, Program)]) -> bool {
     a.iter().zip(b).all(|((left, a), (right, b))| left.variant == right.variant && a == b)
 }
 
-/// The ratio of all cases together, their geometric mean, and its verdict. Cases without a ratio do not differ.
+/// Returns the geometric mean of the ratios of all cases, and its verdict. A case without a ratio counts as equal.
 ///
 /// # Errors
-/// When there is nothing to judge by.
+/// No ratio to judge by.
 fn together(ratios: &[Option<Ratio>], resolution: f64) -> Result<(f64, Verdict), String> {
     if ratios.iter().all(Option::is_none) {
         return Err("the same launches".to_owned());
@@ -335,7 +336,7 @@ mod tests {
     use super::*;
     use parallax_core::compare::verdict::{Resolution, Source};
 
-    /// A ratio known to a thousandth.
+    /// Returns a ratio with an interval of a thousandth.
     fn ratio(value: f64) -> Option<Ratio> {
         let (low, high) = (value * 0.999, value * 1.001);
         Some(Ratio {

@@ -1,4 +1,4 @@
-//! `verify`: check every case once, and keep no file.
+//! `verify`: checks every case once, and keeps no file.
 
 use std::process::ExitCode;
 
@@ -29,9 +29,9 @@ pub struct Verify {
     pub device: Device,
 }
 
-/// Check, and show the verdicts.
+/// Checks, and shows the verdicts.
 pub fn verify(args: &Verify) -> anyhow::Result<ExitCode> {
-    // Verdicts are for the eye; the files that a session keeps are not part of the bargain here.
+    // Verdicts go to the terminal only. The files of a session go to a temporary folder.
     let scratch = files::temporary_folder("parallax-verify-")?;
     let common = &Common {
         target: args.target.clone(),

@@ -1,4 +1,4 @@
-//! What lies in the folder of results, and which of it is shown.
+//! Contents of the results folder, and the part that is shown.
 
 use std::cmp::Reverse;
 use std::ffi::OsString;
@@ -11,15 +11,15 @@ use parallax_core::report::site::Hidden;
 
 use crate::files;
 
-/// Files that are shown and kept: pages are made of all of them.
+/// Maximum number of files that are shown and kept. Pages are made of all of them.
 pub const MOST_FILES: usize = 500;
-/// Bytes of all files that are shown and kept: their runs stay in memory, and no sender fills the disk.
+/// Maximum size of all shown and kept files, in bytes. Their runs stay in memory, and no sender can fill the disk.
 pub const MOST_BYTES: u64 = 128 << 20;
 
-/// The end of names of traces, which the command line writes beside run files.
+/// Suffix of trace files, which the command line writes beside run files.
 const TRACE: &str = ".trace.json";
 
-/// A file as far as the folder tells: another entry means other contents.
+/// File as its folder entry describes it. A different entry means different contents.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Entry {
     name: OsString,
@@ -27,19 +27,19 @@ pub struct Entry {
     modified: Option<SystemTime>,
 }
 
-/// The run files of a folder.
+/// Run files of a folder.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// Those that are shown, by name.
+    /// Shown files, by name.
     pub shown: Vec<Entry>,
-    /// Traces, and those for which there is no room, which are the oldest; with the reason.
+    /// Hidden files with the reason: traces, and the oldest files beyond the limits.
     pub hidden: Vec<Hidden>,
     files: usize,
     bytes: u64,
 }
 
 impl Listing {
-    /// The regular files of a folder whose names end in `.json`; none where there is no folder.
+    /// Lists the regular files of a folder with names that end in `.json`; empty if the folder does not exist.
     pub fn new(folder: &Path) -> Listing {
         let json = |name: &OsString| Path::new(name).extension().is_some_and(|ending| ending == "json");
         let entry = |entry: std::fs::DirEntry| {
@@ -73,28 +73,28 @@ impl Listing {
         listing
     }
 
-    /// Whether another file of so many bytes fits.
+    /// Returns whether another file of this size fits.
     pub fn has_room_for(&self, bytes: usize) -> bool {
         self.files < MOST_FILES && self.bytes + bytes as u64 <= MOST_BYTES
     }
 }
 
 impl Entry {
-    /// The run in the file, named like it.
+    /// Reads the run in the file, with the file's stem as name.
     ///
     /// # Errors
-    /// When it cannot be read or is no run, in words.
+    /// Unreadable file, or file that is no run, as a message.
     pub fn read(&self, folder: &Path) -> Result<(String, Run), String> {
         let mut bytes = Vec::new();
         let file = files::open_regular(&folder.join(&self.name)).map_err(|error| error.to_string())?;
-        // It may have grown since, and more than that has no room.
+        // The file may have grown since the listing. The limits cover only the listed size.
         file.take(self.bytes).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
         let run = Run::parse(&String::from_utf8_lossy(&bytes)).map_err(|error| error.to_string())?;
         let stem = Path::new(&self.name).file_stem().unwrap_or(&self.name);
         Ok((stem.to_string_lossy().into_owned(), run))
     }
 
-    /// Its name, for people.
+    /// Returns the file's name for display.
     pub fn name(&self) -> String {
         self.name.to_string_lossy().into_owned()
     }

@@ -1,7 +1,7 @@
-//! The desk: a server of the page to which browsers send what they measured, and which shows all of it as a site.
+//! Collector: a server of the page that stores the results of browsers, and shows all of them as a site.
 //!
-//! Nothing that is sent is trusted. Who sends must have been given the address, whose token no other site and nobody else on the
-//! network knows; what is sent must be a run; and it is written under a name that we make, in our words.
+//! No input is trusted. A sender must know the URL with its token, which other sites and other users of the network do
+//! not know. The body must be a run. The file's name and its text are made by this program.
 
 mod code;
 mod listing;
@@ -31,12 +31,12 @@ use pages::Pages;
 use rate::Rate;
 use results::{Results, Unfit};
 
-/// What a desk grants those that connect to it.
+/// Limits of a collector on its clients.
 #[derive(Debug, Clone, Copy)]
 struct Grants {
-    /// Of connections.
+    /// Limits on connections.
     limits: Limits,
-    /// Results that it takes of one sender within `span`.
+    /// Maximum number of results of one sender within `span`.
     posts: usize,
     span: Duration,
 }
@@ -47,52 +47,52 @@ impl Default for Grants {
     }
 }
 
-/// Why a desk does not open.
+/// Error of the start of a collector.
 #[derive(Debug, thiserror::Error)]
 pub enum DeskError {
-    /// Its folder of results.
+    /// Unusable folder of results.
     #[error(transparent)]
     Results(#[from] Unfit),
-    /// Its interface, port or page.
+    /// Unusable interface, port or page.
     #[error(transparent)]
     Serve(#[from] BrowserError),
 }
 
-/// The answer to requests without the token.
+/// Response to requests without the token.
 const NO_TOKEN: &str =
     "The desk is open to whoever has its address: open the one that `parallax serve` printed, whole.";
 
-/// What every answer is made from.
+/// State shared by all requests.
 struct Desk {
     address: Address,
     token: Token,
     results: Results,
     posts: Rate,
     room: Room,
-    /// Held while a run that was posted is read.
+    /// Held while a posted run is parsed.
     reading: Arc<Mutex<()>>,
     pages: Pages,
-    /// The address that others are given.
+    /// URL for other devices.
     invitation: String,
-    /// The same for cameras, where others can reach it.
+    /// The same URL as a QR code, if other devices can reach it.
     code: Option<Vec<Vec<bool>>>,
 }
 
-/// A running desk; dropping it stops it.
+/// Running collector. Dropping it stops the collector.
 pub struct Open {
     _server: Server,
-    /// The address to open, with the token.
+    /// URL to open, with the token.
     pub address: String,
-    /// The same as a QR code for a terminal, where other devices can reach it.
+    /// The same URL as a QR code for a terminal, if other devices can reach it.
     pub code: Option<String>,
-    /// SHA-256 of the certificate, where it has one.
+    /// SHA-256 of the certificate, if there is one.
     pub fingerprint: Option<String>,
 }
 
-/// Open a desk that serves `page` and keeps results in a folder.
+/// Opens a collector that serves `page` and keeps results in a folder.
 ///
 /// # Errors
-/// When nothing can be kept in the folder, or the interface or the port cannot be had.
+/// Unusable folder, interface or port.
 pub fn open(page: Page, at: At, results: &Path) -> Result<Open, DeskError> {
     open_with(page, at, results, Grants::default())
 }

@@ -1,6 +1,6 @@
-//! The site of the results at a desk. Its runs are read once, and its pages made when they are asked for.
+//! Site of the results of a collector. Runs are read once; pages are made on request.
 //!
-//! Its pages lie below the token, so that links among them need no more than other sites' do.
+//! The pages lie below the token, so that their relative links need no token.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -18,34 +18,34 @@ use super::listing::{Entry, Listing};
 use super::{Desk, NO_TOKEN};
 use crate::browser::server::plain;
 
-/// Where the desk is entered.
+/// Entry path of the collector.
 pub const DESK: &str = "/desk/";
 
-/// Bytes of pages and files that are kept until the folder changes.
+/// Maximum size in bytes of pages and files that are cached until the folder changes.
 const KEPT: usize = 32 << 20;
 
-/// The pages of a desk.
+/// Pages of a collector.
 #[derive(Default)]
 pub struct Pages {
-    /// What the folder had when it was last read.
+    /// Contents of the folder at its last reading.
     now: Mutex<Arc<Shown>>,
-    /// Held while files are read and pages made: one thread at a time does that.
+    /// Held while files are read and pages made, so that one thread at a time does so.
     making: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// What a folder of results had.
+/// Contents of a results folder.
 #[derive(Default)]
 struct Shown {
     listing: Listing,
-    /// Of every file that is shown: its run with its name, or nothing where it has none.
+    /// Run and name of every shown file; `None` for a file that is no run.
     runs: HashMap<Entry, Option<Arc<(String, Run)>>>,
-    /// Files that are not shown, with the reasons.
+    /// Hidden files, with the reasons.
     hidden: Vec<Hidden>,
-    /// Pages that were asked for.
+    /// Pages made so far.
     made: Mutex<HashMap<String, Bytes>>,
 }
 
-/// The way in: senders that know the token are led to the front.
+/// Entry: redirects senders with the token to the front page.
 pub async fn enter(State(desk): State<Arc<Desk>>, uri: Uri) -> Response {
     let known = query::read(uri.query().unwrap_or_default());
     match known.iter().any(|(key, value)| key == "desk" && desk.token.is(value)) {
@@ -54,7 +54,7 @@ pub async fn enter(State(desk): State<Arc<Desk>>, uri: Uri) -> Response {
     }
 }
 
-/// A page or a run file. Paths are looked up among those of the site, and never in a folder.
+/// Returns a page or a run file. Paths are looked up among those of the site, never in a folder.
 pub async fn page(State(desk): State<Arc<Desk>>, uri: Uri) -> Response {
     let below = uri.path().strip_prefix(DESK).unwrap_or_default();
     let (token, path) = below.split_once('/').unwrap_or((below, "index.html"));
@@ -79,7 +79,7 @@ pub async fn page(State(desk): State<Arc<Desk>>, uri: Uri) -> Response {
     }
 }
 
-/// The text of a page, made now unless it was made of the same files.
+/// Returns the contents of a page. It is made now, unless the cached one is of the same files.
 async fn text(desk: &Arc<Desk>, name: &str) -> Result<Option<Bytes>, tokio::task::JoinError> {
     if let Some(text) = site::fixed(name) {
         return Ok(Some(Bytes::from_static(text.as_bytes())));
@@ -88,7 +88,7 @@ async fn text(desk: &Arc<Desk>, name: &str) -> Result<Option<Bytes>, tokio::task
     if let Some(text) = tokio::task::spawn_blocking(move || of.kept(&page)).await? {
         return Ok(Some(text));
     }
-    // Kept by the thread, which goes on where the sender of the request has gone.
+    // The thread keeps the lock, because it continues even after the sender of the request has gone.
     let alone = desk.pages.making.clone().lock_owned().await;
     let (of, page) = (desk.clone(), name.to_owned());
     tokio::task::spawn_blocking(move || {
@@ -99,24 +99,24 @@ async fn text(desk: &Arc<Desk>, name: &str) -> Result<Option<Bytes>, tokio::task
 }
 
 impl Desk {
-    /// Path of the front.
+    /// Returns the path of the front page.
     fn front(&self) -> String {
         format!("{DESK}{}/", self.token.text())
     }
 
-    /// Path of the page that measures and sends.
+    /// Returns the path of the page that measures and posts results.
     pub fn measuring(&self) -> String {
         format!("/?desk={}", self.token.text())
     }
 
-    /// A page that was made of the files as they are.
+    /// Returns a cached page of the present files.
     fn kept(&self, name: &str) -> Option<Bytes> {
         let shown = self.pages.now();
         let made = shown.made.lock().unwrap_or_else(|broken| broken.into_inner()).get(name).cloned();
         made.filter(|_| shown.listing == Listing::new(&self.results.folder))
     }
 
-    /// A page of the files as they are; none where the site has none of that name.
+    /// Returns a page of the present files; `None` if the site has none of that name.
     fn made(&self, name: &str) -> Option<Bytes> {
         let listing = Listing::new(&self.results.folder);
         let mut shown = self.pages.now();
@@ -142,7 +142,7 @@ impl Pages {
 }
 
 impl Shown {
-    /// What another listing shows. Files that were there are not read again.
+    /// Returns the contents for another listing. Known files are not read again.
     fn renewed(&self, listing: Listing, mut read: impl FnMut(&Entry) -> Option<(String, Run)>) -> Shown {
         let mut run = |entry: &Entry| match self.runs.get(entry) {
             Some(known) => known.clone(),
@@ -155,7 +155,7 @@ impl Shown {
         Shown { listing, runs, hidden, made: Mutex::default() }
     }
 
-    /// A page or file, which is kept for the next request: answers share its memory.
+    /// Returns a page or file, and caches it. Responses share its memory.
     fn page(&self, name: &str, site: Site<'_>) -> Option<Bytes> {
         let known = || self.made.lock().unwrap_or_else(|broken| broken.into_inner());
         if let Some(text) = known().get(name) {

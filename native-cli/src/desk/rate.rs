@@ -1,4 +1,4 @@
-//! How often each sender may do something.
+//! Rate limit per sender.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use crate::browser::address::Sender;
 
-/// Senders that are known at a time.
+/// Maximum number of senders in memory.
 const MOST_SENDERS: usize = 4096;
 
-/// A number of times in any span of time, for each sender.
+/// Maximum number of actions in any span of time, for each sender.
 pub struct Rate {
     most: usize,
     span: Duration,
@@ -17,15 +17,15 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// At most `most` times in any `span`.
+    /// Returns a limit of `most` actions in any `span`.
     pub fn new(most: usize, span: Duration) -> Rate {
         Rate { most, span, done: Mutex::default() }
     }
 
-    /// Count one more time of a sender.
+    /// Counts one more action of a sender.
     ///
     /// # Errors
-    /// When it is one too many, which does not count: how long to wait.
+    /// Time to wait, if the action exceeds the limit; it is not counted.
     pub fn take(&self, sender: Sender, now: Instant) -> Result<(), Duration> {
         let mut all = self.done.lock().unwrap_or_else(|broken| broken.into_inner());
         all.retain(|_, done| {

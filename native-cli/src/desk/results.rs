@@ -1,4 +1,4 @@
-//! The folder in which results are kept.
+//! Folder in which results are kept.
 
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -9,15 +9,15 @@ use parallax_core::record::Run;
 use super::listing::{Listing, MOST_FILES};
 use crate::files;
 
-/// Run files in a folder, which is made when the first result comes.
+/// Run files in a folder, which is created with the first result.
 pub struct Results {
     /// The folder.
     pub folder: PathBuf,
-    /// One result is written at a time.
+    /// Lock for the write of one result at a time.
     writing: Mutex<()>,
 }
 
-/// A folder in which nothing can be kept.
+/// Error of an unusable results folder.
 #[derive(Debug, thiserror::Error)]
 #[error("results cannot be kept in {folder}: {why}; name another folder with --results DIR")]
 pub struct Unfit {
@@ -25,31 +25,31 @@ pub struct Unfit {
     why: String,
 }
 
-/// Where a result is.
+/// Location of a result.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// In a new file of this name.
+    /// New file of this name.
     New(String),
-    /// In a file of this name since before.
+    /// Earlier file of this name, with the same contents.
     Already(String),
 }
 
-/// Why a result is not kept.
+/// Reason for a result that is not kept.
 #[derive(Debug, thiserror::Error)]
 pub enum NotKept {
-    /// The limits of this file.
+    /// Limits of the folder reached.
     #[error("The desk is full: move files out of its folder of results, or start it with another.")]
     Full,
-    /// What the system said.
+    /// Error of the system.
     #[error("The desk cannot write the result: {0}.")]
     Write(#[from] io::Error),
 }
 
 impl Results {
-    /// Of a folder that is there, or can be made. What killed desks left half written in it is removed.
+    /// Opens a folder that exists or can be created. Removes partial files of killed collectors.
     ///
     /// # Errors
-    /// When the folder is none, or nothing can be written there.
+    /// Path that is no folder, or folder without write access.
     pub fn new(folder: &Path) -> Result<Results, Unfit> {
         let unfit = |why: String| Unfit { folder: folder.display().to_string(), why };
         let there = existing(folder).map_err(|error| unfit(error.to_string()))?;
@@ -64,17 +64,17 @@ impl Results {
         Ok(Results { folder: folder.to_owned(), writing: Mutex::default() })
     }
 
-    /// Keep a run under a name of its own. What is there already is neither replaced nor kept twice.
+    /// Writes a run under a new name. An existing file is not replaced, and an equal one is not duplicated.
     ///
     /// # Errors
-    /// When there is no room, or the system says so.
+    /// No room, or error of the system.
     pub fn keep(&self, run: &Run) -> Result<Kept, NotKept> {
         let _alone = self.writing.lock().unwrap_or_else(|broken| broken.into_inner());
         let text = serde_json::to_string(run).map_err(io::Error::from)? + "\n";
         std::fs::create_dir_all(&self.folder)?;
         let room = Listing::new(&self.folder).has_room_for(text.len());
         let stem = run.file_stem();
-        // Every file that counts may have taken a number, and others, too.
+        // All files within the limit may have taken a number, and other files too.
         let numbered = (2..2 * MOST_FILES).map(|i| format!("{stem}-{i}.json"));
         for name in std::iter::once(format!("{stem}.json")).chain(numbered) {
             let path = self.folder.join(&name);
@@ -82,7 +82,7 @@ impl Results {
                 Ok(true) => return Ok(Kept::Already(name)),
                 Ok(false) => continue,
                 Err(absent) if absent.kind() == ErrorKind::NotFound => {}
-                // Something is there that cannot be read, such as a pipe or another user's file.
+                // Unreadable entry, such as a pipe or another user's file.
                 Err(_) if path.symlink_metadata().is_ok() => continue,
                 Err(other) => return Err(other.into()),
             }
@@ -91,7 +91,7 @@ impl Results {
             }
             match files::write_new(&path, &text) {
                 Ok(()) => return Ok(Kept::New(name)),
-                // Another program was quicker.
+                // Another program has created the file meanwhile.
                 Err(taken) if taken.kind() == ErrorKind::AlreadyExists => {}
                 Err(other) => return Err(other.into()),
             }
@@ -100,7 +100,7 @@ impl Results {
     }
 }
 
-/// The folder itself, or the nearest one above it that is there.
+/// Returns the folder, or its nearest ancestor that exists.
 fn existing(folder: &Path) -> io::Result<&Path> {
     let mut at = folder;
     loop {
@@ -117,7 +117,7 @@ fn existing(folder: &Path) -> io::Result<&Path> {
     }
 }
 
-/// Whether a regular file has this text.
+/// Returns whether a regular file has these contents.
 fn is_text(path: &Path, text: &str) -> io::Result<bool> {
     let file = files::open_regular(path)?;
     let length = text.len() as u64;

@@ -1,4 +1,4 @@
-//! The place where pages post finished runs.
+//! Endpoint to which pages post finished runs.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,17 +15,17 @@ use crate::browser::address::Ends;
 use crate::browser::body::pass_over;
 use crate::browser::server::plain;
 
-/// Where pages post finished runs.
+/// Path to which pages post finished runs.
 pub const RUNS: &str = "/api/runs";
-/// The header in which they show that they were given the address.
+/// Header with the token.
 const TOKEN: &str = "x-parallax-token";
 
-/// The largest run that is taken: that of every case of every preset is smaller.
+/// Largest accepted run in bytes. A run of every case of every preset is smaller.
 pub const LARGEST: usize = 16 << 20;
-/// Memory for all runs that are on their way, in bytes.
+/// Memory for all runs in transmission, in bytes.
 pub const ROOM: usize = 4 * LARGEST;
 
-/// Take a run. Nothing of it is read before it is known to come from our page and from a sender that was given the address.
+/// Receives a run. The body is read only after the checks of its origin and of its token.
 pub async fn take(State(desk): State<Arc<Desk>>, request: Request) -> Response {
     if !desk.address.is_ours(&request) {
         let text =
@@ -46,7 +46,8 @@ pub async fn take(State(desk): State<Arc<Desk>>, request: Request) -> Response {
         Ok(body) => body,
         Err(why) => return why.answer("A result", LARGEST),
     };
-    // One at a time: a run takes more memory than its text. The thread goes on where the sender has gone, and so does its place.
+    // One run is parsed at a time, because it takes more memory than its text. The thread continues after the sender
+    // has gone, and keeps the lock.
     let alone = desk.reading.clone().lock_owned().await;
     let read = tokio::task::spawn_blocking(move || {
         let _alone = alone;
@@ -58,7 +59,7 @@ pub async fn take(State(desk): State<Arc<Desk>>, request: Request) -> Response {
     }
 }
 
-/// The answer where the desk itself has failed.
+/// Response to an internal error of the collector.
 const OWN_BUG: &str = "The desk hit a bug of its own; download the result as a file.";
 
 fn too_many(wait: Duration) -> Response {
@@ -67,14 +68,14 @@ fn too_many(wait: Duration) -> Response {
     (StatusCode::TOO_MANY_REQUESTS, [(RETRY_AFTER, seconds.to_string())], text).into_response()
 }
 
-/// The token that a request shows.
+/// Returns the token of a request.
 fn offered(headers: &HeaderMap) -> Option<&str> {
     let named = headers.get(TOKEN).and_then(|value| value.to_str().ok());
     named.or_else(|| headers.get(AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer "))
 }
 
 impl Desk {
-    /// Keep what was sent if it is a run, as we write runs. Of what came, no byte is kept as it is.
+    /// Stores a posted run in the program's own format. The received bytes themselves are never stored.
     fn keep(&self, body: &[u8]) -> (StatusCode, String) {
         let run = match read(body) {
             Ok(run) => run,

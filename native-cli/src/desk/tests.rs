@@ -1,4 +1,4 @@
-//! A desk as browsers and others meet it: in HTTP.
+//! Tests of a collector over HTTP, as browsers and other clients use it.
 
 use super::*;
 use crate::browser::server::testing::talk;
@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// A desk with a folder of its own.
+/// Collector with a folder of its own.
 struct Scene {
     folder: TempDir,
     desk: Open,
@@ -35,13 +35,13 @@ impl Scene {
         self.desk.address.split_once("?desk=").expect("a token").1
     }
 
-    /// The status and the body, of a request in which HOST and TOKEN stand for what they are.
+    /// Returns status and body. HOST and TOKEN in the request stand for their values.
     fn ask(&self, head: &str, body: &str) -> (u16, String) {
         let (head, body) = self.whole(head, body);
         (head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status"), body)
     }
 
-    /// The head and the body of the answer.
+    /// Returns the head and the body of the response.
     fn whole(&self, head: &str, body: &str) -> (String, String) {
         let head = head.replace("TOKEN", self.token());
         let answer = talk(&self.desk._server, &format!("{head}Connection: close\r\n\r\n{body}"));
@@ -49,7 +49,7 @@ impl Scene {
         (format!("{head}\r\n"), body.to_owned())
     }
 
-    /// The status of a post from another address of this machine.
+    /// Returns the status of a post from another address of this machine.
     #[cfg(target_os = "linux")]
     fn post_from(&self, from: std::net::Ipv4Addr, body: &str) -> u16 {
         let to: std::net::SocketAddr = self.authority().parse().expect("an address");
@@ -70,7 +70,7 @@ impl Scene {
         answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status")
     }
 
-    /// Host and port.
+    /// Returns host and port.
     fn authority(&self) -> &str {
         let (_, rest) = self.desk.address.split_once("://").expect("an address");
         rest.split_once('/').expect("a path").0
@@ -88,7 +88,7 @@ impl Scene {
         self.ask(&format!("GET {path} HTTP/1.1\r\nHost: HOST\r\n"), "")
     }
 
-    /// Every file below the scene's folder but the page.
+    /// Returns every file below the scene's folder, without the page.
     fn files(&self) -> Vec<PathBuf> {
         let results = std::fs::read_dir(self.folder.path().join("results")).into_iter().flatten();
         let beside = std::fs::read_dir(self.folder.path()).expect("read").filter(|entry| {
@@ -277,7 +277,7 @@ fn a_flood_is_stopped_for_its_sender_alone_and_it_is_said_when_to_go_on() {
     let scene = Scene::with(grants);
     let answers: Vec<u16> = (0..5).map(|_| scene.post("nonsense").0).collect();
     assert_eq!(answers, [400, 400, 400, 429, 429]);
-    // A sender that is not done yet sees the answer, too.
+    // A sender that is still sending sees the response too.
     let (length, token) = (8 << 20, "X-Parallax-Token: TOKEN\r\n");
     let request = format!("POST /api/runs HTTP/1.1\r\nHost: HOST\r\n{token}Content-Length: {length}\r\n");
     let (head, said) = scene.whole(&request, &" ".repeat(length));
@@ -307,7 +307,7 @@ fn a_body_that_stands_still_is_given_up_and_one_of_a_stranger_is_not_waited_for(
     assert_eq!(scene.ask(head, "{").0, 401);
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 
-    // Bytes that drip are no progress without end, either.
+    // A slow stream of bytes does not extend the time limit.
     let authority = scene.authority();
     let mut stream = std::net::TcpStream::connect(authority).expect("connected");
     let head =
@@ -324,7 +324,7 @@ fn a_body_that_stands_still_is_given_up_and_one_of_a_stranger_is_not_waited_for(
 fn silent_connections_lock_no_one_out_of_a_desk() {
     let scene = Scene::new();
     let authority = scene.authority();
-    // Fewer than descriptors that tests may have, and more than a desk keeps.
+    // Fewer than the descriptors of a test process, and more than the limit of a collector.
     let silent: Vec<_> = (0..400).map(|_| std::net::TcpStream::connect(authority).expect("connected")).collect();
     let begun = std::time::Instant::now();
     assert_eq!(scene.get("/desk/TOKEN/").0, 200);

@@ -1,10 +1,10 @@
-//! What is told of machines that lack something.
+//! Tests of the diagnoses of machines with missing parts.
 
 use parallax_cuda::Arch;
 
 use super::*;
 
-/// A machine on which all is well.
+/// Machine without any problem.
 fn healthy() -> Facts {
     let library = |name, needed| Library {
         name,
@@ -52,7 +52,7 @@ fn a_healthy_machine_has_nothing_to_mend() {
 
 type Ail = fn(&mut Facts);
 
-/// A driver that answers this code when it is started.
+/// Driver that returns this code at its start.
 fn answered(code: i32) -> Unavailable {
     Unavailable::Driver { doing: "starting", code: Some(code), message: format!("error {code}") }
 }
@@ -177,7 +177,7 @@ fn each_ailment_is_told_with_its_remedy_and_hurts_its_target_only() {
         ail(&mut facts);
         for Diagnosis { target: of, state: got, findings } in diagnose(&facts) {
             let told: Vec<_> = findings.iter().filter(|f| f.grade != Grade::Ok).collect();
-            // Two targets are a page.
+            // The page concerns two targets.
             if of != target && !(target == "page" && ["browser", "wasm"].contains(&of)) {
                 assert!(told.is_empty(), "{what} told at {of}: {told:?}");
                 continue;

@@ -1,18 +1,18 @@
-//! The file of a run that goes on.
+//! File of a run in progress.
 
 use std::fs::File;
 use std::io::{ErrorKind, Seek, SeekFrom, Write};
 
-/// The lines of a run that goes on; always whole ones.
+/// Lines of a run in progress. All lines in the file are whole.
 pub struct Lines {
     /// The file, open for writing.
     pub file: File,
-    /// Where the last whole line ends.
+    /// Length in bytes up to the end of the last whole line.
     pub length: u64,
 }
 
 impl Lines {
-    /// One more line; the file stays as it is where that has no room.
+    /// Appends a line. The file does not change if the line has no room.
     pub fn append(&mut self, line: &str) -> std::io::Result<()> {
         self.file.seek(SeekFrom::Start(self.length))?;
         if let Err(error) = self.file.write_all(line.as_bytes()) {
@@ -23,7 +23,7 @@ impl Lines {
         Ok(())
     }
 
-    /// A text in place of all lines, where it fits into the room that they have.
+    /// Replaces all lines by a text, if it is no longer than they are.
     pub fn replace(&mut self, text: &str) -> std::io::Result<()> {
         if text.len() as u64 > self.length {
             return Err(ErrorKind::StorageFull.into());
@@ -39,7 +39,7 @@ impl Lines {
 mod tests {
     use super::*;
 
-    /// The last sample lines had the last room: records take their place.
+    /// Records replace the last sample lines on a full disk.
     #[test]
     fn records_have_the_room_of_samples_on_a_full_disk() {
         let folder = tempfile::tempdir().expect("a folder for temporary files");

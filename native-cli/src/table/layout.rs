@@ -1,8 +1,9 @@
-//! What of a table fits into so many columns of a terminal.
+//! Selection of the parts of a table that fit into the width of a terminal.
 //!
-//! What every row says alike goes above the table. Rows of a group stand below its name. If the rest is too wide, titles are broken, then columns that are
-//! nice to have go, then cells take their short forms, then cases are broken over several lines, then what is useful goes,
-//! and at last labels move into the first column. What is essential stays, and sticks out where nothing else helps.
+//! Values equal in every row go above the table. Rows of a group stand below its name. If the rest is too wide, titles
+//! are wrapped first. Then optional columns are removed, cells take their short forms, and cases are wrapped. At last
+//! useful columns are removed, and labels move into the first column. Essential columns stay, even if they exceed the
+//! width.
 
 use parallax_core::report::{Rank, Table, Tone, escape};
 
@@ -14,37 +15,37 @@ pub const GAP: usize = 2;
 /// Blanks before the second and later lines of a cell.
 const INDENT: usize = 2;
 
-/// What is left of a table.
+/// Table after the fit.
 pub struct Shown {
-    /// What every row says, and what none does.
+    /// Values common to all rows, and titles of empty columns.
     pub constant: Vec<String>,
     /// Titles, and whether their columns are aligned to the right.
     pub columns: Vec<(String, bool)>,
     /// A cell for each of the columns.
     pub rows: Vec<Vec<ShownCell>>,
-    /// The heading above each row that begins a group, where rows are grouped.
+    /// Heading above the first row of each group, if rows are grouped.
     pub headings: Vec<Option<String>>,
-    /// What marks stand for.
+    /// Texts of the footnote marks.
     pub footnotes: Vec<String>,
 }
 
-/// A cell, escaped and broken.
+/// Cell, escaped and wrapped.
 #[derive(Clone)]
 pub struct ShownCell {
-    /// Its lines.
+    /// Lines of the cell.
     pub text: String,
-    /// What it means.
+    /// Meaning of the cell, for its colour.
     pub tone: Tone,
 }
 
-/// A column on its way to the terminal.
+/// Column before the fit.
 struct Column {
     title: String,
     right: bool,
     rank: Rank,
     label: bool,
     cells: Vec<Cell>,
-    /// How wide it may be.
+    /// Maximum width.
     limit: usize,
 }
 
@@ -81,7 +82,7 @@ impl Column {
         width(&self.title).max(self.contents())
     }
 
-    /// The fewest columns that it can take; figures are never broken.
+    /// Returns the minimum width; figures are never wrapped.
     fn floor(&self) -> usize {
         let cells = match self.right {
             true => self.contents(),
@@ -94,7 +95,7 @@ impl Column {
         self.cells.iter().map(|cell| width(&cell.marks)).max().unwrap_or(0)
     }
 
-    /// What every row says, if that is the same.
+    /// Returns the value of all rows, if it is the same.
     fn constant(&self) -> Option<&str> {
         let (first, others) = self.cells.split_first()?;
         let same = |cell: &Cell| cell.text == first.text;
@@ -102,7 +103,7 @@ impl Column {
     }
 }
 
-/// Raised digits, which stand beside figures without being taken for a part of them.
+/// Returns a footnote mark in raised digits, which are distinct from a figure's digits.
 fn mark(footnote: usize) -> String {
     const RAISED: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
     (footnote + 1).to_string().bytes().map(|digit| RAISED[usize::from(digit - b'0')]).collect()
@@ -113,20 +114,20 @@ fn marks(table: &Table, row: usize, column: usize) -> String {
     (0..table.remarks.len()).filter(about).map(mark).collect::<Vec<_>>().join(" ")
 }
 
-/// Columns that all of them take, with their marks.
+/// Returns the total width of the columns with their marks.
 fn total(columns: &[Column]) -> usize {
     let marks = |column: &Column| if column.marked() > 0 { GAP + column.marked() } else { 0 };
     let each = columns.iter().map(|column| column.limit + marks(column) + GAP);
     each.sum::<usize>().saturating_sub(GAP)
 }
 
-/// Remove the last column of a rank; whether there was one.
+/// Removes the last column of a rank. Returns whether there was one.
 fn remove_last(columns: &mut Vec<Column>, rank: Rank) -> bool {
     let at = columns.iter().rposition(|column| column.rank == rank);
     at.map(|at| columns.remove(at)).is_some()
 }
 
-/// Move every label into the first column, behind what stands there.
+/// Moves every label into the first column, after its contents.
 fn join_labels(columns: &mut Vec<Column>) {
     let (labels, others): (Vec<Column>, Vec<Column>) = columns.drain(..).partition(|column| column.label);
     *columns = others;
@@ -139,7 +140,7 @@ fn join_labels(columns: &mut Vec<Column>) {
     }
 }
 
-/// Make columns narrower, the widest first, as far as they can be and need to.
+/// Makes columns narrower, the widest first, down to their minimum width or until they fit.
 fn narrow(columns: &mut [Column], room: usize) {
     while total(columns) > room {
         let broken = columns.iter_mut().filter(|column| column.limit > column.floor());
@@ -150,7 +151,8 @@ fn narrow(columns: &mut [Column], room: usize) {
     }
 }
 
-/// The names of groups above the rows that begin them, which leave the columns. None where no two rows are of one group.
+/// Returns the group names above the first rows of the groups, and removes their column. Returns no headings if every
+/// group has one row.
 fn take_headings(table: &Table, columns: &mut Vec<Column>, room: usize) -> Vec<Option<String>> {
     let none = vec![None; table.rows.len()];
     let [first, second, ..] = &columns[..] else { return none };
@@ -168,7 +170,7 @@ fn take_headings(table: &Table, columns: &mut Vec<Column>, room: usize) -> Vec<O
     headings
 }
 
-/// What of a table is shown in so many columns.
+/// Returns the part of a table that fits into this width.
 pub fn fit(table: &Table, room: usize) -> Shown {
     let mut columns: Vec<Column> = Vec::new();
     let (mut everywhere, mut nowhere) = (Vec::new(), Vec::new());
@@ -220,7 +222,7 @@ pub fn fit(table: &Table, room: usize) -> Shown {
     }
 }
 
-/// The title of a column, and one of its marks.
+/// Returns the title of a column, and an empty one for its marks.
 fn titles(column: &Column) -> impl Iterator<Item = (String, bool)> + use<> {
     let title = (wrap(&column.title, column.limit, 0), column.right);
     std::iter::once(title).chain((column.marked() > 0).then(|| (String::new(), false)))
@@ -238,7 +240,7 @@ mod tests {
     use super::*;
     use parallax_core::report::{Cell, Column, Mark, Remark};
 
-    /// Two cases with everything that a table can have.
+    /// Two cases with all elements of a table.
     fn table() -> Table {
         let short = |text: &str, short: &str| Cell { short: Some(short.to_owned()), ..text.into() };
         let row = |case: &str, variant: &str, judged: Cell| {

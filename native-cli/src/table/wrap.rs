@@ -1,19 +1,20 @@
-//! Text broken into lines: between words, and within what is no word, such as a case or a path, after `/` and `,`; a name that is
-//! still too long after `_`.
+//! Wrapping of text between words. Long words such as cases or paths are broken after `/` and `,`; longer names after
+//! `_`.
 
 use unicode_width::UnicodeWidthStr;
 
-/// Where text that has no blanks may be broken. Nothing is added, so that the pieces put together are the text.
+/// Characters after which text without blanks may be broken. No character is added, so that the joined pieces are the
+/// original.
 const JOINTS: [char; 2] = ['/', ','];
 
-/// Where a name may be broken that has no line long enough for it.
+/// Character after which a name longer than any line may be broken.
 const WITHIN_NAMES: char = '_';
 
-/// A figure and its unit stay together, and so do a flag that is to be copied and its value.
+/// Pairs that stay together: a figure and its unit, and a flag and its value.
 const TOGETHER: [(&str, &str); 3] = [(" %", "\u{a0}%"), ("± ", "±\u{a0}"), ("--budget ", "--budget\u{a0}")];
 
-/// Text on lines of at most so many columns, the second and later ones indented beyond the first. What cannot be broken stays whole and
-/// sticks out: cut, it could be taken for something else.
+/// Wraps text to lines of at most `width` columns. The second and later lines are indented beyond the first.
+/// Unbreakable text stays whole and exceeds the width, because a truncated word could be mistaken for another.
 pub fn wrap(text: &str, width: usize, indent: usize) -> String {
     let indent = indent + text.len() - text.trim_start_matches(' ').len();
     let mut lines: Vec<String> = vec![String::new()];
@@ -46,12 +47,12 @@ pub fn wrap(text: &str, width: usize, indent: usize) -> String {
     TOGETHER.iter().fold(text, |text, (apart, together)| text.replace(together, apart))
 }
 
-/// Columns that text takes: those of its widest line.
+/// Returns the width of a text: that of its widest line.
 pub fn width(text: &str) -> usize {
     text.lines().map(UnicodeWidthStr::width).max().unwrap_or(0)
 }
 
-/// The fewest columns that text can be broken to.
+/// Returns the minimum width of a text after wrapping.
 pub fn narrowest(text: &str, indent: usize) -> usize {
     width(&wrap(text, 1, indent))
 }

@@ -1,17 +1,17 @@
-//! Arrays in workgroup memory, as parts of buffers.
+//! Arrays in workgroup memory, as ranges of buffers.
 
 use crate::matrix::{arguments, closed};
 
-/// A line that declares an array in workgroup memory, or waits for it, where that is a buffer; names and lengths are added to a list.
+/// Converts a declaration or a barrier of workgroup memory to a buffer. `arrays` receives names and lengths.
 pub fn buffered(code: &str, arrays: &mut Vec<(String, String)>) -> Option<String> {
-    // One barrier and not two: compilers of processors take a thread apart at each.
+    // One barrier only: compilers for processors split a kernel at each.
     if code.contains("workgroupBarrier()") {
         return Some(code.replace("workgroupBarrier()", "storageBarrier()"));
     }
     let (name, of) = code.strip_prefix("var<workgroup> ")?.split_once(": array<")?;
     let (inner, _) = closed(of, '<', '>')?;
     let [elem, length] = arguments(inner)[..] else { return None };
-    // Others than plain numbers stay where they are.
+    // Arrays of other than plain numbers stay in workgroup memory.
     if elem.starts_with("atomic<") {
         return None;
     }
@@ -19,7 +19,7 @@ pub fn buffered(code: &str, arrays: &mut Vec<(String, String)>) -> Option<String
     Some(format!("@group(1) @binding({}) var<storage, read_write> {name}: array<{elem}>;", arrays.len()))
 }
 
-/// A text with elements of an array counted from where the workgroup's own begin.
+/// Offsets the element indices of an array by the begin of the workgroup's range.
 pub fn within(text: &str, array: &str) -> String {
     let mut all = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,9 +1,8 @@
-//! Calls in a row, as a loop.
+//! Conversion of consecutive calls to loops.
 
 use crate::matrix::{arguments, closed};
 
-/// A text in which calls that follow each other, of the same function, are one call in a loop: compilers write out every call, and take
-/// minutes for hundreds of them.
+/// Replaces consecutive calls of one function by a loop. Compilers inline every call, and take minutes for hundreds of them.
 pub fn joined(text: &str) -> String {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let mut all = String::with_capacity(text.len());
@@ -14,7 +13,7 @@ pub fn joined(text: &str) -> String {
             at += 1;
             continue;
         };
-        // Lines for another compiler are empty ones in between.
+        // Lines for the other compiler are empty lines between the calls.
         let function = first.function;
         let (mut calls, mut behind) = (vec![first], at + 1);
         for (i, line) in lines.iter().enumerate().skip(behind).filter(|(_, line)| !line.trim().is_empty()) {
@@ -40,7 +39,7 @@ pub fn joined(text: &str) -> String {
     all
 }
 
-/// A call of a function that makes a matrix, alone on its line but for where the matrix is.
+/// A call of a matrix function, alone on its line except for the destination.
 struct Call<'a> {
     declared: &'a str,
     function: &'a str,

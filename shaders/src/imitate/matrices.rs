@@ -1,24 +1,24 @@
-//! Statements on matrices, as calls of functions that are made for them.
+//! Conversion of statements on matrices to calls of generated functions.
 
 use std::collections::BTreeSet;
 
 use crate::matrix::{arguments, closed, element, names};
 
-/// Depth of a product of matrices of bytes, which lie four to a word.
+/// Depth (K) of a GEMM of 8-bit matrices, whose elements lie four to a word.
 const BYTES_DEPTH: u32 = 32;
 
-/// What was found so far.
+/// State of the conversion.
 pub struct Found<'a> {
     text: &'a str,
-    /// Vectors of four that each thread keeps.
+    /// 4-vectors per thread.
     pub kept: u32,
-    /// The depth of products.
+    /// Depth (K) of the GEMMs.
     pub depth: Option<u32>,
-    /// Functions that are called.
+    /// Generated functions.
     pub functions: BTreeSet<String>,
 }
 
-/// A matrix by its type: its role, and the depth of the product that it is a factor of.
+/// A matrix by its type: its role, and the depth (K) of its GEMM.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Matrix<'a> {
     role: &'a str,
@@ -26,7 +26,7 @@ struct Matrix<'a> {
 }
 
 impl<'a> Matrix<'a> {
-    /// `coop_mat16x16<f16, A>`
+    /// Parses a type such as `coop_mat16x16<f16, A>`.
     fn of(name: &'a str) -> Option<Matrix<'a>> {
         let (size, inner) = name.strip_suffix('>')?.split_once('<')?;
         match (size, &arguments(inner)[..]) {
@@ -38,7 +38,7 @@ impl<'a> Matrix<'a> {
         }
     }
 
-    /// Vectors of four that a thread keeps of it.
+    /// 4-vectors of the matrix per thread.
     fn vectors(self) -> u32 {
         match self.role {
             "A" => self.depth / 4,
@@ -48,7 +48,7 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// One statement on a line.
+/// Converts a statement on one line. `None` for an unknown form.
 pub fn statement(code: &str, found: &mut Found) -> Option<String> {
     let inner = code.trim();
     let indent = &code[..code.len() - code.trim_start().len()];
@@ -76,12 +76,12 @@ pub fn statement(code: &str, found: &mut Found) -> Option<String> {
 }
 
 impl<'a> Found<'a> {
-    /// Nothing yet, of this text.
+    /// Initial state for a kernel source.
     pub fn new(text: &'a str) -> Found<'a> {
         Found { text, kept: 0, depth: None, functions: BTreeSet::new() }
     }
 
-    /// What makes a matrix, and the call that makes it at `@`.
+    /// Converts an expression of matrix type. Returns the matrix, and the call that stores it at `@`.
     fn value<'r>(&mut self, right: &'r str) -> Option<(Matrix<'r>, String)> {
         let result = Matrix { role: "C", depth: 16 };
         if let Some(name) = right.strip_suffix("()") {
@@ -100,7 +100,7 @@ impl<'a> Found<'a> {
             let [from, stride] = arguments(inner)[..] else { return None };
             let (array, first) = element(from)?;
             let matrix = Matrix::of(name)?;
-            // All factors of a text have one depth.
+            // All operands of a kernel source have one depth.
             if matrix.role != "C" && *self.depth.get_or_insert(matrix.depth) != matrix.depth {
                 return None;
             }
@@ -110,7 +110,8 @@ impl<'a> Found<'a> {
         None
     }
 
-    /// The function that moves a thread's part of a matrix from or to an array, by rows or columns that lie one after the other.
+    /// Returns the name of the generated function for a load or store of a thread's part of a matrix. The layout is by rows or by
+    /// columns.
     fn function(&mut self, verb: &str, array: &str, matrix: Matrix, layout: &str) -> Option<String> {
         let (wide, elem) = self.declared(array)?;
         let Matrix { role, depth } = matrix;
@@ -185,7 +186,7 @@ impl<'a> Found<'a> {
         Some(name)
     }
 
-    /// How many numbers an element of an array has, and the numbers' type.
+    /// Returns the numbers per element of an array, and their type.
     fn declared(&self, array: &str) -> Option<(u32, &str)> {
         let is = |line: &&str| line.split_once(':').is_some_and(|(left, _)| left.ends_with(&format!("> {array}")));
         let line = self.text.lines().find(is)?;

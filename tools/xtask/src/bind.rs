@@ -5,10 +5,11 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use wasm_bindgen_cli_support::Bindgen;
 
-/// Name of the bound program: `NAME.js` and `NAME_bg.wasm` lie in the folder, files of its own scripts in `snippets/`.
+/// Writes the glue of a program to a folder and returns the program's name. `NAME.js` and `NAME_bg.wasm` lie in the folder, files
+/// of its own scripts in `snippets/`.
 ///
 /// # Errors
-/// When the program is no output of wasm-bindgen's macros, or the folder cannot be written.
+/// A program that is no output of wasm-bindgen's macros, or a folder that cannot be written.
 pub fn bind(program: &Path, folder: &Path) -> Result<String> {
     let mut bindgen = Bindgen::new();
     bindgen

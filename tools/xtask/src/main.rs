@@ -1,4 +1,4 @@
-//! Build steps of the page that cargo has no command for. `./x` calls it after each compile for wasm32.
+//! Build steps of the page that cargo has no command for. `./x` calls them after each compilation for wasm32.
 //!
 //! ```text
 //! xtask bind PROGRAM.wasm FOLDER   JavaScript glue for a program, in a folder

@@ -1,7 +1,7 @@
 //! The page's own files: index.html with hashed styles and scripts, its program, and a policy of allowed sources.
 //!
 //! A hashed name changes with the file's contents, so no cache mixes two versions. Files of [`COPIED`] keep their names, because
-//! scripts, workers and other sites ask for them by name.
+//! scripts, workers and other sites request them by name.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +27,7 @@ const COPIED: [&str; 10] = [
     "web/worker.js",
 ];
 
-/// Sources that the page may load: its own files. Browsers read this policy in the document, wherever it is served from.
+/// Sources that the page may load: its own files. Browsers read this policy in the document, independent of its server.
 const POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data:; \
                       connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'";
 
@@ -35,10 +35,10 @@ const CHARSET: &str = "<meta charset=\"utf-8\">";
 const STYLESHEET: &str = "<link rel=\"stylesheet\" href=\"";
 const PROGRAM: &str = "<!-- program -->";
 
-/// Write the page of the checkout at `root` into `folder`, which is made anew.
+/// Writes the page of the checkout at `root` into `folder`, which is created anew.
 ///
 /// # Errors
-/// When a file is missing, or index.html lacks one of the places that are filled in.
+/// A missing file, or an index.html without one of the placeholders.
 pub fn build(root: &Path, program: &Path, folder: &Path) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder).with_context(|| format!("clear {}", folder.display()))?;
@@ -63,7 +63,7 @@ struct Named {
     integrity: String,
 }
 
-/// The markup with stylesheets by their hashed names, the program's elements and the policy in their places.
+/// Returns the markup with hashed stylesheets, the program's elements and the policy in their places.
 fn filled(markup: &str, program: &str, mut stylesheet: impl FnMut(&str) -> Result<Named>) -> Result<String> {
     for place in [CHARSET, STYLESHEET, PROGRAM] {
         ensure!(markup.contains(place), "index.html lacks `{place}`");
@@ -83,7 +83,7 @@ fn filled(markup: &str, program: &str, mut stylesheet: impl FnMut(&str) -> Resul
     Ok(page.replacen(CHARSET, &policy, 1).replacen(PROGRAM, program, 1))
 }
 
-/// The elements that fetch and start the page's program, whose files are written to `folder`.
+/// Returns the elements that fetch and start the page's program, and writes its files to `folder`.
 fn own_program(program: &Path, folder: &Path) -> Result<String> {
     let stem = bind(program, folder)?;
     let take = |file: String| -> Result<Vec<u8>> {
@@ -105,7 +105,7 @@ fn own_program(program: &Path, folder: &Path) -> Result<String> {
     ))
 }
 
-/// Write a file under a name that holds the hash of its contents: `style-0123456789abcdef.css`, `web-…_bg.wasm`.
+/// Writes a file under a name with the hash of its contents: `style-0123456789abcdef.css`, `web-…_bg.wasm`.
 fn hashed(folder: &Path, file: &str, bytes: &[u8]) -> Result<Named> {
     let file = Path::new(file).file_name().and_then(|name| name.to_str()).context("a file name")?;
     let (stem, extension) = file.rsplit_once('.').context("a name with an extension")?;

@@ -1,4 +1,4 @@
-//! The runs that this browser keeps: their list, and what is wished for one of them.
+//! Kept runs of this browser: their list and the actions on them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -14,16 +14,16 @@ use crate::view::{Recorded, Tone, Wish};
 use crate::words::moment;
 use crate::{reading, reports};
 
-/// What the browser remembers the device's name under.
+/// Storage key of the device's name.
 const DEVICE_NAME: &str = "parallax-device-name";
 
-/// The site's list of recorded runs, beside this page.
+/// List of the site's recorded runs, in this page's folder.
 const RECORDED: &str = "recorded.json";
-/// Recorded runs that are offered at most.
+/// Maximum number of offered recorded runs.
 const OFFERED: usize = 4;
 
 impl App {
-    /// The device is called as it was at the last visit, until the user calls it otherwise.
+    /// Restores the device's name of the last visit, and stores each new name.
     pub(super) fn remember_the_name(&self) {
         let known = of_this_site(|kept| kept.get_item(DEVICE_NAME)).flatten();
         self.view.set_device_name(&known.and_then(|name| given_name(&name)).unwrap_or_default());
@@ -38,13 +38,13 @@ impl App {
         });
     }
 
-    /// Connect the buttons of the kept runs.
+    /// Connects the buttons of the kept runs.
     pub(super) fn listen_to_wishes(self: &Rc<Self>) {
         let app = self.clone();
         self.view.on_wish(move |wish, id| spawn_local(app.clone().grant(wish, id)));
     }
 
-    /// The kept runs, and a question about one that was left in the middle.
+    /// Shows the kept runs, and a question about an interrupted one.
     pub(super) async fn show_history(self: Rc<Self>) {
         let Some(shelf) = &self.shelf else { return };
         let spines = shelf.spines().await.unwrap_or_default();
@@ -61,7 +61,7 @@ impl App {
         }
     }
 
-    /// Offer to compare the newest finished run with those that the site recorded, where the page lies in one.
+    /// Offers to compare the newest finished run with the site's recorded runs, if the page belongs to a site.
     async fn offer_recorded(&self, newest: Option<f64>) {
         let Some(newest) = newest.filter(|_| environment::site().is_some()) else { return };
         // A site of an older version has no such list.
@@ -70,7 +70,7 @@ impl App {
         self.view.offer_recorded(&recorded[..recorded.len().min(OFFERED)], newest);
     }
 
-    /// What is wished for a kept run.
+    /// Carries out an action on a kept run.
     async fn grant(self: Rc<Self>, wish: Wish, id: f64) {
         let Some(shelf) = &self.shelf else { return };
         let spines = shelf.spines().await.unwrap_or_default();
@@ -83,7 +83,7 @@ impl App {
         }
         if wish != Wish::Remove && !self.running.get() {
             match recalled(shelf, id).await {
-                // Another may have begun meanwhile.
+                // Another run may have begun meanwhile.
                 Ok(_) if self.running.get() => {}
                 Ok((run, known)) => self.recall(run, known, id),
                 Err(why) => self.view.notice("kept", Tone::Error, "That run cannot be shown.", &why),
@@ -92,7 +92,7 @@ impl App {
         self.show_history().await;
     }
 
-    /// Show a run from the shelf in place of the last one.
+    /// Shows a kept run in place of the latest one.
     fn recall(&self, run: Run, known: BTreeMap<String, CaseInfo>, id: f64) {
         ["kept", "not-kept"].iter().for_each(|notice| self.view.clear_notice(notice));
         self.recalled.set(Some(id));
@@ -108,7 +108,7 @@ impl App {
     }
 }
 
-/// A run from the shelf, and what the workloads of its records say of them.
+/// Returns a kept run and the workload facts of its records.
 async fn recalled(shelf: &RunStore, id: f64) -> Result<(Run, BTreeMap<String, CaseInfo>), String> {
     let run = shelf.read(id).await?;
     let known = reports::known(&run).await?;

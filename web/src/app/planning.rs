@@ -1,4 +1,4 @@
-//! From the controls to a plan: what it comes to, and how long it will take.
+//! From the controls to a plan: its cases and its expected duration.
 
 use std::rc::Rc;
 
@@ -15,13 +15,13 @@ use crate::measuring::{Planned, Session, more_threads};
 use crate::query;
 use crate::view::Tone;
 
-/// Whether kernels in CubeCL are asked for by name: ours, or CubeK's.
+/// Returns whether the spec names kernels in CubeCL: ours or CubeK's.
 pub(super) fn names_cubecl(spec: &Spec) -> bool {
     CUBECL_VARIANTS.iter().any(|variant| spec.names_variant(variant))
 }
 
 impl App {
-    /// The controls changed: take them over into spec, address and plan.
+    /// Applies changed controls to spec, address and plan.
     pub(super) async fn change_settings(self: Rc<Self>) {
         if self.running.get() {
             return;
@@ -36,7 +36,7 @@ impl App {
                 self.view.other_target(other.target, &query::write(&spec, self.mode, other));
                 *self.spec.borrow_mut() = spec;
                 self.fetch_compilers().await;
-                // That nothing matches is shown, and the Run button rests.
+                // The page shows an empty plan and disables the Run button.
                 let _ = self.make_plan().await;
             }
             Err(mistake) => {
@@ -47,7 +47,7 @@ impl App {
         }
     }
 
-    /// Reach the device once more, with CubeCL's compilers, when they are asked for only now.
+    /// Reopens the device with CubeCL's compilers if the spec names them for the first time.
     async fn fetch_compilers(&self) {
         let wanted = self.way.target == Target::Browser && names_cubecl(&self.spec.borrow());
         let Some(bench) = self.bench.borrow_mut().take_if(|bench| wanted && !bench.cube) else { return };
@@ -63,13 +63,13 @@ impl App {
         }
     }
 
-    /// The address that gives a spec.
+    /// Query of the address of a spec.
     pub(super) fn query(&self, spec: &Spec) -> String {
         query::write(spec, self.mode, self.way)
     }
 
-    /// Offer other ways to the device: what of WebGPU to ask for, or how many threads. It is open by then, so what is asked
-    /// for anew is a page of its own.
+    /// Offers other target configurations: browser modes, or numbers of threads. The device is already open, so a choice reloads
+    /// the page.
     pub(super) async fn offer_ways(self: Rc<Self>) {
         let (app, way) = (self.clone(), self.way);
         let go = move |way| app.view.go_to(&query::write(&app.spec.borrow(), app.mode, way));
@@ -79,16 +79,16 @@ impl App {
         }
     }
 
-    /// Have the spec planned for the device and show that; unless another plan is begun meanwhile, which is then shown in its place.
+    /// Plans the spec for the device and shows the plan. A newer plan that begins meanwhile supersedes it.
     pub(super) async fn make_plan(&self) -> Result<(), Unplanned> {
         let number = self.give_up_the_plan();
-        // None while a run has it.
+        // Empty during a run.
         if self.bench.borrow().is_none() {
             return Ok(());
         }
         let (orders, asked) = (self.orders.borrow().clone(), self.spec.borrow().clone());
         let Some(planned) = orders.plan(number, asked).await else { return Ok(()) };
-        // What is shown of it takes a turn of its own.
+        // Yield before the plan is drawn.
         turn().await;
         if self.plans.get() != number {
             return Ok(());
@@ -123,7 +123,7 @@ impl App {
         planned
     }
 
-    /// What was asked for in the spelling of who planned it, and what its variants leave open.
+    /// Applies the spec as the planner spelled it, and the values of its tunables.
     fn take_over(&self, Planned { spec, tuning, outline }: Planned) -> Outline {
         *self.spec.borrow_mut() = spec;
         if let Some(bench) = &mut *self.bench.borrow_mut() {
@@ -132,25 +132,25 @@ impl App {
         outline
     }
 
-    /// There is no plan, nor one in the making, until the one of this number is made.
+    /// Discards the present and any pending plan. Returns the number of the next plan.
     fn give_up_the_plan(&self) -> u32 {
         *self.plan.borrow_mut() = None;
         self.plans.set(self.plans.get() + 1);
         self.plans.get()
     }
 
-    /// How long a run of the plan will take.
+    /// Expected duration of a run of the plan.
     pub(super) fn expected(&self, spec: &Spec, plan: &Outline, device: &DeviceInfo) -> Expected {
         let past = Past::of(&self.kept.borrow(), &device.name);
         of_run(spec, plan.cases(), device.kind.is_emulated(), &past)
     }
 
-    /// The same in words; checks alone have no budget that would tell.
+    /// Expected duration as text; `None` for checks only, which have no budget to estimate from.
     fn time(&self, spec: &Spec, plan: &Outline, device: &DeviceInfo) -> Option<String> {
         (self.mode != Mode::Verify).then(|| self.expected(spec, plan, device).to_string())
     }
 
-    /// Offer the quick look where nothing else was asked for, on a GPU, and before any other run.
+    /// Offers the quick look on a GPU with the default settings, before any other run.
     fn offer_look(&self, spec: &Spec, device: &DeviceInfo) {
         let offered = self.way.target == Target::Browser
             && self.mode == Mode::Measure
@@ -163,7 +163,7 @@ impl App {
         self.view.offer_look(offered.then(|| time().about()).as_deref());
     }
 
-    /// Tell how long the plan will take, from what is kept by now.
+    /// Updates the displayed duration of the plan from the runs kept by now.
     pub(super) fn tell_time(&self) {
         let (spec, plan, bench) = (self.spec.borrow(), self.plan.borrow(), self.bench.borrow());
         if let (Some(plan), Some(bench)) = (&*plan, &*bench) {

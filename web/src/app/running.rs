@@ -1,4 +1,4 @@
-//! A run from its first event to its last: on a device that may be lost meanwhile, in a tab that may be hidden.
+//! A run from its first event to its last. The device may be lost and the tab may be hidden meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -24,13 +24,13 @@ use crate::view::Tone;
 use crate::words::rough;
 
 impl App {
-    /// Run on request of the user, after a last look at the controls.
+    /// Runs at the user's request, after a final read of the controls.
     pub(super) async fn measure_again(self: Rc<Self>) {
         self.clone().change_settings().await;
         self.measure().await;
     }
 
-    /// Run the quick look; afterwards the settings are as before.
+    /// Runs the quick look and restores the settings afterwards.
     pub(super) async fn look(self: Rc<Self>) {
         if self.running.get() {
             return;
@@ -44,7 +44,7 @@ impl App {
         let _ = self.make_plan().await;
     }
 
-    /// Run the plan on the device.
+    /// Runs the plan on the device.
     pub(super) async fn measure(self: Rc<Self>) {
         if self.running.get() {
             return;
@@ -111,7 +111,7 @@ impl App {
         self.end(Some(bench), interrupted, began);
     }
 
-    /// A fresh device in place of a lost one; it must be the same, because the plan and the header name it.
+    /// Opens a device in place of a lost one. It must be the same device, because the plan and the header name it.
     async fn reopen(&self, lost: Session) -> Result<Session, String> {
         let (device, cube) = (lost.device.clone(), lost.cube);
         drop(lost);
@@ -156,12 +156,12 @@ impl App {
         }
     }
 
-    /// `never` are the cases that the plan has skipped.
+    /// `never` has the cases that the plan skipped.
     fn on_event(&self, event: Event, known: Option<CaseInfo>, never: &BTreeSet<String>) {
         if let (Event::Record { record }, Some(known)) = (&event, known) {
             self.known.borrow_mut().insert(record.case.clone(), known);
         }
-        // The bar moves by the clock; only news are said at once.
+        // The bar follows the clock. Only news are displayed at once.
         if self.take_in(event, never) {
             self.draw_progress();
         }
@@ -170,8 +170,8 @@ impl App {
         }
     }
 
-    /// Take an event over into run, table and files. Whether the run turned to something else with it: rounds are too many
-    /// to say each of them.
+    /// Applies an event to run, table and files. Returns whether the run changed its activity. Rounds are too frequent to display
+    /// each.
     fn take_in(&self, event: Event, never: &BTreeSet<String>) -> bool {
         let (mut run, mut activity) = (self.run.borrow_mut(), self.activity.borrow_mut());
         let (Some(run), Some(activity)) = (&mut *run, &mut *activity) else { return false };
@@ -201,7 +201,7 @@ impl App {
             }
             Event::Record { record } => {
                 activity.finished(&record.case);
-                // Cases that were never to run are in the plan, not in the table.
+                // Cases that the plan skipped are in the plan, not in the table.
                 if !never.contains(&record.case) {
                     self.show(record, run, never);
                 }
@@ -213,7 +213,7 @@ impl App {
         }
     }
 
-    /// The cases on their way are measured from now on, if that is news.
+    /// Marks the open cases as measured on the first round of their group.
     fn measuring(&self, news: bool) -> bool {
         if news {
             self.view.cases_at(Stage::Measuring);
@@ -221,7 +221,7 @@ impl App {
         news
     }
 
-    /// A record in the table; what is said of the others of its problem may change with it.
+    /// Shows a record in the table. Remarks on other cases of its problem may change with it.
     pub(super) fn show(&self, record: &Record, run: &Run, never: &BTreeSet<String>) {
         let (known, nothing) = (self.known.borrow(), CaseInfo::default());
         let of = |record: &Record| known.get(&record.case).unwrap_or(&nothing);
@@ -240,7 +240,7 @@ impl App {
         }
     }
 
-    /// What samples say so far, in the rows of their cases.
+    /// Shows the samples so far in the rows of their cases.
     pub(super) fn draw_samples(&self) {
         if let (true, Some(run)) = (self.running.get(), &*self.run.borrow()) {
             for glimpse in self.live.borrow_mut().news(run, environment::seconds()) {
@@ -249,7 +249,7 @@ impl App {
         }
     }
 
-    /// Hold the screen lock while the run lasts. Browsers take it back when the tab is hidden.
+    /// Holds the screen lock during the run. Browsers release it for a hidden tab.
     fn keep_screen_on(self: &Rc<Self>) {
         let app = self.clone();
         spawn_local(async move {
@@ -258,7 +258,8 @@ impl App {
         });
     }
 
-    /// The tab was hidden or shown. The engine, told so, leaves samples of a hidden tab out; the user should know.
+    /// Handles a change of the tab's visibility. It reports it to the engine, which discards samples of a hidden tab, and informs
+    /// the user.
     pub(super) fn notice_visibility(self: &Rc<Self>) {
         self.orders.borrow().sight(environment::hidden());
         if !self.running.get() {
@@ -276,7 +277,7 @@ impl App {
     }
 }
 
-/// What is known of a run before its first case.
+/// Header of a run, before its first case.
 fn header(TargetConfig { target, reach, .. }: TargetConfig, bench: &Session, spec: &Spec, plan: &Outline) -> Run {
     let mut environment = environment::describe();
     environment.extend(bench.place());

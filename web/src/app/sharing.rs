@@ -1,4 +1,4 @@
-//! What leaves the page when it is asked for, and the summary that came with its link.
+//! Exports of the page, and the summary from its link.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use super::App;
 use crate::view::{Tone, View};
 use crate::{link, reports, share};
 
-/// The summary in the page's address, shown; a broken one is told.
+/// Shows the summary of the page's address and returns it. A broken one becomes a notice.
 pub(super) fn came_with_the_page(view: &View) -> Option<RunSummary> {
     view.clear_notice("link");
     match RunSummary::from_link(link::payload(&view.fragment())?) {
@@ -27,7 +27,7 @@ pub(super) fn came_with_the_page(view: &View) -> Option<RunSummary> {
 }
 
 impl App {
-    /// Connect what hands out the run, and what came with the link.
+    /// Connects the controls that export the run, and those of the linked summary.
     pub(super) fn listen_to_sharing(self: &Rc<Self>) {
         self.view.close_menus();
         let app = self.clone();
@@ -69,7 +69,7 @@ impl App {
         self.view.on_compare_linked(move || spawn_local(app.clone().compare_linked()));
         let app = self.clone();
         self.view.on_new_link(move || {
-            // A place on the page is no other link.
+            // An anchor of the page is not a link to results.
             if link::payload(&app.view.fragment()).is_none() {
                 return;
             }
@@ -93,7 +93,7 @@ impl App {
         }
     }
 
-    /// The trace of the last run, once it is made.
+    /// The trace of the latest run, once it is ready.
     async fn trace(&self) -> Option<(Run, String)> {
         let run = self.run.borrow().clone()?;
         self.view.share_line("Preparing the trace …");
@@ -120,7 +120,7 @@ impl App {
         }
     }
 
-    /// The roofline as a picture of its own.
+    /// Downloads the roofline as a standalone picture.
     fn download_roofline(&self, ending: &str, as_pixels: bool) {
         let Some((name, picture)) = self
             .run
@@ -149,7 +149,7 @@ impl App {
         }
     }
 
-    /// Save a card about results as a picture.
+    /// Saves a card about results as a picture.
     async fn save_card(&self, name: String, card: Result<String, String>) {
         self.view.share_line(&match card {
             Ok(card) => share::told(&name, share::download_card(&name, &card).await.is_ok()),
@@ -157,7 +157,7 @@ impl App {
         });
     }
 
-    /// Send the last run to the desk that the page came from, if it came from one.
+    /// Sends the latest run to the collector that serves the page, if there is one.
     pub(super) async fn send_to_desk(self: Rc<Self>) {
         let (Some(desk), Some(run)) = (&self.desk, self.run.borrow().as_ref().map(share::json)) else { return };
         self.view.share_line("Sending to the desk …");
@@ -168,7 +168,7 @@ impl App {
         }
     }
 
-    /// Put a link on the clipboard, and say what is in it.
+    /// Copies a link to the clipboard and reports its contents.
     fn copy(&self, link: String, what: &'static str) {
         let view = self.view.clone();
         spawn_local(async move {
@@ -179,7 +179,7 @@ impl App {
         });
     }
 
-    /// A run of one's own beside the summary that came with the link.
+    /// Shows a local run beside the linked summary.
     pub(super) fn hold_against_the_link(&self, name: &str, run: &Run) {
         if let Some(linked) = &*self.linked.borrow() {
             self.view.linked(linked, Some((name, &RunSummary::of(run))));
@@ -191,7 +191,7 @@ impl App {
         self.view.offer_to_run_as_linked(known && self.remote.is_none());
     }
 
-    /// Show the newest finished run that the browser keeps beside the link's results.
+    /// Shows the newest finished kept run beside the linked results.
     async fn compare_linked(self: Rc<Self>) {
         let newest = self
             .kept
@@ -207,7 +207,7 @@ impl App {
         }
     }
 
-    /// Run what the link's run was asked for.
+    /// Runs the spec of the linked run.
     async fn run_as_linked(self: Rc<Self>) {
         let spec = self.linked.borrow().as_ref().and_then(RunSummary::spec);
         let Some(Ok(spec)) = spec.filter(|_| !self.running.get()) else { return };

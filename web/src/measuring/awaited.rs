@@ -1,4 +1,4 @@
-//! Where a word goes that measuring says: to whoever awaits a plan, or among those of the device and the run.
+//! Dispatch of the worker's responses: to the code that awaits a plan, or to the device and the run.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -6,22 +6,22 @@ use std::rc::Rc;
 use futures_channel::oneshot::{Receiver, Sender, channel};
 use parallax_lab::protocol::Word;
 
-/// The number of a plan, and where it is awaited.
+/// Number of a plan, and the channel of its response.
 type Plan = (u32, Sender<Word>);
 
-/// The last plan that was ordered, while it is awaited. Of those before it nobody wants to hear.
+/// The latest pending plan request. Responses to earlier ones are discarded.
 #[derive(Clone, Default)]
 pub struct Awaited(Rc<RefCell<Option<Plan>>>);
 
 impl Awaited {
-    /// Await the plan of this number, and no other.
+    /// Awaits the plan of this number only.
     pub fn plan(&self, number: u32) -> Receiver<Word> {
         let (sender, receiver) = channel();
         *self.0.borrow_mut() = Some((number, sender));
         receiver
     }
 
-    /// Take a word that is about a plan, or give it back.
+    /// Takes a response about a plan, or returns it.
     pub fn take(&self, word: Word) -> Option<Word> {
         let awaited = self.0.borrow_mut().take_if(|(awaited, _)| match &word {
             Word::Planned { number, .. } => number == awaited,
@@ -30,14 +30,14 @@ impl Awaited {
             _ => false,
         });
         match (awaited, word) {
-            // Whoever ordered it may have gone.
+            // The receiver may have been dropped.
             (Some((_, sender)), word) => sender.send(word).err(),
             (None, Word::Planned { .. }) => None,
             (None, word) => Some(word),
         }
     }
 
-    /// There will be no answer any more.
+    /// Ends the wait for a response.
     pub fn give_up(&self) {
         self.0.take();
     }

@@ -1,4 +1,4 @@
-//! The page's hold on the program that measures, in a worker beside it or in the page itself.
+//! The page's handle of the worker, which runs in a worker thread or in the page itself.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -22,21 +22,21 @@ extern "C" {
     async fn here(glue: &str, program: &str) -> Result<JsValue, JsValue>;
 }
 
-/// Milliseconds after which a worker that has not started is given up.
+/// Milliseconds after which a worker that has not started is abandoned.
 const PATIENCE: i32 = 10_000;
 
 thread_local! {
-    /// The one that lives, to be ended by a page that breaks.
+    /// The live worker. A page that breaks terminates it.
     static LIVING: RefCell<Option<Worker>> = const { RefCell::new(None) };
 }
 
-/// Where it runs.
+/// Place of the program.
 enum Place {
     Worker(Worker),
     Page(MessagePort),
 }
 
-/// A program that measures, which lets its device go when this is dropped.
+/// Handle of the program that measures. Dropping it closes the device.
 pub struct WorkerHandle {
     place: Place,
     awaited: Awaited,
@@ -44,20 +44,20 @@ pub struct WorkerHandle {
     _on_error: Option<Closure<dyn FnMut(ErrorEvent)>>,
 }
 
-/// What came of starting one.
+/// Result of a start.
 pub struct SpawnedWorker {
-    /// It.
+    /// The handle.
     pub beside: WorkerHandle,
-    /// What it says.
+    /// The responses.
     pub words: UnboundedReceiver<Word>,
-    /// What the record says of it.
+    /// Entry of the record about the worker.
     pub remark: Option<String>,
 }
 
-/// Start one for this way, with more than one thread where it takes that, and in a worker where that can measure.
+/// Starts a worker for this configuration. It has several threads if the target needs them, and its own worker if that can measure.
 ///
 /// # Errors
-/// Why there is none.
+/// The reason of the failure.
 pub async fn start(way: TargetConfig) -> Result<SpawnedWorker, String> {
     let remark = match for_threads(way) {
         Ok(None) => None,
@@ -73,11 +73,11 @@ pub async fn start(way: TargetConfig) -> Result<SpawnedWorker, String> {
             .await
             .map_err(|why| format!("What measures did not start: {}", said(&why)))?,
     };
-    // What a GPU computes takes the same time; only inputs and checks wait longer.
+    // GPU results take the same time. Only inputs and checks take longer.
     Ok(SpawnedWorker { beside, words, remark: remark.filter(|_| way.target == Target::Wasm) })
 }
 
-/// Hand a word over. Nobody hears any more only when what speaks is about to be ended.
+/// Forwards a response. The receiver is gone only if the worker is about to end.
 fn hand_over(word: Word, awaited: &Awaited, words: &UnboundedSender<Word>) {
     if let Some(word) = awaited.take(word) {
         let _ = words.unbounded_send(word);
@@ -92,7 +92,7 @@ fn hear(awaited: Awaited, words: UnboundedSender<Word>) -> Closure<dyn FnMut(Mes
 }
 
 impl WorkerHandle {
-    /// Tries twice: a worker loses its script where the page's service worker is replaced meanwhile.
+    /// Tries twice: a worker loses its script if the page's service worker is replaced meanwhile.
     async fn in_a_worker(way: TargetConfig, program: Program) -> Option<(WorkerHandle, UnboundedReceiver<Word>)> {
         for _ in 0..2 {
             let (sender, mut words) = unbounded();
@@ -114,7 +114,7 @@ impl WorkerHandle {
         let awaited = Awaited::default();
         let (broken, awaited_too) = (words.clone(), awaited.clone());
         let on_error = Closure::<dyn FnMut(ErrorEvent)>::new(move |error: ErrorEvent| {
-            // It is told in the page, and is no error of the page's.
+            // The page reports the error, which is not the page's own.
             error.prevent_default();
             hand_over(Word::Broken { why: error.message() }, &awaited_too, &broken);
         });
@@ -147,7 +147,7 @@ impl WorkerHandle {
         }
     }
 
-    /// Where it runs, in a word.
+    /// Place of the program: `worker` or `page`.
     pub fn place(&self) -> &'static str {
         match self.place {
             Place::Worker(_) => "worker",
@@ -155,7 +155,7 @@ impl WorkerHandle {
         }
     }
 
-    /// A way to give it orders, which leads nowhere after its end.
+    /// Returns a sender of requests, which has no effect after the program's end.
     pub fn orders(&self) -> RequestSender {
         let post: Box<dyn Fn(JsValue) -> Result<(), JsValue>> = match &self.place {
             Place::Worker(worker) => {
@@ -169,7 +169,7 @@ impl WorkerHandle {
         };
         let give = move |order: Order| {
             let line = serde_json::to_string(&order).expect("an order is JSON");
-            // A string can always be posted.
+            // Posting a string cannot fail.
             let _ = post(line.into());
         };
         RequestSender { give: Rc::new(give), awaited: self.awaited.clone() }
@@ -193,7 +193,7 @@ impl Drop for WorkerHandle {
     }
 }
 
-/// End what measures beside a page that is broken.
+/// Terminates the worker of a page that is broken.
 pub fn abandon() {
     if let Some(worker) = LIVING.take() {
         worker.terminate();

@@ -1,4 +1,4 @@
-//! The programs that measure, of which a browser gets one.
+//! The builds of the worker program. A browser fetches one of them.
 
 use std::num::NonZeroU32;
 
@@ -7,14 +7,14 @@ use parallax_lab::way::TargetConfig;
 
 use crate::environment::isolated;
 
-/// One of them. Its files have names of their own for each commit, so that no cache mixes them.
+/// A build. Its file names contain the commit, so that no cache mixes versions.
 #[derive(Clone, Copy)]
 pub struct Program {
-    /// The script that goes with it.
+    /// Address of its JavaScript glue.
     pub glue: &'static str,
-    /// Itself.
+    /// Address of the WebAssembly module.
     pub wasm: &'static str,
-    /// How many threads it computes on.
+    /// Number of threads.
     pub threads: u32,
 }
 
@@ -28,11 +28,11 @@ macro_rules! on_one_thread {
     };
 }
 
-/// The program for one thread. It computes in vectors, as every browser with WebGPU does.
+/// The build for one thread. It uses vector instructions, which every browser with WebGPU supports.
 pub const ONE_THREAD: Program = on_one_thread!("lab");
-/// The program for threads that share its memory.
+/// The build for threads that share memory.
 const THREADS: Program = on_one_thread!("threads");
-/// Whether more than one thread can be had, or why not.
+/// Maximum number of threads, or the reason for a single one.
 pub fn more_threads() -> Result<u32, &'static str> {
     match most_threads() {
         1 => Err("the browser says that there is one"),
@@ -41,13 +41,16 @@ pub fn more_threads() -> Result<u32, &'static str> {
     }
 }
 
-/// The one for threads, unless one thread is wanted; or why it cannot be had.
+/// The build for threads, or `None` for one thread.
+///
+/// # Errors
+/// The reason for a single thread.
 pub fn for_threads(way: TargetConfig) -> Result<Option<Program>, &'static str> {
     let wanted = way.threads.map(NonZeroU32::get);
     if wanted == Some(1) {
         return Ok(None);
     }
-    // Addresses may ask for anything.
+    // Addresses can contain any number.
     let threads = |most| wanted.map_or(most, |wanted| wanted.min(4 * most));
     more_threads().map(|most| Some(Program { threads: threads(most), ..THREADS }))
 }

@@ -1,4 +1,4 @@
-//! The view that holds run files against each other.
+//! View of the comparison of run files.
 
 use wasm_bindgen::JsCast;
 use web_sys::{DragEvent, Element, File, FileList, HtmlElement, HtmlInputElement};
@@ -9,39 +9,39 @@ use crate::environment::window;
 use crate::shelf::RunMeta;
 use crate::words::{count, moment};
 
-/// One of the things that are compared.
+/// Label of a compared input.
 pub struct Chip {
-    /// What tells it from the others.
+    /// Identifier of the input.
     pub id: u32,
-    /// Its name in tables.
+    /// Name in tables.
     pub name: String,
-    /// Device, target and when.
+    /// Device, target and date.
     pub about: String,
-    /// Whether it is the base; absent where it cannot be.
+    /// Whether it is the base; absent if it cannot be.
     pub base: Option<bool>,
 }
 
-/// What is to be done with one.
+/// Action on an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChipWish {
-    /// Hold the others against it.
+    /// Make it the base.
     Base,
-    /// Take it out.
+    /// Remove it.
     Remove,
 }
 
-/// A form in which the comparison leaves the page.
+/// File format of the exported comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Export {
     /// Tables for people.
     Markdown,
     /// A spreadsheet.
     Csv,
-    /// For programs.
+    /// Data for programs.
     Json,
-    /// The picture of what a target costs.
+    /// The cost picture of a target.
     Svg,
-    /// The same in pixels.
+    /// The same picture in pixels.
     Png,
 }
 
@@ -54,14 +54,14 @@ impl Export {
         (Export::Png, "png"),
     ];
 
-    /// The ending of its files.
+    /// File extension.
     pub fn ending(self) -> &'static str {
         Export::ALL.iter().find(|(other, _)| *other == self).expect("all are listed").1
     }
 }
 
 impl View {
-    /// Show this view in place of the one that measures.
+    /// Shows this view in place of the one that measures.
     pub fn comparing(&self) {
         say(&id("title"), "Compare runs");
         for measuring in ["about", "run-bar", "device-section"] {
@@ -73,12 +73,12 @@ impl View {
         set_title("Compare runs · Parallax");
     }
 
-    /// What compares has arrived: from now on it takes files.
+    /// Enables the view once the comparison program has loaded.
     pub fn comparable(&self) {
         let _ = id("compare-section").remove_attribute("inert");
     }
 
-    /// Call with files that were chosen or dropped.
+    /// Calls `f` with chosen or dropped files.
     pub fn on_files(&self, f: impl Fn(Vec<File>) + Clone + 'static) {
         let chosen = f.clone();
         listen(&id("compare-files"), "change", move |_| {
@@ -106,7 +106,7 @@ impl View {
         });
     }
 
-    /// Call with a link that was pasted.
+    /// Calls `f` with a pasted link.
     pub fn on_pasted(&self, f: impl Fn(String) + 'static) {
         listen(&id("compare-paste"), "submit", move |event| {
             event.prevent_default();
@@ -116,7 +116,7 @@ impl View {
         });
     }
 
-    /// Call with what is wished for one of the things that are compared.
+    /// Calls `f` with an action on an input.
     pub fn on_chip(&self, f: impl Fn(ChipWish, u32) + Clone + 'static) {
         for (event, key, wish) in [("change", "data-base", ChipWish::Base), ("click", "data-remove", ChipWish::Remove)]
         {
@@ -129,7 +129,7 @@ impl View {
         }
     }
 
-    /// Call with a kept run that is to be compared.
+    /// Calls `f` with a kept run to compare.
     pub fn on_kept(&self, f: impl Fn(f64) + 'static) {
         listen(&id("compare-kept"), "click", move |event| {
             if let Some(run) = told(event, "data-kept").and_then(|run| run.parse().ok()) {
@@ -138,12 +138,12 @@ impl View {
         });
     }
 
-    /// Call when the filter or the order changes.
+    /// Calls `f` after a change of filter or order.
     pub fn on_look(&self, f: impl Fn() + 'static) {
         listen(&id("compare-tools"), "input", move |_| f());
     }
 
-    /// Call when the comparison is to be a file.
+    /// Calls `f` with the format of a requested export.
     pub fn on_export(&self, f: impl Fn(Export) + 'static) {
         listen(&id("compare-tools"), "click", move |event| {
             let ending = told(event, "data-export");
@@ -153,7 +153,7 @@ impl View {
         });
     }
 
-    /// Show a filter and an order.
+    /// Shows a filter and an order.
     pub fn set_look(&self, words: &str, by_ratio: bool) {
         typed::<HtmlInputElement>("compare-filter").set_value(words);
         typed::<HtmlInputElement>("compare-sort").set_checked(by_ratio);
@@ -166,7 +166,7 @@ impl View {
         (words, typed::<HtmlInputElement>("compare-sort").checked())
     }
 
-    /// The things that are compared.
+    /// Shows the labels of the inputs.
     pub fn chips(&self, chips: &[Chip]) {
         let list = id("compare-chips");
         empty(&list);
@@ -194,7 +194,7 @@ impl View {
         }
     }
 
-    /// The kept runs, to choose from.
+    /// Shows the list of kept runs.
     pub fn kept(&self, spines: &[RunMeta]) {
         let list = id("compare-kept");
         for spine in spines {
@@ -211,24 +211,24 @@ impl View {
         id("compare-kept-card").set_hidden(spines.is_empty());
     }
 
-    /// Something could not be taken in.
+    /// Reports an input that cannot be read.
     pub fn refused(&self, name: &str, why: &str) {
         let line = make("li", "", "");
         fill(&line, [&make("b", "", name), &make("span", "", &format!(": {why}."))]);
         fill(&id("compare-refused"), [&line]);
     }
 
-    /// What was refused before is told no longer.
+    /// Removes the reports of unreadable inputs.
     pub fn clear_refused(&self) {
         empty(&id("compare-refused"));
     }
 
-    /// What is still to be done, or happens right now.
+    /// Shows the present activity or the next step.
     pub fn compare_line(&self, line: &str) {
         say(&id("compare-line"), line);
     }
 
-    /// Whether there is a picture to export.
+    /// Offers the export of pictures, or hides it.
     pub fn offer_picture(&self, yes: bool) {
         let Ok(buttons) = id("compare-tools").query_selector_all("[data-picture]") else { return };
         for button in (0..buttons.length()).filter_map(|i| buttons.get(i)?.dyn_into::<HtmlElement>().ok()) {
@@ -236,8 +236,8 @@ impl View {
         }
     }
 
-    /// The comparison, and a table for each link under its name. They are markup of the core's report, in which every text is
-    /// escaped.
+    /// Shows the comparison, and a table for each link under its name. They are markup of the core's report, which escapes every
+    /// text.
     pub fn compared(&self, comparison: Option<&str>, links: &[(String, String)]) {
         id("compare-tools").set_hidden(comparison.is_none());
         let result = id("compare-result");
@@ -252,7 +252,7 @@ impl View {
     }
 }
 
-/// What the element of an event says under a key.
+/// Value of an attribute of an event's element.
 fn told(event: &web_sys::Event, key: &str) -> Option<String> {
     event.target()?.dyn_into::<Element>().ok()?.get_attribute(key)
 }

@@ -1,10 +1,10 @@
-//! The desk that takes results, as far as the page shows it.
+//! View of the collector that takes results.
 
 use super::View;
 use super::dom::{attribute, empty, fill, id, make, on_click, say};
 
 impl View {
-    /// Results go to the desk: offer that, and say it in place of where they would stay otherwise.
+    /// Offers to send results to the collector, and changes the privacy note accordingly.
     pub fn desk(&self) {
         id("send").set_hidden(false);
         say(
@@ -14,12 +14,12 @@ impl View {
         );
     }
 
-    /// Call `f` when a run is to be sent to the desk.
+    /// Calls `f` when the user sends a run to the collector.
     pub fn on_send(&self, f: impl Fn() + 'static) {
         on_click("send", f);
     }
 
-    /// What the desk made of a run, and the way there.
+    /// Shows the collector's answer about a run, and a link to the collector.
     pub fn on_desk(&self, kept: &str, link: &str) {
         let (line, way) = (id("share-line"), make("a", "", "see the desk"));
         attribute(&way, "href", link);

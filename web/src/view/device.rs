@@ -1,4 +1,4 @@
-//! The device: what the browser says of it, and what the self-test and the probes found out.
+//! View of the device: the browser's description, and results of self-test and probes.
 
 use parallax_core::device::{Clock, ClockInfo, DeviceInfo, DeviceKind};
 use parallax_core::record::Baseline;
@@ -14,14 +14,14 @@ use super::notices::Tone;
 use parallax_core::units::sentence;
 
 impl View {
-    /// Say in place of the device why there is none.
+    /// Shows the reason of a missing device in its place.
     pub fn no_device(&self, why: &str) {
         let device = id("device");
         empty(&device);
         fill(&device, [&make("p", "quiet", why)]);
     }
 
-    /// The device and its clock; and what was found out about both, once it was.
+    /// Shows the device and its clock, with the results of self-test and probes if available.
     pub fn device(&self, device: &DeviceInfo, clock: &ClockInfo, isolated: bool, baseline: Option<&Baseline>) {
         let card = id("device");
         empty(&card);
@@ -40,7 +40,7 @@ impl View {
         }
     }
 
-    /// What else a page can measure, at an address of this page.
+    /// Shows a link to the page for the other target.
     pub fn other_target(&self, target: Target, query: &str) {
         let link = id("other-target");
         say(&link, instead(target));
@@ -48,7 +48,7 @@ impl View {
         link.set_hidden(false);
     }
 
-    /// What bears on how far the clock can be trusted, as a notice.
+    /// Shows a notice about the reliability of the clock.
     pub fn clock_notice(&self, clock: &ClockInfo, baseline: Option<&Baseline>) {
         self.clear_notice("clock");
         let demoted = baseline.and_then(|b| b.timer.demoted.as_ref());
@@ -60,7 +60,7 @@ impl View {
     }
 }
 
-/// The words of a link to a page that measures another target.
+/// Text of a link to the page for another target.
 pub(super) fn instead(target: Target) -> &'static str {
     match target {
         Target::Browser => "Measure the GPU instead, through WebGPU",
@@ -83,14 +83,14 @@ fn title(device: &DeviceInfo) -> Element {
     title
 }
 
-/// What is there for who asks.
+/// Collapsed details with a title.
 fn folded(name: &str, content: &Element) -> Element {
     let details = make("details", "", "");
     fill(&details, [&make("summary", "", name), content]);
     details
 }
 
-/// What is known without measuring anything.
+/// Facts that need no measurement.
 fn adapter_facts(device: &DeviceInfo, clock: &ClockInfo, isolated: bool) -> Element {
     let clock_name = match clock.clock {
         Clock::GpuTimestamps => "GPU timestamps",
@@ -104,7 +104,7 @@ fn adapter_facts(device: &DeviceInfo, clock: &ClockInfo, isolated: bool) -> Elem
         None => "not available".to_owned(),
     };
     let has_f16 = caps.dtypes.contains(&DType::F16);
-    // Words of a GPU say nothing of a processor.
+    // GPU terms do not apply to a processor.
     let of_a_gpu = |fact: String| if caps.dialect == Dialect::Cpu { String::new() } else { fact };
     let of_a_processor = if caps.dialect == Dialect::Cpu { device.features.join(", ") } else { String::new() };
     facts([
@@ -120,7 +120,7 @@ fn adapter_facts(device: &DeviceInfo, clock: &ClockInfo, isolated: bool) -> Elem
     ])
 }
 
-/// What the self-test and the probes found out.
+/// Results of self-test and probes.
 fn found(baseline: &Baseline) -> Element {
     let holder = make("div", "found", "");
     holder.set_id("baseline");

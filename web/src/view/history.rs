@@ -1,4 +1,4 @@
-//! Runs that the browser keeps.
+//! View of the kept runs.
 
 use parallax_core::plan::query;
 use parallax_core::report::escape;
@@ -21,14 +21,14 @@ pub struct Recorded {
     pub path: String,
 }
 
-/// What is to be done with a kept run.
+/// Action on a kept run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
     /// Show its results.
     Show,
-    /// It was left in the middle: show what there is, and ask no more.
+    /// Show the part of an interrupted run that exists, and do not ask about it again.
     Keep,
-    /// Forget it.
+    /// Remove it.
     Remove,
 }
 
@@ -37,7 +37,7 @@ impl Wish {
 }
 
 impl View {
-    /// Offer to compare a kept run with runs that the site recorded, by device and path.
+    /// Offers to compare a kept run with runs that the site recorded, by device and path.
     pub fn offer_recorded(&self, recorded: &[Recorded], kept: f64) {
         let holder = id("recorded");
         empty(&holder);
@@ -50,7 +50,7 @@ impl View {
         }
     }
 
-    /// Offer to compare a kept run with others.
+    /// Offers to compare a kept run with others.
     pub fn offer_to_compare(&self, kept: Option<f64>) {
         let link = id("compare-run");
         link.set_hidden(kept.is_none());
@@ -60,7 +60,7 @@ impl View {
         }
     }
 
-    /// The list of kept runs.
+    /// Shows the list of kept runs.
     pub fn history(&self, spines: &[RunMeta]) {
         let list = id("history");
         empty(&list);
@@ -80,7 +80,7 @@ impl View {
         id("history-section").set_hidden(spines.is_empty());
     }
 
-    /// A run was left in the middle: what is to become of it?
+    /// Asks about an interrupted run.
     pub fn left(&self, spine: &RunMeta) {
         let text = format!(
             "It began {} and had {} of {} done when the page was left.",
@@ -96,7 +96,7 @@ impl View {
         }
     }
 
-    /// Call with what is wished for which run.
+    /// Calls `f` with an action and its run.
     pub fn on_wish(&self, f: impl Fn(Wish, f64) + Clone + 'static) {
         for place in ["history", "notices"] {
             let f = f.clone();

@@ -1,4 +1,4 @@
-//! The summary that came with a link.
+//! View of the summary from a link.
 
 use parallax_core::plan::query;
 use parallax_core::record::RunSummary;
@@ -11,41 +11,41 @@ use super::dom::{empty, facts, fill, id, listen, make, on_click, set_title};
 use crate::environment::window;
 use crate::words::moment;
 
-/// Settings that are shown of a link.
+/// Maximum number of displayed settings of a link.
 const SETTINGS: usize = 8;
 
 impl View {
-    /// The fragment of the page's address.
+    /// Fragment of the page's address.
     pub fn fragment(&self) -> String {
         window().location().hash().unwrap_or_default()
     }
 
-    /// Call when another link to this page was opened in it.
+    /// Calls `f` when another link opens in this page.
     pub fn on_new_link(&self, f: impl Fn() + 'static) {
         listen(&window(), "hashchange", move |_| f());
     }
 
-    /// Call when the link's settings are to be run.
+    /// Calls `f` when the user runs the link's settings.
     pub fn on_run_linked(&self, f: impl Fn() + 'static) {
         on_click("run-linked", f);
     }
 
-    /// Call when the link's results are to be compared with the newest run that the browser keeps.
+    /// Calls `f` when the user compares the link's results with the newest kept run.
     pub fn on_compare_linked(&self, f: impl Fn() + 'static) {
         on_click("compare-linked", f);
     }
 
-    /// Call when a card about the link's results is to be saved.
+    /// Calls `f` when the user requests a card about the link's results.
     pub fn on_card_of_link(&self, f: impl Fn() + 'static) {
         on_click("card-linked", f);
     }
 
-    /// Whether the link's settings can be run.
+    /// Offers to run the link's settings, or hides the offer.
     pub fn offer_to_run_as_linked(&self, yes: bool) {
         id("run-linked").set_hidden(!yes);
     }
 
-    /// A summary, beside what a run of one's own found.
+    /// Shows a summary, beside the results of a local run.
     pub fn linked(&self, summary: &RunSummary, ours: Option<(&str, &RunSummary)>) {
         let about = id("linked-about");
         empty(&about);
@@ -63,25 +63,25 @@ impl View {
             ("Parallax", version.collect::<Vec<_>>().join(" · ")),
         ]);
         fill(&about, [&lead, &known, &settings(summary)]);
-        // Markup of the core's report, as the plots are; every text in it is escaped where it is made.
+        // Markup of the core's report, like the plots. Every text in it is escaped at its creation.
         id("linked-table").set_inner_html(&html::linked(summary, ours));
         id("linked-section").set_hidden(false);
         set_title(&format!("{} · Parallax", escape(summary.called())));
     }
 
-    /// There is no summary any more.
+    /// Hides the summary.
     pub fn no_link(&self) {
         id("linked-section").set_hidden(true);
         set_title("Parallax");
     }
 
-    /// Whether the browser keeps runs that the link's results can be compared with.
+    /// Offers to compare the link's results with kept runs, or hides the offer.
     pub fn offer_to_compare_the_link(&self, yes: bool) {
         id("compare-linked").set_hidden(!yes);
     }
 }
 
-/// What was asked for, a chip for each setting; of many the first.
+/// Settings of the summary, one chip each, up to the maximum.
 fn settings(summary: &RunSummary) -> Element {
     let line = make("div", "fixed", "");
     let Some(asked) = &summary.asked else {

@@ -7,34 +7,35 @@ use super::device::instead;
 use super::dom::{attribute, fill, id, make, say};
 use crate::environment::window;
 
-/// Attribute of the document that names what the page works at.
+/// Attribute of the document with the name of the data that the page processes.
 const AT: &str = "data-at";
 
-/// Keys of the notices about the reader's device. They stand beside it: above everything they would seem to be about a link's results.
+/// Keys of the notices about the reader's device. They stand beside the device. Above everything, they would seem to be about a
+/// link's results.
 const OF_THE_DEVICE: [&str; 2] = ["software", "clock"];
 
 /// Attribute of a button that downloads the run.
 pub(super) const DOWNLOAD: &str = "data-download";
 
-/// How serious a notice is.
+/// Severity of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// Good to know.
+    /// Information only.
     Info,
-    /// Bears on the figures.
+    /// The figures are affected.
     Warn,
-    /// Something cannot be done.
+    /// An operation is impossible.
     Error,
 }
 
-/// Tell the script that watches over the page's start that it has started.
+/// Marks the page as started, for the script that watches its start.
 pub fn alive() {
     if let Some(root) = window().document().and_then(|document| document.document_element()) {
         attribute(&root, "data-alive", "");
     }
 }
 
-/// Say in the document at what from outside the page works, which outlives a trap; nothing when it is done.
+/// Sets the name of the external data that the page processes, or removes it. The name outlives a trap.
 pub fn working_at(name: Option<&str>) {
     let Some(root) = window().document().and_then(|document| document.document_element()) else { return };
     match name {
@@ -43,12 +44,12 @@ pub fn working_at(name: Option<&str>) {
     }
 }
 
-/// What the document says about it.
+/// Name of the external data that the page processes, from the document.
 pub fn worked_at() -> Option<String> {
     window().document()?.document_element()?.get_attribute(AT)
 }
 
-/// Say that the page itself has broken. Works without a [`View`], from a panic.
+/// Reports that the page itself has broken. Works without a [`View`], from a panic.
 pub fn crashed(what: &str) {
     let view = View::new();
     view.notice(
@@ -61,7 +62,7 @@ pub fn crashed(what: &str) {
     id("stop").set_hidden(true);
 }
 
-/// Say that the page does nothing inside another site, and lead to it.
+/// Reports that the page does nothing inside another site, and links to it.
 pub fn framed() {
     let view = View::new();
     let why = "It measures in a tab of its own only, so that no other site can start it.";
@@ -74,7 +75,7 @@ pub fn framed() {
 }
 
 impl View {
-    /// Show a notice in place of any other of the same key.
+    /// Shows a notice in place of any other of the same key.
     pub fn notice(&self, key: &str, tone: Tone, title: &str, text: &str) {
         self.clear_notice(key);
         let class = match tone {
@@ -89,20 +90,20 @@ impl View {
         fill(&id(place), [&notice]);
     }
 
-    /// Take a notice away.
+    /// Removes a notice.
     pub fn clear_notice(&self, key: &str) {
         if let Ok(Some(old)) = id("main").query_selector(&format!("[data-notice={key}]")) {
             old.remove();
         }
     }
 
-    /// What the address asks for cannot be understood; and a way out of it.
+    /// Reports a mistake in the address, with a link to the default settings.
     pub fn bad_address(&self, mistake: &str) {
         self.notice("query", Tone::Error, "The address of this page has a mistake.", mistake);
         self.link_in_notice("query", "Start with the default settings", "?");
     }
 
-    /// A link below the text of a notice.
+    /// Adds a link below the text of a notice.
     fn link_in_notice(&self, key: &str, text: &str, address: &str) {
         if let Ok(Some(notice)) = id("notices").query_selector(&format!("[data-notice={key}]")) {
             let link = make("a", "", text);
@@ -111,7 +112,7 @@ impl View {
         }
     }
 
-    /// The run is not kept: say so, and offer it as a file.
+    /// Reports that the run is not kept, and offers it as a file.
     pub fn not_kept(&self) {
         let why = "It has no room for it, or keeps nothing for this page, as in a private window. Download the results before you leave \
                    the page.";
@@ -125,8 +126,8 @@ impl View {
         }
     }
 
-    /// What else a page can measure where this device cannot be had, at an address of this page; and what others measured,
-    /// where a site has that.
+    /// Links to the page for the other target if this device is unavailable, and to the site's results if the page belongs to a
+    /// site.
     pub fn offer_instead(&self, target: Target, query: &str, site: Option<&str>) {
         self.link_in_notice("webgpu", instead(target), &format!("?{query}"));
         if let Some(site) = site {
@@ -134,7 +135,8 @@ impl View {
         }
     }
 
-    /// The address asks for a run whose results nothing at a path takes: say that none began, and lead to the page with these settings.
+    /// Reports an address that requests a run whose results no command line takes. No run began. Links to the page with these
+    /// settings.
     pub fn unasked(&self, path: &str, query: &str) {
         let text = format!(
             "The address asks for a run without a click, and for its results at `{path}`, where no command line takes them."
@@ -144,7 +146,7 @@ impl View {
         self.allow_run(false);
     }
 
-    /// A command line listens: say so where the page otherwise promises that results stay in it.
+    /// Reports a listening command line in place of the promise that results stay in the page.
     pub fn remote(&self) {
         let who = "A command line on this computer started this page and receives the results.";
         self.notice("remote", Tone::Info, "Remote run.", who);

@@ -1,4 +1,4 @@
-//! The plan: what will run, and what cannot and why.
+//! View of the plan: cases to run, and skips with their reasons.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::dom::{attribute, empty, fill, id, make, say};
 use crate::words::count;
 
 impl View {
-    /// The plan in a line: how many cases, and how long they will take.
+    /// Shows the plan in a line: number of cases and duration.
     pub fn plan_line(&self, plan: &Outline, time: Option<&str>) {
         let skips = match plan.skips.len() {
             0 => String::new(),
@@ -23,7 +23,7 @@ impl View {
         say(&id("plan-line"), &line);
     }
 
-    /// The plan: cases by workload, and what will not run, by reason.
+    /// Shows the plan: cases by workload, and skips by reason.
     pub fn plan(&self, plan: &Outline) {
         self.label_results(plan);
         let holder = id("plan");
@@ -58,7 +58,7 @@ impl View {
     }
 }
 
-/// A variant in the plan; what it is, and why another runs in its place, on hovering.
+/// Chip of a variant in the plan. Its tooltip has the description, and the reason of a fallback.
 fn chip(variant: &OfVariant) -> Element {
     let chip = make("span", "chip", &variant.name);
     attribute(&chip, "title", &variant.about);

@@ -1,4 +1,4 @@
-//! The table of results: a row per case, which stays in place from its preparation to its verdict.
+//! Table of results: one row per case, which stays in place from its preparation to its verdict.
 
 use std::collections::BTreeMap;
 
@@ -15,27 +15,27 @@ use crate::activity::Stage;
 use crate::live::PartialResult;
 use crate::remarks::Remarks;
 
-/// Columns of the table in index.html.
+/// Number of columns of the table in index.html.
 const COLUMNS: &str = "8";
 
-/// Everything in the table.
+/// Contents of the table.
 #[derive(Default)]
 pub struct Table {
     groups: Vec<Group>,
-    /// Words for the problems of the plan, by their strings.
+    /// Labels of the plan's problems, by their strings.
     labels: BTreeMap<String, String>,
 }
 
-/// The rows of one problem.
+/// Rows of one problem.
 struct Group {
     problem: String,
     body: Element,
     lines: Vec<Line>,
 }
 
-/// One case.
+/// Row of one case.
 struct Line {
-    /// The variant that was asked for.
+    /// The requested variant.
     variant: String,
     row: Element,
     remarks: Option<Element>,
@@ -43,13 +43,13 @@ struct Line {
 }
 
 enum State {
-    /// On its way; its cells say where.
+    /// In progress; its cells show the stage.
     Busy(Busy),
-    /// Ended, with a time and the cell that compares it if there is one.
+    /// Ended, with the time and the comparison cell if there is a time.
     Ended(Option<(Nanos, Element)>),
 }
 
-/// Cells of a case on its way. They have their room from the beginning, so that nothing moves when they fill.
+/// Cells of a case in progress. They have their final size from the beginning, so that nothing moves when they fill.
 struct Busy {
     median: Element,
     stage: Element,
@@ -67,7 +67,7 @@ impl Busy {
         Busy { median, stage, strip, tally }
     }
 
-    /// Samples are there; a figure so early is marked as such.
+    /// Shows a partial result, marked as preliminary.
     fn show(&self, glimpse: &PartialResult) {
         self.median.set_class_name("num median preliminary");
         say(&self.median, &format!("≈ {}", glimpse.median));
@@ -76,7 +76,7 @@ impl Busy {
         say(&self.tally, &glimpse.tally);
     }
 
-    /// It has to begin again.
+    /// Resets the cells for a case that begins again.
     fn wait(&self) {
         say(&self.median, "…");
         say(&self.stage, "waiting");
@@ -89,7 +89,7 @@ impl Table {
     fn group(&mut self, problem: &str) -> &mut Group {
         let known = self.groups.iter().position(|g| g.problem == problem);
         let at = known.unwrap_or_else(|| {
-            // Problems come in a random order; those of a workload stand together.
+            // Problems come in a random order. The table groups those of a workload.
             let kin = self.groups.iter().rposition(|g| workload_of(&g.problem) == workload_of(problem));
             let group = Group::new(problem, self.labels.get(problem).map(String::as_str));
             let at = kin.map_or(self.groups.len(), |kin| kin + 1);
@@ -103,7 +103,7 @@ impl Table {
         &mut self.groups[at]
     }
 
-    /// Lines on their way, with their problems.
+    /// Rows in progress, with their problems.
     fn busy(&self) -> impl Iterator<Item = (&str, &Line, &Busy)> {
         let lines = self.groups.iter().flat_map(|group| group.lines.iter().map(|line| (group.problem.as_str(), line)));
         lines.filter_map(|(problem, line)| match &line.state {
@@ -114,7 +114,7 @@ impl Table {
 }
 
 impl Group {
-    /// Of a problem, with words for it where the plan has some.
+    /// Returns the group of a problem, with the plan's label if there is one.
     fn new(problem: &str, label: Option<&str>) -> Group {
         let body = make("tbody", "", "");
         let head = make("tr", "", "");
@@ -142,7 +142,7 @@ impl Group {
         &mut self.lines[at]
     }
 
-    /// Draw every time against the fastest one, once there are two.
+    /// Draws every time relative to the fastest, if there are at least two.
     fn compare(&self) {
         let ended = self.lines.iter().filter_map(|line| match &line.state {
             State::Ended(timed) => timed.as_ref(),
@@ -157,7 +157,7 @@ impl Group {
             let speed = fastest / median.0;
             let meter = make("div", if speed >= 1.0 { "meter best" } else { "meter" }, "");
             let bar = make("i", "", "");
-            // The style sheet scales the bar to what the label beside it leaves, so that lengths stay in proportion.
+            // The style sheet scales the bar to the width that the label leaves, so that lengths stay in proportion.
             property(&bar, "--speed", &format!("{speed:.3}"));
             fill(&meter, [&bar, &make("span", "", &percent(speed))]);
             empty(cell);
@@ -206,7 +206,7 @@ impl Line {
 }
 
 impl View {
-    /// Words for the problems of a plan.
+    /// Sets the labels of a plan's problems.
     pub(super) fn label_results(&self, plan: &Outline) {
         let problems = plan.workloads.iter().flat_map(|of| of.problems.iter().map(move |problem| (&of.name, problem)));
         let labels =
@@ -214,14 +214,14 @@ impl View {
         self.table.borrow_mut().labels = labels.collect();
     }
 
-    /// Take every row away.
+    /// Removes every row.
     pub(super) fn clear_results(&self) {
         for group in self.table.borrow_mut().groups.drain(..) {
             group.body.remove();
         }
     }
 
-    /// A case is worked on.
+    /// Shows the stage of a case.
     pub fn case_started(&self, case: &str, stage: Stage) {
         let (problem, variant) = (problem_of(case), variant_of(case));
         if let State::Busy(cells) = &self.table.borrow_mut().group(problem).line(variant).state {
@@ -229,19 +229,19 @@ impl View {
         }
     }
 
-    /// Every case that is on its way is at this stage.
+    /// Shows this stage in every row in progress.
     pub fn cases_at(&self, stage: Stage) {
         for (.., cells) in self.table.borrow().busy() {
             say(&cells.stage, stage.word());
         }
     }
 
-    /// The cases on their way have to begin again.
+    /// Resets every row in progress.
     pub fn cases_wait(&self) {
         self.table.borrow().busy().for_each(|(.., cells)| cells.wait());
     }
 
-    /// What the samples of a case on its way say so far.
+    /// Shows the partial result of a case in progress.
     pub fn case_so_far(&self, glimpse: &PartialResult) {
         let (problem, variant) = (problem_of(&glimpse.case), variant_of(&glimpse.case));
         let table = self.table.borrow();
@@ -251,7 +251,7 @@ impl View {
         }
     }
 
-    /// A case ended.
+    /// Shows the record of an ended case.
     pub fn case_finished(&self, record: &Record, row: &Row) {
         let mut table = self.table.borrow_mut();
         let group = table.group(&row.problem);
@@ -259,7 +259,7 @@ impl View {
         group.compare();
     }
 
-    /// What is to be said about a case that ended, in place of what was said before.
+    /// Replaces the remarks on an ended case.
     pub fn remarks(&self, case: &str, remarks: &Remarks) {
         let (problem, variant) = (problem_of(case), variant_of(case));
         let mut table = self.table.borrow_mut();
@@ -269,7 +269,7 @@ impl View {
         }
     }
 
-    /// The run is over: rows of cases that were not completed go, and headings without rows with them.
+    /// Removes the rows of incomplete cases after the run, and headings without rows.
     pub(super) fn clear_unfinished(&self) {
         self.table.borrow_mut().groups.retain_mut(|group| {
             group.lines.retain(|line| {

@@ -1,4 +1,4 @@
-//! A run from its beginning to its summary.
+//! View of a run from its beginning to its summary.
 
 use parallax_core::record::Run;
 use parallax_core::report::{device_answer, html};
@@ -10,12 +10,12 @@ use super::dom::{attribute, empty, fill, has_focus, id, make, on_click, say, set
 use crate::words::rough;
 
 impl View {
-    /// Whether the Run button can be pressed.
+    /// Enables or disables the Run button.
     pub fn allow_run(&self, yes: bool) {
         typed::<HtmlButtonElement>("run").set_disabled(!yes);
     }
 
-    /// Offer the quick look, which takes a time in words, as the first choice; or only the run of the settings.
+    /// Offers the quick look with its duration as the first choice, or only the run of the settings.
     pub fn offer_look(&self, time: Option<&str>) {
         let look = typed::<HtmlButtonElement>("look");
         look.set_hidden(time.is_none());
@@ -23,12 +23,12 @@ impl View {
         say(&look, &format!("Quick look · {}", time.unwrap_or_default()));
     }
 
-    /// Call when the quick look is pressed.
+    /// Calls `f` when the quick look is pressed.
     pub fn on_quick_look(&self, f: impl Fn() + 'static) {
         on_click("look", f);
     }
 
-    /// A run begins: an empty table and a moving bar.
+    /// Shows the beginning of a run: an empty table and a moving bar.
     pub fn begin(&self) {
         self.clear_results();
         for key in ["hidden", "lost"] {
@@ -37,14 +37,14 @@ impl View {
         self.share_line("");
         empty(&id("summary"));
         self.set_running(true);
-        // The section comes back with its first row.
+        // The section reappears with its first row.
         for section in ["results-section", "share", "plots"] {
             id(section).set_hidden(true);
         }
     }
 
     fn set_running(&self, running: bool) {
-        // What is hidden loses the focus, which then would begin anew at the top of the page.
+        // A hidden element loses the focus, which would then restart at the top of the page.
         let focused = ["look", "run", "stop"].iter().any(|name| has_focus(name));
         id("look").set_hidden(true);
         id("run").set_hidden(running);
@@ -65,14 +65,14 @@ impl View {
         }
     }
 
-    /// Stop was pressed.
+    /// Shows that Stop was pressed.
     pub fn stopping(&self) {
-        // A button that is disabled loses the focus; pressing this one again changes nothing.
+        // A disabled button would lose the focus. Pressing this one again changes nothing.
         attribute(&id("stop"), "aria-disabled", "true");
         say(&id("stop"), "Stopping …");
     }
 
-    /// Where the run is, and what it is doing.
+    /// Shows fraction, remaining time and activity of the run.
     pub fn progress(&self, fraction: f64, left: &str, doing: &str) {
         typed::<HtmlProgressElement>("bar").set_value(fraction);
         let percent = (fraction * 100.0).floor();
@@ -81,7 +81,7 @@ impl View {
         set_title(&format!("{percent} % · Parallax"));
     }
 
-    /// The run ended.
+    /// Shows the end of the run.
     pub fn end(&self, run: &Run, seconds: f64) {
         self.results(
             run,
@@ -95,7 +95,7 @@ impl View {
         }
     }
 
-    /// What a run amounts to, behind a sentence about it; its records are in the table.
+    /// Shows the summary of a run after a leading sentence. Its records are in the table.
     pub fn results(&self, run: &Run, lead: &str) {
         self.clear_unfinished();
         self.set_running(false);
@@ -128,8 +128,7 @@ impl View {
     }
 }
 
-/// The plots of the run. They are markup, in elements that nothing else fills; every text in them is escaped where they
-/// are made.
+/// Shows the plots of the run. They are markup, in elements with no other contents. Every text in them is escaped at its creation.
 fn plots(run: &Run) {
     let mut any = false;
     for (name, plot) in [("roofline", html::roofline(run)), ("drift", html::drift(run))] {

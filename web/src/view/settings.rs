@@ -1,4 +1,4 @@
-//! The controls: a spec in, a spec out, and their mirror in the address.
+//! View of the controls: a spec in, a spec out, and its copy in the address.
 
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::settings::{Control, SETTINGS, Scope, Setting, Values};
@@ -11,11 +11,11 @@ use super::dom::{attribute, empty, fill, id, listen, make, prose, typed};
 use crate::environment::window;
 
 impl View {
-    /// Fill the controls from a spec.
+    /// Fills the controls from a spec.
     pub fn settings(&self, spec: &Spec, mode: Mode) {
         let fields = id("fields");
         empty(&fields);
-        // Buttons first, then lines to type into, which take what room there is.
+        // Buttons first, then text fields, which take the remaining width.
         let (lines, buttons): (Vec<_>, Vec<_>) =
             offered().partition(|(setting, _)| matches!(setting.values, Values::Number(_) | Values::Text(_)));
         for (setting, control) in buttons.into_iter().chain(lines) {
@@ -24,14 +24,14 @@ impl View {
                 Values::Switch => choices(setting, control, &["on", "off"], spec),
                 Values::Number(_) | Values::Text(_) => entry(setting, control, spec),
             };
-            // Cases named one by one are run whatever the preset and the element types.
+            // Cases named one by one run regardless of preset and element types.
             if setting.scope == Scope::Preset && !spec.case.is_empty() {
                 attribute(&field, "hidden", "");
             }
             fill(&fields, [&field]);
         }
 
-        // What only a link or the command line can set is shown, with a way to drop it.
+        // Settings without a control come from a link or the command line. They are displayed with a button to drop them.
         let mut others: Vec<(&str, String)> = spec.to_pairs();
         others.retain(|(key, _)| offered().all(|(setting, _)| setting.name != *key));
         if mode == Mode::Verify {
@@ -51,7 +51,7 @@ impl View {
         id("settings-section").set_hidden(false);
     }
 
-    /// The controls' state, upon the spec that they were filled from.
+    /// Returns the spec of the controls' state, on top of the spec that they were filled from.
     pub fn read_settings(&self, before: &Spec) -> Result<Spec, SpecError> {
         let mut spec = Spec::default();
         for setting in SETTINGS {
@@ -65,46 +65,46 @@ impl View {
         Ok(spec)
     }
 
-    /// What the device is called, as the user wrote it.
+    /// Name of the device from the user.
     pub fn device_name(&self) -> String {
         typed::<HtmlInputElement>("device-name").value()
     }
 
-    /// Write the device's name where the user can change it.
+    /// Shows the device's name in its input field.
     pub fn set_device_name(&self, name: &str) {
         typed::<HtmlInputElement>("device-name").set_value(name);
     }
 
-    /// Call when the user has written another name.
+    /// Calls `f` after a change of the device's name.
     pub fn on_device_name(&self, f: impl Fn() + 'static) {
         listen(&id("device-name"), "change", move |_| f());
     }
 
-    /// Mirror the settings in the address, without a history entry for each keystroke.
+    /// Copies the settings to the address, without a history entry for each keystroke.
     pub fn set_query(&self, query: &str) {
         if let Ok(history) = window().history() {
             let _ = history.replace_state_with_url(&JsValue::NULL, "", Some(&format!("?{query}{}", self.fragment())));
         }
     }
 
-    /// The page's address without settings.
+    /// Address of the page without settings.
     pub fn place(&self) -> String {
         let location = window().location();
         location.origin().unwrap_or_default() + &location.pathname().unwrap_or_default()
     }
 }
 
-/// The settings that have a control.
+/// Settings with a control.
 fn offered() -> impl Iterator<Item = (&'static Setting, &'static Control)> {
     SETTINGS.iter().filter_map(|setting| Some((setting, setting.control.as_ref()?)))
 }
 
-/// Where the controls of a setting are.
+/// Identifier of a setting's control element.
 fn place(setting: &Setting) -> String {
     format!("setting-{}", setting.name)
 }
 
-/// A button for each word; several can be chosen where the setting may be repeated.
+/// A button for each word. Several can be chosen if the setting is repeatable.
 fn choices(setting: &Setting, control: &Control, words: &[&str], spec: &Spec) -> Element {
     let field = make("fieldset", "", "");
     let segments = make("div", "segments", "");
@@ -112,7 +112,7 @@ fn choices(setting: &Setting, control: &Control, words: &[&str], spec: &Spec) ->
     let chosen = setting.get(spec);
     for word in words {
         let on = chosen.iter().any(|c| c == word);
-        // A link may ask for what is not offered.
+        // A link may have a value that the control does not offer.
         if control.unoffered.contains(word) && !on {
             continue;
         }
@@ -129,7 +129,7 @@ fn choices(setting: &Setting, control: &Control, words: &[&str], spec: &Spec) ->
     field
 }
 
-/// A line to type into.
+/// A text field.
 fn entry(setting: &Setting, control: &Control, spec: &Spec) -> Element {
     let number = matches!(setting.values, Values::Number(_));
     let field = heading("label", if number { "field short" } else { "field grow" }, control);
@@ -157,7 +157,7 @@ fn heading(tag: &str, class: &str, control: &Control) -> Element {
     heading
 }
 
-/// What a setting's control says now.
+/// Present values of a setting's control.
 fn shown(setting: &Setting) -> Vec<String> {
     match setting.values {
         Values::Words(_) | Values::Switch => {

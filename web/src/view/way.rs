@@ -1,4 +1,4 @@
-//! How the page reaches what it measures: a choice that opens the page anew.
+//! View of the target configuration. A choice reloads the page.
 
 use std::num::NonZeroU32;
 use std::rc::Rc;
@@ -12,33 +12,33 @@ use super::View;
 use super::dom::{attribute, empty, fill, id, listen, make, prose};
 use crate::environment::window;
 
-/// What the choice of features means, and what it risks.
+/// Explanation of the browser modes and their risks.
 const REACH: &str = "`unsafe` asks for what browsers only try out, such as the matrices that tensor cores multiply; it takes a \
                      browser started with flags for that, and its runs are told apart from all others. Such a browser lets \
                      pages do to the GPU what it would forbid them otherwise, so visit nothing else with it.";
-/// Why there is no choice.
+/// Reason of a missing choice.
 const NO_REACH: &str = "It is off here: this browser offers no such matrices on this GPU. Chromium does, on some, when it is \
                         started with `--enable-unsafe-webgpu` and \
                         `--enable-dawn-features=allow_unsafe_apis,vulkan_enable_f16_on_nvidia`.";
-/// What the choice of threads means.
+/// Explanation of the choice of threads.
 const THREADS: &str = "One thread tells what the browser costs the code itself, all of them what it costs the processor. Compare \
                        with the command line's target `cpu`, with `RAYON_NUM_THREADS=1` beside one thread.";
 
-/// A way that can be chosen.
+/// A target configuration to choose.
 struct Choice {
-    /// Its value in addresses.
+    /// Value in addresses.
     value: String,
-    /// What it is called.
+    /// Label of the choice.
     label: String,
     way: TargetConfig,
     disabled: bool,
 }
 
 impl View {
-    /// Show what of WebGPU was asked for and what can be, and call with what is chosen. `offered`: the browser has
+    /// Shows the requested and the available browser modes, and calls `choose` with a choice. `offered`: the browser has
     /// experimental features.
     pub fn reaches(&self, asked: TargetConfig, offered: bool, choose: impl Fn(TargetConfig) + 'static) {
-        // Exact timestamps alone are the browser's to give; a link may have asked for them all the same.
+        // Only the browser can grant exact timestamps, but a link may have requested them.
         let given =
             BrowserMode::ALL.into_iter().filter(|reach| *reach != BrowserMode::Developer || *reach == asked.reach);
         let choices = given.map(|reach| Choice {
@@ -51,7 +51,7 @@ impl View {
         ways(("features", "Features of WebGPU", REACH), asked, choices, why_not, choose);
     }
 
-    /// Show how many threads were asked for. `most`: how many there are, or why there is one.
+    /// Shows the requested number of threads. `most`: the available number, or the reason for a single one.
     pub fn threads(&self, asked: TargetConfig, most: Result<u32, &str>, choose: impl Fn(TargetConfig) + 'static) {
         let choice = |value: &str, label: String, threads| Choice {
             value: value.to_owned(),
@@ -66,19 +66,19 @@ impl View {
             .chain(given.map(|threads| choice(&threads.to_string(), threads.to_string(), Some(threads))))
             .chain([choice("all", all, None)]);
         let why_not = most.err().map(|why| format!("There is no choice here: {why}."));
-        // Where there is one thread, all of them are one.
+        // With one thread, all threads are one.
         let shown = if most.is_err() { TargetConfig { threads: NonZeroU32::new(1), ..asked } } else { asked };
         ways(("threads", "Threads of the processor", THREADS), shown, choices, why_not, choose);
     }
 
-    /// Open the page anew with these settings.
+    /// Reloads the page with these settings.
     pub fn go_to(&self, query: &str) {
-        // A browser that refuses stays where it is, which the choice then shows.
+        // A browser that refuses stays here, and the choice shows that.
         let _ = window().location().set_search(query);
     }
 }
 
-/// Show a choice by its name, legend and meaning.
+/// Shows a choice by its name, legend and meaning.
 fn ways(
     (name, legend, about): (&str, &str, &str),
     asked: TargetConfig,

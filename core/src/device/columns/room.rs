@@ -1,4 +1,4 @@
-//! How much memory the lists of a text may take.
+//! Memory limit for the lists of an input.
 
 use std::cell::Cell;
 
@@ -6,24 +6,24 @@ use serde_json::Value;
 
 use super::broken;
 
-/// Bytes that lists may take for each byte of their text. What we write takes a third of it at most.
+/// Bytes that lists may take for each byte of the input. Our own files need at most a third of it.
 const BYTES_PER_BYTE: usize = 64;
-/// Bytes that a list may take whose text is read alone, and so for its length.
+/// Bytes that a list may take beyond those for its length, if it is read alone.
 const ALONE: usize = 1 << 20;
-/// Bytes of a value within an array, beside its text.
+/// Bytes of a value within an array, beside its string.
 const VALUE: usize = 32;
 
 thread_local! {
-    /// Bytes that are left to the lists of the text which this thread reads.
+    /// Bytes that are left for the lists of the input that this thread reads.
     static LEFT: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// The result of reading a text of `length` bytes, whose lists together take 64 times that length at most.
+/// Returns the result of reading an input of `length` bytes. Its lists together take at most 64 times that length.
 pub fn within<T>(length: usize, read: impl FnOnce() -> T) -> T {
     with(length.saturating_mul(BYTES_PER_BYTE), read)
 }
 
-/// Read a list: in the room of its text, or where its text is not known in that of the list itself.
+/// Reads a list within the limit of its input, or, without a known input, within the limit of the list itself.
 pub(super) fn or_within<T>(own: usize, read: impl FnOnce() -> T) -> T {
     match LEFT.get() {
         Some(_) => read(),
@@ -32,7 +32,7 @@ pub(super) fn or_within<T>(own: usize, read: impl FnOnce() -> T) -> T {
 }
 
 fn with<T>(room: usize, read: impl FnOnce() -> T) -> T {
-    /// Puts back what was left to the text around this one, also when the reader panics.
+    /// Guard that restores the limit of the enclosing input, also on a panic of the reader.
     struct Outer(Option<usize>);
     impl Drop for Outer {
         fn drop(&mut self) {
@@ -43,17 +43,17 @@ fn with<T>(room: usize, read: impl FnOnce() -> T) -> T {
     read()
 }
 
-/// Takes bytes from the room.
+/// Subtracts bytes from the limit.
 ///
 /// # Errors
-/// When the room has fewer bytes left.
+/// Fewer bytes left than `bytes`.
 pub(super) fn take(bytes: usize) -> Result<(), serde_json::Error> {
     let left = LEFT.get().unwrap_or(ALONE).checked_sub(bytes);
     LEFT.set(Some(left.ok_or_else(|| broken("its lists are far longer than the file that they are in"))?));
     Ok(())
 }
 
-/// Bytes of a value beside its place: those of texts and lists.
+/// Returns the heap bytes of a value: those of strings and lists.
 pub(super) fn heap(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),

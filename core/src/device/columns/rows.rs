@@ -1,5 +1,5 @@
-//! From columns to rows: each is read from the columns as they are written, so that a value is copied only where the row's
-//! type has a field for it.
+//! Conversion from columns to rows. Each row is read from the columns as written. A value is copied only if the row's type has a
+//! field for it.
 
 use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, Unexpected, Visitor};
@@ -8,16 +8,16 @@ use serde_json::{Error, Value};
 
 use super::{Column, Columns, broken, room};
 
-/// Bytes that a field of a row takes while it is read, whether its type has it or not.
+/// Bytes per field of a row while it is read, whether or not its type has the field.
 const CELL: usize = 8;
-/// Objects within objects, more than any list has; what is nested without end overruns the stack.
+/// Largest depth of nested objects, more than any list has. Unbounded nesting overruns the stack.
 const DEEPEST: usize = 16;
-/// Bytes of the longest text in a row: mangled names of kernels have a few thousand.
+/// Bytes of the longest string in a row: mangled names of kernels have a few thousand.
 const LONGEST_TEXT: usize = 16 << 10;
 /// Characters of a column's name in a message.
 const NAMED: usize = 40;
 
-/// The rows of a list that is written as objects.
+/// Returns the rows of a list written as objects.
 pub(super) fn of_objects<T: DeserializeOwned>(objects: Vec<Value>) -> Result<Vec<T>, Error> {
     room::take(objects.len().saturating_mul(size_of::<T>()))?;
     let row = |object: Value| {
@@ -27,7 +27,7 @@ pub(super) fn of_objects<T: DeserializeOwned>(objects: Vec<Value>) -> Result<Vec
     objects.into_iter().map(row).collect()
 }
 
-/// Take room for the copy of a value.
+/// Reserves memory for the copy of a value.
 fn make_room(value: &Value) -> Result<(), Error> {
     fn longest(value: &Value) -> usize {
         match value {
@@ -45,7 +45,7 @@ fn make_room(value: &Value) -> Result<(), Error> {
     }
 }
 
-/// The rows of a list that is written by column.
+/// Returns the rows of a list written by column.
 pub(super) fn of_columns<T: DeserializeOwned>(Columns { rows, columns }: Columns) -> Result<Vec<T>, Error> {
     let mut sound = Vec::new();
     for (name, column) in columns {
@@ -58,7 +58,7 @@ pub(super) fn of_columns<T: DeserializeOwned>(Columns { rows, columns }: Columns
         })?;
         sound.push((name, column));
     }
-    // Before any memory is taken for rows that a broken file promises.
+    // The reservation precedes any allocation for rows that a broken file promises.
     room::take(rows.saturating_mul(sound.len().saturating_mul(CELL).saturating_add(size_of::<T>())))?;
     let mut list = Vec::with_capacity(rows);
     for row in 0..rows {
@@ -67,17 +67,17 @@ pub(super) fn of_columns<T: DeserializeOwned>(Columns { rows, columns }: Columns
     Ok(list)
 }
 
-/// The values of a column, of which each row has one.
+/// Values of a column, one for each row.
 enum Values {
-    /// The same in every row.
+    /// One value, the same in every row.
     All(Value),
-    /// One for each row.
+    /// One value for each row.
     Each(Vec<Value>),
-    /// Each with the row before which it ends.
+    /// Values, each with the row before which it ends.
     Runs(Vec<(Value, usize)>),
-    /// Whole numbers.
+    /// Integers.
     Whole(Vec<i64>),
-    /// Which of the first each row has.
+    /// Distinct values, and the index of each row's value.
     Words(Vec<Value>, Vec<usize>),
 }
 
@@ -89,7 +89,7 @@ enum Cell<'a> {
 }
 
 impl Values {
-    /// Of a column with a value for each row.
+    /// Converts a column with a value for each row.
     fn of(column: Column, rows: usize) -> Result<Values, String> {
         let (values, has) = match column {
             Column::All(value) => (Values::All(value), rows),
@@ -125,7 +125,7 @@ impl Values {
         if has == rows { Ok(values) } else { Err(format!("does not have {rows} rows")) }
     }
 
-    /// The value of a row; `None` in one that lacks it.
+    /// Returns the value of a row; `None` in a row without the field.
     fn at(&self, row: usize) -> Option<Cell<'_>> {
         let value = match self {
             Values::All(value) => value,
@@ -138,17 +138,17 @@ impl Values {
     }
 }
 
-/// One row, or an object within it: columns whose names begin alike, in the order of their names.
+/// One row, or an object within it: columns with a common name prefix, in the order of their names.
 #[derive(Clone, Copy)]
 struct Row<'a> {
     columns: &'a [(String, Values)],
-    /// Bytes of their names that say which object this is.
+    /// Bytes of the common name prefix, which identifies the object.
     before: usize,
     row: usize,
 }
 
 impl<'a> Row<'a> {
-    /// Whether any of its fields is there.
+    /// Whether any of its fields is present.
     fn is_there(&self) -> bool {
         self.columns.iter().any(|(_, values)| values.at(self.row).is_some())
     }
@@ -179,11 +179,11 @@ impl<'de> Deserializer<'de> for Row<'de> {
     }
 }
 
-/// The fields of a row that are there; those that are not stay away, for the reader's default.
+/// Present fields of a row. Absent fields are omitted, so that the reader applies its default.
 struct Fields<'a> {
-    /// What comes after those that were read.
+    /// Fields not read yet.
     rest: Row<'a>,
-    /// The value of the name that was read last.
+    /// Value of the last name that was read.
     next: Option<Field<'a>>,
 }
 
@@ -194,7 +194,7 @@ enum Field<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The next field that is there, with its name.
+    /// Returns the next present field, with its name.
     fn advance(&mut self) -> Option<(&'a str, Field<'a>)> {
         loop {
             let Row { columns, before, row } = self.rest;
@@ -235,7 +235,7 @@ impl<'de> MapAccess<'de> for Fields<'de> {
 }
 
 impl<'a> Cell<'a> {
-    /// The value, after room is made for its copy.
+    /// Returns the value, after memory for its copy is reserved.
     fn counted(self) -> Result<Cell<'a>, Error> {
         match self {
             Cell::Value(value) => make_room(value)?,
@@ -307,12 +307,12 @@ mod tests {
     #[derive(Deserialize)]
     struct Drifts(#[serde(with = "super::super")] Vec<Drift>);
 
-    /// A list in the room of a text of `length` bytes.
+    /// Reads a list within the memory limit of an input of `length` bytes.
     fn read_in(length: usize, list: &Value) -> Result<Looks, serde_json::Error> {
         within(length, || serde_json::from_value(list.clone()))
     }
 
-    /// The same where the list is the whole text.
+    /// Reads a list that is the whole input.
     fn read(list: &Value) -> Result<Looks, serde_json::Error> {
         read_in(list.to_string().len(), list)
     }
@@ -399,7 +399,7 @@ mod tests {
             let columns = json!({"at": {"steps": indices}, "name": {"all": "x"}, "x": unknown,
                 "conditions.x": unknown, "new.x.y": unknown});
             let list = json!({"rows": rows, "columns": columns});
-            // 2000 times 30 kB would not fit into this room.
+            // 2000 copies of 30 kB exceed this memory limit.
             let read = read_in(10_000, &list).expect("what is known is read");
             assert_eq!(read.0.len(), rows);
             assert!(read.0.iter().all(|look| look.name == "x" && look.conditions == Conditions::default()));
@@ -413,7 +413,7 @@ mod tests {
 
     #[test]
     fn what_was_measured_has_room() {
-        // The sensors of 2000 samples that did not change: one word for all of them, beside 2000 times twice.
+        // Sensor readings of 2000 samples without a change: one word for all of them, beside two columns of 2000 values.
         let constant = json!({"rows": 2000, "columns": {"at": {"all": 1}, "name": {"all": "x"},
             "conditions.sm_clock_mhz": {"all": 1980}, "conditions.power_w": {"all": 70},
             "conditions.throttle": {"all": ["SW power cap"]}}});

@@ -1,4 +1,4 @@
-//! Between a summary and the letters of a link: what finds room, and how it is packed.
+//! Conversion between a summary and the letters of a link: choice of cases, and compression.
 
 use std::collections::HashMap;
 
@@ -12,18 +12,18 @@ use super::LinkError::{self, Damaged};
 use super::wire::{self, VERSION, Wire};
 use super::{CaseSummary, ENDS, RunSummary};
 
-/// Letters that the summary in a link may take: with an address before it, the whole stays about two thousand.
+/// Largest number of letters of a summary in a link. With an address before it, the link has about two thousand.
 pub const LINK_ROOM: usize = 2000;
-/// Letters of the longest text that is looked at.
+/// Largest number of letters that are read.
 const LONGEST: usize = 64 << 10;
-/// Bytes that it may become.
+/// Largest number of inflated bytes.
 const INFLATED: usize = 256 << 10;
-/// How hard deflate tries.
+/// Compression level of deflate.
 const EFFORT: u8 = 10;
 
 impl RunSummary {
-    /// As text for a link, of at most [`LINK_ROOM`] letters. Figures have four digits, and intervals are rounded outwards.
-    /// Where there is no room for all cases, the fastest variant of each problem comes first, and what is left out is counted.
+    /// Returns the letters of a link, at most [`LINK_ROOM`]. Figures have four digits, and intervals are rounded outwards.
+    /// Without room for all cases, the fastest variant of each problem has priority, and omitted cases are counted.
     #[inline]
     pub fn to_link(&self) -> String {
         let order = self.by_importance();
@@ -37,7 +37,8 @@ impl RunSummary {
         self.cut(&order, most, named)
     }
 
-    /// Positions of the cases: the fastest variant of each problem, then the second of each, and so on; without a time last.
+    /// Returns positions of the cases: the fastest variant of each problem, then the second of each, and so on; cases without a
+    /// time are last.
     fn by_importance(&self) -> Vec<usize> {
         let problem = |i: usize| self.cases[i].case.rsplit_once('/').map_or("", |(problem, _)| problem);
         let time = |i: usize| self.cases[i].figure.map_or(f64::INFINITY, |figure| figure.median.0);
@@ -55,7 +56,7 @@ impl RunSummary {
         order
     }
 
-    /// The text with the first `kept` cases of an order.
+    /// Returns the letters of a summary with the first `kept` cases of an order.
     #[inline]
     fn cut(&self, order: &[usize], kept: usize, named: bool) -> String {
         let (here, gone) = order.split_at(kept);
@@ -95,10 +96,10 @@ impl RunSummary {
         URL_SAFE_NO_PAD.encode(compress_to_vec(&json, EFFORT))
     }
 
-    /// From the text of a link.
+    /// Reads a summary from the letters of a link.
     ///
     /// # Errors
-    /// When it is no summary that [`RunSummary::to_link`] could have written.
+    /// Letters that [`RunSummary::to_link`] cannot have written.
     #[inline]
     pub fn from_link(text: &str) -> Result<RunSummary, LinkError> {
         if text.len() > LONGEST {
@@ -134,7 +135,7 @@ mod tests {
     const MANUAL: &str = "attention/fwd/b1,h8,s512,d64/f32/manual";
     const TILED: &str = "matmul/fwd/m8,n8,k8/f32/tiled";
 
-    /// A run whose cases end in several ways.
+    /// Returns a run with several kinds of outcomes.
     fn sample() -> Run {
         let cases = [(FLASH, 123_456.0), (MANUAL, 777_777.0), (TILED, 99.96)];
         let mut run = run("browser", "NVIDIA H200", &cases.map(|(case, time)| (case, spread(time, 0.013, 40))));
@@ -147,12 +148,12 @@ mod tests {
         skipped.outcome = Outcome::Skipped { reason: "not in WGSL".to_owned() };
         run.planned.push(skipped.case.clone());
         run.records.push(skipped);
-        // As they come: in another order than planned.
+        // In another order than planned, as in practice.
         run.records.reverse();
         run
     }
 
-    /// What a link would be of this JSON.
+    /// Returns the link of this JSON.
     fn packed(json: &Value) -> String {
         URL_SAFE_NO_PAD.encode(compress_to_vec(json.to_string().as_bytes(), EFFORT))
     }
@@ -281,7 +282,7 @@ mod tests {
             let said = RunSummary::from_link(&packed(&bad)).expect_err(pointer).to_string();
             assert!(said.contains(want), "{pointer} = {value}: {said}");
         }
-        // JSON has no numbers that are not finite, and one too large for a float is none either.
+        // JSON has no numbers that are not finite, and a number too large for a float is invalid too.
         for not_finite in ["1e999", "NaN", "Infinity"] {
             let text = good.to_string().replacen("\"medians\":[", &format!("\"medians\":[{not_finite},"), 1);
             let link = URL_SAFE_NO_PAD.encode(compress_to_vec(text.as_bytes(), EFFORT));
@@ -309,7 +310,7 @@ mod tests {
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            // What still reads is sound as far as anybody can tell: it reads back, and its names are text.
+            // A summary that still reads is valid: it survives a second link, and its names are printable.
             if let Ok(read) = RunSummary::from_link(&URL_SAFE_NO_PAD.encode(flipped)) {
                 assert!(RunSummary::from_link(&read.to_link()).is_ok(), "bit {bit}");
             }

@@ -1,4 +1,4 @@
-//! What stands in a link, and what of it is believed: it comes from a stranger.
+//! Contents of a link, and their validation: a link comes from an untrusted source.
 
 use std::collections::HashSet;
 
@@ -10,18 +10,18 @@ use crate::device::{BrowserMode, Clock};
 use crate::record::{Suite, given_name};
 use crate::units::Nanos;
 
-/// Version of what links hold; raised when a reader of the old one would misunderstand.
+/// Version of the contents of links; raised when a reader of the old one would misunderstand.
 pub(super) const VERSION: u64 = 1;
-/// Cases of the longest summary.
+/// Number of cases of the longest summary.
 pub(super) const MOST_CASES: usize = 4096;
 /// Characters of the longest name.
 pub(super) const LONGEST_NAME: usize = 200;
 /// Characters of the longest settings.
 const LONGEST_SETTINGS: usize = 16 << 10;
-/// The least and the most nanoseconds that are a time.
+/// Range of valid times, in nanoseconds.
 const TIMES: std::ops::RangeInclusive<f64> = 1e-9..=1e18;
 
-/// What stands in a link. Short names, because they are in each.
+/// Contents of a link. Names are short, because every link has them.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Wire {
     pub(super) v: u64,
@@ -50,7 +50,7 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    /// The summary, if it can be one.
+    /// Returns the summary, if it is valid.
     pub(super) fn checked(self) -> Result<RunSummary, LinkError> {
         let names = [&self.device, &self.api, &self.target, &self.suite.version, &self.suite.commit];
         let given = self.name.as_ref().is_none_or(|name| given_name(name).as_ref() == Some(name));
@@ -104,7 +104,7 @@ impl Wire {
     }
 }
 
-/// Of a median, and how far its interval reaches below and above it.
+/// Returns the figure of a median and the distances of its interval below and above it.
 fn figure(median: f64, reach: Option<(f64, f64)>) -> Result<CaseFigure, LinkError> {
     if !TIMES.contains(&median) {
         return Err(Damaged("a time cannot be"));
@@ -122,19 +122,19 @@ fn is_name(name: &str) -> bool {
     name.chars().count() <= LONGEST_NAME && !name.contains(char::is_control)
 }
 
-/// Four digits: with three, rounding would be as wide as many an interval.
+/// Rounds to four digits: with three, the rounding would be as wide as many intervals.
 pub(super) fn rounded(time: f64) -> f64 {
     format!("{time:.3e}").parse().expect("a number as it was just written")
 }
 
-/// Two digits, never less than the number.
+/// Rounds up to two digits.
 pub(super) fn rounded_up(time: f64) -> f64 {
     let near: f64 = format!("{time:.1e}").parse().expect("a number as it was just written");
     let unit = 10f64.powf(time.log10().floor() - 1.0);
     if near >= time { near } else { rounded(near + unit) }
 }
 
-/// Names of cases, each as how many leading parts it shares with the one before, and the rest.
+/// Returns names of cases, each as the number of leading parts that it shares with the one before, and the rest.
 pub(super) fn shared_parts<'a>(cases: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut before: Vec<&str> = Vec::new();
     cases

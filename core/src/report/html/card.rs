@@ -1,4 +1,4 @@
-//! A card of 1200 × 630 pixels about a run: what chats and slides show beside a link.
+//! Card of 1200 × 630 pixels about a run, for previews of a link in chats and slides.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,14 @@ const WIDTH: usize = 1200;
 const HEIGHT: usize = 630;
 const MARGIN: usize = 64;
 
-/// Problems that are shown, in two columns.
+/// Number of problems on the card, in two columns.
 const SHOWN: usize = 8;
 
-/// Workloads that most readers know; others come behind them.
+/// Workloads that most readers know; others follow them.
 const FIRST: [&str; 8] = ["attention", "matmul", "conv2d", "softmax", "layernorm", "embedding", "reduce", "copy"];
 
-/// Letters that a line has room for, by its size in pixels: a letter is half as wide as it is high, or a little more.
+/// Returns the number of letters that fit in a line, by its size in pixels. A letter is half as wide as it is high, or a little
+/// more.
 fn room(size: usize) -> usize {
     (WIDTH - 2 * MARGIN) * 20 / (size * 11)
 }
@@ -28,7 +29,7 @@ fn room(size: usize) -> usize {
 const STYLE: &str = "text{font-family:system-ui,sans-serif;fill:#1b1d22}.soft{fill:#5c6470}.bold{font-weight:700}.end{text-anchor:end}\
                      .swatch{fill:var(--run)}";
 
-/// The card of a run's summary, as an SVG that stands alone, under a sentence about the device where there is one.
+/// Returns the card of a run's summary as a stand-alone SVG, under a headline about the device if there is one.
 pub fn card(summary: &RunSummary, headline: Option<&str>) -> String {
     let device = cut(&escape(summary.called()), room(58));
     let way = cut(&escape(&format!("{} · {}", summary.way(), summary.api)), room(26));
@@ -62,7 +63,7 @@ pub fn card(summary: &RunSummary, headline: Option<&str>) -> String {
     markup.into_string()
 }
 
-/// The mark and the name of the program.
+/// Returns the mark and the name of the program.
 fn logo() -> Markup {
     html! {
         circle cx=(MARGIN + 14) cy="54" r="15" fill="#2a62d0" {}
@@ -71,7 +72,7 @@ fn logo() -> Markup {
     }
 }
 
-/// The fastest version of some problems, with the mark of its family: one problem of each workload.
+/// Returns the fastest version of one problem of each workload, with the mark of its family.
 fn fastest(summary: &RunSummary, top: usize) -> Markup {
     let mut best: BTreeMap<(usize, &str), (Nanos, &str)> = BTreeMap::new();
     let passed = summary.cases.iter().filter(|case| case.verdict == "pass");
@@ -96,12 +97,12 @@ fn fastest(summary: &RunSummary, top: usize) -> Markup {
     }
 }
 
-/// A text, or of a long one the beginning.
+/// Returns the string, cut to at most `most` characters.
 fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most { text.to_owned() } else { text.chars().take(most - 1).collect::<String>() + "…" }
 }
 
-/// A sentence in at most two lines.
+/// Returns a sentence in at most two lines.
 fn lines(text: &str, most: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

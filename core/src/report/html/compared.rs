@@ -11,7 +11,7 @@ use crate::report::{Cell, Column, Rank, Table, alone, elsewhere, judged, named, 
 use crate::suite::Family;
 use crate::units::percent;
 
-/// The verdicts of a comparison and its ratios.
+/// Returns the verdicts of a comparison and its ratios.
 pub(crate) fn compared(comparison: &Comparison) -> Markup {
     let base = &comparison.runs[comparison.base].name;
     html! {
@@ -33,7 +33,7 @@ pub(crate) fn compared(comparison: &Comparison) -> Markup {
     }
 }
 
-/// The same with a closed table per family of workloads, and closed plots.
+/// Returns the verdicts and ratios with a closed table per family of workloads, and closed plots.
 pub(crate) fn compared_by_family(comparison: &Comparison) -> Markup {
     let base = &comparison.runs[comparison.base].name;
     let comparison = &comparison.clone().by_case();
@@ -60,23 +60,23 @@ pub(crate) fn compared_by_family(comparison: &Comparison) -> Markup {
     }
 }
 
-/// The meaning of the axis of ratios.
+/// Returns the explanation of the axis of ratios.
 fn axis_note(base: &str) -> String {
     format!("Time over {base}'s time on a logarithmic axis.")
 }
 
-/// The runs with a ratio.
+/// Returns the positions of the runs with a ratio.
 fn plotted(comparison: &Comparison) -> Vec<usize> {
     let with_ratios = |i: &usize| comparison.ratios().any(|(run, _, _)| run == *i);
     (0..comparison.runs.len()).filter(with_ratios).collect()
 }
 
-/// The cases without a partner of a family.
+/// Returns the cases without a partner of a family.
 fn of(alone: &[Unpaired], family: Family) -> Vec<Unpaired> {
     alone.iter().filter(|alone| Family::of(&alone.case) == family).cloned().collect()
 }
 
-/// The number of cases of a family, and the typical ratio of each run.
+/// Returns the number of cases of a family, and the mean ratio of each run.
 fn summary(comparison: &Comparison, family: Family) -> String {
     let cases = comparison.pairs.iter().filter(|pair| Family::of(&pair.case) == family);
     let count = match cases.clone().count() {
@@ -91,8 +91,8 @@ fn summary(comparison: &Comparison, family: Family) -> String {
     std::iter::once(count).chain(means).collect::<Vec<_>>().join("; ")
 }
 
-/// A row per case: the time of each run, with the share of the ceiling that it reaches, and the ratio of each run to the base, with
-/// its interval and the smallest change that could have been called.
+/// Returns a table with a row per case: the time of each run, with its share of the ceiling, and its ratio to the base. A ratio has
+/// its interval and its minimum detectable effect.
 pub(super) fn verdicts(comparison: &Comparison) -> Table {
     let base = &comparison.runs[comparison.base].name;
     let others: Vec<usize> = (0..comparison.runs.len()).filter(|i| *i != comparison.base).collect();
@@ -131,7 +131,7 @@ fn dash() -> Cell {
     "–".into()
 }
 
-/// A ratio with its verdict, and below it the interval and the MDE.
+/// Returns a ratio with its verdict, and below it the interval and the MDE.
 fn verdict(ratio: &Ratio) -> Cell {
     let interval = ratio.low.zip(ratio.high).map(|(low, high)| format!("[{}, {}]", digits(low), digits(high)));
     let detectable = ratio.detectable.map(|least| format!("MDE {}", percent(least)));

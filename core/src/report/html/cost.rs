@@ -1,4 +1,4 @@
-//! What a target costs, problem by problem: two dots on a logarithmic axis, the same kernel and the fastest of each.
+//! Plot of a target's cost per problem: two dots on a logarithmic axis, the same kernel and the fastest of each.
 
 use maud::{Markup, html};
 
@@ -13,7 +13,8 @@ use crate::suite::{Family, label_of};
 /// Height of one row.
 const ROW: f64 = 16.0;
 
-/// The dots, worst on top, under what the base and the other are called; what is beyond the first rows is folded.
+/// Returns the rows of dots, the costliest on top, under the names of the base and of the other run. Rows beyond the first `shown`
+/// are folded.
 pub(crate) fn figure(cost: &Cost, (base, other): (&str, &str), shown: usize, below: &Markup) -> Markup {
     let more = cost.problems.len().saturating_sub(shown);
     html! {
@@ -31,7 +32,7 @@ pub(crate) fn figure(cost: &Cost, (base, other): (&str, &str), shown: usize, bel
     }
 }
 
-/// Every problem with both of its ratios.
+/// Returns a table of every problem with both of its ratios.
 fn problems(cost: &Cost) -> Table {
     let cells = |against: &Option<Against>| -> [Cell; 2] {
         match against {
@@ -66,7 +67,7 @@ fn problems(cost: &Cost) -> Table {
     }
 }
 
-/// The axis that holds every ratio, its ticks and their labels.
+/// Returns an axis for all ratios, its ticks and their labels.
 fn axis(cost: &Cost) -> (Axis, Vec<f64>, Vec<String>) {
     let ratios = cost.problems.iter().flat_map(|problem| [&problem.same, &problem.best]).flatten();
     let ends = ratios.flat_map(|against| {
@@ -81,7 +82,7 @@ fn axis(cost: &Cost) -> (Axis, Vec<f64>, Vec<String>) {
     (axis, ticks, labels)
 }
 
-/// The rows from `from` on, at most `most` of them, all on the axis of the whole.
+/// Returns at most `most` rows, beginning at `from`. Their axis is that of all rows.
 fn rows(cost: &Cost, from: usize, most: usize) -> Markup {
     let (axis, ticks, labels) = axis(cost);
     let rows = cost.problems.iter().skip(from).take(most);
@@ -99,7 +100,7 @@ fn rows(cost: &Cost, from: usize, most: usize) -> Markup {
     }
 }
 
-/// A problem in words, and its key below; the key alone where it has no words.
+/// Returns a problem in words, and its key below; the key alone if it has no words.
 fn named(problem: &str) -> Markup {
     html! {
         @match label_of(problem) {
@@ -109,11 +110,11 @@ fn named(problem: &str) -> Markup {
     }
 }
 
-/// Width of the rows where they are a picture alone: names, figures, dots.
+/// Width of the rows in a stand-alone picture: names, figures, dots.
 pub(super) const WHOLE: f64 = 760.0;
 const FIGURES: f64 = 392.0;
 
-/// All rows as one picture, and how high it is.
+/// Returns the height of all rows as one picture, and the picture.
 pub(super) fn drawing(cost: &Cost) -> (f64, Markup) {
     let (axis, ticks, labels) = axis(cost);
     let figure = |against: &Option<Against>| against.as_ref().map_or_else(|| "–".to_owned(), |a| short(a.ratio.value));
@@ -135,7 +136,7 @@ pub(super) fn drawing(cost: &Cost) -> (f64, Markup) {
     (below + RATIO_AXIS, inside)
 }
 
-/// A ratio for a sentence or a plot: three digits. Its interval stands elsewhere.
+/// Formats a ratio for a sentence or a plot with three digits. Its interval stands elsewhere.
 pub(crate) fn short(ratio: f64) -> String {
     match ratio {
         r if r < 9.995 => format!("{r:.2}×"),
@@ -144,13 +145,13 @@ pub(crate) fn short(ratio: f64) -> String {
     }
 }
 
-/// Both ratios as text.
+/// Returns both ratios as text.
 fn figures(problem: &ProblemCost) -> Markup {
     let figure = |against: &Option<Against>| against.as_ref().map_or_else(|| "–".to_owned(), |a| short(a.ratio.value));
     html! { span.same { (figure(&problem.same)) } " " b { (figure(&problem.best)) } }
 }
 
-/// A row for those who cannot see it, and for whoever points at it.
+/// Returns a description of a row for screen readers and for hover.
 fn in_words(problem: &ProblemCost, cost: &Cost) -> String {
     let same = problem.same.as_ref().map(|against| format!("the same kernel ({}) {}", against.other, against.ratio));
     let (base, other) = (cost.base.title(), cost.other.title());

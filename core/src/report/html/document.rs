@@ -1,4 +1,4 @@
-//! An HTML document: what every page begins with, whether it stands alone or is one of a site.
+//! HTML document: the common frame of stand-alone pages and of pages of a site.
 
 use std::borrow::Cow;
 
@@ -6,8 +6,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::report::escape;
 
-/// Markup in which characters of names that act on their reader are shown as codes ([`escape`]). Markup has no lines of its own;
-/// a style sheet has, and stays outside.
+/// Returns markup with control characters of names shown as codes ([`escape`]). Markup has no line breaks of its own. A style sheet
+/// has them and is not part of the argument.
 pub(crate) fn shown(markup: Markup) -> Markup {
     match escape(&markup.0) {
         Cow::Borrowed(_) => markup,
@@ -15,8 +15,8 @@ pub(crate) fn shown(markup: Markup) -> Markup {
     }
 }
 
-/// A whole page of what its head has besides, its title among it, the style that it brings along, and its body. What acts in names
-/// is shown ([`shown`]).
+/// Returns a whole page from the additional elements of its head, with the title, its own style, and its body. Control characters
+/// in names are shown as codes ([`shown`]).
 pub(crate) fn document(head: Markup, style: Option<&str>, body: Markup) -> String {
     let (head, body) = (shown(head), shown(body));
     let markup = html! {

@@ -1,4 +1,4 @@
-//! The reference kernel over the run: how the device's own speed went.
+//! Plot of the reference kernel over the run: the drift of the device's speed.
 
 use maud::{Markup, html};
 
@@ -13,7 +13,7 @@ const TOP: f64 = 8.0;
 const BOTTOM: f64 = 104.0;
 const LEFT: f64 = 48.0;
 
-/// The curve of a run, and what its sensors said; nothing where there was no reference kernel.
+/// Returns the curve of a run and the readings of its sensors; nothing without a reference kernel.
 pub(crate) fn drift(run: &Run) -> Markup {
     let readings = &run.drift;
     let times: Vec<f64> = readings.iter().map(|d| d.reference_kernel.0).collect();
@@ -22,7 +22,7 @@ pub(crate) fn drift(run: &Run) -> Markup {
     let start = readings[0].at;
     let seconds = |d: &Drift| (d.at - start).secs();
     let end = readings.iter().map(seconds).fold(0.0, f64::max);
-    // Two per cent to either side at least, so that mere noise looks like what it is.
+    // The axis spans at least two per cent to either side, so that mere noise looks small.
     let (low, high) = readings.iter().map(apart).fold((-2.0f64, 2.0f64), |(a, b), v| (a.min(v), b.max(v)));
     let (x, y) = (Axis::linear(0.0, end, LEFT, WIDTH - 6.0), Axis::linear(low, high, BOTTOM, TOP));
     let (across_ticks, up_ticks) = (x.ticks(5), y.ticks(4));
@@ -59,10 +59,10 @@ pub(crate) fn drift(run: &Run) -> Markup {
     }
 }
 
-/// Rows of the table, at most. A longer run has the slowest reading of each group of neighbours.
+/// Maximum number of rows of the table. A longer run has the slowest reading of each group of neighbours.
 const GROUPS: usize = 300;
 
-/// The readings as a table.
+/// Returns the readings as a table.
 fn figures(readings: &[Drift], seconds: &dyn Fn(&Drift) -> f64, apart: &dyn Fn(&Drift) -> f64) -> Table {
     let row = |d: &Drift| {
         let held = condition(d);
@@ -93,7 +93,7 @@ fn figures(readings: &[Drift], seconds: &dyn Fn(&Drift) -> f64, apart: &dyn Fn(&
     }
 }
 
-/// What a device whose own speed wandered takes from the figures of its run, where that matters.
+/// Returns a warning about the figures of a run if the drift of its device is significant.
 fn caution(run: &Run) -> Option<String> {
     let within = drift_within(&run.drift);
     (within > resolution_on(run.device().kind)).then(|| {
@@ -104,7 +104,7 @@ fn caution(run: &Run) -> Option<String> {
     })
 }
 
-/// What held the device back at a reading.
+/// Returns the conditions that held the device back at a reading.
 fn condition(reading: &Drift) -> String {
     let mut words: Vec<&str> = reading.conditions.throttle.iter().map(String::as_str).collect();
     if reading.conditions.hidden {
@@ -113,7 +113,7 @@ fn condition(reading: &Drift) -> String {
     if words.is_empty() { String::new() } else { format!(": {}", words.join(", ")) }
 }
 
-/// Ranges of what the sensors said, where there are any.
+/// Returns the ranges of the sensors' readings, if there are any.
 fn sensors(readings: &[Drift]) -> String {
     let range = |name: &str, unit: &str, of: &dyn Fn(&Drift) -> Option<f64>| {
         let values: Vec<f64> = readings.iter().filter_map(of).collect();
@@ -132,7 +132,7 @@ fn sensors(readings: &[Drift]) -> String {
     .collect()
 }
 
-/// Spread of the reference kernel over its median, for a line of text; `None` where there was no reference kernel.
+/// Returns the median of the reference kernel, and its range over the median; `None` without a reference kernel.
 pub(super) fn wander(run: &Run) -> Option<(Nanos, f64)> {
     let summary = Summary::of(&run.drift.iter().map(|d| d.reference_kernel.0).collect::<Vec<_>>())?;
     (summary.median.0 > 0.0).then(|| (summary.median, (summary.max.0 - summary.min.0) / summary.median.0))

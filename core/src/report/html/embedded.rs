@@ -1,5 +1,5 @@
-//! Parts of a report as markup for another page, which has the style sheets `parts.css` and `plot.css`. Everything that comes
-//! from a run or a link is escaped, and what acts on its reader is shown as a code.
+//! Parts of a report as markup for another page with the style sheets `parts.css` and `plot.css`. Everything that comes from a run
+//! or a link is escaped, and control characters are shown as a code.
 
 use maud::{Markup, html};
 
@@ -15,27 +15,27 @@ use crate::report;
 use crate::suite::workload_of;
 use crate::units::sentence;
 
-/// Rows of a cost that are shown at once.
+/// Number of visible rows of a cost; the others are folded.
 const SHOWN: usize = 14;
 
-/// The roofline of a run alone; empty where no case does arithmetic.
+/// Returns the roofline of a run; empty if no case does arithmetic.
 pub fn roofline(run: &Run) -> String {
     shown(roofline_of(run)).into_string()
 }
 
-/// The reference kernel over a run alone; empty where there was no reference kernel.
+/// Returns the plot of the reference kernel over a run; empty without a reference kernel.
 pub fn drift(run: &Run) -> String {
     shown(drift_of(run)).into_string()
 }
 
-/// The samples of a case on its way, in the colour of its family; empty where it has none.
+/// Returns the samples of a case in progress, in the colour of its family; empty without samples.
 pub fn samples_so_far(record: &Record) -> String {
     let Some(timing) = record.timing() else { return String::new() };
     let Some(summary) = Summary::of(&timing.samples) else { return String::new() };
     shown(strip::small(&timing.samples, summary.median.0, mark::of_case(&record.case))).into_string()
 }
 
-/// The summary in a link as a table, beside a run by name.
+/// Returns the summary in a link as a table, beside a run by name.
 pub fn linked(linked: &RunSummary, ours: Option<(&str, &RunSummary)>) -> String {
     let markup = html! {
         p.answer { (report::linked_answer(linked, ours)) }
@@ -44,12 +44,12 @@ pub fn linked(linked: &RunSummary, ours: Option<(&str, &RunSummary)>) -> String 
     shown(markup).into_string()
 }
 
-/// The roofline of a run alone, as a picture that stands alone; `None` where no case does arithmetic.
+/// Returns the roofline of a run as a stand-alone picture; `None` if no case does arithmetic.
 pub fn roofline_alone(run: &Run) -> Option<String> {
     roofline_picture(run)
 }
 
-/// The cost of each target as a picture that stands alone, under the names of its two runs.
+/// Returns the cost of each target as a stand-alone picture, under the names of its two runs.
 pub fn cost_pictures(costs: &[Cost]) -> Vec<(String, String)> {
     let picture = |cost: &Cost| {
         let file = format!("{}-over-{}", cost.other.name, cost.base.name);
@@ -58,7 +58,7 @@ pub fn cost_pictures(costs: &[Cost]) -> Vec<(String, String)> {
     costs.iter().map(picture).collect()
 }
 
-/// A comparison: what else the runs differ in, what targets cost on one GPU or processor, verdicts and ratios.
+/// Returns a comparison: other differences of the runs, costs of targets on one GPU or processor, verdicts and ratios.
 pub fn comparison(runs: &[(String, Run)], comparison: &Comparison, costs: &[Cost]) -> String {
     let markup = html! {
         p { (sentence(&comparison.tally())) }
@@ -78,7 +78,7 @@ pub fn comparison(runs: &[(String, Run)], comparison: &Comparison, costs: &[Cost
     shown(markup).into_string()
 }
 
-/// Runs beside each other by workload, and the cases of each for who asks; nothing where none counts.
+/// Returns the runs beside each other by workload, with the cases of each in closed tables; nothing without valid cases.
 fn by_workload(runs: &[(String, Run)], comparison: &Comparison) -> Markup {
     let families = comparison.by_workload(runs);
     let cases = |workload: &str| {
@@ -105,12 +105,12 @@ fn by_workload(runs: &[(String, Run)], comparison: &Comparison) -> Markup {
     }
 }
 
-/// One call taken apart, on the GPU that most of the runs saw; nothing where fewer than two of them timed single calls.
+/// Returns the parts of one call on the GPU with the most runs. `None` if fewer than two of them timed single calls.
 pub(crate) fn one_call(runs: &[(String, Run)]) -> Option<Markup> {
     let called = |run: &Run| run.records.iter().any(|record| record.measured().is_some_and(|m| m.call.is_some()));
     let mut gpus: Vec<Vec<(String, Run)>> = Vec::new();
     for named in runs.iter().filter(|(_, run)| called(run)) {
-        // A target of a GPU counts once: with the first of its runs.
+        // A target of a GPU counts once, with the first of its runs.
         match gpus.iter_mut().find(|gpu| same_device(&gpu[0].1, &named.1)) {
             Some(gpu) if gpu.iter().any(|(_, run)| run.way() == named.1.way()) => {}
             Some(gpu) => gpu.push(named.clone()),

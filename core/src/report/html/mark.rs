@@ -1,4 +1,4 @@
-//! The mark of a family of workloads: a colour and a shape, the same on every page.
+//! Mark of a family of workloads: a colour and a shape, the same on every page.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::plot::px;
 use crate::suite::Family;
 
-/// The class of a family, which gives its colour and its shape in `plot.css`.
+/// Returns the class of a family. It gives the colour and the shape in `plot.css`.
 pub(crate) fn class(family: Family) -> &'static str {
     match family {
         Family::Attention => "f0",
@@ -19,21 +19,21 @@ pub(crate) fn class(family: Family) -> &'static str {
     }
 }
 
-/// The class of a case's family.
+/// Returns the class of a case's family.
 pub(crate) fn of_case(case: &str) -> &'static str {
     class(Family::of(case))
 }
 
-/// The families of some cases, in the order of tables.
+/// Returns the families of some cases, in the order of tables.
 pub(super) fn families<'a>(cases: impl IntoIterator<Item = &'a str>) -> Vec<Family> {
     let found: BTreeSet<Family> = cases.into_iter().map(Family::of).collect();
     found.into_iter().collect()
 }
 
-/// The path of a family's shape around a place, as large as a circle of this radius.
+/// Returns the path of a family's shape around a point, as large as a circle of this radius.
 pub(super) fn path(family: Family, (x, y): (f64, f64), radius: f64) -> String {
     let r = radius;
-    // Side by side, shapes of one area look alike in size.
+    // Side by side, shapes of equal area look equal in size.
     match family {
         Family::Attention => {
             format!("M{} {}a{r} {r} 0 1 0 {d} 0a{r} {r} 0 1 0-{d} 0z", px(x - r), px(y), d = px(2.0 * r))
@@ -49,7 +49,7 @@ pub(super) fn path(family: Family, (x, y): (f64, f64), radius: f64) -> String {
     }
 }
 
-/// A family's shape with a class of its own.
+/// Returns a family's shape with its own class.
 pub(super) fn shape(family: Family, at: (f64, f64), radius: f64, role: &str) -> Markup {
     html! { path class=(role) d=(path(family, at, radius)) {} }
 }
@@ -70,7 +70,7 @@ const CROSS: [(f64, f64); 12] = [
     (-0.38, -0.38),
 ];
 
-/// A closed path through corners around a place.
+/// Returns a closed path through corners around a point.
 fn polygon(x: f64, y: f64, scale: f64, corners: &[(f64, f64)]) -> String {
     let corner = |(i, (dx, dy)): (usize, &(f64, f64))| {
         format!("{}{} {}", if i == 0 { "M" } else { "L" }, px(x + dx * scale), px(y + dy * scale))
@@ -78,7 +78,7 @@ fn polygon(x: f64, y: f64, scale: f64, corners: &[(f64, f64)]) -> String {
     corners.iter().enumerate().map(corner).collect::<String>() + "z"
 }
 
-/// The marks of families with their names.
+/// Returns the marks of families with their names.
 pub(super) fn legend(families: &[Family]) -> Markup {
     html! { @for family in families { span class=(class(*family)) { i {} (family.name()) } } }
 }

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-/// A mark by its class in `parts.css`, and its meaning.
+/// Class of a mark in `parts.css`, and its meaning.
 pub(super) type Key = (&'static str, &'static str);
 
 pub(super) const SAME: Key = ("same", "the same kernel");
@@ -11,7 +11,7 @@ pub(super) const INTERVAL: Key = ("interval", "95 % interval");
 pub(super) const UNDECIDED: Key = ("dotted", "undecided");
 pub(super) const BAND: Key = ("zone", "too small to call");
 
-/// The keys in a line.
+/// Returns the keys in a line.
 pub(super) fn legend(keys: &[Key]) -> Markup {
     html! { div.legend { @for (class, meaning) in keys { span.key.(class) { (meaning) } } } }
 }

@@ -1,4 +1,4 @@
-//! Other libraries beside ours: a row of marks per library on an axis of ratios.
+//! Plot of other libraries beside ours: a row of marks per library on an axis of ratios.
 
 use maud::{Markup, html};
 
@@ -10,7 +10,7 @@ use crate::suite::Family;
 /// Height of a row.
 const ROW: f64 = 30.0;
 
-/// Rows of marks, each with its name and its mean.
+/// Returns rows of marks, each with its name and its mean.
 pub(crate) fn peer_rows(rows: &[(String, String, Vec<&PeerFigure>)]) -> Markup {
     let ratios = rows.iter().flat_map(|(.., figures)| figures.iter().map(|figure| figure.ratio()));
     let (low, high) = ratios.fold((1.0f64, 1.0f64), |(a, b), v| (a.min(v), b.max(v)));
@@ -37,7 +37,7 @@ pub(crate) fn peer_rows(rows: &[(String, String, Vec<&PeerFigure>)]) -> Markup {
     }
 }
 
-/// The mark of a figure. Heights follow from its number, so that marks of one ratio lie apart.
+/// Returns the mark of a figure. Its height follows from its number, so that marks of one ratio do not overlap.
 fn one(axis: &Axis, i: usize, figure: &PeerFigure) -> Markup {
     let family = Family::of(&figure.problem);
     let y = 5.0 + (i as f64 * 0.618_033_988_749_895).fract() * (ROW - 10.0);

@@ -1,4 +1,4 @@
-//! Pictures that stand alone: SVG files with their style inside, for slides and papers, and for whatever makes pixels of them.
+//! Stand-alone pictures: SVG files with inline style, for slides and papers, and for conversion to pixels.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -11,17 +11,17 @@ use crate::suite::Family;
 
 const STYLE: &str = concat!(include_str!("plot.css"), include_str!("picture.css"));
 
-/// Around everything.
+/// Margin around the picture.
 const MARGIN: f64 = 12.0;
 /// Height of a line of text.
 const LINE: f64 = 14.0;
-/// Widest letter of such text.
+/// Width of the widest letter.
 const LETTER: f64 = 6.0;
 
-/// Part of a picture: how high it is, and what is in it.
+/// Part of a picture: its height and its markup.
 pub(super) type Part = (f64, Markup);
 
-/// The roofline of a run; `None` where no case does arithmetic.
+/// Returns the roofline of a run; `None` if no case does arithmetic.
 pub(crate) fn roofline_picture(run: &Run) -> Option<String> {
     let (height, drawing) = roofline::drawing(run)?;
     let (legend_height, legend) = legend(&roofline::families(run));
@@ -33,7 +33,7 @@ pub(crate) fn roofline_picture(run: &Run) -> Option<String> {
     Some(alone(WIDTH, LINE + height + legend_height, &title, inside))
 }
 
-/// What a target costs, problem by problem, under what the base and the other are called.
+/// Returns the cost of a target per problem, under the names of the base and of the other run.
 pub(crate) fn cost_picture(cost: &Cost, (base, other): (&str, &str)) -> String {
     let title = format!("Time in {other} over time in {base}");
     let (height, drawing) = cost::drawing(cost);
@@ -50,7 +50,7 @@ pub(crate) fn cost_picture(cost: &Cost, (base, other): (&str, &str)) -> String {
     alone(cost::WHOLE, LINE * 4.0 + height, &title, html! { g.costs { (inside) } })
 }
 
-/// Families in their colours and shapes, in as many lines as they take.
+/// Returns the families in their colours and shapes, in as many lines as necessary.
 fn legend(families: &[Family]) -> Part {
     let (mut x, mut y) = (0.0, 10.0);
     let mut places = Vec::new();
@@ -73,7 +73,8 @@ fn legend(families: &[Family]) -> Part {
     (y + 8.0, markup)
 }
 
-/// A document of its own, so wide and so high inside its margin. What acts in names is shown as a code: XML has no way of writing it.
+/// Returns a stand-alone document with a margin around this width and height. Control characters in names are shown as codes,
+/// because XML cannot represent them.
 fn alone(width: f64, height: f64, title: &str, inside: Markup) -> String {
     let (title, inside) = (escape(title), shown(inside));
     let (outer, high) = (px(width + 2.0 * MARGIN), px(height + 2.0 * MARGIN));
@@ -104,14 +105,14 @@ mod tests {
         (target.to_owned(), run(target, device, &cases))
     }
 
-    /// What every such file must be: one element, closed, with its style inside and nothing from elsewhere.
+    /// Checks the form of a stand-alone file: one closed element, with its style inside and no external resources.
     fn stands_alone(svg: &str) {
         assert!(svg.starts_with("<svg") && svg.ends_with("</svg>"), "{svg}");
         assert!(svg.contains("xmlns=\"http://www.w3.org/2000/svg\"") && svg.contains("<style>"));
         for forbidden in ["<script", "url(", "@import", "href", "prefers-color-scheme", "NaN", "\u{1}"] {
             assert!(!svg.contains(forbidden), "{forbidden} in {svg}");
         }
-        // What is opened is closed, also where HTML would not ask for it.
+        // Every opened element is closed, even if HTML does not require it.
         let opened = svg.matches('<').count() - svg.matches("</").count();
         assert_eq!(opened, svg.matches("</").count());
     }

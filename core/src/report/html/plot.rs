@@ -10,24 +10,24 @@ use crate::units::Nanos;
 /// Width of every plot, in units of its view box. A phone shows about one unit per pixel.
 pub(super) const WIDTH: f64 = 360.0;
 
-/// No axis has more ticks, whatever its values: each is a line and a label in the page.
+/// Maximum number of ticks of an axis, for any values: each is a line and a label in the page.
 const MOST_TICKS: usize = 40;
 
-/// Axes end here, so that widths and ratios of their ends are finite.
+/// Largest end of an axis, so that widths and ratios of ends are finite.
 const FAR: f64 = 1e100;
 
-/// An end of an axis, from `least` to [`FAR`].
+/// Clamps an end of an axis to the range from `least` to [`FAR`].
 fn held(end: f64, least: f64) -> f64 {
     if end.is_nan() { least } else { end.clamp(least, FAR) }
 }
 
-/// A coordinate, short enough to keep the file small.
+/// Formats a coordinate, short enough to keep the file small.
 pub(super) fn px(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }
 
-/// From values to coordinates.
+/// Map from values to coordinates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Axis {
     from: f64,
@@ -38,26 +38,26 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Even steps over these values, a little wider than they are. Values that are all the same get room around them.
+    /// Returns a linear axis over these values with a small margin. Equal values get room around them.
     pub fn linear(from: f64, to: f64, start: f64, end: f64) -> Axis {
         let (from, to) = (held(from, -FAR), held(to, -FAR));
         let room = if to > from { (to - from) * 0.03 } else { from.abs().max(1e-9) * 0.01 };
         Axis { from: from - room, to: to + room, start, end, log: false }
     }
 
-    /// Even steps of the logarithm over these positive values.
+    /// Returns a logarithmic axis over these positive values.
     pub fn log(from: f64, to: f64, start: f64, end: f64) -> Axis {
         let (from, to) = (held(from, 1.0 / FAR), held(to, 1.0 / FAR));
         let room = if to > from { (to / from).powf(0.03) } else { 1.01 };
         Axis { from: from / room, to: to * room, start, end, log: true }
     }
 
-    /// Linear while the values are of one size, logarithmic beyond.
+    /// Returns a linear axis for values of one magnitude, and a logarithmic axis otherwise.
     pub fn fitting(from: f64, to: f64, start: f64, end: f64) -> Axis {
         if from > 0.0 && to / from > 4.0 { Axis::log(from, to, start, end) } else { Axis::linear(from, to, start, end) }
     }
 
-    /// The coordinate of a value; values outside are held at the edge.
+    /// Returns the coordinate of a value; values outside are clamped to the edge.
     pub fn at(&self, value: f64) -> f64 {
         let value = value.max(self.from).min(self.to);
         let share = match self.log {
@@ -68,17 +68,17 @@ impl Axis {
         self.start + share * (self.end - self.start)
     }
 
-    /// The smallest value shown.
+    /// Returns the smallest value shown.
     pub fn low(&self) -> f64 {
         self.from
     }
 
-    /// The largest value shown.
+    /// Returns the largest value shown.
     pub fn high(&self) -> f64 {
         self.to
     }
 
-    /// Round values to label, about so many.
+    /// Returns round values for labels, approximately `about` of them.
     pub fn ticks(&self, about: usize) -> Vec<f64> {
         let decades = if self.log { (self.to / self.from).log10() } else { 0.0 };
         if !self.log || decades < 0.6 {
@@ -97,7 +97,7 @@ impl Axis {
     }
 }
 
-/// Round ratios to label, each with its label: ⅓×, 1×, 3×. Those below one are reciprocals of round numbers.
+/// Returns round ratios with their labels: ⅓×, 1×, 3×. Those below one are reciprocals of round numbers.
 pub(super) fn ratio_ticks(axis: &Axis) -> (Vec<f64>, Vec<String>) {
     let decades = (axis.to / axis.from).log10();
     if decades < 0.6 {
@@ -115,7 +115,7 @@ pub(super) fn ratio_ticks(axis: &Axis) -> (Vec<f64>, Vec<String>) {
     below.chain(above).filter(|(tick, _)| (axis.from..=axis.to).contains(tick)).unzip()
 }
 
-/// The label of a reciprocal.
+/// Returns the label of a reciprocal.
 fn part(of: u64) -> String {
     match of {
         2 => "½×".to_owned(),
@@ -128,10 +128,10 @@ fn part(of: u64) -> String {
 /// Height of the labels below an axis of ratios, and of its name.
 pub(super) const RATIO_AXIS: f64 = 2.0 * LINE + 4.0;
 
-/// The meaning of both directions of an axis of times over a base's.
+/// Meaning of both directions of an axis of times over a base's.
 pub(super) const TIMES: &str = "← faster · slower →";
 
-/// The labels of an axis of ratios, and below them the meaning of its directions.
+/// Returns the labels of an axis of ratios, and below them the meaning of its directions.
 pub(super) fn ratio_axis(axis: &Axis, ticks: &[f64], labels: &[String], directions: &str) -> Markup {
     html! {
         (across(axis, ticks, labels, 0.0, 2.0))
@@ -139,7 +139,7 @@ pub(super) fn ratio_axis(axis: &Axis, ticks: &[f64], labels: &[String], directio
     }
 }
 
-/// Multiples of 1, 2 or 5 times a power of ten.
+/// Returns multiples of 1, 2 or 5 times a power of ten.
 fn even_ticks(from: f64, to: f64, about: usize) -> Vec<f64> {
     let rough = (to - from) / about.max(1) as f64;
     let power = 10f64.powf(rough.log10().floor());
@@ -150,7 +150,7 @@ fn even_ticks(from: f64, to: f64, about: usize) -> Vec<f64> {
     (first..=last).take(MOST_TICKS).map(|i| i as f64 * step).filter(|t| t.is_finite()).collect()
 }
 
-/// Times with one unit and as many digits as tell them apart.
+/// Formats times with one unit and enough digits to make them distinct.
 pub(super) fn time_labels(ticks: &[f64]) -> Vec<String> {
     let largest = ticks.iter().copied().fold(0.0, f64::max);
     let (scale, unit) = match largest {
@@ -167,24 +167,25 @@ pub(super) fn time_labels(ticks: &[f64]) -> Vec<String> {
     ticks.iter().map(|t| format!("{:.digits$} {unit}", t / scale)).collect()
 }
 
-/// Plain numbers with as many digits as tell them apart.
+/// Formats plain numbers with enough digits to make them distinct.
 pub(super) fn number_labels(ticks: &[f64]) -> Vec<String> {
     let digits = digits(ticks, 1.0);
     ticks.iter().map(|t| format!("{t:.digits$}")).collect()
 }
 
-/// Digits after the point that tell neighbours apart.
+/// Returns the number of digits after the point that makes neighbours distinct.
 fn digits(ticks: &[f64], scale: f64) -> usize {
     let step = ticks.windows(2).map(|w| (w[1] - w[0]) / scale).fold(f64::INFINITY, f64::min);
     if step.is_finite() && step > 0.0 { (-(step * 1.001).log10().floor()).clamp(0.0, 9.0) as usize } else { 2 }
 }
 
-/// Widest letter of a plot on the narrowest phone, in units of its view box: text is as large there as `plot.css` makes it.
+/// Width of the widest letter of a plot on the narrowest phone, in units of its view box. `plot.css` sets the size of its text
+/// there.
 pub(super) const LETTER: f64 = 9.0;
-/// Height of a line of text there.
+/// Height of a line of text on that phone.
 pub(super) const LINE: f64 = 15.0;
 
-/// Vertical lines and labels of a horizontal axis; `top` and `bottom` bound the lines, labels go below.
+/// Returns vertical lines and labels of a horizontal axis; `top` and `bottom` bound the lines, labels go below.
 pub(super) fn across(axis: &Axis, ticks: &[f64], labels: &[String], top: f64, bottom: f64) -> Markup {
     let places: Vec<(f64, f64)> = ticks.iter().zip(labels).map(|(tick, label)| place(axis.at(*tick), label)).collect();
     let shown = apart(&places);
@@ -197,19 +198,19 @@ pub(super) fn across(axis: &Axis, ticks: &[f64], labels: &[String], top: f64, bo
     }
 }
 
-/// Vertical lines at ticks from the top of a row to its bottom, as one path.
+/// Returns vertical lines at ticks from the top of a row to its bottom, as one path.
 pub(super) fn upright(axis: &Axis, ticks: &[f64], height: f64) -> Markup {
     let line = |tick: &f64| format!("M{} 0v{}", px(axis.at(*tick)), px(height));
     html! { path.grid d=(ticks.iter().map(line).collect::<String>()) {} }
 }
 
-/// The middle of a label and half its width; at the rims it is pulled in, so that nothing is cut off.
+/// Returns the middle of a label and half its width. At the rims the label moves inwards, so that nothing is cut off.
 fn place(x: f64, label: &str) -> (f64, f64) {
     let half = (label.chars().count() as f64 * LETTER / 2.0).min(WIDTH / 2.0);
     (x.clamp(half, WIDTH - half), half)
 }
 
-/// Which labels are shown, of those in a line: each that does not meet the one shown before it.
+/// Returns for each label of a line whether it is shown: it must not overlap the one shown before it.
 fn apart(places: &[(f64, f64)]) -> Vec<bool> {
     let mut free = f64::NEG_INFINITY;
     let shown = |(x, half): &(f64, f64)| {
@@ -222,21 +223,21 @@ fn apart(places: &[(f64, f64)]) -> Vec<bool> {
     places.iter().map(shown).collect()
 }
 
-/// A plot of this height, with words for those who cannot see it.
+/// Returns a plot of this height, with a description for screen readers.
 pub(super) fn svg(height: f64, about: &str, inside: Markup) -> Markup {
     html! {
         svg.plot viewBox=(format!("0 0 {} {}", px(WIDTH), px(height))) role="img" aria-label=(about) { (inside) }
     }
 }
 
-/// A plot of points that can be pointed at and reached by keyboard, one by one: see [`spot`].
+/// Returns a plot of points that pointer and keyboard can reach one by one: see [`spot`].
 pub(super) fn svg_of_spots(height: f64, about: &str, inside: Markup) -> Markup {
     html! {
         svg.plot viewBox=(format!("0 0 {} {}", px(WIDTH), px(height))) role="group" aria-label=(about) { (inside) }
     }
 }
 
-/// The point of a case, which says something when it is pointed at or reached: `lines` appear one below the other from `top` on.
+/// Returns the point of a case with a text for hover and focus: `lines` appear one below the other from `top` on.
 pub(super) fn spot(case: &str, about: &str, lines: &[String], top: f64, point: &Markup) -> Markup {
     html! {
         g.spot data-f=(Family::of(case).key()) tabindex="0" role="img" aria-label=(about) {
@@ -248,7 +249,7 @@ pub(super) fn spot(case: &str, about: &str, lines: &[String], top: f64, point: &
     }
 }
 
-/// A row of a plot that can be reached by keyboard, and says what it is about then and when it is pointed at.
+/// Returns a row of a plot that the keyboard can reach. It shows its description on hover and focus.
 pub(super) fn row(height: f64, about: &str, inside: Markup) -> Markup {
     html! {
         div.row tabindex="0" role="img" aria-label=(about) {
@@ -258,7 +259,7 @@ pub(super) fn row(height: f64, about: &str, inside: Markup) -> Markup {
     }
 }
 
-/// The same with what it says in its style sheet alone: an element fewer.
+/// Returns a row with its description in the style sheet alone, which saves an element.
 pub(super) fn bare_row(height: f64, about: &str, inside: Markup) -> Markup {
     html! {
         div.row.bare tabindex="0" role="img" aria-label=(about) {
@@ -267,12 +268,12 @@ pub(super) fn bare_row(height: f64, about: &str, inside: Markup) -> Markup {
     }
 }
 
-/// The figures of a picture as a table, for whoever reads better than they see.
+/// Returns the figures of a picture as a table, for readers that cannot use the picture.
 pub(super) fn twin(figures: &Table) -> Markup {
     html! { details.twin { summary { "The figures as a table" } (table(figures)) } }
 }
 
-/// A case in lines that a plot has room for, broken behind its parts.
+/// Breaks a case into lines that fit in a plot, after its parts.
 pub(super) fn in_lines(case: &str) -> Vec<String> {
     let most = (WIDTH / LETTER) as usize;
     let mut lines = vec![String::new()];

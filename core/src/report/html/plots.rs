@@ -1,4 +1,4 @@
-//! Plots side by side in a section of their own.
+//! Plots side by side in a section.
 
 use maud::{Markup, html};
 
@@ -6,13 +6,13 @@ use super::drift::drift;
 use super::roofline::roofline;
 use crate::record::Run;
 
-/// What the device of a run could do and how its speed went, each under the run's name.
+/// Returns the roofline and the drift of a run's device, each under the run's name.
 pub(crate) fn of_device(name: &str, run: &Run) -> [(String, Markup); 2] {
     [("roofline", roofline(run)), ("drift of the device", drift(run))]
         .map(|(what, plot)| (format!("{name}: {what}"), plot))
 }
 
-/// A section of the plots that show something, each under its name; nothing where none does.
+/// Returns a section of the nonempty plots, each under its name; nothing if all are empty.
 pub(crate) fn plots(title: &Markup, plots: impl IntoIterator<Item = (String, Markup)>) -> Markup {
     let plots: Vec<(String, Markup)> = plots.into_iter().filter(|(_, plot)| !plot.0.is_empty()).collect();
     html! {

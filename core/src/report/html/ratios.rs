@@ -1,4 +1,4 @@
-//! Ratios against the base as interval bars, with the band inside which differences do not count.
+//! Ratios over the base as interval bars, with the band of differences that do not count.
 
 use maud::{Markup, html};
 
@@ -11,7 +11,7 @@ use crate::suite::{Family, problem_of, variant_of};
 /// Height of one bar.
 const ROW: f64 = 16.0;
 
-/// The bars of one run. Names and figures are text beside the plot, which breaks where a phone has no room.
+/// Returns the bars of one run. Names and figures are text beside the plot, which breaks if a phone has no room.
 pub(super) fn ratios(comparison: &Comparison, run: usize) -> Markup {
     let rows: Vec<(&str, &Ratio)> =
         comparison.ratios().filter(|(i, _, _)| *i == run).map(|(_, case, ratio)| (case, ratio)).collect();
@@ -38,7 +38,7 @@ pub(super) fn ratios(comparison: &Comparison, run: usize) -> Markup {
     }
 }
 
-/// A case with room for a line to end before its variant. The page has a row per case and run, so each element counts.
+/// Returns a case with a possible line break before its variant. The page has a row per case and run, so each element counts.
 fn named(case: &str) -> Markup {
     html! { (problem_of(case)) "/" wbr; (variant_of(case)) }
 }

@@ -1,4 +1,4 @@
-//! Every case of a run under the ceilings of its device, on logarithmic axes.
+//! Roofline plot: every case of a run under the ceilings of its device, on logarithmic axes.
 //!
 //! Williams, Waterman and Patterson, "Roofline: an insightful visual performance model", CACM 52(4), 2009.
 
@@ -16,9 +16,9 @@ const TOP: f64 = LINE + 4.0;
 const BOTTOM: f64 = 236.0;
 const LEFT: f64 = 52.0;
 const RIGHT: f64 = WIDTH - 6.0;
-/// Where the words of the point stand that is pointed at, below the axis and its name.
+/// Top of the text about the active point, below the axis and its name.
 const SAID: f64 = BOTTOM + 4.0 * LINE;
-/// Lines of them: a case takes two, its figures one.
+/// Number of lines of that text: a case takes two, its figures one.
 const SAID_LINES: f64 = 3.0;
 
 /// A case as a point: operations per byte, operations per second.
@@ -38,19 +38,19 @@ impl<'a> Point<'a> {
         (drawable(intensity) && drawable(rate)).then_some(Point { record, intensity, rate })
     }
 
-    /// The share of the ceiling that binds it.
+    /// Returns the share of the binding ceiling.
     fn used(&self) -> Option<String> {
         let analysis = self.record.measured()?.analysis.as_ref()?;
         Some(percent(analysis.utilisation))
     }
 
-    /// Its figures in a line.
+    /// Returns the figures of the point in one line.
     fn said(&self) -> String {
         let used = self.used().map_or_else(String::new, |used| format!(", {used} of its ceiling"));
         format!("{}, {} FLOP/B{used}", scaled(self.rate, "FLOP/s"), three_digits(self.intensity))
     }
 
-    /// What stands below the plot when it is pointed at.
+    /// Returns the lines below the plot while the point is active.
     fn lines(&self) -> Vec<String> {
         let mut lines = in_lines(&self.record.case);
         lines.push(self.said());
@@ -58,17 +58,17 @@ impl<'a> Point<'a> {
     }
 }
 
-/// What can be drawn of a run.
+/// Returns the points of a run.
 fn points(run: &Run) -> Vec<Point<'_>> {
     run.records.iter().filter_map(Point::of).collect()
 }
 
-/// The families that are drawn.
+/// Returns the families in the plot.
 pub(super) fn families(run: &Run) -> Vec<Family> {
     mark::families(points(run).iter().map(|point| point.record.case.as_str()))
 }
 
-/// Axes, ceilings and points, and how high they are; `None` where no case does arithmetic.
+/// Returns the height of the plot, and its axes, ceilings and points; `None` if no case does arithmetic.
 pub(super) fn drawing(run: &Run) -> Option<(f64, Markup)> {
     let points = points(run);
     let none = Ceilings::default();
@@ -89,7 +89,7 @@ pub(super) fn drawing(run: &Run) -> Option<(f64, Markup)> {
     (!points.is_empty()).then_some((BOTTOM + 2.0 * LINE, inside))
 }
 
-/// The roofline of a run, with a legend of its families. Nothing where no case does arithmetic.
+/// Returns the roofline of a run, with a legend of its families. Nothing if no case does arithmetic.
 pub(crate) fn roofline(run: &Run) -> Markup {
     let Some((_, inside)) = drawing(run) else { return html! {} };
     let points = points(run);
@@ -107,13 +107,13 @@ pub(crate) fn roofline(run: &Run) -> Markup {
     }
 }
 
-/// A name for what comes behind the points, so that nobody has to go through all of them by keyboard.
+/// Returns the id of the element after the points, so that a keyboard user can skip them.
 fn past(run: &Run) -> String {
     let target: String = run.target.chars().filter(char::is_ascii_alphanumeric).collect();
     format!("past-{target}-{}", run.started)
 }
 
-/// The points as a table.
+/// Returns the points as a table.
 fn figures(points: &[Point]) -> Table {
     let columns = [("FLOP/s", Rank::Essential), ("FLOP/B", Rank::Essential), ("of its ceiling", Rank::Essential)];
     let row = |point: &Point| {
@@ -130,7 +130,7 @@ fn figures(points: &[Point]) -> Table {
     }
 }
 
-/// Axes that hold every point, and the ceilings as far as they are near.
+/// Returns axes that contain every point, the ridge and the highest arithmetic ceiling.
 fn axes(points: &[Point], ceilings: &Ceilings) -> (Axis, Axis) {
     let peak = ceilings.arithmetic.iter().map(|a| a.rate).fold(0.0, f64::max);
     let memory = ceilings.bandwidth.last().map_or(0.0, |b| b.rate);
@@ -138,7 +138,7 @@ fn axes(points: &[Point], ceilings: &Ceilings) -> (Axis, Axis) {
         let drawable = values.filter(|v| v.is_finite() && *v > 0.0);
         drawable.fold((f64::INFINITY, 0.0f64), |(a, b), v| (a.min(v), b.max(v)))
     };
-    // The ridge, where memory could feed the best arithmetic, is always in sight.
+    // The ridge, at which memory could feed the best arithmetic, is always visible.
     let ridge = (peak > 0.0 && memory > 0.0).then(|| peak / memory);
     let (from, to) = around(&mut points.iter().map(|p| p.intensity).chain(ridge));
     let x = Axis::log(from / 2.0, to * 3.0, LEFT, RIGHT);
@@ -163,7 +163,7 @@ fn grid(x: &Axis, y: &Axis) -> Markup {
     }
 }
 
-/// A round number without noise after the point.
+/// Formats a round number without noise after the point.
 fn plain(value: f64) -> String {
     if value >= 1.0 { format!("{value:.0}") } else { format!("{:.*}", (-value.log10()).ceil() as usize, value) }
 }
@@ -188,9 +188,9 @@ fn roofs(x: &Axis, y: &Axis, ceilings: &Ceilings) -> Markup {
                 @let angle = (y2 - y1).atan2(x2 - x1).to_degrees();
                 @let label = format!("{} at {}", scaled(bandwidth.rate, "B/s"), bandwidth.working_set);
                 line.roof x1=(px(x1)) y1=(px(y1)) x2=(px(x2)) y2=(px(y2)) { title { (label) ", by " (bandwidth.probe) } }
-                // Above the upper line, below the lower, so that two that are near do not meet.
+                // Above the upper line, below the lower, so that labels of close lines do not overlap.
                 @let below = slopes.len() > 1 && bandwidth.rate < steepest;
-                // A line that is shorter than its label would lead it into others; the list of ceilings has its figure.
+                // A label longer than its line would run into others; the list of ceilings has its figure.
                 @if (x2 - x1).hypot(y2 - y1) > (label.chars().count() + 1) as f64 * LETTER {
                     text.tick transform=(format!("translate({} {}) rotate({})", px(x1), px(y1), px(angle)))
                         x="6" y=(px(if below { LINE - 1.0 } else { -5.0 })) { (label) }
@@ -208,8 +208,8 @@ fn roofs(x: &Axis, y: &Axis, ceilings: &Ceilings) -> Markup {
     }
 }
 
-/// Where the labels of roofs at these heights go: above the roof, or below where another roof is in the way. A label that
-/// would meet another is left out; the list of ceilings has its figure.
+/// Returns the heights of the labels of roofs: above the roof, or below it if another roof is in the way. A label that would
+/// overlap another is omitted; the list of ceilings has its figure.
 fn label_heights(roofs: &[f64]) -> Vec<Option<f64>> {
     let mut taken: Vec<f64> = Vec::new();
     let place = |at: &f64| {

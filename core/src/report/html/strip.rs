@@ -1,4 +1,4 @@
-//! All samples of a case as a strip per run, with the interval of the median.
+//! Strips of all samples of a case, one per run, with the interval of the median.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -13,14 +13,14 @@ use crate::units::percent;
 
 /// Height of one run's name, figures and strip.
 const ROW: f64 = 2.0 * LINE + STRIP + 6.0;
-/// Height of the strip in it.
+/// Height of the strip itself.
 const STRIP: f64 = 18.0;
 /// Height of the labels of an axis.
 const AXIS: f64 = LINE + 3.0;
-/// Runs share an axis while all of them together are at most so many times as wide as the widest of them.
+/// Largest total range of runs on a shared axis, in multiples of the widest run's range.
 const FAR: f64 = 6.0;
 
-/// The strips of one case, a row per run that has a time for it, in its family's colour.
+/// Returns the strips of one case, a row per run that has a time for it, in its family's colour.
 pub(super) fn strip(case: &str, runs: &[(String, Run)]) -> Markup {
     let colour = mark::of_case(case);
     let rows: Vec<(&str, &Timing)> =
@@ -32,7 +32,7 @@ pub(super) fn strip(case: &str, runs: &[(String, Run)]) -> Markup {
     let (low, high) = ranges.iter().fold((f64::INFINITY, 0.0f64), |(a, b), r| (a.min(r.0), b.max(r.1)));
     let widest = ranges.iter().map(|(a, b)| b - a).fold(0.0, f64::max);
     let axis = |low, high| Axis::fitting(low, high, 4.0, WIDTH - 4.0);
-    // On one axis, runs that lie far apart would be nothing but lines.
+    // On one axis, runs that are far apart would shrink to lines.
     let (height, inside) = if ranges.len() == 1 || high - low <= FAR * widest {
         let axis = axis(low, high);
         let bottom = rows.len() as f64 * ROW + 4.0;
@@ -56,7 +56,7 @@ pub(super) fn strip(case: &str, runs: &[(String, Run)]) -> Markup {
     svg(height, &format!("samples of {case}"), inside)
 }
 
-/// Samples without words, for a line of text that has them: every one, and the median of all.
+/// Returns all samples and their median without words, for a line of text.
 pub(super) fn small(samples: &[f64], median: f64, colour: &str) -> Markup {
     const WIDTH: f64 = 120.0;
     let drawn = || samples.iter().copied().filter(|time| time.is_finite());
@@ -71,7 +71,7 @@ pub(super) fn small(samples: &[f64], median: f64, colour: &str) -> Markup {
     }
 }
 
-/// The smallest and the largest sample, those discarded included.
+/// Returns the smallest and the largest sample, including discarded ones.
 fn range(timing: &Timing) -> Option<(f64, f64)> {
     let all = timing.samples.iter().copied().chain(timing.discarded.iter().map(|s| s.time));
     all.filter(|t| t.is_finite()).map(|t| (t, t)).reduce(|(a, b), (c, d)| (a.min(c), b.max(d)))
@@ -102,7 +102,7 @@ fn one(axis: &Axis, top: f64, name: &str, timing: &Timing) -> Markup {
             (outside.unwrap_or_default())
         }
         circle.swatch cx="8" cy=(px(top + LINE - 5.0)) r="3.5" {}
-        // A line each: on a phone both together would meet.
+        // Two lines: on a phone both in one line would overlap.
         text x="15" y=(px(top + LINE - 1.0)) { (name.chars().take(((WIDTH - 15.0) / LETTER) as usize).collect::<String>()) }
         text.tick x="15" y=(px(top + 2.0 * LINE - 2.0)) {
             (summary.median) (interval) ", n = " (summary.n) (aside)
@@ -116,8 +116,8 @@ fn one(axis: &Axis, top: f64, name: &str, timing: &Timing) -> Markup {
     }
 }
 
-/// Every sample as a dot, as one path. Heights follow from the sample's number, so that dots do not pile up; those that
-/// fall on the same spot are drawn once.
+/// Returns every sample as a dot, in one path. Heights follow from the sample's number, so that dots do not pile up. Dots on the
+/// same spot are drawn once.
 fn dots(axis: &Axis, top: f64, height: f64, samples: &[f64]) -> String {
     let mut seen = BTreeSet::new();
     let mut path = String::new();
@@ -133,7 +133,7 @@ fn dots(axis: &Axis, top: f64, height: f64, samples: &[f64]) -> String {
     path
 }
 
-/// Samples that do not count, as crosses.
+/// Returns the discarded samples as crosses.
 fn crosses(axis: &Axis, top: f64, timing: &Timing) -> String {
     let y = top + STRIP / 2.0;
     let cross = |x: f64| format!("M{} {}l5 5m0-5l-5 5", px(x - 2.5), px(y - 2.5));

@@ -1,26 +1,26 @@
-//! A table of a page: a grid where there is room for its columns, a card per row elsewhere.
+//! Table of a page: a grid if its columns fit, otherwise a card per row.
 
 use maud::{Markup, html};
 
 use crate::report::{Cell, Remark, Table, Tone};
 use crate::suite::Family;
 
-/// Titles of first columns whose cells name cases, problems or workloads.
+/// Titles of first columns with names of cases, problems or workloads.
 const OF_CASES: [&str; 3] = ["case", "problem", "workload"];
 
-/// A table whose rows have no addresses.
+/// Returns a table without addresses of rows.
 pub(crate) fn table(table: &Table) -> Markup {
     shown(table, false)
 }
 
-/// A table whose rows have addresses within the page: `#` and the case or problem. A page has one such table.
+/// Returns a table with addresses of its rows within the page: `#` and the case or problem. A page has one such table.
 pub(crate) fn anchored(table: &Table) -> Markup {
     shown(table, true)
 }
 
 fn shown(table: &Table, anchors: bool) -> Markup {
     let right = |i: usize| table.columns[i].right;
-    // Numbers beside the cells that remarks are about, so that the remarks need not name them.
+    // Numbers beside the cells of a remark, so that the remark need not name them.
     let marks = |row: usize, column: usize| {
         let about = move |remark: &&Remark| remark.marks.iter().any(|mark| (mark.row, mark.column) == (row, column));
         (1..).zip(&table.remarks).filter(move |(_, remark)| about(remark))
@@ -60,7 +60,7 @@ fn shown(table: &Table, anchors: bool) -> Markup {
     }
 }
 
-/// The words of a cell where it has some, or else its text.
+/// Returns the label of a cell if it has one, or else its text.
 fn named(cell: &Cell) -> Markup {
     match &cell.label {
         Some(label) => html! { (label) },
@@ -68,17 +68,17 @@ fn named(cell: &Cell) -> Markup {
     }
 }
 
-/// A case with room for a line to end behind its parts, each of which ends with one of these.
+/// Returns a case with possible line breaks after its parts. A part ends with one of the characters in `ends`.
 pub(super) fn breakable(case: &str, ends: &[char]) -> Markup {
     html! { @for (i, part) in case.split_inclusive(ends).enumerate() { @if i > 0 { wbr; } (part) } }
 }
 
-/// The address of a row within its page.
+/// Returns the address of a row within its page.
 fn anchor(case: &str) -> String {
     case.split_whitespace().collect::<Vec<_>>().join("-")
 }
 
-/// The class of a table by the room that its columns take.
+/// Returns the class of a table by the width of its columns.
 fn width(columns: usize) -> &'static str {
     match columns {
         0..=3 => "few",
@@ -87,7 +87,7 @@ fn width(columns: usize) -> &'static str {
     }
 }
 
-/// The classes of a cell, by where it stands and what it means; none of a plain cell on the left.
+/// Returns the classes of a cell, by its alignment and its meaning; none for a plain cell on the left.
 fn class(right: bool, tone: Tone) -> Option<String> {
     let tone = match tone {
         Tone::Plain => None,

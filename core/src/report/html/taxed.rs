@@ -1,4 +1,4 @@
-//! The portability tax as a table of a page: a row per case, targets side by side.
+//! Portability tax as a table of a page: a row per case, targets side by side.
 
 use maud::{Markup, html};
 
@@ -9,12 +9,12 @@ use crate::report::{Cell, Column, Rank, Table, named, tax_names, tax_notes};
 use crate::suite::{Family, by_case};
 use crate::units::Nanos;
 
-/// The table of all cases, and where the extra time goes in each.
+/// Returns the table of all cases, and the parts of the extra time in each.
 pub(crate) fn taxed(tax: &Tax) -> Markup {
     html! { (anchored(&rows(tax))) (extra(tax)) (list(&tax_notes(tax))) }
 }
 
-/// A closed table per family of workloads.
+/// Returns a closed table per family of workloads.
 pub(crate) fn taxed_by_family(tax: &Tax) -> Markup {
     html! {
         (list(&tax_notes(tax)))
@@ -31,7 +31,7 @@ pub(crate) fn taxed_by_family(tax: &Tax) -> Markup {
     }
 }
 
-/// Where the extra time goes, case by case, as a closed list.
+/// Returns the parts of the extra time, case by case, as a closed list.
 fn extra(tax: &Tax) -> Markup {
     html! {
         details {
@@ -45,14 +45,14 @@ fn list(notes: &[String]) -> Markup {
     html! { ul.soft { @for note in notes { li { (note) } } } }
 }
 
-/// The cases in the order of tables.
+/// Returns the cases in the order of tables.
 fn in_order(tax: &Tax) -> Vec<&TaxCase> {
     let mut cases: Vec<&TaxCase> = tax.cases.iter().collect();
     cases.sort_by(|a, b| by_case(&a.case, &b.case));
     cases
 }
 
-/// A row per case: the kernel and one call of each run, their parts in a second line, and the ratios to the base.
+/// Returns a row per case: the kernel and one call of each run, their parts in a second line, and the ratios to the base.
 fn rows(tax: &Tax) -> Table {
     let names = tax_names(tax);
     let others: Vec<usize> = (0..tax.runs.len()).filter(|i| *i != tax.base).collect();
@@ -89,7 +89,7 @@ fn dash() -> Cell {
     "–".into()
 }
 
-/// The kernel's time, and below it the variant where targets have their own, and the part that launching takes.
+/// Returns the kernel's time. Below it stand the variant, if targets have different ones, and the dispatch time.
 fn kernel(call: &Call, variant: Option<&str>) -> Cell {
     let dispatch = call.dispatch.map(|dispatch| format!("dispatch {dispatch}"));
     let more: Vec<String> = variant.map(str::to_owned).into_iter().chain(dispatch).collect();
@@ -97,14 +97,14 @@ fn kernel(call: &Call, variant: Option<&str>) -> Cell {
     if more.is_empty() { cell } else { cell.with(more.join(", ")) }
 }
 
-/// The whole call, and below it what it takes beyond the kernel.
+/// Returns the time of the whole call, and below it completion and read-back.
 fn whole(call: Call) -> Option<Cell> {
     let (completion, readback) = (call.completion?, call.readback?);
     let parts = format!("completion {completion}, readback {readback}");
     Some(Cell::from(call.whole()?.to_string()).with(parts))
 }
 
-/// A time over the base's.
+/// Returns a time over the base's.
 fn over(time: fn(&Call) -> Option<Nanos>, base: Option<Call>, other: Option<Call>) -> Cell {
     let ratio = base.as_ref().and_then(time).zip(other.as_ref().and_then(time)).map(|(base, other)| other.0 / base.0);
     ratio.map_or_else(dash, |ratio| format!("{}×", digits(ratio)).into())

@@ -13,24 +13,24 @@ use crate::report::html::compared_by_family;
 use crate::report::target_name;
 use crate::units::sentence;
 
-/// Runs that can be compared, the first of them being the base.
+/// Comparable runs; the first is the base.
 pub(super) struct Set<'r> {
-    /// Where the page of their comparison lies.
+    /// Path of the page of their comparison.
     pub path: String,
     title: String,
-    /// Each with the name that it has in the comparison, and where its file lies.
+    /// Runs, each with its name in the comparison and the path of its file.
     runs: Vec<(String, &'r Run, String)>,
 }
 
 impl Set<'_> {
-    /// The comparison; none where the runs have no case in common.
+    /// Returns the comparison; `None` if the runs have no common case.
     fn comparison(&self) -> Option<Comparison> {
         let runs: Vec<(String, Run)> = self.runs.iter().map(|(name, run, _)| (name.clone(), (*run).clone())).collect();
         compare(&runs, &Options::default()).ok()
     }
 }
 
-/// The targets of each device, and the devices of each target.
+/// Returns the targets of each device, and the devices of each target.
 pub(super) fn sets<'r>(devices: &Devices<'r>) -> Vec<Set<'r>> {
     let mut found = Vec::new();
     let mut taken = Vec::new();
@@ -48,7 +48,7 @@ pub(super) fn sets<'r>(devices: &Devices<'r>) -> Vec<Set<'r>> {
         let views =
             devices.all().iter().filter_map(|of| Some((of, of.view(target).filter(|kept| kept.run.reach == reach)?)));
         found.push(Set {
-            // A target is whatever a file says.
+            // A run file may have any string as its target.
             path: format!("compare/all-{}", unused(&slug(&way(target, reach)), &mut taken)),
             title: format!("Every device through {}", target_name(target, reach)),
             runs: views.map(|(of, kept)| (of.name.clone(), kept.run, kept.path())).collect(),
@@ -58,8 +58,8 @@ pub(super) fn sets<'r>(devices: &Devices<'r>) -> Vec<Set<'r>> {
     found
 }
 
-/// A way to hold run files against each other in the page that measures, where the site has it: there they can be filtered and
-/// sorted, and others can join them.
+/// Returns a link that opens the run files in the measuring page, if the site has it. That page can filter and sort them, and add
+/// others.
 pub(super) fn in_the_page(head: &Head<'_>, site: Site, files: impl Iterator<Item = String>) -> Markup {
     let run = |(i, file): (usize, String)| (if i == 0 { "a" } else { "b" }, format!("../{file}"));
     let runs: Vec<(&str, String)> =
@@ -108,7 +108,7 @@ pub(super) fn index(sets: &[Set<'_>], devices: &Devices<'_>, site: Site) -> Stri
     whole(head, site, &main)
 }
 
-/// `/compare/…/`; none where the runs have no case in common.
+/// `/compare/…/`; `None` if the runs have no common case.
 pub(super) fn page(set: &Set<'_>, site: Site) -> Option<String> {
     let comparison = set.comparison()?;
     let head = &Head { depth: 2, title: &set.title, about: "Verdicts with intervals, case by case." };

@@ -1,34 +1,34 @@
-//! What the front of a desk says besides: results come to it while it is looked at, and other devices can join.
+//! Collector parts of the front page: it refreshes while results arrive, and invites other devices.
 
 use maud::{Markup, html};
 
-/// A server that results are sent to, and whose site grows meanwhile.
+/// Collector: a server that receives results while its site grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Desk<'a> {
     /// Address of the page that measures and sends.
     pub address: &'a str,
-    /// The address as a QR code, row by row, with true for dark; none where no other device can reach it.
+    /// QR code of the address, row by row, with true for dark; absent if no other device can reach the address.
     pub code: Option<&'a [Vec<bool>]>,
     /// Files of its folder that the site does not show.
     pub hidden: &'a [Hidden],
 }
 
-/// A file in a desk's folder that its site does not show.
+/// File in a collector's folder that its site does not show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hidden {
-    /// Its name.
+    /// Name of the file.
     pub file: String,
-    /// The reason.
+    /// Reason for hiding it.
     pub why: String,
 }
 
-/// Seconds after which the front looks for new results.
+/// Seconds between refreshes of the front page.
 pub(super) const REFRESH: u32 = 5;
 
-/// Modules that must stay light around a QR code.
+/// Number of modules that must stay light around a QR code.
 const QUIET_ZONE: usize = 4;
 
-/// How another device joins.
+/// Returns the invitation for another device.
 pub(super) fn invitation(desk: &Desk<'_>) -> Markup {
     html! {
         section.card.join {
@@ -57,10 +57,10 @@ pub(super) fn invitation(desk: &Desk<'_>) -> Markup {
     }
 }
 
-/// Names of hidden files that the page lists.
+/// Maximum number of hidden files that the page lists.
 const LISTED: usize = 100;
 
-/// Which files of the folder are not shown, each with its reason.
+/// Returns the list of hidden files of the folder, each with its reason.
 pub(super) fn hidden(files: &[Hidden]) -> Markup {
     let count = match files.len() {
         1 => "1 file of its folder is not shown".to_owned(),

@@ -1,4 +1,4 @@
-//! One device: what each way to it costs, the fastest of each target problem by problem, and links to the pages behind.
+//! Page of one device: the cost of each target, the fastest variant of each target per problem, and links to further pages.
 
 use maud::{Markup, html};
 
@@ -12,7 +12,7 @@ use super::{Site, facts, peers, speeds};
 use crate::report::html::anchored;
 use crate::report::target_name;
 
-/// Rows of each picture.
+/// Number of rows of each picture.
 const SHOWN: usize = 20;
 
 /// `/device/NAME/`.
@@ -39,7 +39,7 @@ pub(super) fn page(device: &OnDevice<'_>, devices: &Devices<'_>, site: Site) -> 
     whole(head, site, &main)
 }
 
-/// Links to the pages behind.
+/// Returns links to further pages.
 fn behind(head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
     let runs = device.runs.len();
     html! {
@@ -53,7 +53,7 @@ fn behind(head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
     }
 }
 
-/// The fastest version of every problem, a closed table per family.
+/// Returns the fastest version of every problem, a closed table per family.
 fn fastest(head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
     let families = families(device);
     html! {

@@ -6,24 +6,24 @@ use crate::compare::{Cost, cost};
 use crate::device::BrowserMode;
 use crate::record::Run;
 
-/// Every device with its runs: those of most targets first, and of these the newest.
+/// Devices with their runs, sorted by the number of targets, then by the newest run.
 pub(super) struct Devices<'r> {
     all: Vec<OnDevice<'r>>,
 }
 
-/// A device and what ran on it.
+/// A device and its runs.
 pub(super) struct OnDevice<'r> {
-    /// Its name for people.
+    /// Display name.
     pub name: String,
-    /// Its name in paths.
+    /// Name in paths.
     pub slug: String,
-    /// Its runs, nearest to the hardware first; of one target, those with what any visitor has, and of these the newest.
+    /// Runs, nearest to the hardware first; of one target, by browser mode from stock on, and then the newest first.
     pub runs: Vec<Kept<'r>>,
 }
 
 /// A run with its name in paths.
 pub(super) struct Kept<'r> {
-    /// As the run was named.
+    /// The named run.
     pub named: &'r (String, Run),
     /// The run.
     pub run: &'r Run,
@@ -31,23 +31,23 @@ pub(super) struct Kept<'r> {
 }
 
 impl Kept<'_> {
-    /// Where the run file lies in the site.
+    /// Returns the path of the run file in the site.
     pub fn path(&self) -> String {
         self.path.clone()
     }
 
-    /// The name of its file without folder and ending; no two runs of a device have one.
+    /// Returns the name of its file without folder and ending; it is unique on the device.
     pub fn file(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default().trim_end_matches(".json")
     }
 
-    /// Where a picture of it lies.
+    /// Returns the path of a picture of the run.
     pub fn picture(&self, of: &str) -> String {
         format!("{}.{of}.svg", self.path.trim_end_matches(".json"))
     }
 }
 
-/// Give runs that are named by their paths the names of their files alone, where no other run of the same device has that name.
+/// Shortens names that are paths to file names, unless another run of the same device has that name.
 pub fn shorten_names(runs: &mut [(String, Run)]) {
     let short = |name: &str| {
         let file = name.rsplit(['/', '\\']).next().unwrap_or(name);
@@ -67,7 +67,7 @@ pub fn shorten_names(runs: &mut [(String, Run)]) {
 }
 
 impl<'r> Devices<'r> {
-    /// Of named runs.
+    /// Groups named runs by device.
     pub fn of(runs: impl IntoIterator<Item = &'r (String, Run)>) -> Devices<'r> {
         let mut groups: Vec<Vec<&(String, Run)>> = Vec::new();
         for named in runs {
@@ -76,7 +76,7 @@ impl<'r> Devices<'r> {
                 None => groups.push(vec![named]),
             }
         }
-        // Devices seen from several sides first, then the newest; emulated ones last.
+        // Devices with several targets first, then the newest; emulated ones last.
         groups.sort_by_key(|group| {
             let newest = group.iter().map(|(_, run)| run.started).max();
             (group[0].1.device().kind.is_emulated(), std::cmp::Reverse((targets_of(group).len(), newest)))
@@ -86,12 +86,12 @@ impl<'r> Devices<'r> {
         Devices { all }
     }
 
-    /// All of them.
+    /// Returns all devices.
     pub fn all(&self) -> &[OnDevice<'r>] {
         &self.all
     }
 
-    /// Each target of the devices' views with its reach, sorted.
+    /// Returns each target of the devices' views with its browser mode, sorted.
     pub fn ways(&self) -> Vec<(&str, Option<BrowserMode>)> {
         let views = self.all.iter().flat_map(OnDevice::views);
         let mut ways: Vec<(&str, Option<BrowserMode>)> =
@@ -101,26 +101,26 @@ impl<'r> Devices<'r> {
         ways
     }
 
-    /// The first device on which a browser can be held against something nearer to the hardware.
+    /// Returns the first device with a comparison of a browser and a target nearer to the hardware.
     pub fn told(&self) -> Option<(&OnDevice<'r>, Cost)> {
         self.all.iter().find_map(|device| Some((device, device.cost_of("browser")?)))
     }
 }
 
 impl<'r> OnDevice<'r> {
-    /// What it is, where it is called otherwise.
+    /// Returns the device's model, if its name is another.
     pub fn model(&self) -> Option<&'r str> {
         let model = &self.runs.first()?.run.device().name;
         (*model != self.name).then_some(model.as_str())
     }
 
-    /// Where its page lies in the site.
+    /// Returns the path of the device's page in the site.
     pub fn path(&self) -> String {
         format!("device/{}", self.slug)
     }
 
-    /// The run of each target that tells most, nearest to the hardware first. In a browser what it had beyond what visitors have
-    /// makes it another target, of which only the first is a view.
+    /// Returns the run of each target with the most timed cases, nearest to the hardware first. Another browser mode makes another
+    /// target, of which only the first is a view.
     pub fn views(&self) -> Vec<&Kept<'r>> {
         let mut views: Vec<&Kept<'r>> = Vec::new();
         for kept in &self.runs {
@@ -133,23 +133,23 @@ impl<'r> OnDevice<'r> {
         views
     }
 
-    /// The runs of a target with this reach, in the order of the device's runs.
+    /// Returns the runs of a target in this browser mode, in the order of the device's runs.
     pub fn through(&self, target: &str, reach: Option<BrowserMode>) -> impl Iterator<Item = &Kept<'r>> {
         self.runs.iter().filter(move |kept| kept.run.target == target && kept.run.reach == reach)
     }
 
-    /// The view through a target.
+    /// Returns the view of a target.
     pub fn view(&self, target: &str) -> Option<&Kept<'r>> {
         self.views().into_iter().find(|kept| kept.run.target == target)
     }
 
-    /// What each target but the nearest costs on it.
+    /// Returns the cost of each target but the nearest.
     pub fn costs(&self) -> Vec<Cost> {
         self.views().iter().filter_map(|kept| self.cost_of(&kept.run.target)).collect()
     }
 
-    /// What a target costs on it, against the nearest to the hardware: each run of it against that run there with which it has most
-    /// in common.
+    /// Returns the cost of a target against the nearest to the hardware. Each run of the target is compared with the run of the
+    /// nearest target that shares the most problems.
     pub fn cost_of(&self, target: &str) -> Option<Cost> {
         let nearest = self.runs.first().filter(|kept| kept.run.target != target)?;
         let near = || self.runs.iter().filter(|kept| kept.run.target == nearest.run.target);
@@ -163,7 +163,7 @@ impl<'r> OnDevice<'r> {
     }
 }
 
-/// How many cases of a run have a time.
+/// Number of cases of a run with a time.
 fn timed(run: &Run) -> usize {
     run.records.iter().filter(|record| record.timing().is_some()).count()
 }
@@ -178,7 +178,7 @@ fn targets_of<'a>(group: &[&'a (String, Run)]) -> Vec<&'a str> {
 fn on_device<'r>(mut group: Vec<&'r (String, Run)>, taken: &mut Vec<String>) -> OnDevice<'r> {
     group
         .sort_by_key(|(_, run)| (distance(&run.target), run.reach.unwrap_or_default(), std::cmp::Reverse(run.started)));
-    // Whoever named it knows best, and then who is nearest to the hardware.
+    // A given name has precedence, then the name in the run nearest to the hardware.
     let given = group.iter().find_map(|(_, run)| run.given_name());
     let name = given.unwrap_or_else(|| group[0].1.device().name.clone());
     let slug = unused(&slug(&normalised(&name)), taken);
@@ -197,10 +197,10 @@ fn slug_of_run((name, run): &(String, Run)) -> String {
     if own.contains(&target) { own } else { format!("{target}-{own}") }
 }
 
-/// Longest name in a path.
+/// Maximum length of a name in a path.
 const LONGEST: usize = 48;
 
-/// Letters and digits with dashes between them.
+/// Returns the letters and digits of a name with dashes between its words.
 pub(super) fn slug(name: &str) -> String {
     let lower = name.to_lowercase();
     let words = lower.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
@@ -209,7 +209,7 @@ pub(super) fn slug(name: &str) -> String {
     if short.is_empty() { "unnamed".to_owned() } else { short.to_owned() }
 }
 
-/// The name, or with a number where it is taken.
+/// Returns the name, with a number if it is taken.
 pub(super) fn unused(name: &str, taken: &mut Vec<String>) -> String {
     let numbered = (2..).map(|i| format!("{name}-{i}"));
     let free = std::iter::once(name.to_owned()).chain(numbered).find(|name| !taken.contains(name)).expect("endless");

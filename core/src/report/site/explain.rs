@@ -1,4 +1,4 @@
-//! What the figures mean, a page each, with what the runs of the site have to say to it.
+//! Explanations of the figures, one page each, with the matching data of the site's runs.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -13,7 +13,7 @@ use crate::report::html::{table, taxed_by_family};
 use crate::report::target_name;
 use crate::report::{Cell, Column, Table, ceilings, clock_line};
 
-/// One page: its name in paths, its title, a sentence, its text, and what the runs say.
+/// One page: its name in paths, its title, a sentence, its text, and the data of the runs.
 pub(super) struct Topic {
     name: &'static str,
     title: &'static str,
@@ -22,7 +22,7 @@ pub(super) struct Topic {
     figures: fn(&Devices<'_>) -> Markup,
 }
 
-/// Every page below `explain/`.
+/// Pages below `explain/`.
 pub(super) const TOPICS: [Topic; 7] = [
     Topic {
         name: "tax",
@@ -76,13 +76,13 @@ pub(super) const TOPICS: [Topic; 7] = [
 ];
 
 impl Topic {
-    /// Where its page lies in the site.
+    /// Returns the path of the page in the site.
     pub fn path(&self) -> String {
         format!("explain/{}", self.name)
     }
 }
 
-/// Path, title and a sentence of every page.
+/// Returns path, title and a sentence of every page.
 pub(super) fn topics() -> impl Iterator<Item = (String, &'static str, &'static str)> {
     TOPICS.iter().map(|topic| (topic.path() + "/", topic.title, topic.about))
 }
@@ -110,7 +110,7 @@ pub(super) fn page(topic: &Topic, devices: &Devices<'_>, site: Site) -> String {
     whole(head, site, &main)
 }
 
-/// Every view of every device with what there is to say of it, as a table; nothing where nothing is to be said.
+/// Returns a table with the rows of `say` for every view of every device; nothing without rows.
 fn of_views(
     devices: &Devices<'_>,
     title: &str,

@@ -1,4 +1,4 @@
-//! The runs of a device: where and when each ran, its clocks and limits, what was skipped and why, and its file.
+//! Page of a device's runs: place and date of each, its clocks and limits, its skips with reasons, and its file.
 
 use maud::{Markup, html};
 
@@ -8,7 +8,7 @@ use super::frame::{Head, page as whole};
 use crate::report::html::head as facts;
 use crate::report::{skipped, table};
 
-/// Where the page lies in the site.
+/// Returns the path of the page in the site.
 pub(super) fn path(device: &OnDevice<'_>) -> String {
     format!("{}/runs", device.path())
 }
@@ -29,7 +29,7 @@ pub(super) fn page(device: &OnDevice<'_>, site: Site) -> String {
 fn run(head: &Head<'_>, kept: &Kept<'_>) -> Markup {
     let (name, run) = kept.named;
     let skips = skipped(run);
-    // Reasons of single cases stand below the tables of their families as well.
+    // Reasons of single cases also stand below the tables of their families.
     let notes: Vec<String> = table(run).notes.into_iter().filter(|note| !skips.contains(note)).collect();
     html! {
         section {

@@ -1,4 +1,4 @@
-//! A family of workloads on a device: what each target costs in it, one call taken apart, every case and its samples.
+//! Page of a family of workloads on a device: the cost of each target, the parts of one call, every case and its samples.
 
 use maud::{Markup, html};
 
@@ -12,18 +12,18 @@ use crate::report::html::{one_call, samples, table};
 use crate::report::{Table, has_row, table as cases_of, target_name};
 use crate::suite::{Family, by_case};
 
-/// The families with a case that did not end as a skip, in the order of tables.
+/// Returns the families with a case that was not skipped, in the order of tables.
 pub(super) fn families(device: &OnDevice<'_>) -> Vec<Family> {
     let records = || device.runs.iter().flat_map(|kept| &kept.run.records).filter(|record| has_row(record));
     Family::ALL.into_iter().filter(|family| records().any(|record| Family::of(&record.case) == *family)).collect()
 }
 
-/// Where the page of a family lies in the site.
+/// Returns the path of a family's page in the site.
 pub(super) fn path(device: &OnDevice<'_>, family: Family) -> String {
     format!("{}/{}", device.path(), family.key())
 }
 
-/// Where the page of a family's samples lies in the site.
+/// Returns the path of the page of a family's samples in the site.
 pub(super) fn samples_path(device: &OnDevice<'_>, family: Family) -> String {
     format!("{}/samples", path(device, family))
 }
@@ -80,13 +80,13 @@ pub(super) fn samples_page(device: &OnDevice<'_>, family: Family, site: Site) ->
     whole(head, site, &main)
 }
 
-/// The runs of a device with the cases of a family alone; none without a row.
+/// Returns the runs of a device with the cases of one family only, without runs that have no row.
 fn of_family(device: &OnDevice<'_>, family: Family) -> Vec<(String, Run)> {
     let runs = device.runs.iter().map(|kept| (kept.named.0.clone(), only(kept.run, family)));
     runs.filter(|(_, run)| run.records.iter().any(has_row)).collect()
 }
 
-/// A run with the cases of a family alone, in the order of cases.
+/// Returns a run with the cases of one family only, in the order of cases.
 fn only(run: &Run, family: Family) -> Run {
     let mut run = run.clone();
     run.retain(|case| Family::of(case) == family);
@@ -95,14 +95,14 @@ fn only(run: &Run, family: Family) -> Run {
     run
 }
 
-/// The problems and calls of a family alone.
+/// Returns the problems and calls of one family only.
 fn within(mut cost: Cost, family: Family) -> Cost {
     cost.problems.retain(|problem| Family::of(&problem.problem) == family);
     cost.calls.retain(|pair| Family::of(&pair.case) == family);
     cost
 }
 
-/// The cases of a run as a closed table.
+/// Returns the cases of a run as a closed table.
 fn cases(name: &str, run: &Run) -> Markup {
     let found = Table { heading: Vec::new(), ..cases_of(run) };
     html! {

@@ -1,4 +1,4 @@
-//! The features of a device by target: yes, no, or behind a flag of the browser.
+//! Features of a device by target: yes, no, or behind a flag of the browser.
 
 use maud::{Markup, html};
 
@@ -12,13 +12,13 @@ use crate::suite::{DType, Dialect};
 /// A feature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Feature {
-    /// An element type of kernels.
+    /// Element type of kernels.
     Type(DType),
     /// Exchange between neighbouring threads.
     Subgroups,
     /// Matrix units that kernels can address.
     Matrices,
-    /// A feature under the name that an interface gives it.
+    /// Feature under its name in an interface.
     Named(Dialect, String),
 }
 
@@ -32,7 +32,7 @@ impl Feature {
         }
     }
 
-    /// Whether a run had it.
+    /// Returns whether a run had the feature.
     fn of(&self, run: &Run) -> bool {
         let device = run.device();
         match self {
@@ -43,7 +43,7 @@ impl Feature {
         }
     }
 
-    /// Whether the interface of a run has a name for it.
+    /// Returns whether the interface of a run has a name for the feature.
     fn has_a_name(&self, run: &Run) -> bool {
         !matches!(self, Feature::Named(dialect, _) if *dialect != run.device().caps.dialect)
     }
@@ -53,7 +53,7 @@ impl Feature {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Support {
     Yes,
-    /// In a run of a browser that does not record its flags.
+    /// Found in a run of a browser that does not record its flags.
     Unsaid,
     Flag,
     No,
@@ -62,7 +62,7 @@ enum Support {
 }
 
 impl Support {
-    /// By the runs of one target.
+    /// Returns the support by the runs of one target.
     fn of<'r>(feature: &Feature, runs: impl Iterator<Item = &'r Run> + Clone) -> Support {
         let having = |reach: &dyn Fn(&Run) -> bool| runs.clone().any(|run| feature.of(run) && reach(run));
         if having(&|run| run.reach == Some(BrowserMode::Stock) || run.target != "browser") {
@@ -89,12 +89,12 @@ impl Support {
     }
 }
 
-/// A table per device.
+/// Returns a table per device.
 pub(super) fn features(devices: &Devices<'_>) -> Markup {
     html! { @for device in devices.all() { section { h2 { (device.name) } (table(&of_device(device))) } } }
 }
 
-/// A row per feature, a column per target.
+/// Returns a table with a row per feature and a column per target.
 fn of_device(device: &OnDevice<'_>) -> Table {
     let views = device.views();
     let all = all(device);
@@ -128,7 +128,7 @@ fn of_device(device: &OnDevice<'_>) -> Table {
     }
 }
 
-/// Every feature that some target of a device has, and the common ones.
+/// Returns every feature that some target of a device has, and the common ones.
 fn all(device: &OnDevice<'_>) -> Vec<Feature> {
     let mut all: Vec<Feature> = DType::ALL.iter().map(|(_, dtype)| Feature::Type(*dtype)).collect();
     all.extend([Feature::Subgroups, Feature::Matrices]);

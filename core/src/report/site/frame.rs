@@ -1,4 +1,4 @@
-//! What every page of the site has besides what every document has: policy, masthead, footer.
+//! Frame of the site's pages, beyond that of every document: policy, masthead, footer.
 
 use std::sync::LazyLock;
 
@@ -11,10 +11,10 @@ use super::Site;
 use super::desk::REFRESH;
 use crate::report::html::document;
 
-/// Where the style sheet lies.
+/// Path of the style sheet.
 pub(super) const STYLE_PATH: &str = "site.css";
 
-/// The reports' style, and what a site has besides.
+/// Style of the reports and of the site.
 pub(super) const STYLE: &str = concat!(
     include_str!("../html/style.css"),
     include_str!("../html/parts.css"),
@@ -24,55 +24,55 @@ pub(super) const STYLE: &str = concat!(
     include_str!("site.css")
 );
 
-/// Where the script lies.
+/// Path of the script.
 pub(super) const SCRIPT_PATH: &str = "site.js";
 
-/// The script: search, order and Markdown of tables.
+/// Script: search, order and Markdown of tables.
 pub(super) const SCRIPT: &str = include_str!("site.js");
 
-/// The policy of a page: our own style sheet and the mark are loaded, and where the page has a table, the script.
+/// Returns the policy of a page: only the site's style sheet and mark are loaded, and the script if the page has a table.
 fn policy(scripted: bool) -> String {
     let script = if scripted { " script-src 'self';" } else { "" };
     format!("default-src 'none';{script} style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'")
 }
 
-/// The hash of the script, as browsers check it.
+/// Returns the hash of the script for the browser's integrity check.
 pub(super) fn integrity() -> &'static str {
     static HASH: LazyLock<String> = LazyLock::new(|| format!("sha256-{}", STANDARD.encode(Sha256::digest(SCRIPT))));
     &HASH
 }
 
-/// The place where the script puts its search box and its chips; empty without it.
+/// Returns the container for the script's search box and chips; empty without the script.
 pub(super) fn tools() -> Markup {
     html! { div.tools {} }
 }
 
-/// Where the picture lies that chats show beside a link.
+/// Path of the preview picture that chats show beside a link.
 const CARD_PATH: &str = "run/card.png";
 
-/// Where the mark lies that browsers show beside a page's title.
+/// Path of the mark that browsers show beside a page's title.
 pub(super) const ICON_PATH: &str = "mark.svg";
 
-/// The mark: one thing seen from two places.
+/// Mark: one thing seen from two places.
 pub(super) const ICON: &str = include_str!("mark.svg");
 
-/// Where a page lies and what it is called.
+/// Location and title of a page.
 pub(super) struct Head<'a> {
-    /// Folders between the site and the page.
+    /// Number of folders between the site and the page.
     pub depth: usize,
     pub title: &'a str,
-    /// A sentence for whoever finds the page by searching.
+    /// Sentence for search engines.
     pub about: &'a str,
 }
 
 impl Head<'_> {
-    /// A path of the site as seen from this page.
+    /// Returns a path of the site relative to this page.
     pub fn to(&self, path: &str) -> String {
         if self.depth == 0 { format!("./{path}") } else { "../".repeat(self.depth) + path }
     }
 }
 
-/// A whole page around its main part.
+/// Returns a whole page around its main part.
 pub(super) fn page(head: &Head<'_>, site: Site, main: &Markup) -> String {
     let links = [("", "Cost"), ("compare/", "Compare"), ("explain/", "Explained"), ("run/", "Measure")];
     let links = links.into_iter().filter(|(path, _)| site.measures || *path != "run/");

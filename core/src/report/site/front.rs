@@ -1,4 +1,4 @@
-//! The front: what the browser costs, and on which devices that is known.
+//! Front page: the cost of the browser, and the devices with that figure.
 
 use maud::{Markup, html};
 
@@ -12,7 +12,7 @@ use crate::report::date::date;
 use crate::report::html::{cost_figure, plots};
 use crate::report::{COST_NOTE, Piece, ceilings, cost_pieces, tally, target_name};
 
-/// Rows of the picture that are shown at once.
+/// Number of visible rows of the picture.
 const SHOWN: usize = 14;
 
 /// `/`.
@@ -48,8 +48,8 @@ pub(super) fn page(devices: &Devices<'_>, site: Site) -> String {
     whole(head, site, &main)
 }
 
-/// The picture, what it says in a sentence, and what a visitor can do: that first, which a phone shows above the picture, since a long
-/// page that arrives slowly must not push down what is there.
+/// Returns the answer in a sentence, the visitor's options and the picture. A phone shows the options above the picture. They come
+/// first in the markup, because a long page that arrives slowly must not push down visible content.
 fn answer(head: &Head<'_>, device: &OnDevice<'_>, cost: &Cost, site: Site) -> Markup {
     html! {
         p.lead { (sentence(device, cost, "./")) }
@@ -61,7 +61,7 @@ fn answer(head: &Head<'_>, device: &OnDevice<'_>, cost: &Cost, site: Site) -> Ma
     }
 }
 
-/// The answer on a device, behind the device's name.
+/// Returns the answer on a device, after the device's name.
 pub(super) fn sentence(device: &OnDevice<'_>, cost: &Cost, root: &str) -> Markup {
     html! {
         a.plain href=(format!("{root}{}/", device.path())) { (device.name) } ": "
@@ -76,12 +76,12 @@ pub(super) fn sentence(device: &OnDevice<'_>, cost: &Cost, root: &str) -> Markup
     }
 }
 
-/// What the two targets are called among people, the nearer first.
+/// Returns the common names of the two targets, the nearer first.
 pub(super) fn names(cost: &Cost) -> (String, String) {
     (target_name(&cost.base.target, cost.base.reach), target_name(&cost.other.target, cost.other.reach))
 }
 
-/// The dots, and which runs they are of.
+/// Returns the dots, and the runs that they come from.
 pub(super) fn picture(head: &Head<'_>, cost: &Cost, device: &OnDevice<'_>, shown: usize) -> Markup {
     let below = html! {
         p.soft {
@@ -93,7 +93,7 @@ pub(super) fn picture(head: &Head<'_>, cost: &Cost, device: &OnDevice<'_>, shown
     cost_figure(cost, (&base, &other), shown, &below)
 }
 
-/// Which runs a picture is of: kernels change, and a figure is of its day.
+/// Returns the days and commits of a picture's runs: kernels change, and a figure is of its day.
 fn origin(device: &OnDevice<'_>, cost: &Cost) -> String {
     let ends = [&cost.base.target, &cost.other.target];
     let of_both = device.runs.iter().filter(|kept| ends.contains(&&kept.run.target));
@@ -113,7 +113,7 @@ fn origin(device: &OnDevice<'_>, cost: &Cost) -> String {
     if short.is_empty() { days + "." } else { format!("{days}, program {}.", short.join(", ")) }
 }
 
-/// The visitor's own device.
+/// Returns the card about the visitor's own device.
 fn measure(head: &Head<'_>, device: Option<&OnDevice<'_>>, site: Site) -> Markup {
     let browser = device.and_then(|of| of.views().into_iter().find(|kept| kept.run.target == "browser"));
     html! {
@@ -136,7 +136,7 @@ fn measure(head: &Head<'_>, device: Option<&OnDevice<'_>>, site: Site) -> Markup
     }
 }
 
-/// How long a run took, as a sentence.
+/// Returns the duration of a run as a sentence.
 fn took(run: &Run) -> Option<String> {
     let (wall, device) = (run.spent.wall, run.called());
     let cases = run.records.iter().filter(|record| record.timing().is_some()).count();
@@ -145,7 +145,7 @@ fn took(run: &Run) -> Option<String> {
     })
 }
 
-/// Every device as a card.
+/// Returns every device as a card.
 fn gallery(head: &Head<'_>, devices: &Devices<'_>) -> Markup {
     html! {
         section {
@@ -172,7 +172,7 @@ fn card(head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
     }
 }
 
-/// The roofline of the farthest view, beside the nearest's.
+/// Returns the roofline of the farthest view, beside the nearest's.
 fn roofline(head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
     let views = device.views();
     let ends = [views.first(), views.last()].into_iter().flatten();

@@ -19,7 +19,8 @@ pub(super) struct Matrix {
     rows: Vec<Row>,
 }
 
-/// A workload: on each device, the geometric mean of its times over the best times; absent where it has none in common with others.
+/// A workload: on each device, the geometric mean of its times over the best times. Absent without a problem in common with other
+/// devices.
 struct Row {
     workload: String,
     ratios: Vec<Option<f64>>,
@@ -31,7 +32,7 @@ const SHADES: [f64; 4] = [1.05, 1.5, 3.0, 10.0];
 /// Order of targets: browsers first.
 const TARGETS: [&str; 3] = ["browser", "wgpu", "cuda"];
 
-/// A matrix per target that two devices or more have with problems in common.
+/// Returns a matrix per target with common problems on at least two devices.
 pub(super) fn matrices(devices: &Devices<'_>) -> Vec<Matrix> {
     let mut ways = devices.ways();
     let place = |target: &str| TARGETS.iter().position(|known| *known == target).unwrap_or(TARGETS.len());
@@ -77,7 +78,7 @@ fn matrix(devices: &Devices<'_>, target: &str, reach: Option<BrowserMode>) -> Op
 }
 
 impl Matrix {
-    /// The matrix as a section.
+    /// Returns the matrix as a section.
     pub fn section(&self) -> Markup {
         let width = if self.devices.len() < 6 { "some" } else { "many" };
         html! {
@@ -111,7 +112,7 @@ impl Row {
     }
 }
 
-/// The number of a ratio's shade.
+/// Returns the number of a ratio's shade.
 fn shade(ratio: f64) -> usize {
     SHADES.iter().position(|most| ratio <= *most).unwrap_or(SHADES.len())
 }

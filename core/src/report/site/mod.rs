@@ -1,6 +1,6 @@
-//! Runs as a site: what the browser costs, each device, comparisons, and what the figures mean. Static pages, which show everything
-//! without a script; pages with tables have one that searches and sorts. Text of a run is escaped, and a page loads only from the
-//! folder that it lies in.
+//! Site of runs: the cost of the browser, each device, comparisons, and explanations of the figures. Its static pages show
+//! everything without a script; pages with tables have a script for search and order. Text of a run is escaped, and a page loads
+//! only from its own folder.
 
 mod compared;
 mod desk;
@@ -36,27 +36,27 @@ pub struct File {
     pub text: String,
 }
 
-/// What is in the site besides run files.
+/// Contents of the site besides run files.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Site<'a> {
-    /// Whether the page that measures lies in `run/`.
+    /// Whether the measuring page lies in `run/`.
     pub measures: bool,
-    /// The desk whose site it is.
+    /// Collector of the site, if it has one.
     pub desk: Option<Desk<'a>>,
     /// Figures of other libraries.
     pub peers: &'a [Peers],
-    /// Address of the site's folder, with a slash at its end, where that is known: chats load a page's picture by its whole address.
+    /// Address of the site's folder, with a slash at its end, if it is known. Chats load a page's picture by its whole address.
     pub address: Option<&'a str>,
 }
 
-/// A site about named runs, whose pages and files are made when they are asked for.
+/// A site about named runs. Its pages and files are made on request.
 pub struct Pages<'r> {
     site: Site<'r>,
     devices: Devices<'r>,
     sets: Vec<Set<'r>>,
 }
 
-/// What lies at a path.
+/// Content of a path.
 enum Part<'p, 'r> {
     Front,
     Compare,
@@ -76,20 +76,20 @@ enum Part<'p, 'r> {
 }
 
 impl<'r> Pages<'r> {
-    /// The site about these runs. Nothing of it is made yet.
+    /// Returns the site about these runs. No page is made yet.
     pub fn new(runs: impl IntoIterator<Item = &'r (String, Run)>, site: Site<'r>) -> Pages<'r> {
         let devices = Devices::of(runs);
         let sets = compared::sets(&devices);
         Pages { site, devices, sets }
     }
 
-    /// The text of the page or file at a path below the site's folder; `None` where nothing lies.
+    /// Returns the text of the page or file at a path below the site's folder; `None` if there is none.
     pub fn text(&self, path: &str) -> Option<String> {
         let (_, part) = self.parts().into_iter().find(|(there, _)| there == path)?;
         self.made(&part)
     }
 
-    /// Every path with what lies there, where the runs have something to show.
+    /// Returns every path with its content, for contents that the runs have.
     fn parts(&self) -> Vec<(String, Part<'_, 'r>)> {
         let page = |path: &str| format!("{path}/index.html");
         let mut parts = vec![
@@ -143,10 +143,10 @@ impl<'r> Pages<'r> {
     }
 }
 
-/// Where the page that measures finds the list of runs that the site recorded in browsers.
+/// Path of the list of the site's browser runs, for the measuring page.
 const RECORDED_PATH: &str = "run/recorded.json";
 
-/// The newest run in a browser on each device, as JSON: the device's name, and the path of its run file from the page that measures.
+/// Returns the browser view of each device as JSON: the device's name, and the path of the run file relative to the measuring page.
 fn recorded(devices: &Devices<'_>) -> String {
     let in_a_browser = |device: &OnDevice<'_>| {
         let run = device.view("browser")?;
@@ -160,12 +160,12 @@ fn recorded(devices: &Devices<'_>) -> String {
 const FIXED: [(&str, &str); 3] =
     [(frame::STYLE_PATH, frame::STYLE), (frame::ICON_PATH, frame::ICON), (frame::SCRIPT_PATH, frame::SCRIPT)];
 
-/// The text of a file that is the same in every site: the style sheet, the mark or the script.
+/// Returns the text of a file that is the same in every site: the style sheet, the mark or the script.
 pub fn fixed(path: &str) -> Option<&'static str> {
     FIXED.iter().find(|(there, _)| *there == path).map(|(_, text)| *text)
 }
 
-/// Every page of a site about these named runs, its style sheet, and the run files that it hands out.
+/// Returns every page of a site about these named runs, its style sheet, and its run files.
 pub fn files(runs: &[(String, Run)], site: Site) -> Vec<File> {
     let pages = Pages::new(runs, site);
     let made = |(path, part)| pages.made(&part).map(|text| File { path, text });
@@ -195,7 +195,7 @@ mod tests {
         ]
     }
 
-    /// Where a link on a page leads, as a path below the site.
+    /// Returns the target of a link on a page, as a path below the site.
     fn led(from: &str, link: &str) -> String {
         let mut place: Vec<&str> = from.split('/').collect();
         place.pop();
@@ -222,7 +222,7 @@ mod tests {
                     let to = led(&file.path, link).trim_start_matches('/').to_owned();
                     let measuring = measures && to == "run/index.html";
                     assert!(measuring || link.starts_with('#') || paths.contains(to.as_str()), "{}: {link}", file.path);
-                    // The files that a link gives the page that measures are there, too.
+                    // The files that a link passes to the measuring page exist, too.
                     for given in link.split(['?', '&']).filter_map(|pair| pair.split_once("=../")) {
                         assert!(paths.contains(given.1), "{}: {link}", file.path);
                     }

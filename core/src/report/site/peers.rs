@@ -1,4 +1,4 @@
-//! Other libraries on a device: marks of each beside our fastest kernel, from files of figures that were measured side by side.
+//! Other libraries on a device: marks of each beside our fastest kernel. The files have figures of both from one session.
 
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -11,11 +11,11 @@ use crate::report::{Cell, Column, Rank, Table, named, target_name};
 use crate::suite::{Family, by_case};
 use crate::units::{Nanos, brief};
 
-/// The value of `schema` in such a file.
+/// Value of `schema` in such a file.
 const SCHEMA: &str = "parallax-peers";
-/// Figures of a file.
+/// Maximum number of figures of a file.
 const MOST: usize = 10_000;
-/// Characters of a text in it.
+/// Maximum number of characters of a string in a file.
 const LONGEST: usize = 200;
 
 /// Figures of other libraries on one device.
@@ -25,17 +25,17 @@ pub struct Peers {
     schema: String,
     /// Name of the device.
     pub device: String,
-    /// One for each problem and library.
+    /// Figures, one for each problem and library.
     pub figures: Vec<PeerFigure>,
 }
 
-/// The time of a library for a problem, and ours of the same session.
+/// Time of a library for a problem, and our time in the same session.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PeerFigure {
     /// Canonical string of the problem.
     pub problem: String,
-    /// The library, its version and its way of doing it.
+    /// Library, its version and its method.
     pub peer: String,
     /// Target of our run.
     pub target: String,
@@ -43,26 +43,26 @@ pub struct PeerFigure {
     pub nanoseconds: f64,
     /// Median time of our fastest kernel.
     pub ours: f64,
-    /// That kernel's variant.
+    /// Variant of that kernel.
     pub variant: String,
-    /// The file in which both figures were first written down.
+    /// File with the original record of both figures.
     pub source: String,
 }
 
-/// A file that has no such figures.
+/// Error of a file without valid figures.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeersError {
-    /// Not JSON, or not of the form.
+    /// Not JSON, or not of the expected form.
     #[error("no file of peers: {}", brief(&.0.to_string(), LONGEST))]
     Malformed(#[from] serde_json::Error),
-    /// Some other JSON.
+    /// JSON with another schema.
     #[error("no file of peers: its schema is `{}`, not `{SCHEMA}`", brief(.0, LONGEST))]
     Schema(String),
     /// More figures than a page shows.
     #[error("a file of peers has at most {MOST} figures, not {0}")]
     TooMany(usize),
-    /// A text or a number that no figure has.
+    /// A figure with an invalid string or number.
     #[error(
         "figure {0} of the peers has a time that is no positive number, or a text of more than {LONGEST} characters"
     )]
@@ -70,7 +70,7 @@ pub enum PeersError {
 }
 
 impl Peers {
-    /// Of a file's text.
+    /// Parses the contents of a file.
     ///
     /// # Errors
     /// The first fault of the file.
@@ -96,18 +96,18 @@ impl PeerFigure {
         texts.iter().all(|text| text.chars().count() <= LONGEST) && positive(self.nanoseconds) && positive(self.ours)
     }
 
-    /// The library's time over ours.
+    /// Returns the library's time over ours.
     pub fn ratio(&self) -> f64 {
         self.nanoseconds / self.ours
     }
 
-    /// Both times in words.
+    /// Returns both times in words.
     pub fn words(&self) -> String {
         format!("{}: {}, ours {} ({})", self.problem, Nanos(self.nanoseconds), Nanos(self.ours), self.variant)
     }
 }
 
-/// The figures on a device, by problem; those of a family alone where one is given.
+/// Returns the figures on a device, by problem; those of one family only if it is given.
 pub(super) fn on<'p>(device: &OnDevice<'_>, peers: &'p [Peers], family: Option<Family>) -> Vec<&'p PeerFigure> {
     let here = |name: &str| normalised(name) == normalised(&device.name);
     let files = peers.iter().filter(|file| here(&file.device));
@@ -117,7 +117,7 @@ pub(super) fn on<'p>(device: &OnDevice<'_>, peers: &'p [Peers], family: Option<F
     figures
 }
 
-/// A row of marks per library; nothing without figures.
+/// Returns a row of marks per library; nothing without figures.
 pub(super) fn marks(figures: &[&PeerFigure]) -> Markup {
     let mut names: Vec<(&str, &str)> =
         figures.iter().map(|figure| (figure.peer.as_str(), figure.target.as_str())).collect();
@@ -155,7 +155,7 @@ pub(super) fn marks(figures: &[&PeerFigure]) -> Markup {
     }
 }
 
-/// Every figure as a closed table; nothing without figures.
+/// Returns every figure as a closed table; nothing without figures.
 pub(super) fn figures(figures: &[&PeerFigure]) -> Markup {
     let row = |figure: &&PeerFigure| {
         vec![

@@ -1,4 +1,4 @@
-//! Pictures that can be taken from the site: files beside the run files, and links to them under what the pages show.
+//! Downloadable pictures of the site: files beside the run files, and links to them below the plots.
 
 use maud::{Markup, html};
 
@@ -7,29 +7,29 @@ use super::frame::Head;
 use super::front::names;
 use crate::report::html::{cost_picture, roofline_of, roofline_picture};
 
-/// The picture of what a view costs.
+/// Picture of a view's cost.
 pub(super) const COST: &str = "cost";
-/// The picture of its roofline.
+/// Picture of a view's roofline.
 pub(super) const ROOFLINE: &str = "roofline";
 
-/// What a view of a device costs, as a file; none for the view that others are compared with.
+/// Returns the cost of a view of a device as a file; `None` for the base of the comparison.
 pub(super) fn cost_file(device: &OnDevice<'_>, kept: &Kept<'_>) -> Option<String> {
     let cost = device.cost_of(&kept.run.target)?;
     let (base, other) = names(&cost);
     Some(cost_picture(&cost, (&base, &other)))
 }
 
-/// The roofline of a view, as a file; none where no case does arithmetic.
+/// Returns the roofline of a view as a file; `None` if no case does arithmetic.
 pub(super) fn roofline_file(kept: &Kept<'_>) -> Option<String> {
     roofline_picture(kept.run)
 }
 
-/// A picture as a file.
+/// Returns a link to a picture.
 pub(super) fn link(head: &Head<'_>, kept: &Kept<'_>, of: &str) -> Markup {
     html! { a href=(head.to(&kept.picture(of))) { "The picture as SVG" } "." }
 }
 
-/// The roofline of a view above its file.
+/// Returns the roofline of a view above the link to its file.
 pub(super) fn roofline(head: &Head<'_>, kept: &Kept<'_>) -> Markup {
     let plot = roofline_of(kept.run);
     if plot.0.is_empty() {

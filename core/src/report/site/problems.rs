@@ -1,4 +1,4 @@
-//! The fastest version of each target, problem by problem.
+//! Fastest version of each target, per problem.
 
 use super::devices::{Kept, OnDevice};
 use crate::compare::verdict::digits;
@@ -8,15 +8,15 @@ use crate::report::html::short;
 use crate::report::{Cell, Column, Rank, Table, judged, named, target_name};
 use crate::suite::{Family, by_case, problem_of, variant_of};
 
-/// The problems of a family.
+/// Problems of a family.
 pub(super) struct Problems {
-    /// Their number, and what each target costs in them.
+    /// Number of problems, and the mean cost of each target.
     pub sentence: String,
-    /// A row per problem: the fastest time of each target with its variant, and the ratios to the nearest target.
+    /// Table with a row per problem: the fastest time of each target with its variant, and the ratios to the nearest target.
     pub table: Table,
 }
 
-/// The problems of a family on a device.
+/// Returns the problems of a family on a device.
 pub(super) fn problems(device: &OnDevice<'_>, family: Family) -> Problems {
     let views = device.views();
     let costs = device.costs();
@@ -42,13 +42,13 @@ pub(super) fn problems(device: &OnDevice<'_>, family: Family) -> Problems {
     Problems { sentence: sentence(names.len(), &costs, family), table }
 }
 
-/// Every problem with a time on the device.
+/// Returns every problem with a time on the device.
 fn timed<'r>(device: &OnDevice<'r>) -> impl Iterator<Item = &'r str> {
     let records = device.runs.iter().flat_map(|kept| kept.run.records.iter());
     records.filter(|record| record.timing().is_some()).map(|record| problem_of(&record.case))
 }
 
-/// The fastest version of both sides of a cost.
+/// Returns the fastest version of both sides of a cost.
 fn best<'c>(cost: &'c Cost, problem: &str) -> Option<&'c Against> {
     cost.problems.iter().find(|known| known.problem == problem)?.best.as_ref()
 }
@@ -74,7 +74,7 @@ fn ratio(against: Option<&Against>) -> Cell {
     against.map_or_else(dash, cell)
 }
 
-/// The number of problems, and the typical ratio of each target's fastest version.
+/// Returns the number of problems, and the mean ratio of each target's fastest version.
 fn sentence(problems: usize, costs: &[Cost], family: Family) -> String {
     let of_family = |problem: &&ProblemCost| Family::of(&problem.problem) == family;
     let mean = |cost: &Cost| {

@@ -1,4 +1,4 @@
-//! What a device could do through a target and how its speed went.
+//! Page of a view: the roofline of a device through a target, and the drift of its speed.
 
 use maud::html;
 
@@ -9,12 +9,12 @@ use crate::record::Record;
 use crate::report::html::{of_device, plots};
 use crate::report::target_name;
 
-/// Where the page of a view lies in the site.
+/// Returns the path of a view's page in the site.
 pub(super) fn path(device: &OnDevice<'_>, kept: &Kept<'_>) -> String {
     format!("{}/rooflines/{}", device.path(), kept.file())
 }
 
-/// The views with a case with arithmetic or a reading of the reference kernel.
+/// Returns the views with a case with arithmetic or a reading of the reference kernel.
 pub(super) fn views<'d, 'r>(device: &'d OnDevice<'r>) -> Vec<&'d Kept<'r>> {
     let counts = |record: &Record| record.timing().is_some() && record.cost.flops.0 > 0;
     let shows = |kept: &&Kept<'_>| !kept.run.drift.is_empty() || kept.run.records.iter().any(counts);

@@ -1,11 +1,10 @@
 //! One step of AdamW, in place: parameters follow the ratio of the moving averages of gradient and squared gradient.
 //!
-//! Formula: Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019). In step `t`, counted from one:
-//! `m ← β₁ m + (1 − β₁) g`, `v ← β₂ v + (1 − β₂) g²`, `param ← (1 − ηλ) param − η · m/(1 − β₁ᵗ) / (√(v/(1 − β₂ᵗ)) + ε)`,
-//! with `η = 10⁻³`, `β₁ = 0.9`, `β₂ = 0.999`, `ε = 10⁻⁸` and `λ = 0.01`. The averages `m` and `v` are f32, as in training.
+//! Formula: Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019). In step `t`, counted from one: `m ← β₁ m + (1 −
+//! β₁) g`, `v ← β₂ v + (1 − β₂) g²`, `param ← (1 − ηλ) param − η · m/(1 − β₁ᵗ) / (√(v/(1 − β₂ᵗ)) + ε)`, with `η = 10⁻³`, `β₁ =
+//! 0.9`, `β₂ = 0.999`, `ε = 10⁻⁸` and `λ = 0.01`. The averages `m` and `v` are f32, as in training.
 //!
-//! Operations are counted as fourteen an element; bytes as parameter and averages read and written once, and the gradient
-//! read.
+//! Operations: fourteen an element. Bytes: parameter and averages read and written once, and the gradient read.
 
 use super::copy::row_len;
 use crate::suite::Access::{Read, Write};
@@ -28,7 +27,7 @@ const BETA2: f64 = 0.999;
 const EPS: f64 = 1e-8;
 const DECAY: f64 = 0.01;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -88,7 +87,7 @@ fn form() -> OpSpec {
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let dims = [p["n"]];
-    // Checked in the longest rows that are all alike.
+    // Checked in the longest rows of equal length.
     let changed = |name, elem, fill: Fill| BufferSpec {
         role: Role::InOut { fill, row_len: row_len(p) },
         ..BufferSpec::in_out(name, elem, &dims, fill)
@@ -102,7 +101,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     ]
 }
 
-/// Of so many operations an element, on so many reals and averages read and written.
+/// Cost of `flops` operations an element, with these reals and averages read and written per element.
 fn costing(p: &Problem, flops: u64, read: [u64; 2], written: [u64; 2]) -> Cost {
     let bytes = |[reals, averages]: [u64; 2]| p["n"] * (reals * Elem::Real.storage(p.dtype).bytes() + averages * 4);
     Cost::new(flops * p["n"], bytes(read), bytes(written))
@@ -112,7 +111,7 @@ fn cost(p: &Problem) -> Cost {
     costing(p, 14, [2, 2], [1, 2])
 }
 
-/// For gradients of at most `largest`.
+/// Tolerance for gradients of at most `largest`.
 fn tolerance(p: &Problem, output: usize, largest: f64) -> Tolerance {
     let f32u = 2f64.powi(-24);
     match output {
@@ -172,7 +171,7 @@ fn largest(p: &Problem) -> f64 {
     if p.dtype == DType::F16 { 6e4 } else { 1e15 }
 }
 
-/// What is left of an average's weight in the bias of the first steps: `1 − βᵗ`.
+/// Bias correction of an average in the first steps: `1 − βᵗ`.
 fn unbiased(p: &Problem, beta: f64) -> f64 {
     1.0 - beta.powf(p["t"] as f64)
 }
@@ -182,7 +181,7 @@ fn step(p: &Problem, inputs: &Inputs, at: u64) -> [f64; 3] {
     stepped(p, inputs.at(GRAD, at), [PARAM, M, V].map(|buffer| inputs.at(buffer, at)))
 }
 
-/// The same for a gradient, and a parameter with its averages.
+/// Parameter and averages after the step, from a gradient and the values before it.
 pub(super) fn stepped(p: &Problem, gradient: f64, [param, m, v]: [f64; 3]) -> [f64; 3] {
     let m = BETA1 * m + (1.0 - BETA1) * gradient;
     let v = BETA2 * v + (1.0 - BETA2) * gradient * gradient;
@@ -190,7 +189,7 @@ pub(super) fn stepped(p: &Problem, gradient: f64, [param, m, v]: [f64; 3]) -> [f
     [(1.0 - RATE * DECAY) * param - RATE * direction, m, v]
 }
 
-/// What the texts are given. Differences from one are taken in f64: in f32 little would be left of `1 − β₂`.
+/// Kernel constants. Differences from one are computed in f64: f32 would lose most digits of `1 − β₂`.
 fn constants(p: &Problem) -> [(&'static str, f32); 8] {
     [
         ("BETA1", BETA1),
@@ -218,7 +217,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     });
 }
 
-/// Elements that a thread takes at a time: vectors of 16 bytes are those of the averages.
+/// Elements per thread at a time: vectors of 16 bytes of the averages.
 fn across(p: &Problem, caps: &Caps) -> u64 {
     width(p["n"], DType::F32, caps)
 }

@@ -1,7 +1,7 @@
-//! Dense and grouped 3-D convolution: `conv2d` with one dimension more, computed by the same texts.
+//! Dense and grouped 3-D convolution: `conv2d` with one more dimension, by the same kernel sources.
 //!
-//! Layouts: `ncdhw` or `ndhwc` for images; kernels are stored alike, `[m, c/g, kd, k, kw]` or `[m, kd, k, kw, c/g]`. Formula: the
-//! PyTorch documentation of `Conv3d`. Stride, padding and dilation are the same in each dimension.
+//! Layouts: `ncdhw` or `ndhwc` for images. Kernels are stored alike, `[m, c/g, kd, k, kw]` or `[m, kd, k, kw, c/g]`. Stride,
+//! padding and dilation are the same in each dimension. Formula: the PyTorch documentation of `Conv3d`.
 //!
 //! Operations: `2·kd·k·kw·c/g` per output element, border included.
 
@@ -9,7 +9,7 @@ use super::conv2d::{self, Shapes, backward};
 use crate::suite::conv::Conv;
 use crate::suite::{Axis, DType, OpSpec, Preset, Workload};
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     let shapes = Shapes { headline: "n1,c32,d16,h32,k3,p1,ncdhw", presets: shapes, awkward: AWKWARD };
     Workload {
@@ -42,7 +42,7 @@ pub fn workload() -> Workload {
     }
 }
 
-/// Without what knows squares alone.
+/// Specification of the forward direction, without the 2-D variant `winograd`.
 fn forward(shapes: Shapes) -> OpSpec {
     let mut form = conv2d::forward::form(shapes);
     form.variants.retain(|variant| variant.name != "winograd");

@@ -1,7 +1,7 @@
 //! Copy: `out[i] = x[i]`.
 //!
-//! Nothing is computed, so its speed is the bandwidth of whatever memory holds the data: the device's ceiling for
-//! everything that reads as much as it writes. Bytes are counted as STREAM counts its copy: once read, once written.
+//! There is no arithmetic, so its speed is the bandwidth of the memory that holds the data. This is the device's ceiling for
+//! kernels that read as much as they write. Bytes are counted as in STREAM's copy: read once, written once.
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, subnormal, zero};
@@ -15,12 +15,12 @@ use crate::units::{Bytes, Flops};
 
 const X: usize = 0;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
         probes: &[
-            // Each element is touched twice, four bytes each.
+            // Each element is accessed twice, four bytes each.
             Probe { finds: Finds::Bandwidth, shape: |s| Some(format!("n{}", s.working_set / 8)), variants: &[] },
             Probe { finds: Finds::Dispatch, shape: |_| Some("n4".to_owned()), variants: &[] },
         ],
@@ -33,7 +33,7 @@ pub fn workload() -> Workload {
             rate: Rate::Bytes,
             headline: Some("n16777216"),
             shapes,
-            // The last is more than `stride` moves in one turn where the number of multiprocessors is not known.
+            // The last is more than one pass of `stride` if the number of multiprocessors is unknown.
             awkward: &["n1", "n3", "n4", "n7", "n8", "n1009", "n2051", "n5003", "n9437184"],
             huge: &["n2148532224"],
             buffers,
@@ -73,10 +73,10 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
     }
 }
 
-/// Elements compared at a time, if the length allows.
+/// Elements per compared row, if the length allows.
 const ROW: u64 = 1 << 20;
 
-/// The array has one extent; for checking, it is cut into the longest rows that are all alike.
+/// Row length for checks: the one extent is cut into the longest rows of equal length.
 pub(super) fn row_len(p: &Problem) -> u64 {
     1 << p["n"].trailing_zeros().min(ROW.trailing_zeros())
 }
@@ -147,15 +147,15 @@ pub(super) fn tolerance(_p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-/// Threads in a workgroup.
+/// Threads of a workgroup.
 const THREADS: u64 = 256;
 /// Accesses of 16 bytes that a thread of `stride` makes at a time.
 const AT_ONCE: u64 = 4;
-/// Workgroups of `stride`: by multiprocessor, and in total where their number is not known.
+/// Workgroups of `stride`: per multiprocessor, and in total for a device that reports no number.
 const GROUPS_PER_UNIT: u64 = 16;
 const GROUPS: u64 = 2048;
 
-/// Vectors of 16 bytes, the last one perhaps only in part.
+/// Number of 16-byte vectors; the last may be partial.
 fn vectors(p: &Problem) -> u64 {
     (p["n"] * Elem::Real.storage(p.dtype).bytes()).div_ceil(16)
 }
@@ -193,7 +193,7 @@ fn stride(p: &Problem, caps: &Caps) -> Program {
     program(p, "copy/stride", "copy_stride", groups, &consts)
 }
 
-/// Nothing is computed, so that words do for every type where the bytes are whole words.
+/// Program in CubeCL. A copy of whole words serves every element type.
 fn cube(p: &Problem, _caps: &Caps) -> Program {
     let bytes = p["n"] * Elem::Real.storage(p.dtype).bytes();
     let (words, width, pieces) = match bytes {

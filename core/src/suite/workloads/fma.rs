@@ -1,15 +1,17 @@
-//! Fused multiply-adds: `out[i] = Σ_j acc[j]` after `k` rounds of `acc[j] = a[i, j mod 2]·acc[j] + b[i,j]` on eight
-//! independent accumulators that start at `b[i,j]`.
+//! Fused multiply-adds: `out[i] = Σ_j acc[j]` after `k` rounds of `acc[j] = a[i, j mod 2]·acc[j] + b[i,j]` on eight independent
+//! accumulators that start at `b[i,j]`.
 //!
-//! Hardly any memory is touched, so its speed is the rate of the arithmetic units: the ceiling of everything that
-//! computes without matrix units. It is a probe for that ceiling and belongs to no preset.
+//! Memory traffic is negligible, so its speed is the rate of the arithmetic units. This is the ceiling of all kernels without
+//! matrix units. It is a probe for that ceiling and belongs to no preset.
 //!
-//! Factors are two, since pairs of 16-bit floats of which both are the same are multiplied by another instruction, which takes one
-//! half of a register twice, and of which NVIDIA's devices do half as many: on an H100 64 TFLOP/s of f16 with one factor, and with two
-//! 91 in CUDA and 85 through wgpu.
+//! A thread has two factors. A pair of equal 16-bit factors compiles to another instruction, which reads one half of a register
+//! twice. NVIDIA's devices execute half as many of these. Rates of f16 on an H100:
 //!
-//! With `a` in [1/4, 1/2) and `b` in [1/4, 1), accumulators rise towards `b / (1 - a) < 2`: nothing overflows, nothing
-//! becomes subnormal, nothing cancels. Operations: `2·8·k` per thread.
+//! - One factor: 64 TFLOP/s.
+//! - Two factors: 91 TFLOP/s in CUDA, 85 through wgpu.
+//!
+//! With `a` in [1/4, 1/2) and `b` in [1/4, 1), accumulators rise towards `b / (1 - a) < 2`. There is no overflow, no subnormal
+//! number, and no cancellation. Operations: `2·8·k` per thread.
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, smallest_normal, subnormal, zero};
@@ -23,12 +25,12 @@ use crate::units::{Bytes, Flops};
 const A: usize = 0;
 const B: usize = 1;
 
-/// Independent accumulators of a thread: enough to cover the latency of one multiply-add by others.
+/// Independent accumulators of a thread: enough to hide the latency of one multiply-add behind the others.
 pub(super) const ACCUMULATORS: u64 = 8;
 /// Factors of a thread.
 pub(super) const FACTORS: u64 = 2;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -89,22 +91,22 @@ pub fn workload() -> Workload {
     }
 }
 
-/// Most threads: positions must not overflow 32 bits even where a grid reaches past the end.
+/// Largest number of threads: indices must not overflow 32 bits even if a grid extends past the end.
 const MOST: u64 = 1 << 28;
 
-/// In [1/4, 1/2), with room for rounding to the element type.
+/// Number in [1/4, 1/2), with a margin for rounding to the element type.
 fn factor(_: &Shape, draw: Draw) -> f64 {
     0.25 + 0.2475 * draw.uniform()
 }
 
-/// In [1/4, 1), likewise.
+/// Number in [1/4, 1), with the same margin.
 fn term(_: &Shape, draw: Draw) -> f64 {
     0.25 + 0.7425 * draw.uniform()
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let n = p["n"];
-    // In f32 for every element type: what is to be seen is the rounding of the rounds, not of the last sum.
+    // In f32 for every element type, to show the rounding of the rounds, not of the last sum.
     let out = BufferSpec { role: Role::Output { row_len: 1 }, ..BufferSpec::output("out", Elem::F32, &[n]) };
     vec![
         BufferSpec::input("a", Elem::Real, &[n, FACTORS], factor),
@@ -189,8 +191,8 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
     }
 }
 
-/// Threads' worth of work that the host does side by side: eight independent chains, of four elements or of eight, cover most of the
-/// latency of a product and a sum, and fit into sixteen registers. More would not.
+/// Host implementation with eight independent chains at once, of four or of eight elements. They hide most of the latency of a
+/// multiplication and an addition, and fit into sixteen registers. More would not fit.
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     match has_fma() {
         true => side_by_side::<8>(p, inputs, outputs),
@@ -198,7 +200,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     }
 }
 
-/// Whether this processor takes products and sums of eight numbers in one instruction.
+/// Whether this processor has fused multiply-adds of eight numbers.
 fn has_fma() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma");
@@ -222,10 +224,11 @@ fn side_by_side<const R: usize>(p: &Problem, inputs: &[HostBuffer], outputs: &mu
     });
 }
 
-/// A number for each accumulator of a thread.
+/// One number per accumulator of a thread.
 type Eight = [f32; ACCUMULATORS as usize];
 
-/// The rounds of `R` threads at once, with what this processor has: a ceiling must not lie below what libraries reach that look.
+/// Rounds of `R` threads at once, with the processor's best instructions. A ceiling must not be below the rate of libraries that
+/// use them.
 #[allow(unsafe_code, reason = "the instructions are of some processors only, which no type says")]
 fn rounds<const R: usize>(k: u64, a: [Eight; R], b: [Eight; R]) -> [f32; R] {
     #[cfg(target_arch = "x86_64")]
@@ -236,14 +239,14 @@ fn rounds<const R: usize>(k: u64, a: [Eight; R], b: [Eight; R]) -> [f32; R] {
     rounds_by(k, a, b, |a, x, b| a * x + b)
 }
 
-/// With products and sums in one instruction, of eight numbers at a time.
+/// Rounds with fused multiply-adds of eight numbers at a time.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 fn rounds_with_fma<const R: usize>(k: u64, a: [Eight; R], b: [Eight; R]) -> [f32; R] {
     rounds_by(k, a, b, f32::mul_add)
 }
 
-/// Not by `mul_add` everywhere, which is a call into a library where a processor has no such instruction.
+/// Rounds by the given step. `mul_add` is a library call on a processor without such an instruction.
 #[inline(always)]
 fn rounds_by<const R: usize>(k: u64, a: [Eight; R], b: [Eight; R], step: impl Fn(f32, f32, f32) -> f32) -> [f32; R] {
     let mut acc = b;
@@ -257,7 +260,7 @@ fn rounds_by<const R: usize>(k: u64, a: [Eight; R], b: [Eight; R], step: impl Fn
     acc.map(|acc| acc.iter().sum())
 }
 
-/// Threads in a workgroup.
+/// Threads of a workgroup.
 const THREADS: u64 = 256;
 
 fn program(p: &Problem, text: &'static str, entry: &'static str) -> Program {

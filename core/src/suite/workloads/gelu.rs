@@ -1,9 +1,9 @@
-//! The Gaussian error linear unit of each element: `out = x · Φ(x)` with the normal distribution function `Φ`.
+//! Gaussian error linear unit of each element: `out = x · Φ(x)` with the normal distribution function `Φ`.
 //!
-//! Formula: Hendrycks and Gimpel, "Gaussian Error Linear Units" (2016). With `erf` it is `Φ` itself; with `tanh`, which is the
-//! default, their approximation `Φ(x) ≈ (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2`. Backward: `dx = dout · (Φ(x) + x Φ′(x))`.
+//! Formula: Hendrycks and Gimpel, "Gaussian Error Linear Units" (2016). `erf` uses `Φ` itself. `tanh`, the default, uses their
+//! approximation `Φ(x) ≈ (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2`. Backward: `dx = dout · (Φ(x) + x Φ′(x))`.
 //!
-//! Operations are counted as ten an element forward and fifteen backward; bytes as each matrix read or written once.
+//! Operations: ten an element forward and fifteen backward. Bytes: each matrix read or written once.
 
 use super::copy::row_len;
 use crate::suite::Access::{Read, Write};
@@ -19,7 +19,7 @@ use std::f64::consts::{FRAC_2_SQRT_PI, PI, SQRT_2};
 const X: usize = 0;
 const DOUT: usize = 1;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -105,12 +105,12 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
     }
 }
 
-/// Three times as wide as usual, so that both tails are met.
+/// Normal number of three times the usual deviation, so that both tails occur.
 fn wide(_: &Shape, draw: Draw) -> f64 {
     3.0 * draw.normal()
 }
 
-/// An output, checked in the longest rows that are all alike.
+/// Output that is checked in the longest rows of equal length.
 fn output(p: &Problem, name: &'static str) -> BufferSpec {
     BufferSpec { role: Role::Output { row_len: row_len(p) }, ..BufferSpec::output(name, Elem::Real, &[p["n"]]) }
 }
@@ -137,7 +137,7 @@ fn slope_tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-/// Inputs on which powers and exponentials overflow, or nothing is left of them.
+/// Stress inputs with overflow or underflow of powers and exponentials.
 fn hard_sets(tolerance: fn(&Problem, usize) -> Tolerance) -> Vec<StressInput> {
     let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance };
     vec![
@@ -160,9 +160,9 @@ fn huge_x(p: &Problem) -> Fill {
     }
 }
 
-/// The normal distribution function: its series around zero, all of whose terms are positive.
+/// Normal distribution function: its series around zero, with only positive terms.
 fn normal_share(x: f64) -> f64 {
-    // Nothing is left of the tails there, and their rounding would be multiplied by x.
+    // The tails vanish there, and their rounding would be multiplied by x.
     if x.abs() > 9.0 {
         return if x < 0.0 { 0.0 } else { 1.0 };
     }
@@ -177,31 +177,31 @@ fn normal_share(x: f64) -> f64 {
     if x < 0.0 { 0.5 - half } else { 0.5 + half }
 }
 
-/// `Φ`, or what the formula has in its place.
+/// `Φ`, or its approximation.
 fn share(p: &Problem, x: f64) -> f64 {
     if p.shape.has("erf") { normal_share(x) } else { tanh_share(x) }
 }
 
-/// `(1 + tanh(u)) / 2` as a logistic function, which has no cancellation.
+/// `(1 + tanh(u)) / 2` as a logistic function, without cancellation.
 fn tanh_share(x: f64) -> f64 {
     1.0 / (1.0 + (-FRAC_2_SQRT_PI * SQRT_2 * (x + 0.044715 * x.powi(3))).exp())
 }
 
-/// The function by the tanh formula.
+/// GELU by the tanh formula.
 pub(super) fn gelu_tanh(x: f64) -> f64 {
     x * tanh_share(x)
 }
 
-/// Its slope.
+/// Slope of GELU by the tanh formula.
 pub(super) fn slope_tanh(x: f64) -> f64 {
-    // What is left of the second term so far out is zero, and powers of x would be infinite.
+    // The second term is zero there, and powers of x would be infinite.
     let near = x.clamp(-30.0, 30.0);
     let share = tanh_share(near);
     let inner = FRAC_2_SQRT_PI * SQRT_2 * (1.0 + 3.0 * 0.044715 * near * near);
     share + near * share * (1.0 - share) * inner
 }
 
-/// `Φ(x) + x Φ′(x)`.
+/// Slope `Φ(x) + x Φ′(x)`.
 fn slope(p: &Problem, x: f64) -> f64 {
     if !p.shape.has("erf") {
         return slope_tanh(x);
@@ -224,13 +224,13 @@ fn program(p: &Problem, caps: &Caps, width: u64) -> Program {
     .into()
 }
 
-/// A stage on so many elements, in pieces of `width`.
+/// Stage on `n` elements, in pieces of `width`.
 fn stage(n: u64, width: u64, caps: &Caps, entry: &'static str, erf: bool) -> Stage {
     by_pieces(n / width, width, caps, ["gelu/pointwise", "gelu/pointwise1", "gelu/pointwise4"], entry)
         .consts(&[("ERF", erf)])
 }
 
-/// The forward stage of the tanh formula, from one buffer of `n` elements to another.
+/// Forward stage of the tanh formula, from one buffer of `n` elements to another.
 pub(super) fn forward_stage(n: u64, dtype: DType, caps: &Caps, [x, out]: [&'static str; 2]) -> Stage {
     let bytes = n * Elem::Real.storage(dtype).bytes();
     stage(n, width(n, dtype, caps), caps, "gelu_forward", false)
@@ -238,7 +238,7 @@ pub(super) fn forward_stage(n: u64, dtype: DType, caps: &Caps, [x, out]: [&'stat
         .costing(Cost::new(10 * n, bytes, bytes))
 }
 
-/// The backward stage of the tanh formula on buffers of `n` elements: what came in, its result's gradient, and its own.
+/// Backward stage of the tanh formula on buffers of `n` elements: input, gradient of the result, and gradient of the input.
 pub(super) fn backward_stage(n: u64, dtype: DType, caps: &Caps, [x, dout, dx]: [&'static str; 3]) -> Stage {
     let bytes = n * Elem::Real.storage(dtype).bytes();
     stage(n, width(n, dtype, caps), caps, "gelu_backward", false)
@@ -246,8 +246,7 @@ pub(super) fn backward_stage(n: u64, dtype: DType, caps: &Caps, [x, dout, dx]: [
         .costing(Cost::new(15 * n, 2 * bytes, bytes))
 }
 
-/// Both of the above in one stage: `gelu(x)` to `anew`, and the gradient. In CUDA `x` and `anew` may be one buffer, and so may
-/// both gradients.
+/// Fused stage of both: `gelu(x)` to `anew`, and the gradient. In CUDA `x` and `anew` may be one buffer, and so may both gradients.
 pub(super) fn through_stage(n: u64, dtype: DType, caps: &Caps, [x, dout, anew, dx]: [&'static str; 4]) -> Stage {
     let bytes = n * Elem::Real.storage(dtype).bytes();
     stage(n, width(n, dtype, caps), caps, "gelu_through", false)

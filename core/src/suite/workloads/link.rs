@@ -1,8 +1,8 @@
-//! Link: `out[i] = x[i]`, where one of the two lies in pinned host memory and the other on the device.
+//! Link: `out[i] = x[i]`, with one array in pinned host memory and the other on the device.
 //!
-//! Nothing is computed, so its speed is that of the link between host and device: the ceiling of everything that comes from
-//! the host or goes back to it. It is a probe for that ceiling and belongs to no preset. All but where the two lie is as in
-//! `copy`: a copy stage needs no kernel text, so this is a workload of its own.
+//! There is no arithmetic, so its speed is that of the link between host and device. This is the ceiling of all transfers to and
+//! from the host. It is a probe for that ceiling and belongs to no preset. Only the places of the arrays differ from `copy`. A copy
+//! stage needs no kernel source, so this is a separate workload.
 
 use super::copy;
 use crate::suite::{
@@ -10,7 +10,7 @@ use crate::suite::{
     RowsFn, Stage, Variant, Workload,
 };
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -31,7 +31,7 @@ pub fn workload() -> Workload {
             rate: Rate::Bytes,
             headline: None,
             shapes: |_| &[],
-            // Halves end in the middle of a word; the last is more than is written to a mapping at a time.
+            // Halves end in the middle of a word; the last exceeds a single write to a mapping.
             awkward: &[
                 "n1,upload",
                 "n1,download",
@@ -58,7 +58,7 @@ pub fn workload() -> Workload {
     }
 }
 
-/// Those of a copy, one of them in pinned host memory.
+/// Buffers of a copy, one of them in pinned host memory.
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let places = match p.shape.has("upload") {
         true => [Place::HostPinned, Place::Device],

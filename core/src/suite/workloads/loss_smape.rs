@@ -1,12 +1,14 @@
 //! Symmetric mean absolute percentage error with a penalty for predictions outside a band around their target.
 //!
-//! `loss = 1/n Σ 2|p − t| / (|p| + |t| + ε) + w · outside / (|t| + ε)` over predictions `p` and targets `t`, `ε = 10⁻⁸`. The
-//! first term is that of Armstrong, "Long-Range Forecasting" (1985), as Makridakis and Hibon scale it (2000). The band
-//! reaches from a `k`-th of the target to `k` times it: with `a = p · sgn t`, a prediction is `outside` by
-//! `max(0, a − k|t|, |t|/k − a)`. The sign of zero is zero, as `torch.sign` has it: no prediction is outside where the target is zero.
-//! Backward, the gradient of predictions; where a term has a kink, its slope is zero.
+//! `loss = 1/n Σ 2|p − t| / (|p| + |t| + ε) + w · outside / (|t| + ε)` over predictions `p` and targets `t`, `ε = 10⁻⁸`. The first
+//! term is that of Armstrong, "Long-Range Forecasting" (1985), as Makridakis and Hibon scale it (2000).
 //!
-//! Operations are counted as twelve an element forward and fifteen backward; bytes as each array read or written once.
+//! The band extends from a `k`-th of the target to `k` times it. With `a = p · sgn t`, a prediction is `outside` by `max(0, a −
+//! k|t|, |t|/k − a)`. The sign of zero is zero, as in `torch.sign`: no prediction is outside for a target of zero.
+//!
+//! Backward, the gradient of predictions; the slope at a kink of a term is zero.
+//!
+//! Operations: twelve an element forward and fifteen backward. Bytes: each array read or written once.
 
 use std::sync::OnceLock;
 
@@ -22,13 +24,13 @@ use crate::suite::{
 
 const PRED: usize = 0;
 const TARGETS: usize = 1;
-/// Of the backward form.
+/// Index of the loss gradient in the backward direction.
 const DLOSS: usize = 2;
 
-/// What keeps terms finite whose target is zero.
+/// Constant ε, which keeps terms with a target of zero finite.
 const EPS: f64 = 1e-8;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -43,7 +45,7 @@ pub fn workload() -> Workload {
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |shape| match indexable(shape["n"]) {
-            // The band's edges are then exact, and every target agrees on who is outside.
+            // The band's edges are then exact, and every implementation finds the same predictions outside.
             Ok(()) if !shape["k"].is_power_of_two() || shape["k"] > 64 => {
                 Err("the factor of the band is a power of two, at most 64".to_owned())
             }
@@ -92,7 +94,7 @@ fn backward() -> OpSpec {
         direction: Direction::Bwd,
         buffers: |p| {
             let [pred, targets] = given(p);
-            // An element's share of the mean times 64 to 128, as where losses are scaled to keep gradients within f16.
+            // Share of an element in the mean, times 64 to 128, as with losses scaled to keep gradients within f16.
             let dloss: Fill = |shape, draw| shape["n"] as f64 * 64.0 * (1.0 + draw.uniform());
             let dpred = BufferSpec::output("dpred", Elem::Real, &[p["n"]]);
             vec![
@@ -136,7 +138,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
     }
 }
 
-/// Targets between 0.5 and 7.5, and predictions on every side of their bands.
+/// Predictions and targets: targets between 0.5 and 7.5, and predictions on every side of their bands.
 fn given(p: &Problem) -> [BufferSpec; 2] {
     [
         BufferSpec::input("pred", Elem::Real, &[p["n"]], |_, draw| 4.0 + 3.0 * draw.normal()),
@@ -160,7 +162,7 @@ fn tolerance(p: &Problem) -> Tolerance {
     }
 }
 
-/// For targets of at least `smallest`.
+/// Tolerance of slopes for targets of at least `smallest`.
 fn slope_tolerance(p: &Problem, smallest: f64) -> Tolerance {
     Tolerance {
         abs: 128.0 * 2f64.powi(-24) * (32.0 + 8.0 * p.shape.decimal("w")) / smallest + smallest_normal(p),
@@ -174,7 +176,7 @@ fn largest(p: &Problem) -> f64 {
     if p.dtype == DType::F16 { 6e4 } else { 1e30 }
 }
 
-/// Half the largest to the largest, of either sign.
+/// Numbers from half the largest to the largest, of either sign.
 fn huge(p: &Problem) -> Fill {
     fn fill(largest: f64, draw: Draw) -> f64 {
         let sign = if draw.bits().is_multiple_of(2) { 0.5 } else { -0.5 };
@@ -211,7 +213,7 @@ fn hard_sets(usual: fn(&Problem, usize) -> Tolerance, of_huge: fn(&Problem, usiz
     ]
 }
 
-/// An element's part of the loss.
+/// Term of an element in the loss.
 pub(super) fn term(p: &Problem, pred: f64, target: f64) -> f64 {
     let size = target.abs();
     let along = pred * sign(target);
@@ -224,7 +226,7 @@ fn sign(x: f64) -> f64 {
     if x == 0.0 { 0.0 } else { x.signum() }
 }
 
-/// The derivative of that by the prediction.
+/// Derivative of that term by the prediction.
 pub(super) fn slope(p: &Problem, pred: f64, target: f64) -> f64 {
     let size = target.abs();
     let toward = sign(target);
@@ -254,7 +256,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     outputs[0][0] = (sum / p["n"] as f64) as f32;
 }
 
-/// What every text is given that knows the terms.
+/// Adds the constants of kernels that compute terms.
 fn knowing(stage: Stage, p: &Problem) -> Stage {
     stage.consts(
         &[("EPS", EPS), ("BAND", p["k"] as f64), ("WEIGHT", p.shape.decimal("w"))]
@@ -262,7 +264,7 @@ fn knowing(stage: Stage, p: &Problem) -> Stage {
     )
 }
 
-/// A pass over both arrays, and what it leaves for the sum.
+/// Stage of a pass over both arrays, and the number of its partial sums.
 fn pass(p: &Problem, caps: &Caps, entry: &'static str) -> (Stage, u64) {
     let width = width(p["n"], p.dtype, caps);
     let texts = ["loss_smape/forward", "loss_smape/forward1", "loss_smape/forward4"];
@@ -270,7 +272,7 @@ fn pass(p: &Problem, caps: &Caps, entry: &'static str) -> (Stage, u64) {
     (knowing(stage, p).args([("pred", Read), ("targets", Read), ("parts", Write)]), parts)
 }
 
-/// The mean from so many parts of its sum.
+/// Stage of the mean, from `parts` parts of its sum.
 fn mean(p: &Problem, caps: &Caps, parts: u64) -> Stage {
     sum_of_parts(parts, 1, caps, "lib/total", "total_of_parts")
         .consts(&[("SCALE", 1.0 / p["n"] as f32)])
@@ -288,7 +290,7 @@ fn separate(p: &Problem, caps: &Caps) -> Program {
         let (pass, parts) = pass(p, caps, entry);
         (pass.costing(Cost::new(flops * p["n"], 2 * bytes(p), 4 * parts)), parts)
     };
-    // One pass leaves its parts behind those of the other.
+    // One pass stores its parts after those of the other.
     let ((error, parts), (outside, _)) = (of_one("loss_smape_error", 6), of_one("loss_smape_outside", 6));
     Program { stages: vec![error, outside, mean(p, caps, 2 * parts)] }
 }

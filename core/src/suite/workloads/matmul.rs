@@ -1,6 +1,6 @@
-//! Dense matrix product: `C = A·B`, A is `[m, k]`, B is `[k, n]`, C is `[m, n]`, all row-major.
+//! Dense GEMM: `C = A·B`, A is `[m, k]`, B is `[k, n]`, C is `[m, n]`, all row-major.
 //!
-//! Operations: `2·m·n·k`, as everybody counts them. Sums are kept in f32 for every element type.
+//! Operations: `2·m·n·k`, the usual count. Sums are kept in f32 for every element type.
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, nan_in_rows, one, smallest_normal, subnormal, wide, zero};
@@ -14,7 +14,7 @@ use crate::units::{Bytes, Flops};
 const A: usize = 0;
 const B: usize = 1;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -27,7 +27,7 @@ pub fn workload() -> Workload {
             },
             Probe {
                 finds: Finds::Arithmetic,
-                // The host multiplies by a library made for its vectors, which may get more out of them than a compiler does of loops.
+                // The host uses a library with kernels for its vectors. These may be faster than loops that a compiler vectorises.
                 shape: |s| s.emulated.then(|| "m1024,n1024,k1024".to_owned()),
                 variants: &[CPU_VARIANT],
             },
@@ -50,9 +50,9 @@ pub fn workload() -> Workload {
                 "m131,n1,k17",
                 "m129,n136,k40",
                 "m200,n72,k136",
-                // More than eight rows of tiles, so that the order of tiles has a second band, and a last one that is short.
+                // More than eight rows of tiles: the order of tiles has a second band, and a short last one.
                 "m1160,n264,k8",
-                // Enough for tiles of 128 without knowing the number of multiprocessors; ragged, and in whole vectors.
+                // Enough for tiles of 128 if the number of multiprocessors is unknown; ragged, and in whole vectors.
                 "m1409,n1283,k3",
                 "m1416,n1288,k8",
             ],
@@ -101,7 +101,7 @@ pub fn workload() -> Workload {
                     cubek,
                 ),
             ],
-            // Not `vendor`: a figure for the library must never be a kernel's of ours.
+            // Without `vendor`: a time of the library must not come from another kernel.
             fallback: &["coopmat", "mma", "tiled", "naive"],
             preconditions: Vec::new(),
             hard: hard_sets(),
@@ -135,7 +135,7 @@ fn cost(p: &Problem) -> Cost {
 
 fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     let k = p["k"] as f64;
-    // Sum of the magnitudes of k products of normal draws: below their number by a third, with room for luck.
+    // Sum of the magnitudes of k products of normal draws: a third below their number, with a margin for chance.
     let magnitudes = k + 12.0 * k.sqrt();
     Tolerance {
         abs: 8.0 * k.sqrt() * 2f64.powi(-24) * magnitudes,
@@ -200,7 +200,7 @@ fn hard_sets() -> Vec<StressInput> {
     ]
 }
 
-/// Plus or minus a thousand.
+/// ±1000.
 fn plus_minus(_: &Shape, draw: Draw) -> f64 {
     if draw.bits() >> 63 == 1 { -1000.0 } else { 1000.0 }
 }
@@ -225,12 +225,12 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     dense::add_product(product(p), inputs[A].f32(), inputs[B].f32(), &mut outputs[0]);
 }
 
-/// The product.
+/// GEMM of the problem.
 fn product(p: &Problem) -> Product {
     Product::new(p["m"], p["n"], p["k"])
 }
 
-/// A stage that computes C from A and B.
+/// Program with a stage that computes C from A and B.
 fn program(p: &Problem, stage: Stage) -> Program {
     stage.args([("a", Read), ("b", Read), ("c", Write)]).costing(cost(p)).into()
 }
@@ -239,7 +239,7 @@ fn naive(p: &Problem, _caps: &Caps) -> Program {
     program(p, product(p).naive("matmul/naive", "matmul_naive"))
 }
 
-/// What `tiled` leaves open.
+/// Tunables of `tiled`.
 const DEPTH: Tunable = Tunable {
     name: "DEPTH",
     about: "columns of A, and rows of B, that are staged at a time; half as many in large tiles",
@@ -263,7 +263,7 @@ fn cube(p: &Problem, caps: &Caps) -> Program {
     const EDGE: u64 = 16;
     const DEPTH: u32 = 16;
     let tiles = |each: u64| p["m"].div_ceil(EDGE * each) * p["n"].div_ceil(EDGE * each);
-    // Large tiles where they are enough for the device, as in `tiled`.
+    // Large tiles if they are enough for the device, as in `tiled`.
     let each = if tiles(8) >= u64::from(caps.units.unwrap_or(100)) { 8 } else { 4 };
     let width = width(p["n"], p.dtype, caps).min(4);
     let stage = Stage::cube("cube_matmul")
@@ -292,7 +292,7 @@ fn coopmat_available(p: &Problem, caps: &Caps) -> Result<(), String> {
     Product::coopmat_available(p.dtype, caps)
 }
 
-/// What `coopmat` leaves open.
+/// Tunables of `coopmat`.
 const WIDE_FROM: Tunable = Tunable {
     name: "WIDE_FROM",
     about: "tiles are 256 elements wide, not 128, where there are so many of them, in per cent of 128",

@@ -1,10 +1,10 @@
-//! Product of matrices of int8, as inference on quantised weights computes it: `c[i,j] = a_scale[i] · b_scale[j] · Σ a[i,d] · b[j,d]`.
+//! GEMM of int8 matrices, as in inference with quantised weights: `c[i,j] = a_scale[i] · b_scale[j] · Σ a[i,d] · b[j,d]`.
 //!
-//! A is `[m, k]`, one row for each token, B is `[n, k]`, one row for each output channel, as weights are stored. Four neighbours along k
-//! lie in a word of 32 bits, the first in its lowest byte. Sums are exact in 32 bits; each is scaled in f32 by a number of its row
-//! and one of its column, and rounded once to the element type.
+//! A is `[m, k]`, one row per token. B is `[n, k]`, one row per output channel, as weights are stored. A 32-bit word has four
+//! neighbours along k, the first in its lowest byte. Sums are exact in 32 bits. Each is scaled in f32 by the scales of its row and
+//! column, and rounded once to the element type.
 //!
-//! Operations: `2·m·n·k`, on integers: no ceiling of this suite's holds them, for those are of floats.
+//! Operations: `2·m·n·k`, on integers. No ceiling of this suite applies, because all are of floats.
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, smallest_normal, wide, zero};
@@ -22,10 +22,10 @@ const B_SCALE: usize = 3;
 
 /// Numbers in a word.
 const PACKED: u64 = 4;
-/// The most products of −128 by itself whose sum is a number of 32 bits, in whole words.
+/// Largest k for which a sum of products −128 · −128 fits into 32 bits, in whole words.
 const MOST_DEPTH: u64 = 131_068;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -48,9 +48,9 @@ pub fn workload() -> Workload {
                 "m131,n1,k68",
                 "m129,n136,k160",
                 "m200,n72,k336",
-                // More than eight rows of tiles, so that the order of tiles has a second band, and a last one that is short.
+                // More than eight rows of tiles: the order of tiles has a second band, and a short last one.
                 "m1160,n264,k16",
-                // Enough tiles for 64 sums a thread without knowing the number of multiprocessors; ragged, and in whole vectors.
+                // Enough tiles for 64 sums a thread if the number of multiprocessors is unknown; ragged, and in whole vectors.
                 "m1409,n1283,k12",
                 "m1412,n1284,k16",
                 // Tiles are whole.
@@ -131,17 +131,17 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     ]
 }
 
-/// A word of four numbers.
+/// Word of four numbers.
 fn pack(number: impl Fn(u32) -> i8) -> f64 {
     f64::from((0..4).fold(0, |word, place| word | u32::from(number(place) as u8) << (8 * place)))
 }
 
-/// Each from -127 to 127, as symmetrical quantisation leaves them.
+/// Four numbers from -127 to 127, as in symmetric quantisation.
 fn numbers(_: &Shape, draw: Draw) -> f64 {
     pack(|place| (((((draw.bits() >> (16 * place)) & 0xFFFF) * 255) >> 16) as i32 - 127) as i8)
 }
 
-/// What the largest number of a row of some unit variance would be divided by.
+/// Scale of a row: the divisor of its largest number at about unit variance.
 fn scale(_: &Shape, draw: Draw) -> f64 {
     (1.0 + draw.uniform()) / 128.0
 }
@@ -173,7 +173,7 @@ fn hard_sets() -> Vec<StressInput> {
     ]
 }
 
-/// Whether the largest sums, scaled by at most 2^-12, are numbers of the case's type.
+/// Whether the largest sums, scaled by at most 2^-12, fit into the problem's element type.
 fn within(p: &Problem) -> bool {
     wide(p) || p["k"] <= 8192
 }
@@ -194,7 +194,7 @@ fn ends(_: &Shape, draw: Draw) -> f64 {
     pack(|place| if (draw.bits() >> (63 - place)) & 1 == 1 { i8::MIN } else { i8::MAX })
 }
 
-/// The four numbers of a word.
+/// Four numbers of a word.
 fn unpacked(word: u32) -> [i8; 4] {
     word.to_le_bytes().map(|byte| byte as i8)
 }
@@ -225,18 +225,18 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     });
 }
 
-/// Square tiles, or others, of all results.
+/// Number of tiles of all results.
 fn tiles(p: &Problem, rows: u64, columns: u64) -> u64 {
     p["m"].div_ceil(rows) * p["n"].div_ceil(columns)
 }
 
-/// A stage that knows the extents.
+/// Stage with the extents as constants.
 fn stage(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
     let extents = [("M", p["m"]), ("N", p["n"]), ("WORDS", p["k"] / PACKED)];
     Stage::kernel(entry, text, entry).consts(&extents.map(|(name, value)| (name, value as u32)))
 }
 
-/// A stage as the program.
+/// Program of one stage.
 fn program(p: &Problem, stage: Stage) -> Program {
     let args = [("a", Read), ("b", Read), ("a_scale", Read), ("b_scale", Read), ("c", Write)];
     stage.args(args).costing(p.cost()).into()
@@ -246,7 +246,7 @@ fn naive(p: &Problem, _caps: &Caps) -> Program {
     program(p, stage(p, "matmul_i8/naive", "matmul_i8_naive").threads([16, 16, 1]).grid(spread(tiles(p, 16, 16))))
 }
 
-/// What `dot4` leaves open.
+/// Tunables of `dot4`.
 const LARGE_FROM: Tunable = Tunable {
     name: "LARGE_FROM",
     about: "a thread has 64 sums, not 16, where there are so many tiles of them, in per cent of the multiprocessors",
@@ -254,18 +254,18 @@ const LARGE_FROM: Tunable = Tunable {
     default: 100,
 };
 
-/// Multiprocessors of a large GPU, where their number is not known.
+/// Multiprocessors of a large GPU, for a device that reports no number.
 const UNITS: u64 = 128;
-/// Bytes that are moved at a time.
+/// Bytes of one copy.
 const PIECE: u32 = 16;
 
-/// Whether all of it is tiles of so many rows, columns and bytes of depth, and no element of a tile has to be asked for.
+/// Whether the problem divides into whole tiles of these rows, columns and bytes of depth, without bounds checks.
 fn whole(p: &Problem, edges: [u32; 3]) -> bool {
     ["m", "n", "k"].into_iter().zip(edges).all(|(axis, edge)| p[axis].is_multiple_of(u64::from(edge)))
 }
 
-/// How `dot4` shares a product: square tiles, so many threads along each of their sides, and pieces of a staged row, which one more pads, so
-/// that neighbouring rows start in different memory banks.
+/// Tiling of `dot4`: edge of a square tile, threads along each edge, and pieces of a staged row. One more piece pads a row, so that
+/// neighbouring rows start in different memory banks.
 struct Squares {
     tile: u32,
     across: u32,
@@ -273,7 +273,8 @@ struct Squares {
 }
 
 impl Squares {
-    /// With 16 sums a thread, and with 64: in WGSL by 64 threads, of which more groups fit on a multiprocessor and wait for each other less.
+    /// Tiling with 16 sums a thread, or with 64. In WGSL the latter has 64 threads: more workgroups fit on a multiprocessor and
+    /// wait for each other less.
     fn of(large: bool, dialect: Dialect) -> Squares {
         match (large, dialect) {
             (false, _) => Squares { tile: 64, across: 16, pieces: 4 },
@@ -318,7 +319,7 @@ fn coopmat(p: &Problem, _caps: &Caps) -> Program {
     const COLUMNS: u32 = 256;
     const PIECES: u32 = 4;
     const SUBGROUPS: u32 = 8;
-    // Beside the tiles a strip of 16 rows of two squares of sums for each subgroup, padded by a vector.
+    // In addition to the tiles, each subgroup has a strip of 16 rows of two accumulator matrices, padded by a vector.
     let stage = stage(p, "matmul_i8/coopmat", "matmul_i8_coopmat")
         .consts(&[("ROWS", ROWS), ("COLUMNS", COLUMNS), ("PIECES", PIECES)])
         .consts(&[("FOURS", p["n"].is_multiple_of(4)), ("WHOLE", whole(p, [ROWS, COLUMNS, PIECES * PIECE]))])
@@ -335,7 +336,7 @@ fn mma_available(_p: &Problem, caps: &Caps) -> Result<(), String> {
     }
 }
 
-/// What `mma` leaves open.
+/// Tunables of `mma`.
 const WIDE_FROM: Tunable = Tunable {
     name: "WIDE_FROM",
     about: "tiles are 256 columns wide, not 128, where there are so many of them, in per cent of the multiprocessors",
@@ -345,14 +346,14 @@ const WIDE_FROM: Tunable = Tunable {
 
 fn mma(p: &Problem, caps: &Caps) -> Program {
     const ROWS: u32 = 128;
-    // Bytes of a staged row, without what pads it. Steps in shared memory: one in use, two on their way.
+    // Bytes of a staged row without padding. Steps in shared memory: one in use, two in flight.
     const DEPTH: u32 = 64;
     const STEPS: u32 = 3;
-    // A wide tile asks the cache for three quarters of the bytes, but there must be enough for the device.
+    // A wide tile reads three quarters of the bytes from the cache, but there must be enough tiles for the device.
     let from = u64::from(caps.tuned(p, "mma", &WIDE_FROM));
     let wide = tiles(p, u64::from(ROWS), 256) * 100 >= caps.units.map_or(UNITS, u64::from) * from;
     let columns = if wide { 256 } else { 128 };
-    // A warp for each 64 by 64.
+    // One warp for each 64 by 64 elements.
     let threads = ROWS / 64 * (columns / 64) * 32;
     let stage = stage(p, "matmul_i8/mma", "matmul_i8_mma")
         .consts(&[("ROWS", ROWS), ("COLUMNS", columns), ("DEPTH", DEPTH), ("PADDING", PIECE)])

@@ -1,10 +1,10 @@
-//! Prefetch: batches of rows come from the host one behind the other, and a model's first layers are computed on each.
+//! Prefetch: batches of rows come from the host in sequence, and a model's first layers are computed on each.
 //!
-//! Of batch `i`, `r/c` rows of an id, a group and a weight are uploaded; `hash_embedding` sums them into the features `e` of its `g`
-//! groups, and a layer follows: `out_i = gelu(e·w + bias)`, `[g, f]`, with GELU by the tanh formula as in `gelu`. All `c` batches lie
-//! in pinned memory of the host, `r` rows together. What differs is whether the next batch comes while this one is computed on.
+//! Batch `i` uploads `r/c` rows of an id, a group and a weight. `hash_embedding` sums them into the features `e` of its `g` groups.
+//! A layer follows: `out_i = gelu(e·w + bias)`, `[g, f]`, with GELU by the tanh formula as in `gelu`. All `c` batches are in pinned
+//! host memory, `r` rows together. The variants differ in the overlap of the next upload with the current computation.
 //!
-//! Operations: an addition for each row, and those of the products, `2·g·d·f` for each batch. Bytes: rows, weights and results once.
+//! Operations: one addition per row, and those of the GEMMs, `2·g·d·f` per batch. Bytes: rows, weights and results once.
 
 use std::sync::OnceLock;
 
@@ -26,13 +26,13 @@ const WEIGHT: usize = 2;
 const W: usize = 3;
 const BIAS: usize = 4;
 
-/// What each batch gives, at most as many as there are names.
+/// Output of each batch. Their number limits that of batches.
 const OUTPUTS: [&str; 8] = ["out0", "out1", "out2", "out3", "out4", "out5", "out6", "out7"];
-/// What a batch is on the host, and where it lies on the device: in two rooms in turn.
+/// Columns of a batch on the host, and its two alternating buffers on the device.
 const COLUMNS: [&str; 3] = ["id", "group", "weight"];
 const ROOMS: [[&str; 3]; 2] = [["id_even", "group_even", "weight_even"], ["id_odd", "group_odd", "weight_odd"]];
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -98,7 +98,7 @@ fn validate(shape: &Shape) -> Result<(), String> {
     [("g", "d"), ("g", "f"), ("d", "f")].into_iter().try_for_each(|(a, b)| indexable(shape[a] * shape[b]))
 }
 
-/// Eight batches of each size, and eight rows to a group.
+/// Series of eight batches of each size, with eight rows per group.
 const SERIES: &[&str] = &[
     "r4096,g64,d64,f128",
     "r8192,g128,d64,f128",
@@ -110,7 +110,7 @@ const SERIES: &[&str] = &[
     "r524288,g8192,d64,f128",
 ];
 
-/// From which batch on the next one should come while one is computed on.
+/// Scaling series that finds the batch size from which an overlapped upload is faster.
 const SCALING: Scaling = Scaling {
     counts: "rows of a batch",
     per: Some("c"),
@@ -149,7 +149,7 @@ fn group_of_row(shape: &Shape, draw: Draw) -> f64 {
     draw.below(shape["g"]) as f64
 }
 
-/// Weights whose products with features of about one sum up to about one.
+/// Weight scaled so that sums over features of about one are about one.
 fn into_layer(shape: &Shape, draw: Draw) -> f64 {
     draw.normal() / (shape["d"] as f64).sqrt()
 }
@@ -187,20 +187,20 @@ fn cost(p: &Problem) -> Cost {
     Cost::new(c * (b + layer(p).flops()), c * 12 * b + 4 * (d * f + f), c * 4 * g * f)
 }
 
-/// Most rows of a group, all but certainly: the mean, with room for luck.
+/// Largest number of rows of a group, almost certainly: the mean, with a margin for chance.
 fn usual_rows(p: &Problem) -> f64 {
     let mean = batch_rows(p) as f64 / p["g"] as f64;
     (mean + 8.0 * mean.sqrt() + 16.0).min(batch_rows(p) as f64)
 }
 
-/// For groups of at most so many rows.
+/// Tolerance for groups of at most `rows` rows.
 fn tolerance(p: &Problem, rows: f64) -> Tolerance {
     const U: f64 = 1.0 / (1 << 24) as f64;
-    // Weights are at most 3.47 and of random sign, by themselves or by the hash: together no more than this but with probability
-    // e^-32. No weight of the layer is above 3.47/√d, and so no part of a sum above `most`.
+    // Weights are at most 3.47 and of random sign, by themselves or by the hash. Their sum exceeds this only with probability
+    // e^-32. No weight of the layer is above 3.47/√d, so no part of a sum is above `most`.
     let together = (3.47 * rows).min(8.0 * rows.sqrt());
     let most = 3.47 * together / (p["d"] as f64).sqrt() + 3.47;
-    // Additions that round: of rows to a feature, and of features, of which no more are other than zero than there are rows.
+    // Roundings of additions: of rows to a feature, and of features, of which at most as many as rows are nonzero.
     let roundings = rows + rows.min(p["d"] as f64) + 4.0;
     Tolerance {
         abs: 1.13 * roundings * U * most + 5e-5,
@@ -237,7 +237,7 @@ fn hard_sets() -> Vec<StressInput> {
     ]
 }
 
-/// A row's share of sorting the batch by group, its own rows, and its products.
+/// Operations of a row: its share of the sort of the batch by group, its own rows, and its products.
 fn row_cost(p: &Problem, _output: usize) -> u64 {
     2 * batch_rows(p).div_ceil(p["g"]) + p["d"] * p["f"]
 }
@@ -287,7 +287,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     }
 }
 
-/// The uploads of a batch into a room.
+/// Upload stages of a batch into a device buffer.
 fn uploads(p: &Problem, batch: u64, room: [&'static str; 3]) -> impl Iterator<Item = Stage> {
     let bytes = 4 * batch_rows(p);
     let range = CopyRange { from: Bytes(batch * bytes), to: Bytes(0), bytes: Bytes(bytes) };
@@ -296,7 +296,7 @@ fn uploads(p: &Problem, batch: u64, room: [&'static str; 3]) -> impl Iterator<It
     })
 }
 
-/// What is computed on a batch in a room.
+/// Stages that compute on a batch in a device buffer.
 fn computed(p: &Problem, caps: &Caps, batch: u64, [id, group, weight]: [&'static str; 3]) -> Vec<Stage> {
     let shape = format!("r{},g{},d{},unsorted", batch_rows(p), p["g"], p["d"]);
     let names = [("id", id), ("group", group), ("weight", weight), ("out", "features")];
@@ -306,10 +306,11 @@ fn computed(p: &Problem, caps: &Caps, batch: u64, [id, group, weight]: [&'static
     stages.into_iter().map(|stage| stage.renamed(|name| format!("{name} {batch}"))).collect()
 }
 
-/// Kernels on queue 0. Overlapped, uploads are on queue 1: into a room as soon as the batch before last has been read from it.
+/// Program with kernels on queue 0. Overlapped, uploads are on queue 1. They start after the last read of the batch before last
+/// from the same buffer.
 fn program(p: &Problem, caps: &Caps, overlapped: bool) -> Program {
     let mut stages: Vec<Stage> = Vec::new();
-    // The last stage that reads from each room.
+    // The last stage that reads from each buffer.
     let mut left: [Option<usize>; 2] = [None; 2];
     for batch in 0..batches(p) {
         let turn = (batch % 2) as usize;
@@ -345,10 +346,10 @@ mod tests {
     #[test]
     fn uploads_run_ahead_and_no_room_is_written_while_it_is_read() {
         let overlapped = stages("overlapped");
-        // Two queues; that nothing writes what another queue reads is looked at there.
+        // Two queues; `Queues::of` checks that no stage writes a buffer that another queue reads.
         assert_eq!(Queues::of(&overlapped).map(|queues| queues.queues), Ok(2));
         assert_eq!(Queues::of(&stages("serial")).map(|queues| queues.queues), Ok(1));
-        // A kernel waits for its own batch alone, and the first two batches for nothing.
+        // A kernel waits only for its own batch, and the first two batches wait for no stage.
         let copies = |stage: &&Stage| matches!(stage.work, StageOp::CopyRange(_));
         let waits: Vec<usize> = overlapped.iter().filter(copies).map(|stage| stage.after.len()).collect();
         assert_eq!(waits, [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]);

@@ -1,7 +1,7 @@
-//! Read: `out[g] = Σ x[i]` over the 16 384 elements `i` of the g-th chunk, the last chunk perhaps shorter.
+//! Read: `out[g] = Σ x[i]` over the 16 384 elements `i` of the g-th chunk. The last chunk may be shorter.
 //!
-//! Everything is read and almost nothing written, so its speed is the bandwidth of reading alone: the ceiling of
-//! kernels that reduce. It is a probe for that ceiling more than a workload, and appears in the preset `full` only.
+//! Everything is read and almost nothing written, so its speed is the read bandwidth. This is the ceiling of kernels that reduce.
+//! It is mainly a probe for that ceiling, and appears only in the preset `full`.
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
@@ -15,10 +15,10 @@ use crate::units::{Bytes, Flops};
 
 const X: usize = 0;
 
-/// Elements that are summed into one output.
+/// Elements per output.
 const CHUNK: u64 = 16_384;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -69,7 +69,7 @@ pub fn workload() -> Workload {
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let chunks = p["n"].div_ceil(CHUNK);
-    // In f32 for every element type: rounding the sum would hide what the additions lose.
+    // In f32 for every element type: a rounded sum would hide the error of the additions.
     let out = BufferSpec { role: Role::Output { row_len: 1 }, ..BufferSpec::output("out", Elem::F32, &[chunks]) };
     vec![BufferSpec::input("x", Elem::Real, &[p["n"]], |_: &Shape, draw: Draw| draw.normal()), out]
 }
@@ -82,8 +82,8 @@ fn cost(p: &Problem) -> Cost {
     }
 }
 
-/// Additions that one element passes through at most: up to 16 in its own thread and lane (32 bits a lane), 3 when
-/// lanes and accumulators are joined, 13 across the workgroup, and 7 more in the sum that the host makes.
+/// Largest number of additions that an element passes through. These are up to 16 in its own thread and lane (32 bits a lane) and 3
+/// in the join of lanes and accumulators. Further 13 are across the workgroup, and 7 in the host's sum.
 const DEPTH: f64 = 40.0;
 
 fn tolerance(p: &Problem, _output: usize) -> Tolerance {
@@ -163,7 +163,7 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
 }
 
 fn host(_p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    // Halves until eight are left: that keeps the error within the bound, and the compiler adds eight at a time.
+    // Halves until eight are left: this keeps the error within the bound, and the compiler adds eight at a time.
     fn sum(x: &[f32]) -> f32 {
         if x.len() <= 8 {
             return x.iter().sum();
@@ -175,7 +175,7 @@ fn host(_p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     outputs[0].par_iter_mut().zip(chunks).for_each(|(out, chunk)| *out = sum(chunk));
 }
 
-/// Threads in a workgroup.
+/// Threads of a workgroup.
 const THREADS: u64 = 256;
 
 fn program(p: &Problem, text: &'static str, entry: &'static str) -> Program {
@@ -184,7 +184,7 @@ fn program(p: &Problem, text: &'static str, entry: &'static str) -> Program {
         ("N", p["n"]),
         ("THREADS", THREADS),
         ("PER_VECTOR", per_vector),
-        // Of the array, the last one perhaps only in part; and of a chunk.
+        // Of the array, the last one possibly partial; and of a chunk.
         ("VECTORS", p["n"].div_ceil(per_vector)),
         ("CHUNK_VECTORS", CHUNK / per_vector),
     ];

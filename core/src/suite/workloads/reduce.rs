@@ -1,7 +1,7 @@
-//! Reduction: one number of all, `out = Σ x[i]` or `out = max x[i]`.
+//! Reduction of all elements to one number, `out = Σ x[i]` or `out = max x[i]`.
 //!
-//! The result is f32 for every element type: rounding it would hide what the additions lose. Its speed is that of reading:
-//! bytes are counted as each element read once, operations as one an element.
+//! The result is f32 for every element type: rounding would hide the error of the additions. Its speed is that of reading. Bytes:
+//! each element read once. Operations: one an element.
 
 use std::sync::OnceLock;
 
@@ -17,7 +17,7 @@ use crate::suite::{
 
 const X: usize = 0;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -101,7 +101,7 @@ fn cost(p: &Problem) -> Cost {
     Cost::new(p["n"], p["n"] * Elem::Real.storage(p.dtype).bytes(), 4)
 }
 
-/// Additions that a number passes through: within its thread and workgroup, and in the longest chain of parts, that of
+/// Number of additions that a number passes through: within its thread and workgroup, and in the longest chain of parts, that of
 /// `atomic`.
 fn depth(p: &Problem) -> f64 {
     64.0 + p["n"] as f64 / OF_A_GROUP as f64
@@ -119,7 +119,7 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-/// For numbers of one sign.
+/// Tolerance for numbers of one sign.
 fn of_one_sign(p: &Problem, output: usize) -> Tolerance {
     if largest(p) {
         return exact(p, output);
@@ -202,13 +202,13 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     };
 }
 
-/// Threads in a workgroup.
+/// Threads of a workgroup.
 const THREADS: u64 = 256;
-/// Elements that a workgroup of `atomic` takes.
+/// Elements per workgroup of `atomic`.
 const OF_A_GROUP: u64 = 16 * THREADS;
 
 fn atomic(p: &Problem, _caps: &Caps) -> Program {
-    // The bits of zero, and of minus infinity.
+    // Bits of zero, and of minus infinity.
     let begin = if largest(p) { 0xFF80_0000 } else { 0 };
     let consts = [("N", p["n"]), ("OF_A_GROUP", OF_A_GROUP), ("THREADS", THREADS), ("ROW_THREADS", THREADS)];
     let add = Stage::kernel("reduce_atomic", "reduce/atomic", "reduce_atomic")

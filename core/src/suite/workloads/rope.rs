@@ -1,10 +1,10 @@
-//! Rotary position embedding: every pair of elements of a head turns by an angle that grows with the position.
+//! Rotary position embedding: every pair of elements of a head is rotated by an angle proportional to the position.
 //!
-//! Formula: Su et al., "RoFormer" (2021), in the convention that rotates halves: element `i < d/2` of position `s` is paired
-//! with element `i + d/2` and turns by `s · 10000^(−2i/d)`. Cosines and sines are inputs, f32, as engines keep them; what is
-//! computed is `out₁ = x₁ cos − x₂ sin` and `out₂ = x₂ cos + x₁ sin`. Backward, the gradient turns by the negative angle.
+//! Formula: Su et al., "RoFormer" (2021), in the convention that rotates halves. Element `i < d/2` of position `s` is paired with
+//! element `i + d/2` and rotated by `s · 10000^(−2i/d)`. Cosines and sines are inputs, f32, as engines keep them. The kernel
+//! computes `out₁ = x₁ cos − x₂ sin` and `out₂ = x₂ cos + x₁ sin`. Backward, the gradient is rotated by the negative angle.
 //!
-//! Operations are counted as three an element; bytes as the tensor, read and written once, and both tables.
+//! Operations: three an element. Bytes: the tensor, read and written once, and both tables.
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, zero};
@@ -19,7 +19,7 @@ const X: usize = 0;
 const COSINES: usize = 1;
 const SINES: usize = 2;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -42,7 +42,7 @@ pub fn workload() -> Workload {
     }
 }
 
-/// Both directions: they differ in the sign of the angle, and in what the tensors are called.
+/// Specification of a direction. Both differ in the sign of the angle and in the names of the tensors.
 fn form(direction: Direction) -> OpSpec {
     OpSpec {
         direction,
@@ -84,7 +84,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
     }
 }
 
-/// The angle of an element of the tables, between −π and π.
+/// Angle of an element of the tables, between −π and π.
 fn angle(shape: &Shape, draw: Draw) -> f64 {
     const TURN: f64 = 2.0 * std::f64::consts::PI;
     let half = shape["d"] / 2;
@@ -93,10 +93,10 @@ fn angle(shape: &Shape, draw: Draw) -> f64 {
     angle - (angle / TURN).round() * TURN
 }
 
-// Library functions differ in the last bit from platform to platform, and inputs must not: these have only what IEEE 754
-// defines to the last bit. They are good to twelve digits, more than an f32 holds.
+// Library functions differ in the last bit between platforms, and inputs must not. These use only operations that IEEE 754 defines
+// to the last bit. They have twelve correct digits, more than f32 holds.
 
-/// The exponential function between −10 and 0.
+/// Exponential function between −10 and 0.
 fn exponential(x: f64) -> f64 {
     let small = x / 1024.0;
     let mut sum = 1.0;
@@ -106,7 +106,7 @@ fn exponential(x: f64) -> f64 {
     (0..10).fold(sum, |power, _| power * power)
 }
 
-/// The sum `1 − x²/(k(k+1)) (1 − x²/((k+2)(k+3)) (…))`, of which sine and cosine are made, for |x| ≤ π.
+/// Sum `1 − x²/(k(k+1)) (1 − x²/((k+2)(k+3)) (…))`, the base of sine and cosine, for |x| ≤ π.
 fn alternating(x: f64, k: u32) -> f64 {
     (0..16).rev().fold(1.0, |sum, n| {
         let k = f64::from(k + 2 * n);
@@ -123,7 +123,7 @@ fn sine(shape: &Shape, draw: Draw) -> f64 {
     x * alternating(x, 2)
 }
 
-/// The tensor that is read, and the one that is written.
+/// Names of the input tensor and of the output tensor.
 fn names(p: &Problem) -> [&'static str; 2] {
     match p.direction {
         Direction::Fwd => ["x", "out"],
@@ -151,7 +151,7 @@ fn cost(p: &Problem) -> Cost {
     Cost::new(3 * elements(p), bytes + p["s"] * p["d"] * 4, bytes)
 }
 
-/// For elements of at most `largest`.
+/// Tolerance for elements of at most `largest`.
 fn tolerance(p: &Problem, largest: f64) -> Tolerance {
     Tolerance {
         abs: 4.0 * 2f64.powi(-24) * largest + smallest_normal(p),
@@ -196,7 +196,7 @@ fn hard_sets() -> Vec<StressInput> {
     ]
 }
 
-/// The sign of the angle.
+/// Sign of the angle.
 fn sign(p: &Problem) -> f64 {
     if p.direction == Direction::Fwd { 1.0 } else { -1.0 }
 }
@@ -224,7 +224,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     });
 }
 
-/// A stage with one thread for each piece of half a position, of so many heads together.
+/// Program with one thread for each piece of half a position, for `heads` heads.
 fn program(p: &Problem, caps: &Caps, width: u64, entry: &'static str, heads: u64) -> Program {
     let half = p["d"] / 2 / width;
     let [from, to] = names(p);
@@ -239,10 +239,10 @@ fn program(p: &Problem, caps: &Caps, width: u64, entry: &'static str, heads: u64
         .into()
 }
 
-/// Heads that a thread of `heads` rotates.
+/// Heads per thread of `heads`.
 const AT_ONCE: u64 = 4;
 
-/// Elements of a half that a thread takes at a time.
+/// Elements of a half per thread at a time.
 fn across(p: &Problem, caps: &Caps) -> u64 {
     width(p["d"] / 2, p.dtype, caps)
 }

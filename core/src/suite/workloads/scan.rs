@@ -1,9 +1,9 @@
 //! Scan: running sums, `out[i] = Σ x[j]` over `j ≤ i` (inclusive) or `j < i` (exclusive).
 //!
-//! Sums are made in f32 and rounded to the element type. Blelloch, "Prefix Sums and Their Applications" (1990); the single pass of
-//! `decoupled` is that of Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back" (2016).
+//! Sums are computed in f32 and rounded to the element type. Formula: Blelloch, "Prefix Sums and Their Applications" (1990). The
+//! single pass of `decoupled` is that of Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back" (2016).
 //!
-//! Bytes are counted as of a copy, operations as one addition an element.
+//! Bytes: those of a copy. Operations: one addition an element.
 
 use super::copy::row_len;
 use crate::suite::Access::{Read, Write};
@@ -17,7 +17,7 @@ use crate::suite::{
 
 const X: usize = 0;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -45,7 +45,7 @@ pub fn workload() -> Workload {
                 "n4100,inclusive",
                 "n16392,exclusive",
                 "n40961,inclusive",
-                // More tiles than there are stretches where the number of multiprocessors is not known.
+                // More tiles than stretches if the number of multiprocessors is unknown.
                 "n525319,exclusive",
                 "n2101256,inclusive",
             ],
@@ -99,7 +99,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         BufferSpec::input("x", Elem::Real, &[n], normal),
         BufferSpec { role: Role::Output { row_len: row_len(p) }, ..out },
         BufferSpec::scratch("parts", Elem::F32, &[MOST_PARTS]),
-        // Of `decoupled`: 64 bits for the number of tiles that have begun, and for each tile.
+        // Of `decoupled`: 64 bits for the number of started tiles, and for each tile.
         BufferSpec::scratch("told", Elem::U32, &[1 + tiles(n / cuda_width(p), decoupled_rows(cuda_width(p))), 2]),
     ]
 }
@@ -109,7 +109,7 @@ fn cost(p: &Problem) -> Cost {
     Cost::new(p["n"], bytes, bytes)
 }
 
-/// Additions that a number passes through: within tiles, and in the longest chain of tiles.
+/// Number of additions that a number passes through: within tiles, and in the longest chain of tiles.
 fn depth(p: &Problem) -> f64 {
     64.0 + p["n"] as f64 / (THREADS * ROWS) as f64
 }
@@ -124,7 +124,7 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-/// For numbers of one sign.
+/// Tolerance for numbers of one sign.
 fn rising(p: &Problem, _output: usize) -> Tolerance {
     Tolerance {
         abs: 0.0,
@@ -167,7 +167,7 @@ fn hard_sets() -> Vec<StressInput> {
     ]
 }
 
-/// Each row knows the sum of all rows before it.
+/// Reference of the rows, from the sum of all previous rows.
 fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let length = row_len(p);
     let sum = |row: u64| (row * length..(row + 1) * length).map(|i| inputs.at(X, i)).sum::<f64>();
@@ -205,24 +205,24 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     });
 }
 
-/// Threads in a workgroup.
+/// Threads of a workgroup.
 const THREADS: u64 = 256;
 /// Pieces of a thread in a tile.
 const ROWS: u64 = 4;
 
-/// Pieces of a thread in a tile of `decoupled`, as many as registers hold: tiles wait for each other, so that few are best. Measured
-/// on an H200 with 67 108 864 elements of f32: 204 µs by 4, 184 by 8, 176 by 12, 191 by 16.
+/// Pieces of a thread in a tile of `decoupled`, limited by registers. Tiles wait for each other, so that few tiles are best.
+/// Measured on an H200 with 67 108 864 elements of f32: 204 µs by 4, 184 by 8, 176 by 12, 191 by 16.
 fn decoupled_rows(width: u64) -> u64 {
     if width == 8 { 6 } else { 12 }
 }
 
-/// Elements of a piece in CUDA, which no property of a device changes.
+/// Elements of a piece in CUDA, independent of the device.
 fn cuda_width(p: &Problem) -> u64 {
     let most = 16 / Elem::Real.storage(p.dtype).bytes();
     (1 << p["n"].trailing_zeros().min(3)).min(most)
 }
 
-/// A stage that goes over tiles, of so many pieces of each thread.
+/// Stage over tiles, with `rows` pieces per thread.
 fn over_tiles(
     p: &Problem,
     caps: &Caps,
@@ -239,14 +239,14 @@ fn over_tiles(
         .threads([THREADS as u32, 1, 1])
 }
 
-/// Tiles of so many pieces.
+/// Number of tiles of `count` pieces.
 fn tiles(count: u64, rows: u64) -> u64 {
     count.div_ceil(THREADS * rows)
 }
 
 fn three_pass(p: &Problem, caps: &Caps, width: u64) -> Program {
     let tiles = tiles(p["n"] / width, ROWS);
-    // Stretches of so many tiles, one for each workgroup, and none without a tile.
+    // Stretches of `stretch` tiles, one for each workgroup, and none without a tile.
     let stretch = tiles.div_ceil(parts_of(tiles, caps));
     let parts = tiles.div_ceil(stretch);
     let Cost { read, written, .. } = cost(p);

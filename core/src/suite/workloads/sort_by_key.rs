@@ -1,11 +1,11 @@
-//! Sort: keys in rising order, and with each the value that belongs to it; equal keys keep the order in which they came.
+//! Sort: keys in rising order, each with its value; equal keys keep their order.
 //!
-//! Keys and values are integers of 32 bits, keys below `2^bits`. A radix sort by counting (Knuth, The Art of Computer Programming,
-//! volume 3, 5.2.5): one pass for each digit, from the lowest. Integers alone are moved, so that the result is exact, and there
-//! is one element type. `onesweep` is that of Adinets and Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs"
-//! (2022).
+//! Keys and values are integers of 32 bits, keys below `2^bits`. The variants are radix sorts by counting (Knuth, The Art of
+//! Computer Programming, volume 3, 5.2.5): one pass for each digit, from the lowest. Only integers are moved, so the result is
+//! exact, and there is one element type. `onesweep` is that of Adinets and Merrill, "Onesweep: A Faster Least Significant Digit
+//! Radix Sort for GPUs" (2022).
 //!
-//! Bytes are counted as each key and value read and written once.
+//! Bytes: each key and value read and written once.
 
 use super::copy::row_len;
 use crate::suite::Access::{Read, Write};
@@ -20,7 +20,7 @@ use crate::suite::{
 const KEYS: usize = 0;
 const VALUES: usize = 1;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -103,7 +103,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
     }
 }
 
-/// What the sort of a crate's own is given: keys, their order, and what lies between passes.
+/// Buffers of the crate's own sort: keys, their order, and the intermediates of passes.
 const NAMES: Sorted = Sorted {
     keys: "keys",
     sorted: "sorted",
@@ -165,11 +165,11 @@ fn hard_sets() -> Vec<StressInput> {
     ]
 }
 
-/// Rows are stretches of the whole order.
+/// Reference of the rows, which are stretches of the whole order.
 fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let key = |i: u64| (inputs.at(KEYS, i) as u64, i);
     let mut pairs: Vec<(u64, u64)> = (0..p["n"]).into_par_iter().map(key).collect();
-    // Positions differ, so that the order of pairs is that of a stable sort.
+    // Positions are distinct, so the order of pairs is that of a stable sort.
     pairs.par_sort_unstable();
     Box::new(move |output, row, out| {
         let first = row * row_len(p);
@@ -179,7 +179,7 @@ fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     })
 }
 
-/// Threads in a workgroup.
+/// Threads of a workgroup.
 const THREADS: u64 = 256;
 /// Fewest keys of a workgroup: sixteen for each thread.
 const STRETCH: u64 = 16 * THREADS;
@@ -196,11 +196,11 @@ fn order(p: &Problem, _caps: &Caps) -> Program {
     Program { stages }
 }
 
-/// Three stages for each digit of so many bits: it is counted in stretches, each stretch is told where its keys of a digit begin,
-/// and moves them there.
+/// Program with three stages for each digit of `bits` bits: counts per stretch, start of each digit per stretch, and the move of
+/// the keys.
 fn radix(p: &Problem, caps: &Caps, bits: u64) -> Program {
     let (n, bins, passes) = (p["n"], 1u64 << bits, p["bits"].div_ceil(bits));
-    // Of whole turns of sixteen keys a thread, and none without a key.
+    // Whole passes of sixteen keys a thread, and none without a key.
     let turns = n.div_ceil(STRETCH);
     let length = turns.div_ceil(parts_of(turns, caps)) * STRETCH;
     let stretches = n.div_ceil(length);
@@ -222,7 +222,7 @@ fn radix(p: &Problem, caps: &Caps, bits: u64) -> Program {
     };
     let (array, table) = (4 * n, 4 * stretches * bins);
     let pass = |pass: u64| {
-        // Passes go to and fro; the last one ends in the result.
+        // Passes alternate between buffers; the last one ends in the result.
         let to = |pass: u64| match (passes - pass) % 2 {
             1 => ["sorted", "carried"],
             _ => NAMES.between,
@@ -252,7 +252,7 @@ fn radix(p: &Problem, caps: &Caps, bits: u64) -> Program {
     Program { stages: (0..passes).flat_map(pass).collect() }
 }
 
-/// What `onesweep` leaves open.
+/// Tunable of `onesweep`.
 const KEYS_EACH: Tunable = Tunable {
     name: "KEYS_EACH",
     about: "keys of a thread in a tile",
@@ -264,22 +264,22 @@ const FEWEST_EACH: u64 = 8;
 /// Threads of a tile, and the bits of a digit.
 const SWEEP_THREADS: u64 = 512;
 const SWEEP_BITS: u64 = 8;
-/// Counts are told in a word of which two bits say what it is.
+/// Limit of a count: two bits of its word are its state.
 const MOST_TOLD: u64 = 1 << 30;
-/// Words in front of the counts: for each pass, how many tiles have begun.
+/// Words before the counts: for each pass, the number of started tiles.
 const TICKETS: u64 = 4;
 
 fn sweep_passes(p: &Problem) -> u64 {
     p["bits"].div_ceil(SWEEP_BITS)
 }
 
-/// Words that are told where a thread has so many keys: tickets, counts of all digits, and for each pass those of each tile.
+/// Words of shared state for `each` keys per thread: tickets, counts of all digits, and for each pass those of each tile.
 fn told(p: &Problem, each: u64) -> u64 {
     let tiles = p["n"].div_ceil(each * SWEEP_THREADS);
     TICKETS + (sweep_passes(p) << SWEEP_BITS) * (1 + tiles)
 }
 
-/// All digits are counted in one stage; then each has one that moves the keys.
+/// Program that counts all digits in one stage, and moves the keys in one stage per digit.
 fn onesweep(p: &Problem, caps: &Caps) -> Program {
     let each = u64::from(caps.tuned(p, "onesweep", &KEYS_EACH));
     let (n, bins, passes) = (p["n"], 1u64 << SWEEP_BITS, sweep_passes(p));

@@ -1,12 +1,12 @@
 //! Transfer: `k` buffers of `n` elements go from the host to the device or back, `out[i, j] = x[i, j]`.
 //!
-//! They lie one behind the other on either side, and what differs is how they cross: each by a copy of its own, all as one, or
-//! read and written by a kernel across the link. Elements are f32 alone, because nothing looks into them. The link's ceiling is
-//! found by copies of whole large buffers (`link`); here sizes go from a kilobyte to a gigabyte, so that what a copy costs
-//! however short it is can be told from what its bytes cost. And what a memory pool saves: `pooled` and `allocated` do the same but
-//! that one has its room on the device already.
+//! Buffers are adjacent on both sides. The variants copy each buffer separately, copy all at once, or read and write across the
+//! link with a kernel. Elements are f32 alone, because no kernel interprets them. Copies of whole large buffers (`link`) give the
+//! link's ceiling. Here sizes range from a kilobyte to a gigabyte, which separates the fixed cost of a copy from the cost of its
+//! bytes. They also show the benefit of a memory pool: `pooled` and `allocated` differ only in an existing device buffer for
+//! `pooled`.
 //!
-//! Bytes are counted once: what an upload writes to the device, and what a download reads from it.
+//! Bytes are counted once: writes to the device for an upload, reads from it for a download.
 
 use super::copy;
 use crate::suite::{
@@ -15,7 +15,7 @@ use crate::suite::{
 };
 use crate::units::Bytes;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -39,7 +39,7 @@ pub fn workload() -> Workload {
             rate: Rate::Bytes,
             headline: Some("n65536,k16,up,pinned"),
             shapes,
-            // The last but one is more than what is written to a mapping at a time.
+            // The last but one exceeds a single write to a mapping.
             awkward: &[
                 "n1,up,pinned",
                 "n1,k3,down,pinned",
@@ -98,10 +98,10 @@ pub fn workload() -> Workload {
     }
 }
 
-/// Each may be a stage, and plans and traces list them all.
+/// Largest number of buffers. Each may be a stage, and plans and traces list them all.
 const MOST_BUFFERS: u64 = 1024;
 
-/// From a kilobyte to a gigabyte in one piece; and 4 MiB in 16 pieces and in 256.
+/// Shapes of a preset: from a kilobyte to a gigabyte in one piece; and 4 MiB in 16 pieces and in 256.
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
         Preset::Standard => &[
@@ -156,12 +156,12 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
     }
 }
 
-/// Elements of all buffers.
+/// Number of elements of all buffers.
 fn elements(p: &Problem) -> u64 {
     p["n"] * p["k"]
 }
 
-/// For checking, all of them are cut into the longest rows that are alike, as in `copy`.
+/// Row length for checks: all buffers are cut into the longest rows of equal length, as in `copy`.
 fn row_len(p: &Problem) -> u64 {
     const MOST: u64 = 1 << 20;
     1 << elements(p).trailing_zeros().min(MOST.trailing_zeros())
@@ -176,17 +176,17 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let host = if p.shape.has("pinned") { Place::HostPinned } else { Place::HostPageable };
     let [from, to] = if is_upload(p) { [host, Place::Device] } else { [Place::Device, host] };
     let out = BufferSpec { role: Role::Output { row_len: row_len(p) }, ..BufferSpec::output("out", Elem::Real, &dims) };
-    // Where `pooled` stops on the way.
+    // Intermediate buffer of `pooled`.
     let room = BufferSpec::scratch("room", Elem::Real, &dims);
     vec![BufferSpec::input("x", Elem::Real, &dims, normal).at(from), out.at(to), room]
 }
 
-/// Bytes of so many elements.
+/// Bytes of `elements` elements.
 fn bytes(elements: u64) -> u64 {
     4 * elements
 }
 
-/// Of so many elements.
+/// Cost of a transfer of `elements` elements.
 fn crossing(p: &Problem, elements: u64) -> Cost {
     match is_upload(p) {
         true => Cost::new(0, 0, bytes(elements)),
@@ -240,7 +240,7 @@ fn collated(p: &Problem) -> Program {
     Stage::copy(label(p), "x", "out").costing(cost(p)).into()
 }
 
-/// All bytes over the link, and by a copy on the device.
+/// Cost of all bytes over the link, and of a copy on the device.
 fn through(p: &Problem) -> Cost {
     let (Cost { read, written, .. }, bytes) = (cost(p), bytes(elements(p)));
     Cost::new(0, read.0 + bytes, written.0 + bytes)
@@ -259,9 +259,9 @@ fn pooled(p: &Problem) -> Program {
     Program { stages }
 }
 
-/// Most workgroups that read or write across the link, which is full long before the device is.
+/// Most workgroups that read or write across the link, which saturates long before the device.
 const GROUPS: u64 = 256;
-/// Threads in a workgroup, and accesses of 16 bytes that each makes at a time: see `copy`.
+/// Threads of a workgroup, and accesses of 16 bytes that each makes at a time: see `copy`.
 const THREADS: u64 = 256;
 const AT_ONCE: u64 = 4;
 

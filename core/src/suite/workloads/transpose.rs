@@ -1,7 +1,7 @@
-//! Transpose: `out[b, j, i] = x[b, i, j]` for matrices of `r` rows and `c` columns, one behind the other.
+//! Transpose: `out[b, j, i] = x[b, i, j]` for adjacent matrices of `r` rows and `c` columns.
 //!
-//! Nothing is computed. Either the reads or the writes of neighbouring threads lie a whole row apart, unless a workgroup
-//! turns a tile in its own memory: that is all that the variants differ by. Bytes are counted as of a copy.
+//! There is no arithmetic. Either the reads or the writes of neighbouring threads are a whole row apart, unless a workgroup
+//! transposes a tile in its own memory. The variants differ only in this. Bytes are counted as of a copy.
 
 use super::copy::{hard_sets, tolerance};
 use crate::suite::Access::{Read, Write};
@@ -13,7 +13,7 @@ use crate::suite::{
 
 const X: usize = 0;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -23,7 +23,7 @@ pub fn workload() -> Workload {
             &[Axis::optional("b", "matrices", 1, 1), Axis::extent("r", "rows"), Axis::same_as("c", "columns", "r")]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        // The product of extents is below 2^58, so it can be taken.
+        // Extents multiply to less than 2^58, so their product does not overflow.
         validate: |shape| indexable(shape["b"] * shape["r"] * shape["c"]),
         forms: vec![OpSpec {
             direction: Direction::Fwd,
@@ -111,7 +111,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     });
 }
 
-/// Threads in a workgroup.
+/// Threads of a workgroup.
 const THREADS: u64 = 256;
 
 fn stage(p: &Problem, threads: u64, text: &'static str, entry: &'static str, groups: u64) -> Stage {
@@ -140,7 +140,7 @@ fn tiled(p: &Problem, _caps: &Caps) -> Program {
         .into()
 }
 
-/// Rows of a tile of `vector`, whose columns are 128 bytes of a row, and in CUDA 256.
+/// Rows of a tile of `vector`. Its columns are 128 bytes of a row, and in CUDA 256.
 const VECTOR_ROWS: u64 = 64;
 
 /// Elements in 16 bytes.

@@ -1,10 +1,8 @@
-//! Work on data that comes from the host in pieces: each piece is uploaded and computed on.
+//! Computation on data that comes from the host in pieces: each piece is uploaded and then processed.
 //!
-//! Every piece is the terms `b` of fused multiply-adds as in `fma`, whose factors `a` are on the device already:
-//! `out[i] = Σ_j acc[j]` after `k` rounds of `acc[j] = a[i, j mod 2]·acc[j] + b[i,j]` on eight accumulators that start at
-//! `b[i,j]`.
-//! How many rounds there are decides whether the link or the arithmetic takes longer; where both take about as long, doing
-//! them at the same time halves the whole.
+//! Every piece is the terms `b` of fused multiply-adds as in `fma`, with factors `a` on the device: `out[i] = Σ_j acc[j]` after `k`
+//! rounds of `acc[j] = a[i, j mod 2]·acc[j] + b[i,j]` on eight accumulators that start at `b[i,j]`. The number of rounds decides
+//! whether the link or the arithmetic takes longer. If both take about as long, their overlap halves the total.
 //!
 //! Operations: `2·8·k` per element of the output. Bytes: all pieces read from the host once, all outputs written once.
 
@@ -20,14 +18,14 @@ use crate::suite::{
 
 const A: usize = 0;
 
-/// Pieces in host memory, at most as many as there are names.
+/// Pieces in host memory. The number of names limits that of pieces.
 const PIECES: [&str; 8] = ["piece0", "piece1", "piece2", "piece3", "piece4", "piece5", "piece6", "piece7"];
-/// What each piece gives.
+/// Output of each piece.
 const OUTPUTS: [&str; 8] = ["out0", "out1", "out2", "out3", "out4", "out5", "out6", "out7"];
-/// Where pieces lie on the device, in turn.
+/// Alternating device buffers of the pieces.
 const ROOMS: [&str; 2] = ["even", "odd"];
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -98,7 +96,7 @@ pub fn workload() -> Workload {
     }
 }
 
-/// Most elements of a piece: positions must not overflow 32 bits even where a grid reaches past the end.
+/// Largest number of elements of a piece: indices must not overflow 32 bits even if a grid extends past the end.
 const MOST: u64 = 1 << 28;
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -108,12 +106,12 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
     }
 }
 
-/// In [1/4, 1/2).
+/// Number in [1/4, 1/2).
 fn factor(_: &Shape, draw: Draw) -> f64 {
     0.25 + 0.2475 * draw.uniform()
 }
 
-/// In [1/4, 1), so that accumulators rise towards `b / (1 - a) < 2`: nothing overflows, nothing cancels.
+/// Number in [1/4, 1), so that accumulators rise towards `b / (1 - a) < 2`, without overflow or cancellation.
 fn term(_: &Shape, draw: Draw) -> f64 {
     0.25 + 0.7425 * draw.uniform()
 }
@@ -138,7 +136,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         .collect()
 }
 
-/// Operations, and bytes of one piece and of what it gives.
+/// Operations, and bytes of one piece and of its output.
 fn of_piece(p: &Problem) -> (u64, u64, u64) {
     let n = p["n"];
     (2 * ACCUMULATORS * p["k"] * n, 4 * ACCUMULATORS * n, 4 * n)
@@ -178,10 +176,11 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     }
 }
 
-/// Threads in a workgroup.
+/// Threads of a workgroup.
 const THREADS: u64 = 256;
 
-/// Kernels on queue 0. Overlapped, uploads are on queue 1: into a room as soon as the kernel before last has left it.
+/// Program with kernels on queue 0. Overlapped, uploads are on queue 1. They start after the kernel before last has released their
+/// buffer.
 fn program(p: &Problem, overlapped: bool) -> Program {
     let (flops, piece, output) = of_piece(p);
     let consts = [("N", p["n"] as u32), ("K", p["k"] as u32), ("THREADS", THREADS as u32)];
@@ -195,7 +194,7 @@ fn program(p: &Problem, overlapped: bool) -> Program {
             .threads([THREADS as u32, 1, 1])
             .grid(spread(p["n"].div_ceil(THREADS)))
             .costing(Cost::new(flops, piece + 4 * FACTORS * p["n"], output));
-        // Two stages for each piece: this room's last kernel lies three stages back.
+        // Two stages per piece: this buffer's last kernel is three stages back.
         let left: Vec<usize> = (2 * i).checked_sub(3).into_iter().collect();
         match overlapped {
             true => stages.extend([upload.on(1, &left), compute.on(0, &[2 * i])]),
@@ -222,7 +221,7 @@ mod tests {
     fn uploads_run_ahead_by_one_piece_and_no_more() {
         let (stages, overlapped) = queues("overlapped");
         assert_eq!((stages.len(), overlapped.queues, queues("serial").1.queues), (8, 2, 1));
-        // What an upload waits for on its queue (1), and a kernel on its own (0), by the marks behind stages.
+        // Marks that an upload waits for on its queue (1), and a kernel on its own (0).
         let mut marked = std::collections::BTreeMap::new();
         let (mut waits, mut last) = (Vec::new(), None);
         for order in &overlapped.orders {
@@ -232,7 +231,7 @@ mod tests {
                 Order::Wait { queue, mark } => waits.push((queue, last, marked[&mark])),
             }
         }
-        // The fork; kernels 0 and 1; upload 2 behind kernel 0, its kernel; upload 3 behind kernel 1, its kernel; the join.
+        // The fork; kernels 0 and 1; upload 2 after kernel 0, its kernel; upload 3 after kernel 1, its kernel; the join.
         let want = [
             (1, None, None),
             (0, Some(0), Some(0)),

@@ -1,7 +1,7 @@
-//! The backward form: the gradient of the sum, which is that of both its terms, and those of `γ` and `β`.
+//! Backward direction: the gradient of the sum, which is that of both its terms, and those of `γ` and `β`.
 //!
-//! The sum is read by the normalisation and by whatever comes after, so its gradient is that of [`super::layernorm`] plus
-//! `dsum`. Operations: fifteen an element. Bytes: three matrices read, one written.
+//! The normalisation and later operations read the sum, so its gradient is that of [`super::layernorm`] plus `dsum`. Operations:
+//! fifteen an element. Bytes: three matrices read, one written.
 
 use super::layernorm::{self, HardPart, Spread, backward};
 use crate::suite::Access::{Read, Write};
@@ -16,7 +16,7 @@ const GAMMA: usize = 1;
 const DOUT: usize = 2;
 const DSUM: usize = 3;
 
-/// The form.
+/// Specification of the backward direction.
 pub fn form() -> OpSpec {
     OpSpec {
         direction: Direction::Bwd,

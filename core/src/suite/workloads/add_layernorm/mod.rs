@@ -1,9 +1,10 @@
-//! A residual connection and its layer normalisation: `sum = x + residual`, and `out` normalises the rows of `sum`.
+//! Residual connection with layer normalisation: `sum = x + residual`, and `out` normalises the rows of `sum`.
 //!
-//! The second part is [`super::layernorm`] of the sum as it is stored, with mean and `ρ` as outputs too. With `in_place` the
-//! sum is written over the residual, as engines do that are short of memory; the backward pass does not depend on that.
-//! Operations are counted as nine an element; bytes are those of the four matrices, each read or written once, and of what
-//! has one number a row or a column.
+//! The second part is [`super::layernorm`] of the stored sum, with mean and `ρ` as additional outputs. With `in_place` the sum
+//! overwrites the residual, as in engines that are short of memory. The backward pass does not depend on that.
+//!
+//! Operations: nine an element. Bytes: those of the four matrices, each read or written once, and of the per-row and per-column
+//! numbers.
 
 use super::layernorm::{self, HardPart, Spread};
 use crate::suite::Access::{self, Read, Write};
@@ -22,10 +23,10 @@ const RESIDUAL: usize = 1;
 const GAMMA: usize = 2;
 const BETA: usize = 3;
 
-/// The first of the checked buffers; those of the normalisation follow.
+/// Index of the sum, the first checked buffer. Those of the normalisation follow.
 const SUM: usize = 0;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -90,7 +91,7 @@ fn forward() -> OpSpec {
     }
 }
 
-/// The buffer that the sum is written to.
+/// Name of the buffer of the sum.
 fn sum_buffer(p: &Problem) -> &'static str {
     if p.shape.has("in_place") { "residual" } else { "sum" }
 }
@@ -124,7 +125,7 @@ fn cost(p: &Problem) -> Cost {
     Cost::new(9 * p["r"] * p["c"], 2 * matrix + 2 * of_columns, 2 * matrix + 2 * of_rows)
 }
 
-/// Of sums of normal inputs.
+/// Spread of sums of normal inputs.
 fn spread(p: &Problem) -> Spread {
     let of_one = Spread::of_normal(p);
     Spread { largest: 2.0 * of_one.largest, ..of_one }
@@ -154,8 +155,8 @@ fn hard() -> Vec<StressInput> {
     layernorm::hard_sets(parts)
 }
 
-/// The sum is rounded as it is stored, because that is what is normalised: a sum in f32, which of 16-bit numbers is exact but
-/// for its last bits.
+/// Reference of the rows. The sum is rounded as stored, because the normalisation reads it. It is a sum in f32, which is exact for
+/// 16-bit numbers except for its last bits.
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let storage = Elem::Real.storage(p.dtype);
     let value = move |at| round_to(storage, f64::from((inputs.at(X, at) + inputs.at(RESIDUAL, at)) as f32));
@@ -180,7 +181,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     });
 }
 
-/// The sum as a stage of a text with an entry for each place that it can be written to.
+/// Stage of the sum, with an entry point for each destination.
 fn stage_of_sum(p: &Problem, stage: impl FnOnce(&'static str) -> Stage) -> Stage {
     let (matrix, _, _) = layernorm::sizes(p);
     let stage = match p.shape.has("in_place") {
@@ -190,13 +191,13 @@ fn stage_of_sum(p: &Problem, stage: impl FnOnce(&'static str) -> Stage) -> Stage
     stage.costing(Cost::new(p["r"] * p["c"], 2 * matrix, matrix))
 }
 
-/// A stage of that text on so many elements.
+/// Stage of that kernel source on `n` elements.
 fn added(n: u64, dtype: DType, caps: &Caps, entry: &'static str) -> Stage {
     let width = width(n, dtype, caps);
     by_pieces(n / width, width, caps, ["add_layernorm/add", "add_layernorm/add1", "add_layernorm/add4"], entry)
 }
 
-/// The sum of two buffers of so many elements in a third.
+/// Stage that writes the sum of two buffers of `n` elements to a third.
 pub(super) fn sum_stage(n: u64, dtype: DType, caps: &Caps, [x, residual, sum]: [&'static str; 3]) -> Stage {
     let bytes = n * Elem::Real.storage(dtype).bytes();
     added(n, dtype, caps, "residual_add")

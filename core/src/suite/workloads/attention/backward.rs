@@ -1,11 +1,12 @@
-//! The backward form: `dQ`, `dK` and `dV` for a gradient `dO` of the output.
+//! Backward direction: `dQ`, `dK` and `dV` for a gradient `dO` of the output.
 //!
-//! With `P = softmax(scale · Q Kᵀ)` and `δ_i = dO_i · O_i`: `dV = Pᵀ dO`, `dS = scale · P ∘ (dO Vᵀ − δ)`, `dQ = dS K`,
-//! `dK = dSᵀ Q` (Dao et al., "FlashAttention" (2022), appendix B.2). The forward pass runs before the timing and leaves
-//! its output and the log-sum-exp of every row of scores, as in training. A mask that is added has no gradient.
+//! With `P = softmax(scale · Q Kᵀ)` and `δ_i = dO_i · O_i`: `dV = Pᵀ dO`, `dS = scale · P ∘ (dO Vᵀ − δ)`, `dQ = dS K`, `dK = dSᵀ Q`
+//! (Dao et al., "FlashAttention" (2022), appendix B.2).
 //!
-//! Operations are counted as FlashAttention's benchmarks count them: two and a half times the forward pass, because the
-//! scores are made anew.
+//! The forward pass runs before the timing, as in training. It leaves its output and the log-sum-exp of every score row. An added
+//! mask has no gradient.
+//!
+//! Operations follow FlashAttention's benchmarks: two and a half times the forward pass, because the scores are recomputed.
 
 use std::sync::OnceLock;
 
@@ -33,13 +34,13 @@ const DOUT: usize = 3;
 
 const INPUTS: [&str; 4] = ["q", "k", "v", "dout"];
 
-/// The checked buffers, in buffer order.
+/// Indices of the checked buffers, in buffer order.
 const OUT: usize = 0;
 const LSE: usize = 1;
 const DQ: usize = 2;
 const DK: usize = 3;
 
-/// The form.
+/// Specification of the backward direction.
 pub fn form() -> OpSpec {
     let mut form = OpSpec {
         direction: Direction::Bwd,
@@ -113,7 +114,7 @@ pub fn form() -> OpSpec {
             .available(coopmat::available)
             .tunables(&[coopmat::OWN]),
         ],
-        // Not `vendor`: a figure for the library must never be a kernel's of ours.
+        // Without `vendor`: a time of the library must not come from another kernel.
         fallback: &["flash_mma", "flash_coopmat", "flash_atomic", "flash", "manual"],
         setup: Some(setup),
         preconditions: vec![masks::precondition()],
@@ -125,7 +126,7 @@ pub fn form() -> OpSpec {
     form
 }
 
-/// The gradients of what is constant: a reference that divides zero by zero, or a kernel that does, shows here.
+/// Stress inputs with constant tensors. They expose a division of zero by zero in the reference or in a kernel.
 fn hard_sets() -> Vec<StressInput> {
     vec![
         StressInput {
@@ -205,7 +206,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 
 pub(super) fn cost(p: &Problem) -> Cost {
     let (queries, keys, _) = sizes(p);
-    // Q, dO and O; K and V; a number a row.
+    // Reads: Q, dO and O; K and V; one number per row.
     let read = 3 * queries + 2 * keys + p["b"] * p["h"] * p["s"] * 4 + masks::all_bytes(p);
     Cost::new(5 * product(p), read, queries + 2 * keys)
 }
@@ -213,9 +214,9 @@ pub(super) fn cost(p: &Problem) -> Cost {
 fn tolerance(p: &Problem, output: usize) -> Tolerance {
     let u = p.dtype.unit_roundoff();
     let f32u = 2f64.powi(-24);
-    // A key has the queries of all heads that share it.
+    // A key serves the queries of all heads that share it.
     let (s, t, d) = ((group(p) * p["s"]) as f64, p["t"] as f64, p["d"] as f64);
-    // As in the forward form: the rounding of a score enters the exponent as an absolute error, and a few operations more.
+    // As in the forward direction, a score's rounding enters the exponent as an absolute error. A few more operations add to it.
     let weight = score_error(p) + 8.0 * f32u;
     let rel = 2.0 * u;
     match output {
@@ -225,13 +226,13 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
             rel: 4.0 * f32u,
             reason: "the rounding of the scores, and of the logarithm of their sum; always f32",
         },
-        // |dP - delta| is at most about 8 √d for these inputs. Its weight is off by `weight`, dP by the rounding of a dot
-        // product, delta by that and by the rounding of the stored output, the product of all perhaps by one to the element
-        // type; `scale` = 1/√d takes the √d away again.
+        // |dP − delta| is at most about 8 √d for these inputs. Its weight has the error `weight`, and dP has that of a dot product.
+        // Delta has that and the rounding of the stored output. The result of all may be rounded once to the element type. `scale`
+        // = 1/√d cancels the √d.
         _ => {
             let one = 3.47 * (8.0 * weight + 16.0 * f32u * d.sqrt() + 12.0 * u);
-            // dQ adds weights of one row, which sum to one. dK and dV add those of a column: their mean is s/t, for the s
-            // queries of a key, and more where keys are fewer.
+            // dQ adds weights of one row, which sum to one. dK and dV add weights of a column. Their mean is s/t for the s queries
+            // of a key, and larger for fewer keys.
             let mass = if output == DQ { 1.0 } else { 8.0 + 4.0 * s / masks::fewest_keys(p) as f64 };
             Tolerance {
                 abs: mass * one + 3.47 * f32u * s.max(t).sqrt(),
@@ -244,7 +245,7 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-/// What a query knows of its keys, and the query and the gradient of its result themselves.
+/// Query row, gradient row and derived values of one query.
 struct Query {
     lse: f64,
     delta: f64,
@@ -259,7 +260,7 @@ struct Keys {
     v: Vec<f64>,
 }
 
-/// Each query and each head of keys is gone through when it is first needed: a few rows of a large problem need few of them.
+/// Reference state. A query or key head is computed at its first use: a few rows of a large problem need few of them.
 struct Backward<'a> {
     p: &'a Problem,
     inputs: &'a Inputs,
@@ -273,7 +274,7 @@ fn row_cost(p: &Problem, output: usize) -> u64 {
     match output {
         OUT | LSE => 2 * t * d,
         DQ => 5 * t * d,
-        // This row's share of what the queries of its head know, and then three products with them.
+        // Share of this row in its queries' forward values, then three products with them.
         _ => 7 * group(p) * s * d,
     }
 }
@@ -290,14 +291,14 @@ impl Backward<'_> {
         1.0 / (self.p["d"] as f64).sqrt()
     }
 
-    /// Keys and values that a head of queries has.
+    /// Keys and values of a query head.
     fn keys(&self, head: u64) -> &Keys {
         let (own, elements) = (head / group(self.p), self.p["t"] * self.p["d"]);
         let read = |buffer| self.inputs.values(buffer, own * elements..(own + 1) * elements);
         self.keys[own as usize].get_or_init(|| Keys { k: read(K), v: read(V) })
     }
 
-    /// A query, counted through all heads.
+    /// State of a query; `row` counts through all heads.
     fn query(&self, row: u64) -> &Query {
         self.queries[row as usize].get_or_init(|| {
             let (s, d) = (self.p["s"], self.p["d"]);
@@ -319,7 +320,7 @@ impl Backward<'_> {
         })
     }
 
-    /// Probability of a key `j` that a query sees, and the gradient of its score.
+    /// Probability of a visible key `j`, and the gradient of its score.
     fn weight(&self, row: u64, j: u64) -> (f64, f64) {
         let (s, d) = (self.p["s"], self.p["d"] as usize);
         let (query, keys) = (self.query(row), self.keys(row / s));
@@ -342,7 +343,7 @@ impl Backward<'_> {
                 }
             }
             _ => {
-                // The queries of a head of keys: those of its group lie one behind the other.
+                // Queries of a key head: those of its group are adjacent.
                 let (j, each) = (row % t, group(self.p) * s);
                 let first = row / t * each;
                 (first..first + each).into_par_iter().for_each(|row| _ = self.query(row));
@@ -359,11 +360,11 @@ impl Backward<'_> {
     }
 }
 
-/// Probabilities are made anew, for `dQ` by rows of queries and for `dK` and `dV` by rows of keys, so that each row of a result
-/// has one thread and no matrix of scores is needed.
+/// Host implementation, which recomputes probabilities: for `dQ` by query rows, for `dK` and `dV` by key rows. Each result row has
+/// one thread, and no score matrix is needed.
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (s, t, d) = (p["s"] as usize, p["t"] as usize, p["d"] as usize);
-    // The set-up's results lie behind the inputs, in buffer order.
+    // The set-up's results follow the inputs, in buffer order.
     let (masks, behind) = (Masks::behind(p, INPUTS.len()), inputs.len() - 2);
     let [q, k, v, dout, out, lse] = [Q, K, V, DOUT, behind, behind + 1].map(|buffer| inputs[buffer].f32());
     let [dq, dk, dv] = outputs else { unreachable!("three gradients") };
@@ -389,7 +390,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     dk.par_chunks_exact_mut(d).zip(dv.par_chunks_exact_mut(d)).enumerate().for_each(|(key, (dk, dv))| {
         dk.fill(0.0);
         dv.fill(0.0);
-        // The queries of a head of keys: those of its group lie one behind the other.
+        // Queries of a key head: those of its group are adjacent.
         let (each, j) = (group * s, key % t);
         let first = key / t * each;
         for query in (first..first + each).filter(|query| j < seen[*query]) {
@@ -400,19 +401,19 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     });
 }
 
-/// The forward pass, a row at a time: for every head_dim, and without a matrix of scores.
+/// Forward pass, row by row: for every head_dim, and without a score matrix.
 fn setup(p: &Problem, _caps: &Caps) -> Program {
     let (queries, keys, _) = sizes(p);
     let stage = by_rows(p, "attention/forward", "attention_forward")
         .consts(&[("COLUMNS", p["d"].div_ceil(u64::from(ROW_THREADS)) as u32)])
         .args([("q", Read), ("k", Read), ("v", Read), ("out", Write), ("lse", Write)])
-        // A number per thread for reductions, and a weight.
+        // One number per thread for reductions, and one weight.
         .shared(2 * ROW_THREADS * 4)
         .costing(Cost::new(2 * product(p), queries + 2 * keys, queries + p["b"] * p["h"] * p["s"] * 4));
     looking(p, Looks::Both, stage).into()
 }
 
-/// What each key gets from all queries: transposed weights of f32 times rows of an element type.
+/// Stage that sums over all queries for each key: transposed f32 weights times rows of the element type.
 fn gradient(p: &Problem, label: &'static str, [left, right, to]: [&'static str; 3]) -> Stage {
     let (queries, keys, scores) = sizes(p);
     let stage = by_tiles(p, ["attention/gradient", "attention_gradient"], [p["kv"], p["t"], p["d"]], 2)
@@ -421,7 +422,7 @@ fn gradient(p: &Problem, label: &'static str, [left, right, to]: [&'static str; 
     Stage { label: label.into(), ..stage }
 }
 
-/// `δ` of each row.
+/// Stage that computes `δ` of each row.
 fn delta(p: &Problem) -> Stage {
     const THREADS: u64 = 256;
     const LANES: u64 = 32;
@@ -431,7 +432,7 @@ fn delta(p: &Problem) -> Stage {
         .args([("delta", Write), ("dout", Read), ("out", Read)])
         .threads([THREADS as u32, 1, 1])
         .grid(spread(rows.div_ceil(THREADS / LANES)))
-        // What WGSL's reductions over neighbouring threads take.
+        // Shared memory of WGSL's reductions over neighbouring threads.
         .shared(4 * (THREADS + THREADS / LANES * 16) as u32)
         .costing(Cost::new(2 * rows * p["d"], 2 * queries, rows * 4))
 }
@@ -455,7 +456,7 @@ fn manual(p: &Problem, _caps: &Caps) -> Program {
             delta(p),
             looking(p, Looks::Both, dscores),
             gradient(p, "attention_dv", ["scores", "dout", "dv"]),
-            // Queries get from all keys what a weighted sum is.
+            // `dQ` sums over all keys for each query, as the forward weighted sum does.
             Stage { label: "attention_dq".into(), ..weighted_sum(p, ["dscores", "k", "dq"]) },
             gradient(p, "attention_dk", ["dscores", "q", "dk"]),
         ],

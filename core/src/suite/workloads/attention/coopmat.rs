@@ -1,4 +1,4 @@
-//! The variant on matrix units through WGSL's cooperative matrices.
+//! Variant on matrix units through WGSL's cooperative matrices.
 
 use super::masks::{Looks, looking};
 use super::{cost_of_one_stage, stage};
@@ -8,16 +8,16 @@ use crate::suite::{Caps, Problem, Product, Program, spread};
 /// Query rows of a workgroup: 32 for each pair of its eight subgroups.
 const ROWS: u64 = 128;
 const THREADS: u64 = 256;
-/// Keys of a tile: a square of them for each subgroup of a pair.
+/// Keys of a tile: one matrix of them for each subgroup of a pair.
 const KEYS: u64 = 32;
-/// Elements that pad a staged row of 16-bit floats, or a row of scores or weights.
+/// Elements of padding of a staged 16-bit row, or of a row of scores or weights.
 pub(super) const PADDING: u64 = 8;
 /// Columns of queries that are staged at a time.
 const QUERY_COLUMNS: u64 = 32;
-/// Largest head_dim: queries and sums of values lie in registers.
+/// Largest head_dim: queries and sums of values are in registers.
 pub(super) const MAX_DIM: u64 = 128;
-/// Whether there is a square of 16 columns of this number, a square of sums in either half of the columns, and an eight of a tile for a
-/// thread to fetch.
+/// Names of the constants that enable a 16-column matrix of the given number. `COLUMNS` enables an accumulator in either half of
+/// the columns, `FETCHES` an 8-element vector of a tile per thread.
 pub(super) const SQUARES: [&str; 8] = ["", "SQUARE1", "SQUARE2", "SQUARE3", "SQUARE4", "SQUARE5", "SQUARE6", "SQUARE7"];
 pub(super) const COLUMNS: [&str; 4] = ["", "COLUMN1", "COLUMN2", "COLUMN3"];
 const FETCHES: [&str; 2] = ["", "FETCH1"];
@@ -30,12 +30,12 @@ pub fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
     }
 }
 
-/// head_dim padded to whole squares in either half.
+/// Returns head_dim padded to whole matrices in either half.
 pub(super) fn width(d: u64) -> u64 {
     d.next_multiple_of(32)
 }
 
-/// Which parts there are of those that a text names by their number, where each is so much of all.
+/// Returns the flag of each numbered part: whether `all` exceeds `each` times its number.
 pub(super) fn there<const N: usize>(
     names: [&'static str; N],
     all: u64,
@@ -44,12 +44,13 @@ pub(super) fn there<const N: usize>(
     (1..N).map(move |i| (names[i], all > each * i as u64))
 }
 
-/// The same of the squares of a head_dim and those of sums in either half of it.
+/// Flags of the matrices of a head_dim, and of the accumulators in either half of it.
 pub(super) fn squares_and_columns(d: u64) -> impl Iterator<Item = (&'static str, bool)> {
     there(SQUARES, d, 16).chain(there(COLUMNS, width(d), 32))
 }
 
-/// Bytes of workgroup memory: a tile of keys and one of values, or columns of queries, scores, weights, and four words for all.
+/// Bytes of workgroup memory. It holds a tile of keys and one of values, or columns of queries; scores, weights, and four shared
+/// words.
 fn shared(width: u64) -> u64 {
     let staged = (2 * KEYS * (width + PADDING)).max(ROWS * (QUERY_COLUMNS + PADDING));
     staged * 2 + ROWS * (KEYS + PADDING) * (4 + 2) + 16

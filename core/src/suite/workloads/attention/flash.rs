@@ -1,15 +1,15 @@
-//! Variants that keep scores on chip: an online softmax over tiles of keys, on plain threads and on CUDA's tensor cores.
+//! Variants that keep scores on chip: an online softmax over key tiles, on plain threads and on CUDA's tensor cores.
 
 use super::masks::{Looks, looking};
 use super::{KEEPS_LSE, cost_of_one_stage, group, stage};
 use crate::suite::Access::{Read, Write};
 use crate::suite::{Allowed, Caps, DType, Dialect, Problem, Program, Stage, Tunable, spread};
 
-/// Largest head_dim for `flash`: eight threads a row, of which each has eight vectors of four of the output.
+/// Largest head_dim for `flash`: eight threads per row, each with eight 4-element vectors of the output.
 pub(super) const MAX_FLASH_DIM: u64 = 256;
 /// Query rows of a tile of `flash_mma`.
 const MMA_ROWS: u32 = 64;
-/// What `flash` leaves open; `flash_mma` has a pace of its own.
+/// Tunable of `flash`; `flash_mma` has a fixed depth.
 pub(super) const DEPTH: Tunable = Tunable {
     name: "DEPTH",
     about: "columns of Q and K that are staged at a time",
@@ -17,7 +17,7 @@ pub(super) const DEPTH: Tunable = Tunable {
     default: 16,
 };
 
-/// Whether a row of the output fits into registers.
+/// Checks that a row of the output fits into registers.
 pub(super) fn short_rows(p: &Problem) -> Result<(), String> {
     match p["d"] {
         d if d <= MAX_FLASH_DIM => Ok(()),
@@ -53,44 +53,44 @@ pub(super) fn flash(p: &Problem, caps: &Caps) -> Program {
     looking(p, Looks::Both, stage).into()
 }
 
-/// How the threads of a workgroup share a tile of scores, and of the output: each has four rows, four keys and some vectors of four
-/// columns.
+/// Partition of a tile of scores, and of the output, among the threads of a workgroup. Each thread has four rows, four keys and
+/// `columns` vectors of four columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Share {
-    /// Threads that share rows, and threads that share keys.
+    /// Number of threads that share rows (`across`), and that share keys (`down`).
     across: u32,
     down: u32,
-    /// Vectors of columns of the output that a thread has.
+    /// Number of output column vectors of a thread.
     columns: u32,
-    /// Columns of Q and K, and keys of V, that are staged at a time.
+    /// Number of columns of Q and K (`depth`), and of keys of V (`values`), that are staged at a time.
     depth: u32,
     values: u32,
-    /// Places for what is staged, and vectors that pad it against bank conflicts.
+    /// Number of staging buffers, and of vectors that pad them against bank conflicts.
     buffers: u32,
     pad: u32,
 }
 
-/// Threads across and down: for long sequences, and where workgroups of 64 rows would be fewer than multiprocessors.
+/// Threads across and down for long sequences, and for fewer workgroups of 64 rows than multiprocessors.
 const LONG: [u32; 2] = [8, 16];
 const SHORT: [u32; 2] = [16, 8];
-/// Multiprocessors of a large GPU, where their number is not known.
+/// Multiprocessors of a large GPU, for a device that reports no number.
 const UNITS: u64 = 128;
 
 impl Share {
-    /// The one that a device has memory for.
+    /// Partition that fits into the device's workgroup memory.
     fn of(p: &Problem, caps: &Caps) -> Share {
         let new = |[across, down]: [u32; 2], buffers, pad| {
             let columns = p["d"].div_ceil(4 * u64::from(across)) as u32;
             let depth = caps.tuned(p, "flash", &DEPTH);
             let share = Share { across, down, columns, depth, values: 1, buffers, pad };
-            // As many keys of V as there is room for.
+            // Keys of V that fit into the stage.
             let values = (share.of_scores() / (across * columns)).clamp(1, 4 * across);
             Share { values: 1 << values.ilog2(), ..share }
         };
         let workgroups = p["b"] * p["h"] * p["s"].div_ceil(4 * u64::from(LONG[1]));
         let threads = if workgroups < caps.units.map_or(UNITS, u64::from) { SHORT } else { LONG };
         let choices = [new(threads, 2, 1), new(threads, 1, 1)];
-        // With the default depth the last one is within the portable 16 KiB.
+        // With the default depth the last choice fits into the portable 16 KiB.
         choices
             .into_iter()
             .find(|share| share.bytes(caps.dialect) <= caps.shared_bytes)
@@ -102,7 +102,8 @@ impl Share {
         self.depth * (self.down + self.across + 2 * self.pad)
     }
 
-    /// Workgroup memory: weights, the stage, and what threads tell each other of their rows, for which CUDA has other ways.
+    /// Bytes of workgroup memory: weights, the stage, and the exchange of row values between threads. CUDA exchanges them
+    /// otherwise.
     fn bytes(&self, dialect: Dialect) -> u32 {
         let weights = 4 * self.across * (self.down + 2 * self.pad);
         let stage = self.of_scores().max(self.values * self.across * self.columns);
@@ -130,7 +131,7 @@ impl Share {
 
 pub(super) fn cube(p: &Problem, caps: &Caps) -> Program {
     let numbers = [("S", p["s"]), ("T", p["t"]), ("D", p["d"]), ("HEADS", p["b"] * p["h"]), ("GROUP", group(p))];
-    // Scores in rows that are padded by one, the stage for queries and keys, a number per thread, and one per query.
+    // Score rows padded by one, the stage for queries and keys, one number per thread, and one per query.
     let shared = 4 * (64 * 33 + (64 + 32) * 16 + 256 + 64);
     let stage = Stage::cube("cube_attention")
         .consts(&numbers.map(|(name, value)| (name, value as u32)))

@@ -1,16 +1,16 @@
-//! Inputs that are hard for attention: what they are, and how far results may be off then.
+//! Stress inputs of attention and their tolerances.
 
 use super::masks::length;
 use super::tolerance;
 use crate::suite::hard::{any, exact, nan_in_rows, one, smallest_normal, subnormal, zero};
 use crate::suite::{DType, Draw, Problem, Shape, StressInput, Tolerance};
 
-/// The largest value of the set `huge`. Sums of it over all keys stay within f32, in which they are kept.
+/// Largest value of the set `huge`. Sums of it over all keys stay within f32, the accumulator type.
 pub fn huge(p: &Problem) -> f64 {
     if p.dtype == DType::F16 { 6e4 } else { 1e30 }
 }
 
-/// Queries and keys whose products, scaled, are ±1000: by row, so that all keys of a sign are the same to the last bit.
+/// Queries and keys with scaled dot products of ±1000. The sign depends on the row: all keys of a sign are bit-identical.
 pub fn saturated(shape: &Shape, draw: Draw, signed: bool) -> f64 {
     let d = shape["d"];
     let row = draw.index / d;
@@ -18,7 +18,7 @@ pub fn saturated(shape: &Shape, draw: Draw, signed: bool) -> f64 {
     sign * (1000.0 / (d as f64).sqrt()).sqrt()
 }
 
-/// Keys whose products with ones, scaled, rise from zero to 60.
+/// Keys with scaled dot products with ones that rise from 0 to 60.
 fn rising(shape: &Shape, draw: Draw) -> f64 {
     let (t, d) = (shape["t"], shape["d"]);
     60.0 * (draw.index / d % t) as f64 / (t as f64 * (d as f64).sqrt())
@@ -50,7 +50,7 @@ pub(super) fn sets() -> Vec<StressInput> {
             applies: any,
             fills: |_| vec![("q", |s, d| saturated(s, d, false)), ("k", |s, d| saturated(s, d, true))],
             tolerance: |p, _| {
-                // Keys of a sign are no longer all the same to the last bit: a mask is added to 1443, the score to base two.
+                // Keys of a sign are no longer bit-identical: a mask is added to 1443, the score to base two.
                 let mask = if p.shape.has("biased") { 3.47 * 2f64.powi(-22) * 1443.0 } else { 0.0 };
                 Tolerance { abs: tolerance(p, 0).abs + mask, ..tolerance(p, 0) }
             },
@@ -102,7 +102,7 @@ pub(super) fn sets() -> Vec<StressInput> {
             name: "lowest",
             about: "two thirds of the mask, and all of every fifth row, at the lowest finite number: it hides keys as −∞ does, \
                     but in a row of nothing else all keys weigh the same",
-            // To such a number f16 would still add the score.
+            // In f16 the score would still change such a number.
             applies: |p| p.shape.has("biased") && p.dtype != DType::F16,
             fills: |_| vec![("mask", |shape, draw| if hidden(shape, draw) { -3.3e38 } else { draw.normal() })],
             tolerance,
@@ -129,19 +129,19 @@ pub(super) fn sets() -> Vec<StressInput> {
     .collect()
 }
 
-/// Two thirds of a mask, and all of every fifth row.
+/// Selects two thirds of a mask, and all of every fifth row.
 fn hidden(shape: &Shape, draw: Draw) -> bool {
     (draw.index / shape["t"]).is_multiple_of(5) || !draw.bits().is_multiple_of(3)
 }
 
-/// Keys or values, NaN beyond the lengths that batch items have by themselves.
+/// Keys or values with NaN beyond the default lengths of the batch items.
 fn nan_beyond(shape: &Shape, draw: Draw) -> f64 {
     let (kv, t, d) = (shape["kv"], shape["t"], shape["d"]);
     let (item, key) = (draw.index / (kv * t * d), draw.index / d % t);
     if key < length(shape, item) { draw.normal() } else { f64::NAN }
 }
 
-/// Sets with keys that no query sees, of either form.
+/// Stress inputs with keys that no query sees, for either direction.
 pub(super) fn unseen_keys(tolerance: fn(&Problem, usize) -> Tolerance) -> [StressInput; 3] {
     [
         StressInput {

@@ -1,48 +1,48 @@
-//! Which keys a query sees, and what is added to its scores: the causal mask, each batch item's own number of keys, and a
-//! mask that is given.
+//! Visibility of keys and additions to scores: the causal mask, the number of keys of each batch item, and an input mask.
 
 use super::normal;
 use crate::suite::Access::Read;
 use crate::suite::{Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, Precondition, Problem, Shape, Stage, indexable};
 use crate::units::gcd;
 
-/// The words for them, behind the extents.
+/// Words of the masks in a shape, after the extents.
 pub(super) const AXES: [Axis; 3] = [
     Axis::word("mask", "which keys a query sees", &["", "causal"]),
     Axis::word("padding", "whether each batch item has its own number of keys", &["", "padded"]),
     Axis::word("bias", "whether a mask is added to the scores", &["", "biased"]),
 ];
 
-/// Whether kernels can index the mask.
+/// Checks that kernels can index the mask.
 pub(super) fn validate(shape: &Shape) -> Result<(), String> {
     if shape.has("biased") { indexable(shape["s"] * shape["t"]) } else { Ok(()) }
 }
 
-/// Lengths of `b` sequences, spread evenly over `1..=t`: the same for every seed, so that costs are known.
+/// Returns the length of sequence `i` of `b`. Lengths are spread evenly over `1..=t` and independent of the seed, so that costs are
+/// known.
 pub fn ragged(i: u64, b: u64, t: u64) -> u64 {
-    // From the longest on in steps of about three eighths of all, so that neighbours differ.
+    // Starts at the longest. Steps are about three eighths of `b`, so that neighbours differ.
     let step = (3 * b / 8).max(1);
     let step = (step..).find(|step| gcd(*step, b) == 1).expect("b + 1 at the latest");
     let rank = (u128::from(i) * u128::from(step) % u128::from(b)) as u64;
     t - (u128::from(rank) * u128::from(t) / u128::from(b)) as u64
 }
 
-/// Keys of batch item `i`.
+/// Number of keys of batch item `i`.
 pub(super) fn length(shape: &Shape, i: u64) -> u64 {
     if shape.has("padded") { ragged(i, shape["b"], shape["t"]) } else { shape["t"] }
 }
 
-/// Keys of all batch items.
+/// Number of keys of all batch items.
 pub(super) fn keys(p: &Problem) -> u64 {
     (0..p["b"]).map(|i| length(&p.shape, i)).sum()
 }
 
-/// Keys of the batch item that has the fewest.
+/// Number of keys of the batch item that has the fewest.
 pub(super) fn fewest_keys(p: &Problem) -> u64 {
     (0..p["b"]).map(|i| length(&p.shape, i)).min().expect("at least one")
 }
 
-/// The inputs that only some shapes have: they stand behind the others.
+/// Optional inputs of the shape, which follow the others.
 pub(super) fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let lengths = || BufferSpec::input("lengths", Elem::U32, &[p["b"]], |s: &Shape, d: Draw| length(s, d.index) as f64);
     let mask = || BufferSpec::input("mask", Elem::Real, &[p["s"], p["t"]], normal);
@@ -50,7 +50,7 @@ pub(super) fn buffers(p: &Problem) -> Vec<BufferSpec> {
     both.into_iter().flatten().collect()
 }
 
-/// Lengths are those of sequences within the keys that there are.
+/// Precondition that no length exceeds the number of keys.
 pub(super) fn precondition() -> Precondition {
     Precondition::Below { buffer: "lengths", bound: |p| p["t"] + 1 }
 }
@@ -66,13 +66,13 @@ pub(super) fn all_bytes(p: &Problem) -> u64 {
     bytes(p).iter().sum()
 }
 
-/// Number of keys that query `i` of any head sees, if there are as many as the shape says.
+/// Number of keys that query `i` of any head sees, without lengths.
 pub(super) fn visible(p: &Problem, i: u64) -> u64 {
     let (s, t) = (p["s"], p["t"]);
     if p.shape.has("causal") { (i + 1 + t).saturating_sub(s).min(t) } else { t }
 }
 
-/// Where the inputs of a form that some shapes have lie among its buffers.
+/// Positions of the optional inputs among the buffers of a direction.
 #[derive(Clone, Copy)]
 pub(super) struct Masks<'a> {
     p: &'a Problem,
@@ -81,51 +81,52 @@ pub(super) struct Masks<'a> {
 }
 
 impl Masks<'_> {
-    /// Behind so many inputs that every shape has.
+    /// Positions after the first `first` inputs, which every shape has.
     pub(super) fn behind(p: &Problem, first: usize) -> Masks<'_> {
         let lengths = p.shape.has("padded").then_some(first);
         let mask = p.shape.has("biased").then_some(first + usize::from(lengths.is_some()));
         Masks { p, lengths, mask }
     }
 
-    /// Number of keys that a query sees, counted through all heads.
+    /// Number of keys that a query sees; `row` counts through all heads.
     pub(super) fn seen(self, inputs: &Inputs, row: u64) -> u64 {
         let item = row / self.p["s"] / self.p["h"];
         let length = self.lengths.map_or(self.p["t"], |lengths| inputs.at(lengths, item) as u64);
         visible(self.p, row % self.p["s"]).min(length)
     }
 
-    /// What is added to its score with key `j`.
+    /// Mask value that is added to the query's score with key `j`.
     pub(super) fn added(self, inputs: &Inputs, row: u64, j: u64) -> f64 {
         self.mask.map_or(0.0, |mask| inputs.at(mask, row % self.p["s"] * self.p["t"] + j))
     }
 
-    /// The same of what the host implementation is given.
+    /// Number of keys that a query sees, from the buffers of the host implementation.
     pub(super) fn seen_by_host(self, inputs: &[HostBuffer], row: usize) -> usize {
         let item = row / (self.p["s"] * self.p["h"]) as usize;
         let length = self.lengths.map_or(self.p["t"], |lengths| u64::from(inputs[lengths].u32()[item]));
         visible(self.p, row as u64 % self.p["s"]).min(length) as usize
     }
 
-    /// What is added to all scores of a query.
+    /// Mask row that is added to all scores of a query.
     pub(super) fn row_on_host(self, inputs: &[HostBuffer], row: usize) -> Option<&[f32]> {
         let (s, t) = (self.p["s"] as usize, self.p["t"] as usize);
         self.mask.map(|mask| &inputs[mask].f32()[row % s * t..][..t])
     }
 }
 
-/// What a stage looks at of what only some shapes have.
+/// Optional inputs that a stage reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Looks {
-    /// At the lengths.
+    /// Lengths.
     Lengths,
-    /// At the mask.
+    /// Mask.
     Mask,
-    /// At both.
+    /// Lengths and mask.
     Both,
 }
 
-/// A stage whose text imports `attention/common`, with arguments and costs complete but for these.
+/// Adds the optional inputs to a stage: constants, arguments and bytes read. Its kernel source imports `attention/common`; its
+/// other arguments and its cost are complete.
 pub(super) fn looking(p: &Problem, looks: Looks, mut stage: Stage) -> Stage {
     let padded = p.shape.has("padded") && matches!(looks, Looks::Lengths | Looks::Both);
     let biased = p.shape.has("biased") && matches!(looks, Looks::Mask | Looks::Both);

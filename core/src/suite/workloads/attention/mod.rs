@@ -1,21 +1,27 @@
 //! Scaled dot-product attention. Forward: `out = softmax(scale · Q Kᵀ) V` with `scale = 1/√d`, per batch and head.
 //!
-//! Formula: Vaswani et al., "Attention Is All You Need" (2017), section 3.2.1. Q is `[b, h, s, d]`, K and V are
-//! `[b, kv, t, d]`, the output is `[b, h, s, d]`, all dense and row-major. With fewer heads of keys and values than of
-//! queries, `h/kv` neighbouring heads of queries share one: grouped-query attention (Ainslie et al., "GQA" (2023)), and
-//! multi-query attention where `kv` is 1. With `causal`, query `i` sees key `j` when `j <= i + (t - s)`: the mask is
-//! aligned to the last key, as in FlashAttention 2.1 and later. With `padded`, batch item `i` has only the first `lengths[i]`
-//! of its keys, from none to `t` of them, and queries see those of them that the causal mask leaves, which stays aligned to
-//! key `t`. With `biased`, a `mask` of `[s, t]`, shared by all heads and batch items, is added to the scaled scores:
-//! `softmax(scale · Q Kᵀ + mask) V`, PyTorch's `attn_mask`. Its values are finite, or −∞ where a key is not seen. Finite
-//! values below −2·10³⁸ count as −2·10³⁸, so that a row of nothing but the lowest number, as of `torch.finfo(dtype).min`, gives the mean
-//! of the values. A query that sees no key has output zero.
+//! Formula: Vaswani et al., "Attention Is All You Need" (2017), section 3.2.1.
 //!
-//! Keys and values beyond a length are never read into a sum: there may be anything, as in a cache that is longer than what it holds.
-//! NaN in what a query sees, or in the query itself, makes its output NaN.
+//! Q is `[b, h, s, d]`, K and V are `[b, kv, t, d]`, the output is `[b, h, s, d]`. All are dense and row-major.
 //!
-//! Operations are counted by the rule that FlashAttention's benchmarks use: `4·b·h·s·t·d`, halved when causal; keys beyond a
-//! length are not counted. Without the reader's own inputs, lengths are spread evenly over `1..=t`.
+//! Options:
+//!
+//! - `kv < h`: `h/kv` neighbouring query heads share one key-value head. This is grouped-query attention (Ainslie et al., "GQA"
+//!   (2023)). Multi-query attention has `kv` = 1.
+//! - `causal`: query `i` sees key `j` when `j <= i + (t - s)`. The mask is aligned to the last key, as in FlashAttention 2.1 and
+//!   later.
+//! - `padded`: batch item `i` has only its first `lengths[i]` keys, between 0 and `t`. The causal mask stays aligned to key `t`.
+//! - `biased`: a `mask` of `[s, t]` is added to the scaled scores: `softmax(scale · Q Kᵀ + mask) V`, PyTorch's `attn_mask`. All
+//!   heads and batch items share it. Its values are finite, or −∞ for a hidden key. Finite values below −2·10³⁸ count as −2·10³⁸. A
+//!   row that has only the lowest number, as of `torch.finfo(dtype).min`, gives the mean of the values.
+//!
+//! A query that sees no key has output zero.
+//!
+//! Keys and values beyond a length never enter a sum. Their contents are arbitrary, as in a cache that is longer than its data. NaN
+//! in a query, or in a key or value that it sees, makes its output NaN.
+//!
+//! Operations follow the rule of FlashAttention's benchmarks: `4·b·h·s·t·d`, halved when causal. Keys beyond a length are not
+//! counted. Without inputs from the user, lengths are spread evenly over `1..=t`.
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::dense::maximum;
@@ -44,7 +50,7 @@ const Q: usize = 0;
 const K: usize = 1;
 const V: usize = 2;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -145,7 +151,7 @@ fn forward() -> OpSpec {
             Variant::cube("one source in CubeCL: one stage with an online softmax over key tiles, as `flash`", flash::cube)
                 .available(|p, caps| cube_available(p, caps).and_then(|()| short_rows(p))),
         ],
-        // Not `vendor`: a figure for the library must never be a kernel's of ours.
+        // Without `vendor`: a time of the library must not come from another kernel.
         fallback: &["flash_mma", "flash_coopmat", "flash", "subgroup", "manual"],
         preconditions: vec![masks::precondition()],
         hard: hard::sets(),
@@ -192,16 +198,16 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     ];
     let others = [
         BufferSpec::output("out", Elem::Real, &[b, h, s, d]),
-        // Only `manual` uses it; a variant's scratch is allocated when one of its stages names it.
+        // Used by `manual` alone. Scratch of a variant is allocated when one of its stages names it.
         BufferSpec::scratch("scores", Elem::F32, &[b, h, s, t]),
     ];
     inputs.into_iter().chain(masks::buffers(p)).chain(others).collect()
 }
 
-/// The inputs that every shape has.
+/// Number of inputs that every shape has.
 const INPUTS: usize = 3;
 
-/// Without what only some shapes have, which stages are given by [`looking`].
+/// Cost of a one-stage variant without the optional inputs. [`looking`] adds their bytes.
 fn cost_of_one_stage(p: &Problem) -> Cost {
     let (queries, keys, _) = sizes(p);
     Cost::new(2 * product(p), queries + 2 * keys, queries)
@@ -212,8 +218,8 @@ fn cost(p: &Problem) -> Cost {
     Cost::new(flops.0, read.0 + masks::all_bytes(p), written.0)
 }
 
-/// Absolute error of a score, which enters the exponent: |scores| grows with the dot product's length, and a mask adds
-/// rounding of its own.
+/// Absolute error of a score, which enters the exponent. Scores grow with the length of the dot product. A mask adds rounding of
+/// its own.
 fn score_error(p: &Problem) -> f64 {
     let mask = if p.shape.has("biased") { 16.0 } else { 0.0 };
     2f64.powi(-24) * ((p["d"] as f64).sqrt() * 16.0 + mask)
@@ -229,12 +235,12 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-/// Heads of queries that share one of keys and values.
+/// Number of query heads that share one key-value head.
 fn group(p: &Problem) -> u64 {
     p["h"] / p["kv"]
 }
 
-/// A row's scores and its weighted sum.
+/// Multiply-adds of a row: its scores and its weighted sum.
 fn row_cost(p: &Problem, _output: usize) -> u64 {
     2 * p["t"] * p["d"]
 }
@@ -294,15 +300,14 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     });
 }
 
-/// The constant that says whether a stage leaves the log-sum-exp of its rows in a buffer, which training wants of the forward
-/// pass: see [`keeping_lse`].
+/// Name of the constant that selects whether a stage stores the log-sum-exp of its rows for training. See [`keeping_lse`].
 const KEEPS_LSE: &str = "KEEPS_LSE";
 
-/// Stages of the forward form, one of which leaves the log-sum-exp of every row of scores in the buffer `lse`, `[b, h, s]`; of
-/// the variants `manual`, `flash`, `flash_mma` and `vendor`.
+/// Returns the stages of a forward variant, one of which also writes the log-sum-exp of every score row. The buffer is `lse`, `[b,
+/// h, s]`. Supported variants: `manual`, `flash`, `flash_mma` and `vendor`.
 ///
 /// # Panics
-/// Where none of them can.
+/// No stage that can write it.
 pub(in crate::suite) fn keeping_lse(mut stages: Vec<Stage>) -> Vec<Stage> {
     if stages.iter_mut().any(vendor::keeps_lse) {
         return stages;
@@ -318,7 +323,7 @@ pub(in crate::suite) fn keeping_lse(mut stages: Vec<Stage>) -> Vec<Stage> {
     stages
 }
 
-/// A stage with the constants that all stages share.
+/// Stage with the constants that all stages share.
 fn stage(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
     Stage::kernel(entry, text, entry)
         .consts(&[("S", "s"), ("T", "t"), ("D", "d")].map(|(name, key)| (name, p[key] as u32)))
@@ -326,13 +331,13 @@ fn stage(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
         .consts(&[("CAUSAL", p.shape.has("causal"))])
 }
 
-/// Edge of the square tiles of the two matrix products.
+/// Edge of the square tiles of both GEMMs.
 const TILE: u64 = 16;
-/// Threads that share one row in the softmax stage.
+/// Number of threads that share one row in the softmax stage.
 const ROW_THREADS: u32 = 128;
 
-/// A stage with one workgroup per tile of every matrix of a batch, one for each of its heads, numbered row by row:
-/// [ceil(rows/16) · ceil(cols/16)] per head. It keeps so many tiles in workgroup memory.
+/// Stage with one workgroup per tile of every matrix: `[ceil(rows/16) · ceil(cols/16)]` per head and batch item. Tiles are numbered
+/// row by row. A workgroup keeps `kept` tiles in workgroup memory.
 fn by_tiles(p: &Problem, [text, entry]: [&'static str; 2], [heads, rows, cols]: [u64; 3], kept: u32) -> Stage {
     let tile = TILE as u32;
     stage(p, text, entry)
@@ -343,7 +348,7 @@ fn by_tiles(p: &Problem, [text, entry]: [&'static str; 2], [heads, rows, cols]: 
         .shared(kept * tile * tile * 4)
 }
 
-/// A stage with one workgroup per query of every head.
+/// Stage with one workgroup per query of every head.
 fn by_rows(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
     stage(p, text, entry)
         .consts(&[("TILE", TILE as u32), ("ROW_THREADS", ROW_THREADS)])
@@ -353,7 +358,7 @@ fn by_rows(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
         .shared(ROW_THREADS * 4)
 }
 
-/// By the rule of the whole, half of a causal problem is not counted.
+/// Operations under the workload's counting rule, which halves a causal problem.
 fn counted(p: &Problem, operations: u64) -> u64 {
     if p.shape.has("causal") { operations / 2 } else { operations }
 }
@@ -365,12 +370,12 @@ fn sizes(p: &Problem) -> (u64, u64, u64) {
     (heads * s * d * element, masks::keys(p) * p["kv"] * d * element, heads * s * t * 4)
 }
 
-/// Operations of one product of depth s, t or d.
+/// Operations of one GEMM of depth s, t or d.
 fn product(p: &Problem) -> u64 {
     counted(p, 2 * masks::keys(p) * p["h"] * p["s"] * p["d"])
 }
 
-/// What each query gets from all keys: weights of f32 times rows of an element type.
+/// Stage of the weighted sum per query: f32 weights times rows of the element type.
 fn weighted_sum(p: &Problem, [weights, values, to]: [&'static str; 3]) -> Stage {
     let (queries, keys, scores) = sizes(p);
     let stage = by_tiles(p, ["attention/weighted_sum", "attention_weighted_sum"], [p["h"], p["s"], p["d"]], 2)
@@ -381,8 +386,7 @@ fn weighted_sum(p: &Problem, [weights, values, to]: [&'static str; 3]) -> Stage 
 
 fn manual(p: &Problem, _caps: &Caps) -> Program {
     let (queries, keys, scores) = sizes(p);
-    // Five operations a score (scale, compare, subtract and exponentiate, add, divide), which the rule of the whole
-    // leaves out.
+    // Five operations a score: scale, compare, subtract and exponentiate, add, divide. The workload's counting rule omits them.
     let softmax = counted(p, 5 * masks::keys(p) * p["h"] * p["s"]);
     let of_scores = by_tiles(p, ["attention/manual", "attention_scores"], [p["h"], p["s"], p["t"]], 2)
         .args([("scores", Write), ("q", Read), ("k", Read)])

@@ -1,4 +1,4 @@
-//! The variant whose rows are shared by neighbouring threads of a subgroup (WGSL).
+//! Variant with query rows shared by neighbouring threads of a subgroup (WGSL).
 
 use super::flash::short_rows;
 use super::masks::{Looks, looking};
@@ -7,12 +7,12 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::{Caps, Problem, Program, spread};
 
 const THREADS: u32 = 128;
-/// Rows that a team of threads owns.
+/// Number of rows of a thread team.
 const ROWS_OF_TEAM: u32 = 4;
-/// Fewest threads of a team: with fewer, the columns that a thread sums are too many to be kept.
+/// Minimum number of threads in a team. A smaller team has too many columns per thread to keep.
 const LEAST_LANES: u32 = 8;
 
-/// Threads of a team: the most, up to 32, that every subgroup has.
+/// Number of threads in a team: the largest, up to 32, that every subgroup has.
 fn lanes(caps: &Caps) -> Option<u32> {
     caps.subgroup.map(|(least, _)| least.min(32))
 }
@@ -36,7 +36,7 @@ pub fn program(p: &Problem, caps: &Caps) -> Program {
         .args([("q", Read), ("k", Read), ("v", Read), ("out", Write)])
         .threads([THREADS, 1, 1])
         .grid(spread(p["b"] * p["h"] * p["s"].div_ceil(u64::from(rows))))
-        // The counter by which teams are numbered.
+        // Counter that numbers the teams.
         .shared(4)
         .costing(cost_of_one_stage(p));
     looking(p, Looks::Both, stage).into()

@@ -20,12 +20,12 @@ const BACKWARD: &[(&str, Access)] = &[
     ("dv", Write),
 ];
 
-/// The variants of the forward form.
+/// Variants of the forward direction.
 pub(super) fn forward() -> [Variant; 2] {
     by_cudnn(|p, _| attend(p, Choice::Heuristic), |p, _| attend(p, Choice::Timed)).map(where_possible)
 }
 
-/// The variants of the backward form.
+/// Variants of the backward direction.
 pub(super) fn backward() -> [Variant; 2] {
     by_cudnn(|p, _| gradients(p, Choice::Heuristic), |p, _| gradients(p, Choice::Timed)).map(where_possible)
 }
@@ -36,7 +36,7 @@ fn where_possible(variant: Variant) -> Variant {
         .not_on(NOT_ON)
 }
 
-/// Seen with cuDNN 9.14 on an H100, in some engines.
+/// Stress inputs that fail in some engines of cuDNN 9.14 on an H100.
 const NOT_ON: &[NotOn] = &[
     NotOn {
         sets: &["unread"],
@@ -70,14 +70,15 @@ fn wanted(p: &Problem, pass: AttentionPass, choice: Choice) -> Attention {
     }
 }
 
-/// The call on these buffers, and behind them those that only some shapes have.
+/// Program with the library call on these buffers, followed by the optional inputs of the shape.
 fn call(p: &Problem, wanted: Attention, args: &[(&'static str, Access)], cost: Cost) -> Program {
     let call = Library::Attention(wanted);
     let sometimes = masks::buffers(p).into_iter().map(|buffer| (buffer.name, Read));
     Stage::library(call.name(), call).args(args.iter().copied().chain(sometimes)).costing(cost).into()
 }
 
-/// Whether a stage is a forward call, which then leaves the log-sum-exp of every row of scores in the buffer `lse`.
+/// Makes a forward library call write the log-sum-exp of every score row into the buffer `lse`. Returns whether the stage is such a
+/// call.
 pub(super) fn keeps_lse(stage: &mut Stage) -> bool {
     match &mut stage.work {
         StageOp::Library(Library::Attention(Attention { pass: AttentionPass::Forward { lse }, .. })) => {

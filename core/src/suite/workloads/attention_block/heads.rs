@@ -1,30 +1,30 @@
-//! Attention over heads that lie side by side in rows, on the host: for references in f64 and host code in f32.
+//! Attention over heads that are adjacent in rows, on the host: for references in f64 and host code in f32.
 
 use crate::suite::parallel::*;
 
 use crate::suite::dense::{Real, add, dot, maximum, total};
 
-/// Rows of queries, of keys and of values, `s` of each, with so many heads of `d` elements.
+/// Extents of queries, keys and values: `s` rows of each, `heads` heads of `d` elements.
 #[derive(Clone, Copy)]
 pub(in crate::suite) struct Heads {
     pub(in crate::suite) s: usize,
     pub(in crate::suite) heads: usize,
     pub(in crate::suite) d: usize,
-    /// Whether a query sees only keys up to its own place.
+    /// Whether a query sees only keys up to its own position.
     pub(in crate::suite) causal: bool,
 }
 
-/// What attention gives, side by side again, and what the backward pass needs of it.
+/// Output of attention with adjacent heads, and the values that the backward pass needs.
 pub(in crate::suite) struct Attended<T> {
     pub(in crate::suite) out: Vec<T>,
-    /// Of each head, each query and each key.
+    /// Weights of each head, query and key.
     pub(in crate::suite) weights: Vec<T>,
-    /// The logarithm of the sum of exponentials of each head's and each query's scores.
+    /// Log-sum-exp of the scores of each head and query.
     pub(in crate::suite) lse: Vec<T>,
 }
 
 impl Heads {
-    /// Elements in a row.
+    /// Number of elements in a row.
     pub(in crate::suite) fn width(self) -> usize {
         self.heads * self.d
     }
@@ -37,7 +37,7 @@ impl Heads {
         T::one() / T::from(self.d).expect("a small number").sqrt()
     }
 
-    /// `softmax(q·kᵀ/√d)·v` of each head.
+    /// Computes `softmax(q·kᵀ/√d)·v` of each head.
     pub(in crate::suite) fn attend<T: Real>(self, q: &[T], k: &[T], v: &[T]) -> Attended<T> {
         let (width, s) = (self.width(), self.s);
         let mut weights = vec![T::zero(); self.heads * s * s];
@@ -85,7 +85,7 @@ impl Heads {
                 }
             },
         );
-        // What a row gets from all rows of the other side; `at` is the place of their factor.
+        // Sum over all rows of the other side; `at` returns the index of a factor.
         let mixed = |factors: &[T], rows: &[T], at: &(dyn Fn(usize, usize, usize) -> usize + Sync)| {
             let mut out = vec![T::zero(); s * width];
             out.par_chunks_mut(width).enumerate().for_each(|(i, out)| {

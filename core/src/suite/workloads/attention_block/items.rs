@@ -1,30 +1,30 @@
-//! Batches whose items repeat: the reference of a thousand of them goes through no more than the first few.
+//! Batches with repeated items: the reference of a thousand items computes only the first few.
 
 use crate::suite::parallel::*;
 
 use crate::suite::{Draw, Inputs};
 
-/// Items that differ. Whatever mixes up neighbours is seen; a shape with fewer has none that are alike.
+/// Number of distinct items. Two reveal a swap of neighbours. A smaller batch has no equal items.
 pub(in crate::suite) const DIFFERENT: u64 = 2;
 
-/// Normal numbers for items of so many elements.
+/// Normal numbers for items of `elements` elements.
 pub(in crate::suite) fn normal_items(draw: Draw, elements: u64) -> f64 {
     draw.repeating(DIFFERENT * elements).normal()
 }
 
-/// What is known of each item of a batch, made once for those that are alike.
+/// Values of each item of a batch, computed once for equal items.
 ///
-/// Everything is made at once, on the thread that asks for it: what is made on demand by one of many parallel tasks, in parallel
-/// itself, may take up another of them in the meantime that waits for the same thing.
+/// All values are computed at once, on the calling thread. Lazy computation inside parallel tasks could deadlock. A task that is
+/// parallel itself may run another task, which waits for the same value.
 pub(in crate::suite) struct Items<T> {
-    /// For each item the place of what is known of it.
+    /// Index of the value of each item.
     places: Vec<usize>,
     known: Vec<T>,
 }
 
 impl<T> Items<T> {
-    /// Items are alike that are in all of these buffers, of so many elements each. An array that somebody gave need not repeat.
-    /// What is made is of an item and so many like it.
+    /// Values of items that are equal in all `buffers`, with `elements` elements each. An array from the user need not repeat.
+    /// `make` takes an item and the number of items equal to it.
     pub(in crate::suite) fn of(
         inputs: &Inputs,
         buffers: &[usize],
@@ -40,12 +40,12 @@ impl<T> Items<T> {
         Items::alike((0..items).into_par_iter().map(like).collect(), make)
     }
 
-    /// Items that are all on their own.
+    /// Values of items that are all distinct.
     pub(in crate::suite) fn each(items: u64, make: impl FnMut(u64, f64) -> T) -> Items<T> {
         Items::alike((0..items).collect(), make)
     }
 
-    /// For each item the first that is like it.
+    /// Values from the first equal item of each item.
     fn alike(like: Vec<u64>, mut make: impl FnMut(u64, f64) -> T) -> Items<T> {
         let mut firsts: Vec<u64> = like.clone();
         firsts.sort_unstable();
@@ -57,12 +57,12 @@ impl<T> Items<T> {
         Items { places, known: firsts.into_iter().zip(counts).map(|(item, count)| make(item, count)).collect() }
     }
 
-    /// What is known, once for those that are alike: to go on with.
+    /// Values for further computation, one per group of equal items.
     pub(in crate::suite) fn known_mut(&mut self) -> &mut [T] {
         &mut self.known
     }
 
-    /// What is known of an item.
+    /// Value of an item.
     pub(in crate::suite) fn item(&self, item: u64) -> &T {
         &self.known[self.places[item as usize]]
     }

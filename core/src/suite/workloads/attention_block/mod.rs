@@ -1,14 +1,15 @@
-//! Self-attention with its projections: `out = attention(x·wq + bq, x·wk + bk, x·wv + bv)·wo + bo`, over heads that lie side
-//! by side.
+//! Self-attention with its projections: `out = attention(x·wq + bq, x·wk + bk, x·wv + bv)·wo + bo`. Heads are adjacent in a row.
 //!
-//! Formula: Vaswani et al., "Attention Is All You Need" (2017), section 3.2.2. `x` and `out` are `[b, s, h·d]`, each weight is
-//! `[h·d, h·d]` and each bias `[h·d]`, all dense and row-major; head `i` is columns `i·d` to `(i+1)·d − 1`. The weights and
-//! biases of queries, keys and values are put side by side before the timing, for variants that multiply by all at once.
+//! Formula: Vaswani et al., "Attention Is All You Need" (2017), section 3.2.2.
 //!
-//! The variants are levels of optimisation, each with what the one before it has: nothing fused; the three products of `x` in
-//! one; no score matrix; the best kernels that the device has.
+//! `x` and `out` are `[b, s, h·d]`, each weight is `[h·d, h·d]` and each bias `[h·d]`. All are dense and row-major. Head `i` is
+//! columns `i·d` to `(i+1)·d − 1`. The weights and biases of queries, keys and values are concatenated before the timing, for
+//! variants with one GEMM over all three.
 //!
-//! Operations: those of the four products, `8·b·s·(h·d)²`, and attention's own, `4·b·h·s²·d`, halved when causal.
+//! The variants are levels of optimisation, each on top of the previous one: nothing fused; one GEMM for the three projections of
+//! `x`; no score matrix; the best kernels of the device.
+//!
+//! Operations: those of the four GEMMs, `8·b·s·(h·d)²`, and of attention, `4·b·h·s²·d`, halved when causal.
 
 use self::heads::Heads;
 use self::items::{Items, normal_items};
@@ -30,7 +31,7 @@ const BQ: usize = 4;
 const WO: usize = 7;
 const BO: usize = 8;
 
-/// What the profile sums up by.
+/// Components of the profile.
 pub(in crate::suite) const INTO_HEADS: &str = "QKV projection";
 pub(in crate::suite) const SCORES: &str = "score computation";
 pub(in crate::suite) const SOFTMAX: &str = "softmax";
@@ -38,7 +39,7 @@ pub(in crate::suite) const WEIGHTED: &str = "weighted sum";
 pub(in crate::suite) const FLASH: &str = "scores, softmax and weighted sum";
 pub(in crate::suite) const OUT_OF_HEADS: &str = "output projection";
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -94,7 +95,7 @@ fn forward() -> OpSpec {
                 .only_in(&[Dialect::Cuda])
                 .available(|p, caps| attention(p, Direction::Fwd).available("vendor", caps)),
         ],
-        // Not `vendor`: a figure for the library must never be a kernel's of ours.
+        // Without `vendor`: a time of the library must not come from another kernel.
         fallback: &["level3", "level2", "level1", "level0"],
         preconditions: Vec::new(),
         hard: hard_sets(),
@@ -103,7 +104,7 @@ fn forward() -> OpSpec {
     }
 }
 
-/// 16 heads of 72 are those of SigLIP 2's So400m vision tower, which has 256 patches an image.
+/// Shapes of a preset. 16 heads of 72 are those of SigLIP 2's So400m vision tower, which has 256 patches an image.
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
         Preset::Standard => &["b1,h8,s512,d64", "b8,h16,s256,d72", "b1,h16,s2048,d64", "b1,h16,s2048,d64,causal"],
@@ -111,17 +112,17 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
     }
 }
 
-/// Elements in a row.
+/// Number of elements in a row.
 pub(in crate::suite) fn width(p: &Problem) -> u64 {
     p["h"] * p["d"]
 }
 
-/// Rows of all items.
+/// Number of rows of all items.
 pub(in crate::suite) fn row_count(p: &Problem) -> u64 {
     p["b"] * p["s"]
 }
 
-/// Weights whose sums over normal inputs are about as large as these.
+/// Weight scaled so that sums over normal inputs have about the magnitude of the inputs.
 pub(in crate::suite) fn weight(shape: &Shape, draw: Draw) -> f64 {
     draw.normal() / ((shape["h"] * shape["d"]) as f64).sqrt()
 }
@@ -168,11 +169,11 @@ fn cost(p: &Problem) -> Cost {
     Cost::new(8 * rows * c * c + scores, (rows * c + 4 * c * c + 4 * c) * element, rows * c * element)
 }
 
-/// The checked buffers, in buffer order.
+/// Indices of the checked buffers, in buffer order.
 const WQKV: usize = 0;
 const BQKV: usize = 1;
 
-/// For inputs that are so many times as large as seeded ones.
+/// Tolerance for inputs `scale` times as large as seeded ones.
 fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
     if matches!(output, WQKV | BQKV) {
         return Tolerance { abs: smallest_normal(p), rel: 0.0, reason: "copied" };
@@ -188,7 +189,7 @@ fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
     }
 }
 
-/// Standard deviations of errors, in results of about one: of a rounding to the element type, and of a sum of products in f32.
+/// Standard deviations of errors in results of about one: of a rounding to the element type, and of an f32 sum of products.
 #[derive(Clone, Copy)]
 pub(in crate::suite) struct Rounding {
     pub(in crate::suite) u: f64,
@@ -196,17 +197,17 @@ pub(in crate::suite) struct Rounding {
 }
 
 impl Rounding {
-    /// For sums of so many products.
+    /// Errors of sums of `terms` products.
     pub(in crate::suite) fn of(p: &Problem, terms: u64) -> Rounding {
         Rounding { u: p.dtype.unit_roundoff(), sum: 2f64.powi(-23) * (terms as f64).sqrt() }
     }
 }
 
-/// The standard deviation of the error of what attention mixes of values that are off by `projected`, as queries and keys are,
-/// and about as large as `scale`.
+/// Standard deviation of the error of attention's output. Queries, keys and values have the error `projected` and the magnitude
+/// `scale`.
 pub(in crate::suite) fn mixed_error(p: &Problem, scale: f64, projected: f64) -> f64 {
     let (f32u, s, d) = (2f64.powi(-24), p["s"] as f64, p["d"] as f64);
-    // A score is 1/√d times the sum of d products, of two factors that are off each; its error is its weight's relative one.
+    // A score is 1/√d times the sum of d products of two inexact factors. Its error is the relative error of its weight.
     let score = 1.5 * scale * projected + 2.0 * f32u * d.sqrt() * scale * scale;
     projected + scale * (score.min(1.0) + p.dtype.unit_roundoff() + 2.0 * f32u * s.sqrt())
 }
@@ -238,7 +239,7 @@ fn hard_sets() -> Vec<StressInput> {
     ]
 }
 
-/// A row's own share of the projections, and attention.
+/// Multiply-adds of a row: its share of the projections, and attention.
 fn row_cost(p: &Problem, output: usize) -> u64 {
     match output {
         WQKV | BQKV => 1,
@@ -250,7 +251,7 @@ pub(in crate::suite) fn heads_of(p: &Problem) -> Heads {
     Heads { s: p["s"] as usize, heads: p["h"] as usize, d: p["d"] as usize, causal: p.shape.has("causal") }
 }
 
-/// An item's rows.
+/// Output rows of a batch item.
 fn item<T: Real>(p: &Problem, x: &[T], weights: [&[T]; 4], biases: [&[T]; 4]) -> Vec<T> {
     let (heads, c) = (heads_of(p), width(p));
     let square = Product::new(heads.s as u64, c, c);
@@ -275,7 +276,7 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     })
 }
 
-/// A row of three weights or biases side by side, the first of which is this input.
+/// Row of three concatenated weights or biases; `first` is the index of the first input.
 pub(in crate::suite) fn row_beside(p: &Problem, inputs: &Inputs, first: usize, row: u64, out: &mut [f64]) {
     let c = width(p);
     for (out, at) in out.iter_mut().zip(0..) {
@@ -292,7 +293,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     }
 }
 
-/// The attention inside.
+/// Attention as a sub-operation.
 pub(in crate::suite) fn attention(p: &Problem, direction: Direction) -> SubOp {
     let causal = if p.shape.has("causal") { ",causal" } else { "" };
     let shape = format!("b{},h{},s{},d{}{causal}", p["b"], p["h"], p["s"], p["d"]);
@@ -304,7 +305,7 @@ pub(in crate::suite) const WEIGHTS: [&str; 3] = ["wq", "wk", "wv"];
 pub(in crate::suite) const BIASES: [&str; 3] = ["bq", "bk", "bv"];
 const SPLIT: [&str; 3] = ["q_heads", "k_heads", "v_heads"];
 
-/// Weights and biases of queries, keys and values in one buffer each.
+/// Set-up that concatenates the weights, and the biases, of queries, keys and values into one buffer each.
 pub(in crate::suite) fn side_by_side(p: &Problem, caps: &Caps) -> Program {
     let c = width(p);
     let beside = |rows: u64, names: [&'static str; 3], to: &'static str| {
@@ -321,12 +322,12 @@ pub(in crate::suite) fn stages<'a>(p: &Problem, caps: &'a Caps, by: By) -> Stage
     Stages { dtype: p.dtype, caps, by }
 }
 
-/// The product of rows with a square matrix.
+/// GEMM of all rows with a square matrix.
 pub(in crate::suite) fn square(p: &Problem) -> Product {
     Product::new(row_count(p), width(p), width(p))
 }
 
-/// Heads apart, from rows of so many elements in which they begin at `first`.
+/// Rearrangement that separates heads, from rows of `width` elements with the heads at `first`.
 pub(in crate::suite) fn split(p: &Problem, width: u64, first: u64) -> Rearrange {
     Rearrange::split_heads([p["b"], p["h"], p["s"], p["d"]], width, first)
 }
@@ -338,7 +339,7 @@ fn level0(p: &Problem, caps: &Caps) -> Program {
     Program { stages: all }
 }
 
-/// Queries, keys and values of a buffer's rows, every step a stage.
+/// Stages of the query, key and value projections of a buffer, one per step.
 pub(in crate::suite) fn projected_apart(p: &Problem, caps: &Caps, x: &'static str) -> Vec<Stage> {
     let (by, c) = (stages(p, caps, By::Tiles), width(p));
     let rows = [row_count(p), c];
@@ -352,7 +353,7 @@ pub(in crate::suite) fn projected_apart(p: &Problem, caps: &Caps, x: &'static st
     all.into_iter().map(|stage| stage.of(INTO_HEADS)).collect()
 }
 
-/// What follows attention, every step a stage.
+/// Stages after attention, one per step.
 pub(in crate::suite) fn output_apart(p: &Problem, caps: &Caps, out: &'static str) -> Vec<Stage> {
     let (by, rows) = (stages(p, caps, By::Tiles), [row_count(p), width(p)]);
     let product = by.product(square(p), ["merged", "wo", "product"]).called("out_product");
@@ -366,12 +367,12 @@ pub(in crate::suite) fn unfused(p: &Problem, caps: &Caps) -> Vec<Stage> {
     stages.into_iter().zip([SCORES, SOFTMAX, WEIGHTED]).map(|(stage, component)| stage.of(component)).collect()
 }
 
-/// Heads side by side again.
+/// Stage that concatenates the heads again.
 pub(in crate::suite) fn merge(p: &Problem, caps: &Caps) -> Stage {
     split(p, width(p), 0).reversed().stage(p.dtype, caps, ["mixed", "merged"]).called("merge_heads")
 }
 
-/// Queries, keys and values of a buffer's rows by one product.
+/// Stages of the query, key and value projections of a buffer, with one GEMM.
 pub(in crate::suite) fn projected(p: &Problem, caps: &Caps, by: By, x: &'static str) -> Vec<Stage> {
     let c = width(p);
     let wide = Product::new(row_count(p), 3 * c, c);
@@ -384,14 +385,14 @@ pub(in crate::suite) fn projected(p: &Problem, caps: &Caps, by: By, x: &'static 
     all.into_iter().map(|stage| stage.of(INTO_HEADS)).collect()
 }
 
-/// What follows attention.
+/// Stages after attention.
 pub(in crate::suite) fn output(p: &Problem, caps: &Caps, by: By, out: &'static str) -> Vec<Stage> {
     let product = stages(p, caps, by).with_bias(square(p), ["merged", "wo", out], "bo").called("out_product");
     let all = [merge(p, caps), product];
     all.into_iter().map(|stage| stage.of(OUT_OF_HEADS)).collect()
 }
 
-/// One product into heads and one out of them, around attention.
+/// Program with one GEMM into heads and one out of them, around attention.
 fn around(p: &Problem, caps: &Caps, by: By, attention: Vec<Stage>) -> Program {
     let mut all = projected(p, caps, by, "x");
     all.extend(attention);
@@ -403,7 +404,7 @@ fn level1(p: &Problem, caps: &Caps) -> Program {
     around(p, caps, By::Tiles, unfused(p, caps))
 }
 
-/// Attention in one stage, by a variant of its own.
+/// Attention in one stage, by the named variant.
 pub(in crate::suite) fn flash(p: &Problem, caps: &Caps, variant: &str) -> Vec<Stage> {
     attention(p, Direction::Fwd)
         .stages(variant, caps, &[("out", "mixed")])
@@ -416,7 +417,7 @@ fn level2(p: &Problem, caps: &Caps) -> Program {
     around(p, caps, By::Tiles, flash(p, caps, "flash"))
 }
 
-/// How the device's matrix units multiply, and the attention that goes with it.
+/// GEMM kind on the device's matrix units, and the attention variant for them.
 fn on_matrix_units(caps: &Caps) -> (By, &'static str) {
     match caps.dialect {
         Dialect::Wgsl => (By::Coopmat, "flash_coopmat"),
@@ -424,7 +425,7 @@ fn on_matrix_units(caps: &Caps) -> (By, &'static str) {
     }
 }
 
-/// Why the device has no matrix units for it, if so.
+/// Checks that the device has matrix units for it.
 pub(in crate::suite) fn matrix_units(p: &Problem, caps: &Caps) -> Result<(), String> {
     let (by, flash) = on_matrix_units(caps);
     let product = || match by {

@@ -1,11 +1,11 @@
-//! The new token of each sequence where it comes as an input: where it belongs, and the stage that puts it there.
+//! New token of each sequence as an input: its position in the caches, and the stage that appends it.
 
 use super::{K, LENGTHS, NEW_K, NEW_V, TABLE, V, element, normal, pages_of_one, stage};
 use crate::suite::Access::{Read, Write};
 use crate::suite::{BufferSpec, Cost, Elem, HostBuffer, Inputs, Problem, Stage, spread};
 use std::collections::HashMap;
 
-/// Whether the shape asks for it.
+/// Whether the shape has `append`.
 pub fn asked(p: &Problem) -> bool {
     p.shape.has("append")
 }
@@ -20,16 +20,16 @@ pub fn bytes(p: &Problem) -> u64 {
     if asked(p) { 2 * p["b"] * p["kv"] * p["d"] * element(p) } else { 0 }
 }
 
-/// The caches as they are after the appending, in f64.
+/// Caches after the appending, in f64.
 pub struct Appended<'a> {
     p: &'a Problem,
     inputs: &'a Inputs,
-    /// Sequences by the place of their new token.
+    /// Sequences by the position of their new token.
     sequences: HashMap<u64, u64>,
 }
 
 impl<'a> Appended<'a> {
-    /// Of these inputs.
+    /// Caches after the appending of these inputs.
     pub fn of(p: &'a Problem, inputs: &'a Inputs) -> Appended<'a> {
         let mut all = Appended { p, inputs, sequences: HashMap::new() };
         if asked(p) {
@@ -39,7 +39,7 @@ impl<'a> Appended<'a> {
         all
     }
 
-    /// The place of a token, counted in tokens from the first page on.
+    /// Position of a token, counted in tokens from the first page.
     pub fn place(&self, sequence: u64, token: u64) -> u64 {
         let (p, size) = (self.p, self.p["p"]);
         let entry = sequence * pages_of_one(&p.shape) + token / size;
@@ -47,7 +47,7 @@ impl<'a> Appended<'a> {
         page * size + token % size
     }
 
-    /// An element of a key or a value.
+    /// Element of a key or a value.
     pub fn at(&self, cache: usize, place: u64, key_head: u64, x: u64) -> f64 {
         let element = |of: u64| (of * self.p["kv"] + key_head) * self.p["d"] + x;
         match self.sequences.get(&place) {
@@ -57,7 +57,7 @@ impl<'a> Appended<'a> {
     }
 }
 
-/// Both caches as they are after the appending; `place` is that of a token of a sequence.
+/// Writes both caches after the appending; `place` returns the position of a sequence's token.
 pub fn host(p: &Problem, inputs: &[HostBuffer], caches: &mut [Vec<f32>], place: impl Fn(usize, usize) -> usize) {
     let token = (p["kv"] * p["d"]) as usize;
     for (cache, (before, new)) in caches.iter_mut().zip([(K, NEW_K), (V, NEW_V)]) {
@@ -69,7 +69,7 @@ pub fn host(p: &Problem, inputs: &[HostBuffer], caches: &mut [Vec<f32>], place: 
     }
 }
 
-/// The stage of its own: a thread for each element.
+/// Separate appending stage, with one thread per element.
 pub fn apart(p: &Problem) -> Stage {
     const THREADS: u32 = 128;
     let looked_up = 4 * p["b"] * if p.shape.has("contiguous") { 1 } else { 2 };

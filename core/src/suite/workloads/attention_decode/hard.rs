@@ -1,11 +1,11 @@
-//! Inputs that are hard for decoding: what they are, and how far results may be off then.
+//! Stress inputs of decoding and their tolerances.
 
 use super::super::attention::{huge, saturated};
 use super::{append, length, of_result, pages_of_one, result, tolerance};
 use crate::suite::hard::{any, exact, nan_in_rows, one, smallest_normal, subnormal, zero};
 use crate::suite::{DType, Draw, Fill, Problem, Shape, StressInput, Tolerance};
 
-/// What fills the caches also fills what is appended to them.
+/// Extends fills of the caches to the appended keys and values.
 fn filled(p: &Problem, mut fills: Vec<(&'static str, Fill)>) -> Vec<(&'static str, Fill)> {
     let new = |(name, fill): &(&str, Fill)| match *name {
         "k" => Some(("new_k", *fill)),
@@ -18,7 +18,7 @@ fn filled(p: &Problem, mut fills: Vec<(&'static str, Fill)>) -> Vec<(&'static st
     fills
 }
 
-/// Keys or values of a contiguous cache, NaN beyond the lengths that sequences have by themselves.
+/// Keys or values of a contiguous cache with NaN beyond the default lengths of the sequences.
 fn nan_beyond(shape: &Shape, draw: Draw) -> f64 {
     let token = draw.index / (shape["kv"] * shape["d"]);
     let each = pages_of_one(shape) * shape["p"];

@@ -1,12 +1,12 @@
-//! The variant that splits sequences and multiplies on tensor cores.
+//! Variant that splits sequences and multiplies on tensor cores.
 
 use super::split::{Division, as_const, available as short_rows, group, stages};
 use super::{append, element, pages, stage};
 use crate::suite::{Allowed, Caps, CudaCaps, CudaLaunch, Problem, Product, Program, Stage, Tunable};
 
-/// Heads of queries that are rows of one product: those of a matrix instruction.
+/// Query heads that are rows of one GEMM: the rows of a matrix instruction.
 const ROWS: u64 = 16;
-/// Fewest stages: one that is copied to while another is read.
+/// Fewest stages: one is written while another is read.
 const FEWEST_STAGES: u64 = 2;
 
 const WARPS: Tunable = Tunable {
@@ -17,8 +17,8 @@ const WARPS: Tunable = Tunable {
 };
 const TOKENS: Tunable =
     Tunable { name: "TOKENS", about: "tokens of a stage of a warp", allowed: Allowed::OneOf(&[16, 32]), default: 16 };
-/// With the other defaults at head_dim 128: two blocks on a multiprocessor of compute capability 9.0, which have 128 KiB under
-/// way while they compute.
+/// Stages of a warp. With the other defaults at head_dim 128, a multiprocessor of compute capability 9.0 runs two blocks. These
+/// have 128 KiB in flight while they compute.
 const STAGES: Tunable = Tunable {
     name: "STAGES",
     about: "stages of a warp, all but one of them under way; fewer where shared memory does not hold them",
@@ -32,7 +32,7 @@ const BLOCKS: Tunable = Tunable {
     default: 8,
 };
 
-/// What it leaves open.
+/// Tunables of the variant.
 pub const TUNABLES: &[Tunable] = &[WARPS, TOKENS, STAGES, BLOCKS];
 
 pub fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
@@ -54,14 +54,14 @@ pub fn split_mma(p: &Problem, caps: &Caps) -> Program {
 fn first(p: &Problem, caps: &Caps) -> (Stage, Division) {
     let tuned = |tunable| u64::from(caps.tuned(p, "split_mma", tunable));
     let (warps, tokens) = (tuned(&WARPS), tuned(&TOKENS));
-    // Keys and values, as the text lays them out: head_dim is padded to whole instructions, and rows by one piece more.
+    // Keys and values in the kernel source's layout: head_dim is padded to whole instructions, and rows by one more piece.
     let row = p["d"].next_multiple_of(16) + 8;
     let stage_bytes = 2 * tokens * row * element(p);
-    // The largest score and the sum of weights of each row, for each warp.
+    // Largest score and sum of weights of each row, for each warp.
     let numbers = 8 * warps * ROWS;
     let room = u64::from(caps.cuda.unwrap_or(CudaCaps::NONE).max_block_shared_bytes).saturating_sub(numbers);
     let stages = tuned(&STAGES).min(room / (warps * stage_bytes)).max(FEWEST_STAGES);
-    // Heads of a group as even as they can be shared.
+    // Heads of a group, divided as evenly as possible.
     let shares = group(p).div_ceil(ROWS);
     let held = group(p).div_ceil(shares);
     let division = Division::of(p, caps, warps * tokens, held, tuned(&BLOCKS));

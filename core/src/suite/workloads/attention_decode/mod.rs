@@ -1,23 +1,28 @@
-//! Attention of one new token per sequence over a cache of keys and values in pages:
-//! `out[i] = softmax(scale · q[i] K[i]ᵀ) V[i]` with `scale = 1/√d` over the tokens `0..length[i]` of sequence `i`, per head.
+//! Attention of one new token per sequence over a paged cache of keys and values. `out[i] = softmax(scale · q[i] K[i]ᵀ) V[i]` with
+//! `scale = 1/√d` over the tokens `0..length[i]` of sequence `i`, per head.
 //!
-//! Formula: as of [`super::attention`], of which this is one row. Pages: Kwon et al., "Efficient Memory Management for Large
-//! Language Model Serving with PagedAttention" (2023). Q and the output are `[b, h, d]`; both caches are
-//! `[pages, p, kv, d]`, with `h/kv` neighbouring heads of queries to one of keys and values. Token `j` of sequence `i` lies in
-//! page `table[i, j / p]` at place `j % p`, for `table` of `[b, ⌈t/p⌉]`. A sequence of no tokens has output zero.
+//! Formula: one row of [`super::attention`]. Pages: Kwon et al., "Efficient Memory Management for Large Language Model Serving with
+//! PagedAttention" (2023).
 //!
-//! With `contiguous`, the pages of a sequence lie one behind the other, and kernels know it without looking the table up:
-//! what pages cost. With `ragged`, lengths are spread evenly over `1..=t`; without, all are `t`.
+//! Q and the output are `[b, h, d]`. Both caches are `[pages, p, kv, d]`, with `h/kv` neighbouring query heads per key head. Token
+//! `j` of sequence `i` is in page `table[i, j / p]` at position `j % p`, for `table` of `[b, ⌈t/p⌉]`. A sequence of no tokens has
+//! output zero.
 //!
-//! With `append`, the last token of each sequence, of which the query is too, is not in the caches yet: its key and value are
-//! the inputs `new_k` and `new_v`, `[b, kv, d]`. They are written to the caches at the place of token `length[i] − 1`, which is
-//! then attended to like all others. So `length[i]` counts the tokens as they are afterwards: the caches hold `length[i] − 1` of
-//! them before. To a sequence of none nothing is appended. The caches are an output, whole; every execution writes the same to
-//! the same places, so that they are after many as they are after one. No two entries of the table may then name the same page:
-//! what one sequence appends would be read by another.
+//! Options:
 //!
-//! Operations are counted as attention's, `4·h·d` a token. Bytes are what of the caches belongs to tokens, with the queries,
-//! the output and what is looked up; what is appended is read from the inputs and written.
+//! - `contiguous`: the pages of a sequence are adjacent, and kernels do not read the table. The difference is the cost of pages.
+//! - `ragged`: lengths are spread evenly over `1..=t`. Without it, all are `t`.
+//! - `append`: the caches lack the last token of each sequence, which is also the query's token. Its key and value are the inputs
+//!   `new_k` and `new_v`, `[b, kv, d]`. They are written to the caches at token `length[i] − 1`, and attention then reads that
+//!   token like the others.
+//!
+//! With `append`, `length[i]` counts the tokens afterwards: the caches hold `length[i] − 1` of them before. A sequence of no tokens
+//! gets none. Both whole caches are outputs. Every execution writes the same values to the same positions, so that repeated
+//! executions give the same caches. No two entries of the table may then name the same page. Otherwise a sequence would read the
+//! token of another.
+//!
+//! Operations follow attention's rule, `4·h·d` a token. Bytes are those of the cached tokens, the queries, the output and the
+//! look-ups. Appended tokens are read from the inputs and written.
 
 use super::attention::ragged;
 use crate::suite::Access::{Read, Write};
@@ -45,7 +50,7 @@ const LENGTHS: usize = 4;
 const NEW_K: usize = 5;
 const NEW_V: usize = 6;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -74,9 +79,9 @@ pub fn workload() -> Workload {
             rate: Rate::Bytes,
             headline: Some("b8,h8,kv2,t1024,d64"),
             shapes,
-            // Single elements; pages that end within a sequence, and sequences within a page; odd rows; groups of a prime
-            // number of heads, of more than are held at once, and several splits. With `append`: a whole last page, a page of
-            // one token, and groups of as many heads as a matrix instruction has rows, and of more.
+            // Single elements; pages that end within a sequence, and sequences within a page; odd rows. Groups of a prime number of
+            // heads, of more heads than a workgroup holds, and several splits. With `append`: a full last page, a page of one
+            // token. Also groups of as many heads as a matrix instruction has rows, and of more.
             awkward: &[
                 "b1,h1,t1,d1",
                 "b3,h2,t5,d3,p2,ragged",
@@ -166,20 +171,20 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
     }
 }
 
-/// Pages of the longest sequence.
+/// Number of pages of the longest sequence.
 fn pages_of_one(shape: &Shape) -> u64 {
     shape["t"].div_ceil(shape["p"])
 }
 
-/// Pages of the caches.
+/// Number of pages of the caches.
 fn pages(p: &Problem) -> u64 {
     p["b"] * pages_of_one(&p.shape)
 }
 
-/// The page that an entry of the table names. Without `contiguous` pages are dealt out by a multiplication modulo their
-/// number: every one once, for that number and the factor, a prime above it, have no common divisor. With `append` they are
-/// counted from the last on, which the last entry then names: the last row of the caches, which every check compares, is one
-/// that is appended where sequences fill their pages.
+/// Page number of an entry of the table. Without `contiguous`, a multiplication modulo the number of pages permutes them. Each page
+/// occurs once: the factor is a prime above that number, so they have no common divisor. With `append` the order is reversed from
+/// the last page, so that the last entry names it. The last row of the caches, which every check compares, is then an appended one
+/// if sequences fill their pages.
 fn page(shape: &Shape, draw: Draw) -> f64 {
     const FACTOR: u128 = 11_400_714_819_323_198_549;
     let all = u128::from(shape["b"] * pages_of_one(shape));
@@ -192,7 +197,7 @@ fn page(shape: &Shape, draw: Draw) -> f64 {
     }) as f64
 }
 
-/// Tokens of sequence `i`: the same for every seed, so that costs are known.
+/// Number of tokens of sequence `i`. It is independent of the seed, so that costs are known.
 fn length(shape: &Shape, i: u64) -> u64 {
     if !shape.has("ragged") {
         return shape["t"];
@@ -226,22 +231,22 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     buffers
 }
 
-/// The place of `out` among the buffers that are checked: behind the caches, where these are.
+/// Index of `out` among the checked buffers: after the caches, if these are outputs.
 fn result(p: &Problem) -> usize {
     if append::asked(p) { 2 } else { 0 }
 }
 
-/// Tokens of all sequences.
+/// Number of tokens of all sequences.
 fn tokens(p: &Problem) -> u64 {
     (0..p["b"]).map(|i| length(&p.shape, i)).sum()
 }
 
-/// Operations of all.
+/// Operations of all sequences.
 fn operations(p: &Problem) -> u64 {
     4 * p["h"] * p["d"] * tokens(p)
 }
 
-/// Bytes of the queries, and of all that is read.
+/// Bytes of the queries, and of all reads.
 fn bytes(p: &Problem) -> (u64, u64) {
     let queries = p["b"] * p["h"] * p["d"] * element(p);
     let entries = |i| if p.shape.has("contiguous") { 0 } else { length(&p.shape, i).div_ceil(p["p"]) };
@@ -254,7 +259,7 @@ fn element(p: &Problem) -> u64 {
     Elem::Real.storage(p.dtype).bytes()
 }
 
-/// Of all but the appending.
+/// Cost without the appending.
 fn attending(p: &Problem) -> Cost {
     let (queries, read) = bytes(p);
     Cost::new(operations(p), read, queries)
@@ -277,7 +282,7 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     of_result(p, output, mixed)
 }
 
-/// A tolerance of `out`; the caches are as they were, or copies.
+/// Tolerance of an output: `tolerance` for `out`, exact for the caches, which are unchanged or copies.
 fn of_result(p: &Problem, output: usize, tolerance: Tolerance) -> Tolerance {
     if output == result(p) { tolerance } else { exact(p, output) }
 }
@@ -359,7 +364,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     });
 }
 
-/// A stage with the constants that say how the caches lie.
+/// Stage with the constants of the cache layout.
 fn stage(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
     Stage::kernel(entry, text, entry)
         .consts(
@@ -391,7 +396,7 @@ fn naive(p: &Problem, _caps: &Caps) -> Program {
     after_appending(p, [attend])
 }
 
-/// The stages behind one that appends, where the shape asks for that.
+/// Program with the appending stage, if the shape has one, before the given stages.
 fn after_appending(p: &Problem, stages: impl IntoIterator<Item = Stage>) -> Program {
     Program { stages: append::asked(p).then(|| append::apart(p)).into_iter().chain(stages).collect() }
 }

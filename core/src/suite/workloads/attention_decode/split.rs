@@ -1,4 +1,4 @@
-//! The variants that split sequences into parts.
+//! Variants that split sequences into parts.
 
 use super::{after_appending, append, bytes, operations, stage};
 use crate::suite::Access::{Read, Write};
@@ -8,12 +8,12 @@ use crate::suite::{Caps, Cost, Dialect, Problem, Program, Stage, spread, width};
 const THREADS: u64 = 128;
 /// Largest head_dim: a thread keeps a piece of each of several rows.
 const MAX_DIM: u64 = 256;
-/// Fewest tokens of a part, and most parts, which bounds the memory that they are left in.
+/// Fewest tokens of a part, and most parts, which bounds the memory for them.
 const FEWEST: u64 = 64;
 const MOST: u64 = 64;
-/// Workgroups that keep a multiprocessor in work to the end of a launch.
+/// Workgroups that keep a multiprocessor busy to the end of a launch.
 const GROUPS_PER_UNIT: u64 = 16;
-/// Multiprocessors where their number is not known.
+/// Multiprocessors of a device that reports no number.
 const UNITS: u64 = 32;
 
 pub fn available(p: &Problem) -> Result<(), String> {
@@ -23,14 +23,14 @@ pub fn available(p: &Problem) -> Result<(), String> {
     }
 }
 
-/// Parts into which a sequence is split at most.
+/// Largest number of parts of a sequence.
 pub fn most_parts(p: &Problem) -> u64 {
     p["t"].div_ceil(FEWEST).min(MOST)
 }
 
-/// How the work is divided.
+/// Division of the problem into workgroups.
 pub(super) struct Division {
-    /// Heads of queries for which a workgroup reads a key.
+    /// Query heads per read of a key in a workgroup.
     held: u64,
     /// Workgroups for one part of all sequences.
     shares: u64,
@@ -41,8 +41,8 @@ pub(super) struct Division {
 }
 
 impl Division {
-    /// Of parts that are multiples of so many tokens, for so many heads at a time; workgroups are at least so many on each
-    /// multiprocessor, where the sequences are long enough for that.
+    /// Division into parts of a multiple of `tokens`, for `held` heads at a time. Each multiprocessor has at least
+    /// `groups_per_unit` workgroups, if the sequences are long enough.
     pub fn of(p: &Problem, caps: &Caps, tokens: u64, held: u64, groups_per_unit: u64) -> Division {
         let shares = p["b"] * p["kv"] * group(p).div_ceil(held);
         let wanted = groups_per_unit * caps.units.map_or(UNITS, u64::from);
@@ -52,12 +52,12 @@ impl Division {
     }
 }
 
-/// Heads of queries to one of keys.
+/// Number of query heads per key head.
 pub(super) fn group(p: &Problem) -> u64 {
     p["h"] / p["kv"]
 }
 
-/// The most heads of a group up to so many that divide it.
+/// Largest divisor of the group's number of heads, up to `most`.
 fn held(p: &Problem, most: u64) -> u64 {
     (1..=most).rev().find(|n| group(p).is_multiple_of(*n)).expect("one divides all")
 }
@@ -84,7 +84,7 @@ fn first(p: &Problem, caps: &Caps) -> (Stage, Division) {
     }
 }
 
-/// The first stage with what all ways have in common, and the second. The first also appends, if so said.
+/// Adds the common arguments to the first stage, and returns it with the second. The first also appends tokens if `appends` is set.
 pub(super) fn stages(p: &Problem, caps: &Caps, (first, division): (Stage, Division), appends: bool) -> [Stage; 2] {
     let Division { held, shares, chunk, splits } = division;
     let (queries, read) = bytes(p);
@@ -106,7 +106,7 @@ pub(super) fn stages(p: &Problem, caps: &Caps, (first, division): (Stage, Divisi
         .args(args.into_iter().chain(new.into_iter().filter(|_| appends)))
         .grid(spread(shares * splits))
         .costing(Cost::new(operations(p), read, left + if appends { append::bytes(p) } else { 0 }));
-    // CUDA: a weight for each part, and what reductions take.
+    // CUDA: a weight for each part, and the scratch of reductions.
     let shared = if caps.dialect == Dialect::Cuda { 4 * (splits + THREADS / 32) } else { 0 };
     let combine = Stage::kernel("attention_decode_combine", "attention_decode/combine", "attention_decode_combine")
         .consts(&[("ROWS", p["b"] * p["h"]), ("D", p["d"]), ("SPLITS", splits), ("THREADS", THREADS)].map(as_const))
@@ -122,7 +122,7 @@ pub(super) fn as_const((name, value): (&'static str, u64)) -> (&'static str, u32
     (name, value as u32)
 }
 
-/// CUDA: neighbouring threads of a warp share a row, and add up its products by shuffles.
+/// CUDA: neighbouring threads of a warp share a row, and sum its products by shuffles.
 fn by_teams(p: &Problem, caps: &Caps) -> (Stage, Division) {
     /// Tokens of which a team reads keys and values before it uses the first.
     const KEYS: u64 = 4;
@@ -143,13 +143,13 @@ fn by_teams(p: &Problem, caps: &Caps) -> (Stage, Division) {
     (stage, division)
 }
 
-/// WGSL: tiles of tokens, whose weights all threads then need.
+/// WGSL: tiles of tokens. All threads need the weights of a tile.
 fn by_tiles(p: &Problem, caps: &Caps) -> (Stage, Division) {
     const KEYS: u64 = 32;
     const MOST_HELD: u64 = THREADS / KEYS;
     let held = held(p, MOST_HELD);
     let division = Division::of(p, caps, KEYS, held, GROUPS_PER_UNIT);
-    // Queries; four parts of each product; weights; where rows lie; a factor per query; and what reductions take.
+    // Queries; four parts of each product; weights; positions of rows; a factor per query; scratch of reductions.
     let words = held * p["d"] + 4 * THREADS + THREADS + KEYS + MOST_HELD + THREADS + MOST_HELD * 16;
     let stage = stage(p, "attention_decode/split", "attention_decode_split")
         .consts(&[("THREADS", THREADS), ("KEYS", KEYS)].map(as_const))
@@ -182,7 +182,7 @@ mod tests {
             let (splits, chunk) = (constant("SPLITS"), constant("CHUNK"));
             assert!(splits * chunk >= p["t"] && (splits - 1) * chunk < p["t"], "{case}: {splits} of {chunk}");
             assert!(splits <= super::most_parts(p), "{case}: {splits}");
-            // Every head of a group is held by some workgroup.
+            // Some workgroup holds every head of a group.
             let workgroups = u64::from(stages[0].kernel_launch().expect("a kernel").grid.iter().product::<u32>());
             let held = workgroups / (p["b"] * p["kv"] * splits) * constant("HELD");
             assert!((super::group(p)..super::group(p) + constant("HELD")).contains(&held), "{case}: {held}");

@@ -1,10 +1,10 @@
-//! The backward form of convolutions: gradients of the input, of the kernels and of the bias for a gradient `dout` of the result.
+//! Backward direction of convolutions: gradients of the input, of the kernels and of the bias for a gradient `dout` of the result.
 //!
-//! With `g = dout`, or `dout` where the result `out` is above zero and zero elsewhere if `relu` follows: `dx` is the convolution of
-//! `g` with the kernels the other way round, `dw[m,c,tap] = Σ g · x` over images and positions, `dbias = Σ g`. Tensors lie as in
-//! the forward form; `out` is an input, as the forward pass left it.
+//! With `g = dout`; with `relu`, `g` is zero at each element with a result `out` not above zero. `dx` is the convolution of `g`
+//! with the transposed kernels, `dw[m,c,tap] = Σ g · x` over images and positions, `dbias = Σ g`. Layouts are those of the forward
+//! direction. `out` is an input, from the forward pass.
 //!
-//! Operations: those of the two products, twice the forward pass's.
+//! Operations: those of the two GEMMs, twice the forward pass.
 
 use super::super::linear::backward::by_element;
 use super::super::linear::stages::most_parts;
@@ -24,14 +24,14 @@ use crate::suite::{
 const X: usize = 0;
 const W: usize = 1;
 const DOUT: usize = 2;
-/// The result of the forward pass, where ReLU follows.
+/// Index of the forward pass's result, if the shape has ReLU.
 const OUT: usize = 3;
 
-/// The outputs, in buffer order.
+/// Indices of the outputs, in buffer order.
 const DX: usize = 0;
 const DW: usize = 1;
 
-/// The form, for shapes of either number of dimensions.
+/// Specification of the backward direction, for shapes of two or three dimensions.
 pub(in super::super) fn form(shapes: Shapes) -> OpSpec {
     let mut form = OpSpec {
         direction: Direction::Bwd,
@@ -79,7 +79,7 @@ pub(in super::super) fn form(shapes: Shapes) -> OpSpec {
             .only_in(&[Dialect::Cuda])
             .available(warpgroups::available_backward),
         ],
-        // Not `vendor`: a figure for the library must never be a kernel's of ours.
+        // Without `vendor`: a time of the library must not come from another kernel.
         fallback: &["wgmma", "mma", "implicit_gemm", "direct"],
         preconditions: Vec::new(),
         hard: hard_sets(),
@@ -142,7 +142,7 @@ fn hard_sets() -> Vec<StressInput> {
         StressInput {
             name: "equal",
             about: "all one: the number of terms inside",
-            // Kernels' gradients count positions, of which f16 cannot hold many.
+            // Gradients of kernels count positions, and f16 holds no large count.
             applies: |p| wide(p) || Conv::of(&p.shape).pixels()[1] < 60_000,
             fills: |p| match p.shape.has("relu") {
                 true => vec![("x", one), ("w", one), ("dout", one), ("out", one)],
@@ -158,7 +158,7 @@ fn hard_sets() -> Vec<StressInput> {
     ]
 }
 
-/// The gradient before ReLU at an element of the result.
+/// Gradient before ReLU at an element of the result.
 fn gradient(p: &Problem, inputs: &Inputs) -> impl Fn(u64) -> f64 {
     let relu = p.shape.has("relu");
     move |place| if relu && inputs.at(OUT, place) <= 0.0 { 0.0 } else { inputs.at(DOUT, place) }
@@ -179,7 +179,7 @@ fn reference(p: &Problem, inputs: &Inputs, output: usize, row: u64, out: &mut [f
     }
 }
 
-/// The gradient of an element of the input, for the gradient of the result and for kernels.
+/// Gradient of an element of the input, from the gradient of the result and the kernels.
 pub(in super::super) fn of_input(
     conv: &Conv,
     place: u64,
@@ -198,7 +198,7 @@ pub(in super::super) fn of_input(
     sum
 }
 
-/// The gradient of an element of the kernels, for the gradient of the result and for the input.
+/// Gradient of an element of the kernels, from the gradient of the result and the input.
 pub(in super::super) fn of_kernels(
     conv: &Conv,
     place: u64,
@@ -236,7 +236,8 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     }
 }
 
-/// The gradients of the input and of the kernels, which are the first outputs, for an input, kernels and the gradient of the result.
+/// Computes the gradients of the input and of the kernels, the first outputs. Operands are the input, the kernels and the gradient
+/// of the result.
 pub(in super::super) fn host_products(conv: &Conv, [x, w, g]: [&[f32]; 3], outputs: &mut [Vec<f32>]) {
     let [in_group, out_group] = conv.of_group();
     outputs[DX].par_iter_mut().enumerate().for_each(|(place, dx)| {
@@ -252,7 +253,7 @@ pub(in super::super) fn host_products(conv: &Conv, [x, w, g]: [&[f32]; 3], outpu
     outputs[DW].par_iter_mut().enumerate().for_each(|(place, dw)| {
         let ([m, c], tap) = conv.of_w(place as u64);
         let channel = m / out_group * in_group + c;
-        // Summed image by image, row of positions by row, for smaller errors of rounding.
+        // Sums by image, then by row of positions, for smaller rounding errors.
         let of_image = |image: u64| {
             let of_row = |row: u64| {
                 let [depth, y] = [row / conv.out()[1], row % conv.out()[1]];

@@ -1,4 +1,4 @@
-//! The stages of convolutions' backward pass.
+//! Stages of the backward pass of convolutions.
 
 use super::super::linear::stages::{self, Stages, most_parts};
 use super::stages::{DEPTH, Gather, Tile};
@@ -10,22 +10,22 @@ use crate::suite::{
     by_pieces, spread, sum_of_parts, width,
 };
 
-/// What computes both products.
+/// Kernel kind of both GEMMs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum With {
-    /// Threads with one element of a gradient each.
+    /// One gradient element per thread.
     Elements,
     /// Tiles in workgroup memory.
     Tiles,
     /// Tensor cores by warp-wide instructions (CUDA).
     Mma,
-    /// The same by instructions of four warps (CUDA).
+    /// Tensor cores by instructions of four warps (CUDA).
     Wgmma,
-    /// The vendor's library (CUDA).
+    /// Vendor library (CUDA).
     Library(Choice),
 }
 
-/// The backward pass of a convolution on a device.
+/// Backward pass of a convolution on a device.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Backward<'a> {
     pub(in super::super) conv: Conv,
@@ -37,23 +37,23 @@ pub(in super::super) struct Backward<'a> {
 
 /// Threads of a workgroup.
 const THREADS: u64 = 256;
-/// Multiprocessors of a large GPU, where their number is not known; workgroups for each.
+/// Multiprocessors of a large GPU, for a device that reports no number; workgroups for each.
 const UNITS: u64 = 128;
 const GROUPS_PER_UNIT: u64 = 4;
-/// Of those on tensor cores, which have so much shared memory that no more run at a time.
+/// Workgroups per multiprocessor on tensor cores, limited by their shared memory.
 const MMA_GROUPS_PER_UNIT: u64 = 2;
-/// Positions that are worth a part of the kernels' gradient, and elements of all parts together.
+/// Fewest positions of a part of the kernels' gradient, and most elements of all parts together.
 const FEWEST_POSITIONS: u64 = 64;
 const MOST_ELEMENTS: u64 = 1 << 25;
 
-/// Most parts that the gradient of the kernels is made in.
+/// Largest number of parts of the gradient of the kernels.
 pub(in super::super) fn most_parts_of_weights(conv: &Conv) -> u64 {
     let weights: u64 = conv.w_dims().iter().product();
     (conv.pixels()[1] / FEWEST_POSITIONS).min(MOST_ELEMENTS / weights).clamp(1, 256)
 }
 
 impl Backward<'_> {
-    /// Both gradients one way or another; the rest is the same stages.
+    /// Program with both gradients by the given kernel kind, and the common stages.
     pub(super) fn program(&self, with: With) -> Program {
         let g = if self.relu { "gated" } else { "dout" };
         let mut stages = Vec::new();
@@ -67,7 +67,7 @@ impl Backward<'_> {
         Program { stages }
     }
 
-    /// The gradients of the input and of the kernels, for a gradient of the result before ReLU.
+    /// Stages of the gradients of the input and of the kernels, from a gradient of the result before ReLU.
     pub(in super::super) fn products(&self, with: With, g: &'static str) -> Vec<Stage> {
         let mut stages = self.input(with, g);
         match with {
@@ -83,7 +83,7 @@ impl Backward<'_> {
         stages
     }
 
-    /// The gradient of the input.
+    /// Stages of the gradient of the input.
     fn input(&self, with: With, g: &'static str) -> Vec<Stage> {
         let back = Gather { back: true, ..self.forward() };
         let [x, w, out] = self.bytes();
@@ -113,7 +113,7 @@ impl Backward<'_> {
         [self.conv.x_dims(), self.conv.w_dims(), self.conv.out_dims()].map(bytes)
     }
 
-    /// The gradient before ReLU.
+    /// Stage of the gradient before ReLU.
     pub(in super::super) fn gate(&self) -> Stage {
         let elements: u64 = self.conv.out_dims().iter().product();
         let (width, [.., out]) = (width(elements, self.dtype, self.caps), self.bytes());
@@ -124,12 +124,12 @@ impl Backward<'_> {
             .called("gate")
     }
 
-    /// Kernels' gradients look at what the forward pass looks at.
+    /// Forward gather: the kernels' gradient reads the same pixels.
     fn forward(&self) -> Gather {
         Gather::of(self.conv)
     }
 
-    /// One weight a thread, which goes over all images and positions.
+    /// Stage with one weight per thread, over all images and positions.
     fn weights_directly(&self, g: &'static str) -> Stage {
         let weights: u64 = self.conv.w_dims().iter().product();
         let [x, w, out] = self.bytes();
@@ -142,7 +142,7 @@ impl Backward<'_> {
         self.forward().sides(stage)
     }
 
-    /// By tiles, in parts of the positions.
+    /// Stages of the kernels' gradient with tiles, in parts of the positions.
     fn weights(&self, g: &'static str) -> [Stage; 2] {
         let conv = &self.conv;
         let ([_, m], positions) = (conv.of_group(), conv.pixels()[1]);
@@ -150,7 +150,7 @@ impl Backward<'_> {
         let tiles = tile.count([m, conv.terms(), conv.groups]);
         let wanted = (self.caps.units.map_or(UNITS, u64::from) * GROUPS_PER_UNIT).div_ceil(tiles);
         let parts = wanted.min(most_parts_of_weights(conv));
-        // Whole steps, so that no vector along the positions is cut by a part's end.
+        // Whole steps, so that the end of a part does not cut a vector of positions.
         let part = positions.div_ceil(parts).next_multiple_of(DEPTH);
         let stage = Stage::kernel("dw_parts", "conv2d/weights", "conv2d_weights")
             .consts(&[("PARTS", parts as u32), ("PART", part as u32)])
@@ -158,7 +158,7 @@ impl Backward<'_> {
         self.in_parts(tile.told(stage), parts, g)
     }
 
-    /// On tensor cores, in parts of the positions, as many as run at a time.
+    /// Stages on tensor cores, with as many parts of the positions as run at a time.
     fn weights_mma(&self, g: &'static str) -> [Stage; 2] {
         let conv = &self.conv;
         let ([_, m], positions) = (conv.of_group(), conv.pixels()[1]);
@@ -174,13 +174,13 @@ impl Backward<'_> {
         self.in_parts(stage, parts, g)
     }
 
-    /// By warpgroups, in parts of the positions.
+    /// Stages by warpgroups, in parts of the positions.
     fn weights_wgmma(&self, g: &'static str) -> [Stage; 2] {
         let (stage, parts) = wgmma::weights(&self.conv, self.caps, most_parts_of_weights(&self.conv));
         self.in_parts(stage, parts, g)
     }
 
-    /// What makes the gradient of the kernels in so many parts, and the stage that adds them up.
+    /// Stage of the kernels' gradient in parts, and the stage that sums them.
     fn in_parts(&self, stage: Stage, parts: u64, g: &'static str) -> [Stage; 2] {
         let [x, _, out] = self.bytes();
         let weights: u64 = self.conv.w_dims().iter().product();
@@ -192,7 +192,7 @@ impl Backward<'_> {
         [stage, self.added_up([parts, weights], ["parts", "dw"])]
     }
 
-    /// Sums of the channels, in parts.
+    /// Stages of the channel sums, in parts.
     fn bias(&self, g: &'static str) -> [Stage; 2] {
         let (channels, positions) = (self.conv.channels[1], self.conv.pixels()[1]);
         if self.conv.last {
@@ -214,7 +214,7 @@ impl Backward<'_> {
         [stage, self.added_up([parts, channels], ["sums", "dbias"])]
     }
 
-    /// Sums over so many parts, each a row of so many columns.
+    /// Stage that sums `parts` rows of `columns` columns.
     fn added_up(&self, [parts, columns]: [u64; 2], [from, to]: [&'static str; 2]) -> Stage {
         sum_of_parts(parts, columns, self.caps, "rmsnorm/parts", "rmsnorm_parts")
             .consts(&[("COLUMNS", columns as u32)])

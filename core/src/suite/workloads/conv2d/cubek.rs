@@ -1,16 +1,16 @@
-//! The convolution that comes with CubeK.
+//! Convolution of CubeK.
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::conv::Conv;
 use crate::suite::{Caps, DType, Problem, Program, Stage, Variant, cube_available};
 
-/// The variant.
+/// Variant that runs CubeK's direct kernel.
 pub(super) fn variant() -> Variant {
     Variant::cubek("CubeK's direct kernel: a thread for some neighbouring channels of an output pixel", program)
         .available(|p, caps| cube_available(p, caps).and_then(|()| takes(p)))
 }
 
-/// Whether it has such a convolution.
+/// Checks that CubeK has such a convolution.
 fn takes(p: &Problem) -> Result<(), String> {
     if !Conv::of(&p.shape).last {
         return Err("CubeK's convolutions have channels last (`nhwc`)".to_owned());

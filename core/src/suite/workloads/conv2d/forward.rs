@@ -1,4 +1,4 @@
-//! The forward form of convolutions.
+//! Forward direction of convolutions.
 
 use super::Shapes;
 use super::stages::Gather;
@@ -17,7 +17,7 @@ const X: usize = 0;
 const W: usize = 1;
 const BIAS: usize = 2;
 
-/// The form, for shapes of either number of dimensions.
+/// Specification of the forward direction, for shapes of two or three dimensions.
 pub(in super::super) fn form(shapes: Shapes) -> OpSpec {
     let mut form = OpSpec {
         direction: Direction::Fwd,
@@ -77,7 +77,7 @@ pub(in super::super) fn form(shapes: Shapes) -> OpSpec {
             .available(|p, _| Squares::of(p).map(|_| ()))
             .by_fewer(Squares::fewer),
         ],
-        // Not `vendor`: a figure for the library must never be a kernel's of ours.
+        // Without `vendor`: a time of the library must not come from another kernel.
         fallback: &["coopmat", "wgmma", "mma", "implicit_gemm", "direct"],
         preconditions: Vec::new(),
         hard: hard_sets(),
@@ -103,20 +103,20 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     buffers
 }
 
-/// How many times fewer operations cuDNN may get by with: its Winograd's squares have at most four results in either direction.
+/// Factor by which cuDNN may need fewer operations: its Winograd tiles have at most four results per dimension.
 pub(super) fn of_library(p: &Problem) -> f64 {
     Conv::of(&p.shape).fewer_by_squares(4)
 }
 
-/// Every pixel is counted, also those that a stride beyond the kernel's reach passes over.
+/// Cost that counts every pixel, including those that a stride beyond the kernel's reach skips.
 fn cost(p: &Problem) -> Cost {
     p.each_once(Conv::of(&p.shape).flops())
 }
 
-/// Of a sum of so many products of normal numbers.
+/// Tolerance of a sum of `terms` products of normal numbers.
 pub(in super::super) fn of_terms(p: &Problem, terms: u64) -> Tolerance {
     let k = terms as f64;
-    // Sum of the magnitudes of k products of normal draws: below their number by a third, with room for luck.
+    // Sum of the magnitudes of k products of normal draws: a third below their number, with a margin for chance.
     let magnitudes = k + 12.0 * k.sqrt();
     Tolerance {
         abs: 8.0 * k.sqrt() * 2f64.powi(-24) * magnitudes,
@@ -204,7 +204,7 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
     }
 }
 
-/// The sum of an output channel of an image at a position, on the host.
+/// Sum of an output channel of an image at a position, on the host.
 pub(in super::super) fn sum_at<T: Real>(conv: &Conv, [x, w]: [&[T]; 2], [image, m]: [u64; 2], at: [u64; 3]) -> T {
     let ([in_group, out_group], mut sum) = (conv.of_group(), T::zero());
     for tap in conv.every_tap() {
@@ -236,7 +236,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     });
 }
 
-/// What every stage takes beside the pixels and the kernel.
+/// Parameters of every stage except the pixels and the kernel.
 fn gather(p: &Problem) -> Gather {
     Gather { bias: p.shape.has("bias"), relu: p.shape.has("relu"), ..Gather::of(Conv::of(&p.shape)) }
 }
@@ -267,7 +267,7 @@ fn vendor(p: &Problem, choice: Choice) -> Program {
     call.stage(["x", "w", "out"]).costing(cost(p)).into()
 }
 
-/// Called only where it is available.
+/// Program of `winograd`, only for problems that support it.
 fn winograd(p: &Problem, caps: &Caps) -> Program {
     Squares::of(p).expect("available").program(gather(p), caps)
 }

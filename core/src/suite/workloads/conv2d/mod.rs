@@ -1,14 +1,14 @@
 //! Dense and grouped 2-D convolution (cross-correlation, as in every deep-learning framework).
 //!
 //! `out[n,m,y,x] = Σ_{c,i<k,j<kw} w[m,c,i,j] · in[n, c₀ + c, y·stride + i·dilation - pad, x·stride + j·dilation - pad]`, `c` over
-//! the channels of the group of `m`, which begin at `c₀`; terms outside the image are zero. With `bias` a number of each output
-//! channel is added, with `relu` what is negative then becomes zero. Formula: the PyTorch documentation of `Conv2d`.
+//! the channels of the group of `m`, which begin at `c₀`. Terms outside the image are zero. With `bias`, a number per output
+//! channel is added. With `relu`, negative results then become zero. Formula: the PyTorch documentation of `Conv2d`.
 //!
-//! Layouts: `nchw` or `nhwc` for images; kernels are stored alike, `[m, c/g, k, kw]` or `[m, k, kw, c/g]`, as cuDNN takes them.
-//! Output extent: `⌊(h + 2p - l(k-1) - 1)/s⌋ + 1`.
+//! Layouts: `nchw` or `nhwc` for images. Kernels are stored alike, `[m, c/g, k, kw]` or `[m, k, kw, c/g]`, as in cuDNN. Output
+//! extent: `⌊(h + 2p - l(k-1) - 1)/s⌋ + 1`.
 //!
-//! Operations: `2·k·kw·c/g` per output element, border included. `conv3d` is made of the same forms and texts, with one
-//! dimension more: what both share takes three, see `suite::conv`.
+//! Operations: `2·k·kw·c/g` per output element, border included. `conv3d` shares these directions and kernel sources, with one more
+//! dimension. Shared items take three dimensions: see `suite::conv`.
 
 use crate::suite::conv::Conv;
 use crate::suite::{Axis, DType, Preset, Workload};
@@ -21,10 +21,10 @@ pub(super) mod stages;
 mod wgmma;
 mod winograd;
 
-/// What the workloads of two and of three dimensions differ in.
+/// Differences between the workloads of two and of three dimensions.
 #[derive(Clone, Copy)]
 pub(super) struct Shapes {
-    /// The preset `quick`.
+    /// Preset `quick`.
     pub(super) headline: &'static str,
     /// Shapes to measure.
     pub(super) presets: fn(Preset) -> &'static [&'static str],
@@ -32,7 +32,7 @@ pub(super) struct Shapes {
     pub(super) awkward: &'static [&'static str],
 }
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     let shapes = Shapes { headline: "n8,c64,h56,k3,p1,nchw", presets: shapes, awkward: AWKWARD };
     let mut forward = forward::form(shapes);
@@ -88,7 +88,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
     }
 }
 
-/// Shapes over the edges of all tiles, in both layouts: channels in whole vectors or not, one to a group, more than a tile.
+/// Shapes over the edges of all tiles, in both layouts. Channels are in whole vectors or not, one per group, or more than a tile.
 const AWKWARD: &[&str] = &[
     "n1,c1,h1,k1,nchw",
     "n1,c1,h1,k1,nhwc,bias",
@@ -103,11 +103,11 @@ const AWKWARD: &[&str] = &[
     "n1,c6,m9,h6,w5,k3,p1,g3,nchw,bias",
     "n2,c8,m4,h5,k3,g2,nhwc,relu",
     "n1,c8,m70,h12,w11,k1,nhwc",
-    // Enough for large tiles where the number of multiprocessors is not known.
+    // Enough for large tiles if the number of multiprocessors is unknown.
     "n1,c1,m65,h128,k1,nchw",
     "n1,c4,m33,h128,k1,nhwc",
     "n1,c7,m66,h5,w29,k2,s2,p1,nchw",
-    // More than a turn of tiles of 128 positions, and a turn of larger ones; more channels than a tile of 128 has.
+    // More than a wave of tiles of 128 positions, and a wave of larger ones; more channels than a tile of 128 has.
     "n1,c8,h136,k1,nhwc",
     "n1,c24,m136,h5,w7,k3,p1,nhwc",
     "n3,c16,m72,h5,w6,k3,p1,nhwc,bias,relu",

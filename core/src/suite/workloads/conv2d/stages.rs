@@ -1,48 +1,48 @@
-//! Stages of which convolutions are made, in two and three dimensions, forward and backward.
+//! Stages of convolutions in two and three dimensions, forward and backward.
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::conv::Conv;
 use crate::suite::{Caps, Product, Stage, Stored, spread};
 
-/// A product of kernels with pixels that are gathered around each position: forward, of the input around positions of the
-/// output; backward, of the output's gradient around positions of the input.
+/// Implicit GEMM of kernels and gathered pixels. Forward, it gathers the input around output positions. Backward, it gathers the
+/// output's gradient around input positions.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Gather {
     pub(in super::super) conv: Conv,
-    /// The gradient of the input is computed.
+    /// Whether the gradient of the input is computed.
     pub(in super::super) back: bool,
-    /// A number of each output channel is added.
+    /// Whether a number per output channel is added.
     pub(in super::super) bias: bool,
-    /// Behind that, each output channel is normalised with the `mean`, `variance`, `gamma` and `beta` that are given, and this ε.
+    /// ε of a normalisation after the bias, with the buffers `mean`, `variance`, `gamma` and `beta` per output channel.
     pub(in super::super) normalised: Option<f32>,
-    /// What is negative becomes zero.
+    /// Whether negative results become zero.
     pub(in super::super) relu: bool,
 }
 
-/// A product by tiles: threads keep squares of 4 × 4 sums of theirs in registers, one or two in either direction.
+/// Tile of a GEMM. A thread has register tiles of 4 × 4 accumulators, one or two in each dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) struct Tile {
     rows: u64,
     columns: u64,
-    /// Squares of a thread, down and across.
+    /// Register tiles of a thread, down and across.
     squares: [u64; 2],
 }
 
-/// Threads of a workgroup by tiles.
+/// Threads of a workgroup with tiles.
 const THREADS: u64 = 256;
-/// Multiprocessors of a large GPU, where their number is not known.
+/// Multiprocessors of a large GPU, for a device that reports no number.
 const UNITS: u64 = 128;
 
 /// Terms of each sum that are staged at a time.
 pub(super) const DEPTH: u64 = 16;
 
 impl Tile {
-    /// So many rows of threads, and squares of each thread.
+    /// Tile of `down` rows of threads, with these register tiles per thread.
     fn new(down: u64, squares: [u64; 2]) -> Tile {
         Tile { rows: 4 * down * squares[0], columns: 4 * THREADS / down * squares[1], squares }
     }
 
-    /// The largest for so many rows. Few, as in groups or in 3-D, would leave most of a square tile empty.
+    /// Largest tile for `rows` rows. Few rows, as in groups or in 3-D, would leave most of a square tile empty.
     pub(in super::super) fn largest(rows: u64) -> Tile {
         match rows {
             0..=32 => Tile::new(8, [1, 1]),
@@ -51,19 +51,19 @@ impl Tile {
         }
     }
 
-    /// For results of so many rows and columns, so many times: large tiles read less, but must be enough for the device.
+    /// Tile for `times` results of `rows` × `columns`. Large tiles read less, but there must be enough for the device.
     fn of([rows, columns, times]: [u64; 3], caps: &Caps) -> Tile {
         let largest = Tile::largest(rows);
         let enough = largest.count([rows, columns, times]) >= caps.units.map_or(UNITS, u64::from);
         if rows <= 32 || enough { largest } else { Tile::new(16, [1, 1]) }
     }
 
-    /// How many of them there are.
+    /// Number of tiles.
     pub(in super::super) fn count(&self, [rows, columns, times]: [u64; 3]) -> u64 {
         times * rows.div_ceil(self.rows) * columns.div_ceil(self.columns)
     }
 
-    /// A stage by such tiles.
+    /// Stage with the tile's constants.
     pub(in super::super) fn told(&self, stage: Stage) -> Stage {
         let sizes = [
             ("TILE_ROWS", self.rows),
@@ -80,12 +80,12 @@ impl Tile {
 }
 
 impl Gather {
-    /// The forward pass, with nothing behind the sums.
+    /// Forward pass without epilogue.
     pub(in super::super) fn of(conv: Conv) -> Gather {
         Gather { conv, back: false, bias: false, normalised: None, relu: false }
     }
 
-    /// With what texts are told of both sides: pixels come from one, and positions of the other have them around.
+    /// Stage with the constants of both sides. Pixels come from one side, around positions of the other.
     pub(super) fn sides(&self, stage: Stage) -> Stage {
         let Gather { conv, back, bias, normalised, relu } = *self;
         let ([c, m], [image, out]) = (conv.of_group(), [conv.image, conv.out()]);
@@ -105,7 +105,7 @@ impl Gather {
         conv.told(stage).consts(&extents.map(|(name, value)| (name, value as u32))).consts(&words).consts(&eps)
     }
 
-    /// The same with the buffers of pixels, of kernels and of results.
+    /// Stage with these constants and the buffers of pixels, kernels and results.
     pub(super) fn told(&self, stage: Stage, [source, w, result]: [&'static str; 3]) -> Stage {
         let args = [("source", source, Read), ("w", w, Read), ("result", result, Write)];
         let numbers = ["mean", "variance", "gamma", "beta"].map(|name| (name, name, Read));
@@ -121,7 +121,7 @@ impl Gather {
         [channels, pixels, self.conv.groups]
     }
 
-    /// One element of the result a thread, straight from device memory.
+    /// Stage with one result element per thread, with operands in device memory.
     pub(in super::super) fn direct(&self, buffers: [&'static str; 3]) -> Stage {
         let elements: u64 = self.extents().iter().product();
         let stage = Stage::kernel("conv2d_direct", "conv2d/direct", "conv2d_direct")
@@ -131,12 +131,12 @@ impl Gather {
         self.told(stage, buffers)
     }
 
-    /// By tiles in workgroup memory.
+    /// Stage with tiles in workgroup memory.
     pub(in super::super) fn implicit(&self, caps: &Caps, buffers: [&'static str; 3]) -> Stage {
         self.implicit_by("conv2d/implicit", "conv2d_implicit", caps, buffers).0
     }
 
-    /// The same by another text and entry, and how many positions of the result a tile has.
+    /// Stage with tiles by another kernel source and entry point. Also returns the number of result positions per tile.
     pub(in super::super) fn implicit_by(
         &self,
         text: &'static str,
@@ -149,8 +149,8 @@ impl Gather {
         (self.told(stage, buffers), tile.columns)
     }
 
-    /// As a product on matrix units: with channels last, pixels times kernels, and kernels times pixels otherwise, so that results
-    /// are stored as they lie. Where a kernel's terms lie one behind the other, kernels are columns that are stored as such.
+    /// GEMM on matrix units. With channels last it is pixels times kernels, otherwise kernels times pixels, so that results keep
+    /// their layout. Kernels with adjacent terms are stored columns.
     fn product(&self) -> Product {
         let ([channels, pixels, groups], [c, m]) = (self.extents(), self.conv.of_group());
         let terms = if self.back { m } else { c } * self.conv.taps();
@@ -162,12 +162,12 @@ impl Gather {
         product.batch(groups)
     }
 
-    /// On CUDA's tensor cores. Backward, kernels have been turned unless channels are last.
+    /// Stage on CUDA's tensor cores. Backward, it needs transposed kernels unless channels are last.
     pub(in super::super) fn mma(&self, buffers: [&'static str; 3]) -> Stage {
         self.mma_by("conv2d/mma", "conv2d_mma", buffers)
     }
 
-    /// The same by another text and entry.
+    /// Stage on tensor cores by another kernel source and entry point.
     pub(in super::super) fn mma_by(
         &self,
         text: &'static str,
@@ -177,13 +177,13 @@ impl Gather {
         self.told(self.product().mma(text, entry), buffers)
     }
 
-    /// Through WGSL's cooperative matrices, forward.
+    /// Stage with WGSL's cooperative matrices, forward.
     pub(super) fn coopmat(&self, buffers: [&'static str; 3]) -> Stage {
         let results = if self.conv.last { self.extents()[0] } else { self.conv.out().iter().product() };
         self.told(self.product().coopmat_gathering(results, "conv2d/coopmat", "conv2d_coopmat"), buffers)
     }
 
-    /// Kernels the other way round, from one buffer to another: for each channel of the input the output channels at each tap.
+    /// Stage that transposes kernels from one buffer to another: for each input channel, the output channels at each tap.
     pub(super) fn turned(&self, [from, to]: [&'static str; 2]) -> Stage {
         let weights: u64 = self.conv.w_dims().iter().product();
         let stage = Stage::kernel("conv2d_turned", "conv2d/turned", "conv2d_turned")
@@ -219,7 +219,7 @@ mod tests {
         for (rows, columns) in [(32, 128), (64, 64), (64, 128), (128, 128)] {
             let by = |entry| found.contains(&(entry, rows, columns));
             assert!(by("conv2d_implicit"), "{rows} x {columns}: {found:?}");
-            // Its terms come in parts, however few tiles there are.
+            // Terms are divided into parts, regardless of the number of tiles.
             assert!(by("conv2d_weights") != (columns == 64), "{rows} x {columns}: {found:?}");
         }
     }

@@ -1,23 +1,23 @@
-//! The variants by warpgroups (`wgmma`), which compute capability 9.0 alone has, for channels that come last. The gradient of the
-//! input is a convolution as the forward pass is; that of the kernels is made in parts of the positions.
+//! Variants by warpgroups (`wgmma`), an instruction of compute capability 9.0 alone, for channels-last layouts. The gradient of the
+//! input is a convolution, like the forward pass. The gradient of the kernels is computed in parts of the positions.
 
 use super::stages::Gather;
 use crate::suite::conv::Conv;
 use crate::suite::{Caps, CudaLaunch, Problem, Product, Stage, spread};
 
-/// Terms of a step: rows of 128 bytes, as the instruction's swizzle has them. Steps in shared memory: two that are multiplied, and
-/// two on their way.
+/// Terms of a step: rows of 128 bytes, the instruction's swizzle. Steps in shared memory: two are multiplied, and two are in
+/// flight.
 const DEPTH: u64 = 64;
 const STEPS: u64 = 4;
 /// Threads and positions of a warpgroup.
 const THREADS: u64 = 128;
 const POSITIONS: u64 = 64;
-/// Multiprocessors of a large GPU, where their number is not known.
+/// Multiprocessors of a large GPU, for a device that reports no number.
 const UNITS: u64 = 128;
-/// Tiles begin on multiples of so many bytes.
+/// Alignment of tiles in bytes.
 const ALIGNED: u64 = 1024;
 
-/// What a block computes: 64 rows for each warpgroup.
+/// Result tile of a block: 64 rows per warpgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tile {
     warpgroups: u64,
@@ -25,8 +25,8 @@ struct Tile {
 }
 
 impl Tile {
-    /// For results of so many rows and columns, so many times. Of two or of three warpgroups, whichever `turns` says have done
-    /// sooner: blocks run one to a multiprocessor, and the last turn is often far from full.
+    /// Tile of two or three warpgroups, by the smaller number of waves in `turns`. A multiprocessor runs one block, and the last
+    /// wave is often far from full.
     fn of(columns: u64, turns: impl Fn(&Tile) -> u64) -> Tile {
         let columns = match columns {
             0..=64 => 64,
@@ -37,17 +37,17 @@ impl Tile {
         *tiles.iter().min_by_key(|tile| turns(tile) * tile.warpgroups).expect("two")
     }
 
-    /// For a convolution's result: a row is a position, a column a channel.
+    /// Tile of a convolution's result: a row is a position, a column a channel.
     fn of_result(extents @ [channels, ..]: [u64; 3], caps: &Caps) -> Tile {
         Tile::of(channels, |tile| tile.of_results(extents).div_ceil(units(caps)))
     }
 
-    /// How many of them a convolution's result has, of so many channels, positions and groups.
+    /// Number of tiles of a convolution's result with these channels, positions and groups.
     fn of_results(&self, [channels, positions, groups]: [u64; 3]) -> u64 {
         groups * self.count([positions, channels])
     }
 
-    /// How many of them there are to so many rows and columns.
+    /// Number of tiles of a matrix.
     fn count(&self, [rows, columns]: [u64; 2]) -> u64 {
         rows.div_ceil(self.rows()) * columns.div_ceil(self.columns)
     }
@@ -56,7 +56,7 @@ impl Tile {
         self.warpgroups * POSITIONS
     }
 
-    /// A stage of so many such blocks.
+    /// Stage with `blocks` such tiles.
     fn told(&self, stage: Stage, blocks: u64) -> Stage {
         let threads = self.warpgroups * THREADS;
         let staged = STEPS * (self.rows() + self.columns) * DEPTH * 2;
@@ -75,10 +75,10 @@ fn units(caps: &Caps) -> u64 {
     caps.units.map_or(UNITS, u64::from)
 }
 
-/// Why it cannot compute a problem on a device, if so.
+/// Checks that the variant can compute a problem on a device.
 ///
 /// # Errors
-/// With the reason.
+/// Reason against it.
 pub(super) fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
     Product::mma_available(p.dtype, caps)?;
     let conv = Conv::of(&p.shape);
@@ -93,16 +93,16 @@ pub(super) fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
     }
 }
 
-/// The same of both gradients, which have terms of either side's channels.
+/// Checks the same for both gradients, which have terms of either side's channels.
 ///
 /// # Errors
-/// With the reason.
+/// Reason against it.
 pub(super) fn available_backward(p: &Problem, caps: &Caps) -> Result<(), String> {
     available(p, caps)?;
     in_pieces(Conv::of(&p.shape).of_group()[1], "output")
 }
 
-/// Whether so many channels of a group are whole pieces.
+/// Checks that the channels of a group are whole pieces.
 fn in_pieces(channels: u64, of: &str) -> Result<(), String> {
     match channels.is_multiple_of(8) {
         true => Ok(()),
@@ -112,7 +112,7 @@ fn in_pieces(channels: u64, of: &str) -> Result<(), String> {
     }
 }
 
-/// The stage with the buffers of pixels, of kernels and of results.
+/// Stage with the buffers of pixels, kernels and results.
 pub(super) fn stage(gather: Gather, caps: &Caps, buffers: [&'static str; 3]) -> Stage {
     let extents = gather.extents();
     let tile = Tile::of_result(extents, caps);
@@ -120,7 +120,7 @@ pub(super) fn stage(gather: Gather, caps: &Caps, buffers: [&'static str; 3]) -> 
     gather.told(tile.told(stage, tile.of_results(extents)), buffers)
 }
 
-/// How the gradient of the kernels is shared: a row is a weight of an output channel, a column such a channel.
+/// Partition of the gradient of the kernels: a row is a weight of an output channel, a column an output channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shared {
     tile: Tile,
@@ -130,7 +130,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// In as many parts as run at a time, but no more than so many.
+    /// Partition with as many parts as run at a time, but at most `most`.
     fn of(conv: &Conv, caps: &Caps, most: u64) -> Shared {
         let ([_, m], positions) = (conv.of_group(), conv.pixels()[1]);
         let shared = |tile: &Tile| {
@@ -150,7 +150,7 @@ impl Shared {
     }
 }
 
-/// The stage that makes the gradient of the kernels in parts, at most so many, and how many they are.
+/// Stage for the parts of the kernels' gradient, and the number of parts, at most `most`.
 pub(super) fn weights(conv: &Conv, caps: &Caps, most: u64) -> (Stage, u64) {
     let shared = Shared::of(conv, caps, most);
     let stage = Stage::kernel("dw_parts", "conv2d/weights_wgmma", "conv2d_weights_wgmma")
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn tiles_leave_few_multiprocessors_without_work() {
         let caps = Caps { units: Some(132), ..hopper() };
-        // 196 blocks of 128 positions are two turns of 132, 131 of 192 are one; one block is as long as its rows.
+        // 196 blocks of 128 positions are two waves of 132; 131 of 192 are one. The time of a block is proportional to its rows.
         for (shape, warpgroups, columns) in
             [("n8,c256,h56,k3,p1,nhwc", 3, 256), ("n1,c8,h136,k1,nhwc", 3, 64), ("n1,c8,m70,h12,w11,k1,nhwc", 2, 128)]
         {

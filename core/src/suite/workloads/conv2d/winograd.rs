@@ -1,8 +1,8 @@
-//! Winograd's F(2×2, 3×3): squares of 2 × 2 results of a kernel of 3 × 3 from 16 products instead of 36.
+//! Winograd's F(2×2, 3×3): tiles of 2 × 2 results of a 3 × 3 kernel, with 16 multiplications instead of 36.
 //!
-//! With the matrices of Lavin and Gray (2016), "Fast Algorithms for Convolutional Neural Networks": `Y = Aᵀ((G g Gᵀ) ∘ (Bᵀ d B))A`
-//! for a kernel `g` and a square `d` of 4 × 4 pixels. Summed over channels before the last step, the 16 elementwise products are
-//! 16 products of matrices. Everything between is f32 for every element type.
+//! Matrices: Lavin and Gray (2016), "Fast Algorithms for Convolutional Neural Networks": `Y = Aᵀ((G g Gᵀ) ∘ (Bᵀ d B))A` for a
+//! kernel `g` and a tile `d` of 4 × 4 pixels. Summed over channels before the last step, the 16 elementwise multiplications are 16
+//! GEMMs. Intermediates are f32 for every element type.
 
 use super::super::linear::stages::{By, Stages};
 use super::stages::Gather;
@@ -10,13 +10,13 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::conv::Conv;
 use crate::suite::{BufferSpec, Caps, Cost, DType, Elem, Problem, Product, Program, Stage, Stored, indexable, spread};
 
-/// Products of a square, and results of it in either direction.
+/// Multiplications of a tile, and results of it per dimension.
 const PRODUCTS: u64 = 16;
 const SQUARE: u64 = 2;
 /// Threads of a workgroup.
 const THREADS: u64 = 256;
 
-/// A convolution by squares of results.
+/// Convolution by Winograd tiles.
 #[derive(Clone, Copy)]
 pub(super) struct Squares {
     conv: Conv,
@@ -24,10 +24,10 @@ pub(super) struct Squares {
 }
 
 impl Squares {
-    /// Of a problem, if it can be computed so.
+    /// Tiles of a problem.
     ///
     /// # Errors
-    /// With the reason why not.
+    /// Reason why the problem is unsupported.
     pub(super) fn of(p: &Problem) -> Result<Squares, String> {
         let conv = Conv::of(&p.shape);
         if conv.kernel != [1, 3, 3] || conv.image[0] != 1 || conv.stride != 1 || conv.dilation != 1 {
@@ -38,36 +38,36 @@ impl Squares {
         Ok(squares)
     }
 
-    /// How many times fewer products that are than those that count.
+    /// Ratio of counted multiplications to computed ones.
     pub(super) fn fewer(p: &Problem) -> f64 {
         Conv::of(&p.shape).fewer_by_squares(SQUARE)
     }
 
-    /// Down and across one image.
+    /// Number of tiles down and across one image.
     fn extents(&self) -> [u64; 2] {
         let [_, height, width] = self.conv.out();
         [height, width].map(|extent| extent.div_ceil(SQUARE))
     }
 
-    /// Of all images.
+    /// Number of tiles of all images.
     fn count(&self) -> u64 {
         self.conv.images * self.extents().iter().product::<u64>()
     }
 
-    /// Elements of kernels, pixels and results between.
+    /// Elements of the transformed kernels, pixels and results.
     fn elements(&self) -> [u64; 3] {
         let [c, m] = self.conv.channels;
         [m * self.conv.of_group()[0], c * self.count(), m * self.count()].map(|elements| PRODUCTS * elements)
     }
 
-    /// What lies between the stages.
+    /// Buffers between the stages.
     pub(super) fn scratch(&self) -> [BufferSpec; 3] {
         let [kernels, pixels, sums] = self.elements();
         [("kernels", kernels), ("pixels", pixels), ("products", sums)]
             .map(|(name, elements)| BufferSpec::scratch(name, Elem::F32, &[PRODUCTS, elements / PRODUCTS]))
     }
 
-    /// The products of one square's place for all squares, as the layout has them.
+    /// GEMM of one tile position over all tiles, in the stored layout.
     fn product(&self) -> Product {
         let ([c, m], squares) = (self.conv.of_group(), self.count());
         let product = match self.conv.last {
@@ -77,7 +77,7 @@ impl Squares {
         product.batch(PRODUCTS * self.conv.groups)
     }
 
-    /// A stage with a thread for each of so many things.
+    /// Stage with one thread per item.
     fn stage(&self, name: &'static str, text: &'static str, count: u64) -> Stage {
         let [down, across] = self.extents();
         Stage::kernel(name, text, name)
@@ -88,7 +88,7 @@ impl Squares {
             .grid(spread(count.div_ceil(THREADS)))
     }
 
-    /// The four stages.
+    /// Program of the four stages.
     pub(super) fn program(&self, gather: Gather, caps: &Caps) -> Program {
         let ([kernels, pixels, sums], plain) = (self.elements(), Gather { bias: false, relu: false, ..gather });
         let bytes = |dims: Vec<u64>| dims.iter().product::<u64>() * Elem::Real.storage(self.dtype).bytes();

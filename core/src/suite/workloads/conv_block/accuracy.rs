@@ -1,4 +1,4 @@
-//! How far results may be off, and the inputs that are hard.
+//! Tolerances and stress inputs of the block.
 
 use super::super::conv2d::forward::of_terms;
 use super::backward::{DBETA, DGAMMA, DW, DX};
@@ -7,7 +7,7 @@ use crate::suite::conv::Conv;
 use crate::suite::hard::{any, closed, exact, nan_of_first, no_gradient, one, smallest_normal, zero};
 use crate::suite::{DType, Problem, StressInput, Tolerance};
 
-/// Which of its numbers an output holds.
+/// Quantity in an output.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holds {
     Mean,
@@ -15,7 +15,7 @@ pub(super) enum Holds {
     Out,
 }
 
-/// Of the outputs, in buffer order.
+/// Quantity in each output, in buffer order.
 pub(super) fn holds(p: &Problem, output: usize) -> Holds {
     match (inference(p), output) {
         (false, 0) => Holds::Mean,
@@ -24,11 +24,11 @@ pub(super) fn holds(p: &Problem, output: usize) -> Holds {
     }
 }
 
-/// The deviation of a channel's values is above this: weights are bounded below, and there are dozens of positions.
+/// Lower bound of the standard deviation of a channel's values: weights are bounded below, and there are dozens of positions.
 const DEVIATION: f64 = 0.3;
-/// The mean of a channel's values, most of which is its bias, is below this.
+/// Upper bound of the mean of a channel's values, which is mostly its bias.
 const MEAN: f64 = 0.75;
-/// The largest factor, rounded up, and the largest normalised value.
+/// Largest factor, rounded up, and largest normalised value.
 const FACTOR: f64 = 1.9;
 const NORMALISED: f64 = 6.0;
 
@@ -39,15 +39,15 @@ const REASON: &str = "products are summed in f32: 8·√k·u times the sum of ma
                       one exponent, half a unit at most, and moves the variance by twice its product with the mean; a result is off by what its value and the mean are off by, over the deviation, and by its share \
                       of the variance's error, and is rounded to the element type";
 
-/// For values that are about one, beside numbers of this size that all values of a channel share.
+/// Tolerance for values of about one plus an offset of size `shared` common to all values of a channel.
 fn of_size(p: &Problem, output: usize, shared: f64) -> Tolerance {
     let (conv, u, f32u) = (Conv::of(&p.shape), p.dtype.unit_roundoff(), 2f64.powi(-24));
     let (k, positions) = (conv.terms() as f64, conv.pixels()[1] as f64);
     let size = 8.0 + shared;
-    // Of one value, at worst: weights are at most 2.25/√k, pixels 3.47, the mean of their products below 0.75/√k.
+    // Worst error of one value: weights are at most 2.25/√k, pixels 3.47, the mean of their products below 0.75/√k.
     let summed = f32u * (6.0 * k + 96.0 * k.sqrt()) + f32u * size;
     let worst = summed + 2.0 * u * size;
-    // Of the mean of as many as there are.
+    // Error of the mean of all values.
     let average = ((summed + 2.0 * u * (1.0 + shared)) * 8.0 / positions.sqrt()).min(worst);
     let common = 1.5 * u * (1.0 + shared);
     let chain = 8.0 * f32u * (64.0 + positions / 1024.0).sqrt();
@@ -73,7 +73,7 @@ pub(super) fn tolerance(p: &Problem, output: usize) -> Tolerance {
     of_size(p, output, 0.0)
 }
 
-/// A number that all values of a channel share and that f32 holds, a thousand times their deviation.
+/// Common offset of all values of a channel that f32 represents, a thousand times their deviation.
 const FAR: f64 = 1024.0;
 
 pub(super) fn hard_sets() -> Vec<StressInput> {
@@ -124,26 +124,26 @@ pub(super) fn hard_sets() -> Vec<StressInput> {
     ]
 }
 
-/// Above gamma over the deviation, for variances of a half at least.
+/// Upper bound of gamma over the deviation, for variances of at least a half.
 const SCALED: f64 = 3.1;
-/// Of gradients, in their deviations: the root of the mean square of what is rounded, with room for shapes of few elements.
+/// Bound of gradients in standard deviations: the root mean square of the rounded values, with a margin for shapes of few elements.
 const FARTHEST: f64 = 4.0;
 
-/// Of the gradients.
+/// Tolerance of the gradients.
 pub(super) fn backward_tolerance(p: &Problem, output: usize) -> Tolerance {
     let (conv, u, f32u) = (Conv::of(&p.shape), p.dtype.unit_roundoff(), 2f64.powi(-24));
     let n = conv.pixels()[1] as f64;
-    // Sums over positions: strips, then their sums, some dozens at a time.
+    // Sums over positions: strips, then sums of strips, some dozens at a time.
     let chain = 8.0 * f32u * (64.0 + n / 32.0).sqrt();
-    // Of so many normal numbers, half of them zero: below their number, with room for luck where there are few.
+    // Sum of the magnitudes of n normal numbers, half of them zero: below their number, with a margin for chance in small sets.
     let magnitudes = n + 12.0 * n.sqrt();
     let reason = "f32 sums in parts: 8·√l·u times the sum of magnitudes holds for sums of l terms each but with probability e^-32 \
                   (Higham and Mary 2019); the result is rounded once to the element type";
     let numbers = |size: f64| Tolerance { abs: size * chain * magnitudes, rel: 2.0 * u + 8.0 * f32u, reason };
     let products = |k: u64| {
         let of_sums = of_terms(p, k);
-        // Each value's own error, and what all of a channel share: errors of the two sums over their number, the second of which
-        // has terms three times as large.
+        // Own error of each value, and the error common to a channel: errors of the two sums over their number. The second sum has
+        // terms three times as large.
         let (own, common) = (u + 8.0 * f32u, 5.0 * chain * magnitudes / n);
         Tolerance {
             abs: SCALED * (of_sums.abs + 8.0 * (k as f64).sqrt() * (own * FARTHEST + common)) + smallest_normal(p),
@@ -169,7 +169,7 @@ pub(super) fn backward_hard_sets() -> Vec<StressInput> {
         StressInput {
             name: "equal",
             about: "the same gradient everywhere, which normalisation takes away but for what chance left in the values",
-            // Their sum is their number, of which f16 cannot hold many.
+            // Their sum is their number, and f16 holds no large count.
             applies: |p| Conv::of(&p.shape).pixels()[1] < 60_000,
             fills: |_| vec![("dout", one), ("out", one)],
             tolerance: backward_tolerance,

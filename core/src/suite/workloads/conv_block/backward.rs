@@ -1,14 +1,15 @@
-//! The backward form of the block: gradients of the input, of the kernels, of γ and of β for a gradient `dout` of the result.
+//! Backward direction of the block: gradients of the input, of the kernels, of γ and of β for a gradient `dout` of the result.
 //!
-//! With `g = dout` where the result `out` is above zero and zero elsewhere, and `v̂ = (v - mean) / √(variance + ε)`:
-//! `dbeta = Σ g` and `dgamma = Σ g·v̂` over images and positions, and the gradient of `v` is
-//! `gamma / √(variance + ε) · (g - dbeta/N - v̂·dgamma/N)` for `N` positions, as the statistics were made of the same values (Ioffe and
-//! Szegedy 2015); `dx` and `dw` are those of `conv2d` for it. The bias has no gradient then: whatever is added to a channel goes with its
-//! mean. With `inference` the statistics were given: the gradient of `v` is `gamma / √(variance + ε) · g`, and `dbias` is its sum.
+//! With `g = dout` where the result `out` is above zero and zero elsewhere, and `v̂ = (v - mean) / √(variance + ε)`: `dbeta = Σ g`
+//! and `dgamma = Σ g·v̂` over images and positions. The gradient of `v` is `gamma / √(variance + ε) · (g - dbeta/N - v̂·dgamma/N)`
+//! for `N` positions, because the statistics are functions of the same values (Ioffe and Szegedy 2015). `dx` and `dw` are those of
+//! `conv2d` for it. The bias then has no gradient: an offset of a channel cancels with its mean.
 //!
-//! What the forward pass leaves is an input: `v` as it was stored (`biased`), `mean`, `variance` and `out`.
+//! With `inference` the statistics are inputs. The gradient of `v` is `gamma / √(variance + ε) · g`, and `dbias` is its sum.
 //!
-//! Operations: those of the two products, twice the forward pass's; all else is not counted.
+//! Inputs from the forward pass: `v` as stored (`biased`), `mean`, `variance` and `out`.
+//!
+//! Operations: those of the two GEMMs, twice the forward pass. The rest is not counted.
 
 use super::super::conv2d::backward_stages::{With, most_parts_of_weights};
 use super::super::linear::backward::by_element;
@@ -29,7 +30,7 @@ pub(super) const VALUES: usize = 5;
 pub(super) const OUT: usize = 6;
 pub(super) const DOUT: usize = 7;
 
-/// The outputs, in buffer order; behind them that of the bias.
+/// Indices of the outputs, in buffer order. The bias follows them.
 pub(super) const DX: usize = 0;
 pub(super) const DW: usize = 1;
 pub(super) const DGAMMA: usize = 2;
@@ -80,7 +81,7 @@ pub(super) fn form() -> OpSpec {
     }
 }
 
-/// Over the edges of strips and of the products' tiles, in both layouts, with given statistics and without.
+/// Shapes over the edges of strips and of the GEMMs' tiles, in both layouts, with and without input statistics.
 const AWKWARD: &[&str] = &[
     "n1,c1,h1,k1,nchw",
     "n1,c1,h1,k1,nhwc,inference",

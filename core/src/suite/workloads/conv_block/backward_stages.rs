@@ -1,4 +1,4 @@
-//! The stages of the block's backward pass.
+//! Stages of the block's backward pass.
 
 use super::super::conv2d::backward_stages::{Backward, With};
 use super::inference;
@@ -7,7 +7,7 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::{Cost, DType, Program, Stage, spread, sum_of_parts, text_for, width};
 
 impl Block<'_> {
-    /// With ReLU in a stage of its own before all others, or where the gradient is read.
+    /// Program of the backward pass. ReLU is fused into the readers of the gradient, or a separate first stage.
     pub(super) fn backward(&self, with: With, fused: bool) -> Program {
         let convolution = Backward { conv: self.conv, dtype: self.p.dtype, caps: self.caps, bias: false, relu: false };
         let mut stages = Vec::new();
@@ -23,12 +23,12 @@ impl Block<'_> {
         Program { stages }
     }
 
-    /// From the gradient of what was normalised and cut, or of what was normalised alone, to that before it.
+    /// Stages from the gradient after normalisation, with or without ReLU, to the gradient before it.
     fn normalisation(&self, g: &'static str, gated: bool) -> [Stage; 4] {
         let (m, elements) = (self.conv.channels[1], self.elements());
         let bytes = self.bytes(elements);
         let result = || gated.then_some(("result", "out", Read));
-        // What ReLU let through is one array more to read.
+        // ReLU's gate reads one more array.
         let read = if gated { 3 } else { 2 } * bytes;
 
         let (sums, parts) = self.gradient_sums();
@@ -66,7 +66,7 @@ impl Block<'_> {
         [sums, totals, self.numbers(), before]
     }
 
-    /// The stage that sums the gradient of each channel, and its products, in parts; and how many these are.
+    /// Stage that sums the gradient of each channel, and its products, in parts; and the number of parts.
     fn gradient_sums(&self) -> (Stage, u64) {
         let (m, positions) = (self.conv.channels[1], self.conv.pixels()[1]);
         if !self.conv.last {
@@ -91,7 +91,7 @@ impl Block<'_> {
         (stage, parts)
     }
 
-    /// Gradients of the numbers of each channel.
+    /// Stage of the gradients of the per-channel numbers.
     fn numbers(&self) -> Stage {
         let (m, given) = (self.conv.channels[1], inference(self.p));
         let more = [("gamma", "gamma", Read), ("dbias", "dbias", Write)].into_iter().filter(|_| given);

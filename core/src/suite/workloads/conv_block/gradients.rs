@@ -1,4 +1,4 @@
-//! The right answer of the backward form in f64, and the host's in f32.
+//! Reference of the backward direction in f64, and the host implementation in f32.
 
 use super::super::conv2d::backward::{host_products, of_input, of_kernels};
 use super::backward::{DBETA, DGAMMA, DOUT, DW, DX, GAMMA, MEAN, OUT, VALUES, VARIANCE, W, X};
@@ -8,7 +8,7 @@ use crate::suite::dense::{gated, narrow};
 use crate::suite::parallel::*;
 use crate::suite::{HostBuffer, Inputs, Problem, Rows};
 
-/// What is known of a channel: its sums of the gradient and of that with what was normalised, its deviation, and its factor.
+/// State of a channel: sum of the gradient, sum of its products with the normalised values, deviation, and factor.
 struct Channel {
     sum: f64,
     product: f64,
@@ -17,13 +17,13 @@ struct Channel {
     gamma: f64,
 }
 
-/// What a row asks for: the gradient of what was normalised, and what is known of each channel.
+/// State of all rows: gradient of the normalised values, and the state of each channel.
 struct Known {
     values: Vec<f64>,
     channels: Vec<Channel>,
 }
 
-/// The arrays that all of it is made of, by their places.
+/// Accessors of the input arrays.
 struct Given<A> {
     gamma: A,
     mean: A,
@@ -34,7 +34,7 @@ struct Given<A> {
 }
 
 impl<A: Fn(u64) -> f64 + Sync> Given<A> {
-    /// By the way to an input's array.
+    /// Accessors from a function of the buffer index.
     fn of(at: impl Fn(usize) -> A) -> Given<A> {
         Given {
             gamma: at(GAMMA),
@@ -46,7 +46,7 @@ impl<A: Fn(u64) -> f64 + Sync> Given<A> {
         }
     }
 
-    /// The gradient of what ReLU was given.
+    /// Gradient of ReLU's argument.
     fn gated(&self, place: u64) -> f64 {
         gated((self.out)(place), (self.dout)(place))
     }
@@ -76,7 +76,7 @@ impl<A: Fn(u64) -> f64 + Sync> Given<A> {
     }
 }
 
-/// The gradient of what was normalised takes sums over all of it, once for all rows.
+/// Multiply-adds of a row. The gradient of the normalised values needs sums over all of them, once for all rows.
 pub(super) fn row_cost(p: &Problem, output: usize) -> u64 {
     let conv = Conv::of(&p.shape);
     match output {

@@ -1,15 +1,16 @@
-//! A block of an imaging network: convolution 2-D, bias, batch normalisation, ReLU.
+//! Block of an imaging network: 2-D convolution, bias, batch normalisation, ReLU.
 //!
-//! `v[n,m,y,x] = bias[m] + conv(x, w)[n,m,y,x]`, as `conv2d` defines it, and
-//! `out = max(0, (v - mean[m]) / √(variance[m] + ε) · gamma[m] + beta[m])` with `ε = 10⁻⁵`. The mean and the variance of a channel are
-//! those of `v` over all images and positions (the sum of squares divided by their number), as in training, and are results too; with
-//! `inference` they are given, as running statistics are. Formulas: Ioffe and Szegedy (2015), "Batch Normalization"; the PyTorch
-//! documentation of `BatchNorm2d`.
+//! `v[n,m,y,x] = bias[m] + conv(x, w)[n,m,y,x]`, as `conv2d` defines it, and `out = max(0, (v - mean[m]) / √(variance[m] + ε) ·
+//! gamma[m] + beta[m])` with `ε = 10⁻⁵`.
 //!
-//! Layouts: `nchw` or `nhwc` for images, kernels alike, as in `conv2d`. Means and variances are f32 for every element type, and are
-//! taken of `v` as it is stored, rounded to the element type.
+//! The mean and the variance of a channel are those of `v` over all images and positions, as in training. The variance is the sum
+//! of squares divided by their number. Both are outputs. With `inference` they are inputs, like running statistics. Formulas: Ioffe
+//! and Szegedy (2015), "Batch Normalization"; the PyTorch documentation of `BatchNorm2d`.
 //!
-//! Operations: those of the convolution, `2·k·kw·c/g` per output element, border included; all else is not counted.
+//! Layouts: `nchw` or `nhwc` for images, kernels alike, as in `conv2d`. Means and variances are f32 for every element type. They
+//! are computed from `v` as stored, rounded to the element type.
+//!
+//! Operations: those of the convolution, `2·k·kw·c/g` per output element, border included. The rest is not counted.
 
 use crate::suite::conv::Conv;
 use crate::suite::{
@@ -29,13 +30,13 @@ const W: usize = 1;
 const BIAS: usize = 2;
 const GAMMA: usize = 3;
 const BETA: usize = 4;
-/// Where they are given.
+/// Indices of the statistics, if they are inputs.
 const MEAN: usize = 5;
 const VARIANCE: usize = 6;
 
 const EPS: f64 = 1e-5;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -62,7 +63,7 @@ pub fn workload() -> Workload {
         validate: |shape| {
             let conv = Conv::of(shape);
             conv.validate()?;
-            // Threads that take several pieces step past the end.
+            // Threads that process several pieces step past the end.
             indexable(conv.out_dims().iter().product::<u64>().saturating_mul(2))
         },
         forms: vec![forward(), backward::form()],
@@ -111,7 +112,8 @@ fn forward() -> OpSpec {
     }
 }
 
-/// 64 channels of 56 × 56 are the first stage of ResNet-50 (He et al. 2016); 128 × 128 are those of networks that segment images.
+/// Shapes of a preset. 64 channels of 56 × 56 are the first stage of ResNet-50 (He et al. 2016); 128 × 128 are those of
+/// segmentation networks.
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
         Preset::Standard => &[
@@ -134,8 +136,8 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
     }
 }
 
-/// Shapes over the edges of all tiles, in both layouts: one position, or dozens, so that no channel's deviation is next to nothing;
-/// parts of tiles down and across, groups, and more positions than a strip of a plane.
+/// Shapes over the edges of all tiles, in both layouts. One position, or dozens, so that no channel's deviation is almost zero.
+/// Parts of tiles down and across, groups, and more positions than a strip of a plane.
 const AWKWARD: &[&str] = &[
     "n1,c1,h1,k1,nchw",
     "n1,c1,h1,k1,nhwc,inference",
@@ -147,19 +149,19 @@ const AWKWARD: &[&str] = &[
     "n3,c6,m9,h13,w17,k3,s2,p2,l2,g3,nchw",
     "n3,c16,m72,h5,w6,k3,p1,nhwc",
     "n1,c7,m66,h9,w29,k2,s2,p1,nchw",
-    // Enough for large tiles where the number of multiprocessors is not known, and for several strips.
+    // Enough for large tiles if the number of multiprocessors is unknown, and for several strips.
     "n3,c2,m65,h64,k1,nchw",
     "n1,c4,m33,h128,k1,nhwc",
     "n1,c4,m68,h128,k1,nhwc",
     "n1,c3,m66,h128,k1,nchw,inference",
 ];
 
-/// Whether means and variances are given.
+/// Whether means and variances are inputs.
 fn inference(p: &Problem) -> bool {
     p.shape.has("inference")
 }
 
-/// Weights whose sums over normal inputs are about one, and none of which is next to nothing.
+/// Weight scaled so that sums over normal inputs are about one; no weight is almost zero.
 fn weight(shape: &Shape, draw: Draw) -> f64 {
     let (normal, terms) = (draw.normal(), shape["c"] / shape["g"] * shape["k"] * shape["kw"]);
     0.5 * (normal + normal.signum()) / (terms as f64).sqrt()
@@ -181,7 +183,7 @@ fn running_variance(_: &Shape, draw: Draw) -> f64 {
     0.5 + draw.uniform()
 }
 
-/// Scaling of columns, whose statistics are those of images with channels last.
+/// Sub-operation that scales columns: its statistics are those of channels-last images.
 fn scaler(p: &Problem) -> SubOp {
     let conv = Conv::of(&p.shape);
     SubOp::new("standard_scaler", Direction::Fwd, &format!("n{},f{}", conv.pixels()[1], conv.channels[1]), p.dtype)

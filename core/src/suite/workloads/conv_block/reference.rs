@@ -1,4 +1,4 @@
-//! The right answer in f64, and the host's in f32.
+//! Reference in f64, and the host implementation in f32.
 
 use super::super::conv2d::forward::sum_at;
 use super::accuracy::{Holds, holds};
@@ -8,7 +8,7 @@ use crate::suite::dense::{Real, narrow, relu, wide};
 use crate::suite::parallel::*;
 use crate::suite::{HostBuffer, Inputs, Problem, Rows};
 
-/// Statistics take every value, once for all rows.
+/// Multiply-adds of a row. Statistics read every value, once for all rows.
 pub(super) fn row_cost(p: &Problem, output: usize) -> u64 {
     let conv = Conv::of(&p.shape);
     match holds(p, output) {
@@ -18,7 +18,7 @@ pub(super) fn row_cost(p: &Problem, output: usize) -> u64 {
     }
 }
 
-/// What is normalised: sums of the convolution with the bias, as the result lies.
+/// Values before normalisation: sums of the convolution with the bias, in the layout of the result.
 fn values<T: Real>(conv: &Conv, x: &[T], w: &[T], bias: &[T]) -> Vec<T> {
     let value = |place: u64| {
         let ([image, m], at) = conv.of_out(place);
@@ -39,12 +39,12 @@ fn moments<T: Real>(conv: &Conv, values: &[T]) -> Vec<(f64, f64)> {
     (0..conv.channels[1]).into_par_iter().map(of_channel).collect()
 }
 
-/// The result for a value.
+/// Result of a value.
 fn finished(value: f64, (mean, variance): (f64, f64), gamma: f64, beta: f64) -> f64 {
     relu((value - mean) / (variance + EPS).sqrt() * gamma + beta)
 }
 
-/// With statistics that are given, a row at a time; otherwise every value is made at once, before any row.
+/// Computes a row at a time if the statistics are inputs. Otherwise every value is computed before the first row.
 pub(super) fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let conv = Conv::of(&p.shape);
     let (x, w, bias) = (inputs.whole(X), inputs.whole(W), inputs.whole(BIAS));

@@ -1,4 +1,4 @@
-//! The stages of the block, each of a component that profiles sum up by.
+//! Stages of the block, each with a component for the profile.
 
 use super::super::conv2d::stages::Gather;
 use super::super::standard_scaler;
@@ -7,7 +7,7 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::conv::Conv;
 use crate::suite::{Caps, Cost, Elem, Problem, Program, Stage, spread, text_for, width};
 
-/// What the profile sums up by.
+/// Components of the profile.
 pub(super) const CONVOLUTION: &str = "convolution";
 const BIAS: &str = "bias";
 pub(super) const NORMALISATION: &str = "normalisation";
@@ -16,7 +16,7 @@ const CONVOLUTION_AND_SUMS: &str = "convolution, bias and sums";
 pub(super) const NORMALISATION_AND_RELU: &str = "normalisation and ReLU";
 const EVERYTHING: &str = "convolution, bias, normalisation and ReLU";
 
-/// What multiplies.
+/// Kernel kind of the convolution.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     /// Tiles in workgroup memory.
@@ -25,19 +25,19 @@ enum By {
     Mma,
 }
 
-/// Positions of the smallest tile, and of those of tensor cores.
+/// Positions of the smallest tile, and of the tiles of tensor cores.
 pub(super) const SHORTEST_STRIP: u64 = 64;
 const MMA_STRIP: u64 = 128;
-/// Elements of a channel whose statistics a workgroup makes, where channels are not last.
+/// Elements of a channel per workgroup of the statistics, for channels-first layouts.
 pub(super) const STRIP: u64 = 4096;
-/// Positions whose gradients a thread sums, where channels are last.
+/// Positions per thread of the gradient sums, for channels-last layouts.
 pub(super) const GRADIENT_STRIP: u64 = 32;
 /// Threads of a workgroup.
 pub(super) const THREADS: u64 = 256;
-/// Pieces of a thread that are of the same channels.
+/// Pieces of a thread that belong to the same channels.
 const EACH: u64 = 8;
 
-/// The block on a device.
+/// Block on a device.
 pub(super) struct Block<'a> {
     pub(super) p: &'a Problem,
     pub(super) caps: &'a Caps,
@@ -49,24 +49,24 @@ impl Block<'_> {
         Block { p, caps, conv: Conv::of(&p.shape) }
     }
 
-    /// Bytes of so many elements.
+    /// Bytes of `elements` elements.
     pub(super) fn bytes(&self, elements: u64) -> u64 {
         elements * Elem::Real.storage(self.p.dtype).bytes()
     }
 
-    /// Elements of the result.
+    /// Number of elements of the result.
     pub(super) fn elements(&self) -> u64 {
         self.conv.out_dims().iter().product()
     }
 
-    /// Of the convolution with so many numbers of each channel, and of f32 that it leaves beside its result.
+    /// Cost of the convolution with `numbers` numbers per channel, and with `floats` f32 numbers written besides its result.
     fn convolution_cost(&self, numbers: u64, floats: u64) -> Cost {
         let [x, w] = [self.conv.x_dims(), self.conv.w_dims()].map(|dims| dims.iter().product::<u64>());
         let read = self.bytes(x + w + numbers * self.conv.channels[1]);
         Cost::new(self.conv.flops(), read, self.bytes(self.elements()) + 4 * floats)
     }
 
-    /// Every step a stage of its own.
+    /// Program with one stage per step.
     fn unfused(&self, by: By) -> Program {
         let (plain, buffers) = (Gather::of(self.conv), ["x", "w", "sums"]);
         let convolution = match by {
@@ -85,7 +85,7 @@ impl Block<'_> {
         Program { stages }
     }
 
-    /// As much as can be done to sums in registers.
+    /// Program with all steps that fit fused into the convolution's epilogue.
     fn fused(&self, by: By) -> Program {
         match inference(self.p) {
             true => self.in_one(by).into(),
@@ -93,7 +93,7 @@ impl Block<'_> {
         }
     }
 
-    /// All of it in one stage, with statistics that are given.
+    /// All steps in one stage, with input statistics.
     fn in_one(&self, by: By) -> Stage {
         let all = Gather { bias: true, normalised: Some(EPS as f32), relu: true, ..Gather::of(self.conv) };
         let stage = match by {
@@ -105,7 +105,7 @@ impl Block<'_> {
         stage.called("convolution").costing(cost).of(EVERYTHING)
     }
 
-    /// The convolution leaves statistics of its tiles, which are merged before its result is normalised.
+    /// Program with a convolution that leaves statistics of its tiles. They are merged before the normalisation of its result.
     fn with_sums(&self, by: By) -> Program {
         let biased = Gather { bias: true, ..Gather::of(self.conv) };
         let ([_, m], [_, positions], buffers) = (self.conv.channels, self.conv.pixels(), ["x", "w", "biased"]);
@@ -124,10 +124,10 @@ impl Block<'_> {
         }
     }
 
-    /// Mean and variance of each channel of a buffer.
+    /// Stages of the mean and variance of each channel of a buffer.
     fn statistics(&self, from: &'static str) -> Vec<Stage> {
         if self.conv.last {
-            // A table of positions and channels; what scales it by its statistics is left out.
+            // Statistics of a table of positions and channels, without the scaling stage.
             let mut stages = scaler(self.p).stages("welford", self.caps, &[("x", from)]);
             stages.truncate(2);
             return stages;
@@ -140,7 +140,7 @@ impl Block<'_> {
         vec![strips, self.merged(STRIP)]
     }
 
-    /// A stage with a workgroup for each strip of a channel's elements, where channels are not last.
+    /// Stage with one workgroup per strip of a channel's elements, for channels-first layouts.
     pub(super) fn strips(&self, entry: &'static str, texts: [&'static str; 3]) -> Stage {
         let ([_, m], [_, positions]) = (self.conv.channels, self.conv.pixels());
         let (plane, parts) = (positions / self.conv.images, positions.div_ceil(STRIP));
@@ -161,17 +161,17 @@ impl Block<'_> {
             .shared(4 * THREADS as u32)
     }
 
-    /// Statistics of channels from those of strips of so many positions.
+    /// Stage that merges the statistics of strips of `strip` positions.
     fn merged(&self, strip: u64) -> Stage {
         standard_scaler::merged([self.conv.pixels()[1], self.conv.channels[1]], strip, self.caps)
     }
 
-    /// A stage whose threads take several pieces of images, each thread of the same channels.
+    /// Stage with several pieces of an image per thread, all of the same channels.
     pub(super) fn placed(&self, entry: &'static str, texts: [&'static str; 3]) -> Stage {
         let ([_, m], [_, positions], elements) = (self.conv.channels, self.conv.pixels(), self.elements());
         let plane = positions / self.conv.images;
         let width = width(if self.conv.last { m } else { plane }, self.p.dtype, self.caps);
-        // Threads that share a line take all of its pieces: everything is a line where channels are last.
+        // Threads that share a line process all of its pieces. With channels last, the image is one line.
         let (lines, line, together) = match self.conv.last {
             true => (1, elements / width, positions.div_ceil(EACH) * (m / width)),
             false => (self.conv.images * m, plane / width, (plane / width).div_ceil(EACH)),
@@ -192,7 +192,7 @@ impl Block<'_> {
             .grid(spread((lines * together).div_ceil(THREADS)))
     }
 
-    /// A stage of the text that applies numbers of channels to images: so many operations an element, with ReLU behind them or not.
+    /// Stage that applies per-channel numbers to images: `operations` operations an element, with or without ReLU.
     fn of_channels(&self, entry: &'static str, [from, to]: [&'static str; 2], operations: u64, relu: bool) -> Stage {
         let (elements, bytes) = (self.elements(), self.bytes(self.elements()));
         self.placed(entry, ["conv_block/channels", "conv_block/channels1", "conv_block/channels4"])
@@ -211,7 +211,7 @@ impl Block<'_> {
         self.of_channels("conv_block_relu", buffers, 1, false)
     }
 
-    /// With ReLU behind it or not.
+    /// Normalisation stage, with or without ReLU.
     fn normalise(&self, buffers: [&'static str; 2], relu: bool) -> Stage {
         let mut stage = self.of_channels("conv_block_normalise", buffers, 3 + u64::from(relu), relu);
         stage.args.extend(["mean", "variance", "gamma", "beta"].map(|name| (name, Read).into()));
@@ -251,7 +251,7 @@ mod tests {
                     let Some(program) = case.program(&caps) else { continue };
                     let merge = program.stages.iter().find(|stage| stage.entry() == "standard_scaler_merge");
                     let (Some(merge), Some(parts)) = (merge, &found) else { continue };
-                    // It reads all of them, as f32.
+                    // Reads all of them, as f32.
                     assert!(merge.cost.read <= parts.bytes(DType::F16), "{case}");
                 }
             }

@@ -1,8 +1,8 @@
-//! The backward form: `dlogits[r, j] = (softmax(logits[r])[j] − [j = targets[r]]) · dloss / R` for a gradient `dloss` of the
-//! mean of all `R` losses.
+//! Backward direction: `dlogits[r, j] = (softmax(logits[r])[j] − [j = targets[r]]) · dloss / R` for a gradient `dloss` of the mean
+//! of all `R` losses.
 //!
-//! The logarithm of each row's sum is that of the forward pass, which runs before the timing: a weight is then one
-//! exponential. Operations: four an element. Bytes: one matrix read, one written, and what has one number a row.
+//! The logarithm of each row's sum comes from the forward pass, which runs before the timing. A weight is then one exponential.
+//! Operations: four an element. Bytes: one matrix read, one written, and the per-row numbers.
 
 use super::{
     AWKWARD, NOT_FINITE, TARGETS, TARGETS_ARE_CLASSES, by_rows, given, not_finite, results, sizes, top_and_sum,
@@ -17,10 +17,10 @@ use crate::suite::{
 const LOGITS: usize = 0;
 const DLOSS: usize = 2;
 
-/// The last of the checked buffers.
+/// Index of the gradient, the last checked buffer.
 const DLOGITS: usize = 2;
 
-/// The form.
+/// Specification of the backward direction.
 pub fn form() -> OpSpec {
     OpSpec {
         direction: Direction::Bwd,
@@ -63,7 +63,7 @@ pub fn form() -> OpSpec {
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let [logits, targets] = given(p);
     let [loss, lse] = results(p, BufferSpec::setup);
-    // The mean's share of a row times 64 to 128, as where losses are scaled to keep gradients within f16.
+    // Share of a row in the mean, times 64 to 128, as with losses scaled to keep gradients within f16.
     let dloss =
         BufferSpec::input("dloss", Elem::F32, &[1], |shape, draw| shape["r"] as f64 * 64.0 * (1.0 + draw.uniform()));
     let dims = [p["r"], p["c"]];
@@ -83,12 +83,12 @@ fn cost(p: &Problem) -> Cost {
     Cost::new(4 * p["r"] * p["c"], matrix + 2 * of_rows, matrix)
 }
 
-/// About the largest weight of a row of normal logits: others have e^(3.47 - 0.5) times less on average.
+/// Approximate largest weight of a row of normal logits: others are smaller by e^(3.47 - 0.5) on average.
 fn largest(p: &Problem) -> f64 {
     1.0 / (1.0 + p["c"] as f64 / 40.0)
 }
 
-/// For logits of at most `largest`, and weights of at most `weight`.
+/// Tolerance for logits of at most `largest`, and weights of at most `weight`.
 fn tolerance(p: &Problem, output: usize, largest: f64, weight: f64) -> Tolerance {
     let of_the_sum = super::tolerance(p, largest);
     if output != DLOGITS {
@@ -104,7 +104,7 @@ fn tolerance(p: &Problem, output: usize, largest: f64, weight: f64) -> Tolerance
     }
 }
 
-/// Rows with equal weights, and rows in which few elements have all the weight.
+/// Stress inputs: rows with equal weights, and rows with all weight in few elements.
 fn hard_sets() -> Vec<StressInput> {
     let even = |p: &Problem, output: usize| tolerance(p, output, 1.0, 1.0 / p["c"] as f64);
     let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance: even };
@@ -142,18 +142,18 @@ fn reference(p: &Problem, inputs: &Inputs, output: usize, row: u64, out: &mut [f
     out.iter_mut().for_each(|x| *x *= factor);
 }
 
-/// The arguments and the work of a stage that does everything.
+/// Arguments and cost of a stage that computes everything.
 fn given_rows(stage: Stage, p: &Problem) -> Stage {
     let read = ["logits", "lse", "targets", "dloss"].map(|name| (name, Read));
     stage.args(read.into_iter().chain([("dlogits", Write)])).costing(cost(p))
 }
 
-/// A row's share of the mean.
+/// Share of a row in the mean.
 fn share(p: &Problem) -> (&'static str, f32) {
     ("SHARE", 1.0 / p["r"] as f32)
 }
 
-/// Texts of what makes weights from logits, and of what takes one from those of targets.
+/// Kernel sources for weights from logits, and for the subtraction of one from the weights of targets.
 const WEIGHTS: [&str; 3] = ["cross_entropy/weights", "cross_entropy/weights1", "cross_entropy/weights4"];
 const SUBTRACT: [&str; 3] = ["cross_entropy/subtract", "cross_entropy/subtract1", "cross_entropy/subtract4"];
 
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
     use crate::suite::{Case, bytes_of};
 
-    /// By central differences of the mean loss in each logit of a row.
+    /// Compares with central differences of the mean loss in each logit of a row.
     #[test]
     fn gradients_are_those_of_the_mean_loss() {
         let case: Case = "cross_entropy/bwd/r3,c5/f32/naive".parse().expect("valid");

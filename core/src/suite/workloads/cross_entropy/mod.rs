@@ -1,9 +1,9 @@
-//! Cross-entropy of rows of logits against a class each: `loss[r] = lse[r] − logits[r, targets[r]]` with
-//! `lse[r] = m_r + ln Σ_k exp(logits[r, k] − m_r)` and `m_r` the row's maximum.
+//! Cross-entropy of rows of logits against one class each: `loss[r] = lse[r] − logits[r, targets[r]]` with `lse[r] = m_r + ln Σ_k
+//! exp(logits[r, k] − m_r)` and `m_r` the row's maximum.
 //!
-//! That is minus the logarithm of the softmax at the target. The logarithm of the sum is an output too, always f32 like the
-//! loss, as a backward pass wants it. Operations are counted as four an element: compare, subtract, exponentiate, add.
-//! Bytes: the matrix read once, and what has one number a row.
+//! The loss is minus the logarithm of the softmax at the target. The log-sum-exp is an additional output for the backward pass.
+//! Like the loss it is always f32. Operations: four an element: compare, subtract, exponentiate, add. Bytes: the matrix read once,
+//! and the per-row numbers.
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::dense::{maximum, total};
@@ -20,14 +20,14 @@ mod backward;
 const LOGITS: usize = 0;
 const TARGETS: usize = 1;
 
-/// The first of the checked buffers; the other is the logarithm of the sum.
+/// Index of the loss, the first checked buffer; the other is the log-sum-exp.
 const LOSS: usize = 0;
 
-/// Shapes that step over every edge: single elements, rows that share a warp, odd and even lengths, more rows than a
-/// workgroup takes, and at last rows that no workgroup keeps.
+/// Shapes that cross every edge: single elements, rows that share a warp, odd and even lengths, more rows than a workgroup takes.
+/// The last has rows that no workgroup keeps.
 const AWKWARD: &[&str] = &["r1,c1", "r13,c3", "r67,c130", "r259,c8", "r5,c64", "r7,c1009", "r3,c4100", "r2,c40004"];
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -115,7 +115,7 @@ fn results(p: &Problem, spec: fn(&'static str, Elem, &[u64]) -> BufferSpec) -> [
     ["loss", "lse"].map(|name| spec(name, Elem::F32, &[p["r"], 1]))
 }
 
-/// Bytes of the matrix, and of a number a row.
+/// Bytes of the matrix, and of a number per row.
 fn sizes(p: &Problem) -> (u64, u64) {
     (p["r"] * p["c"] * Elem::Real.storage(p.dtype).bytes(), p["r"] * 4)
 }
@@ -125,7 +125,7 @@ fn cost(p: &Problem) -> Cost {
     Cost::new(4 * p["r"] * p["c"], matrix + of_rows, 2 * of_rows)
 }
 
-/// For logits of at most `largest`.
+/// Tolerance for logits of at most `largest`.
 fn tolerance(p: &Problem, largest: f64) -> Tolerance {
     let classes = p["c"] as f64;
     Tolerance {
@@ -144,7 +144,7 @@ fn huge(p: &Problem) -> (Fill, f64) {
     }
 }
 
-/// What is in the sets `not finite` of both forms.
+/// Description of the sets `not finite` of both directions.
 const NOT_FINITE: &str = "rows with NaN, which are NaN; and rows whose first half is -inf, which weighs nothing: targets are in the other half";
 
 fn not_finite(_: &Problem) -> Vec<(&'static str, Fill)> {
@@ -173,7 +173,7 @@ fn hard_sets() -> Vec<StressInput> {
     ]
 }
 
-/// A row's maximum, and the sum of exponentials of what its logits are less.
+/// Maximum of a row, and the sum of the exponentials of its logits minus it.
 fn top_and_sum(p: &Problem, inputs: &Inputs, row: u64) -> (f64, f64) {
     let logits = || (row * p["c"]..(row + 1) * p["c"]).map(|at| inputs.at(LOGITS, at));
     let top = logits().fold(f64::NEG_INFINITY, maximum);
@@ -200,7 +200,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 /// Threads that share a row in the plainest variants.
 const ROW_THREADS: u32 = 128;
 
-/// A stage of one of the plainest texts, with one workgroup a row.
+/// Stage of one of the plainest kernel sources, with one workgroup per row.
 fn by_rows(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
     Stage::kernel(entry, text, entry)
         .consts(&[("ROWS", p["r"] as u32), ("COLUMNS", p["c"] as u32), ("ROW_THREADS", ROW_THREADS)])
@@ -208,7 +208,7 @@ fn by_rows(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
         .grid(spread(p["r"]))
 }
 
-/// With what every stage is given that finds losses, and what it does.
+/// Adds the arguments and cost of a stage that computes losses.
 fn finish(stage: Stage, p: &Problem) -> Stage {
     stage.args([("logits", Read), ("lse", Write), ("loss", Write), ("targets", Read)]).costing(cost(p))
 }
@@ -217,7 +217,7 @@ fn naive(p: &Problem) -> Stage {
     finish(by_rows(p, "cross_entropy/naive", "cross_entropy_naive").shared(ROW_THREADS * 4), p)
 }
 
-/// CUDA's text, and WGSL's for pieces of one element and of four.
+/// Kernel sources: CUDA's, and WGSL's for pieces of one element and of four.
 const ROWS: [&str; 3] = ["cross_entropy/rows", "cross_entropy/rows1", "cross_entropy/rows4"];
 
 fn matrix(p: &Problem) -> Rows2d {
@@ -228,7 +228,7 @@ fn online(p: &Problem, caps: &Caps) -> Stage {
     finish(RowShare::streamed(matrix(p), p.dtype, caps).stage(caps, ROWS, "cross_entropy_online"), p)
 }
 
-/// Elements up to which a warp keeps a row, by thread.
+/// Largest number of elements per thread of a row that a warp keeps.
 const OF_A_WARP: u64 = 40;
 
 fn kept(p: &Problem, caps: &Caps) -> Result<RowShare, String> {

@@ -1,14 +1,14 @@
 //! Depthwise 2-D convolution (cross-correlation, as in every deep-learning framework), forward and backward.
 //!
-//! `out[n,c,y,x] = Σ_{i<k, j<kw} w[c,i,j] · in[n, c, y·stride + i·dilation - pad, x·stride + j·dilation - pad]`, terms
-//! outside the image being zero. Formula: the PyTorch documentation of `Conv2d` with `groups = channels` and no bias.
+//! `out[n,c,y,x] = Σ_{i<k, j<kw} w[c,i,j] · in[n, c, y·stride + i·dilation - pad, x·stride + j·dilation - pad]`. Terms outside the
+//! image are zero. Formula: the PyTorch documentation of `Conv2d` with `groups = channels` and no bias.
 //!
-//! Layouts of `x` and `out`: `nchw` or `nhwc`. The filter is `[c, k, kw]` for `nchw` and `[k, kw, c]` for `nhwc`, so
-//! that the fastest index is the same as the image's where it matters. Output extent: `⌊(h + 2p - l(k-1) - 1)/s⌋ + 1`.
+//! Layouts of `x` and `out`: `nchw` or `nhwc`. The filter is `[c, k, kw]` for `nchw` and `[k, kw, c]` for `nhwc`. So its fastest
+//! index is that of the image, if that is relevant. Output extent: `⌊(h + 2p - l(k-1) - 1)/s⌋ + 1`.
 //!
 //! Operations: `2·k·kw` per output element, border included.
 //!
-//! `marching`, and the backward form, are those of `depthwise_conv3d` with a middle extent of one.
+//! `marching`, and the backward direction, are those of `depthwise_conv3d` with a middle extent of one.
 
 use super::depthwise_conv3d::backward;
 use super::depthwise_conv3d::marching::{self, Finish};
@@ -27,7 +27,7 @@ use crate::units::{Bytes, Flops};
 const X: usize = 0;
 const W: usize = 1;
 
-/// The forms.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -90,7 +90,7 @@ fn forward() -> OpSpec {
             .available(|p, _| marching::available(&Volume::of(&p.shape)))
             .tunables(marching::FLAT_TUNABLES),
         ],
-        // Not `vendor`: a figure for the library must never be a kernel's of ours.
+        // Without `vendor`: a time of the library must not come from another kernel.
         fallback: &[marching::NAME, "tiled", "direct"],
         preconditions: Vec::new(),
         hard: hard_sets(),
@@ -105,7 +105,7 @@ fn forward() -> OpSpec {
     form
 }
 
-/// Shapes that step over every edge: single elements, lengths that no vector divides and some that do, strides and dilations.
+/// Shapes that cross every edge: single elements, lengths with and without a vector width as divisor, strides and dilations.
 const AWKWARD: &[&str] = &[
     "n1,c1,h1,k1,nchw",
     "n1,c1,h1,k1,nhwc",
@@ -187,7 +187,7 @@ fn cost(p: &Problem) -> Cost {
     let (oh, ow) = out_size(&p.shape);
     let (planes, taps) = (p["n"] * p["c"], p["k"] * p["kw"]);
     let element = Elem::Real.storage(p.dtype).bytes();
-    // With a stride beyond the kernel's reach, some pixels are never needed.
+    // With a stride beyond the kernel's reach, some pixels are unused.
     let touched = |image: u64, out: u64, kernel: u64| if p["s"] > kernel { (out * kernel).min(image) } else { image };
     let read = planes * touched(p["h"], oh, p["k"]) * touched(p["w"], ow, p["kw"]) + p["c"] * taps;
     Cost {
@@ -294,7 +294,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (oh, ow) = out_size(&p.shape);
     let [c, h, width, k, kw, s, pad, l, oh, ow] =
         [p["c"], p["h"], p["w"], p["k"], p["kw"], p["s"], p["p"], p["l"], oh, ow].map(|v| v as usize);
-    // The input coordinate of an output coordinate and a tap, if it is inside the image.
+    // Input coordinate of an output coordinate and a tap, if it is inside the image.
     let inside = |out: usize, tap: usize, extent: usize| {
         (out * s + tap * l).checked_sub(pad).filter(|coordinate| *coordinate < extent)
     };
@@ -337,10 +337,10 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     }
 }
 
-/// Threads in a workgroup.
+/// Threads of a workgroup.
 const THREADS: u32 = 256;
 
-/// A stage over the workload's buffers, with the constants that both variants share.
+/// Stage over the workload's buffers, with the constants that both variants share.
 fn stage(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
     let (oh, ow) = out_size(&p.shape);
     let axes = [
@@ -385,7 +385,7 @@ fn cube(p: &Problem, caps: &Caps) -> Program {
         .into()
 }
 
-/// What `tiled` leaves open: rows and columns of a tile in nchw, channels and rows in nhwc.
+/// Tunables of `tiled`: rows and columns of a tile in nchw, channels and rows in nhwc.
 const ROWS: Tunable = Tunable {
     name: "ROWS",
     about: "rows of a tile of one channel, in nchw",
@@ -410,7 +410,7 @@ const NHWC_ROWS: Tunable =
 fn tiled(p: &Problem, caps: &Caps) -> Program {
     let tuned = |tunable| u64::from(caps.tuned(p, "tiled", tunable));
     let (oh, ow) = out_size(&p.shape);
-    // Neighbouring threads touch neighbouring memory: along the row in nchw, along the channels in nhwc.
+    // Neighbouring threads access neighbouring memory: along the row in nchw, along the channels in nhwc.
     let (channels, height, width) = if p.shape.has("nhwc") {
         let channels = p["c"].next_power_of_two().min(tuned(&MOST_CHANNELS));
         (channels, tuned(&NHWC_ROWS), u64::from(THREADS) / channels)
@@ -437,7 +437,7 @@ mod tests {
     fn shapes_without_an_output_that_can_be_counted_are_refused() {
         for (shape, part) in [
             ("n1,c1,h4,w4,k9", "larger than the padded image"),
-            // Each extent alone is fine, but padding counts in both directions.
+            // Each extent alone is valid, but padding counts in both dimensions.
             ("n1,c1,h4,w4,k3,p1073741824", "2147483650 x 2147483650 pixels is beyond"),
         ] {
             let error = format!("depthwise_conv2d/fwd/{shape}/f32/direct").parse::<Case>().expect_err(shape);

@@ -1,9 +1,8 @@
-//! The backward forms of `depthwise_conv2d` and `depthwise_conv3d`: gradients of `x` and `w` for a gradient `dout` of the
-//! result.
+//! Backward directions of `depthwise_conv2d` and `depthwise_conv3d`: gradients of `x` and `w` for a gradient `dout` of the result.
 //!
-//! `dx` at a place is the sum, over the taps, of `w` times `dout` where that tap falls on the place; `dw` of a tap is the sum,
-//! over everything, of `dout` times the element of `x` under the tap. With `bias`, `dbias` is the sum of `dout` of each channel.
-//! With `relu`, `dout` counts only where the result, which the forward pass leaves and which is an input here, is above zero.
+//! `dx` at a position sums, over the taps, `w` times `dout` of the output element with that tap on the position. `dw` of a tap
+//! sums, over all output elements, `dout` times the element of `x` under the tap. With `bias`, `dbias` is the sum of `dout` of each
+//! channel. With `relu`, `dout` counts only for results above zero. The result is an input, from the forward pass.
 //!
 //! Operations: `4·kd·k·kw` per element of the result, and one more for each of bias and ReLU.
 
@@ -24,10 +23,10 @@ use crate::suite::{
 const X: usize = 0;
 const W: usize = 1;
 const DOUT: usize = 2;
-/// Where ReLU follows.
+/// Index of the forward pass's result, if the shape has ReLU.
 const OUT: usize = 3;
 
-/// The form of a workload with these shapes.
+/// Specification of the backward direction of a workload with these shapes.
 pub(in crate::suite) fn form(
     headline: &'static str,
     shapes: fn(Preset) -> &'static [&'static str],
@@ -72,7 +71,7 @@ pub(in crate::suite) fn form(
             .available(|p, _| marching::available(&Volume::of(&p.shape)))
             .tunables(tunables),
         ],
-        // Not `vendor`: a figure for the library must never be a kernel's of ours.
+        // Without `vendor`: a time of the library must not come from another kernel.
         fallback: &[marching::NAME, "direct"],
         preconditions: Vec::new(),
         hard: hard_sets(),
@@ -83,11 +82,11 @@ pub(in crate::suite) fn form(
     form
 }
 
-/// The checked buffers, in buffer order.
+/// Indices of the checked buffers, in buffer order.
 const DX: usize = 0;
 const DW: usize = 1;
 
-/// Words that only three dimensions have.
+/// Whether the shape has an option of three dimensions.
 fn word(p: &Problem, word: &str) -> bool {
     p.shape.has(word)
 }
@@ -116,7 +115,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     buffers
 }
 
-/// Terms of the gradient of a tap.
+/// Number of terms of the gradient of a tap.
 fn terms(v: &Volume) -> u64 {
     v.n * v.out.iter().product::<u64>()
 }
@@ -229,7 +228,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
         }
     });
     let [d, h, width] = v.out;
-    // Lines are summed apart, so that long sums keep their last places.
+    // Lines are summed separately, so that long sums keep their last digits.
     let lines = |c: u64, value: &(dyn Fn(u64, [u64; 3]) -> Option<f32> + Sync)| -> f32 {
         let line = |line: u64| {
             let (n, z, y) = (line / (d * h), line / h % d, line % h);
@@ -251,7 +250,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     }
 }
 
-/// The gradient that counts, and the stage that makes it, where ReLU follows.
+/// Buffer of the effective gradient, and the stage that computes it for ReLU.
 pub(super) fn masked(p: &Problem, caps: &Caps) -> (&'static str, Option<Stage>) {
     if !word(p, "relu") {
         return ("dout", None);
@@ -273,7 +272,7 @@ pub(super) fn sizes(p: &Problem, v: &Volume) -> [u64; 3] {
     [image * element, out * element, v.c * v.taps() * element]
 }
 
-/// One thread for each element of the image's gradient.
+/// Stage with one thread per element of the image's gradient.
 fn of_image(p: &Problem, v: &Volume, dout: &'static str) -> Stage {
     let ([elements, out], [image, result, filter]) = (v.elements(), sizes(p, v));
     by_element(p, elements, "depthwise_conv3d/gradient", "depthwise_gradient")
@@ -292,7 +291,7 @@ fn direct(p: &Problem, caps: &Caps) -> Program {
     Program { stages: stages.collect() }
 }
 
-/// A workgroup for each of so many sums over everything.
+/// Stage with one workgroup per sum over all elements.
 fn a_workgroup(p: &Problem, sums: u64, entry: &'static str) -> Stage {
     let [_, out] = Volume::of(&p.shape).elements();
     by_element(p, out, "depthwise_conv3d/filter_direct", entry)
@@ -301,7 +300,7 @@ fn a_workgroup(p: &Problem, sums: u64, entry: &'static str) -> Stage {
         .shared(THREADS as u32 * 4)
 }
 
-/// The gradient of the bias, where there is one.
+/// Stage of the gradient of the bias, if the shape has one.
 pub(super) fn of_bias(p: &Problem, v: &Volume, dout: &'static str) -> Option<Stage> {
     let ([_, result, filter], [_, out]) = (sizes(p, v), v.elements());
     let args = [("dbias", "dbias", Write), ("dout", dout, Read)];
@@ -309,16 +308,15 @@ pub(super) fn of_bias(p: &Problem, v: &Volume, dout: &'static str) -> Option<Sta
     word(p, "bias").then(|| stage().costing(Cost::new(out, result, filter / v.taps())))
 }
 
-/// Parts that workgroups leave of the gradient of the filters at most, whatever the device: so that all of them are not larger
-/// than a few megabytes.
+/// Largest number of parts of the filters' gradient, on any device. It limits all parts to a few megabytes.
 fn most_parts(v: &Volume) -> u64 {
     let fitting = (1u64 << 20) / v.c.saturating_mul(v.taps() + 1).max(1);
     fitting.clamp(16, 1024).min(terms(v))
 }
 
-/// Workgroups of that stage together, about: enough for any device.
+/// Approximate number of workgroups of that stage: enough for any device.
 const WORKGROUPS: u64 = 2048;
-/// Channels, or pieces of such, that a workgroup takes side by side.
+/// Adjacent channels, or pieces of channels, of a workgroup.
 const SIDE_BY_SIDE: u64 = 32;
 
 /// Elements of a part: the gradients of the filters, and those of the bias.
@@ -343,7 +341,7 @@ fn marched(p: &Problem, caps: &Caps) -> Program {
     Program { stages: mask.into_iter().chain([dx]).chain(filters(p, &v, caps, dout)).collect() }
 }
 
-/// The two stages of the gradients of the filters and of the bias.
+/// Both stages of the gradients of the filters and of the bias.
 fn filters(p: &Problem, v: &Volume, caps: &Caps, dout: &'static str) -> [Stage; 2] {
     let share = Share::of(v, p, caps, v.taps());
     let beside = share.channels.next_power_of_two().min(SIDE_BY_SIDE);
@@ -374,7 +372,7 @@ fn filters(p: &Problem, v: &Volume, caps: &Caps, dout: &'static str) -> [Stage; 
     [sums, total]
 }
 
-/// As for `marching` itself. In WGSL a thread has the sums of one channel.
+/// Kernel sources, as for `marching`. In WGSL a thread has the sums of one channel.
 const TEXTS: [&str; 4] = [
     "depthwise_conv3d/filter",
     "depthwise_conv3d/filter_single",

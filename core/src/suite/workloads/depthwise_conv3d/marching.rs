@@ -1,20 +1,19 @@
-//! `marching`: threads that go over the slowest axis of the image and read each element once.
+//! Variant `marching`: threads traverse the slowest axis of the image and read each element once.
 //!
-//! A thread owns a few neighbouring columns (or, where channels are last, a few neighbouring channels of a few columns) of a
-//! few rows, and a strip of the slowest axis. It reads the slices of its strip one after the other and adds each to the results
-//! that it has a part in, so that what is kept in registers are results in the making and never the image. What neighbours
-//! read as well, they get from the first cache. In CUDA, in three dimensions and with channels last, they get it from shared
-//! memory, to which a workgroup brings each slice once.
+//! A thread owns a few neighbouring columns of a few rows, and a strip of the slowest axis. With channels last it owns a few
+//! neighbouring channels of a few columns. It reads the slices of its strip in order and adds each to the results that depend on
+//! it. So registers hold partial results and never the image. Elements that neighbours also read come from the first-level cache.
+//! In CUDA, in three dimensions with channels last, they come from shared memory. A workgroup copies each slice there once.
 
 use super::volume::Volume;
 use crate::suite::Access::{Read, Write};
 use crate::suite::{Allowed, Arg, Caps, CudaLaunch, DType, Dialect, Elem, Problem, Stage, Tunable, spread, width};
 use crate::units::gcd;
 
-/// What is left open; the variants of all directions that march are called so.
+/// Name of the variants in all directions, and their tunables.
 pub(in crate::suite) const NAME: &str = "marching";
 pub(in crate::suite) const TUNABLES: &[Tunable] = &[STRIP, ACROSS, DOWN, AHEAD, SLICES];
-/// The same in two dimensions, where a thread has one row.
+/// Tunables in two dimensions, with one row per thread.
 pub(in crate::suite) const FLAT_TUNABLES: &[Tunable] = &[STRIP, ACROSS, AHEAD];
 
 const STRIP: Tunable = Tunable {
@@ -50,24 +49,24 @@ const SLICES: Tunable = Tunable {
 
 /// Threads of a workgroup.
 pub(in crate::suite) const THREADS: u64 = 128;
-/// Results in the making, and taps of all its channels, that a thread keeps in registers at most. WGSL, which has pieces of four
-/// or of one only, keeps more taps before it gives up vectors.
+/// Largest numbers of partial results, and of taps of all channels, in a thread's registers. WGSL has pieces of only four elements
+/// or one. It keeps more taps before it falls back to single elements.
 const MOST_KEPT: u64 = 64;
 const MOST_TAPS: u64 = 64;
 const MOST_TAPS_WGSL: u64 = 112;
-/// Numbers of a slice of the image that lie under a thread's results at most, where it has more than one row of them.
+/// Largest number of image elements of a slice under a thread's results, if it has more than one row of them.
 const MOST_UNDER: u64 = 64;
-/// Bytes of taps that a workgroup keeps in its memory at most: what WebGPU promises.
+/// Largest number of bytes of taps in workgroup memory: WebGPU's guaranteed limit.
 const MOST_SHARED: u64 = 16_384;
-/// Columns under a thread's taps that texts are unrolled for.
+/// Columns under a thread's taps that kernel sources unroll.
 const MOST_COLUMNS: u64 = 40;
-/// Threads that a multiprocessor is given before strips are made longer, and multiprocessors where their number is not known.
+/// Threads per multiprocessor before strips become longer, and multiprocessors of a device that reports no number.
 const THREADS_PER_UNIT: u64 = 1024;
 const UNITS: u64 = 32;
-/// Slices of a strip at least: each strip begins with some that the one before has read.
+/// Fewest slices of a strip: each strip starts with slices that the previous one also reads.
 const LEAST_STRIP: u64 = 4;
 
-/// How threads share a convolution.
+/// Partition of a convolution among threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::suite) struct Share {
     /// Threads of a workgroup.
@@ -77,12 +76,12 @@ pub(in crate::suite) struct Share {
     /// Columns and rows of a thread.
     pub along: u64,
     pub down: u64,
-    /// Results in the making along the slowest axis.
+    /// Partial results along the slowest axis.
     pub in_flight: u64,
     /// Slices of a strip.
     pub strip: u64,
-    /// Threads that share an image of one example (of one channel, where channels are not last), in this order: pieces of
-    /// channels, groups of columns, groups of rows, strips.
+    /// Factors of the number of threads that share an image of one example, in this order: pieces of channels, groups of columns,
+    /// groups of rows, strips. For channels-first layouts the image is that of one channel.
     pub channels: u64,
     pub units: u64,
     pub tiles: u64,
@@ -90,22 +89,22 @@ pub(in crate::suite) struct Share {
 }
 
 impl Share {
-    /// How many results in the making a thread has at each place, whatever the device.
+    /// Partial results of a thread at each position, on any device.
     fn in_flight(v: &Volume) -> u64 {
         v.dilation[0] * (v.kernel[0] - 1) / v.stride[0] + 1
     }
 
-    /// Of a problem's convolution, where a thread keeps so many other sums of each channel.
+    /// Partition of a problem's convolution for threads with `sums` other sums per channel.
     pub fn of(v: &Volume, p: &Problem, caps: &Caps, sums: u64) -> Share {
         let tuned = |tunable| u64::from(caps.tuned(p, NAME, tunable));
         let in_flight = Share::in_flight(v);
         let one_channel = sums == 0 && one_channel(v, p, caps);
         // Pieces are never cut: their width divides rows on both sides.
         let width = match v.channels_last {
-            // Each channel has taps of its own, which are kept.
+            // Each channel has its own taps, which are kept.
             true if one_channel => 1,
-            // Or sums of its own: four times as many do not fit in registers. With channels last a gradient of filters took 1.36 ms on an
-            // H100 by four, natively, and takes 0.15 (2×32×32×128², 27 taps, f32).
+            // Each channel has its own sums: four times as many do not fit in registers. With channels last a filter gradient took
+            // 1.36 ms on an H100 by four, natively, and takes 0.15 (2×32×32×128², 27 taps, f32).
             true if sums > 0 && caps.dialect == Dialect::Wgsl => 1,
             true => {
                 let (widths, most) = match caps.dialect {
@@ -125,12 +124,12 @@ impl Share {
         };
         let more = if one_channel { 2 } else { 1 };
         let across = if v.channels_last { fits(tuned(&ACROSS) * more, v.out[2], room) } else { 1 };
-        // In WGSL more than one row of pieces of columns only costs registers: the gradient of a filter of 27 taps takes 0.17 ms by one row,
-        // 0.33 by two and 0.38 by four (natively on an H100, 2×32×32×128², f32).
+        // In WGSL more than one row of column pieces only costs registers. The gradient of a filter of 27 taps takes 0.17 ms by one
+        // row, 0.33 by two and 0.38 by four (natively on an H100, 2×32×32×128², f32).
         let one = caps.dialect == Dialect::Wgsl && !v.channels_last;
         let along = if v.channels_last { across } else { width };
         let mut down = if one { 1 } else { fits(tuned(&DOWN) * more, v.out[1], room / across) };
-        // WGSL's text has all of them in registers at a time.
+        // WGSL's kernel source has all of them in registers at once.
         let under = |down| reach(v, 2, along) * reach(v, 1, down) * lanes;
         while caps.dialect == Dialect::Wgsl && down > 1 && under(down) > MOST_UNDER {
             down /= 2;
@@ -146,15 +145,15 @@ impl Share {
         Share { threads: THREADS, width, along, down, in_flight, strip, channels, units, tiles, strips }
     }
 
-    /// Groups of threads, each of which goes over a strip of the same channels.
+    /// Number of thread groups that traverse a strip of the same channels.
     pub fn walks(&self, n: u64) -> u64 {
         n * self.units * self.tiles * self.strips
     }
 
-    /// What texts are told of it, beside the convolution itself.
+    /// Kernel constants of the partition, without those of the convolution.
     pub fn consts(&self, v: &Volume, p: &Problem, caps: &Caps) -> Vec<(&'static str, u32)> {
         let window = reach(v, 2, self.along);
-        // Rows are read from the last piece on that begins no later than the window.
+        // Rows are read from the last piece that begins no later than the window.
         let (step, skip, loads, lead) = match v.channels_last {
             true => (self.along * v.stride[2], 0, window, v.pad[2]),
             false => {
@@ -187,7 +186,7 @@ impl Share {
     }
 }
 
-/// How blocks share a convolution whose image they bring to shared memory.
+/// Partition of a convolution among blocks that copy the image to shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Blocks {
     share: Share,
@@ -207,14 +206,14 @@ impl Blocks {
     const ALONG: u64 = 2;
     const DOWN: u64 = 2;
     const UNITS: u64 = 8;
-    /// Bytes of all slices at most, so that a multiprocessor has two blocks.
+    /// Largest number of bytes of all slices, so that a multiprocessor has two blocks.
     const MOST_ROOM: u64 = 96 << 10;
 
-    /// Of a convolution that threads on their own would share so, if its image can be brought in parts of 16 bytes.
+    /// Partition derived from that of independent threads, if the image can be copied in parts of 16 bytes.
     fn of(v: &Volume, p: &Problem, caps: &Caps, share: Share) -> Option<Blocks> {
         let asynchronous = caps.dialect == Dialect::Cuda && caps.compute_capability >= Some((8, 0));
         let neighbours = v.stride == [1; 3] && v.dilation == [1; 3];
-        // A filter of one row has nothing in common with the rows beside it.
+        // A filter of one row shares nothing with adjacent rows.
         if !asynchronous || !neighbours || !v.channels_last || v.kernel[1] == 1 {
             return None;
         }
@@ -224,7 +223,7 @@ impl Blocks {
         let pixel = beside * share.width * Elem::Real.storage(p.dtype).bytes();
         let slice = (units * along + v.kernel[2] - 1) * (tiles * down + v.kernel[1] - 1) * pixel;
         let slices = u64::from(caps.tuned(p, NAME, &SLICES));
-        // A thread has a bit for each part that it brings, and counts elements of a slice of the image in 32 bits.
+        // A thread has a bit for each part that it copies, and counts elements of an image slice in 32 bits.
         let counted =
             slice <= 16 * u64::from(u32::BITS) * Self::THREADS && u32::try_from(v.image[1] * v.image[2] * v.c).is_ok();
         if !pixel.is_multiple_of(16) || slices * slice > Self::MOST_ROOM || !counted {
@@ -257,20 +256,20 @@ impl Blocks {
     }
 }
 
-/// Elements of the image along an axis that lie under so many neighbouring results.
+/// Image elements along an axis under `results` neighbouring results.
 fn reach(v: &Volume, axis: usize, results: u64) -> u64 {
     (results - 1) * v.stride[axis] + (v.kernel[axis] - 1) * v.dilation[axis] + 1
 }
 
-/// Slices of a strip, where at least so many strips are wanted.
+/// Slices of a strip, for at least `wanted` strips.
 fn strip(v: &Volume, p: &Problem, caps: &Caps, wanted: u64) -> u64 {
     v.out[0].div_ceil(v.out[0].div_ceil(u64::from(caps.tuned(p, NAME, &STRIP))).max(wanted))
 }
 
-/// Whether texts are written out for such a filter.
+/// Checks that kernel sources are unrolled for such a filter.
 ///
 /// # Errors
-/// With the reason why not.
+/// Reason why they are not.
 pub(in crate::suite) fn available(v: &Volume) -> Result<(), String> {
     let in_flight = Share::in_flight(v);
     let columns = 3 * v.stride[2] + (v.kernel[2] - 1) * v.dilation[2] + 1;
@@ -289,25 +288,27 @@ pub(in crate::suite) fn available(v: &Volume) -> Result<(), String> {
     }
 }
 
-/// Whether a thread has one channel although it could have four, and writes results late. Taps of four lie in workgroup memory, and
-/// drivers read them one after the other in the memory model that browsers ask for. Those of one lie in registers, which have room for
-/// twice as many results along both axes: on an H200 in Chromium 104 µs and not 110 (2×32×32×128², three taps along each axis, f32), on an
-/// H100 116 µs and not 136 before results were written late.
+/// Whether a thread has one channel instead of four, and stores results late. Taps of four channels are in workgroup memory, and
+/// drivers read them in sequence under the memory model of browsers. Taps of one channel are in registers. These have room for
+/// twice as many results along both axes. Times of one channel and of four, for 2×32×32×128², three taps along each axis, f32:
+///
+/// - H200 in Chromium: 104 µs and 110 µs.
+/// - H100, before late stores: 116 µs and 136 µs.
 fn one_channel(v: &Volume, p: &Problem, caps: &Caps) -> bool {
     let in_volumes = v.channels_last && v.out[1] > 1 && v.taps() * 4 > MOST_TAPS;
     caps.in_a_browser && in_volumes && p.dtype == DType::F32
 }
 
-/// What a result is given before it is written.
+/// Epilogue of a result.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::suite) struct Finish {
     pub bias: bool,
     pub relu: bool,
-    /// Whether taps are taken in reverse, along every axis.
+    /// Whether taps are reversed along every axis.
     pub flip: bool,
 }
 
-/// The stage that computes `out` from `x` and the filters `w`.
+/// Stage that computes `out` from `x` and the filters `w`.
 pub(in crate::suite) fn stage(v: &Volume, p: &Problem, caps: &Caps, finish: Finish, names: [&'static str; 2]) -> Stage {
     let share = Share::of(v, p, caps, 0);
     let [x, out] = names;
@@ -334,7 +335,7 @@ pub(in crate::suite) fn stage(v: &Volume, p: &Problem, caps: &Caps, finish: Fini
     }
     let images = if v.channels_last { v.n } else { v.n * v.c };
     let threads = images * share.channels * share.units * share.tiles * share.strips;
-    // In WGSL taps of four channels lie in workgroup memory, where they are more than registers should hold.
+    // In WGSL taps of four channels are in workgroup memory if they are too many for registers.
     let of_taps = v.taps() * share.channels * share.width * 4;
     let many = v.channels_last && v.taps() * share.width > MOST_TAPS && of_taps <= MOST_SHARED;
     let taps_shared = caps.dialect == Dialect::Wgsl && many;
@@ -343,7 +344,7 @@ pub(in crate::suite) fn stage(v: &Volume, p: &Problem, caps: &Caps, finish: Fini
         .shared(if taps_shared { of_taps as u32 } else { 0 })
 }
 
-/// CUDA's text, and WGSL's for single elements, for pieces of channels and for pieces of columns.
+/// Kernel sources: CUDA's, and WGSL's for single elements, for pieces of channels and for pieces of columns.
 const TEXTS: [&str; 4] = [
     "depthwise_conv3d/marching",
     "depthwise_conv3d/marching_single",
@@ -351,7 +352,7 @@ const TEXTS: [&str; 4] = [
     "depthwise_conv3d/marching_columns",
 ];
 
-/// Which of these a share asks for.
+/// Kernel source for a partition.
 pub(in crate::suite) fn text(
     share: &Share,
     v: &Volume,

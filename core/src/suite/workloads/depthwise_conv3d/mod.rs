@@ -1,11 +1,11 @@
 //! Depthwise 3-D convolution (cross-correlation, as in every deep-learning framework), forward and backward.
 //!
-//! `out[n,c,z,y,x] = Σ_{i<kd, j<k, m<kw} w[c,i,j,m] · in[n, c, z·s + i·l - p, y·s + j·l - p, x·s + m·l - p]`, terms
-//! outside the image being zero; with `bias`, a number of the channel is added, and with `relu` what is below zero becomes
-//! zero. Formula: the PyTorch documentation of `Conv3d` with `groups = channels`.
+//! `out[n,c,z,y,x] = Σ_{i<kd, j<k, m<kw} w[c,i,j,m] · in[n, c, z·s + i·l - p, y·s + j·l - p, x·s + m·l - p]`. Terms outside the
+//! image are zero. With `bias`, a number per channel is added. With `relu`, negative results become zero. Formula: the PyTorch
+//! documentation of `Conv3d` with `groups = channels`.
 //!
-//! Layouts of `x` and `out`: `ncdhw` or `ndhwc`. The filter is `[c, kd, k, kw]` for the first and `[kd, k, kw, c]` for the
-//! second, so that the fastest index is the same as the image's where it matters.
+//! Layouts of `x` and `out`: `ncdhw` or `ndhwc`. The filter is `[c, kd, k, kw]` for the first and `[kd, k, kw, c]` for the second.
+//! So its fastest index is that of the image, if that is relevant.
 //!
 //! Operations: `2·kd·k·kw` per output element, border included, and one more for each of bias and ReLU.
 
@@ -29,7 +29,7 @@ const X: usize = 0;
 const W: usize = 1;
 const BIAS: usize = 2;
 
-/// The forms.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -91,7 +91,7 @@ fn forward() -> OpSpec {
             .available(|p, _| marching::available(&Volume::of(&p.shape)))
             .tunables(marching::TUNABLES),
         ],
-        // Not `vendor`: a figure for the library must never be a kernel's of ours.
+        // Without `vendor`: a time of the library must not come from another kernel.
         fallback: &[marching::NAME, "direct"],
         preconditions: Vec::new(),
         hard: hard_sets(),
@@ -102,8 +102,8 @@ fn forward() -> OpSpec {
     form
 }
 
-/// Shapes that step over every edge: single elements, lengths that no vector divides and some that do, strides and dilations
-/// that skip slices, and filters for which nothing is written out.
+/// Shapes that cross every edge: single elements, lengths with and without a vector width as divisor, strides and dilations that
+/// skip slices, and filters without an unrolled kernel.
 const AWKWARD: &[&str] = &[
     "n1,c1,d1,k1,ncdhw",
     "n1,c1,d1,k1,ndhwc,bias,relu",
@@ -117,7 +117,7 @@ const AWKWARD: &[&str] = &[
     "n1,c4,d11,h3,w5,k5,kd1,p2,ndhwc",
     "n1,c5,d13,h11,w12,k5,p2,ncdhw",
     "n2,c36,d5,h6,w8,k3,p1,ndhwc,bias",
-    // More than one of the blocks that bring an image to shared memory.
+    // More than one of the blocks that copy an image to shared memory.
     "n1,c32,d9,h13,w35,k3,p1,ndhwc,relu",
 ];
 
@@ -246,7 +246,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (x, w) = (inputs[X].f32(), inputs[W].f32());
     let bias = p.shape.has("bias").then(|| inputs[BIAS].f32());
     let [d, h, width] = v.out;
-    // A line is a row of columns: with all their channels, where these are last.
+    // A line is a row of columns, with all their channels in channels-last layouts.
     let line = width * if v.channels_last { v.c } else { 1 };
     outputs[0].par_chunks_mut(line as usize).enumerate().for_each(|(line, out)| {
         let line = line as u64;
@@ -273,10 +273,10 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     });
 }
 
-/// Threads in a workgroup of what takes one element at a time.
+/// Threads of a workgroup with one element per thread.
 const THREADS: u64 = 256;
 
-/// A stage of so many threads, each with an element of its own.
+/// Stage with one thread per element.
 fn by_element(p: &Problem, elements: u64, text: &'static str, entry: &'static str) -> Stage {
     let v = Volume::of(&p.shape);
     Stage::kernel(entry, text, entry)
@@ -287,7 +287,7 @@ fn by_element(p: &Problem, elements: u64, text: &'static str, entry: &'static st
         .grid(spread(elements.div_ceil(THREADS)))
 }
 
-/// One element of the result a thread: `out` from `x` and the filters `w`, finished with taps as they are.
+/// Stage with one result element per thread: `out` from `x` and the filters `w`, with taps in their stored order.
 pub(super) fn direct_stage(p: &Problem, Finish { bias, relu, .. }: Finish, [x, out]: [&'static str; 2]) -> Stage {
     let [_, outputs] = Volume::of(&p.shape).elements();
     let bias_arg = bias.then_some(("bias", "bias", Read));

@@ -1,7 +1,7 @@
 //! Depthwise convolutions by cuDNN, in two and three dimensions, forward and backward.
 //!
-//! With channels last the library has every channel's taps together, and these workloads every tap's channels: kernels are
-//! turned around before the call and their gradient after it, by a stage of ours that moves a few kilobytes.
+//! With channels last the library stores the taps of each channel together, and these workloads the channels of each tap. A stage
+//! of this suite transposes kernels before the call and their gradient after it. It moves a few kilobytes.
 
 use super::backward::{masked, of_bias, sizes};
 use super::volume::Volume;
@@ -10,9 +10,9 @@ use crate::suite::{
     by_cudnn, turned,
 };
 
-/// Kernels as the library wants them, where these lie otherwise.
+/// Buffer of kernels in the library's layout, if it differs.
 const KERNELS: &str = "kernels";
-/// Their gradient as the library leaves it.
+/// Buffer of their gradient in the library's layout.
 const GRADIENT: &str = "dkernels";
 
 /// Scratch for the kernels of either direction.
@@ -30,20 +30,20 @@ fn scratch(p: &Problem, name: &'static str) -> Option<BufferSpec> {
     conv.last.then(|| BufferSpec::scratch(name, Elem::Real, &conv.w_dims()))
 }
 
-/// The variants of the forward forms.
+/// Variants of the forward directions.
 pub(in crate::suite) fn forward() -> [Variant; 2] {
     by_cudnn(|p, caps| forward_program(p, caps, Choice::Heuristic), |p, caps| forward_program(p, caps, Choice::Timed))
 }
 
-/// The variants of the backward forms.
+/// Variants of the backward directions.
 pub(super) fn backward() -> [Variant; 2] {
     by_cudnn(|p, caps| backward_program(p, caps, Choice::Heuristic), |p, caps| backward_program(p, caps, Choice::Timed))
         .map(|variant| variant.available(|p, _| sums_exactly(p)))
 }
 
-/// Whether parts of a kernel's gradient are summed in more than the element type. Measured on an H100 with cuDNN 9.19, in two
-/// dimensions: over 8 × 512 × 512 positions a gradient of 1228.8 was 1234, where the bound is 2.2. Its engine 61 does so without
-/// a numerical note. In three dimensions, in bf16 and in f32 gradients are right.
+/// Checks that parts of a kernel's gradient are summed in more than the element type. Measured on an H100 with cuDNN 9.19, in two
+/// dimensions: over 8 × 512 × 512 positions a gradient of 1228.8 was 1234. The bound is 2.2. Engine 61 does so without a numerical
+/// note. In three dimensions, in bf16 and in f32 gradients are correct.
 fn sums_exactly(p: &Problem) -> Result<(), String> {
     match p.dtype == DType::F16 && Conv::depthwise(&p.shape).flat {
         true => Err("cuDNN adds parts of a kernel's gradient up in f16, which is too coarse for the result".to_owned()),
@@ -51,7 +51,7 @@ fn sums_exactly(p: &Problem) -> Result<(), String> {
     }
 }
 
-/// The buffer of the kernels as the library wants them, and the stage that fills it where there must be one.
+/// Buffer of the kernels in the library's layout, and the stage that fills it, if one is necessary.
 fn kernels(p: &Problem, conv: &Conv, caps: &Caps) -> (&'static str, Option<Stage>) {
     match conv.last {
         true => (KERNELS, Some(turned(conv, true, p.dtype, caps, ["w", KERNELS]))),

@@ -1,33 +1,33 @@
-//! The extents of a depthwise convolution in three dimensions: those of `depthwise_conv3d`, and those of `depthwise_conv2d` with
-//! a middle extent of one, so that both have the same kernels. Where elements lie is said here once.
+//! Extents and index functions of a depthwise convolution in three dimensions. They serve `depthwise_conv3d`, and
+//! `depthwise_conv2d` with a middle extent of one, so that both workloads have the same kernels.
 
 use crate::suite::{Shape, countable};
 
 /// Extents along three axes, slowest first.
 pub(in crate::suite) type Three = [u64; 3];
 
-/// A depthwise convolution: what is read, what is written, and how one moves over the other.
+/// Depthwise convolution: input, output, and the window's steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::suite) struct Volume {
     pub n: u64,
     pub c: u64,
-    /// Of what is read.
+    /// Extents of the input.
     pub image: Three,
-    /// Of what is written.
+    /// Extents of the output.
     pub out: Three,
     pub kernel: Three,
     pub stride: Three,
-    /// Zeros in front of each axis; where it is negative, so many elements are left out.
+    /// Zeros before each axis; a negative number omits elements.
     pub pad: [i64; 3],
     pub dilation: Three,
-    /// Whether the channel is the fastest index, and not the slowest but one.
+    /// Whether the channel is the fastest index, instead of the second slowest.
     pub channels_last: bool,
-    /// Whether arrays are those of two dimensions.
+    /// Whether arrays have two dimensions.
     flat: bool,
 }
 
 impl Volume {
-    /// Of a shape of either workload.
+    /// Convolution of a shape of either workload.
     pub fn of(shape: &Shape) -> Volume {
         let flat = !shape.extents().iter().any(|(key, _)| *key == "d");
         let (image, kernel) = match flat {
@@ -55,7 +55,7 @@ impl Volume {
         }
     }
 
-    /// Whether it has a result, and one that can be counted.
+    /// Checks that the result is not empty and can be counted.
     pub fn check(&self) -> Result<(), String> {
         let [d, h, w] = self.out;
         if self.out.contains(&0) {
@@ -70,8 +70,8 @@ impl Volume {
         }
     }
 
-    /// What computes the gradient of the image from that of the result, where the stride is one: the same with the filter
-    /// reversed along every axis.
+    /// Convolution that computes the image's gradient from the result's, for a stride of one. Its filter is reversed along every
+    /// axis.
     pub fn transposed(&self) -> Volume {
         let mut pad = self.pad;
         for (axis, pad) in pad.iter_mut().enumerate() {
@@ -89,7 +89,7 @@ impl Volume {
         [self.image, self.out].map(|extents| self.n * self.c * extents.iter().product::<u64>())
     }
 
-    /// Elements of the image that are needed: with a stride beyond the kernel's reach, some are not.
+    /// Elements of the image that are used: with a stride beyond the kernel's reach, some are not.
     pub fn touched(&self) -> u64 {
         let along = |axis: usize| match self.stride[axis] > self.kernel[axis] {
             true => (self.out[axis] * self.kernel[axis]).min(self.image[axis]),
@@ -119,7 +119,7 @@ impl Volume {
         if self.channels_last { self.c } else { extents[2] }
     }
 
-    /// Image or example, channel, and place of an element of a row.
+    /// Example, channel, and position of an element of a row.
     pub fn place(&self, [d, h, w]: Three, row: u64, lane: u64) -> (u64, u64, Three) {
         match self.channels_last {
             true => (row / (d * h * w), lane, [row / (h * w) % d, row / w % h, row % w]),
@@ -127,7 +127,7 @@ impl Volume {
         }
     }
 
-    /// Position of an element of the image or the result.
+    /// Index of an element of the image or the result.
     pub fn at(&self, [d, h, w]: Three, (n, c, [z, y, x]): (u64, u64, Three)) -> u64 {
         match self.channels_last {
             true => (((n * d + z) * h + y) * w + x) * self.c + c,
@@ -135,7 +135,7 @@ impl Volume {
         }
     }
 
-    /// Position of a tap.
+    /// Index of a tap.
     pub fn tap_at(&self, c: u64, [i, j, k]: Three) -> u64 {
         let [d, h, w] = self.kernel;
         match self.channels_last {
@@ -150,7 +150,7 @@ impl Volume {
         (0..d * h * w).map(move |tap| [tap / (h * w), tap / w % h, tap % w])
     }
 
-    /// Where a tap falls for an element of the result, if that is inside the image.
+    /// Image position under a tap for an element of the result, if it is inside the image.
     pub fn under(&self, out: Three, tap: Three) -> Option<Three> {
         let mut place = [0; 3];
         for axis in 0..3 {
@@ -164,7 +164,7 @@ impl Volume {
         Some(place)
     }
 
-    /// The element of the result in which a tap falls on this element of the image, if there is one.
+    /// Result element that has this tap on this image element, if there is one.
     pub fn over(&self, image: Three, tap: Three) -> Option<Three> {
         let mut place = [0; 3];
         for axis in 0..3 {
@@ -178,7 +178,7 @@ impl Volume {
         Some(place)
     }
 
-    /// What kernels are told of it. Padding wraps around, as do the positions that it is taken from.
+    /// Kernel constants of the convolution. Padding wraps around, as do the positions that it is subtracted from.
     pub fn consts(&self) -> Vec<(&'static str, u32)> {
         const NAMES: [[&str; 3]; 6] = [
             ["ID", "IH", "IW"],

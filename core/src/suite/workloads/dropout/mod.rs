@@ -1,12 +1,12 @@
 //! Dropout: each element is zero with probability `p`, and otherwise divided by `1 − p`.
 //!
-//! Formula: Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks from Overfitting" (2014), scaled in
-//! training. Element `i` is dropped where its random word is below `p · 2³²`: word `i mod 4` of Philox 4x32-10 with `i / 4`
-//! for counter and the seed for key, so that every target drops the same. Backward, the gradient goes the same way.
+//! Formula: Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks from Overfitting" (2014), scaled in training.
+//! Element `i` is dropped if its random word is below `p · 2³²`. The word is `i mod 4` of Philox 4x32-10 with counter `i / 4` and
+//! the seed as key, so that every target drops the same elements. Backward, the gradient is dropped alike.
 //!
-//! A backward pass either reads which elements were kept from a mask that the forward pass wrote, a byte each, or draws the
-//! same words again. Operations are counted as one an element, without those on words; bytes as each array read or written
-//! once, without a mask: stages that have one cost its byte an element more.
+//! A backward pass reads the kept elements from a mask of the forward pass, a byte each, or draws the same words again. Operations:
+//! one an element, without those on words. Bytes: each array read or written once, without a mask. Stages with a mask cost one more
+//! byte an element.
 
 use super::copy::row_len;
 use crate::suite::Access::{Read, Write};
@@ -24,13 +24,13 @@ use philox::philox;
 
 const X: usize = 0;
 const SEED: usize = 1;
-/// Of the backward form.
+/// Index of the gradient in the backward direction.
 const DOUT: usize = 2;
 
-/// The second of the buffers that the backward form checks, between the result and the gradient.
+/// Index of the mask, the second checked buffer of the backward direction, between the result and the gradient.
 const MASK: usize = 1;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -43,10 +43,10 @@ pub fn workload() -> Workload {
     }
 }
 
-/// Whether something is kept.
+/// Checks that some elements are kept.
 ///
 /// # Errors
-/// With the reason why all must not be dropped.
+/// Reason against a probability of one.
 pub(in crate::suite) fn below_one(shape: &Shape) -> Result<(), String> {
     match shape.decimal("p") {
         1.0 => Err("what is kept is divided by 1 − p: p must be below one".to_owned()),
@@ -151,13 +151,13 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
     }
 }
 
-/// At least one in size, so that only what is dropped is zero.
+/// Number of magnitude one or more, so that only dropped elements are zero.
 fn away_from_zero(_: &Shape, draw: Draw) -> f64 {
     let x = draw.normal();
     x + 1f64.copysign(x)
 }
 
-/// What is dropped from in a forward pass, and the key.
+/// Input of a forward pass, and the key.
 fn drawn_from(p: &Problem) -> [BufferSpec; 2] {
     [BufferSpec::input("x", Elem::Real, &[p["n"]], away_from_zero), BufferSpec::input("seed", Elem::U32, &[2], key)]
 }
@@ -167,17 +167,17 @@ pub(in crate::suite) fn key(_: &Shape, draw: Draw) -> f64 {
     (draw.bits() >> 32) as f64
 }
 
-/// An output, checked in the longest rows that are all alike.
+/// Output that is checked in the longest rows of equal length.
 fn output(p: &Problem, name: &'static str) -> BufferSpec {
     BufferSpec { role: Role::Output { row_len: row_len(p) }, ..BufferSpec::output(name, Elem::Real, &[p["n"]]) }
 }
 
-/// Counters of all elements. The mask has a word for each, with a byte for each of its four elements.
+/// Number of counters of all elements. The mask has a word for each, with a byte for each of its four elements.
 fn counters(p: &Problem) -> u64 {
     p["n"].div_ceil(4)
 }
 
-/// Of stages that read, and write, so many bytes of a mask or a seed.
+/// Cost of stages that read and write these bytes of a mask or a seed.
 fn cost(p: &Problem, read: u64, written: u64) -> Cost {
     let bytes = p["n"] * Elem::Real.storage(p.dtype).bytes();
     Cost::new(p["n"], bytes + read, bytes + written)
@@ -229,7 +229,7 @@ fn hard_sets() -> Vec<StressInput> {
     ]
 }
 
-/// What the timed stages drop from, and write to.
+/// Buffers that the timed stages read and write.
 fn names(p: &Problem) -> [&'static str; 2] {
     match p.direction {
         Direction::Fwd => ["x", "out"],
@@ -241,12 +241,12 @@ fn dropped_from(p: &Problem) -> &'static str {
     names(p)[0]
 }
 
-/// Words below this drop their element.
+/// Threshold of dropped elements: words below it drop their element.
 fn threshold(p: &Problem) -> u32 {
     (p.shape.decimal("p") * 2f64.powi(32)) as u32
 }
 
-/// Which elements of a counter are kept.
+/// Whether each element of a counter is kept.
 fn kept(p: &Problem, counter: u64, seed: [u32; 2]) -> [bool; 4] {
     philox([counter as u32, (counter >> 32) as u32, 0, 0], seed).map(|word| word >= threshold(p))
 }
@@ -256,12 +256,12 @@ pub(in crate::suite) fn keeps(p: &Problem, at: u64, key: [u32; 2]) -> bool {
     kept(p, at / 4, key)[(at % 4) as usize]
 }
 
-/// The key in an input.
+/// Key in an input.
 pub(in crate::suite) fn key_in(inputs: &Inputs, buffer: usize) -> [u32; 2] {
     [inputs.at(buffer, 0) as u32, inputs.at(buffer, 1) as u32]
 }
 
-/// Two products a round, and what is done to them; of the mask, four times as few words.
+/// Operations of a row: two multiplications a round, with their further operations. The mask has a quarter of the words.
 fn row_cost(p: &Problem, _output: usize) -> u64 {
     40 * row_len(p)
 }
@@ -291,7 +291,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     });
 }
 
-/// A stage of a text with so many elements of each thread, in pieces of `width`.
+/// Stage with `each` elements per thread, in pieces of `width`.
 fn stage(p: &Problem, caps: &Caps, (each, width): (u64, u64), texts: [&'static str; 3], entry: &'static str) -> Stage {
     let factor = (1.0 / (1.0 - p.shape.decimal("p"))) as f32;
     by_pieces(p["n"].div_ceil(each), width, caps, texts, entry)
@@ -307,7 +307,7 @@ fn naive(p: &Problem, caps: &Caps) -> Program {
         .into()
 }
 
-/// A stage whose threads take a vector, and no less than the elements of a counter.
+/// Stage with one vector per thread, and at least the elements of a counter.
 fn vectors(p: &Problem, caps: &Caps, entry: &'static str) -> Stage {
     let width = width(p["n"], p.dtype, caps);
     let texts = ["dropout/vectors", "dropout/vectors1", "dropout/vectors4"];

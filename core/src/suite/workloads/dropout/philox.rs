@@ -1,11 +1,11 @@
 //! Philox 4x32 with ten rounds: Salmon, Moraes, Dror and Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3" (2011).
 
-/// What the first and the third word of a counter are multiplied by.
+/// Factors of the first and the third word of a counter.
 const FACTORS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
-/// What is added to a key from round to round: the golden ratio, and the square root of three less one.
+/// Increments of a key per round: the golden ratio, and the square root of three less one.
 const STEPS: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 
-/// The four random words of a counter under a key.
+/// Four random words of a counter under a key.
 pub fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     for _ in 0..10 {
         let first = u64::from(FACTORS[0]) * u64::from(counter[0]);
@@ -21,7 +21,7 @@ pub fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
 mod tests {
     use super::*;
 
-    /// The known answers that Random123 is published with.
+    /// Known answers that are published with Random123.
     #[test]
     fn words_are_those_of_random123() {
         let ones = u32::MAX;

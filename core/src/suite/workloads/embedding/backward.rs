@@ -1,4 +1,4 @@
-//! The gradient of the table: gradients of items added where their rows are.
+//! Gradient of the table: sums of the gradients of the items that used each row.
 
 use super::super::hash_embedding::by_group;
 use super::indices::{ENDS, LAST, chosen, most_alike, popular, summed};
@@ -82,7 +82,7 @@ fn sorted(p: &Problem, caps: &Caps) -> Program {
     Program { stages }
 }
 
-/// All items may have taken one row.
+/// Tolerance for items that may all use one row.
 fn crowded(p: &Problem, _output: usize) -> Tolerance {
     summed(p, p["n"] as f64, 3.47)
 }
@@ -125,7 +125,7 @@ fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (index, dout, d) = (inputs[INDEX].u32(), inputs[DOUT].f32(), p["d"] as usize);
-    // So that rows can be summed in parallel.
+    // Items by row, so that rows can be summed in parallel.
     let (items, first) = by_group(p["v"], p["n"], |i| u64::from(index[i as usize]));
     outputs[0].par_chunks_mut(d).enumerate().for_each(|(row, out)| {
         out.fill(0.0);

@@ -1,31 +1,31 @@
-//! Which rows of a table are taken: drawn uniformly or by Zipf's law, and what that says about how often a row is taken.
+//! Indices of table rows, uniform or by Zipf's law, and the expected number of uses of a row.
 
 use crate::suite::hard::{smallest_normal, zipf, zipf_octaves};
 use crate::suite::{Axis, Draw, Fill, Problem, Shape, Tolerance};
 
-/// How rows are chosen.
+/// Distribution of the rows.
 pub(in crate::suite) const CHOICE: Axis =
     Axis::word("rows", "how rows are chosen: each alike, or by Zipf's law with exponent 1.05", &["", "zipf"]);
 
-/// Spreads the popular rows over the whole table: a prime, so that no two ranks of a smaller table meet.
+/// Multiplier that spreads the popular rows over the whole table. It is a prime, so that ranks of a smaller table do not collide.
 const APART: u64 = 2_654_435_761;
 
-/// A row of a table of `v` rows.
+/// Random row of a table of `v` rows.
 pub(in crate::suite) fn chosen(shape: &Shape, draw: Draw) -> f64 {
     if shape.has("zipf") { popular(shape, draw) } else { draw.below(shape["v"]) as f64 }
 }
 
-/// The same by Zipf's law, whatever the shape says.
+/// Random row by Zipf's law, for any shape.
 pub(in crate::suite) fn popular(shape: &Shape, draw: Draw) -> f64 {
     let u = (draw.bits() >> 11) as f64 / (1u64 << 53) as f64;
     (zipf(shape["v"], u) * APART % shape["v"]) as f64
 }
 
-/// What fills the indices of hard sets: one row for all, the last there is, and only the first and the last.
+/// Indices of stress inputs: the last row for all items, and only the first and the last.
 pub(in crate::suite) const LAST: Fill = |shape, _| (shape["v"] - 1) as f64;
 pub(in crate::suite) const ENDS: Fill = |shape, draw| ((draw.index % 2) * (shape["v"] - 1)) as f64;
 
-/// Sets of rows that are alike in how often each is taken: how many rows, and the share of each.
+/// Classes of rows with equal probability: number of rows, and the share of each.
 fn shares(p: &Problem) -> Vec<(u64, f64)> {
     let v = p["v"];
     if !p.shape.has("zipf") {
@@ -35,7 +35,7 @@ fn shares(p: &Problem) -> Vec<(u64, f64)> {
     zipf_octaves(v).map(|(_, rows, weight)| (rows, weight / total / rows as f64)).collect()
 }
 
-/// `x` to the power of `n`, by multiplications alone, which are the same everywhere.
+/// Computes `x` to the power of `n` with multiplications alone, which are the same on every platform.
 fn power(mut x: f64, mut n: u64) -> f64 {
     let mut result = 1.0;
     while n > 0 {
@@ -48,21 +48,21 @@ fn power(mut x: f64, mut n: u64) -> f64 {
     result
 }
 
-/// How many different rows of a table so many draws take, on average: no program reads fewer.
+/// Mean number of distinct rows in `draws` draws: no program reads fewer.
 pub(in crate::suite) fn different(p: &Problem, draws: u64) -> u64 {
     shares(p).into_iter().map(|(rows, share)| rows as f64 * (1.0 - power(1.0 - share, draws))).sum::<f64>() as u64
 }
 
-/// How often one row is taken by so many draws: the commonest of them, with room for luck.
+/// Uses of the most frequent row in `draws` draws, with a margin for chance.
 pub(in crate::suite) fn most_alike(p: &Problem, draws: u64) -> f64 {
     let mean = draws as f64 * shares(p)[0].1;
     (mean + 8.0 * mean.sqrt() + 16.0).min(draws as f64)
 }
 
-/// For sums of up to so many terms of either sign, none greater than `most`, rounded once to the element type at the end.
+/// Tolerance for sums of up to `terms` terms of either sign, none greater than `most`, rounded once to the element type at the end.
 pub(in crate::suite) fn summed(p: &Problem, terms: f64, most: f64) -> Tolerance {
     Tolerance {
-        // A few terms: each addition may be off by half a unit of the sum of magnitudes. Many: see the reason.
+        // Few terms: the error of each addition is up to half a unit of the sum of magnitudes. Many terms: see the reason.
         abs: 2f64.powi(-24) * most * terms * (terms + 1.0).min(64.0) + smallest_normal(p),
         rel: 2.0 * p.dtype.unit_roundoff(),
         reason: "terms of mean zero are summed in f32 in any order: partial sums of n of them stay below 8·√n times their size, and \
@@ -71,7 +71,7 @@ pub(in crate::suite) fn summed(p: &Problem, terms: f64, most: f64) -> Tolerance 
     }
 }
 
-/// For elements that are only moved.
+/// Tolerance for elements that are only moved.
 pub(in crate::suite) fn moved(p: &Problem, _output: usize) -> Tolerance {
     Tolerance {
         abs: smallest_normal(p),

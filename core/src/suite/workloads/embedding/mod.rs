@@ -1,8 +1,8 @@
-//! Rows of a table: `out[i, :] = table[index[i], :]`. Backward, each row of the table is given the sum of the gradients of the items
-//! that took it: `dtable[r, :] = Σ dout[i, :]` over all `i` with `index[i] = r`.
+//! Gather of table rows: `out[i, :] = table[index[i], :]`. Backward, each row of the table gets the sum of the gradients of its
+//! items: `dtable[r, :] = Σ dout[i, :]` over all `i` with `index[i] = r`.
 //!
-//! Operations: none forward, one addition for each element of the gradients backward. Bytes: the indices, every row that is taken
-//! once, and what is made; how many different rows so many draws take is known on average.
+//! Operations: none forward, one addition per element of the gradients backward. Bytes: the indices, every used row once, and the
+//! result. The number of distinct rows is an expected value.
 
 use self::indices::{CHOICE, ENDS, LAST, chosen, different, moved};
 use self::stages::{AT_ONCE, Taken};
@@ -22,7 +22,7 @@ pub(super) mod stages;
 const INDEX: usize = 0;
 const TABLE: usize = 1;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",

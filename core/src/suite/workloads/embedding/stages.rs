@@ -1,7 +1,6 @@
-//! Stages that take rows of tables and give their gradients back, for this workload and those that are built on it.
+//! Stages of gathers from tables and of their gradients, for this workload and those that are built on it.
 //!
-//! Items are what takes a row: index `i` of so many, of a table for each place of an item modulo `tables`. One table is the
-//! plain case.
+//! Each item uses one row. Item `i` has index `i`, and its table is `i` modulo `tables`. One table is the plain case.
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::{
@@ -9,14 +8,14 @@ use crate::suite::{
     text_for, width,
 };
 
-/// Which items take rows, and of what.
+/// Items of a launch, and their tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::suite) struct Taken {
-    /// How many items a launch looks at: the one at `first`, and every `step`-th from there on.
+    /// Number of items of a launch: the one at `first`, and every `step`-th from there on.
     pub items: u64,
     pub first: u64,
     pub step: u64,
-    /// Tables, one behind the other: item `i` takes a row of the one at `i` modulo this.
+    /// Number of tables, stored consecutively: item `i` uses the table `i` modulo this.
     pub tables: u64,
     /// Rows of each table.
     pub rows: u64,
@@ -25,7 +24,7 @@ pub(in crate::suite) struct Taken {
     pub dtype: DType,
 }
 
-/// How many pieces a thread moves at once.
+/// Pieces that a thread moves at once.
 pub(in crate::suite) const AT_ONCE: Tunable = Tunable {
     name: "AT_ONCE",
     about: "pieces that each thread has under way at once",
@@ -48,10 +47,10 @@ impl Taken {
         stage.consts(&consts.map(|(name, value)| (name, value as u32)))
     }
 
-    /// Rows moved in pieces of 16 bytes where they can be, and several pieces by each thread. Buffers are the indices, the tables
-    /// and what is made; `different` rows are read, and those that are read again are in a cache.
+    /// Gather stage in pieces of 16 bytes, if possible, with several pieces per thread. Buffers are the indices, the tables and the
+    /// result. `different` rows are read from memory, and repeated ones from a cache.
     pub fn gather(&self, caps: &Caps, at_once: u32, different: u64, [index, table, out]: [&'static str; 3]) -> Stage {
-        // Nothing is computed, so that WGSL may take any sixteen bytes for four words.
+        // There is no arithmetic, so WGSL may copy any 16 bytes as four words.
         let whole = caps.dialect == Dialect::Wgsl && (self.columns * self.bytes()).is_multiple_of(16);
         let width = match (whole, caps.dialect) {
             (true, _) => 16 / self.bytes(),
@@ -70,7 +69,7 @@ impl Taken {
         self.at_items(stage).grid(spread(count.div_ceil(threads * u64::from(at_once))))
     }
 
-    /// Gradients added to sums of zeros where their rows were taken. WGSL has no floating-point atomics, and adds element by element.
+    /// Stage that adds gradients to zeroed sums at the used rows. WGSL has no floating-point atomics, and adds element by element.
     pub fn scatter(&self, caps: &Caps, [index, dout, sums]: [&'static str; 3]) -> Stage {
         let width = if caps.dialect == Dialect::Wgsl { 1 } else { width(self.columns, self.dtype, caps) };
         let pieces = self.columns / width;
@@ -85,8 +84,8 @@ impl Taken {
     }
 }
 
-/// Zeros, what is added to them by `adding`, and sums in the element type where they are not made in place: `sums` is f32 and stands
-/// in for the result, of so many elements, where that is not.
+/// Stages that zero the sums, add to them by `adding`, and convert them to the element type unless they are the result. `sums` is
+/// f32 and replaces the result of `elements` elements, if that has another type.
 pub(in crate::suite) fn added_to_zeros(
     elements: u64,
     dtype: DType,
@@ -110,37 +109,37 @@ pub(in crate::suite) fn added_to_zeros(
     all
 }
 
-/// Sums over items that took the same row, which a sort has put side by side. Each of so many stretches of sorted items is gone
-/// through by the threads of a row. What begins and ends in a stretch is written where it belongs; what goes on in the next one is
-/// left in two parts, for where it ends and where it begins, and joined by a stage of its own. Nothing is atomic, so that the result
-/// is the same in every run; rows that no item took are zeros from before.
+/// Segmented sums over items of the same row, which a sort has made adjacent. The threads of a row traverse a stretch of sorted
+/// items. A row that begins and ends in a stretch is written to the result. A row that continues in the next stretch leaves two
+/// parts, for its end and its beginning. A separate stage joins them. There are no atomics, so the result is the same in every run.
+/// Unused rows are zeroed before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::suite) struct Segments {
     /// Sorted items.
     pub items: u64,
-    /// Rows of gradients that they take their terms from: as many as there are items, or fewer where several share one.
+    /// Rows of gradients of their terms: as many as items, or fewer if several items share one.
     pub sources: u64,
     /// Rows of all tables.
     pub rows: u64,
     /// Elements of a row.
     pub columns: u64,
     pub dtype: DType,
-    /// What else is known of an item.
+    /// Additional data of an item.
     pub with: With,
 }
 
-/// What an item's term is made with, beside the row of gradients.
+/// Data of an item's term besides the row of gradients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::suite) struct With {
-    /// The row of gradients of each item, none where it is not below `sources`. Otherwise that of its own number.
+    /// Row of gradients of each item, none if it is not below `sources`. Without it, the row of the item's own number.
     pub bag: Option<&'static str>,
-    /// A factor for each item, in f32.
+    /// Factor for each item, in f32.
     pub scale: Option<&'static str>,
-    /// For each element of the gradients the one item that it goes to.
+    /// The one item that receives each element of the gradients.
     pub winner: Option<&'static str>,
 }
 
-/// Fewest items of a stretch, and most stretches: enough to fill any device, and few enough for what is joined to be little.
+/// Fewest items of a stretch, and most stretches: enough to fill any device, and few enough for a short join.
 const FEWEST: u64 = 16;
 const MOST_STRETCHES: u64 = 8192;
 /// Threads of a workgroup, and most that share a row.
@@ -156,12 +155,12 @@ impl Segments {
         self.items.div_ceil(self.stretch())
     }
 
-    /// The two parts of each stretch.
+    /// Buffer of the two parts of each stretch.
     pub fn scratch(&self, name: &'static str) -> BufferSpec {
         BufferSpec::scratch(name, Elem::F32, &[self.stretches(), 2, self.columns])
     }
 
-    /// A launch of teams of threads, each of which shares a row for a stretch of items.
+    /// Launch of thread teams, each of which shares a row for a stretch of items.
     pub fn launch(&self, caps: &Caps, entry: &'static str, texts: [&'static str; 3]) -> Stage {
         let width = width(self.columns, self.dtype, caps);
         let pieces = self.columns / width;
@@ -184,7 +183,7 @@ impl Segments {
             .grid(spread((self.stretches() * across).div_ceil(THREADS / lanes)))
     }
 
-    /// The stage that joins what stretches left in parts: a workgroup for each of them.
+    /// Stage that joins the parts of stretches: one workgroup per stretch.
     pub fn join(&self, caps: &Caps, [sorted, parts, result]: [&'static str; 3]) -> Stage {
         let width = width(self.columns, self.dtype, caps);
         let across = (self.columns / width).div_ceil(MOST_LANES);
@@ -197,7 +196,7 @@ impl Segments {
             .called("join")
     }
 
-    /// The stages, from sorted keys with their order and gradients to the table's, with a buffer for parts.
+    /// Stages from sorted keys, with their order and gradients, to the table's gradient, with a buffer for parts.
     pub fn stages(&self, caps: &Caps, sorted: Sorted, [dout, dtable, parts]: [&'static str; 3]) -> Vec<Stage> {
         let bytes = Elem::Real.storage(self.dtype).bytes();
         let With { bag, scale, winner } = self.with;
@@ -212,7 +211,7 @@ impl Segments {
         ];
         let zeros = Stage::fill("zeros", dtable, 0).costing(Cost::new(0, 0, self.rows * self.columns * bytes));
         let made = self.items.min(self.rows) * self.columns * bytes;
-        // Of each item its key and its place, and what else is known of it.
+        // Key and position of each item, and its additional data.
         let known = 4 * self.items * (2 + u64::from(bag.is_some()) + u64::from(scale.is_some()));
         let picked = if winner.is_some() { 4 * self.sources * self.columns } else { 0 };
         let read = known + picked + self.sources * self.columns * bytes;
@@ -227,7 +226,7 @@ impl Segments {
     }
 }
 
-/// Where a sort of so many indices leaves them.
+/// Buffers of a sort of indices.
 pub(in crate::suite) const SORTED: Sorted = Sorted {
     keys: "index",
     sorted: "sorted",
@@ -236,7 +235,7 @@ pub(in crate::suite) const SORTED: Sorted = Sorted {
     counts: "digits",
 };
 
-/// The sort of so many indices of rows below `rows`.
+/// Sort of `items` indices of rows below `rows`.
 pub(in crate::suite) fn by_row(items: u64, rows: u64) -> Sort {
     Sort { items, below: rows }
 }

@@ -1,4 +1,4 @@
-//! Gradients of the table, and of the factors where there are such.
+//! Gradients of the table, and of the factors if there are any.
 
 use super::super::embedding::indices::{ENDS, LAST, most_alike, popular, summed};
 use super::super::embedding::stages::{SORTED, by_row};
@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 const DOUT: usize = 3;
 const WEIGHT: usize = 4;
 
-/// The checked buffers: the table's gradient, and after it the factors' gradient or the winners.
+/// Index of the table's gradient. The factors' gradient or the winners follow.
 const DTABLE: usize = 0;
 
 pub(super) fn form() -> OpSpec {
@@ -88,13 +88,13 @@ fn cost(p: &Problem) -> Cost {
     let elements = p["b"] * p["d"];
     match (weighted(p), p.shape.has("max")) {
         (true, _) => Cost::new(2 * operations(p), known(p) + gradients + taken_bytes(p), made + 4 * items(p)),
-        // What won says which item each element goes to.
+        // The winner determines the item of each element.
         (_, true) => Cost::new(elements, 4 * elements + gradients, made),
         _ => Cost::new(operations(p), known(p) + gradients, made),
     }
 }
 
-/// The tolerance of an output, from the table's.
+/// Tolerance of an output, from the table's.
 fn gradient(p: &Problem, output: usize, table: Tolerance) -> Tolerance {
     match (output, weighted(p)) {
         (DTABLE, _) => table,
@@ -103,7 +103,7 @@ fn gradient(p: &Problem, output: usize, table: Tolerance) -> Tolerance {
     }
 }
 
-/// Many items may give the same gradient to the same row.
+/// Tolerance for many items that may give the same gradient to the same row.
 fn crowded(p: &Problem, output: usize) -> Tolerance {
     let n = items(p) as f64;
     let usual = summed(p, n, most(p));
@@ -178,7 +178,7 @@ fn hard_sets() -> Vec<StressInput> {
     ]
 }
 
-/// The item that wins an element of a bag: the first of the largest, or the last NaN.
+/// Winning item of an element of a bag: the first of the largest, or the last NaN.
 fn winner(p: &Problem, inputs: &Inputs, g: u64, c: u64) -> Option<u64> {
     let mut best: Option<(u64, f64)> = None;
     for i in bag(inputs, g) {
@@ -190,7 +190,7 @@ fn winner(p: &Problem, inputs: &Inputs, g: u64, c: u64) -> Option<u64> {
     best.map(|(i, _)| i)
 }
 
-/// The bag of each item that is in one.
+/// Bag of each item, if it is in one.
 fn bags(p: &Problem, inputs: &Inputs) -> Vec<Option<u64>> {
     let mut of = vec![None; items(p) as usize];
     for g in 0..p["b"] {

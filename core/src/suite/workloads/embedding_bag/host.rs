@@ -1,4 +1,4 @@
-//! The plain host implementation of both directions.
+//! Plain host implementation of both directions.
 
 use super::super::hash_embedding::by_group;
 use super::{INDEX, OFFSETS, TABLE, items, weighted};
@@ -8,12 +8,12 @@ use crate::suite::{HostBuffer, Problem};
 
 const DOUT: usize = 3;
 const WEIGHT: usize = 4;
-/// What the set-up leaves, where bags are not weighted.
+/// Index of the winners from the set-up, for bags without weights.
 const WINNER: usize = 4;
 
 pub(super) fn forward(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (index, offsets, table, d) = (inputs[INDEX].u32(), inputs[OFFSETS].u32(), inputs[TABLE].f32(), p["d"] as usize);
-    // Arrays come in the order of buffers, without the output between these.
+    // Arrays are in the order of buffers, without the output between these.
     let weight = weighted(p).then(|| inputs[3].f32());
     outputs[0].par_chunks_mut(d).enumerate().for_each(|(g, out)| {
         let (begin, end) = (offsets[g] as usize, offsets[g + 1] as usize);
@@ -44,7 +44,7 @@ pub(super) fn backward(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f3
         () if p.shape.has("mean") => 1.0 / (offsets[g + 1] - offsets[g]) as f32,
         () => 1.0,
     };
-    // So that rows can be summed in parallel.
+    // Items by row, so that rows can be summed in parallel.
     let (taken, first) = by_group(p["v"], items(p), |i| u64::from(index[i as usize]));
     outputs[0].par_chunks_mut(d).enumerate().for_each(|(row, out)| {
         out.fill(0.0);

@@ -1,16 +1,15 @@
-//! Rows of a table, summed, averaged, or their largest elements taken, bag by bag: bag `g` holds the items `offsets[g]` to
-//! `offsets[g + 1]`, and
+//! Reduction of table rows per bag: sum, mean or maximum. Bag `g` holds the items `offsets[g]` to `offsets[g + 1]`, and
 //!
-//! - with `sum`, `out[g, :] = Σ table[index[i], :]`, each term times the item's own factor where bags are `weighted`;
+//! - with `sum`, `out[g, :] = Σ table[index[i], :]`, each term times the item's own factor if bags are `weighted`;
 //! - with `mean`, that divided by the number of items;
 //! - with `max`, `out[g, c]` is the largest of `table[index[i], c]`.
 //!
-//! An empty bag gives zeros. Items before the first offset and from the last on are in no bag. Backward, each row of the table is
-//! given what comes back from the bags that took it: with `max` from the elements that it won, the first item of the largest
-//! winning; factors have gradients, too. Definition: PyTorch's `EmbeddingBag` with `include_last_offset`.
+//! An empty bag gives zeros. Items before the first offset and from the last on are in no bag. Backward, each row of the table gets
+//! the gradients of its bags. With `max` it gets those of the elements that it won. The first item of the largest wins. Factors
+//! have gradients, too. Definition: PyTorch's `EmbeddingBag` with `include_last_offset`.
 //!
-//! Operations: one for each element of every row that is taken, two where it is weighted. Bytes: indices, offsets and factors, every
-//! row that is taken once, and what is made.
+//! Operations: one per element of every used row, two if it is weighted. Bytes: indices, offsets and factors, every used row once,
+//! and the result.
 
 use super::embedding::indices::{CHOICE, ENDS, LAST, chosen, different, moved, summed};
 use crate::suite::Access::Read;
@@ -29,7 +28,7 @@ const INDEX: usize = 0;
 const OFFSETS: usize = 1;
 const TABLE: usize = 2;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -141,7 +140,7 @@ fn weighted(p: &Problem) -> bool {
     p.shape.has("weighted")
 }
 
-/// What both directions are given: indices, offsets and the table.
+/// Inputs of both directions: indices, offsets and the table.
 fn inputs(p: &Problem) -> Vec<BufferSpec> {
     vec![
         BufferSpec::input("index", Elem::U32, &[items(p)], chosen),
@@ -154,14 +153,14 @@ fn factors(p: &Problem) -> BufferSpec {
     BufferSpec::input("weight", Elem::F32, &[items(p)], normal)
 }
 
-/// Where a bag begins: anywhere within half an average bag of where it would if all were alike, so that the longest are twice as long
-/// as the average. Rises by construction.
+/// First item of a bag. It is within half an average bag of its position in equal bags, so that the longest bags have twice the
+/// average. Offsets rise by construction.
 fn offset(shape: &Shape, draw: Draw) -> f64 {
     let (bags, items) = (shape["b"], shape["b"] * shape["l"]);
     match draw.index {
         0 => 0.0,
         last if last == bags => items as f64,
-        // In halves of an average bag, with 32 bits after the point.
+        // In halves of an average bag, with 32 fractional bits.
         between => {
             let halves = (u128::from(2 * between - 1) << 32) + u128::from(2 * (draw.bits() >> 32));
             ((halves * u128::from(items)) / (u128::from(bags) << 33)) as f64
@@ -183,7 +182,7 @@ fn row_bytes(p: &Problem) -> u64 {
     p["d"] * Elem::Real.storage(p.dtype).bytes()
 }
 
-/// Bytes of what says which row is in which bag.
+/// Bytes of the indices, offsets and factors.
 fn known(p: &Problem) -> u64 {
     4 * (items(p) * (1 + u64::from(weighted(p))) + p["b"] + 1)
 }
@@ -205,7 +204,7 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     of_bags(p, output, longest(p))
 }
 
-/// For bags of up to so many items.
+/// Tolerance for bags of up to `items` items.
 fn of_bags(p: &Problem, output: usize, items: f64) -> Tolerance {
     if p.shape.has("max") { moved(p, output) } else { summed(p, items, most(p)) }
 }
@@ -261,7 +260,7 @@ fn hard_sets() -> Vec<StressInput> {
     ]
 }
 
-/// Bags whose rows are few, so that terms do not cancel.
+/// Tolerance for bags with few distinct rows, in which terms do not cancel.
 fn of_equal(p: &Problem, output: usize, items: f64) -> Tolerance {
     let usual = of_bags(p, output, items);
     match p.shape.has("max") {
@@ -275,12 +274,12 @@ fn of_equal(p: &Problem, output: usize, items: f64) -> Tolerance {
     }
 }
 
-/// The items of a bag.
+/// Items of a bag.
 fn bag(inputs: &Inputs, g: u64) -> std::ops::Range<u64> {
     inputs.at(OFFSETS, g) as u64..inputs.at(OFFSETS, g + 1) as u64
 }
 
-/// Position of the factors in the forward form.
+/// Index of the factors in the forward direction.
 const WEIGHT: usize = 4;
 
 fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
@@ -301,7 +300,7 @@ fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     })
 }
 
-/// What the forward stages are given.
+/// Arguments of the forward stages.
 fn arguments(p: &Problem) -> Vec<(&'static str, Access)> {
     let mut all = vec![("index", Read), ("offsets", Read), ("table", Read), ("out", Access::Write)];
     all.extend(weighted(p).then_some(("weight", Read)));

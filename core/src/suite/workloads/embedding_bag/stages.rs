@@ -1,11 +1,11 @@
-//! The stages of both directions.
+//! Stages of both directions.
 
 use super::super::embedding::stages::{SORTED, Segments, With, added_to_zeros, by_row};
 use super::{arguments, items, known, row_bytes, taken_bytes, weighted};
 use crate::suite::Access::{Read, Write};
 use crate::suite::{Arg, Caps, Cost, Dialect, Problem, Program, Stage, by_pieces, spread, text_for, width};
 
-/// A stage in which a thread looks after a piece of a bag's row.
+/// Stage with one piece of a bag's row per thread.
 fn of_bags(p: &Problem, caps: &Caps, width: u64, texts: [&'static str; 3], entry: &'static str) -> Stage {
     by_pieces(p["b"] * p["d"] / width, width, caps, texts, entry).consts(&[("PIECES", (p["d"] / width) as u32)])
 }
@@ -32,7 +32,7 @@ pub(super) fn rows(p: &Problem, caps: &Caps) -> Program {
     forward(p, caps, width(p["d"], p.dtype, caps))
 }
 
-/// Which item each element of a bag's maximum comes from: what the forward pass leaves for the backward one.
+/// Item of each element of a bag's maximum, which the forward pass leaves for the backward pass.
 pub(super) fn winner(p: &Problem, caps: &Caps) -> Program {
     if !p.shape.has("max") {
         return Program { stages: Vec::new() };
@@ -47,7 +47,7 @@ pub(super) fn winner(p: &Problem, caps: &Caps) -> Program {
 const THREADS: u64 = 256;
 const MOST_LANES: u64 = 32;
 
-/// The bag of each item, and its share of the bag's mean.
+/// Stage of the bag of each item, and its share of the bag's mean.
 fn places(p: &Problem) -> Stage {
     let mean = p.shape.has("mean");
     let consts = [("ITEMS", items(p)), ("BAGS", p["b"]), ("THREADS", THREADS)];
@@ -62,7 +62,7 @@ fn places(p: &Problem) -> Stage {
         .costing(Cost::new(0, 4 * (p["b"] + 1), 4 * items(p) * (1 + u64::from(mean))))
 }
 
-/// The gradient of each item's factor: the product of its row with its bag's gradient.
+/// Stage of the gradient of each item's factor: the dot product of its row with its bag's gradient.
 fn of_factors(p: &Problem, caps: &Caps) -> Stage {
     let width = width(p["d"], p.dtype, caps);
     let lanes = (p["d"] / width).next_power_of_two().min(MOST_LANES);
@@ -110,12 +110,12 @@ pub(super) fn atomic(p: &Problem, caps: &Caps) -> Program {
     Program { stages }
 }
 
-/// Bytes of sums that so many additions meet, read and written.
+/// Bytes of sums that `additions` additions read and write.
 fn met(p: &Problem, additions: u64) -> u64 {
     4 * additions.min(p["v"] * p["d"])
 }
 
-/// Each bag's gradient, read once, added to the rows of its items. WGSL adds element by element.
+/// Stage that reads each bag's gradient once and adds it to the rows of its items. WGSL adds element by element.
 fn scatter(p: &Problem, caps: &Caps, sums: &'static str) -> Stage {
     let width = if caps.dialect == Dialect::Wgsl { 1 } else { width(p["d"], p.dtype, caps) };
     let weight = weighted(p).then_some(("weight", "weight", Read));
@@ -127,7 +127,7 @@ fn scatter(p: &Problem, caps: &Caps, sums: &'static str) -> Stage {
         .costing(Cost::new(additions, known(p) + p["b"] * row_bytes(p) + met(p, additions), met(p, additions)))
 }
 
-/// Each element of the gradients added to the row that won it.
+/// Stage that adds each element of the gradients to the row that won it.
 fn won(p: &Problem, caps: &Caps, sums: &'static str) -> Stage {
     let elements = p["b"] * p["d"];
     of_bags(p, caps, 1, ["embedding_bag/won"; 3], "embedding_bag_won")

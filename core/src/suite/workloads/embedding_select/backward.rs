@@ -1,4 +1,4 @@
-//! The gradients of the tables.
+//! Gradients of the tables.
 
 use super::super::embedding::indices::{ENDS, LAST, chosen, most_alike, popular, summed};
 use super::super::embedding::stages::SORTED;
@@ -58,7 +58,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     all
 }
 
-/// All samples may have taken one row.
+/// Tolerance for samples that may all use one row.
 fn crowded(p: &Problem, _output: usize) -> Tolerance {
     summed(p, p["n"] as f64, 3.47)
 }
@@ -96,7 +96,7 @@ fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (index, dout, d) = (inputs[INDEX].u32(), inputs[DOUT].f32(), p["d"] as usize);
     let (t, v) = (p["t"], p["v"]);
-    // So that rows can be summed in parallel.
+    // Items by row, so that rows can be summed in parallel.
     let (all, first) = by_group(t * v, items(p), |i| i % t * v + u64::from(index[i as usize]));
     outputs[0].par_chunks_mut(d).enumerate().for_each(|(row, out)| {
         out.fill(0.0);

@@ -1,11 +1,11 @@
-//! Rows of many tables side by side: sample `s` takes a row of each of `t` tables, and `out[s, k·d ..]` is row `index[s, k]` of table
-//! `k`. Backward, each row of each table is given the sum of what comes back from the samples that took it.
+//! Gather from several tables: sample `s` uses a row of each of `t` tables, and `out[s, k·d ..]` is row `index[s, k]` of table `k`.
+//! Backward, each row of each table gets the sum of the gradients of its samples.
 //!
-//! The ways to do it are those of models of tables: a launch for each table, one launch for all of them, or indices that are shifted
-//! into one stacked table first, which is then one plain gather.
+//! The variants are those of models with tables: one launch per table, one launch for all, or indices shifted into one stacked
+//! table. The last is then one plain gather.
 //!
-//! Operations: none forward, one addition for each element of the gradients backward. Bytes: the indices, every row that is taken
-//! once, and what is made.
+//! Operations: none forward, one addition per element of the gradients backward. Bytes: the indices, every used row once, and the
+//! result.
 
 use super::embedding::indices::{CHOICE, ENDS, LAST, chosen, different, moved};
 use crate::suite::hard::{any, subnormal, zero};
@@ -21,7 +21,7 @@ mod stages;
 const INDEX: usize = 0;
 const TABLES: usize = 1;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -127,7 +127,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
     }
 }
 
-/// What takes rows: each sample once from each table.
+/// Number of items: one per sample and table.
 fn items(p: &Problem) -> u64 {
     p["n"] * p["t"]
 }
@@ -136,7 +136,7 @@ fn row_bytes(p: &Problem) -> u64 {
     p["d"] * Elem::Real.storage(p.dtype).bytes()
 }
 
-/// Bytes of the rows that are taken, on average.
+/// Bytes of the used rows, on average.
 fn taken_bytes(p: &Problem) -> u64 {
     p["t"] * different(p, p["n"]) * row_bytes(p)
 }

@@ -1,4 +1,4 @@
-//! The stages of both directions.
+//! Stages of both directions.
 
 use super::super::embedding::indices::different;
 use super::super::embedding::stages::{SORTED, Segments, Taken, With, added_to_zeros, by_row};
@@ -6,10 +6,10 @@ use super::items;
 use crate::suite::Access::{Read, Write};
 use crate::suite::{Caps, Cost, Problem, Program, Sort, Sorted, Stage, by_pieces};
 
-/// Pieces that a thread has under way: the default of `embedding`.
+/// Pieces that a thread has in flight: the default of `embedding`.
 const AT_ONCE: u32 = 4;
 
-/// The items of one table.
+/// Items of one table.
 fn of_table(p: &Problem, table: u64) -> Taken {
     let (t, v, d) = (p["t"], p["v"], p["d"]);
     Taken { items: p["n"], first: table, step: t, tables: t, rows: v, columns: d, dtype: p.dtype }
@@ -20,12 +20,12 @@ fn of_all(p: &Problem) -> Taken {
     Taken { items: items(p), first: 0, step: 1, ..of_table(p, 0) }
 }
 
-/// All items as those of one table, which has the rows of all.
+/// All items as those of one stacked table, which has the rows of all tables.
 fn of_stack(p: &Problem) -> Taken {
     Taken::of_one(items(p), p["t"] * p["v"], p["d"], p.dtype)
 }
 
-/// Indices shifted by the rows of the tables before their own.
+/// Stage that shifts indices by the rows of the previous tables.
 fn flatten(p: &Problem, caps: &Caps) -> Stage {
     let count = items(p);
     by_pieces(count, 1, caps, ["embedding_select/flatten"; 3], "embedding_select_flatten")
@@ -53,7 +53,7 @@ pub(super) fn fused(p: &Problem, caps: &Caps) -> Program {
     of_all(p).gather(caps, AT_ONCE, p["t"] * different(p, p["n"]), ["index", "tables", "out"]).into()
 }
 
-/// Where the sort of shifted indices leaves them.
+/// Buffers of the sort of shifted indices.
 pub(super) const SHIFTED: Sorted = Sorted { keys: "shifted", ..SORTED };
 
 pub(super) fn sort(p: &Problem) -> Sort {
@@ -65,7 +65,7 @@ pub(super) fn segments(p: &Problem) -> Segments {
     Segments { items: items(p), sources: items(p), rows, columns: p["d"], dtype: p.dtype, with: With::default() }
 }
 
-/// Zeros, and additions to them.
+/// Program that zeroes the sums and adds to them.
 fn added(p: &Problem, caps: &Caps, adding: impl FnOnce(&'static str) -> Vec<Stage>) -> Program {
     let elements = p["t"] * p["v"] * p["d"];
     Program { stages: added_to_zeros(elements, p.dtype, caps, ["sums", "dtables"], adding) }

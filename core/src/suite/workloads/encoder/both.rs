@@ -1,8 +1,8 @@
-//! Both directions as in a training step that keeps of each layer no more than its rows: the forward pass, and then from the last
-//! layer to the first what the backward pass wants of a layer, made anew from them, and its gradients.
+//! Both directions, as in a training step that keeps only the input rows of each layer. After the forward pass, it visits the
+//! layers from last to first. It recomputes the values that a layer's backward pass needs, and then its gradients.
 //!
-//! Formula: Chen, Xu, Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost" (2016), with a segment for each layer.
-//! What is made anew is not counted among the operations, as in `encoder_layer`.
+//! Formula: Chen, Xu, Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost" (2016), with one segment per layer.
+//! Recomputation is not counted among the operations, as in `encoder_layer`.
 
 use super::super::attention_block::{row_count, width};
 use super::super::encoder_layer::{Layer, Parameters, checkpointed, layer_of, parameters};
@@ -18,7 +18,7 @@ use crate::suite::{
 };
 use crate::units::Bytes;
 
-/// The form.
+/// Specification of both directions.
 pub(super) fn form() -> OpSpec {
     OpSpec {
         direction: Direction::FwdBwd,
@@ -55,7 +55,7 @@ pub(super) fn form() -> OpSpec {
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| available(p, caps, "vendor")),
         ],
-        // Not `vendor`: a figure for the library must never be a kernel's of ours.
+        // Without `vendor`: a time of the library must not come from another kernel.
         fallback: &["mma", "fused", "unfused"],
         preconditions: Vec::new(),
         hard: hard_sets(),
@@ -71,13 +71,13 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
     }
 }
 
-/// Where the gradient that comes in lies among the inputs: behind what all layers learn.
+/// Index of the upstream gradient among the inputs, after the parameters of all layers.
 fn dout(p: &Problem) -> usize {
     input_of(p["l"] as usize, 1)
 }
 
-/// What the backward pass of layer `at` calls one of a layer's buffers. Scratch of the forward pass is another: it would have to last
-/// until then.
+/// Name of a layer's buffer in the backward pass of layer `at`. Scratch of the forward pass has another name: otherwise it would
+/// stay allocated until then.
 fn on_the_way_back(p: &Problem, spec: &BufferSpec, at: u64) -> &'static str {
     match (spec.name, spec.role) {
         ("x" | "out", _) => of_layer(p, spec.name, at),
@@ -107,11 +107,11 @@ fn cost(p: &Problem) -> Cost {
     let (inner, there) = (layer(p), super::cost(p));
     let one = inner.problem();
     let rows = one.bytes(|spec| spec.name == "x").0;
-    // A gradient for each row, and for all that is read beside rows.
+    // One gradient for each row, and for all other inputs.
     Cost::new(p["l"] * one.cost().flops.0, there.read.0 + rows, there.written.0 + there.read.0)
 }
 
-/// A checked buffer: what is copied to lie side by side, the result, gradients of the rows, and of what a layer learns.
+/// Kind of a checked buffer: concatenated copies, the result, gradients of the rows, and of a layer's parameters.
 enum Checked {
     Copied,
     Out,
@@ -119,7 +119,7 @@ enum Checked {
     Learned { layer: usize, which: usize },
 }
 
-/// Gradients of what a layer learns: those of queries, keys and values lie side by side.
+/// Number of parameter gradients of a layer: those of queries, keys and values are concatenated.
 const GRADIENTS: usize = LEARNED.len() - 4;
 
 fn checked(p: &Problem, output: usize) -> Checked {
@@ -152,7 +152,7 @@ fn hard_sets() -> Vec<StressInput> {
     }]
 }
 
-/// All is there before the first row is asked for: what is left is to copy it.
+/// Operations of a row: a copy, because everything is computed before the first row.
 fn row_cost(p: &Problem, output: usize) -> u64 {
     match checked(p, output) {
         Checked::Out | Checked::Dx => width(p),
@@ -165,7 +165,8 @@ fn available(p: &Problem, caps: &Caps, variant: &str) -> Result<(), String> {
     layer(p).available(variant, caps)
 }
 
-/// The reference keeps the gradients of all layers as doubles, which a page, whose addresses have 32 bits, may have no room for.
+/// Checks that the reference fits into the address space. It keeps the gradients of all layers as doubles, which may be too much
+/// for a page with 32-bit addresses.
 fn addressable(p: &Problem, bits: u32) -> Result<(), String> {
     let specs = p.buffers();
     let kept = Bytes(8 * p.outputs().into_iter().map(|at| specs[at].len).sum::<u64>());
@@ -175,16 +176,16 @@ fn addressable(p: &Problem, bits: u32) -> Result<(), String> {
     }
 }
 
-/// An item on its way through all layers and back.
+/// State of an item in the forward and backward pass through all layers.
 struct Way<T> {
-    /// What each layer is given, and the result.
+    /// Input of each layer, and the result.
     rows: Vec<Vec<T>>,
     gradient: Vec<T>,
-    /// How many items are alike.
+    /// Number of equal items.
     count: T,
 }
 
-/// Takes items through all layers and back, and sums the gradients of what layers learn.
+/// Runs the forward and backward pass of items through all layers, and sums the parameter gradients.
 fn there_and_back<T: Real>(
     layers: usize,
     layer: Layer,
@@ -248,7 +249,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     gradients.iter_mut().zip(learned.iter().flatten()).for_each(|(out, sums)| out.copy_from_slice(sums));
 }
 
-/// The forward pass of a variant, and the way back by a layer's stages that go with it.
+/// Program of a variant's forward pass, and of the backward pass by the matching stages of a layer.
 fn program(p: &Problem, caps: &Caps, variant: &str, by: Option<By>) -> Program {
     let (inner, Program { stages: mut all }) = (layer(p), super::program(p, caps, variant));
     let (specs, back) = (inner.problem().buffers(), checkpointed(inner.problem(), caps, by).stages);

@@ -1,16 +1,16 @@
-//! A transformer's encoder: so many layers of `encoder_layer`, one behind the other, each with weights of its own.
+//! Transformer encoder: `l` layers of `encoder_layer` in sequence, each with its own weights.
 //!
-//! `x` and `out` are `[b, s, h·d]`; what layer `i` learns is named as the layer names it, with `_i` behind it, from `gamma1_0` to
-//! `b2_26`. What is left out of a shape is that of SigLIP 2's So400m vision tower: 27 layers, 256 patches, 16 heads of 72, 4304 in
-//! the middle of the MLP. The norm behind the last layer is the workload `layernorm`, and none of it.
+//! `x` and `out` are `[b, s, h·d]`. The parameters of layer `i` have the layer's names with suffix `_i`, from `gamma1_0` to
+//! `b2_26`. Defaults of a shape are those of SigLIP 2's So400m vision tower: 27 layers, 256 patches, 16 heads of 72, 4304 in the
+//! middle of the MLP. The norm after the last layer is the workload `layernorm`, and not included.
 //!
-//! Every variant is the layer's, with its buffers numbered. Profiles sum up its components over all layers, while stages carry
-//! their layer's number. What a layer leaves for the next is scratch, as is all that its stages leave for each other: no
-//! memory is held for longer than a layer needs it, so that scratch takes about as much as a single layer's.
+//! Every variant is the layer's, with numbered buffers. Profiles sum components over all layers, and stages carry their layer's
+//! number. Intermediates within and between layers are scratch. No memory is held for longer than a layer needs it, so scratch is
+//! about as large as a single layer's.
 //!
-//! Both directions are one program, which keeps what layers are given and makes the rest anew on the way back: see `both`.
+//! Both directions are one program, which keeps the inputs of layers and recomputes the rest on the way back: see `both`.
 //!
-//! Operations: those of the layer, times their number.
+//! Operations: those of the layer, times the number of layers.
 
 use super::attention_block::items::Items;
 use super::attention_block::{items, row_beside, width};
@@ -27,7 +27,7 @@ mod tolerance;
 
 const X: usize = 0;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -52,10 +52,10 @@ pub fn workload() -> Workload {
     }
 }
 
-/// Layers are numbered on the way through them, and again on the way back.
+/// Largest number of layers: both passes number them.
 const MOST_LAYERS: u64 = MOST_NUMBERED / 2;
 
-/// Shapes that step over the edges of tiles, heads and rows of every part; one of more items than differ.
+/// Shapes that cross the edges of tiles, heads and rows of every part. One has more items than distinct ones.
 const AWKWARD: &[&str] = &["l1,b1,s1,h1,d1,f1", "l2,b3,s5,h2,d3,f7", "l3,b3,s34,h2,d36,f136", "l2,b2,s65,h1,f132"];
 
 fn form() -> OpSpec {
@@ -94,7 +94,7 @@ fn form() -> OpSpec {
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| layer(p).available("vendor", caps)),
         ],
-        // Not `vendor`: a figure for the library must never be a kernel's of ours.
+        // Without `vendor`: a time of the library must not come from another kernel.
         fallback: &["mma", "fused", "unfused"],
         preconditions: Vec::new(),
         hard: hard_sets(),
@@ -103,7 +103,7 @@ fn form() -> OpSpec {
     }
 }
 
-/// Few layers for every device, and all of the vision tower where memory and the reference's time allow.
+/// Shapes of a preset: few layers for every device, and the whole vision tower if memory and the reference's time allow.
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
         Preset::Standard => &["l4,b1,s64,h8,d64,f1024", "l2,b1", "l2,b8"],
@@ -111,12 +111,12 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
     }
 }
 
-/// One of its layers, in the same direction.
+/// Layer as a sub-operation, in the same direction.
 fn layer(p: &Problem) -> SubOp {
     layer_in(p, p.direction)
 }
 
-/// One of its layers in the forward pass, which both directions begin with.
+/// Layer in the forward pass, with which both directions begin.
 fn forward_layer(p: &Problem) -> SubOp {
     layer_in(p, Direction::Fwd)
 }
@@ -126,7 +126,7 @@ fn layer_in(p: &Problem, direction: Direction) -> SubOp {
     SubOp::new("encoder_layer", direction, &shape, p.dtype)
 }
 
-/// What a layer calls `x` and `out`, and what all layers have of their own, in the buffers of layer `at`.
+/// Name of a layer's buffer in layer `at`: its `x` and `out`, and the buffers of each layer.
 fn of_layer(p: &Problem, name: &'static str, at: u64) -> &'static str {
     match name {
         "x" if at == 0 => "x",
@@ -153,7 +153,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     std::iter::once(x.clone()).chain(inputs).chain(others).collect()
 }
 
-/// What an input of the layer is among those of all layers.
+/// Index of a layer's input among the inputs of all layers.
 fn input_of(at: usize, buffer: usize) -> usize {
     at * LEARNED.len() + buffer
 }
@@ -161,17 +161,17 @@ fn input_of(at: usize, buffer: usize) -> usize {
 fn cost(p: &Problem) -> Cost {
     let (inner, layers) = (forward_layer(p), p["l"]);
     let of_layer = inner.problem().cost();
-    // Rows are read by the first layer, and written by the last.
+    // The first layer reads rows, and the last writes them.
     let rows = inner.problem().bytes(|spec| spec.name == "x").0;
     Cost::new(layers * of_layer.flops.0, rows + layers * (of_layer.read.0 - rows), of_layer.written.0)
 }
 
-/// The checked buffers: weights and then biases side by side of each layer, and the result.
+/// Whether a checked buffer is the result. The others are each layer's concatenated weights and biases.
 fn is_result(p: &Problem, output: usize) -> bool {
     output as u64 == 2 * p["l"]
 }
 
-/// For rows that are so many times as large as seeded ones.
+/// Tolerance for rows `scale` times as large as seeded ones.
 fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
     match is_result(p, output) {
         true => tolerance::of_result(p, scale),
@@ -205,7 +205,7 @@ fn hard_sets() -> Vec<StressInput> {
     ]
 }
 
-/// All rows of all layers are there before the first is asked for: what is left is to copy one.
+/// Operations of a row: a copy, because all rows of all layers are computed before the first.
 fn row_cost(p: &Problem, output: usize) -> u64 {
     if is_result(p, output) { width(p) } else { 1 }
 }
@@ -225,7 +225,7 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     })
 }
 
-/// A row of weights or biases that were copied to lie side by side.
+/// Computes a row of concatenated weights or biases.
 fn copied_row(p: &Problem, inputs: &Inputs, output: usize, row: u64, out: &mut [f64]) {
     match (output / 2, output % 2) {
         (at, 0) => row_beside(p, inputs, input_of(at, WQ), row, out),
@@ -246,12 +246,12 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     outputs[0].copy_from_slice(&rows);
 }
 
-/// Stages of a layer on other buffers: those of layer `at`.
+/// Stages of a layer on the buffers of layer `at`.
 fn on_layer(stages: &[Stage], at: u64, names: &[(&'static str, &'static str)]) -> impl Iterator<Item = Stage> {
     stages.iter().map(move |stage| stage.clone().on_buffers(names).renamed(|label| format!("layer{at}_{label}")))
 }
 
-/// Stages of the forward pass of a layer for each layer.
+/// Program with the forward stages of a layer for each layer.
 fn in_layers(p: &Problem, stages: &[Stage]) -> Program {
     let specs = forward_layer(p).problem().buffers();
     let of = |at: u64| {
@@ -261,7 +261,7 @@ fn in_layers(p: &Problem, stages: &[Stage]) -> Program {
     Program { stages: (0..p["l"]).flat_map(of).collect() }
 }
 
-/// Weights and biases of queries, keys and values side by side.
+/// Set-up that concatenates the weights and biases of queries, keys and values.
 fn setup(p: &Problem, caps: &Caps) -> Program {
     in_layers(p, &forward_layer(p).setup(caps, &[]))
 }
@@ -319,7 +319,7 @@ mod tests {
         }
     }
 
-    /// The first so many layers are the same, whatever follows them: without the last, results are what forgetting it would give.
+    /// Results of the first layers do not depend on later ones: without the last layer they equal those of a program that omits it.
     #[test]
     fn tolerances_show_whether_every_layer_went_in() {
         let results = |direction: &str, layers: u64, dtype: DType, outputs: &std::ops::Range<usize>| {
@@ -337,7 +337,7 @@ mod tests {
             }
             found
         };
-        // The result; and behind it gradients of the rows and of what the first layer learns.
+        // The result, or gradients of the rows and of the first layer's parameters.
         for (direction, layers, outputs, shown) in
             [("fwd", 27, 0..1, [0.99, 0.8, 0.2]), ("fwd+bwd", 3, 1..14, [0.9, 0.5, 0.05])]
         {

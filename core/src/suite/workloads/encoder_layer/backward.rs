@@ -1,9 +1,9 @@
-//! The backward form: gradients of `x` and of everything that the layer learns, for a gradient `dout` of the result.
+//! Backward direction: gradients of `x` and of all parameters of the layer, for a gradient `dout` of the result.
 //!
-//! The forward pass runs before the timing and leaves what a backward pass wants of it, as in training: queries, keys and
-//! values, what attention mixes of them with the log-sum-exp of its rows, the sum `y`, and the statistics of both norms; with
-//! `kept` also what GELU is taken of. Normalised rows are made anew. Gradients of the weights and biases of queries, keys and
-//! values lie side by side.
+//! The forward pass runs before the timing, as in training. It leaves the inputs of the backward pass. These are queries, keys and
+//! values, attention's output with the log-sum-exp of its rows, the sum `y`, and the statistics of both norms. With `kept` it also
+//! leaves GELU's argument. Normalised rows are recomputed. Gradients of the weights and biases of queries, keys and values are
+//! concatenated.
 
 use super::super::attention_block::items::{DIFFERENT, Items, normal_items};
 use super::super::attention_block::{Rounding, attention, row_beside, row_count, width};
@@ -24,7 +24,7 @@ use crate::suite::{
 
 pub(super) const DOUT: usize = 1 + LEARNED.len();
 
-/// The form.
+/// Specification of the backward direction.
 pub fn form() -> OpSpec {
     OpSpec {
         direction: Direction::Bwd,
@@ -59,7 +59,7 @@ pub fn form() -> OpSpec {
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| available(p, caps, By::Library)),
         ],
-        // Not `vendor`: a figure for the library must never be a kernel's of ours.
+        // Without `vendor`: a time of the library must not come from another kernel.
         fallback: &["mma", "fused", "unfused"],
         preconditions: Vec::new(),
         hard: hard_sets(),
@@ -93,12 +93,12 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     buffers
 }
 
-/// The gradient that comes in.
+/// Upstream gradient.
 pub(super) fn upstream(p: &Problem) -> BufferSpec {
     BufferSpec::input("dout", Elem::Real, &[p["b"], p["s"], width(p)], gradient_of_items)
 }
 
-/// What the forward pass leaves for the backward pass, in buffers of one role.
+/// Values of the forward pass for the backward pass, in buffers of one role.
 pub(super) fn remembered(p: &Problem, role: Make) -> Vec<BufferSpec> {
     let (b, h, s, d) = (p["b"], p["h"], p["s"], p["d"]);
     let mut buffers = ["q", "k", "v", "mixed"].map(|name| role(name, Elem::Real, &[b, h, s, d])).to_vec();
@@ -108,7 +108,7 @@ pub(super) fn remembered(p: &Problem, role: Make) -> Vec<BufferSpec> {
     buffers
 }
 
-/// Gradients of the rows and of what the layer learns.
+/// Gradients of the rows and of the layer's parameters.
 pub(super) fn gradients(p: &Problem) -> Vec<BufferSpec> {
     let (c, f) = (width(p), p["f"]);
     let learned: [(&'static str, &[u64]); 12] = [
@@ -129,7 +129,7 @@ pub(super) fn gradients(p: &Problem) -> Vec<BufferSpec> {
     std::iter::once(dx).chain(learned.map(|(name, dims)| by_element(name, dims))).collect()
 }
 
-/// What the stages of either variant leave for each other.
+/// Buffers between the stages of either variant.
 pub(super) fn scratch(p: &Problem) -> Vec<BufferSpec> {
     let (b, h, s, d, c, f, rows) = (p["b"], p["h"], p["s"], p["d"], width(p), p["f"], row_count(p));
     let of_rows = [
@@ -154,7 +154,7 @@ pub(super) fn scratch(p: &Problem) -> Vec<BufferSpec> {
     ];
     let real = |name: &'static str, dims: &[u64]| BufferSpec::scratch(name, Elem::Real, dims);
     let mut buffers = of_rows.map(|(name, columns)| real(name, &[b, s, columns])).to_vec();
-    // The set-up's is the first of the forward pass.
+    // The set-up uses the first one of the forward pass.
     buffers.extend(dropout::scratch(p, &[&DROPPED[..1], &dropout::GRADIENTS].concat()));
     buffers.extend(["dmixed", "dq", "dk", "dv"].map(|name| real(name, &[b, h, s, d])));
     buffers.extend(["dwq", "dwk", "dwv"].map(|name| real(name, &[c, c])));
@@ -173,11 +173,11 @@ pub(super) fn cost(p: &Problem) -> Cost {
     let ([matrix, learned, middle], element) = (sizes(p), Elem::Real.storage(p.dtype).bytes());
     let [products, attention] = operations(p);
     let pre = if kept(p) { middle } else { 0 };
-    // x, dout, queries, keys, values, what is mixed of them, and the sum.
+    // x, dout, queries, keys, values, attention's output, and the sum.
     Cost::new(2 * products + attention * 5 / 2, (7 * matrix + learned + pre) * element, (matrix + learned) * element)
 }
 
-/// The checked buffers from the third on, in buffer order; what is kept is left out where it is not.
+/// Indices of the checked buffers from the third on, in buffer order; a kept buffer is absent if it is not kept.
 const Q: usize = 2;
 const MIXED: usize = 5;
 const LSE: usize = 6;
@@ -194,22 +194,22 @@ pub(super) fn checked(p: &Problem, output: usize) -> usize {
     if kept(p) || output < PRE { output } else { output + 1 }
 }
 
-/// For a gradient that is so many times as large as a seeded one.
+/// Tolerance for a gradient `dout` times as large as a seeded one.
 pub(super) fn tolerance(p: &Problem, output: usize, dout: f64) -> Tolerance {
     let errors = Errors::of(p, 1.0);
     let Rounding { u, sum: by_width } = Rounding::of(p, width(p));
     let (by_middle, by_rows) = (Rounding::of(p, p["f"]).sum, Rounding::of(p, row_count(p)).sum);
     let rows = row_count(p) as f64;
-    // Gradients grow on their way back: those behind the MLP are about three, those behind attention, with values of as much,
-    // about six. A norm divides by how far its rows spread, of which short rows have little.
+    // Gradients grow on their way back. After the MLP they are about three. After attention, with values of that size, they are
+    // about six. A norm divides by the deviation of its rows, which is small in short rows.
     let spread = if width(p) < 32 { 300.0 } else { 2.0 };
-    // Dropout multiplies what it keeps, on the way to either part.
+    // Dropout multiplies the kept elements of either part.
     let kept = factor(p);
     let behind_mlp = kept * 3.0 * spread * (errors.pre + 4.0 * u + by_width + by_middle);
     let behind_attention =
         kept * 4.0 * spread * (behind_mlp + 4.0 * (errors.projected + errors.mixed) + 6.0 * u + 2.0 * by_width);
-    // A sum over all rows of products with what is off itself. A running sum in f32 rounds equal terms alike, and items repeat:
-    // those roundings add up by how often they do, where others come to its square root.
+    // Sum over all rows of inexact products. A running sum in f32 rounds equal terms alike, and items repeat. Those roundings add
+    // in proportion to the repetitions, others to its square root.
     let repeats = (p["b"] / DIFFERENT).max(1) as f64;
     let over_rows = |gradient: f64, size: f64, other: f64| {
         dout * (rows.sqrt() * (gradient + size * (other + u)) + (3.0 + repeats) * size * rows.sqrt() * by_rows)
@@ -251,7 +251,7 @@ fn hard_sets() -> Vec<StressInput> {
             about: "gradients a thousand times smaller, as at the end of a training",
             applies: any,
             fills: |_| vec![("dout", |shape, draw| gradient_of_items(shape, draw) / 1024.0)],
-            // What underflows in 16 bits is lost once for each of the rows that are summed.
+            // An underflow in 16 bits loses a value once for each summed row.
             tolerance: |p, output| {
                 let seeded = tolerance(p, output, 1.0 / 1024.0);
                 let lost = smallest_normal(p) * 64.0 * (row_count(p) as f64).sqrt();
@@ -261,7 +261,7 @@ fn hard_sets() -> Vec<StressInput> {
     ]
 }
 
-/// A row's own share of an item; of what all rows go into, of all items that differ.
+/// Operations of a row: its share of an item, or of all distinct items for sums over all rows.
 fn row_cost(p: &Problem, output: usize) -> u64 {
     let of_row = width(p) * (4 * width(p) + 2 * p["f"] + 2 * p["s"]);
     match checked(p, output) {
@@ -272,8 +272,7 @@ fn row_cost(p: &Problem, output: usize) -> u64 {
     }
 }
 
-/// What the reference knows: of each item its forward pass and the gradients of its rows, and of all items together those of what
-/// the layer learns.
+/// State of the reference: of each item its forward pass and the gradients of its rows, and the parameter gradients of all items.
 pub(super) struct Known<'a> {
     p: &'a Problem,
     inputs: &'a Inputs,
@@ -286,7 +285,7 @@ impl Known<'_> {
         let (s, c, f, d) = (self.p["s"], width(self.p), self.p["f"], self.p["d"]);
         let within = |from: &[f64], at: u64, columns: u64| from[(at * columns) as usize..][..columns as usize].to_vec();
         let passed = |item: u64| &self.items.item(item).0;
-        // Rows of heads are counted through the heads of an item, which lie side by side here.
+        // Rows of heads count through the heads of an item. Here the heads are adjacent.
         let (item, i) = (row / s, row % s);
         let (head, of_heads) = (item % self.p["h"], item / self.p["h"]);
         let of_head = |from: &[f64]| from[(i * c + head * d) as usize..][..d as usize].to_vec();
@@ -308,7 +307,7 @@ impl Known<'_> {
     }
 }
 
-/// Both passes of all items that differ.
+/// Both passes of all distinct items.
 pub(super) fn known<'a>(p: &'a Problem, inputs: &'a Inputs) -> Known<'a> {
     let (layer, elements) = (layer_of(p), p["s"] * width(p));
     let of = parameters(|buffer| inputs.whole(buffer));
@@ -329,7 +328,8 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     Box::new(move |output, row, out| known.row(output, row, out))
 }
 
-/// Both passes of each item on the host, to gradients in buffer order; what the forward pass makes of an item is shown.
+/// Computes both passes of each item on the host, with gradients in buffer order. A callback receives the forward values of an
+/// item.
 pub(super) fn host_passes(
     p: &Problem,
     inputs: &[HostBuffer],

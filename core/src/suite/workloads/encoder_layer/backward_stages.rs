@@ -1,4 +1,4 @@
-//! The backward pass in stages, and the forward pass that its set-up runs.
+//! Stages of the backward pass, and the forward pass of its set-up.
 
 use super::super::attention_block::{
     PROJECTED, WEIGHTS, attention, merge, output, projected, row_count, side_by_side, split, stages, width,
@@ -10,7 +10,7 @@ use super::forward::{MLP, flash_of, fusable, normed, products, remembering};
 use super::kept;
 use crate::suite::{Caps, Direction, Problem, Product, Program, Rearrange, Stage, Stored, SubOp};
 
-/// What the profile sums up by.
+/// Components of the profile.
 const ATTENTION: &str = "attention";
 const PROJECTION: &str = "output projection";
 const QKV: &str = "QKV projection";
@@ -22,7 +22,7 @@ const GRADIENT_ROWS: [&str; 3] = ["dq_rows", "dk_rows", "dv_rows"];
 const WEIGHT_GRADIENTS: [&str; 3] = ["dwq", "dwk", "dwv"];
 const BIAS_GRADIENTS: [&str; 3] = ["dbq", "dbk", "dbv"];
 
-/// The forward pass, which keeps what the backward pass wants.
+/// Set-up: the forward pass, which keeps the inputs of the backward pass.
 pub(super) fn setup(p: &Problem, caps: &Caps) -> Program {
     let made = stages(p, caps, By::Tiles);
     let mut all = side_by_side(p, caps).stages;
@@ -53,7 +53,7 @@ fn sum_and_norm(p: &Problem) -> SubOp {
     SubOp::new("add_layernorm", Direction::Bwd, &format!("r{},c{}", row_count(p), width(p)), p.dtype)
 }
 
-/// Gradients of the rows before a norm and what was added to them since, and of the norm's factors and offsets.
+/// Stages of the gradients of the rows before a norm, with later additions to them, and of the norm's factors and offsets.
 fn norm_backward(p: &Problem, caps: &Caps, which: usize, [x, dout, also, dx]: [&'static str; 4]) -> Vec<Stage> {
     const NAMES: [[&str; 5]; 2] =
         [["gamma1", "mean1", "rstd1", "dgamma1", "dbeta1"], ["gamma2", "mean2", "rstd2", "dgamma2", "dbeta2"]];
@@ -77,25 +77,25 @@ fn norm_backward(p: &Problem, caps: &Caps, which: usize, [x, dout, also, dx]: [&
     inner.stages(inner.best(&["fused", "naive"], caps), caps, &names).into_iter().map(called).collect()
 }
 
-/// The gradient of an `m × n` weight: the product of rows of what it was multiplied with, and of the gradient of the result.
+/// GEMM for the gradient of an `m × n` weight: its input rows times the gradient of the result.
 fn of_weight(p: &Problem, caps: &Caps, by: By, [m, n]: [u64; 2], names: [&'static str; 3]) -> Stage {
     let product = Product::new(m, n, row_count(p)).stored(Stored::Tn);
     stages(p, caps, by).product(product, names).called(names[2])
 }
 
-/// Gradients of rows that were multiplied with an `m × n` weight.
+/// GEMM for the gradients of rows that were multiplied by an `m × n` weight.
 fn of_rows(p: &Problem, caps: &Caps, by: By, [m, n]: [u64; 2], names: [&'static str; 3]) -> Stage {
     let product = Product::new(row_count(p), m, n).stored(Stored::Nt);
     stages(p, caps, by).product(product, names).called(names[2])
 }
 
-/// The sum of all rows of so many columns.
+/// Stages of the sum of all rows of `columns` columns.
 fn of_bias(p: &Problem, caps: &Caps, columns: u64, [from, to]: [&'static str; 2]) -> [Stage; 2] {
     let [first, second] = stages(p, caps, By::Tiles).columns([row_count(p), columns], [from, "parts", to]);
     [first.renamed(|label| format!("{label}_{to}")), second.called(to)]
 }
 
-/// The MLP, whose argument of GELU is kept or made anew, and the second norm: up to `dsum`, the gradient of the sum.
+/// Stages of the MLP and the second norm, up to `dsum`, the gradient of the sum. GELU's argument is kept or recomputed.
 fn through_mlp(p: &Problem, caps: &Caps, by: By, fused: bool, kept: bool) -> Vec<Stage> {
     let (made, rows, c, f) = (stages(p, caps, by), row_count(p), width(p), p["f"]);
     let [into, _] = products(p);
@@ -128,7 +128,7 @@ fn through_mlp(p: &Problem, caps: &Caps, by: By, fused: bool, kept: bool) -> Vec
     all
 }
 
-/// The output projection and attention: up to the gradients of its heads.
+/// Stages of the output projection and attention, up to the gradients of its heads.
 fn through_attention(p: &Problem, caps: &Caps, by: By, variant: &str) -> Vec<Stage> {
     let c = width(p);
     let mut all = vec![merge(p, caps), of_weight(p, caps, by, [c, c], ["merged", "dsum", "dwo"])];
@@ -164,7 +164,7 @@ pub(super) fn unfused(p: &Problem, caps: &Caps) -> Program {
     unfused_with(p, caps, kept(p))
 }
 
-/// With GELU's argument there already, or made anew.
+/// Unfused program with a kept or recomputed argument of GELU.
 pub(super) fn unfused_with(p: &Problem, caps: &Caps, kept: bool) -> Program {
     let (by, c) = (By::Tiles, width(p));
     let mut all = through_mlp(p, caps, by, false, kept);
@@ -180,7 +180,7 @@ pub(super) fn unfused_with(p: &Problem, caps: &Caps, kept: bool) -> Program {
         last.push(side.stage(p.dtype, caps, [WEIGHT_GRADIENTS[which], "dwqkv"]).called(format!("dw{name}_beside")));
         last.extend(of_bias(p, caps, c, [rows, BIAS_GRADIENTS[which]]));
         last.push(of_biases.stage(p.dtype, caps, [BIAS_GRADIENTS[which], "dbqkv"]).called(format!("db{name}_beside")));
-        // The first is written where the others are added to it.
+        // The first writes the buffer to which the others are added.
         let to = ["some", "product", "through"][which];
         last.push(of_rows(p, caps, by, [c, c], [rows, WEIGHTS[which], to]).called(format!("{name}_dnormed")));
     }

@@ -1,5 +1,5 @@
-//! Both directions as in a training step: the forward pass, which leaves what the backward pass wants of it, and the backward
-//! pass behind it. Everything is timed, and all memory is of one program.
+//! Both directions, as in a training step: the forward pass, which leaves the inputs of the backward pass, and then the backward
+//! pass. Everything is timed, and all memory belongs to one program.
 
 use super::super::attention::keeping_lse;
 use super::super::attention_block::{row_beside, side_by_side, width};
@@ -15,7 +15,7 @@ use crate::suite::{
     Rate, Reference, Rows, RowsFn, StressInput, Tolerance, Variant,
 };
 
-/// The form.
+/// Specification of both directions.
 pub fn form() -> OpSpec {
     OpSpec {
         direction: Direction::FwdBwd,
@@ -51,7 +51,7 @@ pub fn form() -> OpSpec {
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| possible(p, caps, By::Library)),
         ],
-        // Not `vendor`: a figure for the library must never be a kernel's of ours.
+        // Without `vendor`: a time of the library must not come from another kernel.
         fallback: &["mma", "fused", "unfused"],
         preconditions: Vec::new(),
         hard: hard(),
@@ -84,10 +84,10 @@ fn cost(p: &Problem) -> Cost {
     Cost::new(there.flops.0 + back.flops.0, there.read.0 + back.read.0, there.written.0 + back.written.0)
 }
 
-/// The checked buffers from the third on: the result, and gradients in the order of the backward form.
+/// Indices of the checked buffers from the third on: the result, and gradients in the order of the backward direction.
 const OUT: usize = 2;
 
-/// What the backward form calls an output of this one.
+/// Index of an output in the backward direction.
 fn in_backward(p: &Problem, output: usize) -> usize {
     let dx = (0..).find(|output| backward::checked(p, *output) == DX).expect("among its outputs");
     output - OUT - 1 + dx
@@ -97,7 +97,7 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     match output {
         WQKV | BQKV => super::tolerance(p, output, 1.0),
         OUT => super::tolerance(p, OUT + usize::from(kept(p)), 1.0),
-        // What is between the directions is rounded as the backward form's own inputs are.
+        // Intermediates between the directions are rounded like the backward direction's own inputs.
         gradient => backward::tolerance(p, in_backward(p, gradient), 1.0),
     }
 }
@@ -136,16 +136,16 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     });
 }
 
-/// One direction behind the other; stages of the same name are told apart.
+/// Program of both directions in sequence, with distinct names for stages of the same name.
 fn step(there: Program, back: Program) -> Program {
     let there = keeping_lse(remembering(there.stages));
     let back = back.stages.into_iter().map(|stage| stage.renamed(|label| format!("backward_{label}")));
     Program { stages: there.into_iter().chain(back).collect() }
 }
 
-/// Both directions without the result, from an item's rows alone, as in the backward pass of an encoder that keeps no more of each
-/// layer: what comes before the MLP is made anew, and of the MLP what the backward pass makes anew anyway. Every step is a stage, or
-/// else the fused forms multiply in this way.
+/// Program of both directions without the result, from an item's rows alone. An encoder uses it that keeps only each layer's rows.
+/// It recomputes the values before the MLP, and those of the MLP that every backward pass recomputes. Each step is a stage without
+/// `by`; otherwise the fused variants use this kind of GEMM.
 pub(in crate::suite) fn checkpointed(p: &Problem, caps: &Caps, by: Option<By>) -> Program {
     let (there, back) = match by {
         None => (forward::unfused(p, caps), backward_stages::unfused_with(p, caps, false)),

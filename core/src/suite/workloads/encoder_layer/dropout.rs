@@ -1,18 +1,18 @@
-//! Dropout of what the layer's two parts add to the residual stream: the first of what attention's projection makes, the second
-//! of what the MLP makes. The backward pass draws the same words again, and nothing is stored.
+//! Dropout of the layer's two additions to the residual stream: first the output of attention's projection, second that of the MLP.
+//! The backward pass draws the same words again, and nothing is stored.
 
 use super::super::attention_block::{row_count, width};
 use super::super::dropout::{keeps, key, key_in};
 use crate::suite::dense::{Real, narrow};
 use crate::suite::{Access, BufferSpec, Caps, Direction, Elem, HostBuffer, Inputs, Problem, Stage, SubOp};
 
-/// The keys of the two.
+/// Names of both keys.
 const KEYS: [&str; 2] = ["seed1", "seed2"];
-/// What is left of what is dropped from, forward, and of its gradients.
+/// Buffers after dropout, forward, and of its gradients.
 pub(super) const DROPPED: [&str; 2] = ["dropped1", "dropped2"];
 pub(super) const GRADIENTS: [&str; 2] = ["ddropped1", "ddropped2"];
 
-/// Whether anything is dropped.
+/// Whether the layer has dropout.
 pub(super) fn drops(p: &Problem) -> bool {
     share(p) > 0.0
 }
@@ -21,24 +21,24 @@ fn share(p: &Problem) -> f64 {
     p.shape.decimal("p")
 }
 
-/// What is multiplied that stays.
+/// Factor of kept elements.
 pub(super) fn factor(p: &Problem) -> f64 {
     1.0 / (1.0 - share(p))
 }
 
-/// The keys, where anything is dropped.
+/// Key inputs, if the layer has dropout.
 pub(super) fn keys(p: &Problem) -> Vec<BufferSpec> {
     let input = |name: &'static str| BufferSpec::input(name, Elem::U32, &[2], key);
     if drops(p) { KEYS.map(input).to_vec() } else { Vec::new() }
 }
 
-/// Buffers for what is left, where anything is dropped.
+/// Buffers after dropout, if the layer has it.
 pub(super) fn scratch(p: &Problem, names: &[&'static str]) -> Vec<BufferSpec> {
     let rows = |name: &&'static str| BufferSpec::scratch(name, Elem::Real, &[p["b"], p["s"], width(p)]);
     if drops(p) { names.iter().map(rows).collect() } else { Vec::new() }
 }
 
-/// Stages that read from one buffer, which read what the first or the second dropout leaves of it instead, from another.
+/// Redirects stages that read one buffer to the output of the first or second dropout of it, in another buffer.
 pub(super) fn dropping(
     p: &Problem,
     caps: &Caps,
@@ -62,10 +62,10 @@ pub(super) fn dropping(
     stages
 }
 
-/// What the elements of an item's two parts are multiplied with, where anything is dropped: nothing, or what stays.
+/// Factors of the elements of an item's two parts, if the layer has dropout: zero, or the factor of kept elements.
 pub(in crate::suite) type Factors<T> = Option<[Vec<T>; 2]>;
 
-/// Those of an item under two keys.
+/// Factors of an item under two keys.
 fn factors<T: Real>(p: &Problem, item: u64, keys: [[u32; 2]; 2]) -> [Vec<T>; 2] {
     let (elements, stays) = (p["s"] * width(p), narrow(factor(p)));
     let of = |key: [u32; 2]| {
@@ -75,18 +75,18 @@ fn factors<T: Real>(p: &Problem, item: u64, keys: [[u32; 2]; 2]) -> [Vec<T>; 2] 
     keys.map(of)
 }
 
-/// The places of the keys among the buffers.
+/// Indices of the keys among the buffers.
 fn places(p: &Problem) -> [usize; 2] {
     let buffers = p.buffers();
     KEYS.map(|name| buffers.iter().position(|spec| spec.name == name).expect("an input where anything is dropped"))
 }
 
-/// Those of an item, for the reference.
+/// Factors of an item, for the reference.
 pub(super) fn of_inputs(p: &Problem, inputs: &Inputs, item: u64) -> Factors<f64> {
     drops(p).then(|| factors(p, item, places(p).map(|place| key_in(inputs, place))))
 }
 
-/// Those of an item, for host code.
+/// Factors of an item, for host code.
 pub(super) fn of_host(p: &Problem, inputs: &[HostBuffer], item: usize) -> Factors<f32> {
     let key = |place: usize| [inputs[place].u32()[0], inputs[place].u32()[1]];
     drops(p).then(|| factors(p, item as u64, places(p).map(key)))

@@ -1,4 +1,4 @@
-//! The forward pass in stages.
+//! Stages of the forward pass.
 
 use super::super::attention_block::{
     FLASH, attention, output, output_apart, projected, projected_apart, row_count, stages, unfused as attention_apart,
@@ -10,13 +10,13 @@ use super::dropout::{self, DROPPED, dropping};
 use super::kept;
 use crate::suite::{Access, BufferSpec, Caps, Direction, Elem, Problem, Product, Program, Stage, SubOp};
 
-/// What the profile sums up by.
+/// Components of the profile.
 pub(super) const NORM1: &str = "first norm";
 pub(super) const NORM2: &str = "sum and second norm";
 pub(super) const MLP: &str = "MLP";
 pub(super) const ADD: &str = "sum";
 
-/// What the stages of either variant leave for each other, beside what is kept.
+/// Buffers between the stages of either variant, except kept ones.
 pub(super) fn scratch(p: &Problem) -> Vec<BufferSpec> {
     let (b, h, s, d, c, f) = (p["b"], p["h"], p["s"], p["d"], width(p), p["f"]);
     let of_rows = |name: &'static str, columns: u64| BufferSpec::scratch(name, Elem::Real, &[b, s, columns]);
@@ -45,12 +45,12 @@ pub(super) fn scratch(p: &Problem) -> Vec<BufferSpec> {
     buffers
 }
 
-/// A norm of all rows.
+/// Norm of all rows as a sub-operation.
 pub(super) fn norm(p: &Problem) -> SubOp {
     SubOp::new("layernorm", Direction::Fwd, &format!("r{},c{}", row_count(p), width(p)), p.dtype)
 }
 
-/// The stages of a norm from one buffer to another, by parameters of this number.
+/// Stages of a norm from one buffer to another, by the parameters of number `which`.
 pub(super) fn normed(p: &Problem, caps: &Caps, [x, out]: [&'static str; 2], which: usize) -> Vec<Stage> {
     let parameters = [[("gamma", "gamma1"), ("beta", "beta1")], [("gamma", "gamma2"), ("beta", "beta2")]][which];
     let inner = norm(p);
@@ -60,18 +60,18 @@ pub(super) fn normed(p: &Problem, caps: &Caps, [x, out]: [&'static str; 2], whic
     inner.stages(inner.best(&["row", "naive"], caps), caps, &names).into_iter().map(called).collect()
 }
 
-/// The products of the MLP: into the middle, and out of it.
+/// GEMMs of the MLP: into the middle, and out of it.
 pub(super) fn products(p: &Problem) -> [Product; 2] {
     let (rows, c, f) = (row_count(p), width(p), p["f"]);
     [Product::new(rows, f, c), Product::new(rows, c, f)]
 }
 
-/// A sum of rows.
+/// Stage of a sum of rows.
 fn added(p: &Problem, caps: &Caps, names: [&'static str; 3], label: &'static str) -> Stage {
     add_layernorm::sum_stage(row_count(p) * width(p), p.dtype, caps, names).called(label)
 }
 
-/// With dropout of both parts.
+/// Adds dropout of both parts to the stages.
 fn dropping_both(p: &Problem, caps: &Caps, stages: Vec<Stage>) -> Vec<Stage> {
     let [first, second] = DROPPED;
     dropping(p, caps, dropping(p, caps, stages, 0, ["projected", first]), 1, ["second", second])
@@ -100,7 +100,7 @@ pub(super) fn unfused(p: &Problem, caps: &Caps) -> Program {
     Program { stages: dropping_both(p, caps, all) }
 }
 
-/// The attention that goes with a way to multiply.
+/// Attention variant for a kind of GEMM.
 pub(super) fn flash_of(by: By) -> &'static str {
     match by {
         By::Tiles => "flash",
@@ -109,7 +109,7 @@ pub(super) fn flash_of(by: By) -> &'static str {
     }
 }
 
-/// Why a device cannot compute it that way, if so.
+/// Checks that a device can run the fused variant with this kind of GEMM.
 pub(super) fn fusable(p: &Problem, caps: &Caps, by: By) -> Result<(), String> {
     attention(p, Direction::Fwd).available(flash_of(by), caps)?;
     sum_and_norm(p).available("fused", caps)?;
@@ -120,7 +120,7 @@ fn sum_and_norm(p: &Problem) -> SubOp {
     SubOp::new("add_layernorm", Direction::Fwd, &format!("r{},c{}", row_count(p), width(p)), p.dtype)
 }
 
-/// What follows queries, keys and values in `q`, `k` and `v`: up to the result, with attention made by these stages.
+/// Stages after the projections to `q`, `k` and `v`, up to the result, with the given attention stages.
 fn after_heads(p: &Problem, caps: &Caps, by: By, attention: Vec<Stage>) -> Vec<Stage> {
     let made = stages(p, caps, by);
     let mut all: Vec<Stage> = attention.into_iter().map(|stage| stage.of(FLASH)).collect();
@@ -144,11 +144,11 @@ pub(super) fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
     Program { stages: dropping_both(p, caps, all) }
 }
 
-/// Stages of a forward pass whose norms leave their statistics for the backward pass, each in buffers of its own.
+/// Changes a forward pass so that each norm leaves its statistics for the backward pass in its own buffers.
 pub(super) fn remembering(stages: Vec<Stage>) -> Vec<Stage> {
     let mut norms = 0;
     let keeping = |stage: Stage| {
-        // The first norm's statistics come first, and the second's behind them, from whichever stages make them.
+        // The first norm's statistics come first, then the second's, regardless of the stages that write them.
         let writes = stage.args.iter().any(|arg| arg.buffer == "mean" && arg.access == Access::Write);
         norms += usize::from(writes);
         let [mean, rstd] = [["mean1", "rstd1"], ["mean2", "rstd2"]][norms.saturating_sub(1).min(1)];

@@ -1,4 +1,4 @@
-//! The layer on the host, an item at a time: for the reference in f64 and host code in f32.
+//! Layer on the host, one item at a time: for the reference in f64 and host code in f32.
 
 use super::super::attention_block::heads::{Attended, Heads};
 use super::super::gelu::{gelu_tanh, slope_tanh};
@@ -8,7 +8,7 @@ use crate::suite::dense::{
     Real, add, add_to_rows, narrow, product_nn, product_nt, product_tn, rows_summed, sum, total, wide,
 };
 
-/// What a layer learns, each in the order of its buffer.
+/// Parameters of a layer, each in the order of its buffer.
 #[derive(Clone)]
 pub(in crate::suite) struct Parameters<T> {
     pub(super) gamma1: Vec<T>,
@@ -26,7 +26,7 @@ pub(in crate::suite) struct Parameters<T> {
     pub(super) b2: Vec<T>,
 }
 
-/// Sizes of a layer.
+/// Extents of a layer.
 #[derive(Clone, Copy)]
 pub(in crate::suite) struct Layer {
     pub(super) heads: Heads,
@@ -34,7 +34,7 @@ pub(in crate::suite) struct Layer {
     pub(super) f: usize,
 }
 
-/// Rows that are normalised, and how.
+/// Normalised rows and their statistics.
 pub(super) struct Normed<T> {
     /// Before factors and offsets.
     pub(super) normalised: Vec<T>,
@@ -43,12 +43,12 @@ pub(super) struct Normed<T> {
     pub(super) rstd: Vec<T>,
 }
 
-/// What the forward pass makes of an item.
+/// Forward values of an item.
 pub(in crate::suite) struct Passed<T> {
     pub(super) norm1: Normed<T>,
     pub(super) qkv: [Vec<T>; 3],
     pub(super) attended: Attended<T>,
-    /// What both parts were multiplied with before they were added.
+    /// Dropout factors of both parts.
     factors: Factors<T>,
     pub(super) sum: Vec<T>,
     pub(super) norm2: Normed<T>,
@@ -60,12 +60,12 @@ pub(in crate::suite) struct Passed<T> {
 /// Gradients of an item.
 pub(in crate::suite) struct Gradients<T> {
     pub(in crate::suite) dx: Vec<T>,
-    /// Of what the layer learns, in the order in which they are outputs.
+    /// Of the layer's parameters, in the order of the outputs.
     pub(in crate::suite) learned: [Vec<T>; 12],
 }
 
 impl<T: Real> Gradients<T> {
-    /// Adds those of what the layer learns to sums over items, for so many items.
+    /// Adds the parameter gradients to sums over items, `count` times.
     pub(in crate::suite) fn add_to(&self, sums: &mut [Vec<T>], count: T) {
         sums.iter_mut().zip(&self.learned).for_each(|(sums, gradient)| add(sums, count, gradient));
     }
@@ -101,7 +101,7 @@ fn norm_backward<T: Real>(normed: &Normed<T>, gamma: &[T], dout: &[T]) -> [Vec<T
     [dx, rows_summed(&along, width), rows_summed(dout, width)]
 }
 
-/// What dropout leaves of rows of the first part or the second, or of their gradients.
+/// Rows of the first or second part, or their gradients, after dropout.
 fn dropped<T: Real>(rows: &[T], factors: &Factors<T>, which: usize) -> Vec<T> {
     match factors {
         Some(factors) => rows.iter().zip(&factors[which]).map(|(x, factor)| *x * *factor).collect(),
@@ -110,7 +110,7 @@ fn dropped<T: Real>(rows: &[T], factors: &Factors<T>, which: usize) -> Vec<T> {
 }
 
 impl Layer {
-    /// An item's `x` and what the layer makes of it.
+    /// Computes the forward pass of an item's `x`.
     pub(in crate::suite) fn forward<T: Real>(self, x: &[T], of: &Parameters<T>, factors: Factors<T>) -> Passed<T> {
         let Layer { heads, f } = self;
         let (s, c) = (heads.s, heads.width());
@@ -127,7 +127,7 @@ impl Layer {
         Passed { norm1, qkv, attended, factors, sum: added, norm2, pre, hidden, out }
     }
 
-    /// Gradients for a gradient of an item's result.
+    /// Gradients from a gradient of an item's result.
     pub(in crate::suite) fn backward<T: Real>(
         self,
         of: &Parameters<T>,
@@ -174,7 +174,7 @@ impl Layer {
     }
 }
 
-/// Matrices of so many columns side by side in one.
+/// Concatenates three matrices of `columns` columns by row.
 pub(super) fn beside<T: Real>(matrices: &[Vec<T>; 3], columns: usize) -> Vec<T> {
     let rows = |row: usize| matrices.iter().flat_map(move |m| m[row * columns..][..columns].iter().copied());
     (0..matrices[0].len() / columns).flat_map(rows).collect()
@@ -184,7 +184,7 @@ pub(super) fn beside<T: Real>(matrices: &[Vec<T>; 3], columns: usize) -> Vec<T> 
 mod tests {
     use super::*;
 
-    /// Numbers that have nothing in common with each other.
+    /// Independent pseudo-random numbers.
     fn some(count: usize, salt: u64) -> Vec<f64> {
         let mixed = |i: usize| crate::suite::splitmix64(salt ^ ((i as u64) << 8)) >> 40;
         (0..count).map(|i| mixed(i) as f64 / f64::from(1 << 23) - 1.0).collect()
@@ -236,7 +236,7 @@ mod tests {
             x[at] = here;
             near((above - below) / (2.0 * STEP), gradients.dx[at], "x");
         }
-        // One element of each of them; of those that lie side by side, one of the second.
+        // One element of each parameter; of the concatenated ones, one of the second.
         type Place = fn(&mut Parameters<f64>) -> &mut f64;
         let places: [(Place, usize); 12] = [
             (|of| &mut of.gamma1[1], 1),

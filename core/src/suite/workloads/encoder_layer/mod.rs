@@ -1,19 +1,21 @@
-//! A layer of a transformer's encoder, normalised before each part: `y = x + attention(norm(x))·wo + bo`,
-//! `out = y + gelu(norm(y)·w1 + b1)·w2 + b2`.
+//! Layer of a transformer's encoder, with a norm before each part: `y = x + attention(norm(x))·wo + bo`, `out = y + gelu(norm(y)·w1
+//! + b1)·w2 + b2`.
 //!
-//! Formula: Vaswani et al., "Attention Is All You Need" (2017), with the norms in front of the parts as in Xiong et al., "On
-//! Layer Normalization in the Transformer Architecture" (2020). `x` and `out` are `[b, s, c]` with `c = h·d`, all dense and
-//! row-major; see `attention_block` for its weights, `mlp_gelu` for `w1` `[c, f]` and `w2` `[f, c]`, `layernorm` for factors
-//! and offsets `[c]`. What is left out of a shape is that of SigLIP 2's So400m vision tower: 256 patches, 16 heads of 72, 4304 in
-//! the middle of the MLP. With `kept`, what GELU is taken of stays in memory for the backward pass: forward it is an output
-//! too, backward it is there already; otherwise the backward pass recomputes it from the sum `y`.
+//! Formula: Vaswani et al., "Attention Is All You Need" (2017), with the norms before the parts as in Xiong et al., "On Layer
+//! Normalization in the Transformer Architecture" (2020).
 //!
-//! With a share `p`, both parts go through dropout before they are added (see `dropout`, whose words and choices these are): what
-//! is added to `x` under the key `seed1`, what is added to `y` under `seed2`. The backward pass draws the same words again, and
-//! stores nothing of it.
+//! `x` and `out` are `[b, s, c]` with `c = h·d`, all dense and row-major. Weights: see `attention_block`; `mlp_gelu` for `w1` `[c,
+//! f]` and `w2` `[f, c]`; `layernorm` for factors and offsets `[c]`. Defaults of a shape are those of SigLIP 2's So400m vision
+//! tower: 256 patches, 16 heads of 72, 4304 in the middle of the MLP.
 //!
-//! Operations forward: `2·b·s·c·(4·c + 2·f)` of the products and attention's own, `4·b·h·s²·d`. Backward twice those of the
-//! products and two and a half times attention's; what is recomputed is not counted, nor is dropout.
+//! With `kept`, GELU's argument stays in memory for the backward pass. Forward it is an additional output, backward it is an input.
+//! Otherwise the backward pass recomputes it from the sum `y`.
+//!
+//! With a share `p`, both parts have dropout before their addition, with the words and choices of `dropout`. The addition to `x`
+//! uses the key `seed1`, that to `y` uses `seed2`. The backward pass draws the same words again, and stores none.
+//!
+//! Operations forward: `2·b·s·c·(4·c + 2·f)` of the GEMMs and attention's own, `4·b·h·s²·d`. Backward: twice those of the GEMMs and
+//! two and a half times attention's. Recomputation and dropout are not counted.
 
 use self::dropout::{drops, factor};
 use super::attention_block::heads::Heads;
@@ -38,15 +40,15 @@ mod layer;
 pub(in crate::suite) use both::checkpointed;
 pub(in crate::suite) use layer::{Layer, Parameters};
 
-/// The inputs that both directions take, in buffer order: the item's rows, and what the layer learns.
+/// Inputs of both directions, in buffer order: the item's rows, and the parameters.
 const X: usize = 0;
 pub(in crate::suite) const LEARNED: [&str; 16] =
     ["gamma1", "beta1", "wq", "wk", "wv", "bq", "bk", "bv", "wo", "bo", "gamma2", "beta2", "w1", "b1", "w2", "b2"];
-/// Of those, counted from the first input.
+/// Indices of two of them, counted from the first input.
 pub(in crate::suite) const WQ: usize = 3;
 pub(in crate::suite) const BQ: usize = 6;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -73,17 +75,17 @@ pub fn workload() -> Workload {
     }
 }
 
-/// Whether kernels can count what a layer has.
+/// Checks that kernels can index a layer's arrays.
 ///
 /// # Errors
-/// With the reason why they cannot.
+/// Reason why they cannot.
 pub(in crate::suite) fn indexed(shape: &Shape) -> Result<(), String> {
     let (rows, c, f) = (shape["b"] * shape["s"], shape["h"] * shape["d"], shape["f"]);
     [3 * rows * c, rows * f, 3 * c * c, c * f].into_iter().try_for_each(indexable)
 }
 
-/// Shapes that step over the edges of tiles, heads and rows of every part; one of more items than differ, and two with dropout,
-/// one of which has items that end within the four elements of a counter.
+/// Shapes that cross the edges of tiles, heads and rows of every part. One has more items than distinct ones. Two have dropout, one
+/// of them with items that end within the four elements of a counter.
 const AWKWARD: &[&str] = &[
     "b1,s1,h1,d1,f1",
     "b3,s5,h2,d3,f7",
@@ -129,7 +131,7 @@ fn form() -> OpSpec {
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| forward::fusable(p, caps, By::Library)),
         ],
-        // Not `vendor`: a figure for the library must never be a kernel's of ours.
+        // Without `vendor`: a time of the library must not come from another kernel.
         fallback: &["mma", "fused", "unfused"],
         preconditions: Vec::new(),
         hard: hard_sets(),
@@ -158,7 +160,7 @@ fn bias(_: &Shape, draw: Draw) -> f64 {
     0.25 * draw.normal()
 }
 
-/// What both directions take.
+/// Inputs of both directions.
 fn inputs(p: &Problem) -> Vec<BufferSpec> {
     let (c, f) = (width(p), p["f"]);
     let learned = |name: &'static str| match name {
@@ -173,7 +175,7 @@ fn inputs(p: &Problem) -> Vec<BufferSpec> {
     std::iter::once(x).chain(LEARNED.map(learned)).collect()
 }
 
-/// Weights and biases side by side, made before the timing.
+/// Concatenated weights and biases, computed before the timing.
 fn side_by_side_buffers(p: &Problem) -> [BufferSpec; 2] {
     let c = width(p);
     [BufferSpec::setup("wqkv", Elem::Real, &[c, 3 * c]), BufferSpec::setup("bqkv", Elem::Real, &[3 * c])]
@@ -194,13 +196,13 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     buffers
 }
 
-/// Elements of rows of the width, of all weights, and of rows of the MLP's middle.
+/// Elements of the rows, of all weights, and of rows of the MLP's middle.
 fn sizes(p: &Problem) -> [u64; 3] {
     let (rows, c, f) = (p["b"] * p["s"], width(p), p["f"]);
     [rows * c, 4 * c * c + 2 * c * f + 9 * c + f, rows * f]
 }
 
-/// Operations of the products, and of attention.
+/// Operations of the GEMMs, and of attention.
 fn operations(p: &Problem) -> [u64; 2] {
     let (rows, c, f) = (p["b"] * p["s"], width(p), p["f"]);
     [2 * rows * c * (4 * c + 2 * f), 4 * rows * p["s"] * c]
@@ -213,7 +215,7 @@ fn cost(p: &Problem) -> Cost {
     Cost::new(products + attention, (matrix + learned) * element, (matrix + pre) * element)
 }
 
-/// The checked buffers, in buffer order; what is kept is left out where it is not.
+/// Indices of the checked buffers, in buffer order; GELU's argument is absent if it is not kept.
 const WQKV: usize = 0;
 const BQKV: usize = 1;
 const PRE: usize = 2;
@@ -222,16 +224,16 @@ fn checked(p: &Problem, output: usize) -> usize {
     if kept(p) || output < PRE { output } else { output + 1 }
 }
 
-/// Standard deviations of errors along the way, in rows whose residual stream is so many times as large as a seeded one.
+/// Standard deviations of intermediate errors, for rows with a residual stream `scale` times as large as a seeded one.
 #[derive(Clone, Copy)]
 struct Errors {
     /// Of a query, key or value.
     projected: f64,
-    /// Of what attention mixes.
+    /// Of attention's output.
     mixed: f64,
-    /// Of the sum of `x` and what attention makes of it.
+    /// Of the sum of `x` and attention's projection.
     sum: f64,
-    /// Of what GELU is taken of.
+    /// Of GELU's argument.
     pre: f64,
     /// Of the result.
     out: f64,
@@ -241,11 +243,11 @@ impl Errors {
     fn of(p: &Problem, scale: f64) -> Errors {
         let Rounding { u, sum: by_width } = Rounding::of(p, width(p));
         let by_middle = Rounding::of(p, p["f"]).sum;
-        // Normalised rows are about one, and off by their rounding.
+        // Normalised rows are about one, with the error of their rounding.
         let normed = 2.0 * u + by_width;
         let projected = normed + 2.0 * u + by_width;
         let mixed = mixed_error(p, 1.0, projected);
-        // What dropout keeps it multiplies, with its error, and rounds once more.
+        // Dropout multiplies the kept elements and their error, and rounds once more.
         let (kept, more) = (factor(p), if drops(p) { 1.0 } else { 0.0 });
         let sum = kept * (mixed + by_width + (2.0 + more + scale) * u);
         let pre = sum + normed + 2.0 * u + by_width;
@@ -258,7 +260,7 @@ const REASON: &str = "errors of random sign, eight times their standard deviatio
                       sums of products wander by the root of their number of f32 roundings, and every step rounds its result \
                       to the element type, from which the next goes on";
 
-/// A tolerance of eight standard deviations.
+/// Tolerance of eight standard deviations.
 fn likely(p: &Problem, deviation: f64) -> Tolerance {
     Tolerance { abs: 8.0 * deviation + smallest_normal(p), rel: 2.0 * p.dtype.unit_roundoff(), reason: REASON }
 }
@@ -303,7 +305,7 @@ pub(in crate::suite) fn layer_of(p: &Problem) -> Layer {
     Layer { heads, f: p["f"] as usize }
 }
 
-/// What the layer learns, by the position of its buffer.
+/// Parameters of the layer, by the index of their buffers.
 pub(in crate::suite) fn parameters<T: Clone>(read: impl Fn(usize) -> Vec<T>) -> Parameters<T> {
     let at = |name: &str| read(1 + LEARNED.iter().position(|n| *n == name).expect("of the layer"));
     Parameters {
@@ -322,7 +324,7 @@ pub(in crate::suite) fn parameters<T: Clone>(read: impl Fn(usize) -> Vec<T>) -> 
     }
 }
 
-/// What is made of each item: of those that are alike in these inputs once, unless their elements are dropped one by one.
+/// State of each item, computed once for equal items. With dropout all items are distinct.
 fn items_of<T>(p: &Problem, inputs: &Inputs, buffers: &[usize], make: impl FnMut(u64, f64) -> T) -> Items<T> {
     match drops(p) {
         true => Items::each(p["b"], make),
@@ -330,7 +332,7 @@ fn items_of<T>(p: &Problem, inputs: &Inputs, buffers: &[usize], make: impl FnMut
     }
 }
 
-/// A row's own share.
+/// Operations of a row.
 fn row_cost(p: &Problem, output: usize) -> u64 {
     match checked(p, output) {
         WQKV | BQKV => 1,

@@ -1,10 +1,10 @@
 //! Hash embedding (feature hashing): every row adds a signed weight to one column of its group's output row.
 //!
-//! `out[group[r]][column(id[r])] += sign(id[r]) · weight[r]`, all other elements zero. Formula: Weinberger et al.,
-//! "Feature Hashing for Large Scale Multitask Learning" (2009). The hash is the 32-bit finaliser of Appleby's
-//! MurmurHash3: its top bit is the sign (set: minus), its other 31 bits modulo `dim` the column.
+//! `out[group[r]][column(id[r])] += sign(id[r]) · weight[r]`, all other elements zero. Formula: Weinberger et al., "Feature Hashing
+//! for Large Scale Multitask Learning" (2009). The hash is the 32-bit finaliser of Appleby's MurmurHash3. Its top bit is the sign
+//! (set: minus), its other 31 bits modulo `dim` the column.
 //!
-//! With `sorted`, rows come in ascending order of group. Operations: one addition per row.
+//! With `sorted`, rows are in ascending order of group. Operations: one addition per row.
 
 use self::stages::{MOST_COLUMNS, MOST_LANES, MOST_WORDS, OWNER_ROWS, SHARED_ROWS, WINDOW};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero, zipf};
@@ -23,7 +23,7 @@ const ID: usize = 0;
 const GROUP: usize = 1;
 const WEIGHT: usize = 2;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -121,7 +121,7 @@ pub fn workload() -> Workload {
     }
 }
 
-/// A dozen rows to a group.
+/// Scaling series with a dozen rows per group.
 const SCALING: Scaling = Scaling {
     counts: "rows",
     per: None,
@@ -157,7 +157,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
     }
 }
 
-/// A feature's id.
+/// Random id of a feature.
 pub(super) fn any_id(_: &Shape, draw: Draw) -> f64 {
     (draw.bits() >> 32) as f64
 }
@@ -170,8 +170,8 @@ fn group_of_row(p: &Shape, draw: Draw) -> f64 {
     rising(draw, rows, groups)
 }
 
-/// The group of a row where rows are sorted: ascending by construction, as row i falls somewhere in the i-th of `rows` equal
-/// slices of the groups.
+/// Group of a row in sorted order. It ascends by construction: row i has a random position in the i-th of `rows` equal slices of
+/// the groups.
 pub(super) fn rising(draw: Draw, rows: u64, groups: u64) -> f64 {
     let slice = (u128::from(draw.index) << 32) + u128::from(draw.bits() >> 32);
     ((slice * u128::from(groups)) / (u128::from(rows) << 32)) as f64
@@ -193,7 +193,7 @@ fn cost(p: &Problem) -> Cost {
 }
 
 fn tolerance(p: &Problem, _output: usize) -> Tolerance {
-    // Terms in one element: the mean, with room for the luck of the hash.
+    // Terms in one element: the mean, with a margin for chance in the hash.
     let mean = p["r"] as f64 / (p["g"] * p["d"]) as f64;
     let terms = mean + 8.0 * mean.sqrt() + 16.0;
     Tolerance {
@@ -217,12 +217,12 @@ pub(super) fn place(id: u32, dim: u32) -> (u32, f64) {
     ((h & 0x7FFF_FFFF) % dim, if h >> 31 == 1 { -1.0 } else { 1.0 })
 }
 
-/// A number in [0, 1) for a row: any where rows come in any order, rising where they are sorted.
+/// Number in [0, 1) for a row: arbitrary for unsorted rows, rising for sorted ones.
 fn along(p: &Shape, draw: Draw) -> f64 {
     if p.has("sorted") { (draw.index as f64 + draw.uniform()) / p["r"] as f64 } else { draw.uniform() }
 }
 
-/// All rows may fall on one element.
+/// Tolerance for rows that may all add to one element.
 fn crowded(p: &Problem, _output: usize) -> Tolerance {
     let r = p["r"] as f64;
     Tolerance {
@@ -289,12 +289,12 @@ fn hard_sets() -> Vec<StressInput> {
     ]
 }
 
-/// A row's share of sorting the input rows by group, its own input rows, and its columns.
+/// Operations of a row: its share of the sort of input rows by group, its own input rows, and its columns.
 fn row_cost(p: &Problem, _output: usize) -> u64 {
     2 * p["r"].div_ceil(p["g"]) + p["d"]
 }
 
-/// The numbers of the input rows, group by group, and where each group begins: a counting sort.
+/// Numbers of the input rows by group, and the start of each group: a counting sort.
 pub(super) fn by_group(groups: u64, rows: u64, group: impl Fn(u64) -> u64) -> (Vec<u32>, Vec<usize>) {
     let mut first = vec![0usize; groups as usize + 1];
     for r in 0..rows {
@@ -328,7 +328,7 @@ fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (ids, groups, weights) = (inputs[ID].u32(), inputs[GROUP].u32(), inputs[WEIGHT].f32());
     let dim = p["d"];
-    // So that groups can be summed in parallel.
+    // Rows by group, so that groups can be summed in parallel.
     let (rows, first) = by_group(p["g"], p["r"], |r| u64::from(groups[r as usize]));
     outputs[0].par_chunks_mut(dim as usize).enumerate().for_each(|(g, out)| {
         out.fill(0.0);

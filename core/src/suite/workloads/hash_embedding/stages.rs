@@ -1,4 +1,4 @@
-//! The stages of every variant, and what they leave open.
+//! Stages of every variant, and their tunables.
 
 use super::super::embedding::stages::{Segments, With};
 use super::cost;
@@ -6,15 +6,15 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::{Allowed, Caps, Cost, Dialect, FillRange, Problem, Program, Stage, Tunable, spread, width};
 use crate::units::Bytes;
 
-/// Threads in a workgroup.
+/// Threads of a workgroup.
 const THREADS: u64 = 256;
 
 fn extents(p: &Problem) -> [(&'static str, u32); 4] {
     [("ROWS", p["r"] as u32), ("GROUPS", p["g"] as u32), ("DIM", p["d"] as u32), ("THREADS", THREADS as u32)]
 }
 
-/// What `basic` leaves open. Measured on an H200 with 10⁶ rows in any order and an output of 41 MB: 34.7 µs at once, 27.4 in two
-/// windows, 30.4 in three. An addition to what no cache holds brings a line from memory and takes it back there.
+/// Tunable of `basic`. Measured on an H200 with 10⁶ unsorted rows and an output of 41 MB: 34.7 µs in one window, 27.4 in two, 30.4
+/// in three. An addition to uncached memory loads a line and writes it back.
 pub(super) const WINDOW: Tunable = Tunable {
     name: "WINDOW",
     about: "most KiB of the output that are added to at a time by rows in any order: what the device's cache holds",
@@ -34,7 +34,7 @@ pub(super) fn basic(p: &Problem, caps: &Caps) -> Program {
         true => 1,
         false => (4 * groups * dim).div_ceil(u64::from(caps.tuned(p, "basic", &WINDOW)) << 10).min(MOST_WINDOWS),
     };
-    // Fours, so that every window begins with a whole vector.
+    // Multiples of four, so that every window begins with a whole vector.
     let owned = groups.div_ceil(wanted).next_multiple_of(4);
     let windows = groups.div_ceil(owned);
     let window = |number: u64| {
@@ -48,10 +48,10 @@ pub(super) fn basic(p: &Problem, caps: &Caps) -> Program {
                 .consts(&consts.map(|(name, value)| (name, value as u32)))
                 .threads([THREADS as u32, 1, 1])
         };
-        // Every row's three numbers are read, and its column is read and written; the zeros are written before.
+        // Reads three numbers of every row; reads and writes its column. The zeros are written before.
         let (zeros, mine) = (owned * dim * 4, rows / windows);
         let zero = match caps.dialect {
-            // Sixteen bytes at a time, which words that are added to cannot move.
+            // Clears 16 bytes at a time, which a kernel with atomic words cannot.
             Dialect::Wgsl => {
                 let part = FillRange { word: 0, from: Bytes(first * dim * 4), bytes: Bytes(zeros) };
                 Stage::fill_range(label("hash_embedding_zero"), "out", part)
@@ -70,7 +70,7 @@ pub(super) fn basic(p: &Problem, caps: &Caps) -> Program {
     Program { stages: (0..windows).flat_map(window).collect() }
 }
 
-/// What `owner` leaves open.
+/// Tunables of `owner`.
 pub(super) const MOST_LANES: Tunable = Tunable {
     name: "MOST_LANES",
     about: "most threads that own a stretch of columns together",
@@ -108,7 +108,7 @@ pub(super) fn cube(p: &Problem, _caps: &Caps) -> Program {
         .into()
 }
 
-/// What `shared` leaves open. Beside the sums lie two numbers, and WebGPU promises 16 KiB.
+/// Tunable of `shared`. Two numbers share the memory with the sums, and WebGPU guarantees 16 KiB.
 pub(super) const MOST_WORDS: Tunable = Tunable {
     name: "MOST_WORDS",
     about: "most columns that a workgroup keeps in its memory, of all its groups",
@@ -116,13 +116,13 @@ pub(super) const MOST_WORDS: Tunable = Tunable {
     default: 4032,
 };
 
-/// Workgroups that fill any device: they own several groups each only where there are more than so many.
+/// Workgroups that fill any device: with more groups than this, a workgroup owns several.
 const FULL: u64 = 1024;
 
 pub(super) fn shared(p: &Problem, caps: &Caps) -> Program {
     let words = u64::from(caps.tuned(p, "shared", &MOST_WORDS));
     let (groups, dim) = (p["g"], p["d"]);
-    // Several groups of a workgroup, or several workgroups of a group, each with a stretch of its columns.
+    // Several groups per workgroup, or several workgroups per group, each with a stretch of its columns.
     let across = dim.div_ceil(words);
     let columns = dim.div_ceil(across);
     let owned = groups.div_ceil(FULL).clamp(1, words / columns);
@@ -163,16 +163,19 @@ pub(super) fn chunked(p: &Problem, caps: &Caps) -> Program {
     Program { stages: vec![summed, segments.join(caps, ["group", "parts", "out"])] }
 }
 
-/// What `auto` goes by. The first default was measured on an H200, 12 rows a group and 64 columns, CUDA and Vulkan alike: 4.0
-/// against 5.1 µs at 10⁴ rows, 12.1 against 5.2 µs at 10⁵: the search pays only where launches dominate.
+/// Tunable of `auto`. The default was measured on an H200, 12 rows a group and 64 columns, CUDA and Vulkan alike. 4.0 against 5.1
+/// µs at 10⁴ rows, 12.1 against 5.2 µs at 10⁵: the search is worthwhile only if launches dominate.
 pub(super) const OWNER_ROWS: Tunable = Tunable {
     name: "OWNER_ROWS",
     about: "rows up to which owner beats basic on sorted rows",
     allowed: Allowed::Between(0, u32::MAX),
     default: 32_768,
 };
-/// Measured on an H200, 12 rows a group and 64 columns. CUDA: 4.2 µs against 7.9 by `basic` and 6.9 by `owner` at 10⁵ rows, 10.2 against 23 at
-/// 10⁶, 87 against 281 at 10⁷; Vulkan: 14.8 against 34 at 10⁶, 165 against 336 at 10⁷.
+/// Tunable of `auto`. Measured on an H200, 12 rows a group and 64 columns:
+///
+/// - CUDA, 10⁵ rows: 4.2 µs against 7.9 by `basic` and 6.9 by `owner`.
+/// - CUDA, 10⁶ rows: 10.2 against 23 µs. 10⁷ rows: 87 against 281 µs.
+/// - Vulkan, 10⁶ rows: 14.8 against 34 µs. 10⁷ rows: 165 against 336 µs.
 pub(super) const SHARED_ROWS: Tunable = Tunable {
     name: "SHARED_ROWS",
     about: "rows from which shared beats basic on sorted rows that are too many for owner",

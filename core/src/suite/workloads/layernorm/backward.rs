@@ -1,9 +1,9 @@
-//! The backward form: gradients of `x`, `γ` and `β` for a gradient `dout` of the result.
+//! Backward direction: gradients of `x`, `γ` and `β` for a gradient `dout` of the result.
 //!
-//! With `n = (x − μ) · ρ` and `g = dout · γ`: `dx = ρ · (g − mean(g) − n · mean(g · n))` over a row, `dγ = Σ dout · n` and
-//! `dβ = Σ dout` over the rows. Mean and `ρ` of every row are made before the timing, as the forward pass leaves them.
+//! With `n = (x − μ) · ρ` and `g = dout · γ`: `dx = ρ · (g − mean(g) − n · mean(g · n))` over a row, `dγ = Σ dout · n` and `dβ = Σ
+//! dout` over the rows. Mean and `ρ` of every row are computed before the timing, as the forward pass leaves them.
 //!
-//! Operations: fourteen an element. Bytes: two matrices read, one written, and what has one number a row or a column.
+//! Operations: fourteen an element. Bytes: two matrices read, one written, and the per-row and per-column numbers.
 
 use std::sync::OnceLock;
 
@@ -20,7 +20,7 @@ const X: usize = 0;
 const GAMMA: usize = 1;
 const DOUT: usize = 2;
 
-/// The form.
+/// Specification of the backward direction.
 pub fn form() -> OpSpec {
     OpSpec {
         direction: Direction::Bwd,
@@ -81,7 +81,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     buffers
 }
 
-/// What the set-up computes, what the execution does, and its scratch.
+/// Outputs of the set-up and of the execution, and its scratch.
 pub(in crate::suite) fn outputs(p: &Problem) -> [BufferSpec; 6] {
     let (rows, columns) = (p["r"], p["c"]);
     [
@@ -94,7 +94,7 @@ pub(in crate::suite) fn outputs(p: &Problem) -> [BufferSpec; 6] {
     ]
 }
 
-/// The checked buffers, in buffer order.
+/// Indices of the checked buffers, in buffer order.
 const MEAN: usize = 0;
 const RSTD: usize = 1;
 pub(in crate::suite) const DX: usize = 2;
@@ -112,7 +112,7 @@ pub(in crate::suite) fn tolerance(p: &Problem, output: usize, spread: Spread) ->
     match output {
         MEAN => super::tolerance(p, 1, spread, u),
         RSTD => super::tolerance(p, 2, spread, u),
-        // A gradient times a factor is at most 6.5, a normalised element about 3.5, their product's mean about 3.
+        // A gradient times a factor is at most 6.5, a normalised element about 3.5, and the mean of their product about 3.
         DX => Tolerance {
             abs: spread.rstd * (6.5 * (32.0 + p["c"] as f64 / 128.0) * f32u + 3.0 * error + 3.5 * 6.5 * error)
                 + smallest_normal(p),
@@ -148,7 +148,7 @@ fn hard() -> Vec<StressInput> {
     hard_sets(parts)
 }
 
-/// A row's statistics, its two means, and its result; the gradients of columns are one row each, of all rows.
+/// Operations of a row: its statistics, its two means, and its result. The gradients of columns are one row each, from all rows.
 pub(in crate::suite) fn row_cost(p: &Problem, output: usize) -> u64 {
     match output {
         MEAN | RSTD => 2 * p["c"],
@@ -157,7 +157,7 @@ pub(in crate::suite) fn row_cost(p: &Problem, output: usize) -> u64 {
     }
 }
 
-/// Rows of the checked buffers, for elements that `value` gives and what `also` adds to their gradients.
+/// Rows of the checked buffers, for elements from `value` and the additions of `also` to their gradients.
 pub(in crate::suite) fn gradients<'a>(
     p: &'a Problem,
     inputs: &'a Inputs,
@@ -199,7 +199,7 @@ pub(in crate::suite) fn gradients<'a>(
     })
 }
 
-/// The two stages of `naive` on the rows of a buffer.
+/// Both stages of `naive` on the rows of a buffer.
 pub(in crate::suite) fn naive(p: &Problem, x: &'static str) -> [Stage; 2] {
     let (matrix, of_rows, of_columns) = sizes(p);
     let read = [("x", x, Read), ("mean", "mean", Read), ("rstd", "rstd", Read)];
@@ -213,14 +213,14 @@ pub(in crate::suite) fn naive(p: &Problem, x: &'static str) -> [Stage; 2] {
     [rows, columns]
 }
 
-/// Elements up to which a warp keeps a row, by thread: less than in the forward form, because there are five such arrays.
+/// Largest number of elements per thread of a row that a warp keeps: smaller than forward, because there are five such arrays.
 const OF_A_WARP: u64 = 16;
 
 pub(in crate::suite) fn kept(p: &Problem, caps: &Caps) -> Result<RowShare, String> {
     RowShare::kept(matrix(p), p.dtype, caps, OF_A_WARP)
 }
 
-/// The two stages of `row` on the rows of a buffer, with what else their text is given.
+/// Both stages of `row` on the rows of a buffer, with the additional arguments of their kernel source.
 pub(in crate::suite) fn row(
     p: &Problem,
     caps: &Caps,

@@ -1,8 +1,8 @@
 //! Layer normalisation of rows: `out = (x − μ) · ρ · γ + β` with `μ` a row's mean and `ρ = 1/√(σ² + ε)`, `ε = 10⁻⁵`.
 //!
-//! Formula: Ba, Kiros and Hinton, "Layer Normalization" (2016); `σ²` is the mean of squared deviations. Mean and `ρ` are
-//! outputs too, always f32, as in training. Operations are counted as eight an element; bytes are those of the matrix, read
-//! and written once, and of what has one number a row or a column.
+//! Formula: Ba, Kiros and Hinton, "Layer Normalization" (2016); `σ²` is the mean of squared deviations. Mean and `ρ` are additional
+//! outputs, always f32, as in training. Operations: eight an element. Bytes: those of the matrix, read and written once, and of the
+//! per-row and per-column numbers.
 
 use crate::suite::Access::{self, Read, Write};
 use crate::suite::dense::total;
@@ -20,15 +20,15 @@ pub(super) const X: usize = 0;
 pub(super) const GAMMA: usize = 1;
 const BETA: usize = 2;
 
-/// What keeps rows of equal elements finite.
+/// Constant ε, which keeps rows of equal elements finite.
 pub(super) const EPS: f64 = 1e-5;
 
-/// Shapes that step over every edge: single elements, rows that share a warp, odd and even lengths, more rows than a
-/// workgroup takes, and at last rows that no workgroup keeps.
+/// Shapes that cross every edge: single elements, rows that share a warp, odd and even lengths, more rows than a workgroup takes.
+/// The last has rows that no workgroup keeps.
 pub(super) const AWKWARD: &[&str] =
     &["r1,c1", "r13,c3", "r67,c130", "r259,c8", "r5,c64", "r7,c1009", "r3,c4100", "r2,c34004"];
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -99,7 +99,7 @@ pub(super) fn shapes(preset: Preset) -> &'static [&'static str] {
     }
 }
 
-/// Factors around one, of at most 1.87.
+/// Factor around one, of at most 1.87.
 pub(super) fn factor(_: &Shape, draw: Draw) -> f64 {
     1.0 + 0.25 * draw.normal()
 }
@@ -116,7 +116,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     ]
 }
 
-/// Bytes of the matrix, of a number a row, and of an element a column.
+/// Bytes of the matrix, of a number per row, and of an element per column.
 pub(super) fn sizes(p: &Problem) -> (u64, u64, u64) {
     let element = Elem::Real.storage(p.dtype).bytes();
     (p["r"] * p["c"] * element, p["r"] * 4, p["c"] * element)
@@ -127,7 +127,7 @@ pub(super) fn cost(p: &Problem) -> Cost {
     Cost::new(8 * p["r"] * p["c"], matrix + 2 * of_columns, matrix + 2 * of_rows)
 }
 
-/// How large the elements of rows are, and `ρ`: rounding of the one is multiplied by the other.
+/// Magnitude of the elements of rows, and `ρ`: the rounding of the former is multiplied by the latter.
 #[derive(Clone, Copy)]
 pub(super) struct Spread {
     pub(super) largest: f64,
@@ -140,18 +140,18 @@ impl Spread {
         Spread { largest, rstd: 316.3 }
     }
 
-    /// Normal inputs. In short rows all may be alike; over 32 of them a quarter is as little deviation as there is.
+    /// Normal inputs. In short rows all elements may be equal. With 32 or more the deviation is at least a quarter.
     pub(super) fn of_normal(p: &Problem) -> Spread {
         if p["c"] < 32 { Spread::none(3.47) } else { Spread { largest: 3.47, rstd: 4.0 } }
     }
 
-    /// How far a normalised element may be off: the mean by some units in the last place of the largest element.
+    /// Error of a normalised element: the mean is off by some units in the last place of the largest element.
     pub(super) fn error(self, p: &Problem) -> f64 {
         2f64.powi(-24) * (16.0 + p["c"] as f64 / 256.0) * self.largest * self.rstd
     }
 }
 
-/// With elements rounded to `u` before they are normalised, where they are made here.
+/// Tolerance for elements rounded to `u` before the normalisation, if they are computed here.
 pub(super) fn tolerance(p: &Problem, output: usize, spread: Spread, u: f64) -> Tolerance {
     let f32u = 2f64.powi(-24);
     let error = spread.error(p);
@@ -176,12 +176,12 @@ pub(super) fn tolerance(p: &Problem, output: usize, spread: Spread, u: f64) -> T
     }
 }
 
-/// Long enough rows for deviations to be what they are on average.
+/// Whether rows are so long that deviations are close to their mean.
 fn long(p: &Problem) -> bool {
     p["c"] >= 32
 }
 
-/// What hard sets fill an input with.
+/// Number near 100, for stress inputs.
 pub(super) fn offset(_: &Shape, draw: Draw) -> f64 {
     100.0 + draw.normal()
 }
@@ -193,17 +193,17 @@ pub(super) fn huge(p: &Problem) -> Fill {
     }
 }
 
-/// The spread of the hard sets, in their order.
+/// Spreads of the stress inputs, in their order.
 pub(super) fn hard_spreads(p: &Problem) -> [Spread; 4] {
     let largest = if p.dtype == DType::F16 { 6e4 } else { 1e15 };
     let offset = Spread { largest: 104.0, rstd: 4.0 };
     [Spread::none(1e-30), Spread::none(1.0), offset, Spread { largest, rstd: 4.0 / largest }]
 }
 
-/// What fills the inputs of a set, and what that may give.
+/// Fills of a stress input, and its tolerance.
 pub(super) type HardPart = (fn(&Problem) -> Vec<(&'static str, Fill)>, fn(&Problem, usize) -> Tolerance);
 
-/// What is hard on rows, for every form that normalises them.
+/// Stress inputs of every workload that normalises rows.
 pub(super) fn hard_sets(parts: [HardPart; 4]) -> Vec<StressInput> {
     let [zeros, equal, offset, huge] = parts;
     let set =
@@ -243,7 +243,7 @@ pub(super) fn statistics(columns: u64, value: impl Fn(u64) -> f64) -> (f64, f64)
     (mean, 1.0 / (squares / columns as f64 + EPS).sqrt())
 }
 
-/// A row of the result (output 0), or one of its statistics, for elements that `value` gives.
+/// Computes a row of the result (output 0), or one of its statistics, for elements from `value`.
 pub(super) fn reference(
     p: &Problem,
     inputs: &Inputs,
@@ -265,7 +265,7 @@ pub(super) fn reference(
     }
 }
 
-/// One row in f32: the result, mean and `ρ`.
+/// Computes one row in f32: the result, mean and `ρ`.
 pub(super) fn host_row(x: &[f32], gamma: &[f32], beta: &[f32], out: &mut [f32]) -> (f32, f32) {
     let mean = total(x.iter().copied()) / x.len() as f32;
     let squares = total(x.iter().map(|x| (x - mean).powi(2)));
@@ -288,7 +288,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 /// Threads that share a row in the plainest variants.
 pub(super) const ROW_THREADS: u32 = 128;
 
-/// A stage of the plainest text in so many workgroups.
+/// Stage of the plainest kernel source in `groups` workgroups.
 pub(super) fn plain(p: &Problem, entry: &'static str, groups: u64) -> Stage {
     Stage::kernel(entry, "layernorm/naive", entry)
         .consts(&[("ROWS", p["r"] as u32), ("COLUMNS", p["c"] as u32), ("ROW_THREADS", ROW_THREADS)])
@@ -297,7 +297,7 @@ pub(super) fn plain(p: &Problem, entry: &'static str, groups: u64) -> Stage {
         .grid(spread(groups))
 }
 
-/// Mean and `ρ` of the rows of a buffer.
+/// Stage of the mean and `ρ` of the rows of a buffer.
 pub(super) fn statistics_stage(p: &Problem, x: &'static str) -> Stage {
     let (matrix, of_rows, _) = sizes(p);
     plain(p, "layernorm_statistics", p["r"])
@@ -306,7 +306,7 @@ pub(super) fn statistics_stage(p: &Problem, x: &'static str) -> Stage {
         .costing(Cost::new(5 * p["r"] * p["c"], matrix, 2 * of_rows))
 }
 
-/// The two stages of `naive` on the rows of a buffer.
+/// Both stages of `naive` on the rows of a buffer.
 pub(super) fn naive(p: &Problem, x: &'static str) -> [Stage; 2] {
     let (matrix, of_rows, of_columns) = sizes(p);
     let apply = plain(p, "layernorm_apply", p["r"])
@@ -322,24 +322,24 @@ pub(super) fn naive(p: &Problem, x: &'static str) -> [Stage; 2] {
     [statistics_stage(p, x), apply]
 }
 
-/// The matrix that is normalised.
+/// Matrix of the rows.
 pub(super) fn matrix(p: &Problem) -> Rows2d {
     Rows2d { rows: p["r"], columns: p["c"] }
 }
 
-/// A stage in CubeCL.
+/// Stage in CubeCL.
 pub(super) fn cube(p: &Problem, caps: &Caps, name: &'static str) -> Stage {
     Stage::cube_rows(name, matrix(p), width(p["c"], p.dtype, caps), caps).consts(&[("EPS", EPS as f32)])
 }
 
-/// Elements up to which a warp keeps a row, by thread.
+/// Largest number of elements per thread of a row that a warp keeps.
 const OF_A_WARP: u64 = 40;
 
 pub(super) fn kept(p: &Problem, caps: &Caps) -> Result<RowShare, String> {
     RowShare::kept(matrix(p), p.dtype, caps, OF_A_WARP)
 }
 
-/// What every text that normalises rows in registers is given, before what makes the rows.
+/// Stage with the common arguments of kernels that normalise rows in registers, after those of the row's source.
 pub(super) fn row_stage(
     p: &Problem,
     caps: &Caps,
@@ -360,7 +360,7 @@ pub(super) fn row_stage(
         .args(own.into_iter().chain(rows.iter().copied()))
 }
 
-/// The rows of a buffer in one stage.
+/// One stage for the rows of a buffer.
 pub(super) fn row(p: &Problem, caps: &Caps, x: &'static str) -> Stage {
     let texts = ["layernorm/forward", "layernorm/forward1", "layernorm/forward4"];
     row_stage(p, caps, texts, &[("x", x, Read)]).costing(cost(p))

@@ -1,10 +1,10 @@
-//! The backward form: gradients of `x`, `w` and `bias` for a gradient `dout` of the result.
+//! Backward direction: gradients of `x`, `w` and `bias` for a gradient `dout` of the result.
 //!
-//! With `g = dout`, or `dout ∘ gelu′(x·w + bias)` where GELU follows: `dx = g·wᵀ`, `dw = xᵀ·g`, `dbias = Σ g` over rows and
-//! batch. `dx` and `dw` are stored as `x` and `w` are. What GELU was taken of is made before the timing and kept in the element
-//! type, as the forward pass leaves it; the residual's gradient is `dout` itself and is not computed.
+//! With `g = dout`, or `dout ∘ gelu′(x·w + bias)` after GELU: `dx = g·wᵀ`, `dw = xᵀ·g`, `dbias = Σ g` over rows and batch. `dx` and
+//! `dw` have the layouts of `x` and `w`. GELU's argument is computed before the timing and kept in the element type, as the forward
+//! pass leaves it. The residual's gradient is `dout` and is not computed.
 //!
-//! Operations: those of the two products, `4·b·m·n·k`.
+//! Operations: those of the two GEMMs, `4·b·m·n·k`.
 
 use std::sync::OnceLock;
 
@@ -20,10 +20,10 @@ use crate::suite::{
 
 const DOUT: usize = 2;
 const BIAS: usize = 3;
-/// What GELU was taken of, where it is kept.
+/// Index of GELU's argument, if it is kept.
 const KEPT: usize = 4;
 
-/// The form.
+/// Specification of the backward direction.
 pub fn form() -> OpSpec {
     OpSpec {
         direction: Direction::Bwd,
@@ -76,7 +76,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
     }
 }
 
-/// Whether GELU follows, whose argument is kept from the forward pass.
+/// Whether the shape has GELU, which needs its argument from the forward pass.
 fn kept(p: &Problem) -> bool {
     p.shape.has("gelu") || p.shape.has("residual")
 }
@@ -102,18 +102,18 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     buffers
 }
 
-/// An output that is checked element by element: a whole row of it takes every element of the gradient before GELU, which are
-/// too many to be made in f64 at large shapes, and one element takes a column of them.
+/// Output that is checked by element. A whole row depends on all gradients before GELU, too many for f64 at large shapes. One
+/// element depends on a column of them.
 pub(in crate::suite) fn by_element(name: &'static str, dims: &[u64]) -> BufferSpec {
     BufferSpec { role: Role::Output { row_len: 1 }, ..BufferSpec::output(name, Elem::Real, dims) }
 }
 
-/// The checked buffers, in buffer order.
+/// Indices of the checked buffers, in buffer order.
 const PRE: usize = 0;
 const DX: usize = 1;
 const DW: usize = 2;
 
-/// Which of them an output is: where nothing is kept, the first is left out.
+/// Maps an output to these indices: without a kept argument, the first is absent.
 fn checked(p: &Problem, output: usize) -> usize {
     if kept(p) { output } else { output + 1 }
 }
@@ -128,11 +128,11 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     scaled(p, output, [1.0; 3])
 }
 
-/// For inputs, weights and gradients that are so many times as large as seeded ones.
+/// Tolerance for inputs, weights and gradients that are multiples of seeded ones.
 fn scaled(p: &Problem, output: usize, [x, w, dout]: [f64; 3]) -> Tolerance {
     let (u, f32u) = (p.dtype.unit_roundoff(), 2f64.powi(-24));
     let (rows, n, k) = ((p["b"] * p["m"]) as f64, p["n"] as f64, p["k"] as f64);
-    // A gradient of at most 3.47, off by its own rounding and by that of what GELU was taken of, times x at most 0.6 there.
+    // A gradient of at most 3.47. Its error is its own rounding and that of GELU's argument, times x of at most 0.6 there.
     let gradient = if kept(p) { dout * (8.0 * u + 1.5e-5 * x * w) } else { 0.0 };
     let sums = |terms: f64| f32u * (terms + 12.0 * terms.sqrt()) + gradient / dout.max(1e-300);
     let abs = match output {
@@ -163,7 +163,7 @@ fn hard_sets() -> Vec<StressInput> {
             tolerance: |p, output| {
                 let output = checked(p, output);
                 let alike = tolerance(p, output);
-                // Errors are all alike too, and add up as their number.
+                // Errors are equal too, and add in proportion to their number.
                 let terms = match output {
                     PRE => p["k"],
                     DX => p["n"],
@@ -190,7 +190,7 @@ fn row_cost(p: &Problem, output: usize) -> u64 {
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let (batches, m, n, k) = (p["b"], p["m"], p["n"], p["k"]);
     let (x_at, w_at, kept) = (x_at(p), w_at(p), kept(p));
-    // The gradient before GELU at row i and column j of a batch.
+    // Gradient before GELU at row i and column j of a batch.
     let gradient = move |batch: u64, i: u64, j: u64| {
         let slope = || {
             let product = |l| inputs.at(X, x_at(batch, i, l)) * inputs.at(W, w_at(batch, l, j));
@@ -225,8 +225,8 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     })
 }
 
-/// The products that are the gradients of `x` and of `w`, each with what it takes of these three: `x`, `w` and the gradient
-/// before GELU. They are products of what is stored as it is: which comes first, and which of them is turned, goes by the order.
+/// GEMMs for the gradients of `x` and of `w`, each with its operands. The operands are from `x`, `w` and the gradient before GELU.
+/// Their order and transposition depend on the stored layouts.
 fn gradients<T: Copy>(forward: Product, [x, w, g]: [T; 3]) -> [(Product, [T; 2]); 2] {
     let Product { batch, m, n, k, stored } = forward;
     let product = |m, n, k, stored| Product { batch, m, n, k, stored };
@@ -256,7 +256,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     dense::sum_of_rows(g, dbias);
 }
 
-/// GELU's slope.
+/// Slope of GELU.
 pub(in crate::suite) fn slope(x: f32) -> f32 {
     slope_tanh(f64::from(x)) as f32
 }

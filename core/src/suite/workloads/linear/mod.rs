@@ -1,12 +1,11 @@
-//! A layer's product with its bias, and what may follow it at once: `out = x·w + bias`, GELU of that, or GELU of that added to
-//! a residual.
+//! Linear layer with bias and optional epilogue: `out = x·w + bias`, its GELU, or its GELU added to a residual.
 //!
-//! `x` is `[b, m, k]`, `w` `[b, k, n]`, `bias` `[n]`, `residual` and `out` `[b, m, n]`, all dense and row-major. With `nt` the
-//! weights are stored as `[b, n, k]`, as PyTorch's `Linear` has them; with `tn` the inputs as `[b, k, m]`. GELU is that of the
-//! tanh formula: see the workload `gelu`.
+//! `x` is `[b, m, k]`, `w` `[b, k, n]`, `bias` `[n]`, `residual` and `out` `[b, m, n]`. All are dense and row-major. With `nt` the
+//! weights are stored as `[b, n, k]`, as in PyTorch's `Linear`. With `tn` the inputs are stored as `[b, k, m]`. GELU uses the tanh
+//! formula of the workload `gelu`.
 //!
-//! Operations: `2·b·m·n·k`, those of the product. Sums are kept in f32 for every element type, and what follows is computed in
-//! f32 before the one rounding, where it is not a stage of its own.
+//! Operations: `2·b·m·n·k`, those of the GEMM. Sums are kept in f32 for every element type. A fused epilogue is computed in f32
+//! before the only rounding.
 
 use self::stages::{By, Stages, Then};
 use super::add_layernorm;
@@ -27,7 +26,7 @@ const W: usize = 1;
 const BIAS: usize = 2;
 const RESIDUAL: usize = 3;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -66,8 +65,8 @@ fn product(p: &Problem) -> Product {
     product_of(&p.shape)
 }
 
-/// Shapes that step over the edges of all tiles, in each way of storing and with each thing that follows; the last two are
-/// enough for large tiles where the number of multiprocessors is not known.
+/// Shapes that cross the edges of all tiles, in each layout and with each epilogue. The last two are enough for large tiles if the
+/// number of multiprocessors is unknown.
 const AWKWARD: &[&str] = &[
     "m1,n1,k1",
     "b3,m5,n3,k7,gelu",
@@ -124,7 +123,7 @@ fn forward() -> OpSpec {
             )
             .only_in(&[Dialect::Cuda]),
         ],
-        // Not `vendor`: a figure for the library must never be a kernel's of ours.
+        // Without `vendor`: a time of the library must not come from another kernel.
         fallback: &["coopmat", "mma", "tiled", "separate", "naive"],
         preconditions: Vec::new(),
         hard: hard_sets(),
@@ -133,7 +132,7 @@ fn forward() -> OpSpec {
     }
 }
 
-/// The second and third are of a vision transformer's MLP: 1152 wide, 4304 in the middle.
+/// Shapes of a preset. The second and third are of a vision transformer's MLP: 1152 wide, 4304 in the middle.
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
         Preset::Standard => &[
@@ -153,17 +152,17 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
     }
 }
 
-/// Weights whose sums over normal inputs are about as large as these.
+/// Weight scaled so that sums over normal inputs have about the magnitude of the inputs.
 fn weight(shape: &Shape, draw: Draw) -> f64 {
     draw.normal() / (shape["k"] as f64).sqrt()
 }
 
-/// How `x` is stored.
+/// Stored extents of `x`.
 fn x_dims(p: &Problem) -> [u64; 3] {
     if p.shape.has("tn") { [p["b"], p["k"], p["m"]] } else { [p["b"], p["m"], p["k"]] }
 }
 
-/// How `w` is stored.
+/// Stored extents of `w`.
 fn w_dims(p: &Problem) -> [u64; 3] {
     if p.shape.has("nt") { [p["b"], p["n"], p["k"]] } else { [p["b"], p["k"], p["n"]] }
 }
@@ -179,7 +178,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         buffers.push(BufferSpec::input("residual", Elem::Real, &out, normal));
     }
     buffers.push(BufferSpec::output("out", Elem::Real, &out));
-    // What a product leaves for the stage that follows it.
+    // GEMM result for a separate epilogue stage.
     buffers.push(BufferSpec::scratch("product", Elem::Real, &out));
     buffers
 }
@@ -196,7 +195,7 @@ fn cost(p: &Problem) -> Cost {
     Cost::new(product(p).flops(), x + w + bias + residual, out)
 }
 
-/// How large sums may be, and how far off.
+/// Bound of sums, and of their error.
 #[derive(Clone, Copy)]
 struct Sizes {
     largest: f64,
@@ -204,7 +203,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// Normal inputs times weights that make sums of about one.
+    /// Bounds for normal inputs and weights that make sums of about one.
     fn seeded(p: &Problem) -> Sizes {
         let k = p["k"] as f64;
         Sizes { largest: 12.0, error: 8.0 * 2f64.powi(-24) * (k + 12.0 * k.sqrt()) }
@@ -251,8 +250,8 @@ fn hard_sets() -> Vec<StressInput> {
     ]
 }
 
-/// Where element `(row, column)` of a batch of matrices lies that are stored with these extents, turned or not. Extents are looked
-/// up by name, which must not happen for every element.
+/// Returns the index function of element `(row, column)` of a batch of matrices with these extents, transposed if `turned`. It
+/// captures the extents, because a look-up by name per element is too slow.
 fn at([_, rows, columns]: [u64; 3], turned: bool) -> impl Fn(u64, u64, u64) -> u64 + Copy {
     move |batch, row, column| {
         let (row, column) = if turned { (column, row) } else { (row, column) };
@@ -260,17 +259,17 @@ fn at([_, rows, columns]: [u64; 3], turned: bool) -> impl Fn(u64, u64, u64) -> u
     }
 }
 
-/// Where element `(i, l)` of a batch's inputs lies.
+/// Index of element `(i, l)` of a batch's inputs.
 fn x_at(p: &Problem) -> impl Fn(u64, u64, u64) -> u64 + Copy + use<> {
     at(x_dims(p), p.shape.has("tn"))
 }
 
-/// Where element `(l, j)` of a batch's weights lies.
+/// Index of element `(l, j)` of a batch's weights.
 fn w_at(p: &Problem) -> impl Fn(u64, u64, u64) -> u64 + Copy + use<> {
     at(w_dims(p), p.shape.has("nt"))
 }
 
-/// A row of `x·w + bias`, counted through the batch.
+/// Computes a row of `x·w + bias`; `row` counts through the batch.
 fn biased(p: &Problem, inputs: &Inputs, bias: usize, row: u64, out: &mut [f64]) {
     let (batch, i) = (row / p["m"], row % p["m"]);
     for (out, j) in out.iter_mut().zip(0..) {
@@ -279,7 +278,7 @@ fn biased(p: &Problem, inputs: &Inputs, bias: usize, row: u64, out: &mut [f64]) 
     let (x_at, w_at) = (x_at(p), w_at(p));
     let x: Vec<f64> = (0..p["k"]).map(|l| inputs.at(X, x_at(batch, i, l))).collect();
     let add = |out: &mut f64, x: &f64, l, j| *out += x * inputs.at(W, w_at(batch, l, j));
-    // Along the weights as they lie: they are gone through once for each row. Each sum has the same order either way.
+    // Traverses the weights in their stored order, once per row. Each sum has the same order in both cases.
     match p.shape.has("nt") {
         true => out.iter_mut().zip(0..).for_each(|(out, j)| x.iter().zip(0..).for_each(|(x, l)| add(out, x, l, j))),
         false => x.iter().zip(0..).for_each(|(x, l)| out.iter_mut().zip(0..).for_each(|(out, j)| add(out, x, l, j))),
@@ -313,7 +312,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     });
 }
 
-/// What follows the product.
+/// Epilogue of the problem.
 fn then(p: &Problem) -> Then {
     match (p.shape.has("gelu"), p.shape.has("residual")) {
         (true, _) => Then::Gelu,
@@ -322,7 +321,7 @@ fn then(p: &Problem) -> Then {
     }
 }
 
-/// What that takes.
+/// Input buffers of the epilogue.
 fn taken(p: &Problem) -> &'static [&'static str] {
     if p.shape.has("residual") { &["bias", "residual"] } else { &["bias"] }
 }
@@ -331,7 +330,7 @@ fn stages<'a>(p: &Problem, caps: &'a Caps, by: By) -> Stages<'a> {
     Stages { dtype: p.dtype, caps, by }
 }
 
-/// A product, and what follows it in a stage of its own.
+/// Program with the GEMM and its epilogue in separate stages.
 fn apart(p: &Problem, caps: &Caps, by: By) -> Program {
     let stages = stages(p, caps, by);
     let rows = [p["b"] * p["m"], p["n"]];

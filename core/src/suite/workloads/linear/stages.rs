@@ -1,4 +1,4 @@
-//! Stages of which linear layers are made, for every workload that has such layers.
+//! Stages of linear layers, for every workload that has such layers.
 
 use super::super::gelu;
 use crate::suite::Access::{Read, Write};
@@ -7,10 +7,10 @@ use crate::suite::{
     sum_of_parts, text_for, width,
 };
 
-/// What multiplies.
+/// Kind of GEMM kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::suite) enum By {
-    /// Threads that compute one element each, straight from device memory.
+    /// One thread per element, with operands in device memory.
     Elements,
     /// Tiles in workgroup memory.
     Tiles,
@@ -18,27 +18,28 @@ pub(in crate::suite) enum By {
     Mma,
     /// Cooperative matrices (WGSL).
     Coopmat,
-    /// The vendor's library (CUDA).
+    /// Vendor library (CUDA).
     Library,
 }
 
-/// What becomes of a product's sums in the stage that makes them, and what it takes: buffers called as the text calls them.
+/// Epilogue of a GEMM, with buffers named as in the kernel source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::suite) enum Then {
-    /// The column's `bias` is added.
+    /// Adds the column's `bias`.
     Bias,
-    /// GELU of that.
+    /// GELU of the biased sum.
     Gelu,
-    /// GELU of that, added to the `residual`.
+    /// GELU of the biased sum, added to the `residual`.
     Residual,
-    /// GELU of that, and what it is taken of is kept in `pre`.
+    /// GELU of the biased sum, which is stored in `pre`.
     Kept,
-    /// The sum is a gradient of GELU's result: it is multiplied with the slope at `pre`, and GELU of `pre` goes to `hidden`.
+    /// Backward GELU: the sum is the gradient of GELU's result. It is multiplied by the slope at `pre`, and GELU of `pre` goes to
+    /// `hidden`.
     Slope,
 }
 
 impl Then {
-    /// Texts in WGSL by tiles and on matrix units, entry by tiles and on tensor cores, what is bound beside the matrices.
+    /// WGSL kernel sources for tiles and matrix units, entry points for tiles and tensor cores, and the additional bindings.
     fn texts(self) -> ([&'static str; 2], [&'static str; 2], &'static [(&'static str, Access)]) {
         match self {
             Then::Bias => (
@@ -70,14 +71,14 @@ impl Then {
     }
 }
 
-/// The way back through GELU, and the buffers where it leaves GELU's result and the gradient of its argument.
+/// Stages of GELU's backward pass, with the buffers of GELU's result and of its argument's gradient.
 pub(in crate::suite) struct Through {
     pub(in crate::suite) stages: Vec<Stage>,
     pub(in crate::suite) hidden: &'static str,
     pub(in crate::suite) dpre: &'static str,
 }
 
-/// Stages for one element type and device.
+/// Stage builder for one element type and device.
 #[derive(Clone, Copy)]
 pub(in crate::suite) struct Stages<'a> {
     pub(in crate::suite) dtype: DType,
@@ -86,18 +87,18 @@ pub(in crate::suite) struct Stages<'a> {
 }
 
 impl Stages<'_> {
-    /// Bytes of so many elements.
+    /// Bytes of `elements` elements.
     fn bytes(self, elements: u64) -> u64 {
         elements * Elem::Real.storage(self.dtype).bytes()
     }
 
-    /// Operations and bytes of a product.
+    /// Operations and bytes of a GEMM.
     fn cost(self, product: Product) -> Cost {
         let [a, b, c] = product.elements().map(|elements| self.bytes(elements));
         Cost::new(product.flops(), a + b, c)
     }
 
-    /// `c = a·b`, and nothing else.
+    /// GEMM without epilogue: `c = a·b`.
     pub(in crate::suite) fn product(self, product: Product, [a, b, c]: [&'static str; 3]) -> Stage {
         let stage = match self.by {
             By::Elements => product.naive("matmul/naive", "matmul_naive"),
@@ -109,10 +110,10 @@ impl Stages<'_> {
         stage.args([("a", a, Read), ("b", b, Read), ("c", c, Write)]).costing(self.cost(product))
     }
 
-    /// A product by tiles or on matrix units, and what becomes of its sums; `buffers` are those of [`Then`], in its order.
+    /// GEMM by tiles or on matrix units with a fused epilogue. `buffers` are those of [`Then`], in its order.
     ///
     /// # Panics
-    /// Where nothing of ours multiplies that way.
+    /// No fused kernel of that kind.
     pub(in crate::suite) fn fused(
         self,
         product: Product,
@@ -144,7 +145,7 @@ impl Stages<'_> {
         ))
     }
 
-    /// By the library with an epilogue of its own.
+    /// GEMM by the library with an epilogue of its own.
     pub(in crate::suite) fn library(
         self,
         product: Product,
@@ -159,7 +160,7 @@ impl Stages<'_> {
             .costing(Cost::new(flops.0, read.0 + self.bytes(product.n), written.0))
     }
 
-    /// A product and the bias of its columns in one stage.
+    /// GEMM with a column bias in one stage.
     pub(in crate::suite) fn with_bias(self, product: Product, names: [&'static str; 3], bias: &'static str) -> Stage {
         match self.by {
             By::Library => self.library(product, Epilogue::Bias, names, bias),
@@ -167,7 +168,7 @@ impl Stages<'_> {
         }
     }
 
-    /// `hidden = gelu(a·b + bias)`, with what GELU is taken of in `pre` where it is to be kept.
+    /// Stages of `hidden = gelu(a·b + bias)`. GELU's argument is stored in `pre` if it is kept.
     pub(in crate::suite) fn with_gelu(
         self,
         product: Product,
@@ -176,7 +177,7 @@ impl Stages<'_> {
         kept: Option<&'static str>,
     ) -> Vec<Stage> {
         match (self.by, kept) {
-            // The library keeps what it takes GELU of in an order of its own.
+            // The library stores GELU's argument in an order of its own.
             (By::Library, Some(pre)) => vec![
                 self.with_bias(product, [a, b, pre], bias),
                 gelu::forward_stage(product.batch * product.m * product.n, self.dtype, self.caps, [pre, hidden]),
@@ -187,8 +188,9 @@ impl Stages<'_> {
         }
     }
 
-    /// The way back through a layer's GELU, of which `a·b` is the gradient of the result: with the slope at `pre`, and the result
-    /// anew. Where the argument is not to be kept, CUDA writes over it, and over `dhidden`, which the library needs between.
+    /// Stages of GELU's backward pass, with `a·b` as the gradient of its result: multiplication by the slope at `pre`, and
+    /// recomputation of GELU's result. If the argument need not be kept, CUDA overwrites it. It also overwrites `dhidden`, the
+    /// library's intermediate.
     pub(in crate::suite) fn through_gelu(self, product: Product, [a, b]: [&'static str; 2], kept: bool) -> Through {
         let over = self.caps.dialect == Dialect::Cuda && !kept;
         let hidden = if over { "pre" } else { "hidden" };
@@ -210,11 +212,11 @@ impl Stages<'_> {
         }
     }
 
-    /// What follows a product of so many rows of so many columns, in a stage of its own: from one buffer to another, with the
-    /// buffers of the bias and of the residual.
+    /// Separate epilogue stage over a matrix of `rows` × `columns`. It reads `from` and writes `to`; `buffers` are those of the
+    /// bias and of the residual.
     ///
     /// # Panics
-    /// For what is done in the product's own stage alone.
+    /// An epilogue that exists only in the GEMM's own stage.
     pub(in crate::suite) fn finish(
         self,
         [rows, columns]: [u64; 2],
@@ -238,8 +240,8 @@ impl Stages<'_> {
             .costing(Cost::new(operations * elements, reads * whole + self.bytes(columns), whole))
     }
 
-    /// A product over many rows, stored as [`Stored::Tn`], that has few elements: workgroups for parts of the rows, whose results a
-    /// second stage adds up. Parts lie in `parts`, as many as [`parts_of_rows`], and in the element type: for f32.
+    /// GEMM over many rows, stored as [`Stored::Tn`], with few result elements (split K). Workgroups compute parts of the rows, and
+    /// a second stage sums them. The buffer `parts` has [`parts_of_rows`] parts in the element type: for f32.
     pub(in crate::suite) fn over_rows(
         self,
         product: Product,
@@ -251,13 +253,13 @@ impl Stages<'_> {
             return vec![self.product(product, [a, b, c]).called(c)];
         }
         let columns = product.m * product.n;
-        // Parts of the rows lie one behind the other, as the matrices of a batch do.
+        // Parts of the rows are adjacent, like the matrices of a batch.
         let of_parts = Product { k: product.k / count, ..product }.batch(count);
         let sum = self.added_up([count, columns], [parts, c]);
         vec![self.product(of_parts, [a, b, parts]).called(format!("{c}_parts")), sum.called(c)]
     }
 
-    /// Sums of the columns of a matrix, in parts that lie in the buffer `parts`: see [`most_parts`].
+    /// Sums of the columns of a matrix, in parts in the buffer `parts`. See [`most_parts`].
     pub(in crate::suite) fn columns(
         self,
         [rows, columns]: [u64; 2],
@@ -279,7 +281,7 @@ impl Stages<'_> {
         [first, self.added_up([count, columns], [parts, to])]
     }
 
-    /// Sums over so many parts, each a row of so many columns.
+    /// Sum over `count` parts, each a row of `columns` columns.
     fn added_up(self, [count, columns]: [u64; 2], [parts, to]: [&'static str; 2]) -> Stage {
         sum_of_parts(count, columns, self.caps, "rmsnorm/parts", "rmsnorm_parts")
             .consts(&[("COLUMNS", columns as u32)])
@@ -287,22 +289,22 @@ impl Stages<'_> {
     }
 }
 
-/// Rows that a workgroup takes at a time.
+/// Rows that a workgroup reads at a time.
 const DOWN: u64 = 8;
-/// Multiprocessors of a large GPU, where their number is not known; workgroups for each.
+/// Multiprocessors of a large GPU, for a device that reports no number; workgroups for each.
 const UNITS: u64 = 128;
 const GROUPS_PER_UNIT: u64 = 8;
 
-/// Parts of its rows in which a product over them is made: a power of two that divides them, so that every part has as many.
+/// Number of row parts of a GEMM over rows: a power of two that divides the rows, so that parts are equal.
 pub(in crate::suite) fn parts_of_rows(product: Product) -> u64 {
-    /// Small tiles of all parts, and the fewest rows that are worth a part.
+    /// Small tiles of all parts, and the fewest rows of a part.
     const TILES: u64 = 512;
     const FEWEST: u64 = 32;
     let most = (TILES / product.tiles(64)).min(product.k / FEWEST);
     [64, 32, 16, 8, 4, 2].into_iter().find(|parts| *parts <= most && product.k.is_multiple_of(*parts)).unwrap_or(1)
 }
 
-/// Most parts that the sums of the columns of so many rows are made in.
+/// Largest number of parts of the column sums of `rows` rows.
 pub(in crate::suite) fn most_parts(rows: u64) -> u64 {
     rows.div_ceil(DOWN).min(512)
 }
@@ -317,7 +319,7 @@ mod tests {
     fn products_over_rows_are_made_in_parts_of_as_many_rows() {
         let caps = caps();
         let made = Stages { dtype: DType::F32, caps: &caps, by: By::Tiles };
-        // Few elements and many rows; too few rows; rows that nothing divides; elements enough for the device.
+        // Few elements and many rows; too few rows; a number of rows without divisor; enough elements for the device.
         for ([m, n, rows], parts) in
             [([64, 256, 65_536], 64), ([64, 2, 96], 2), ([64, 256, 4097], 1), ([2048, 2048, 65_536], 1)]
         {

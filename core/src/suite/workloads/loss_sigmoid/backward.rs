@@ -1,8 +1,10 @@
-//! The backward form: gradients of both sets, of the temperature and of the bias for a gradient `dloss` of the loss.
+//! Backward direction: gradients of both sets, of the temperature and of the bias for a gradient `dloss` of the loss.
 //!
-//! With `s_ij = −z_ij σ(−z_ij (t x_i·y_j + b)) dloss / n`: `dx_i = t Σ_j s_ij y_j`, `dy_j = t Σ_i s_ij x_i`,
-//! `dt = Σ_ij s_ij x_i·y_j` and `db = Σ_ij s_ij`. The slopes `s` are stored: to make them again for every stretch of 64 columns
-//! of both gradients would take `d/64` times the products. Operations are those of the three products, two a term.
+//! With `s_ij = −z_ij σ(−z_ij (t x_i·y_j + b)) dloss / n`: `dx_i = t Σ_j s_ij y_j`, `dy_j = t Σ_i s_ij x_i`, `dt = Σ_ij s_ij
+//! x_i·y_j` and `db = Σ_ij s_ij`.
+//!
+//! The slopes `s` are stored. Their recomputation for every stretch of 64 columns of both gradients would cost `d/64` times the dot
+//! products. Operations: those of the three GEMMs, two a term.
 
 use super::{
     AWKWARD, BIAS, LARGE, Pairs, TEMPERATURE, THREADS, TILE_BYTES, Tiles, X, Y, error, given, hard_sets, lengths,
@@ -19,12 +21,12 @@ use std::sync::OnceLock;
 
 const DLOSS: usize = 4;
 
-/// The checked buffers, in buffer order; the last is the gradient of the bias.
+/// Indices of the checked buffers, in buffer order; the last is the gradient of the bias.
 const DX: usize = 0;
 const DY: usize = 1;
 const DTEMPERATURE: usize = 2;
 
-/// The form.
+/// Specification of the backward direction.
 pub fn form() -> OpSpec {
     OpSpec {
         direction: Direction::Bwd,
@@ -63,7 +65,7 @@ pub fn form() -> OpSpec {
     }
 }
 
-/// Rows of parts that the stage of slopes leaves: one a row, or one a tile.
+/// Largest number of rows of parts that the stage of slopes leaves: one per row, or one per tile.
 fn most_parts(p: &Problem) -> u64 {
     p["n"].max(logits(p).count())
 }
@@ -83,10 +85,10 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     buffers
 }
 
-/// For elements of at most `largest`, where they are not the usual ones.
+/// Tolerance for elements of at most `largest`, if they are not the usual ones.
 fn tolerance(p: &Problem, output: usize, largest: Option<f64>) -> Tolerance {
     let (n, d, f32u) = (p["n"] as f64, p["d"] as f64, 2f64.powi(-24));
-    // Of a slope, relative to the largest that it can be.
+    // Error of a slope, relative to its largest value.
     let of_slopes = error(p, largest).min(1.0) + f32u * (64.0 + 8.0 * n.sqrt());
     let element = largest.unwrap_or(3.47 / d.sqrt());
     match output {
@@ -124,7 +126,7 @@ fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
                 for other in 0..n {
                     let slope = if output == DX { pairs.slope(row, other) } else { pairs.slope(other, row) };
                     let element = pairs.temperature() * factor * slope;
-                    // The gradient of one set is made of the other.
+                    // The gradient of one set is computed from the other.
                     let elements = &pairs.rows(1 - output)[other * d..][..d];
                     out.iter_mut().zip(elements).for_each(|(out, x)| *out += element * x);
                 }
@@ -134,7 +136,7 @@ fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     })
 }
 
-/// By a matrix of slopes: sums over all pairs are kept in f64, as in the forward form.
+/// Host implementation with a matrix of slopes: sums over all pairs are in f64, as in the forward direction.
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (n, d) = (p["n"], p["d"]);
     let [x, y] = [X, Y].map(|set| inputs[set].f32());
@@ -164,7 +166,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     }
 }
 
-/// With the arguments of a stage that makes slopes, and its work.
+/// Adds the arguments and cost of a stage that computes slopes.
 fn making_slopes(stage: Stage, p: &Problem, parts: u64) -> Stage {
     let read = ["x", "y", "temperature", "bias"].map(|name| (name, Read));
     stage.args(read.into_iter().chain([("parts", Write), ("dloss", Read), ("slopes", Write)])).costing(Cost::new(
@@ -174,7 +176,7 @@ fn making_slopes(stage: Stage, p: &Problem, parts: u64) -> Stage {
     ))
 }
 
-/// The gradients of temperature and bias from so many parts of both.
+/// Stage of the gradients of temperature and bias, from `parts` parts of both.
 fn scalars(caps: &Caps, parts: u64) -> Stage {
     sum_of_parts(parts, 2, caps, "loss_sigmoid/scalars", "loss_sigmoid_scalars").args([
         ("parts", Read),
@@ -183,7 +185,7 @@ fn scalars(caps: &Caps, parts: u64) -> Stage {
     ])
 }
 
-/// With what a stage is given that makes the gradient of one set from the other, and its work.
+/// Adds the arguments and cost of a stage that computes the gradient of one set from the other.
 fn of_set(stage: Stage, p: &Problem, [other, to]: [&'static str; 2]) -> Stage {
     let args = [("slopes", "slopes", Read), ("temperature", "temperature", Read), ("other", other, Read)];
     let bytes = 4 * p["n"] * p["n"] + set(p) + 4;
@@ -194,7 +196,7 @@ fn of_set(stage: Stage, p: &Problem, [other, to]: [&'static str; 2]) -> Stage {
     ))
 }
 
-/// What each gradient is made of, and whether slopes are taken by columns.
+/// Source and destination of each gradient, and whether slopes are read by columns.
 const SETS: [([&str; 2], bool); 2] = [(["y", "dx"], false), (["x", "dy"], true)];
 
 fn naive(p: &Problem, caps: &Caps) -> Program {
@@ -217,7 +219,7 @@ fn tiled(p: &Problem, caps: &Caps) -> Program {
     let stage = tiles.stage(p, "loss_sigmoid_slopes", tiles.count()).shared(TILE_BYTES + 4 * THREADS as u32);
     let slopes = making_slopes(stage, p, tiles.count());
     let gradient = |(names, by_columns): ([&'static str; 2], bool)| {
-        // Slopes are neighbours along a row, and elements along an embedding.
+        // Slopes are adjacent along a row, and elements along an embedding.
         let along = [!by_columns, false];
         let tiles = Tiles { text: "loss_sigmoid/gradients", rows: p["n"], columns: p["d"], depth: p["n"], along };
         let stage = tiles.stage(p, "loss_sigmoid_gradient", tiles.count());
@@ -232,7 +234,7 @@ mod tests {
     use super::*;
     use crate::suite::{Case, bytes_of};
 
-    /// By central differences of the loss in each scalar, and in one element of each set.
+    /// Compares with central differences of the loss in each scalar, and in one element of each set.
     #[test]
     fn gradients_are_those_of_the_loss() {
         let case: Case = "loss_sigmoid/bwd/n5,d3/f32/naive".parse().expect("valid");

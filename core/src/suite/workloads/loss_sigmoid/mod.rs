@@ -1,8 +1,8 @@
-//! The pairwise sigmoid loss of two sets of embeddings: `loss = −1/n Σ_ij log σ(z_ij (t x_i·y_j + b))` with `z_ij = 1` where
-//! `i = j`, and `−1` elsewhere.
+//! Pairwise sigmoid loss of two sets of embeddings: `loss = −1/n Σ_ij log σ(z_ij (t x_i·y_j + b))` with `z_ij = 1` for `i = j`, and
+//! `−1` otherwise.
 //!
 //! Formula: Zhai et al., "Sigmoid Loss for Language Image Pre-Training" (2023). Temperature `t` and bias `b` are inputs, f32.
-//! Operations are counted as those of the products, two a term; bytes as both sets read once.
+//! Operations: those of the dot products, two a term. Bytes: both sets read once.
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, zero};
@@ -23,10 +23,10 @@ const Y: usize = 1;
 const TEMPERATURE: usize = 2;
 const BIAS: usize = 3;
 
-/// Shapes around the edges of tiles of 64 by 64 that go 16 deep.
+/// Shapes around the edges of tiles of 64 by 64 with a depth of 16.
 const AWKWARD: &[&str] = &["n1,d1", "n67,d130", "n64,d64", "n130,d16", "n9,d257"];
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -100,12 +100,12 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
     }
 }
 
-/// Elements of embeddings of about unit length.
+/// Element of an embedding of about unit length.
 fn element(shape: &Shape, draw: Draw) -> f64 {
     draw.normal() / (shape["d"] as f64).sqrt()
 }
 
-/// Both sets, and a temperature and a bias as training comes to have them.
+/// Both sets, and a temperature and a bias as training reaches them.
 fn given(p: &Problem) -> [BufferSpec; 4] {
     let dims = [p["n"], p["d"]];
     [
@@ -116,7 +116,7 @@ fn given(p: &Problem) -> [BufferSpec; 4] {
     ]
 }
 
-/// Operations of all products of one set with the other.
+/// Operations of all dot products of one set with the other.
 fn products(p: &Problem) -> u64 {
     2 * p["n"] * p["n"] * p["d"]
 }
@@ -126,7 +126,7 @@ fn set(p: &Problem) -> u64 {
     p["n"] * p["d"] * Elem::Real.storage(p.dtype).bytes()
 }
 
-/// Most that the lengths of two embeddings multiply to, with elements of at most `largest`; usual ones are around one long.
+/// Upper bound of the product of two embeddings' lengths, with elements of at most `largest`. Usual embeddings are about one long.
 fn lengths(p: &Problem, largest: Option<f64>) -> f64 {
     match largest {
         Some(largest) => p["d"] as f64 * largest * largest,
@@ -135,7 +135,7 @@ fn lengths(p: &Problem, largest: Option<f64>) -> f64 {
     }
 }
 
-/// How far a logit may be off.
+/// Error of a logit.
 fn error(p: &Problem, largest: Option<f64>) -> f64 {
     12.0 * lengths(p, largest) * 2f64.powi(-24) * (8.0 * (p["d"] as f64).sqrt() + 16.0)
 }
@@ -150,7 +150,7 @@ fn tolerance(p: &Problem) -> Tolerance {
     }
 }
 
-/// For elements of at most `largest`, all of whose logits may be large.
+/// Tolerance for elements of at most `largest`, with logits that may all be large.
 fn of_large(p: &Problem, largest: f64) -> Tolerance {
     Tolerance {
         abs: p["n"] as f64 * error(p, Some(largest)),
@@ -159,10 +159,10 @@ fn of_large(p: &Problem, largest: f64) -> Tolerance {
     }
 }
 
-/// Elements that are large for an embedding.
+/// Magnitude of elements that are large for an embedding.
 const LARGE: f64 = 16.0;
 
-/// With tolerances for usual elements, for those of at most one, and for large ones.
+/// Stress inputs, with tolerances for usual elements, for those of at most one, and for large ones.
 fn hard_sets([usual, ones, large]: [fn(&Problem, usize) -> Tolerance; 3]) -> Vec<StressInput> {
     let set = |name, about, fills, tolerance| StressInput { name, about, applies: any, fills, tolerance };
     vec![
@@ -195,10 +195,10 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     outputs[0][0] = (sum / n as f64) as f32;
 }
 
-/// Threads of a workgroup, in every text.
+/// Threads of a workgroup, in every kernel.
 const THREADS: u64 = 256;
 
-/// A stage of one of the plainest texts in so many workgroups.
+/// Stage of one of the plainest kernel sources in `groups` workgroups.
 fn plain(p: &Problem, text: &'static str, entry: &'static str, groups: u64) -> Stage {
     Stage::kernel(entry, text, entry)
         .consts(&[("N", p["n"]), ("D", p["d"]), ("ROW_THREADS", THREADS)].map(|(name, value)| (name, value as u32)))
@@ -207,18 +207,18 @@ fn plain(p: &Problem, text: &'static str, entry: &'static str, groups: u64) -> S
         .grid(spread(groups))
 }
 
-/// A row's share of the mean.
+/// Share of a row in the mean.
 fn share(p: &Problem) -> (&'static str, f32) {
     ("SHARE", 1.0 / p["n"] as f32)
 }
 
-/// Rows and columns of a tile, and terms of its products at a time: as the texts have them.
+/// Rows and columns of a tile, and terms of its products at a time, as in the kernel sources.
 const TILE: u64 = 64;
 const STEP: u64 = 16;
-/// What two tiles take of a workgroup's memory, in bytes.
+/// Bytes of workgroup memory for two tiles.
 const TILE_BYTES: u32 = (2 * TILE * STEP * 4) as u32;
 
-/// A text of tiles: of so many rows, columns and terms, the terms neighbours in memory on the left, and on the right.
+/// Kernel of tiles over these rows, columns and terms; `along` states whether terms are adjacent in memory, left and right.
 struct Tiles {
     text: &'static str,
     rows: u64,
@@ -232,7 +232,7 @@ impl Tiles {
         self.rows.div_ceil(TILE) * self.columns.div_ceil(TILE)
     }
 
-    /// The stage of so many workgroups.
+    /// Stage of `groups` workgroups.
     fn stage(&self, p: &Problem, entry: &'static str, groups: u64) -> Stage {
         let across = self.columns.div_ceil(TILE);
         let consts = [
@@ -254,24 +254,24 @@ impl Tiles {
     }
 }
 
-/// The tiles of all logits.
+/// Tiles of all logits.
 fn logits(p: &Problem) -> Tiles {
     Tiles { text: "loss_sigmoid/logits", rows: p["n"], columns: p["n"], depth: p["d"], along: [true, true] }
 }
 
-/// What every stage is given that makes logits, and then what it writes.
+/// Adds the arguments of a stage that computes logits, and its output.
 fn making_logits(stage: Stage, to: &'static str) -> Stage {
     stage.args([("x", Read), ("y", Read), ("temperature", Read), ("bias", Read), (to, Write)])
 }
 
-/// The loss from so many parts of its sum.
+/// Stage of the loss, from `parts` parts of its sum.
 fn mean(p: &Problem, caps: &Caps, parts: u64) -> Stage {
     sum_of_parts(parts, 1, caps, "lib/total", "total_of_parts")
         .consts(&[("SCALE", 1.0 / p["n"] as f32)])
         .args([("parts", "parts", Read), ("total", "loss", Write)])
 }
 
-/// The stages that store logits, by one that makes them.
+/// Program with stored logits, computed by the given stage.
 fn stored(p: &Problem, caps: &Caps, make: Stage) -> Program {
     let count = p["n"] * p["n"];
     let make = making_logits(make, "logits").costing(Cost::new(products(p), 2 * set(p) + 8, 4 * count));

@@ -6,7 +6,7 @@ use super::{BIAS, TEMPERATURE, X, Y};
 use crate::suite::parallel::*;
 use crate::suite::{Inputs, Problem};
 
-/// Both sets of embeddings, made when the first pair is asked for.
+/// Both sets of embeddings, read at the first access to a pair.
 pub struct Pairs<'a> {
     p: &'a Problem,
     inputs: &'a Inputs,
@@ -23,7 +23,7 @@ impl<'a> Pairs<'a> {
         Pairs { p, inputs, embeddings: OnceLock::new() }
     }
 
-    /// The rows of `x`, and those of `y`.
+    /// Rows of `x` (0) or of `y` (1).
     pub fn rows(&self, of: usize) -> &[f64] {
         &self.embeddings.get_or_init(|| [X, Y].map(|buffer| self.inputs.values(buffer, ..)))[of]
     }
@@ -43,13 +43,13 @@ impl<'a> Pairs<'a> {
         self.inputs.at(TEMPERATURE, 0)
     }
 
-    /// The derivative of the sum of all terms by a logit: `−z σ(−z logit)`.
+    /// Derivative of the sum of all terms by a logit: `−z σ(−z logit)`.
     pub fn slope(&self, i: usize, j: usize) -> f64 {
         let slope = 1.0 / (1.0 + (-self.against(i, j, self.dot(i, j))).exp());
         if i == j { -slope } else { slope }
     }
 
-    /// A sum over all pairs.
+    /// Sum over all pairs.
     fn sum(&self, term: impl Fn(usize, usize) -> f64 + Sync) -> f64 {
         let n = self.p["n"] as usize;
         (0..n).into_par_iter().map(|i| (0..n).map(|j| term(i, j)).sum::<f64>()).sum()
@@ -59,7 +59,7 @@ impl<'a> Pairs<'a> {
         self.sum(|i, j| softplus(self.against(i, j, self.dot(i, j)))) / self.p["n"] as f64
     }
 
-    /// The derivatives of the sum of all terms by temperature and bias.
+    /// Derivatives of the sum of all terms by temperature and bias.
     pub fn of_scalars(&self) -> [f64; 2] {
         [self.sum(|i, j| self.slope(i, j) * self.dot(i, j)), self.sum(|i, j| self.slope(i, j))]
     }

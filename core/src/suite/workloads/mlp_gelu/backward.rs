@@ -1,10 +1,12 @@
-//! The backward form: gradients of `x` and of all weights for a gradient `dout` of the result.
+//! Backward direction: gradients of `x` and of all weights for a gradient `dout` of the result.
 //!
-//! With `pre = x·w1 + b1` and `hidden = gelu(pre)`: `dw2 = hiddenᵀ·dout`, `db2 = Σ dout`, `dpre = (dout·w2ᵀ) ∘ gelu′(pre)`,
-//! `dx = dpre·w1ᵀ`, `dw1 = xᵀ·dpre`, `db1 = Σ dpre`. With `kept`, `pre` is there from the forward pass, which runs before the
-//! timing; otherwise it is recomputed from `x`, which costs a product and saves its memory. `hidden` is made anew either way.
+//! With `pre = x·w1 + b1` and `hidden = gelu(pre)`: `dw2 = hiddenᵀ·dout`, `db2 = Σ dout`, `dpre = (dout·w2ᵀ) ∘ gelu′(pre)`, `dx =
+//! dpre·w1ᵀ`, `dw1 = xᵀ·dpre`, `db1 = Σ dpre`.
 //!
-//! Operations: those of the four products that there are to gradients, `8·m·c·f`; recomputing is not counted.
+//! With `kept`, `pre` comes from the forward pass, which runs before the timing. Otherwise it is recomputed from `x`, which costs a
+//! GEMM and saves its memory. `hidden` is recomputed in both cases.
+//!
+//! Operations: those of the four gradient GEMMs, `8·m·c·f`. Recomputation is not counted.
 
 use std::sync::OnceLock;
 
@@ -22,10 +24,10 @@ use crate::suite::{
 };
 
 const DOUT: usize = 4;
-/// GELU's argument, where it is kept.
+/// Index of GELU's argument, if it is kept.
 const KEPT: usize = 5;
 
-/// The form.
+/// Specification of the backward direction.
 pub fn form() -> OpSpec {
     OpSpec {
         direction: Direction::Bwd,
@@ -112,7 +114,7 @@ fn cost(p: &Problem) -> Cost {
     Cost::new(8 * m * c * f, bytes(p, 2 * m * c + 2 * c * f + pre + f), bytes(p, m * c + 2 * c * f + c + f))
 }
 
-/// The checked buffers, where GELU's argument is kept; otherwise the first is left out.
+/// Indices of the checked buffers with a kept argument of GELU; otherwise the first is absent.
 const PRE: usize = 0;
 const DX: usize = 1;
 const DW1: usize = 2;
@@ -123,13 +125,13 @@ fn checked(p: &Problem, output: usize) -> usize {
     if kept(p) { output } else { output + 1 }
 }
 
-/// For inputs that are so many times as large as seeded ones.
+/// Tolerance for inputs `scale` times as large as seeded ones.
 fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
     let u = p.dtype.unit_roundoff();
     let (m, c, f) = (p["m"] as f64, p["c"] as f64, p["f"] as f64);
     let pre = sum_error(c) * scale + u * (12.0 * scale + 4.0);
-    // A gradient in the middle is a sum over c of gradients of one times weights of 1/√f, rounded up to twice; GELU's slope
-    // changes by 0.8 at most where its argument is off.
+    // A gradient in the middle is a sum over c of gradients of one times weights of 1/√f, rounded up to twice. GELU's slope changes
+    // by at most 0.8 with an error of its argument.
     let size = (c / f).sqrt();
     let dpre = (sum_error(c) + 8.0 * u + 8.0 * (1.5e-5 + 0.8 * (pre + u * 4.0).min(2.0))) * size;
     let hidden = 1.13 * pre + u * (12.0 * scale + 4.0) + 2e-6 + 1e-5 * scale;
@@ -180,7 +182,7 @@ fn row_cost(p: &Problem, output: usize) -> u64 {
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let (m, c, f) = (p["m"], p["c"], p["f"]);
-    // What GELU is taken of, at row i and column j in the middle, and its gradient.
+    // GELU's argument at row i and column j in the middle, and its gradient.
     let pre = move |i: u64, j: u64| -> f64 {
         inputs.at(B1, j) + (0..c).map(|l| inputs.at(X, i * c + l) * inputs.at(W1, l * f + j)).sum::<f64>()
     };
@@ -217,12 +219,12 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     })
 }
 
-/// The product whose slopes are the gradient before GELU.
+/// GEMM for the gradient of GELU's result.
 fn through(p: &Problem) -> Product {
     Product::new(p["m"], p["f"], p["c"]).stored(Stored::Nt)
 }
 
-/// The products that are gradients, of both weights and of `x`, each with what it takes of these five: `x`, `w1`, `dout`, GELU's
+/// GEMMs for the gradients of both weights and of `x`, each with its operands. The operands are from `x`, `w1`, `dout`, GELU's
 /// result and the gradient before GELU.
 fn gradients<T: Copy>(p: &Problem, [x, w1, dout, hidden, dpre]: [T; 5]) -> [(Product, [T; 2]); 3] {
     let (m, c, f) = (p["m"], p["c"], p["f"]);
@@ -261,7 +263,7 @@ fn biased(p: &Problem, caps: &Caps, by: By) -> Stage {
     stages(p, caps, by).with_bias(into, ["x", "w1", "pre"], "b1")
 }
 
-/// Every step a stage of its own.
+/// Program with one stage per step.
 fn separate(p: &Problem, caps: &Caps, by: By) -> Program {
     let (m, f) = (p["m"], p["f"]);
     let made = stages(p, caps, by);
@@ -278,7 +280,7 @@ fn separate(p: &Problem, caps: &Caps, by: By) -> Program {
     Program { stages: all }
 }
 
-/// The bias, GELU and its slope as parts of products, as far as what multiplies has such.
+/// Program with bias, GELU and its slope fused into GEMMs, as far as the kernel kind supports it.
 fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
     let back = stages(p, caps, by).through_gelu(through(p), ["dout", "w2"], kept(p));
     let mut all: Vec<Stage> = (!kept(p)).then(|| biased(p, caps, by)).into_iter().collect();
@@ -287,7 +289,7 @@ fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
     Program { stages: all }
 }
 
-/// The gradients, from GELU's result and the gradient of its argument.
+/// Stages of the gradients, from GELU's result and its argument's gradient.
 fn learned(p: &Problem, caps: &Caps, by: By, [hidden, dpre]: [&'static str; 2]) -> Vec<Stage> {
     let made = stages(p, caps, by);
     let taken = ["x", "w1", "dout", hidden, dpre];

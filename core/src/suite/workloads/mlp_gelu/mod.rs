@@ -1,11 +1,10 @@
-//! A transformer's feed-forward part: `out = gelu(x·w1 + b1)·w2 + b2`.
+//! Feed-forward part of a transformer: `out = gelu(x·w1 + b1)·w2 + b2`.
 //!
-//! `x` and `out` are `[m, c]`, `w1` is `[c, f]`, `w2` `[f, c]`, `b1` `[f]` and `b2` `[c]`, all dense and row-major. GELU is that
-//! of the tanh formula (see the workload `gelu`), applied to the f32 sum where it is not a stage of its own. With `kept`, what
-//! GELU is taken of stays in memory for the backward pass: forward it is an output too, backward it is there already, and is
-//! not made anew.
+//! `x` and `out` are `[m, c]`, `w1` is `[c, f]`, `w2` `[f, c]`, `b1` `[f]` and `b2` `[c]`. All are dense and row-major. GELU uses
+//! the tanh formula of the workload `gelu`, and is applied to the f32 sum if it is fused. With `kept`, GELU's argument stays in
+//! memory for the backward pass. Forward it is an additional output. Backward it is an input and is not recomputed.
 //!
-//! Operations: those of the two products, `4·m·c·f`.
+//! Operations: those of the two GEMMs, `4·m·c·f`.
 
 use std::sync::OnceLock;
 
@@ -27,7 +26,7 @@ const B1: usize = 2;
 const W2: usize = 3;
 const B2: usize = 4;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -100,7 +99,7 @@ fn forward() -> OpSpec {
             )
             .only_in(&[Dialect::Cuda]),
         ],
-        // Not `vendor`: a figure for the library must never be a kernel's of ours.
+        // Without `vendor`: a time of the library must not come from another kernel.
         fallback: &["coopmat", "mma", "fused", "separate", "naive"],
         preconditions: Vec::new(),
         hard: hard_sets(),
@@ -109,7 +108,7 @@ fn forward() -> OpSpec {
     }
 }
 
-/// 1152 and 4304 are those of SigLIP 2's So400m vision tower, which has 256 patches an image.
+/// Shapes of a preset. 1152 and 4304 are those of SigLIP 2's So400m vision tower, which has 256 patches an image.
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
         Preset::Standard => &["m64,c768,f3072", "m4096,c1152,f4304", "m4096,c1152,f4304,kept"],
@@ -117,7 +116,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
     }
 }
 
-/// Weights whose sums over normal inputs are about as large as these.
+/// Weight scaled so that sums over normal inputs have about the magnitude of the inputs.
 fn into_middle(shape: &Shape, draw: Draw) -> f64 {
     draw.normal() / (shape["c"] as f64).sqrt()
 }
@@ -126,7 +125,7 @@ fn out_of_middle(shape: &Shape, draw: Draw) -> f64 {
     draw.normal() / (shape["f"] as f64).sqrt()
 }
 
-/// What both directions take: inputs and weights.
+/// Inputs and weights of both directions.
 fn inputs(p: &Problem) -> Vec<BufferSpec> {
     let (m, c, f) = (p["m"], p["c"], p["f"]);
     vec![
@@ -152,14 +151,14 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     buffers.extend([
         BufferSpec::output("out", Elem::Real, &[m, c]),
         BufferSpec::scratch("hidden", Elem::Real, &[m, f]),
-        // What products leave for the stages that follow them.
+        // GEMM results for separate epilogue stages.
         BufferSpec::scratch("first", Elem::Real, &[m, f]),
         BufferSpec::scratch("second", Elem::Real, &[m, c]),
     ]);
     buffers
 }
 
-/// Bytes of so many elements.
+/// Bytes of `elements` elements.
 fn bytes(p: &Problem, elements: u64) -> u64 {
     elements * Elem::Real.storage(p.dtype).bytes()
 }
@@ -170,25 +169,25 @@ fn cost(p: &Problem) -> Cost {
     Cost::new(4 * m * c * f, bytes(p, m * c + 2 * c * f + c + f), bytes(p, m * c + pre))
 }
 
-/// The checked buffers: what is kept, if it is, and the result.
+/// Indices of the checked buffers: GELU's argument, if it is kept, and the result.
 const PRE: usize = 0;
 
 fn checked(p: &Problem, output: usize) -> usize {
     if kept(p) { output } else { output + 1 }
 }
 
-/// How far sums of so many products may be off, in a sum of about one.
+/// Error of a sum of `terms` products, in a sum of about one.
 fn sum_error(terms: f64) -> f64 {
     8.0 * 2f64.powi(-24) * (terms + 12.0 * terms.sqrt())
 }
 
-/// For inputs that are so many times as large as seeded ones.
+/// Tolerance for inputs `scale` times as large as seeded ones.
 fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
     let u = p.dtype.unit_roundoff();
     let (c, f) = (p["c"] as f64, p["f"] as f64);
     let first = sum_error(c) * scale + u * (12.0 * scale + 4.0);
-    // An element in the middle is off by that, by GELU's own error and by its rounding; errors of random sign add up as √f, and
-    // weights are about 1/√f.
+    // An element in the middle has that error, GELU's own error and its rounding. Errors of random sign add as √f, and weights are
+    // about 1/√f.
     let middle = 1.13 * first + u * (12.0 * scale + 4.0) + 2e-6 + 1e-5 * scale;
     let abs = match checked(p, output) {
         PRE => first,
@@ -222,7 +221,7 @@ fn hard_sets() -> Vec<StressInput> {
     ]
 }
 
-/// A row of `x·w1 + b1`.
+/// Returns a row of `x·w1 + b1`.
 fn middle(p: &Problem, inputs: &Inputs, row: u64) -> Vec<f64> {
     let (c, f) = (p["c"], p["f"]);
     let mut out: Vec<f64> = (0..f).map(|j| inputs.at(B1, j)).collect();
@@ -278,7 +277,7 @@ fn argument(p: &Problem, [x, w1, b1]: [&[f32]; 3]) -> Vec<f32> {
     sums
 }
 
-/// GELU of each, in f32.
+/// GELU of each element, in f32.
 fn activated(pre: &[f32]) -> Vec<f32> {
     pre.par_iter().map(|pre| gelu_tanh(f64::from(*pre)) as f32).collect()
 }
@@ -287,13 +286,13 @@ fn stages<'a>(p: &Problem, caps: &'a Caps, by: By) -> Stages<'a> {
     Stages { dtype: p.dtype, caps, by }
 }
 
-/// The products: into the middle, and out of it.
+/// GEMMs into the middle, and out of it.
 fn products(p: &Problem) -> [Product; 2] {
     let (m, c, f) = (p["m"], p["c"], p["f"]);
     [Product::new(m, f, c), Product::new(m, c, f)]
 }
 
-/// Every step a stage of its own.
+/// Program with one stage per step.
 fn apart(p: &Problem, caps: &Caps, by: By) -> Program {
     let stages = stages(p, caps, by);
     let (m, c, f) = (p["m"], p["c"], p["f"]);

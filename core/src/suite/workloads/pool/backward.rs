@@ -1,5 +1,6 @@
-//! The gradient of the image: what each pixel gets of the gradients of the windows that it is part of. Of a maximum it is all for the
-//! first of the largest pixels, or for the last NaN as in PyTorch. The set-up remembers its place, as a forward pass of training does.
+//! Gradient of the image: each pixel sums its share of the gradients of its windows. The gradient of a maximum goes to the first of
+//! the largest pixels, or to the last NaN, as in PyTorch. The set-up stores the position of that pixel, as a forward pass of
+//! training does.
 
 use super::window::Windows;
 use super::{
@@ -13,7 +14,7 @@ use crate::suite::{
     StressInput, Tolerance, Variant, normal, spread,
 };
 
-/// The form.
+/// Specification of the backward direction.
 pub(super) fn form() -> OpSpec {
     OpSpec {
         direction: Direction::Bwd,
@@ -61,7 +62,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         BufferSpec::input("dout", Elem::Real, &pooled(p), normal),
     );
     let dx = BufferSpec::output("dx", Elem::Real, &image(p));
-    // An average knows nothing of the image.
+    // An average does not depend on the image.
     match largest(p) {
         true => vec![x, dout, BufferSpec::setup("place", Elem::U32, &pooled(p)), dx],
         false => vec![dout, dx],
@@ -76,7 +77,7 @@ fn cost(p: &Problem) -> Cost {
     Cost::new(pairs, bytes(p, &pooled(p)) + places, bytes(p, &image(p)))
 }
 
-/// Whether the output is the places of the largest pixels.
+/// Whether the output is the positions of the largest pixels.
 fn is_place(p: &Problem, output: usize) -> bool {
     largest(p) && output == 0
 }
@@ -144,7 +145,7 @@ fn hard_sets() -> Vec<StressInput> {
     ]
 }
 
-/// Where the first of the largest pixels of a window is, or the last NaN, within its channel.
+/// Position of the first of a window's largest pixels, or of the last NaN, within its channel.
 fn place_of_largest(p: &Problem, inputs: &Inputs, [n, c, y, x]: [u64; 4]) -> u64 {
     let [rows, columns] = Windows::of(&p.shape);
     let mut found: Option<(f64, u64)> = None;
@@ -185,7 +186,7 @@ fn reference(p: &Problem, inputs: &Inputs, (output, row): (usize, u64), out: &mu
     }
 }
 
-/// The set-up: an element of the result per thread.
+/// Set-up with one result element per thread.
 fn first_largest(p: &Problem, caps: &Caps) -> Stage {
     let outputs: u64 = pooled(p).iter().product();
     by_pieces_of(p, caps, (pooled(p), 1), [["pool/place"; 3]; 2], "pool_place")

@@ -1,10 +1,10 @@
-//! Pooling of images: of each window of an input, its largest element or its average.
+//! Pooling of images: the largest element or the average of each window of an input.
 //!
-//! Windows are `k` × `kw` pixels, `s` apart, on an image with `p` pixels around it that belong to no maximum and count as zeros in
-//! an average, as PyTorch's `MaxPool2d` and `AvgPool2d` have it. `adaptive` divides the image into `oh` × `ow` windows instead, of
-//! which window `y` has the rows from `⌊y·h/oh⌋` to before `⌈(y+1)·h/oh⌉`, and averages each (`AdaptiveAvgPool2d`).
+//! Windows are `k` × `kw` pixels, `s` apart. The image has a border of `p` pixels, which belong to no maximum and count as zeros in
+//! an average, as in PyTorch's `MaxPool2d` and `AvgPool2d`. `adaptive` divides the image into `oh` × `ow` windows and averages each
+//! (`AdaptiveAvgPool2d`). Window `y` has the rows from `⌊y·h/oh⌋` to before `⌈(y+1)·h/oh⌉`.
 //!
-//! Operations are counted as one for each pixel of each window; bytes as each tensor read or written once.
+//! Operations: one for each pixel of each window. Bytes: each tensor read or written once.
 
 mod backward;
 mod window;
@@ -23,7 +23,7 @@ use crate::suite::{
 
 const X: usize = 0;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -154,7 +154,7 @@ fn validate(shape: &Shape) -> Result<(), String> {
     if !countable([n, c, rows.outputs, columns.outputs, taps]) {
         return Err("the pixels of all windows are beyond what can be counted in 64 bits".to_owned());
     }
-    // What bounds of windows are computed from.
+    // Operands of the window bounds.
     indexable(rows.extent.max(columns.extent) + 2 * shape["p"] + shape["k"].max(shape["kw"]))?;
     indexable((rows.extent + 1) * (rows.outputs + 1))?;
     indexable((columns.extent + 1) * (columns.outputs + 1))?;
@@ -162,7 +162,7 @@ fn validate(shape: &Shape) -> Result<(), String> {
     indexable(n * c * rows.outputs * columns.outputs)
 }
 
-/// Extents of a tensor of so many rows and columns.
+/// Extents of a tensor of `rows` rows and `columns` columns.
 fn extents(p: &Problem, rows: u64, columns: u64) -> [u64; 4] {
     match p.shape.has("nhwc") {
         true => [p["n"], rows, columns, p["c"]],
@@ -254,7 +254,7 @@ fn split(p: &Problem, [_, a, b, c]: [u64; 4], at: u64) -> [u64; 4] {
     if p.shape.has("nhwc") { [i, l, j, k] } else { [i, j, k, l] }
 }
 
-/// The way back.
+/// Index of an element, the inverse of `split`.
 fn position(p: &Problem, [_, a, b, c]: [u64; 4], [n, channel, row, column]: [u64; 4]) -> u64 {
     let (j, k, l) = if p.shape.has("nhwc") { (row, column, channel) } else { (channel, row, column) };
     ((n * a + j) * b + k) * c + l
@@ -295,7 +295,7 @@ fn along(p: &Problem, extents: [u64; 4], caps: &Caps) -> u64 {
     width(extents[3], p.dtype, caps)
 }
 
-/// Whether that is more than one.
+/// Checks that a thread writes more than one element at once.
 fn several(p: &Problem, extents: [u64; 4], caps: &Caps) -> Result<(), String> {
     match along(p, extents, caps) {
         1 => Err(format!("{} neighbouring elements are not made of several vectors", extents[3])),
@@ -303,11 +303,11 @@ fn several(p: &Problem, extents: [u64; 4], caps: &Caps) -> Result<(), String> {
     }
 }
 
-/// Threads in a workgroup.
+/// Threads of a workgroup.
 const THREADS: u64 = 256;
 
-/// A stage in which each thread makes a piece of a tensor with such extents; texts for pieces of neighbouring channels, and, where
-/// there are several elements of a row, for these.
+/// Stage with one piece of a tensor per thread. The kernel sources are for pieces of neighbouring channels, and for several
+/// elements of a row.
 fn by_pieces_of(
     p: &Problem,
     caps: &Caps,

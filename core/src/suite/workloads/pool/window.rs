@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use crate::suite::Shape;
 
-/// The windows along an extent.
+/// Windows along an extent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Windows {
-    /// Pixels of the image.
+    /// Number of pixels of the image.
     pub extent: u64,
-    /// Windows.
+    /// Number of windows.
     pub outputs: u64,
     kernel: u64,
     stride: u64,
@@ -18,7 +18,7 @@ pub(super) struct Windows {
 }
 
 impl Windows {
-    /// Along rows, and along columns.
+    /// Windows along rows, and along columns.
     pub fn of(shape: &Shape) -> [Windows; 2] {
         let (stride, pad, adaptive) = (shape["s"], shape["p"], shape.has("adaptive"));
         let along = |extent: u64, kernel: u64, wanted: u64| {
@@ -37,22 +37,22 @@ impl Windows {
         begin.saturating_sub(self.pad)..(begin + self.kernel - self.pad).min(self.extent)
     }
 
-    /// Pixels that an average is made of, those around the image among them.
+    /// Number of pixels of an average, including the border.
     pub fn divisor(&self, at: u64) -> u64 {
         if self.adaptive { self.window(at).end - self.window(at).start } else { self.kernel }
     }
 
-    /// Most pixels of a window.
+    /// Largest number of pixels of a window.
     pub fn most(&self) -> u64 {
         if self.adaptive { self.extent.div_ceil(self.outputs.max(1)) + 1 } else { self.kernel }
     }
 
-    /// Most windows that share a pixel.
+    /// Largest number of windows that share a pixel.
     pub fn sharing(&self) -> u64 {
         if self.adaptive { self.outputs.div_ceil(self.extent) + 1 } else { self.kernel.div_ceil(self.stride) }
     }
 
-    /// The windows that have a pixel, looked for among those near it.
+    /// Windows that contain a pixel, from the candidates near it.
     pub fn around(self, pixel: u64) -> impl Iterator<Item = u64> {
         let guess = if self.adaptive { pixel * self.outputs / self.extent } else { (pixel + self.pad) / self.stride };
         let reach = self.sharing() + 1;

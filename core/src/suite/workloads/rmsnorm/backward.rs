@@ -1,9 +1,9 @@
-//! The backward form: gradients of `x` and `γ` for a gradient `dout` of the result.
+//! Backward direction: gradients of `x` and `γ` for a gradient `dout` of the result.
 //!
 //! With `n = x · ρ` and `g = dout · γ`: `dx = ρ · (g − n · mean(g · n))` over a row, and `dγ = Σ dout · n` over the rows. `ρ` of
-//! every row is made before the timing, as the forward pass leaves it.
+//! every row is computed before the timing, as the forward pass leaves it.
 //!
-//! Operations: ten an element. Bytes: two matrices read, one written, and what has one number a row or a column.
+//! Operations: ten an element. Bytes: two matrices read, one written, and the per-row and per-column numbers.
 
 use std::sync::OnceLock;
 
@@ -19,7 +19,7 @@ use crate::suite::{
 
 const DOUT: usize = 2;
 
-/// The form.
+/// Specification of the backward direction.
 pub fn form() -> OpSpec {
     OpSpec {
         direction: Direction::Bwd,
@@ -74,7 +74,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     ]
 }
 
-/// The checked buffers, in buffer order; the last is the gradient of `γ`.
+/// Indices of the checked buffers, in buffer order; the last is the gradient of `γ`.
 const RSTD: usize = 0;
 const DX: usize = 1;
 
@@ -83,7 +83,7 @@ fn cost(p: &Problem) -> Cost {
     Cost::new(10 * p["r"] * p["c"], 2 * matrix + of_rows + of_columns, matrix + of_columns)
 }
 
-/// The largest `ρ`: of normal inputs, a short row may be all but zero, a longer one not less than a half on average.
+/// Largest `ρ` of normal inputs: a short row may be almost zero, a longer one has a root mean square of at least a half.
 fn usual(p: &Problem) -> f64 {
     if p["c"] < 32 { 1000.0 } else { 2.0 }
 }
@@ -91,7 +91,7 @@ fn usual(p: &Problem) -> f64 {
 fn tolerance(p: &Problem, output: usize, rstd: f64) -> Tolerance {
     let u = p.dtype.unit_roundoff();
     let rows = p["r"] as f64;
-    // A normalised element is at most √c, and of long rows of normal inputs at most 7.
+    // A normalised element is at most √c, and at most 7 in long rows of normal inputs.
     let largest = (p["c"] as f64).sqrt().min(7.0);
     match output {
         RSTD => super::tolerance(p, 1),
@@ -138,7 +138,7 @@ fn hard_sets() -> Vec<StressInput> {
     ]
 }
 
-/// A row's `ρ`, its mean and its result; the gradient of columns is one row, of all rows.
+/// Operations of a row: its `ρ`, its mean and its result. The gradient of columns is one row, from all rows.
 fn row_cost(p: &Problem, output: usize) -> u64 {
     match output {
         RSTD => p["c"],

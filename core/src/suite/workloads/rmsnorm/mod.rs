@@ -1,8 +1,8 @@
 //! RMS normalisation of rows: `out = x · ρ · γ` with `ρ = 1/√(mean(x²) + ε)` of a row and `ε = 10⁻⁶`.
 //!
-//! Formula: Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019). `ρ` is an output too, always f32, as in
-//! training. Operations are counted as four an element; bytes are those of the matrix, read and written once, and of what has
-//! one number a row or a column.
+//! Formula: Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019). `ρ` is an additional output, always f32, as in
+//! training. Operations: four an element. Bytes: those of the matrix, read and written once, and of the per-row and per-column
+//! numbers.
 
 use super::layernorm::{AWKWARD, AXES, GAMMA, ROW_THREADS, X, factor, huge, kept, shapes, sizes, validate};
 use crate::suite::Access::{Read, Write};
@@ -16,10 +16,10 @@ use crate::suite::{
 
 mod backward;
 
-/// What keeps rows of zeros finite.
+/// Constant ε, which keeps rows of zeros finite.
 const EPS: f64 = 1e-6;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -81,7 +81,7 @@ fn cost(p: &Problem) -> Cost {
     Cost::new(4 * p["r"] * p["c"], matrix + of_columns, matrix + of_rows)
 }
 
-/// How far, relative to itself, a normalised element may be off.
+/// Relative error of a normalised element.
 fn error(p: &Problem) -> f64 {
     2f64.powi(-24) * (16.0 + p["c"] as f64 / 256.0)
 }
@@ -146,7 +146,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     });
 }
 
-/// A stage of the plainest text in so many workgroups.
+/// Stage of the plainest kernel source in `groups` workgroups.
 fn plain(p: &Problem, entry: &'static str, groups: u64) -> Stage {
     Stage::kernel(entry, "rmsnorm/naive", entry)
         .consts(&[("ROWS", p["r"] as u32), ("COLUMNS", p["c"] as u32), ("ROW_THREADS", ROW_THREADS)])

@@ -1,12 +1,13 @@
-//! The backward form: gradients of the image, of both filters and of the bias for a gradient `dout` of the result.
+//! Backward direction: gradients of the image, of both filters and of the bias for a gradient `dout` of the result.
 //!
-//! With `g = dout`, or `dout` where the result `out` is above zero and zero elsewhere if `relu` follows:
-//! `dmid[n,c,·] = Σ_m pointwise[m,c] · g[n,m,·]`, `dpointwise[m,c] = Σ g[n,m,·] · mid[n,c,·]` and `dbias[m] = Σ g[n,m,·]` over
-//! images and positions; `dx` and `dw` are those of `depthwise_conv3d` for the gradient `dmid` of its result. With `kept`, `mid` is
-//! there from the forward pass, which runs before the timing; otherwise it is made anew from `x`. The steps are those of
-//! `conv3d`, with a kernel of one, and of `depthwise_conv3d`, backward.
+//! With `g = dout`; with `relu`, `g` is zero for results `out` that are not above zero. `dmid[n,c,·] = Σ_m pointwise[m,c] ·
+//! g[n,m,·]`, `dpointwise[m,c] = Σ g[n,m,·] · mid[n,c,·]` and `dbias[m] = Σ g[n,m,·]` over images and positions. `dx` and `dw` are
+//! those of `depthwise_conv3d` for the gradient `dmid` of its result.
 //!
-//! Operations: those of the four products that there are to gradients, twice the forward pass's; making `mid` anew is not counted.
+//! With `kept`, `mid` comes from the forward pass, which runs before the timing. Otherwise it is recomputed from `x`. The steps are
+//! the backward directions of `conv3d`, with a kernel of one, and of `depthwise_conv3d`.
+//!
+//! Operations: those of the four gradient computations, twice the forward pass. Recomputation of `mid` is not counted.
 
 use std::sync::OnceLock;
 
@@ -21,10 +22,10 @@ use crate::suite::{
 };
 
 const DOUT: usize = 3;
-/// The result of the forward pass, where ReLU follows.
+/// Index of the forward pass's result, if the shape has ReLU.
 const OUT: usize = 4;
 
-/// The form.
+/// Specification of the backward direction.
 pub(super) fn form() -> OpSpec {
     OpSpec {
         direction: Direction::Bwd,
@@ -67,7 +68,7 @@ pub(super) fn form() -> OpSpec {
     }
 }
 
-/// The second step by itself.
+/// Second step as a sub-operation.
 fn pointwise_part(p: &Problem) -> SubOp {
     let (v, [c, m]) = (Volume::of(&p.shape), pointwise(p).channels);
     let ([d, h, w], layout) = (v.out, layout(&v));
@@ -76,7 +77,7 @@ fn pointwise_part(p: &Problem) -> SubOp {
     SubOp::new("conv3d", Direction::Bwd, &format!("n{},c{c},m{m},d{d},h{h},w{w},k1,{layout}{words}", v.n), p.dtype)
 }
 
-/// The first step by itself.
+/// First step as a sub-operation.
 fn depthwise_part(p: &Problem) -> SubOp {
     let (v, s) = (Volume::of(&p.shape), &p.shape);
     let ([d, h, w], [kd, k, kw]) = (v.image, v.kernel);
@@ -134,7 +135,7 @@ fn cost(p: &Problem) -> Cost {
     Cost::new(4 * v.taps() * mid + 2 * conv.flops(), read * element, (image + weights + bias * m) * element)
 }
 
-/// The checked buffers; the first is left out where nothing is kept.
+/// Indices of the checked buffers; the first is absent if nothing is kept.
 const MID: usize = 0;
 const DX: usize = 1;
 const DW: usize = 2;
@@ -147,7 +148,7 @@ fn checked(p: &Problem, output: usize) -> usize {
 fn tolerance(p: &Problem, output: usize) -> Tolerance {
     let (v, u, f32u) = (Volume::of(&p.shape), p.dtype.unit_roundoff(), 2f64.powi(-24));
     let (taps, m, positions) = (v.taps() as f64, pointwise(p).channels[1] as f64, pointwise(p).pixels()[1] as f64);
-    // Over so many terms, one factor of which is a sum of so many products that is stored in between.
+    // Error over `terms` terms. One factor of each is a stored sum of `products` products.
     let over = |terms: f64, products: f64| {
         let own = products.sqrt() * 8.0 * f32u * (terms + 16.0);
         own + 8.0 * (f32u * products + u * products.sqrt()) * (terms + 8.0).sqrt()
@@ -195,7 +196,7 @@ fn hard_sets() -> Vec<StressInput> {
     ]
 }
 
-/// Where every gradient is zero.
+/// Tolerance for inputs that make every gradient zero.
 fn of_nothing(p: &Problem, output: usize) -> Tolerance {
     match checked(p, output) {
         MID => middle::tolerance(p),
@@ -203,7 +204,8 @@ fn of_nothing(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-/// Rows of the filters' gradients are single elements; each takes a channel of what is stored in between, made once.
+/// Multiply-adds of a row. Rows of the filters' gradients are single elements. Each needs a channel of the intermediates, computed
+/// once.
 fn row_cost(p: &Problem, output: usize) -> u64 {
     let (v, conv) = (Volume::of(&p.shape), pointwise(p));
     let ([_, m], [_, positions]) = (conv.channels, conv.pixels());
@@ -223,12 +225,12 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
         true => 0.0,
         false => inputs.at(DOUT, place),
     };
-    // The gradient of a depthwise result.
+    // Gradient of a depthwise result.
     let dmid = move |n: u64, channel: u64, at: [u64; 3]| -> f64 {
         let of = |o: u64| gradient(conv.out_at([n, o], at)) * inputs.at(POINTWISE, o * c + channel);
         (0..m).map(of).sum()
     };
-    // Every image and position, in the same order always.
+    // Every image and position, always in the same order.
     let everywhere = move || (0..conv.images).flat_map(move |n| conv.every_output().map(move |at| (n, at)));
     let made = || -> Vec<OnceLock<Vec<f64>>> { (0..c).map(|_| OnceLock::new()).collect() };
     let (results, gradients) = (made(), made());
@@ -269,7 +271,7 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     })
 }
 
-/// By the host's code of both steps.
+/// Host implementation, from that of both steps.
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (first, second) = (depthwise_part(p), pointwise_part(p));
     let run = |part: &SubOp, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]| {
@@ -291,7 +293,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     run(&first, &[inputs[X].clone(), inputs[W].clone(), dmid], of_first);
 }
 
-/// The steps, both by variants of their own, behind what makes `mid` anew.
+/// Program of both steps, each by a variant of its own, after the stage that recomputes `mid`.
 fn program(p: &Problem, caps: &Caps, again: Option<Stage>, [second, first]: [&'static str; 2]) -> Program {
     let names = [("x", "mid"), ("w", "pointwise"), ("dx", "dmid"), ("dw", "dpointwise"), ("parts", "pointwise_parts")];
     let through = pointwise_part(p).stages(second, caps, &names).into_iter();

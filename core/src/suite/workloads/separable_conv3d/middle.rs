@@ -1,4 +1,4 @@
-//! What lies between the two steps, the depthwise results: as numbers, and whether they stay in memory.
+//! Depthwise results between both steps: their values, and whether they stay in memory.
 
 use super::super::depthwise_conv3d::volume::{Three, Volume};
 use super::{W, X, pointwise};
@@ -11,13 +11,13 @@ pub(super) fn kept(p: &Problem) -> bool {
     p.shape.has("kept")
 }
 
-/// One of them, at an image, a channel and a position.
+/// Value at an image, a channel and a position.
 pub(super) fn value(v: &Volume, inputs: &Inputs, (n, c, at): (u64, u64, Three)) -> f64 {
     let term = |tap| Some(inputs.at(X, v.at(v.image, (n, c, v.under(at, tap)?))) * inputs.at(W, v.tap_at(c, tap)));
     v.each_tap().filter_map(term).sum()
 }
 
-/// A row of them, as they lie in memory.
+/// Row of values, in memory order.
 pub(super) fn row(v: &Volume, inputs: &Inputs, conv: &Conv, row: u64, out: &mut [f64]) {
     let first = row * out.len() as u64;
     for (slot, place) in out.iter_mut().zip(first..) {
@@ -26,7 +26,7 @@ pub(super) fn row(v: &Volume, inputs: &Inputs, conv: &Conv, row: u64, out: &mut 
     }
 }
 
-/// How far they may be off.
+/// Tolerance of the values.
 pub(super) fn tolerance(p: &Problem) -> Tolerance {
     let taps = Volume::of(&p.shape).taps() as f64;
     Tolerance {
@@ -37,7 +37,7 @@ pub(super) fn tolerance(p: &Problem) -> Tolerance {
     }
 }
 
-/// All of them in f32.
+/// All values in f32.
 pub(super) fn host(p: &Problem, x: &[f32], w: &[f32]) -> Vec<f32> {
     let (v, conv) = (Volume::of(&p.shape), pointwise(p));
     let mut mid = vec![0.0f32; v.elements()[1] as usize];

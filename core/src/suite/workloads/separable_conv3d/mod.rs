@@ -1,14 +1,14 @@
 //! Separable 3-D convolution: depthwise, then pointwise.
 //!
-//! `mid[n,c,z,y,x]` is the depthwise convolution of the image, as `depthwise_conv3d` defines it, and
-//! `out[n,m,z,y,x] = Σ_c pointwise[m,c] · mid[n,c,z,y,x]`; with `bias` a number of each output channel is added, and with
-//! `relu` what is below zero becomes zero. Formula: the PyTorch documentation of `Conv3d`, with `groups = channels` and then
-//! with a kernel of one; as in Chollet (2017), "Xception: Deep Learning with Depthwise Separable Convolutions", nothing is
-//! between the two.
+//! `mid[n,c,z,y,x]` is the depthwise convolution of the image, as `depthwise_conv3d` defines it, and `out[n,m,z,y,x] = Σ_c
+//! pointwise[m,c] · mid[n,c,z,y,x]`. With `bias`, a number per output channel is added. With `relu`, negative results become zero.
 //!
-//! Layouts of `x` and `out`: `ncdhw` or `ndhwc`. The filter is `[c, kd, k, kw]` for the first and `[kd, k, kw, c]` for the
-//! second, and the pointwise weights are `[m, c]` for both. Where `mid` is stored, it is rounded to the element type; with `kept`
-//! it stays in memory for the backward pass: forward it is an output too, backward it is there already.
+//! Formula: the PyTorch documentation of `Conv3d`, with `groups = channels` and then with a kernel of one. As in Chollet (2017),
+//! "Xception: Deep Learning with Depthwise Separable Convolutions", there is no operation between both steps.
+//!
+//! Layouts of `x` and `out`: `ncdhw` or `ndhwc`. The filter is `[c, kd, k, kw]` for the first and `[kd, k, kw, c]` for the second.
+//! The pointwise weights are `[m, c]` for both. A stored `mid` is rounded to the element type. With `kept` it stays in memory for
+//! the backward pass. Forward it is an additional output, backward it is an input.
 //!
 //! Operations: `2·kd·k·kw` per element of `mid`, border included, and `2·c` per element of the result, with one more for each of
 //! bias and ReLU.
@@ -33,10 +33,10 @@ const W: usize = 1;
 const POINTWISE: usize = 2;
 const BIAS: usize = 3;
 
-/// The first of the checked buffers; the depthwise results follow, where they are kept.
+/// Index of the result, the first checked buffer. The depthwise results follow, if they are kept.
 const OUT: usize = 0;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -118,8 +118,8 @@ fn forward() -> OpSpec {
     }
 }
 
-/// Shapes over the edges of all tiles, in both layouts: output channels for each height of a tile and beyond the highest, input
-/// channels in whole vectors or not and more than are staged at a time, taps that marching threads are not written out for.
+/// Shapes over the edges of all tiles, in both layouts. Output channels for each height of a tile and beyond the highest. Input
+/// channels in whole vectors or not, and more than one stage holds. Taps without an unrolled kernel of `marching`.
 const AWKWARD: &[&str] = &[
     "n1,c1,d1,k1,ncdhw",
     "n1,c1,m3,d1,k1,ndhwc,bias,relu",
@@ -155,7 +155,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
     }
 }
 
-/// What extents with their padding stay below, so that kernels find coordinates outside by wrapping around.
+/// Upper bound of extents with their padding, so that kernels detect outside coordinates by wrap-around.
 const MOST_EXTENT: u64 = 1 << 30;
 
 fn validate(shape: &Shape) -> Result<(), String> {
@@ -173,7 +173,7 @@ fn validate(shape: &Shape) -> Result<(), String> {
     of_shape(shape).validate()
 }
 
-/// The second step, as a convolution of its own.
+/// Second step as a convolution of its own.
 fn of_shape(shape: &Shape) -> Conv {
     let v = Volume::of(shape);
     Conv::pointwise(v.n, [v.c, shape["m"]], v.out, v.channels_last)
@@ -202,7 +202,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     buffers
 }
 
-/// Products of which an element of the result is a sum.
+/// Number of products in the sum of a result element.
 fn terms(p: &Problem) -> u64 {
     let v = Volume::of(&p.shape);
     v.c * (v.taps() + 1)
@@ -231,7 +231,7 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     let v = Volume::of(&p.shape);
     let (channels, taps, u) = (v.c as f64, v.taps() as f64, p.dtype.unit_roundoff());
     let k = channels * taps + 1.0;
-    // Sum of the magnitudes of k products of three normal draws, with room for luck: no draw is beyond 3.47.
+    // Sum of the magnitudes of k products of three normal draws, with a margin for chance: no draw is beyond 3.47.
     let magnitudes = k + 36.0 * k.sqrt();
     Tolerance {
         abs: 8.0 * k.sqrt() * 2f64.powi(-24) * magnitudes + 8.0 * u * (taps * (channels + 8.0)).sqrt(),
@@ -272,7 +272,7 @@ fn hard_sets() -> Vec<StressInput> {
             applies: |p| wide(p) && terms(p) <= 4096,
             fills: |_| vec![("x", |_, draw| 1e18 * draw.uniform()), ("w", |_, draw| 1e16 * draw.uniform())],
             tolerance: |p, output| {
-                // What is not negative adds up: depthwise results are of the size of the taps, not of their root.
+                // Non-negative terms do not cancel: depthwise results are proportional to the number of taps, not to its root.
                 let (taps, usual) = (Volume::of(&p.shape).taps() as f64, tolerance(p, output));
                 Tolerance { abs: usual.abs * 1e34 * taps.sqrt(), ..usual }
             },
@@ -315,7 +315,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let bias = p.shape.has("bias").then(|| inputs[BIAS].f32());
     let relu = p.shape.has("relu");
     let mid = middle::host(p, inputs[X].f32(), inputs[W].f32());
-    // Channels of one position: neighbours, or as far apart as there are positions.
+    // Distance of the channels of one position: one, or the number of positions.
     let apart = if v.channels_last { 1 } else { v.out.iter().product::<u64>() as usize };
     outputs[OUT].par_iter_mut().enumerate().for_each(|(place, out)| {
         let ([n, m], at) = conv.of_out(place as u64);

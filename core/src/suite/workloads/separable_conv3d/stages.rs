@@ -1,4 +1,4 @@
-//! Stages of separable convolutions: those of both steps, each with its cost, and the one that is both.
+//! Stages of separable convolutions: those of both steps, each with its cost, and the fused one.
 
 use super::super::conv2d::stages::{Gather, Tile};
 use super::super::depthwise_conv3d::direct_stage;
@@ -8,14 +8,14 @@ use super::{pointwise, pointwise_flops};
 use crate::suite::Access::{Read, Write};
 use crate::suite::{Caps, Cost, Elem, Problem, Program, Stage, spread};
 
-/// What profiles sum up by.
+/// Components of the profile.
 pub(super) const FIRST_STEP: &str = "depthwise";
 pub(super) const SECOND_STEP: &str = "pointwise";
 
-/// Buffers of the second step where it is a stage of its own.
+/// Buffers of the second step as a separate stage.
 const SECOND: [&str; 3] = ["mid", "pointwise", "out"];
 
-/// Costs of both steps, with what is between them stored.
+/// Costs of both steps, with stored intermediates.
 pub(super) fn costs(p: &Problem) -> [Cost; 2] {
     let (v, conv, element) = (Volume::of(&p.shape), pointwise(p), Elem::Real.storage(p.dtype).bytes());
     let [c, m] = conv.channels;
@@ -27,24 +27,24 @@ pub(super) fn costs(p: &Problem) -> [Cost; 2] {
     ]
 }
 
-/// What follows the sums of the second step.
+/// Parameters of the second step, with its epilogue.
 fn gather(p: &Problem) -> Gather {
     Gather { bias: p.shape.has("bias"), relu: p.shape.has("relu"), ..Gather::of(pointwise(p)) }
 }
 
-/// Both steps, one behind the other.
+/// Program of both steps in sequence.
 fn both(p: &Problem, depthwise: Stage, pointwise: Stage) -> Program {
     let [_, cost] = costs(p);
     Program { stages: vec![depthwise, pointwise.called("pointwise").costing(cost).of(SECOND_STEP)] }
 }
 
-/// The first step, from `x` to `mid`, by one element per thread.
+/// First step, from `x` to `mid`, with one element per thread.
 pub(super) fn plain(p: &Problem) -> Stage {
     let [cost, _] = costs(p);
     direct_stage(p, Finish::default(), ["x", "mid"]).called("depthwise").costing(cost).of(FIRST_STEP)
 }
 
-/// The same by the best stage there is for its filter.
+/// First step by the fastest stage for its filter.
 pub(super) fn best(p: &Problem, caps: &Caps) -> Stage {
     let (v, [cost, _]) = (Volume::of(&p.shape), costs(p));
     match marching::available(&v) {
@@ -68,8 +68,8 @@ pub(super) fn unfused_mma(p: &Problem, caps: &Caps) -> Program {
     both(p, best(p, caps), gather(p).mma(SECOND))
 }
 
-/// Tiles as high as there are output channels, as far as they go: whatever is above a tile computes its positions' depthwise
-/// results again.
+/// Program of the fused stage. Tiles are as high as the output channels, up to the highest tile. Each further tile above recomputes
+/// the depthwise results of its positions.
 pub(super) fn fused(p: &Problem, _caps: &Caps) -> Program {
     let (v, conv) = (Volume::of(&p.shape), pointwise(p));
     let ([_, m], [_, positions]) = (conv.channels, conv.pixels());

@@ -1,4 +1,4 @@
-//! The backward form: `dx[r, j] = y[r, j] · (dout[r, j] − Σ_k y[r, k] · dout[r, k])` from the saved result `y`.
+//! Backward direction: `dx[r, j] = y[r, j] · (dout[r, j] − Σ_k y[r, k] · dout[r, k])` from the saved result `y`.
 //!
 //! The forward pass runs before the timing. Operations: four an element. Bytes: two matrices read, one written.
 
@@ -12,10 +12,10 @@ use crate::suite::{
 
 const DOUT: usize = 1;
 
-/// The first of the checked buffers; the other is `dx`.
+/// Index of the result, the first checked buffer; the other is `dx`.
 const Y: usize = 0;
 
-/// The form.
+/// Specification of the backward direction.
 pub fn form() -> OpSpec {
     OpSpec {
         direction: Direction::Bwd,
@@ -75,12 +75,12 @@ fn cost(p: &Problem) -> Cost {
     Cost::new(4 * p["r"] * p["c"], 2 * matrix(p), matrix(p))
 }
 
-/// About the largest weight of a row of normal inputs: others have e^(3.47 - 0.5) times less on average.
+/// Approximate largest weight of a row of normal inputs: others are smaller by e^(3.47 - 0.5) on average.
 fn largest(p: &Problem) -> f64 {
     1.0 / (1.0 + p["c"] as f64 / 40.0)
 }
 
-/// For rows whose largest weight is `largest`.
+/// Tolerance for rows with a largest weight of `largest`.
 fn tolerance(p: &Problem, output: usize, largest: f64) -> Tolerance {
     if output == Y {
         return super::tolerance(p, output);
@@ -95,7 +95,7 @@ fn tolerance(p: &Problem, output: usize, largest: f64) -> Tolerance {
     }
 }
 
-/// Rows with equal weights, and rows in which one element has all the weight.
+/// Stress inputs: rows with equal weights, and rows with all weight in one element.
 fn hard_sets() -> Vec<StressInput> {
     let even = |p: &Problem, output: usize| tolerance(p, output, 1.0 / p["c"] as f64);
     let uneven = |p: &Problem, output: usize| tolerance(p, output, 1.0);
@@ -150,10 +150,10 @@ fn reference(p: &Problem, inputs: &Inputs, output: usize, row: u64, out: &mut [f
     }
 }
 
-/// CUDA's text, and WGSL's for pieces of one element and of four.
+/// Kernel sources: CUDA's, and WGSL's for pieces of one element and of four.
 pub(in crate::suite) const BACKWARD: [&str; 3] = ["softmax/backward", "softmax/backward1", "softmax/backward4"];
 
-/// The parameter, and the buffer where it is called otherwise.
+/// Parameters and their buffers.
 const ARGS: [(&str, &str, crate::suite::Access); 3] = [("y", "out", Read), ("dout", "dout", Read), ("dx", "dx", Write)];
 
 fn row(p: &Problem, caps: &Caps) -> Program {

@@ -1,7 +1,7 @@
 //! Softmax of each row of a matrix: `out[r, j] = exp(x[r, j] − m_r) / Σ_k exp(x[r, k] − m_r)` with `m_r` the row's maximum.
 //!
-//! Operations are counted as five an element: compare, subtract, exponentiate, add, multiply. Bytes are those of a copy:
-//! each element read once and written once.
+//! Operations: five an element: compare, subtract, exponentiate, add, multiply. Bytes: those of a copy, each element read once and
+//! written once.
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::dense::{maximum, total};
@@ -17,7 +17,7 @@ pub(super) mod backward;
 
 const X: usize = 0;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -107,12 +107,12 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-/// Two thirds of the elements, and all of every fifth row.
+/// Selects two thirds of the elements, and all of every fifth row.
 fn masked(shape: &Shape, draw: Draw) -> bool {
     (draw.index / shape["c"]).is_multiple_of(5) || !draw.bits().is_multiple_of(3)
 }
 
-/// What the forms' hard sets fill x with: see [`hard_sets`].
+/// Masked x of the stress inputs of both directions: see [`hard_sets`].
 fn masked_x(p: &Problem) -> Fill {
     match p.dtype {
         DType::F16 => |shape, draw| if masked(shape, draw) { -65_504.0 } else { draw.normal() },
@@ -127,7 +127,7 @@ fn huge_x(p: &Problem) -> Fill {
     }
 }
 
-/// What is in the sets `not finite` of both forms.
+/// Description of the sets `not finite` of both directions.
 const NOT_FINITE: &str = "rows with NaN, which are NaN; and rows whose first half is -inf, which weighs nothing";
 
 fn not_finite_x(shape: &Shape, draw: Draw) -> f64 {
@@ -149,7 +149,7 @@ fn hard_sets() -> Vec<StressInput> {
     ]
 }
 
-/// The weights of one row.
+/// Weights of one row.
 fn probabilities(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
     let first = row * p["c"];
     for (x, at) in out.iter_mut().zip(first..) {
@@ -174,7 +174,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 /// Threads that share a row in the plainest variants.
 const ROW_THREADS: u32 = 128;
 
-/// A stage with one workgroup a row.
+/// Stage with one workgroup per row.
 pub(in crate::suite) fn by_rows(of: Rows2d, entry: &'static str) -> Stage {
     Stage::kernel(entry, "softmax/naive", entry)
         .consts(&[("ROWS", of.rows as u32), ("COLUMNS", of.columns as u32), ("ROW_THREADS", ROW_THREADS)])
@@ -194,7 +194,7 @@ fn cube(p: &Problem, caps: &Caps) -> Program {
         .into()
 }
 
-/// CUDA's text, and WGSL's for pieces of one element and of four.
+/// Kernel sources: CUDA's, and WGSL's for pieces of one element and of four.
 pub(in crate::suite) const FORWARD: [&str; 3] = ["softmax/forward", "softmax/forward1", "softmax/forward4"];
 
 fn matrix_of(p: &Problem) -> Rows2d {
@@ -206,7 +206,7 @@ fn online(p: &Problem, caps: &Caps) -> Program {
     share.stage(caps, FORWARD, "softmax_online").args([("x", Read), ("out", Write)]).costing(cost(p)).into()
 }
 
-/// Elements up to which a warp keeps a row, by thread.
+/// Largest number of elements per thread of a row that a warp keeps.
 pub(in crate::suite) const OF_A_WARP: u64 = 40;
 
 fn kept(p: &Problem, caps: &Caps) -> Result<RowShare, String> {

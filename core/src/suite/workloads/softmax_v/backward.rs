@@ -1,7 +1,7 @@
-//! The backward form: `dv = Pᵀ dout` and `dx = P ∘ (dP − Σ_j P dP)` with `dP = dout vᵀ`, from the weights `P = softmax(x)`.
+//! Backward direction: `dv = Pᵀ dout` and `dx = P ∘ (dP − Σ_j P dP)` with `dP = dout vᵀ`, from the weights `P = softmax(x)`.
 //!
-//! The forward pass runs before the timing and leaves its weights, as in training. Operations: those of two products; what the
-//! softmax takes beside them is not counted.
+//! The forward pass runs before the timing and leaves its weights, as in training. Operations: those of two GEMMs. The softmax
+//! itself is not counted.
 
 use std::sync::OnceLock;
 
@@ -17,11 +17,11 @@ use crate::suite::{
 
 const DOUT: usize = 2;
 
-/// The checked buffers, in buffer order.
+/// Indices of the checked buffers, in buffer order.
 const WEIGHTS: usize = 0;
 const DX: usize = 1;
 
-/// The form.
+/// Specification of the backward direction.
 pub fn form() -> OpSpec {
     OpSpec {
         direction: Direction::Bwd,
@@ -88,7 +88,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     ]
 }
 
-/// `dout vᵀ` and `Pᵀ dout`.
+/// GEMMs `dout vᵀ` and `Pᵀ dout`.
 fn products(p: &Problem) -> [Product; 2] {
     let (s, t, d) = (p["s"], p["t"], p["d"]);
     let of = |m, n, k, stored| Product::new(m, n, k).batch(p["b"]).stored(stored);
@@ -101,14 +101,14 @@ fn cost(p: &Problem) -> Cost {
     Cost::new(products(p).iter().map(Product::flops).sum(), x + v + out, x + v)
 }
 
-/// Where rows of x put so much weight on a row of v, in the mean.
+/// Tolerance for rows of x with a total weight of `mass` on a row of v, on average.
 fn tolerance(p: &Problem, output: usize, mass: f64) -> Tolerance {
     let (u, f32u, d) = (p.dtype.unit_roundoff(), 2f64.powi(-24), p["d"] as f64);
     let (weight, rel) = (weight_error(p), 2.0 * u);
     match output {
         WEIGHTS => Tolerance { abs: smallest_normal(p), rel: weight, reason: "as of the workload softmax" },
         DX => Tolerance {
-            // |dP| is at most about 8 √d for these inputs, and its mean by weights no more.
+            // |dP| is at most about 8 √d for these inputs, and its weighted mean is no larger.
             abs: smallest_normal(p) * (1.0 + 16.0 * d.sqrt())
                 + 16.0 * d.sqrt() * (2.0 * weight + u + 8.0 * f32u * d.sqrt()),
             rel,
@@ -127,7 +127,7 @@ fn tolerance(p: &Problem, output: usize, mass: f64) -> Tolerance {
     }
 }
 
-/// Rows with equal weights, and rows of which a third has all the weight.
+/// Stress inputs: rows with equal weights, and rows with all weight in a third of the elements.
 fn hard_sets() -> Vec<StressInput> {
     let set = |name, about, fills| StressInput {
         name,
@@ -155,12 +155,12 @@ fn row_cost(p: &Problem, output: usize) -> u64 {
     match output {
         WEIGHTS => 2 * t,
         DX => t * (d + 4),
-        // This row's share of the weights of all rows.
+        // Share of this row in the weights of all rows.
         _ => s * (d + 2),
     }
 }
 
-/// The weights of a row of x, made when they are first needed.
+/// Weights of a row of x, computed at the first use.
 fn of_row<'k>(known: &'k [OnceLock<Vec<f64>>], p: &Problem, inputs: &Inputs, row: u64) -> &'k [f64] {
     known[row as usize].get_or_init(|| weights(p, inputs, row))
 }

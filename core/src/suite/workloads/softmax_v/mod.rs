@@ -1,11 +1,9 @@
-//! A product whose left factor is a softmax: `out = softmax(x)·v`, with the softmax along each row of `x`.
+//! GEMM with a softmax as left operand: `out = softmax(x)·v`, with the softmax along each row of `x`.
 //!
-//! `out[i, r, c] = Σ_j exp(x[i, r, j] − m) v[i, j, c] / Σ_j exp(x[i, r, j] − m)` with `m` the largest of the row: `x` is
-//! `[b, s, t]`, `v` `[b, t, d]` and `out` `[b, s, d]`, all dense and row-major. It is what remains of attention where the scores
-//! are there already.
+//! `out[i, r, c] = Σ_j exp(x[i, r, j] − m) v[i, j, c] / Σ_j exp(x[i, r, j] − m)` with `m` the largest of the row. `x` is `[b, s,
+//! t]`, `v` `[b, t, d]` and `out` `[b, s, d]`, all dense and row-major. It is attention with given scores.
 //!
-//! Operations: `2·b·s·t·d`, those of the product. Weights are in f32, or where they are stored in the element type; sums are in
-//! f32.
+//! Operations: `2·b·s·t·d`, those of the GEMM. Weights are in f32, or in the element type if they are stored. Sums are in f32.
 
 use super::linear::stages::{By, Stages};
 use super::softmax::{FORWARD, OF_A_WARP};
@@ -24,7 +22,7 @@ mod backward;
 const X: usize = 0;
 const V: usize = 1;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -53,7 +51,7 @@ fn forward() -> OpSpec {
         rate: Rate::Flops,
         headline: Some("b8,s512,t512,d64"),
         shapes,
-        // Single elements; rows and columns below, at and past a tile; odd lengths, and several tiles of everything.
+        // Single elements; rows and columns below, at and past a tile; odd lengths, and several tiles in each dimension.
         awkward: &[
             "s1,t1,d1",
             "s3,t5,d2",
@@ -118,7 +116,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         BufferSpec::input("x", Elem::Real, &[b, s, t], normal),
         BufferSpec::input("v", Elem::Real, &[b, t, d], normal),
         BufferSpec::output("out", Elem::Real, &[b, s, d]),
-        // Of the variants with a stage for each.
+        // Of the variants with separate stages.
         BufferSpec::scratch("weights", Elem::Real, &[b, s, t]),
     ]
 }
@@ -133,7 +131,7 @@ fn cost(p: &Problem) -> Cost {
     Cost::new(product(p).flops(), x + v, out)
 }
 
-/// How far a weight may be off, relative to itself: its rounding to the element type, and that of the softmax.
+/// Relative error of a weight: its rounding to the element type, and that of the softmax.
 fn weight_error(p: &Problem) -> f64 {
     2.0 * p.dtype.unit_roundoff() + 2f64.powi(-24) * (64.0 + p["t"] as f64 / 64.0)
 }
@@ -149,12 +147,12 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-/// Two thirds of the elements of x, and all of every fifth row, are masked.
+/// Selects two thirds of the elements of x, and all of every fifth row.
 fn masked(shape: &Shape, draw: Draw) -> bool {
     (draw.index / shape["t"]).is_multiple_of(5) || !draw.bits().is_multiple_of(3)
 }
 
-/// What the sets of both forms fill x with where it is masked.
+/// Masked x of the stress inputs of both directions.
 fn masked_x(p: &Problem) -> Fill {
     match p.dtype {
         DType::F16 => |shape, draw| if masked(shape, draw) { -65_504.0 } else { draw.normal() },
@@ -209,7 +207,7 @@ fn hard_sets() -> Vec<StressInput> {
     ]
 }
 
-/// The weights of one row of x, counted through the batch.
+/// Weights of one row of x; `row` counts through the batch.
 fn weights(p: &Problem, inputs: &Inputs, row: u64) -> Vec<f64> {
     let mut weights = inputs.values(X, row * p["t"]..(row + 1) * p["t"]);
     let top = weights.iter().copied().fold(f64::NEG_INFINITY, maximum);
@@ -245,17 +243,17 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     });
 }
 
-/// The product of weights and values.
+/// GEMM of weights and values.
 fn product(p: &Problem) -> Product {
     Product::new(p["s"], p["d"], p["t"]).batch(p["b"])
 }
 
-/// The rows of x.
+/// Matrix of the rows of x.
 fn matrix(p: &Problem) -> Rows2d {
     Rows2d { rows: p["b"] * p["s"], columns: p["t"] }
 }
 
-/// How threads share the rows of x: kept where they can be, and otherwise gone through twice.
+/// Partition of the rows of x among threads, and whether rows are kept. Otherwise they are read twice.
 fn rows(p: &Problem, caps: &Caps) -> (RowShare, bool) {
     match RowShare::kept(matrix(p), p.dtype, caps, OF_A_WARP) {
         Ok(share) => (share, true),
@@ -263,7 +261,7 @@ fn rows(p: &Problem, caps: &Caps) -> (RowShare, bool) {
     }
 }
 
-/// Softmax of the rows of x.
+/// Stage of the softmax of the rows of x.
 fn softmax(p: &Problem, caps: &Caps) -> Stage {
     let (share, kept) = rows(p, caps);
     let [x, ..] = sizes(p);
@@ -280,16 +278,16 @@ fn separate(p: &Problem, caps: &Caps, by: By) -> Program {
 
 /// Columns of the output that 16 threads keep of a row.
 const MOST_COLUMNS: u64 = 256;
-/// Rows of a workgroup and elements of each that are taken at a time, and rows of v that are staged at a time.
+/// Rows of a workgroup and elements of each at a time, and rows of v that are staged at a time.
 const ROWS: u32 = 64;
 const KEYS: u32 = 32;
 const VALUES: u32 = 8;
 
 fn fused(p: &Problem, caps: &Caps) -> Program {
-    // Columns per thread, in vectors of four: sixteen threads share a row.
+    // Columns per thread, in 4-element vectors: sixteen threads share a row.
     let columns = p["d"].div_ceil(64) as u32;
     let staged = VALUES * columns * 16;
-    // Of the softmax, whose row statistics are kept by four threads.
+    // Of the softmax, with row statistics in four threads.
     let (threads, lanes) = (256, 4);
     let extents = [("BATCH", p["b"]), ("S", p["s"]), ("T", p["t"]), ("D", p["d"])];
     let stage = Stage::kernel("softmax_v_fused", "softmax_v/fused", "softmax_v_fused")
@@ -300,11 +298,11 @@ fn fused(p: &Problem, caps: &Caps) -> Program {
         .args([("x", Read), ("v", Read), ("out", Write)])
         .costing(cost(p));
     match caps.dialect {
-        // The columns that are staged at a time of what a transposed product needs: nothing here is one.
+        // Staged columns of a transposed operand, which this kernel does not have.
         Dialect::Cuda => stage.consts(&[("DEPTH", 4)]),
         _ => stage
             .consts(&[("THREADS", threads), ("LANES", lanes)])
-            // Weights (rows padded by one against bank conflicts), values, a number a row, and what reductions take.
+            // Weights (rows padded by one against bank conflicts), values, a number per row, and scratch of reductions.
             .shared(4 * (ROWS * (KEYS + 1) + staged * 4 + ROWS + 2 * threads)),
     }
     .into()

@@ -1,12 +1,11 @@
-//! Scaling of the columns of a table to mean zero and variance one, as scikit-learn's `StandardScaler` does it:
-//! `out[i, j] = (x[i, j] − mean[j]) / √(var[j] + ε)`, with the variance over all `n` rows and `ε = 10⁻⁵`, which keeps columns
-//! of equal numbers finite.
+//! Scaling of the columns of a table to mean zero and variance one, as in scikit-learn's `StandardScaler`: `out[i, j] = (x[i, j] −
+//! mean[j]) / √(var[j] + ε)`. The variance is over all `n` rows, and `ε = 10⁻⁵` keeps columns of equal numbers finite.
 //!
-//! Means and variances are f32 for every element type. Bytes are counted as the table read twice and written once: no element can
-//! be scaled before all of its column were seen. Operations are counted as eight an element.
+//! Means and variances are f32 for every element type. Bytes: the table read twice and written once, because scaling needs the
+//! whole column first. Operations: eight an element.
 //!
-//! With `crossing` the table lies in pinned memory of the host, and the scaled one goes back there: what a program whose data is on
-//! the host has of the device. Means and variances stay on the device, where the next table would be scaled by them.
+//! With `crossing` the table is in pinned host memory, and the scaled one returns there. It shows the benefit of the device for a
+//! program with its data on the host. Means and variances stay on the device, to scale the next table.
 
 use crate::suite::hard::{any, one, sums_of_zeros, wide, zero};
 use crate::suite::parallel::*;
@@ -23,7 +22,7 @@ pub(super) use stages::merged;
 const X: usize = 0;
 const EPS: f64 = 1e-5;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -87,7 +86,7 @@ pub fn workload() -> Workload {
     }
 }
 
-/// The word for a table that lies on the host.
+/// Word of a shape with its table on the host.
 const CROSSING: &str = "crossing";
 
 const SCALING: Scaling = Scaling {
@@ -136,7 +135,7 @@ fn bytes(p: &Problem) -> u64 {
 const MEAN: usize = 0;
 const VARIANCE: usize = 1;
 
-/// For numbers up to `size` from zero, whose deviation is about `spread` or more.
+/// Tolerance for numbers up to `size` from zero, with a deviation of about `spread` or more.
 fn tolerance(p: &Problem, output: usize, size: f64, spread: f64) -> Tolerance {
     let error = 8.0 * 2f64.powi(-24) * (64.0 + p["n"] as f64 / 1024.0).sqrt();
     // The deviation of few rows may be far below that of all numbers.
@@ -196,7 +195,7 @@ fn hard_sets() -> Vec<StressInput> {
 }
 
 fn row_cost(p: &Problem, output: usize) -> u64 {
-    // Means and variances are made once, for whoever asks first.
+    // Means and variances are computed once, at the first access.
     if output == MEAN { 2 * p["n"] * p["f"] } else { 4 * p["f"] }
 }
 
@@ -212,7 +211,7 @@ fn moments(p: &Problem, inputs: &Inputs) -> Vec<(f64, f64)> {
 }
 
 fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
-    // At once: rows are asked for in parallel, and whoever made them on demand, in parallel too, could wait for itself.
+    // Computed at once: rows are requested in parallel, and a lazy computation, which is parallel too, could wait for itself.
     let moments = moments(p, inputs);
     Box::new(move |output, row, out| {
         for ((slot, (mean, variance)), at) in out.iter_mut().zip(&moments).zip(row * p["f"]..) {

@@ -1,18 +1,18 @@
-//! The stages of scaling: strips of rows are summed up by workgroups, their parts are brought together, and every row is scaled.
+//! Stages of scaling: workgroups sum strips of rows, their parts are merged, and every row is scaled.
 
 use super::{CROSSING, EPS, bytes};
 use crate::suite::Access::{Read, Write};
 use crate::suite::{Caps, Cost, Dialect, Problem, Program, Stage, parts_of, spread, sum_of_parts, text_for, width};
 
-/// Threads in a workgroup.
+/// Threads of a workgroup.
 const THREADS: u64 = 256;
 /// Most threads that share a row: 512 bytes of it.
 const MOST_LANES: u64 = 32;
 
-/// Fewest rows of a thread, if there are so many: a block of those that are merged.
+/// Fewest rows of a thread, if there are enough: one block of the merge.
 const FEWEST_ROWS: u64 = 8;
 
-/// How a table is shared: strips of rows, one for each part, times blocks of columns.
+/// Partition of a table: strips of rows, one for each part, times blocks of columns.
 struct Share {
     width: u64,
     lanes: u64,
@@ -27,13 +27,13 @@ impl Share {
         let pieces = p["f"] / width;
         let lanes = pieces.next_power_of_two().min(MOST_LANES);
         let blocks = pieces.div_ceil(lanes);
-        // As many strips as keep the device busy, if their threads have rows enough, and none without a row.
+        // As many strips as keep the device busy, if their threads have enough rows, and none without a row.
         let wanted = parts_of(p["n"].div_ceil(FEWEST_ROWS * THREADS / lanes), caps).div_ceil(blocks);
         let strip = p["n"].div_ceil(wanted);
         Share { width, lanes, blocks, strip, parts: p["n"].div_ceil(strip) }
     }
 
-    /// A stage of a workgroup for each strip of each block.
+    /// Stage with one workgroup for each strip of each block.
     fn stage(&self, p: &Problem, caps: &Caps, texts: [&'static str; 3], entry: &'static str) -> Stage {
         let consts = [
             ("ROWS", p["n"]),
@@ -51,7 +51,7 @@ impl Share {
             .grid(spread(self.parts * self.blocks))
     }
 
-    /// Workgroup memory of so many pieces of each thread.
+    /// Workgroup memory for `pieces` pieces of each thread.
     fn shared(&self, pieces: u64) -> u32 {
         (pieces * THREADS * self.width * 4) as u32
     }
@@ -60,7 +60,7 @@ impl Share {
 fn scale(p: &Problem, caps: &Caps, share: &Share) -> Stage {
     let texts = ["standard_scaler/scale", "standard_scaler/scale1", "standard_scaler/scale4"];
     let stage = share.stage(p, caps, texts, "standard_scaler_scale");
-    // In CUDA threads have a piece each: they are many enough, and what columns have in common lies in the first cache.
+    // In CUDA each thread has one piece: there are enough threads, and the numbers of columns are in the first-level cache.
     let stage = match caps.dialect {
         Dialect::Wgsl => stage,
         _ => stage.grid(spread((p["n"] * p["f"] / share.width).div_ceil(THREADS))),
@@ -110,10 +110,10 @@ pub(super) fn welford(p: &Problem, caps: &Caps) -> Program {
     crossing(p, vec![moments, merge, scale(p, caps, &share)])
 }
 
-/// Mean and variance of the columns of a table from those of strips of so many rows, as they lie in `parts`: for each strip the
+/// Stage of the mean and variance of a table's columns, from those of strips of `strip` rows. `parts` has, for each strip, the
 /// means of all columns, then the sums of squares around them.
 pub(in super::super) fn merged([rows, columns]: [u64; 2], strip: u64, caps: &Caps) -> Stage {
-    // There are few columns, so that each has as many threads as can be.
+    // There are few columns, so each has as many threads as possible.
     let threads = if caps.max_invocations >= 1024 { 1024 } else { THREADS };
     let across = if caps.dialect == Dialect::Wgsl { 32 } else { 8 };
     let (parts, down) = (rows.div_ceil(strip), threads / across);
@@ -128,7 +128,7 @@ pub(in super::super) fn merged([rows, columns]: [u64; 2], strip: u64, caps: &Cap
         .costing(Cost::new(6 * parts * columns, 8 * parts * columns, 8 * columns))
 }
 
-/// These stages, between an upload of the table and a download of the scaled one where they lie on the host.
+/// Program of the stages, between an upload of the table and a download of the scaled one for `crossing`.
 fn crossing(p: &Problem, stages: Vec<Stage>) -> Program {
     if !p.shape.has(CROSSING) {
         return Program { stages };

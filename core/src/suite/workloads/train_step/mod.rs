@@ -1,20 +1,21 @@
-//! One whole step of training a small model of tables: forward, backward, and AdamW on everything that it learns.
+//! One whole training step of a small model with tables: forward, backward, and AdamW on all parameters.
 //!
 //! A sample has features, which are hashed, a category, and a target for each of two heads:
 //!
-//! - `x = hashed + table[category]`, `[n, d]`: its features by `hash_embedding`, `e` for each sample and sorted by it, and
-//!   the row of its category in a learned table `[v, d]`;
+//! - `x = hashed + table[category]`, `[n, d]`: its features by `hash_embedding`, `e` per sample and sorted by it, and the row of
+//!   its category in a learned table `[v, d]`;
 //! - `hidden = gelu(x·w1 + b1)`, `[n, f]`, by the tanh formula, with `w1` `[d, f]`;
 //! - `pred = hidden·w2 + b2`, `[n, 2]`: a column for each head, with `w2` `[f, 2]`;
 //! - `loss = loss_smape(pred, targets)` over both heads.
 //!
-//! Backward from `dloss`, which is one, or the factor that losses are scaled by, with `∘` for products of elements:
-//! `dpred` by `loss_smape`; `dw2 = hiddenᵀ·dpred`; `dpre = (dpred·w2ᵀ) ∘ gelu′(x·w1 + b1)`; `dw1 = xᵀ·dpre`;
-//! `dx = dpre·w1ᵀ`; the gradients of `b1` and `b2` are sums over samples, and the table's row of a category is given the sum of
-//! `dx` over the samples that have it. Hashed features have no parameters. Then `adamw` takes its step `t` on `table`, `w1`, `b1`,
-//! `w2` and `b2`, with two averages of each, in place; rows of the table that no sample took follow their averages, too.
+//! Backward from `dloss`, which is one, or the loss scale, with `∘` for elementwise products: `dpred` by `loss_smape`; `dw2 =
+//! hiddenᵀ·dpred`; `dpre = (dpred·w2ᵀ) ∘ gelu′(x·w1 + b1)`; `dw1 = xᵀ·dpre`; `dx = dpre·w1ᵀ`. The gradients of `b1` and `b2` are
+//! sums over samples. The table row of a category gets the sum of `dx` over its samples. Hashed features have no parameters.
 //!
-//! Operations: `6·n·f·(d + 2)` of the products, and fourteen for each parameter. Everything is in f32, as hashed features are.
+//! Then `adamw` performs its step `t` on `table`, `w1`, `b1`, `w2` and `b2`, with two averages of each, in place. Table rows
+//! without a sample follow their averages, too.
+//!
+//! Operations: `6·n·f·(d + 2)` of the GEMMs, and fourteen for each parameter. Everything is in f32, like hashed features.
 
 use self::model::{Batch, Model, Parameter};
 use super::hash_embedding::{any_id, rising};
@@ -29,10 +30,10 @@ mod model;
 mod stages;
 mod tolerance;
 
-/// Columns of what is predicted.
+/// Number of predicted columns.
 const HEADS: u64 = 2;
 
-/// The form.
+/// Definition of the workload.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -117,14 +118,14 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
     }
 }
 
-/// The inputs that are not changed, in buffer order.
+/// Indices of the unchanged inputs, in buffer order.
 const ID: usize = 0;
 const GROUP: usize = 1;
 const WEIGHT: usize = 2;
 const CATEGORY: usize = 3;
 const TARGETS: usize = 4;
 const DLOSS: usize = 5;
-/// What is learned follows: of each parameter itself and its averages.
+/// Index of the first learned buffer: each parameter with its averages.
 const LEARNED: usize = 6;
 
 /// Names of a parameter's buffers.
@@ -136,7 +137,7 @@ struct Names {
     gradient: &'static str,
 }
 
-/// What is learned, in buffer order.
+/// Parameters, in buffer order.
 const NAMES: [Names; 5] = [
     Names { param: "table", m: "m_table", v: "v_table", gradient: "dtable" },
     Names { param: "w1", m: "m_w1", v: "v_w1", gradient: "dw1" },
@@ -145,7 +146,7 @@ const NAMES: [Names; 5] = [
     Names { param: "b2", m: "m_b2", v: "v_b2", gradient: "db2" },
 ];
 
-/// Hashed features of all samples.
+/// Number of hashed features of all samples.
 fn features(p: &Problem) -> u64 {
     p["n"] * p["e"]
 }
@@ -155,12 +156,12 @@ fn dims(p: &Problem) -> [Vec<u64>; 5] {
     [vec![v, d], vec![d, f], vec![f], vec![f, HEADS], vec![HEADS]]
 }
 
-/// Elements of each parameter.
+/// Number of elements of each parameter.
 fn lengths(p: &Problem) -> [u64; 5] {
     dims(p).map(|dims| dims.iter().product())
 }
 
-/// What the parameters are. Heads predict about four, and never more than one beside that: see [`target`].
+/// Fills of the parameters. Heads predict about four, and never differ from it by more than one: see [`target`].
 const FILLS: [Fill; 5] = [
     |_, draw| 0.5 * draw.normal(),
     |shape, draw| draw.normal() / (shape["d"] as f64).sqrt(),
@@ -169,16 +170,16 @@ const FILLS: [Fill; 5] = [
     |_, draw| 4.0 + 0.02 * draw.normal(),
 ];
 
-/// Targets keep clear of every kink of the loss: where a prediction, between three and five, meets its target or an edge of its
-/// band, the last bit of it would decide about its slope. They have predictions inside the band on either side of them, outside
-/// of it on either side, and of the other sign.
+/// Target that avoids every kink of the loss. If a prediction, between three and five, met its target or a band edge, its last bit
+/// would decide its slope. Ranges put predictions inside the band on either side of the target, outside it on either side, and on
+/// the other sign.
 fn target(_: &Shape, draw: Draw) -> f64 {
     const RANGES: [(f64, f64); 5] = [(5.2, 5.8), (2.6, 2.9), (11.0, 15.0), (0.5, 1.4), (-4.0, -1.0)];
     let (low, high) = RANGES[(draw.bits() % 5) as usize];
     low + (high - low) * draw.uniform()
 }
 
-/// A sample's share of the mean times one to two.
+/// Share of a sample in the mean, times one to two.
 fn scale_of_loss(shape: &Shape, draw: Draw) -> f64 {
     (HEADS * shape["n"]) as f64 * (1.0 + draw.uniform())
 }
@@ -216,7 +217,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     for (names, dims) in NAMES.into_iter().zip(dims(p)) {
         buffers.push(BufferSpec::scratch(names.gradient, Elem::Real, &dims));
     }
-    // Parameters take their steps one after another: the longest of them fills it.
+    // Parameters perform their steps in sequence: the longest determines its length.
     let longest = lengths(p).into_iter().max().expect("five of them");
     buffers.push(BufferSpec::scratch("direction", Elem::F32, &[longest]));
     buffers
@@ -228,12 +229,12 @@ fn cost(p: &Problem) -> Cost {
     Cost::new(multiplied(p) * 2 + 14 * learned, samples + 12 * learned, 12 * learned + 4 * n * HEADS + 4)
 }
 
-/// Multiply-adds of all products: what is multiplied once forward is multiplied twice backward.
+/// Multiply-adds of all GEMMs: each forward GEMM has two backward ones.
 fn multiplied(p: &Problem) -> u64 {
     3 * p["n"] * p["f"] * (p["d"] + HEADS)
 }
 
-/// The checked buffers, in buffer order: what is learned, and then these.
+/// Index of the predictions among the checked buffers, after the parameters and averages.
 const PRED: usize = 3 * NAMES.len();
 
 fn hard_sets() -> Vec<StressInput> {
@@ -269,7 +270,7 @@ fn hard_sets() -> Vec<StressInput> {
     ]
 }
 
-/// A row's share of the step, which is one for all of them.
+/// Operations of a row: its share of the step, which is computed once for all rows.
 fn row_cost(p: &Problem, output: usize) -> u64 {
     let rows = match output {
         PRED => p["n"],
@@ -279,7 +280,7 @@ fn row_cost(p: &Problem, output: usize) -> u64 {
     multiplied(p).div_ceil(rows)
 }
 
-/// What a step is computed from and with, read by the positions of buffers.
+/// Inputs and parameters of a step, read by buffer index.
 fn batch<T>(integers: impl Fn(usize) -> Vec<u32>, reals: impl Fn(usize) -> Vec<T>) -> (Batch<T>, [Parameter<T>; 5]) {
     let batch = Batch {
         ids: integers(ID),
@@ -296,7 +297,7 @@ fn batch<T>(integers: impl Fn(usize) -> Vec<u32>, reals: impl Fn(usize) -> Vec<T
     (batch, [0, 1, 2, 3, 4].map(parameter))
 }
 
-/// Everything in the inputs, for the reference.
+/// All inputs, for the reference.
 fn read(inputs: &Inputs) -> (Batch<f64>, [Parameter<f64>; 5]) {
     let reals = |buffer| inputs.whole(buffer);
     batch(|buffer| reals(buffer).into_iter().map(|x| x as u32).collect(), reals)

@@ -1,4 +1,4 @@
-//! The step on the host: for the reference in f64 and host code in f32.
+//! Step on the host: for the reference in f64 and host code in f32.
 
 use super::super::gelu::{gelu_tanh, slope_tanh};
 use super::super::hash_embedding::place;
@@ -8,9 +8,9 @@ use crate::suite::dense::{Real, add, add_to_rows, narrow, product_nn, product_nt
 use crate::suite::parallel::*;
 use crate::suite::{Direction, Problem};
 
-/// What a step is computed from.
+/// Inputs of a step.
 pub(super) struct Batch<T> {
-    /// Of each hashed feature: what it is, whose it is, how much of it.
+    /// Id, sample and weight of each hashed feature.
     pub(super) ids: Vec<u32>,
     pub(super) groups: Vec<u32>,
     pub(super) weights: Vec<T>,
@@ -19,7 +19,7 @@ pub(super) struct Batch<T> {
     pub(super) dloss: T,
 }
 
-/// A parameter with its averages.
+/// Parameter with its averages.
 pub(super) struct Parameter<T> {
     pub(super) value: Vec<T>,
     pub(super) m: Vec<T>,
@@ -29,7 +29,7 @@ pub(super) struct Parameter<T> {
 /// Values of the parameters, in buffer order.
 type Values<'a, T> = [&'a [T]; 5];
 
-/// What the forward pass makes.
+/// Values of the forward pass.
 pub(super) struct Passed<T> {
     x: Vec<T>,
     pre: Vec<T>,
@@ -38,7 +38,7 @@ pub(super) struct Passed<T> {
     loss: T,
 }
 
-/// Its sizes, and the problems of its parts.
+/// Extents of the model, and the problems of its parts.
 pub(super) struct Model {
     n: usize,
     d: usize,
@@ -101,7 +101,7 @@ impl Model {
         [dtable, dw1, rows_summed(&dpre, f), dw2, rows_summed(&dpred, TWO)]
     }
 
-    /// Everything that is checked, in buffer order.
+    /// All checked outputs, in buffer order.
     pub(super) fn step<T: Real>(&self, batch: &Batch<T>, parameters: &[Parameter<T>; 5]) -> Vec<Vec<T>> {
         let values = parameters.each_ref().map(|of| &of.value[..]);
         let passed = self.forward(batch, values);

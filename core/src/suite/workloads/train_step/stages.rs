@@ -1,5 +1,5 @@
-//! The step in stages: those of its parts on its own buffers, and two of its own, which look up a table and sum its
-//! gradient over samples that a sort has put side by side.
+//! Stages of the step: those of its parts on its own buffers, and two of its own. The latter look up a table, and sum its gradient
+//! over samples sorted by category.
 
 use super::super::gelu;
 use super::super::linear::stages::{By, Stages, Then, parts_of_rows};
@@ -9,12 +9,12 @@ use crate::suite::{
     Caps, Cost, Direction, Problem, Product, Program, Sort, Sorted, Stage, Stored, SubOp, by_pieces, spread, width,
 };
 
-/// What the profile sums up by.
+/// Components of the profile.
 const FORWARD: &str = "forward";
 const BACKWARD: &str = "backward";
 const OPTIMISER: &str = "optimiser";
 
-/// Variants of the parts that a variant is made of.
+/// Variants of the parts of a variant.
 struct Parts {
     hash: &'static str,
     loss: &'static str,
@@ -22,23 +22,23 @@ struct Parts {
     optimiser: &'static str,
 }
 
-/// The loss of both heads.
+/// Loss of both heads as a sub-operation.
 pub(super) fn loss(p: &Problem, direction: Direction) -> SubOp {
     SubOp::new("loss_smape", direction, &format!("n{}", HEADS * p["n"]), p.dtype)
 }
 
-/// The step of each parameter.
+/// Optimiser step of each parameter as a sub-operation.
 pub(super) fn optimisers(p: &Problem) -> [SubOp; 5] {
     lengths(p).map(|length| SubOp::new("adamw", Direction::Fwd, &format!("n{length},t{}", p["t"]), p.dtype))
 }
 
-/// Features summed where they belong.
+/// Stages that sum the hashed features.
 fn hashed(p: &Problem, caps: &Caps, variant: &str) -> Vec<Stage> {
     let shape = format!("r{},g{},d{},sorted", features(p), p["n"], p["d"]);
     SubOp::new("hash_embedding", Direction::Fwd, &shape, p.dtype).stages(variant, caps, &[("out", "hashed")])
 }
 
-/// The row of each sample's category, added to what it has.
+/// Stage that adds the row of each sample's category.
 fn lookup(p: &Problem, caps: &Caps) -> Stage {
     let (n, d) = (p["n"], p["d"]);
     let width = width(d, p.dtype, caps);
@@ -50,12 +50,12 @@ fn lookup(p: &Problem, caps: &Caps) -> Stage {
         .called("lookup")
 }
 
-/// Samples in the order of their categories.
+/// Sort of the samples by category.
 pub(super) fn by_category(p: &Problem) -> Sort {
     Sort { items: p["n"], below: p["v"] }
 }
 
-/// Its buffers.
+/// Buffers of that sort.
 pub(super) const BY_CATEGORY: Sorted = Sorted {
     keys: "category",
     sorted: "sorted",
@@ -64,10 +64,10 @@ pub(super) const BY_CATEGORY: Sorted = Sorted {
     counts: "digits",
 };
 
-/// Rows of gradients, summed by the categories of their samples, which have been sorted.
+/// Stage that sums rows of gradients by the sorted categories of their samples.
 fn scatter(p: &Problem) -> Stage {
     let (n, v, d) = (p["n"], p["v"], p["d"]);
-    // As many threads as a row has columns, in whole warps, and more where categories have many samples.
+    // As many threads as a row has columns, in whole warps, and more if categories have many samples.
     let lanes = d.next_power_of_two().clamp(32, 256);
     let down = n.div_ceil(v).next_power_of_two().min(256 / lanes);
     let stretches = d.div_ceil(lanes);
@@ -87,7 +87,7 @@ fn products(p: &Problem, caps: &Caps) -> impl Fn(Product, [&'static str; 3]) -> 
     move |product, names| made.product(product, names).called(names[2])
 }
 
-/// What becomes of `x`: up to the predictions.
+/// Stages from `x` to the predictions.
 fn predicted(p: &Problem, caps: &Caps, fused: bool) -> Vec<Stage> {
     let made = Stages { dtype: p.dtype, caps, by: By::Tiles };
     let (n, d, f) = (p["n"], p["d"], p["f"]);
@@ -107,18 +107,18 @@ fn predicted(p: &Problem, caps: &Caps, fused: bool) -> Vec<Stage> {
     }
 }
 
-/// The products over all samples that are the gradients of both weights.
+/// GEMMs over all samples for the gradients of both weights.
 fn of_weights(p: &Problem) -> [Product; 2] {
     let (n, d, f) = (p["n"], p["d"], p["f"]);
     [Product::new(d, f, n), Product::new(f, HEADS, n)].map(|product| product.stored(Stored::Tn))
 }
 
-/// Elements of the parts in which they are made, one behind the other.
+/// Number of elements of their parts, which are adjacent.
 pub(super) fn weight_parts(p: &Problem) -> u64 {
     of_weights(p).map(|product| parts_of_rows(product) * product.m * product.n).into_iter().max().unwrap_or(0)
 }
 
-/// From the gradient of the predictions to those of all that is learned.
+/// Stages from the gradient of the predictions to those of all parameters.
 fn gradients(p: &Problem, caps: &Caps, fused: bool) -> Vec<Stage> {
     let made = Stages { dtype: p.dtype, caps, by: By::Tiles };
     let product = products(p, caps);
@@ -149,7 +149,7 @@ fn gradients(p: &Problem, caps: &Caps, fused: bool) -> Vec<Stage> {
     all
 }
 
-/// A step of every parameter.
+/// Optimiser stages of every parameter.
 fn optimised(p: &Problem, caps: &Caps, variant: &str) -> Vec<Stage> {
     let of = |(names, inner): (super::Names, SubOp)| {
         let buffers = [("param", names.param), ("grad", names.gradient), ("m", names.m), ("v", names.v)];

@@ -1,4 +1,4 @@
-//! How far a step may be from the reference.
+//! Tolerances of a step.
 
 use super::super::attention_block::Rounding;
 use super::PRED;
@@ -11,20 +11,20 @@ const REASON: &str = "errors of random sign, eight times their standard deviatio
                       sums of products wander by the root of their number of f32 roundings, and each step goes on from what the \
                       one before it rounded; targets keep clear of the kinks of the loss";
 
-/// Sizes of numbers along the way, and standard deviations of their errors.
+/// Magnitudes of intermediates, and standard deviations of their errors.
 struct Along {
     x: [f64; 2],
     hidden: [f64; 2],
     pred: f64,
     /// The gradient of a prediction.
     dpred: [f64; 2],
-    /// Of what GELU is taken of.
+    /// Gradient of GELU's argument.
     dpre: [f64; 2],
     dx: [f64; 2],
 }
 
 impl Along {
-    /// With a loss that is scaled so many times as much as a seeded one.
+    /// Intermediates for a loss scaled by `scale` times a seeded one.
     fn of(p: &Problem, scale: f64) -> Along {
         let (d, f) = (p["d"] as f64, p["f"] as f64);
         let [by_width, by_middle] = [p["d"], p["f"]].map(|terms| Rounding::of(p, terms).sum);
@@ -32,10 +32,10 @@ impl Along {
         let x = 1.0 + (features / d).sqrt();
         let x_off = U * x * (1.0 + features.sqrt());
         let pre_off = x_off + x * by_width + U * (1.0 + x);
-        // GELU by a formula of some units in the last place, and of a slope of at most 1.13.
+        // GELU's formula is off by some units in the last place, and its slope is at most 1.13.
         let hidden_off = 1.13 * pre_off + 16.0 * U * x;
         let pred = 0.1 * (hidden_off + x * by_middle) + 8.0 * U;
-        // Shares of the mean are at most two; slopes are at most 1.4, and change by a third of what a prediction does.
+        // Shares of the mean are at most two. Slopes are at most 1.4, and change by a third of the prediction's change.
         let dpred = 3.0 * scale;
         let dpred_off = dpred * (16.0 * U + pred);
         let dpre = 0.3 * dpred / f.sqrt();
@@ -54,18 +54,18 @@ impl Along {
     }
 }
 
-/// Size and error of a product of two numbers.
+/// Magnitude and error of a product of two numbers.
 fn product([a, a_off]: [f64; 2], [b, b_off]: [f64; 2]) -> [f64; 2] {
     [a * b, a * b_off + a_off * b]
 }
 
-/// Size and error of a sum over so many rows. Its terms may all have the same sign, and its roundings grow with it; errors of
+/// Magnitude and error of a sum over `rows` rows. Its terms may all have the same sign, and its roundings grow with it. Errors of
 /// terms are those of their own rows.
 fn summed(rows: f64, [size, off]: [f64; 2]) -> [f64; 2] {
     [rows * size, rows.sqrt() * off + rows * size * U * (rows.sqrt() + 8.0)]
 }
 
-/// The gradient of a parameter, where so many samples take the same row of the table.
+/// Magnitude and error of the gradient of a parameter, with `takers` samples on the same row of the table.
 fn gradient(p: &Problem, which: usize, scale: f64, takers: f64) -> [f64; 2] {
     let (along, rows) = (Along::of(p, scale), p["n"] as f64);
     match which {
@@ -77,11 +77,11 @@ fn gradient(p: &Problem, which: usize, scale: f64, takers: f64) -> [f64; 2] {
     }
 }
 
-/// A parameter or an average after a step along a gradient of this size and error.
+/// Tolerance of a parameter or an average after a step along a gradient of this magnitude and error.
 fn stepped(p: &Problem, part: usize, [size, off]: [f64; 2]) -> Tolerance {
     let abs = match part {
-        // The step is a thousandth of a direction, which turns by at most as much as the gradient: the root below it, of what is
-        // left of the average of squares without its bias, is at least a tenth, and a tenth of the gradient goes in.
+        // The step is a thousandth of a direction, which changes by at most as much as the gradient. Its divisor, the root of the
+        // bias-corrected average of squares, is at least a tenth. A tenth of the gradient enters the average.
         0 => 8.0 * (U * 4.0 + 1e-3 * (off + 8.0 * U)),
         1 => 8.0 * (0.1 * off + U * (0.35 + 0.1 * size)),
         _ => 8.0 * 0.002 * size * off,
@@ -94,7 +94,7 @@ fn of_all(p: &Problem, output: usize, scale: f64, takers: f64) -> Tolerance {
     match output {
         PRED => Tolerance { abs: 8.0 * Along::of(p, scale).pred, rel: 0.0, reason: REASON },
         output if output < PRED => stepped(p, output % 3, gradient(p, output / 3, scale, takers)),
-        // Terms change by less than twice what predictions do, and their mean is summed in f32.
+        // Terms change by less than twice the predictions' change, and their mean is summed in f32.
         _ => Tolerance {
             abs: 16.0 * Along::of(p, scale).pred,
             rel: U * (64.0 + 8.0 * (p["n"] as f64 / 512.0 + 1.0).sqrt()),
@@ -103,19 +103,19 @@ fn of_all(p: &Problem, output: usize, scale: f64, takers: f64) -> Tolerance {
     }
 }
 
-/// For seeded inputs, of a loss that is scaled so many times as much.
+/// Tolerance for seeded inputs, with a loss scaled by `scale`.
 pub(super) fn seeded(p: &Problem, output: usize, scale: f64) -> Tolerance {
-    // Samples of one category: the mean, with room for luck.
+    // Samples of one category: the mean, with a margin for chance.
     let mean = p["n"] as f64 / p["v"] as f64;
     of_all(p, output, scale, (mean + 8.0 * mean.sqrt() + 16.0).min(p["n"] as f64))
 }
 
-/// For categories that many samples may have.
+/// Tolerance for categories that many samples may have.
 pub(super) fn crowded(p: &Problem, output: usize) -> Tolerance {
     of_all(p, output, 1.0, p["n"] as f64)
 }
 
-/// Without a gradient: what is predicted and lost is zero, and steps are those of the averages.
+/// Tolerance without a gradient: predictions and loss are zero, and steps are those of the averages.
 pub(super) fn of_zeros(p: &Problem, output: usize) -> Tolerance {
     match output {
         output if output < PRED => stepped(p, output % 3, [0.0; 2]),
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use crate::suite::{DType, Direction, find};
 
-    /// A tolerance as wide as what a sample adds would let a step pass that leaves one out.
+    /// A tolerance as wide as a sample's contribution would accept a step that omits one.
     #[test]
     fn averages_show_whether_every_sample_went_in() {
         let workload = find("train_step").expect("here");
@@ -138,7 +138,7 @@ mod tests {
             let p = Problem::new(workload, Direction::FwdBwd, shape, DType::F32).expect("valid");
             for (which, names) in NAMES.iter().enumerate() {
                 let [size, _] = gradient(&p, which, 1.0, 1.0);
-                // What one sample adds, of which a tenth goes in.
+                // Contribution of one sample, of which a tenth enters.
                 let one = 0.1 * size / if which == 0 { 1.0 } else { p["n"] as f64 };
                 let allowed = seeded(&p, 3 * which + 1, 1.0).abs;
                 assert!(allowed < 0.2 * one, "{p}, {}: {allowed} of {one}", names.param);

@@ -1,4 +1,4 @@
-//! The variant on matrix units through WGSL's cooperative matrices.
+//! Variant on matrix units through WGSL's cooperative matrices.
 
 use super::super::coopmat::{MAX_DIM, PADDING, squares_and_columns, there, width};
 use super::super::masks::{Looks, looking};
@@ -7,18 +7,19 @@ use super::delta;
 use super::flash::{OF_KEYS, OF_QUERIES, operands};
 use crate::suite::{Access, Allowed, Caps, Cost, Problem, Product, Program, Stage, Tunable, spread};
 
-/// For each 32 rows there are four subgroups: fewer share more between barriers, and more read a tile together.
+/// Number of rows that a workgroup owns, with four subgroups per 32 rows. With fewer rows, fewer subgroups share a barrier; with
+/// more, more read a tile together.
 pub const OWN: Tunable = Tunable {
     name: "OWN",
     about: "keys, or queries, that a workgroup owns",
     allowed: Allowed::OneOf(&[32, 64]),
     default: 64,
 };
-/// Rows of a tile of the others: two squares.
+/// Rows of a tile of the other side: two matrices.
 const TILE: u64 = 32;
 /// Columns of own rows that are staged at a time.
 const OWN_COLUMNS: u64 = 32;
-/// Whether there is an eight of a tile of this number for a thread to fetch.
+/// Names of the constants that enable an 8-element vector of a tile of the given number per thread.
 const FETCHES: [&str; 4] = ["", "FETCH1", "FETCH2", "FETCH3"];
 
 pub fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
@@ -29,15 +30,15 @@ pub fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
     }
 }
 
-/// Bytes of workgroup memory: tiles of others and of their values, or columns of own rows and values; scores and slopes; the
-/// gradients of scores; where keys are owned, probabilities and two numbers a query.
+/// Bytes of workgroup memory. It holds tiles of the other side and of their values, or columns of own rows and values. It also
+/// holds scores, slopes and score gradients. With owned keys, it adds probabilities and two numbers per query.
 fn shared(own: u64, width: u64, of_keys: bool) -> u64 {
     let staged = (2 * TILE * (width + PADDING)).max(2 * own * (OWN_COLUMNS + PADDING));
     let squares = own * (TILE + PADDING);
     staged * 2 + squares * (2 * 4 + 2) + if of_keys { squares * 2 + TILE * 8 } else { 0 }
 }
 
-/// A stage whose workgroups own some of so many rows in each of so many heads.
+/// Stage with workgroups that own rows; `rows` counts per head, `heads` per batch item.
 fn by_own_rows<'a>(
     p: &Problem,
     caps: &Caps,

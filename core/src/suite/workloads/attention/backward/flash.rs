@@ -1,4 +1,4 @@
-//! The variants that make the probabilities anew from the log-sum-exp of each row: no matrix of scores.
+//! Variants that recompute the probabilities from the log-sum-exp of each row, without a score matrix.
 
 use super::super::masks::{Looks, looking};
 use super::super::{product, sizes, stage};
@@ -6,20 +6,20 @@ use super::delta;
 use crate::suite::Access::{Read, Write};
 use crate::suite::{Access, Caps, Cost, CudaLaunch, DType, Dialect, Problem, Program, Stage, spread};
 
-/// Own rows of a workgroup, and rows of a tile of the others: each of 16 × 16 threads computes 4 × 2 scores.
+/// Own rows of a workgroup, and rows of a tile of the other side. Each of 16 × 16 threads computes 4 × 2 scores.
 const OWN: u32 = 64;
 const OTHERS: u32 = 32;
 
-/// A stage whose workgroups own 64 rows each of so many in each of so many heads.
+/// Stage with workgroups that own 64 rows each; `rows` counts per head, `heads` per batch item.
 fn by_own_rows(p: &Problem, caps: &Caps, [text, entry]: [&'static str; 2], [heads, rows]: [u64; 2]) -> Stage {
-    // What the portable 16 KiB hold: eight columns of all four operands at a time.
+    // Depth that fits into the portable 16 KiB: eight columns of all four operands at a time.
     let depth = if caps.dialect == Dialect::Wgsl { 8 } else { 16 };
-    // Columns of a sum per thread, in vectors of four: sixteen threads share a row.
+    // Columns of a sum per thread, in 4-element vectors: 16 threads share a row.
     let columns = p["d"].div_ceil(64) as u32;
     let values = if columns > 3 { 4 } else { 8 };
-    // Both sides' rows and values while scores are computed, and the rows that are added up, by turns.
+    // Alternately holds rows and values of both sides for the scores, and the rows that are summed.
     let staged = (2 * (OWN + OTHERS) * depth).max(values * columns * 64);
-    // Rows of factors are padded by one against bank conflicts, but in CUDA, which reads them as vectors.
+    // Factor rows are padded by one against bank conflicts. CUDA does not pad them, because it reads them as vectors.
     let factors = OWN * if caps.dialect == Dialect::Wgsl { OTHERS + 1 } else { OTHERS };
     stage(p, text, entry)
         .consts(&[("OWN", OWN), ("OTHERS", OTHERS), ("DEPTH", depth), ("VALUES", values)])
@@ -29,7 +29,7 @@ fn by_own_rows(p: &Problem, caps: &Caps, [text, entry]: [&'static str; 2], [head
         .shared(4 * (staged + factors))
 }
 
-/// What every stage that owns keys is given.
+/// Arguments of every stage that owns keys.
 pub(super) const OF_KEYS: [(&str, &str, Access); 8] = [
     ("own", "k", Read),
     ("own_value", "v", Read),
@@ -41,7 +41,7 @@ pub(super) const OF_KEYS: [(&str, &str, Access); 8] = [
     ("value_gradient", "dv", Write),
 ];
 
-/// What every stage that owns queries is given.
+/// Arguments of every stage that owns queries.
 pub(super) const OF_QUERIES: [(&str, &str, Access); 7] = [
     ("own", "q", Read),
     ("own_value", "dout", Read),
@@ -52,7 +52,7 @@ pub(super) const OF_QUERIES: [(&str, &str, Access); 7] = [
     ("gradient", "dq", Write),
 ];
 
-/// Bytes that all of them read: Q, dO, K, V and two numbers a row.
+/// Bytes that all of them read: Q, dO, K, V and two numbers per row.
 pub(super) fn operands(p: &Problem) -> u64 {
     let (queries, keys, _) = sizes(p);
     2 * (queries + keys) + 2 * p["b"] * p["h"] * p["s"] * 4
@@ -69,7 +69,7 @@ pub fn flash(p: &Problem, caps: &Caps) -> Program {
     Program { stages: vec![delta(p), looking(p, Looks::Both, dkdv), looking(p, Looks::Both, dq)] }
 }
 
-/// Stages before and after one that adds up dQ in f32 by atomic additions.
+/// Program around a stage that sums dQ in f32 by atomic additions.
 fn summing(p: &Problem, sums: Stage) -> Program {
     const THREADS: u32 = 256;
     let elements = p["b"] * p["h"] * p["s"] * p["d"];
@@ -90,7 +90,7 @@ pub fn flash_atomic(p: &Problem, caps: &Caps) -> Program {
     summing(p, by_own_rows(p, caps, ["attention/flash_atomic", "attention_flash_atomic"], [p["kv"], p["t"]]).args(args))
 }
 
-/// Largest head_dim of `flash_mma`: a warp keeps two sums of sixteen rows in registers.
+/// Largest head_dim of `flash_mma`: a warp keeps two accumulators of 16 rows in registers.
 const MAX_MMA_DIM: u64 = 128;
 /// Keys of a block, and queries of one step.
 const KEYS: u64 = 128;
@@ -108,8 +108,8 @@ pub fn mma_available(p: &Problem, caps: &Caps) -> Result<(), String> {
 }
 
 pub fn flash_mma(p: &Problem, _caps: &Caps) -> Program {
-    // Rows are padded to whole matrix instructions, and then by 16 bytes against bank conflicts; the gradients of scores
-    // lie transposed, with rows of queries.
+    // Rows are padded to whole matrix instructions, and then by 16 bytes against bank conflicts. The score gradients are
+    // transposed, with rows of queries.
     let row = p["d"].next_multiple_of(16) + 8;
     let elements = 2 * KEYS * row + 4 * QUERIES * row + KEYS * (QUERIES + 8);
     let dynamic_shared_bytes = (2 * elements + 4 * QUERIES * 4) as u32;
