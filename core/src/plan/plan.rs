@@ -179,7 +179,7 @@ impl<'a> Planning<'a> {
             return true;
         }
         match decide(&case, self.spec, self.caps) {
-            Ok(actual) if self.spec.inputs == InputSet::StressInput => {
+            Ok(actual) if self.spec.inputs == InputSet::Hard => {
                 let (cases, skip) = on_hard(case, &actual);
                 self.plan.cases.extend(cases);
                 self.plan.skips.extend(skip);

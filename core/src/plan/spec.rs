@@ -41,18 +41,18 @@ pub enum InputSet {
     #[default]
     Seeded,
     /// Each applicable set of stress inputs of the operation specification, one after the other.
-    StressInput,
+    Hard,
 }
 
 impl InputSet {
     /// Both, with their names.
-    pub const ALL: [(&'static str, InputSet); 2] = [("seeded", InputSet::Seeded), ("hard", InputSet::StressInput)];
+    pub const ALL: [(&'static str, InputSet); 2] = [("seeded", InputSet::Seeded), ("hard", InputSet::Hard)];
 
     /// Returns the name in flags and URL queries.
     pub fn name(self) -> &'static str {
         match self {
             InputSet::Seeded => "seeded",
-            InputSet::StressInput => "hard",
+            InputSet::Hard => "hard",
         }
     }
 
