@@ -11,7 +11,7 @@ use crate::units::{Nanos, percent, three_digits};
 
 const TOP: f64 = 8.0;
 const BOTTOM: f64 = 104.0;
-const LEFT: f64 = 48.0;
+const LEFT: f64 = 56.0;
 
 /// Returns the curve of a run and the readings of its sensors; nothing without a reference kernel.
 pub(crate) fn drift(run: &Run) -> Markup {
