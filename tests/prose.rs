@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::tidy::{files, root};
+
 /// Words of rule 3 that a machine can tell from the field's own.
 const WORDS: [&str; 14] = [
     "what",
@@ -42,22 +44,20 @@ const LEFT_OUT: [&str; 8] =
 /// Counts by folder and word.
 type Counts = BTreeMap<(String, String), usize>;
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace")
-}
-
-fn files(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display())) {
-        let path = entry.expect("readable").path();
-        let name = path.file_name().expect("named").to_string_lossy().into_owned();
-        let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
-        if LEFT_OUT.contains(&name.as_str()) || name.starts_with('.') || path.is_symlink() {
-        } else if path.is_dir() {
-            files(&path, found);
-        } else if ENDINGS.contains(&ending) {
-            found.push(path);
-        }
-    }
+/// Files with prose of ours in a folder.
+fn with_prose(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    files(folder, &mut found);
+    let ours = |path: &PathBuf| {
+        let ending = path.extension().unwrap_or_default().to_string_lossy();
+        let left_out = |part: &Path| {
+            let name = part.file_name().unwrap_or_default().to_string_lossy();
+            LEFT_OUT.contains(&&*name) || name.starts_with('.') || part.is_symlink()
+        };
+        ENDINGS.contains(&&*ending) && !path.ancestors().take_while(|part| *part != root()).any(left_out)
+    };
+    found.retain(ours);
+    found
 }
 
 /// How often a word stands in a text, between characters that belong to no word.
@@ -96,9 +96,7 @@ fn counted() -> Counts {
         }
     };
     for folder in FOLDERS {
-        let mut found = Vec::new();
-        files(&root().join(folder), &mut found);
-        found.iter().for_each(|path| count(folder, path));
+        with_prose(&root().join(folder)).iter().for_each(|path| count(folder, path));
     }
     OF_ROOT.iter().for_each(|file| count(ROOT, &root().join(file)));
     counts

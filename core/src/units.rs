@@ -46,6 +46,11 @@ pub fn brief(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{} … {}", &text[..places(half).unwrap_or(0)], &text[end..]))
 }
 
+/// Returns a number with its noun: *1 case*, *2 cases*.
+pub fn counted(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
 /// Returns the greatest common divisor. `gcd(0, n)` is `n`.
 pub(crate) fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }

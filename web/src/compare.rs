@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use parallax_core::compare::{Comparison, Cost, Options, compare, costs};
-use parallax_core::plan::filter::keeps;
+use parallax_core::plan::filter::any_keeps;
 use parallax_core::plan::query;
 use parallax_core::record::{Run, RunSummary};
 use parallax_core::report::{FROM_A_LINK, compared_scores, comparison_table, heads, html, sheet};
@@ -323,7 +323,7 @@ impl Comparing {
                 true => html::comparison(&held.runs, &shown, &held.costs),
                 false => {
                     let mut runs = held.runs.clone();
-                    runs.iter_mut().for_each(|(_, run)| run.retain(|case| words.iter().any(|word| keeps(word, case))));
+                    runs.iter_mut().for_each(|(_, run)| run.retain(|case| any_keeps(&words, case)));
                     html::comparison(&runs, &shown, &costs(&runs))
                 }
             })

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use parallax_core::record::{Event, Run, RunSummary};
-use parallax_core::report::{CaseInfo, DeviceContext, device_answer, html};
+use parallax_core::report::{CaseInfo, DeviceContext, device_facts, html};
 use parallax_core::trace;
 use parallax_web::{broken, compare};
 use wasm_bindgen::prelude::*;
@@ -46,7 +46,7 @@ pub fn trace(run: &str) -> String {
 #[wasm_bindgen]
 pub fn card(run: &str) -> String {
     let run = written(run);
-    html::card(&RunSummary::of(&run), device_answer(&run).as_deref())
+    html::card(&RunSummary::of(&run), device_facts(&run).as_deref())
 }
 
 /// A card about the results in a link.

@@ -1,5 +1,7 @@
 //! Text of figures and fragments, without a document and without a clock.
 
+use parallax_core::units::counted;
+
 /// Approximate duration as text, rounded like an estimate.
 pub fn rough(seconds: f64) -> String {
     match seconds {
@@ -18,7 +20,7 @@ pub fn moment(milliseconds: f64) -> String {
 
 /// Number of cases as text.
 pub fn count(cases: usize) -> String {
-    if cases == 1 { "1 case".to_owned() } else { format!("{cases} cases") }
+    counted(cases, "case")
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::compare::scores::ScorePair;
 use crate::compare::verdict::{RESOLUTION, Ratio, Verdict, digits};
 use crate::device::BrowserMode;
-use crate::plan::filter::keeps;
+use crate::plan::filter::any_keeps;
 use crate::record::roofline::Bound;
 use crate::suite::by_case;
 use crate::units::{Nanos, percent};
@@ -116,7 +116,7 @@ impl Comparison {
 
     /// Keeps the pairs, scores and unpaired cases that any word of the filter keeps. An empty filter keeps all.
     pub fn filtered(mut self, words: &[String]) -> Comparison {
-        let kept = |case: &str| words.is_empty() || words.iter().any(|word| keeps(word, case));
+        let kept = |case: &str| any_keeps(words, case);
         self.pairs.retain(|pair| kept(&pair.case));
         self.scores.retain(|pair| kept(&pair.case));
         self.unpaired.retain(|alone| kept(&alone.case));

@@ -401,7 +401,7 @@ mod tests {
         assert_eq!(judged(&calm, &calm, true).verdict, Verdict::Slower, "the device was calm");
         assert_eq!(judged(&calm, &stirred, false).verdict, Verdict::Slower, "a GPU is nobody else's");
         let (two, one) = (drift(&spread(500.0, 0.01, 20)), drift(&spread(850.0, 0.01, 20)));
-        assert!(reference_spread(&two, &one, false) < 0.05, "kernels of two targets are not held against each other");
+        assert!(reference_spread(&two, &one, false) < 0.05, "kernels of two targets are not compared");
         assert_eq!((reference_spread(&[], &[], true), reference_spread(&[], &one, true) < 0.05), (0.0, true));
     }
 

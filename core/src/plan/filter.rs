@@ -14,6 +14,11 @@
 /// Separators between the segments of a case string.
 const SEPARATORS: [u8; 2] = *b"/,";
 
+/// Whether any of several patterns keeps a case string; no pattern keeps every case.
+pub fn any_keeps<P: AsRef<str>>(patterns: &[P], case: &str) -> bool {
+    patterns.is_empty() || patterns.iter().any(|pattern| keeps(pattern.as_ref(), case))
+}
+
 /// Whether a pattern keeps a case string.
 pub fn keeps(pattern: &str, case: &str) -> bool {
     let mut words = pattern.split('*');

@@ -266,7 +266,7 @@ impl Spec {
 
     /// Whether the filters keep a canonical case string.
     pub fn keeps(&self, case: &str) -> bool {
-        self.filter.is_empty() || self.filter.iter().any(|pattern| filter::keeps(pattern, case))
+        filter::any_keeps(&self.filter, case)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::device::{BrowserMode, DeviceKind};
 use crate::record::stats::quantile;
 use crate::record::{Outcome, Record, Run, way};
 use crate::suite::DType;
-use crate::units::{Nanos, percent, scaled};
+use crate::units::{Nanos, counted, percent, scaled};
 
 /// Number of cases that a sentence names.
 const NAMED: usize = 3;
@@ -17,7 +17,7 @@ pub fn answer(run: &Run, took: Nanos) -> String {
     let ran: Vec<&Record> = run.records.iter().filter(|r| !matches!(r.outcome, Outcome::Skipped { .. })).collect();
     let timed = ran.iter().filter(|r| r.timing().is_some()).count();
     let done = if timed > 0 { "measured" } else { "checked" };
-    let cases = if ran.len() == 1 { "1 case".to_owned() } else { format!("{} cases", ran.len()) };
+    let cases = counted(ran.len(), "case");
     let wrong: Vec<&str> = ran.iter().filter(|r| r.verdict() != "pass").map(|r| r.case.as_str()).collect();
     let correct = match wrong.len() {
         0 => "all correct".to_owned(),
@@ -34,8 +34,14 @@ pub fn answer(run: &Run, took: Nanos) -> String {
     format!("{cases} {done} on {} in {}, {correct}.{noise}", run.called(), in_words(took))
 }
 
-/// Returns the answer on a device: its memory, its arithmetic and one call. `None` if none of them was measured.
+/// Returns the answer on a device: its name and its facts. `None` if none of them was measured.
 pub fn device_answer(run: &Run) -> Option<String> {
+    let emulated = if run.device().kind == DeviceKind::Software { " (emulated on the processor)" } else { "" };
+    Some(format!("{}{emulated}: {}", run.called(), device_facts(run)?))
+}
+
+/// Returns the facts of a device: its memory, its arithmetic and one call. `None` if none of them was measured.
+pub fn device_facts(run: &Run) -> Option<String> {
     let ceilings = run.baseline.as_ref().map(|baseline| &baseline.ceilings);
     let memory =
         ceilings.and_then(|of| of.bandwidth.last()).map(|point| format!("{} memory", scaled(point.rate, "B/s")));
@@ -47,8 +53,7 @@ pub fn device_answer(run: &Run) -> Option<String> {
     calls.sort_by(f64::total_cmp);
     let call = (!calls.is_empty()).then(|| format!("one call {}", Nanos(quantile(&calls, 0.5))));
     let parts: Vec<String> = [memory, plain, call].into_iter().flatten().collect();
-    let emulated = if run.device().kind == DeviceKind::Software { " (emulated on the processor)" } else { "" };
-    (!parts.is_empty()).then(|| format!("{}{emulated}: {}.", run.called(), parts.join(", ")))
+    (!parts.is_empty()).then(|| format!("{}.", parts.join(", ")))
 }
 
 /// Formats a duration in seconds, or in minutes and seconds.
@@ -95,7 +100,7 @@ pub enum Piece {
 /// Returns the answer on the cost of a target, in pieces that are joined without a space.
 pub fn cost_pieces(cost: &Cost) -> Vec<(Piece, String)> {
     let base = target_name(&cost.base.target, cost.base.reach);
-    let problems = |n: usize| if n == 1 { "1 problem".to_owned() } else { format!("{n} problems") };
+    let problems = |n: usize| counted(n, "problem");
     let mut pieces = vec![(Piece::Words, format!("In {}, ", place(&cost.other)))];
     let mut say = |piece, text: String| pieces.push((piece, text));
     let (same, best, call) = (cost.same(), cost.best(), cost.call());

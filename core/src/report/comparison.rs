@@ -6,7 +6,7 @@ use crate::compare::identity::{normalised, same_device};
 use crate::compare::verdict::{Ratio, Verdict, digits};
 use crate::compare::{Comparison, Pair};
 use crate::record::Run;
-use crate::units::percent;
+use crate::units::{counted, percent};
 
 /// Returns whether a run was on another device than the base.
 pub(super) fn elsewhere(comparison: &Comparison, run: usize) -> bool {
@@ -174,7 +174,7 @@ pub(super) fn alone(comparison: &Comparison) -> Vec<String> {
 fn alone_in_short(comparison: &Comparison) -> Vec<String> {
     let alone = comparison.unpaired.iter().map(|alone| ((alone.run, alone.reason.as_str()), ()));
     let line = |((run, reason), cases): ((usize, &str), Vec<()>)| {
-        let cases = if cases.len() == 1 { "1 case".to_owned() } else { format!("{} cases", cases.len()) };
+        let cases = counted(cases.len(), "case");
         format!("{cases} only in {} ({reason})", comparison.runs[run].name)
     };
     grouped(alone).into_iter().map(line).collect()

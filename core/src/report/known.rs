@@ -62,7 +62,7 @@ mod tests {
     use crate::testing::fixtures::{run, spread};
 
     #[test]
-    fn what_is_known_survives_being_told() {
+    fn facts_survive_json() {
         let cases = ["copy/fwd/n1000/f32/vec4", "attention/fwd/b1,h1,s8,d8/f32/flash", "other/fwd/n1/f32/any"];
         let run = run("cuda", "X", &cases.map(|case| (case, spread(12_000.0, 0.002, 40))));
         let known: Vec<CaseInfo> =
@@ -70,7 +70,7 @@ mod tests {
         let rates: Vec<Option<Rate>> = known.iter().map(|known| known.rate).collect();
         assert_eq!(rates, [Some(Rate::Bytes), Some(Rate::Flops), None]);
         assert_eq!(known.iter().map(|known| known.probe).collect::<Vec<_>>(), [true, false, false]);
-        let told = serde_json::to_string(&known).expect("JSON");
-        assert_eq!(serde_json::from_str::<Vec<CaseInfo>>(&told).expect("read"), known);
+        let text = serde_json::to_string(&known).expect("JSON");
+        assert_eq!(serde_json::from_str::<Vec<CaseInfo>>(&text).expect("read"), known);
     }
 }

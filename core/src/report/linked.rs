@@ -7,7 +7,7 @@ use super::{Cell, Column, Rank, Table, Tone, escape};
 use crate::compare::verdict::digits;
 use crate::record::{CaseFigure, CaseSummary, RunSummary};
 use crate::suite::problem_of;
-use crate::units::{Nanos, percent};
+use crate::units::{Nanos, counted, percent};
 
 /// Warning above every summary from a link.
 pub const FROM_A_LINK: &str =
@@ -17,15 +17,7 @@ pub const FROM_A_LINK: &str =
 /// by name.
 pub fn linked_answer(linked: &RunSummary, ours: Option<(&str, &RunSummary)>) -> String {
     let place = linked.browser.as_ref().map_or_else(String::new, |browser| format!(" in {browser}"));
-    let bad = linked.cases.iter().filter(|case| case.verdict != "pass").count() + linked.left_out_bad;
-    let count = linked.cases.len() + linked.left_out;
-    let correct = match bad {
-        0 if count == 1 => "correct".to_owned(),
-        0 => "all correct".to_owned(),
-        bad => format!("{bad} not correct"),
-    };
-    let cases = if count == 1 { "1 case".to_owned() } else { format!("{count} cases") };
-    let mut said = format!("{}{place}: {cases}, {correct}.", linked.called());
+    let mut said = format!("{}{place}: {}.", linked.called(), linked_cases(linked));
     let Some((name, ours)) = ours else { return said };
     let logs: Vec<f64> = linked
         .cases
@@ -39,10 +31,23 @@ pub fn linked_answer(linked: &RunSummary, ours: Option<(&str, &RunSummary)>) -> 
         said += &format!(" {} has none of them.", capital(name));
     } else {
         let ratio = (logs.iter().sum::<f64>() / logs.len() as f64).exp();
-        let over = if logs.len() == 1 { "1 case".to_owned() } else { format!("{} cases, geometric mean", logs.len()) };
+        let mean = if logs.len() == 1 { "" } else { ", geometric mean" };
+        let over = format!("{}{mean}", counted(logs.len(), "case"));
         said += &format!(" {} takes {} as long ({over}).", capital(name), short(ratio));
     }
     said
+}
+
+/// Returns the number of a link's cases, and whether they are correct: *3 cases, all correct*.
+pub(crate) fn linked_cases(linked: &RunSummary) -> String {
+    let bad = linked.cases.iter().filter(|case| case.verdict != "pass").count() + linked.left_out_bad;
+    let count = linked.cases.len() + linked.left_out;
+    let correct = match bad {
+        0 if count == 1 => "correct".to_owned(),
+        0 => "all correct".to_owned(),
+        bad => format!("{bad} not correct"),
+    };
+    format!("{}, {correct}", counted(count, "case"))
 }
 
 /// Returns a table with one line per case; beside it the result of the reader's own run, by name, and the ratio of both.

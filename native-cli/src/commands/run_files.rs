@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use clap::Args;
-use parallax_core::plan::{did_you_mean, filter::keeps};
+use parallax_core::plan::{did_you_mean, filter::any_keeps};
 use parallax_core::record::Run;
 
 use crate::args::RESULTS;
@@ -72,7 +72,7 @@ impl Shown {
     /// # Errors
     /// No case left.
     pub fn keep(&self, runs: &mut [(String, Run)]) -> anyhow::Result<()> {
-        let kept = |case: &str| self.filter.is_empty() || self.filter.iter().any(|pattern| keeps(pattern, case));
+        let kept = |case: &str| any_keeps(&self.filter, case);
         for (_, run) in runs.iter_mut() {
             run.retain(kept);
         }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use parallax_core::report::site::{self, Peers, Site as Has};
+use parallax_core::report::Peers;
+use parallax_core::report::site::{self, Site as Has};
 
 use crate::browser;
 use crate::commands::run_files::read;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, PreEscaped, html};
 
-use super::{mark, shown};
+use super::{mark, picture, shown};
 use crate::record::RunSummary;
-use crate::report::{escape, linked_answer};
+use crate::report::{escape, linked_cases};
 use crate::suite::{Family, problem_of, title, variant_of, workload_of};
 use crate::units::Nanos;
 
@@ -26,37 +26,31 @@ fn room(size: usize) -> usize {
     (WIDTH - 2 * MARGIN) * 20 / (size * 11)
 }
 
-const STYLE: &str = "text{font-family:system-ui,sans-serif;fill:#1b1d22}.soft{fill:#5c6470}.bold{font-weight:700}.end{text-anchor:end}\
-                     .swatch{fill:var(--run)}";
+/// Style of the card beside that of pictures, which gives the colours.
+const STYLE: &str = "text{font-family:system-ui,sans-serif;fill:var(--ink)}.soft{fill:var(--soft)}.bold{font-weight:700}\
+                     .near{fill:var(--near)}.far{fill:var(--far);fill-opacity:.82}";
 
-/// Returns the card of a run's summary as a stand-alone SVG, under a headline about the device if there is one.
-pub fn card(summary: &RunSummary, headline: Option<&str>) -> String {
+/// Returns the card of a run's summary as a stand-alone SVG, with the facts of the device if they are known.
+pub fn card(summary: &RunSummary, facts: Option<&str>) -> String {
     let device = cut(&escape(summary.called()), room(58));
     let way = cut(&escape(&format!("{} · {}", summary.way(), summary.api)), room(26));
-    let about = headline.map_or_else(|| linked_answer(summary, None), str::to_owned);
-    // The device's name stands above.
-    let about = about
-        .strip_prefix(summary.called())
-        .and_then(|rest| rest.split_once(": "))
-        .map_or(about.as_str(), |(_, rest)| rest);
-    let answer = linked_answer(summary, None);
-    let cases = answer.rsplit_once(": ").map_or(answer.as_str(), |(_, cases)| cases);
-    let lines = lines(&escape(about), room(30));
+    let cases = format!("Checked against a reference: {}.", linked_cases(summary));
+    let lines = facts.map_or_else(Vec::new, |facts| lines(&escape(facts), room(30)));
     let below = 206 + 40 * lines.len();
     let inside = html! {
-            rect width=(WIDTH) height=(HEIGHT) fill="#ffffff" {}
-            rect width=(WIDTH) height="10" fill="#2a62d0" {}
+            rect.paper width=(WIDTH) height=(HEIGHT) {}
+            rect.near width=(WIDTH) height="10" {}
             (logo())
             text.bold x=(MARGIN) y="144" font-size="58" { (device) }
             text.soft x=(MARGIN) y="186" font-size="26" { (way) }
             @for (i, line) in lines.iter().enumerate() { text x=(MARGIN) y=(226 + 40 * i) font-size="30" { (line) } }
             (fastest(summary, below + 34))
-            text.soft x=(MARGIN) y=(HEIGHT - 36) font-size="24" { (cut(&format!("Checked against a reference: {cases}"), room(24))) }
+            text.soft x=(MARGIN) y=(HEIGHT - 36) font-size="24" { (cut(&cases, room(24))) }
     };
     let markup = html! {
         svg xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) width=(WIDTH) height=(HEIGHT) {
             title { (device) }
-            style { (PreEscaped(include_str!("plot.css"))) (PreEscaped(STYLE)) }
+            style { (PreEscaped(picture::STYLE)) (PreEscaped(STYLE)) }
             (shown(inside))
         }
     };
@@ -66,8 +60,8 @@ pub fn card(summary: &RunSummary, headline: Option<&str>) -> String {
 /// Returns the mark and the name of the program.
 fn logo() -> Markup {
     html! {
-        circle cx=(MARGIN + 14) cy="54" r="15" fill="#2a62d0" {}
-        circle cx=(MARGIN + 28) cy="54" r="15" fill="#b9481a" fill-opacity=".82" {}
+        circle.near cx=(MARGIN + 14) cy="54" r="15" {}
+        circle.far cx=(MARGIN + 28) cy="54" r="15" {}
         text.bold x=(MARGIN + 56) y="64" font-size="30" { "Parallax" }
     }
 }
@@ -136,7 +130,7 @@ mod tests {
             ("copy/fwd/n64/f32/vec4", spread(100.0, 0.01, 40)),
         ];
         let summary = RunSummary::of(&run("browser", "X <\u{1}>", &cases));
-        let card = card(&summary, Some("X: 2 TB/s memory."));
+        let card = card(&summary, Some("2 TB/s memory."));
         for part in [
             "width=\"1200\" height=\"630\"",
             "X &lt;",

@@ -9,7 +9,7 @@ use crate::compare::{Comparison, MeanRatio, Pair, Unpaired};
 use crate::report;
 use crate::report::{Cell, Column, Rank, Table, alone, elsewhere, judged, named, remarks};
 use crate::suite::Family;
-use crate::units::percent;
+use crate::units::{counted, percent};
 
 /// Returns the verdicts of a comparison and its ratios.
 pub(crate) fn compared(comparison: &Comparison) -> Markup {
@@ -79,10 +79,7 @@ fn of(alone: &[Unpaired], family: Family) -> Vec<Unpaired> {
 /// Returns the number of cases of a family, and the mean ratio of each run.
 fn summary(comparison: &Comparison, family: Family) -> String {
     let cases = comparison.pairs.iter().filter(|pair| Family::of(&pair.case) == family);
-    let count = match cases.clone().count() {
-        1 => "1 case".to_owned(),
-        several => format!("{several} cases"),
-    };
+    let count = counted(cases.clone().count(), "case");
     let mean = |run: usize| {
         let mean = MeanRatio::of(cases.clone().filter_map(|pair| pair.ratios[run].as_ref()))?;
         Some(format!("{} {}", comparison.runs[run].name, short(mean.value)))

@@ -3,12 +3,12 @@
 use maud::{Markup, html};
 
 use super::plot::{Axis, RATIO_AXIS, TIMES, WIDTH, px, ratio_axis, ratio_ticks, row, svg, twin, upright};
-use super::table::{breakable, table};
+use super::table::{key, name, table};
 use super::{mark, marks};
 use crate::compare::verdict::Ratio;
 use crate::compare::{Against, Cost, ProblemCost};
-use crate::report::{Cell, Column, Rank, Table, cost_by_workload};
-use crate::suite::{Family, label_of};
+use crate::report::{Cell, Column, Rank, Table, cost_by_workload, named};
+use crate::suite::Family;
 
 /// Height of one row.
 const ROW: f64 = 16.0;
@@ -90,22 +90,15 @@ fn rows(cost: &Cost, from: usize, most: usize) -> Markup {
         div.ratios.costs {
             @for problem in rows {
                 div.problem data-f=(Family::of(&problem.problem).key()) {
-                    div.name.(mark::of_case(&problem.problem)) { (named(&problem.problem)) }
+                    div.name.(mark::of_case(&problem.problem)) {
+                        @let cell = named(&problem.problem);
+                        (name(&cell)) (key(&cell))
+                    }
                     div.verdict { (figures(problem)) }
                     (row(ROW, &in_words(problem, cost), dots(&axis, &ticks, problem)))
                 }
             }
             div.scale { (svg(RATIO_AXIS, "times over the base's time", ratio_axis(&axis, &ticks, &labels, TIMES))) }
-        }
-    }
-}
-
-/// Returns a problem in words, and its key below; the key alone if it has no words.
-fn named(problem: &str) -> Markup {
-    html! {
-        @match label_of(problem) {
-            Some(label) => { (label) small { (breakable(problem, &['/', ','])) } }
-            None => { (breakable(problem, &['/', ','])) }
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::record::stats::Summary;
 use crate::record::{Record, Run, RunSummary};
 use crate::report;
 use crate::suite::workload_of;
-use crate::units::sentence;
+use crate::units::{counted, sentence};
 
 /// Number of visible rows of a cost; the others are folded.
 const SHOWN: usize = 14;
@@ -96,7 +96,7 @@ fn by_workload(runs: &[(String, Run)], comparison: &Comparison) -> Markup {
                 @for family in &families {
                     @let cases = cases(&family.workload);
                     details {
-                        summary { (family.workload) ": " (cases.pairs.len()) @if cases.pairs.len() == 1 { " case" } @else { " cases" } }
+                        summary { (family.workload) ": " (counted(cases.pairs.len(), "case")) }
                         (table(&verdicts(&cases)))
                     }
                 }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::mark;
 use super::plot::{Axis, RATIO_AXIS, WIDTH, px, ratio_axis, ratio_ticks, row, svg, upright};
-use crate::report::site::PeerFigure;
+use crate::report::PeerFigure;
 use crate::suite::Family;
 
 /// Height of a row.

@@ -9,7 +9,8 @@ use crate::record::Run;
 use crate::report::escape;
 use crate::suite::Family;
 
-const STYLE: &str = concat!(include_str!("plot.css"), include_str!("picture.css"));
+/// Style of pictures that stand alone.
+pub(super) const STYLE: &str = concat!(include_str!("plot.css"), include_str!("picture.css"));
 
 /// Margin around the picture.
 const MARGIN: f64 = 12.0;

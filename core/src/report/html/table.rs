@@ -42,11 +42,12 @@ fn shown(table: &Table, anchors: bool) -> Markup {
                                         progress.bar value=(bar) max="100" aria-label="Speed beside the fastest variant" {}
                                     }
                                     @match anchor(cells).filter(|_| i == 0) {
-                                        Some(anchor) => { a href=(format!("#{anchor}")) tabindex="-1" { (named(cell)) } }
-                                        None => { (named(cell)) }
+                                        Some(anchor) => { a href=(format!("#{anchor}")) tabindex="-1" { (name(cell)) } }
+                                        None if cell.label.is_some() => { (name(cell)) }
+                                        None => { (cell.text) }
                                     }
                                     @for (number, remark) in marks(row, i) { sup title=(remark.text) { (number) } }
-                                    @if cell.label.is_some() { small { (cell.text) } }
+                                    (key(cell))
                                     @if let Some(more) = &cell.more { small { (more) } }
                                 }
                             }
@@ -60,17 +61,22 @@ fn shown(table: &Table, anchors: bool) -> Markup {
     }
 }
 
-/// Returns the label of a cell if it has one, or else its text.
-fn named(cell: &Cell) -> Markup {
+/// Returns the label of a case or a problem, or else its string with places for line breaks.
+pub(super) fn name(cell: &Cell) -> Markup {
     match &cell.label {
         Some(label) => html! { (label) },
-        None => html! { (cell.text) },
+        None => breakable(&cell.text),
     }
 }
 
-/// Returns a case with possible line breaks after its parts. A part ends with one of the characters in `ends`.
-pub(super) fn breakable(case: &str, ends: &[char]) -> Markup {
-    html! { @for (i, part) in case.split_inclusive(ends).enumerate() { @if i > 0 { wbr; } (part) } }
+/// Returns the string below the label of a case or a problem; nothing without a label.
+pub(super) fn key(cell: &Cell) -> Markup {
+    html! { @if cell.label.is_some() { small { (cell.text) } } }
+}
+
+/// Returns a case with places for line breaks after its parts.
+fn breakable(case: &str) -> Markup {
+    html! { @for (i, part) in case.split_inclusive(['/', ',']).enumerate() { @if i > 0 { wbr; } (part) } }
 }
 
 /// Returns the address of a row within its page.

@@ -7,7 +7,7 @@ use crate::compare::tax::{Call, Tax, TaxCase};
 use crate::compare::verdict::digits;
 use crate::report::{Cell, Column, Rank, Table, named, tax_names, tax_notes};
 use crate::suite::{Family, by_case};
-use crate::units::Nanos;
+use crate::units::{Nanos, counted};
 
 /// Returns the table of all cases, and the parts of the extra time in each.
 pub(crate) fn taxed(tax: &Tax) -> Markup {
@@ -22,7 +22,7 @@ pub(crate) fn taxed_by_family(tax: &Tax) -> Markup {
             @let some = Tax { cases: tax.cases.iter().filter(|case| Family::of(&case.case) == family).cloned().collect(), ..tax.clone() };
             @if !some.cases.is_empty() {
                 details.family data-f=(family.key()) {
-                    summary { (family.name()) ": " (some.cases.len()) @if some.cases.len() == 1 { " case" } @else { " cases" } }
+                    summary { (family.name()) ": " (counted(some.cases.len(), "case")) }
                     (anchored(&rows(&some)))
                     (extra(&some))
                 }

@@ -11,6 +11,7 @@ use crate::record::Run;
 use crate::report::html::{one_call, samples, table};
 use crate::report::{Table, has_row, table as cases_of, target_name};
 use crate::suite::{Family, by_case};
+use crate::units::counted;
 
 /// Returns the families with a case that was not skipped, in the order of tables.
 pub(super) fn families(device: &OnDevice<'_>) -> Vec<Family> {
@@ -107,7 +108,7 @@ fn cases(name: &str, run: &Run) -> Markup {
     let found = Table { heading: Vec::new(), ..cases_of(run) };
     html! {
         details {
-            summary { (name) ", " (target_name(&run.target, run.reach)) ": " (found.rows.len()) @if found.rows.len() == 1 { " case" } @else { " cases" } }
+            summary { (name) ", " (target_name(&run.target, run.reach)) ": " (counted(found.rows.len(), "case")) }
             (table(&found))
         }
     }

@@ -23,8 +23,8 @@ pub use self::desk::{Desk, Hidden};
 pub use self::devices::shorten_names;
 use self::devices::{Devices, Kept, OnDevice};
 use self::explain::{TOPICS, Topic};
-pub use self::peers::{PeerFigure, Peers, PeersError};
 use crate::record::Run;
+use crate::report::Peers;
 use crate::suite::Family;
 
 /// A file of the site.

@@ -7,6 +7,7 @@ use crate::record::Record;
 use crate::report::html::short;
 use crate::report::{Cell, Column, Rank, Table, judged, named, target_name};
 use crate::suite::{Family, by_case, problem_of, variant_of};
+use crate::units::counted;
 
 /// Problems of a family.
 pub(super) struct Problems {
@@ -83,6 +84,6 @@ fn sentence(problems: usize, costs: &[Cost], family: Family) -> String {
         let (base, other) = super::front::names(cost);
         Some(format!("{other} {} the time of {base}", short(mean.value)))
     };
-    let count = if problems == 1 { "1 problem".to_owned() } else { format!("{problems} problems") };
+    let count = counted(problems, "problem");
     std::iter::once(count).chain(costs.iter().filter_map(mean)).collect::<Vec<_>>().join("; ")
 }
