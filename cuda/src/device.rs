@@ -27,6 +27,12 @@ pub enum Unavailable {
              Install the driver of an NVIDIA GPU; in a container, pass the GPU through (`--gpus all`)"
     )]
     NoDriver,
+    /// The loader found the CUDA toolkit's stub in the driver's place.
+    #[error(
+        "libcuda on the loader's path is the CUDA toolkit's stub (folder `stubs`), no driver: take the folder off LD_LIBRARY_PATH, \
+         and install the NVIDIA driver if there is none"
+    )]
+    Stub,
     /// The driver is too old for the calls of this crate.
     #[error("the NVIDIA driver supports CUDA {0}.{1}, at least 12.8 is needed: update the driver")]
     OldDriver(u32, u32),
@@ -102,6 +108,9 @@ pub(crate) fn failed(doing: &'static str) -> impl Fn(DriverError) -> Unavailable
 impl Device {
     pub(crate) fn open(ordinal: usize) -> Result<Device, Unavailable> {
         let driver = driver::driver().ok_or(Unavailable::NoDriver)?;
+        if driver.is_stub() {
+            return Err(Unavailable::Stub);
+        }
         // A missing version call is in the list of missing calls.
         let version = match driver.version() {
             Err(error @ DriverError::Code(_)) => return Err(failed("asking for its version")(error)),
@@ -111,9 +120,8 @@ impl Device {
         if version < OLDEST_DRIVER {
             return Err(Unavailable::OldDriver(major, minor));
         }
-        // A stub reports itself, and may lack any call.
         let lacking = driver.lacks_to_open();
-        if !driver.is_stub() && !lacking.is_empty() {
+        if !lacking.is_empty() {
             return Err(Unavailable::Lacks(lacking));
         }
         let count = count(driver)?;

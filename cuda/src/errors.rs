@@ -60,10 +60,7 @@ const LOST: [CUresult; 14] = [
 /// Returns the remedy for a failure to open a device.
 pub(crate) fn remedy(code: Option<i32>) -> &'static str {
     let is = |known: CUresult| code == Some(known as i32);
-    if is(CUresult::CUDA_ERROR_STUB_LIBRARY) {
-        "take the folder `stubs` off LD_LIBRARY_PATH: the CUDA toolkit's stub stands in the driver's place; install the driver if \
-         there is none"
-    } else if is(CUresult::CUDA_ERROR_SYSTEM_NOT_READY) {
+    if is(CUresult::CUDA_ERROR_SYSTEM_NOT_READY) {
         "start the fabric manager, `sudo systemctl start nvidia-fabricmanager`, of the driver's own version"
     } else if is(CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH) {
         "the driver's library and its kernel module are of different versions: restart, or install both of one version"
@@ -106,9 +103,7 @@ mod tests {
 
     #[test]
     fn each_answer_to_opening_has_its_remedy() {
-        for (code, part) in
-            [(34, "`stubs`"), (802, "fabric"), (803, "different versions"), (804, "mismatch"), (917, "nvidia-smi")]
-        {
+        for (code, part) in [(802, "fabric"), (803, "different versions"), (804, "mismatch"), (917, "nvidia-smi")] {
             assert!(remedy(Some(code)).contains(part), "{code}: {}", remedy(Some(code)));
         }
     }

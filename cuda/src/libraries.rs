@@ -4,10 +4,12 @@
 //! the names that the loader knows, and any major version is acceptable. The order of the search:
 //!
 //! 1. the folder in the library's own variable, if it has one; when it is set, the search ends there;
-//! 2. the loader's own path, by name and then folder by folder;
-//! 3. the library folders below `CUDA_HOME` and `CUDA_PATH`, then those of `/usr/local/cuda`;
-//! 4. Python wheels: `nvidia/cu13/lib` and the library's own wheel in every folder on `python3`'s path.
+//! 2. the folders of `LD_LIBRARY_PATH`, in order, with any version of the library;
+//! 3. the loader's own path, by name;
+//! 4. the library folders below `CUDA_HOME` and `CUDA_PATH`, then those of `/usr/local/cuda`;
+//! 5. Python wheels: `nvidia/cu13/lib` and the library's own wheel in every folder on `python3`'s path.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -109,7 +111,14 @@ pub(crate) fn load<T, E: Into<Refusal>>(
     Err(names.into_iter().chain(folders).chain(unfit).collect::<Vec<_>>().join("; "))
 }
 
+/// Returns the folders of a search path that contain the library, in order.
+fn in_folders(path: &OsStr, stem: &str) -> Vec<Place> {
+    let contains = |folder: &PathBuf| !libraries_in(folder, stem).is_empty();
+    std::env::split_paths(path).filter(contains).map(Place::Folder).collect()
+}
+
 /// A place of the search.
+#[derive(Debug, PartialEq)]
 enum Place {
     /// A name for the loader.
     Loader(String),
@@ -130,15 +139,15 @@ impl Places<'_> {
         if let Some(folder) = wanted.variable.and_then(std::env::var_os).filter(|folder| !folder.is_empty()) {
             return Places { wanted, queue: vec![Place::Folder(folder.into())].into_iter(), ask_python: false };
         }
-        let mut queue: Vec<Place> = if cfg!(windows) {
-            wanted.windows.iter().map(|name| Place::Loader((*name).to_owned())).collect()
-        } else {
-            wanted.versions.iter().map(|version| Place::Loader(format!("lib{}.so{version}", wanted.stem))).collect()
-        };
-        // The loader finds only the first of several libraries with one name.
+        // The loader takes the first library of one name. `libcudnn.so` of the system would come before a wheel's `libcudnn.so.9`.
         let path = std::env::var_os("LD_LIBRARY_PATH").filter(|_| cfg!(unix)).unwrap_or_default();
-        let named = std::env::split_paths(&path).filter(|folder| !libraries_in(folder, wanted.stem).is_empty());
-        queue.extend(named.map(Place::Folder));
+        let mut queue = in_folders(&path, wanted.stem);
+        queue.extend(match cfg!(windows) {
+            true => wanted.windows.iter().map(|name| Place::Loader((*name).to_owned())).collect::<Vec<_>>(),
+            false => {
+                wanted.versions.iter().map(|version| Place::Loader(format!("lib{}.so{version}", wanted.stem))).collect()
+            }
+        });
         let usual = if cfg!(windows) { ["bin", "bin/x64"] } else { ["lib64", "lib"] };
         let below = || usual.iter().copied().chain(wanted.toolkit);
         for root in ["CUDA_HOME", "CUDA_PATH"].iter().filter_map(std::env::var_os) {
@@ -218,6 +227,19 @@ mod tests {
         let found = ["libnvrtc.so.13", "libnvrtc.so.12"].map(|name| folder.path().join(name));
         assert_eq!(libraries_in(folder.path(), "nvrtc"), found);
         assert!(libraries_in(folder.path(), "cupti").is_empty());
+    }
+
+    #[test]
+    fn folders_of_a_search_path_keep_their_order_and_need_no_plain_name() {
+        let root = tempfile::tempdir().expect("temporary folder");
+        let [wheel, empty, system] = ["wheel", "empty", "system"].map(|name| root.path().join(name));
+        for folder in [&wheel, &empty, &system] {
+            std::fs::create_dir(folder).expect("writable");
+        }
+        std::fs::write(wheel.join("libcudnn.so.9"), "").expect("writable");
+        std::fs::write(system.join("libcudnn.so"), "").expect("writable");
+        let path = std::env::join_paths([&empty, &wheel, &system]).expect("no separator in a name");
+        assert_eq!(in_folders(&path, "cudnn"), [Place::Folder(wheel), Place::Folder(system)]);
     }
 
     #[test]

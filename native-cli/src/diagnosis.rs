@@ -151,6 +151,10 @@ fn cuda(facts: &Facts) -> Diagnosis {
             "no NVIDIA driver: its library (libcuda.so.1, on Windows nvcuda.dll) is not on the loader's path",
             "install the driver of your NVIDIA GPU; in a container, start it with `docker run --gpus all`",
         ),
+        Err(Unavailable::Stub) => found.missing(
+            "libcuda is the CUDA toolkit's stub (folder `stubs`), no driver",
+            "take the folder `stubs` off LD_LIBRARY_PATH; install the NVIDIA driver if there is none",
+        ),
         Err(Unavailable::OldDriver(major, minor)) => found.missing(
             format!("the NVIDIA driver is too old: it supports CUDA {major}.{minor}, and 12.8 is needed"),
             "update it to version 570 or newer",

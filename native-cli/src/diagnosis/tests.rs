@@ -70,7 +70,7 @@ fn each_ailment_is_told_with_its_remedy_and_hurts_its_target_only() {
             "CUDA_VISIBLE_DEVICES",
         ),
         ("cuda", State::Missing, |f| f.cuda = Err(answered(999)), "failed while starting: error 999", "nvidia-smi"),
-        ("cuda", State::Missing, |f| f.cuda = Err(answered(34)), "error 34", "LD_LIBRARY_PATH"),
+        ("cuda", State::Missing, |f| f.cuda = Err(Unavailable::Stub), "folder `stubs`", "LD_LIBRARY_PATH"),
         ("cuda", State::Missing, |f| f.cuda = Err(answered(802)), "error 802", "nvidia-fabricmanager"),
         ("cuda", State::Missing, |f| f.cuda = Err(answered(803)), "error 803", "different versions"),
         (
