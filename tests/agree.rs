@@ -1,11 +1,13 @@
 //! Every variant of every workload agrees with the reference at awkward shapes, on each target of this machine.
 
-use parallax_core::device::{BackendError, Batch, DeviceKind, POISON, Prepared, Profiler};
-use parallax_core::measure::check::{Expected, check};
-use parallax_core::plan::Planned;
-use parallax_core::record::CheckResult;
-use parallax_core::suite::{CPU_VARIANT, Caps, Case, DType, Inputs};
+use parallax_engine::measure::check::{Expected, check};
+use parallax_engine::plan::Planned;
 use parallax_host::Cpu;
+use parallax_ir::device::{BackendError, Batch, POISON, Prepared, Profiler};
+use parallax_ir::{Case, Inputs};
+use parallax_schema::case::{CPU_VARIANT, DType};
+use parallax_schema::device::{Caps, DeviceKind};
+use parallax_schema::record::CheckResult;
 use parallax_shaders::{Checks, Options};
 use parallax_tests::replay::{NOT_KEPT, Replaying};
 use parallax_tests::{awkward_problems, everything, kernel_cases, tuned_cases, wgsl_texts};

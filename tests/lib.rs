@@ -1,13 +1,16 @@
 //! Lists of cases for the tests, and results kept between runs.
 #![forbid(unsafe_code)]
 
+use parallax_workloads::tunables;
+
 pub mod memo;
 pub mod replay;
 
-use parallax_core::plan::places::places;
-use parallax_core::plan::runs_as_asked;
-use parallax_core::suite;
-use parallax_core::suite::{Caps, Case, DType, KernelSources, Problem, Tuning, VariantKind};
+use parallax_engine::plan::places::places;
+use parallax_engine::plan::runs_as_asked;
+use parallax_ir::{Case, KernelSources, Problem, VariantKind};
+use parallax_schema::case::{DType, Tuning};
+use parallax_schema::device::Caps;
 
 /// Returns whether all cases are tested, not only those that a change needs: `./x test --all`.
 pub fn everything() -> bool {
@@ -25,7 +28,7 @@ pub fn wgsl_texts() -> KernelSources {
 /// Every problem of every workload at its awkward shapes, for the element types of the given device.
 pub fn awkward_problems(caps: &Caps) -> Vec<Problem> {
     let mut problems = Vec::new();
-    for workload in suite::all() {
+    for workload in parallax_workloads::all() {
         for form in &workload.forms {
             for dtype in workload.dtypes.iter().filter(|d| caps.dtypes.contains(d)) {
                 problems.extend(form.awkward.iter().map(|shape| {
@@ -65,7 +68,7 @@ pub fn tuned_cases(caps: &Caps, dtype: DType) -> Vec<(Caps, Case)> {
         for tunable in case.variant_form().map_or(&[][..], |variant| variant.tunables) {
             for value in tunable.allowed.candidates().into_iter().filter(|value| *value != tunable.default) {
                 let mut tuning = Tuning::default();
-                tuning.set(&case.tunable_key(tunable), value).expect("a candidate is allowed");
+                tunables::set(&mut tuning, &case.tunable_key(tunable), value).expect("a candidate is allowed");
                 let tuned = Caps { tuning, ..caps.clone() };
                 if runs_as_asked(&case, &tuned).is_ok() {
                     found.push((tuned, case.clone()));

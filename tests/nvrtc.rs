@@ -6,16 +6,16 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parallax_core::device::BackendError;
-use parallax_core::suite::{
-    Access, Arg, Caps, Case, CudaCaps, DType, Dialect, Elem, OpSpec, Problem, Program, Stage, Storage, VariantKind,
-    Workload, all, decided,
-};
-use parallax_core::testing::mock::hopper;
 use parallax_cuda::text::{Text, assemble, assemble_all, embedded};
 use parallax_cuda::{Arch, check_text, compile_text, nvrtc};
+use parallax_ir::device::BackendError;
+use parallax_ir::{Access, Arg, Case, Elem, OpSpec, Problem, Program, Stage, Storage, VariantKind, Workload, decided};
+use parallax_schema::case::DType;
+use parallax_schema::device::{Caps, CudaCaps, Dialect};
+use parallax_schema::testing::hopper;
 use parallax_tests::everything;
 use parallax_tests::memo::{Key, Memo};
+use parallax_workloads::{all, parse_case, tunables};
 
 /// The first is compiled for most thoroughly: it has all features that kernels need.
 const ARCHS: [Arch; 3] = [Arch::new(9, 0), Arch::new(8, 0), Arch::new(10, 0)];
@@ -150,10 +150,12 @@ fn every_value_of_what_is_left_open_compiles() {
                         variant: variant.name,
                     };
                     let mut caps = caps(arch);
-                    caps.tuning.set(&of(DType::F32).tunable_key(tunable), value).expect("a candidate is allowed");
+                    tunables::set(&mut caps.tuning, &of(DType::F32).tunable_key(tunable), value)
+                        .expect("a candidate is allowed");
                     // Tensor cores take 16-bit floats alone.
                     let mut cases = [DType::F32, DType::BF16].map(of).into_iter();
-                    let Some(case) = cases.find(|case| parallax_core::plan::runs_as_asked(case, &caps).is_ok()) else {
+                    let Some(case) = cases.find(|case| parallax_engine::plan::runs_as_asked(case, &caps).is_ok())
+                    else {
                         continue;
                     };
                     let program = case.program(&caps).expect("a kernel variant");
@@ -242,7 +244,7 @@ fn missing<'a>(job: &'a Job, cubin: &[u8]) -> impl Iterator<Item = &'static str>
 
 #[test]
 fn a_wrong_text_is_refused_with_its_file_and_line() {
-    let case: Case = "attention/fwd/b1,h1,s1,d1/f32/manual".parse().expect("valid case");
+    let case = parse_case("attention/fwd/b1,h1,s1,d1/f32/manual").expect("valid case");
     let program = case.program(&caps(ARCHS[0])).expect("has kernels");
     let (mut texts, _) = assemble_all(&embedded(), &program, case.problem.dtype).expect("has a kernel file");
     let body = embedded().find("attention/manual.cu").expect("readable").expect("there");

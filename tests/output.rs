@@ -7,19 +7,22 @@ use std::path::PathBuf;
 use insta::assert_snapshot;
 use parallax::console::Painted;
 use parallax::table;
-use parallax_core::compare::{Options, compare};
-use parallax_core::measure::runner;
-use parallax_core::measure::runner::{Flow, Mode};
-use parallax_core::plan::{Spec, plan};
-use parallax_core::record::stats::Summary;
-use parallax_core::record::{Event, Outcome, ReadError, Record, Run, StopReason, Suite, json_schema};
-use parallax_core::report::{a_a_table, compared_runs, comparison_table, coverage, tax_table};
-use parallax_core::testing::mock::{Fault, Mock, Script, caps};
+use parallax_analysis::compare::{Options, compare};
+use parallax_engine::coverage::coverage;
+use parallax_engine::measure::runner;
+use parallax_engine::measure::runner::{Flow, Mode};
+use parallax_engine::plan::plan;
+use parallax_report::{a_a_table, compared_runs, comparison_table, tax_table};
+use parallax_schema::record::stats::Summary;
+use parallax_schema::record::{Event, Outcome, ReadError, Record, Run, StopReason, Suite, json_schema};
+use parallax_schema::spec::Spec;
+use parallax_schema::testing::caps;
+use parallax_testing::mock::{Fault, Mock, Script};
 use serde_json::Value;
 
-#[path = "../core/tests/suite/published/mod.rs"]
+#[path = "../core/engine/tests/suite/published/mod.rs"]
 mod published;
-#[path = "../core/tests/suite/rules/mod.rs"]
+#[path = "../core/engine/tests/suite/rules/mod.rs"]
 mod rules;
 
 /// A run of a few cases on the mock: right, selected, skipped. Its contents are the same every time.
@@ -35,7 +38,7 @@ fn run(target: &str, time: Script) -> Run {
     let plan = plan(&spec, &caps()).expect("cases");
     let mut mock = Mock::new(time, Fault::None);
     let suite = Suite { version: "0.0.0".to_owned(), commit: "0000000".to_owned() };
-    let mut run = Run { started: 1_700_000_000, ..Run::begin(target, suite, &mock, &spec, &plan) };
+    let mut run = Run { started: 1_700_000_000, ..plan.begin(target, suite, &mock, &spec) };
     pollster::block_on(runner::run(&plan, &spec, Mode::Measure, &mut mock, &Default::default(), |event| {
         // Results of the cases, without the course of the run.
         if matches!(event, Event::Record { .. }) {
@@ -198,7 +201,7 @@ fn tables_keep_their_form() {
     let base = run("mock", steady);
     at_each_width("run", |width| table::run(&base, width));
     at_each_width("verify", |width| table::checks(&base, width));
-    assert_snapshot!("run.md", parallax_core::report::table(&base).markdown());
+    assert_snapshot!("run.md", parallax_report::table(&base).markdown());
     let runs = [("one".to_owned(), base), ("two".to_owned(), run("mock", slower))];
     at_each_width("compared_runs", |width| table::text(&compared_runs(&runs), width));
     let compared = comparison_table(&compare(&runs, &Options::default()).expect("pairs"));
@@ -221,13 +224,16 @@ fn every_table_of_a_run_says_why_it_ended_early() {
 fn tables_of_targets_and_of_a_machine_against_itself_keep_their_form() {
     let runs = [("wgpu", slower as Script), ("cuda", steady)].map(|(t, time)| (t.to_owned(), run(t, time)));
     let tax = tax_table(
-        &parallax_core::compare::tax::tax(&runs, None, false, parallax_core::compare::tax::Pairing::Same)
+        &parallax_analysis::compare::tax::tax(&runs, None, false, parallax_analysis::compare::tax::Pairing::Same)
             .expect("one GPU"),
     );
     at_each_width("tax", |width| table::text(&tax, width));
     assert_snapshot!("tax.md", tax.markdown());
-    let aa =
-        a_a_table(&parallax_core::compare::aa::a_a(&[run("mock", steady), run("mock", steady), run("mock", slower)]));
+    let aa = a_a_table(&parallax_analysis::compare::aa::a_a(&[
+        run("mock", steady),
+        run("mock", steady),
+        run("mock", slower),
+    ]));
     at_each_width("aa", |width| table::text(&aa, width));
     assert_snapshot!("aa.md", aa.markdown());
 }
@@ -277,7 +283,7 @@ fn tables_of_recorded_results_fit_the_terminal() {
             // The first column alone: everything before the first gap.
             let rows = shown.lines().skip_while(|line| !line.starts_with('─'));
             let bare: String = rows.filter_map(|line| line.trim_start().split("  ").next()).collect();
-            for record in run.records.iter().filter(|r| parallax_core::report::has_row(r)) {
+            for record in run.records.iter().filter(|r| parallax_report::has_row(r)) {
                 let (problem, _) = record.case.rsplit_once('/').expect("a variant");
                 assert!(bare.contains(problem), "{name}: {problem} is not in {bare}");
             }
@@ -288,7 +294,7 @@ fn tables_of_recorded_results_fit_the_terminal() {
 #[test]
 fn traces_keep_their_form() {
     let run = run("mock", steady);
-    let text = parallax_core::trace::text(&run);
+    let text = parallax_analysis::trace::text(&run);
     let trace: Value = serde_json::from_str(&text).expect("JSON");
     assert_snapshot!("trace.json", serde_json::to_string_pretty(&trace).expect("JSON"));
     let traced = run.records.iter().filter(|r| r.measured().is_some()).count();

@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 
 use naga::valid::{Capabilities, GlobalUse, ValidationFlags, Validator};
-use parallax_core::device::{BackendError, settle};
-use parallax_core::suite;
-use parallax_core::suite::{
-    Access, Caps, Case, DType, Dialect, KernelSources, MatrixShape, Role, Source, Stage, Storage, VariantKind,
-};
+use parallax_ir::device::{BackendError, settle};
+use parallax_ir::{Access, Case, KernelSources, Role, Source, Stage, Storage, VariantKind};
+use parallax_schema::case::DType;
+use parallax_schema::device::{Caps, Dialect, MatrixShape};
+
 #[cfg(feature = "cube")]
-use parallax_core::suite::{CudaCaps, Kernel, of_cubecl};
+use parallax_schema::device::CudaCaps;
 #[cfg(feature = "cube")]
-use parallax_core::testing::mock::hopper;
-use parallax_core::testing::mock::{HOPPER, caps};
+use parallax_schema::testing::hopper;
+use parallax_schema::testing::{HOPPER, caps};
 use parallax_shaders::text::{Compiler, Text, assemble_all};
 use parallax_tests::{awkward_problems, kernel_cases, tuned_cases, wgsl_texts};
 
@@ -218,15 +218,15 @@ fn told(storage: Storage) -> (naga::ScalarKind, u8) {
 
 #[test]
 fn every_workload_has_kernels_in_both_dialects() {
-    for workload in suite::all() {
+    for workload in parallax_workloads::all() {
         assert!(!workload.about.is_empty() && !workload.forms.is_empty(), "{}", workload.name);
     }
-    for (workload, form) in suite::all().iter().flat_map(|w| w.forms.iter().map(move |f| (w, f))) {
+    for (workload, form) in parallax_workloads::all().iter().flat_map(|w| w.forms.iter().map(move |f| (w, f))) {
         let at = format!("{}/{}", workload.name, form.direction.name());
         let (dialects, why) = form.only.unwrap_or((&[Dialect::Wgsl, Dialect::Cuda], "all"));
         assert!(!dialects.is_empty() && !why.is_empty(), "{at}");
         for dialect in dialects {
-            let has = |v: &suite::Variant| match v.how {
+            let has = |v: &parallax_ir::Variant| match v.how {
                 VariantKind::Kernel { dialects, .. } => dialects.contains(dialect),
                 VariantKind::Select(_) => false,
             };
@@ -259,7 +259,7 @@ fn every_kernel_text_is_used() {
     });
     let cuda = Caps {
         dialect: Dialect::Cuda,
-        dtypes: suite::DType::ALL.map(|(_, dtype)| dtype).to_vec(),
+        dtypes: parallax_schema::case::DType::ALL.map(|(_, dtype)| dtype).to_vec(),
         compute_capability: Some((9, 0)),
         cuda: Some(HOPPER),
         ..roomy()
@@ -283,8 +283,9 @@ fn closure(texts: &KernelSources, file: &str, word: &str, extension: &str) -> BT
 
 #[test]
 fn presets_are_canonical_and_full_of_legal_shapes() {
-    use parallax_core::suite::{Preset, Problem};
-    for (workload, form) in suite::all().iter().flat_map(|w| w.forms.iter().map(move |f| (w, f))) {
+    use parallax_ir::Problem;
+    use parallax_schema::case::Preset;
+    for (workload, form) in parallax_workloads::all().iter().flat_map(|w| w.forms.iter().map(move |f| (w, f))) {
         for (_, preset) in Preset::ALL {
             for shape in form.preset(preset) {
                 let problem = Problem::new(workload, form.direction, shape, workload.dtypes[0]);

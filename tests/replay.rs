@@ -7,11 +7,10 @@ use std::ops::Range;
 use std::path::Path;
 
 use async_trait::async_trait;
-use parallax_core::device::{
-    Awaited, BackendError, Batch, Compiled, Launch, MemoryStats, Prepared, Profiler, Sample, Trace, settle,
-};
-use parallax_core::suite::{Case, Dialect, Inputs, KernelSources, Role};
-use parallax_core::units::Nanos;
+use parallax_ir::device::{Awaited, BackendError, Batch, Prepared, Profiler, Sample, settle};
+use parallax_ir::{Case, Inputs, KernelSources, Role};
+use parallax_schema::device::{Compiled, Dialect, Launch, MemoryStats, Trace};
+use parallax_schema::units::Nanos;
 use parallax_shaders::text::{Compiler, assemble_all};
 use parallax_shaders::{Options, Wgpu};
 

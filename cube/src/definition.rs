@@ -5,7 +5,8 @@ use cubecl_core::ir::settings::{Dim3, ExecutionMode};
 use cubecl_core::ir::{AddressType, ElemType, FloatKind, Scope, UIntKind};
 use cubecl_core::prelude::*;
 use cubecl_core::{define_scalar, define_size};
-use parallax_core::suite::{DType, Recipe, Value};
+use parallax_ir::{Recipe, Value};
+use parallax_schema::case::DType;
 
 define_scalar!(pub Real);
 define_size!(pub Width);

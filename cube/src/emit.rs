@@ -2,12 +2,13 @@
 
 use cubecl_core::prelude::KernelDefinition;
 use cubecl_core::{Compiler, WgpuCompilationOptions};
+
 #[cfg(not(target_arch = "wasm32"))]
 use cubecl_cpp::shared::{CompilationOptions, CppCompiler};
 #[cfg(not(target_arch = "wasm32"))]
 use cubecl_cpp::target::Cuda;
 use cubecl_wgpu::WgslCompiler;
-use parallax_core::suite::Dialect;
+use parallax_schema::device::Dialect;
 
 /// A kernel source and its workgroup memory.
 pub struct Emitted {

@@ -1,7 +1,7 @@
 //! Stand-in for CubeK in a page. Its launchers would enlarge the program that the page fetches before it can begin.
 
 use cubecl_core::prelude::KernelDefinition;
-use parallax_core::suite::{Chosen, Recipe, Untranslated};
+use parallax_ir::{Chosen, Recipe, Untranslated};
 
 /// Returns whether a stage belongs to CubeK.
 pub fn knows(name: &str) -> bool {

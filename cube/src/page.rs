@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use parallax_core::suite::{Translated, Untranslated};
+use parallax_ir::{Translated, Untranslated};
 use wasm_bindgen::prelude::*;
 
 use crate::translate::translator;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use parallax_core::suite::{Recipe, Translated, Translator, Untranslated};
-use parallax_core::units::Nanos;
+use parallax_ir::{Recipe, Translated, Translator, Untranslated};
+use parallax_schema::units::Nanos;
 use web_time::Instant;
 
 use crate::cubek;
@@ -80,10 +80,12 @@ impl CubeCl {
 mod tests {
     use std::collections::BTreeSet;
 
-    use parallax_core::suite::{CUBE_VARIANT, Case, DType, Dialect, Kernel, Problem, Program, Recipe, Stage, all};
-    use parallax_core::testing::mock::caps;
-
     use super::*;
+    use parallax_ir::{Case, Kernel, Problem, Program, Recipe, Stage};
+    use parallax_schema::case::{CUBE_VARIANT, DType};
+    use parallax_schema::device::Dialect;
+    use parallax_schema::testing::caps;
+    use parallax_workloads::all;
 
     /// Kernels of every variant in CubeCL, at every awkward shape.
     fn kernels() -> Vec<Kernel> {

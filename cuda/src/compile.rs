@@ -8,8 +8,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use parallax_core::device::{BackendError, Compiled, Step};
-use parallax_core::units::Nanos;
+use parallax_ir::device::BackendError;
+use parallax_schema::device::{Compiled, Step};
+use parallax_schema::units::Nanos;
 use sha2::{Digest, Sha256};
 
 use crate::nvrtc;

@@ -15,8 +15,9 @@ use cudarc::cublaslt::sys::{
     self, cublasLtMatmulDescAttributes_t as Attribute, cublasLtMatrixLayoutAttribute_t as Layout,
 };
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
-use parallax_core::device::BackendError;
-use parallax_core::suite::{DType, Epilogue, PRODUCT_WORKSPACE, Product, Stored};
+use parallax_ir::device::BackendError;
+use parallax_ir::{Epilogue, PRODUCT_WORKSPACE, Product, Stored};
+use parallax_schema::case::DType;
 
 /// Workspace limit of a GEMM, in bytes of device memory.
 pub(crate) const WORKSPACE: u64 = PRODUCT_WORKSPACE.0;

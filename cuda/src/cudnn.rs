@@ -21,9 +21,10 @@ use api::{Api, Handle, api};
 use cudarc::driver::sys::CUdeviceptr;
 use engines::Engine;
 use graph::Graph;
-use parallax_core::device::{BackendError, Ledger};
-use parallax_core::suite::{Choice, DType, Library};
-use parallax_core::units::Nanos;
+use parallax_ir::device::{BackendError, Ledger};
+use parallax_ir::{Choice, Library};
+use parallax_schema::case::DType;
+use parallax_schema::units::Nanos;
 pub(crate) use planned::Planned;
 use planned::{Execution, Wired};
 

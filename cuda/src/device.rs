@@ -5,17 +5,16 @@ use std::sync::Arc;
 
 use cudarc::driver::sys;
 use cudarc::driver::sys::{CUdevice_attribute as Attribute, CUresult};
-use parallax_core::device::identity::{Identity, pci_address};
-use parallax_core::device::{DeviceInfo, DeviceKind};
-use parallax_core::suite::{Caps, CudaCaps, DType, Dialect};
-use parallax_core::units::Bytes;
+use parallax_schema::case::DType;
+use parallax_schema::device::identity::{Identity, pci_address};
+use parallax_schema::device::{Caps, CudaCaps, DeviceInfo, DeviceKind, Dialect};
+use parallax_schema::units::Bytes;
 
 use crate::compile::Arch;
-use crate::driver;
 use crate::driver::{CudaContext, DriverError, device_attribute, device_count, device_name, device_uuid};
 use crate::errors::remedy;
-use crate::nvrtc;
 use crate::nvrtc::{Nvrtc, NvrtcError};
+use crate::{driver, nvrtc};
 
 /// Reason for which CUDA is unavailable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

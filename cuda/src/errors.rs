@@ -1,7 +1,7 @@
 //! Driver errors as [`BackendError`]s.
 
 use cudarc::driver::sys::CUresult;
-use parallax_core::device::BackendError;
+use parallax_ir::device::BackendError;
 
 use crate::driver::DriverError;
 

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use cudarc::driver::sys::CUevent_flags;
-use parallax_core::device::clock::{common_step, smallest_move};
-use parallax_core::device::{BackendError, Clock, ClockInfo};
-use parallax_core::units::Nanos;
+use parallax_ir::device::BackendError;
+use parallax_schema::device::clock::{common_step, smallest_move};
+use parallax_schema::device::{Clock, ClockInfo};
+use parallax_schema::units::Nanos;
 
 use crate::driver::{CudaContext, CudaEvent, CudaStream, DriverError, cuMemAlloc_v2, cuMemFree_v2, cuMemsetD8Async};
 use crate::errors::Context;

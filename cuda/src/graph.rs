@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys;
-use parallax_core::device::BackendError;
+use parallax_ir::device::BackendError;
 
 use crate::driver::{
     CudaContext, CudaStream, cuGraphDestroy, cuGraphExecDestroy, cuGraphInstantiateWithFlags, cuGraphLaunch,

@@ -7,13 +7,12 @@ use std::sync::Arc;
 
 use cudarc::driver::sys;
 use cudarc::driver::sys::CUfunction_attribute as Attribute;
-use parallax_core::device::{BackendError, Launch, SpanKind};
-use parallax_core::suite::{CopyRange, CudaLaunch, Kernel, Place, Stage};
-use parallax_core::units::Bytes;
+use parallax_ir::device::BackendError;
+use parallax_ir::{CopyRange, CudaLaunch, Kernel, Place, Stage};
+use parallax_schema::device::{Launch, SpanKind};
+use parallax_schema::units::Bytes;
 
-use crate::cluster;
 use crate::cublaslt::Gemm;
-use crate::cudnn;
 use crate::driver::{
     CudaContext, CudaStream, DriverError, cuFuncGetAttribute, cuFuncSetAttribute, cuLaunchKernel, cuMemAllocAsync,
     cuMemFreeAsync, cuMemcpyDtoDAsync_v2, cuMemcpyDtoHAsync_v2, cuMemcpyHtoDAsync_v2, cuMemsetD16Async,
@@ -22,6 +21,7 @@ use crate::driver::{
 };
 use crate::errors::Context;
 use crate::occupancy::{Multiprocessors, occupancy};
+use crate::{cluster, cudnn};
 
 /// A loaded binary.
 pub(crate) struct Module {

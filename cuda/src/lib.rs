@@ -14,7 +14,7 @@
 //! * [`compile`]: kernel source to a binary for one architecture, through a cache keyed by all inputs of the compilation.
 //! * `driver`: the driver's library. It resolves every call and returns every result code.
 //! * [`device`]: opens a device and describes it.
-//! * [`profiler`]: the implementation of [`Profiler`](parallax_core::device::Profiler). Its parts are private modules. `prepare`
+//! * [`profiler`]: the implementation of [`Profiler`](parallax_ir::device::Profiler). Its parts are private modules. `prepare`
 //!   places buffers, kernels and library calls. `launch` has `cluster` and `tensor_map` for compute capability 9.0. `graph` makes
 //!   one launch of many. `streams` has several streams and their dependencies. `prepared` measures. The others are `trace` and
 //!   `transfer`.

@@ -5,9 +5,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cudarc::driver::sys;
-use parallax_core::device::{BackendError, Entry, Ledger, MemoryStats};
-use parallax_core::suite::Place;
-use parallax_core::units::Bytes;
+use parallax_ir::Place;
+use parallax_ir::device::{BackendError, Entry, Ledger};
+use parallax_schema::device::MemoryStats;
+use parallax_schema::units::Bytes;
 
 use crate::driver::{
     CudaContext, cuMemAlloc_v2, cuMemFree_v2, cuMemFreeHost, cuMemHostAlloc, cuMemcpyDtoDAsync_v2, cuMemcpyDtoH_v2,

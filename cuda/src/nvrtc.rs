@@ -15,8 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use libloading::Library;
-
-use parallax_core::suite::CUDA_HALVES;
+use parallax_schema::device::CUDA_HALVES;
 
 use crate::compile::Arch;
 use crate::libraries;

@@ -5,11 +5,12 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use cudarc::driver::sys::CUdeviceptr;
-use parallax_core::device::{BackendError, Compiled, Launching, Ledger, POISON, Rotation, Step as CompileStep, settle};
-use parallax_core::suite::{
-    Arg, BufferSpec, Case, DType, Dialect, Epilogue, Inputs, Library, Product, Program, Queues, Region, Role, Scratch,
-    Stage, StageOp,
+use parallax_ir::device::{BackendError, Ledger, POISON, Rotation, settle};
+use parallax_ir::{
+    Arg, BufferSpec, Case, Epilogue, Inputs, Library, Product, Program, Queues, Region, Role, Scratch, Stage, StageOp,
 };
+use parallax_schema::case::DType;
+use parallax_schema::device::{Compiled, Dialect, Launching, Step as CompileStep};
 use rayon::prelude::*;
 
 use crate::compile::{compile_cached, hash};

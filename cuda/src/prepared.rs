@@ -6,12 +6,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use parallax_core::device::{
-    Awaited, BackendError, Batch, Compiled, Launch, Launching, Ledger, MemoryStats, POISON, Prepared, Rotation, Sample,
-    Trace,
-};
-use parallax_core::suite::{BufferSpec, Role};
-use parallax_core::units::Nanos;
+use parallax_ir::device::{Awaited, BackendError, Batch, Ledger, POISON, Prepared, Rotation, Sample};
+use parallax_ir::{BufferSpec, Role};
+use parallax_schema::device::{Compiled, Launch, Launching, MemoryStats, Trace};
+use parallax_schema::units::Nanos;
 
 use crate::driver::{CudaContext, CudaEvent, CudaStream};
 use crate::errors::Context;

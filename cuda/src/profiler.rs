@@ -7,9 +7,11 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use cudarc::driver::sys::CUevent_flags;
-use parallax_core::device::{BackendError, ClockInfo, DeviceInfo, Prepared, Profiler, Transfer};
-use parallax_core::suite::{Case, Inputs, KernelSources, Program, Tuning};
-use parallax_core::units::Nanos;
+use parallax_ir::device::{BackendError, Prepared, Profiler, Transfer};
+use parallax_ir::{Case, Inputs, KernelSources, Program};
+use parallax_schema::case::Tuning;
+use parallax_schema::device::{ClockInfo, DeviceInfo};
+use parallax_schema::units::Nanos;
 
 use crate::compile::{Binary, compile_cached, default_cache};
 use crate::cublaslt::CublasLt;

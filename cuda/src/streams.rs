@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys;
-use parallax_core::device::BackendError;
-use parallax_core::suite::{Order, Queues};
+use parallax_ir::device::BackendError;
+use parallax_ir::{Order, Queues};
 
 use crate::driver::{CudaContext, CudaEvent, CudaStream, DriverError};
 use crate::errors::Context;

@@ -7,9 +7,9 @@ use cudarc::driver::sys::{
     CUtensorMap, CUtensorMapDataType as Type, CUtensorMapFloatOOBfill as Fill, CUtensorMapInterleave as Interleave,
     CUtensorMapL2promotion as Promotion, CUtensorMapSwizzle,
 };
-use parallax_core::device::BackendError;
-use parallax_core::suite::{Storage, Swizzle, TensorMap};
-use parallax_core::units::Bytes;
+use parallax_ir::device::BackendError;
+use parallax_ir::{Storage, Swizzle, TensorMap};
+use parallax_schema::units::Bytes;
 
 use crate::driver::cuTensorMapEncodeTiled;
 use crate::errors::Context;

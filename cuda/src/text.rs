@@ -6,8 +6,10 @@
 //! `#line` keeps every message at its file and line. The `rest` of a line `#when NAME rest` remains where that constant is true:
 //! see [`decided`].
 
-use parallax_core::device::{BackendError, Step};
-use parallax_core::suite::{DType, Dialect, Kernel, KernelSources, Program, Source, Value, decided, translated};
+use parallax_ir::device::BackendError;
+use parallax_ir::{Kernel, KernelSources, Program, Source, Value, decided, translated};
+use parallax_schema::case::DType;
+use parallax_schema::device::{Dialect, Step};
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
@@ -42,7 +44,7 @@ pub fn assemble(texts: &KernelSources, kernel: &Kernel, dtype: DType) -> Result<
     if kernel.source != Source::Own {
         let file = format!("{}.cube", kernel.text);
         return match translated(texts, kernel, dtype, Dialect::Cuda) {
-            Ok(translated) => Ok(Text { file, made: Step::made(&translated), source: translated.text }),
+            Ok(translated) => Ok(Text { file, made: translated.timed_steps(), source: translated.text }),
             Err(why) => Err(BackendError::untranslated(file, why)),
         };
     }
@@ -89,7 +91,7 @@ fn included(line: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_core::suite::Stage;
+    use parallax_ir::Stage;
 
     fn kernel(stage: Stage) -> Kernel {
         stage.kernel_launch().expect("a kernel").clone()

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use parallax_core::device::{BackendError, Ledger, POISON, Transfer};
-use parallax_core::units::Nanos;
+use parallax_ir::device::{BackendError, Ledger, POISON, Transfer};
+use parallax_schema::units::Nanos;
 
 use crate::driver::{
     CudaContext, CudaStream, cuMemFreeHost, cuMemHostAlloc, cuMemcpyDtoHAsync_v2, cuMemcpyHtoDAsync_v2,

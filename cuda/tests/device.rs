@@ -1,9 +1,12 @@
 //! A case on a real device, through the whole contract. Where there is no device, opening must say so.
 
-use parallax_core::device::{Batch, Launching, POISON, Prepared, Profiler, Span, SpanKind, TraceSource, Transfer};
-use parallax_core::suite::{Case, DType, Role};
-use parallax_core::units::Nanos;
 use parallax_cuda::{Cuda, Options, open};
+use parallax_ir::device::{Batch, POISON, Prepared, Profiler, Transfer};
+use parallax_ir::{Case, Role};
+use parallax_schema::case::DType;
+use parallax_schema::device::{Launching, Span, SpanKind, TraceSource};
+use parallax_schema::units::Nanos;
+use parallax_workloads::parse_case;
 use pollster::block_on;
 use tempfile::TempDir;
 
@@ -24,7 +27,7 @@ fn device() -> Option<(Cuda, TempDir)> {
 }
 
 fn prepare(cuda: &mut Cuda) -> (Case, Box<dyn Prepared>) {
-    let case: Case = CASE.parse().expect("a valid case");
+    let case = parse_case(CASE).expect("a valid case");
     let inputs = case.problem.inputs(1);
     let prepared = block_on(cuda.prepare(&case, &inputs, SETS)).expect("fits on any device");
     (case, prepared)
@@ -149,7 +152,7 @@ fn copies_lie_beside_kernels_and_the_result_is_the_same() {
     let Some((mut cuda, _cache)) = device() else { return };
     let mut outputs = Vec::new();
     for variant in ["serial", "overlapped"] {
-        let case: Case = format!("{PIECES}/{variant}").parse().expect("a valid case");
+        let case = parse_case(&format!("{PIECES}/{variant}")).expect("a valid case");
         let inputs = case.problem.inputs(1);
         let mut prepared = block_on(cuda.prepare(&case, &inputs, 1)).expect("fits on any device");
         for launching in [Launching::Stream, Launching::Graph] {

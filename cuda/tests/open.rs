@@ -1,7 +1,7 @@
 //! Opening a device works or explains itself, on every machine.
 
-use parallax_core::device::Profiler;
 use parallax_cuda::{Options, open};
+use parallax_ir::device::Profiler;
 
 #[test]
 fn opening_works_or_says_what_is_missing() {

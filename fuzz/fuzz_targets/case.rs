@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use parallax_core::suite::Case;
+use parallax_ir::Case;
 
 fuzz_target!(|text: &str| {
     if let Ok(case) = text.parse::<Case>() {

@@ -3,9 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use parallax_core::device::columns::{self, within};
-use parallax_core::device::{Conditions, Span};
-use parallax_core::record::{Discarded, Drift};
+use parallax_schema::device::columns::within;
+use parallax_schema::device::{Conditions, Span, columns};
+use parallax_schema::record::{Discarded, Drift};
 use serde::{Deserialize, Serialize};
 
 #[derive(Default, Serialize, Deserialize)]

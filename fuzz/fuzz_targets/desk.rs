@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use parallax_core::report::site::{Pages, Site};
+use parallax_report::site::{Pages, Site};
 
 // The collector's reader alone: the command line around it takes long to compile.
 #[path = "../../native-cli/src/desk/read.rs"]

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use parallax_core::record::RunSummary;
+use parallax_schema::record::RunSummary;
 
 fuzz_target!(|text: &str| {
     if let Ok(summary) = RunSummary::from_link(text) {

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use parallax_core::suite::Case;
+use parallax_ir::Case;
 
 // The reader's file alone: the command line around it takes long to compile.
 #[path = "../../native-cli/src/npy.rs"]

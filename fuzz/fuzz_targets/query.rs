@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use parallax_core::plan::{Spec, query};
+use parallax_schema::spec::{Spec, query};
 
 fuzz_target!(|text: &str| {
     let pairs = query::read(text);

@@ -3,8 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use parallax_core::record::Run;
-use parallax_core::{report, trace};
+use parallax_analysis::trace;
+use parallax_report;
+use parallax_schema::record::Run;
 
 fuzz_target!(|text: &str| {
     if let Ok(run) = Run::parse(text) {

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use parallax_core::plan::schedule::Schedule;
+use parallax_schema::spec::schedule::Schedule;
 
 fuzz_target!(|text: &str| {
     if let Ok(schedule) = text.parse::<Schedule>() {

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use parallax_core::plan::Spec;
+use parallax_schema::spec::Spec;
 
 fuzz_target!(|text: &str| {
     let pairs = text.lines().map(|line| line.split_once(' ').unwrap_or((line, "")));

@@ -4,13 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use async_trait::async_trait;
-use parallax_core::device::{
-    Awaited, BackendError, Batch, Compiled, Launch, MemoryStats, Prepared, Sample, Span, SpanKind, Trace, TraceSource,
-    Track,
-};
-use parallax_core::suite::parallel::*;
-use parallax_core::suite::{BufferSpec, HostBuffer, Inputs, Problem, Role, Storage, bytes_of, load, round_to};
-use parallax_core::units::{Bytes, Nanos};
+use parallax_ir::device::{Awaited, BackendError, Batch, Prepared, Sample};
+use parallax_ir::parallel::*;
+use parallax_ir::{BufferSpec, HostBuffer, Inputs, Problem, Role, Storage, bytes_of, load, round_to};
+use parallax_schema::device::{Compiled, Launch, MemoryStats, Span, SpanKind, Trace, TraceSource, Track};
+use parallax_schema::units::{Bytes, Nanos};
 use web_time::Instant;
 
 use crate::profiler::Breathe;

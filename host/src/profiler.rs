@@ -3,11 +3,13 @@
 use std::pin::Pin;
 
 use async_trait::async_trait;
-use parallax_core::device::clock::smallest_move;
-use parallax_core::device::{BackendError, Clock, ClockInfo, DeviceInfo, DeviceKind, Prepared, Profiler, Transfer};
-use parallax_core::suite::parallel::current_num_threads;
-use parallax_core::suite::{Caps, Case, DType, Dialect, Inputs, Tuning};
-use parallax_core::units::{Bytes, Nanos};
+use parallax_ir::device::{BackendError, Prepared, Profiler, Transfer};
+use parallax_ir::parallel::current_num_threads;
+use parallax_ir::{Case, Inputs};
+use parallax_schema::case::{DType, Tuning};
+use parallax_schema::device::clock::smallest_move;
+use parallax_schema::device::{Caps, Clock, ClockInfo, DeviceInfo, DeviceKind, Dialect};
+use parallax_schema::units::{Bytes, Nanos};
 use web_time::Instant;
 
 use crate::case::HostCase;
@@ -137,11 +139,12 @@ impl Profiler for Cpu {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_core::device::Batch;
-    use parallax_core::device::POISON;
-    use parallax_core::measure::check::check_once;
-    use parallax_core::suite::Problem;
-    use parallax_core::suite::{CPU_VARIANT, Direction, Workload, find, hash_embedding};
+    use parallax_engine::measure::check::check_once;
+    use parallax_ir::device::{Batch, POISON};
+    use parallax_ir::{Problem, Workload};
+    use parallax_schema::case::{CPU_VARIANT, Direction};
+    use parallax_workloads::find;
+    use parallax_workloads::ops::hash_embedding;
 
     fn here() -> Place {
         let yield_now: Breathe = || Box::pin(std::future::ready(()));

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use parallax_core::suite::{KernelSources, Recipe, Translated, Translator, Untranslated};
-use parallax_core::units::Bytes;
+use parallax_ir::{KernelSources, Recipe, Translated, Translator, Untranslated};
+use parallax_schema::units::Bytes;
 use wasm_bindgen::prelude::*;
 
 use crate::protocol::Compilers;

@@ -3,14 +3,19 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use parallax_core::device::{BrowserMode, DeviceInfo, Profiler, WithSensors};
-use parallax_core::measure::runner::{self, Flow};
-use parallax_core::plan::{self, Outline, Planning, Spec, Unplanned, tuning_for};
-use parallax_core::record::{Baseline, Event};
-use parallax_core::report::{CaseInfo, DeviceContext};
-use parallax_core::suite::Tuning;
-use parallax_core::units::Bytes;
+use parallax_engine::measure::runner;
+use parallax_engine::measure::runner::Flow;
+use parallax_engine::plan;
+use parallax_engine::plan::settings::checked;
+use parallax_engine::plan::{Outline, Planning, Unplanned, tuning_for};
 use parallax_host::{Cpu, Place};
+use parallax_ir::device::{Profiler, WithSensors};
+use parallax_report::{CaseInfo, DeviceContext};
+use parallax_schema::case::Tuning;
+use parallax_schema::device::{BrowserMode, DeviceInfo};
+use parallax_schema::record::{Baseline, Event};
+use parallax_schema::spec::Spec;
+use parallax_schema::units::Bytes;
 use parallax_shaders::Options;
 use wasm_bindgen_futures::spawn_local;
 
@@ -62,7 +67,7 @@ async fn planned(
     mut device: DeviceInfo,
     overtaken: impl Fn() -> bool,
 ) -> Result<Option<Box<Planned>>, Unplanned> {
-    let spec = asked.checked().map_err(|mistake| Unplanned::Mistake(mistake.to_string()))?;
+    let spec = checked(asked).map_err(|mistake| Unplanned::Mistake(mistake.to_string()))?;
     device.caps.tuning = tuning(&device, &spec);
     let mut planning = Planning::begin(&spec, &device.caps)?;
     let mut turn_began = js_sys::Date::now();

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use parallax_core::device::{ClockInfo, DeviceInfo};
-use parallax_core::measure::runner::{Mode, ResumeState, RunEnd};
-use parallax_core::plan::{Outline, Spec, Unplanned};
-use parallax_core::record::Event;
-use parallax_core::report::CaseInfo;
-use parallax_core::suite::Tuning;
-use parallax_core::units::Bytes;
+use parallax_engine::measure::runner::{Mode, ResumeState, RunEnd};
+use parallax_engine::plan::{Outline, Unplanned};
+use parallax_report::CaseInfo;
+use parallax_schema::case::Tuning;
+use parallax_schema::device::{ClockInfo, DeviceInfo};
+use parallax_schema::record::Event;
+use parallax_schema::spec::Spec;
+use parallax_schema::units::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::way::TargetConfig;
@@ -170,11 +171,10 @@ impl Word {
 
 #[cfg(test)]
 mod tests {
-    use parallax_core::device::DeviceInfo;
-    use parallax_core::record::Event;
-    use parallax_core::testing::fixtures::{run, spread};
-
     use super::*;
+    use parallax_schema::device::DeviceInfo;
+    use parallax_schema::record::Event;
+    use parallax_schema::testing::{run, spread};
 
     #[test]
     fn words_survive_a_line() {

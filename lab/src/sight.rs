@@ -6,7 +6,8 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use parallax_core::device::{Conditions, Profiler, SensorSource};
+use parallax_ir::device::{Profiler, SensorSource};
+use parallax_schema::device::Conditions;
 
 /// Visibility of the tab, as the page reported it.
 #[derive(Debug, Default)]

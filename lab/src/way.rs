@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use parallax_core::device::BrowserMode;
+use parallax_schema::device::BrowserMode;
 use serde::{Deserialize, Serialize};
 
 /// Target of a page.

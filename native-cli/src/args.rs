@@ -6,9 +6,9 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
-use parallax_core::device::BrowserMode;
-use parallax_core::plan::Spec;
-use parallax_core::plan::schedule::ScheduleError;
+use parallax_schema::device::BrowserMode;
+use parallax_schema::spec::Spec;
+use parallax_schema::spec::schedule::ScheduleError;
 use parallax_shaders::Checks;
 
 use crate::commands::baseline::Baseline;

@@ -1,8 +1,8 @@
 //! GPUs of this machine. Each appears once, regardless of the number of interfaces to it.
 
-use parallax_core::compare::identity::normalised;
-use parallax_core::device::DeviceKind;
-use parallax_core::device::identity::{Identity, pci_address};
+use parallax_analysis::compare::identity::normalised;
+use parallax_schema::device::DeviceKind;
+use parallax_schema::device::identity::{Identity, pci_address};
 use parallax_shaders::Adapter;
 use serde::Serialize;
 

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anstream::adapter::strip_str;
 use anstream::{AutoStream, ColorChoice};
 use anyhow::anyhow;
-use parallax_core::report::escape_lines;
-use parallax_core::units::brief;
+use parallax_report::escape_lines;
+use parallax_schema::units::brief;
 
 /// Whether standard output was closed before the start of the program. Output to it is lost without an error.
 static CLOSED: AtomicBool = AtomicBool::new(false);
@@ -204,9 +204,8 @@ pub fn end() -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use anyhow::Context;
-
     use super::*;
+    use anyhow::Context;
 
     #[test]
     fn a_mistake_says_each_cause_once_and_quotes_little() {

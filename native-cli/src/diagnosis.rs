@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use parallax_core::device::DeviceKind;
 use parallax_cuda::device::{Unavailable, listed};
 use parallax_cuda::found::Library;
 use parallax_cuda::nvrtc::NvrtcError;
+use parallax_schema::device::DeviceKind;
 
 use crate::sensors::GpuActivity;
 

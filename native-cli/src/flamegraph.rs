@@ -2,8 +2,8 @@
 
 use anyhow::bail;
 use inferno::flamegraph::{Options, TextTruncateDirection, from_lines};
-use parallax_core::record::Run;
-use parallax_core::report::flame;
+use parallax_report::flame;
+use parallax_schema::record::Run;
 
 /// Returns the graph of all cases side by side. It is deterministic.
 ///

@@ -7,7 +7,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use cpu_time::ProcessTime;
-use parallax_core::units::Nanos;
+use parallax_schema::units::Nanos;
 
 /// Interval between two readings of the clock.
 const EVERY: Duration = Duration::from_millis(10);

@@ -1,8 +1,8 @@
 //! Interface of a kernel: of WGSL by reflection, of a launch from the driver's data.
 
 use naga::valid::{Capabilities, ValidationFlags, Validator};
-use parallax_core::device::Launch;
-use parallax_core::units::percent;
+use parallax_schema::device::Launch;
+use parallax_schema::units::percent;
 
 /// Error of a rejected kernel source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub fn launch(launch: &Launch) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_core::units::Bytes;
+    use parallax_schema::units::Bytes;
 
     const TEXT: &str = "@group(0) @binding(1) var<storage, read_write> y: array<f32>;\n\
                         @group(0) @binding(0) var<storage, read> x: array<f32>;\n\

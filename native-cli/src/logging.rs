@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::anyhow;
 use env_filter::{Builder, Filter};
 use log::{LevelFilter, Log, Metadata, Record};
-use parallax_core::report::escape_lines;
+use parallax_report::escape_lines;
 
 use crate::console::errln;
 

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use parallax_core::units::Bytes;
+use parallax_schema::units::Bytes;
 
 use crate::system;
 

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use parallax_core::suite::{BufferSpec, Storage};
+use parallax_ir::{BufferSpec, Storage};
 
 /// Returns NumPy's type strings of a storage type; the first is used for output. NumPy has no bfloat16: its bits are
 /// stored as uint16. Arrays of the package ml_dtypes are saved as a void type of two bytes.
@@ -122,15 +122,14 @@ fn save<T: npyz::AutoSerialize, const N: usize>(
 
 #[cfg(test)]
 mod tests {
-    use parallax_core::suite::Case;
+    use super::*;
+    use parallax_workloads::parse_case;
     use proptest::prelude::*;
     use proptest::test_runner::RngSeed;
 
-    use super::*;
-
     /// The first input of a case of 2 x 2 elements.
     fn input() -> BufferSpec {
-        let case: Case = "attention/fwd/b1,h1,s2,d2/f32/flash".parse().expect("a case");
+        let case = parse_case("attention/fwd/b1,h1,s2,d2/f32/flash").expect("a case");
         case.problem.buffers()[0].clone()
     }
 

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
-use parallax_core::device::{Span, SpanKind};
-use parallax_core::record::{Event, Outcome, Run, UNFINISHED};
-use parallax_core::units::{Bytes, Nanos};
+use parallax_schema::device::{Span, SpanKind};
+use parallax_schema::record::{Event, Outcome, Run, UNFINISHED};
+use parallax_schema::units::{Bytes, Nanos};
 
 use crate::args::Common;
 use crate::output::lines::Lines;
@@ -399,18 +399,18 @@ fn whole_executions(spans: &[Span]) -> usize {
 mod tests {
     use std::collections::BTreeSet;
 
-    use parallax_core::plan::{Plan, Spec};
-    use parallax_core::record::Suite;
-    use parallax_core::testing::mock::{Fault, Mock};
-
     use super::*;
+    use parallax_engine::plan::Plan;
+    use parallax_schema::record::Suite;
+    use parallax_schema::spec::Spec;
+    use parallax_testing::mock::{Fault, Mock};
 
     #[test]
     fn runs_that_begin_at_once_share_no_file() {
         let folder = tempfile::tempdir().expect("a folder for temporary files");
         let output = Output { folder: folder.path().to_owned(), gzip: false, lines: false, name: None, resumed: None };
         let suite = Suite { version: "0.0.0".to_owned(), commit: "0000000".to_owned() };
-        let run = Run::begin("mock", suite, &Mock::new(|_| 1.0, Fault::None), &Spec::default(), &Plan::default());
+        let run = Plan::default().begin("mock", suite, &Mock::new(|_| 1.0, Fault::None), &Spec::default());
         // A trace without its run keeps its name too.
         let orphan = folder.path().join("mock-19700101T000000Z-2.trace.json");
         std::fs::write(&orphan, "kept").expect("writable");
@@ -434,7 +434,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder for temporary files");
         let output = Output { folder: folder.path().to_owned(), gzip: false, lines: false, name: None, resumed: None };
         let suite = Suite { version: "0.0.0".to_owned(), commit: "0000000".to_owned() };
-        let run = Run::begin("mock", suite, &Mock::new(|_| 1.0, Fault::None), &Spec::default(), &Plan::default());
+        let run = Plan::default().begin("mock", suite, &Mock::new(|_| 1.0, Fault::None), &Spec::default());
         let file = RunFile::begin(&output, run.clone()).expect("a new file");
         let path = file.path.clone();
         let said = lock(&path).expect_err("it goes on").to_string();

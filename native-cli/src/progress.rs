@@ -4,12 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
-use parallax_core::plan::LONGEST_BUDGET;
-use parallax_core::report::escape;
-use parallax_core::units::Nanos;
+use parallax_report::escape;
+use parallax_schema::spec::LONGEST_BUDGET;
+use parallax_schema::units::Nanos;
 
-use crate::console::{self, errln, noteln};
-use crate::logging;
+use crate::console::{errln, noteln};
+use crate::{console, logging};
 
 /// Number of steps of a bar.
 const PARTS: u64 = 1000;

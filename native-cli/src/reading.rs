@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use flate2::read::MultiGzDecoder;
-use parallax_core::record::{HEAD, Run, decoded, is_gzip, is_trace};
-use parallax_core::units::Bytes;
+use parallax_schema::record::{HEAD, Run, decoded, is_gzip, is_trace};
+use parallax_schema::units::Bytes;
 use serde_json::Value;
 
 use crate::console::noteln;
@@ -169,11 +169,10 @@ fn parsed(text: &str) -> anyhow::Result<Vec<Run>> {
 mod tests {
     use std::io::Write;
 
+    use super::*;
     use flate2::Compression;
     use flate2::write::GzEncoder;
-    use parallax_core::testing::fixtures;
-
-    use super::*;
+    use parallax_schema::testing;
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -198,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_trace_of_any_length_is_known_by_its_beginning() {
-        let trace = parallax_core::trace::text(&fixtures::run("cuda", "X", &[]));
+        let trace = parallax_analysis::trace::text(&testing::run("cuda", "X", &[]));
         let utf16: Vec<u8> = trace.encode_utf16().flat_map(u16::to_le_bytes).collect();
         for begins in [trace.clone().into_bytes(), [&[0xff, 0xfe], &utf16[..]].concat(), gzip(trace.as_bytes())] {
             let mut endless = Endless { begins: Cursor::new(begins), read: 0 };
@@ -209,7 +208,7 @@ mod tests {
 
     #[test]
     fn compressed_runs_are_read_in_parts_cut_off_and_bounded() {
-        let run = serde_json::to_string(&fixtures::run("cuda", "X", &[])).expect("JSON");
+        let run = serde_json::to_string(&testing::run("cuda", "X", &[])).expect("JSON");
         let (a, b) = run.split_at(run.len() / 2);
         let members = [gzip(a.as_bytes()), gzip(b.as_bytes())].concat();
         let read = |bytes: &[u8]| text(&mut &bytes[..], true);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use parallax_core::suite::splitmix64;
+use parallax_ir::splitmix64;
 
 /// Maximum number of combinations for an exhaustive search.
 const SMALL: usize = 32;

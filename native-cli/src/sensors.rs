@@ -10,9 +10,10 @@ use cpu_time::ProcessTime;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
-use parallax_core::device::identity::{Identity, pci_address};
-use parallax_core::device::{Conditions, DeviceInfo, Profiler, SensorSource, WithSensors};
-use parallax_core::units::Nanos;
+use parallax_ir::device::{Profiler, SensorSource, WithSensors};
+use parallax_schema::device::identity::{Identity, pci_address};
+use parallax_schema::device::{Conditions, DeviceInfo};
+use parallax_schema::units::Nanos;
 
 use crate::heartbeat;
 
@@ -209,7 +210,7 @@ impl<T: Copy> Paced<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_core::testing::mock::{Fault, Mock};
+    use parallax_testing::mock::{Fault, Mock};
 
     #[test]
     fn a_dear_reading_is_taken_again_only_when_due() {

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use parallax_core::device::{BrowserMode, Profiler};
-use parallax_core::measure::runner;
-use parallax_core::measure::runner::{Flow, Mode, ResumeState, RunEnd};
-use parallax_core::plan::{Plan, Spec, plan};
-use parallax_core::record::{Event, Outcome, Record, Run, Suite, UNFINISHED};
-use parallax_core::report::escape;
-use parallax_core::units::Nanos;
+use parallax_engine::measure::runner;
+use parallax_engine::measure::runner::{Flow, Mode, ResumeState, RunEnd};
+use parallax_engine::plan::{Plan, plan};
+use parallax_ir::device::Profiler;
+use parallax_report::escape;
+use parallax_schema::device::BrowserMode;
+use parallax_schema::record::{Event, Outcome, Record, Run, Suite, UNFINISHED};
+use parallax_schema::spec::Spec;
+use parallax_schema::units::Nanos;
 
 use crate::args::Device;
 use crate::browser;
@@ -52,7 +54,7 @@ pub fn begin(target: &str, profiler: &dyn Profiler, spec: &Spec, plan: &Plan) ->
             ("os".to_owned(), os()),
             ("architecture".to_owned(), std::env::consts::ARCH.to_owned()),
         ]),
-        ..Run::begin(target, suite, profiler, spec, plan)
+        ..plan.begin(target, suite, profiler, spec)
     }
 }
 

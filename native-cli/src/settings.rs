@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use parallax_core::plan::settings::{SETTINGS, Scope, Setting, Values, setting};
-use parallax_core::plan::{Spec, SpecError};
+use parallax_engine::plan::settings::{set as checked_set, variants};
+use parallax_schema::spec::settings::{SETTINGS, Scope, Setting, Values, setting};
+use parallax_schema::spec::{Spec, SpecError};
 
 /// Default settings file, read if it is in the current folder.
 pub const FILE: &str = "parallax.toml";
@@ -127,14 +128,14 @@ impl<const LAST: u8> Settings<LAST> {
             };
             let (flags, lines) = (of_this(&self.given), of_this(&in_file));
             for value in &flags {
-                setting.set(&mut spec, value).map_err(SettingsError::Flags)?;
+                checked_set(setting, &mut spec, value).map_err(SettingsError::Flags)?;
             }
             // The file's value is checked even if a flag replaces it.
             let mut from_file = Spec::default();
             for value in &lines {
                 let file = || file.clone().expect("its lines came from a file");
                 let target = if flags.is_empty() { &mut spec } else { &mut from_file };
-                let set = setting.set(target, value);
+                let set = checked_set(setting, target, value);
                 set.map_err(|e| SettingsError::File { file: file(), mistake: e.into() })?;
             }
             let origin = match (flags.is_empty(), lines.is_empty(), &file) {
@@ -230,8 +231,14 @@ fn flag(setting: &'static Setting) -> Arg {
         "" => String::new(),
         more => format!("{more}."),
     };
-    let choices = match setting.values {
-        Values::Words(words) if words().join("|") != setting.placeholder() => format!("One of {}.", words().join(", ")),
+    let known = match (setting.name, &setting.values) {
+        ("variant", _) => Some(variants()),
+        (_, Values::Words(words)) => Some(words()),
+        (_, Values::Switch) => Some(vec!["on", "off"]),
+        (_, Values::Number(_) | Values::Text(_)) => None,
+    };
+    let choices = match &known {
+        Some(words) if words.join("|") != setting.placeholder() => format!("One of {}.", words.join(", ")),
         _ => String::new(),
     };
     let long = [help.as_str(), "", more.as_str(), choices.as_str()].join("\n").trim_end().to_owned();
@@ -244,10 +251,9 @@ fn flag(setting: &'static Setting) -> Arg {
         .hide_short_help(!setting.usual)
         .hide_possible_values(true)
         .action(if setting.repeatable { ArgAction::Append } else { ArgAction::Set });
-    let arg = match setting.values {
-        Values::Words(words) => arg.value_parser(Known(words())),
-        Values::Switch => arg.value_parser(Known(vec!["on", "off"])),
-        Values::Number(_) | Values::Text(_) => arg,
+    let arg = match known {
+        Some(words) => arg.value_parser(Known(words)),
+        None => arg,
     };
     match setting.values {
         // A switch that is off by default needs no value; it takes one only after an equals sign.

@@ -4,9 +4,9 @@ mod layout;
 mod wrap;
 
 use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, LineStyle, presets};
-use parallax_core::record::{Record, Run};
-use parallax_core::report;
-use parallax_core::report::{Column, Rank, Table, Tone, escape};
+use parallax_report as report;
+use parallax_report::{Column, Rank, Table, Tone, escape};
+use parallax_schema::record::{Record, Run};
 
 use crate::console::Painted;
 use layout::{Shown, ShownCell};

@@ -1,17 +1,16 @@
 //! List of targets.
 
-use parallax_core::device::{BrowserMode, DeviceKind, Profiler};
-use parallax_core::suite::choices;
+use parallax_ir::device::Profiler;
+use parallax_schema::case::choices;
+use parallax_schema::device::{BrowserMode, DeviceKind};
 
 use crate::args::{Device, Native};
 use crate::browser::{BrowserOptions, PageTarget};
-use crate::cards;
 use crate::cards::Card;
 use crate::console::errln;
-use crate::memory;
 use crate::sensors::instrumented;
 use crate::texts::{cuda_texts, wgsl_folder, wgsl_texts};
-use crate::tuning;
+use crate::{cards, memory, tuning};
 
 /// A target.
 pub struct Target {

@@ -9,8 +9,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use parallax_core::device::settle;
-use parallax_core::suite::{DType, Dialect, KernelSources, Program};
+use parallax_ir::device::settle;
+use parallax_ir::{KernelSources, Program};
+use parallax_schema::case::DType;
+use parallax_schema::device::Dialect;
 use parallax_shaders::text::Compiler;
 
 use crate::args::Native;

@@ -9,10 +9,10 @@ use std::io::{BufWriter, Result, Seek, SeekFrom, Write};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use parallax_core::record::{Record, Run};
-use parallax_core::trace;
-use parallax_core::trace::{Event, Layout};
-use parallax_core::units::Bytes;
+use parallax_analysis::trace;
+use parallax_analysis::trace::{Event, Layout};
+use parallax_schema::record::{Record, Run};
+use parallax_schema::units::Bytes;
 
 /// Limit in bytes for a warning. Viewers in browsers hold a whole trace in memory, at many times its size. Beyond this
 /// limit they become slow or fail.
@@ -121,15 +121,17 @@ fn too_large(expected: u64, gzip: bool) -> String {
 mod tests {
     use std::io::{Cursor, Read};
 
-    use flate2::read::MultiGzDecoder;
-    use parallax_core::device::{Compiled, MemoryStats, Span, SpanKind, Trace, TraceSource, Track};
-    use parallax_core::plan::{Plan, Spec};
-    use parallax_core::record::{Measured, Outcome, Parts, Phase, Suite};
-    use parallax_core::testing::mock::{Fault, Mock, exact};
-    use parallax_core::units::Nanos;
-    use serde_json::Value;
-
     use super::*;
+    use flate2::read::MultiGzDecoder;
+    use parallax_engine::plan::Plan;
+    use parallax_schema::device::{Compiled, MemoryStats, Span, SpanKind, Trace, TraceSource, Track};
+    use parallax_schema::record::{Measured, Outcome, Phase, Suite};
+    use parallax_schema::spec::Spec;
+    use parallax_schema::testing::exact;
+    use parallax_schema::units::Nanos;
+    use parallax_testing::mock::{Fault, Mock};
+    use parallax_workloads::parse_case;
+    use serde_json::Value;
 
     /// Memory that records the size of its largest write.
     #[derive(Default)]
@@ -165,7 +167,7 @@ mod tests {
 
     fn run() -> Run {
         let suite = Suite { version: "0.0.0".to_owned(), commit: "0000000".to_owned() };
-        let mut run = Run::begin("mock", suite, &Mock::new(|_| 1.0, Fault::None), &Spec::default(), &Plan::default());
+        let mut run = Plan::default().begin("mock", suite, &Mock::new(|_| 1.0, Fault::None), &Spec::default());
         run.planned = vec![CASE.to_owned(); 3];
         run
     }
@@ -191,7 +193,7 @@ mod tests {
                 span("flash", SpanKind::Kernel, Track::Gpu, at + 200.0, at + 850.0),
             ]
         };
-        let case: parallax_core::suite::Case = CASE.parse().expect("a case");
+        let case = parse_case(CASE).expect("a case");
         let end = begin + 1000.0 * executions as f64;
         let measured = Measured {
             compiled: Compiled::default(),
@@ -211,7 +213,7 @@ mod tests {
         };
         Record {
             case: CASE.to_owned(),
-            parts: Parts::of(&case),
+            parts: case.parts(),
             actual: None,
             device: 0,
             cost: case.problem.cost(),

@@ -1,12 +1,13 @@
 //! Check of one case outside of any run: prepared, compared with the reference, and checked again at awkward shapes.
 //! Shared by `dev` and `tune`.
 
-use parallax_core::compare::verdict::{Ratio, VerdictInputs, resolution_on};
-use parallax_core::device::{BackendError, Batch, POISON, Prepared, Profiler};
-use parallax_core::measure::check::{Expected, WORK, check};
-use parallax_core::plan::runs_as_asked;
-use parallax_core::record::Timing;
-use parallax_core::suite::{Case, Inputs, VariantKind};
+use parallax_analysis::compare::verdict::{Ratio, VerdictInputs, resolution_on};
+use parallax_engine::measure::check::{Expected, WORK, check};
+use parallax_engine::plan::runs_as_asked;
+use parallax_ir::device::{BackendError, Batch, POISON, Prepared, Profiler};
+use parallax_ir::{Case, Inputs, VariantKind};
+use parallax_schema::record::Timing;
+use parallax_workloads::parse_case;
 
 /// Reason for a case without a right result.
 #[derive(Debug, thiserror::Error)]
@@ -97,7 +98,7 @@ impl Awkward {
             let (problem, dtype) = (&like.problem, like.problem.dtype.name());
             let text =
                 format!("{}/{}/{shape}/{dtype}/{}", problem.workload.name, problem.direction.name(), like.variant);
-            let case: Case = text.parse().expect("tests hold awkward shapes to the form");
+            let case = parse_case(&text).expect("tests hold awkward shapes to the form");
             if runs_as_asked(&case, &profiler.device().caps).is_err() {
                 continue;
             }

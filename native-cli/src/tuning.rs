@@ -3,9 +3,10 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use parallax_core::device::{DeviceInfo, Profiler};
-use parallax_core::plan::{TuningFile, TuningFileError, tuning_for};
-use parallax_core::suite::TuningError;
+use parallax_engine::plan::{TuningFile, TuningFileError, tuning_for};
+use parallax_ir::device::Profiler;
+use parallax_schema::case::TuningError;
+use parallax_schema::device::DeviceInfo;
 
 use crate::args::Native;
 

@@ -168,7 +168,8 @@ fn records_say_which_values_were_used() {
     let dir = folder();
     let args = ["run", "--target", "wgpu", "--case", TILED, "--set", "DEPTH=8", "--ceilings", "off", "--budget", "0.5"];
     let output = parallax(dir.path(), &[&args[..], &["--json"]].concat());
-    let runs: Vec<parallax_core::record::Run> = serde_json::from_slice(&output.stdout).expect("a JSON array on stdout");
+    let runs: Vec<parallax_schema::record::Run> =
+        serde_json::from_slice(&output.stdout).expect("a JSON array on stdout");
     let run = &runs[0];
     let options = &run.records[0].measured().expect("right").compiled.options;
     assert!(options.contains(&"DEPTH=8".to_owned()) && options.contains(&"LARGE_FROM=100".to_owned()), "{options:?}");

@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use parallax_core::device::{BackendError, Ledger};
-use parallax_core::suite::{
+use parallax_ir::device::{BackendError, Ledger};
+use parallax_ir::{
     Access, Arg, BufferSpec, Case, CopyRange, Inputs, Place, Program, Region, Role, Scratch, Stage, StageOp,
 };
-use parallax_core::units::Bytes;
+use parallax_schema::units::Bytes;
 
 use crate::copied::{Copied, Ends};
 use crate::fence::Fence;

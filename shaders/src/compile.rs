@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use parallax_core::device::{BackendError, Compiled, Step};
-use parallax_core::suite::{Program, Stage};
-use parallax_core::units::Nanos;
+use parallax_ir::device::BackendError;
+use parallax_ir::{Program, Stage};
+use parallax_schema::device::{Compiled, Step};
+use parallax_schema::units::Nanos;
 
 use crate::checks::Checks;
 use crate::gpu::Gpu;
@@ -180,14 +181,14 @@ mod tests {
     use super::*;
     use crate::text::{Compiler, assemble_all, embedded};
     use crate::{Options, open};
-    use parallax_core::suite::Case;
+    use parallax_workloads::parse_case;
     use pollster::block_on;
 
     #[test]
     fn a_text_of_another_place_is_compiled_with_all_checks() {
         let wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
-        let case: Case = "attention/fwd/b1,h1,s5,d3/f32/flash".parse().expect("valid");
-        let program = case.program(&parallax_core::testing::mock::caps()).expect("a kernel variant");
+        let case = parse_case("attention/fwd/b1,h1,s5,d3/f32/flash").expect("valid");
+        let program = case.program(&parallax_schema::testing::caps()).expect("a kernel variant");
         let line = "all checks: attention/flash.wgsl, which is not the program's own";
         // The kernel itself, and one of its imports.
         let imported = embedded().with_imports("attention/flash.wgsl", &|line| {
@@ -221,8 +222,8 @@ mod tests {
     #[test]
     fn rejected_text_and_missing_entries_are_compile_errors() {
         let wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
-        let case: Case = "attention/fwd/b1,h1,s5,d3/f32/flash".parse().expect("valid");
-        let program = case.program(&parallax_core::testing::mock::caps()).expect("a kernel variant");
+        let case = parse_case("attention/fwd/b1,h1,s5,d3/f32/flash").expect("valid");
+        let program = case.program(&parallax_schema::testing::caps()).expect("a kernel variant");
         for (wgsl, said) in [("fn attention_flash( {", "expected"), ("const UNUSED: u32 = 1u;", "attention_flash")] {
             let lookup = |file: &str| Ok((file == "attention/flash.wgsl").then(|| wgsl.to_owned()));
             let (texts, places) =

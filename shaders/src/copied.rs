@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use parallax_core::device::Launch;
-use parallax_core::suite::{CopyRange, Stage};
-use parallax_core::units::Bytes;
+use parallax_ir::{CopyRange, Stage};
+use parallax_schema::device::Launch;
+use parallax_schema::units::Bytes;
 
 use crate::fence::Fenced;
 

@@ -3,14 +3,18 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use parallax_core::device::identity::{Identity, pci_address};
-use parallax_core::device::{DeviceInfo, DeviceKind, LOOP_TURNS};
-use parallax_core::suite::{Caps, DType, Dialect, KernelSources, MatrixElement, MatrixScope, MatrixShape};
-use parallax_core::units::Bytes;
+use parallax_ir::KernelSources;
+use parallax_schema::case::DType;
+use parallax_schema::device::identity::{Identity, pci_address};
+use parallax_schema::device::{
+    Caps, DeviceInfo, DeviceKind, Dialect, LOOP_TURNS, MatrixElement, MatrixScope, MatrixShape,
+};
+use parallax_schema::units::Bytes;
 
 use crate::checks::Checks;
 use crate::gpu::Gpu;
 use crate::loops;
+
 #[cfg(target_arch = "wasm32")]
 use crate::page;
 use crate::profiler::Wgpu;

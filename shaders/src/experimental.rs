@@ -3,7 +3,7 @@
 //! In a page, `wgpu` calls the browser's own function to request a device. A function in front of it (`ask.js`) extends the
 //! request. This module reads the response, and treats it as untrusted input.
 
-use parallax_core::suite::{Caps, MatrixElement, MatrixScope, MatrixShape};
+use parallax_schema::device::{Caps, MatrixElement, MatrixScope, MatrixShape};
 use serde::Deserialize;
 
 use crate::matrix::MATRICES;
@@ -86,7 +86,7 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_core::testing::mock;
+    use parallax_schema::testing::caps;
 
     /// Response of Chromium on a GPU with tensor cores.
     const WITH_MATRICES: &str = r#"{"granted":["subgroups","subgroup-size-control","chromium-experimental-subgroup-matrix"],
@@ -96,7 +96,7 @@ mod tests {
         {"componentType":"f8","resultComponentType":"f32","M":16,"N":16,"K":16}]}"#;
 
     fn read(text: &str) -> (Caps, Vec<String>) {
-        let (mut caps, mut features) = (mock::caps(), vec!["shader-f16".to_owned()]);
+        let (mut caps, mut features) = (caps(), vec!["shader-f16".to_owned()]);
         Answer::read(text).add_to(&mut caps, &mut features);
         (caps, features)
     }
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn what_is_not_understood_grants_nothing() {
         for text in ["", "null", r#"{"granted":7}"#, r#"{"granted":["subgroups"]}"#] {
-            assert_eq!(read(text), (mock::caps(), vec!["shader-f16".to_owned()]), "{text}");
+            assert_eq!(read(text), (caps(), vec!["shader-f16".to_owned()]), "{text}");
         }
         let (caps, _) = read(r#"{"granted":["subgroups"],"subgroupMinSize":64,"subgroupMaxSize":4,"matrices":[]}"#);
         assert_eq!(caps.subgroup, None, "no such sizes");

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use futures_channel::oneshot;
-use parallax_core::device::{BackendError, Ledger};
-use parallax_core::units::Nanos;
+use parallax_ir::device::{BackendError, Ledger};
+use parallax_schema::units::Nanos;
 use web_time::Instant;
 
 use crate::incidents::{Incidents, Scopes, backend_error};

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
-use parallax_core::device::BackendError;
+use parallax_ir::device::BackendError;
 
 /// Errors of a device since the last query.
 #[derive(Default)]
@@ -138,8 +138,9 @@ impl Drop for Scopes<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::future::{pending, ready};
+
+    use super::*;
 
     #[test]
     fn a_wait_ends_with_the_device() {

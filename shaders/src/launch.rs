@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use parallax_core::device::{Batch, Launch, Launching, Rotation};
-use parallax_core::suite::Stage;
-use parallax_core::units::Bytes;
+use parallax_ir::Stage;
+use parallax_ir::device::{Batch, Rotation};
+use parallax_schema::device::{Launch, Launching};
+use parallax_schema::units::Bytes;
 
 use crate::copied::Copied;
 use crate::gpu::Gpu;

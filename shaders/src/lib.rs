@@ -1,6 +1,6 @@
 //! The wgpu backend: WGSL kernels, native (Vulkan, Metal, DX12) and in browsers (WebGPU).
 //!
-//! [`open`] opens a device. The [`Wgpu`] that it returns is a [`Profiler`](parallax_core::device::Profiler). One file has one job.
+//! [`open`] opens a device. The [`Wgpu`] that it returns is a [`Profiler`](parallax_ir::device::Profiler). One file has one job.
 //!
 //! - The device: `device` opens and describes it, `page` adds the requests and facts of a page, `experimental` the features behind
 //!   browser flags. `gpu` submits and waits, `incidents` collects errors, `wait` differs between a program and a page, `memory`
@@ -10,7 +10,7 @@
 //!   `mapped` handles host memory, `poison` poisons outputs. `launch` encodes batches, and `copied` the copies between their
 //!   passes. `order` serialises executions, and `fence` separates copies from timestamps. `trace` traces one execution, `stack` its
 //!   call stack.
-//! - Kernel sources: below `kernels/`, found through [`KernelSources`](parallax_core::suite::KernelSources) by name, as in
+//! - Kernel sources: below `kernels/`, found through [`KernelSources`](parallax_ir::KernelSources) by name, as in
 //!   `matmul/tiled`. A line `#import lib/launch` imports another file. The rest of a line after `#when OWN_LENGTHS` remains only
 //!   where that constant is true; see [`text`]. Bindings are in group 0, in the order of the stage's arguments.
 //! - The interface: `profiler` and `prepared`, and `transfer` for plain transfers.

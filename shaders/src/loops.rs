@@ -3,7 +3,7 @@
 //! Mesa's llvmpipe counts the iterations of all loops of an invocation. When the count is exhausted, it leaves every loop without
 //! an error.
 
-use parallax_core::device::BackendError;
+use parallax_ir::device::BackendError;
 
 use crate::gpu::Gpu;
 use crate::memory::Held;

@@ -4,9 +4,9 @@
 //! batch. As kernels they lie in the same pass as all other stages. Mappable buffers cannot be bound to a kernel, so copies from
 //! and to them remain copies ([`crate::copied`]).
 
-use parallax_core::device::BackendError;
-use parallax_core::suite::{Arg, FillRange, Place, Problem, Program, Stage, StageOp, spread};
-use parallax_core::units::Bytes;
+use parallax_ir::device::BackendError;
+use parallax_ir::{Arg, FillRange, Place, Problem, Program, Stage, StageOp, spread};
+use parallax_schema::units::Bytes;
 
 /// Threads in a workgroup of a fill or a copy. Each thread writes sixteen bytes.
 const THREADS: u32 = 256;
@@ -75,8 +75,9 @@ fn places(problem: &Problem, args: &[Arg]) -> Vec<Place> {
 mod tests {
     use super::*;
     use crate::{Options, open};
-    use parallax_core::device::{Batch, Prepared};
-    use parallax_core::suite::{Case, Epilogue, Library, Product};
+    use parallax_ir::device::{Batch, Prepared};
+    use parallax_ir::{Epilogue, Library, Product};
+    use parallax_workloads::parse_case;
     use pollster::block_on;
 
     #[test]
@@ -84,7 +85,7 @@ mod tests {
         let wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
         // An odd number of 16-bit elements: the last vector is partly padding.
         for text in ["copy/fwd/n5003/f16/scalar", "copy/fwd/n1048577/f32/scalar"] {
-            let case: Case = text.parse().expect("valid");
+            let case = parse_case(text).expect("valid");
             let inputs = case.problem.inputs(3);
             let bytes = case.problem.buffers()[1].bytes(case.problem.dtype).0;
             let run = |stages: &[Stage], sets| {
@@ -119,7 +120,7 @@ mod tests {
     #[test]
     fn several_queues_are_one_here_and_the_record_says_so() {
         let wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
-        let case: Case = "copy/fwd/n5003/f32/scalar".parse().expect("valid");
+        let case = parse_case("copy/fwd/n5003/f32/scalar").expect("valid");
         let inputs = case.problem.inputs(3);
         let options = |queue: u32| {
             let stages = vec![Stage::fill("ones", "out", 1), Stage::copy("keep", "x", "out").on(queue, &[0])];
@@ -137,7 +138,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_a_kernel_is_refused() {
-        let case: Case = "matmul/fwd/m1,n1,k1/f32/naive".parse().expect("valid");
+        let case = parse_case("matmul/fwd/m1,n1,k1/f32/naive").expect("valid");
         let call = Stage::library("product", Library::Gemm(Product::new(1, 1, 1), Epilogue::Plain));
         let refused = lower(call.into(), &case.problem).expect_err("no library here");
         assert!(refused.to_string().contains("product"), "{refused}");

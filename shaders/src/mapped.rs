@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-use parallax_core::device::BackendError;
-use parallax_core::suite::{Access, BufferSpec, Inputs, Program, Storage};
+use parallax_ir::device::BackendError;
+use parallax_ir::{Access, BufferSpec, Inputs, Program, Storage};
 
 use crate::gpu::Gpu;
 use crate::memory::UPLOAD;
@@ -15,7 +15,7 @@ use crate::wait::yield_now;
 /// Returns the usage of a mappable buffer: a copy destination where a stage writes it, or else a copy source.
 pub fn usage(program: &Program, name: &str) -> wgpu::BufferUsages {
     use wgpu::BufferUsages as U;
-    let writes = |arg: &parallax_core::suite::Arg| arg.buffer == name && arg.access == Access::Write;
+    let writes = |arg: &parallax_ir::Arg| arg.buffer == name && arg.access == Access::Write;
     match program.stages.iter().flat_map(|stage| &stage.args).any(writes) {
         true => U::MAP_READ | U::COPY_DST,
         false => U::MAP_WRITE | U::COPY_SRC,

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use parallax_core::device::{Entry, Ledger};
+use parallax_ir::device::{Entry, Ledger};
 
 /// Bytes of input generated and uploaded at a time. The limit bounds host memory and the time between yields.
 pub const UPLOAD: u64 = 4 << 20;

@@ -8,7 +8,7 @@
 //! the launches of a CUDA stream. A copy stage cannot bind the buffer. So a copy of a few bytes of the buffer precedes it. That
 //! copy waits for earlier launches, and later launches wait for it.
 
-use parallax_core::suite::{Access, Arg, Stage};
+use parallax_ir::{Access, Arg, Stage};
 
 use crate::gpu::Gpu;
 use crate::memory::Held;

@@ -1,7 +1,7 @@
 //! Requests and facts of a device in a page that `wgpu` does not provide.
 
 use js_sys::Reflect;
-use parallax_core::device::{DeviceInfo, DeviceKind};
+use parallax_schema::device::{DeviceInfo, DeviceKind};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::experimental::{Answer, WANTED};

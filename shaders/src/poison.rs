@@ -1,6 +1,6 @@
 //! Initial contents of outputs and scratch: a word that remains in an element without a write.
 
-use parallax_core::suite::spread;
+use parallax_ir::spread;
 
 use crate::gpu::Gpu;
 use crate::launch::Pass;

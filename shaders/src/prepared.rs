@@ -4,11 +4,9 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use async_trait::async_trait;
-use parallax_core::device::{
-    Awaited, BackendError, Batch, Compiled, Launch, Launching, Ledger, MemoryStats, Prepared, Rotation, Sample, Trace,
-};
-use parallax_core::suite::Dialect;
-use parallax_core::units::{Bytes, Nanos};
+use parallax_ir::device::{Awaited, BackendError, Batch, Ledger, Prepared, Rotation, Sample};
+use parallax_schema::device::{Compiled, Dialect, Launch, Launching, MemoryStats, Trace};
+use parallax_schema::units::{Bytes, Nanos};
 use web_time::Instant;
 
 use crate::buffers::Buffers;

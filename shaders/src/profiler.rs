@@ -3,12 +3,11 @@
 use std::rc::Rc;
 
 use async_trait::async_trait;
-use parallax_core::device::{
-    BackendError, Clock, ClockInfo, DeviceInfo, Launching, Ledger, POISON, Prepared, Profiler, Rotation, Transfer,
-    settle,
-};
-use parallax_core::suite::{Case, Dialect, Inputs, KernelSources, Program, Queues, Role, Stage, Tuning};
-use parallax_core::units::Nanos;
+use parallax_ir::device::{BackendError, Ledger, POISON, Prepared, Profiler, Rotation, Transfer, settle};
+use parallax_ir::{Case, Inputs, KernelSources, Program, Queues, Role, Stage};
+use parallax_schema::case::Tuning;
+use parallax_schema::device::{Clock, ClockInfo, DeviceInfo, Dialect, Launching};
+use parallax_schema::units::Nanos;
 use web_time::Instant;
 
 use crate::buffers::Buffers;
@@ -259,13 +258,14 @@ impl Profiler for Wgpu {
 mod tests {
     use super::*;
     use crate::open;
-    use parallax_core::device::Batch;
+    use parallax_ir::device::Batch;
+    use parallax_workloads::parse_case;
     use pollster::block_on;
 
     #[test]
     fn a_lost_device_ends_every_wait() {
         let mut wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
-        let case: Case = "attention/fwd/b1,h1,s5,d3/f32/manual".parse().expect("valid");
+        let case = parse_case("attention/fwd/b1,h1,s5,d3/f32/manual").expect("valid");
         let inputs = case.problem.inputs(1);
         let mut prepared = block_on(wgpu.case(&case, &inputs, 2)).expect("a small case");
         wgpu.gpu.device.destroy();

@@ -1,7 +1,7 @@
 //! The host's call stack at a submission, innermost frame first.
 
 #[cfg(not(target_arch = "wasm32"))]
-pub use parallax_core::device::stack::here;
+pub use parallax_ir::device::stack::here;
 
 /// Returns the caller's stack in the browser's format, without the frames of the capture.
 #[cfg(target_arch = "wasm32")]

@@ -8,8 +8,10 @@
 //! The `rest` of a line `#when NAME rest` remains where that constant is true: see [`decided`]. Where browsers and naga differ in
 //! syntax, the kernel source is for one of them: see [`Compiler`]. Lines may also test `IN_A_BROWSER`.
 
-use parallax_core::device::{BackendError, Step};
-use parallax_core::suite::{DType, Dialect, Kernel, KernelSources, Part, Program, Source, Value, decided, translated};
+use parallax_ir::device::BackendError;
+use parallax_ir::{Kernel, KernelSources, Part, Program, Source, Value, decided, translated};
+use parallax_schema::case::DType;
+use parallax_schema::device::{Dialect, Step};
 use sha2::{Digest, Sha256};
 
 pub use crate::imitate::Imitation;
@@ -107,7 +109,7 @@ pub fn assemble(
         let file = format!("{}.cube", kernel.text);
         return match translated(texts, kernel, dtype, Dialect::Wgsl) {
             Ok(made) => {
-                let (made, wgsl) = (Step::made(&made), made.text);
+                let (made, wgsl) = (made.timed_steps(), made.text);
                 Ok(Text { file, wgsl, imports: Vec::new(), imitation: None, made, own: true })
             }
             Err(why) => Err(BackendError::untranslated(file, why)),
@@ -201,8 +203,10 @@ fn imported(line: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_core::suite::{Caps, Case, MatrixShape, Stage};
-    use parallax_core::testing::mock;
+    use parallax_ir::Stage;
+    use parallax_schema::device::{Caps, MatrixShape};
+    use parallax_schema::testing::caps;
+    use parallax_workloads::parse_case;
 
     const TEXTS: &[(&str, &str)] = &[
         ("x/y.wgsl", "// about\n#import lib/a\nthree\n#import lib/b\nfive\n"),
@@ -230,8 +234,8 @@ mod tests {
     #[test]
     fn texts_differ_by_shape_and_by_element_type() {
         let hash = |text: &str| {
-            let case: Case = text.parse().expect("valid");
-            let program = case.program(&mock::caps()).expect("a kernel variant");
+            let case = parse_case(text).expect("valid");
+            let program = case.program(&caps()).expect("a kernel variant");
             let (texts, _) = assemble_all(&embedded(), &program, case.problem.dtype, Compiler::HERE).expect("has WGSL");
             hash_of(&texts)
         };
@@ -255,7 +259,7 @@ mod tests {
     /// Both syntaxes of every kernel with matrices, over the shapes that the tests compile.
     #[test]
     fn matrices_are_spelled_for_both_compilers() {
-        let caps = Caps { matrices: vec![MatrixShape::F16_IN_F32], subgroup: Some((32, 32)), ..mock::caps() };
+        let caps = Caps { matrices: vec![MatrixShape::F16_IN_F32], subgroup: Some((32, 32)), ..caps() };
         for (text, file) in [
             ("matmul/fwd/m33,n65,k17/f16/coopmat", "matmul/coopmat.wgsl"),
             ("attention/fwd/b1,h2,s33,d40/f16/flash_coopmat", "attention/flash_coopmat.wgsl"),
@@ -263,7 +267,7 @@ mod tests {
             ("conv2d/fwd/n1,c3,m5,h9,k3,p1,nchw/f16/coopmat", "conv2d/coopmat.wgsl"),
             ("conv2d/fwd/n1,c3,m5,h9,k3,p1,nhwc/f16/coopmat", "conv2d/coopmat.wgsl"),
         ] {
-            let case: Case = text.parse().expect("valid");
+            let case = parse_case(text).expect("valid");
             let program = case.program(&caps).expect("a kernel variant");
             let kernel = program.stages.iter().filter_map(Stage::kernel_launch).find(|k| file.starts_with(k.text));
             let of =
@@ -313,9 +317,9 @@ mod tests {
     /// naga lacks 8-bit matrices: they are for browsers and for the emulation.
     #[test]
     fn matrices_of_bytes_are_spelled_and_imitated() {
-        let caps = Caps { matrices: vec![MatrixShape::I8_IN_I32], subgroup: Some((32, 32)), ..mock::caps() };
+        let caps = Caps { matrices: vec![MatrixShape::I8_IN_I32], subgroup: Some((32, 32)), ..caps() };
         for dtype in ["f32", "f16"] {
-            let case: Case = format!("matmul_i8/fwd/m33,n65,k36/{dtype}/coopmat").parse().expect("valid");
+            let case = parse_case(&format!("matmul_i8/fwd/m33,n65,k36/{dtype}/coopmat")).expect("valid");
             let program = case.program(&caps).expect("a kernel variant");
             let kernel = program.kernels().next().expect("there");
             let of = |compiler| assemble(&embedded(), kernel, case.problem.dtype, compiler).expect("there");

@@ -3,9 +3,10 @@
 //! One query set serves the device, because some platforms allow only a few. The clock's step is measured at start and never
 //! assumed. Browsers mask the low bits; one common step is 65 536 ns.
 
-use parallax_core::device::clock::{common_step, smallest_move};
-use parallax_core::device::{BackendError, Clock, ClockInfo};
-use parallax_core::units::Nanos;
+use parallax_ir::device::BackendError;
+use parallax_schema::device::clock::{common_step, smallest_move};
+use parallax_schema::device::{Clock, ClockInfo};
+use parallax_schema::units::Nanos;
 
 use crate::gpu::Gpu;
 use crate::memory::Held;

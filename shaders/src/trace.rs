@@ -1,7 +1,8 @@
 //! Trace of one execution: each launch in a pass of its own, and each copy between two passes, with its own timestamps.
 
-use parallax_core::device::{BackendError, Span, SpanKind, Trace, TraceSource, Track};
-use parallax_core::units::Nanos;
+use parallax_ir::device::BackendError;
+use parallax_schema::device::{Span, SpanKind, Trace, TraceSource, Track};
+use parallax_schema::units::Nanos;
 
 use crate::gpu::Gpu;
 use crate::launch::{Pass, Step};
@@ -149,13 +150,13 @@ fn place(stamps: &[f64], shift: f64, free_from: &mut f64) -> Vec<(f64, f64)> {
 mod tests {
     use super::*;
     use crate::{Options, open};
-    use parallax_core::suite::Case;
+    use parallax_workloads::parse_case;
     use pollster::block_on;
 
     #[test]
     fn more_stages_than_stamps_are_all_traced() {
         let wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
-        let case: Case = "attention/fwd/b1,h1,s5,d3/f32/flash".parse().expect("valid");
+        let case = parse_case("attention/fwd/b1,h1,s5,d3/f32/flash").expect("valid");
         let prepared = block_on(wgpu.case(&case, &case.problem.inputs(1), 1)).expect("a small case");
         let steps = vec![prepared.steps[0].clone(); 20];
         for timestamps in [prepared.timestamps.as_deref(), None] {

@@ -1,7 +1,7 @@
 //! Time of transfers between host and device.
 
-use parallax_core::device::{BackendError, Transfer};
-use parallax_core::units::Nanos;
+use parallax_ir::device::{BackendError, Transfer};
+use parallax_schema::units::Nanos;
 use web_time::Instant;
 
 use crate::gpu::Gpu;

@@ -9,12 +9,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use parallax_core::device::{ClockInfo, DeviceInfo, DeviceKind};
-use parallax_core::measure::runner::Mode;
-use parallax_core::plan::{Outline, Spec};
-use parallax_core::record::{Event, Run, RunSummary, Suite};
-use parallax_core::report::CaseInfo;
+use parallax_engine::measure::runner::Mode;
+use parallax_engine::plan::Outline;
 use parallax_lab::way::{Target, TargetConfig};
+use parallax_report::CaseInfo;
+use parallax_schema::device::{ClockInfo, DeviceInfo, DeviceKind};
+use parallax_schema::record::{Event, Run, RunSummary, Suite};
+use parallax_schema::spec::Spec;
 use wasm_bindgen_futures::spawn_local;
 
 use crate::activity::Activity;

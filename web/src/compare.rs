@@ -4,11 +4,11 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use parallax_core::compare::{Comparison, Cost, Options, compare, costs};
-use parallax_core::plan::filter::any_keeps;
-use parallax_core::plan::query;
-use parallax_core::record::{Run, RunSummary};
-use parallax_core::report::{FROM_A_LINK, compared_scores, comparison_table, heads, html, sheet};
+use parallax_analysis::compare::{Comparison, Cost, Options, compare, costs};
+use parallax_report::{FROM_A_LINK, compared_scores, comparison_table, heads, html, sheet};
+use parallax_schema::record::{Run, RunSummary};
+use parallax_schema::spec::filter::any_keeps;
+use parallax_schema::spec::query;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::File;
 
@@ -396,7 +396,7 @@ impl Source {
 /// Name of a file without its extension, cut to 80 characters.
 fn stem(name: &str) -> String {
     let stem = name.strip_suffix(".json").unwrap_or(name);
-    parallax_core::report::escape(stem).chars().take(80).collect()
+    parallax_report::escape(stem).chars().take(80).collect()
 }
 
 #[cfg(test)]

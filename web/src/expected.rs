@@ -1,8 +1,9 @@
 //! The expected duration of a run, corrected by the durations of earlier runs in this browser.
 
-use parallax_core::measure::runner::Mode;
-use parallax_core::plan::{Expected, Spec};
-use parallax_core::record::stats::quantile;
+use parallax_engine::measure::runner::Mode;
+use parallax_engine::plan::Expected;
+use parallax_schema::record::stats::quantile;
+use parallax_schema::spec::Spec;
 
 use crate::query;
 use crate::shelf::RunMeta;

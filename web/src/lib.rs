@@ -1,4 +1,4 @@
-//! The page: a thin layer around [`parallax_core`]. A URL query becomes a spec, the browser's GPU a profiler, and the runner's
+//! The page: a thin layer around [`parallax_schema`]. A URL query becomes a spec, the browser's GPU a profiler, and the runner's
 //! events a display.
 //!
 //! The page consists of two programs that share these files. The first one measures. The second one makes reports, traces and

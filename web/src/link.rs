@@ -1,6 +1,6 @@
 //! Addresses of this page that carry settings or a summary of results.
 
-use parallax_core::record::RunSummary;
+use parallax_schema::record::RunSummary;
 
 /// Prefix of a summary in the fragment of an address. Browsers do not send fragments.
 const MARK: &str = "#r=";

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use parallax_core::record::stats::Summary;
-use parallax_core::record::{Record, Run};
-use parallax_core::report::html;
-use parallax_core::units::{Nanos, percent};
+use parallax_report::html;
+use parallax_schema::record::stats::Summary;
+use parallax_schema::record::{Record, Run};
+use parallax_schema::units::{Nanos, percent};
 
 /// Seconds between two updates. Drawing takes a part of the measured device's time.
 const PAUSE: f64 = 0.5;
@@ -66,8 +66,8 @@ impl Live {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_core::record::{CaseSample, Event};
-    use parallax_core::testing::fixtures::run;
+    use parallax_schema::record::{CaseSample, Event};
+    use parallax_schema::testing::run;
 
     const CASE: &str = "copy/fwd/n64/f32/vec4";
 

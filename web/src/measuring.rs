@@ -8,13 +8,14 @@ mod programs;
 use std::rc::Rc;
 
 use futures_channel::mpsc::UnboundedReceiver;
-use parallax_core::device::{ClockInfo, DeviceInfo};
-use parallax_core::measure::runner::RunEnd;
-use parallax_core::plan::{Spec, Unplanned};
-use parallax_core::record::Event;
-use parallax_core::report::CaseInfo;
+use parallax_engine::measure::runner::RunEnd;
+use parallax_engine::plan::Unplanned;
 use parallax_lab::protocol::{Compilers, Order, Word};
 pub use parallax_lab::protocol::{Job, OpenRequest, OtherTexts, Planned};
+use parallax_report::CaseInfo;
+use parallax_schema::device::{ClockInfo, DeviceInfo};
+use parallax_schema::record::Event;
+use parallax_schema::spec::Spec;
 
 use crate::environment;
 use awaited::Awaited;

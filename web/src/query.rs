@@ -1,9 +1,9 @@
 //! The URL query: a spec with the keys of the command line, plus seven keys of the page.
 
-use parallax_core::device::BrowserMode;
-use parallax_core::measure::runner::Mode;
-use parallax_core::plan::{Spec, query};
+use parallax_engine::measure::runner::Mode;
 use parallax_lab::way::{Target, TargetConfig};
+use parallax_schema::device::BrowserMode;
+use parallax_schema::spec::{Spec, query};
 
 /// Request of a URL.
 #[derive(Debug, Clone, PartialEq)]
@@ -105,8 +105,9 @@ pub fn write(spec: &Spec, mode: Mode, TargetConfig { target, reach, threads }: T
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::num::NonZeroU32;
+
+    use super::*;
 
     fn parse(query: &str, at_home: bool) -> Request {
         super::parse(query, at_home, |_| true)

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use js_sys::{Array, JsString, Reflect, Uint8Array};
-use parallax_core::record::{HEAD, ReadError, decoded, is_gzip, is_trace};
+use parallax_schema::record::{HEAD, ReadError, decoded, is_gzip, is_trace};
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{Blob, File, ReadableStreamDefaultReader, RequestInit, RequestMode, Response, Url};

@@ -1,9 +1,8 @@
 //! Remarks below a row of the table.
 
-use parallax_core::record::{Discarded, Record, Run};
-use parallax_core::report::{CaseInfo, Row, advice};
-
-use parallax_core::units::sentence;
+use parallax_report::{CaseInfo, Row, advice};
+use parallax_schema::record::{Discarded, Record, Run};
+use parallax_schema::units::sentence;
 
 /// Remarks on one case.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use js_sys::Promise;
-use parallax_core::record::Event;
+use parallax_schema::record::Event;
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::{JsFuture, future_to_promise};
 use web_sys::{RequestInit, Response};

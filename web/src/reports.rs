@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use js_sys::{JsString, Reflect};
-use parallax_core::record::{Event, Run};
-use parallax_core::report::CaseInfo;
 use parallax_lab::said;
+use parallax_report::CaseInfo;
+use parallax_schema::record::{Event, Run};
 use wasm_bindgen::prelude::*;
 
 use crate::app::suite;

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use parallax_core::record::{Event, Run, RunSummary};
-use parallax_core::report::{CaseInfo, DeviceContext, device_facts, html};
-use parallax_core::trace;
+use parallax_analysis::trace;
+use parallax_report::{CaseInfo, DeviceContext, device_facts, html};
+use parallax_schema::record::{Event, Run, RunSummary};
 use parallax_web::{broken, compare};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::spawn_local;

@@ -1,7 +1,7 @@
 //! Exports of the page at the user's request: files, a link, and a trace for the Perfetto UI.
 
 use js_sys::{Array, Uint8Array};
-use parallax_core::record::Run;
+use parallax_schema::record::Run;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::{Blob, BlobPropertyBag, HtmlAnchorElement, Url};

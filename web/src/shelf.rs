@@ -11,7 +11,7 @@ use futures_channel::mpsc::unbounded;
 use idb::builder::{DatabaseBuilder, ObjectStoreBuilder};
 use idb::{Database, Error, KeyRange, Query, TransactionMode};
 use js_sys::Array;
-use parallax_core::record::{Event, Run, UNFINISHED};
+use parallax_schema::record::{Event, Run, UNFINISHED};
 use serde::{Deserialize, Serialize};
 use wasm_bindgen::JsValue;
 use wasm_bindgen_futures::spawn_local;

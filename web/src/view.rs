@@ -18,7 +18,7 @@ mod way;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use parallax_core::record::Suite;
+use parallax_schema::record::Suite;
 
 pub use compare::{Chip, ChipWish, Export};
 use dom::{id, say};

@@ -1,6 +1,6 @@
 //! Text of figures and fragments, without a document and without a clock.
 
-use parallax_core::units::counted;
+use parallax_schema::units::counted;
 
 /// Approximate duration as text, rounded like an estimate.
 pub fn rough(seconds: f64) -> String {

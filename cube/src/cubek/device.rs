@@ -14,7 +14,7 @@ use cubecl_core::profile::TimingMethod;
 use cubecl_cpp::cuda::arch::CudaArchitecture;
 use cubecl_cpp::cuda::mma::CudaCmmaCompiler;
 use cubecl_cpp::shared::register_wmma_features;
-use parallax_core::suite::Dialect;
+use parallax_schema::device::Dialect;
 
 use super::Call;
 

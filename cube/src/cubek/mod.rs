@@ -17,7 +17,8 @@ use cubecl_core::prelude::{CubeCount, KernelDefinition, TensorBinding};
 use cubecl_core::server::KernelResource;
 use cubecl_core::{client::Client, define_kernel};
 use cubecl_runtime::memory_management::ManagedMemoryId;
-use parallax_core::suite::{Chosen, DType, Recipe, Untranslated, Value};
+use parallax_ir::{Chosen, Recipe, Untranslated, Value};
+use parallax_schema::case::DType;
 
 use recorder::Launch;
 
@@ -126,15 +127,16 @@ fn one_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use parallax_core::suite::{CUBEK_VARIANT, Caps, Case, Dialect, Translated};
-    use parallax_core::testing::mock::{HOPPER, caps};
-
-    use crate::translate::translator;
-
     use super::*;
+    use crate::translate::translator;
+    use parallax_ir::Translated;
+    use parallax_schema::case::CUBEK_VARIANT;
+    use parallax_schema::device::{Caps, Dialect};
+    use parallax_schema::testing::{HOPPER, caps};
+    use parallax_workloads::parse_case;
 
     fn recipe(case: &str, caps: &Caps) -> Recipe {
-        let case: Case = format!("{case}/{CUBEK_VARIANT}").parse().expect("valid");
+        let case = parse_case(&format!("{case}/{CUBEK_VARIANT}")).expect("valid");
         let program = case.program(caps).expect("a kernel variant");
         Recipe::of(program.kernels().next().expect("a kernel"), case.problem.dtype, caps.dialect)
     }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use cubecl_core::bytes::Bytes;
 use cubecl_core::client::Client;
 use cubecl_core::device::{DeviceId, DeviceService, ServerUtilitiesHandle, ServiceId};
 use cubecl_core::environment::backtrace::BackTrace;
@@ -16,12 +17,12 @@ use cubecl_core::server::{
     ServerUtilities,
 };
 use cubecl_core::zspace::{Shape, Strides};
-use cubecl_core::{CubeKernel, StreamMemoryReport, bytes::Bytes};
+use cubecl_core::{CubeKernel, StreamMemoryReport};
 use cubecl_runtime::dry_run::LaunchMode;
 use cubecl_runtime::logging::ServerLogger;
 use cubecl_runtime::memory_management::{ManagedMemoryHandle, MemoryAllocationMode};
 use cubecl_runtime::storage::{ComputeStorage, ManagedResource, StorageHandle, StorageId};
-use parallax_core::suite::Dialect;
+use parallax_schema::device::Dialect;
 
 /// A recorded launch.
 pub struct Launch {

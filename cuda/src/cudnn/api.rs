@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use cudarc::cudnn::sys;
 use cudarc::driver::sys::CUstream;
 use libloading::Library;
-use parallax_core::device::BackendError;
+use parallax_ir::device::BackendError;
 
 use crate::libraries;
 use crate::libraries::Wanted;

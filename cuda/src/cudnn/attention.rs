@@ -3,8 +3,9 @@
 //! The masks are applied in sequence: the additive mask, the number of keys of each batch item, the causal mask. Masked scores
 //! become −∞. The backward pass recomputes probabilities from the log-sum-exp of every row.
 
-use parallax_core::device::BackendError;
-use parallax_core::suite::{Attention, AttentionPass, DType};
+use parallax_ir::device::BackendError;
+use parallax_ir::{Attention, AttentionPass};
+use parallax_schema::case::DType;
 
 use super::graph::{Element, Graph, Id, Mode, Reduce, Source, Tensor, dense, element};
 
@@ -239,7 +240,7 @@ impl Drawing<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_core::suite::Choice;
+    use parallax_ir::Choice;
 
     fn wanted(pass: AttentionPass) -> Attention {
         Attention {

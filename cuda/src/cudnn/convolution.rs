@@ -1,7 +1,8 @@
 //! Graphs of convolutions and their gradients.
 
-use parallax_core::device::BackendError;
-use parallax_core::suite::{Conv, ConvPass, Convolution, DType};
+use parallax_ir::device::BackendError;
+use parallax_ir::{Conv, ConvPass, Convolution};
+use parallax_schema::case::DType;
 
 use super::graph::{Element, Graph, Mode, Operation, Pass, Source, Tensor, Window, dense, element};
 
@@ -91,10 +92,11 @@ fn strides(extents: &[i64], last: bool) -> Vec<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_core::suite::{Case, Choice};
+    use parallax_ir::Choice;
+    use parallax_workloads::parse_case;
 
     fn made(case: &str, pass: ConvPass) -> (Conv, Graph) {
-        let case: Case = format!("{case}/f32/direct").parse().expect("valid");
+        let case = parse_case(&format!("{case}/f32/direct")).expect("valid");
         let depthwise = case.to_string().starts_with("depthwise");
         let conv = if depthwise { Conv::depthwise(&case.problem.shape) } else { Conv::of(&case.problem.shape) };
         let graphs = graphs(&Convolution { conv, pass, choice: Choice::Heuristic }, DType::F16);

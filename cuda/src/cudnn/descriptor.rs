@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use cudarc::cudnn::sys::{
     cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptorType_t as Kind,
 };
-use parallax_core::device::BackendError;
+use parallax_ir::device::BackendError;
 
 use super::api::{Api, Object};
 

@@ -4,8 +4,8 @@ use cudarc::cudnn::sys::{
     cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptorType_t as Kind,
     cudnnBackendHeurMode_t as Heuristic, cudnnBackendNumericalNote_t as Note,
 };
-use parallax_core::device::BackendError;
-use parallax_core::suite::DType;
+use parallax_ir::device::BackendError;
+use parallax_schema::case::DType;
 
 use super::api::Api;
 use super::descriptor::Descriptor;

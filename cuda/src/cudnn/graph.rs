@@ -4,11 +4,12 @@ use cudarc::cudnn::sys::{
     cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptorType_t as Kind,
     cudnnConvolutionMode_t, cudnnDataType_t, cudnnNanPropagation_t,
 };
+
 pub(super) use cudarc::cudnn::sys::{
     cudnnDataType_t as Element, cudnnPointwiseMode_t as Mode, cudnnReduceTensorOp_t as Reduce,
 };
-use parallax_core::device::BackendError;
-use parallax_core::suite::DType;
+use parallax_ir::device::BackendError;
+use parallax_schema::case::DType;
 
 use super::api::{Api, Object};
 use super::descriptor::Descriptor;

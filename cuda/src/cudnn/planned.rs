@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use cudarc::cudnn::sys::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
-use parallax_core::device::BackendError;
+use parallax_ir::device::BackendError;
 
 use super::descriptor::Descriptor;
 use super::engines::Engine;

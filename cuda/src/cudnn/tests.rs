@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 
-use parallax_core::suite::{Attention, AttentionPass, Case, Conv, ConvPass, Convolution};
+use parallax_ir::{Attention, AttentionPass, Conv, ConvPass, Convolution};
+use parallax_workloads::parse_case;
 
 use super::*;
 use crate::device::Device;
@@ -12,7 +13,7 @@ use crate::memory::Buffer;
 const H100: &str = include_str!("h100.json");
 
 fn case(shape: &str) -> Conv {
-    let case: Case = format!("conv2d/fwd/{shape}/f32/direct").parse().expect("valid");
+    let case = parse_case(&format!("conv2d/fwd/{shape}/f32/direct")).expect("valid");
     Conv::of(&case.problem.shape)
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use parallax_core::device::{Span, SpanKind, Trace, TraceSource};
-use parallax_core::units::{Bytes, Nanos};
+use parallax_schema::device::{Span, SpanKind, Trace, TraceSource};
+use parallax_schema::units::{Bytes, Nanos};
 
 use super::alignment::Alignment;
 use super::submission::{Submission, Told, device_span, host_spans};

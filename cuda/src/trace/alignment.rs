@@ -1,6 +1,6 @@
 //! Alignment of CUPTI's clock to the host's.
 
-use parallax_core::units::Nanos;
+use parallax_schema::units::Nanos;
 
 /// Readings of two clocks at one moment.
 #[derive(Debug, Clone, Copy)]

@@ -1,7 +1,7 @@
 //! Trace of an execution from events.
 
-use parallax_core::device::{Span, SpanKind, Trace, TraceSource};
-use parallax_core::units::Nanos;
+use parallax_schema::device::{Span, SpanKind, Trace, TraceSource};
+use parallax_schema::units::Nanos;
 
 use super::submission::{Submission, Told, device_span, host_spans};
 

@@ -5,8 +5,9 @@ mod alignment;
 mod events;
 mod submission;
 
-use parallax_core::device::{BackendError, Launching, Prepared, Trace};
-use parallax_core::units::Nanos;
+use parallax_ir::device::{BackendError, Prepared};
+use parallax_schema::device::{Launching, Trace};
+use parallax_schema::units::Nanos;
 
 use self::activities::from_activities;
 use self::alignment::Alignment;

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use parallax_core::device::stack::Stack;
-use parallax_core::device::{BackendError, Launching, Span, SpanKind, Track};
-use parallax_core::units::{Bytes, Nanos};
+use parallax_ir::device::BackendError;
+use parallax_ir::device::stack::Stack;
+use parallax_schema::device::{Launching, Span, SpanKind, Track};
+use parallax_schema::units::{Bytes, Nanos};
 
 use crate::driver::CudaStream;
 use crate::launch::Step;
@@ -127,7 +128,7 @@ pub(super) fn device_span(told: &Told, call: usize, [start, end]: [Nanos; 2]) ->
 /// Submissions for tests.
 #[cfg(test)]
 pub(super) mod made {
-    use parallax_core::device::Trace;
+    use parallax_schema::device::Trace;
 
     use super::*;
 

@@ -6,13 +6,16 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parallax_core::device::{Batch, Launching, Prepared, Profiler};
-use parallax_core::suite::{
-    Access, Arg, Case, CudaLaunch, DType, Inputs, KernelSources, Program, Role, Stage, Storage, Swizzle, TensorMap,
-    Value, load,
-};
 use parallax_cuda::text::{assemble_all, embedded};
 use parallax_cuda::{Arch, Cuda, Options, compile_text, open};
+use parallax_ir::device::{Batch, Prepared, Profiler};
+use parallax_ir::{
+    Access, Arg, Case, CudaLaunch, Inputs, KernelSources, Program, Role, Stage, Storage, Swizzle, TensorMap, Value,
+    load,
+};
+use parallax_schema::case::DType;
+use parallax_schema::device::Launching;
+use parallax_workloads::parse_case;
 use pollster::block_on;
 use rayon::prelude::*;
 
@@ -44,7 +47,7 @@ struct Trial {
 
 impl Trial {
     fn new(case: &str, stage: Stage) -> Trial {
-        let case: Case = case.parse().expect("a valid case");
+        let case = parse_case(case).expect("a valid case");
         let element = storage(case.problem.dtype);
         Trial { case, stage, want: Vec::new(), element }
     }
@@ -63,7 +66,7 @@ impl Trial {
 }
 
 fn storage(dtype: DType) -> Storage {
-    parallax_core::suite::Elem::Real.storage(dtype)
+    parallax_ir::Elem::Real.storage(dtype)
 }
 
 fn mapped(parameter: &'static str, buffer: &'static str, access: Access, map: TensorMap) -> Arg {
@@ -324,7 +327,7 @@ fn right(cuda: &mut Cuda, trial: &Trial) {
     assert_eq!(launch.spilled.map(|bytes| bytes.0), Some(0), "{label}: {launch:?}");
     for launching in [Launching::Stream, Launching::Graph] {
         block_on(prepared.launch_as(launching)).expect("can be captured");
-        block_on(prepared.poison(parallax_core::device::POISON)).expect("poisons");
+        block_on(prepared.poison(parallax_ir::device::POISON)).expect("poisons");
         for set in 0..2 {
             let got = output(trial, &mut *prepared);
             assert!(got.len() >= trial.want.len(), "{label}");

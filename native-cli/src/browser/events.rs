@@ -8,7 +8,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use parallax_core::record::{Event, events};
+use parallax_schema::record::{Event, events};
 
 use super::address::Address;
 use super::body::Room;
@@ -70,7 +70,7 @@ mod tests {
     use crate::browser::page::Page;
     use crate::browser::server::Server;
     use crate::browser::server::testing::talk;
-    use parallax_core::units::Nanos;
+    use parallax_schema::units::Nanos;
 
     #[test]
     fn events_are_taken_from_our_page_only() {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use parallax_core::device::BrowserMode;
+use parallax_schema::device::BrowserMode;
 use tempfile::TempDir;
 
 use super::{BROWSER, BrowserError, BrowserOptions};

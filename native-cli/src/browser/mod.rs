@@ -20,11 +20,11 @@ use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use parallax_core::device::{BrowserMode, DeviceInfo};
-use parallax_core::measure::runner::{Flow, Mode};
-use parallax_core::plan::{Spec, query};
-use parallax_core::record::Event;
-use parallax_core::units::Nanos;
+use parallax_engine::measure::runner::{Flow, Mode};
+use parallax_schema::device::{BrowserMode, DeviceInfo};
+use parallax_schema::record::Event;
+use parallax_schema::spec::{Spec, query};
+use parallax_schema::units::Nanos;
 
 use crate::files::NoTemporary;
 use address::{Address, At};
@@ -263,12 +263,12 @@ fn query(options: &BrowserOptions, spec: &Spec, mode: Mode, token: &str) -> Stri
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_core::device::DeviceKind;
+    use parallax_schema::device::DeviceKind;
 
     #[test]
     fn an_emulation_beside_a_gpu_is_a_warning() {
         let device = |kind| {
-            let mut device = parallax_core::testing::fixtures::run("browser", "SwiftShader", &[]).devices.remove(0);
+            let mut device = parallax_schema::testing::run("browser", "SwiftShader", &[]).devices.remove(0);
             device.kind = kind;
             device
         };

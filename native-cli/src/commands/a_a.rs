@@ -4,9 +4,9 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use parallax_core::compare::aa::a_a as judge;
-use parallax_core::measure::runner::Mode;
-use parallax_core::report;
+use parallax_analysis::compare::aa::a_a as judge;
+use parallax_engine::measure::runner::Mode;
+use parallax_report as report;
 
 use crate::args::Common;
 use crate::commands::measuring::{Measured, each_target, finish, say, show};

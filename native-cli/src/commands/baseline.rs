@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use parallax_core::record::Run;
-use parallax_core::report;
+use parallax_report as report;
+use parallax_schema::record::Run;
 
 use crate::args::RESULTS;
 use crate::commands::run_files::read;

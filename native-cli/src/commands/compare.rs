@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use parallax_core::compare;
-use parallax_core::compare::tax::{Pairing, Tax, tax};
-use parallax_core::compare::{Comparison, Cost, Gate, ImplementationTable, Options, cost_on};
-use parallax_core::record::Run;
-use parallax_core::report::{self, html, sheet};
+use parallax_analysis::compare;
+use parallax_analysis::compare::tax::{Pairing, Tax, tax};
+use parallax_analysis::compare::{Comparison, Cost, Gate, ImplementationTable, Options, cost_on};
+use parallax_report as report;
+use parallax_report::{html, sheet};
+use parallax_schema::record::Run;
 
 use crate::commands::baseline;
 use crate::commands::run_files::{Format, Made, Shown, Written, emit, read};

@@ -10,25 +10,27 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
-use parallax_core::compare::verdict::Verdict;
-use parallax_core::device::{BackendError, Prepared, Profiler};
-use parallax_core::measure::check::WORK;
-use parallax_core::measure::sampler::TrustedClock;
-use parallax_core::measure::side_by_side::{Effort, side_by_side};
-use parallax_core::measure::timer;
-use parallax_core::plan::Spec;
-use parallax_core::suite::{Case, Dialect};
-use parallax_core::units::{Nanos, percent};
+use parallax_analysis::compare::verdict::Verdict;
+use parallax_engine::measure::check::WORK;
+use parallax_engine::measure::sampler::TrustedClock;
+use parallax_engine::measure::side_by_side::{Effort, side_by_side};
+use parallax_engine::measure::timer;
+use parallax_ir::Case;
+use parallax_ir::device::{BackendError, Prepared, Profiler};
+use parallax_schema::device::Dialect;
+use parallax_schema::spec::Spec;
+use parallax_schema::units::{Nanos, percent};
+use parallax_workloads::parse_case;
 use pollster::block_on;
 
 use crate::args::{DEVICES, Device, Native};
-use crate::console;
 use crate::console::outln;
-use crate::interface::{self, Rejected};
+use crate::interface::Rejected;
 use crate::interrupts::{interrupted, listen_for_interrupts};
 use crate::targets::{Opened, choose};
 use crate::texts::{FinalText, assembled, folder};
 use crate::trial::{Awkward, CheckedCase, Failure, ratio};
+use crate::{console, interface};
 
 /// `dev`.
 #[derive(Debug, Args)]
@@ -65,7 +67,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Watches until Ctrl-C, or evaluates once.
 pub fn dev(args: &Dev) -> anyhow::Result<ExitCode> {
     Spec::default().set("budget", &args.budget.to_string())?;
-    let cases = args.cases.iter().map(|text| Ok(text.parse()?)).collect::<anyhow::Result<Vec<Case>>>()?;
+    let cases = args.cases.iter().map(|text| Ok(parse_case(text)?)).collect::<anyhow::Result<Vec<Case>>>()?;
     let kernels = folder(&args.native).or_else(checkout);
     let native = Native { kernels: kernels.clone(), ..args.native.clone() };
     let mut bench = Bench::open(args, native)?;

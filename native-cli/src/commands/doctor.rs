@@ -6,15 +6,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use clap::Args;
-use parallax_core::device::{DeviceInfo, DeviceKind};
-use parallax_core::measure::runner::{Flow, Mode};
-use parallax_core::plan::Spec;
-use parallax_core::record::Event;
-use parallax_core::suite::choices;
+use parallax_engine::measure::runner::{Flow, Mode};
+use parallax_schema::case::choices;
+use parallax_schema::device::{DeviceInfo, DeviceKind};
+use parallax_schema::record::Event;
+use parallax_schema::spec::Spec;
 
 use crate::args::{DEVICES, Device};
-use crate::browser::{self, BrowserOptions};
-use crate::console::{self, noteln, outln};
+use crate::browser::BrowserOptions;
+use crate::console::{noteln, outln};
+use crate::{browser, console};
+
 #[cfg(target_os = "linux")]
 use crate::diagnosis::NVIDIA_GL;
 use crate::diagnosis::{Diagnosis, Facts, Grade, State, diagnose, is_well};
@@ -105,7 +107,7 @@ fn gather(args: &Doctor, start_browser: bool) -> Facts {
         libraries: parallax_cuda::found::libraries(opened_cuda.map(|cuda| cuda.compiler())),
         gl_missing: gl_missing(&adapters, cuda.is_ok()),
         cuda: cuda.map(|cuda| {
-            let device = parallax_core::device::Profiler::device(&cuda);
+            let device = parallax_ir::device::Profiler::device(&cuda);
             format!("{}, {}, driver {}", device.name, device.api, device.driver)
         }),
         boards,

@@ -4,11 +4,11 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use parallax_core::compare::{Options, compare};
-use parallax_core::measure::runner::Mode;
-use parallax_core::plan::Spec;
-use parallax_core::record::Run;
-use parallax_core::report;
+use parallax_analysis::compare::{Options, compare};
+use parallax_engine::measure::runner::Mode;
+use parallax_report as report;
+use parallax_schema::record::Run;
+use parallax_schema::spec::Spec;
 
 use crate::args::Common;
 use crate::cards::{Card, cards};
@@ -78,10 +78,10 @@ fn by_target(names: &[String], runs: &[Run]) -> Vec<Vec<(String, Run)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_core::device::DeviceKind;
-    use parallax_core::plan::Plan;
-    use parallax_core::record::Suite;
-    use parallax_core::testing::mock::{Fault, Mock};
+    use parallax_engine::plan::Plan;
+    use parallax_schema::device::DeviceKind;
+    use parallax_schema::record::Suite;
+    use parallax_testing::mock::{Fault, Mock};
 
     #[test]
     fn what_is_emulated_runs_only_where_nothing_else_is() {
@@ -104,7 +104,7 @@ mod tests {
     fn runs_are_held_against_those_of_their_target() {
         let (mock, spec) = (Mock::new(|_| 1.0, Fault::None), Spec::default());
         let suite = || Suite { version: String::new(), commit: String::new() };
-        let runs = ["cuda", "wgpu", "cuda", "wgpu"].map(|t| Run::begin(t, suite(), &mock, &spec, &Plan::default()));
+        let runs = ["cuda", "wgpu", "cuda", "wgpu"].map(|t| Plan::default().begin(t, suite(), &mock, &spec));
         let names = ["device 0", "device 0", "device 1", "device 1"].map(str::to_owned);
         let grouped = by_target(&names, &runs);
         let shown: Vec<Vec<&str>> = grouped.iter().map(|g| g.iter().map(|(name, _)| name.as_str()).collect()).collect();

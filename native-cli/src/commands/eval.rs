@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use parallax_core::device::{Batch, POISON, Profiler};
-use parallax_core::plan::{Planned, Spec, plan};
-use parallax_core::suite::{BufferSpec, Case, Inputs};
+use parallax_engine::plan::{Planned, plan};
+use parallax_ir::device::{Batch, POISON, Profiler};
+use parallax_ir::{BufferSpec, Case, Inputs};
+use parallax_schema::spec::Spec;
+use parallax_workloads::parse_case;
 
 use crate::args::{DEVICES, Device, Native};
 use crate::console::{errln, outln};
@@ -40,7 +42,7 @@ pub struct Eval {
 
 /// Computes the case, and writes every output.
 pub fn eval(args: &Eval) -> anyhow::Result<()> {
-    let case: Case = args.case.parse()?;
+    let case = parse_case(&args.case)?;
     let inputs = inputs(&case, &args.input)?;
     // Kernels use input values as indices. No kernel is launched on arrays with indices out of range.
     case.problem.accepts(&inputs)?;

@@ -2,14 +2,20 @@
 
 use anyhow::bail;
 use clap::Args;
-use parallax_core::device::typical;
-use parallax_core::plan::{Plan, Spec, plan};
-use parallax_core::suite::{Arg, Caps, Case, DType, Preset, Program, Stage};
-use parallax_cuda::compile::{self, Arch};
+use parallax_cuda::compile;
+use parallax_cuda::compile::Arch;
+use parallax_engine::plan::{Plan, plan};
+use parallax_ir::device::typical;
+use parallax_ir::{Arg, Case, Program, Stage};
+use parallax_schema::case::{DType, Preset};
+use parallax_schema::device::Caps;
+use parallax_schema::spec::Spec;
+use parallax_workloads::{parse_case, tunables};
 use serde_json::{Value, json};
 
 use crate::args::{DEVICES, Device, Native};
-use crate::console::{self, noteln, outln};
+use crate::console;
+use crate::console::{noteln, outln};
 use crate::targets::{CPU, Opened, TargetError, WASM, choose};
 use crate::texts::{FinalText, assembled, settled};
 
@@ -55,7 +61,7 @@ pub fn kernel(args: &Kernel) -> anyhow::Result<()> {
         ),
         Some(other) => bail!("`{other}` has no kernel texts: choose wgpu or cuda"),
     };
-    args.set.iter().try_for_each(|assignment| typical.tuning.assign(assignment))?;
+    args.set.iter().try_for_each(|assignment| tunables::assign(&mut typical.tuning, assignment))?;
     let case = match &meant(&args.case, &typical)?[..] {
         [case] => case.clone(),
         several => {
@@ -121,7 +127,7 @@ fn made(case: &Case, caps: &Caps, native: &Native) -> anyhow::Result<Made> {
 
 /// Returns the case with this string, or the cases of the full preset with this prefix.
 fn meant(text: &str, caps: &Caps) -> anyhow::Result<Vec<Case>> {
-    let mistake = match text.parse::<Case>() {
+    let mistake = match parse_case(text) {
         Ok(case) => return Ok(vec![case]),
         Err(mistake) => mistake,
     };
@@ -179,7 +185,7 @@ mod tests {
 
     #[test]
     fn every_case_of_the_full_preset_has_a_text_or_a_reason_on_every_device() {
-        let devices = [typical::native(), typical::cuda(), typical::browser(), parallax_core::testing::mock::caps()];
+        let devices = [typical::native(), typical::cuda(), typical::browser(), parallax_schema::testing::caps()];
         std::thread::scope(|scope| {
             for caps in &devices {
                 scope.spawn(|| every_case_has_a_text_or_a_reason(caps));

@@ -4,20 +4,19 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use parallax_core::measure::runner::{Flow, Mode};
-use parallax_core::plan::{Planned, plan};
-use parallax_core::record::Event;
-use parallax_core::report::{coverage, skips as skips_by_reason};
-use parallax_core::units::Bytes;
+use parallax_engine::coverage::coverage;
+use parallax_engine::measure::runner::{Flow, Mode};
+use parallax_engine::plan::{Planned, plan};
+use parallax_report::skips as skips_by_reason;
+use parallax_schema::record::Event;
+use parallax_schema::units::Bytes;
 
 use crate::args::{DEVICES, Device, RESULTS};
-use crate::browser;
 use crate::commands::measuring::left_out;
-use crate::console;
 use crate::console::outln;
 use crate::settings::{PLANNING, Settings};
-use crate::table;
 use crate::targets::{Opened, choose};
+use crate::{browser, console, table};
 
 /// `list`.
 #[derive(Debug, Args)]

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use parallax_core::measure::runner::Mode;
-use parallax_core::plan::Spec;
-use parallax_core::record::{Outcome, Record, Run};
-use parallax_core::report::sheet;
+use parallax_engine::measure::runner::Mode;
+use parallax_report::sheet;
+use parallax_schema::record::{Outcome, Record, Run};
+use parallax_schema::spec::Spec;
 
 use crate::args::Common;
 use crate::console;

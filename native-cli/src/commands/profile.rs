@@ -6,14 +6,15 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use parallax_core::measure::runner::Mode;
-use parallax_core::plan::schedule::Schedule;
-use parallax_core::plan::{Plan, Planned, Spec, plan};
-use parallax_core::record::{Items, Record, Run};
-use parallax_core::report::Part;
-use parallax_core::report::advice::{Component, advice, components};
-use parallax_core::units::percent;
-use parallax_core::{report, suite};
+use parallax_engine::measure::runner::Mode;
+use parallax_engine::plan::{Plan, Planned, plan};
+use parallax_report as report;
+use parallax_report::Part;
+use parallax_report::advice::{Component, advice, components};
+use parallax_schema::record::{Items, Record, Run};
+use parallax_schema::spec::Spec;
+use parallax_schema::spec::schedule::Schedule;
+use parallax_schema::units::percent;
 
 use crate::args::{Common, RESULTS};
 use crate::commands::measuring::{each_target, finish, say, show};
@@ -71,7 +72,7 @@ pub fn profile(args: &Profile) -> anyhow::Result<ExitCode> {
         show(common, &tables(&taken_apart(&done.run), width()));
         written.push(done.paths());
     })?;
-    let workload = suite::find(&args.workload).expect("the spec is of one");
+    let workload = parallax_workloads::find(&args.workload).expect("the spec is of one");
     let drawn = if graph { draw(args, &measured.runs) } else { Ok(()) };
     let beside = scaling::beside_the_host(common, &spec, workload, &measured.runs, |done| written.push(done.paths()))?;
     let measured = measured.and(beside);
@@ -115,9 +116,9 @@ fn taken_apart(run: &Run) -> Run {
 /// Returns the spec of the flags, restricted to the workload.
 fn spec(args: &Profile) -> anyhow::Result<Spec> {
     let name = &args.workload;
-    let Some(workload) = suite::find(name) else {
-        let names = suite::all().iter().map(|workload| workload.name).chain([SAFETY]);
-        bail!("unknown workload `{name}`: {}", suite::choices(name, names));
+    let Some(workload) = parallax_workloads::find(name) else {
+        let names = parallax_workloads::all().iter().map(|workload| workload.name).chain([SAFETY]);
+        bail!("unknown workload `{name}`: {}", parallax_schema::case::choices(name, names));
     };
     let mut spec = args.common.spec()?;
     if spec.case.is_empty() {

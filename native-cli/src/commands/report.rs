@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use parallax_core::compare::{ScalingTable, scaled};
-use parallax_core::report::{self as tables, html, sheet};
+use parallax_analysis::compare::{ScalingTable, scaled};
+use parallax_report as tables;
+use parallax_report::{html, sheet};
 
-use crate::commands::baseline;
 use crate::commands::run_files::{Format, Made, Shown, Written, emit, read};
-use crate::commands::scaling;
+use crate::commands::{baseline, scaling};
 use crate::console::{noteln, width};
 use crate::{flamegraph, table};
 

@@ -5,16 +5,15 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use parallax_core::measure::runner::Mode;
-use parallax_core::plan::Spec;
-use parallax_core::report::answer;
+use parallax_engine::measure::runner::Mode;
+use parallax_report::answer;
+use parallax_schema::spec::Spec;
 
 use crate::args::{Common, RESULTS};
-use crate::commands::a_a;
 use crate::commands::each_card::{ALL, each_card};
 use crate::commands::measuring::{each_target, finish, say, show};
 use crate::commands::run_files::read;
-use crate::commands::scaling;
+use crate::commands::{a_a, scaling};
 use crate::console::{noteln, width};
 use crate::output::{Output, Resumed, writable_folder};
 use crate::{output, reading, table};

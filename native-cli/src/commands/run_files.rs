@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use clap::Args;
-use parallax_core::plan::{did_you_mean, filter::any_keeps};
-use parallax_core::record::Run;
+use parallax_engine::plan::did_you_mean;
+use parallax_schema::record::Run;
+use parallax_schema::spec::filter::any_keeps;
 
 use crate::args::RESULTS;
 use crate::console::Painted;

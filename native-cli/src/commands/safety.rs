@@ -4,12 +4,12 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use parallax_core::compare::{Options, compare};
-use parallax_core::measure::runner::Mode;
-use parallax_core::plan::Spec;
-use parallax_core::record::Run;
-use parallax_core::report;
-use parallax_core::suite::DType;
+use parallax_analysis::compare::{Options, compare};
+use parallax_engine::measure::runner::Mode;
+use parallax_report as report;
+use parallax_schema::case::DType;
+use parallax_schema::record::Run;
+use parallax_schema::spec::Spec;
 use parallax_shaders::Checks;
 
 use crate::args::{Common, Device};

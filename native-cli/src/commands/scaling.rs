@@ -1,10 +1,12 @@
 //! Scaling tables of workloads: measurement on the host beside the device, and output.
 
-use parallax_core::measure::runner::Mode;
-use parallax_core::plan::{Cache, Spec};
-use parallax_core::record::Run;
-use parallax_core::suite::{CPU_VARIANT, Scaling, Sides, Workload, problem_of};
-use parallax_core::{compare, report};
+use parallax_analysis::compare;
+use parallax_engine::measure::runner::Mode;
+use parallax_ir::{Scaling, Sides, Workload};
+use parallax_report as report;
+use parallax_schema::case::{CPU_VARIANT, problem_of};
+use parallax_schema::record::Run;
+use parallax_schema::spec::{Cache, Spec};
 
 use crate::args::Common;
 use crate::commands::measuring::{Measured, each_target, show};

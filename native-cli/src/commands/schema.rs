@@ -4,6 +4,6 @@ use crate::console;
 
 /// Prints the schema.
 pub fn schema() -> anyhow::Result<()> {
-    console::raw(&serde_json::to_string_pretty(&parallax_core::record::json_schema())?);
+    console::raw(&serde_json::to_string_pretty(&parallax_schema::record::json_schema())?);
     Ok(())
 }

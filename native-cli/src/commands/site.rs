@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use parallax_core::report::Peers;
-use parallax_core::report::site::{self, Site as Has};
+use parallax_report::site::Site as Has;
+use parallax_report::{Peers, site};
 
-use crate::browser;
 use crate::commands::run_files::read;
 use crate::console::noteln;
-use crate::files;
+use crate::{browser, files};
 
 /// `site`.
 #[derive(Debug, Args)]

@@ -1,6 +1,6 @@
 //! Program without arguments: prints the device, the plan, its expected duration, and the command that starts it.
 
-use parallax_core::plan::{Expected, plan};
+use parallax_engine::plan::{Expected, plan};
 
 use crate::args::Common;
 use crate::console::outln;

@@ -9,15 +9,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use parallax_core::compare::verdict::{Ratio, Verdict, resolution_on};
-use parallax_core::device::{BackendError, Prepared, Profiler};
-use parallax_core::measure::check::WORK;
-use parallax_core::measure::sampler::TrustedClock;
-use parallax_core::measure::side_by_side::{Effort, side_by_side};
-use parallax_core::measure::timer;
-use parallax_core::plan::{Spec, TuningFile, plan};
-use parallax_core::suite::{Case, Program, Tunable, Tuning};
-use parallax_core::units::Nanos;
+use parallax_analysis::compare::verdict::{Ratio, Verdict, resolution_on};
+use parallax_engine::measure::check::WORK;
+use parallax_engine::measure::sampler::TrustedClock;
+use parallax_engine::measure::side_by_side::{Effort, side_by_side};
+use parallax_engine::measure::timer;
+use parallax_engine::plan::{TuningFile, plan};
+use parallax_ir::device::{BackendError, Prepared, Profiler};
+use parallax_ir::{Case, Program, Tunable};
+use parallax_schema::case::Tuning;
+use parallax_schema::spec::Spec;
+use parallax_schema::units::Nanos;
+use parallax_workloads::{parse_case, tunables};
 use pollster::block_on;
 
 use crate::args::{DEVICES, Device, Native};
@@ -103,8 +106,7 @@ struct Group {
 fn groups(args: &Tune, profiler: &dyn Profiler) -> anyhow::Result<Vec<Group>> {
     let mut spec = Spec::default();
     spec.set("preset", &args.preset)?;
-    let (exact, filters): (Vec<&String>, Vec<&String>) =
-        args.what.iter().partition(|what| what.parse::<Case>().is_ok());
+    let (exact, filters): (Vec<&String>, Vec<&String>) = args.what.iter().partition(|what| parse_case(what).is_ok());
     if !exact.is_empty() && !filters.is_empty() {
         bail!("name either cases or filters: `{}` is a case, `{}` is none", exact[0], filters[0]);
     }
@@ -187,7 +189,8 @@ impl Sweep<'_> {
         }
         let best = self.tuned(&base, search.best());
         for (tunable, value) in tunables.iter().zip(search.best()) {
-            found.set(&cases[0].tunable_key(tunable), *value).context("a search stays among what is allowed")?;
+            tunables::set(found, &cases[0].tunable_key(tunable), *value)
+                .context("a search stays among what is allowed")?;
         }
         outln!("  kept: {}", self.words(search.best()));
         profiler.set_tuning(best);
@@ -198,7 +201,7 @@ impl Sweep<'_> {
     fn tuned(&self, base: &Tuning, values: &[u32]) -> Tuning {
         let mut tuning = base.clone();
         for (tunable, value) in self.group.tunables.iter().zip(values) {
-            let set = tuning.set(&self.group.cases[0].tunable_key(tunable), *value);
+            let set = tunables::set(&mut tuning, &self.group.cases[0].tunable_key(tunable), *value);
             set.expect("a search stays among what is allowed");
         }
         tuning
@@ -334,7 +337,7 @@ fn together(ratios: &[Option<Ratio>], resolution: f64) -> Result<(f64, Verdict),
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_core::compare::verdict::{Resolution, Source};
+    use parallax_analysis::compare::verdict::{Resolution, Source};
 
     /// Returns a ratio with an interval of a thousandth.
     fn ratio(value: f64) -> Option<Ratio> {

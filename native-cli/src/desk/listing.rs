@@ -6,8 +6,8 @@ use std::io::Read;
 use std::path::Path;
 use std::time::SystemTime;
 
-use parallax_core::record::Run;
-use parallax_core::report::site::Hidden;
+use parallax_report::site::Hidden;
+use parallax_schema::record::Run;
 
 use crate::files;
 
@@ -102,8 +102,9 @@ impl Entry {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::time::Duration;
+
+    use super::*;
 
     fn entry(number: usize, bytes: u64) -> Entry {
         let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(number as u64);

@@ -10,9 +10,10 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
-use parallax_core::plan::query;
-use parallax_core::record::Run;
-use parallax_core::report::site::{self, Hidden, Site};
+use parallax_report::site;
+use parallax_report::site::{Hidden, Site};
+use parallax_schema::record::Run;
+use parallax_schema::spec::query;
 
 use super::listing::{Entry, Listing};
 use super::{Desk, NO_TOKEN};

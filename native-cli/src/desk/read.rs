@@ -1,6 +1,6 @@
 //! Parser of a posted run. The fuzzer uses this file alone.
 
-use parallax_core::record::{ReadError, Run};
+use parallax_schema::record::{ReadError, Run};
 
 /// Reason for a refused body.
 #[derive(Debug, thiserror::Error)]

@@ -1,10 +1,11 @@
 //! Folder in which results are kept.
 
-use std::io::{self, ErrorKind, Read};
+use std::io;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use parallax_core::record::Run;
+use parallax_schema::record::Run;
 
 use super::listing::{Listing, MOST_FILES};
 use crate::files;

@@ -1,9 +1,11 @@
 //! Tests of a collector over HTTP, as browsers and other clients use it.
 
+use parallax_schema::record::Run;
+use parallax_schema::record::stats::Summary;
+
 use super::*;
 use crate::browser::server::testing::talk;
-use parallax_core::record::Run;
-use parallax_core::record::stats::Summary;
+
 #[cfg(target_os = "linux")]
 use std::io::Read;
 use std::io::Write;

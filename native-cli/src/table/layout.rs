@@ -5,7 +5,7 @@
 //! useful columns are removed, and labels move into the first column. Essential columns stay, even if they exceed the
 //! width.
 
-use parallax_core::report::{Rank, Table, Tone, escape};
+use parallax_report::{Rank, Table, Tone, escape};
 
 use super::wrap::{narrowest, width, wrap};
 
@@ -60,7 +60,7 @@ struct Cell {
 impl Column {
     fn of(table: &Table, i: usize) -> Column {
         let column = &table.columns[i];
-        let cell = |(row, cells): (usize, &Vec<parallax_core::report::Cell>)| Cell {
+        let cell = |(row, cells): (usize, &Vec<parallax_report::Cell>)| Cell {
             text: escape(&cells[i].text).into_owned(),
             short: cells[i].short.as_ref().map(|short| escape(short).into_owned()),
             tone: cells[i].tone,
@@ -238,7 +238,7 @@ fn cells(column: &Column, row: usize) -> impl Iterator<Item = ShownCell> + use<>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_core::report::{Cell, Column, Mark, Remark};
+    use parallax_report::{Cell, Column, Mark, Remark};
 
     /// Two cases with all elements of a table.
     fn table() -> Table {

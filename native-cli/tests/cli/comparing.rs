@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use parallax_core::record::stats::Summary;
+use parallax_schema::record::stats::Summary;
 
 use crate::{TINY, folder, mistake, parallax};
 
@@ -82,7 +82,7 @@ pub fn recorded(folder: &Path, name: &str, target: &str, device: &str, factor: f
             },
         }],
     });
-    parallax_core::record::Run::parse(&run.to_string()).expect("the reader takes it");
+    parallax_schema::record::Run::parse(&run.to_string()).expect("the reader takes it");
     std::fs::write(folder.join(name), run.to_string()).expect("writable");
     name.to_owned()
 }

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use parallax_core::device::{Span, SpanKind, Trace, Track};
-use parallax_core::record::{Outcome, Run};
-use parallax_core::units::Nanos;
+use parallax_schema::device::{Span, SpanKind, Trace, Track};
+use parallax_schema::record::{Outcome, Run};
+use parallax_schema::units::Nanos;
 use quick_xml::Reader;
 use quick_xml::escape::resolve_xml_entity;
 use quick_xml::events::Event;

@@ -22,7 +22,7 @@ fn nothing_in_a_run_file_commands_its_reader() {
     failed["reason"] = format!("{FORMULA}{NAME}").into();
     run["records"].as_array_mut().expect("records").push(failed);
     run["interrupted"] = NAME.into();
-    parallax_core::record::Run::parse(&run.to_string()).expect("the reader takes it");
+    parallax_schema::record::Run::parse(&run.to_string()).expect("the reader takes it");
     std::fs::write(&file, run.to_string()).expect("writable");
 
     for command in [&["report", "a.json", "b.json"][..], &["compare", "a.json", "b.json"]] {

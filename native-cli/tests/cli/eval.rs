@@ -1,7 +1,9 @@
 //! `eval`: the user's arrays in, arrays out, or refused.
 
 use npyz::WriterBuilder;
-use parallax_core::suite::{CPU_VARIANT, Case, Elem};
+use parallax_ir::Elem;
+use parallax_schema::case::CPU_VARIANT;
+use parallax_workloads::parse_case;
 
 use crate::{folder, mistake, parallax, save};
 
@@ -66,7 +68,7 @@ fn eval_refuses_arrays_that_break_what_the_form_asks_for() {
 
 /// Arrays as files of their names, of whole numbers where the form has such.
 fn save_all(dir: &std::path::Path, problem: &str, arrays: &[(&str, &[u64], &[f32])]) {
-    let problem: Case = format!("{problem}/{CPU_VARIANT}").parse().expect("a case");
+    let problem = parse_case(&format!("{problem}/{CPU_VARIANT}")).expect("a case");
     let whole = |name: &str| problem.problem.buffers().iter().any(|spec| spec.name == name && spec.elem == Elem::U32);
     for (name, shape, values) in arrays {
         let path = dir.join(format!("{name}.npy"));

@@ -16,8 +16,9 @@ fn results(dir: &Path) -> Vec<String> {
     for (name, factor) in [("cpu-1", 1.0), ("cpu-2", 1.1)] {
         recorded(&folder, &format!("{name}.json"), "cpu", "X", factor);
         let run = std::fs::read_to_string(folder.join(format!("{name}.json"))).expect("a file");
-        let run = parallax_core::record::Run::parse(&run).expect("a run");
-        std::fs::write(folder.join(format!("{name}.trace.json")), parallax_core::trace::text(&run)).expect("writable");
+        let run = parallax_schema::record::Run::parse(&run).expect("a run");
+        std::fs::write(folder.join(format!("{name}.trace.json")), parallax_analysis::trace::text(&run))
+            .expect("writable");
     }
     let trace = std::fs::read(folder.join("cpu-2.trace.json")).expect("a trace");
     std::fs::write(folder.join("cpu-2.resumed-1.trace.json.gz"), gzip(&trace)).expect("writable");

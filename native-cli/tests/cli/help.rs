@@ -112,7 +112,7 @@ fn variables(folder: &Path, found: &mut BTreeSet<String>) {
 fn every_environment_variable_is_in_the_help() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let mut found = BTreeSet::new();
-    for part in ["core/src", "cuda/src", "shaders/src", "native-cli/src"] {
+    for part in ["core", "cuda/src", "shaders/src", "native-cli/src"] {
         variables(&root.join(part), &mut found);
     }
     // Set by the build script, for the compiler.

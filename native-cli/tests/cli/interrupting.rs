@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use parallax_core::record::{Outcome, Run, StopReason, Suite, UNFINISHED};
+use parallax_schema::record::{Outcome, Run, StopReason, Suite, UNFINISHED};
 
 use crate::{TINY, folder, parallax};
 
@@ -30,8 +30,8 @@ fn an_interrupted_run_keeps_what_was_finished() {
     let run = read().expect("a whole file");
     assert_eq!(run.interrupted.as_deref(), Some("stopped on request"));
     assert_eq!(run.records.len() + run.missing().count(), cases.len());
-    let asked = |r: &parallax_core::record::Record| {
-        r.timing().is_some_and(|t| t.stopped == parallax_core::record::StopReason::Asked && t.samples.len() >= 6)
+    let asked = |r: &parallax_schema::record::Record| {
+        r.timing().is_some_and(|t| t.stopped == parallax_schema::record::StopReason::Asked && t.samples.len() >= 6)
     };
     assert!(run.records.iter().any(asked), "{:?}", run.records);
 }

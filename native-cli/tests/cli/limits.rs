@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use parallax_core::record::Run;
+use parallax_schema::record::Run;
 use serde_json::{Value, json};
 
 use crate::comparing::recorded;

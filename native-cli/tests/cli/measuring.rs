@@ -1,6 +1,6 @@
 //! Measuring, verifying and listing: what is shown and which files are written.
 
-use parallax_core::record::Event;
+use parallax_schema::record::Event;
 
 use crate::{TINY, folder, parallax, parallax_with};
 
@@ -65,7 +65,8 @@ fn a_profile_tells_how_times_scale_and_what_is_missing_in_the_table() {
     let args =
         ["profile", "hash_embedding", "--target", "wgpu", "--filter", "r10000,*owner", "--budget", "1", "--json"];
     let output = parallax(dir.path(), &[&args[..], &["--ceilings", "off"]].concat());
-    let runs: Vec<parallax_core::record::Run> = serde_json::from_slice(&output.stdout).expect("a JSON array on stdout");
+    let runs: Vec<parallax_schema::record::Run> =
+        serde_json::from_slice(&output.stdout).expect("a JSON array on stdout");
     assert_eq!(runs.iter().map(|run| run.target.as_str()).collect::<Vec<_>>(), ["wgpu", "cpu"]);
     assert_eq!(runs[1].planned, ["hash_embedding/fwd/r10000,g833,d64,sorted/f32/host"]);
 }
@@ -121,7 +122,7 @@ fn a_run_writes_its_json_and_its_trace() {
         last.next().is_some_and(|answer| answer.starts_with("1 case measured on ") && answer.contains("all correct"))
     );
     let text = std::fs::read_to_string(dir.path().join(&files[0])).expect("the run");
-    let run = parallax_core::record::Run::parse(&text).expect("of the schema");
+    let run = parallax_schema::record::Run::parse(&text).expect("of the schema");
     assert_eq!(run.planned, [TINY]);
     assert!(run.records[0].timing().is_some());
     let trace = std::fs::read_to_string(dir.path().join(&files[1])).expect("the trace");
@@ -130,7 +131,8 @@ fn a_run_writes_its_json_and_its_trace() {
 
     let again =
         parallax(dir.path(), &["run", "--target", "cpu", "--case", TINY, "--budget", "1", "--json", "--out", "out"]);
-    let runs: Vec<parallax_core::record::Run> = serde_json::from_slice(&again.stdout).expect("a JSON array on stdout");
+    let runs: Vec<parallax_schema::record::Run> =
+        serde_json::from_slice(&again.stdout).expect("a JSON array on stdout");
     assert_eq!((runs.len(), runs[0].records.len()), (1, 1));
     // What it prints is read back as a file is.
     std::fs::write(dir.path().join("printed.json"), &again.stdout).expect("writable");
@@ -159,7 +161,7 @@ fn events_are_printed_as_they_come_one_a_line() {
     let args = ["run", "--target", "cpu", "--case", TINY, "--budget", "1", "--ceilings", "off", "--json-lines"];
     let output = parallax(dir.path(), &args);
     let text = String::from_utf8(output.stdout).expect("text");
-    let events: Vec<Event> = parallax_core::record::events(&text).expect("events and nothing else");
+    let events: Vec<Event> = parallax_schema::record::events(&text).expect("events and nothing else");
     assert!(matches!(events.first(), Some(Event::Begin { .. })) && matches!(events.last(), Some(Event::End { .. })));
     assert!(events.iter().any(|event| matches!(event, Event::Progress { .. })), "progress too");
     // Folded, they are the run that is in its file.

@@ -22,7 +22,7 @@ fn a_site_has_a_front_devices_comparisons_and_explanations() {
     for path in ["device/h200/index.html", "compare/on-h200/index.html", "explain/tax/index.html", "site.css"] {
         assert!(read(path).len() > 1000, "{path}");
     }
-    let run = parallax_core::record::Run::parse(&read("runs/h200/cuda.json")).expect("a run file");
+    let run = parallax_schema::record::Run::parse(&read("runs/h200/cuda.json")).expect("a run file");
     assert_eq!(run.target, "cuda");
     let again = parallax(dir.path(), &["site", &cuda, "--no-page"]);
     assert!(again.status.success(), "a site is made over the last one");

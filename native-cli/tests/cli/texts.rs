@@ -56,7 +56,7 @@ fn a_folder_of_texts_replaces_those_of_the_program_and_the_record_tells() {
         let mut program = Command::new(env!("CARGO_BIN_EXE_parallax"));
         let output =
             program.args(args).current_dir(dir.path()).env("PARALLAX_KERNELS", folder).output().expect("starts");
-        let runs: Option<Vec<parallax_core::record::Run>> = serde_json::from_slice(&output.stdout).ok();
+        let runs: Option<Vec<parallax_schema::record::Run>> = serde_json::from_slice(&output.stdout).ok();
         let hash = runs.and_then(|runs| Some(runs.first()?.records.first()?.measured()?.compiled.text_hash.clone()));
         (output, hash)
     };

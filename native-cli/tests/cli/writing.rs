@@ -206,7 +206,7 @@ fn a_full_disk_spares_the_run() {
             continue;
         }
         assert_eq!((runs.len(), files.len() - traces.len()), (1, 1), "no temporary files: {files:?}");
-        let read = parallax_core::record::Run::parse(&read_to_string(runs[0]).expect("a file")).expect("a whole run");
+        let read = parallax_schema::record::Run::parse(&read_to_string(runs[0]).expect("a file")).expect("a whole run");
         assert!(shown.contains("1 pass"), "{blocks}: the table is shown: {shown}{said}");
         if traces.is_empty() {
             assert_eq!(output.status.code(), Some(2), "{blocks}: {said}");

@@ -1,12 +1,12 @@
 //! The contract of a backend, held against a real device (a software adapter will do).
 
-use parallax_core::device::{
-    BackendError, Batch, Clock, Launching, POISON, Prepared, Profiler, SpanKind, Track, Transfer,
-};
-use parallax_core::measure::check::{WORK, check_once};
-use parallax_core::suite::{Case, Dialect, Inputs, Role, all};
-use parallax_core::units::Bytes;
+use parallax_engine::measure::check::{WORK, check_once};
+use parallax_ir::device::{BackendError, Batch, POISON, Prepared, Profiler, Transfer};
+use parallax_ir::{Case, Inputs, Role};
+use parallax_schema::device::{Clock, Dialect, Launching, SpanKind, Track};
+use parallax_schema::units::Bytes;
 use parallax_shaders::{Options, Wgpu, open};
+use parallax_workloads::{all, parse_case};
 use pollster::block_on;
 
 /// One stage, several stages, inputs whose bytes are no multiple of four, and copies from what the host maps.
@@ -24,7 +24,7 @@ fn wgpu() -> Wgpu {
 }
 
 fn case(text: &str) -> (Case, Inputs) {
-    let case: Case = text.parse().expect("valid");
+    let case = parse_case(text).expect("valid");
     let inputs = case.problem.inputs(42);
     (case, inputs)
 }
@@ -82,7 +82,7 @@ fn every_variant_runs_on_several_sets() {
             let text = format!("{}/{direction}/{}/f32/{}", workload.name, form.awkward[0], variant.name);
             let (case, inputs) = case(&text);
             let caps = wgpu.device().caps.clone();
-            let runs = parallax_core::plan::runs_as_asked(&case, &caps).is_ok();
+            let runs = parallax_engine::plan::runs_as_asked(&case, &caps).is_ok();
             if !runs || case.program(&caps).is_none() {
                 continue;
             }
@@ -263,7 +263,7 @@ fn each_case_answers_for_its_own_memory() {
     let (case, inputs) = case(CASES[3]);
     let program = case.program(&wgpu.device().caps).expect("a kernel variant");
     let specs = case.problem.buffers();
-    let bytes = |spec: &&parallax_core::suite::BufferSpec| spec.bytes(case.problem.dtype).0.next_multiple_of(16);
+    let bytes = |spec: &&parallax_ir::BufferSpec| spec.bytes(case.problem.dtype).0.next_multiple_of(16);
     let once: u64 = specs.iter().filter(|s| program.uses(s.name)).map(|s| bytes(&s)).sum();
     let mut three = block_on(wgpu.prepare(&case, &inputs, 3)).expect("a small case");
     let one = block_on(wgpu.prepare(&case, &inputs, 1)).expect("a small case");

@@ -1,12 +1,14 @@
 //! What a form may ask of the device: a set-up on every set of buffers, and inputs that executions change and get back.
 
-use parallax_core::device::{Batch, POISON, Profiler};
-use parallax_core::measure::check::check_once;
-use parallax_core::record::CheckResult;
-use parallax_core::suite::{
-    Axis, BufferSpec, Caps, Case, Cost, DType, Dialect, Direction, Elem, OfNan, OpSpec, Problem, Program, Rate,
-    Reference, RowsFn, Stage, Tolerance, Variant, Workload,
+use parallax_engine::measure::check::check_once;
+use parallax_ir::device::{Batch, POISON, Profiler};
+use parallax_ir::{
+    Axis, BufferSpec, Case, Elem, OfNan, OpSpec, Problem, Program, Reference, RowsFn, Stage, Tolerance, Variant,
+    Workload,
 };
+use parallax_schema::case::{Cost, DType, Direction, Rate};
+use parallax_schema::device::{Caps, Dialect};
+use parallax_schema::record::CheckResult;
 use parallax_shaders::{Options, open};
 use pollster::block_on;
 

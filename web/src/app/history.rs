@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use parallax_core::record::{Run, given_name};
-use parallax_core::report::CaseInfo;
+use parallax_report::CaseInfo;
+use parallax_schema::record::{Run, given_name};
 use wasm_bindgen_futures::spawn_local;
 
 use super::App;
-use crate::environment::{self, of_this_site};
+use crate::environment::of_this_site;
 use crate::shelf::RunStore;
 use crate::view::{Recorded, Tone, Wish};
 use crate::words::moment;
-use crate::{reading, reports};
+use crate::{environment, reading, reports};
 
 /// Storage key of the device's name.
 const DEVICE_NAME: &str = "parallax-device-name";

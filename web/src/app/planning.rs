@@ -2,18 +2,19 @@
 
 use std::rc::Rc;
 
-use parallax_core::device::DeviceInfo;
-use parallax_core::measure::runner::Mode;
-use parallax_core::plan::{Expected, Outline, Spec, Unplanned};
-use parallax_core::suite::CUBECL_VARIANTS;
+use parallax_engine::measure::runner::Mode;
+use parallax_engine::plan::{Expected, Outline, Unplanned};
 use parallax_lab::way::Target;
+use parallax_schema::case::CUBECL_VARIANTS;
+use parallax_schema::device::DeviceInfo;
+use parallax_schema::spec::Spec;
 
 use super::App;
-use crate::environment::{self, turn};
+use crate::environment::turn;
 use crate::expected::{Past, of_run};
 use crate::measuring::{Planned, Session, more_threads};
-use crate::query;
 use crate::view::Tone;
+use crate::{environment, query};
 
 /// Returns whether the spec names kernels in CubeCL: ours or CubeK's.
 pub(super) fn names_cubecl(spec: &Spec) -> bool {

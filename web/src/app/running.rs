@@ -3,18 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use parallax_core::measure::runner::{ResumeState, RunEnd};
-use parallax_core::plan::{Outline, PRECISION_PAGE, Spec};
-use parallax_core::record::{Event, Record, Run};
-use parallax_core::report::{self, CaseInfo};
-use parallax_core::suite::problem_of;
-use parallax_core::units::Nanos;
+use parallax_engine::measure::runner::{ResumeState, RunEnd};
+use parallax_engine::plan::Outline;
 use parallax_lab::way::{Target, TargetConfig};
+use parallax_report as report;
+use parallax_report::CaseInfo;
+use parallax_schema::case::problem_of;
+use parallax_schema::record::{Event, Record, Run};
+use parallax_schema::spec::{PRECISION_PAGE, Spec};
+use parallax_schema::units::Nanos;
 use wasm_bindgen_futures::spawn_local;
 
 use super::{App, suite};
 use crate::activity::{Activity, Stage};
-use crate::environment::{self, ScreenLock};
+use crate::environment;
+use crate::environment::ScreenLock;
 use crate::live::Live;
 use crate::measuring::{Job, Session};
 use crate::progress::Progress;

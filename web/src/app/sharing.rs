@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use parallax_core::record::{Run, RunSummary};
-use parallax_core::report::{escape, html};
+use parallax_report::{escape, html};
+use parallax_schema::record::{Run, RunSummary};
 use wasm_bindgen_futures::spawn_local;
 
 use super::App;

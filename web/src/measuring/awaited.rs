@@ -46,7 +46,7 @@ impl Awaited {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_core::plan::Unplanned;
+    use parallax_engine::plan::Unplanned;
 
     fn planned(number: u32) -> Word {
         Word::Planned { number, planned: Err(Unplanned::NothingMatches(String::new())) }

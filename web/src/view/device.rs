@@ -1,17 +1,16 @@
 //! View of the device: the browser's description, and results of self-test and probes.
 
-use parallax_core::device::{Clock, ClockInfo, DeviceInfo, DeviceKind};
-use parallax_core::record::Baseline;
-use parallax_core::report;
-use parallax_core::suite::{DType, Dialect};
-use parallax_core::units::percent;
 use parallax_lab::way::Target;
+use parallax_report as report;
+use parallax_schema::case::DType;
+use parallax_schema::device::{Clock, ClockInfo, DeviceInfo, DeviceKind, Dialect};
+use parallax_schema::record::Baseline;
+use parallax_schema::units::{percent, sentence};
 use web_sys::Element;
 
 use super::View;
 use super::dom::{attribute, empty, facts, facts_from, fill, id, make, prose, say};
 use super::notices::Tone;
-use parallax_core::units::sentence;
 
 impl View {
     /// Shows the reason of a missing device in its place.
@@ -125,7 +124,7 @@ fn found(baseline: &Baseline) -> Element {
     let holder = make("div", "found", "");
     holder.set_id("baseline");
     let clock = &baseline.clock;
-    let mut test = sentence(&parallax_core::record::sentence(&baseline.timer));
+    let mut test = sentence(&parallax_schema::record::sentence(&baseline.timer));
     if clock.zero_share > 0.0 || clock.negative_share > 0.0 {
         let shares = (percent(clock.zero_share), percent(clock.negative_share));
         test = format!("{test} Of short timings, {} came out as zero and {} as less.", shares.0, shares.1);

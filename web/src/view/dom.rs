@@ -1,7 +1,7 @@
 //! Helpers for the document: find, make, fill, listen. Every text enters the document through them. They show invisible control
 //! characters as their codes, for text of any origin.
 
-use parallax_core::report::escape_lines;
+use parallax_report::escape_lines;
 use wasm_bindgen::prelude::*;
 use web_sys::{Element, EventTarget, HtmlElement};
 

@@ -1,7 +1,7 @@
 //! View of the kept runs.
 
-use parallax_core::plan::query;
-use parallax_core::report::escape;
+use parallax_report::escape;
+use parallax_schema::spec::query;
 use serde::Deserialize;
 use wasm_bindgen::JsCast;
 use web_sys::Element;

@@ -1,9 +1,8 @@
 //! View of the summary from a link.
 
-use parallax_core::plan::query;
-use parallax_core::record::RunSummary;
-use parallax_core::report::{FROM_A_LINK, escape, html};
-
+use parallax_report::{FROM_A_LINK, escape, html};
+use parallax_schema::record::RunSummary;
+use parallax_schema::spec::query;
 use web_sys::Element;
 
 use super::View;

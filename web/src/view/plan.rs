@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parallax_core::plan::{OfVariant, Outline};
+use parallax_engine::plan::{OfVariant, Outline};
 use web_sys::Element;
 
 use super::View;

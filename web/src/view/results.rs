@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use parallax_core::plan::Outline;
-use parallax_core::record::Record;
-use parallax_core::report::Row;
-use parallax_core::suite::{problem_of, variant_of, workload_of};
-use parallax_core::units::{Nanos, percent};
+use parallax_engine::plan::Outline;
+use parallax_report::Row;
+use parallax_schema::case::{problem_of, variant_of, workload_of};
+use parallax_schema::record::Record;
+use parallax_schema::units::{Nanos, percent};
 use web_sys::Element;
 
 use super::View;

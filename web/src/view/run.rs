@@ -1,7 +1,7 @@
 //! View of a run from its beginning to its summary.
 
-use parallax_core::record::Run;
-use parallax_core::report::{device_answer, html};
+use parallax_report::{device_answer, html};
+use parallax_schema::record::Run;
 use wasm_bindgen::prelude::*;
 use web_sys::{HtmlButtonElement, HtmlInputElement, HtmlProgressElement};
 

@@ -1,8 +1,8 @@
 //! View of the controls: a spec in, a spec out, and its copy in the address.
 
-use parallax_core::measure::runner::Mode;
-use parallax_core::plan::settings::{Control, SETTINGS, Scope, Setting, Values};
-use parallax_core::plan::{Spec, SpecError};
+use parallax_engine::measure::runner::Mode;
+use parallax_schema::spec::settings::{Control, SETTINGS, Scope, Setting, Values};
+use parallax_schema::spec::{Spec, SpecError};
 use wasm_bindgen::prelude::*;
 use web_sys::{Element, HtmlInputElement};
 

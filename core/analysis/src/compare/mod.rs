@@ -1,0 +1,27 @@
+//! Comparison of runs: ratios, verdicts, gates, taxes and tables.
+
+pub mod aa;
+#[allow(clippy::module_inception, reason = "the folder is named after its main file")]
+mod compare;
+mod comparison;
+mod cost;
+mod families;
+mod gate;
+pub mod identity;
+mod losses;
+pub mod one_gpu;
+mod pairing;
+mod scaling;
+pub mod scores;
+pub mod tax;
+pub mod verdict;
+mod voices;
+
+pub use compare::*;
+pub use comparison::*;
+pub use cost::*;
+pub use families::*;
+pub use gate::*;
+pub use pairing::fastest;
+pub use scaling::*;
+pub use voices::*;

@@ -1,0 +1,184 @@
+//! Comparison of scores: the interval of their difference, and the verdict better or worse.
+//!
+//! The interval of the difference `b - a` takes the far ends of both intervals, `[b.low - a.high, b.high - a.low]`. The interval of
+//! a ratio of times does the same ([`crate::compare::verdict`]). The resolution is a share of the base's score.
+
+use parallax_schema::record::{Better, Record, Run, Score};
+use parallax_schema::units::four_digits;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::compare::verdict::FEWEST;
+
+/// What can be said of two scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Change {
+    /// The whole interval is within the resolution of no difference.
+    Same,
+    /// The whole interval is beyond it, on the better side.
+    Better,
+    /// The whole interval is beyond it, on the worse side.
+    Worse,
+    /// The interval reaches across an edge, or there are too few items for one.
+    Undecided,
+}
+
+impl Change {
+    /// Returns the verdict as one word for tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Change::Same => "same",
+            Change::Better => "better",
+            Change::Worse => "worse",
+            Change::Undecided => "undecided",
+        }
+    }
+}
+
+/// One score of one case in several runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ScorePair {
+    /// Canonical string of the case.
+    pub case: String,
+    /// Name of the score.
+    pub name: String,
+    /// Which way is better.
+    pub better: Better,
+    /// The score in each run; absent where the run has none.
+    pub scores: Vec<Option<Score>>,
+    /// Against the base, for each run; absent for the base itself.
+    pub differences: Vec<Option<Difference>>,
+}
+
+/// A score less the base's, and what can be said of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Difference {
+    /// Score less the base's score.
+    pub value: f64,
+    /// Low end of its interval.
+    pub low: f64,
+    /// High end of its interval.
+    pub high: f64,
+    /// The smallest difference that counts, in the score's own unit.
+    pub resolution: f64,
+    /// The smallest difference that these two runs would have called, in the score's own unit.
+    pub minimum_detectable_effect: f64,
+    /// What can be said.
+    pub verdict: Change,
+    /// What the reader should know about the verdict; empty when it is plain.
+    pub notes: Vec<String>,
+}
+
+impl Difference {
+    /// Returns the difference of two scores that are better in the same direction; `resolution` is a share of the base's score.
+    pub fn of(base: &Score, other: &Score, resolution: f64) -> Difference {
+        let resolution = resolution * base.value.abs();
+        let (value, low, high) = (other.value - base.value, other.low - base.high, other.high - base.low);
+        let mut notes = Vec::new();
+        if base.items != other.items {
+            notes.push(format!("over {} items here and {} in the base", other.items, base.items));
+        }
+        let fewest = base.items.min(other.items);
+        let verdict = if fewest < u64::from(FEWEST) {
+            notes.push(format!("{fewest} of the {FEWEST} items that an interval takes"));
+            Change::Undecided
+        } else if low >= -resolution && high <= resolution {
+            Change::Same
+        } else if low > resolution || high < -resolution {
+            if (low > resolution) == (base.better == Better::Higher) { Change::Better } else { Change::Worse }
+        } else {
+            notes.push("the interval reaches across the edge of what counts as a difference".to_owned());
+            Change::Undecided
+        };
+        let minimum_detectable_effect = resolution + (value - low).max(high - value);
+        Difference { value, low, high, resolution, minimum_detectable_effect, verdict, notes }
+    }
+
+    /// Returns the smallest amount by which the score is worse; negative if it may be better.
+    pub fn worse_by_at_least(&self, better: Better) -> f64 {
+        match better {
+            Better::Higher => -self.high,
+            Better::Lower => self.low,
+        }
+    }
+}
+
+impl std::fmt::Display for Difference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [value, low, high] = [self.value, self.low, self.high].map(signed);
+        f.pad(&format!("{value} [{low}, {high}] {}", self.verdict.name()))
+    }
+}
+
+fn signed(value: f64) -> String {
+    format!("{}{}", if value > 0.0 { "+" } else { "" }, four_digits(value))
+}
+
+/// Pairs every score of the base with those of the other runs for the same case. `finest` returns a run's resolution against the
+/// base.
+pub(crate) fn pair(runs: &[(String, Run)], base: usize, finest: impl Fn(&Run) -> f64) -> Vec<ScorePair> {
+    let of_record =
+        |record: &Record| record.scores().iter().map(|s| (record.case.clone(), s.clone())).collect::<Vec<_>>();
+    let mut pairs = Vec::new();
+    for (case, score) in runs[base].1.as_planned().into_iter().flat_map(of_record) {
+        let scores: Vec<Option<Score>> =
+            runs.iter().map(|(_, run)| find(run, &case, &score.name, score.better).cloned()).collect();
+        let against = |(i, other): (usize, &Option<Score>)| {
+            other.as_ref().filter(|_| i != base).map(|other| Difference::of(&score, other, finest(&runs[i].1)))
+        };
+        let differences: Vec<Option<Difference>> = scores.iter().enumerate().map(against).collect();
+        if differences.iter().any(Option::is_some) {
+            pairs.push(ScorePair { case, name: score.name, better: score.better, scores, differences });
+        }
+    }
+    pairs
+}
+
+fn find<'r>(run: &'r Run, case: &str, name: &str, better: Better) -> Option<&'r Score> {
+    let mut scores = run.records.iter().filter(|r| r.case == case).flat_map(Record::scores);
+    scores.find(|s| s.name == name && s.better == better)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn score(value: f64, half: f64, better: Better) -> Score {
+        Score { name: "accuracy".to_owned(), value, low: value - half, high: value + half, better, items: 1000 }
+    }
+
+    #[test]
+    fn synthetic_scores_get_the_verdicts_that_they_deserve() {
+        for (base, other, half, higher, lower) in [
+            (0.90, 0.95, 0.005, Change::Better, Change::Worse),
+            (0.90, 0.85, 0.005, Change::Worse, Change::Better),
+            (0.90, 0.901, 0.001, Change::Same, Change::Same),
+            (0.90, 0.92, 0.02, Change::Undecided, Change::Undecided),
+            (0.90, 0.90, 0.0, Change::Same, Change::Same),
+        ] {
+            for (better, want) in [(Better::Higher, higher), (Better::Lower, lower)] {
+                let got = Difference::of(&score(base, half, better), &score(other, half, better), 0.01);
+                assert_eq!(got.verdict, want, "{base} {other} {better:?}: {got}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_verdict_turns_at_the_minimum_detectable_effect() {
+        let base = score(0.8, 0.01, Better::Higher);
+        let least = Difference::of(&base, &base, 0.01).minimum_detectable_effect;
+        assert!((least - 0.028).abs() < 1e-12, "{least}");
+        let at = |by: f64| Difference::of(&base, &score(0.8 + by, 0.01, Better::Higher), 0.01).verdict;
+        assert_eq!((at(least * 1.001), at(-least * 1.001)), (Change::Better, Change::Worse));
+        assert_eq!((at(least * 0.999), at(-least * 0.999)), (Change::Undecided, Change::Undecided));
+    }
+
+    #[test]
+    fn few_items_decide_nothing_and_other_items_are_told() {
+        let base = score(0.5, 0.0, Better::Higher);
+        let few = Difference::of(&base, &Score { items: 5, ..score(0.9, 0.0, Better::Higher) }, 0.01);
+        assert_eq!(few.verdict, Change::Undecided);
+        assert_eq!(few.notes, ["over 5 items here and 1000 in the base", "5 of the 6 items that an interval takes"]);
+    }
+}

@@ -1,0 +1,9 @@
+//! Comparison of runs: verdicts, the cost of a target, families, and traces.
+
+#![deny(unsafe_code)]
+
+pub mod compare;
+mod family;
+pub mod trace;
+
+pub use family::Family;

@@ -1,0 +1,477 @@
+//! One case during a run: preparation, check, samples and outcome.
+
+use std::rc::Rc;
+
+use parallax_ir::device::{BackendError, Batch, POISON, Prepared, Profiler};
+use parallax_ir::{Case, Inputs, Role};
+use parallax_schema::device::{Caps, MemoryStats, Span, SpanKind, Step, Trace, Track};
+use parallax_schema::record::roofline::{Analysis, Bound, Ceilings};
+use parallax_schema::record::stats::Summary;
+use parallax_schema::record::{
+    CaseSample, CheckResult, Measured, Method, OneCall, Outcome, Phase, Refusal, Relaunched, StopReason, Timing,
+    roofline,
+};
+use parallax_schema::spec::{Cache, Spec, schedule};
+use parallax_schema::units::{Bytes, Nanos};
+
+use crate::measure::check::{Expected, check_and_keep};
+use crate::measure::repeat::OutputDigest;
+use crate::measure::runner::{Mode, Setting};
+use crate::measure::sampler::{Sampler, TrustedClock, Unsized};
+use crate::measure::stopping_criterion::Limits;
+use crate::measure::{batch, call, ceilings, check};
+use crate::plan::Planned;
+
+/// Number of times that ceilings are measured again before a time is called impossible. Other load on the machine may slow a
+/// probe for a while.
+const LOOKS: usize = 4;
+/// Share of the floor below which load explains nothing, and one more measurement of the ceilings is enough.
+const HOPELESS: f64 = 0.1;
+
+/// Number of batches of each launch method in their comparison.
+const PAIRS: usize = 15;
+
+/// Number of attempts at sizing a batch; an attempt during which the program was suspended is repeated.
+const TRIES: usize = 3;
+
+/// End of a case before it becomes a record.
+pub enum CaseEnd {
+    /// An outcome.
+    Outcome(Outcome),
+    /// Too little memory; other cases may hold it.
+    OutOfMemory(String),
+    /// A lost device.
+    DeviceLost(String),
+}
+
+impl From<BackendError> for CaseEnd {
+    fn from(error: BackendError) -> CaseEnd {
+        match error {
+            BackendError::Lost(why) => CaseEnd::DeviceLost(why),
+            BackendError::OutOfMemory(why) => CaseEnd::OutOfMemory(why),
+            refused @ BackendError::Refused(_) => CaseEnd::Outcome(Outcome::Skipped { reason: refused.to_string() }),
+            other => CaseEnd::Outcome(Outcome::Error { reason: other.to_string() }),
+        }
+    }
+}
+
+impl From<CaseEnd> for Outcome {
+    fn from(end: CaseEnd) -> Outcome {
+        let failed = |error: BackendError| Outcome::Error { reason: error.to_string() };
+        match end {
+            CaseEnd::Outcome(outcome) => outcome,
+            CaseEnd::OutOfMemory(why) => failed(BackendError::OutOfMemory(why)),
+            CaseEnd::DeviceLost(why) => failed(BackendError::Lost(why)),
+        }
+    }
+}
+
+/// Inputs and reference results of one problem, shared by its variants, which are measured one after another.
+struct Reference {
+    inputs: Inputs,
+    expected: Expected,
+}
+
+/// Reference of the latest problem.
+#[derive(Default)]
+pub struct References {
+    last: Option<(String, Rc<Reference>)>,
+}
+
+impl References {
+    async fn of(&mut self, planned: &Planned, seed: u64, profiler: &dyn Profiler) -> Rc<Reference> {
+        let set = planned.hard.map_or("", |hard| hard.name);
+        let problem = format!("{} [{set}]", planned.case.problem);
+        if let Some((known, reference)) = &self.last
+            && *known == problem
+        {
+            return reference.clone();
+        }
+        let inputs = planned.inputs(seed);
+        let expected = Expected::of(profiler, &planned.case.problem, &inputs, check::WORK).await;
+        let reference = Rc::new(Reference { inputs, expected });
+        self.last = Some((problem, reference.clone()));
+        reference
+    }
+}
+
+/// A case on the device.
+pub struct CaseRun<'p> {
+    /// The planned case.
+    pub planned: &'p Planned,
+    case: Case,
+    sets: u32,
+    planned_memory: Bytes,
+    prepared: Box<dyn Prepared>,
+    reference: Rc<Reference>,
+    check: CheckResult,
+    /// Digest of the outputs of the checked execution.
+    left: OutputDigest,
+    phases: Phases,
+    first_launch: Nanos,
+    /// Values of its tunables, as `name=value`.
+    settings: Vec<String>,
+    sampler: Option<Sampler>,
+    stopped: Option<StopReason>,
+    /// The failure of a sample, if any.
+    pub failure: Option<CaseEnd>,
+}
+
+impl<'p> CaseRun<'p> {
+    /// Prepares a case, executes it once on poisoned outputs, and checks it.
+    pub async fn begin(
+        planned: &'p Planned,
+        sets: u32,
+        spec: &Spec,
+        references: &mut References,
+        profiler: &mut dyn Profiler,
+    ) -> Result<CaseRun<'p>, CaseEnd> {
+        profiler.yield_now().await;
+        let case = planned.runs();
+        let caps = &profiler.device().caps;
+        let settings = settings(planned, caps);
+        let planned_memory = planned.memory_of(sets, caps);
+        let reference = references.of(planned, spec.seed, profiler).await;
+        let mut phases = Phases::begin(profiler.now());
+        let mut prepared = profiler.prepare(&case, &reference.inputs, sets).await?;
+        if let Some(launching) = spec.launch {
+            prepared.launch_as(launching).await?;
+        }
+        phases.end("prepare", profiler.now());
+        prepared.poison(POISON).await?;
+        let first_launch = prepared.measure(Batch::of(1)).await?.host;
+        let (check, left) = check_and_keep(profiler, &mut *prepared, &case.problem, &reference.expected).await?;
+        phases.end("check", profiler.now());
+        if !check.passed {
+            return Err(CaseEnd::Outcome(Outcome::Fail { check }));
+        }
+        Ok(CaseRun {
+            planned,
+            case,
+            sets,
+            planned_memory,
+            prepared,
+            reference,
+            check,
+            left,
+            phases,
+            first_launch,
+            settings,
+            sampler: None,
+            stopped: None,
+            failure: None,
+        })
+    }
+
+    /// Returns the outcome of a case that is checked once and not timed.
+    pub fn verified(self) -> CaseEnd {
+        CaseEnd::Outcome(self.outcome(None, None, None, &Ceilings::default(), None))
+    }
+
+    /// Does the work that only timed cases need: a second compilation, and the size of the batch.
+    pub async fn size(
+        &mut self,
+        limits: Limits,
+        clock: &TrustedClock,
+        cache: Cache,
+        profiler: &dyn Profiler,
+    ) -> Result<(), CaseEnd> {
+        self.prepared.compile_again().await?;
+        let mut stood = profiler.stood_still();
+        let mut sized = Sampler::size(&mut *self.prepared, clock, limits, cache, self.sets).await;
+        for _ in 1..TRIES {
+            // A pause looks like a long execution, and the batch would hold too few executions.
+            if profiler.stood_still() == stood {
+                break;
+            }
+            stood = profiler.stood_still();
+            sized = Sampler::size(&mut *self.prepared, clock, limits, cache, self.sets).await;
+        }
+        match sized {
+            Ok(sampler) => self.sampler = Some(sampler),
+            Err(Unsized::Backend(error)) => return Err(error.into()),
+            Err(Unsized::Unresolvable(reason)) => {
+                let check = self.check.clone();
+                return Err(CaseEnd::Outcome(Outcome::Refused { kind: Refusal::Unresolvable, reason, check }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Continues from the samples of an earlier part of the run.
+    pub fn go_on_from(&mut self, earlier: &Timing) {
+        self.sampler.iter_mut().for_each(|sampler| sampler.go_on_from(earlier));
+    }
+
+    /// Whether the case needs more samples.
+    pub fn sampling(&self) -> bool {
+        self.stopped.is_none() && self.failure.is_none()
+    }
+
+    /// Number of samples that count so far.
+    pub fn samples(&self) -> usize {
+        self.sampler.as_ref().map_or(0, Sampler::samples)
+    }
+
+    /// Share of the case's sampling that is done.
+    pub fn progress(&self) -> f64 {
+        if self.sampling() { self.sampler.as_ref().map_or(0.0, Sampler::progress) } else { 1.0 }
+    }
+
+    /// Takes one sample and returns whether it counts. An error becomes the case's `failure`.
+    pub async fn turn(&mut self, profiler: &mut dyn Profiler, slow: Option<&str>) -> bool {
+        let Some(sampler) = &mut self.sampler else { return false };
+        let before = sampler.samples();
+        match sampler.turn(&mut *self.prepared, profiler, slow).await {
+            Ok(stopped) => self.stopped = stopped,
+            Err(error) => self.failure = Some(error.into()),
+        }
+        sampler.samples() > before
+    }
+
+    /// Returns the last sample that counts.
+    pub fn taken(&self) -> Option<CaseSample> {
+        let (time, host, conditions) = self.sampler.as_ref()?.last()?;
+        Some(CaseSample { case: self.planned.name(), time, host, conditions: conditions.clone() })
+    }
+
+    /// Returns the outcome as if the run ended now, without the check after the samples.
+    pub fn so_far(&self) -> Option<Outcome> {
+        let timing = self.sampler.as_ref()?.so_far()?;
+        Some(self.passed(Some(Timing { launch: self.prepared.launching(), ..timing }), None, None, None))
+    }
+
+    /// Completes the case after its last sample: traces it, checks it again, and compares its time with the ceilings.
+    pub(super) async fn complete(
+        mut self,
+        spec: &Spec,
+        mode: Mode,
+        setting: &mut Setting,
+        profiler: &mut dyn Profiler,
+    ) -> CaseEnd {
+        if let Some(end) = self.failure.take() {
+            return end;
+        }
+        let Some(sampler) = self.sampler.take() else {
+            return CaseEnd::Outcome(Outcome::Error { reason: "no sample was taken".to_owned() });
+        };
+        let timing = match sampler.finish(self.stopped.unwrap_or(StopReason::Asked)) {
+            Ok(timing) => timing,
+            Err(reason) => return CaseEnd::Outcome(Outcome::Error { reason }),
+        };
+        let timing = Timing { launch: self.prepared.launching(), ..timing };
+        let relaunched = match mode {
+            Mode::TakeApart => self.relaunch(&timing, setting, profiler).await,
+            _ => Ok(None),
+        };
+        let timing = match relaunched {
+            Ok(relaunched) => Timing { relaunched, ..timing },
+            Err(error) => return error.into(),
+        };
+        let call = match call::calls(&mut *self.prepared, profiler, timing.summary.median).await {
+            Ok(call) => call,
+            Err(error) => return error.into(),
+        };
+        match self.after(spec, profiler).await {
+            Ok((trace, again)) if again.passed => {
+                // A ceiling is suspected before a case is.
+                let ceilings = &mut setting.baseline.ceilings;
+                for look in 0..LOOKS {
+                    let floor = self.analysis(&timing, ceilings, profiler).map_or(0.0, |analysis| analysis.floor.0);
+                    let hopeless = look > 0 && timing.summary.median.0 < HOPELESS * floor;
+                    if hopeless || self.impossible(&timing, ceilings, profiler).is_none() {
+                        break;
+                    }
+                    let (problem, set) = (&self.case.problem, self.working_set());
+                    if let Err(error) = ceilings::again(profiler, &setting.clock, ceilings, problem, set).await {
+                        return error.into();
+                    }
+                }
+                CaseEnd::Outcome(self.outcome(Some(timing), call, Some(trace), ceilings, Some(profiler)))
+            }
+            Ok((_, check)) => CaseEnd::Outcome(Outcome::Fail { check }),
+            Err(error) => error.into(),
+        }
+    }
+
+    /// Times the stages in their usual launch method and in a cheaper one, alternately. Only cases that are bound by launching
+    /// are compared.
+    async fn relaunch(
+        &mut self,
+        timing: &Timing,
+        setting: &Setting,
+        profiler: &mut dyn Profiler,
+    ) -> Result<Option<Relaunched>, BackendError> {
+        let bound = self.analysis(timing, &setting.baseline.ceilings, profiler).map(|analysis| analysis.bound);
+        let usual = self.prepared.launching();
+        let (Some(Bound::Launch), Some(usual)) = (bound, usual) else { return Ok(None) };
+        let Some(other) = usual.cheaper().filter(|_| timing.method == Method::Batch) else { return Ok(None) };
+        let batch = Batch { lead: timing.lead, repeats: timing.repeats };
+        let mut times = [Vec::new(), Vec::new()];
+        for _ in 0..PAIRS {
+            for (way, times) in [usual, other].into_iter().zip(&mut times) {
+                match self.prepared.launch_as(way).await {
+                    Ok(()) => {}
+                    // A case that lacks the other launch method has nothing to compare.
+                    Err(BackendError::Unsupported(_)) => return Ok(None),
+                    Err(error) => return Err(error),
+                }
+                let sample = self.prepared.measure(batch).await?;
+                times.push(setting.clock.read(sample).0 / f64::from(batch.repeats));
+            }
+            profiler.yield_now().await;
+        }
+        self.prepared.launch_as(usual).await?;
+        let [usual_times, other_times] = &times;
+        let both = Summary::of(usual_times).zip(Summary::of(other_times));
+        Ok(both.map(|(as_usual, summary)| Relaunched { launch: other, as_usual, summary }))
+    }
+
+    async fn after(&mut self, spec: &Spec, profiler: &mut dyn Profiler) -> Result<(Trace, CheckResult), BackendError> {
+        if self.case.problem.shape.items().is_some() {
+            for _ in spec.schedule.phases().filter(|phase| *phase == schedule::Phase::Active) {
+                let (problem, inputs) = (&self.case.problem, &self.reference.inputs);
+                self.phases.list.extend(batch::once(profiler, problem, inputs).await?);
+            }
+        }
+        self.phases.begin_again(profiler.now());
+        let trace = follow(&mut *self.prepared, spec).await?;
+        self.phases.end("trace", profiler.now());
+        self.prepared.poison(POISON).await?;
+        self.prepared.measure(Batch::of(1)).await?;
+        let problem = &self.case.problem;
+        let (again, left) = check_and_keep(profiler, &mut *self.prepared, problem, &self.reference.expected).await?;
+        self.check.repeatable = Some(self.left.repeated_by(&left));
+        self.phases.end("recheck", profiler.now());
+        Ok((trace, again))
+    }
+
+    /// Returns the analysis of the case under the roofline.
+    fn analysis(&self, timing: &Timing, ceilings: &Ceilings, profiler: &dyn Profiler) -> Option<Analysis> {
+        let problem = &self.case.problem;
+        let work = (self.case.least_cost(), problem.crossing());
+        let caps = &profiler.device().caps;
+        let figure = (timing.summary.median, self.prepared.launches().len());
+        roofline::analyse(ceilings, caps, problem.dtype, work, (self.working_set(), timing.cache), figure)
+    }
+
+    /// Number of bytes that an execution touches.
+    fn working_set(&self) -> Bytes {
+        self.case.problem.bytes(|b| !matches!(b.role, Role::Scratch))
+    }
+
+    /// Returns the reason why the time is impossible; `None` for a possible one.
+    fn impossible(&self, timing: &Timing, ceilings: &Ceilings, profiler: &dyn Profiler) -> Option<String> {
+        let work = (self.case.least_cost(), self.case.problem.crossing());
+        roofline::impossible(&self.analysis(timing, ceilings, profiler)?, work, timing.summary.median)
+    }
+
+    fn outcome(
+        self,
+        timing: Option<Timing>,
+        call: Option<OneCall>,
+        trace: Option<Trace>,
+        ceilings: &Ceilings,
+        profiler: Option<&dyn Profiler>,
+    ) -> Outcome {
+        let timed = || timing.as_ref().zip(profiler);
+        let analysis = timed().and_then(|(t, p)| self.analysis(t, ceilings, p));
+        if let Some(reason) = timed().and_then(|(t, p)| self.impossible(t, ceilings, p)) {
+            return Outcome::Refused { kind: Refusal::Impossible, reason, check: self.check };
+        }
+        self.passed(timing, call, analysis, trace)
+    }
+
+    fn passed(
+        &self,
+        timing: Option<Timing>,
+        call: Option<OneCall>,
+        analysis: Option<Analysis>,
+        trace: Option<Trace>,
+    ) -> Outcome {
+        let mut compiled = self.prepared.compiled().clone();
+        compiled.options.extend(self.settings.iter().cloned());
+        compiled.steps.push(Step { name: "first launch".to_owned(), time: self.first_launch });
+        Outcome::Pass(Box::new(Measured {
+            compiled,
+            check: self.check.clone(),
+            timing,
+            call,
+            scores: Vec::new(),
+            memory: MemoryStats { planned: Some(self.planned_memory), ..self.prepared.memory() },
+            launches: self.prepared.launches(),
+            analysis,
+            trace,
+            phases: self.phases.list.clone(),
+        }))
+    }
+}
+
+/// Values of the tunables of the variant that runs, and of the variant that chose it.
+fn settings(planned: &Planned, caps: &Caps) -> Vec<String> {
+    let mut settings = planned.runs().settings(caps);
+    if planned.actual.is_some() {
+        settings.extend(planned.case.settings(caps));
+    }
+    settings.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
+}
+
+/// Traces executions by the schedule. Each kept execution lies within an annotation of its own.
+async fn follow(prepared: &mut dyn Prepared, spec: &Spec) -> Result<Trace, BackendError> {
+    let mut kept = Trace::default();
+    for (i, phase) in spec.schedule.phases().enumerate() {
+        match phase {
+            schedule::Phase::Wait => {
+                prepared.measure(Batch::of(1)).await?;
+            }
+            schedule::Phase::WarmUp => {
+                prepared.trace(spec.with_stack).await?;
+            }
+            schedule::Phase::Active => {
+                let one = prepared.trace(spec.with_stack).await?;
+                let edges = || one.spans.iter().filter(|s| s.track == Track::Host).flat_map(|s| [s.start.0, s.end.0]);
+                let start = edges().fold(f64::INFINITY, f64::min);
+                let end = edges().fold(f64::NEG_INFINITY, f64::max);
+                if start < end {
+                    kept.spans.push(Span {
+                        name: format!("ProfilerStep#{i}"),
+                        kind: SpanKind::Annotation,
+                        track: Track::Host,
+                        start: Nanos(start),
+                        end: Nanos(end),
+                        ..Span::default()
+                    });
+                }
+                let error = |t: &Trace| t.alignment_error.map_or(0.0, |e| e.0);
+                if kept.source.is_none() || error(&one) > error(&kept) {
+                    kept.alignment_error = one.alignment_error;
+                }
+                kept.source = one.source.or(kept.source);
+                kept.spans.extend(one.spans);
+            }
+        }
+    }
+    Ok(kept)
+}
+
+/// Phases of one case on the host.
+struct Phases {
+    since: Nanos,
+    list: Vec<Phase>,
+}
+
+impl Phases {
+    fn begin(now: Nanos) -> Phases {
+        Phases { since: now, list: Vec::new() }
+    }
+
+    /// Starts the next phase now rather than at the end of the last one, because other cases ran in between.
+    fn begin_again(&mut self, now: Nanos) {
+        self.since = now;
+    }
+
+    fn end(&mut self, name: &str, now: Nanos) {
+        self.list.push(Phase { name: name.to_owned(), start: self.since, end: now });
+        self.since = now;
+    }
+}

@@ -1,0 +1,130 @@
+//! Self-test of the clocks before a run, and their errors.
+
+use parallax_ir::device::{BackendError, Batch, Prepared, Profiler};
+use parallax_schema::device::{Clock, ClockInfo};
+use parallax_schema::record::stats::Summary;
+use parallax_schema::record::{CrossCheck, TimerTest};
+use parallax_schema::units::Nanos;
+
+use crate::measure::reference_kernel;
+use crate::measure::reference_kernel::ReferenceKernel;
+use crate::measure::sampler::TrustedClock;
+
+/// Number of readings of each latency.
+const READINGS: usize = 20;
+
+/// Time that the readings of one latency may take together.
+const PATIENCE: Nanos = Nanos(300e6);
+
+/// Approximate time of one execution of the cross-check's kernel: the host's work of a launch is negligible beside it.
+const LONG_KERNEL: Nanos = Nanos(1e6);
+
+/// Approximate time of all its executions.
+const LONG: Nanos = Nanos(20e6);
+
+/// Pairs of a long and a short batch in the cross-check.
+const PAIRS: usize = 5;
+
+/// Largest relative difference of two clocks, besides steps and jitter; beyond it, one of them is wrong.
+const RATE_ERROR: f64 = 0.05;
+
+/// Tests the clocks of a profiler with the reference kernel.
+///
+/// # Errors
+/// Errors of the device.
+pub async fn test(
+    profiler: &mut dyn Profiler,
+    reference: Option<&mut ReferenceKernel>,
+) -> Result<(TimerTest, TrustedClock), BackendError> {
+    let mut found = TimerTest::default();
+    let mut readings = Vec::new();
+    let began = profiler.now();
+    // The first submission has one-time costs.
+    profiler.empty().await?;
+    while readings.len() < READINGS && (profiler.now() - began).0 < PATIENCE.0 {
+        readings.push(profiler.empty().await?.0);
+    }
+    found.completion = Summary::of(&readings);
+    if let Some(reference) = reference {
+        reference.prepared().measure(Batch::of(1)).await?;
+        let mut readings = Vec::new();
+        let began = profiler.now();
+        while readings.len() < READINGS && (profiler.now() - began).0 < PATIENCE.0 {
+            let before = profiler.now();
+            reference.prepared().read_back(reference_kernel::output(), 0..4).await?;
+            readings.push((profiler.now() - before).0);
+        }
+        found.readback = Summary::of(&readings);
+        if profiler.clock().clock != Clock::Host {
+            let mut long = reference.long(profiler, LONG_KERNEL).await?;
+            let check = cross_check(profiler, &mut *long, found.completion).await?;
+            found.demoted = verdict(profiler.clock(), check);
+            found.cross_check = Some(check);
+        }
+    }
+    let clock = trusted(profiler.clock(), &found);
+    Ok((found, clock))
+}
+
+/// Returns the trusted clock and its error.
+fn trusted(clock: &ClockInfo, found: &TimerTest) -> TrustedClock {
+    let completion = found.completion.as_ref();
+    let (fixed, jitter) = completion.map_or((0.0, 0.0), |c| (c.median.0, c.q3.0 - c.q1.0));
+    match (clock.clock, &found.demoted) {
+        (Clock::Host, _) => {
+            TrustedClock { info: clock.clone(), fixed: Nanos(fixed), error: Nanos(clock.host_step.0 + jitter) }
+        }
+        (_, Some(why)) => TrustedClock {
+            info: ClockInfo { clock: Clock::Host, step: clock.host_step, note: Some(why.clone()), ..clock.clone() },
+            fixed: Nanos(fixed),
+            error: Nanos(clock.host_step.0 + jitter),
+        },
+        (_, None) => TrustedClock { info: clock.clone(), fixed: Nanos(0.0), error: clock.step },
+    }
+}
+
+/// Times a kernel on both clocks. Differences of two batches are free of any fixed cost.
+async fn cross_check(
+    profiler: &dyn Profiler,
+    reference: &mut dyn Prepared,
+    completion: Option<Summary>,
+) -> Result<CrossCheck, BackendError> {
+    let mut repeats = 4u32;
+    loop {
+        let sample = reference.measure(Batch::of(repeats)).await?;
+        let factor = (LONG.0 / sample.host.0.max(1.0)).clamp(0.0, 4.0);
+        if factor <= 1.0 || repeats > 1 << 20 {
+            break;
+        }
+        repeats = (f64::from(repeats) * factor.max(1.5)).ceil() as u32;
+    }
+    // Noise makes two correct clocks differ now and then; a wrong clock differs always. The pair that agrees best counts.
+    let (mut device, mut host) = (Nanos(0.0), Nanos(0.0));
+    let apart = |device: Nanos, host: Nanos| (device.0 / host.0.max(1.0) - 1.0).abs();
+    for i in 0..PAIRS {
+        let short = reference.measure(Batch::of(repeats / 4)).await?;
+        let long = reference.measure(Batch::of(repeats)).await?;
+        let (now, then) = (long.time - short.time, long.host - short.host);
+        if i == 0 || apart(now, then) < apart(device, host) {
+            (device, host) = (now, then);
+        }
+    }
+    let clock = profiler.clock();
+    let jitter = completion.map_or(0.0, |c| c.q3.0 - c.q1.0);
+    let allowed = Nanos(RATE_ERROR * host.0.abs() + 2.0 * (clock.step.0 + clock.host_step.0 + jitter));
+    Ok(CrossCheck { device, host, allowed })
+}
+
+/// Returns the reason to distrust the device's clock; `None` for a trusted one.
+fn verdict(clock: &ClockInfo, check: CrossCheck) -> Option<String> {
+    let apart = (check.device - check.host).0.abs();
+    (apart > check.allowed.0).then(|| {
+        format!(
+            "the {} clock says {} where the host's says {}; they may be apart by {} at most, so the host's is used",
+            clock.clock.label(),
+            check.device,
+            check.host,
+            check.allowed
+        )
+    })
+}

@@ -1,0 +1,131 @@
+//! Cases that a spec requests on a device, before any check: the named ones, or those of a preset.
+
+use parallax_ir::{Case, OpSpec, Problem, Workload};
+use parallax_schema::case::{CPU_VARIANT, CaseError, DType, Direction, Preset};
+use parallax_schema::device::{Caps, Dialect};
+use parallax_schema::spec::Spec;
+use parallax_workloads::parse_case;
+
+use super::sweep;
+
+/// Returns every requested case, in order. The plan applies the filters.
+///
+/// # Errors
+/// Requested extents that make no problem.
+pub(super) fn asked(spec: &Spec, caps: &Caps) -> Result<Vec<Case>, CaseError> {
+    if spec.case.is_empty() { from_preset(spec, caps) } else { exactly(spec) }
+}
+
+/// Returns the named cases.
+fn exactly(spec: &Spec) -> Result<Vec<Case>, CaseError> {
+    spec.case.iter().map(|text| parse_case(text)).collect()
+}
+
+fn from_preset(spec: &Spec, caps: &Caps) -> Result<Vec<Case>, CaseError> {
+    let mut cases = Vec::new();
+    for workload in parallax_workloads::all() {
+        let wanted = |form: &&OpSpec| match spec.direction.is_empty() {
+            true => !(glances(spec) && form.direction == Direction::Bwd),
+            false => spec.direction.contains(&form.direction),
+        };
+        for form in workload.forms.iter().filter(wanted) {
+            let shapes = sweep::shapes(&spec.shape, workload.axes, form.preset(spec.preset));
+            for shape in &shapes {
+                for dtype in workload.dtypes {
+                    cases.extend(of_problem(spec, caps, workload, form, shape, *dtype)?);
+                }
+            }
+            let scaling = workload.scaling().filter(|_| spec.scaling == Some(true));
+            // These shapes also need the type of the host's computation.
+            for shape in scaling.map(|(_, scaling)| scaling.shapes_in(caps.dialect)).unwrap_or_default() {
+                cases.extend(of_problem(spec, caps, workload, form, &shape, DType::F32)?);
+            }
+        }
+    }
+    Ok(cases)
+}
+
+/// Whether this is the first look at a device, about a minute long. Backward passes and bf16, which no browser has, then come
+/// only with other presets or on request.
+fn glances(spec: &Spec) -> bool {
+    spec.preset == Preset::Quick && spec.filter.is_empty() && spec.shape.is_empty()
+}
+
+fn of_problem(
+    spec: &Spec,
+    caps: &Caps,
+    workload: &'static Workload,
+    form: &OpSpec,
+    shape: &str,
+    dtype: DType,
+) -> Result<Vec<Case>, CaseError> {
+    let dtype_wanted = spec.dtype.is_empty() || spec.dtype.contains(&dtype);
+    // WGSL has no bf16, and lacks nothing by it. It is planned, and then skipped, only on request.
+    let dispensable = glances(spec) || !caps.dtypes.contains(&dtype);
+    let dtype_silent = spec.dtype.is_empty() && dtype == DType::BF16 && dispensable;
+    if !dtype_wanted || dtype_silent {
+        return Ok(Vec::new());
+    }
+    let names: Vec<&'static str> = match caps.dialect {
+        Dialect::Cpu => vec![CPU_VARIANT],
+        _ => form.variants.iter().map(|v| v.name).collect(),
+    };
+    let wanted = |name: &&&str| spec.variant.is_empty() || spec.variant.iter().any(|v| v == **name);
+    let names: Vec<&'static str> = names.iter().filter(wanted).copied().collect();
+    match Problem::new(workload, form.direction, shape, dtype) {
+        Ok(problem) => Ok(names.into_iter().map(|variant| Case { problem: problem.clone(), variant }).collect()),
+        Err(mistake) if spec.shape.is_empty() => panic!("preset of {}: {mistake}", workload.name),
+        // An extent may be wrong for workloads that the filters leave out. That is no error of the request.
+        Err(mistake) => {
+            let text =
+                |name: &&str| format!("{}/{}/{shape}/{}/{name}", workload.name, form.direction.name(), dtype.name());
+            if names.iter().any(|name| spec.keeps(&text(name))) { Err(mistake) } else { Ok(Vec::new()) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::plan::{Plan, plan};
+    use parallax_schema::testing::{caps, hopper};
+
+    fn planned(pairs: &[(&str, &str)], caps: &Caps) -> Plan {
+        plan(&Spec::from_pairs(pairs.iter().copied()).expect("valid"), caps).expect("cases")
+    }
+
+    #[test]
+    fn a_first_look_is_short_and_what_is_asked_for_is_whole() {
+        for (pairs, backward, bf16) in [
+            (&[][..], false, false),
+            (&[("variant", "fused")], false, false),
+            (&[("dtype", "bf16")], false, true),
+            (&[("direction", "bwd")], true, false),
+            (&[("filter", "softmax")], true, true),
+            (&[("preset", "standard")], true, true),
+        ] {
+            let plan = planned(pairs, &hopper());
+            let has = |keep: fn(&Problem) -> bool| plan.cases.iter().any(|planned| keep(&planned.case.problem));
+            assert_eq!(has(|problem| problem.direction == Direction::Bwd), backward, "{pairs:?}");
+            assert_eq!(has(|problem| problem.dtype == DType::BF16), bf16, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn directions_keep_the_forms_that_have_them() {
+        for (pairs, kept) in [
+            (&[("direction", "fwd")][..], &["fwd"][..]),
+            (&[("direction", "bwd"), ("direction", "fwd+bwd")], &["bwd", "fwd+bwd"]),
+            (&[("direction", "fwd+bwd"), ("filter", "encoder_layer")], &["fwd+bwd"]),
+            // A named case includes its direction.
+            (&[("direction", "bwd"), ("case", "copy/fwd/n8/f32/scalar")], &["fwd"]),
+        ] {
+            let plan = planned(pairs, &caps());
+            let all = plan.cases.iter().map(|p| &p.case).chain(plan.skips.iter().map(|s| &s.case));
+            let found: BTreeSet<&str> = all.map(|case| case.problem.direction.name()).collect();
+            assert_eq!(found, kept.iter().copied().collect(), "{pairs:?}");
+        }
+    }
+}

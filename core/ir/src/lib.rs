@@ -1,0 +1,65 @@
+//! Operations as data: shapes, cases, buffers, stages, kernel sources, inputs, and the contract of a backend.
+//!
+//! Backends depend on this crate and on no workload. [`device::Profiler`] is their contract. It has no GPU API, no clock, no input
+//! or output.
+
+#![deny(unsafe_code)]
+
+mod buffer;
+mod case;
+mod code;
+pub mod conv;
+mod crossing;
+mod cube;
+mod cubek;
+pub mod device;
+mod draw;
+mod form;
+pub mod hard;
+mod inputs;
+mod label;
+mod library;
+mod numbered;
+pub mod parallel;
+mod precondition;
+mod probe;
+mod product;
+mod program;
+mod queues;
+mod rearrange;
+mod rows;
+mod scaling;
+mod scratch;
+mod shape;
+mod tensor_map;
+mod texts;
+mod tuning;
+mod workload;
+
+pub use buffer::*;
+pub use case::*;
+pub use code::*;
+pub use conv::Conv;
+pub use cube::*;
+pub use cubek::*;
+pub use draw::*;
+pub use form::*;
+pub use hard::StressInput;
+pub use inputs::*;
+pub use label::title;
+pub use library::*;
+pub use numbered::*;
+pub use precondition::*;
+pub use probe::*;
+pub use product::*;
+pub use program::*;
+pub use queues::*;
+pub use rearrange::*;
+pub use rows::*;
+pub use scaling::*;
+pub use scratch::*;
+pub use shape::*;
+pub use tensor_map::*;
+pub use texts::*;
+pub use tuning::*;
+pub use workload::*;

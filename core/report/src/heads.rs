@@ -1,0 +1,45 @@
+//! Names of runs in the heads of columns.
+
+use parallax_analysis::compare::identity::{normalised, same_device};
+use parallax_schema::record::Run;
+
+use super::escape;
+
+/// Returns the names of the runs' devices, or for one device those of their targets. `None` if neither are distinct.
+pub fn heads<'r>(runs: impl Iterator<Item = &'r Run> + Clone) -> Option<Vec<String>> {
+    let each = |alike: &dyn Fn(&Run, &Run) -> bool| {
+        runs.clone().enumerate().all(|(i, run)| runs.clone().take(i).all(|before| !alike(run, before)))
+    };
+    let called_alike = |a: &Run, b: &Run| same_device(a, b) || normalised(&a.called()) == normalised(&b.called());
+    if each(&called_alike) {
+        return Some(runs.map(|run| escape(&run.called()).into_owned()).collect());
+    }
+    each(&|a, b| a.target == b.target).then(|| runs.map(|run| escape(&run.target).into_owned()).collect())
+}
+
+/// Returns the runs under these names if they are distinct; otherwise under their own names.
+pub fn headed(runs: Vec<(String, Run)>) -> Vec<(String, Run)> {
+    match heads(runs.iter().map(|(_, run)| run)) {
+        Some(heads) => heads.into_iter().zip(runs).map(|(head, (_, run))| (head, run)).collect(),
+        None => runs,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parallax_schema::testing::called as on;
+
+    #[test]
+    fn heads_are_devices_or_the_targets_of_one() {
+        let heads = |runs: &[Run]| heads(runs.iter()).map(|heads| heads.join(" | "));
+        let told = |text: &str| Some(text.to_owned());
+        assert_eq!(heads(&[on("browser", "X", ""), on("browser", "Y", "")]), told("X | Y"));
+        assert_eq!(heads(&[on("cuda", "NVIDIA X", ""), on("browser", "x", "")]), told("cuda | browser"));
+        assert_eq!(heads(&[on("browser", "X", "Ann's"), on("browser", "X", "Bob's")]), told("Ann's | Bob's"));
+        assert_eq!(heads(&[on("cuda", "X", "Ann's"), on("browser", "hopper", "Ann's")]), told("cuda | browser"));
+        assert_eq!(heads(&[on("cuda", "X", ""), on("cuda", "X", "")]), None, "their files tell them apart");
+        assert_eq!(heads(&[on("cuda", "X", ""), on("cuda", "Y", ""), on("cuda", "X", "")]), None);
+        assert_eq!(heads(&[on("cuda", "X", "same"), on("cuda", "same", "")]), None, "two devices of one name");
+    }
+}

@@ -1,0 +1,147 @@
+//! Parts of a report as markup for another page with the style sheets `parts.css` and `plot.css`. Everything that comes from a run
+//! or a link is escaped, and control characters are shown as a code.
+
+use maud::{Markup, html};
+use parallax_analysis::compare::identity::same_device;
+use parallax_analysis::compare::tax::{Pairing, tax};
+use parallax_analysis::compare::{Comparison, Cost};
+use parallax_schema::case::workload_of;
+use parallax_schema::record::stats::Summary;
+use parallax_schema::record::{Record, Run, RunSummary};
+use parallax_schema::units::{counted, sentence};
+
+use super::compared::verdicts;
+use super::drift::drift as drift_of;
+use super::{compared, cost_figure, cost_picture, mark, roofline_of, roofline_picture, shown, strip, table, taxed};
+
+/// Number of visible rows of a cost; the others are folded.
+const SHOWN: usize = 14;
+
+/// Returns the roofline of a run; empty if no case does arithmetic.
+pub fn roofline(run: &Run) -> String {
+    shown(roofline_of(run)).into_string()
+}
+
+/// Returns the plot of the reference kernel over a run; empty without a reference kernel.
+pub fn drift(run: &Run) -> String {
+    shown(drift_of(run)).into_string()
+}
+
+/// Returns the samples of a case in progress, in the colour of its family; empty without samples.
+pub fn samples_so_far(record: &Record) -> String {
+    let Some(timing) = record.timing() else { return String::new() };
+    let Some(summary) = Summary::of(&timing.samples) else { return String::new() };
+    shown(strip::small(&timing.samples, summary.median.0, mark::of_case(&record.case))).into_string()
+}
+
+/// Returns the summary in a link as a table, beside a run by name.
+pub fn linked(linked: &RunSummary, ours: Option<(&str, &RunSummary)>) -> String {
+    let markup = html! {
+        p.answer { (crate::linked_answer(linked, ours)) }
+        (table(&crate::linked_table(linked, ours)))
+    };
+    shown(markup).into_string()
+}
+
+/// Returns the roofline of a run as a stand-alone picture; `None` if no case does arithmetic.
+pub fn roofline_alone(run: &Run) -> Option<String> {
+    roofline_picture(run)
+}
+
+/// Returns the cost of each target as a stand-alone picture, under the names of its two runs.
+pub fn cost_pictures(costs: &[Cost]) -> Vec<(String, String)> {
+    let picture = |cost: &Cost| {
+        let file = format!("{}-over-{}", cost.other.name, cost.base.name);
+        (file, cost_picture(cost, (&cost.base.title(), &cost.other.title())))
+    };
+    costs.iter().map(picture).collect()
+}
+
+/// Returns a comparison: other differences of the runs, costs of targets on one GPU or processor, verdicts and ratios.
+pub fn comparison(runs: &[(String, Run)], comparison: &Comparison, costs: &[Cost]) -> String {
+    let markup = html! {
+        p { (sentence(&comparison.tally())) }
+        @for note in crate::compared_runs(runs).notes { p.soft { (note) } }
+        (by_workload(runs, comparison))
+        @for (hardware, costs) in parallax_schema::grouped(costs.iter().map(|cost| (cost.hardware(), cost))) {
+            section {
+                h2 { "What a target costs on one " (hardware) }
+                @for cost in costs {
+                    (cost_figure(cost, (&cost.base.title(), &cost.other.title()), SHOWN, &html! {}))
+                }
+            }
+        }
+        @if let Some(calls) = one_call(runs) { section.calls { h2 { "Where one call goes" } (calls) } }
+        (compared(comparison))
+    };
+    shown(markup).into_string()
+}
+
+/// Returns the runs beside each other by workload, with the cases of each in closed tables; nothing without valid cases.
+fn by_workload(runs: &[(String, Run)], comparison: &Comparison) -> Markup {
+    let families = comparison.by_workload(runs);
+    let cases = |workload: &str| {
+        let of_this = |case: &str| workload_of(case) == workload;
+        let mut some = comparison.clone();
+        some.pairs.retain(|pair| of_this(&pair.case));
+        some.unpaired.retain(|alone| of_this(&alone.case));
+        some
+    };
+    html! {
+        @if !families.is_empty() {
+            section.families {
+                h2 { "By workload" }
+                (table(&crate::compared_by_workload(comparison, &families)))
+                @for family in &families {
+                    @let cases = cases(&family.workload);
+                    details {
+                        summary { (family.workload) ": " (counted(cases.pairs.len(), "case")) }
+                        (table(&verdicts(&cases)))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns the parts of one call on the GPU with the most runs. `None` if fewer than two of them timed single calls.
+pub(crate) fn one_call(runs: &[(String, Run)]) -> Option<Markup> {
+    let called = |run: &Run| run.records.iter().any(|record| record.measured().is_some_and(|m| m.call.is_some()));
+    let mut gpus: Vec<Vec<(String, Run)>> = Vec::new();
+    for named in runs.iter().filter(|(_, run)| called(run)) {
+        // A target of a GPU counts once, with the first of its runs.
+        match gpus.iter_mut().find(|gpu| same_device(&gpu[0].1, &named.1)) {
+            Some(gpu) if gpu.iter().any(|(_, run)| run.way() == named.1.way()) => {}
+            Some(gpu) => gpu.push(named.clone()),
+            None => gpus.push(vec![named.clone()]),
+        }
+    }
+    let most = gpus.into_iter().max_by_key(Vec::len).filter(|gpu| gpu.len() > 1)?;
+    Some(taxed(&tax(&most, None, false, Pairing::Same).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parallax_schema::record::OneCall;
+    use parallax_schema::testing;
+    use parallax_schema::testing::{measured, spread};
+
+    const CASE: &str = "copy/fwd/n64/f32/vec4";
+
+    fn called(target: &str, device: &str) -> (String, Run) {
+        let mut run = testing::run(target, device, &[(CASE, spread(100.0, 0.01, 40))]);
+        let call = OneCall { done: vec![900.0; 8], result: vec![1200.0; 8] };
+        measured(&mut run, CASE).call = Some(call);
+        (format!("{target} on {device}"), run)
+    }
+
+    #[test]
+    fn one_call_is_taken_apart_on_the_gpu_that_most_runs_saw() {
+        let mut runs = vec![called("cuda", "X"), called("browser", "Y"), called("cuda", "Y"), called("browser", "Y")];
+        let shown = one_call(&runs).expect("two targets of Y").into_string();
+        assert!(shown.contains("one call") && shown.contains("cuda on Y") && !shown.contains("on X"), "{shown}");
+        measured(&mut runs[2].1, CASE).call = None;
+        assert!(one_call(&runs).is_none(), "one target alone says nothing");
+    }
+}

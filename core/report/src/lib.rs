@@ -1,0 +1,48 @@
+//! Reports for readers: tables, advice, a spreadsheet, a page.
+
+mod aa;
+pub mod advice;
+mod answer;
+mod comparison;
+mod date;
+mod escape;
+mod executions;
+mod families;
+pub mod flame;
+mod grid;
+mod heads;
+pub mod html;
+mod known;
+mod linked;
+mod named;
+mod peers;
+mod repeats;
+mod scaling;
+mod scores;
+pub mod sheet;
+pub mod site;
+mod step;
+mod summary;
+mod table;
+mod tax;
+mod voices;
+
+pub use aa::*;
+pub use answer::*;
+pub use comparison::*;
+pub use escape::*;
+pub use families::*;
+pub use grid::*;
+pub use heads::*;
+pub use known::*;
+pub use linked::*;
+pub(crate) use named::named;
+pub use peers::{PeerFigure, Peers, PeersError};
+pub use repeats::*;
+pub use scaling::*;
+pub use scores::*;
+pub use step::*;
+pub use summary::*;
+pub use table::*;
+pub use tax::*;
+pub use voices::*;

@@ -1,0 +1,131 @@
+//! Figures of other libraries on a device, read from a file. A figure has the library's time and ours of the same session.
+
+use parallax_schema::units::{Nanos, brief};
+use serde::Deserialize;
+
+/// Value of `schema` in such a file.
+const SCHEMA: &str = "parallax-peers";
+/// Maximum number of figures of a file.
+const MOST: usize = 10_000;
+/// Maximum number of characters of a string in a file.
+const LONGEST: usize = 200;
+
+/// Figures of other libraries on one device.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Peers {
+    schema: String,
+    /// Name of the device.
+    pub device: String,
+    /// Figures, one for each problem and library.
+    pub figures: Vec<PeerFigure>,
+}
+
+/// Time of a library for a problem, and our time in the same session.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PeerFigure {
+    /// Canonical string of the problem.
+    pub problem: String,
+    /// Library, its version and its method.
+    pub peer: String,
+    /// Target of our run.
+    pub target: String,
+    /// Median time of the library.
+    pub nanoseconds: f64,
+    /// Median time of our fastest kernel.
+    pub ours: f64,
+    /// Variant of that kernel.
+    pub variant: String,
+    /// File with the original record of both figures.
+    pub source: String,
+}
+
+/// Error of a file without valid figures.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PeersError {
+    /// Not JSON, or not of the expected form.
+    #[error("no file of peers: {}", brief(&.0.to_string(), LONGEST))]
+    Malformed(#[from] serde_json::Error),
+    /// JSON with another schema.
+    #[error("no file of peers: its schema is `{}`, not `{SCHEMA}`", brief(.0, LONGEST))]
+    Schema(String),
+    /// More figures than a page shows.
+    #[error("a file of peers has at most {MOST} figures, not {0}")]
+    TooMany(usize),
+    /// A figure with an invalid string or number.
+    #[error(
+        "figure {0} of the peers has a time that is no positive number, or a text of more than {LONGEST} characters"
+    )]
+    Figure(usize),
+}
+
+impl Peers {
+    /// Parses the contents of a file.
+    ///
+    /// # Errors
+    /// The first fault of the file.
+    pub fn parse(text: &str) -> Result<Peers, PeersError> {
+        let peers: Peers = serde_json::from_str(text)?;
+        if peers.schema != SCHEMA {
+            return Err(PeersError::Schema(peers.schema));
+        }
+        if peers.figures.len() > MOST {
+            return Err(PeersError::TooMany(peers.figures.len()));
+        }
+        match peers.figures.iter().position(|figure| !figure.is_sound()) {
+            Some(at) => Err(PeersError::Figure(at + 1)),
+            None => Ok(peers),
+        }
+    }
+}
+
+impl PeerFigure {
+    fn is_sound(&self) -> bool {
+        let texts = [&self.problem, &self.peer, &self.target, &self.variant, &self.source];
+        let positive = |time: f64| time.is_finite() && time > 0.0 && time < 1e15;
+        texts.iter().all(|text| text.chars().count() <= LONGEST) && positive(self.nanoseconds) && positive(self.ours)
+    }
+
+    /// Returns the library's time over ours.
+    pub fn ratio(&self) -> f64 {
+        self.nanoseconds / self.ours
+    }
+
+    /// Returns both times in words.
+    pub fn words(&self) -> String {
+        format!("{}: {}, ours {} ({})", self.problem, Nanos(self.nanoseconds), Nanos(self.ours), self.variant)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub const PROBLEM: &str = "matmul/fwd/m8,n8,k8/f32";
+
+    /// A file with one figure, and one replacement in its text.
+    pub fn text(change: &str, to: &str) -> String {
+        let whole = format!(
+            r#"{{"schema":"parallax-peers","device":"NVIDIA H200","figures":[{{"problem":"{PROBLEM}","peer":"PyTorch 2.11 <b>","target":"cuda","nanoseconds":50,"ours":100,"variant":"tiled","source":"peers.md"}}]}}"#
+        );
+        whole.replace(change, to)
+    }
+
+    #[test]
+    fn unsound_files_are_refused() {
+        for (change, to, why) in [
+            ("parallax-peers", "parallax-run", "its schema is `parallax-run`"),
+            ("\"nanoseconds\":50", "\"nanoseconds\":-1", "figure 1 of the peers"),
+            ("\"ours\":100", "\"ours\":0", "figure 1 of the peers"),
+            ("\"ours\":100", "\"ours\":1e99", "figure 1 of the peers"),
+            ("tiled", &"x".repeat(201), "figure 1 of the peers"),
+            ("\"variant\"", "\"other\"", "unknown field `other`"),
+            ("{", "", "no file of peers"),
+        ] {
+            let error = Peers::parse(&text(change, to)).expect_err(change).to_string();
+            assert!(error.contains(why), "{change}: {error}");
+        }
+    }
+}

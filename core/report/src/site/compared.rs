@@ -1,0 +1,123 @@
+//! Comparisons: the targets of each device, and each target across devices.
+
+use maud::{Markup, html};
+use parallax_analysis::compare::{Comparison, Options, compare};
+use parallax_schema::record::{Run, way};
+use parallax_schema::spec::query;
+use parallax_schema::units::sentence;
+
+use super::Site;
+use super::devices::{Devices, slug, unused};
+use super::frame::{Head, page as whole, tools};
+use super::matrix::matrices;
+use crate::html::compared_by_family;
+use crate::target_name;
+
+/// Comparable runs; the first is the base.
+pub(super) struct Set<'r> {
+    /// Path of the page of their comparison.
+    pub path: String,
+    title: String,
+    /// Runs, each with its name in the comparison and the path of its file.
+    runs: Vec<(String, &'r Run, String)>,
+}
+
+impl Set<'_> {
+    /// Returns the comparison; `None` if the runs have no common case.
+    fn comparison(&self) -> Option<Comparison> {
+        let runs: Vec<(String, Run)> = self.runs.iter().map(|(name, run, _)| (name.clone(), (*run).clone())).collect();
+        compare(&runs, &Options::default()).ok()
+    }
+}
+
+/// Returns the targets of each device, and the devices of each target.
+pub(super) fn sets<'r>(devices: &Devices<'r>) -> Vec<Set<'r>> {
+    let mut found = Vec::new();
+    let mut taken = Vec::new();
+    for device in devices.all() {
+        let targets = device.views().into_iter().map(|kept| target_name(&kept.run.target, kept.run.reach));
+        let targets = targets.collect::<Vec<_>>().join(" vs ");
+        let runs = device.views().into_iter().map(|kept| (kept.named.0.clone(), kept.run, kept.path()));
+        found.push(Set {
+            path: format!("compare/on-{}", device.slug),
+            title: format!("{}: {targets}", device.name),
+            runs: runs.collect(),
+        });
+    }
+    for (target, reach) in devices.ways() {
+        let views =
+            devices.all().iter().filter_map(|of| Some((of, of.view(target).filter(|kept| kept.run.reach == reach)?)));
+        found.push(Set {
+            // A run file may have any string as its target.
+            path: format!("compare/all-{}", unused(&slug(&way(target, reach)), &mut taken)),
+            title: format!("Every device through {}", target_name(target, reach)),
+            runs: views.map(|(of, kept)| (of.name.clone(), kept.run, kept.path())).collect(),
+        });
+    }
+    found.retain(|set| set.runs.len() > 1);
+    found
+}
+
+/// Returns a link that opens the run files in the measuring page, if the site has it. That page can filter and sort them, and add
+/// others.
+pub(super) fn in_the_page(head: &Head<'_>, site: Site, files: impl Iterator<Item = String>) -> Markup {
+    let run = |(i, file): (usize, String)| (if i == 0 { "a" } else { "b" }, format!("../{file}"));
+    let runs: Vec<(&str, String)> =
+        std::iter::once(("view", "compare".to_owned())).chain(files.enumerate().map(run)).collect();
+    html! {
+        @if site.measures && runs.len() > 2 {
+            a href=(head.to(&format!("run/?{}", query::write(&runs)))) { "Compare these files with your own" } "."
+        }
+    }
+}
+
+/// `/compare/`.
+pub(super) fn index(sets: &[Set<'_>], devices: &Devices<'_>, site: Site) -> String {
+    let head =
+        &Head { depth: 1, title: "Compare", about: "Verdicts with intervals between targets and between devices." };
+    let found: Vec<(&Set<'_>, Comparison)> = sets.iter().filter_map(|set| Some((set, set.comparison()?))).collect();
+    let main = html! {
+        h1 { "Compare" }
+        p.lead {
+            "Two figures are the same, faster, slower or undecided; " a href=(head.to("explain/verdict/")) { "what each word means" } "."
+        }
+        @if site.measures {
+            p { a.primary href=(head.to("run/?view=compare")) { "Drop run files here" } " to compare them; they stay in your browser." }
+        }
+        h2 { "On this site" }
+        @if found.is_empty() { p { "Nothing here has a case in common with anything else." } }
+        div.cards {
+            @for (set, comparison) in &found {
+                div.card {
+                    h3 { a href=(head.to(&format!("{}/", set.path))) { (set.title) } }
+                    p { (sentence(&comparison.tally())) }
+                }
+            }
+        }
+        @for matrix in matrices(devices) { (matrix.section()) }
+        section {
+            h2 { "Your own runs" }
+            p { "Any number of run files, the first being the base:" }
+            p { code { "parallax compare a.json b.json --format html --output compared.html" } }
+            p { "The targets of one card, with one call taken apart:" }
+            p { code { "parallax compare cuda.json wgpu.json browser.json --tax" } }
+            p { "A site like this one of whatever was measured:" }
+            p { code { "parallax site results/*.json --out site" } }
+        }
+    };
+    whole(head, site, &main)
+}
+
+/// `/compare/…/`; `None` if the runs have no common case.
+pub(super) fn page(set: &Set<'_>, site: Site) -> Option<String> {
+    let comparison = set.comparison()?;
+    let head = &Head { depth: 2, title: &set.title, about: "Verdicts with intervals, case by case." };
+    let main = html! {
+        h1 { (set.title) }
+        p.lead { (sentence(&comparison.tally())) }
+        p { (in_the_page(head, site, set.runs.iter().map(|(_, _, file)| file.clone()))) }
+        (tools())
+        (compared_by_family(&comparison))
+    };
+    Some(whole(head, site, &main))
+}

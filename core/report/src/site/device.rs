@@ -1,0 +1,74 @@
+//! Page of one device: the cost of each target, the fastest variant of each target per problem, and links to further pages.
+
+use maud::{Markup, html};
+
+use super::compared::in_the_page;
+use super::devices::{Devices, OnDevice};
+use super::family::families;
+use super::frame::{Head, page as whole, tools};
+use super::front::{names, picture};
+use super::problems::problems;
+use super::{Site, facts, peers, speeds};
+use crate::html::anchored;
+use crate::target_name;
+
+/// Number of rows of each picture.
+const SHOWN: usize = 20;
+
+/// `/device/NAME/`.
+pub(super) fn page(device: &OnDevice<'_>, devices: &Devices<'_>, site: Site) -> String {
+    let about = format!("What the GPU kernels of Parallax take on {}, on every target.", device.name);
+    let head = &Head { depth: 2, title: &device.name, about: &about };
+    let views = device.views();
+    let costs = device.costs();
+    let main = html! {
+        h1 { (device.name) }
+        p.lead {
+            "Seen from " (views.iter().map(|kept| target_name(&kept.run.target, kept.run.reach)).collect::<Vec<_>>().join(", ")) ". "
+            @if devices.all().len() > 1 { a href=(head.to("compare/")) { "Compare it with others" } ". " }
+            (in_the_page(head, site, views.iter().map(|kept| kept.path())))
+        }
+        (behind(head, device))
+        (tools())
+        (fastest(head, device))
+        (peers::marks(&peers::on(device, site.peers, None)))
+        @for (cost, (base, other)) in costs.iter().rev().map(|cost| (cost, names(cost))) {
+            section { h2 { "What " (other) " costs against " (base) } (picture(head, cost, device, SHOWN)) }
+        }
+    };
+    whole(head, site, &main)
+}
+
+/// Returns links to further pages.
+fn behind(head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
+    let runs = device.runs.len();
+    html! {
+        ul.topics {
+            li { a href=(head.to(&format!("{}/", facts::path(device)))) { "Runs and device facts" } ": "
+                (runs) @if runs == 1 { " run file" } @else { " run files" } ", clocks, limits, skipped cases" }
+            @for kept in speeds::views(device) {
+                li { a href=(head.to(&format!("{}/", speeds::path(device, kept)))) { "Roofline and drift, " (target_name(&kept.run.target, kept.run.reach)) } ": every case under the limits of the device" }
+            }
+        }
+    }
+}
+
+/// Returns the fastest version of every problem, a closed table per family.
+fn fastest(head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
+    let families = families(device);
+    html! {
+        @if !families.is_empty() {
+            section {
+                h2 { "The fastest version of each target" }
+                @for family in families {
+                    @let found = problems(device, family);
+                    details.family data-f=(family.key()) {
+                        summary { (family.name()) ": " (found.sentence) }
+                        p { a href=(head.to(&format!("{}/", super::family::path(device, family)))) { "Every version, one call taken apart, and samples" } }
+                        (anchored(&found.table))
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Explanations of the figures, one page each, with the matching data of the site's runs.
+
+use maud::{Markup, PreEscaped, html};
+use parallax_analysis::compare::tax::{Pairing, tax};
+use parallax_schema::record::{Run, completion_step};
+
+use super::Site;
+use super::devices::Devices;
+use super::features::features;
+use super::frame::{Head, page as whole, tools};
+use super::front::sentence;
+use crate::html::{table, taxed_by_family};
+use crate::{Cell, Column, Table, ceilings, clock_line, target_name};
+
+/// One page: its name in paths, its title, a sentence, its text, and the data of the runs.
+pub(super) struct Topic {
+    name: &'static str,
+    title: &'static str,
+    about: &'static str,
+    text: &'static str,
+    figures: fn(&Devices<'_>) -> Markup,
+}
+
+/// Pages below `explain/`.
+pub(super) const TOPICS: [Topic; 7] = [
+    Topic {
+        name: "tax",
+        title: "What the browser costs, taken apart",
+        about: "kernel, dispatch, completion, readback: which of them a ratio is of",
+        text: include_str!("explain/tax.html"),
+        figures: costs,
+    },
+    Topic {
+        name: "waiting",
+        title: "When a page knows that the GPU is done",
+        about: "a step of milliseconds that no kernel shows, and how to avoid it",
+        text: include_str!("explain/waiting.html"),
+        figures: waiting,
+    },
+    Topic {
+        name: "roofline",
+        title: "Rooflines",
+        about: "limits that are measured through the same interface, and how near a kernel comes",
+        text: include_str!("explain/roofline.html"),
+        figures: limits,
+    },
+    Topic {
+        name: "clock",
+        title: "Clocks",
+        about: "who takes the time, how coarse it is, and when it is not believed",
+        text: include_str!("explain/clock.html"),
+        figures: clocks,
+    },
+    Topic {
+        name: "verdict",
+        title: "Verdicts",
+        about: "same, faster, slower, undecided: what each word means",
+        text: include_str!("explain/verdict.html"),
+        figures: |_| html! {},
+    },
+    Topic {
+        name: "correctness",
+        title: "Right output first",
+        about: "outputs filled with a marker first, a reference in 64 bits, bounds with their reasons",
+        text: include_str!("explain/correctness.html"),
+        figures: checks,
+    },
+    Topic {
+        name: "features",
+        title: "Features, skips and fallbacks",
+        about: "what the interface offers of the chip, and what happens where it does not",
+        text: include_str!("explain/features.html"),
+        figures: features,
+    },
+];
+
+impl Topic {
+    /// Returns the path of the page in the site.
+    pub fn path(&self) -> String {
+        format!("explain/{}", self.name)
+    }
+}
+
+/// Returns path, title and a sentence of every page.
+pub(super) fn topics() -> impl Iterator<Item = (String, &'static str, &'static str)> {
+    TOPICS.iter().map(|topic| (topic.path() + "/", topic.title, topic.about))
+}
+
+/// `/explain/`.
+pub(super) fn index(site: Site) -> String {
+    let head =
+        &Head { depth: 1, title: "Explained", about: "What the figures of Parallax mean, and what they cannot say." };
+    let main = html! {
+        h1 { "What the figures mean" }
+        ul.topics { @for (path, title, about) in topics() { li { a href=(head.to(&path)) { (title) } ": " (about) } } }
+    };
+    whole(head, site, &main)
+}
+
+/// `/explain/NAME/`.
+pub(super) fn page(topic: &Topic, devices: &Devices<'_>, site: Site) -> String {
+    let head = &Head { depth: 2, title: topic.title, about: topic.about };
+    let main = html! {
+        h1 { (topic.title) }
+        div.prose { (PreEscaped(topic.text.replace('\n', " "))) }
+        ((topic.figures)(devices))
+        p { a href=(head.to("explain/")) { "All explanations" } }
+    };
+    whole(head, site, &main)
+}
+
+/// Returns a table with the rows of `say` for every view of every device; nothing without rows.
+fn of_views(
+    devices: &Devices<'_>,
+    title: &str,
+    columns: [&str; 2],
+    say: impl Fn(&Run) -> Vec<(String, String)>,
+) -> Markup {
+    let mut rows = Vec::new();
+    for device in devices.all() {
+        for kept in device.views() {
+            let target = target_name(&kept.run.target, kept.run.reach);
+            let row = |(what, value): (String, String)| {
+                [format!("{}, {target}", device.name), what, value].map(Cell::from).into()
+            };
+            rows.extend(say(kept.run).into_iter().map(row));
+        }
+    }
+    let columns = vec![Column::text("device"), Column::text(columns[0]), Column::text(columns[1])];
+    html! { @if !rows.is_empty() { section { h2 { (title) } (table(&Table { columns, rows, ..Table::default() })) } } }
+}
+
+fn costs(devices: &Devices<'_>) -> Markup {
+    let Some((device, cost)) = devices.told() else { return html! {} };
+    let runs: Vec<(String, Run)> = device.views().iter().map(|kept| kept.named.clone()).collect();
+    let found = tax(&runs, None, false, Pairing::Same).ok();
+    html! {
+        section {
+            h2 { "On " (device.name) }
+            p { (sentence(device, &cost, "../../")) }
+            @if let Some(found) = found { (tools()) (taxed_by_family(&found)) }
+        }
+    }
+}
+
+fn waiting(devices: &Devices<'_>) -> Markup {
+    of_views(devices, "What the self-tests found", ["what", "found"], |run| {
+        let Some(test) = run.baseline.as_ref().map(|baseline| &baseline.timer) else { return Vec::new() };
+        let empty = test
+            .completion
+            .map(|summary| ("an empty submission is known to be done after".to_owned(), summary.median.to_string()));
+        let step = completion_step(&test.waits).map(|step| ("a step".to_owned(), step.sentence()));
+        empty.into_iter().chain(step).collect()
+    })
+}
+
+fn limits(devices: &Devices<'_>) -> Markup {
+    of_views(devices, "Limits that were measured", ["limit", "value"], |run| {
+        let Some(baseline) = &run.baseline else { return Vec::new() };
+        ceilings(&baseline.ceilings)
+            .into_iter()
+            .map(|limit| (limit.name, format!("{} {}", limit.value, limit.detail)))
+            .collect()
+    })
+}
+
+fn clocks(devices: &Devices<'_>) -> Markup {
+    of_views(devices, "The clocks of these runs", ["API", "clock"], |run| {
+        vec![(run.device().api.clone(), clock_line(run))]
+    })
+}
+
+fn checks(devices: &Devices<'_>) -> Markup {
+    of_views(devices, "What these runs compared", ["cases", "elements"], |run| {
+        let measured: Vec<_> = run.records.iter().filter_map(|record| record.measured()).collect();
+        let (compared, all) =
+            measured.iter().fold((0u64, 0u64), |(a, b), m| (a + m.check.compared, b + m.check.elements));
+        let cases = format!("{} of {} passed", measured.len(), run.planned.len());
+        vec![(cases, format!("{compared} compared with the reference; all {all} were read and had been written"))]
+    })
+}

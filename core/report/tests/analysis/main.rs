@@ -1,0 +1,5 @@
+//! Tests of comparisons through the tables that readers see.
+
+mod aa;
+mod compare;
+mod tax;

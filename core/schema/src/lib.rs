@@ -1,0 +1,17 @@
+//! Run files: the one serialised schema, its reader and validation, and the values that it consists of.
+//!
+//! [`record::Run`] is a run: device, settings, and the outcome of each planned case. [`record::read`] reads a file or a growing
+//! file. This crate has no GPU API, no clock, no input or output, and no workloads.
+
+#![deny(unsafe_code)]
+
+pub mod case;
+pub mod device;
+mod grouped;
+pub mod record;
+pub mod spec;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+pub mod units;
+
+pub use grouped::grouped;

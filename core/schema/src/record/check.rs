@@ -1,0 +1,118 @@
+//! Comparison of outputs with the reference.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::units::percent;
+
+/// Outputs against the reference.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckResult {
+    /// Whether every compared element was within its bound and every element was written.
+    #[serde(alias = "right")]
+    pub passed: bool,
+    /// Elements compared with the f64 reference.
+    pub compared: u64,
+    /// Elements of the outputs; all of them were read and checked for having been written.
+    pub elements: u64,
+    /// Largest absolute error met.
+    pub worst_error: f64,
+    /// Bound that applied to the element with the largest error relative to its bound.
+    pub bound: f64,
+    /// Largest error relative to its bound; at most 1 when the check passed.
+    pub worst_ratio: f64,
+    /// The first element that failed.
+    pub mismatch: Option<Mismatch>,
+    /// Whether the execution behind the last sample left what the one before the first sample had left. Absent where only one of
+    /// them was looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeatable: Option<Repeatable>,
+    /// Of a check that failed: turns after which the device ends the loops of a kernel, where the problem may need more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loops_end_after: Option<u64>,
+}
+
+/// Whether two executions on the same inputs left the same in all outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Repeatable {
+    /// Every element has the same bits.
+    Bitwise,
+    /// Some have not, as where atomic additions come in any order.
+    Differs(Difference),
+}
+
+/// How far two executions are apart, in a choice of the elements that are compared with the reference.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Difference {
+    /// Largest absolute difference, in units of the output; zero where only other elements differ.
+    pub by: f64,
+    /// Largest difference relative to the bound on the element's error; two right results are at most 2 apart.
+    pub of_bound: f64,
+}
+
+/// One element that is beyond its bound, or was not written.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Mismatch {
+    /// Name of the output.
+    pub output: String,
+    /// Position in it, in elements.
+    pub index: u64,
+    /// What the device gave; absent when it is not a number.
+    pub got: Option<f64>,
+    /// What the reference gives; absent when that is not a finite number either.
+    pub want: Option<f64>,
+}
+
+impl CheckResult {
+    /// Returns the result as one sentence.
+    pub fn sentence(&self) -> String {
+        let found = self.found();
+        match self.loops_end_after {
+            None => found,
+            Some(turns) => {
+                format!(
+                    "{found}; this device ends a kernel's loops after {turns} turns, which may be the reason and not the kernel"
+                )
+            }
+        }
+    }
+
+    fn found(&self) -> String {
+        match &self.mismatch {
+            None if self.compared == 0 => "nothing was compared".to_owned(),
+            None if self.worst_error == 0.0 => {
+                format!("{} of {} elements compared, all exactly right", self.compared, self.elements)
+            }
+            None => format!(
+                "{} of {} elements compared, worst error {:.2e} ({:.0} % of its bound)",
+                self.compared,
+                self.elements,
+                self.worst_error,
+                self.worst_ratio * 100.0
+            ),
+            Some(Mismatch { output, index, got: Some(got), want: Some(want) }) => {
+                format!("{output}[{index}] is {got}, should be {want} (bound {:.2e})", self.bound)
+            }
+            Some(Mismatch { output, index, got: Some(got), want: None }) => {
+                format!("{output}[{index}] is {got}, should be an infinity or NaN")
+            }
+            Some(Mismatch { output, index, got: None, .. }) => {
+                format!("{output}[{index}] is not a finite number: wrong, or never written")
+            }
+        }
+    }
+}
+
+impl Repeatable {
+    /// Returns the result in a few words: `bit by bit`, or the difference.
+    pub fn words(&self) -> String {
+        match self {
+            Repeatable::Bitwise => "bit by bit".to_owned(),
+            Repeatable::Differs(by) if by.by == 0.0 => "not bit by bit, and equal where compared".to_owned(),
+            Repeatable::Differs(by) => {
+                format!("not bit by bit: up to {:.1e} apart, {} of the bound", by.by, percent(by.of_bound))
+            }
+        }
+    }
+}

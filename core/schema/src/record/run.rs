@@ -1,0 +1,204 @@
+//! One run: device, environment, and the outcome of each planned case.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::roofline::Ceilings;
+use super::{Record, Spent, TimerTest};
+use crate::device::columns::Columns;
+use crate::device::{BrowserMode, ClockInfo, Conditions, DeviceInfo, columns, digits};
+use crate::spec::Spec;
+use crate::units::Nanos;
+
+/// Name of the schema, first in every file.
+pub const SCHEMA: &str = "parallax.run";
+
+/// Version of the schema; raised when a reader of the old one would misunderstand.
+pub const VERSION: u32 = 3;
+
+/// One run: a device, an environment and what happened to each planned case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Run {
+    /// Always [`SCHEMA`].
+    pub schema: String,
+    /// The version of the file that it was read from, or [`VERSION`]. What is written always has the newest form.
+    #[serde(serialize_with = "newest")]
+    pub version: u32,
+    /// What wrote it.
+    pub suite: Suite,
+    /// What ran the cases: cpu, wgpu, cuda or browser.
+    pub target: String,
+    /// How far a browser let it, where one did; older recordings do not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reach: Option<BrowserMode>,
+    /// When it began, in seconds since 1970 (UTC).
+    pub started: u64,
+    /// The devices, at least one; a group of GPUs that work as one is one of them, with ranks.
+    #[serde(alias = "device", deserialize_with = "one_or_several")]
+    #[schemars(length(min = 1))]
+    pub devices: Vec<DeviceInfo>,
+    /// Operating system and browser, as far as known.
+    pub environment: BTreeMap<String, String>,
+    /// The clock of the samples.
+    pub clock: ClockInfo,
+    /// What was asked for.
+    pub spec: Spec,
+    /// Canonical strings of all planned cases, skips included.
+    pub planned: Vec<String>,
+    /// What was found out about clocks and device before the first case.
+    #[serde(default)]
+    pub baseline: Option<Baseline>,
+    /// The reference kernel between rounds: how the device's own speed went during the run.
+    #[serde(default, with = "columns")]
+    #[schemars(with = "Columns")]
+    pub drift: Vec<Drift>,
+    /// What happened, in the order in which cases ended. A planned case without a record was not reached.
+    pub records: Vec<Record>,
+    /// Cases on their way: each as far as it is known, with the samples of every round. Those of a run that was killed are
+    /// records once its file is read.
+    #[serde(skip)]
+    pub sampling: Vec<Record>,
+    /// Why the run ended early, if it did; while it goes on, that its file is not closed.
+    pub interrupted: Option<String>,
+    /// Where the run's own time went.
+    #[serde(default)]
+    pub spent: Spent,
+}
+
+fn newest<S: Serializer>(_: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u32(VERSION)
+}
+
+/// Reads a list of devices, or the single device of files before version 3.
+fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<DeviceInfo>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Devices {
+        Several(Vec<DeviceInfo>),
+        One(Box<DeviceInfo>),
+    }
+    match Devices::deserialize(deserializer)? {
+        Devices::Several(devices) if devices.is_empty() => Err(D::Error::custom("a run has at least one device")),
+        Devices::Several(devices) => Ok(devices),
+        Devices::One(device) => Ok(vec![*device]),
+    }
+}
+
+/// What was found out about clocks and device before the first case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Baseline {
+    /// The clock that takes the samples, after the self-test had its say.
+    pub clock: ClockInfo,
+    /// The self-test.
+    pub timer: TimerTest,
+    /// What the device can do at best.
+    pub ceilings: Ceilings,
+}
+
+/// One look at the device between rounds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Drift {
+    /// When, on the profiler's host clock; to the nanosecond.
+    #[serde(serialize_with = "digits::whole_time")]
+    pub at: Nanos,
+    /// Time of one execution of the reference kernel, to seven digits.
+    #[serde(rename = "canary", serialize_with = "digits::of_time")]
+    pub reference_kernel: Nanos,
+    /// What the sensors said.
+    #[serde(default)]
+    pub conditions: Conditions,
+}
+
+/// The program that wrote a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Suite {
+    /// Version of the suite.
+    pub version: String,
+    /// Commit that it was built from, with `-dirty` when the tree had changes; empty when unknown.
+    pub commit: String,
+}
+
+impl Run {
+    /// Returns a run without records on a device that is open elsewhere, from the device's description and the names of the plan.
+    pub fn begin_on(
+        target: &str,
+        suite: Suite,
+        (device, clock): (&DeviceInfo, &ClockInfo),
+        spec: &Spec,
+        planned: Vec<String>,
+    ) -> Run {
+        Run {
+            schema: SCHEMA.to_owned(),
+            version: VERSION,
+            suite,
+            target: target.to_owned(),
+            reach: None,
+            started: 0,
+            devices: vec![device.clone()],
+            environment: BTreeMap::new(),
+            clock: clock.clone(),
+            spec: spec.clone(),
+            planned,
+            baseline: None,
+            drift: Vec::new(),
+            records: Vec::new(),
+            sampling: Vec::new(),
+            interrupted: None,
+            spent: Spent::default(),
+        }
+    }
+
+    /// Returns the target and the browser mode, as in `browser (unsafe)`.
+    pub fn way(&self) -> String {
+        way(&self.target, self.reach)
+    }
+
+    /// Returns the device of all records that name no other.
+    pub fn device(&self) -> &DeviceInfo {
+        self.devices.first().expect("a run has at least one device")
+    }
+
+    /// Returns the device of a record.
+    pub fn device_of(&self, record: &Record) -> &DeviceInfo {
+        self.devices.get(record.device as usize).unwrap_or_else(|| self.device())
+    }
+
+    /// Returns records in planned order, which keeps variants together; they are stored in the order of measurement.
+    pub fn as_planned(&self) -> Vec<&Record> {
+        let place: std::collections::HashMap<&str, usize> =
+            self.planned.iter().enumerate().map(|(i, case)| (case.as_str(), i)).collect();
+        let mut records: Vec<&Record> = self.records.iter().collect();
+        records.sort_by_key(|r| place.get(r.case.as_str()).copied().unwrap_or(usize::MAX));
+        records
+    }
+
+    /// Removes the cases that `keep` refuses, from the plan and from the records.
+    pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+        self.records.retain(|record| keep(&record.case));
+        self.planned.retain(|case| keep(case));
+    }
+
+    /// Returns planned cases without a record.
+    pub fn missing(&self) -> impl Iterator<Item = &str> {
+        let done: std::collections::HashSet<&str> = self.records.iter().map(|r| r.case.as_str()).collect();
+        self.planned.iter().map(String::as_str).filter(move |case| !done.contains(case))
+    }
+}
+
+/// Returns a target with its browser mode, where one is known.
+pub fn way(target: &str, reach: Option<BrowserMode>) -> String {
+    reach.map_or_else(|| target.to_owned(), |reach| format!("{target} ({})", reach.name()))
+}
+
+/// Returns the published JSON Schema of the files that this program writes. Older files are read too; their schema is published
+/// beside it.
+pub fn json_schema() -> serde_json::Value {
+    let mut schema = serde_json::to_value(schemars::schema_for!(Run)).expect("a schema is JSON");
+    schema["title"] = "Parallax run".into();
+    schema["properties"]["schema"]["const"] = SCHEMA.into();
+    schema["properties"]["version"]["const"] = VERSION.into();
+    schema
+}

@@ -1,0 +1,503 @@
+//! The one list of settings. Flags of the command line, keys of a URL query and of a settings file, and the controls of the
+//! page are made from it. A setting therefore has the same name, values and default everywhere.
+
+use std::fmt;
+
+use crate::case::{DType, Direction, Preset, named, nearest};
+use crate::device::Launching;
+use crate::spec::{Cache, InputSet, LONGEST_BUDGET, Spec, SpecError, sweep};
+
+/// Description of one setting.
+pub struct Setting {
+    /// Name: the flag without dashes, the key of the query and of the settings file.
+    pub name: &'static str,
+    /// Purpose in a few words, without a full stop.
+    pub about: &'static str,
+    /// Further description in sentences, without the last full stop; mostly empty.
+    pub more: &'static str,
+    /// Allowed values.
+    pub values: Values,
+    /// Whether it may be given several times.
+    pub repeatable: bool,
+    /// Part of a run that it affects.
+    pub scope: Scope,
+    /// Whether a short help shows it.
+    pub usual: bool,
+    /// Control in the page; without one, only a link can set it there.
+    pub control: Option<Control>,
+    set: fn(&mut Spec, &str) -> Result<(), SpecError>,
+    get: fn(&Spec) -> Vec<String>,
+}
+
+/// Allowed values of a setting.
+pub enum Values {
+    /// One of these words.
+    Words(fn() -> Vec<&'static str>),
+    /// `on` or `off`.
+    Switch,
+    /// A number, with a placeholder for help texts that names its unit.
+    Number(&'static str),
+    /// A string with its own syntax, with a placeholder for help texts.
+    Text(&'static str),
+}
+
+/// Part of a run that a setting affects, in the order of the run. A program that only plans uses settings up to
+/// [`Scope::Planning`]; a program that only checks uses those up to [`Scope::Computing`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// Selection among the presets' cases. It does not affect cases that are named individually.
+    Preset,
+    /// Selection of cases, however they were named.
+    Cases,
+    /// Launch of cases on a device, on which a plan depends.
+    Planning,
+    /// Computation of the cases.
+    Computing,
+    /// Measurement of the cases.
+    Measuring,
+    /// Contents of the trace.
+    Trace,
+}
+
+/// Control of a setting in the page.
+pub struct Control {
+    /// Heading.
+    pub title: &'static str,
+    /// A few words beside the heading; backticks mark code.
+    pub hint: &'static str,
+    /// Example for a text field.
+    pub example: &'static str,
+    /// Words that the page shows only if the link already has them.
+    pub unoffered: &'static [&'static str],
+}
+
+impl fmt::Debug for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl Setting {
+    /// Sets a value in a spec; a repeatable setting keeps earlier values.
+    ///
+    /// # Errors
+    /// An invalid value.
+    pub fn set(&self, spec: &mut Spec, value: &str) -> Result<(), SpecError> {
+        (self.set)(spec, value)
+    }
+
+    /// Returns its values in a spec, as they would be written. Empty for an unset value without a default.
+    pub fn get(&self, spec: &Spec) -> Vec<String> {
+        (self.get)(spec)
+    }
+
+    /// Returns its default values.
+    pub fn default(&self) -> Vec<String> {
+        self.get(&Spec::default())
+    }
+
+    /// Whether its name without a value can only mean `on`.
+    pub fn is_off_by_default(&self) -> bool {
+        matches!(self.values, Values::Switch) && self.default() == ["off"]
+    }
+
+    /// Returns a placeholder for help texts: its words if they are short, or the kind of its string or number.
+    pub fn placeholder(&self) -> String {
+        match self.values {
+            Values::Switch => "on|off".to_owned(),
+            Values::Number(what) | Values::Text(what) => what.to_owned(),
+            Values::Words(words) => match words().join("|") {
+                few if few.len() <= 16 => few,
+                _ => self.name.to_uppercase(),
+            },
+        }
+    }
+}
+
+/// Returns the setting with a name.
+///
+/// # Errors
+/// An unknown name; the error lists the known ones.
+pub fn setting(name: &str) -> Result<&'static Setting, SpecError> {
+    SETTINGS.iter().find(|s| s.name == name).ok_or_else(|| SpecError::Key(name.to_owned()))
+}
+
+/// Returns the setting that a misspelt name resembles, as a question, or else the names of all settings.
+pub(super) fn suggestion(given: &str) -> String {
+    let names = || SETTINGS.iter().map(|setting| setting.name);
+    match nearest(given, names()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("the settings are {}", names().collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// Values of a switch.
+const SWITCH: [(&str, bool); 2] = [("on", true), ("off", false)];
+
+fn switch(name: &'static str, value: &str) -> Result<bool, SpecError> {
+    Ok(named(name, value, SWITCH)?)
+}
+
+fn on_off(on: bool) -> Vec<String> {
+    vec![if on { "on" } else { "off" }.to_owned()]
+}
+
+fn put<T, E: Into<SpecError>>(place: &mut T, value: Result<T, E>) -> Result<(), SpecError> {
+    *place = value.map_err(E::into)?;
+    Ok(())
+}
+
+fn push<T, E: Into<SpecError>>(list: &mut Vec<T>, value: Result<T, E>) -> Result<(), SpecError> {
+    list.push(value.map_err(E::into)?);
+    Ok(())
+}
+
+/// Adds a value that only the workloads can check.
+fn add(list: &mut Vec<String>, value: &str) -> Result<(), SpecError> {
+    list.push(value.to_owned());
+    Ok(())
+}
+
+fn words<T>(known: impl IntoIterator<Item = (&'static str, T)>) -> Vec<&'static str> {
+    known.into_iter().map(|(name, _)| name).collect()
+}
+
+/// Returns every direction with its name.
+fn directions() -> [(&'static str, Direction); 3] {
+    Direction::ALL.map(|direction| (direction.name(), direction))
+}
+
+fn positive(key: &'static str, value: &str, wanted: &'static str) -> Result<f64, SpecError> {
+    match value.parse::<f64>() {
+        Ok(v) if v.is_finite() && v > 0.0 => Ok(v),
+        _ => Err(SpecError::Number { key: key.to_owned(), value: value.to_owned(), wanted }),
+    }
+}
+
+/// Parses a duration that a run can be given.
+fn seconds(key: &'static str, value: &str) -> Result<f64, SpecError> {
+    let wanted = "a number of seconds above 0, a year (31536000) at most";
+    match positive(key, value, wanted)? {
+        seconds if seconds <= LONGEST_BUDGET => Ok(seconds),
+        _ => Err(SpecError::Number { key: key.to_owned(), value: value.to_owned(), wanted }),
+    }
+}
+
+/// Every setting, in the order of display and of writing.
+pub static SETTINGS: &[Setting] = &[
+    Setting {
+        name: "preset",
+        about: "Which shapes: quick, standard or full",
+        more: "Quick has one of each workload, and leaves backward passes and bf16 to who asks for them by a filter, a direction or a type. \
+               Awkward ones are small and step over every edge, huge ones have buffers beyond 4 GiB; both are for verify",
+        values: Values::Words(|| words(Preset::ALL)),
+        repeatable: false,
+        scope: Scope::Preset,
+        usual: true,
+        // Figures of the awkward shapes mean nothing, and the huge ones do not run in a page.
+        control: Some(Control { title: "Preset", hint: "", example: "", unoffered: &["awkward", "huge"] }),
+        set: |spec, value| put(&mut spec.preset, named("preset", value, Preset::ALL)),
+        get: |spec| vec![spec.preset.name().to_owned()],
+    },
+    Setting {
+        name: "filter",
+        about: "Keep cases that have these parts",
+        more: "Whole segments of the case, * standing for anything, as in attention*flash or f16/flash; a space is \"or\"",
+        values: Values::Text("PATTERN"),
+        repeatable: true,
+        scope: Scope::Cases,
+        usual: true,
+        control: Some(Control {
+            title: "Filter",
+            hint: "whole parts of a case; `*` is anything; a space is “or”",
+            example: "attention*flash",
+            unoffered: &[],
+        }),
+        set: |spec, value| {
+            spec.filter.extend(value.split_whitespace().map(str::to_owned));
+            Ok(())
+        },
+        get: |spec| spec.filter.clone(),
+    },
+    Setting {
+        name: "direction",
+        about: "Keep this direction",
+        more: "Forward, backward, or both as one step; a workload that lacks it has no case then",
+        values: Values::Words(|| words(directions())),
+        repeatable: true,
+        scope: Scope::Preset,
+        usual: false,
+        control: None,
+        set: |spec, value| push(&mut spec.direction, named("direction", value, directions())),
+        get: |spec| spec.direction.iter().map(|d| d.name().to_owned()).collect(),
+    },
+    Setting {
+        name: "dtype",
+        about: "Keep this element type",
+        more: "",
+        values: Values::Words(|| words(DType::ALL)),
+        repeatable: true,
+        scope: Scope::Preset,
+        usual: true,
+        // WGSL has no bf16; offering it would only offer skips.
+        control: Some(Control { title: "Element type", hint: "none: all", example: "", unoffered: &["bf16"] }),
+        set: |spec, value| push(&mut spec.dtype, named("dtype", value, DType::ALL)),
+        get: |spec| spec.dtype.iter().map(|d| d.name().to_owned()).collect(),
+    },
+    Setting {
+        name: "variant",
+        about: "Keep this variant",
+        more: "",
+        values: Values::Text("VARIANT"),
+        repeatable: true,
+        scope: Scope::Preset,
+        usual: false,
+        control: None,
+        set: |spec, value| add(&mut spec.variant, value),
+        get: |spec| spec.variant.clone(),
+    },
+    Setting {
+        name: "shape",
+        about: "Extents in place of the preset's, each in turn",
+        more: "As n1,n8,n32, or c8xh128,c32xh256 where several change together; of several lists every combination. A \
+               workload that lacks an extent has no case then",
+        values: Values::Text("LIST"),
+        repeatable: true,
+        scope: Scope::Preset,
+        usual: false,
+        control: None,
+        set: |spec, value| {
+            sweep::parse(value)?;
+            spec.shape.push(value.to_owned());
+            Ok(())
+        },
+        get: |spec| spec.shape.clone(),
+    },
+    Setting {
+        name: "scaling",
+        about: "Beside the preset, the shapes that tell how times scale",
+        more: "Of workloads that have such a table; profile asks for them when left out",
+        values: Values::Switch,
+        repeatable: false,
+        scope: Scope::Preset,
+        usual: false,
+        control: None,
+        set: |spec, value| put(&mut spec.scaling, switch("scaling", value).map(Some)),
+        get: |spec| spec.scaling.into_iter().flat_map(on_off).collect(),
+    },
+    Setting {
+        name: "case",
+        about: "Exactly this case, of any shape",
+        more: "As workload/direction/shape/dtype/variant; `parallax list` shows some",
+        values: Values::Text("CASE"),
+        repeatable: true,
+        scope: Scope::Cases,
+        usual: true,
+        control: None,
+        set: |spec, value| add(&mut spec.case, value),
+        get: |spec| spec.case.clone(),
+    },
+    Setting {
+        name: "seed",
+        about: "Seed of the inputs",
+        more: "",
+        values: Values::Number("NUMBER"),
+        repeatable: false,
+        scope: Scope::Computing,
+        usual: false,
+        control: None,
+        set: |spec, value| {
+            let wanted = "a whole number from 0 to 2^64 - 1";
+            let mistake = |_| SpecError::Number { key: "seed".to_owned(), value: value.to_owned(), wanted };
+            put(&mut spec.seed, value.parse().map_err(mistake))
+        },
+        get: |spec| vec![spec.seed.to_string()],
+    },
+    Setting {
+        name: "inputs",
+        about: "What cases compute on: seeded numbers, or hard ones",
+        more: "Hard ones, for verify, are each form's own sets: zeros, huge, skewed and so on",
+        values: Values::Words(|| words(InputSet::ALL)),
+        repeatable: false,
+        scope: Scope::Cases,
+        usual: false,
+        control: None,
+        set: |spec, value| put(&mut spec.inputs, named("inputs", value, InputSet::ALL)),
+        get: |spec| vec![spec.inputs.name().to_owned()],
+    },
+    Setting {
+        name: "budget",
+        about: "Seconds of measuring for the whole run",
+        more: "",
+        values: Values::Number("SECONDS"),
+        repeatable: false,
+        scope: Scope::Measuring,
+        usual: true,
+        control: Some(Control { title: "Time", hint: "seconds", example: "", unoffered: &[] }),
+        set: |spec, value| put(&mut spec.budget, seconds("budget", value)),
+        get: |spec| vec![spec.budget.to_string()],
+    },
+    Setting {
+        name: "precision",
+        about: "Stop a case when its 95 % interval is this narrow",
+        more: "The half width of the median's interval over the median, as in 0.01; natively 0.01 and in a page 0.02 \
+               when left out",
+        values: Values::Number("SHARE"),
+        repeatable: false,
+        scope: Scope::Measuring,
+        usual: true,
+        control: None,
+        set: |spec, value| {
+            put(&mut spec.precision, positive("precision", value, "a fraction above 0, as in 0.01").map(Some))
+        },
+        get: |spec| spec.precision.iter().map(f64::to_string).collect(),
+    },
+    Setting {
+        name: "cache",
+        about: "Where data lies when a case begins",
+        more: "Hot is where the last execution left it; cold executions go around more data than the caches hold",
+        values: Values::Words(|| words(Cache::ALL)),
+        repeatable: false,
+        scope: Scope::Measuring,
+        usual: true,
+        control: Some(Control { title: "Caches", hint: "cold: data comes from memory", example: "", unoffered: &[] }),
+        set: |spec, value| put(&mut spec.cache, named("cache", value, Cache::ALL)),
+        get: |spec| vec![spec.cache.name().to_owned()],
+    },
+    Setting {
+        name: "launch",
+        about: "How stages reach the device",
+        more: "On cuda stream or graph, on wgpu and browser one-pass or pass-each; stream and one-pass when left out",
+        values: Values::Words(|| words(Launching::ALL)),
+        repeatable: false,
+        scope: Scope::Planning,
+        usual: false,
+        control: None,
+        set: |spec, value| put(&mut spec.launch, named("launch", value, Launching::ALL).map(Some)),
+        get: |spec| spec.launch.iter().map(|l| l.name().to_owned()).collect(),
+    },
+    Setting {
+        name: "set",
+        about: "A value for what variants leave open",
+        more: "As NAME=VALUE for every variant that has it, or workload.variant.NAME=VALUE",
+        values: Values::Text("NAME=VALUE"),
+        repeatable: true,
+        scope: Scope::Planning,
+        usual: false,
+        control: None,
+        set: |spec, value| add(&mut spec.set, value),
+        get: |spec| spec.set.clone(),
+    },
+    Setting {
+        name: "ceilings",
+        about: "Measure the device's ceilings before the cases",
+        more: "",
+        values: Values::Switch,
+        repeatable: false,
+        scope: Scope::Measuring,
+        usual: false,
+        control: None,
+        set: |spec, value| put(&mut spec.ceilings, switch("ceilings", value)),
+        get: |spec| on_off(spec.ceilings),
+    },
+    Setting {
+        name: "schedule",
+        about: "Executions of each case that are traced",
+        more: "As wait=N,warmup=N,active=N,repeat=N: so many run untraced, so many are traced and thrown away, so \
+               many kept, all of that so many times",
+        values: Values::Text("SCHEDULE"),
+        repeatable: false,
+        scope: Scope::Trace,
+        usual: false,
+        control: None,
+        set: |spec, value| put(&mut spec.schedule, value.parse()),
+        get: |spec| vec![spec.schedule.to_string()],
+    },
+    Setting {
+        name: "record-shapes",
+        about: "Shapes and types of the inputs in the trace",
+        more: "",
+        values: Values::Switch,
+        repeatable: false,
+        scope: Scope::Trace,
+        usual: false,
+        control: None,
+        set: |spec, value| put(&mut spec.record_shapes, switch("record-shapes", value)),
+        get: |spec| on_off(spec.record_shapes),
+    },
+    Setting {
+        name: "profile-memory",
+        about: "Device memory over time in the trace",
+        more: "",
+        values: Values::Switch,
+        repeatable: false,
+        scope: Scope::Trace,
+        usual: false,
+        control: None,
+        set: |spec, value| put(&mut spec.profile_memory, switch("profile-memory", value)),
+        get: |spec| on_off(spec.profile_memory),
+    },
+    Setting {
+        name: "with-stack",
+        about: "The host's call stack at each submission in the trace",
+        more: "",
+        values: Values::Switch,
+        repeatable: false,
+        scope: Scope::Trace,
+        usual: false,
+        control: None,
+        set: |spec, value| put(&mut spec.with_stack, switch("with-stack", value)),
+        get: |spec| on_off(spec.with_stack),
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_told_apart_and_defaults_can_be_written() {
+        let names: BTreeSet<&str> = SETTINGS.iter().map(|s| s.name).collect();
+        assert_eq!(names.len(), SETTINGS.len());
+        for setting in SETTINGS {
+            let mut spec = Spec::default();
+            assert!(setting.repeatable || setting.default().len() <= 1, "{}", setting.name);
+            let sentence = |text: &str| !text.ends_with('.') && !text.starts_with(char::is_lowercase);
+            assert!(sentence(setting.about) && sentence(setting.more), "{}", setting.name);
+            for value in setting.default() {
+                setting.set(&mut spec, &value).expect(setting.name);
+            }
+            assert_eq!(spec, Spec::default(), "{}", setting.name);
+        }
+    }
+
+    #[test]
+    fn every_word_is_taken_and_given_back() {
+        for setting in SETTINGS {
+            let known = match setting.values {
+                Values::Words(words) => words(),
+                Values::Switch => words(SWITCH),
+                Values::Number(_) | Values::Text(_) => continue,
+            };
+            for word in known {
+                let mut spec = Spec::default();
+                setting.set(&mut spec, word).expect(word);
+                assert_eq!(setting.get(&spec), [word], "{}", setting.name);
+            }
+        }
+    }
+
+    #[test]
+    fn words_that_are_not_offered_exist() {
+        for setting in SETTINGS {
+            let Some(control) = &setting.control else { continue };
+            let Values::Words(words) = setting.values else {
+                assert!(control.unoffered.is_empty(), "{}", setting.name);
+                continue;
+            };
+            assert!(control.unoffered.iter().all(|word| words().contains(word)), "{}", setting.name);
+        }
+    }
+}

@@ -1,4 +1,0 @@
-//! Mock devices and synthetic runs.
-
-pub mod fixtures;
-pub mod mock;

@@ -1,0 +1,114 @@
+//! Backward direction: the gradient of the sum, which is that of both its terms, and those of `γ` and `β`.
+//!
+//! The normalisation and later operations read the sum, so its gradient is that of [`super::layernorm`] plus `dsum`. Operations:
+//! fifteen an element. Bytes: three matrices read, one written.
+
+use parallax_ir::Access::{Read, Write};
+use parallax_ir::hard::{one, zero};
+use parallax_ir::{
+    BufferSpec, Elem, OfNan, OpSpec, Problem, Program, Reference, RowsFn, StressInput, Tolerance, Variant, normal,
+};
+use parallax_schema::case::{Cost, Direction, Rate};
+use parallax_schema::device::Caps;
+
+use super::layernorm;
+use super::layernorm::{HardPart, Spread, backward};
+
+const SUM: usize = 0;
+const GAMMA: usize = 1;
+const DOUT: usize = 2;
+const DSUM: usize = 3;
+
+/// Specification of the backward direction.
+pub fn form() -> OpSpec {
+    OpSpec {
+        direction: Direction::Bwd,
+        rate: Rate::Bytes,
+        headline: Some("r4096,c1024"),
+        shapes: backward::shapes,
+        awkward: layernorm::AWKWARD,
+        huge: &[],
+        buffers,
+        cost,
+        tolerance: |p, output| tolerance(p, output, Spread::of_normal(p)),
+        reference: Reference {
+            row_cost: backward::row_cost,
+            rows: RowsFn::of(|p, inputs| {
+                backward::gradients(p, inputs, [GAMMA, DOUT], |at| inputs.at(SUM, at), |at| inputs.at(DSUM, at))
+            }),
+        },
+        setup: Some(|p, _| layernorm::statistics_stage(p, "sum").into()),
+        host: None,
+        variants: vec![
+            Variant::kernel("naive", "the stages of layernorm's naive, and then the sum", naive),
+            Variant::kernel(
+                "fused",
+                "one pass and the sum of its parts: dsum is added to dx before it is written",
+                fused,
+            )
+            .available(|p, caps| backward::kept(p, caps).map(|_| ())),
+        ],
+        fallback: &["fused", "naive"],
+        preconditions: Vec::new(),
+        hard: hard(),
+        nan: OfNan::MIXED,
+        only: None,
+    }
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let (rows, columns) = (p["r"], p["c"]);
+    let mut buffers = vec![
+        BufferSpec::input("sum", Elem::Real, &[rows, columns], normal),
+        BufferSpec::input("gamma", Elem::Real, &[columns], layernorm::factor),
+        BufferSpec::input("dout", Elem::Real, &[rows, columns], normal),
+        BufferSpec::input("dsum", Elem::Real, &[rows, columns], normal),
+    ];
+    buffers.extend(backward::outputs(p));
+    buffers
+}
+
+fn cost(p: &Problem) -> Cost {
+    let (matrix, _, _) = layernorm::sizes(p);
+    let of_layernorm = backward::cost(p);
+    Cost::new(of_layernorm.flops.0 + p["r"] * p["c"], of_layernorm.read.0 + matrix, of_layernorm.written.0)
+}
+
+fn tolerance(p: &Problem, output: usize, spread: Spread) -> Tolerance {
+    let of_layernorm = backward::tolerance(p, output, spread);
+    match output {
+        backward::DX => Tolerance {
+            abs: of_layernorm.abs + 2.0 * p.dtype.unit_roundoff() * 6.5 * spread.rstd,
+            reason: "as in layernorm's backward form, whose gradient (about 6.5 ρ at most) may be rounded before dsum is added",
+            ..of_layernorm
+        },
+        _ => of_layernorm,
+    }
+}
+
+fn hard() -> Vec<StressInput> {
+    fn of<const SET: usize>() -> fn(&Problem, usize) -> Tolerance {
+        |p, output| tolerance(p, output, layernorm::hard_spreads(p)[SET])
+    }
+    let parts: [HardPart; 4] = [
+        (|_| vec![("sum", zero)], of::<0>()),
+        (|_| vec![("sum", one)], of::<1>()),
+        (|_| vec![("sum", layernorm::offset)], of::<2>()),
+        (|p| vec![("sum", layernorm::huge(p))], of::<3>()),
+    ];
+    layernorm::hard_sets(parts)
+}
+
+fn naive(p: &Problem, caps: &Caps) -> Program {
+    let (matrix, _, _) = layernorm::sizes(p);
+    let [rows, columns] = backward::naive(p, "sum");
+    let add = super::added(p["r"] * p["c"], p.dtype, caps, "residual_add_in_place")
+        .args([("sum", "dx", Write), ("x", "dsum", Read)])
+        .costing(Cost::new(p["r"] * p["c"], 2 * matrix, matrix));
+    Program { stages: vec![rows, columns, add] }
+}
+
+fn fused(p: &Problem, caps: &Caps) -> Program {
+    let texts = ["add_layernorm/backward", "add_layernorm/backward1", "add_layernorm/backward4"];
+    Program { stages: backward::row(p, caps, texts, "sum", &[("dsum", "dsum", Read)], cost(p)).into() }
+}

@@ -1,0 +1,469 @@
+//! Backward direction: `dQ`, `dK` and `dV` for a gradient `dO` of the output.
+//!
+//! With `P = softmax(scale · Q Kᵀ)` and `δ_i = dO_i · O_i`: `dV = Pᵀ dO`, `dS = scale · P ∘ (dO Vᵀ − δ)`, `dQ = dS K`, `dK = dSᵀ Q`
+//! (Dao et al., "FlashAttention" (2022), appendix B.2).
+//!
+//! The forward pass runs before the timing, as in training. It leaves its output and the log-sum-exp of every score row. An added
+//! mask has no gradient.
+//!
+//! Operations follow FlashAttention's benchmarks: two and a half times the forward pass, because the scores are recomputed.
+
+use std::sync::OnceLock;
+
+use parallax_ir::Access::{Read, Write};
+use parallax_ir::hard::{any, nan_of_first, one, zero};
+use parallax_ir::parallel::*;
+use parallax_ir::{
+    BufferSpec, Elem, Fill, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows, RowsFn,
+    Stage, StressInput, Tolerance, Variant, spread,
+};
+use parallax_schema::case::{Cost, Direction, Preset, Rate};
+use parallax_schema::device::{Caps, Dialect};
+
+use super::flash::short_rows;
+use super::hard::unseen_keys;
+use super::masks::{Looks, Masks, looking};
+use super::{
+    ROW_THREADS, by_rows, by_tiles, group, masks, normal, product, score_error, sizes, stage, vendor, weighted_sum,
+};
+use crate::dense;
+use crate::dense::maximum;
+
+mod coopmat;
+mod flash;
+
+const Q: usize = 0;
+const K: usize = 1;
+const V: usize = 2;
+const DOUT: usize = 3;
+
+const INPUTS: [&str; 4] = ["q", "k", "v", "dout"];
+
+/// Indices of the checked buffers, in buffer order.
+const OUT: usize = 0;
+const LSE: usize = 1;
+const DQ: usize = 2;
+const DK: usize = 3;
+
+/// Specification of the backward direction.
+pub fn form() -> OpSpec {
+    let mut form = OpSpec {
+        direction: Direction::Bwd,
+        rate: Rate::Flops,
+        headline: Some("b1,h8,s512,d64"),
+        shapes,
+        awkward: &[
+            "b1,h1,s1,d1",
+            "b1,h1,s1,t5,d3",
+            "b2,h3,s7,d5",
+            "b1,h2,s31,t67,d72",
+            "b1,h2,s67,t31,d64",
+            "b1,h1,s65,d129",
+            "b2,h1,s13,d17,causal",
+            "b1,h2,s37,t101,d64,causal",
+            "b1,h2,s101,t37,d72,causal",
+            // Several steps of several tiles on tensor cores.
+            "b1,h1,s130,t201,d128,causal",
+            // Rows that no variant keeps in registers.
+            "b1,h2,s5,t9,d260",
+            "b1,h4,kv1,s35,d64",
+            "b5,h2,s35,t101,d64,padded",
+            "b1,h2,s33,t70,d40,biased",
+            "b3,h4,kv2,s67,t35,d24,causal,padded",
+            // Keys of whole tiles are beyond the length.
+            "b3,h2,kv1,s35,t260,d20,padded",
+            "b3,h4,kv2,s35,t67,d72,causal,padded,biased",
+            "b3,h4,kv2,s70,d24,causal,padded",
+            "b2,h6,kv2,s19,t37,d24,causal",
+        ],
+        huge: &[],
+        buffers,
+        cost,
+        tolerance,
+        reference: Reference { row_cost, rows: RowsFn::of(rows) },
+        host: Some(HostFn::of(host)),
+        variants: vec![
+            Variant::kernel(
+                "manual",
+                "five stages with probabilities and their gradients in device memory: delta, dscores, dV, dQ, dK",
+                manual,
+            ),
+            Variant::kernel(
+                "flash",
+                "probabilities made anew from the log-sum-exp, once for dK and dV over key tiles and once for dQ over query \
+                 tiles: no score matrix, deterministic",
+                flash::flash,
+            )
+            .available(|p, _| short_rows(p)),
+            Variant::kernel(
+                "flash_atomic",
+                "probabilities made anew once, over key tiles; dQ is summed in f32 by atomic additions, which WGSL lacks",
+                flash::flash_atomic,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(|p, _| short_rows(p)),
+            Variant::kernel(
+                "flash_mma",
+                "the same on tensor cores by warp-wide instructions, tiles copied asynchronously",
+                flash::flash_mma,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(flash::mma_available),
+            Variant::kernel(
+                "flash_coopmat",
+                "as `flash`, on matrix units through WGSL's cooperative matrices, an extension of native wgpu and of Chromium; \
+                 scores pass through workgroup memory",
+                coopmat::program,
+            )
+            .only_in(&[Dialect::Wgsl])
+            .available(coopmat::available)
+            .tunables(&[coopmat::OWN]),
+        ],
+        // Without `vendor`: a time of the library must not come from another kernel.
+        fallback: &["flash_mma", "flash_coopmat", "flash_atomic", "flash", "manual"],
+        setup: Some(setup),
+        preconditions: vec![masks::precondition()],
+        hard: hard_sets(),
+        nan: OfNan::Kept,
+        only: None,
+    };
+    form.variants.extend(vendor::backward());
+    form
+}
+
+/// Stress inputs with constant tensors. They expose a division of zero by zero in the reference or in a kernel.
+fn hard_sets() -> Vec<StressInput> {
+    vec![
+        StressInput {
+            name: "zeros",
+            about: "all zero: every key has the same weight, and every gradient is zero",
+            applies: any,
+            fills: |_| INPUTS.map(|name| (name, zero as Fill)).to_vec(),
+            tolerance,
+        },
+        StressInput {
+            name: "equal",
+            about: "all one: dV adds weights, and what reaches the scores cancels",
+            applies: any,
+            fills: |_| INPUTS.map(|name| (name, one as Fill)).to_vec(),
+            tolerance,
+        },
+        StressInput {
+            name: "nan",
+            about: "NaN in the very first query: so are its gradient and those of all keys and values of its head",
+            applies: |p| !p.shape.has("causal") && !p.shape.has("padded") && !p.shape.has("biased"),
+            fills: |_| vec![("q", nan_of_first)],
+            tolerance,
+        },
+    ]
+    .into_iter()
+    .chain(unseen_keys(|p, output| {
+        // All queries may have the same one key.
+        let queries = (group(p) * p["s"]) as f64;
+        Tolerance { abs: tolerance(p, output).abs * (1.0 + queries / 8.0), ..tolerance(p, output) }
+    }))
+    .collect()
+}
+
+fn shapes(preset: Preset) -> &'static [&'static str] {
+    match preset {
+        Preset::Standard => &[
+            "b1,h8,s512,d64",
+            "b1,h16,s2048,d64",
+            "b1,h16,s2048,d64,causal",
+            "b1,h16,s2048,d128",
+            "b1,h16,kv4,s2048,d128,causal",
+        ],
+        _ => &[
+            "b1,h8,s512,d64",
+            "b1,h16,s2048,d64",
+            "b1,h16,s4096,d128",
+            "b8,h16,s4096,d64,causal",
+            "b8,h16,s4096,d128",
+            "b8,h16,kv4,s4096,d128,causal",
+        ],
+    }
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let (b, h, kv, s, t, d) = (p["b"], p["h"], p["kv"], p["s"], p["t"], p["d"]);
+    let (queries, keys) = ([b, h, s, d], [b, kv, t, d]);
+    let inputs = [
+        BufferSpec::input("q", Elem::Real, &queries, normal),
+        BufferSpec::input("k", Elem::Real, &keys, normal),
+        BufferSpec::input("v", Elem::Real, &keys, normal),
+        BufferSpec::input("dout", Elem::Real, &queries, normal),
+    ];
+    let others = [
+        BufferSpec::setup("out", Elem::Real, &queries),
+        BufferSpec::setup("lse", Elem::F32, &[b, h, s, 1]),
+        BufferSpec::output("dq", Elem::Real, &queries),
+        BufferSpec::output("dk", Elem::Real, &keys),
+        BufferSpec::output("dv", Elem::Real, &keys),
+        BufferSpec::scratch("scores", Elem::F32, &[b, h, s, t]),
+        BufferSpec::scratch("dscores", Elem::F32, &[b, h, s, t]),
+        BufferSpec::scratch("delta", Elem::F32, &[b, h, s]),
+        // Of the variants that sum dQ by atomic additions.
+        BufferSpec::scratch("dq_sum", Elem::F32, &queries),
+    ];
+    inputs.into_iter().chain(masks::buffers(p)).chain(others).collect()
+}
+
+pub(super) fn cost(p: &Problem) -> Cost {
+    let (queries, keys, _) = sizes(p);
+    // Reads: Q, dO and O; K and V; one number per row.
+    let read = 3 * queries + 2 * keys + p["b"] * p["h"] * p["s"] * 4 + masks::all_bytes(p);
+    Cost::new(5 * product(p), read, queries + 2 * keys)
+}
+
+fn tolerance(p: &Problem, output: usize) -> Tolerance {
+    let u = p.dtype.unit_roundoff();
+    let f32u = 2f64.powi(-24);
+    // A key serves the queries of all heads that share it.
+    let (s, t, d) = ((group(p) * p["s"]) as f64, p["t"] as f64, p["d"] as f64);
+    // As in the forward direction, a score's rounding enters the exponent as an absolute error. A few more operations add to it.
+    let weight = score_error(p) + 8.0 * f32u;
+    let rel = 2.0 * u;
+    match output {
+        OUT => Tolerance { abs: 3.47 * (2.0 * u + weight) + f32u * t.sqrt(), rel, reason: "as in the forward form" },
+        LSE => Tolerance {
+            abs: weight + f32u * t.sqrt(),
+            rel: 4.0 * f32u,
+            reason: "the rounding of the scores, and of the logarithm of their sum; always f32",
+        },
+        // |dP − delta| is at most about 8 √d for these inputs. Its weight has the error `weight`, and dP has that of a dot product.
+        // Delta has that and the rounding of the stored output. The result of all may be rounded once to the element type. `scale`
+        // = 1/√d cancels the √d.
+        _ => {
+            let one = 3.47 * (8.0 * weight + 16.0 * f32u * d.sqrt() + 12.0 * u);
+            // dQ adds weights of one row, which sum to one. dK and dV add weights of a column. Their mean is s/t for the s queries
+            // of a key, and larger for fewer keys.
+            let mass = if output == DQ { 1.0 } else { 8.0 + 4.0 * s / masks::fewest_keys(p) as f64 };
+            Tolerance {
+                abs: mass * one + 3.47 * f32u * s.max(t).sqrt(),
+                rel,
+                reason: "weights, their gradients and delta carry f32 rounding (delta also that of the stored output, the \
+                         others at most one to the element type) and are mixed by weights of total 1 (dQ) or about s/t \
+                         (dK, dV); the result is rounded once",
+            }
+        }
+    }
+}
+
+/// Query row, gradient row and derived values of one query.
+struct Query {
+    lse: f64,
+    delta: f64,
+    out: Vec<f64>,
+    q: Vec<f64>,
+    dout: Vec<f64>,
+}
+
+/// Keys and values of a head, row by row.
+struct Keys {
+    k: Vec<f64>,
+    v: Vec<f64>,
+}
+
+/// Reference state. A query or key head is computed at its first use: a few rows of a large problem need few of them.
+struct Backward<'a> {
+    p: &'a Problem,
+    inputs: &'a Inputs,
+    masks: Masks<'a>,
+    queries: Vec<OnceLock<Query>>,
+    keys: Vec<OnceLock<Keys>>,
+}
+
+fn row_cost(p: &Problem, output: usize) -> u64 {
+    let (s, t, d) = (p["s"], p["t"], p["d"]);
+    match output {
+        OUT | LSE => 2 * t * d,
+        DQ => 5 * t * d,
+        // Share of this row in its queries' forward values, then three products with them.
+        _ => 7 * group(p) * s * d,
+    }
+}
+
+fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
+    let queries = (0..p["b"] * p["h"] * p["s"]).map(|_| OnceLock::new()).collect();
+    let keys = (0..p["b"] * p["h"] / group(p)).map(|_| OnceLock::new()).collect();
+    let state = Backward { p, inputs, masks: Masks::behind(p, INPUTS.len()), queries, keys };
+    Box::new(move |output, row, out| state.row(output, row, out))
+}
+
+impl Backward<'_> {
+    fn scale(&self) -> f64 {
+        1.0 / (self.p["d"] as f64).sqrt()
+    }
+
+    /// Keys and values of a query head.
+    fn keys(&self, head: u64) -> &Keys {
+        let (own, elements) = (head / group(self.p), self.p["t"] * self.p["d"]);
+        let read = |buffer| self.inputs.values(buffer, own * elements..(own + 1) * elements);
+        self.keys[own as usize].get_or_init(|| Keys { k: read(K), v: read(V) })
+    }
+
+    /// State of a query; `row` counts through all heads.
+    fn query(&self, row: u64) -> &Query {
+        self.queries[row as usize].get_or_init(|| {
+            let (s, d) = (self.p["s"], self.p["d"]);
+            let [q, dout] = [Q, DOUT].map(|buffer| self.inputs.values(buffer, row * d..(row + 1) * d));
+            let keys = self.keys(row / s);
+            let seen = keys.k.chunks_exact(d as usize).take(self.masks.seen(self.inputs, row) as usize);
+            let score = |(j, key)| dense::dot(&q, key) * self.scale() + self.masks.added(self.inputs, row, j);
+            let scores: Vec<f64> = (0..).zip(seen).map(score).collect();
+            let top = scores.iter().copied().fold(f64::NEG_INFINITY, maximum);
+            let mut out = vec![0.0; d as usize];
+            if top == f64::NEG_INFINITY {
+                return Query { lse: 0.0, delta: 0.0, out, q, dout };
+            }
+            let sum: f64 = scores.iter().map(|score| (score - top).exp()).sum();
+            for (score, value) in scores.iter().zip(keys.v.chunks_exact(d as usize)) {
+                dense::add(&mut out, (score - top).exp() / sum, value);
+            }
+            Query { lse: top + sum.ln(), delta: dense::dot(&out, &dout), out, q, dout }
+        })
+    }
+
+    /// Probability of a visible key `j`, and the gradient of its score.
+    fn weight(&self, row: u64, j: u64) -> (f64, f64) {
+        let (s, d) = (self.p["s"], self.p["d"] as usize);
+        let (query, keys) = (self.query(row), self.keys(row / s));
+        let of_key = |rows: &'_ [f64], left: &[f64]| dense::dot(left, &rows[j as usize * d..][..d]);
+        let score = of_key(&keys.k, &query.q) * self.scale() + self.masks.added(self.inputs, row, j);
+        let probability = (score - query.lse).exp();
+        (probability, probability * (of_key(&keys.v, &query.dout) - query.delta) * self.scale())
+    }
+
+    fn row(&self, output: usize, row: u64, out: &mut [f64]) {
+        let (s, t, d) = (self.p["s"], self.p["t"], self.p["d"]);
+        match output {
+            OUT => out.copy_from_slice(&self.query(row).out),
+            LSE => out[0] = self.query(row).lse,
+            DQ => {
+                out.fill(0.0);
+                let seen = self.masks.seen(self.inputs, row) as usize;
+                for (j, key) in self.keys(row / s).k.chunks_exact(d as usize).take(seen).enumerate() {
+                    dense::add(out, self.weight(row, j as u64).1, key);
+                }
+            }
+            _ => {
+                // Queries of a key head: those of its group are adjacent.
+                let (j, each) = (row % t, group(self.p) * s);
+                let first = row / t * each;
+                (first..first + each).into_par_iter().for_each(|row| _ = self.query(row));
+                out.fill(0.0);
+                for row in (first..first + each).filter(|row| j < self.masks.seen(self.inputs, *row)) {
+                    let ((probability, dscore), query) = (self.weight(row, j), self.query(row));
+                    match output {
+                        DK => dense::add(out, dscore, &query.q),
+                        _ => dense::add(out, probability, &query.dout),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Host implementation, which recomputes probabilities: for `dQ` by query rows, for `dK` and `dV` by key rows. Each result row has
+/// one thread, and no score matrix is needed.
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let (s, t, d) = (p["s"] as usize, p["t"] as usize, p["d"] as usize);
+    // The set-up's results follow the inputs, in buffer order.
+    let (masks, behind) = (Masks::behind(p, INPUTS.len()), inputs.len() - 2);
+    let [q, k, v, dout, out, lse] = [Q, K, V, DOUT, behind, behind + 1].map(|buffer| inputs[buffer].f32());
+    let [dq, dk, dv] = outputs else { unreachable!("three gradients") };
+    let (scale, group) = (1.0 / (d as f32).sqrt(), group(p) as usize);
+    let seen: Vec<usize> = (0..lse.len()).map(|query| masks.seen_by_host(inputs, query)).collect();
+    let at = |row: usize| row * d..(row + 1) * d;
+    let delta: Vec<f32> =
+        dout.par_chunks_exact(d).zip(out.par_chunks_exact(d)).map(|(dout, out)| dense::dot(dout, out)).collect();
+    // Probability of a key for a query, both counted through all heads, and the gradient of its score.
+    let weight = |query: usize, key: usize| {
+        let added = masks.row_on_host(inputs, query).map_or(0.0, |mask| mask[key % t]);
+        let score = dense::dot(&q[at(query)], &k[at(key)]) * scale + added;
+        let probability = (score - lse[query]).exp();
+        (probability, probability * (dense::dot(&dout[at(query)], &v[at(key)]) - delta[query]) * scale)
+    };
+    dq.par_chunks_exact_mut(d).enumerate().for_each(|(query, dq)| {
+        dq.fill(0.0);
+        let first = query / s / group * t;
+        for key in first..first + seen[query] {
+            dense::add(dq, weight(query, key).1, &k[at(key)]);
+        }
+    });
+    dk.par_chunks_exact_mut(d).zip(dv.par_chunks_exact_mut(d)).enumerate().for_each(|(key, (dk, dv))| {
+        dk.fill(0.0);
+        dv.fill(0.0);
+        // Queries of a key head: those of its group are adjacent.
+        let (each, j) = (group * s, key % t);
+        let first = key / t * each;
+        for query in (first..first + each).filter(|query| j < seen[*query]) {
+            let (probability, dscore) = weight(query, key);
+            dense::add(dk, dscore, &q[at(query)]);
+            dense::add(dv, probability, &dout[at(query)]);
+        }
+    });
+}
+
+/// Forward pass, row by row: for every head_dim, and without a score matrix.
+fn setup(p: &Problem, _caps: &Caps) -> Program {
+    let (queries, keys, _) = sizes(p);
+    let stage = by_rows(p, "attention/forward", "attention_forward")
+        .consts(&[("COLUMNS", p["d"].div_ceil(u64::from(ROW_THREADS)) as u32)])
+        .args([("q", Read), ("k", Read), ("v", Read), ("out", Write), ("lse", Write)])
+        // One number per thread for reductions, and one weight.
+        .shared(2 * ROW_THREADS * 4)
+        .costing(Cost::new(2 * product(p), queries + 2 * keys, queries + p["b"] * p["h"] * p["s"] * 4));
+    looking(p, Looks::Both, stage).into()
+}
+
+/// Stage that sums over all queries for each key: transposed f32 weights times rows of the element type.
+fn gradient(p: &Problem, label: &'static str, [left, right, to]: [&'static str; 3]) -> Stage {
+    let (queries, keys, scores) = sizes(p);
+    let stage = by_tiles(p, ["attention/gradient", "attention_gradient"], [p["kv"], p["t"], p["d"]], 2)
+        .args([("left", left, Write), ("right", right, Read), ("gradient", to, Write)])
+        .costing(Cost::new(product(p), scores + queries, keys));
+    Stage { label: label.into(), ..stage }
+}
+
+/// Stage that computes `δ` of each row.
+fn delta(p: &Problem) -> Stage {
+    const THREADS: u64 = 256;
+    const LANES: u64 = 32;
+    let (queries, rows) = (sizes(p).0, p["b"] * p["h"] * p["s"]);
+    stage(p, "attention/delta", "attention_delta")
+        .consts(&[("THREADS", THREADS as u32), ("LANES", LANES as u32)])
+        .args([("delta", Write), ("dout", Read), ("out", Read)])
+        .threads([THREADS as u32, 1, 1])
+        .grid(spread(rows.div_ceil(THREADS / LANES)))
+        // Shared memory of WGSL's reductions over neighbouring threads.
+        .shared(4 * (THREADS + THREADS / LANES * 16) as u32)
+        .costing(Cost::new(2 * rows * p["d"], 2 * queries, rows * 4))
+}
+
+fn manual(p: &Problem, _caps: &Caps) -> Program {
+    let (queries, keys, scores) = sizes(p);
+    let dscores = by_tiles(p, ["attention/backward", "attention_dscores"], [p["h"], p["s"], p["t"]], 4)
+        .args([
+            ("delta", "delta", Read),
+            ("dout", "dout", Read),
+            ("probabilities", "scores", Write),
+            ("dscores", "dscores", Write),
+            ("q", "q", Read),
+            ("k", "k", Read),
+            ("v", "v", Read),
+            ("lse", "lse", Read),
+        ])
+        .costing(Cost::new(2 * product(p), 2 * (queries + keys), 2 * scores));
+    Program {
+        stages: vec![
+            delta(p),
+            looking(p, Looks::Both, dscores),
+            gradient(p, "attention_dv", ["scores", "dout", "dv"]),
+            // `dQ` sums over all keys for each query, as the forward weighted sum does.
+            Stage { label: "attention_dq".into(), ..weighted_sum(p, ["dscores", "k", "dq"]) },
+            gradient(p, "attention_dk", ["dscores", "q", "dk"]),
+        ],
+    }
+}

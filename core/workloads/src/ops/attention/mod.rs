@@ -1,0 +1,423 @@
+//! Scaled dot-product attention. Forward: `out = softmax(scale · Q Kᵀ) V` with `scale = 1/√d`, per batch and head.
+//!
+//! Formula: Vaswani et al., "Attention Is All You Need" (2017), section 3.2.1.
+//!
+//! Q is `[b, h, s, d]`, K and V are `[b, kv, t, d]`, the output is `[b, h, s, d]`. All are dense and row-major.
+//!
+//! Options:
+//!
+//! - `kv < h`: `h/kv` neighbouring query heads share one key-value head. This is grouped-query attention (Ainslie et al., "GQA"
+//!   (2023)). Multi-query attention has `kv` = 1.
+//! - `causal`: query `i` sees key `j` when `j <= i + (t - s)`. The mask is aligned to the last key, as in FlashAttention 2.1 and
+//!   later.
+//! - `padded`: batch item `i` has only its first `lengths[i]` keys, between 0 and `t`. The causal mask stays aligned to key `t`.
+//! - `biased`: a `mask` of `[s, t]` is added to the scaled scores: `softmax(scale · Q Kᵀ + mask) V`, PyTorch's `attn_mask`. All
+//!   heads and batch items share it. Its values are finite, or −∞ for a hidden key. Finite values below −2·10³⁸ count as −2·10³⁸. A
+//!   row that has only the lowest number, as of `torch.finfo(dtype).min`, gives the mean of the values.
+//!
+//! A query that sees no key has output zero.
+//!
+//! Keys and values beyond a length never enter a sum. Their contents are arbitrary, as in a cache that is longer than its data. NaN
+//! in a query, or in a key or value that it sees, makes its output NaN.
+//!
+//! Operations follow the rule of FlashAttention's benchmarks: `4·b·h·s·t·d`, halved when causal. Keys beyond a length are not
+//! counted. Without inputs from the user, lengths are spread evenly over `1..=t`.
+
+use flash::{DEPTH, flash, flash_mma, mma_available, short_rows};
+use masks::{Looks, Masks, looking};
+use parallax_ir::Access::{Read, Write};
+use parallax_ir::parallel::*;
+use parallax_ir::{
+    Axis, BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, RowsFn, Stage,
+    StageOp, Tolerance, Variant, Workload, cube_available, normal, spread,
+};
+use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
+use parallax_schema::device::{Caps, Dialect};
+
+use crate::dense;
+use crate::dense::maximum;
+
+mod backward;
+mod coopmat;
+mod flash;
+mod hard;
+mod masks;
+mod subgroup;
+mod vendor;
+
+pub use hard::{huge, saturated};
+pub use masks::ragged;
+
+const Q: usize = 0;
+const K: usize = 1;
+const V: usize = 2;
+
+/// Definition of the workload.
+pub fn workload() -> Workload {
+    Workload {
+        name: "",
+        probes: &[],
+        about: "softmax(QKᵀ·scale)·V, batched over heads",
+        axes: const {
+            &[
+                Axis::extent("b", "batch"),
+                Axis::extent("h", "heads"),
+                Axis::same_as("kv", "key-value heads, a divisor of h", "h"),
+                Axis::extent("s", "queries"),
+                Axis::same_as("t", "keys", "s"),
+                Axis::extent("d", "head dim"),
+                masks::AXES[0],
+                masks::AXES[1],
+                masks::AXES[2],
+            ]
+        },
+        dtypes: &[DType::F32, DType::F16, DType::BF16],
+        validate: |shape| match (shape["h"], shape["kv"]) {
+            (h, kv) if h.is_multiple_of(kv) => masks::validate(shape),
+            (h, kv) => Err(format!("{h} heads cannot share {kv} heads of keys and values evenly")),
+        },
+        forms: vec![forward(), backward::form()],
+    }
+}
+
+fn forward() -> OpSpec {
+    let mut form = OpSpec {
+        direction: Direction::Fwd,
+        rate: Rate::Flops,
+        headline: Some("b1,h8,s512,d64"),
+        shapes,
+        awkward: &[
+            "b1,h1,s1,d1",
+            "b1,h1,s1,t5,d3",
+            "b2,h3,s7,d5",
+            "b1,h2,s31,t67,d72",
+            "b1,h2,s67,t31,d64",
+            "b1,h1,s65,d129",
+            "b2,h1,s13,d17,causal",
+            "b1,h2,s37,t101,d64,causal",
+            "b1,h2,s101,t37,d72,causal",
+            "b1,h1,s130,d128,causal",
+            "b1,h4,kv1,s35,d64",
+            "b5,h2,s35,t101,d64,padded",
+            "b1,h2,s33,t70,d40,biased",
+            "b3,h4,kv2,s67,t35,d24,causal,padded",
+            "b3,h4,kv2,s35,t67,d72,causal,padded,biased",
+            "b3,h4,kv2,s70,d24,causal,padded",
+            "b2,h6,kv2,s19,t37,d24,causal",
+        ],
+        huge: &[],
+        buffers,
+        cost,
+        tolerance,
+        reference: Reference {
+            row_cost,
+            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
+        },
+        setup: None,
+        host: Some(HostFn::of(host)),
+        variants: vec![
+            Variant::kernel(
+                "manual",
+                "three stages with the score matrix in device memory: scores, softmax, weighted sum",
+                manual,
+            ),
+            Variant::kernel(
+                "subgroup",
+                "one stage with an online softmax, rows shared by threads of a subgroup: no score matrix, and no barriers between tiles",
+                subgroup::program,
+            )
+            .only_in(&[Dialect::Wgsl])
+            .available(subgroup::available),
+            Variant::kernel(
+                "flash",
+                "one stage with an online softmax over key tiles: no score matrix, O(N) memory",
+                flash,
+            )
+            .available(|p, _| short_rows(p))
+            .tunables(&[DEPTH]),
+            Variant::kernel(
+                "flash_mma",
+                "the same on tensor cores by warp-wide instructions, tiles copied asynchronously",
+                flash_mma,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(mma_available),
+            Variant::kernel(
+                "flash_coopmat",
+                "the same on matrix units through WGSL's cooperative matrices, an extension of native wgpu and of Chromium; \
+                 scores pass through workgroup memory",
+                coopmat::program,
+            )
+            .only_in(&[Dialect::Wgsl])
+            .available(coopmat::available),
+            Variant::cube("one source in CubeCL: one stage with an online softmax over key tiles, as `flash`", flash::cube)
+                .available(|p, caps| cube_available(p, caps).and_then(|()| short_rows(p))),
+        ],
+        // Without `vendor`: a time of the library must not come from another kernel.
+        fallback: &["flash_mma", "flash_coopmat", "flash", "subgroup", "manual"],
+        preconditions: vec![masks::precondition()],
+        hard: hard::sets(),
+        nan: OfNan::Kept,
+        only: None,
+    };
+    form.variants.extend(vendor::forward());
+    form
+}
+
+fn shapes(preset: Preset) -> &'static [&'static str] {
+    match preset {
+        Preset::Standard => &[
+            "b1,h8,s512,d64",
+            "b1,h16,s2048,d64",
+            "b1,h16,s2048,d64,causal",
+            "b32,h16,s256,d72",
+            "b1,h16,s2048,d128",
+            "b1,h16,s2048,d128,causal",
+            "b1,h16,kv4,s2048,d128,causal",
+            "b1,h16,s256,t2048,d128",
+        ],
+        _ => &[
+            "b1,h8,s512,d64",
+            "b1,h16,s2048,d64",
+            "b1,h16,s4096,d128",
+            "b8,h16,s4096,d64",
+            "b8,h16,s4096,d64,causal",
+            "b256,h16,s256,d72",
+            "b8,h16,s4096,d128",
+            "b8,h16,s4096,d128,causal",
+            "b8,h16,kv4,s4096,d128,causal",
+            "b2,h16,s16384,d128,causal",
+        ],
+    }
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let (b, h, kv, s, t, d) = (p["b"], p["h"], p["kv"], p["s"], p["t"], p["d"]);
+    let inputs = [
+        BufferSpec::input("q", Elem::Real, &[b, h, s, d], normal),
+        BufferSpec::input("k", Elem::Real, &[b, kv, t, d], normal),
+        BufferSpec::input("v", Elem::Real, &[b, kv, t, d], normal),
+    ];
+    let others = [
+        BufferSpec::output("out", Elem::Real, &[b, h, s, d]),
+        // Used by `manual` alone. Scratch of a variant is allocated when one of its stages names it.
+        BufferSpec::scratch("scores", Elem::F32, &[b, h, s, t]),
+    ];
+    inputs.into_iter().chain(masks::buffers(p)).chain(others).collect()
+}
+
+/// Number of inputs that every shape has.
+const INPUTS: usize = 3;
+
+/// Cost of a one-stage variant without the optional inputs. [`looking`] adds their bytes.
+fn cost_of_one_stage(p: &Problem) -> Cost {
+    let (queries, keys, _) = sizes(p);
+    Cost::new(2 * product(p), queries + 2 * keys, queries)
+}
+
+fn cost(p: &Problem) -> Cost {
+    let Cost { flops, read, written } = cost_of_one_stage(p);
+    Cost::new(flops.0, read.0 + masks::all_bytes(p), written.0)
+}
+
+/// Absolute error of a score, which enters the exponent. Scores grow with the length of the dot product. A mask adds rounding of
+/// its own.
+fn score_error(p: &Problem) -> f64 {
+    let mask = if p.shape.has("biased") { 16.0 } else { 0.0 };
+    2f64.powi(-24) * ((p["d"] as f64).sqrt() * 16.0 + mask)
+}
+
+fn tolerance(p: &Problem, _output: usize) -> Tolerance {
+    let u = p.dtype.unit_roundoff();
+    Tolerance {
+        abs: 3.47 * (2.0 * u + score_error(p)) + 2f64.powi(-24) * (p["t"] as f64).sqrt(),
+        rel: 2.0 * u,
+        reason: "the output is a convex mix of values of at most 3.47: weights may be rounded to the element type once \
+                 (u each) and the result once more, scores carry f32 rounding into the exponent",
+    }
+}
+
+/// Number of query heads that share one key-value head.
+fn group(p: &Problem) -> u64 {
+    p["h"] / p["kv"]
+}
+
+/// Multiply-adds of a row: its scores and its weighted sum.
+fn row_cost(p: &Problem, _output: usize) -> u64 {
+    2 * p["t"] * p["d"]
+}
+
+fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
+    let (s, t, d) = (p["s"], p["t"], p["d"]);
+    let head = row / s / group(p);
+    let masks = Masks::behind(p, INPUTS);
+    let scale = 1.0 / (d as f64).sqrt();
+    let mut scores = Vec::new();
+    for j in 0..masks.seen(inputs, row) {
+        let mut dot = 0.0;
+        for x in 0..d {
+            dot += inputs.at(Q, row * d + x) * inputs.at(K, (head * t + j) * d + x);
+        }
+        scores.push(dot * scale + masks.added(inputs, row, j));
+    }
+    out.fill(0.0);
+    let max = scores.iter().copied().fold(f64::NEG_INFINITY, maximum);
+    if max == f64::NEG_INFINITY {
+        return;
+    }
+    let sum: f64 = scores.iter().map(|score| (score - max).exp()).sum();
+    for (j, score) in scores.iter().enumerate() {
+        let weight = (score - max).exp() / sum;
+        for x in 0..d {
+            out[x as usize] += weight * inputs.at(V, (head * t + j as u64) * d + x);
+        }
+    }
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let (s, t, d) = (p["s"] as usize, p["t"] as usize, p["d"] as usize);
+    let (q, k, v) = (inputs[Q].f32(), inputs[K].f32(), inputs[V].f32());
+    let scale = 1.0 / (d as f32).sqrt();
+    let masks = Masks::behind(p, INPUTS);
+    outputs[0].par_chunks_mut(d).enumerate().for_each_init(Vec::new, |scores: &mut Vec<f32>, (row, out)| {
+        let head = row / s / group(p) as usize;
+        let query = &q[row * d..][..d];
+        let keys = k[head * t * d..][..t * d].chunks_exact(d).take(masks.seen_by_host(inputs, row));
+        scores.clear();
+        scores.extend(keys.map(|key| dense::dot(query, key) * scale));
+        if let Some(mask) = masks.row_on_host(inputs, row) {
+            scores.iter_mut().zip(mask).for_each(|(score, added)| *score += added);
+        }
+        let max = scores.iter().copied().fold(f32::NEG_INFINITY, maximum);
+        out.fill(0.0);
+        if max == f32::NEG_INFINITY {
+            return;
+        }
+        scores.iter_mut().for_each(|score| *score = (*score - max).exp());
+        let sum = dense::total(scores.iter().copied());
+        for (weight, value) in scores.iter().zip(v[head * t * d..].chunks_exact(d)) {
+            dense::add(out, *weight, value);
+        }
+        out.iter_mut().for_each(|o| *o /= sum);
+    });
+}
+
+/// Name of the constant that selects whether a stage stores the log-sum-exp of its rows for training. See [`keeping_lse`].
+const KEEPS_LSE: &str = "KEEPS_LSE";
+
+/// Returns the stages of a forward variant, one of which also writes the log-sum-exp of every score row. The buffer is `lse`, `[b,
+/// h, s]`. Supported variants: `manual`, `flash`, `flash_mma` and `vendor`.
+///
+/// # Panics
+/// No stage that can write it.
+pub(crate) fn keeping_lse(mut stages: Vec<Stage>) -> Vec<Stage> {
+    if stages.iter_mut().any(vendor::keeps_lse) {
+        return stages;
+    }
+    let asked =
+        |stage: &&mut Stage| ["attention_softmax", "attention_flash", "attention_flash_mma"].contains(&stage.entry());
+    let stage = stages.iter_mut().find(asked).expect("a variant that goes over whole rows");
+    let at = stage.args.len() as u32;
+    let StageOp::Kernel(kernel) = &mut stage.work else { unreachable!("asked by its entry point") };
+    kernel.consts.retain(|(name, _)| *name != KEEPS_LSE);
+    kernel.consts.extend([(KEEPS_LSE, true.into()), ("LSE_AT", at.into())]);
+    stage.args.push(("lse", Write).into());
+    stages
+}
+
+/// Stage with the constants that all stages share.
+fn stage(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
+    Stage::kernel(entry, text, entry)
+        .consts(&[("S", "s"), ("T", "t"), ("D", "d")].map(|(name, key)| (name, p[key] as u32)))
+        .consts(&[("HEADS", (p["b"] * p["h"]) as u32), ("GROUP", group(p) as u32)])
+        .consts(&[("CAUSAL", p.shape.has("causal"))])
+}
+
+/// Edge of the square tiles of both GEMMs.
+const TILE: u64 = 16;
+/// Number of threads that share one row in the softmax stage.
+const ROW_THREADS: u32 = 128;
+
+/// Stage with one workgroup per tile of every matrix: `[ceil(rows/16) · ceil(cols/16)]` per head and batch item. Tiles are numbered
+/// row by row. A workgroup keeps `kept` tiles in workgroup memory.
+fn by_tiles(p: &Problem, [text, entry]: [&'static str; 2], [heads, rows, cols]: [u64; 3], kept: u32) -> Stage {
+    let tile = TILE as u32;
+    stage(p, text, entry)
+        .consts(&[("TILE", tile), ("ROW_THREADS", ROW_THREADS)])
+        .consts(&[(KEEPS_LSE, false)])
+        .threads([tile, tile, 1])
+        .grid(spread(p["b"] * heads * rows.div_ceil(TILE) * cols.div_ceil(TILE)))
+        .shared(kept * tile * tile * 4)
+}
+
+/// Stage with one workgroup per query of every head.
+fn by_rows(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
+    stage(p, text, entry)
+        .consts(&[("TILE", TILE as u32), ("ROW_THREADS", ROW_THREADS)])
+        .consts(&[(KEEPS_LSE, false)])
+        .threads([ROW_THREADS, 1, 1])
+        .grid(spread(p["b"] * p["h"] * p["s"]))
+        .shared(ROW_THREADS * 4)
+}
+
+/// Operations under the workload's counting rule, which halves a causal problem.
+fn counted(p: &Problem, operations: u64) -> u64 {
+    if p.shape.has("causal") { operations / 2 } else { operations }
+}
+
+/// Bytes of Q, of K and of the scores.
+fn sizes(p: &Problem) -> (u64, u64, u64) {
+    let (heads, element) = (p["b"] * p["h"], Elem::Real.storage(p.dtype).bytes());
+    let (s, t, d) = (p["s"], p["t"], p["d"]);
+    (heads * s * d * element, masks::keys(p) * p["kv"] * d * element, heads * s * t * 4)
+}
+
+/// Operations of one GEMM of depth s, t or d.
+fn product(p: &Problem) -> u64 {
+    counted(p, 2 * masks::keys(p) * p["h"] * p["s"] * p["d"])
+}
+
+/// Stage of the weighted sum per query: f32 weights times rows of the element type.
+fn weighted_sum(p: &Problem, [weights, values, to]: [&'static str; 3]) -> Stage {
+    let (queries, keys, scores) = sizes(p);
+    let stage = by_tiles(p, ["attention/weighted_sum", "attention_weighted_sum"], [p["h"], p["s"], p["d"]], 2)
+        .args([("scores", weights, Write), ("v", values, Read), ("out", to, Write)])
+        .costing(Cost::new(product(p), scores + keys, queries));
+    looking(p, Looks::Lengths, stage)
+}
+
+fn manual(p: &Problem, _caps: &Caps) -> Program {
+    let (queries, keys, scores) = sizes(p);
+    // Five operations a score: scale, compare, subtract and exponentiate, add, divide. The workload's counting rule omits them.
+    let softmax = counted(p, 5 * masks::keys(p) * p["h"] * p["s"]);
+    let of_scores = by_tiles(p, ["attention/manual", "attention_scores"], [p["h"], p["s"], p["t"]], 2)
+        .args([("scores", Write), ("q", Read), ("k", Read)])
+        .costing(Cost::new(product(p), queries + keys, scores));
+    let of_rows = by_rows(p, "attention/manual", "attention_softmax")
+        .args([("scores", Write)])
+        .costing(Cost::new(softmax, scores, scores));
+    Program {
+        stages: vec![
+            looking(p, Looks::Mask, of_scores),
+            looking(p, Looks::Lengths, of_rows),
+            weighted_sum(p, ["scores", "v", "out"]),
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse_case;
+    use parallax_schema::units::Flops;
+
+    #[test]
+    fn the_products_of_manual_are_the_whole_of_the_problem() {
+        for text in ["b1,h2,s31,t67,d72", "b1,h1,s13,t7,d3,causal", "b1,h4,kv2,s5,d8", "b3,h2,s5,t9,d8,padded"] {
+            let case = parse_case(&format!("attention/fwd/{text}/f32/manual")).expect("valid");
+            let stages = case.program(&parallax_schema::testing::caps()).expect("kernels").stages;
+            let products: u64 = stages.iter().filter(|s| s.label != "attention_softmax").map(|s| s.cost.flops.0).sum();
+            assert_eq!(Flops(products), cost(&case.problem).flops, "{text}");
+        }
+    }
+}

@@ -1,0 +1,449 @@
+//! Self-attention with its projections: `out = attention(x·wq + bq, x·wk + bk, x·wv + bv)·wo + bo`. Heads are adjacent in a row.
+//!
+//! Formula: Vaswani et al., "Attention Is All You Need" (2017), section 3.2.2.
+//!
+//! `x` and `out` are `[b, s, h·d]`, each weight is `[h·d, h·d]` and each bias `[h·d]`. All are dense and row-major. Head `i` is
+//! columns `i·d` to `(i+1)·d − 1`. The weights and biases of queries, keys and values are concatenated before the timing, for
+//! variants with one GEMM over all three.
+//!
+//! The variants are levels of optimisation, each on top of the previous one: nothing fused; one GEMM for the three projections of
+//! `x`; no score matrix; the best kernels of the device.
+//!
+//! Operations: those of the four GEMMs, `8·b·s·(h·d)²`, and of attention, `4·b·h·s²·d`, halved when causal.
+
+use parallax_ir::hard::{any, one, smallest_normal, zero};
+use parallax_ir::{
+    Axis, BufferSpec, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Product, Program, Rearrange,
+    Reference, Rows, RowsFn, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable,
+};
+use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
+use parallax_schema::device::{Caps, Dialect};
+
+use self::heads::Heads;
+use self::items::{Items, normal_items};
+use super::linear::stages::{By, Stages, Then};
+use crate::SubOp;
+use crate::dense::{Real, add_to_rows, product_of};
+
+pub(super) mod heads;
+pub(super) mod items;
+
+const X: usize = 0;
+const WQ: usize = 1;
+const BQ: usize = 4;
+const WO: usize = 7;
+const BO: usize = 8;
+
+/// Components of the profile.
+pub(crate) const INTO_HEADS: &str = "QKV projection";
+pub(crate) const SCORES: &str = "score computation";
+pub(crate) const SOFTMAX: &str = "softmax";
+pub(crate) const WEIGHTED: &str = "weighted sum";
+pub(crate) const FLASH: &str = "scores, softmax and weighted sum";
+pub(crate) const OUT_OF_HEADS: &str = "output projection";
+
+/// Definition of the workload.
+pub fn workload() -> Workload {
+    Workload {
+        name: "",
+        probes: &[],
+        about: "self-attention with its projections, by levels of optimisation",
+        axes: const {
+            &[
+                Axis::extent("b", "batch"),
+                Axis::extent("h", "heads"),
+                Axis::extent("s", "tokens"),
+                Axis::extent("d", "head dim"),
+                Axis::word("mask", "which keys a query sees", &["", "causal"]),
+            ]
+        },
+        dtypes: &[DType::F32, DType::F16, DType::BF16],
+        validate: |shape| {
+            let width = shape["h"] * shape["d"];
+            [3 * shape["b"] * shape["s"] * width, 3 * width * width].into_iter().try_for_each(indexable)
+        },
+        forms: vec![forward()],
+    }
+}
+
+fn forward() -> OpSpec {
+    OpSpec {
+        direction: Direction::Fwd,
+        rate: Rate::Flops,
+        headline: Some("b1,h8,s512,d64"),
+        shapes,
+        awkward: &["b1,h1,s1,d1", "b3,h2,s5,d3", "b2,h2,s70,d36,causal", "b1,h2,s130,d64"],
+        huge: &[],
+        buffers,
+        cost,
+        tolerance: |p, output| tolerance(p, output, 1.0),
+        reference: Reference { row_cost, rows: RowsFn::of(rows) },
+        setup: Some(side_by_side),
+        host: Some(HostFn::of(host)),
+        variants: vec![
+            Variant::kernel(
+                "level0",
+                "nothing fused: three products, biases, heads and softmax in stages of their own, scores in device memory",
+                level0,
+            ),
+            Variant::kernel(
+                "level1",
+                "queries, keys and values by one product, biases added to sums in registers",
+                level1,
+            ),
+            Variant::kernel("level2", "the same, and attention in one stage without a score matrix", level2)
+                .available(|p, caps| attention(p, Direction::Fwd).available("flash", caps)),
+            Variant::kernel("level3", "the same on the device's matrix units", level3).available(matrix_units),
+            Variant::kernel("vendor", "products and attention by the vendor's libraries, cuBLASLt and cuDNN", vendor)
+                .only_in(&[Dialect::Cuda])
+                .available(|p, caps| attention(p, Direction::Fwd).available("vendor", caps)),
+        ],
+        // Without `vendor`: a time of the library must not come from another kernel.
+        fallback: &["level3", "level2", "level1", "level0"],
+        preconditions: Vec::new(),
+        hard: hard_sets(),
+        nan: OfNan::MIXED,
+        only: None,
+    }
+}
+
+/// Shapes of a preset. 16 heads of 72 are those of SigLIP 2's So400m vision tower, which has 256 patches an image.
+fn shapes(preset: Preset) -> &'static [&'static str] {
+    match preset {
+        Preset::Standard => &["b1,h8,s512,d64", "b8,h16,s256,d72", "b1,h16,s2048,d64", "b1,h16,s2048,d64,causal"],
+        _ => &["b1,h8,s512,d64", "b8,h16,s256,d72", "b256,h16,s256,d72", "b4,h16,s2048,d128,causal"],
+    }
+}
+
+/// Number of elements in a row.
+pub(crate) fn width(p: &Problem) -> u64 {
+    p["h"] * p["d"]
+}
+
+/// Number of rows of all items.
+pub(crate) fn row_count(p: &Problem) -> u64 {
+    p["b"] * p["s"]
+}
+
+/// Weight scaled so that sums over normal inputs have about the magnitude of the inputs.
+pub(crate) fn weight(shape: &Shape, draw: Draw) -> f64 {
+    draw.normal() / ((shape["h"] * shape["d"]) as f64).sqrt()
+}
+
+pub(crate) fn bias(_: &Shape, draw: Draw) -> f64 {
+    0.25 * draw.normal()
+}
+
+pub(crate) fn items(shape: &Shape, draw: Draw) -> f64 {
+    normal_items(draw, shape["s"] * shape["h"] * shape["d"])
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let (b, h, s, d, c) = (p["b"], p["h"], p["s"], p["d"], width(p));
+    let inner = attention(p, Direction::Fwd);
+    vec![
+        BufferSpec::input("x", Elem::Real, &[b, s, c], items),
+        BufferSpec::input("wq", Elem::Real, &[c, c], weight),
+        BufferSpec::input("wk", Elem::Real, &[c, c], weight),
+        BufferSpec::input("wv", Elem::Real, &[c, c], weight),
+        BufferSpec::input("bq", Elem::Real, &[c], bias),
+        BufferSpec::input("bk", Elem::Real, &[c], bias),
+        BufferSpec::input("bv", Elem::Real, &[c], bias),
+        BufferSpec::input("wo", Elem::Real, &[c, c], weight),
+        BufferSpec::input("bo", Elem::Real, &[c], bias),
+        BufferSpec::setup("wqkv", Elem::Real, &[c, 3 * c]),
+        BufferSpec::setup("bqkv", Elem::Real, &[3 * c]),
+        BufferSpec::output("out", Elem::Real, &[b, s, c]),
+        BufferSpec::scratch("product", Elem::Real, &[b, s, c]),
+        BufferSpec::scratch("rows", Elem::Real, &[b, s, c]),
+        BufferSpec::scratch("qkv", Elem::Real, &[b, s, 3 * c]),
+        BufferSpec::scratch("q", Elem::Real, &[b, h, s, d]),
+        BufferSpec::scratch("k", Elem::Real, &[b, h, s, d]),
+        BufferSpec::scratch("v", Elem::Real, &[b, h, s, d]),
+        inner.scratch("scores", "scores"),
+        BufferSpec::scratch("mixed", Elem::Real, &[b, h, s, d]),
+        BufferSpec::scratch("merged", Elem::Real, &[b, s, c]),
+    ]
+}
+
+fn cost(p: &Problem) -> Cost {
+    let (rows, c, element) = (row_count(p), width(p), Elem::Real.storage(p.dtype).bytes());
+    let scores = 4 * rows * p["s"] * c / if p.shape.has("causal") { 2 } else { 1 };
+    Cost::new(8 * rows * c * c + scores, (rows * c + 4 * c * c + 4 * c) * element, rows * c * element)
+}
+
+/// Indices of the checked buffers, in buffer order.
+const WQKV: usize = 0;
+const BQKV: usize = 1;
+
+/// Tolerance for inputs `scale` times as large as seeded ones.
+fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
+    if matches!(output, WQKV | BQKV) {
+        return Tolerance { abs: smallest_normal(p), rel: 0.0, reason: "copied" };
+    }
+    let Rounding { u, sum } = Rounding::of(p, width(p));
+    let projected = scale * (2.0 * u + sum);
+    Tolerance {
+        abs: 8.0 * (mixed_error(p, scale, projected) + scale * (u + sum)) + smallest_normal(p),
+        rel: 2.0 * u,
+        reason: "errors of random sign, eight times the standard deviation, which none exceeds with all but certainty: sums of \
+                 h·d products wander by √(h·d) f32 roundings; queries, keys and values are rounded twice to the element type \
+                 and carry that into scores, weights and what they mix, which is rounded, projected and rounded again",
+    }
+}
+
+/// Standard deviations of errors in results of about one: of a rounding to the element type, and of an f32 sum of products.
+#[derive(Clone, Copy)]
+pub(crate) struct Rounding {
+    pub(crate) u: f64,
+    pub(crate) sum: f64,
+}
+
+impl Rounding {
+    /// Errors of sums of `terms` products.
+    pub(crate) fn of(p: &Problem, terms: u64) -> Rounding {
+        Rounding { u: p.dtype.unit_roundoff(), sum: 2f64.powi(-23) * (terms as f64).sqrt() }
+    }
+}
+
+/// Standard deviation of the error of attention's output. Queries, keys and values have the error `projected` and the magnitude
+/// `scale`.
+pub(crate) fn mixed_error(p: &Problem, scale: f64, projected: f64) -> f64 {
+    let (f32u, s, d) = (2f64.powi(-24), p["s"] as f64, p["d"] as f64);
+    // A score is 1/√d times the sum of d products of two inexact factors. Its error is the relative error of its weight.
+    let score = 1.5 * scale * projected + 2.0 * f32u * d.sqrt() * scale * scale;
+    projected + scale * (score.min(1.0) + p.dtype.unit_roundoff() + 2.0 * f32u * s.sqrt())
+}
+
+fn hard_sets() -> Vec<StressInput> {
+    vec![
+        StressInput {
+            name: "zeros",
+            about: "no inputs: every row is what the biases of values make",
+            applies: any,
+            fills: |_| vec![("x", zero)],
+            tolerance: |p, output| tolerance(p, output, 1.0),
+        },
+        StressInput {
+            name: "equal",
+            about: "all rows alike: every key has the same weight",
+            applies: any,
+            fills: |_| vec![("x", one)],
+            tolerance: |p, output| tolerance(p, output, 1.0),
+        },
+        StressInput {
+            name: "large",
+            about: "inputs eight times as large: rows whose weights are close to one and nothing",
+            applies: any,
+            fills: |_| vec![("x", |shape, draw| 8.0 * items(shape, draw))],
+            // Weights that are nearly equal may change places for an error of their scores.
+            tolerance: |p, output| tolerance(p, output, 8.0),
+        },
+    ]
+}
+
+/// Multiply-adds of a row: its share of the projections, and attention.
+fn row_cost(p: &Problem, output: usize) -> u64 {
+    match output {
+        WQKV | BQKV => 1,
+        _ => 4 * width(p) * width(p) + 2 * p["s"] * width(p),
+    }
+}
+
+pub(crate) fn heads_of(p: &Problem) -> Heads {
+    Heads { s: p["s"] as usize, heads: p["h"] as usize, d: p["d"] as usize, causal: p.shape.has("causal") }
+}
+
+/// Output rows of a batch item.
+fn item<T: Real>(p: &Problem, x: &[T], weights: [&[T]; 4], biases: [&[T]; 4]) -> Vec<T> {
+    let (heads, c) = (heads_of(p), width(p));
+    let square = Product::new(heads.s as u64, c, c);
+    let projected = |x: &[T], which: usize| add_to_rows(product_of(square, x, weights[which]), biases[which]);
+    let [q, k, v] = [0, 1, 2].map(|which| projected(x, which));
+    projected(&heads.attend(&q, &k, &v).out, 3)
+}
+
+fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
+    let (c, s) = (width(p), p["s"]);
+    let weights = [WQ, WQ + 1, WQ + 2, WO].map(|w| inputs.whole(w));
+    let biases = [BQ, BQ + 1, BQ + 2, BO].map(|b| inputs.whole(b));
+    let made = |at: u64, _| {
+        let x = inputs.values(X, at * s * c..(at + 1) * s * c);
+        item(p, &x, weights.each_ref().map(|w| &w[..]), biases.each_ref().map(|b| &b[..]))
+    };
+    let items = Items::of(inputs, &[X], [p["b"], s * c], made);
+    Box::new(move |output, row, out| match output {
+        WQKV => row_beside(p, inputs, WQ, row, out),
+        BQKV => row_beside(p, inputs, BQ, 0, out),
+        _ => out.copy_from_slice(&items.item(row / s)[(row % s * c) as usize..][..c as usize]),
+    })
+}
+
+/// Row of three concatenated weights or biases; `first` is the index of the first input.
+pub(crate) fn row_beside(p: &Problem, inputs: &Inputs, first: usize, row: u64, out: &mut [f64]) {
+    let c = width(p);
+    for (out, at) in out.iter_mut().zip(0..) {
+        *out = inputs.at(first + (at / c) as usize, row * c + at % c);
+    }
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let elements = (p["s"] * width(p)) as usize;
+    let weights = [WQ, WQ + 1, WQ + 2, WO].map(|w| inputs[w].f32());
+    let biases = [BQ, BQ + 1, BQ + 2, BO].map(|b| inputs[b].f32());
+    for (out, x) in outputs[0].chunks_exact_mut(elements).zip(inputs[X].f32().chunks_exact(elements)) {
+        out.copy_from_slice(&item(p, x, weights, biases));
+    }
+}
+
+/// Attention as a sub-operation.
+pub(crate) fn attention(p: &Problem, direction: Direction) -> SubOp {
+    let causal = if p.shape.has("causal") { ",causal" } else { "" };
+    let shape = format!("b{},h{},s{},d{}{causal}", p["b"], p["h"], p["s"], p["d"]);
+    SubOp::new("attention", direction, &shape, p.dtype)
+}
+
+pub(crate) const PROJECTED: [&str; 3] = ["q", "k", "v"];
+pub(crate) const WEIGHTS: [&str; 3] = ["wq", "wk", "wv"];
+pub(crate) const BIASES: [&str; 3] = ["bq", "bk", "bv"];
+const SPLIT: [&str; 3] = ["q_heads", "k_heads", "v_heads"];
+
+/// Set-up that concatenates the weights, and the biases, of queries, keys and values into one buffer each.
+pub(crate) fn side_by_side(p: &Problem, caps: &Caps) -> Program {
+    let c = width(p);
+    let beside = |rows: u64, names: [&'static str; 3], to: &'static str| {
+        let stage = move |(which, from): (usize, &'static str)| {
+            let moved = Rearrange::beside([rows, c], 3 * c, which as u64 * c);
+            moved.stage(p.dtype, caps, [from, to]).called(format!("{from}_beside"))
+        };
+        names.into_iter().enumerate().map(stage).collect::<Vec<_>>()
+    };
+    Program { stages: beside(c, WEIGHTS, "wqkv").into_iter().chain(beside(1, BIASES, "bqkv")).collect() }
+}
+
+pub(crate) fn stages<'a>(p: &Problem, caps: &'a Caps, by: By) -> Stages<'a> {
+    Stages { dtype: p.dtype, caps, by }
+}
+
+/// GEMM of all rows with a square matrix.
+pub(crate) fn square(p: &Problem) -> Product {
+    Product::new(row_count(p), width(p), width(p))
+}
+
+/// Rearrangement that separates heads, from rows of `width` elements with the heads at `first`.
+pub(crate) fn split(p: &Problem, width: u64, first: u64) -> Rearrange {
+    Rearrange::split_heads([p["b"], p["h"], p["s"], p["d"]], width, first)
+}
+
+fn level0(p: &Problem, caps: &Caps) -> Program {
+    let mut all = projected_apart(p, caps, "x");
+    all.extend(unfused(p, caps));
+    all.extend(output_apart(p, caps, "out"));
+    Program { stages: all }
+}
+
+/// Stages of the query, key and value projections of a buffer, one per step.
+pub(crate) fn projected_apart(p: &Problem, caps: &Caps, x: &'static str) -> Vec<Stage> {
+    let (by, c) = (stages(p, caps, By::Tiles), width(p));
+    let rows = [row_count(p), c];
+    let mut all = Vec::new();
+    for which in 0..3 {
+        let name = PROJECTED[which];
+        all.push(by.product(square(p), [x, WEIGHTS[which], "product"]).called(format!("{name}_product")));
+        all.push(by.finish(rows, Then::Bias, ["product", "rows"], &[BIASES[which]]).called(format!("{name}_bias")));
+        all.push(split(p, c, 0).stage(p.dtype, caps, ["rows", name]).called(SPLIT[which]));
+    }
+    all.into_iter().map(|stage| stage.of(INTO_HEADS)).collect()
+}
+
+/// Stages after attention, one per step.
+pub(crate) fn output_apart(p: &Problem, caps: &Caps, out: &'static str) -> Vec<Stage> {
+    let (by, rows) = (stages(p, caps, By::Tiles), [row_count(p), width(p)]);
+    let product = by.product(square(p), ["merged", "wo", "product"]).called("out_product");
+    let bias = by.finish(rows, Then::Bias, ["product", out], &["bo"]).called("out_bias");
+    [merge(p, caps), product, bias].into_iter().map(|stage| stage.of(OUT_OF_HEADS)).collect()
+}
+
+/// Attention with its scores in device memory.
+pub(crate) fn unfused(p: &Problem, caps: &Caps) -> Vec<Stage> {
+    let stages = attention(p, Direction::Fwd).stages("manual", caps, &[("out", "mixed")]);
+    stages.into_iter().zip([SCORES, SOFTMAX, WEIGHTED]).map(|(stage, component)| stage.of(component)).collect()
+}
+
+/// Stage that concatenates the heads again.
+pub(crate) fn merge(p: &Problem, caps: &Caps) -> Stage {
+    split(p, width(p), 0).reversed().stage(p.dtype, caps, ["mixed", "merged"]).called("merge_heads")
+}
+
+/// Stages of the query, key and value projections of a buffer, with one GEMM.
+pub(crate) fn projected(p: &Problem, caps: &Caps, by: By, x: &'static str) -> Vec<Stage> {
+    let c = width(p);
+    let wide = Product::new(row_count(p), 3 * c, c);
+    let product = stages(p, caps, by).with_bias(wide, [x, "wqkv", "qkv"], "bqkv").called("qkv_product");
+    let mut all = vec![product];
+    for which in 0..3 {
+        let apart = split(p, 3 * c, which as u64 * c);
+        all.push(apart.stage(p.dtype, caps, ["qkv", PROJECTED[which]]).called(SPLIT[which]));
+    }
+    all.into_iter().map(|stage| stage.of(INTO_HEADS)).collect()
+}
+
+/// Stages after attention.
+pub(crate) fn output(p: &Problem, caps: &Caps, by: By, out: &'static str) -> Vec<Stage> {
+    let product = stages(p, caps, by).with_bias(square(p), ["merged", "wo", out], "bo").called("out_product");
+    let all = [merge(p, caps), product];
+    all.into_iter().map(|stage| stage.of(OUT_OF_HEADS)).collect()
+}
+
+/// Program with one GEMM into heads and one out of them, around attention.
+fn around(p: &Problem, caps: &Caps, by: By, attention: Vec<Stage>) -> Program {
+    let mut all = projected(p, caps, by, "x");
+    all.extend(attention);
+    all.extend(output(p, caps, by, "out"));
+    Program { stages: all }
+}
+
+fn level1(p: &Problem, caps: &Caps) -> Program {
+    around(p, caps, By::Tiles, unfused(p, caps))
+}
+
+/// Attention in one stage, by the named variant.
+pub(crate) fn flash(p: &Problem, caps: &Caps, variant: &str) -> Vec<Stage> {
+    attention(p, Direction::Fwd)
+        .stages(variant, caps, &[("out", "mixed")])
+        .into_iter()
+        .map(|stage| stage.of(FLASH))
+        .collect()
+}
+
+fn level2(p: &Problem, caps: &Caps) -> Program {
+    around(p, caps, By::Tiles, flash(p, caps, "flash"))
+}
+
+/// GEMM kind on the device's matrix units, and the attention variant for them.
+fn on_matrix_units(caps: &Caps) -> (By, &'static str) {
+    match caps.dialect {
+        Dialect::Wgsl => (By::Coopmat, "flash_coopmat"),
+        _ => (By::Mma, "flash_mma"),
+    }
+}
+
+/// Checks that the device has matrix units for it.
+pub(crate) fn matrix_units(p: &Problem, caps: &Caps) -> Result<(), String> {
+    let (by, flash) = on_matrix_units(caps);
+    let product = || match by {
+        By::Coopmat => Product::coopmat_available(p.dtype, caps),
+        _ => Product::mma_available(p.dtype, caps),
+    };
+    let both = attention(p, Direction::Fwd).available(flash, caps).and_then(|()| product());
+    both.map_err(|why| format!("level2 is the best that this device has: {why}"))
+}
+
+fn level3(p: &Problem, caps: &Caps) -> Program {
+    let (by, attention) = on_matrix_units(caps);
+    around(p, caps, by, flash(p, caps, attention))
+}
+
+fn vendor(p: &Problem, caps: &Caps) -> Program {
+    around(p, caps, By::Library, flash(p, caps, "vendor"))
+}

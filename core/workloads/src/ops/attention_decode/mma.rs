@@ -1,0 +1,78 @@
+//! Variant that splits sequences and multiplies on tensor cores.
+
+use parallax_ir::{CudaLaunch, Problem, Product, Program, Stage, Tunable};
+use parallax_schema::case::Allowed;
+use parallax_schema::device::{Caps, CudaCaps};
+
+use super::split::{Division, as_const, available as short_rows, group, stages};
+use super::{append, element, pages, stage};
+
+/// Query heads that are rows of one GEMM: the rows of a matrix instruction.
+const ROWS: u64 = 16;
+/// Fewest stages: one is written while another is read.
+const FEWEST_STAGES: u64 = 2;
+
+const WARPS: Tunable = Tunable {
+    name: "WARPS",
+    about: "warps of a block, each with tokens and stages of its own",
+    allowed: Allowed::OneOf(&[2, 4, 8]),
+    default: 4,
+};
+const TOKENS: Tunable =
+    Tunable { name: "TOKENS", about: "tokens of a stage of a warp", allowed: Allowed::OneOf(&[16, 32]), default: 16 };
+/// Stages of a warp. With the other defaults at head_dim 128, a multiprocessor of compute capability 9.0 runs two blocks. These
+/// have 128 KiB in flight while they compute.
+const STAGES: Tunable = Tunable {
+    name: "STAGES",
+    about: "stages of a warp, all but one of them under way; fewer where shared memory does not hold them",
+    allowed: Allowed::OneOf(&[2, 3, 4, 6]),
+    default: 3,
+};
+const BLOCKS: Tunable = Tunable {
+    name: "BLOCKS",
+    about: "blocks for each multiprocessor, where sequences can be split into so many",
+    allowed: Allowed::OneOf(&[2, 4, 8, 16]),
+    default: 8,
+};
+
+/// Tunables of the variant.
+pub const TUNABLES: &[Tunable] = &[WARPS, TOKENS, STAGES, BLOCKS];
+
+pub fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
+    Product::mma_available(p.dtype, caps)?;
+    short_rows(p)?;
+    if !p["d"].is_multiple_of(8) {
+        return Err(format!("split_mma copies 16 bytes at a time: head_dim {} is not a multiple of 8", p["d"]));
+    }
+    match pages(p) * p["p"] {
+        places if places <= u64::from(u32::MAX) => Ok(()),
+        places => Err(format!("split_mma counts the places of tokens in 32 bits: there are {places}")),
+    }
+}
+
+pub fn split_mma(p: &Problem, caps: &Caps) -> Program {
+    Program { stages: stages(p, caps, first(p, caps), append::asked(p)).into() }
+}
+
+fn first(p: &Problem, caps: &Caps) -> (Stage, Division) {
+    let tuned = |tunable| u64::from(p.tuned(caps, "split_mma", tunable));
+    let (warps, tokens) = (tuned(&WARPS), tuned(&TOKENS));
+    // Keys and values in the kernel source's layout: head_dim is padded to whole instructions, and rows by one more piece.
+    let row = p["d"].next_multiple_of(16) + 8;
+    let stage_bytes = 2 * tokens * row * element(p);
+    // Largest score and sum of weights of each row, for each warp.
+    let numbers = 8 * warps * ROWS;
+    let room = u64::from(caps.cuda.unwrap_or(CudaCaps::NONE).max_block_shared_bytes).saturating_sub(numbers);
+    let stages = tuned(&STAGES).min(room / (warps * stage_bytes)).max(FEWEST_STAGES);
+    // Heads of a group, divided as evenly as possible.
+    let shares = group(p).div_ceil(ROWS);
+    let held = group(p).div_ceil(shares);
+    let division = Division::of(p, caps, warps * tokens, held, tuned(&BLOCKS));
+    let dynamic_shared_bytes = (warps * stages * stage_bytes) as u32;
+    let stage = stage(p, "attention_decode/split_mma", "attention_decode_split_mma")
+        .consts(&[("T", p["t"]), ("WARPS", warps), ("TOKENS", tokens), ("STAGES", stages)].map(as_const))
+        .threads([32 * warps as u32, 1, 1])
+        .shared(numbers as u32)
+        .cuda(CudaLaunch { dynamic_shared_bytes, ..CudaLaunch::default() });
+    (stage, division)
+}

@@ -1,0 +1,281 @@
+//! Both directions, as in a training step that keeps only the input rows of each layer. After the forward pass, it visits the
+//! layers from last to first. It recomputes the values that a layer's backward pass needs, and then its gradients.
+//!
+//! Formula: Chen, Xu, Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost" (2016), with one segment per layer.
+//! Recomputation is not counted among the operations, as in `encoder_layer`.
+
+use parallax_ir::hard::{any, sums_of_zeros, zero};
+use parallax_ir::{
+    BufferSpec, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, Role, Rows, RowsFn,
+    StressInput, Tolerance, Variant, numbered,
+};
+use parallax_schema::case::{Cost, Direction, Preset, Rate};
+use parallax_schema::device::{Caps, Dialect};
+use parallax_schema::units::Bytes;
+
+use super::super::attention_block::{row_count, width};
+use super::super::encoder_layer::{Layer, Parameters, checkpointed, layer_of, parameters};
+use super::super::linear::stages::By;
+use super::{
+    AWKWARD, Items, LEARNED, X, copied_row, input_of, layer, of_layer, on_layer, setup, tolerance as tolerances,
+};
+use crate::dense::Real;
+
+/// Specification of both directions.
+pub(super) fn form() -> OpSpec {
+    OpSpec {
+        direction: Direction::FwdBwd,
+        rate: Rate::Flops,
+        headline: Some("l2,b1,s64,h8,d64,f1024"),
+        shapes,
+        awkward: AWKWARD,
+        huge: &[],
+        buffers,
+        cost,
+        tolerance,
+        reference: Reference { row_cost, rows: RowsFn::of(rows) },
+        setup: Some(setup),
+        host: Some(HostFn::of(host)),
+        variants: vec![
+            Variant::kernel("unfused", "every step of a layer a stage, scores in device memory", |p, caps| {
+                program(p, caps, "unfused", None)
+            })
+            .available(|p, _| addressable(p, usize::BITS)),
+            Variant::kernel("fused", "the fused form of a layer in both directions", |p, caps| {
+                program(p, caps, "fused", Some(By::Tiles))
+            })
+            .available(|p, caps| available(p, caps, "fused")),
+            Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
+                program(p, caps, "mma", Some(By::Mma))
+            })
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| available(p, caps, "mma")),
+            Variant::kernel(
+                "vendor",
+                "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN",
+                |p, caps| program(p, caps, "vendor", Some(By::Library)),
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| available(p, caps, "vendor")),
+        ],
+        // Without `vendor`: a time of the library must not come from another kernel.
+        fallback: &["mma", "fused", "unfused"],
+        preconditions: Vec::new(),
+        hard: hard_sets(),
+        nan: OfNan::MIXED,
+        only: None,
+    }
+}
+
+fn shapes(preset: Preset) -> &'static [&'static str] {
+    match preset {
+        Preset::Standard => &["l2,b1,s64,h8,d64,f1024", "l2,b1", "l2,b8"],
+        _ => &["l2,b1,s64,h8,d64,f1024", "b1", "b8"],
+    }
+}
+
+/// Index of the upstream gradient among the inputs, after the parameters of all layers.
+fn dout(p: &Problem) -> usize {
+    input_of(p["l"] as usize, 1)
+}
+
+/// Name of a layer's buffer in the backward pass of layer `at`. Scratch of the forward pass has another name: otherwise it would
+/// stay allocated until then.
+fn on_the_way_back(p: &Problem, spec: &BufferSpec, at: u64) -> &'static str {
+    match (spec.name, spec.role) {
+        ("x" | "out", _) => of_layer(p, spec.name, at),
+        ("dout", _) if at + 1 == p["l"] => "dout",
+        ("dout", _) => numbered("dx", at + 1),
+        ("dx", _) if at == 0 => "dx",
+        (name, Role::Scratch) => numbered(name, p["l"] + at),
+        (name, _) => numbered(name, at),
+    }
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let (specs, mut buffers) = (layer(p).problem().buffers(), super::buffers(p));
+    let upstream = specs.iter().find(|spec| spec.name == "dout").expect("the layer's gradient that comes in");
+    buffers.insert(dout(p), upstream.clone());
+    let made = |spec: &&BufferSpec| spec.name != "out" && matches!(spec.role, Role::Output { .. } | Role::Scratch);
+    for at in 0..p["l"] {
+        buffers.extend(specs.iter().filter(made).map(|spec| {
+            let role = if spec.name == "dx" && at > 0 { Role::Scratch } else { spec.role };
+            BufferSpec { name: on_the_way_back(p, spec, at), role, ..spec.clone() }
+        }));
+    }
+    buffers
+}
+
+fn cost(p: &Problem) -> Cost {
+    let (inner, there) = (layer(p), super::cost(p));
+    let one = inner.problem();
+    let rows = one.bytes(|spec| spec.name == "x").0;
+    // One gradient for each row, and for all other inputs.
+    Cost::new(p["l"] * one.cost().flops.0, there.read.0 + rows, there.written.0 + there.read.0)
+}
+
+/// Kind of a checked buffer: concatenated copies, the result, gradients of the rows, and of a layer's parameters.
+enum Checked {
+    Copied,
+    Out,
+    Dx,
+    Learned { layer: usize, which: usize },
+}
+
+/// Number of parameter gradients of a layer: those of queries, keys and values are concatenated.
+const GRADIENTS: usize = LEARNED.len() - 4;
+
+fn checked(p: &Problem, output: usize) -> Checked {
+    match output.checked_sub(2 * p["l"] as usize) {
+        None => Checked::Copied,
+        Some(0) => Checked::Out,
+        Some(1) => Checked::Dx,
+        Some(more) => Checked::Learned { layer: (more - 2) / GRADIENTS, which: (more - 2) % GRADIENTS },
+    }
+}
+
+fn tolerance(p: &Problem, output: usize) -> Tolerance {
+    match checked(p, output) {
+        Checked::Copied | Checked::Out => super::tolerance(p, output, 1.0),
+        Checked::Dx => tolerances::of_rows(p),
+        Checked::Learned { layer, .. } => tolerances::of_learned(p, layer),
+    }
+}
+
+fn hard_sets() -> Vec<StressInput> {
+    vec![StressInput {
+        name: "zeros",
+        about: "no gradient: the result is as usual, and every gradient is zero",
+        applies: any,
+        fills: |_| vec![("dout", zero)],
+        tolerance: |p, output| match checked(p, output) {
+            Checked::Copied | Checked::Out => tolerance(p, output),
+            _ => sums_of_zeros(p),
+        },
+    }]
+}
+
+/// Operations of a row: a copy, because everything is computed before the first row.
+fn row_cost(p: &Problem, output: usize) -> u64 {
+    match checked(p, output) {
+        Checked::Out | Checked::Dx => width(p),
+        _ => 1,
+    }
+}
+
+fn available(p: &Problem, caps: &Caps, variant: &str) -> Result<(), String> {
+    addressable(p, usize::BITS)?;
+    layer(p).available(variant, caps)
+}
+
+/// Checks that the reference fits into the address space. It keeps the gradients of all layers as doubles, which may be too much
+/// for a page with 32-bit addresses.
+fn addressable(p: &Problem, bits: u32) -> Result<(), String> {
+    let specs = p.buffers();
+    let kept = Bytes(8 * p.outputs().into_iter().map(|at| specs[at].len).sum::<u64>());
+    match bits < 64 && kept > Bytes(1 << 31) {
+        true => Err(format!("the reference keeps {kept} of gradients, more than a page has room for")),
+        false => Ok(()),
+    }
+}
+
+/// State of an item in the forward and backward pass through all layers.
+struct Way<T> {
+    /// Input of each layer, and the result.
+    rows: Vec<Vec<T>>,
+    gradient: Vec<T>,
+    /// Number of equal items.
+    count: T,
+}
+
+/// Runs the forward and backward pass of items through all layers, and sums the parameter gradients.
+fn there_and_back<T: Real>(
+    layers: usize,
+    layer: Layer,
+    ways: &mut [Way<T>],
+    of: impl Fn(usize) -> Parameters<T>,
+) -> Vec<Vec<Vec<T>>> {
+    for at in 0..layers {
+        let of = of(at);
+        for way in ways.iter_mut() {
+            way.rows.push(layer.forward(&way.rows[at], &of, None).out);
+        }
+    }
+    let mut learned = vec![Vec::new(); layers];
+    for at in (0..layers).rev() {
+        let of = of(at);
+        for way in ways.iter_mut() {
+            let gradients = layer.backward(&of, &layer.forward(&way.rows[at], &of, None), &way.gradient);
+            if learned[at].is_empty() {
+                learned[at] = gradients.learned.iter().map(|gradient| vec![T::zero(); gradient.len()]).collect();
+            }
+            gradients.add_to(&mut learned[at], way.count);
+            way.gradient = gradients.dx;
+        }
+    }
+    learned
+}
+
+fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
+    let (c, s, layers, inner) = (width(p), p["s"], p["l"] as usize, layer(p));
+    let buffers = [X, dout(p)];
+    let mut items = Items::of(inputs, &buffers, [p["b"], s * c], |item, count| {
+        let [x, gradient] = buffers.map(|buffer| inputs.values(buffer, item * s * c..(item + 1) * s * c));
+        Way { rows: vec![x], gradient, count }
+    });
+    let of = |at: usize| parameters(|buffer| inputs.whole(input_of(at, buffer)));
+    let learned = there_and_back(layers, layer_of(inner.problem()), items.known_mut(), of);
+    Box::new(move |output, row, out| {
+        let way = |row: u64| items.item(row / s);
+        let within = |from: &[f64], out: &mut [f64]| out.copy_from_slice(&from[(row % s * c) as usize..][..c as usize]);
+        match checked(p, output) {
+            Checked::Copied => copied_row(p, inputs, output, row, out),
+            Checked::Out => within(&way(row).rows[layers], out),
+            Checked::Dx => within(&way(row).gradient, out),
+            Checked::Learned { layer, which } => out[0] = learned[layer][which][row as usize],
+        }
+    })
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let (layers, elements) = (p["l"] as usize, (row_count(p) / p["b"] * width(p)) as usize);
+    let [x, dout] = [X, dout(p)].map(|buffer| inputs[buffer].f32().chunks_exact(elements));
+    let way = |(x, dout): (&[f32], &[f32])| Way { rows: vec![x.to_vec()], gradient: dout.to_vec(), count: 1.0 };
+    let mut ways: Vec<Way<f32>> = x.zip(dout).map(way).collect();
+    let of = |at: usize| parameters(|buffer| inputs[input_of(at, buffer)].f32().to_vec());
+    let learned = there_and_back(layers, layer_of(layer(p).problem()), &mut ways, of);
+    let [out, dx, gradients @ ..] = outputs else { unreachable!("the result, and gradients") };
+    for ((way, out), dx) in ways.iter().zip(out.chunks_exact_mut(elements)).zip(dx.chunks_exact_mut(elements)) {
+        out.copy_from_slice(&way.rows[layers]);
+        dx.copy_from_slice(&way.gradient);
+    }
+    gradients.iter_mut().zip(learned.iter().flatten()).for_each(|(out, sums)| out.copy_from_slice(sums));
+}
+
+/// Program of a variant's forward pass, and of the backward pass by the matching stages of a layer.
+fn program(p: &Problem, caps: &Caps, variant: &str, by: Option<By>) -> Program {
+    let (inner, Program { stages: mut all }) = (layer(p), super::program(p, caps, variant));
+    let (specs, back) = (inner.problem().buffers(), checkpointed(inner.problem(), caps, by).stages);
+    for at in (0..p["l"]).rev() {
+        let names: Vec<_> = specs.iter().map(|spec| (spec.name, on_the_way_back(p, spec, at))).collect();
+        all.extend(on_layer(&back, at, &names));
+    }
+    Program { stages: all }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::find;
+    use parallax_schema::case::DType;
+
+    #[test]
+    fn a_page_says_that_it_has_no_room_for_the_gradients_of_all_layers() {
+        let workload = find("encoder").expect("registered");
+        let of = |shape| Problem::new(workload, Direction::FwdBwd, shape, DType::F32).expect("valid");
+        let why = addressable(&of("b1"), 32).expect_err("of 27 layers");
+        assert_eq!(why, "the reference keeps 4.16 GB of gradients, more than a page has room for");
+        assert_eq!(addressable(&of("l2,b1"), 32), Ok(()));
+        assert_eq!(addressable(&of("b1"), 64), Ok(()));
+    }
+}

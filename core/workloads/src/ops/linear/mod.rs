@@ -1,0 +1,361 @@
+//! Linear layer with bias and optional epilogue: `out = x·w + bias`, its GELU, or its GELU added to a residual.
+//!
+//! `x` is `[b, m, k]`, `w` `[b, k, n]`, `bias` `[n]`, `residual` and `out` `[b, m, n]`. All are dense and row-major. With `nt` the
+//! weights are stored as `[b, n, k]`, as in PyTorch's `Linear`. With `tn` the inputs are stored as `[b, k, m]`. GELU uses the tanh
+//! formula of the workload `gelu`.
+//!
+//! Operations: `2·b·m·n·k`, those of the GEMM. Sums are kept in f32 for every element type. A fused epilogue is computed in f32
+//! before the only rounding.
+
+use parallax_ir::hard::{any, one, smallest_normal, zero};
+use parallax_ir::parallel::*;
+use parallax_ir::{
+    Axis, BufferSpec, Draw, Elem, Epilogue, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Product, Program,
+    Reference, RowsFn, Shape, Stored, StressInput, Tolerance, Variant, Workload, indexable, normal,
+};
+use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
+use parallax_schema::device::{Caps, Dialect};
+
+use self::stages::{By, Stages, Then};
+use super::add_layernorm;
+use super::gelu::gelu_tanh;
+use crate::dense;
+
+pub(super) mod backward;
+pub(super) mod stages;
+
+const X: usize = 0;
+const W: usize = 1;
+const BIAS: usize = 2;
+const RESIDUAL: usize = 3;
+
+/// Definition of the workload.
+pub fn workload() -> Workload {
+    Workload {
+        name: "",
+        probes: &[],
+        about: "product with bias, and with GELU and a residual where asked",
+        axes: const {
+            &[
+                Axis::optional("b", "batch", 1, 1),
+                Axis::extent("m", "rows"),
+                Axis::extent("n", "outputs"),
+                Axis::extent("k", "inputs"),
+                Axis::word(
+                    "stored",
+                    "whose columns lie one after the other: the weights' or the inputs'",
+                    &["", "nt", "tn"],
+                ),
+                Axis::word("then", "what follows the bias", &["", "gelu", "residual"]),
+            ]
+        },
+        dtypes: &[DType::F32, DType::F16, DType::BF16],
+        validate: |shape| product_of(shape).elements().into_iter().try_for_each(indexable),
+        forms: vec![forward(), backward::form()],
+    }
+}
+
+fn product_of(shape: &Shape) -> Product {
+    let stored = match (shape.has("nt"), shape.has("tn")) {
+        (true, _) => Stored::Nt,
+        (_, true) => Stored::Tn,
+        _ => Stored::Nn,
+    };
+    Product::new(shape["m"], shape["n"], shape["k"]).batch(shape["b"]).stored(stored)
+}
+
+fn product(p: &Problem) -> Product {
+    product_of(&p.shape)
+}
+
+/// Shapes that cross the edges of all tiles, in each layout and with each epilogue. The last two are enough for large tiles if the
+/// number of multiprocessors is unknown.
+const AWKWARD: &[&str] = &[
+    "m1,n1,k1",
+    "b3,m5,n3,k7,gelu",
+    "m65,n67,k33",
+    "m131,n72,k40,nt,residual",
+    "b2,m66,n200,k17,nt,gelu",
+    "m136,n130,k72,tn",
+    "b2,m33,n8,k65,tn,residual",
+    "m1409,n1283,k3,nt",
+    "m1416,n1288,k8,tn,gelu",
+];
+
+fn forward() -> OpSpec {
+    OpSpec {
+        direction: Direction::Fwd,
+        rate: Rate::Flops,
+        headline: Some("m512,n1024,k1024,nt,gelu"),
+        shapes,
+        awkward: AWKWARD,
+        huge: &[],
+        buffers,
+        cost,
+        tolerance: |p, output| tolerance(p, output, Sizes::seeded(p)),
+        reference: Reference {
+            row_cost: |p, _| p["n"] * p["k"],
+            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
+        },
+        setup: None,
+        host: Some(HostFn::of(host)),
+        variants: vec![
+            Variant::kernel(
+                "naive",
+                "two stages: a product with one element per thread, straight from device memory, and what follows",
+                |p, caps| apart(p, caps, By::Elements),
+            ),
+            Variant::kernel("separate", "two stages: a product by tiles in workgroup memory, and what follows", |p, caps| {
+                apart(p, caps, By::Tiles)
+            }),
+            Variant::kernel("tiled", "one stage: what follows is done to sums in registers", |p, caps| {
+                fused(p, caps, By::Tiles)
+            }),
+            Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| fused(p, caps, By::Mma))
+                .only_in(&[Dialect::Cuda])
+                .available(|p, caps| Product::mma_available(p.dtype, caps)),
+            Variant::kernel("coopmat", "the same on matrix units through WGSL's cooperative matrices", |p, caps| {
+                fused(p, caps, By::Coopmat)
+            })
+            .only_in(&[Dialect::Wgsl])
+            .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
+            Variant::kernel(
+                "vendor",
+                "the vendor's library, cuBLASLt, with its own epilogue; it has none for the residual, which is a stage of ours",
+                vendor,
+            )
+            .only_in(&[Dialect::Cuda]),
+        ],
+        // Without `vendor`: a time of the library must not come from another kernel.
+        fallback: &["coopmat", "mma", "tiled", "separate", "naive"],
+        preconditions: Vec::new(),
+        hard: hard_sets(),
+        nan: OfNan::MIXED,
+        only: None,
+    }
+}
+
+/// Shapes of a preset. The second and third are of a vision transformer's MLP: 1152 wide, 4304 in the middle.
+fn shapes(preset: Preset) -> &'static [&'static str] {
+    match preset {
+        Preset::Standard => &[
+            "m512,n1024,k1024,nt,gelu",
+            "m4096,n4304,k1152,gelu",
+            "m4096,n1152,k4304,residual",
+            "m4096,n4096,k4096,nt",
+        ],
+        _ => &[
+            "m512,n1024,k1024,nt,gelu",
+            "m65536,n4304,k1152,gelu",
+            "m65536,n1152,k4304,residual",
+            "m8192,n8192,k8192",
+            "m8192,n8192,k8192,nt,gelu",
+            "b16,m2048,n2048,k2048,tn",
+        ],
+    }
+}
+
+/// Weight scaled so that sums over normal inputs have about the magnitude of the inputs.
+fn weight(shape: &Shape, draw: Draw) -> f64 {
+    draw.normal() / (shape["k"] as f64).sqrt()
+}
+
+/// Stored extents of `x`.
+fn x_dims(p: &Problem) -> [u64; 3] {
+    if p.shape.has("tn") { [p["b"], p["k"], p["m"]] } else { [p["b"], p["m"], p["k"]] }
+}
+
+/// Stored extents of `w`.
+fn w_dims(p: &Problem) -> [u64; 3] {
+    if p.shape.has("nt") { [p["b"], p["n"], p["k"]] } else { [p["b"], p["k"], p["n"]] }
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let out = [p["b"], p["m"], p["n"]];
+    let mut buffers = vec![
+        BufferSpec::input("x", Elem::Real, &x_dims(p), normal),
+        BufferSpec::input("w", Elem::Real, &w_dims(p), weight),
+        BufferSpec::input("bias", Elem::Real, &[p["n"]], normal),
+    ];
+    if p.shape.has("residual") {
+        buffers.push(BufferSpec::input("residual", Elem::Real, &out, normal));
+    }
+    buffers.push(BufferSpec::output("out", Elem::Real, &out));
+    // GEMM result for a separate epilogue stage.
+    buffers.push(BufferSpec::scratch("product", Elem::Real, &out));
+    buffers
+}
+
+/// Bytes of x, of w, of the result, and of the bias.
+fn sizes(p: &Problem) -> [u64; 4] {
+    let [x, w, out] = product(p).elements();
+    [x, w, out, p["n"]].map(|elements| elements * Elem::Real.storage(p.dtype).bytes())
+}
+
+fn cost(p: &Problem) -> Cost {
+    let [x, w, out, bias] = sizes(p);
+    let residual = if p.shape.has("residual") { out } else { 0 };
+    Cost::new(product(p).flops(), x + w + bias + residual, out)
+}
+
+/// Bound of sums, and of their error.
+#[derive(Clone, Copy)]
+struct Sizes {
+    largest: f64,
+    error: f64,
+}
+
+impl Sizes {
+    /// Bounds for normal inputs and weights that make sums of about one.
+    fn seeded(p: &Problem) -> Sizes {
+        let k = p["k"] as f64;
+        Sizes { largest: 12.0, error: 8.0 * 2f64.powi(-24) * (k + 12.0 * k.sqrt()) }
+    }
+}
+
+fn tolerance(p: &Problem, _output: usize, sizes: Sizes) -> Tolerance {
+    let u = p.dtype.unit_roundoff();
+    Tolerance {
+        abs: 1.13 * (sizes.error + u * sizes.largest) + u * (sizes.largest + 4.0) + 2e-6 + smallest_normal(p),
+        rel: 2.0 * u + 1e-5,
+        reason: "k products are summed in f32: 8·√k·2^-24 times the sum of magnitudes holds for any order but with \
+                 probability e^-32 (Higham and Mary 2019); the sum may be rounded to the element type before the bias, and \
+                 again before the residual; GELU, of slope 1.13 at most, is off as in the workload of that name",
+    }
+}
+
+fn hard_sets() -> Vec<StressInput> {
+    vec![
+        StressInput {
+            name: "zeros",
+            about: "all zero: half-way down GELU's slope",
+            applies: any,
+            fills: |_| vec![("x", zero), ("bias", zero)],
+            tolerance: |p, output| tolerance(p, output, Sizes { largest: 0.0, error: 0.0 }),
+        },
+        StressInput {
+            name: "equal",
+            about: "all one: the depth and one",
+            applies: any,
+            fills: |_| vec![("x", one), ("w", one), ("bias", one)],
+            tolerance: |p, output| tolerance(p, output, Sizes { largest: p["k"] as f64 + 1.0, error: 0.0 }),
+        },
+        StressInput {
+            name: "far",
+            about: "sums far out on either side, where GELU is its argument or nothing",
+            applies: any,
+            fills: |_| vec![("x", |_, draw| 64.0 * draw.normal())],
+            tolerance: |p, output| {
+                let seeded = Sizes::seeded(p);
+                tolerance(p, output, Sizes { largest: 64.0 * seeded.largest, error: 64.0 * seeded.error })
+            },
+        },
+    ]
+}
+
+/// Returns the index function of element `(row, column)` of a batch of matrices with these extents, transposed if `turned`. It
+/// captures the extents, because a look-up by name per element is too slow.
+fn at([_, rows, columns]: [u64; 3], turned: bool) -> impl Fn(u64, u64, u64) -> u64 + Copy {
+    move |batch, row, column| {
+        let (row, column) = if turned { (column, row) } else { (row, column) };
+        (batch * rows + row) * columns + column
+    }
+}
+
+/// Index of element `(i, l)` of a batch's inputs.
+fn x_at(p: &Problem) -> impl Fn(u64, u64, u64) -> u64 + Copy + use<> {
+    at(x_dims(p), p.shape.has("tn"))
+}
+
+/// Index of element `(l, j)` of a batch's weights.
+fn w_at(p: &Problem) -> impl Fn(u64, u64, u64) -> u64 + Copy + use<> {
+    at(w_dims(p), p.shape.has("nt"))
+}
+
+/// Computes a row of `x·w + bias`; `row` counts through the batch.
+fn biased(p: &Problem, inputs: &Inputs, bias: usize, row: u64, out: &mut [f64]) {
+    let (batch, i) = (row / p["m"], row % p["m"]);
+    for (out, j) in out.iter_mut().zip(0..) {
+        *out = inputs.at(bias, j);
+    }
+    let (x_at, w_at) = (x_at(p), w_at(p));
+    let x: Vec<f64> = (0..p["k"]).map(|l| inputs.at(X, x_at(batch, i, l))).collect();
+    let add = |out: &mut f64, x: &f64, l, j| *out += x * inputs.at(W, w_at(batch, l, j));
+    // Traverses the weights in their stored order, once per row. Each sum has the same order in both cases.
+    match p.shape.has("nt") {
+        true => out.iter_mut().zip(0..).for_each(|(out, j)| x.iter().zip(0..).for_each(|(x, l)| add(out, x, l, j))),
+        false => x.iter().zip(0..).for_each(|(x, l)| out.iter_mut().zip(0..).for_each(|(out, j)| add(out, x, l, j))),
+    }
+}
+
+fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
+    biased(p, inputs, BIAS, row, out);
+    if p.shape.has("gelu") || p.shape.has("residual") {
+        out.iter_mut().for_each(|out| *out = gelu_tanh(*out));
+    }
+    if p.shape.has("residual") {
+        for (out, at) in out.iter_mut().zip(row * p["n"]..) {
+            *out += inputs.at(RESIDUAL, at);
+        }
+    }
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let n = p["n"] as usize;
+    let out = &mut outputs[0];
+    out.par_chunks_mut(n).for_each(|out| out.copy_from_slice(inputs[BIAS].f32()));
+    dense::add_product(product(p), inputs[X].f32(), inputs[W].f32(), out);
+    out.par_chunks_mut(n).enumerate().for_each(|(row, out)| {
+        if p.shape.has("gelu") || p.shape.has("residual") {
+            out.iter_mut().for_each(|out| *out = gelu_tanh(f64::from(*out)) as f32);
+        }
+        if p.shape.has("residual") {
+            out.iter_mut().zip(&inputs[RESIDUAL].f32()[row * n..]).for_each(|(out, residual)| *out += residual);
+        }
+    });
+}
+
+/// Epilogue of the problem.
+fn then(p: &Problem) -> Then {
+    match (p.shape.has("gelu"), p.shape.has("residual")) {
+        (true, _) => Then::Gelu,
+        (_, true) => Then::Residual,
+        _ => Then::Bias,
+    }
+}
+
+/// Input buffers of the epilogue.
+fn taken(p: &Problem) -> &'static [&'static str] {
+    if p.shape.has("residual") { &["bias", "residual"] } else { &["bias"] }
+}
+
+fn stages<'a>(p: &Problem, caps: &'a Caps, by: By) -> Stages<'a> {
+    Stages { dtype: p.dtype, caps, by }
+}
+
+/// Program with the GEMM and its epilogue in separate stages.
+fn apart(p: &Problem, caps: &Caps, by: By) -> Program {
+    let stages = stages(p, caps, by);
+    let rows = [p["b"] * p["m"], p["n"]];
+    let product = stages.product(product(p), ["x", "w", "product"]);
+    Program { stages: vec![product, stages.finish(rows, then(p), ["product", "out"], taken(p))] }
+}
+
+fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
+    stages(p, caps, by).fused(product(p), then(p), ["x", "w", "out"], taken(p)).into()
+}
+
+fn vendor(p: &Problem, caps: &Caps) -> Program {
+    let stages = stages(p, caps, By::Library);
+    let product = product(p);
+    let [.., elements] = product.elements();
+    let library = |epilogue, to| stages.library(product, epilogue, ["x", "w", to], "bias");
+    match then(p) {
+        Then::Bias => library(Epilogue::Bias, "out").into(),
+        Then::Gelu => library(Epilogue::BiasGelu, "out").into(),
+        _ => {
+            let sum = add_layernorm::sum_stage(elements, p.dtype, caps, ["product", "residual", "out"]);
+            Program { stages: vec![library(Epilogue::BiasGelu, "product"), sum] }
+        }
+    }
+}

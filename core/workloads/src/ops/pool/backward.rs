@@ -1,0 +1,209 @@
+//! Gradient of the image: each pixel sums its share of the gradients of its windows. The gradient of a maximum goes to the first of
+//! the largest pixels, or to the last NaN, as in PyTorch. The set-up stores the position of that pixel, as a forward pass of
+//! training does.
+
+use parallax_ir::Access::{Read, Write};
+use parallax_ir::hard::{any, exact, one, scattered_nan, smallest_normal, subnormal, sums_of_zeros, zero};
+use parallax_ir::{
+    BufferSpec, Elem, Inputs, OfNan, OpSpec, Problem, Program, Reference, RowsFn, Stage, StressInput, Tolerance,
+    Variant, normal, spread,
+};
+use parallax_schema::case::{Cost, Direction, Rate};
+use parallax_schema::device::Caps;
+
+use super::window::Windows;
+use super::{
+    AWKWARD, THREADS, X, along, by_pieces_of, bytes, image, largest, most_pixels, not_finite, pooled, position,
+    several, shapes, split,
+};
+
+/// Specification of the backward direction.
+pub(super) fn form() -> OpSpec {
+    OpSpec {
+        direction: Direction::Bwd,
+        rate: Rate::Bytes,
+        headline: Some("n8,c64,h112,k3,s2,p1,nchw,max"),
+        shapes,
+        awkward: AWKWARD,
+        huge: &[],
+        buffers,
+        cost,
+        tolerance,
+        reference: Reference {
+            row_cost: |p, _| {
+                let [rows, columns] = Windows::of(&p.shape);
+                let of_largest = if largest(p) { most_pixels(p) } else { 1 };
+                rows.sharing() * columns.sharing() * of_largest * image(p)[3].max(pooled(p)[3])
+            },
+            rows: RowsFn::of(|p, inputs| Box::new(move |output, row, out| reference(p, inputs, (output, row), out))),
+        },
+        setup: Some(|p, caps| Program { stages: if largest(p) { vec![first_largest(p, caps)] } else { Vec::new() } }),
+        host: None,
+        variants: vec![
+            Variant::kernel("naive", "one pixel per thread, which looks through the windows around it", |p, caps| {
+                program(p, caps, 1)
+            }),
+            Variant::kernel(
+                "vector",
+                "16 bytes of the gradient per thread (WGSL: four elements): of neighbouring channels, whose windows are the \
+                 same, in nhwc; of a row in nchw",
+                |p, caps| program(p, caps, along(p, image(p), caps)),
+            )
+            .available(|p, caps| several(p, image(p), caps)),
+        ],
+        fallback: &["vector", "naive"],
+        preconditions: Vec::new(),
+        hard: hard_sets(),
+        nan: OfNan::Kept,
+        only: None,
+    }
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let (x, dout) = (
+        BufferSpec::input("x", Elem::Real, &image(p), normal),
+        BufferSpec::input("dout", Elem::Real, &pooled(p), normal),
+    );
+    let dx = BufferSpec::output("dx", Elem::Real, &image(p));
+    // An average does not depend on the image.
+    match largest(p) {
+        true => vec![x, dout, BufferSpec::setup("place", Elem::U32, &pooled(p)), dx],
+        false => vec![dout, dx],
+    }
+}
+
+fn cost(p: &Problem) -> Cost {
+    let outputs = pooled(p).iter().product::<u64>();
+    let places = if largest(p) { 4 * outputs } else { 0 };
+    let [rows, columns] = Windows::of(&p.shape);
+    let pairs = image(p).iter().product::<u64>() * rows.sharing() * columns.sharing();
+    Cost::new(pairs, bytes(p, &pooled(p)) + places, bytes(p, &image(p)))
+}
+
+/// Whether the output is the positions of the largest pixels.
+fn is_place(p: &Problem, output: usize) -> bool {
+    largest(p) && output == 0
+}
+
+fn tolerance(p: &Problem, output: usize) -> Tolerance {
+    if is_place(p, output) {
+        return Tolerance { abs: 0.5, rel: 0.0, reason: "a whole number" };
+    }
+    let [rows, columns] = Windows::of(&p.shape);
+    let terms = (rows.sharing() * columns.sharing()) as f64;
+    Tolerance {
+        abs: (terms + 2.0) * 2f64.powi(-24) * 3.47 * terms + smallest_normal(p),
+        rel: 2.0 * p.dtype.unit_roundoff(),
+        reason: "shares of gradients of at most 3.47 are summed in f32 (n·u times the sum of magnitudes), and the result is \
+                 rounded once to the element type",
+    }
+}
+
+fn hard_sets() -> Vec<StressInput> {
+    fn small(p: &Problem, output: usize) -> Tolerance {
+        if is_place(p, output) {
+            return tolerance(p, output);
+        }
+        let [rows, columns] = Windows::of(&p.shape);
+        Tolerance {
+            abs: (2 * rows.sharing() * columns.sharing() + 1) as f64 * smallest_normal(p),
+            reason: "each share may be taken for zero, and so may the sum; it is rounded once",
+            ..tolerance(p, output)
+        }
+    }
+    let set = |name, about, fills, tolerance| StressInput { name, about, applies: any, fills, tolerance };
+    vec![
+        set(
+            "zeros",
+            "gradients of zero",
+            |_| vec![("dout", zero)],
+            |p, output| if is_place(p, output) { exact(p, output) } else { sums_of_zeros(p) },
+        ),
+        set(
+            "ones",
+            "gradients of one: how many windows a pixel is part of, or the largest of",
+            |_| vec![("dout", one)],
+            tolerance,
+        ),
+        StressInput {
+            applies: largest,
+            ..set(
+                "equal",
+                "an image of ones: the first pixel of each window is its largest",
+                |_| vec![("x", one)],
+                tolerance,
+            )
+        },
+        StressInput {
+            applies: largest,
+            ..set(
+                "not finite",
+                "an image with NaN and -inf: the last NaN of each window gets its gradient",
+                |_| vec![("x", not_finite)],
+                tolerance,
+            )
+        },
+        set("nan", "gradients with NaN: so are those of their pixels", |_| vec![("dout", scattered_nan)], tolerance),
+        set("subnormal", "gradients too small to be normal", |p| vec![("dout", subnormal(p))], small),
+    ]
+}
+
+/// Position of the first of a window's largest pixels, or of the last NaN, within its channel.
+fn place_of_largest(p: &Problem, inputs: &Inputs, [n, c, y, x]: [u64; 4]) -> u64 {
+    let [rows, columns] = Windows::of(&p.shape);
+    let mut found: Option<(f64, u64)> = None;
+    for i in rows.window(y) {
+        for j in columns.window(x) {
+            let value = inputs.at(X, position(p, image(p), [n, c, i, j]));
+            if value.is_nan() || found.is_none_or(|(largest, _)| value > largest) {
+                found = Some((value, i * p["w"] + j));
+            }
+        }
+    }
+    found.expect("every window has a pixel").1
+}
+
+fn reference(p: &Problem, inputs: &Inputs, (output, row): (usize, u64), out: &mut [f64]) {
+    if is_place(p, output) {
+        for (slot, at) in out.iter_mut().zip(row * pooled(p)[3]..) {
+            *slot = place_of_largest(p, inputs, split(p, pooled(p), at)) as f64;
+        }
+        return;
+    }
+    let gradients = usize::from(largest(p));
+    let [rows, columns] = Windows::of(&p.shape);
+    for (slot, at) in out.iter_mut().zip(row * image(p)[3]..) {
+        let [n, c, i, j] = split(p, image(p), at);
+        *slot = 0.0;
+        for y in rows.around(i) {
+            for x in columns.around(j) {
+                let window = [n, c, y, x];
+                let gradient = inputs.at(gradients, position(p, pooled(p), window));
+                if !largest(p) {
+                    *slot += gradient / (rows.divisor(y) * columns.divisor(x)) as f64;
+                } else if place_of_largest(p, inputs, window) == i * p["w"] + j {
+                    *slot += gradient;
+                }
+            }
+        }
+    }
+}
+
+/// Set-up with one result element per thread.
+fn first_largest(p: &Problem, caps: &Caps) -> Stage {
+    let outputs: u64 = pooled(p).iter().product();
+    by_pieces_of(p, caps, (pooled(p), 1), [["pool/place"; 3]; 2], "pool_place")
+        .args([("x", Read), ("place", Write)])
+        .grid(spread(outputs.div_ceil(THREADS)))
+        .costing(Cost::new(super::pixels_of_windows(p), bytes(p, &image(p)), 4 * outputs))
+}
+
+fn program(p: &Problem, caps: &Caps, width: u64) -> Program {
+    let texts = [["pool/backward", "pool/backward1", "pool/backward4"], ["pool/backward_row"; 3]];
+    let stage = by_pieces_of(p, caps, (image(p), width), texts, "pool_backward").costing(cost(p));
+    match largest(p) {
+        true => stage.args([("dout", Read), ("dx", Write), ("place", Read)]),
+        false => stage.args([("dout", Read), ("dx", Write)]),
+    }
+    .into()
+}

@@ -1,0 +1,369 @@
+//! Pooling of images: the largest element or the average of each window of an input.
+//!
+//! Windows are `k` × `kw` pixels, `s` apart. The image has a border of `p` pixels, which belong to no maximum and count as zeros in
+//! an average, as in PyTorch's `MaxPool2d` and `AvgPool2d`. `adaptive` divides the image into `oh` × `ow` windows and averages each
+//! (`AdaptiveAvgPool2d`). Window `y` has the rows from `⌊y·h/oh⌋` to before `⌈(y+1)·h/oh⌉`.
+//!
+//! Operations: one for each pixel of each window. Bytes: each tensor read or written once.
+
+mod backward;
+mod window;
+
+use window::Windows;
+
+use crate::dense::{maximum, total};
+use parallax_ir::Access::{Read, Write};
+use parallax_ir::hard::{any, exact, one, scattered_nan, smallest_normal, subnormal, wide, zero};
+use parallax_ir::parallel::*;
+use parallax_ir::{
+    Axis, BufferSpec, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, RowsFn,
+    Shape, Stage, StressInput, Tolerance, Variant, Workload, countable, indexable, normal, spread, text_for, width,
+};
+use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
+use parallax_schema::device::Caps;
+
+const X: usize = 0;
+
+/// Definition of the workload.
+pub fn workload() -> Workload {
+    Workload {
+        name: "",
+        probes: &[],
+        about: "pooling of images: the largest of each window, or its average",
+        axes: const {
+            &[
+                Axis::extent("n", "images").items(),
+                Axis::extent("c", "channels"),
+                Axis::extent("h", "height"),
+                Axis::same_as("w", "width", "h"),
+                Axis::optional("k", "window", 1, 2),
+                Axis::same_as("kw", "window width", "k"),
+                Axis::optional("s", "stride", 1, 1),
+                Axis::optional("p", "padding", 0, 0),
+                Axis::optional("oh", "height of an adaptive output", 0, 0),
+                Axis::optional("ow", "width of an adaptive output", 0, 0),
+                Axis::word("layout", "memory order", &["nchw", "nhwc"]),
+                Axis::word("kind", "what is made of a window", &["max", "average", "adaptive"]),
+            ]
+        },
+        dtypes: &[DType::F32, DType::F16, DType::BF16],
+        validate,
+        forms: vec![forward(), backward::form()],
+    }
+}
+
+const AWKWARD: &[&str] = &[
+    "n1,c1,h1,k1,nchw,max",
+    "n1,c1,h1,k1,nhwc,average",
+    "n2,c3,h7,w5,k3,p1,nchw,max",
+    "n2,c3,h7,w5,k3,s2,p1,nhwc,max",
+    "n1,c8,h9,w11,k3,s2,p1,nhwc,average",
+    "n2,c3,h9,w16,k3,kw1,nchw,average",
+    "n1,c2,h16,s2,nchw,max",
+    "n1,c8,h13,w8,k5,s3,p2,nchw,max",
+    "n3,c5,h7,w11,oh3,ow4,nchw,adaptive",
+    "n2,c12,h7,oh1,ow1,nhwc,adaptive",
+    "n1,c2,h5,w8,oh7,ow12,nchw,adaptive",
+    "n2,c16,h10,w17,k4,kw2,s2,p1,nhwc,max",
+];
+
+fn forward() -> OpSpec {
+    OpSpec {
+        direction: Direction::Fwd,
+        rate: Rate::Bytes,
+        headline: Some("n8,c64,h112,k3,s2,p1,nchw,max"),
+        shapes,
+        awkward: AWKWARD,
+        huge: &[],
+        buffers: |p| {
+            vec![
+                BufferSpec::input("x", Elem::Real, &image(p), normal),
+                BufferSpec::output("out", Elem::Real, &pooled(p)),
+            ]
+        },
+        cost: |p| Cost::new(pixels_of_windows(p), bytes(p, &image(p)), bytes(p, &pooled(p))),
+        tolerance,
+        reference: Reference {
+            row_cost: |p, _| most_pixels(p) * pooled(p)[3],
+            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
+        },
+        setup: None,
+        host: Some(HostFn::of(host)),
+        variants: vec![
+            Variant::kernel("naive", "one element of the result per thread", |p, caps| program(p, caps, 1)),
+            Variant::kernel(
+                "vector",
+                "16 bytes of the result per thread (WGSL: four elements): of neighbouring channels, which are read so too, in \
+                 nhwc; of a row in nchw, where neighbours share what they read",
+                |p, caps| program(p, caps, along(p, pooled(p), caps)),
+            )
+            .available(|p, caps| several(p, pooled(p), caps)),
+        ],
+        fallback: &["vector", "naive"],
+        preconditions: Vec::new(),
+        hard: hard_sets(),
+        nan: OfNan::Kept,
+        only: None,
+    }
+}
+
+fn shapes(preset: Preset) -> &'static [&'static str] {
+    match preset {
+        Preset::Standard => &[
+            "n8,c64,h112,k3,s2,p1,nchw,max",
+            "n32,c64,h112,k3,s2,p1,nhwc,max",
+            "n32,c256,h56,s2,nchw,average",
+            "n32,c512,h14,oh7,ow7,nhwc,adaptive",
+        ],
+        _ => &[
+            "n8,c64,h112,k3,s2,p1,nchw,max",
+            "n64,c64,h112,k3,s2,p1,nchw,max",
+            "n64,c64,h112,k3,s2,p1,nhwc,max",
+            "n64,c256,h56,s2,nchw,average",
+            "n64,c256,h56,s2,nhwc,average",
+            "n64,c2048,h14,oh7,ow7,nhwc,adaptive",
+        ],
+    }
+}
+
+fn largest(p: &Problem) -> bool {
+    p.shape.has("max")
+}
+
+fn validate(shape: &Shape) -> Result<(), String> {
+    let (adaptive, given) = (shape.has("adaptive"), shape["oh"] > 0 && shape["ow"] > 0);
+    if adaptive && !given {
+        return Err("an adaptive output has a height `oh` and a width `ow`".to_owned());
+    }
+    if adaptive && (shape["k"] != 2 || shape["kw"] != 2 || shape["s"] != 1 || shape["p"] != 0) {
+        return Err(
+            "windows of an adaptive output have neither an extent, nor a stride, nor padding of their own".to_owned()
+        );
+    }
+    if !adaptive && shape["oh"] + shape["ow"] > 0 {
+        return Err("only an adaptive output says its height and width".to_owned());
+    }
+    // Every window then has a pixel of the image.
+    if shape["p"] > shape["k"].min(shape["kw"]) / 2 {
+        return Err("padding is at most half of the window".to_owned());
+    }
+    let [rows, columns] = Windows::of(shape);
+    if rows.outputs == 0 || columns.outputs == 0 {
+        return Err("the window is larger than the padded image, so the output is empty".to_owned());
+    }
+    let (n, c, taps) = (shape["n"], shape["c"], rows.most() * columns.most());
+    if !countable([n, c, rows.outputs, columns.outputs, taps]) {
+        return Err("the pixels of all windows are beyond what can be counted in 64 bits".to_owned());
+    }
+    // Operands of the window bounds.
+    indexable(rows.extent.max(columns.extent) + 2 * shape["p"] + shape["k"].max(shape["kw"]))?;
+    indexable((rows.extent + 1) * (rows.outputs + 1))?;
+    indexable((columns.extent + 1) * (columns.outputs + 1))?;
+    indexable(n * c * shape["h"] * shape["w"])?;
+    indexable(n * c * rows.outputs * columns.outputs)
+}
+
+/// Extents of a tensor of `rows` rows and `columns` columns.
+fn extents(p: &Problem, rows: u64, columns: u64) -> [u64; 4] {
+    match p.shape.has("nhwc") {
+        true => [p["n"], rows, columns, p["c"]],
+        false => [p["n"], p["c"], rows, columns],
+    }
+}
+
+fn image(p: &Problem) -> [u64; 4] {
+    extents(p, p["h"], p["w"])
+}
+
+fn pooled(p: &Problem) -> [u64; 4] {
+    let [rows, columns] = Windows::of(&p.shape);
+    extents(p, rows.outputs, columns.outputs)
+}
+
+fn bytes(p: &Problem, extents: &[u64; 4]) -> u64 {
+    extents.iter().product::<u64>() * Elem::Real.storage(p.dtype).bytes()
+}
+
+/// Pixels of the largest window.
+fn most_pixels(p: &Problem) -> u64 {
+    Windows::of(&p.shape).iter().map(Windows::most).product()
+}
+
+fn pixels_of_windows(p: &Problem) -> u64 {
+    pooled(p).iter().product::<u64>() * most_pixels(p)
+}
+
+fn tolerance(p: &Problem, output: usize) -> Tolerance {
+    if largest(p) {
+        return exact(p, output);
+    }
+    Tolerance {
+        abs: most_pixels(p) as f64 * 3.47 * 2f64.powi(-24) + smallest_normal(p),
+        rel: 2.0 * p.dtype.unit_roundoff(),
+        reason: "numbers of at most 3.47 are summed in f32 (n·u times the sum of magnitudes) and divided by their number, and \
+                 the result is rounded once to the element type",
+    }
+}
+
+/// NaN and -inf among numbers.
+fn not_finite(shape: &Shape, draw: Draw) -> f64 {
+    if draw.index % 7 == 5 { f64::NEG_INFINITY } else { scattered_nan(shape, draw) }
+}
+
+fn hard_sets() -> Vec<StressInput> {
+    let set = |name, about, fills, tolerance| StressInput { name, about, applies: any, fills, tolerance };
+    vec![
+        set("zeros", "all zero", |_| vec![("x", zero)], exact),
+        set(
+            "not finite",
+            "NaN and -inf among numbers: so are windows with NaN",
+            |_| vec![("x", not_finite)],
+            tolerance,
+        ),
+        set("equal", "all one: one, or the share of a window that is image", |_| vec![("x", one)], tolerance),
+        set(
+            "negative",
+            "all below zero: what lies around the image is no maximum",
+            |_| vec![("x", |_, draw| -1.0 - draw.uniform())],
+            tolerance,
+        ),
+        StressInput {
+            applies: |p| wide(p) && most_pixels(p) <= 1000,
+            ..set(
+                "huge",
+                "up to 1e34: sums of a window stay within f32",
+                |_| vec![("x", |_, draw| 1e34 * draw.normal())],
+                |p, output| Tolerance { abs: 1e34 * tolerance(p, output).abs, ..tolerance(p, output) },
+            )
+        },
+        set(
+            "subnormal",
+            "numbers too small to be normal: a result as small, or zero where the device flushes them",
+            |p| vec![("x", subnormal(p))],
+            |p, _| Tolerance {
+                abs: 3.0 * smallest_normal(p),
+                rel: 0.0,
+                reason: "each number may be taken for zero, and so may the result",
+            },
+        ),
+    ]
+}
+
+/// Image, channel, row and column of an element of a tensor with such extents.
+fn split(p: &Problem, [_, a, b, c]: [u64; 4], at: u64) -> [u64; 4] {
+    let (i, j, k, l) = (at / (a * b * c), at / (b * c) % a, at / c % b, at % c);
+    if p.shape.has("nhwc") { [i, l, j, k] } else { [i, j, k, l] }
+}
+
+/// Index of an element, the inverse of `split`.
+fn position(p: &Problem, [_, a, b, c]: [u64; 4], [n, channel, row, column]: [u64; 4]) -> u64 {
+    let (j, k, l) = if p.shape.has("nhwc") { (row, column, channel) } else { (channel, row, column) };
+    ((n * a + j) * b + k) * c + l
+}
+
+fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
+    let [rows, columns] = Windows::of(&p.shape);
+    for (slot, at) in out.iter_mut().zip(row * pooled(p)[3]..) {
+        let [n, c, y, x] = split(p, pooled(p), at);
+        let pixels = rows.window(y).flat_map(|i| columns.window(x).map(move |j| (i, j)));
+        let values = pixels.map(|(i, j)| inputs.at(X, position(p, image(p), [n, c, i, j])));
+        *slot = match largest(p) {
+            true => values.fold(f64::NEG_INFINITY, maximum),
+            false => values.sum::<f64>() / (rows.divisor(y) * columns.divisor(x)) as f64,
+        };
+    }
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let x = inputs[X].f32();
+    let [rows, columns] = Windows::of(&p.shape);
+    let length = pooled(p)[3];
+    outputs[0].par_chunks_mut(length as usize).enumerate().for_each(|(row, out)| {
+        for (slot, at) in out.iter_mut().zip(row as u64 * length..) {
+            let [n, c, oy, ox] = split(p, pooled(p), at);
+            let pixels = rows.window(oy).flat_map(|i| columns.window(ox).map(move |j| (i, j)));
+            let values = pixels.map(|(i, j)| x[position(p, image(p), [n, c, i, j]) as usize]);
+            *slot = match largest(p) {
+                true => values.fold(f32::NEG_INFINITY, maximum),
+                false => total(values) / (rows.divisor(oy) * columns.divisor(ox)) as f32,
+            };
+        }
+    });
+}
+
+/// Neighbouring elements that a thread writes at once, of a tensor with such extents.
+fn along(p: &Problem, extents: [u64; 4], caps: &Caps) -> u64 {
+    width(extents[3], p.dtype, caps)
+}
+
+/// Checks that a thread writes more than one element at once.
+fn several(p: &Problem, extents: [u64; 4], caps: &Caps) -> Result<(), String> {
+    match along(p, extents, caps) {
+        1 => Err(format!("{} neighbouring elements are not made of several vectors", extents[3])),
+        _ => Ok(()),
+    }
+}
+
+/// Threads of a workgroup.
+const THREADS: u64 = 256;
+
+/// Stage with one piece of a tensor per thread. The kernel sources are for pieces of neighbouring channels, and for several
+/// elements of a row.
+fn by_pieces_of(
+    p: &Problem,
+    caps: &Caps,
+    (extents, width): ([u64; 4], u64),
+    texts: [[&'static str; 3]; 2],
+    entry: &'static str,
+) -> Stage {
+    let of_row = width > 1 && !p.shape.has("nhwc");
+    let [rows, columns] = Windows::of(&p.shape);
+    let count = extents.iter().product::<u64>() / width;
+    let step = if p.shape.has("nhwc") { p["c"] / width } else { 1 };
+    let consts = [
+        ("COUNT", count),
+        ("WIDTH", width),
+        ("STEP", step),
+        ("H", rows.extent),
+        ("W", columns.extent),
+        ("OH", rows.outputs),
+        ("OW", columns.outputs),
+        ("KH", p["k"]),
+        ("KW", p["kw"]),
+        ("STRIDE", p["s"]),
+        ("PAD", p["p"]),
+        ("THREADS", THREADS),
+    ];
+    Stage::kernel(entry, text_for(width, caps, texts[usize::from(of_row)]), entry)
+        .consts(&consts.map(|(name, value)| (name, value as u32)))
+        .consts(&[("LARGEST", largest(p)), ("ADAPTIVE", p.shape.has("adaptive"))])
+        .threads([THREADS as u32, 1, 1])
+        .grid(spread(count.div_ceil(THREADS)))
+}
+
+fn program(p: &Problem, caps: &Caps, width: u64) -> Program {
+    let texts = [["pool/forward", "pool/forward1", "pool/forward4"], ["pool/forward_row"; 3]];
+    by_pieces_of(p, caps, (pooled(p), width), texts, "pool_forward")
+        .args([("x", Read), ("out", Write)])
+        .costing((forward().cost)(p))
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse_case;
+
+    #[test]
+    fn shapes_without_a_pixel_in_each_window_are_refused() {
+        for (shape, part) in [
+            ("n1,c1,h4,k9,nchw,max", "larger than the padded image"),
+            ("n1,c1,h4,k3,p2,nchw,max", "at most half"),
+            ("n1,c1,h4,nchw,adaptive", "has a height"),
+            ("n1,c1,h4,oh2,ow2,nchw,max", "only an adaptive output"),
+            ("n1,c1,h4,s2,oh2,ow2,nchw,adaptive", "of their own"),
+        ] {
+            let error = parse_case(&format!("pool/fwd/{shape}/f32/naive")).expect_err(shape);
+            assert!(error.to_string().contains(part), "{shape}: {error}");
+        }
+    }
+}

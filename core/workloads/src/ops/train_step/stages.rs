@@ -1,0 +1,208 @@
+//! Stages of the step: those of its parts on its own buffers, and two of its own. The latter look up a table, and sum its gradient
+//! over samples sorted by category.
+
+use parallax_ir::Access::{Read, Write};
+use parallax_ir::{Problem, Product, Program, Stage, Stored, by_pieces, spread, width};
+use parallax_schema::case::{Cost, Direction};
+use parallax_schema::device::Caps;
+
+use super::super::gelu;
+use super::super::linear::stages::{By, Stages, Then, parts_of_rows};
+use super::{HEADS, NAMES, features, lengths};
+use crate::{Sort, Sorted, SubOp};
+
+/// Components of the profile.
+const FORWARD: &str = "forward";
+const BACKWARD: &str = "backward";
+const OPTIMISER: &str = "optimiser";
+
+/// Variants of the parts of a variant.
+struct Parts {
+    hash: &'static str,
+    loss: &'static str,
+    slope: &'static str,
+    optimiser: &'static str,
+}
+
+/// Loss of both heads as a sub-operation.
+pub(super) fn loss(p: &Problem, direction: Direction) -> SubOp {
+    SubOp::new("loss_smape", direction, &format!("n{}", HEADS * p["n"]), p.dtype)
+}
+
+/// Optimiser step of each parameter as a sub-operation.
+pub(super) fn optimisers(p: &Problem) -> [SubOp; 5] {
+    lengths(p).map(|length| SubOp::new("adamw", Direction::Fwd, &format!("n{length},t{}", p["t"]), p.dtype))
+}
+
+/// Stages that sum the hashed features.
+fn hashed(p: &Problem, caps: &Caps, variant: &str) -> Vec<Stage> {
+    let shape = format!("r{},g{},d{},sorted", features(p), p["n"], p["d"]);
+    SubOp::new("hash_embedding", Direction::Fwd, &shape, p.dtype).stages(variant, caps, &[("out", "hashed")])
+}
+
+/// Stage that adds the row of each sample's category.
+fn lookup(p: &Problem, caps: &Caps) -> Stage {
+    let (n, d) = (p["n"], p["d"]);
+    let width = width(d, p.dtype, caps);
+    let texts = ["train_step/lookup", "train_step/lookup1", "train_step/lookup4"];
+    by_pieces(n * d / width, width, caps, texts, "train_step_lookup")
+        .consts(&[("PIECES", (d / width) as u32)])
+        .args([("hashed", Read), ("category", Read), ("table", Read), ("x", Write)])
+        .costing(Cost::new(n * d, 4 * (n * d + n.min(p["v"]) * d + n), 4 * n * d))
+        .called("lookup")
+}
+
+/// Sort of the samples by category.
+pub(super) fn by_category(p: &Problem) -> Sort {
+    Sort { items: p["n"], below: p["v"] }
+}
+
+/// Buffers of that sort.
+pub(super) const BY_CATEGORY: Sorted = Sorted {
+    keys: "category",
+    sorted: "sorted",
+    order: "order",
+    between: ["half_sorted", "half_order"],
+    counts: "digits",
+};
+
+/// Stage that sums rows of gradients by the sorted categories of their samples.
+fn scatter(p: &Problem) -> Stage {
+    let (n, v, d) = (p["n"], p["v"], p["d"]);
+    // As many threads as a row has columns, in whole warps, and more if categories have many samples.
+    let lanes = d.next_power_of_two().clamp(32, 256);
+    let down = n.div_ceil(v).next_power_of_two().min(256 / lanes);
+    let stretches = d.div_ceil(lanes);
+    let consts =
+        [("ROWS", n), ("CATEGORIES", v), ("COLUMNS", d), ("STRETCHES", stretches), ("LANES", lanes), ("DOWN", down)];
+    Stage::kernel("dtable", "train_step/scatter", "train_step_scatter")
+        .consts(&consts.map(|(name, value)| (name, value as u32)))
+        .args([(BY_CATEGORY.sorted, Read), (BY_CATEGORY.order, Read), ("dx", Read), ("dtable", Write)])
+        .threads([lanes as u32, down as u32, 1])
+        .grid(spread(v * stretches))
+        .shared((lanes * down * 4) as u32)
+        .costing(Cost::new(n * d, 4 * (2 * n + n * d), 4 * v * d))
+}
+
+fn products(p: &Problem, caps: &Caps) -> impl Fn(Product, [&'static str; 3]) -> Stage {
+    let made = Stages { dtype: p.dtype, caps, by: By::Tiles };
+    move |product, names| made.product(product, names).called(names[2])
+}
+
+/// Stages from `x` to the predictions.
+fn predicted(p: &Problem, caps: &Caps, fused: bool) -> Vec<Stage> {
+    let made = Stages { dtype: p.dtype, caps, by: By::Tiles };
+    let (n, d, f) = (p["n"], p["d"], p["f"]);
+    let (into, heads) = (Product::new(n, f, d), Product::new(n, HEADS, f));
+    match fused {
+        true => vec![
+            made.fused(into, Then::Kept, ["x", "w1", "hidden"], &["b1", "pre"]).called("hidden"),
+            made.fused(heads, Then::Bias, ["hidden", "w2", "pred"], &["b2"]).called("pred"),
+        ],
+        false => vec![
+            made.product(into, ["x", "w1", "first"]).called("product_1"),
+            made.finish([n, f], Then::Bias, ["first", "pre"], &["b1"]).called("bias_1"),
+            gelu::forward_stage(n * f, p.dtype, caps, ["pre", "hidden"]).called("gelu"),
+            made.product(heads, ["hidden", "w2", "second"]).called("product_2"),
+            made.finish([n, HEADS], Then::Bias, ["second", "pred"], &["b2"]).called("bias_2"),
+        ],
+    }
+}
+
+/// GEMMs over all samples for the gradients of both weights.
+fn of_weights(p: &Problem) -> [Product; 2] {
+    let (n, d, f) = (p["n"], p["d"], p["f"]);
+    [Product::new(d, f, n), Product::new(f, HEADS, n)].map(|product| product.stored(Stored::Tn))
+}
+
+/// Number of elements of their parts, which are adjacent.
+pub(super) fn weight_parts(p: &Problem) -> u64 {
+    of_weights(p).map(|product| parts_of_rows(product) * product.m * product.n).into_iter().max().unwrap_or(0)
+}
+
+/// Stages from the gradient of the predictions to those of all parameters.
+fn gradients(p: &Problem, caps: &Caps, fused: bool) -> Vec<Stage> {
+    let made = Stages { dtype: p.dtype, caps, by: By::Tiles };
+    let product = products(p, caps);
+    let (n, d, f) = (p["n"], p["d"], p["f"]);
+    let sums = |columns: u64, from: &'static str, to: &'static str| {
+        let [first, second] = made.columns([n, columns], [from, "parts", to]);
+        [first.called(format!("{to}_parts")), second.called(to)]
+    };
+    let through = Product::new(n, f, HEADS).stored(Stored::Nt);
+    let [of_w1, of_w2] = of_weights(p);
+    let weight = |gradient: Product, names: [&'static str; 3]| match fused {
+        true => made.over_rows(gradient, names, "weight_parts"),
+        false => vec![product(gradient, names)],
+    };
+    let mut all = weight(of_w2, ["hidden", "dpred", "dw2"]);
+    all.extend(sums(HEADS, "dpred", "db2"));
+    match fused {
+        true => all.push(made.fused(through, Then::Slope, ["dpred", "w2", "dpre"], &["pre", "hidden"]).called("dpre")),
+        false => {
+            all.push(product(through, ["dpred", "w2", "dhidden"]));
+            all.push(gelu::backward_stage(n * f, p.dtype, caps, ["pre", "dhidden", "dpre"]).called("dpre"));
+        }
+    }
+    all.extend(weight(of_w1, ["x", "dpre", "dw1"]));
+    all.extend(sums(f, "dpre", "db1"));
+    all.push(product(Product::new(n, d, f).stored(Stored::Nt), ["dpre", "w1", "dx"]));
+    all.push(scatter(p));
+    all
+}
+
+/// Optimiser stages of every parameter.
+fn optimised(p: &Problem, caps: &Caps, variant: &str) -> Vec<Stage> {
+    let of = |(names, inner): (super::Names, SubOp)| {
+        let buffers = [("param", names.param), ("grad", names.gradient), ("m", names.m), ("v", names.v)];
+        let called = move |stage: Stage| stage.renamed(|label| format!("{label}_{}", names.param));
+        inner.stages(variant, caps, &buffers).into_iter().map(called).collect::<Vec<_>>()
+    };
+    NAMES.into_iter().zip(optimisers(p)).flat_map(of).collect()
+}
+
+fn step(p: &Problem, caps: &Caps, fused: bool, parts: &Parts) -> Program {
+    let of = |component: &'static str| move |stage: Stage| stage.of(component);
+    let mut forward = hashed(p, caps, parts.hash);
+    forward.push(lookup(p, caps));
+    forward.extend(predicted(p, caps, fused));
+    forward.extend(loss(p, Direction::Fwd).stages(parts.loss, caps, &[("parts", "loss_parts")]));
+    let mut backward = by_category(p).stages(BY_CATEGORY);
+    backward.extend(loss(p, Direction::Bwd).stages(parts.slope, caps, &[]));
+    backward.extend(gradients(p, caps, fused));
+    let mut all: Vec<Stage> = forward.into_iter().map(of(FORWARD)).collect();
+    all.extend(backward.into_iter().map(of(BACKWARD)));
+    all.extend(optimised(p, caps, parts.optimiser).into_iter().map(of(OPTIMISER)));
+    Program { stages: all }
+}
+
+pub(super) fn separate(p: &Problem, caps: &Caps) -> Program {
+    let parts = Parts { hash: "basic", loss: "separate", slope: "scalar", optimiser: "separate" };
+    step(p, caps, false, &parts)
+}
+
+pub(super) fn fused(p: &Problem, caps: &Caps) -> Program {
+    let parts = Parts { hash: "owner", loss: "fused", slope: "vector", optimiser: "vector" };
+    step(p, caps, true, &parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse_case;
+    use parallax_schema::testing::caps;
+
+    #[test]
+    fn every_stage_belongs_to_a_part_of_the_step_in_its_order() {
+        for (variant, counts) in [("separate", [11, 13, 20]), ("fused", [6, 12, 5])] {
+            let case = parse_case(&format!("train_step/fwd+bwd/n8,e3,v5,d4,f8/f32/{variant}")).expect("valid");
+            let stages = case.program(&caps()).expect("kernels").stages;
+            let found: Vec<&str> = stages.iter().map(|stage| stage.component.expect("one")).collect();
+            let wanted = ["forward", "backward", "optimiser"].into_iter().zip(counts);
+            assert_eq!(found, wanted.flat_map(|(name, count)| vec![name; count]).collect::<Vec<_>>(), "{variant}");
+            let mut labels: Vec<&str> = stages.iter().map(|stage| &*stage.label).collect();
+            labels.sort_unstable();
+            labels.dedup();
+            assert_eq!(labels.len(), stages.len(), "each has a name of its own");
+        }
+    }
+}
