@@ -1,5 +1,7 @@
 //! Reports for readers: tables, advice, a spreadsheet, a page.
 
+#![deny(unsafe_code)]
+
 mod aa;
 pub mod advice;
 mod answer;

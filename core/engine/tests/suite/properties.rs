@@ -80,6 +80,7 @@ fn value(setting: &'static Setting) -> BoxedStrategy<String> {
             "filter" => any::<String>().boxed(),
             "case" => select(cases().to_vec()).boxed(),
             "shape" => select(vec!["c8xh128,c32xh256", "n2"]).prop_map(str::to_owned).boxed(),
+            "variant" => select(parallax_engine::plan::settings::variants()).prop_map(str::to_owned).boxed(),
             "set" => select(vec!["matmul.tiled.DEPTH=8", "OWNER_ROWS=100"]).prop_map(str::to_owned).boxed(),
             "schedule" => (0..99u32, 0..9u32, 1..9u32, 1..9u32)
                 .prop_map(|(w, u, a, r)| format!("wait={w},warmup={u},active={a},repeat={r}"))

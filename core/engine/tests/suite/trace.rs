@@ -47,7 +47,7 @@ fn keeps_the_rules(run: &Run, kernels: usize) {
 fn example_files_keep_their_form_and_the_rules() {
     for (name, run) in [("cuda", cuda_run()), ("browser", browser_run()), ("overlap", overlapped_run())] {
         keeps_the_rules(&run, KEPT * 6);
-        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../tests/trace/{name}.trace.json"));
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../tests/trace/{name}.trace.json"));
         published::assert_is(&path, &text(&run));
     }
 }
