@@ -11,11 +11,19 @@ extern "C" __global__ void __launch_bounds__(256)
                          const elem* __restrict__ other, const elem* __restrict__ other_value,
                          const float* __restrict__ lse, const float* __restrict__ delta, elem* __restrict__ gradient,
                          elem* __restrict__ value_gradient
-#when OWN_LENGTHS , const unsigned* __restrict__ lengths
-#when BIASED , const elem* __restrict__ mask
+#if OWN_LENGTHS
+    , const unsigned* __restrict__ lengths
+#endif
+#if BIASED
+    , const elem* __restrict__ mask
+#endif
     ) {
     Masks masks;
-#when OWN_LENGTHS     masks.lengths = lengths;
-#when BIASED     masks.mask = mask;
+#if OWN_LENGTHS
+    masks.lengths = lengths;
+#endif
+#if BIASED
+    masks.mask = mask;
+#endif
     own_keys<false>(own, own_value, other, other_value, lse, delta, gradient, value_gradient, nullptr, masks);
 }

@@ -62,9 +62,13 @@ struct Copies {
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     conv2d_wgmma(const elem* __restrict__ source, const elem* __restrict__ w, elem* __restrict__ result
-#when BIAS , const elem* __restrict__ bias
+#if BIAS
+    , const elem* __restrict__ bias
+#endif
     ) {
-#when !BIAS     const elem* const bias = nullptr;
+#if !BIAS
+    const elem* const bias = nullptr;
+#endif
     // Blocks that run together share positions, then kernels.
     constexpr unsigned down = (POSITIONS + ROWS - 1) / ROWS, across = (TO_C + COLUMNS - 1) / COLUMNS;
     constexpr unsigned steps = (TERMS + DEPTH - 1) / DEPTH;

@@ -6,7 +6,9 @@
 
 extern "C" __global__ void depthwise_conv3d_direct(const elem* __restrict__ x, const elem* __restrict__ w,
                                                    elem* __restrict__ out
-#when BIASED , const elem* __restrict__ bias
+#if BIASED
+    , const elem* __restrict__ bias
+#endif
 ) {
     const u64 index = flat_workgroup() * THREADS + threadIdx.x;
     if (index >= (u64)N * C * OD * OH * OW) return;
@@ -27,7 +29,9 @@ extern "C" __global__ void depthwise_conv3d_direct(const elem* __restrict__ x, c
             }
         }
     }
-#when BIASED     sum += load(bias[here.c]);
+#if BIASED
+    sum += load(bias[here.c]);
+#endif
     if constexpr (RELU) sum = relu(sum);
     out[index] = to_elem(sum);
 }

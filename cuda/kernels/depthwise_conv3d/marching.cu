@@ -19,7 +19,9 @@
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     depthwise_marching(const elem* __restrict__ x, const elem* __restrict__ w, elem* __restrict__ out
-#when BIASED , const elem* __restrict__ bias
+#if BIASED
+    , const elem* __restrict__ bias
+#endif
 ) {
     // Neighbouring threads have neighbouring memory: channels first where these are last, and columns otherwise.
     const u64 item = flat_workgroup() * THREADS + threadIdx.x;
@@ -34,7 +36,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (unsigned tap = 0; tap < TAPS; tap++) taps[tap] = tap_value(w, mine.c, tap);
     value offset = {};
-#when BIASED     offset = bias_value(bias, mine.c);
+#if BIASED
+    offset = bias_value(bias, mine.c);
+#endif
     value sums[IN_FLIGHT][DOWN][ALONG] = {};
 
     const auto begin = [](unsigned) {};

@@ -25,7 +25,9 @@ constexpr unsigned OWN = (PARTS + THREADS - 1) / THREADS;
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     depthwise_staged(const elem* __restrict__ x, const elem* __restrict__ w, elem* __restrict__ out
-#when BIASED , const elem* __restrict__ bias
+#if BIASED
+    , const elem* __restrict__ bias
+#endif
 ) {
     static_assert(CHANNELS_LAST && THREADS == BESIDE * BLOCK_UNITS * BLOCK_TILES && PIXEL % PER_PART == 0, "whole parts");
     static_assert(SD * SH * SW * LD * LH * LW == 1 && OWN <= 32, "windows of neighbours, and a bit for each part");
@@ -77,7 +79,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
 #pragma unroll
     for (unsigned tap = 0; tap < TAPS; tap++) taps[tap] = tap_value(w, c, FLIP ? TAPS - 1 - tap : tap);
     value offset = {};
-#when BIASED     offset = bias_value(bias, c);
+#if BIASED
+    offset = bias_value(bias, c);
+#endif
     value sums[KD][DOWN][ALONG] = {};
     const unsigned my_row = top + tile * DOWN, my_column = left + unit * ALONG;
     const elem* const window_at = slots + (tile * DOWN * COLUMNS_UNDER + unit * ALONG) * PIXEL + beside * WIDTH;

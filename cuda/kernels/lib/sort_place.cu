@@ -15,7 +15,9 @@ constexpr unsigned NONE = BINS;
 extern "C" __global__ void __launch_bounds__(THREADS)
     sort_place(const unsigned* __restrict__ counts, const unsigned* __restrict__ keys, unsigned* __restrict__ sorted,
                unsigned* __restrict__ order
-#when LATER , const unsigned* __restrict__ before
+#if LATER
+    , const unsigned* __restrict__ before
+#endif
     ) {
     // Where the next key of each digit goes.
     __shared__ unsigned next[BINS];
@@ -64,8 +66,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (at < ITEMS) {
             const unsigned to = next[digit] + rank;
             sorted[to] = key;
-#when FIRST             order[to] = (unsigned)at;
-#when LATER             order[to] = before[at];
+#if FIRST
+            order[to] = (unsigned)at;
+#endif
+#if LATER
+            order[to] = before[at];
+#endif
         }
         // Everyone knows where its key goes before the last of each digit moves on.
         __syncthreads();

@@ -172,9 +172,13 @@ struct Separable {
 extern "C" __global__ void __launch_bounds__(256, 2)
     separable_conv3d_fused(const elem* __restrict__ x, const elem* __restrict__ w, const elem* __restrict__ pointwise,
                            elem* __restrict__ out
-#when BIAS , const elem* __restrict__ bias
+#if BIAS
+    , const elem* __restrict__ bias
+#endif
     ) {
-#when !BIAS     const elem* const bias = nullptr;
+#if !BIAS
+    const elem* const bias = nullptr;
+#endif
     // Blocks that run together share positions.
     constexpr unsigned down = (M + TILE_ROWS - 1) / TILE_ROWS, across = (COLUMNS + TILE_COLUMNS - 1) / TILE_COLUMNS;
     const u64 index = flat_workgroup();

@@ -24,7 +24,9 @@
 @group(0) @binding(1) var<storage, read> k: array<vec4<elem>>;
 @group(0) @binding(2) var<storage, read> v: array<vec4<elem>>;
 @group(0) @binding(3) var<storage, read_write> out: array<elem>;
-#when KEEPS_LSE @group(0) @binding(LSE_AT) var<storage, read_write> lse: array<f32>;
+#if KEEPS_LSE
+@group(0) @binding(LSE_AT) var<storage, read_write> lse: array<f32>;
+#endif
 
 const LOG2_E: f32 = 1.4426950408889634;
 const THREADS: u32 = ACROSS * DOWN;
@@ -245,9 +247,11 @@ fn attention_flash(
         for (var j = 0u; j < 4u; j++) {
             if HIDES {
                 let mine = key + j * ACROSS + x;
-#when BIASED                 let score = s[j] * scale;
-#when BIASED                 s[j] = vec4<f32>(biased(score.x, row, mine, LOG2_E), biased(score.y, row + 1u, mine, LOG2_E),
-#when BIASED                     biased(score.z, row + 2u, mine, LOG2_E), biased(score.w, row + 3u, mine, LOG2_E));
+#if BIASED
+                let score = s[j] * scale;
+                s[j] = vec4<f32>(biased(score.x, row, mine, LOG2_E), biased(score.y, row + 1u, mine, LOG2_E),
+                    biased(score.z, row + 2u, mine, LOG2_E), biased(score.w, row + 3u, mine, LOG2_E));
+#endif
                 s[j] = select(vec4<f32>(HIDDEN), s[j], vec4<u32>(mine) < seen);
             }
             now = max(now, s[j]);
@@ -312,11 +316,13 @@ fn attention_flash(
     }
     let factor = select(1.0 / total, vec4<f32>(), total == vec4<f32>());
     // Scores are to base two; a row that sees no key has no logarithm, for which zero stands.
-#when KEEPS_LSE     let logarithms = select(top * (unit / LOG2_E) + log(total), vec4<f32>(), total == vec4<f32>());
-#when KEEPS_LSE     if x == 0u && row < S { lse[head * S + row] = logarithms.x; }
-#when KEEPS_LSE     if x == 0u && row + 1u < S { lse[head * S + row + 1u] = logarithms.y; }
-#when KEEPS_LSE     if x == 0u && row + 2u < S { lse[head * S + row + 2u] = logarithms.z; }
-#when KEEPS_LSE     if x == 0u && row + 3u < S { lse[head * S + row + 3u] = logarithms.w; }
+#if KEEPS_LSE
+    let logarithms = select(top * (unit / LOG2_E) + log(total), vec4<f32>(), total == vec4<f32>());
+    if x == 0u && row < S { lse[head * S + row] = logarithms.x; }
+    if x == 0u && row + 1u < S { lse[head * S + row + 1u] = logarithms.y; }
+    if x == 0u && row + 2u < S { lse[head * S + row + 2u] = logarithms.z; }
+    if x == 0u && row + 3u < S { lse[head * S + row + 3u] = logarithms.w; }
+#endif
     for (var j = 0u; j < COLUMNS; j++) {
         let col = (x + ACROSS * j) * 4u;
         store_row(head, row, col, acc[j * 4u] * factor.x);

@@ -134,7 +134,9 @@ fn attention_flash_coopmat(
     if CAUSAL {
         last = min(T, max(min(first_row + ROWS, S) + T, S) - S);
     }
-#when OWN_LENGTHS     last = min(last, lengths[head / ITEM_HEADS]);
+#if OWN_LENGTHS
+    last = min(last, lengths[head / ITEM_HEADS]);
+#endif
     let steps = (last + KEYS - 1u) / KEYS;
     let keys = head / GROUP;
     let end = keys_of(head);
@@ -157,47 +159,73 @@ fn attention_flash_coopmat(
     workgroupBarrier();
     let q00 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
     let q01 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE1     let q10 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE1     let q11 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
+#if SQUARE1
+    let q10 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
+    let q11 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
+#endif
     workgroupBarrier();
-#when SQUARE2     for (var i = 0u; i < ROWS * 4u / THREADS; i++) {
-#when SQUARE2         let e = i * THREADS + thread;
-#when SQUARE2         put_eight(e / 4u * QUERY_ROW + e % 4u, eight_of_q(head, first_row + e / 4u, 32u + e % 4u * 8u));
-#when SQUARE2     }
-#when SQUARE2     workgroupBarrier();
-#when SQUARE2     let q20 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE2     let q21 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE3     let q30 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE3     let q31 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE2     workgroupBarrier();
-#when SQUARE4     for (var i = 0u; i < ROWS * 4u / THREADS; i++) {
-#when SQUARE4         let e = i * THREADS + thread;
-#when SQUARE4         put_eight(e / 4u * QUERY_ROW + e % 4u, eight_of_q(head, first_row + e / 4u, 64u + e % 4u * 8u));
-#when SQUARE4     }
-#when SQUARE4     workgroupBarrier();
-#when SQUARE4     let q40 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE4     let q41 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE5     let q50 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE5     let q51 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE4     workgroupBarrier();
-#when SQUARE6     for (var i = 0u; i < ROWS * 4u / THREADS; i++) {
-#when SQUARE6         let e = i * THREADS + thread;
-#when SQUARE6         put_eight(e / 4u * QUERY_ROW + e % 4u, eight_of_q(head, first_row + e / 4u, 96u + e % 4u * 8u));
-#when SQUARE6     }
-#when SQUARE6     workgroupBarrier();
-#when SQUARE6     let q60 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE6     let q61 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE7     let q70 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE7     let q71 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE6     workgroupBarrier();
+#if SQUARE2
+    for (var i = 0u; i < ROWS * 4u / THREADS; i++) {
+        let e = i * THREADS + thread;
+        put_eight(e / 4u * QUERY_ROW + e % 4u, eight_of_q(head, first_row + e / 4u, 32u + e % 4u * 8u));
+    }
+    workgroupBarrier();
+    let q20 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
+    let q21 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
+#endif
+#if SQUARE3
+    let q30 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
+    let q31 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
+#endif
+#if SQUARE2
+    workgroupBarrier();
+#endif
+#if SQUARE4
+    for (var i = 0u; i < ROWS * 4u / THREADS; i++) {
+        let e = i * THREADS + thread;
+        put_eight(e / 4u * QUERY_ROW + e % 4u, eight_of_q(head, first_row + e / 4u, 64u + e % 4u * 8u));
+    }
+    workgroupBarrier();
+    let q40 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
+    let q41 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
+#endif
+#if SQUARE5
+    let q50 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
+    let q51 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
+#endif
+#if SQUARE4
+    workgroupBarrier();
+#endif
+#if SQUARE6
+    for (var i = 0u; i < ROWS * 4u / THREADS; i++) {
+        let e = i * THREADS + thread;
+        put_eight(e / 4u * QUERY_ROW + e % 4u, eight_of_q(head, first_row + e / 4u, 96u + e % 4u * 8u));
+    }
+    workgroupBarrier();
+    let q60 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
+    let q61 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
+#endif
+#if SQUARE7
+    let q70 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
+    let q71 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
+#endif
+#if SQUARE6
+    workgroupBarrier();
+#endif
     var o00 = coop_mat16x16<f32, C>();
     var o10 = coop_mat16x16<f32, C>();
-#when COLUMN1     var o01 = coop_mat16x16<f32, C>();
-#when COLUMN1     var o11 = coop_mat16x16<f32, C>();
-#when COLUMN2     var o02 = coop_mat16x16<f32, C>();
-#when COLUMN2     var o12 = coop_mat16x16<f32, C>();
-#when COLUMN3     var o03 = coop_mat16x16<f32, C>();
-#when COLUMN3     var o13 = coop_mat16x16<f32, C>();
+#if COLUMN1
+    var o01 = coop_mat16x16<f32, C>();
+    var o11 = coop_mat16x16<f32, C>();
+#endif
+#if COLUMN2
+    var o02 = coop_mat16x16<f32, C>();
+    var o12 = coop_mat16x16<f32, C>();
+#endif
+#if COLUMN3
+    var o03 = coop_mat16x16<f32, C>();
+    var o13 = coop_mat16x16<f32, C>();
+#endif
     var sum = 0.0;
     // Tiles whose maxima are looked for.
     var scanned = min(steps, 1u);
@@ -207,34 +235,50 @@ fn attention_flash_coopmat(
         for (var t = 0u; t < scanned; t++) {
             workgroupBarrier();
             put_staged(0u, thread, key_eight(keys, t * KEYS, thread));
-#when FETCH1             put_staged(0u, thread + THREADS, key_eight(keys, t * KEYS, thread + THREADS));
+#if FETCH1
+            put_staged(0u, thread + THREADS, key_eight(keys, t * KEYS, thread + THREADS));
+#endif
             workgroupBarrier();
             var upper_first = coop_mat16x16<f32, C>();
             var lower_first = coop_mat16x16<f32, C>();
             let k_first0 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 0u) * PIECES], ROW * PIECES);
             upper_first = coopMultiplyAdd(q00, k_first0, upper_first);
             lower_first = coopMultiplyAdd(q01, k_first0, lower_first);
-#when SQUARE1             let k_first1 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 2u) * PIECES], ROW * PIECES);
-#when SQUARE1             upper_first = coopMultiplyAdd(q10, k_first1, upper_first);
-#when SQUARE1             lower_first = coopMultiplyAdd(q11, k_first1, lower_first);
-#when SQUARE2             let k_first2 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 4u) * PIECES], ROW * PIECES);
-#when SQUARE2             upper_first = coopMultiplyAdd(q20, k_first2, upper_first);
-#when SQUARE2             lower_first = coopMultiplyAdd(q21, k_first2, lower_first);
-#when SQUARE3             let k_first3 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 6u) * PIECES], ROW * PIECES);
-#when SQUARE3             upper_first = coopMultiplyAdd(q30, k_first3, upper_first);
-#when SQUARE3             lower_first = coopMultiplyAdd(q31, k_first3, lower_first);
-#when SQUARE4             let k_first4 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 8u) * PIECES], ROW * PIECES);
-#when SQUARE4             upper_first = coopMultiplyAdd(q40, k_first4, upper_first);
-#when SQUARE4             lower_first = coopMultiplyAdd(q41, k_first4, lower_first);
-#when SQUARE5             let k_first5 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 10u) * PIECES], ROW * PIECES);
-#when SQUARE5             upper_first = coopMultiplyAdd(q50, k_first5, upper_first);
-#when SQUARE5             lower_first = coopMultiplyAdd(q51, k_first5, lower_first);
-#when SQUARE6             let k_first6 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 12u) * PIECES], ROW * PIECES);
-#when SQUARE6             upper_first = coopMultiplyAdd(q60, k_first6, upper_first);
-#when SQUARE6             lower_first = coopMultiplyAdd(q61, k_first6, lower_first);
-#when SQUARE7             let k_first7 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 14u) * PIECES], ROW * PIECES);
-#when SQUARE7             upper_first = coopMultiplyAdd(q70, k_first7, upper_first);
-#when SQUARE7             lower_first = coopMultiplyAdd(q71, k_first7, lower_first);
+#if SQUARE1
+            let k_first1 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 2u) * PIECES], ROW * PIECES);
+            upper_first = coopMultiplyAdd(q10, k_first1, upper_first);
+            lower_first = coopMultiplyAdd(q11, k_first1, lower_first);
+#endif
+#if SQUARE2
+            let k_first2 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 4u) * PIECES], ROW * PIECES);
+            upper_first = coopMultiplyAdd(q20, k_first2, upper_first);
+            lower_first = coopMultiplyAdd(q21, k_first2, lower_first);
+#endif
+#if SQUARE3
+            let k_first3 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 6u) * PIECES], ROW * PIECES);
+            upper_first = coopMultiplyAdd(q30, k_first3, upper_first);
+            lower_first = coopMultiplyAdd(q31, k_first3, lower_first);
+#endif
+#if SQUARE4
+            let k_first4 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 8u) * PIECES], ROW * PIECES);
+            upper_first = coopMultiplyAdd(q40, k_first4, upper_first);
+            lower_first = coopMultiplyAdd(q41, k_first4, lower_first);
+#endif
+#if SQUARE5
+            let k_first5 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 10u) * PIECES], ROW * PIECES);
+            upper_first = coopMultiplyAdd(q50, k_first5, upper_first);
+            lower_first = coopMultiplyAdd(q51, k_first5, lower_first);
+#endif
+#if SQUARE6
+            let k_first6 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 12u) * PIECES], ROW * PIECES);
+            upper_first = coopMultiplyAdd(q60, k_first6, upper_first);
+            lower_first = coopMultiplyAdd(q61, k_first6, lower_first);
+#endif
+#if SQUARE7
+            let k_first7 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 14u) * PIECES], ROW * PIECES);
+            upper_first = coopMultiplyAdd(q70, k_first7, upper_first);
+            lower_first = coopMultiplyAdd(q71, k_first7, lower_first);
+#endif
             coopStoreT(upper_first, &scores[strip + side * 4u], LONG);
             coopStoreT(lower_first, &scores[strip + 16u * LONG + side * 4u], LONG);
             workgroupBarrier();
@@ -246,95 +290,153 @@ fn attention_flash_coopmat(
         sum = 0.0;
         o00 = coop_mat16x16<f32, C>();
         o10 = coop_mat16x16<f32, C>();
-#when COLUMN1         o01 = coop_mat16x16<f32, C>();
-#when COLUMN1         o11 = coop_mat16x16<f32, C>();
-#when COLUMN2         o02 = coop_mat16x16<f32, C>();
-#when COLUMN2         o12 = coop_mat16x16<f32, C>();
-#when COLUMN3         o03 = coop_mat16x16<f32, C>();
-#when COLUMN3         o13 = coop_mat16x16<f32, C>();
+#if COLUMN1
+        o01 = coop_mat16x16<f32, C>();
+        o11 = coop_mat16x16<f32, C>();
+#endif
+#if COLUMN2
+        o02 = coop_mat16x16<f32, C>();
+        o12 = coop_mat16x16<f32, C>();
+#endif
+#if COLUMN3
+        o03 = coop_mat16x16<f32, C>();
+        o13 = coop_mat16x16<f32, C>();
+#endif
         workgroupBarrier();
         put_staged(0u, thread, key_eight(keys, 0u, thread));
-#when FETCH1         put_staged(0u, thread + THREADS, key_eight(keys, 0u, thread + THREADS));
+#if FETCH1
+        put_staged(0u, thread + THREADS, key_eight(keys, 0u, thread + THREADS));
+#endif
         var value0 = value_eight(keys, 0u, end, thread);
-#when FETCH1         var value1 = value_eight(keys, 0u, end, thread + THREADS);
+#if FETCH1
+        var value1 = value_eight(keys, 0u, end, thread + THREADS);
+#endif
         var key0 = Eight();
-#when FETCH1         var key1 = Eight();
+#if FETCH1
+        var key1 = Eight();
+#endif
         workgroupBarrier();
 
         for (var t = 0u; t < steps; t++) {
             if t + 1u < steps {
                 key0 = key_eight(keys, (t + 1u) * KEYS, thread);
-#when FETCH1                 key1 = key_eight(keys, (t + 1u) * KEYS, thread + THREADS);
+#if FETCH1
+                key1 = key_eight(keys, (t + 1u) * KEYS, thread + THREADS);
+#endif
             }
             var upper = coop_mat16x16<f32, C>();
             var lower = coop_mat16x16<f32, C>();
             let k0 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 0u) * PIECES], ROW * PIECES);
             upper = coopMultiplyAdd(q00, k0, upper);
             lower = coopMultiplyAdd(q01, k0, lower);
-#when SQUARE1             let k1 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 2u) * PIECES], ROW * PIECES);
-#when SQUARE1             upper = coopMultiplyAdd(q10, k1, upper);
-#when SQUARE1             lower = coopMultiplyAdd(q11, k1, lower);
-#when SQUARE2             let k2 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 4u) * PIECES], ROW * PIECES);
-#when SQUARE2             upper = coopMultiplyAdd(q20, k2, upper);
-#when SQUARE2             lower = coopMultiplyAdd(q21, k2, lower);
-#when SQUARE3             let k3 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 6u) * PIECES], ROW * PIECES);
-#when SQUARE3             upper = coopMultiplyAdd(q30, k3, upper);
-#when SQUARE3             lower = coopMultiplyAdd(q31, k3, lower);
-#when SQUARE4             let k4 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 8u) * PIECES], ROW * PIECES);
-#when SQUARE4             upper = coopMultiplyAdd(q40, k4, upper);
-#when SQUARE4             lower = coopMultiplyAdd(q41, k4, lower);
-#when SQUARE5             let k5 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 10u) * PIECES], ROW * PIECES);
-#when SQUARE5             upper = coopMultiplyAdd(q50, k5, upper);
-#when SQUARE5             lower = coopMultiplyAdd(q51, k5, lower);
-#when SQUARE6             let k6 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 12u) * PIECES], ROW * PIECES);
-#when SQUARE6             upper = coopMultiplyAdd(q60, k6, upper);
-#when SQUARE6             lower = coopMultiplyAdd(q61, k6, lower);
-#when SQUARE7             let k7 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 14u) * PIECES], ROW * PIECES);
-#when SQUARE7             upper = coopMultiplyAdd(q70, k7, upper);
-#when SQUARE7             lower = coopMultiplyAdd(q71, k7, lower);
+#if SQUARE1
+            let k1 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 2u) * PIECES], ROW * PIECES);
+            upper = coopMultiplyAdd(q10, k1, upper);
+            lower = coopMultiplyAdd(q11, k1, lower);
+#endif
+#if SQUARE2
+            let k2 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 4u) * PIECES], ROW * PIECES);
+            upper = coopMultiplyAdd(q20, k2, upper);
+            lower = coopMultiplyAdd(q21, k2, lower);
+#endif
+#if SQUARE3
+            let k3 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 6u) * PIECES], ROW * PIECES);
+            upper = coopMultiplyAdd(q30, k3, upper);
+            lower = coopMultiplyAdd(q31, k3, lower);
+#endif
+#if SQUARE4
+            let k4 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 8u) * PIECES], ROW * PIECES);
+            upper = coopMultiplyAdd(q40, k4, upper);
+            lower = coopMultiplyAdd(q41, k4, lower);
+#endif
+#if SQUARE5
+            let k5 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 10u) * PIECES], ROW * PIECES);
+            upper = coopMultiplyAdd(q50, k5, upper);
+            lower = coopMultiplyAdd(q51, k5, lower);
+#endif
+#if SQUARE6
+            let k6 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 12u) * PIECES], ROW * PIECES);
+            upper = coopMultiplyAdd(q60, k6, upper);
+            lower = coopMultiplyAdd(q61, k6, lower);
+#endif
+#if SQUARE7
+            let k7 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 14u) * PIECES], ROW * PIECES);
+            upper = coopMultiplyAdd(q70, k7, upper);
+            lower = coopMultiplyAdd(q71, k7, lower);
+#endif
             coopStoreT(upper, &scores[strip + side * 4u], LONG);
             coopStoreT(lower, &scores[strip + 16u * LONG + side * 4u], LONG);
             workgroupBarrier();
             put_staged(VALUES, thread, value0);
-#when FETCH1             put_staged(VALUES, thread + THREADS, value1);
+#if FETCH1
+            put_staged(VALUES, thread + THREADS, value1);
+#endif
             let found = weigh(half, t * KEYS, top);
             exceeds = exceeds || found.x > top + GROWTH;
             sum += found.y;
             put_staged(0u, thread, key0);
-#when FETCH1             put_staged(0u, thread + THREADS, key1);
+#if FETCH1
+            put_staged(0u, thread + THREADS, key1);
+#endif
             workgroupBarrier();
             if t + 1u < steps {
                 value0 = value_eight(keys, (t + 1u) * KEYS, end, thread);
-#when FETCH1                 value1 = value_eight(keys, (t + 1u) * KEYS, end, thread + THREADS);
+#if FETCH1
+                value1 = value_eight(keys, (t + 1u) * KEYS, end, thread + THREADS);
+#endif
             }
             let p00 = coopLoadT<coop_mat16x16<f16, A>>(&weights[light + 0u * LIGHT + 0u], LIGHT);
             let p10 = coopLoadT<coop_mat16x16<f16, A>>(&weights[light + 16u * LIGHT + 0u], LIGHT);
             let v00 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 0u * ROW + side * (EIGHTS / 2u) + 0u) * PIECES], ROW * PIECES);
-#when COLUMN1             let v01 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 0u * ROW + side * (EIGHTS / 2u) + 2u) * PIECES], ROW * PIECES);
-#when COLUMN2             let v02 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 0u * ROW + side * (EIGHTS / 2u) + 4u) * PIECES], ROW * PIECES);
-#when COLUMN3             let v03 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 0u * ROW + side * (EIGHTS / 2u) + 6u) * PIECES], ROW * PIECES);
+#if COLUMN1
+            let v01 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 0u * ROW + side * (EIGHTS / 2u) + 2u) * PIECES], ROW * PIECES);
+#endif
+#if COLUMN2
+            let v02 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 0u * ROW + side * (EIGHTS / 2u) + 4u) * PIECES], ROW * PIECES);
+#endif
+#if COLUMN3
+            let v03 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 0u * ROW + side * (EIGHTS / 2u) + 6u) * PIECES], ROW * PIECES);
+#endif
             o00 = coopMultiplyAdd(p00, v00, o00);
             o10 = coopMultiplyAdd(p10, v00, o10);
-#when COLUMN1             o01 = coopMultiplyAdd(p00, v01, o01);
-#when COLUMN1             o11 = coopMultiplyAdd(p10, v01, o11);
-#when COLUMN2             o02 = coopMultiplyAdd(p00, v02, o02);
-#when COLUMN2             o12 = coopMultiplyAdd(p10, v02, o12);
-#when COLUMN3             o03 = coopMultiplyAdd(p00, v03, o03);
-#when COLUMN3             o13 = coopMultiplyAdd(p10, v03, o13);
+#if COLUMN1
+            o01 = coopMultiplyAdd(p00, v01, o01);
+            o11 = coopMultiplyAdd(p10, v01, o11);
+#endif
+#if COLUMN2
+            o02 = coopMultiplyAdd(p00, v02, o02);
+            o12 = coopMultiplyAdd(p10, v02, o12);
+#endif
+#if COLUMN3
+            o03 = coopMultiplyAdd(p00, v03, o03);
+            o13 = coopMultiplyAdd(p10, v03, o13);
+#endif
             let p01 = coopLoadT<coop_mat16x16<f16, A>>(&weights[light + 0u * LIGHT + 4u], LIGHT);
             let p11 = coopLoadT<coop_mat16x16<f16, A>>(&weights[light + 16u * LIGHT + 4u], LIGHT);
             let v10 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 16u * ROW + side * (EIGHTS / 2u) + 0u) * PIECES], ROW * PIECES);
-#when COLUMN1             let v11 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 16u * ROW + side * (EIGHTS / 2u) + 2u) * PIECES], ROW * PIECES);
-#when COLUMN2             let v12 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 16u * ROW + side * (EIGHTS / 2u) + 4u) * PIECES], ROW * PIECES);
-#when COLUMN3             let v13 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 16u * ROW + side * (EIGHTS / 2u) + 6u) * PIECES], ROW * PIECES);
+#if COLUMN1
+            let v11 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 16u * ROW + side * (EIGHTS / 2u) + 2u) * PIECES], ROW * PIECES);
+#endif
+#if COLUMN2
+            let v12 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 16u * ROW + side * (EIGHTS / 2u) + 4u) * PIECES], ROW * PIECES);
+#endif
+#if COLUMN3
+            let v13 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 16u * ROW + side * (EIGHTS / 2u) + 6u) * PIECES], ROW * PIECES);
+#endif
             o00 = coopMultiplyAdd(p01, v10, o00);
             o10 = coopMultiplyAdd(p11, v10, o10);
-#when COLUMN1             o01 = coopMultiplyAdd(p01, v11, o01);
-#when COLUMN1             o11 = coopMultiplyAdd(p11, v11, o11);
-#when COLUMN2             o02 = coopMultiplyAdd(p01, v12, o02);
-#when COLUMN2             o12 = coopMultiplyAdd(p11, v12, o12);
-#when COLUMN3             o03 = coopMultiplyAdd(p01, v13, o03);
-#when COLUMN3             o13 = coopMultiplyAdd(p11, v13, o13);
+#if COLUMN1
+            o01 = coopMultiplyAdd(p01, v11, o01);
+            o11 = coopMultiplyAdd(p11, v11, o11);
+#endif
+#if COLUMN2
+            o02 = coopMultiplyAdd(p01, v12, o02);
+            o12 = coopMultiplyAdd(p11, v12, o12);
+#endif
+#if COLUMN3
+            o03 = coopMultiplyAdd(p01, v13, o03);
+            o13 = coopMultiplyAdd(p11, v13, o13);
+#endif
         }
 
         if exceeds {
@@ -352,13 +454,19 @@ fn attention_flash_coopmat(
     coopStoreT(o00, &scores[strip + 0u * LONG + side * 4u], LONG);
     coopStoreT(o10, &scores[strip + 16u * LONG + side * 4u], LONG);
     write_squares(half, head, 0u, share);
-#when COLUMN1     coopStoreT(o01, &scores[strip + 0u * LONG + side * 4u], LONG);
-#when COLUMN1     coopStoreT(o11, &scores[strip + 16u * LONG + side * 4u], LONG);
-#when COLUMN1     write_squares(half, head, 16u, share);
-#when COLUMN2     coopStoreT(o02, &scores[strip + 0u * LONG + side * 4u], LONG);
-#when COLUMN2     coopStoreT(o12, &scores[strip + 16u * LONG + side * 4u], LONG);
-#when COLUMN2     write_squares(half, head, 32u, share);
-#when COLUMN3     coopStoreT(o03, &scores[strip + 0u * LONG + side * 4u], LONG);
-#when COLUMN3     coopStoreT(o13, &scores[strip + 16u * LONG + side * 4u], LONG);
-#when COLUMN3     write_squares(half, head, 48u, share);
+#if COLUMN1
+    coopStoreT(o01, &scores[strip + 0u * LONG + side * 4u], LONG);
+    coopStoreT(o11, &scores[strip + 16u * LONG + side * 4u], LONG);
+    write_squares(half, head, 16u, share);
+#endif
+#if COLUMN2
+    coopStoreT(o02, &scores[strip + 0u * LONG + side * 4u], LONG);
+    coopStoreT(o12, &scores[strip + 16u * LONG + side * 4u], LONG);
+    write_squares(half, head, 32u, share);
+#endif
+#if COLUMN3
+    coopStoreT(o03, &scores[strip + 0u * LONG + side * 4u], LONG);
+    coopStoreT(o13, &scores[strip + 16u * LONG + side * 4u], LONG);
+    write_squares(half, head, 48u, share);
+#endif
 }

@@ -30,8 +30,11 @@ const STRIP: u32 = 9u;
 // Rows of terms, for each channel.
 var<workgroup> kernels: array<Piece, TILE * TERMS_ROW * PIECES>;
 // The same for each position, or else rows of positions for each term.
-#when LAST var<workgroup> pixels: array<Piece, TILE * TERMS_ROW * PIECES>;
-#when !LAST var<workgroup> pixels: array<Piece, DEPTH * POSITIONS_ROW * PIECES>;
+#if LAST
+var<workgroup> pixels: array<Piece, TILE * TERMS_ROW * PIECES>;
+#else
+var<workgroup> pixels: array<Piece, DEPTH * POSITIONS_ROW * PIECES>;
+#endif
 // One strip of two squares for each subgroup: results pass through it to be finished, rounded, and clipped at the edges.
 var<workgroup> strips: array<vec4<f32>, 4u * 16u * STRIP>;
 
@@ -95,13 +98,19 @@ fn conv2d_coopmat(
     let row = subgroup / 2u * 64u;
     let col = subgroup % 2u * 64u;
     // Positions that the thread stages all along, and where its first eights lie; its others lie farther down.
-#when LAST     let known = known_around(vec4<u32>(position + thread / EIGHTS) + vec4<u32>(0u, FARTHER, 2u * FARTHER, 3u * FARTHER));
-#when LAST     let further = known;
-#when !LAST     let known = known_around(vec4<u32>(position + thread % (TILE / 8u) * 8u) + vec4<u32>(0u, 1u, 2u, 3u));
-#when !LAST     let further = known_around(vec4<u32>(position + thread % (TILE / 8u) * 8u) + vec4<u32>(4u, 5u, 6u, 7u));
+#if LAST
+    let known = known_around(vec4<u32>(position + thread / EIGHTS) + vec4<u32>(0u, FARTHER, 2u * FARTHER, 3u * FARTHER));
+    let further = known;
+#else
+    let known = known_around(vec4<u32>(position + thread % (TILE / 8u) * 8u) + vec4<u32>(0u, 1u, 2u, 3u));
+    let further = known_around(vec4<u32>(position + thread % (TILE / 8u) * 8u) + vec4<u32>(4u, 5u, 6u, 7u));
+#endif
     let of_terms = thread / EIGHTS * TERMS_ROW + thread % EIGHTS;
-#when LAST     let of_pixels = of_terms;
-#when !LAST     let of_pixels = thread / (TILE / 8u) * POSITIONS_ROW + thread % (TILE / 8u);
+#if LAST
+    let of_pixels = of_terms;
+#else
+    let of_pixels = thread / (TILE / 8u) * POSITIONS_ROW + thread % (TILE / 8u);
+#endif
     var c00 = coop_mat16x16<f32, C>();
     var c01 = coop_mat16x16<f32, C>();
     var c02 = coop_mat16x16<f32, C>();
@@ -123,51 +132,57 @@ fn conv2d_coopmat(
 
     for (var t = 0u; t < STEPS; t++) {
         workgroupBarrier();
-#when IN_A_BROWSER         kernels[of_terms + 0u * FARTHER * TERMS_ROW] = next_kernels.x;
-#when !IN_A_BROWSER         kernels[(of_terms + 0u * FARTHER * TERMS_ROW) * 2u] = low_of(next_kernels.x);
-#when !IN_A_BROWSER         kernels[(of_terms + 0u * FARTHER * TERMS_ROW) * 2u + 1u] = high_of(next_kernels.x);
-#when IN_A_BROWSER         kernels[of_terms + 1u * FARTHER * TERMS_ROW] = next_kernels.y;
-#when !IN_A_BROWSER         kernels[(of_terms + 1u * FARTHER * TERMS_ROW) * 2u] = low_of(next_kernels.y);
-#when !IN_A_BROWSER         kernels[(of_terms + 1u * FARTHER * TERMS_ROW) * 2u + 1u] = high_of(next_kernels.y);
-#when IN_A_BROWSER         kernels[of_terms + 2u * FARTHER * TERMS_ROW] = next_kernels.z;
-#when !IN_A_BROWSER         kernels[(of_terms + 2u * FARTHER * TERMS_ROW) * 2u] = low_of(next_kernels.z);
-#when !IN_A_BROWSER         kernels[(of_terms + 2u * FARTHER * TERMS_ROW) * 2u + 1u] = high_of(next_kernels.z);
-#when IN_A_BROWSER         kernels[of_terms + 3u * FARTHER * TERMS_ROW] = next_kernels.w;
-#when !IN_A_BROWSER         kernels[(of_terms + 3u * FARTHER * TERMS_ROW) * 2u] = low_of(next_kernels.w);
-#when !IN_A_BROWSER         kernels[(of_terms + 3u * FARTHER * TERMS_ROW) * 2u + 1u] = high_of(next_kernels.w);
-#when IN_A_BROWSER         pixels[of_pixels + 0u * NEXT_PIXELS] = next_pixels.x;
-#when !IN_A_BROWSER         pixels[(of_pixels + 0u * NEXT_PIXELS) * 2u] = low_of(next_pixels.x);
-#when !IN_A_BROWSER         pixels[(of_pixels + 0u * NEXT_PIXELS) * 2u + 1u] = high_of(next_pixels.x);
-#when IN_A_BROWSER         pixels[of_pixels + 1u * NEXT_PIXELS] = next_pixels.y;
-#when !IN_A_BROWSER         pixels[(of_pixels + 1u * NEXT_PIXELS) * 2u] = low_of(next_pixels.y);
-#when !IN_A_BROWSER         pixels[(of_pixels + 1u * NEXT_PIXELS) * 2u + 1u] = high_of(next_pixels.y);
-#when IN_A_BROWSER         pixels[of_pixels + 2u * NEXT_PIXELS] = next_pixels.z;
-#when !IN_A_BROWSER         pixels[(of_pixels + 2u * NEXT_PIXELS) * 2u] = low_of(next_pixels.z);
-#when !IN_A_BROWSER         pixels[(of_pixels + 2u * NEXT_PIXELS) * 2u + 1u] = high_of(next_pixels.z);
-#when IN_A_BROWSER         pixels[of_pixels + 3u * NEXT_PIXELS] = next_pixels.w;
-#when !IN_A_BROWSER         pixels[(of_pixels + 3u * NEXT_PIXELS) * 2u] = low_of(next_pixels.w);
-#when !IN_A_BROWSER         pixels[(of_pixels + 3u * NEXT_PIXELS) * 2u + 1u] = high_of(next_pixels.w);
+#if IN_A_BROWSER
+        kernels[of_terms + 0u * FARTHER * TERMS_ROW] = next_kernels.x;
+        kernels[of_terms + 1u * FARTHER * TERMS_ROW] = next_kernels.y;
+        kernels[of_terms + 2u * FARTHER * TERMS_ROW] = next_kernels.z;
+        kernels[of_terms + 3u * FARTHER * TERMS_ROW] = next_kernels.w;
+        pixels[of_pixels + 0u * NEXT_PIXELS] = next_pixels.x;
+        pixels[of_pixels + 1u * NEXT_PIXELS] = next_pixels.y;
+        pixels[of_pixels + 2u * NEXT_PIXELS] = next_pixels.z;
+        pixels[of_pixels + 3u * NEXT_PIXELS] = next_pixels.w;
+#else
+        kernels[(of_terms + 0u * FARTHER * TERMS_ROW) * 2u] = low_of(next_kernels.x);
+        kernels[(of_terms + 0u * FARTHER * TERMS_ROW) * 2u + 1u] = high_of(next_kernels.x);
+        kernels[(of_terms + 1u * FARTHER * TERMS_ROW) * 2u] = low_of(next_kernels.y);
+        kernels[(of_terms + 1u * FARTHER * TERMS_ROW) * 2u + 1u] = high_of(next_kernels.y);
+        kernels[(of_terms + 2u * FARTHER * TERMS_ROW) * 2u] = low_of(next_kernels.z);
+        kernels[(of_terms + 2u * FARTHER * TERMS_ROW) * 2u + 1u] = high_of(next_kernels.z);
+        kernels[(of_terms + 3u * FARTHER * TERMS_ROW) * 2u] = low_of(next_kernels.w);
+        kernels[(of_terms + 3u * FARTHER * TERMS_ROW) * 2u + 1u] = high_of(next_kernels.w);
+        pixels[(of_pixels + 0u * NEXT_PIXELS) * 2u] = low_of(next_pixels.x);
+        pixels[(of_pixels + 0u * NEXT_PIXELS) * 2u + 1u] = high_of(next_pixels.x);
+        pixels[(of_pixels + 1u * NEXT_PIXELS) * 2u] = low_of(next_pixels.y);
+        pixels[(of_pixels + 1u * NEXT_PIXELS) * 2u + 1u] = high_of(next_pixels.y);
+        pixels[(of_pixels + 2u * NEXT_PIXELS) * 2u] = low_of(next_pixels.z);
+        pixels[(of_pixels + 2u * NEXT_PIXELS) * 2u + 1u] = high_of(next_pixels.z);
+        pixels[(of_pixels + 3u * NEXT_PIXELS) * 2u] = low_of(next_pixels.w);
+        pixels[(of_pixels + 3u * NEXT_PIXELS) * 2u + 1u] = high_of(next_pixels.w);
+#endif
         workgroupBarrier();
         if t + 1u < STEPS {
             next_kernels = kernels_of(group, channel, (t + 1u) * DEPTH, thread);
             next_pixels = pixels_of(known, further, group, (t + 1u) * DEPTH, thread);
         }
-#when LAST         let a0 = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 0u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let a0 = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 0u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
-#when LAST         let a1 = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 16u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let a1 = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 16u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
-#when LAST         let a2 = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 32u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let a2 = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 32u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
-#when LAST         let a3 = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 48u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let a3 = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 48u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
-#when LAST         let b0 = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 0u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let b0 = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(0u * POSITIONS_ROW + col / 8u + 0u) * PIECES], POSITIONS_ROW * PIECES);
-#when LAST         let b1 = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 16u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let b1 = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(0u * POSITIONS_ROW + col / 8u + 2u) * PIECES], POSITIONS_ROW * PIECES);
-#when LAST         let b2 = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 32u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let b2 = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(0u * POSITIONS_ROW + col / 8u + 4u) * PIECES], POSITIONS_ROW * PIECES);
-#when LAST         let b3 = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 48u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let b3 = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(0u * POSITIONS_ROW + col / 8u + 6u) * PIECES], POSITIONS_ROW * PIECES);
+#if LAST
+        let a0 = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 0u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
+        let a1 = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 16u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
+        let a2 = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 32u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
+        let a3 = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 48u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
+        let b0 = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 0u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
+        let b1 = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 16u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
+        let b2 = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 32u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
+        let b3 = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 48u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
+#else
+        let a0 = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 0u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
+        let a1 = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 16u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
+        let a2 = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 32u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
+        let a3 = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 48u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
+        let b0 = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(0u * POSITIONS_ROW + col / 8u + 0u) * PIECES], POSITIONS_ROW * PIECES);
+        let b1 = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(0u * POSITIONS_ROW + col / 8u + 2u) * PIECES], POSITIONS_ROW * PIECES);
+        let b2 = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(0u * POSITIONS_ROW + col / 8u + 4u) * PIECES], POSITIONS_ROW * PIECES);
+        let b3 = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(0u * POSITIONS_ROW + col / 8u + 6u) * PIECES], POSITIONS_ROW * PIECES);
+#endif
         c00 = coopMultiplyAdd(a0, b0, c00);
         c01 = coopMultiplyAdd(a0, b1, c01);
         c02 = coopMultiplyAdd(a0, b2, c02);
@@ -184,22 +199,25 @@ fn conv2d_coopmat(
         c31 = coopMultiplyAdd(a3, b1, c31);
         c32 = coopMultiplyAdd(a3, b2, c32);
         c33 = coopMultiplyAdd(a3, b3, c33);
-#when LAST         let a4 = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 0u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let a4 = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 0u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
-#when LAST         let a5 = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 16u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let a5 = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 16u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
-#when LAST         let a6 = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 32u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let a6 = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 32u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
-#when LAST         let a7 = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 48u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let a7 = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 48u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
-#when LAST         let b4 = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 0u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let b4 = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(16u * POSITIONS_ROW + col / 8u + 0u) * PIECES], POSITIONS_ROW * PIECES);
-#when LAST         let b5 = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 16u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let b5 = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(16u * POSITIONS_ROW + col / 8u + 2u) * PIECES], POSITIONS_ROW * PIECES);
-#when LAST         let b6 = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 32u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let b6 = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(16u * POSITIONS_ROW + col / 8u + 4u) * PIECES], POSITIONS_ROW * PIECES);
-#when LAST         let b7 = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 48u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let b7 = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(16u * POSITIONS_ROW + col / 8u + 6u) * PIECES], POSITIONS_ROW * PIECES);
+#if LAST
+        let a4 = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 0u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
+        let a5 = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 16u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
+        let a6 = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 32u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
+        let a7 = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 48u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
+        let b4 = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 0u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
+        let b5 = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 16u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
+        let b6 = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 32u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
+        let b7 = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 48u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
+#else
+        let a4 = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 0u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
+        let a5 = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 16u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
+        let a6 = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 32u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
+        let a7 = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 48u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
+        let b4 = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(16u * POSITIONS_ROW + col / 8u + 0u) * PIECES], POSITIONS_ROW * PIECES);
+        let b5 = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(16u * POSITIONS_ROW + col / 8u + 2u) * PIECES], POSITIONS_ROW * PIECES);
+        let b6 = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(16u * POSITIONS_ROW + col / 8u + 4u) * PIECES], POSITIONS_ROW * PIECES);
+        let b7 = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(16u * POSITIONS_ROW + col / 8u + 6u) * PIECES], POSITIONS_ROW * PIECES);
+#endif
         c00 = coopMultiplyAdd(a4, b4, c00);
         c01 = coopMultiplyAdd(a4, b5, c01);
         c02 = coopMultiplyAdd(a4, b6, c02);

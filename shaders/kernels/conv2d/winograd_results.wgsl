@@ -7,7 +7,9 @@
 
 @group(0) @binding(0) var<storage, read> products: array<f32>;
 @group(0) @binding(1) var<storage, read_write> result: array<elem>;
-#when BIAS @group(0) @binding(2) var<storage, read> bias: array<elem>;
+#if BIAS
+@group(0) @binding(2) var<storage, read> bias: array<elem>;
+#endif
 
 const CHANNELS: u32 = GROUPS * TO_C;
 

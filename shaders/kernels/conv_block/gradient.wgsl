@@ -8,15 +8,20 @@
 #import lib/launch
 
 @group(0) @binding(3) var<storage, read_write> made: array<stored>;
-#when LAST @group(0) @binding(2) var<storage, read> mean: array<piece>;
-#when LAST @group(0) @binding(4) var<storage, read> variance: array<piece>;
-#when LAST @group(0) @binding(5) var<storage, read> gamma: array<stored>;
-#when LAST @group(0) @binding(6) var<storage, read> totals: array<piece>;
-#when !LAST @group(0) @binding(2) var<storage, read> mean: array<f32>;
-#when !LAST @group(0) @binding(4) var<storage, read> variance: array<f32>;
-#when !LAST @group(0) @binding(5) var<storage, read> gamma: array<elem>;
-#when !LAST @group(0) @binding(6) var<storage, read> totals: array<f32>;
-#when GATED @group(0) @binding(7) var<storage, read> result: array<stored>;
+#if LAST
+@group(0) @binding(2) var<storage, read> mean: array<piece>;
+@group(0) @binding(4) var<storage, read> variance: array<piece>;
+@group(0) @binding(5) var<storage, read> gamma: array<stored>;
+@group(0) @binding(6) var<storage, read> totals: array<piece>;
+#else
+@group(0) @binding(2) var<storage, read> mean: array<f32>;
+@group(0) @binding(4) var<storage, read> variance: array<f32>;
+@group(0) @binding(5) var<storage, read> gamma: array<elem>;
+@group(0) @binding(6) var<storage, read> totals: array<f32>;
+#endif
+#if GATED
+@group(0) @binding(7) var<storage, read> result: array<stored>;
+#endif
 
 // From the totals of the gradient to those of its products.
 const TOTALS: u32 = select(CHANNELS, CHANNEL_PIECES, LAST);

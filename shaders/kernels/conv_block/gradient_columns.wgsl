@@ -6,7 +6,9 @@
 
 @group(0) @binding(2) var<storage, read> mean: array<piece>;
 @group(0) @binding(3) var<storage, read_write> strips: array<piece>;
-#when GATED @group(0) @binding(4) var<storage, read> result: array<stored>;
+#if GATED
+@group(0) @binding(4) var<storage, read> result: array<stored>;
+#endif
 
 const CHANNEL_PIECES: u32 = CHANNELS / WIDTH;
 

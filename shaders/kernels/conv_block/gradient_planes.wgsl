@@ -8,7 +8,9 @@
 
 @group(0) @binding(2) var<storage, read> mean: array<f32>;
 @group(0) @binding(3) var<storage, read_write> strips: array<f32>;
-#when GATED @group(0) @binding(4) var<storage, read> result: array<stored>;
+#if GATED
+@group(0) @binding(4) var<storage, read> result: array<stored>;
+#endif
 
 @compute @workgroup_size(ROW_THREADS)
 fn conv_block_gradient_planes(

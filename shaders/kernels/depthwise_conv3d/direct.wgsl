@@ -8,7 +8,9 @@
 @group(0) @binding(0) var<storage, read> x: array<elem>;
 @group(0) @binding(1) var<storage, read> w: array<elem>;
 @group(0) @binding(2) var<storage, read_write> out: array<elem>;
-#when BIASED @group(0) @binding(3) var<storage, read> bias: array<elem>;
+#if BIASED
+@group(0) @binding(3) var<storage, read> bias: array<elem>;
+#endif
 
 @compute @workgroup_size(THREADS)
 fn depthwise_conv3d_direct(
@@ -41,7 +43,9 @@ fn depthwise_conv3d_direct(
             }
         }
     }
-#when BIASED     sum += f32(bias[here.c]);
+#if BIASED
+    sum += f32(bias[here.c]);
+#endif
     if RELU {
         sum = relu(sum);
     }

@@ -20,28 +20,49 @@
 #import lib/product_wide
 
 // Rows and columns of a subgroup.
-#when TALL const ROWS: u32 = 64u;
-#when !TALL const ROWS: u32 = 32u;
-#when THREE const COLUMNS: u32 = 48u;
-#when !THREE const COLUMNS: u32 = 64u;
+#if TALL
+const ROWS: u32 = 64u;
+#else
+const ROWS: u32 = 32u;
+#endif
+#if THREE
+const COLUMNS: u32 = 48u;
+#else
+const COLUMNS: u32 = 64u;
+#endif
 // Eights in a row of a tile as it is stored, and rows that all threads stage at a time.
-#when A_BY_COLUMN const A_EIGHTS: u32 = DOWN / 8u;
-#when !A_BY_COLUMN const A_EIGHTS: u32 = DEPTH / 8u;
-#when B_BY_COLUMN const B_EIGHTS: u32 = DEPTH / 8u;
-#when !B_BY_COLUMN const B_EIGHTS: u32 = ACROSS / 8u;
+#if A_BY_COLUMN
+const A_EIGHTS: u32 = DOWN / 8u;
+#else
+const A_EIGHTS: u32 = DEPTH / 8u;
+#endif
+#if B_BY_COLUMN
+const B_EIGHTS: u32 = DEPTH / 8u;
+#else
+const B_EIGHTS: u32 = ACROSS / 8u;
+#endif
 const A_ROWS: u32 = THREADS / A_EIGHTS;
 const B_ROWS: u32 = THREADS / B_EIGHTS;
 // Eights from one staged row to the next: rows padded so that neighbours start in different memory banks.
 const A_ROW: u32 = A_EIGHTS + 1u;
 const B_ROW: u32 = B_EIGHTS + 1u;
-#when A_BY_COLUMN const A_TILE: u32 = DEPTH * A_ROW;
-#when !A_BY_COLUMN const A_TILE: u32 = DOWN * A_ROW;
-#when B_BY_COLUMN const B_TILE: u32 = ACROSS * B_ROW;
-#when !B_BY_COLUMN const B_TILE: u32 = DEPTH * B_ROW;
+#if A_BY_COLUMN
+const A_TILE: u32 = DEPTH * A_ROW;
+#else
+const A_TILE: u32 = DOWN * A_ROW;
+#endif
+#if B_BY_COLUMN
+const B_TILE: u32 = ACROSS * B_ROW;
+#else
+const B_TILE: u32 = DEPTH * B_ROW;
+#endif
 const STEPS: u32 = (K + DEPTH - 1u) / DEPTH;
 // Squares in a strip, and vectors from one row of it to the next.
-#when THREE const WIDTH: u32 = 1u;
-#when !THREE const WIDTH: u32 = 2u;
+#if THREE
+const WIDTH: u32 = 1u;
+#else
+const WIDTH: u32 = 2u;
+#endif
 const STRIP: u32 = 4u * WIDTH + 1u;
 
 var<workgroup> a_tile: array<Piece, A_TILE * PIECES>;
@@ -50,15 +71,21 @@ var<workgroup> b_tile: array<Piece, B_TILE * PIECES>;
 var<workgroup> strips: array<vec4<f32>, THREADS / 32u * 16u * STRIP>;
 
 fn put_a(at: u32, x: Eight) {
-#when IN_A_BROWSER     a_tile[at] = x;
-#when !IN_A_BROWSER     a_tile[2u * at] = low_of(x);
-#when !IN_A_BROWSER     a_tile[2u * at + 1u] = high_of(x);
+#if IN_A_BROWSER
+    a_tile[at] = x;
+#else
+    a_tile[2u * at] = low_of(x);
+    a_tile[2u * at + 1u] = high_of(x);
+#endif
 }
 
 fn put_b(at: u32, x: Eight) {
-#when IN_A_BROWSER     b_tile[at] = x;
-#when !IN_A_BROWSER     b_tile[2u * at] = low_of(x);
-#when !IN_A_BROWSER     b_tile[2u * at + 1u] = high_of(x);
+#if IN_A_BROWSER
+    b_tile[at] = x;
+#else
+    b_tile[2u * at] = low_of(x);
+    b_tile[2u * at + 1u] = high_of(x);
+#endif
 }
 
 // Write the subgroup's strip to C, from that row and column on.
@@ -97,102 +124,168 @@ fn product_coopmat(
     let ax = thread % A_EIGHTS;
     let by = thread / B_EIGHTS;
     let bx = thread % B_EIGHTS;
-#when A_BY_COLUMN     let a_from = vec2<u32>(first.y + ax * 8u, ay);
-#when !A_BY_COLUMN     let a_from = vec2<u32>(ax * 8u, first.y + ay);
-#when B_BY_COLUMN     let b_from = vec2<u32>(bx * 8u, first.x + by);
-#when !B_BY_COLUMN     let b_from = vec2<u32>(first.x + bx * 8u, by);
+#if A_BY_COLUMN
+    let a_from = vec2<u32>(first.y + ax * 8u, ay);
+#else
+    let a_from = vec2<u32>(ax * 8u, first.y + ay);
+#endif
+#if B_BY_COLUMN
+    let b_from = vec2<u32>(bx * 8u, first.x + by);
+#else
+    let b_from = vec2<u32>(first.x + bx * 8u, by);
+#endif
     var c00 = coop_mat16x16<f32, C>();
     var c01 = coop_mat16x16<f32, C>();
     var c02 = coop_mat16x16<f32, C>();
-#when !THREE     var c03 = coop_mat16x16<f32, C>();
+#if !THREE
+    var c03 = coop_mat16x16<f32, C>();
+#endif
     var c10 = coop_mat16x16<f32, C>();
     var c11 = coop_mat16x16<f32, C>();
     var c12 = coop_mat16x16<f32, C>();
-#when !THREE     var c13 = coop_mat16x16<f32, C>();
-#when TALL     var c20 = coop_mat16x16<f32, C>();
-#when TALL     var c21 = coop_mat16x16<f32, C>();
-#when TALL     var c22 = coop_mat16x16<f32, C>();
-#when TALL #when !THREE     var c23 = coop_mat16x16<f32, C>();
-#when TALL     var c30 = coop_mat16x16<f32, C>();
-#when TALL     var c31 = coop_mat16x16<f32, C>();
-#when TALL     var c32 = coop_mat16x16<f32, C>();
-#when TALL #when !THREE     var c33 = coop_mat16x16<f32, C>();
+#if !THREE
+    var c13 = coop_mat16x16<f32, C>();
+#endif
+#if TALL
+    var c20 = coop_mat16x16<f32, C>();
+    var c21 = coop_mat16x16<f32, C>();
+    var c22 = coop_mat16x16<f32, C>();
+#if !THREE
+    var c23 = coop_mat16x16<f32, C>();
+#endif
+    var c30 = coop_mat16x16<f32, C>();
+    var c31 = coop_mat16x16<f32, C>();
+    var c32 = coop_mat16x16<f32, C>();
+#if !THREE
+    var c33 = coop_mat16x16<f32, C>();
+#endif
+#endif
     var next_a0 = eight_of_a(batch, a_from.y + 0u * A_ROWS, a_from.x);
     var next_a1 = eight_of_a(batch, a_from.y + 1u * A_ROWS, a_from.x);
     var next_b0 = eight_of_b(batch, b_from.y + 0u * B_ROWS, b_from.x);
     var next_b1 = eight_of_b(batch, b_from.y + 1u * B_ROWS, b_from.x);
-#when WIDE     var next_b2 = eight_of_b(batch, b_from.y + 2u * B_ROWS, b_from.x);
-#when WIDE     var next_b3 = eight_of_b(batch, b_from.y + 3u * B_ROWS, b_from.x);
+#if WIDE
+    var next_b2 = eight_of_b(batch, b_from.y + 2u * B_ROWS, b_from.x);
+    var next_b3 = eight_of_b(batch, b_from.y + 3u * B_ROWS, b_from.x);
+#endif
 
     put_a((ay + 0u * A_ROWS) * A_ROW + ax, next_a0);
     put_a((ay + 1u * A_ROWS) * A_ROW + ax, next_a1);
     put_b((by + 0u * B_ROWS) * B_ROW + bx, next_b0);
     put_b((by + 1u * B_ROWS) * B_ROW + bx, next_b1);
-#when WIDE     put_b((by + 2u * B_ROWS) * B_ROW + bx, next_b2);
-#when WIDE     put_b((by + 3u * B_ROWS) * B_ROW + bx, next_b3);
+#if WIDE
+    put_b((by + 2u * B_ROWS) * B_ROW + bx, next_b2);
+    put_b((by + 3u * B_ROWS) * B_ROW + bx, next_b3);
+#endif
     workgroupBarrier();
-#when A_BY_COLUMN     var a0 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 0u) * PIECES], A_ROW * PIECES);
-#when !A_BY_COLUMN     var a0 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 0u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
-#when A_BY_COLUMN     var a1 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 2u) * PIECES], A_ROW * PIECES);
-#when !A_BY_COLUMN     var a1 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 16u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
-#when TALL #when A_BY_COLUMN     var a2 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 4u) * PIECES], A_ROW * PIECES);
-#when TALL #when !A_BY_COLUMN     var a2 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 32u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
-#when TALL #when A_BY_COLUMN     var a3 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 6u) * PIECES], A_ROW * PIECES);
-#when TALL #when !A_BY_COLUMN     var a3 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 48u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
-#when B_BY_COLUMN     var b0 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 0u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
-#when !B_BY_COLUMN     var b0 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 0u) * PIECES], B_ROW * PIECES);
-#when B_BY_COLUMN     var b1 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 16u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
-#when !B_BY_COLUMN     var b1 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 2u) * PIECES], B_ROW * PIECES);
-#when B_BY_COLUMN     var b2 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 32u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
-#when !B_BY_COLUMN     var b2 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 4u) * PIECES], B_ROW * PIECES);
-#when B_BY_COLUMN #when !THREE     var b3 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 48u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
-#when !B_BY_COLUMN #when !THREE     var b3 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 6u) * PIECES], B_ROW * PIECES);
+#if A_BY_COLUMN
+    var a0 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 0u) * PIECES], A_ROW * PIECES);
+    var a1 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 2u) * PIECES], A_ROW * PIECES);
+#if TALL
+    var a2 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 4u) * PIECES], A_ROW * PIECES);
+    var a3 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 6u) * PIECES], A_ROW * PIECES);
+#endif
+#else
+    var a0 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 0u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
+    var a1 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 16u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
+#if TALL
+    var a2 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 32u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
+    var a3 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 48u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
+#endif
+#endif
+#if B_BY_COLUMN
+    var b0 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 0u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
+    var b1 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 16u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
+    var b2 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 32u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
+#if !THREE
+    var b3 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 48u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
+#endif
+#else
+    var b0 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 0u) * PIECES], B_ROW * PIECES);
+    var b1 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 2u) * PIECES], B_ROW * PIECES);
+    var b2 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 4u) * PIECES], B_ROW * PIECES);
+#if !THREE
+    var b3 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 6u) * PIECES], B_ROW * PIECES);
+#endif
+#endif
     if 1u < STEPS {
         let depth = (1u) * DEPTH;
-#when A_BY_COLUMN         let a_next = a_from + vec2<u32>(0u, depth);
-#when !A_BY_COLUMN         let a_next = a_from + vec2<u32>(depth, 0u);
-#when B_BY_COLUMN         let b_next = b_from + vec2<u32>(depth, 0u);
-#when !B_BY_COLUMN         let b_next = b_from + vec2<u32>(0u, depth);
+#if A_BY_COLUMN
+        let a_next = a_from + vec2<u32>(0u, depth);
+#else
+        let a_next = a_from + vec2<u32>(depth, 0u);
+#endif
+#if B_BY_COLUMN
+        let b_next = b_from + vec2<u32>(depth, 0u);
+#else
+        let b_next = b_from + vec2<u32>(0u, depth);
+#endif
         next_a0 = eight_of_a(batch, a_next.y + 0u * A_ROWS, a_next.x);
         next_a1 = eight_of_a(batch, a_next.y + 1u * A_ROWS, a_next.x);
         next_b0 = eight_of_b(batch, b_next.y + 0u * B_ROWS, b_next.x);
         next_b1 = eight_of_b(batch, b_next.y + 1u * B_ROWS, b_next.x);
-#when WIDE         next_b2 = eight_of_b(batch, b_next.y + 2u * B_ROWS, b_next.x);
-#when WIDE         next_b3 = eight_of_b(batch, b_next.y + 3u * B_ROWS, b_next.x);
+#if WIDE
+        next_b2 = eight_of_b(batch, b_next.y + 2u * B_ROWS, b_next.x);
+        next_b3 = eight_of_b(batch, b_next.y + 3u * B_ROWS, b_next.x);
+#endif
     }
     for (var t = 0u; t < STEPS; t++) {
-#when A_BY_COLUMN         let f0 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(16u * A_ROW + row / 8u + 0u) * PIECES], A_ROW * PIECES);
-#when !A_BY_COLUMN         let f0 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 0u) * A_ROW + 2u) * PIECES], A_ROW * PIECES);
-#when A_BY_COLUMN         let f1 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(16u * A_ROW + row / 8u + 2u) * PIECES], A_ROW * PIECES);
-#when !A_BY_COLUMN         let f1 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 16u) * A_ROW + 2u) * PIECES], A_ROW * PIECES);
-#when TALL #when A_BY_COLUMN         let f2 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(16u * A_ROW + row / 8u + 4u) * PIECES], A_ROW * PIECES);
-#when TALL #when !A_BY_COLUMN         let f2 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 32u) * A_ROW + 2u) * PIECES], A_ROW * PIECES);
-#when TALL #when A_BY_COLUMN         let f3 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(16u * A_ROW + row / 8u + 6u) * PIECES], A_ROW * PIECES);
-#when TALL #when !A_BY_COLUMN         let f3 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 48u) * A_ROW + 2u) * PIECES], A_ROW * PIECES);
-#when B_BY_COLUMN         let g0 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 0u) * B_ROW + 2u) * PIECES], B_ROW * PIECES);
-#when !B_BY_COLUMN         let g0 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(16u * B_ROW + col / 8u + 0u) * PIECES], B_ROW * PIECES);
-#when B_BY_COLUMN         let g1 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 16u) * B_ROW + 2u) * PIECES], B_ROW * PIECES);
-#when !B_BY_COLUMN         let g1 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(16u * B_ROW + col / 8u + 2u) * PIECES], B_ROW * PIECES);
-#when B_BY_COLUMN         let g2 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 32u) * B_ROW + 2u) * PIECES], B_ROW * PIECES);
-#when !B_BY_COLUMN         let g2 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(16u * B_ROW + col / 8u + 4u) * PIECES], B_ROW * PIECES);
-#when B_BY_COLUMN #when !THREE         let g3 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 48u) * B_ROW + 2u) * PIECES], B_ROW * PIECES);
-#when !B_BY_COLUMN #when !THREE         let g3 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(16u * B_ROW + col / 8u + 6u) * PIECES], B_ROW * PIECES);
+#if A_BY_COLUMN
+        let f0 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(16u * A_ROW + row / 8u + 0u) * PIECES], A_ROW * PIECES);
+        let f1 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(16u * A_ROW + row / 8u + 2u) * PIECES], A_ROW * PIECES);
+#if TALL
+        let f2 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(16u * A_ROW + row / 8u + 4u) * PIECES], A_ROW * PIECES);
+        let f3 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(16u * A_ROW + row / 8u + 6u) * PIECES], A_ROW * PIECES);
+#endif
+#else
+        let f0 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 0u) * A_ROW + 2u) * PIECES], A_ROW * PIECES);
+        let f1 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 16u) * A_ROW + 2u) * PIECES], A_ROW * PIECES);
+#if TALL
+        let f2 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 32u) * A_ROW + 2u) * PIECES], A_ROW * PIECES);
+        let f3 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 48u) * A_ROW + 2u) * PIECES], A_ROW * PIECES);
+#endif
+#endif
+#if B_BY_COLUMN
+        let g0 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 0u) * B_ROW + 2u) * PIECES], B_ROW * PIECES);
+        let g1 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 16u) * B_ROW + 2u) * PIECES], B_ROW * PIECES);
+        let g2 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 32u) * B_ROW + 2u) * PIECES], B_ROW * PIECES);
+#if !THREE
+        let g3 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 48u) * B_ROW + 2u) * PIECES], B_ROW * PIECES);
+#endif
+#else
+        let g0 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(16u * B_ROW + col / 8u + 0u) * PIECES], B_ROW * PIECES);
+        let g1 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(16u * B_ROW + col / 8u + 2u) * PIECES], B_ROW * PIECES);
+        let g2 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(16u * B_ROW + col / 8u + 4u) * PIECES], B_ROW * PIECES);
+#if !THREE
+        let g3 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(16u * B_ROW + col / 8u + 6u) * PIECES], B_ROW * PIECES);
+#endif
+#endif
         c00 = coopMultiplyAdd(a0, b0, c00);
         c01 = coopMultiplyAdd(a0, b1, c01);
         c02 = coopMultiplyAdd(a0, b2, c02);
-#when !THREE         c03 = coopMultiplyAdd(a0, b3, c03);
+#if !THREE
+        c03 = coopMultiplyAdd(a0, b3, c03);
+#endif
         c10 = coopMultiplyAdd(a1, b0, c10);
         c11 = coopMultiplyAdd(a1, b1, c11);
         c12 = coopMultiplyAdd(a1, b2, c12);
-#when !THREE         c13 = coopMultiplyAdd(a1, b3, c13);
-#when TALL         c20 = coopMultiplyAdd(a2, b0, c20);
-#when TALL         c21 = coopMultiplyAdd(a2, b1, c21);
-#when TALL         c22 = coopMultiplyAdd(a2, b2, c22);
-#when TALL #when !THREE         c23 = coopMultiplyAdd(a2, b3, c23);
-#when TALL         c30 = coopMultiplyAdd(a3, b0, c30);
-#when TALL         c31 = coopMultiplyAdd(a3, b1, c31);
-#when TALL         c32 = coopMultiplyAdd(a3, b2, c32);
-#when TALL #when !THREE         c33 = coopMultiplyAdd(a3, b3, c33);
+#if !THREE
+        c13 = coopMultiplyAdd(a1, b3, c13);
+#endif
+#if TALL
+        c20 = coopMultiplyAdd(a2, b0, c20);
+        c21 = coopMultiplyAdd(a2, b1, c21);
+        c22 = coopMultiplyAdd(a2, b2, c22);
+#if !THREE
+        c23 = coopMultiplyAdd(a2, b3, c23);
+#endif
+        c30 = coopMultiplyAdd(a3, b0, c30);
+        c31 = coopMultiplyAdd(a3, b1, c31);
+        c32 = coopMultiplyAdd(a3, b2, c32);
+#if !THREE
+        c33 = coopMultiplyAdd(a3, b3, c33);
+#endif
+#endif
         // The tiles have been loaded by all; the next ones follow, and what is multiplied meanwhile needs no memory.
         workgroupBarrier();
         if t + 1u < STEPS {
@@ -200,109 +293,153 @@ fn product_coopmat(
             put_a((ay + 1u * A_ROWS) * A_ROW + ax, next_a1);
             put_b((by + 0u * B_ROWS) * B_ROW + bx, next_b0);
             put_b((by + 1u * B_ROWS) * B_ROW + bx, next_b1);
-#when WIDE             put_b((by + 2u * B_ROWS) * B_ROW + bx, next_b2);
-#when WIDE             put_b((by + 3u * B_ROWS) * B_ROW + bx, next_b3);
+#if WIDE
+            put_b((by + 2u * B_ROWS) * B_ROW + bx, next_b2);
+            put_b((by + 3u * B_ROWS) * B_ROW + bx, next_b3);
+#endif
         }
         if t + 2u < STEPS {
             let depth = (t + 2u) * DEPTH;
-#when A_BY_COLUMN             let a_next = a_from + vec2<u32>(0u, depth);
-#when !A_BY_COLUMN             let a_next = a_from + vec2<u32>(depth, 0u);
-#when B_BY_COLUMN             let b_next = b_from + vec2<u32>(depth, 0u);
-#when !B_BY_COLUMN             let b_next = b_from + vec2<u32>(0u, depth);
+#if A_BY_COLUMN
+            let a_next = a_from + vec2<u32>(0u, depth);
+#else
+            let a_next = a_from + vec2<u32>(depth, 0u);
+#endif
+#if B_BY_COLUMN
+            let b_next = b_from + vec2<u32>(depth, 0u);
+#else
+            let b_next = b_from + vec2<u32>(0u, depth);
+#endif
             next_a0 = eight_of_a(batch, a_next.y + 0u * A_ROWS, a_next.x);
             next_a1 = eight_of_a(batch, a_next.y + 1u * A_ROWS, a_next.x);
             next_b0 = eight_of_b(batch, b_next.y + 0u * B_ROWS, b_next.x);
             next_b1 = eight_of_b(batch, b_next.y + 1u * B_ROWS, b_next.x);
-#when WIDE             next_b2 = eight_of_b(batch, b_next.y + 2u * B_ROWS, b_next.x);
-#when WIDE             next_b3 = eight_of_b(batch, b_next.y + 3u * B_ROWS, b_next.x);
+#if WIDE
+            next_b2 = eight_of_b(batch, b_next.y + 2u * B_ROWS, b_next.x);
+            next_b3 = eight_of_b(batch, b_next.y + 3u * B_ROWS, b_next.x);
+#endif
         }
         c00 = coopMultiplyAdd(f0, g0, c00);
         c01 = coopMultiplyAdd(f0, g1, c01);
         c02 = coopMultiplyAdd(f0, g2, c02);
-#when !THREE         c03 = coopMultiplyAdd(f0, g3, c03);
-#when TALL         c10 = coopMultiplyAdd(f1, g0, c10);
-#when TALL         c11 = coopMultiplyAdd(f1, g1, c11);
-#when TALL         c12 = coopMultiplyAdd(f1, g2, c12);
-#when TALL #when !THREE         c13 = coopMultiplyAdd(f1, g3, c13);
-#when TALL         c20 = coopMultiplyAdd(f2, g0, c20);
-#when TALL         c21 = coopMultiplyAdd(f2, g1, c21);
-#when TALL         c22 = coopMultiplyAdd(f2, g2, c22);
-#when TALL #when !THREE         c23 = coopMultiplyAdd(f2, g3, c23);
+#if !THREE
+        c03 = coopMultiplyAdd(f0, g3, c03);
+#endif
+#if TALL
+        c10 = coopMultiplyAdd(f1, g0, c10);
+        c11 = coopMultiplyAdd(f1, g1, c11);
+        c12 = coopMultiplyAdd(f1, g2, c12);
+#if !THREE
+        c13 = coopMultiplyAdd(f1, g3, c13);
+#endif
+        c20 = coopMultiplyAdd(f2, g0, c20);
+        c21 = coopMultiplyAdd(f2, g1, c21);
+        c22 = coopMultiplyAdd(f2, g2, c22);
+#if !THREE
+        c23 = coopMultiplyAdd(f2, g3, c23);
+#endif
+#endif
         workgroupBarrier();
         // Behind the last step, what lies there still: it is not multiplied any more.
-#when A_BY_COLUMN         a0 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 0u) * PIECES], A_ROW * PIECES);
-#when !A_BY_COLUMN         a0 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 0u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
-#when A_BY_COLUMN         a1 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 2u) * PIECES], A_ROW * PIECES);
-#when !A_BY_COLUMN         a1 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 16u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
-#when TALL #when A_BY_COLUMN         a2 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 4u) * PIECES], A_ROW * PIECES);
-#when TALL #when !A_BY_COLUMN         a2 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 32u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
-#when TALL #when A_BY_COLUMN         a3 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 6u) * PIECES], A_ROW * PIECES);
-#when TALL #when !A_BY_COLUMN         a3 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 48u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
-#when B_BY_COLUMN         b0 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 0u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
-#when !B_BY_COLUMN         b0 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 0u) * PIECES], B_ROW * PIECES);
-#when B_BY_COLUMN         b1 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 16u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
-#when !B_BY_COLUMN         b1 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 2u) * PIECES], B_ROW * PIECES);
-#when B_BY_COLUMN         b2 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 32u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
-#when !B_BY_COLUMN         b2 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 4u) * PIECES], B_ROW * PIECES);
-#when B_BY_COLUMN #when !THREE         b3 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 48u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
-#when !B_BY_COLUMN #when !THREE         b3 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 6u) * PIECES], B_ROW * PIECES);
-#when !TALL         c10 = coopMultiplyAdd(f1, g0, c10);
-#when !TALL         c11 = coopMultiplyAdd(f1, g1, c11);
-#when !TALL         c12 = coopMultiplyAdd(f1, g2, c12);
-#when !TALL #when !THREE         c13 = coopMultiplyAdd(f1, g3, c13);
-#when TALL         c30 = coopMultiplyAdd(f3, g0, c30);
-#when TALL         c31 = coopMultiplyAdd(f3, g1, c31);
-#when TALL         c32 = coopMultiplyAdd(f3, g2, c32);
-#when TALL #when !THREE         c33 = coopMultiplyAdd(f3, g3, c33);
+#if A_BY_COLUMN
+        a0 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 0u) * PIECES], A_ROW * PIECES);
+        a1 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 2u) * PIECES], A_ROW * PIECES);
+#if TALL
+        a2 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 4u) * PIECES], A_ROW * PIECES);
+        a3 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 6u) * PIECES], A_ROW * PIECES);
+#endif
+#else
+        a0 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 0u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
+        a1 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 16u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
+#if TALL
+        a2 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 32u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
+        a3 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 48u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
+#endif
+#endif
+#if B_BY_COLUMN
+        b0 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 0u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
+        b1 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 16u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
+        b2 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 32u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
+#if !THREE
+        b3 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 48u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
+#endif
+#else
+        b0 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 0u) * PIECES], B_ROW * PIECES);
+        b1 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 2u) * PIECES], B_ROW * PIECES);
+        b2 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 4u) * PIECES], B_ROW * PIECES);
+#if !THREE
+        b3 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 6u) * PIECES], B_ROW * PIECES);
+#endif
+#endif
+#if TALL
+        c30 = coopMultiplyAdd(f3, g0, c30);
+        c31 = coopMultiplyAdd(f3, g1, c31);
+        c32 = coopMultiplyAdd(f3, g2, c32);
+#if !THREE
+        c33 = coopMultiplyAdd(f3, g3, c33);
+#endif
+#else
+        c10 = coopMultiplyAdd(f1, g0, c10);
+        c11 = coopMultiplyAdd(f1, g1, c11);
+        c12 = coopMultiplyAdd(f1, g2, c12);
+#if !THREE
+        c13 = coopMultiplyAdd(f1, g3, c13);
+#endif
+#endif
     }
 
     let strip = subgroup * 16u * STRIP;
-#when !THREE     coopStoreT(c00, &strips[strip], STRIP);
-#when !THREE     coopStoreT(c01, &strips[strip + 4u], STRIP);
-#when !THREE     write_strip(batch, first.y + row + 0u, first.x + col + 0u, strip, lane);
-#when !THREE     coopStoreT(c02, &strips[strip], STRIP);
-#when !THREE     coopStoreT(c03, &strips[strip + 4u], STRIP);
-#when !THREE     write_strip(batch, first.y + row + 0u, first.x + col + 32u, strip, lane);
-#when THREE     coopStoreT(c00, &strips[strip], STRIP);
-#when THREE     write_strip(batch, first.y + row + 0u, first.x + col + 0u, strip, lane);
-#when THREE     coopStoreT(c01, &strips[strip], STRIP);
-#when THREE     write_strip(batch, first.y + row + 0u, first.x + col + 16u, strip, lane);
-#when THREE     coopStoreT(c02, &strips[strip], STRIP);
-#when THREE     write_strip(batch, first.y + row + 0u, first.x + col + 32u, strip, lane);
-#when !THREE     coopStoreT(c10, &strips[strip], STRIP);
-#when !THREE     coopStoreT(c11, &strips[strip + 4u], STRIP);
-#when !THREE     write_strip(batch, first.y + row + 16u, first.x + col + 0u, strip, lane);
-#when !THREE     coopStoreT(c12, &strips[strip], STRIP);
-#when !THREE     coopStoreT(c13, &strips[strip + 4u], STRIP);
-#when !THREE     write_strip(batch, first.y + row + 16u, first.x + col + 32u, strip, lane);
-#when THREE     coopStoreT(c10, &strips[strip], STRIP);
-#when THREE     write_strip(batch, first.y + row + 16u, first.x + col + 0u, strip, lane);
-#when THREE     coopStoreT(c11, &strips[strip], STRIP);
-#when THREE     write_strip(batch, first.y + row + 16u, first.x + col + 16u, strip, lane);
-#when THREE     coopStoreT(c12, &strips[strip], STRIP);
-#when THREE     write_strip(batch, first.y + row + 16u, first.x + col + 32u, strip, lane);
-#when TALL #when !THREE     coopStoreT(c20, &strips[strip], STRIP);
-#when TALL #when !THREE     coopStoreT(c21, &strips[strip + 4u], STRIP);
-#when TALL #when !THREE     write_strip(batch, first.y + row + 32u, first.x + col + 0u, strip, lane);
-#when TALL #when !THREE     coopStoreT(c22, &strips[strip], STRIP);
-#when TALL #when !THREE     coopStoreT(c23, &strips[strip + 4u], STRIP);
-#when TALL #when !THREE     write_strip(batch, first.y + row + 32u, first.x + col + 32u, strip, lane);
-#when THREE     coopStoreT(c20, &strips[strip], STRIP);
-#when THREE     write_strip(batch, first.y + row + 32u, first.x + col + 0u, strip, lane);
-#when THREE     coopStoreT(c21, &strips[strip], STRIP);
-#when THREE     write_strip(batch, first.y + row + 32u, first.x + col + 16u, strip, lane);
-#when THREE     coopStoreT(c22, &strips[strip], STRIP);
-#when THREE     write_strip(batch, first.y + row + 32u, first.x + col + 32u, strip, lane);
-#when TALL #when !THREE     coopStoreT(c30, &strips[strip], STRIP);
-#when TALL #when !THREE     coopStoreT(c31, &strips[strip + 4u], STRIP);
-#when TALL #when !THREE     write_strip(batch, first.y + row + 48u, first.x + col + 0u, strip, lane);
-#when TALL #when !THREE     coopStoreT(c32, &strips[strip], STRIP);
-#when TALL #when !THREE     coopStoreT(c33, &strips[strip + 4u], STRIP);
-#when TALL #when !THREE     write_strip(batch, first.y + row + 48u, first.x + col + 32u, strip, lane);
-#when THREE     coopStoreT(c30, &strips[strip], STRIP);
-#when THREE     write_strip(batch, first.y + row + 48u, first.x + col + 0u, strip, lane);
-#when THREE     coopStoreT(c31, &strips[strip], STRIP);
-#when THREE     write_strip(batch, first.y + row + 48u, first.x + col + 16u, strip, lane);
-#when THREE     coopStoreT(c32, &strips[strip], STRIP);
-#when THREE     write_strip(batch, first.y + row + 48u, first.x + col + 32u, strip, lane);
+#if THREE
+    coopStoreT(c00, &strips[strip], STRIP);
+    write_strip(batch, first.y + row + 0u, first.x + col + 0u, strip, lane);
+    coopStoreT(c01, &strips[strip], STRIP);
+    write_strip(batch, first.y + row + 0u, first.x + col + 16u, strip, lane);
+    coopStoreT(c02, &strips[strip], STRIP);
+    write_strip(batch, first.y + row + 0u, first.x + col + 32u, strip, lane);
+    coopStoreT(c10, &strips[strip], STRIP);
+    write_strip(batch, first.y + row + 16u, first.x + col + 0u, strip, lane);
+    coopStoreT(c11, &strips[strip], STRIP);
+    write_strip(batch, first.y + row + 16u, first.x + col + 16u, strip, lane);
+    coopStoreT(c12, &strips[strip], STRIP);
+    write_strip(batch, first.y + row + 16u, first.x + col + 32u, strip, lane);
+    coopStoreT(c20, &strips[strip], STRIP);
+    write_strip(batch, first.y + row + 32u, first.x + col + 0u, strip, lane);
+    coopStoreT(c21, &strips[strip], STRIP);
+    write_strip(batch, first.y + row + 32u, first.x + col + 16u, strip, lane);
+    coopStoreT(c22, &strips[strip], STRIP);
+    write_strip(batch, first.y + row + 32u, first.x + col + 32u, strip, lane);
+    coopStoreT(c30, &strips[strip], STRIP);
+    write_strip(batch, first.y + row + 48u, first.x + col + 0u, strip, lane);
+    coopStoreT(c31, &strips[strip], STRIP);
+    write_strip(batch, first.y + row + 48u, first.x + col + 16u, strip, lane);
+    coopStoreT(c32, &strips[strip], STRIP);
+    write_strip(batch, first.y + row + 48u, first.x + col + 32u, strip, lane);
+#else
+    coopStoreT(c00, &strips[strip], STRIP);
+    coopStoreT(c01, &strips[strip + 4u], STRIP);
+    write_strip(batch, first.y + row + 0u, first.x + col + 0u, strip, lane);
+    coopStoreT(c02, &strips[strip], STRIP);
+    coopStoreT(c03, &strips[strip + 4u], STRIP);
+    write_strip(batch, first.y + row + 0u, first.x + col + 32u, strip, lane);
+    coopStoreT(c10, &strips[strip], STRIP);
+    coopStoreT(c11, &strips[strip + 4u], STRIP);
+    write_strip(batch, first.y + row + 16u, first.x + col + 0u, strip, lane);
+    coopStoreT(c12, &strips[strip], STRIP);
+    coopStoreT(c13, &strips[strip + 4u], STRIP);
+    write_strip(batch, first.y + row + 16u, first.x + col + 32u, strip, lane);
+#if TALL
+    coopStoreT(c20, &strips[strip], STRIP);
+    coopStoreT(c21, &strips[strip + 4u], STRIP);
+    write_strip(batch, first.y + row + 32u, first.x + col + 0u, strip, lane);
+    coopStoreT(c22, &strips[strip], STRIP);
+    coopStoreT(c23, &strips[strip + 4u], STRIP);
+    write_strip(batch, first.y + row + 32u, first.x + col + 32u, strip, lane);
+    coopStoreT(c30, &strips[strip], STRIP);
+    coopStoreT(c31, &strips[strip + 4u], STRIP);
+    write_strip(batch, first.y + row + 48u, first.x + col + 0u, strip, lane);
+    coopStoreT(c32, &strips[strip], STRIP);
+    coopStoreT(c33, &strips[strip + 4u], STRIP);
+    write_strip(batch, first.y + row + 48u, first.x + col + 32u, strip, lane);
+#endif
+#endif
 }

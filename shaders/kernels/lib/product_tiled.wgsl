@@ -21,8 +21,11 @@
 #import lib/product
 
 // Four neighbours at once, where rows are whole fours and little is summed.
-#when FOURS @group(0) @binding(2) var<storage, read_write> c: array<vec4<elem>>;
-#when !FOURS @group(0) @binding(2) var<storage, read_write> c: array<elem>;
+#if FOURS
+@group(0) @binding(2) var<storage, read_write> c: array<vec4<elem>>;
+#else
+@group(0) @binding(2) var<storage, read_write> c: array<elem>;
+#endif
 
 // Threads, and the squares of 4 × 4 that each of them computes.
 const THREADS: u32 = ACROSS * DOWN;
@@ -122,23 +125,28 @@ fn put(batch: u32, row: u32, col: u32, sum: vec4<f32>) {
         return;
     }
     let at = (batch * M + row) * N + col;
-#when FOURS     if col < N { c[at / 4u] = vec4<elem>(vec4<f32>(finished(at, col, sum.x), finished(at + 1u, col + 1u, sum.y),
-#when FOURS         finished(at + 2u, col + 2u, sum.z), finished(at + 3u, col + 3u, sum.w))); }
-#when !FOURS     if col < N { c[at] = elem(finished(at, col, sum.x)); }
-#when !FOURS     if col + 1u < N { c[at + 1u] = elem(finished(at + 1u, col + 1u, sum.y)); }
-#when !FOURS     if col + 2u < N { c[at + 2u] = elem(finished(at + 2u, col + 2u, sum.z)); }
-#when !FOURS     if col + 3u < N { c[at + 3u] = elem(finished(at + 3u, col + 3u, sum.w)); }
+#if FOURS
+    if col < N { c[at / 4u] = vec4<elem>(vec4<f32>(finished(at, col, sum.x), finished(at + 1u, col + 1u, sum.y),
+        finished(at + 2u, col + 2u, sum.z), finished(at + 3u, col + 3u, sum.w))); }
+#else
+    if col < N { c[at] = elem(finished(at, col, sum.x)); }
+    if col + 1u < N { c[at + 1u] = elem(finished(at + 1u, col + 1u, sum.y)); }
+    if col + 2u < N { c[at + 2u] = elem(finished(at + 2u, col + 2u, sum.z)); }
+    if col + 3u < N { c[at + 3u] = elem(finished(at + 3u, col + 3u, sum.w)); }
+#endif
 }
 
 // The s-th of a thread's squares, of which the first begins at that column and row.
-#when MUCH fn put_square(batch: u32, corner: vec2<u32>, sums: ptr<function, array<vec4<f32>, 4u * TALL * WIDE>>, s: u32) {
-#when MUCH     let row = corner.y + s / WIDE * 4u * DOWN;
-#when MUCH     let col = corner.x + s % WIDE * 4u * ACROSS;
-#when MUCH     put(batch, row, col, (*sums)[s * 4u]);
-#when MUCH     put(batch, row + 1u, col, (*sums)[s * 4u + 1u]);
-#when MUCH     put(batch, row + 2u, col, (*sums)[s * 4u + 2u]);
-#when MUCH     put(batch, row + 3u, col, (*sums)[s * 4u + 3u]);
-#when MUCH }
+#if MUCH
+fn put_square(batch: u32, corner: vec2<u32>, sums: ptr<function, array<vec4<f32>, 4u * TALL * WIDE>>, s: u32) {
+    let row = corner.y + s / WIDE * 4u * DOWN;
+    let col = corner.x + s % WIDE * 4u * ACROSS;
+    put(batch, row, col, (*sums)[s * 4u]);
+    put(batch, row + 1u, col, (*sums)[s * 4u + 1u]);
+    put(batch, row + 2u, col, (*sums)[s * 4u + 2u]);
+    put(batch, row + 3u, col, (*sums)[s * 4u + 3u]);
+}
+#endif
 
 // The index-th tile of all products. Threads past the end leave together.
 fn product_tiled(index: u32, lane: u32) {
@@ -220,43 +228,48 @@ fn product_tiled(index: u32, lane: u32) {
         }
         workgroupBarrier();
     }
-#when !FOURS     // As above, of the last step.
-#when !FOURS     let last_a = (STEPS - 1u) % BUFFERS * A_SIZE + y;
-#when !FOURS     let last_b = (STEPS - 1u) % BUFFERS * B_SIZE + x;
-#when !FOURS     for (var pair = 0u; pair < DEPTH / TALL; pair++) {
-#when !FOURS         for (var half = 0u; half < TALL; half++) {
-#when !FOURS             let d = pair * TALL + half;
-#when !FOURS             var right = array<vec4<f32>, WIDE>();
-#when !FOURS             for (var j = 0u; j < WIDE; j++) {
-#when !FOURS                 right[j] = b_tile[last_b + d * B_STRIDE + j * ACROSS];
-#when !FOURS             }
-#when !FOURS             for (var i = 0u; i < TALL; i++) {
-#when !FOURS                 let left = a_tile[last_a + d * A_STRIDE + i * DOWN];
-#when !FOURS                 for (var j = 0u; j < WIDE; j++) {
-#when !FOURS                     let s = (i * WIDE + j) * 4u;
-#when !FOURS                     sums[s] = fma(vec4<f32>(left.x), right[j], sums[s]);
-#when !FOURS                     sums[s + 1u] = fma(vec4<f32>(left.y), right[j], sums[s + 1u]);
-#when !FOURS                     sums[s + 2u] = fma(vec4<f32>(left.z), right[j], sums[s + 2u]);
-#when !FOURS                     sums[s + 3u] = fma(vec4<f32>(left.w), right[j], sums[s + 3u]);
-#when !FOURS                 }
-#when !FOURS             }
-#when !FOURS         }
-#when !FOURS     }
+#if !FOURS
+    // As above, of the last step.
+    let last_a = (STEPS - 1u) % BUFFERS * A_SIZE + y;
+    let last_b = (STEPS - 1u) % BUFFERS * B_SIZE + x;
+    for (var pair = 0u; pair < DEPTH / TALL; pair++) {
+        for (var half = 0u; half < TALL; half++) {
+            let d = pair * TALL + half;
+            var right = array<vec4<f32>, WIDE>();
+            for (var j = 0u; j < WIDE; j++) {
+                right[j] = b_tile[last_b + d * B_STRIDE + j * ACROSS];
+            }
+            for (var i = 0u; i < TALL; i++) {
+                let left = a_tile[last_a + d * A_STRIDE + i * DOWN];
+                for (var j = 0u; j < WIDE; j++) {
+                    let s = (i * WIDE + j) * 4u;
+                    sums[s] = fma(vec4<f32>(left.x), right[j], sums[s]);
+                    sums[s + 1u] = fma(vec4<f32>(left.y), right[j], sums[s + 1u]);
+                    sums[s + 2u] = fma(vec4<f32>(left.z), right[j], sums[s + 2u]);
+                    sums[s + 3u] = fma(vec4<f32>(left.w), right[j], sums[s + 3u]);
+                }
+            }
+        }
+    }
+#endif
 
     // In a loop where little is done to a sum: written out, a compiler mixes that with the work, which takes 1.15 times as long, with a bias
     // too. MUCH is written out: compilers leave that loop as it is, and what a loop counts through is not in registers. All sums would be in
     // memory from the beginning, which made products with GELU seven times as slow.
-#when !MUCH     for (var s = 0u; s < TALL * WIDE; s++) {
-#when !MUCH         let row = first.y + s / WIDE * 4u * DOWN + y * 4u;
-#when !MUCH         let col = first.x + s % WIDE * 4u * ACROSS + x * 4u;
-#when !MUCH         put(batch, row, col, sums[s * 4u]);
-#when !MUCH         put(batch, row + 1u, col, sums[s * 4u + 1u]);
-#when !MUCH         put(batch, row + 2u, col, sums[s * 4u + 2u]);
-#when !MUCH         put(batch, row + 3u, col, sums[s * 4u + 3u]);
-#when !MUCH     }
-#when MUCH     let corner = first + 4u * vec2<u32>(x, y);
-#when MUCH     put_square(batch, corner, &sums, 0u);
-#when MUCH     if TALL * WIDE > 1u { put_square(batch, corner, &sums, 1u); }
-#when MUCH     if TALL * WIDE > 2u { put_square(batch, corner, &sums, 2u); }
-#when MUCH     if TALL * WIDE > 2u { put_square(batch, corner, &sums, 3u); }
+#if MUCH
+    let corner = first + 4u * vec2<u32>(x, y);
+    put_square(batch, corner, &sums, 0u);
+    if TALL * WIDE > 1u { put_square(batch, corner, &sums, 1u); }
+    if TALL * WIDE > 2u { put_square(batch, corner, &sums, 2u); }
+    if TALL * WIDE > 2u { put_square(batch, corner, &sums, 3u); }
+#else
+    for (var s = 0u; s < TALL * WIDE; s++) {
+        let row = first.y + s / WIDE * 4u * DOWN + y * 4u;
+        let col = first.x + s % WIDE * 4u * ACROSS + x * 4u;
+        put(batch, row, col, sums[s * 4u]);
+        put(batch, row + 1u, col, sums[s * 4u + 1u]);
+        put(batch, row + 2u, col, sums[s * 4u + 2u]);
+        put(batch, row + 3u, col, sums[s * 4u + 3u]);
+    }
+#endif
 }

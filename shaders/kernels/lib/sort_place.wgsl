@@ -10,7 +10,9 @@
 @group(0) @binding(2) var<storage, read_write> sorted: array<u32>;
 @group(0) @binding(3) var<storage, read_write> order: array<u32>;
 // Where the keys were before the first pass, which knows that by itself.
-#when LATER @group(0) @binding(4) var<storage, read> before: array<u32>;
+#if LATER
+@group(0) @binding(4) var<storage, read> before: array<u32>;
+#endif
 
 // Digits of one thread, neighbours.
 const OWN: u32 = BINS / THREADS;
@@ -23,8 +25,12 @@ var<workgroup> next: array<u32, BINS>;
 var<workgroup> shared_all: array<u32, THREADS>;
 
 fn position(at: u32) -> u32 {
-#when LATER     return before[at];
-#when FIRST     return at;
+#if LATER
+    return before[at];
+#endif
+#if FIRST
+    return at;
+#endif
 }
 
 @compute @workgroup_size(THREADS)

@@ -5,12 +5,18 @@
 #import lib/pieces4
 
 @group(0) @binding(3) var<storage, read> bias: array<Four>;
-#when PACKED @group(0) @binding(4) var<storage, read_write> pre: array<Four>;
-#when !PACKED @group(0) @binding(4) var<storage, read_write> pre: array<f16>;
+#if PACKED
+@group(0) @binding(4) var<storage, read_write> pre: array<Four>;
+#else
+@group(0) @binding(4) var<storage, read_write> pre: array<f16>;
+#endif
 
 fn finished(at: u32, column: u32, there: u32, sum: vec4<f32>) -> vec4<f32> {
     let value = sum + floats_of(bias[column / 4u]);
-#when PACKED     pre[at / 4u] = four_of(value);
-#when !PACKED     for (var i = 0u; i < min(there, 4u); i++) { pre[at + i] = f16(value[i]); }
+#if PACKED
+    pre[at / 4u] = four_of(value);
+#else
+    for (var i = 0u; i < min(there, 4u); i++) { pre[at + i] = f16(value[i]); }
+#endif
     return gelu_tanh(value);
 }

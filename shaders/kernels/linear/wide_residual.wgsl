@@ -5,12 +5,18 @@
 #import lib/pieces4
 
 @group(0) @binding(3) var<storage, read> bias: array<Four>;
-#when PACKED @group(0) @binding(4) var<storage, read> residual: array<Four>;
-#when !PACKED @group(0) @binding(4) var<storage, read> residual: array<f16>;
+#if PACKED
+@group(0) @binding(4) var<storage, read> residual: array<Four>;
+#else
+@group(0) @binding(4) var<storage, read> residual: array<f16>;
+#endif
 
 fn finished(at: u32, column: u32, there: u32, sum: vec4<f32>) -> vec4<f32> {
-#when PACKED     let before = floats_of(residual[at / 4u]);
-#when !PACKED     var before = vec4<f32>();
-#when !PACKED     for (var i = 0u; i < min(there, 4u); i++) { before[i] = f32(residual[at + i]); }
+#if PACKED
+    let before = floats_of(residual[at / 4u]);
+#else
+    var before = vec4<f32>();
+    for (var i = 0u; i < min(there, 4u); i++) { before[i] = f32(residual[at + i]); }
+#endif
     return gelu_tanh(sum + floats_of(bias[column / 4u])) + before;
 }

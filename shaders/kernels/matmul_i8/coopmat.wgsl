@@ -13,8 +13,11 @@ enable wgpu_cooperative_matrix;
 #import lib/product_order
 #import matmul_i8/fours
 
-#when FOURS @group(0) @binding(4) var<storage, read_write> c: array<vec4<elem>>;
-#when !FOURS @group(0) @binding(4) var<storage, read_write> c: array<elem>;
+#if FOURS
+@group(0) @binding(4) var<storage, read_write> c: array<vec4<elem>>;
+#else
+@group(0) @binding(4) var<storage, read_write> c: array<elem>;
+#endif
 
 // Vectors from one staged row to the next, and from one row of a strip to the next: one pads each, so that neighbours start in different
 // memory banks.
@@ -34,12 +37,15 @@ fn put(row: u32, col: u32, sum: vec4<i32>) {
     }
     let x = a_scale[row] * vec4<f32>(sum);
     let at = row * N + col;
-#when FOURS     let by = vec4<f32>(b_scale[col], b_scale[col + 1u], b_scale[col + 2u], b_scale[col + 3u]);
-#when FOURS     c[at / 4u] = vec4<elem>(x * by);
-#when !FOURS     c[at] = elem(x.x * b_scale[col]);
-#when !FOURS     if col + 1u < N { c[at + 1u] = elem(x.y * b_scale[col + 1u]); }
-#when !FOURS     if col + 2u < N { c[at + 2u] = elem(x.z * b_scale[col + 2u]); }
-#when !FOURS     if col + 3u < N { c[at + 3u] = elem(x.w * b_scale[col + 3u]); }
+#if FOURS
+    let by = vec4<f32>(b_scale[col], b_scale[col + 1u], b_scale[col + 2u], b_scale[col + 3u]);
+    c[at / 4u] = vec4<elem>(x * by);
+#else
+    c[at] = elem(x.x * b_scale[col]);
+    if col + 1u < N { c[at + 1u] = elem(x.y * b_scale[col + 1u]); }
+    if col + 2u < N { c[at + 2u] = elem(x.z * b_scale[col + 2u]); }
+    if col + 3u < N { c[at + 3u] = elem(x.w * b_scale[col + 3u]); }
+#endif
 }
 
 // Write the subgroup's strip to rows and columns row .. row + 15 and col .. col + 31 of C.

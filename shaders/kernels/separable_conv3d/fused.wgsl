@@ -10,7 +10,9 @@
 @group(0) @binding(1) var<storage, read> w: array<vec4<elem>>;
 @group(0) @binding(2) var<storage, read> pointwise: array<vec4<elem>>;
 @group(0) @binding(3) var<storage, read_write> out: array<elem>;
-#when BIAS @group(0) @binding(4) var<storage, read> bias: array<elem>;
+#if BIAS
+@group(0) @binding(4) var<storage, read> bias: array<elem>;
+#endif
 
 const TAPS: u32 = KD * KH * KW;
 const TO: u32 = OD * OH * OW;
