@@ -6,6 +6,7 @@
 // adamw_apply      the decay and the step
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read_write> m: array<piece>;
 @group(0) @binding(0) var<storage, read_write> v: array<piece>;

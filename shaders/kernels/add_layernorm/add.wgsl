@@ -2,6 +2,7 @@
 // core/src/suite/workloads/add_layernorm.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read_write> sum: array<stored>;
 @group(0) @binding(1) var<storage, read> x: array<stored>;

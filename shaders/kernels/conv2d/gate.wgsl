@@ -2,6 +2,7 @@
 // core/src/suite/workloads/conv2d/backward.rs.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> result: array<stored>;
 @group(0) @binding(1) var<storage, read> gradient: array<stored>;

@@ -7,6 +7,7 @@
 #import conv_block/of_channel
 #import conv_block/place
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> given: array<stored>;
 @group(0) @binding(1) var<storage, read_write> made: array<stored>;

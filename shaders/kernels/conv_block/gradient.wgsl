@@ -6,6 +6,7 @@
 #import conv_block/of_channel
 #import conv_block/place
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(3) var<storage, read_write> made: array<stored>;
 #if LAST

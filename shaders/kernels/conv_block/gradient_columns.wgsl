@@ -3,6 +3,7 @@
 
 #import conv_block/gated
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(2) var<storage, read> mean: array<piece>;
 @group(0) @binding(3) var<storage, read_write> strips: array<piece>;

@@ -4,6 +4,7 @@
 #import conv_block/gated
 #import conv_block/strip
 #import lib/launch
+#import lib/pieces{WIDTH}
 #import lib/reduce
 
 @group(0) @binding(2) var<storage, read> mean: array<f32>;

@@ -4,6 +4,7 @@
 
 #import conv_block/strip
 #import lib/launch
+#import lib/pieces{WIDTH}
 #import lib/reduce
 
 @group(0) @binding(0) var<storage, read> given: array<stored>;

@@ -4,9 +4,11 @@
 // cross_entropy_log_softmax  the same, and then again to store the logarithm of each weight
 // cross_entropy_row          a row is read once and kept in registers, PIECES pieces in each of LANES threads
 
+#import cross_entropy/logits{WIDTH}
 #import lib/lanes
 #import lib/launch
 #import lib/lowest
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(1) var<storage, read_write> lse: array<f32>;
 @group(0) @binding(2) var<storage, read_write> loss: array<f32>;

@@ -5,6 +5,7 @@
 // dropout_by_mask      the same elements again, by the mask
 // dropout_regenerated  without a mask
 
+#import dropout/elements{WIDTH}
 #import lib/launch
 #import lib/philox
 

@@ -5,6 +5,7 @@
 // of it and those of the stretches that it goes on in: DOWN threads a piece take every DOWN-th of them, and the first adds up.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> sorted: array<u32>;
 @group(0) @binding(1) var<storage, read> parts: array<piece>;

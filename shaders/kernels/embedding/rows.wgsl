@@ -5,6 +5,12 @@
 
 #import lib/launch
 
+#if WIDTH == 1
+#import lib/pieces1
+#else
+alias stored = vec4<u32>;
+#endif
+
 @group(0) @binding(0) var<storage, read> index: array<u32>;
 @group(0) @binding(1) var<storage, read> table: array<stored>;
 @group(0) @binding(2) var<storage, read_write> out: array<stored>;

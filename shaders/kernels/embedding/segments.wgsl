@@ -6,6 +6,13 @@
 // on from the stretch before is left in part 0, and that of one that goes on in the next in part 1. Nothing is atomic.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
+
+#if WIDTH == 1
+alias numbers = u32;
+#else
+alias numbers = vec4<u32>;
+#endif
 
 @group(0) @binding(0) var<storage, read> sorted: array<u32>;
 @group(0) @binding(1) var<storage, read> order: array<u32>;

@@ -3,6 +3,7 @@
 
 #import lib/lanes
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> index: array<u32>;
 @group(0) @binding(1) var<storage, read> bag: array<u32>;

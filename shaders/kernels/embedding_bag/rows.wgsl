@@ -3,6 +3,7 @@
 // A thread looks after a piece of its bag's row, and has the pieces of four items under way at once.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> index: array<u32>;
 @group(0) @binding(1) var<storage, read> offsets: array<u32>;

@@ -10,6 +10,15 @@
 
 #import lib/launch
 #import lib/murmur
+#import lib/pieces{WIDTH}
+
+#if WIDTH == 1
+alias numbers = u32;
+const PLACES: u32 = 0u;
+#else
+alias numbers = vec4<u32>;
+const PLACES: vec4<u32> = vec4<u32>(0u, 1u, 2u, 3u);
+#endif
 
 @group(0) @binding(0) var<storage, read> id: array<u32>;
 @group(0) @binding(1) var<storage, read> sorted: array<u32>;

@@ -2,6 +2,7 @@
 // core/src/suite/rearrange.rs.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> given: array<stored>;
 @group(0) @binding(1) var<storage, read_write> moved: array<stored>;

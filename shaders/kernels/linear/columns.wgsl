@@ -2,6 +2,7 @@
 // leaves its part. The definition is in core/src/suite/workloads/linear.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> x: array<stored>;
 @group(0) @binding(1) var<storage, read_write> sums: array<piece>;

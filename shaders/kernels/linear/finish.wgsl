@@ -3,6 +3,7 @@
 
 #import gelu/share
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> product: array<stored>;
 @group(0) @binding(1) var<storage, read_write> out: array<stored>;

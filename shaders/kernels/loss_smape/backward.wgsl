@@ -2,6 +2,7 @@
 // core/src/suite/workloads/loss_smape.rs.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> pred: array<stored>;
 @group(0) @binding(1) var<storage, read> targets: array<stored>;

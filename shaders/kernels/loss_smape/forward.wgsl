@@ -6,6 +6,7 @@
 // loss_smape_fused    both
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 #import lib/reduce
 
 @group(0) @binding(0) var<storage, read> pred: array<stored>;

@@ -2,6 +2,7 @@
 // core/src/suite/workloads/pool/mod.rs.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 #import pool/of_window
 
 @group(0) @binding(1) var<storage, read_write> out: array<stored>;

@@ -2,6 +2,7 @@
 // definition is in core/src/suite/workloads/reduce.rs.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 #import lib/reduce
 
 @group(0) @binding(0) var<storage, read> x: array<stored>;

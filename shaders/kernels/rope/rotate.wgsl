@@ -4,6 +4,7 @@
 // rope_heads  it rotates the same piece of HEADS_AT_ONCE heads, and reads its cosines and sines once for all of them
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> x: array<stored>;
 @group(0) @binding(1) var<storage, read> cosines: array<piece>;

@@ -3,6 +3,7 @@
 
 #import lib/lanes
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> y: array<stored>;
 @group(0) @binding(1) var<storage, read> dout: array<stored>;

@@ -6,6 +6,7 @@
 #import lib/lanes
 #import lib/launch
 #import lib/lowest
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> x: array<stored>;
 @group(0) @binding(1) var<storage, read_write> out: array<stored>;

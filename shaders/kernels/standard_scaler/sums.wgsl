@@ -4,6 +4,7 @@
 // standard_scaler_squares  of the squares of their distances from the mean
 
 #import lib/over_rows
+#import lib/pieces{WIDTH}
 #import standard_scaler/place
 
 @group(0) @binding(0) var<storage, read> x: array<stored>;

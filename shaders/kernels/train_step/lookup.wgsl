@@ -2,6 +2,7 @@
 // core/src/suite/workloads/train_step.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> hashed: array<stored>;
 @group(0) @binding(1) var<storage, read> category: array<u32>;

@@ -4,7 +4,7 @@ use super::super::conv2d::backward_stages::{Backward, With};
 use super::inference;
 use super::stages::{Block, CONVOLUTION, GRADIENT_STRIP, NORMALISATION, NORMALISATION_AND_RELU, RELU, STRIP, THREADS};
 use crate::suite::Access::{Read, Write};
-use crate::suite::{Cost, DType, Program, Stage, spread, sum_of_parts, text_for, width};
+use crate::suite::{Cost, DType, Program, Stage, spread, sum_of_parts, width};
 
 impl Block<'_> {
     /// Program of the backward pass. ReLU is fused into the readers of the gradient, or a separate first stage.
@@ -46,7 +46,7 @@ impl Block<'_> {
             .args([("parts", "strips", Read), ("dgamma", "totals", Write)])
             .called("totals");
         let before = self
-            .placed("conv_block_gradient", ["conv_block/gradient", "conv_block/gradient1", "conv_block/gradient4"])
+            .placed("conv_block_gradient", "conv_block/gradient")
             .consts(&[("ROWS", self.conv.pixels()[1] as u32)])
             .consts(&[("GATED", gated), ("INFERENCE", inference(self.p))])
             .args(
@@ -70,11 +70,11 @@ impl Block<'_> {
     fn gradient_sums(&self) -> (Stage, u64) {
         let (m, positions) = (self.conv.channels[1], self.conv.pixels()[1]);
         if !self.conv.last {
-            let texts = ["conv_block/gradient_planes", "conv_block/gradient_planes1", "conv_block/gradient_planes4"];
-            return (self.strips("conv_block_gradient_planes", texts), positions.div_ceil(STRIP));
+            let text = "conv_block/gradient_planes";
+            return (self.strips("conv_block_gradient_planes", text), positions.div_ceil(STRIP));
         }
         let (width, parts) = (width(m, self.p.dtype, self.caps), positions.div_ceil(GRADIENT_STRIP));
-        let texts = ["conv_block/gradient_columns", "conv_block/gradient_columns1", "conv_block/gradient_columns4"];
+        let text = "conv_block/gradient_columns";
         let consts = [
             ("CHANNELS", m),
             ("ROWS", positions),
@@ -84,7 +84,7 @@ impl Block<'_> {
             ("THREADS", THREADS),
         ];
         let entry = "conv_block_gradient_columns";
-        let stage = Stage::kernel(entry, text_for(width, self.caps, texts), entry)
+        let stage = Stage::kernel(entry, text, entry)
             .consts(&consts.map(|(name, value)| (name, value as u32)))
             .threads([THREADS as u32, 1, 1])
             .grid(spread((parts * (m / width)).div_ceil(THREADS)));

@@ -4,8 +4,7 @@
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::{
-    Allowed, Arg, BufferSpec, Caps, Cost, DType, Dialect, Elem, Sort, Sorted, Stage, Tunable, by_pieces, spread,
-    text_for, width,
+    Allowed, Arg, BufferSpec, Caps, Cost, DType, Dialect, Elem, Sort, Sorted, Stage, Tunable, by_pieces, spread, width,
 };
 
 /// Items of a launch, and their tables.
@@ -60,8 +59,8 @@ impl Taken {
         let pieces = self.columns / width;
         let count = self.items * pieces;
         let made = self.items * self.columns * self.bytes();
-        let texts = ["embedding/rows", "embedding/rows1", "embedding/rows16"];
-        let stage = by_pieces(count, width, caps, texts, "embedding_rows")
+        let text = "embedding/rows";
+        let stage = by_pieces(count, width, text, "embedding_rows")
             .consts(&[("PIECES", pieces as u32), ("AT_ONCE", at_once)])
             .args([("index", index, Read), ("table", table, Read), ("out", out, Write)])
             .costing(Cost::new(0, 4 * self.items + different * self.columns * self.bytes(), made));
@@ -75,8 +74,8 @@ impl Taken {
         let pieces = self.columns / width;
         let elements = self.items * self.columns;
         let met = elements.min(self.tables * self.rows * self.columns) * 4;
-        let texts = ["embedding/scatter"; 3];
-        let stage = by_pieces(self.items * pieces, width, caps, texts, "embedding_scatter")
+        let text = "embedding/scatter";
+        let stage = by_pieces(self.items * pieces, width, text, "embedding_scatter")
             .consts(&[("PIECES", pieces as u32)])
             .args([("index", index, Read), ("dout", dout, Read), ("sums", sums, Write)])
             .costing(Cost::new(elements, 4 * self.items + elements * self.bytes() + met, met));
@@ -100,8 +99,8 @@ pub(in crate::suite) fn added_to_zeros(
     if !in_place {
         let bytes = Elem::Real.storage(dtype).bytes();
         let width = width(elements, dtype, caps);
-        let texts = ["embedding/narrow", "embedding/narrow1", "embedding/narrow4"];
-        let stage = by_pieces(elements / width, width, caps, texts, "embedding_narrow")
+        let text = "embedding/narrow";
+        let stage = by_pieces(elements / width, width, text, "embedding_narrow")
             .args([("sums", sums, Read), ("result", result, Write)])
             .costing(Cost::new(0, 4 * elements, bytes * elements));
         all.push(stage.called("narrow"));
@@ -161,7 +160,7 @@ impl Segments {
     }
 
     /// Launch of thread teams, each of which shares a row for a stretch of items.
-    pub fn launch(&self, caps: &Caps, entry: &'static str, texts: [&'static str; 3]) -> Stage {
+    pub fn launch(&self, caps: &Caps, entry: &'static str, text: &'static str) -> Stage {
         let width = width(self.columns, self.dtype, caps);
         let pieces = self.columns / width;
         let lanes = pieces.next_power_of_two().min(MOST_LANES);
@@ -177,7 +176,7 @@ impl Segments {
             ("STRETCHES", self.stretches()),
             ("THREADS", THREADS),
         ];
-        Stage::kernel(entry, text_for(width, caps, texts), entry)
+        Stage::kernel(entry, text, entry)
             .consts(&consts.map(|(name, value)| (name, value as u32)))
             .threads([THREADS as u32, 1, 1])
             .grid(spread((self.stretches() * across).div_ceil(THREADS / lanes)))
@@ -187,8 +186,8 @@ impl Segments {
     pub fn join(&self, caps: &Caps, [sorted, parts, result]: [&'static str; 3]) -> Stage {
         let width = width(self.columns, self.dtype, caps);
         let across = (self.columns / width).div_ceil(MOST_LANES);
-        let texts = ["embedding/join", "embedding/join1", "embedding/join4"];
-        self.launch(caps, "embedding_join", texts)
+        let text = "embedding/join";
+        self.launch(caps, "embedding_join", text)
             .args([("sorted", sorted, Read), ("parts", parts, Read), ("dtable", result, Write)])
             .grid(spread(self.stretches() * across))
             .shared((THREADS * width * 4) as u32)
@@ -215,9 +214,9 @@ impl Segments {
         let known = 4 * self.items * (2 + u64::from(bag.is_some()) + u64::from(scale.is_some()));
         let picked = if winner.is_some() { 4 * self.sources * self.columns } else { 0 };
         let read = known + picked + self.sources * self.columns * bytes;
-        let texts = ["embedding/segments", "embedding/segments1", "embedding/segments4"];
+        let text = "embedding/segments";
         let summed = self
-            .launch(caps, "embedding_segments", texts)
+            .launch(caps, "embedding_segments", text)
             .consts(&[("SOURCES", self.sources as u32)])
             .consts(&[("BAGS", bag.is_some()), ("SCALED", scale.is_some()), ("PICKED", winner.is_some())])
             .args(always.into_iter().chain(optional).map(Arg::from))

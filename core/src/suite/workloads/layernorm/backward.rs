@@ -49,8 +49,8 @@ pub fn form() -> OpSpec {
                 "one pass: as many workgroups as the device holds go over the rows, which stay in registers, and so do each \
                  workgroup's parts of dγ and dβ; a second stage sums the parts, in an order that is always the same",
                 |p, caps| {
-                    let texts = ["layernorm/backward", "layernorm/backward1", "layernorm/backward4"];
-                    Program { stages: row(p, caps, texts, "x", &[], cost(p)).into() }
+                    let text = "layernorm/backward";
+                    Program { stages: row(p, caps, text, "x", &[], cost(p)).into() }
                 },
             )
             .available(|p, caps| kept(p, caps).map(|_| ())),
@@ -224,7 +224,7 @@ pub(in crate::suite) fn kept(p: &Problem, caps: &Caps) -> Result<RowShare, Strin
 pub(in crate::suite) fn row(
     p: &Problem,
     caps: &Caps,
-    texts: [&'static str; 3],
+    text: &'static str,
     x: &'static str,
     more: &[(&'static str, &'static str, Access)],
     cost: Cost,
@@ -239,7 +239,7 @@ pub(in crate::suite) fn row(
         ("dx", "dx", Write),
         ("parts", "parts", Write),
     ];
-    let rows = share.in_parts(caps, 2, texts, "layernorm_backward_row").costing(cost);
+    let rows = share.in_parts(caps, 2, text, "layernorm_backward_row").costing(cost);
     let parts = share.sum_of_parts(caps, 2, "layernorm/parts", "layernorm_parts").args([
         ("parts", Read),
         ("dgamma", Write),

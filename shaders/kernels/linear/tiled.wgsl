@@ -1,11 +1,11 @@
-// A product and a bias and GELU in one stage. The definition is in core/src/suite/workloads/linear.
+// A GEMM and its epilogue in one stage: {EPILOGUE} is bias, gelu, kept, residual or slope. The definition is in core/src/suite/workloads/linear.
 
 #import lib/launch
 #import lib/product_tiled
-#import linear/gelu
+#import linear/epilogue_{EPILOGUE}
 
 @compute @workgroup_size(ACROSS, DOWN)
-fn linear_tiled_gelu(
+fn linear_tiled_{EPILOGUE}(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
