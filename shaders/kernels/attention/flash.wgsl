@@ -60,62 +60,36 @@ var<workgroup> stage: array<vec4<f32>, BUFFERS * STAGE>;
 // What threads know of a row, for those that share it.
 var<workgroup> partial: array<vec4<f32>, ACROSS * DOWN>;
 
-fn load_q(head: u32, row: u32, col: u32) -> vec4<elem> {
-    let at = (head * S + row) * D + col;
-    if Q_WHOLE {
-        return q[at / 4u];
+// Elements col .. col + 3 of a row; zeros from row END and from column D, because memory there may hold NaN.
+#block four_of(MATRIX, LENGTH, WHOLE, END)
+    let at = (head * LENGTH + row) * D + col;
+    if WHOLE {
+        return MATRIX[at / 4u];
     }
     var x = vec4<elem>();
-    if row >= S || col >= D {
+    if row >= END || col >= D {
         return x;
     }
     if D % 4u == 0u {
-        return q[at / 4u];
+        return MATRIX[at / 4u];
     }
-    x.x = q[at / 4u][at % 4u];
-    if col + 1u < D { x.y = q[(at + 1u) / 4u][(at + 1u) % 4u]; }
-    if col + 2u < D { x.z = q[(at + 2u) / 4u][(at + 2u) % 4u]; }
-    if col + 3u < D { x.w = q[(at + 3u) / 4u][(at + 3u) % 4u]; }
+    x.x = MATRIX[at / 4u][at % 4u];
+    if col + 1u < D { x.y = MATRIX[(at + 1u) / 4u][(at + 1u) % 4u]; }
+    if col + 2u < D { x.z = MATRIX[(at + 2u) / 4u][(at + 2u) % 4u]; }
+    if col + 3u < D { x.w = MATRIX[(at + 3u) / 4u][(at + 3u) % 4u]; }
     return x;
+#end
+
+fn load_q(head: u32, row: u32, col: u32) -> vec4<elem> {
+    #emit four_of(q, S, Q_WHOLE, S)
 }
 
 fn load_k(head: u32, row: u32, col: u32) -> vec4<elem> {
-    let at = (head * T + row) * D + col;
-    if K_WHOLE {
-        return k[at / 4u];
-    }
-    var x = vec4<elem>();
-    if row >= T || col >= D {
-        return x;
-    }
-    if D % 4u == 0u {
-        return k[at / 4u];
-    }
-    x.x = k[at / 4u][at % 4u];
-    if col + 1u < D { x.y = k[(at + 1u) / 4u][(at + 1u) % 4u]; }
-    if col + 2u < D { x.z = k[(at + 2u) / 4u][(at + 2u) % 4u]; }
-    if col + 3u < D { x.w = k[(at + 3u) / 4u][(at + 3u) % 4u]; }
-    return x;
+    #emit four_of(k, T, K_WHOLE, T)
 }
 
-// Zeros from row `end` on: no weight makes a number of what may lie there.
 fn load_v(head: u32, row: u32, end: u32, col: u32) -> vec4<elem> {
-    let at = (head * T + row) * D + col;
-    if V_WHOLE {
-        return v[at / 4u];
-    }
-    var x = vec4<elem>();
-    if row >= end || col >= D {
-        return x;
-    }
-    if D % 4u == 0u {
-        return v[at / 4u];
-    }
-    x.x = v[at / 4u][at % 4u];
-    if col + 1u < D { x.y = v[(at + 1u) / 4u][(at + 1u) % 4u]; }
-    if col + 2u < D { x.z = v[(at + 2u) / 4u][(at + 2u) % 4u]; }
-    if col + 3u < D { x.w = v[(at + 3u) / 4u][(at + 3u) % 4u]; }
-    return x;
+    #emit four_of(v, T, V_WHOLE, end)
 }
 
 // The thread's squares of Q and K from this depth on: four rows each, of neighbouring queries, or of every ACROSS-th key, as

@@ -142,6 +142,121 @@ fn write_squares(head: u32, first: u32, col: u32, thread: u32) {
     workgroupBarrier();
 }
 
+// Stages 32 columns of own rows, and of their values or gradients, from COLUMN.
+#block stage_own(COLUMN)
+    put_eight(thread / 4u * OWN_ROW + thread % 4u, own_eight(head, first + thread / 4u, own_end, COLUMN + thread % 4u * 8u));
+    put_eight((OWN + thread / 4u) * OWN_ROW + thread % 4u, own_value_eight(head, first + thread / 4u, own_end, COLUMN + thread % 4u * 8u));
+    workgroupBarrier();
+#end
+
+// Loads the subgroup's own rows of 16 columns, from vector EIGHT of a staged row.
+#block load_own(I, EIGHT)
+    let own{I}0 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + EIGHT) * PIECES], OWN_ROW * PIECES);
+    let own{I}1 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + EIGHT) * PIECES], OWN_ROW * PIECES);
+#end
+
+// Adds the products of 16 columns to the scores, from vector EIGHT of a row.
+#block add_scores(I, EIGHT)
+    let other{I} = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * VALUES + half * 16u * ROW + EIGHT) * PIECES], ROW * PIECES);
+    upper = coopMultiplyAdd(own{I}0, other{I}, upper);
+    lower = coopMultiplyAdd(own{I}1, other{I}, lower);
+#end
+
+// Loads a thread's vectors of the tile that begins at row FIRST.
+#block fetch(ROW_NAME, VALUE_NAME, I, HEAD, FIRST, AT)
+    {ROW_NAME}{I} = other_tile_eight(HEAD, FIRST, other_end, AT);
+    {VALUE_NAME}{I} = other_value_tile_eight(HEAD, FIRST, other_end, AT);
+#end
+
+// Loads all of them.
+#block fetch_all(ROW_NAME, VALUE_NAME, HEAD, FIRST)
+    #emit fetch(ROW_NAME, VALUE_NAME, 0, HEAD, FIRST, thread)
+#if FETCH1
+    #emit fetch(ROW_NAME, VALUE_NAME, 1, HEAD, FIRST, thread + THREADS)
+#endif
+#if FETCH2
+    #emit fetch(ROW_NAME, VALUE_NAME, 2, HEAD, FIRST, thread + 2u * THREADS)
+#endif
+#if FETCH3
+    #emit fetch(ROW_NAME, VALUE_NAME, 3, HEAD, FIRST, thread + 3u * THREADS)
+#endif
+#end
+
+// Stages two vectors.
+#block put_fetched(I, AT)
+    put_staged(0u, AT, row{I});
+    put_staged(VALUES, AT, value{I});
+#end
+
+// Stages the tile that `fetch_all` loaded.
+#block stage_fetched
+    #emit put_fetched(0, thread)
+#if FETCH1
+    #emit put_fetched(1, thread + THREADS)
+#endif
+#if FETCH2
+    #emit put_fetched(2, thread + 2u * THREADS)
+#endif
+#if FETCH3
+    #emit put_fetched(3, thread + 3u * THREADS)
+#endif
+#if OF_KEYS
+    if thread < TILE / 2u {
+        numbers[thread] = four;
+    }
+#endif
+#end
+
+// Loads 16 columns of the rows to add, from vector EIGHT of a row.
+#block load_added(COLUMN, I, FIRST, EIGHT)
+    let added{COLUMN}{I} = coopLoadT<coop_mat16x16<f16, B>>(&stage[(added + FIRST * ROW + EIGHT) * PIECES], ROW * PIECES);
+#end
+
+// Adds 16 weighted columns to their sums.
+#block add_column(COLUMN, I)
+    sum0{COLUMN} = coopMultiplyAdd(weight0{I}, added{COLUMN}{I}, sum0{COLUMN});
+    sum1{COLUMN} = coopMultiplyAdd(weight1{I}, added{COLUMN}{I}, sum1{COLUMN});
+#end
+
+// Adds 16 weighted rows to the sums, from FIRST, which is vector FOUR of the weights.
+#block add_weighted(I, FIRST, FOUR)
+    let weight0{I} = coopLoadT<coop_mat16x16<f16, A>>(&weights[factors + 0u * LIGHT + FOUR], LIGHT);
+    let weight1{I} = coopLoadT<coop_mat16x16<f16, A>>(&weights[factors + 16u * LIGHT + FOUR], LIGHT);
+    #emit load_added(0, I, FIRST, 0u)
+#if COLUMN1
+    #emit load_added(1, I, FIRST, 2u)
+#endif
+#if COLUMN2
+    #emit load_added(2, I, FIRST, 4u)
+#endif
+#if COLUMN3
+    #emit load_added(3, I, FIRST, 6u)
+#endif
+    #emit add_column(0, I)
+#if COLUMN1
+    #emit add_column(1, I)
+#endif
+#if COLUMN2
+    #emit add_column(2, I)
+#endif
+#if COLUMN3
+    #emit add_column(3, I)
+#endif
+#end
+
+// Sums of 16 columns.
+#block zero_sums(I)
+    var sum0{I} = coop_mat16x16<f32, C>();
+    var sum1{I} = coop_mat16x16<f32, C>();
+#end
+
+// Writes 16 columns, from COLUMN of the subgroup.
+#block write_column(I, COLUMN)
+    coopStoreT(sum0{I}, &scores[side * SLOPES + (strip + 0u) * LONG + half * 4u], LONG);
+    coopStoreT(sum1{I}, &scores[side * SLOPES + (strip + 16u) * LONG + half * 4u], LONG);
+    write_squares(head, first, COLUMN, thread);
+#end
+
 @compute @workgroup_size(THREADS)
 fn attention_flash_coopmat_backward(
     @builtin(workgroup_id) group: vec3<u32>,
@@ -205,71 +320,45 @@ fn attention_flash_coopmat_backward(
     quarter.delta = number_of(head, first + row, true);
 #endif
 
-    put_eight(thread / 4u * OWN_ROW + thread % 4u, own_eight(head, first + thread / 4u, own_end, 0u + thread % 4u * 8u));
-    put_eight((OWN + thread / 4u) * OWN_ROW + thread % 4u, own_value_eight(head, first + thread / 4u, own_end, 0u + thread % 4u * 8u));
-    workgroupBarrier();
-    let own00 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + 0u) * PIECES], OWN_ROW * PIECES);
-    let own01 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + 0u) * PIECES], OWN_ROW * PIECES);
+    #emit stage_own(0u)
+    #emit load_own(0, 0u)
 #if SQUARE1
-    let own10 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + 2u) * PIECES], OWN_ROW * PIECES);
-    let own11 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + 2u) * PIECES], OWN_ROW * PIECES);
+    #emit load_own(1, 2u)
 #endif
     workgroupBarrier();
 #if SQUARE2
-    put_eight(thread / 4u * OWN_ROW + thread % 4u, own_eight(head, first + thread / 4u, own_end, 32u + thread % 4u * 8u));
-    put_eight((OWN + thread / 4u) * OWN_ROW + thread % 4u, own_value_eight(head, first + thread / 4u, own_end, 32u + thread % 4u * 8u));
-    workgroupBarrier();
-    let own20 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + 0u) * PIECES], OWN_ROW * PIECES);
-    let own21 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + 0u) * PIECES], OWN_ROW * PIECES);
-#endif
+    #emit stage_own(32u)
+    #emit load_own(2, 0u)
 #if SQUARE3
-    let own30 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + 2u) * PIECES], OWN_ROW * PIECES);
-    let own31 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + 2u) * PIECES], OWN_ROW * PIECES);
+    #emit load_own(3, 2u)
 #endif
-#if SQUARE2
     workgroupBarrier();
 #endif
 #if SQUARE4
-    put_eight(thread / 4u * OWN_ROW + thread % 4u, own_eight(head, first + thread / 4u, own_end, 64u + thread % 4u * 8u));
-    put_eight((OWN + thread / 4u) * OWN_ROW + thread % 4u, own_value_eight(head, first + thread / 4u, own_end, 64u + thread % 4u * 8u));
-    workgroupBarrier();
-    let own40 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + 0u) * PIECES], OWN_ROW * PIECES);
-    let own41 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + 0u) * PIECES], OWN_ROW * PIECES);
-#endif
+    #emit stage_own(64u)
+    #emit load_own(4, 0u)
 #if SQUARE5
-    let own50 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + 2u) * PIECES], OWN_ROW * PIECES);
-    let own51 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + 2u) * PIECES], OWN_ROW * PIECES);
+    #emit load_own(5, 2u)
 #endif
-#if SQUARE4
     workgroupBarrier();
 #endif
 #if SQUARE6
-    put_eight(thread / 4u * OWN_ROW + thread % 4u, own_eight(head, first + thread / 4u, own_end, 96u + thread % 4u * 8u));
-    put_eight((OWN + thread / 4u) * OWN_ROW + thread % 4u, own_value_eight(head, first + thread / 4u, own_end, 96u + thread % 4u * 8u));
-    workgroupBarrier();
-    let own60 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + 0u) * PIECES], OWN_ROW * PIECES);
-    let own61 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + 0u) * PIECES], OWN_ROW * PIECES);
-#endif
+    #emit stage_own(96u)
+    #emit load_own(6, 0u)
 #if SQUARE7
-    let own70 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + 2u) * PIECES], OWN_ROW * PIECES);
-    let own71 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + 2u) * PIECES], OWN_ROW * PIECES);
+    #emit load_own(7, 2u)
 #endif
-#if SQUARE6
     workgroupBarrier();
 #endif
-    var sum00 = coop_mat16x16<f32, C>();
-    var sum10 = coop_mat16x16<f32, C>();
+    #emit zero_sums(0)
 #if COLUMN1
-    var sum01 = coop_mat16x16<f32, C>();
-    var sum11 = coop_mat16x16<f32, C>();
+    #emit zero_sums(1)
 #endif
 #if COLUMN2
-    var sum02 = coop_mat16x16<f32, C>();
-    var sum12 = coop_mat16x16<f32, C>();
+    #emit zero_sums(2)
 #endif
 #if COLUMN3
-    var sum03 = coop_mat16x16<f32, C>();
-    var sum13 = coop_mat16x16<f32, C>();
+    #emit zero_sums(3)
 #endif
     // The first tile; where there is none, what is looked at belongs to none but is there.
 #if OF_KEYS
@@ -277,42 +366,11 @@ fn attention_flash_coopmat_backward(
 #else
     let begin = 0u;
 #endif
-    var row0 = other_tile_eight(other_head, begin, other_end, thread);
-    var value0 = other_value_tile_eight(other_head, begin, other_end, thread);
-#if FETCH1
-    var row1 = other_tile_eight(other_head, begin, other_end, thread + THREADS);
-    var value1 = other_value_tile_eight(other_head, begin, other_end, thread + THREADS);
-#endif
-#if FETCH2
-    var row2 = other_tile_eight(other_head, begin, other_end, thread + 2u * THREADS);
-    var value2 = other_value_tile_eight(other_head, begin, other_end, thread + 2u * THREADS);
-#endif
-#if FETCH3
-    var row3 = other_tile_eight(other_head, begin, other_end, thread + 3u * THREADS);
-    var value3 = other_value_tile_eight(other_head, begin, other_end, thread + 3u * THREADS);
-#endif
+    #emit fetch_all(var row, var value, other_head, begin)
 #if OF_KEYS
     var four = four_numbers(other_head, begin, thread);
 #endif
-    put_staged(0u, thread, row0);
-    put_staged(VALUES, thread, value0);
-#if FETCH1
-    put_staged(0u, thread + THREADS, row1);
-    put_staged(VALUES, thread + THREADS, value1);
-#endif
-#if FETCH2
-    put_staged(0u, thread + 2u * THREADS, row2);
-    put_staged(VALUES, thread + 2u * THREADS, value2);
-#endif
-#if FETCH3
-    put_staged(0u, thread + 3u * THREADS, row3);
-    put_staged(VALUES, thread + 3u * THREADS, value3);
-#endif
-#if OF_KEYS
-    if thread < TILE / 2u {
-        numbers[thread] = four;
-    }
-#endif
+    #emit stage_fetched
     workgroupBarrier();
 
     for (var t = 0u; t < steps; t++) {
@@ -331,20 +389,7 @@ fn attention_flash_coopmat_backward(
             let next_head = other_head;
             let next = (t + 1u) * TILE;
 #endif
-            row0 = other_tile_eight(next_head, next, other_end, thread);
-            value0 = other_value_tile_eight(next_head, next, other_end, thread);
-#if FETCH1
-            row1 = other_tile_eight(next_head, next, other_end, thread + THREADS);
-            value1 = other_value_tile_eight(next_head, next, other_end, thread + THREADS);
-#endif
-#if FETCH2
-            row2 = other_tile_eight(next_head, next, other_end, thread + 2u * THREADS);
-            value2 = other_value_tile_eight(next_head, next, other_end, thread + 2u * THREADS);
-#endif
-#if FETCH3
-            row3 = other_tile_eight(next_head, next, other_end, thread + 3u * THREADS);
-            value3 = other_value_tile_eight(next_head, next, other_end, thread + 3u * THREADS);
-#endif
+            #emit fetch_all(row, value, next_head, next)
 #if OF_KEYS
             if thread < TILE / 2u {
                 four = four_numbers(next_head, next, thread);
@@ -353,142 +398,50 @@ fn attention_flash_coopmat_backward(
         }
         var upper = coop_mat16x16<f32, C>();
         var lower = coop_mat16x16<f32, C>();
-        let other0 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * VALUES + half * 16u * ROW + 0u) * PIECES], ROW * PIECES);
-        upper = coopMultiplyAdd(own00, other0, upper);
-        lower = coopMultiplyAdd(own01, other0, lower);
+        #emit add_scores(0, 0u)
 #if SQUARE1
-        let other1 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * VALUES + half * 16u * ROW + 2u) * PIECES], ROW * PIECES);
-        upper = coopMultiplyAdd(own10, other1, upper);
-        lower = coopMultiplyAdd(own11, other1, lower);
+        #emit add_scores(1, 2u)
 #endif
 #if SQUARE2
-        let other2 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * VALUES + half * 16u * ROW + 4u) * PIECES], ROW * PIECES);
-        upper = coopMultiplyAdd(own20, other2, upper);
-        lower = coopMultiplyAdd(own21, other2, lower);
+        #emit add_scores(2, 4u)
 #endif
 #if SQUARE3
-        let other3 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * VALUES + half * 16u * ROW + 6u) * PIECES], ROW * PIECES);
-        upper = coopMultiplyAdd(own30, other3, upper);
-        lower = coopMultiplyAdd(own31, other3, lower);
+        #emit add_scores(3, 6u)
 #endif
 #if SQUARE4
-        let other4 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * VALUES + half * 16u * ROW + 8u) * PIECES], ROW * PIECES);
-        upper = coopMultiplyAdd(own40, other4, upper);
-        lower = coopMultiplyAdd(own41, other4, lower);
+        #emit add_scores(4, 8u)
 #endif
 #if SQUARE5
-        let other5 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * VALUES + half * 16u * ROW + 10u) * PIECES], ROW * PIECES);
-        upper = coopMultiplyAdd(own50, other5, upper);
-        lower = coopMultiplyAdd(own51, other5, lower);
+        #emit add_scores(5, 10u)
 #endif
 #if SQUARE6
-        let other6 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * VALUES + half * 16u * ROW + 12u) * PIECES], ROW * PIECES);
-        upper = coopMultiplyAdd(own60, other6, upper);
-        lower = coopMultiplyAdd(own61, other6, lower);
+        #emit add_scores(6, 12u)
 #endif
 #if SQUARE7
-        let other7 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * VALUES + half * 16u * ROW + 14u) * PIECES], ROW * PIECES);
-        upper = coopMultiplyAdd(own70, other7, upper);
-        lower = coopMultiplyAdd(own71, other7, lower);
+        #emit add_scores(7, 14u)
 #endif
         coopStoreT(upper, &scores[side * SLOPES + strip * LONG + half * 4u], LONG);
         coopStoreT(lower, &scores[side * SLOPES + (strip + 16u) * LONG + half * 4u], LONG);
         workgroupBarrier();
         weigh(quarter, tile, whole);
         workgroupBarrier();
-        let weight00 = coopLoadT<coop_mat16x16<f16, A>>(&weights[factors + 0u * LIGHT + 0u], LIGHT);
-        let weight10 = coopLoadT<coop_mat16x16<f16, A>>(&weights[factors + 16u * LIGHT + 0u], LIGHT);
-        let added00 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(added + 0u * ROW + 0u) * PIECES], ROW * PIECES);
-#if COLUMN1
-        let added10 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(added + 0u * ROW + 2u) * PIECES], ROW * PIECES);
-#endif
-#if COLUMN2
-        let added20 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(added + 0u * ROW + 4u) * PIECES], ROW * PIECES);
-#endif
-#if COLUMN3
-        let added30 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(added + 0u * ROW + 6u) * PIECES], ROW * PIECES);
-#endif
-        sum00 = coopMultiplyAdd(weight00, added00, sum00);
-        sum10 = coopMultiplyAdd(weight10, added00, sum10);
-#if COLUMN1
-        sum01 = coopMultiplyAdd(weight00, added10, sum01);
-        sum11 = coopMultiplyAdd(weight10, added10, sum11);
-#endif
-#if COLUMN2
-        sum02 = coopMultiplyAdd(weight00, added20, sum02);
-        sum12 = coopMultiplyAdd(weight10, added20, sum12);
-#endif
-#if COLUMN3
-        sum03 = coopMultiplyAdd(weight00, added30, sum03);
-        sum13 = coopMultiplyAdd(weight10, added30, sum13);
-#endif
+        #emit add_weighted(0, 0u, 0u)
 #if OF_KEYS
-        let weight01 = coopLoadT<coop_mat16x16<f16, A>>(&weights[factors + 0u * LIGHT + 4u], LIGHT);
-        let weight11 = coopLoadT<coop_mat16x16<f16, A>>(&weights[factors + 16u * LIGHT + 4u], LIGHT);
-        let added01 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(added + 16u * ROW + 0u) * PIECES], ROW * PIECES);
-#if COLUMN1
-        let added11 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(added + 16u * ROW + 2u) * PIECES], ROW * PIECES);
-#endif
-#if COLUMN2
-        let added21 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(added + 16u * ROW + 4u) * PIECES], ROW * PIECES);
-#endif
-#if COLUMN3
-        let added31 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(added + 16u * ROW + 6u) * PIECES], ROW * PIECES);
-#endif
-        sum00 = coopMultiplyAdd(weight01, added01, sum00);
-        sum10 = coopMultiplyAdd(weight11, added01, sum10);
-#if COLUMN1
-        sum01 = coopMultiplyAdd(weight01, added11, sum01);
-        sum11 = coopMultiplyAdd(weight11, added11, sum11);
-#endif
-#if COLUMN2
-        sum02 = coopMultiplyAdd(weight01, added21, sum02);
-        sum12 = coopMultiplyAdd(weight11, added21, sum12);
-#endif
-#if COLUMN3
-        sum03 = coopMultiplyAdd(weight01, added31, sum03);
-        sum13 = coopMultiplyAdd(weight11, added31, sum13);
-#endif
+        #emit add_weighted(1, 16u, 4u)
 #endif
         workgroupBarrier();
-        put_staged(0u, thread, row0);
-        put_staged(VALUES, thread, value0);
-#if FETCH1
-        put_staged(0u, thread + THREADS, row1);
-        put_staged(VALUES, thread + THREADS, value1);
-#endif
-#if FETCH2
-        put_staged(0u, thread + 2u * THREADS, row2);
-        put_staged(VALUES, thread + 2u * THREADS, value2);
-#endif
-#if FETCH3
-        put_staged(0u, thread + 3u * THREADS, row3);
-        put_staged(VALUES, thread + 3u * THREADS, value3);
-#endif
-#if OF_KEYS
-        if thread < TILE / 2u {
-            numbers[thread] = four;
-        }
-#endif
+        #emit stage_fetched
         workgroupBarrier();
     }
 
-    coopStoreT(sum00, &scores[side * SLOPES + (strip + 0u) * LONG + half * 4u], LONG);
-    coopStoreT(sum10, &scores[side * SLOPES + (strip + 16u) * LONG + half * 4u], LONG);
-    write_squares(head, first, 0u, thread);
+    #emit write_column(0, 0u)
 #if COLUMN1
-    coopStoreT(sum01, &scores[side * SLOPES + (strip + 0u) * LONG + half * 4u], LONG);
-    coopStoreT(sum11, &scores[side * SLOPES + (strip + 16u) * LONG + half * 4u], LONG);
-    write_squares(head, first, 16u, thread);
+    #emit write_column(1, 16u)
 #endif
 #if COLUMN2
-    coopStoreT(sum02, &scores[side * SLOPES + (strip + 0u) * LONG + half * 4u], LONG);
-    coopStoreT(sum12, &scores[side * SLOPES + (strip + 16u) * LONG + half * 4u], LONG);
-    write_squares(head, first, 32u, thread);
+    #emit write_column(2, 32u)
 #endif
 #if COLUMN3
-    coopStoreT(sum03, &scores[side * SLOPES + (strip + 0u) * LONG + half * 4u], LONG);
-    coopStoreT(sum13, &scores[side * SLOPES + (strip + 16u) * LONG + half * 4u], LONG);
-    write_squares(head, first, 48u, thread);
+    #emit write_column(3, 48u)
 #endif
 }

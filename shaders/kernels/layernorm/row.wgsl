@@ -1,9 +1,10 @@
 // Layer normalisation of rows, in pieces: a row is read once and kept in registers, PIECES pieces in each of LANES threads.
-// The definition is in core/src/suite/workloads/layernorm. Where the row comes from is another text's business
-// (`row_value`), so that a sum can be normalised as it is made.
+// The definition is in core/src/suite/workloads/layernorm. The function `row_value` of another file reads the row,
+// so that a sum can be normalised as it is computed.
 
 #import lib/lanes
 #import lib/launch
+#import lib/own_row
 #import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> gamma: array<stored>;
@@ -20,14 +21,7 @@ fn layernorm_row(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let first = flat_group(group, groups) * (THREADS / LANES);
-    if first >= ROWS {
-        return;
-    }
-    let row = first + thread / LANES;
-    // Threads without a row go along for the barriers: they read the last one, and write nothing.
-    let base = min(row, ROWS - 1u) * ROW_PIECES;
-    let lane = thread % LANES;
+    #emit own_row(row, base, lane)
     var kept: array<piece, PIECES>;
     var sums = piece();
     for (var i = 0u; i < PIECES; i++) {

@@ -2,7 +2,7 @@
 // core/src/suite/workloads/layernorm.
 //
 // PARTS workgroups go over all rows and keep their part of the gradients of gamma and beta in registers, which
-// layernorm_parts sums. What else is added to the gradient of x is another text's business (`also`).
+// layernorm_parts sums. The function `also` of another file adds to the gradient of x.
 
 #import lib/lanes2
 #import lib/launch

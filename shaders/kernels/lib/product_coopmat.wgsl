@@ -100,6 +100,117 @@ fn write_strip(batch: u32, row: u32, col: u32, strip: u32, lane: u32) {
     workgroupBarrier();
 }
 
+// A row of sums.
+#block zero_row(I)
+    var c{I}0 = coop_mat16x16<f32, C>();
+    var c{I}1 = coop_mat16x16<f32, C>();
+    var c{I}2 = coop_mat16x16<f32, C>();
+#if !THREE
+    var c{I}3 = coop_mat16x16<f32, C>();
+#endif
+#end
+
+// Loads the thread's vectors of the next tiles, from these positions of A and B.
+#block fetch(NEXT, FROM_A, FROM_B)
+    {NEXT}_a0 = eight_of_a(batch, FROM_A.y + 0u * A_ROWS, FROM_A.x);
+    {NEXT}_a1 = eight_of_a(batch, FROM_A.y + 1u * A_ROWS, FROM_A.x);
+    {NEXT}_b0 = eight_of_b(batch, FROM_B.y + 0u * B_ROWS, FROM_B.x);
+    {NEXT}_b1 = eight_of_b(batch, FROM_B.y + 1u * B_ROWS, FROM_B.x);
+#if WIDE
+    {NEXT}_b2 = eight_of_b(batch, FROM_B.y + 2u * B_ROWS, FROM_B.x);
+    {NEXT}_b3 = eight_of_b(batch, FROM_B.y + 3u * B_ROWS, FROM_B.x);
+#endif
+#end
+
+// Positions of the vectors at `depth`.
+#block next_places
+#if A_BY_COLUMN
+    let a_next = a_from + vec2<u32>(0u, depth);
+#else
+    let a_next = a_from + vec2<u32>(depth, 0u);
+#endif
+#if B_BY_COLUMN
+    let b_next = b_from + vec2<u32>(depth, 0u);
+#else
+    let b_next = b_from + vec2<u32>(0u, depth);
+#endif
+#end
+
+// Stages the vectors that `fetch` loaded.
+#block stage_next
+    put_a((ay + 0u * A_ROWS) * A_ROW + ax, next_a0);
+    put_a((ay + 1u * A_ROWS) * A_ROW + ax, next_a1);
+    put_b((by + 0u * B_ROWS) * B_ROW + bx, next_b0);
+    put_b((by + 1u * B_ROWS) * B_ROW + bx, next_b1);
+#if WIDE
+    put_b((by + 2u * B_ROWS) * B_ROW + bx, next_b2);
+    put_b((by + 3u * B_ROWS) * B_ROW + bx, next_b3);
+#endif
+#end
+
+// Loads matrices of 16 columns of A and 16 rows of B. AT is the first of them in the tiles, and EIGHT the same in vectors.
+#block load(LEFT, RIGHT, AT, EIGHT)
+#if A_BY_COLUMN
+    {LEFT}0 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(AT * A_ROW + row / 8u + 0u) * PIECES], A_ROW * PIECES);
+    {LEFT}1 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(AT * A_ROW + row / 8u + 2u) * PIECES], A_ROW * PIECES);
+#if TALL
+    {LEFT}2 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(AT * A_ROW + row / 8u + 4u) * PIECES], A_ROW * PIECES);
+    {LEFT}3 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(AT * A_ROW + row / 8u + 6u) * PIECES], A_ROW * PIECES);
+#endif
+#else
+    {LEFT}0 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 0u) * A_ROW + EIGHT) * PIECES], A_ROW * PIECES);
+    {LEFT}1 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 16u) * A_ROW + EIGHT) * PIECES], A_ROW * PIECES);
+#if TALL
+    {LEFT}2 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 32u) * A_ROW + EIGHT) * PIECES], A_ROW * PIECES);
+    {LEFT}3 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 48u) * A_ROW + EIGHT) * PIECES], A_ROW * PIECES);
+#endif
+#endif
+#if B_BY_COLUMN
+    {RIGHT}0 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 0u) * B_ROW + EIGHT) * PIECES], B_ROW * PIECES);
+    {RIGHT}1 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 16u) * B_ROW + EIGHT) * PIECES], B_ROW * PIECES);
+    {RIGHT}2 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 32u) * B_ROW + EIGHT) * PIECES], B_ROW * PIECES);
+#if !THREE
+    {RIGHT}3 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 48u) * B_ROW + EIGHT) * PIECES], B_ROW * PIECES);
+#endif
+#else
+    {RIGHT}0 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(AT * B_ROW + col / 8u + 0u) * PIECES], B_ROW * PIECES);
+    {RIGHT}1 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(AT * B_ROW + col / 8u + 2u) * PIECES], B_ROW * PIECES);
+    {RIGHT}2 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(AT * B_ROW + col / 8u + 4u) * PIECES], B_ROW * PIECES);
+#if !THREE
+    {RIGHT}3 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(AT * B_ROW + col / 8u + 6u) * PIECES], B_ROW * PIECES);
+#endif
+#endif
+#end
+
+// Adds a row of products of matrices to the sums.
+#block add_row(I, LEFT, RIGHT)
+    c{I}0 = coopMultiplyAdd({LEFT}{I}, {RIGHT}0, c{I}0);
+    c{I}1 = coopMultiplyAdd({LEFT}{I}, {RIGHT}1, c{I}1);
+    c{I}2 = coopMultiplyAdd({LEFT}{I}, {RIGHT}2, c{I}2);
+#if !THREE
+    c{I}3 = coopMultiplyAdd({LEFT}{I}, {RIGHT}3, c{I}3);
+#endif
+#end
+
+// Writes a row of sums, from row AT of the subgroup.
+#block write_row(I, AT)
+#if THREE
+    coopStoreT(c{I}0, &strips[strip], STRIP);
+    write_strip(batch, first.y + row + AT, first.x + col + 0u, strip, lane);
+    coopStoreT(c{I}1, &strips[strip], STRIP);
+    write_strip(batch, first.y + row + AT, first.x + col + 16u, strip, lane);
+    coopStoreT(c{I}2, &strips[strip], STRIP);
+    write_strip(batch, first.y + row + AT, first.x + col + 32u, strip, lane);
+#else
+    coopStoreT(c{I}0, &strips[strip], STRIP);
+    coopStoreT(c{I}1, &strips[strip + 4u], STRIP);
+    write_strip(batch, first.y + row + AT, first.x + col + 0u, strip, lane);
+    coopStoreT(c{I}2, &strips[strip], STRIP);
+    coopStoreT(c{I}3, &strips[strip + 4u], STRIP);
+    write_strip(batch, first.y + row + AT, first.x + col + 32u, strip, lane);
+#endif
+#end
+
 @compute @workgroup_size(THREADS)
 fn product_coopmat(
     @builtin(workgroup_id) group: vec3<u32>,
@@ -134,312 +245,60 @@ fn product_coopmat(
 #else
     let b_from = vec2<u32>(first.x + bx * 8u, by);
 #endif
-    var c00 = coop_mat16x16<f32, C>();
-    var c01 = coop_mat16x16<f32, C>();
-    var c02 = coop_mat16x16<f32, C>();
-#if !THREE
-    var c03 = coop_mat16x16<f32, C>();
-#endif
-    var c10 = coop_mat16x16<f32, C>();
-    var c11 = coop_mat16x16<f32, C>();
-    var c12 = coop_mat16x16<f32, C>();
-#if !THREE
-    var c13 = coop_mat16x16<f32, C>();
-#endif
+    #emit zero_row(0)
+    #emit zero_row(1)
 #if TALL
-    var c20 = coop_mat16x16<f32, C>();
-    var c21 = coop_mat16x16<f32, C>();
-    var c22 = coop_mat16x16<f32, C>();
-#if !THREE
-    var c23 = coop_mat16x16<f32, C>();
+    #emit zero_row(2)
+    #emit zero_row(3)
 #endif
-    var c30 = coop_mat16x16<f32, C>();
-    var c31 = coop_mat16x16<f32, C>();
-    var c32 = coop_mat16x16<f32, C>();
-#if !THREE
-    var c33 = coop_mat16x16<f32, C>();
-#endif
-#endif
-    var next_a0 = eight_of_a(batch, a_from.y + 0u * A_ROWS, a_from.x);
-    var next_a1 = eight_of_a(batch, a_from.y + 1u * A_ROWS, a_from.x);
-    var next_b0 = eight_of_b(batch, b_from.y + 0u * B_ROWS, b_from.x);
-    var next_b1 = eight_of_b(batch, b_from.y + 1u * B_ROWS, b_from.x);
-#if WIDE
-    var next_b2 = eight_of_b(batch, b_from.y + 2u * B_ROWS, b_from.x);
-    var next_b3 = eight_of_b(batch, b_from.y + 3u * B_ROWS, b_from.x);
-#endif
+    #emit fetch(var next, a_from, b_from)
 
-    put_a((ay + 0u * A_ROWS) * A_ROW + ax, next_a0);
-    put_a((ay + 1u * A_ROWS) * A_ROW + ax, next_a1);
-    put_b((by + 0u * B_ROWS) * B_ROW + bx, next_b0);
-    put_b((by + 1u * B_ROWS) * B_ROW + bx, next_b1);
-#if WIDE
-    put_b((by + 2u * B_ROWS) * B_ROW + bx, next_b2);
-    put_b((by + 3u * B_ROWS) * B_ROW + bx, next_b3);
-#endif
+    #emit stage_next
     workgroupBarrier();
-#if A_BY_COLUMN
-    var a0 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 0u) * PIECES], A_ROW * PIECES);
-    var a1 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 2u) * PIECES], A_ROW * PIECES);
-#if TALL
-    var a2 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 4u) * PIECES], A_ROW * PIECES);
-    var a3 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 6u) * PIECES], A_ROW * PIECES);
-#endif
-#else
-    var a0 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 0u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
-    var a1 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 16u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
-#if TALL
-    var a2 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 32u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
-    var a3 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 48u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
-#endif
-#endif
-#if B_BY_COLUMN
-    var b0 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 0u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
-    var b1 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 16u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
-    var b2 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 32u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
-#if !THREE
-    var b3 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 48u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
-#endif
-#else
-    var b0 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 0u) * PIECES], B_ROW * PIECES);
-    var b1 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 2u) * PIECES], B_ROW * PIECES);
-    var b2 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 4u) * PIECES], B_ROW * PIECES);
-#if !THREE
-    var b3 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 6u) * PIECES], B_ROW * PIECES);
-#endif
-#endif
+    #emit load(var a, var b, 0u, 0u)
     if 1u < STEPS {
         let depth = (1u) * DEPTH;
-#if A_BY_COLUMN
-        let a_next = a_from + vec2<u32>(0u, depth);
-#else
-        let a_next = a_from + vec2<u32>(depth, 0u);
-#endif
-#if B_BY_COLUMN
-        let b_next = b_from + vec2<u32>(depth, 0u);
-#else
-        let b_next = b_from + vec2<u32>(0u, depth);
-#endif
-        next_a0 = eight_of_a(batch, a_next.y + 0u * A_ROWS, a_next.x);
-        next_a1 = eight_of_a(batch, a_next.y + 1u * A_ROWS, a_next.x);
-        next_b0 = eight_of_b(batch, b_next.y + 0u * B_ROWS, b_next.x);
-        next_b1 = eight_of_b(batch, b_next.y + 1u * B_ROWS, b_next.x);
-#if WIDE
-        next_b2 = eight_of_b(batch, b_next.y + 2u * B_ROWS, b_next.x);
-        next_b3 = eight_of_b(batch, b_next.y + 3u * B_ROWS, b_next.x);
-#endif
+        #emit next_places
+        #emit fetch(next, a_next, b_next)
     }
     for (var t = 0u; t < STEPS; t++) {
-#if A_BY_COLUMN
-        let f0 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(16u * A_ROW + row / 8u + 0u) * PIECES], A_ROW * PIECES);
-        let f1 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(16u * A_ROW + row / 8u + 2u) * PIECES], A_ROW * PIECES);
+        #emit load(let f, let g, 16u, 2u)
+        #emit add_row(0, a, b)
+        #emit add_row(1, a, b)
 #if TALL
-        let f2 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(16u * A_ROW + row / 8u + 4u) * PIECES], A_ROW * PIECES);
-        let f3 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(16u * A_ROW + row / 8u + 6u) * PIECES], A_ROW * PIECES);
-#endif
-#else
-        let f0 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 0u) * A_ROW + 2u) * PIECES], A_ROW * PIECES);
-        let f1 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 16u) * A_ROW + 2u) * PIECES], A_ROW * PIECES);
-#if TALL
-        let f2 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 32u) * A_ROW + 2u) * PIECES], A_ROW * PIECES);
-        let f3 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 48u) * A_ROW + 2u) * PIECES], A_ROW * PIECES);
-#endif
-#endif
-#if B_BY_COLUMN
-        let g0 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 0u) * B_ROW + 2u) * PIECES], B_ROW * PIECES);
-        let g1 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 16u) * B_ROW + 2u) * PIECES], B_ROW * PIECES);
-        let g2 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 32u) * B_ROW + 2u) * PIECES], B_ROW * PIECES);
-#if !THREE
-        let g3 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 48u) * B_ROW + 2u) * PIECES], B_ROW * PIECES);
-#endif
-#else
-        let g0 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(16u * B_ROW + col / 8u + 0u) * PIECES], B_ROW * PIECES);
-        let g1 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(16u * B_ROW + col / 8u + 2u) * PIECES], B_ROW * PIECES);
-        let g2 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(16u * B_ROW + col / 8u + 4u) * PIECES], B_ROW * PIECES);
-#if !THREE
-        let g3 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(16u * B_ROW + col / 8u + 6u) * PIECES], B_ROW * PIECES);
-#endif
-#endif
-        c00 = coopMultiplyAdd(a0, b0, c00);
-        c01 = coopMultiplyAdd(a0, b1, c01);
-        c02 = coopMultiplyAdd(a0, b2, c02);
-#if !THREE
-        c03 = coopMultiplyAdd(a0, b3, c03);
-#endif
-        c10 = coopMultiplyAdd(a1, b0, c10);
-        c11 = coopMultiplyAdd(a1, b1, c11);
-        c12 = coopMultiplyAdd(a1, b2, c12);
-#if !THREE
-        c13 = coopMultiplyAdd(a1, b3, c13);
-#endif
-#if TALL
-        c20 = coopMultiplyAdd(a2, b0, c20);
-        c21 = coopMultiplyAdd(a2, b1, c21);
-        c22 = coopMultiplyAdd(a2, b2, c22);
-#if !THREE
-        c23 = coopMultiplyAdd(a2, b3, c23);
-#endif
-        c30 = coopMultiplyAdd(a3, b0, c30);
-        c31 = coopMultiplyAdd(a3, b1, c31);
-        c32 = coopMultiplyAdd(a3, b2, c32);
-#if !THREE
-        c33 = coopMultiplyAdd(a3, b3, c33);
-#endif
+        #emit add_row(2, a, b)
+        #emit add_row(3, a, b)
 #endif
         // The tiles have been loaded by all; the next ones follow, and what is multiplied meanwhile needs no memory.
         workgroupBarrier();
         if t + 1u < STEPS {
-            put_a((ay + 0u * A_ROWS) * A_ROW + ax, next_a0);
-            put_a((ay + 1u * A_ROWS) * A_ROW + ax, next_a1);
-            put_b((by + 0u * B_ROWS) * B_ROW + bx, next_b0);
-            put_b((by + 1u * B_ROWS) * B_ROW + bx, next_b1);
-#if WIDE
-            put_b((by + 2u * B_ROWS) * B_ROW + bx, next_b2);
-            put_b((by + 3u * B_ROWS) * B_ROW + bx, next_b3);
-#endif
+            #emit stage_next
         }
         if t + 2u < STEPS {
             let depth = (t + 2u) * DEPTH;
-#if A_BY_COLUMN
-            let a_next = a_from + vec2<u32>(0u, depth);
-#else
-            let a_next = a_from + vec2<u32>(depth, 0u);
-#endif
-#if B_BY_COLUMN
-            let b_next = b_from + vec2<u32>(depth, 0u);
-#else
-            let b_next = b_from + vec2<u32>(0u, depth);
-#endif
-            next_a0 = eight_of_a(batch, a_next.y + 0u * A_ROWS, a_next.x);
-            next_a1 = eight_of_a(batch, a_next.y + 1u * A_ROWS, a_next.x);
-            next_b0 = eight_of_b(batch, b_next.y + 0u * B_ROWS, b_next.x);
-            next_b1 = eight_of_b(batch, b_next.y + 1u * B_ROWS, b_next.x);
-#if WIDE
-            next_b2 = eight_of_b(batch, b_next.y + 2u * B_ROWS, b_next.x);
-            next_b3 = eight_of_b(batch, b_next.y + 3u * B_ROWS, b_next.x);
-#endif
+            #emit next_places
+            #emit fetch(next, a_next, b_next)
         }
-        c00 = coopMultiplyAdd(f0, g0, c00);
-        c01 = coopMultiplyAdd(f0, g1, c01);
-        c02 = coopMultiplyAdd(f0, g2, c02);
-#if !THREE
-        c03 = coopMultiplyAdd(f0, g3, c03);
-#endif
+        #emit add_row(0, f, g)
 #if TALL
-        c10 = coopMultiplyAdd(f1, g0, c10);
-        c11 = coopMultiplyAdd(f1, g1, c11);
-        c12 = coopMultiplyAdd(f1, g2, c12);
-#if !THREE
-        c13 = coopMultiplyAdd(f1, g3, c13);
-#endif
-        c20 = coopMultiplyAdd(f2, g0, c20);
-        c21 = coopMultiplyAdd(f2, g1, c21);
-        c22 = coopMultiplyAdd(f2, g2, c22);
-#if !THREE
-        c23 = coopMultiplyAdd(f2, g3, c23);
-#endif
+        #emit add_row(1, f, g)
+        #emit add_row(2, f, g)
 #endif
         workgroupBarrier();
         // Behind the last step, what lies there still: it is not multiplied any more.
-#if A_BY_COLUMN
-        a0 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 0u) * PIECES], A_ROW * PIECES);
-        a1 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 2u) * PIECES], A_ROW * PIECES);
+        #emit load(a, b, 0u, 0u)
 #if TALL
-        a2 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 4u) * PIECES], A_ROW * PIECES);
-        a3 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 6u) * PIECES], A_ROW * PIECES);
-#endif
+        #emit add_row(3, f, g)
 #else
-        a0 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 0u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
-        a1 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 16u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
-#if TALL
-        a2 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 32u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
-        a3 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 48u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
-#endif
-#endif
-#if B_BY_COLUMN
-        b0 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 0u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
-        b1 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 16u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
-        b2 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 32u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
-#if !THREE
-        b3 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 48u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
-#endif
-#else
-        b0 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 0u) * PIECES], B_ROW * PIECES);
-        b1 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 2u) * PIECES], B_ROW * PIECES);
-        b2 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 4u) * PIECES], B_ROW * PIECES);
-#if !THREE
-        b3 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 6u) * PIECES], B_ROW * PIECES);
-#endif
-#endif
-#if TALL
-        c30 = coopMultiplyAdd(f3, g0, c30);
-        c31 = coopMultiplyAdd(f3, g1, c31);
-        c32 = coopMultiplyAdd(f3, g2, c32);
-#if !THREE
-        c33 = coopMultiplyAdd(f3, g3, c33);
-#endif
-#else
-        c10 = coopMultiplyAdd(f1, g0, c10);
-        c11 = coopMultiplyAdd(f1, g1, c11);
-        c12 = coopMultiplyAdd(f1, g2, c12);
-#if !THREE
-        c13 = coopMultiplyAdd(f1, g3, c13);
-#endif
+        #emit add_row(1, f, g)
 #endif
     }
 
     let strip = subgroup * 16u * STRIP;
-#if THREE
-    coopStoreT(c00, &strips[strip], STRIP);
-    write_strip(batch, first.y + row + 0u, first.x + col + 0u, strip, lane);
-    coopStoreT(c01, &strips[strip], STRIP);
-    write_strip(batch, first.y + row + 0u, first.x + col + 16u, strip, lane);
-    coopStoreT(c02, &strips[strip], STRIP);
-    write_strip(batch, first.y + row + 0u, first.x + col + 32u, strip, lane);
-    coopStoreT(c10, &strips[strip], STRIP);
-    write_strip(batch, first.y + row + 16u, first.x + col + 0u, strip, lane);
-    coopStoreT(c11, &strips[strip], STRIP);
-    write_strip(batch, first.y + row + 16u, first.x + col + 16u, strip, lane);
-    coopStoreT(c12, &strips[strip], STRIP);
-    write_strip(batch, first.y + row + 16u, first.x + col + 32u, strip, lane);
-    coopStoreT(c20, &strips[strip], STRIP);
-    write_strip(batch, first.y + row + 32u, first.x + col + 0u, strip, lane);
-    coopStoreT(c21, &strips[strip], STRIP);
-    write_strip(batch, first.y + row + 32u, first.x + col + 16u, strip, lane);
-    coopStoreT(c22, &strips[strip], STRIP);
-    write_strip(batch, first.y + row + 32u, first.x + col + 32u, strip, lane);
-    coopStoreT(c30, &strips[strip], STRIP);
-    write_strip(batch, first.y + row + 48u, first.x + col + 0u, strip, lane);
-    coopStoreT(c31, &strips[strip], STRIP);
-    write_strip(batch, first.y + row + 48u, first.x + col + 16u, strip, lane);
-    coopStoreT(c32, &strips[strip], STRIP);
-    write_strip(batch, first.y + row + 48u, first.x + col + 32u, strip, lane);
-#else
-    coopStoreT(c00, &strips[strip], STRIP);
-    coopStoreT(c01, &strips[strip + 4u], STRIP);
-    write_strip(batch, first.y + row + 0u, first.x + col + 0u, strip, lane);
-    coopStoreT(c02, &strips[strip], STRIP);
-    coopStoreT(c03, &strips[strip + 4u], STRIP);
-    write_strip(batch, first.y + row + 0u, first.x + col + 32u, strip, lane);
-    coopStoreT(c10, &strips[strip], STRIP);
-    coopStoreT(c11, &strips[strip + 4u], STRIP);
-    write_strip(batch, first.y + row + 16u, first.x + col + 0u, strip, lane);
-    coopStoreT(c12, &strips[strip], STRIP);
-    coopStoreT(c13, &strips[strip + 4u], STRIP);
-    write_strip(batch, first.y + row + 16u, first.x + col + 32u, strip, lane);
+    #emit write_row(0, 0u)
+    #emit write_row(1, 16u)
 #if TALL
-    coopStoreT(c20, &strips[strip], STRIP);
-    coopStoreT(c21, &strips[strip + 4u], STRIP);
-    write_strip(batch, first.y + row + 32u, first.x + col + 0u, strip, lane);
-    coopStoreT(c22, &strips[strip], STRIP);
-    coopStoreT(c23, &strips[strip + 4u], STRIP);
-    write_strip(batch, first.y + row + 32u, first.x + col + 32u, strip, lane);
-    coopStoreT(c30, &strips[strip], STRIP);
-    coopStoreT(c31, &strips[strip + 4u], STRIP);
-    write_strip(batch, first.y + row + 48u, first.x + col + 0u, strip, lane);
-    coopStoreT(c32, &strips[strip], STRIP);
-    coopStoreT(c33, &strips[strip + 4u], STRIP);
-    write_strip(batch, first.y + row + 48u, first.x + col + 32u, strip, lane);
-#endif
+    #emit write_row(2, 32u)
+    #emit write_row(3, 48u)
 #endif
 }

@@ -148,6 +148,30 @@ fn put_square(batch: u32, corner: vec2<u32>, sums: ptr<function, array<vec4<f32>
 }
 #endif
 
+// Adds a step's products to the sums, from these positions of both tiles. Compilers do not unroll the loop over the depth where register
+// tiles are large, and each iteration waits for memory: one iteration has TALL depths.
+#block add_step(FROM_A, FROM_B)
+    for (var pair = 0u; pair < DEPTH / TALL; pair++) {
+        for (var half = 0u; half < TALL; half++) {
+            let d = pair * TALL + half;
+            var right = array<vec4<f32>, WIDE>();
+            for (var j = 0u; j < WIDE; j++) {
+                right[j] = b_tile[FROM_B + d * B_STRIDE + j * ACROSS];
+            }
+            for (var i = 0u; i < TALL; i++) {
+                let left = a_tile[FROM_A + d * A_STRIDE + i * DOWN];
+                for (var j = 0u; j < WIDE; j++) {
+                    let s = (i * WIDE + j) * 4u;
+                    sums[s] = fma(vec4<f32>(left.x), right[j], sums[s]);
+                    sums[s + 1u] = fma(vec4<f32>(left.y), right[j], sums[s + 1u]);
+                    sums[s + 2u] = fma(vec4<f32>(left.z), right[j], sums[s + 2u]);
+                    sums[s + 3u] = fma(vec4<f32>(left.w), right[j], sums[s + 3u]);
+                }
+            }
+        }
+    }
+#end
+
 // The index-th tile of all products. Threads past the end leave together.
 fn product_tiled(index: u32, lane: u32) {
     let across = (N + TILE_COLUMNS - 1u) / TILE_COLUMNS;
@@ -189,26 +213,7 @@ fn product_tiled(index: u32, lane: u32) {
         }
         let from_a = t % BUFFERS * A_SIZE + y;
         let from_b = t % BUFFERS * B_SIZE + x;
-        // Compilers leave the loop over depths of large squares as it is, and wait for memory in each turn: two turns are one here.
-        for (var pair = 0u; pair < DEPTH / TALL; pair++) {
-            for (var half = 0u; half < TALL; half++) {
-                let d = pair * TALL + half;
-                var right = array<vec4<f32>, WIDE>();
-                for (var j = 0u; j < WIDE; j++) {
-                    right[j] = b_tile[from_b + d * B_STRIDE + j * ACROSS];
-                }
-                for (var i = 0u; i < TALL; i++) {
-                    let left = a_tile[from_a + d * A_STRIDE + i * DOWN];
-                    for (var j = 0u; j < WIDE; j++) {
-                        let s = (i * WIDE + j) * 4u;
-                        sums[s] = fma(vec4<f32>(left.x), right[j], sums[s]);
-                        sums[s + 1u] = fma(vec4<f32>(left.y), right[j], sums[s + 1u]);
-                        sums[s + 2u] = fma(vec4<f32>(left.z), right[j], sums[s + 2u]);
-                        sums[s + 3u] = fma(vec4<f32>(left.w), right[j], sums[s + 3u]);
-                    }
-                }
-            }
-        }
+        #emit add_step(from_a, from_b)
         if !FOURS || t + 1u < STEPS {
             if BUFFERS == 1u {
                 workgroupBarrier();
@@ -232,25 +237,7 @@ fn product_tiled(index: u32, lane: u32) {
     // As above, of the last step.
     let last_a = (STEPS - 1u) % BUFFERS * A_SIZE + y;
     let last_b = (STEPS - 1u) % BUFFERS * B_SIZE + x;
-    for (var pair = 0u; pair < DEPTH / TALL; pair++) {
-        for (var half = 0u; half < TALL; half++) {
-            let d = pair * TALL + half;
-            var right = array<vec4<f32>, WIDE>();
-            for (var j = 0u; j < WIDE; j++) {
-                right[j] = b_tile[last_b + d * B_STRIDE + j * ACROSS];
-            }
-            for (var i = 0u; i < TALL; i++) {
-                let left = a_tile[last_a + d * A_STRIDE + i * DOWN];
-                for (var j = 0u; j < WIDE; j++) {
-                    let s = (i * WIDE + j) * 4u;
-                    sums[s] = fma(vec4<f32>(left.x), right[j], sums[s]);
-                    sums[s + 1u] = fma(vec4<f32>(left.y), right[j], sums[s + 1u]);
-                    sums[s + 2u] = fma(vec4<f32>(left.z), right[j], sums[s + 2u]);
-                    sums[s + 3u] = fma(vec4<f32>(left.w), right[j], sums[s + 3u]);
-                }
-            }
-        }
-    }
+    #emit add_step(last_a, last_b)
 #endif
 
     // In a loop where little is done to a sum: written out, a compiler mixes that with the work, which takes 1.15 times as long, with a bias

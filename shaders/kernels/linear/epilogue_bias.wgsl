@@ -1,4 +1,4 @@
-// What becomes of a sum: the bias of its column is added.
+// Epilogue: adds the column's bias.
 
 @group(0) @binding(3) var<storage, read> bias: array<elem>;
 

@@ -1,4 +1,4 @@
-// What becomes of four sums, of which so many are there: the bias of their columns is added. The first column is a multiple of four.
+// Epilogue on four columns: adds their bias. The first column is a multiple of four, and `there` of the columns exist.
 
 #import lib/fours
 

@@ -1,4 +1,4 @@
-// What becomes of a sum: GELU of it and the bias of its column.
+// Epilogue: GELU of the sum and the column's bias.
 
 #import gelu/share
 #import lib/pieces1

@@ -1,4 +1,4 @@
-// What becomes of four sums, as in `wide_bias`: GELU of them and the bias of their columns.
+// Epilogue on four columns, as in `epilogue_bias4`: GELU of the sums and the columns' bias.
 
 #import gelu/share
 #import lib/fours

@@ -1,4 +1,4 @@
-// What becomes of a sum: it and the bias of its column are kept for the backward pass, and GELU is taken.
+// Epilogue: GELU of the sum and the column's bias. The argument is stored for the backward pass.
 
 #import gelu/share
 #import lib/pieces1

@@ -1,4 +1,4 @@
-// What becomes of four sums, as in `wide_bias`: they and the bias of their columns are kept for the backward pass, and GELU is taken.
+// Epilogue on four columns, as in `epilogue_bias4`: GELU of the sums and the columns' bias. The argument is stored for the backward pass.
 
 #import gelu/share
 #import lib/fours

@@ -1,4 +1,4 @@
-// What becomes of a sum: GELU of it and the bias of its column, added to what is already there.
+// Epilogue: GELU of the sum and the column's bias, added to the residual.
 
 #import gelu/share
 #import lib/pieces1

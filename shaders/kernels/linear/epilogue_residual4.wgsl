@@ -1,4 +1,4 @@
-// What becomes of four sums, as in `wide_bias`: GELU of them and the bias of their columns, added to what is already there.
+// Epilogue on four columns, as in `epilogue_bias4`: GELU of the sums and the columns' bias, added to the residual.
 
 #import gelu/share
 #import lib/fours

@@ -1,5 +1,5 @@
-// What becomes of a sum, a gradient of GELU's result: it is multiplied with the slope where GELU was taken, and the result is
-// made anew on the way.
+// Epilogue of GELU's backward pass: the sum, a gradient of GELU's result, times the slope at GELU's argument. GELU's result is
+// computed again.
 
 #import gelu/share
 #import lib/pieces1

@@ -1,5 +1,5 @@
-// What becomes of four sums, gradients of GELU's result, of which so many are there: they are multiplied with the slope where GELU was
-// taken, and the result is made anew on the way.
+// Epilogue of GELU's backward pass on four columns, as in `epilogue_bias4`: the sums, gradients of GELU's result, times the slope at GELU's
+// argument. GELU's result is computed again.
 
 #import gelu/share
 #import lib/fours

@@ -1,4 +1,4 @@
-// A GEMM and its epilogue in one stage: {EPILOGUE} is bias, gelu, kept, residual or slope. The definition is in core/src/suite/workloads/linear.
+// A GEMM and its epilogue in one stage: EPILOGUE is bias, gelu, kept, residual or slope. The definition is in core/src/suite/workloads/linear.
 
 #import lib/launch
 #import lib/product_tiled
