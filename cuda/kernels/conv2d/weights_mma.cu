@@ -10,7 +10,7 @@
 
 constexpr unsigned TERMS = IMAGES * TO;
 static_assert(!BACK && M == TO_C && N == FROM_C * TAPS && K % DEPTH == 0, "a tile of weights, in whole steps");
-static_assert(A_BY_COLUMN == LAST && B_BY_COLUMN != LAST, "as gradient and pixels lie");
+static_assert(A_TRANSPOSED == LAST && B_TRANSPOSED != LAST, "as gradient and pixels lie");
 
 // Channels last: DEPTH positions by TILE weights. A thread copies pieces of eight weights, always the same ones.
 struct PixelsAcross {

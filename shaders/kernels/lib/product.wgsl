@@ -1,5 +1,5 @@
 // Products of matrices, one for each of BATCH: C of M × N is A of M × K times B of K × N. C is stored row by row; so are A and
-// B, unless A_BY_COLUMN or B_BY_COLUMN. Here: bindings, and vectors of A and B as they are stored.
+// B, unless A_TRANSPOSED or B_TRANSPOSED. Here: bindings, and vectors of A and B as they are stored.
 
 #import lib/product_order
 

@@ -1,16 +1,16 @@
 // Matrix product on matrix units: against `product_tiled`, a subgroup multiplies 16×16 matrices of f16 as a whole and sums in f32.
 // Cooperative matrices are an extension of native wgpu; shaders/src/matrix.rs spells them for browsers. What becomes of sums is said by
-// `finished` of the text that imports this.
+// `epilogue` of the text that imports this.
 //
 // Eight subgroups of 32 compute a tile of 128 × 256, each 64 rows of 64 columns: four by four squares of 16 × 16. Where such tiles would
-// be too few for the device, tiles are 128 × 128, and each has 32 rows (!TALL). Where they would leave most of a device without work in its
-// last turn, twelve subgroups compute a tile of 192 × 192, each 64 rows of 48 columns (THREE squares across): on an H200 those have 0.8 of
-// the rate, and 4096 × 1152 × 4304 takes one turn and not two, 179 µs and not 254. What each step brought, by TFLOP/s there at 4096³,
-// natively and in Chromium: matrices straight from device memory 65 in Chromium; tiles staged in workgroup memory by vectors of four 126; by
-// eights, the next ones on their way meanwhile, in rows padded by one, by four subgroups to a tile of 128 × 128, 176 and 196; natively,
-// eights written to workgroup memory as they come, 198; eight subgroups to twice as wide a tile 290 and 295; matrices of the next sixteen
-// columns of A loaded while those before are multiplied, across barriers, 318 and 324. Two tiles in turns, so that a step has one barrier,
-// bring nothing; nor does leaving out the checks of browsers. Results leave by eights. (By a bench of whole tiles; `run` had 293 and 308.)
+// be too few for the device, tiles are 128 × 128, and each has 32 rows. Where they would leave most of a device without work in its last
+// turn, twelve subgroups compute a tile of 192 × 192, each 64 rows of 48 columns: on an H200 those have 0.8 of the rate, and 4096 × 1152
+// × 4304 takes one turn and not two, 179 µs and not 254. What each step brought, by TFLOP/s there at 4096³, natively and in Chromium:
+// matrices straight from device memory 65 in Chromium; tiles staged in workgroup memory by vectors of four 126; by eights, the next ones
+// on their way meanwhile, in rows padded by one, by four subgroups to a tile of 128 × 128, 176 and 196; natively, eights written to
+// workgroup memory as they come, 198; eight subgroups to twice as wide a tile 290 and 295; matrices of the next sixteen columns of A
+// loaded while those before are multiplied, across barriers, 318 and 324. Two tiles in turns, so that a step has one barrier, bring
+// nothing; nor does leaving out the checks of browsers. Results leave by eights. (By a bench of whole tiles; `run` had 293 and 308.)
 //
 // Sums, and what is on its way, are named one by one, since arrays could not be kept in registers everywhere. The T in the names of loads
 // and stores means rows that lie one after the other. Subgroups are counted off from the threads, because what browsers can prove of that
@@ -19,46 +19,37 @@
 #import lib/product_order
 #import lib/product_wide
 
-// Rows and columns of a subgroup.
-#if TALL
-const ROWS: u32 = 64u;
-#else
-const ROWS: u32 = 32u;
-#endif
-#if THREE
-const COLUMNS: u32 = 48u;
-#else
-const COLUMNS: u32 = 64u;
-#endif
+// WARP_M and WARP_N are the rows and columns of a subgroup.
+
 // Eights in a row of a tile as it is stored, and rows that all threads stage at a time.
-#if A_BY_COLUMN
-const A_EIGHTS: u32 = DOWN / 8u;
+#if A_TRANSPOSED
+const A_EIGHTS: u32 = BLOCK_M / 8u;
 #else
-const A_EIGHTS: u32 = DEPTH / 8u;
+const A_EIGHTS: u32 = BLOCK_K / 8u;
 #endif
-#if B_BY_COLUMN
-const B_EIGHTS: u32 = DEPTH / 8u;
+#if B_TRANSPOSED
+const B_EIGHTS: u32 = BLOCK_K / 8u;
 #else
-const B_EIGHTS: u32 = ACROSS / 8u;
+const B_EIGHTS: u32 = BLOCK_N / 8u;
 #endif
 const A_ROWS: u32 = THREADS / A_EIGHTS;
 const B_ROWS: u32 = THREADS / B_EIGHTS;
 // Eights from one staged row to the next: rows padded so that neighbours start in different memory banks.
 const A_ROW: u32 = A_EIGHTS + 1u;
 const B_ROW: u32 = B_EIGHTS + 1u;
-#if A_BY_COLUMN
-const A_TILE: u32 = DEPTH * A_ROW;
+#if A_TRANSPOSED
+const A_TILE: u32 = BLOCK_K * A_ROW;
 #else
-const A_TILE: u32 = DOWN * A_ROW;
+const A_TILE: u32 = BLOCK_M * A_ROW;
 #endif
-#if B_BY_COLUMN
-const B_TILE: u32 = ACROSS * B_ROW;
+#if B_TRANSPOSED
+const B_TILE: u32 = BLOCK_N * B_ROW;
 #else
-const B_TILE: u32 = DEPTH * B_ROW;
+const B_TILE: u32 = BLOCK_K * B_ROW;
 #endif
-const STEPS: u32 = (K + DEPTH - 1u) / DEPTH;
+const STEPS: u32 = (K + BLOCK_K - 1u) / BLOCK_K;
 // Squares in a strip, and vectors from one row of it to the next.
-#if THREE
+#if WARP_N == 48
 const WIDTH: u32 = 1u;
 #else
 const WIDTH: u32 = 2u;
@@ -105,7 +96,7 @@ fn write_strip(batch: u32, row: u32, col: u32, strip: u32, lane: u32) {
     var c{I}0 = coop_mat16x16<f32, C>();
     var c{I}1 = coop_mat16x16<f32, C>();
     var c{I}2 = coop_mat16x16<f32, C>();
-#if !THREE
+#if WARP_N == 64
     var c{I}3 = coop_mat16x16<f32, C>();
 #endif
 #end
@@ -116,7 +107,7 @@ fn write_strip(batch: u32, row: u32, col: u32, strip: u32, lane: u32) {
     {NEXT}_a1 = eight_of_a(batch, FROM_A.y + 1u * A_ROWS, FROM_A.x);
     {NEXT}_b0 = eight_of_b(batch, FROM_B.y + 0u * B_ROWS, FROM_B.x);
     {NEXT}_b1 = eight_of_b(batch, FROM_B.y + 1u * B_ROWS, FROM_B.x);
-#if WIDE
+#if BLOCK_N == 256
     {NEXT}_b2 = eight_of_b(batch, FROM_B.y + 2u * B_ROWS, FROM_B.x);
     {NEXT}_b3 = eight_of_b(batch, FROM_B.y + 3u * B_ROWS, FROM_B.x);
 #endif
@@ -124,12 +115,12 @@ fn write_strip(batch: u32, row: u32, col: u32, strip: u32, lane: u32) {
 
 // Positions of the vectors at `depth`.
 #block next_places
-#if A_BY_COLUMN
+#if A_TRANSPOSED
     let a_next = a_from + vec2<u32>(0u, depth);
 #else
     let a_next = a_from + vec2<u32>(depth, 0u);
 #endif
-#if B_BY_COLUMN
+#if B_TRANSPOSED
     let b_next = b_from + vec2<u32>(depth, 0u);
 #else
     let b_next = b_from + vec2<u32>(0u, depth);
@@ -142,7 +133,7 @@ fn write_strip(batch: u32, row: u32, col: u32, strip: u32, lane: u32) {
     put_a((ay + 1u * A_ROWS) * A_ROW + ax, next_a1);
     put_b((by + 0u * B_ROWS) * B_ROW + bx, next_b0);
     put_b((by + 1u * B_ROWS) * B_ROW + bx, next_b1);
-#if WIDE
+#if BLOCK_N == 256
     put_b((by + 2u * B_ROWS) * B_ROW + bx, next_b2);
     put_b((by + 3u * B_ROWS) * B_ROW + bx, next_b3);
 #endif
@@ -150,33 +141,33 @@ fn write_strip(batch: u32, row: u32, col: u32, strip: u32, lane: u32) {
 
 // Loads matrices of 16 columns of A and 16 rows of B. AT is the first of them in the tiles, and EIGHT the same in vectors.
 #block load(LEFT, RIGHT, AT, EIGHT)
-#if A_BY_COLUMN
+#if A_TRANSPOSED
     {LEFT}0 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(AT * A_ROW + row / 8u + 0u) * PIECES], A_ROW * PIECES);
     {LEFT}1 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(AT * A_ROW + row / 8u + 2u) * PIECES], A_ROW * PIECES);
-#if TALL
+#if WARP_M == 64
     {LEFT}2 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(AT * A_ROW + row / 8u + 4u) * PIECES], A_ROW * PIECES);
     {LEFT}3 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(AT * A_ROW + row / 8u + 6u) * PIECES], A_ROW * PIECES);
 #endif
 #else
     {LEFT}0 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 0u) * A_ROW + EIGHT) * PIECES], A_ROW * PIECES);
     {LEFT}1 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 16u) * A_ROW + EIGHT) * PIECES], A_ROW * PIECES);
-#if TALL
+#if WARP_M == 64
     {LEFT}2 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 32u) * A_ROW + EIGHT) * PIECES], A_ROW * PIECES);
     {LEFT}3 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 48u) * A_ROW + EIGHT) * PIECES], A_ROW * PIECES);
 #endif
 #endif
-#if B_BY_COLUMN
+#if B_TRANSPOSED
     {RIGHT}0 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 0u) * B_ROW + EIGHT) * PIECES], B_ROW * PIECES);
     {RIGHT}1 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 16u) * B_ROW + EIGHT) * PIECES], B_ROW * PIECES);
     {RIGHT}2 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 32u) * B_ROW + EIGHT) * PIECES], B_ROW * PIECES);
-#if !THREE
+#if WARP_N == 64
     {RIGHT}3 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 48u) * B_ROW + EIGHT) * PIECES], B_ROW * PIECES);
 #endif
 #else
     {RIGHT}0 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(AT * B_ROW + col / 8u + 0u) * PIECES], B_ROW * PIECES);
     {RIGHT}1 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(AT * B_ROW + col / 8u + 2u) * PIECES], B_ROW * PIECES);
     {RIGHT}2 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(AT * B_ROW + col / 8u + 4u) * PIECES], B_ROW * PIECES);
-#if !THREE
+#if WARP_N == 64
     {RIGHT}3 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(AT * B_ROW + col / 8u + 6u) * PIECES], B_ROW * PIECES);
 #endif
 #endif
@@ -187,14 +178,14 @@ fn write_strip(batch: u32, row: u32, col: u32, strip: u32, lane: u32) {
     c{I}0 = coopMultiplyAdd({LEFT}{I}, {RIGHT}0, c{I}0);
     c{I}1 = coopMultiplyAdd({LEFT}{I}, {RIGHT}1, c{I}1);
     c{I}2 = coopMultiplyAdd({LEFT}{I}, {RIGHT}2, c{I}2);
-#if !THREE
+#if WARP_N == 64
     c{I}3 = coopMultiplyAdd({LEFT}{I}, {RIGHT}3, c{I}3);
 #endif
 #end
 
 // Writes a row of sums, from row AT of the subgroup.
 #block write_row(I, AT)
-#if THREE
+#if WARP_N == 48
     coopStoreT(c{I}0, &strips[strip], STRIP);
     write_strip(batch, first.y + row + AT, first.x + col + 0u, strip, lane);
     coopStoreT(c{I}1, &strips[strip], STRIP);
@@ -217,37 +208,37 @@ fn product_coopmat(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let across = (N + ACROSS - 1u) / ACROSS;
-    let down = (M + DOWN - 1u) / DOWN;
+    let across = (N + BLOCK_N - 1u) / BLOCK_N;
+    let down = (M + BLOCK_M - 1u) / BLOCK_M;
     // Not by flat_group: the validator takes a call's result for one that may differ within a workgroup.
     let index = group.y * groups.x + group.x;
     if index >= BATCH * across * down {
         return;
     }
     let batch = index / (across * down);
-    let first = tile_at(index % (across * down), across, down) * vec2<u32>(ACROSS, DOWN);
+    let first = tile_at(index % (across * down), across, down) * vec2<u32>(BLOCK_N, BLOCK_M);
     let subgroup = thread / 32u;
     let lane = thread % 32u;
-    let row = subgroup / (ACROSS / COLUMNS) * ROWS;
-    let col = subgroup % (ACROSS / COLUMNS) * COLUMNS;
+    let row = subgroup / (BLOCK_N / WARP_N) * WARP_M;
+    let col = subgroup % (BLOCK_N / WARP_N) * WARP_N;
     // Where the thread's first eights of both tiles are staged, and where they come from; its others lie farther down.
     let ay = thread / A_EIGHTS;
     let ax = thread % A_EIGHTS;
     let by = thread / B_EIGHTS;
     let bx = thread % B_EIGHTS;
-#if A_BY_COLUMN
+#if A_TRANSPOSED
     let a_from = vec2<u32>(first.y + ax * 8u, ay);
 #else
     let a_from = vec2<u32>(ax * 8u, first.y + ay);
 #endif
-#if B_BY_COLUMN
+#if B_TRANSPOSED
     let b_from = vec2<u32>(bx * 8u, first.x + by);
 #else
     let b_from = vec2<u32>(first.x + bx * 8u, by);
 #endif
     #emit zero_row(0)
     #emit zero_row(1)
-#if TALL
+#if WARP_M == 64
     #emit zero_row(2)
     #emit zero_row(3)
 #endif
@@ -257,7 +248,7 @@ fn product_coopmat(
     workgroupBarrier();
     #emit load(var a, var b, 0u, 0u)
     if 1u < STEPS {
-        let depth = (1u) * DEPTH;
+        let depth = (1u) * BLOCK_K;
         #emit next_places
         #emit fetch(next, a_next, b_next)
     }
@@ -265,7 +256,7 @@ fn product_coopmat(
         #emit load(let f, let g, 16u, 2u)
         #emit add_row(0, a, b)
         #emit add_row(1, a, b)
-#if TALL
+#if WARP_M == 64
         #emit add_row(2, a, b)
         #emit add_row(3, a, b)
 #endif
@@ -275,19 +266,19 @@ fn product_coopmat(
             #emit stage_next
         }
         if t + 2u < STEPS {
-            let depth = (t + 2u) * DEPTH;
+            let depth = (t + 2u) * BLOCK_K;
             #emit next_places
             #emit fetch(next, a_next, b_next)
         }
         #emit add_row(0, f, g)
-#if TALL
+#if WARP_M == 64
         #emit add_row(1, f, g)
         #emit add_row(2, f, g)
 #endif
         workgroupBarrier();
         // Behind the last step, what lies there still: it is not multiplied any more.
         #emit load(a, b, 0u, 0u)
-#if TALL
+#if WARP_M == 64
         #emit add_row(3, f, g)
 #else
         #emit add_row(1, f, g)
@@ -297,7 +288,7 @@ fn product_coopmat(
     let strip = subgroup * 16u * STRIP;
     #emit write_row(0, 0u)
     #emit write_row(1, 16u)
-#if TALL
+#if WARP_M == 64
     #emit write_row(2, 32u)
     #emit write_row(3, 48u)
 #endif

@@ -43,7 +43,7 @@ fn eight_of_b(batch: u32, row: u32, col: u32) -> Eight {
     return eight_from(all);
 }
 
-// Write columns col .. col + 7 of a row of C, and what else the text that imports this does to sums in `finished(at, column, there, sum)`;
+// Write columns col .. col + 7 of a row of C, and what else the text that imports this does to sums in `epilogue(at, column, there, sum)`;
 // col is a multiple of eight.
 fn put_eight(batch: u32, row: u32, col: u32, low: vec4<f32>, high: vec4<f32>) {
     if !WHOLE && (row >= M || col >= N) {
@@ -51,7 +51,7 @@ fn put_eight(batch: u32, row: u32, col: u32, low: vec4<f32>, high: vec4<f32>) {
     }
     let at = (batch * M + row) * N + col;
 #if PACKED
-    c[at / 8u] = eight(finished(at, col, 4u, low), finished(at + 4u, col + 4u, 4u, high));
+    c[at / 8u] = eight(epilogue(at, col, 4u, low), epilogue(at + 4u, col + 4u, 4u, high));
 #else
     put(at, col, low);
     if col + 4u < N { put(at + 4u, col + 4u, high); }
@@ -59,7 +59,7 @@ fn put_eight(batch: u32, row: u32, col: u32, low: vec4<f32>, high: vec4<f32>) {
 }
 #if !PACKED
 fn put(at: u32, col: u32, sum: vec4<f32>) {
-    let x = finished(at, col, N - col, sum);
+    let x = epilogue(at, col, N - col, sum);
     c[at] = f16(x.x);
     if col + 1u < N { c[at + 1u] = f16(x.y); }
     if col + 2u < N { c[at + 2u] = f16(x.z); }

@@ -2,6 +2,6 @@
 
 @group(0) @binding(3) var<storage, read> bias: array<elem>;
 
-fn finished(at: u32, column: u32, sum: f32) -> f32 {
+fn epilogue(at: u32, column: u32, sum: f32) -> f32 {
     return sum + f32(bias[column]);
 }

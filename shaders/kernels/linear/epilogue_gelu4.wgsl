@@ -6,6 +6,6 @@
 
 @group(0) @binding(3) var<storage, read> bias: array<Four>;
 
-fn finished(at: u32, column: u32, there: u32, sum: vec4<f32>) -> vec4<f32> {
+fn epilogue(at: u32, column: u32, there: u32, sum: vec4<f32>) -> vec4<f32> {
     return gelu_tanh(sum + floats_of(bias[column / 4u]));
 }

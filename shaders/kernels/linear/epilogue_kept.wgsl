@@ -6,7 +6,7 @@
 @group(0) @binding(3) var<storage, read> bias: array<elem>;
 @group(0) @binding(4) var<storage, read_write> pre: array<elem>;
 
-fn finished(at: u32, column: u32, sum: f32) -> f32 {
+fn epilogue(at: u32, column: u32, sum: f32) -> f32 {
     let value = sum + f32(bias[column]);
     pre[at] = elem(value);
     return gelu_tanh(value);

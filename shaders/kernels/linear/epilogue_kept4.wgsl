@@ -11,7 +11,7 @@
 @group(0) @binding(4) var<storage, read_write> pre: array<f16>;
 #endif
 
-fn finished(at: u32, column: u32, there: u32, sum: vec4<f32>) -> vec4<f32> {
+fn epilogue(at: u32, column: u32, there: u32, sum: vec4<f32>) -> vec4<f32> {
     let value = sum + floats_of(bias[column / 4u]);
 #if PACKED
     pre[at / 4u] = four_of(value);

@@ -6,6 +6,6 @@
 @group(0) @binding(3) var<storage, read> bias: array<elem>;
 @group(0) @binding(4) var<storage, read> residual: array<elem>;
 
-fn finished(at: u32, column: u32, sum: f32) -> f32 {
+fn epilogue(at: u32, column: u32, sum: f32) -> f32 {
     return gelu_tanh(sum + f32(bias[column])) + f32(residual[at]);
 }

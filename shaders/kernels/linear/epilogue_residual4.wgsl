@@ -11,7 +11,7 @@
 @group(0) @binding(4) var<storage, read> residual: array<f16>;
 #endif
 
-fn finished(at: u32, column: u32, there: u32, sum: vec4<f32>) -> vec4<f32> {
+fn epilogue(at: u32, column: u32, there: u32, sum: vec4<f32>) -> vec4<f32> {
 #if PACKED
     let before = floats_of(residual[at / 4u]);
 #else

@@ -7,7 +7,7 @@
 @group(0) @binding(3) var<storage, read> pre: array<elem>;
 @group(0) @binding(4) var<storage, read_write> hidden: array<elem>;
 
-fn finished(at: u32, column: u32, sum: f32) -> f32 {
+fn epilogue(at: u32, column: u32, sum: f32) -> f32 {
     let value = f32(pre[at]);
     hidden[at] = elem(gelu_tanh(value));
     return sum * slope_tanh(value);

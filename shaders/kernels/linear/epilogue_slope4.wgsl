@@ -13,7 +13,7 @@
 @group(0) @binding(4) var<storage, read_write> hidden: array<f16>;
 #endif
 
-fn finished(at: u32, column: u32, there: u32, sum: vec4<f32>) -> vec4<f32> {
+fn epilogue(at: u32, column: u32, there: u32, sum: vec4<f32>) -> vec4<f32> {
 #if PACKED
     let value = floats_of(pre[at / 4u]);
     hidden[at / 4u] = four_of(gelu_tanh(value));

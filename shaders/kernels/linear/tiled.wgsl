@@ -4,7 +4,7 @@
 #import lib/product_tiled
 #import linear/epilogue_{EPILOGUE}
 
-@compute @workgroup_size(ACROSS, DOWN)
+@compute @workgroup_size(THREADS_N, THREADS_M)
 fn linear_tiled_{EPILOGUE}(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,

@@ -5,7 +5,7 @@
 #import lib/product_plain
 #import lib/product_tiled
 
-@compute @workgroup_size(ACROSS, DOWN)
+@compute @workgroup_size(THREADS_N, THREADS_M)
 fn matmul_tiled(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
