@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parallax_cuda::text::{Text, assemble, assemble_all, embedded};
 use parallax_cuda::{Arch, check_text, compile_text, nvrtc};
 use parallax_ir::device::BackendError;
-use parallax_ir::{Access, Arg, Case, Elem, OpSpec, Problem, Program, Stage, Storage, VariantKind, Workload, decided};
+use parallax_ir::{
+    Access, Arg, Case, Consts, Elem, OpSpec, Problem, Program, Stage, Storage, Value, VariantKind, Workload,
+};
 use parallax_schema::case::DType;
 use parallax_schema::device::{Caps, CudaCaps, Dialect};
 use parallax_schema::testing::hopper;
@@ -268,7 +270,7 @@ fn parameters_are_the_arguments_of_the_stage() {
                 let Some(kernel) = stage.kernel_launch() else { continue };
                 let file = format!("{}.cu", kernel.text);
                 let body = embedded().find(&file).expect("readable").unwrap_or_else(|| panic!("{case}: no {file}"));
-                let found = signatures(&decided(&body, &kernel.consts), kernel.entry);
+                let found = signatures(&with_constants(&body, &kernel.consts), kernel.entry);
                 assert!(!found.is_empty(), "{file} has no entry {}", kernel.entry);
                 let elem = Elem::Real.storage(kernel.elem.unwrap_or(case.problem.dtype));
                 let want: Vec<String> = stage.args.iter().map(|arg| expected(arg, &case)).collect();
@@ -313,6 +315,48 @@ fn name(storage: Storage) -> &'static str {
         Storage::BF16 => "bfloat16",
         Storage::U32 => "unsigned",
     }
+}
+
+/// Source without the lines that the preprocessor removes for these constants. Conditions on other names leave all of their lines.
+fn with_constants(body: &str, consts: &Consts) -> String {
+    // Lines of an open `#if` that stay, and those of its `#else`.
+    let mut open: Vec<[bool; 2]> = Vec::new();
+    let mut kept = String::new();
+    for line in body.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["#if", condition] => {
+                let name = condition.trim_start_matches('!');
+                let known = consts.iter().find_map(|(known, value)| match value {
+                    Value::Bool(value) if *known == name => Some(*value != condition.starts_with('!')),
+                    _ => None,
+                });
+                open.push(known.map_or([true; 2], |value| [value, !value]));
+            }
+            ["#if" | "#ifdef" | "#ifndef", ..] => open.push([true; 2]),
+            ["#else", ..] => open.last_mut().expect("an #if").swap(0, 1),
+            ["#endif", ..] => _ = open.pop().expect("an #if"),
+            _ if open.iter().all(|[here, _]| *here) => kept += &format!("{line}\n"),
+            _ => {}
+        }
+    }
+    assert!(open.is_empty(), "an #if without #endif");
+    kept
+}
+
+#[test]
+fn a_condition_on_an_unknown_constant_is_refused() {
+    let kernel = |name: &str| {
+        let body = format!("extern \"C\" __global__ void given(float* x) {{\n#if {name}\nx[0] = 1.0f;\n#endif\n}}\n");
+        let texts = embedded().behind(move |file| Ok((file == "given.cu").then(|| body.clone())));
+        let stage = Stage::kernel("given", "given", "given").consts(&[("CAUSAL", false)]);
+        assemble(&texts, stage.kernel_launch().expect("a kernel"), DType::F32).expect("whole")
+    };
+    for known in ["CAUSAL", "!CAUSAL", "__CUDA_ARCH__ >= 800", "defined(ELEM_F16)"] {
+        compile_text(&kernel(known), ARCHS[0]).unwrap_or_else(|e| panic!("{known}: {e}"));
+    }
+    let error = compile_text(&kernel("CASUAL"), ARCHS[0]).expect_err("a name without a constant").to_string();
+    assert!(error.contains("given.cu(2)") && error.contains("CASUAL"), "{error}");
 }
 
 /// Parameters of every definition of a kernel, with single spaces.

@@ -1,5 +1,6 @@
 //! The Rust form and the kernel sources agree: names, bindings, access, workgroup sizes and memory.
 
+use parallax_ir::Kernel;
 use std::collections::BTreeSet;
 
 use naga::valid::{Capabilities, GlobalUse, ValidationFlags, Validator};
@@ -13,7 +14,7 @@ use parallax_schema::device::CudaCaps;
 #[cfg(feature = "cube")]
 use parallax_schema::testing::hopper;
 use parallax_schema::testing::{HOPPER, caps};
-use parallax_shaders::text::{Compiler, Text, assemble_all};
+use parallax_shaders::text::{Compiler, Text, assemble, assemble_all};
 use parallax_tests::{awkward_problems, kernel_cases, tuned_cases, wgsl_texts};
 
 /// A device with room for everything, so that no kernel source escapes the test.
@@ -240,22 +241,24 @@ fn every_workload_has_kernels_in_both_dialects() {
 }
 
 /// Files that the kernels of a target's cases consist of, at awkward shapes.
-fn used(caps: &Caps, extension: &str, files: impl Fn(&str) -> BTreeSet<String>) -> BTreeSet<String> {
-    let programs = kernel_cases(awkward_problems(caps), caps)
-        .into_iter()
-        .filter_map(|case| case.whole(caps))
-        .map(|(program, _)| program);
-    let kernels: BTreeSet<String> =
-        programs.flat_map(|p| p.kernels().map(|k| format!("{}.{extension}", k.text)).collect::<Vec<_>>()).collect();
-    kernels.iter().flat_map(|kernel| files(kernel)).collect()
+fn used(caps: &Caps, files: impl Fn(&Kernel, DType) -> BTreeSet<String>) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    for case in kernel_cases(awkward_problems(caps), caps) {
+        let Some((program, _)) = case.whole(caps) else { continue };
+        all.extend(program.kernels().flat_map(|kernel| files(kernel, case.problem.dtype)));
+    }
+    all
 }
 
 #[test]
 fn every_kernel_text_is_used() {
     // naga has no matrices of bytes. Sources that multiply them are compiled with imitated matrices.
     let both = vec![MatrixShape::F16_IN_F32, MatrixShape::I8_IN_I32];
-    let wgsl = used(&Caps { matrices: both, ..roomy() }, "wgsl", |file| {
-        closure(&parallax_shaders::text::embedded(), file, "#import ", ".wgsl")
+    let texts = parallax_shaders::text::embedded();
+    let wgsl = used(&Caps { matrices: both, ..roomy() }, |kernel, dtype| {
+        let text = assemble(&texts, kernel, dtype, Compiler::HERE);
+        let text = text.unwrap_or_else(|e| panic!("{}: {e}", kernel.text));
+        text.imports.into_iter().map(|(_, file)| file).chain([text.file]).collect()
     });
     let cuda = Caps {
         dialect: Dialect::Cuda,
@@ -264,7 +267,8 @@ fn every_kernel_text_is_used() {
         cuda: Some(HOPPER),
         ..roomy()
     };
-    let cuda = used(&cuda, "cu", |file| closure(&parallax_cuda::text::embedded(), file, "#include \"", ""));
+    let texts = parallax_cuda::text::embedded();
+    let cuda = used(&cuda, |kernel, _| includes(&texts, &format!("{}.cu", kernel.text)));
     // Sources of operations that WebGPU has no command for.
     let of_the_backend = ["lib/fill.wgsl", "lib/copy.wgsl"];
     let names = parallax_shaders::text::embedded().names().chain(parallax_cuda::text::embedded().names());
@@ -273,11 +277,11 @@ fn every_kernel_text_is_used() {
     }
 }
 
-/// A file and all of its imports.
-fn closure(texts: &KernelSources, file: &str, word: &str, extension: &str) -> BTreeSet<String> {
-    let import =
-        |line: &str| line.strip_prefix(word).map(|name| format!("{}{extension}", name.trim_end_matches('"').trim()));
-    let parts = texts.with_imports(file, &import).unwrap_or_else(|e| panic!("{e}"));
+/// A file of CUDA C++ and all of its includes.
+fn includes(texts: &KernelSources, file: &str) -> BTreeSet<String> {
+    let include =
+        |line: &str| line.strip_prefix("#include \"").map(|name| name.trim_end_matches('"').trim().to_owned());
+    let parts = texts.with_imports(file, &include).unwrap_or_else(|e| panic!("{e}"));
     parts.into_iter().map(|part| part.file).collect()
 }
 

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::libraries::{self, Wanted};
+use crate::libraries::Wanted;
 use crate::nvrtc::{Nvrtc, NvrtcError};
-use crate::{cublaslt, cudnn, cupti, nvrtc};
+use crate::{cublaslt, cudnn, cupti, libraries, nvrtc};
 
 /// One of NVIDIA's libraries.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,8 +8,9 @@
 //! ```
 //!
 //! * [`text`]: the final kernel source, assembled from data. It needs neither device nor compiler. A file below `kernels/` includes
-//!   another, once, by a line `#include "lib/reduce.cuh"`. The constants of a kernel are `constexpr`. Its parameters are the
-//!   arguments of the stage, in order. A line `#when OWN_LENGTHS , const unsigned* lengths` names a parameter of some shapes only.
+//!   another, once, by a line `#include "lib/reduce.cuh"`. The constants of a kernel are `constexpr`, and macros if they are Boolean:
+//!   a parameter of some shapes only stands between `#if OWN_LENGTHS` and `#endif`. The parameters are the arguments of the stage, in
+//!   order.
 //! * [`nvrtc`]: finds and calls the compiler library.
 //! * [`compile`]: kernel source to a binary for one architecture, through a cache keyed by all inputs of the compilation.
 //! * `driver`: the driver's library. It resolves every call and returns every result code.

@@ -3,11 +3,13 @@
 //! A kernel file below `kernels/` includes others by lines `#include "lib/reduce.cuh"`, with names relative to that folder. This
 //! module resolves them, not the compiler, so that one kernel source is complete. The first include of a file is replaced by its
 //! lines, and further includes of it are removed. This precedes the evaluation of any `#if`. Includes stand at the top of a file.
-//! `#line` keeps every message at its file and line. The `rest` of a line `#when NAME rest` remains where that constant is true:
-//! see [`decided`].
+//! `#line` keeps every message at its file and line.
+//!
+//! Boolean constants are macros, so that the preprocessor evaluates `#if NAME` too. A name in an `#if` that is no constant is an
+//! error, not zero.
 
 use parallax_ir::device::BackendError;
-use parallax_ir::{Kernel, KernelSources, Program, Source, Value, decided, translated};
+use parallax_ir::{Kernel, KernelSources, Program, Source, Value, translated};
 use parallax_schema::case::DType;
 use parallax_schema::device::{Dialect, Step};
 
@@ -60,15 +62,19 @@ pub fn assemble(texts: &KernelSources, kernel: &Kernel, dtype: DType) -> Result<
         source += &match value {
             Value::U32(value) => format!("constexpr unsigned {name} = {value}u;\n"),
             Value::F32(value) => format!("constexpr float {name} = {value:?}f;\n"),
-            Value::Bool(value) => format!("constexpr bool {name} = {value};\n"),
+            Value::Bool(value) => format!("#define {name} {value}\n"),
+            Value::Word(_) => String::new(),
         };
     }
+    source += UNKNOWN_NAMES_FAIL;
     for part in &parts {
-        let lines = decided(&part.text, &kernel.consts);
-        source += &format!("#line {} \"{}\"\n{lines}", part.first_line, part.file);
+        source += &format!("#line {} \"{}\"\n{}", part.first_line, part.file, part.text);
     }
     Ok(Text { file, source, made: Vec::new() })
 }
+
+/// Pragma that makes an error of the compiler's remark on an unknown name in an `#if`. Compilers before 11.5 ignore it.
+const UNKNOWN_NAMES_FAIL: &str = "#pragma nv_diag_error 193\n";
 
 /// Returns the distinct kernel sources of a program, and the index of each stage's source.
 ///
@@ -103,12 +109,13 @@ mod tests {
             ("x/y.cu", "// about\n#include \"lib/a.cuh\"\n#include <cuda.h>\nbody\n#include \"lib/a.cuh\"\nend\n"),
             ("lib/a.cuh", "lib\n"),
         ]);
-        let consts: [(&str, Value); 3] = [("S", 7.into()), ("CAUSAL", false.into()), ("EPS", 1e-5.into())];
+        let consts: [(&str, Value); 4] =
+            [("S", 7.into()), ("CAUSAL", false.into()), ("EPS", 1e-5.into()), ("EPILOGUE", "bias".into())];
         let kernel = kernel(Stage::kernel("y", "x/y", "y").consts(&consts));
         let text = assemble(&texts, &kernel, DType::BF16).expect("there");
         assert_eq!(text.file, "x/y.cu");
-        let want = "#define ELEM_BF16 1\nconstexpr unsigned S = 7u;\nconstexpr bool CAUSAL = false;\n\
-                    constexpr float EPS = 1e-5f;\n#line 1 \"x/y.cu\"\n// about\n#line 1 \"lib/a.cuh\"\nlib\n\
+        let want = "#define ELEM_BF16 1\nconstexpr unsigned S = 7u;\n#define CAUSAL false\n\
+                    constexpr float EPS = 1e-5f;\n#pragma nv_diag_error 193\n#line 1 \"x/y.cu\"\n// about\n#line 1 \"lib/a.cuh\"\nlib\n\
                     #line 3 \"x/y.cu\"\n#include <cuda.h>\nbody\n#line 6 \"x/y.cu\"\nend\n";
         assert_eq!(text.source, want);
     }

@@ -5,14 +5,14 @@
 //! - The device: `device` opens and describes it, `page` adds the requests and facts of a page, `experimental` the features behind
 //!   browser flags. `gpu` submits and waits, `incidents` collects errors, `wait` differs between a program and a page, `memory`
 //!   counts buffers, `timing` reads timestamps.
-//! - A case: `lower` converts stages without a launch to kernels, `text` assembles WGSL, `matrix` translates matrices for browsers,
+//! - A case: `lower` converts stages without a launch to kernels, `text` assembles WGSL with `directives`, `matrix` translates matrices for browsers,
 //!   `imitate` emulates them. `compile` makes pipelines with the requested `checks`. `buffers` allocates and fills buffers,
 //!   `mapped` handles host memory, `poison` poisons outputs. `launch` encodes batches, and `copied` the copies between their
 //!   passes. `order` serialises executions, and `fence` separates copies from timestamps. `trace` traces one execution, `stack` its
 //!   call stack.
 //! - Kernel sources: below `kernels/`, found through [`KernelSources`](parallax_ir::KernelSources) by name, as in
-//!   `matmul/tiled`. A line `#import lib/launch` imports another file. The rest of a line after `#when OWN_LENGTHS` remains only
-//!   where that constant is true; see [`text`]. Bindings are in group 0, in the order of the stage's arguments.
+//!   `matmul/tiled`. Lines that begin with `#` are directives: imports, conditions and blocks, resolved by `directives`. Bindings are
+//!   in group 0, in the order of the stage's arguments.
 //! - The interface: `profiler` and `prepared`, and `transfer` for plain transfers.
 
 mod buffers;
@@ -20,6 +20,7 @@ mod checks;
 mod compile;
 mod copied;
 mod device;
+mod directives;
 #[cfg(any(target_arch = "wasm32", test))]
 mod experimental;
 mod fence;

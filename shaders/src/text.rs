@@ -3,16 +3,20 @@
 //! A file below `kernels/` imports others by lines `#import lib/launch`, with names relative to that folder and without extension.
 //! WGSL has no imports, and ignores the order of declarations. The kernel source begins with the kernel's file, with empty lines
 //! for its imports, so that messages have its line numbers. All direct and indirect imports follow, each file once. The constants
-//! and the element type `elem` come last.
+//! and the element type `elem` come last. The other directives are those of `directives`.
 //!
-//! The `rest` of a line `#when NAME rest` remains where that constant is true: see [`decided`]. Where browsers and naga differ in
-//! syntax, the kernel source is for one of them: see [`Compiler`]. Lines may also test `IN_A_BROWSER`.
+//! Where browsers and naga differ in syntax, the kernel source is for one of them: see [`Compiler`]. Conditions may also test
+//! `IN_A_BROWSER`.
+
+use std::borrow::Cow;
 
 use parallax_ir::device::BackendError;
-use parallax_ir::{Kernel, KernelSources, Part, Program, Source, Value, decided, translated};
+use parallax_ir::{Consts, Kernel, KernelSources, Part, Program, Source, Value, translated};
 use parallax_schema::case::DType;
 use parallax_schema::device::{Dialect, Step};
 use sha2::{Digest, Sha256};
+
+use crate::directives::{SourceError, blocks_emitted, conditions_resolved, directive};
 
 pub use crate::imitate::Imitation;
 use crate::{imitate, matrix};
@@ -93,7 +97,7 @@ pub fn embedded() -> KernelSources {
 /// Returns the kernel source of a kernel, for a case of element type `dtype`.
 ///
 /// # Errors
-/// A missing file or import, an element type that WGSL lacks, or an operation without syntax for the compiler.
+/// A missing file or import, a faulty directive, an element type that WGSL lacks, or an operation without syntax for the compiler.
 pub fn assemble(
     texts: &KernelSources,
     kernel: &Kernel,
@@ -116,7 +120,11 @@ pub fn assemble(
         };
     }
     let file = format!("{}.wgsl", kernel.text);
-    let parts = texts.with_imports(&file, &imported).map_err(|e| BackendError::Unsupported(e.to_string()))?;
+    let mut known = kernel.consts.clone();
+    known.push(("IN_A_BROWSER", Value::Bool(compiler == Compiler::Browser)));
+    // The emulation reads one statement per line.
+    let between = if compiler == Compiler::Imitating { "\n" } else { " " };
+    let parts = parts_of(texts, &file, &known, between).map_err(|e| BackendError::Unsupported(e.to_string()))?;
     // `enable` must precede all else, and shares the first line.
     let mut wgsl = enable.to_owned();
     if compiler == Compiler::Browser && parts.iter().any(|part| by_subgroups(&part.text)) {
@@ -126,14 +134,12 @@ pub fn assemble(
     if compiler != Compiler::Browser && parts.iter().any(|part| part.text.contains("u16(")) {
         wgsl += "enable wgpu_int16; ";
     }
-    let mut known = kernel.consts.clone();
-    known.push(("IN_A_BROWSER", Value::Bool(compiler == Compiler::Browser)));
     let mut lines = 0;
     let mut put = |part: &Part, wgsl: &mut String, above: usize| {
         // Import lines become empty lines.
         let missing = (part.first_line + above).saturating_sub(lines + 1);
         *wgsl += &"\n".repeat(missing);
-        *wgsl += &decided(&part.text, &known);
+        *wgsl += &part.text;
         lines += missing + part.text.lines().count();
         lines
     };
@@ -160,6 +166,7 @@ pub fn assemble(
             Value::U32(value) => format!("const {name}: u32 = {value}u;\n"),
             Value::F32(value) => format!("const {name}: f32 = {value:?}f;\n"),
             Value::Bool(value) => format!("const {name}: bool = {value};\n"),
+            Value::Word(_) => String::new(),
         };
     }
     wgsl += &format!("alias elem = {elem};\n");
@@ -195,9 +202,20 @@ fn by_subgroups(text: &str) -> bool {
     ["@builtin(subgroup_", "subgroupShuffle"].iter().any(|word| text.contains(word))
 }
 
+/// Returns a file and its imports, without directives.
+fn parts_of(texts: &KernelSources, file: &str, consts: &Consts, between: &str) -> Result<Vec<Part>, SourceError> {
+    let resolve = |file: &str, text: Cow<'static, str>| conditions_resolved(file, &text, consts).map(Cow::Owned);
+    let mut parts = texts.with_imports_of(file, &resolve, &imported)?;
+    blocks_emitted(&mut parts, consts, between)?;
+    Ok(parts)
+}
+
 /// Returns the file that a line imports.
 fn imported(line: &str) -> Option<String> {
-    line.strip_prefix("#import ").map(|name| format!("{}.wgsl", name.trim()))
+    match directive(line) {
+        Ok(Some(("#import", name))) => Some(format!("{name}.wgsl")),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -301,11 +319,14 @@ mod tests {
                 assert_eq!(browser.matches(chromium).count(), count, "{text}: {naga}");
             }
             assert!(native.matches("coopMultiplyAdd(").count() >= 2, "{text}");
-            // Messages name lines. Only the first line, matrices and the lines for one compiler differ.
+            // Messages name lines. Only the first line, matrices, blocks and the lines for one compiler differ.
+            let source = embedded().find(file).expect("readable").expect("there");
+            let emitted = |i| source.lines().nth(i).is_some_and(|line| line.trim_start().starts_with("#emit "));
             assert_eq!(native.lines().count(), browser.lines().count());
             for (i, (one, other)) in native.lines().zip(browser.lines()).enumerate().skip(1) {
                 assert!(
                     one == other
+                        || emitted(i)
                         || one.is_empty() != other.is_empty()
                         || one.contains("coop") && other.contains("subgroup"),
                     "{text} {i}: {one} / {other}"

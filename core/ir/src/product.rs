@@ -159,7 +159,7 @@ impl Product {
         Stage::kernel(entry, text, entry)
             .consts(&[("BATCH", batch), ("M", m), ("N", n), ("K", k)].map(|(name, value)| (name, value as u32)))
             .consts(&sizes.map(|(name, value)| (name, value as u32)))
-            .consts(&[("A_BY_COLUMN", self.a_by_column()), ("B_BY_COLUMN", self.b_by_column())])
+            .consts(&[("A_TRANSPOSED", self.a_by_column()), ("B_TRANSPOSED", self.b_by_column())])
     }
 
     /// Returns a stage in which each thread computes one element of C from device memory.
@@ -178,7 +178,7 @@ impl Product {
         let large = self.tiles(128) * 100 >= caps.units.map_or(UNITS, u64::from) * u64::from(tiles.large_from);
         if caps.dialect == Dialect::Wgsl {
             let (share, depth) = if large { (LARGE, tiles.depth / 2) } else { (SMALL, tiles.depth) };
-            return self.tiled_in_wgsl(caps, share, depth, text, entry).consts(&[("MUCH", much)]);
+            return self.tiled_in_wgsl(caps, share, depth, text, entry).consts(&[("HEAVY_EPILOGUE", much)]);
         }
         // A thread computes 1 × 1 or 2 × 2 register tiles of 4 × 4. A transposed operand is padded by one vector per index of K.
         let squares = if large { 2 } else { 1 };
@@ -206,17 +206,17 @@ impl Product {
         let bytes = |(buffers, pad): (u32, u32)| 16 * buffers * depth * (rows / 4 + columns / 4 + pad * turned);
         let fits = [(2, 1), (2, 0), (1, 1)].into_iter().find(|how| bytes(*how) <= caps.shared_bytes).unwrap_or((1, 0));
         let consts = [
-            ("ACROSS", across),
-            ("DOWN", down),
-            ("TALL", tall),
-            ("WIDE", wide),
-            ("DEPTH", depth),
-            ("BUFFERS", fits.0),
+            ("THREADS_N", across),
+            ("THREADS_M", down),
+            ("REG_TILES_M", tall),
+            ("REG_TILES_N", wide),
+            ("BLOCK_K", depth),
+            ("STAGES", fits.0),
             ("PAD", fits.1),
         ];
         self.stage(text, entry)
             .consts(&consts)
-            .consts(&[("FOURS", self.n.is_multiple_of(4) && self.k < LONG)])
+            .consts(&[("VEC4_STORES", self.n.is_multiple_of(4) && self.k < LONG)])
             .threads([across, down, 1])
             .grid(spread(self.batch * self.m.div_ceil(u64::from(rows)) * self.n.div_ceil(u64::from(columns))))
             .shared(bytes(fits))
@@ -291,8 +291,11 @@ impl Product {
             && self.n.is_multiple_of(u64::from(across))
             && self.k.is_multiple_of(u64::from(MATRIX_DEPTH));
         self.stage(text, "product_coopmat")
-            .consts(&[("DOWN", down), ("ACROSS", across), ("DEPTH", MATRIX_DEPTH), ("THREADS", threads)])
-            .consts(&[("TALL", tile != NARROW), ("WIDE", tile == WIDE), ("THREE", tile == SQUARE)])
+            .consts(&[("BLOCK_M", down), ("BLOCK_N", across), ("BLOCK_K", MATRIX_DEPTH), ("THREADS", threads)])
+            .consts(&[
+                ("WARP_M", if tile == NARROW { 32 } else { 64 }),
+                ("WARP_N", if tile == SQUARE { 48 } else { 64 }),
+            ])
             .consts(&[("PACKED", packed), ("WHOLE", whole)])
             .threads([threads, 1, 1])
             .grid(spread(self.matrix_tiles(tile)))

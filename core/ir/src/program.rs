@@ -167,7 +167,10 @@ pub struct Kernel {
 /// Constants by name.
 pub type Consts = Vec<(&'static str, Value)>;
 
-/// Typed constant of a kernel source: `const` in WGSL, `constexpr` in CUDA.
+/// Part of a name.
+pub type Word = &'static str;
+
+/// Typed constant of a kernel source: `const` in WGSL; `constexpr`, or a macro if it is Boolean, in CUDA.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Value {
     /// `u32` (CUDA: `unsigned`).
@@ -176,6 +179,9 @@ pub enum Value {
     F32(f32),
     /// `bool`.
     Bool(bool),
+    /// Part of a name, where the source has the constant in braces; no constant of the language.
+    #[serde(skip)]
+    Word(Word),
 }
 
 impl From<u32> for Value {
@@ -187,6 +193,12 @@ impl From<u32> for Value {
 impl From<f32> for Value {
     fn from(value: f32) -> Value {
         Value::F32(value)
+    }
+}
+
+impl From<&'static str> for Value {
+    fn from(value: &'static str) -> Value {
+        Value::Word(value)
     }
 }
 

@@ -73,8 +73,8 @@ impl Rearrange {
             ("FIRST_TO", first_to),
         ];
         let bytes = elements * Elem::Real.storage(dtype).bytes();
-        let texts = ["lib/rearrange", "lib/rearrange1", "lib/rearrange4"];
-        by_pieces(elements / width, width, caps, texts, "rearrange")
+        let text = "lib/rearrange";
+        by_pieces(elements / width, width, text, "rearrange")
             .consts(&counts.map(|(name, value)| (name, value as u32)))
             .consts(&distances.map(|(name, value)| (name, (value / width) as u32)))
             .args([("given", from, Read), ("moved", to, Write)])

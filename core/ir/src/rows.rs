@@ -50,15 +50,6 @@ pub fn width(columns: u64, dtype: DType, caps: &Caps) -> u64 {
     if caps.dialect == Dialect::Wgsl && width < most { 1 } else { width }
 }
 
-/// Returns the kernel source for a width: CUDA's for any width, or WGSL's for one or for four.
-pub fn text_for(width: u64, caps: &Caps, [cuda, one, four]: [&'static str; 3]) -> &'static str {
-    match (caps.dialect, width) {
-        (Dialect::Wgsl, 1) => one,
-        (Dialect::Wgsl, _) => four,
-        _ => cuda,
-    }
-}
-
 impl RowShare {
     /// Returns a share of rows kept in registers. Single warps take up to `of_a_warp` elements per thread, more threads take
     /// longer rows.
@@ -102,7 +93,7 @@ impl RowShare {
     }
 
     /// Returns a stage with the constants, threads and memory of this share. A workgroup processes `at_once` rows.
-    pub fn stage(&self, caps: &Caps, texts: [&'static str; 3], entry: &'static str) -> Stage {
+    pub fn stage(&self, text: &'static str, entry: &'static str) -> Stage {
         let consts = [
             ("ROWS", self.of.rows),
             ("COLUMNS", self.of.columns),
@@ -111,7 +102,7 @@ impl RowShare {
             ("PIECES", self.pieces),
             ("THREADS", self.threads),
         ];
-        Stage::kernel(entry, text_for(self.width, caps, texts), entry)
+        Stage::kernel(entry, text, entry)
             .consts(&consts.map(|(name, value)| (name, value as u32)))
             .threads([self.threads as u32, 1, 1])
             .grid(spread(self.of.rows.div_ceil(self.at_once())))
@@ -123,9 +114,9 @@ impl RowShare {
 const ELEMENT_THREADS: u64 = 256;
 
 /// Returns a stage in which each thread computes one of `count` pieces.
-pub fn by_pieces(count: u64, width: u64, caps: &Caps, texts: [&'static str; 3], entry: &'static str) -> Stage {
+pub fn by_pieces(count: u64, width: u64, text: &'static str, entry: &'static str) -> Stage {
     let consts = [("COUNT", count), ("WIDTH", width), ("THREADS", ELEMENT_THREADS)];
-    Stage::kernel(entry, text_for(width, caps, texts), entry)
+    Stage::kernel(entry, text, entry)
         .consts(&consts.map(|(name, value)| (name, value as u32)))
         .threads([ELEMENT_THREADS as u32, 1, 1])
         .grid(spread(count.div_ceil(ELEMENT_THREADS)))
@@ -144,15 +135,9 @@ pub fn parts_of(count: u64, caps: &Caps) -> u64 {
 }
 
 /// Returns a stage whose workgroups loop over `count` pieces, and the number of workgroups. Each leaves one partial sum.
-pub fn pieces_in_parts(
-    count: u64,
-    width: u64,
-    caps: &Caps,
-    texts: [&'static str; 3],
-    entry: &'static str,
-) -> (Stage, u64) {
+pub fn pieces_in_parts(count: u64, width: u64, caps: &Caps, text: &'static str, entry: &'static str) -> (Stage, u64) {
     let parts = parts_of(count.div_ceil(ELEMENT_THREADS), caps);
-    let stage = by_pieces(count, width, caps, texts, entry)
+    let stage = by_pieces(count, width, text, entry)
         .consts(&[("PARTS", parts as u32), ("ROW_THREADS", ELEMENT_THREADS as u32)])
         .grid(spread(parts))
         .shared(4 * ELEMENT_THREADS as u32);
@@ -183,11 +168,11 @@ impl RowShare {
     }
 
     /// Returns the stage of these workgroups, which reduces `sums` sums over a row at a time.
-    pub fn in_parts(&self, caps: &Caps, sums: u32, texts: [&'static str; 3], entry: &'static str) -> Stage {
+    pub fn in_parts(&self, caps: &Caps, sums: u32, text: &'static str, entry: &'static str) -> Stage {
         let parts = self.parts(caps);
         // A sum over the rows of a workgroup stores one piece per thread in workgroup memory.
         let pieces = self.threads * self.width * 4;
-        self.stage(caps, texts, entry)
+        self.stage(text, entry)
             .consts(&[("PARTS", parts as u32)])
             .grid(spread(parts))
             .shared(sums * self.reduction_bytes() + pieces as u32)

@@ -1,10 +1,10 @@
-//! Kernel sources: lookup, imports, and lines that depend on constants.
+//! Kernel sources: lookup and imports.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Consts, Translator, Value};
+use super::Translator;
 
 /// Kernel sources by file name, as in `matmul/tiled.cu`. An optional lookup precedes the embedded sources and is called every
 /// time.
@@ -18,6 +18,9 @@ pub struct KernelSources {
 
 /// Lookup of a source by file name: the source, `None` if there is none, or the reason why it is unreadable.
 type Lookup = Arc<dyn Fn(&str) -> Result<Option<String>, String> + Send + Sync>;
+
+/// Function from a file's name and source to the source whose lines count.
+type Resolve<'a, E> = dyn Fn(&str, Cow<'static, str>) -> Result<Cow<'static, str>, E> + 'a;
 
 /// Error of assembling a kernel source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -109,21 +112,35 @@ impl KernelSources {
     /// # Errors
     /// Missing or unreadable source.
     pub fn with_imports(&self, file: &str, import: &dyn Fn(&str) -> Option<String>) -> Result<Vec<Part>, TextError> {
+        self.with_imports_of(file, &|_, text| Ok(text), import)
+    }
+
+    /// Returns the same of each file's source as `resolve` returns it, by the file's name. Line numbers count its lines.
+    ///
+    /// # Errors
+    /// Missing or unreadable source, and those of `resolve`.
+    pub fn with_imports_of<E: From<TextError>>(
+        &self,
+        file: &str,
+        resolve: &Resolve<'_, E>,
+        import: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Vec<Part>, E> {
         let text = self.find(file)?.ok_or_else(|| TextError::Missing(file.to_owned()))?;
         let mut parts = Vec::new();
-        self.walk(file, text, import, &mut vec![file.to_owned()], &mut parts)?;
+        self.walk((file, text), resolve, import, &mut vec![file.to_owned()], &mut parts)?;
         Ok(parts)
     }
 
-    fn walk(
+    fn walk<E: From<TextError>>(
         &self,
-        file: &str,
-        text: Cow<'static, str>,
+        (file, text): (&str, Cow<'static, str>),
+        resolve: &Resolve<'_, E>,
         import: &dyn Fn(&str) -> Option<String>,
         seen: &mut Vec<String>,
         parts: &mut Vec<Part>,
-    ) -> Result<(), TextError> {
+    ) -> Result<(), E> {
         let own = matches!(text, Cow::Borrowed(_));
+        let text = resolve(file, text)?;
         let part = |first_line, lines| Part { file: file.to_owned(), first_line, text: lines, own };
         let (mut first_line, mut lines) = (1, String::new());
         for (i, line) in text.lines().enumerate() {
@@ -142,29 +159,10 @@ impl KernelSources {
             seen.push(wanted.clone());
             let missing = || TextError::Import { file: file.to_owned(), line: i + 1, import: wanted.clone() };
             let other = self.find(&wanted)?.ok_or_else(missing)?;
-            self.walk(&wanted, other, import, seen, parts)?;
+            self.walk((&wanted, other), resolve, import, seen, parts)?;
         }
         parts.push(part(first_line, lines));
         Ok(())
-    }
-}
-
-/// Resolves the conditional lines of a source. Of a line `#when NAME rest`, the rest stays if the constant is true. If the
-/// constant is false, nothing stays. `#when !NAME rest` is the inverse. Such lines declare bindings or parameters of some shapes
-/// only, or with an access that depends on the shape. Lines keep their numbers. A line that names no Boolean constant stays as it
-/// is, and no compiler accepts it.
-pub fn decided(text: &str, consts: &Consts) -> String {
-    text.lines().map(|line| decided_line(line, consts).unwrap_or_else(|| line.to_owned()) + "\n").collect()
-}
-
-/// Resolves a conditional line whose constant is known; `None` for other lines. The rest may be a conditional line, too.
-fn decided_line(line: &str, consts: &Consts) -> Option<String> {
-    let (condition, rest) = line.strip_prefix("#when ")?.split_once(' ')?;
-    let (name, wanted) = condition.strip_prefix('!').map_or((condition, true), |name| (name, false));
-    match consts.iter().rev().find(|(known, _)| *known == name)?.1 {
-        Value::Bool(value) if value == wanted => Some(decided_line(rest, consts).unwrap_or_else(|| rest.to_owned())),
-        Value::Bool(_) => Some(String::new()),
-        Value::U32(_) | Value::F32(_) => None,
     }
 }
 
@@ -215,12 +213,19 @@ mod tests {
     }
 
     #[test]
-    fn conditional_lines_are_decided_by_constants_and_no_line_is_lost() {
-        let text = "one\n#when A two\n#when B three\n#when !A six\n#when !B seven\n#when N four\n#when C five\n#if A\n\
-                    #when A #when !B both\n#when A #when B one\n#when B #when A other\n";
-        let consts = vec![("A", true.into()), ("B", false.into()), ("N", 1.into())];
-        assert_eq!(decided(text, &consts), "one\ntwo\n\n\nseven\n#when N four\n#when C five\n#if A\nboth\n\n\n");
-        assert_eq!(decided("", &consts), "");
+    fn each_text_is_resolved_before_its_imports_are_read() {
+        let texts = KernelSources::embedded(TEXTS);
+        let resolved = |file: &str| {
+            let resolve = |name: &str, text: Cow<'static, str>| match name {
+                "d" => Err(TextError::Missing("no d".to_owned())),
+                _ => Ok(Cow::Owned(text.replace("+c", ""))),
+            };
+            texts.with_imports_of(file, &resolve, &import)
+        };
+        let whole = resolved("a").expect("whole");
+        let want = [("a", "one\n", true), ("b", "\nof b\n", true), ("a", "\nfour\n", true)];
+        assert_eq!(whole.iter().map(|part| (&*part.file, &*part.text, part.own)).collect::<Vec<_>>(), want);
+        assert_eq!(resolved("d"), Err(TextError::Missing("no d".to_owned())));
     }
 
     #[test]

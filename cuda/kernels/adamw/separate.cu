@@ -1,4 +1,4 @@
-// A step of AdamW in four stages, in pieces. The definition is in core/src/suite/workloads/adamw.rs.
+// A step of AdamW in four stages, in pieces. The definition is in core/workloads/src/ops/adamw.rs.
 //
 // adamw_first      the average of gradients
 // adamw_second     the average of their squares

@@ -1,5 +1,5 @@
 // The sum alone, in pieces: to a matrix of its own, or over one of its terms. The definition is in
-// core/src/suite/workloads/add_layernorm.
+// core/workloads/src/ops/add_layernorm.
 
 #include "lib/launch.cuh"
 #include "lib/pieces.cuh"

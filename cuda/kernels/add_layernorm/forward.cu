@@ -1,4 +1,4 @@
-// A sum and its layer normalisation, in pieces. The definition is in core/src/suite/workloads/add_layernorm.
+// A sum and its layer normalisation, in pieces. The definition is in core/workloads/src/ops/add_layernorm.
 
 #include "layernorm/forward.cuh"
 

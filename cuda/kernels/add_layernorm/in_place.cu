@@ -1,5 +1,5 @@
 // A sum in place of one of its terms, and its layer normalisation, in pieces. The definition is in
-// core/src/suite/workloads/add_layernorm.
+// core/workloads/src/ops/add_layernorm.
 
 #include "layernorm/forward.cuh"
 

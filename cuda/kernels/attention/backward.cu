@@ -1,5 +1,5 @@
 // Scaled dot-product attention, backward, with the probabilities in device memory. The definition is in
-// core/src/suite/workloads/attention.
+// core/workloads/src/ops/attention.
 //
 // attention_dscores   probabilities and gradients of the scores in 16 x 16 tiles: two products of depth D at once
 
@@ -10,12 +10,20 @@ extern "C" __global__ void attention_dscores(const float* __restrict__ delta, co
                                              float* __restrict__ probabilities, float* __restrict__ dscores,
                                              const elem* __restrict__ q, const elem* __restrict__ k,
                                              const elem* __restrict__ v, const float* __restrict__ lse
-#when OWN_LENGTHS , const unsigned* __restrict__ lengths
-#when BIASED , const elem* __restrict__ mask
+#if OWN_LENGTHS
+    , const unsigned* __restrict__ lengths
+#endif
+#if BIASED
+    , const elem* __restrict__ mask
+#endif
     ) {
     Masks masks;
-#when OWN_LENGTHS     masks.lengths = lengths;
-#when BIASED     masks.mask = mask;
+#if OWN_LENGTHS
+    masks.lengths = lengths;
+#endif
+#if BIASED
+    masks.mask = mask;
+#endif
     __shared__ float q_tile[TILE][TILE];
     __shared__ float k_tile[TILE][TILE];
     __shared__ float dout_tile[TILE][TILE];

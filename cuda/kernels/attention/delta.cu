@@ -1,4 +1,4 @@
-// The first stage of attention's backward passes. The definition is in core/src/suite/workloads/attention.
+// The first stage of attention's backward passes. The definition is in core/workloads/src/ops/attention.
 //
 // attention_delta  delta = dout . out, LANES neighbouring threads a row
 

@@ -1,6 +1,6 @@
 // Scaled dot-product attention, forward, in one stage: against `manual`, scores never leave the multiprocessor and memory grows with the
 // inputs only. Multiply-adds on f32 tiles in shared memory, for every element type. The definition is in
-// core/src/suite/workloads/attention.
+// core/workloads/src/ops/attention.
 //
 // A block owns ROWS query rows of one head and walks over the keys in tiles of KEYS with an online softmax; tiles that no row of it sees
 // are skipped. Thread (x, y) computes scores of four rows, 4y.., and of four keys, every ACROSS-th from x on, and the same rows of COLUMNS
@@ -100,13 +100,23 @@ struct Vectors {
 extern "C" __global__ void __launch_bounds__(THREADS)
     attention_flash(const elem* __restrict__ q, const elem* __restrict__ k, const elem* __restrict__ v,
                     elem* __restrict__ out
-#when OWN_LENGTHS , const unsigned* __restrict__ lengths
-#when BIASED , const elem* __restrict__ mask
-#when KEEPS_LSE , float* __restrict__ lse
+#if OWN_LENGTHS
+    , const unsigned* __restrict__ lengths
+#endif
+#if BIASED
+    , const elem* __restrict__ mask
+#endif
+#if KEEPS_LSE
+    , float* __restrict__ lse
+#endif
     ) {
     Masks masks;
-#when OWN_LENGTHS     masks.lengths = lengths;
-#when BIASED     masks.mask = mask;
+#if OWN_LENGTHS
+    masks.lengths = lengths;
+#endif
+#if BIASED
+    masks.mask = mask;
+#endif
     // Q and K while scores are computed, V afterwards.
     __shared__ float4 stage[BUFFERS * STAGE];
     // Of keys, as vectors of rows.
@@ -232,7 +242,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (row + r >= S) continue;
         const float inverse = total == 0.0f ? 0.0f : 1.0f / total;
         // Scores are to base two; a row that sees no key has no logarithm, for which zero stands.
-#when KEEPS_LSE         if (x == 0) lse[head * S + row + r] = total == 0.0f ? 0.0f : top[r] / LOG2_E + logf(total);
+#if KEEPS_LSE
+        if (x == 0) lse[head * S + row + r] = total == 0.0f ? 0.0f : top[r] / LOG2_E + logf(total);
+#endif
 #pragma unroll
         for (unsigned j = 0; j < COLUMNS; j++) {
             const float4 sums = acc[r][j];

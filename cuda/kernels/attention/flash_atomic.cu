@@ -1,5 +1,5 @@
 // Scaled dot-product attention, backward: all three gradients without a matrix of scores. The definition is in
-// core/src/suite/workloads/attention.
+// core/workloads/src/ops/attention.
 //
 // attention_flash_atomic  against `attention_flash_dkdv`: what each tile gives its queries is added to dQ as well, so that
 //                         nothing is made twice.
@@ -11,11 +11,19 @@ extern "C" __global__ void __launch_bounds__(256)
                            const elem* __restrict__ other, const elem* __restrict__ other_value,
                            const float* __restrict__ lse, const float* __restrict__ delta, elem* __restrict__ gradient,
                            elem* __restrict__ value_gradient, float* __restrict__ dq_sum
-#when OWN_LENGTHS , const unsigned* __restrict__ lengths
-#when BIASED , const elem* __restrict__ mask
+#if OWN_LENGTHS
+    , const unsigned* __restrict__ lengths
+#endif
+#if BIASED
+    , const elem* __restrict__ mask
+#endif
     ) {
     Masks masks;
-#when OWN_LENGTHS     masks.lengths = lengths;
-#when BIASED     masks.mask = mask;
+#if OWN_LENGTHS
+    masks.lengths = lengths;
+#endif
+#if BIASED
+    masks.mask = mask;
+#endif
     own_keys<true>(own, own_value, other, other_value, lse, delta, gradient, value_gradient, dq_sum, masks);
 }

@@ -1,5 +1,5 @@
 // Shared by the backward kernels that make the probabilities anew from the log-sum-exp of each row. The definition is in
-// core/src/suite/workloads/attention.
+// core/workloads/src/ops/attention.
 //
 // A block owns OWN rows of one head: queries, or where OF_KEYS keys. It walks over the other rows in tiles of OTHERS. Scores
 // are products of own and other rows, gradients of the probabilities those of own and other values: Q, K, dO and V where

@@ -1,5 +1,5 @@
 // Scaled dot-product attention, backward: dK and dV without a matrix of scores. The definition is in
-// core/src/suite/workloads/attention.
+// core/workloads/src/ops/attention.
 //
 // attention_flash_dkdv  against `manual`: a block owns 64 keys, makes their probabilities anew tile by tile, and sums in
 //                       registers.
@@ -11,11 +11,19 @@ extern "C" __global__ void __launch_bounds__(256)
                          const elem* __restrict__ other, const elem* __restrict__ other_value,
                          const float* __restrict__ lse, const float* __restrict__ delta, elem* __restrict__ gradient,
                          elem* __restrict__ value_gradient
-#when OWN_LENGTHS , const unsigned* __restrict__ lengths
-#when BIASED , const elem* __restrict__ mask
+#if OWN_LENGTHS
+    , const unsigned* __restrict__ lengths
+#endif
+#if BIASED
+    , const elem* __restrict__ mask
+#endif
     ) {
     Masks masks;
-#when OWN_LENGTHS     masks.lengths = lengths;
-#when BIASED     masks.mask = mask;
+#if OWN_LENGTHS
+    masks.lengths = lengths;
+#endif
+#if BIASED
+    masks.mask = mask;
+#endif
     own_keys<false>(own, own_value, other, other_value, lse, delta, gradient, value_gradient, nullptr, masks);
 }

@@ -1,5 +1,5 @@
 // Scaled dot-product attention, backward: dQ without a matrix of scores. The definition is in
-// core/src/suite/workloads/attention.
+// core/workloads/src/ops/attention.
 //
 // attention_flash_dq  against `manual`: a block owns 64 queries, makes their probabilities anew tile by tile, and sums in
 //                     registers.
@@ -12,12 +12,20 @@ extern "C" __global__ void __launch_bounds__(256)
     attention_flash_dq(const elem* __restrict__ own, const elem* __restrict__ own_value, const elem* __restrict__ other,
                        const elem* __restrict__ other_value, const float* __restrict__ lse,
                        const float* __restrict__ delta, elem* __restrict__ gradient
-#when OWN_LENGTHS , const unsigned* __restrict__ lengths
-#when BIASED , const elem* __restrict__ mask
+#if OWN_LENGTHS
+    , const unsigned* __restrict__ lengths
+#endif
+#if BIASED
+    , const elem* __restrict__ mask
+#endif
     ) {
     Masks masks;
-#when OWN_LENGTHS     masks.lengths = lengths;
-#when BIASED     masks.mask = mask;
+#if OWN_LENGTHS
+    masks.lengths = lengths;
+#endif
+#if BIASED
+    masks.mask = mask;
+#endif
     __shared__ float4 staged[STAGED];
     __shared__ alignas(16) float factors[OWN][OTHERS];
     constexpr unsigned tiles = (S + OWN - 1) / OWN;

@@ -1,4 +1,4 @@
-// Scaled dot-product attention, forward, on tensor cores. The definition is in core/src/suite/workloads/attention.
+// Scaled dot-product attention, forward, on tensor cores. The definition is in core/workloads/src/ops/attention.
 //
 // attention_flash_mma  against `flash`: warp-wide products of 16-bit floats, and tiles copied asynchronously in the element
 //                      type. From compute capability 8.0 on.
@@ -18,13 +18,23 @@ constexpr unsigned STEP = PADDED <= 128 ? 64 : 32, HALF = STEP / 2;
 extern "C" __global__ void __launch_bounds__(256)
     attention_flash_mma(const elem* __restrict__ q, const elem* __restrict__ k, const elem* __restrict__ v,
                     elem* __restrict__ out
-#when OWN_LENGTHS , const unsigned* __restrict__ lengths
-#when BIASED , const elem* __restrict__ mask
-#when KEEPS_LSE , float* __restrict__ lse
+#if OWN_LENGTHS
+    , const unsigned* __restrict__ lengths
+#endif
+#if BIASED
+    , const elem* __restrict__ mask
+#endif
+#if KEEPS_LSE
+    , float* __restrict__ lse
+#endif
     ) {
     Masks masks;
-#when OWN_LENGTHS     masks.lengths = lengths;
-#when BIASED     masks.mask = mask;
+#if OWN_LENGTHS
+    masks.lengths = lengths;
+#endif
+#if BIASED
+    masks.mask = mask;
+#endif
     static_assert(ROWS == 64, "four warps of sixteen rows");
     // Keys, then values. Q passes through once at the start, and half of the results at the end.
     __shared__ alignas(16) elem stage[2 * STEP * ROW_ELEMS];
@@ -168,8 +178,10 @@ extern "C" __global__ void __launch_bounds__(256)
         const float total = sum[r] * mine[r] + other_sum * theirs[r];
         const float inverse = total == 0.0f ? 0.0f : 1.0f / total;
         // Scores are to base two; a row that sees no key has no logarithm, for which zero stands.
-#when KEEPS_LSE         const float logarithm = total == 0.0f ? 0.0f : common / LOG2_E + logf(total);
-#when KEEPS_LSE         if (half == 0 && lane % 4 == 0 && my_rows[r] < S) lse[head * S + my_rows[r]] = logarithm;
+#if KEEPS_LSE
+        const float logarithm = total == 0.0f ? 0.0f : common / LOG2_E + logf(total);
+        if (half == 0 && lane % 4 == 0 && my_rows[r] < S) lse[head * S + my_rows[r]] = logarithm;
+#endif
         mine[r] *= inverse;
         theirs[r] *= inverse;
     }

@@ -1,4 +1,4 @@
-// Scaled dot-product attention, backward, on tensor cores. The definition is in core/src/suite/workloads/attention.
+// Scaled dot-product attention, backward, on tensor cores. The definition is in core/workloads/src/ops/attention.
 //
 // attention_flash_mma_backward  against `flash_atomic`: warp-wide products of 16-bit floats, queries copied asynchronously
 //                               behind the step before. From compute capability 8.0 on.
@@ -49,12 +49,20 @@ extern "C" __global__ void __launch_bounds__(256)
                                  const elem* __restrict__ dout, const float* __restrict__ lse,
                                  const float* __restrict__ delta, elem* __restrict__ dk, elem* __restrict__ dv,
                                  float* __restrict__ dq_sum
-#when OWN_LENGTHS , const unsigned* __restrict__ lengths
-#when BIASED , const elem* __restrict__ mask
+#if OWN_LENGTHS
+    , const unsigned* __restrict__ lengths
+#endif
+#if BIASED
+    , const elem* __restrict__ mask
+#endif
     ) {
     Masks masks;
-#when OWN_LENGTHS     masks.lengths = lengths;
-#when BIASED     masks.mask = mask;
+#if OWN_LENGTHS
+    masks.lengths = lengths;
+#endif
+#if BIASED
+    masks.mask = mask;
+#endif
     static_assert(KEYS == 128 && QUERIES == 64, "eight warps of sixteen keys; four of sixteen queries, twice");
     extern __shared__ uint4 shared[];
     elem* const k_tile = reinterpret_cast<elem*>(shared);

@@ -1,5 +1,5 @@
 // Scaled dot-product attention, forward, as the set-up of the backward pass runs it: for every head_dim, and without a
-// matrix of scores. The definition is in core/src/suite/workloads/attention.
+// matrix of scores. The definition is in core/workloads/src/ops/attention.
 //
 // attention_forward  one block per query: the output and the log-sum-exp by an online softmax over tiles of keys, one to a
 //                    thread
@@ -11,12 +11,20 @@
 extern "C" __global__ void attention_forward(const elem* __restrict__ q, const elem* __restrict__ k,
                                              const elem* __restrict__ v, elem* __restrict__ out,
                                              float* __restrict__ lse
-#when OWN_LENGTHS , const unsigned* __restrict__ lengths
-#when BIASED , const elem* __restrict__ mask
+#if OWN_LENGTHS
+    , const unsigned* __restrict__ lengths
+#endif
+#if BIASED
+    , const elem* __restrict__ mask
+#endif
     ) {
     Masks masks;
-#when OWN_LENGTHS     masks.lengths = lengths;
-#when BIASED     masks.mask = mask;
+#if OWN_LENGTHS
+    masks.lengths = lengths;
+#endif
+#if BIASED
+    masks.mask = mask;
+#endif
     __shared__ float partial[ROW_THREADS / 32];
     __shared__ float weights[ROW_THREADS];
     const u64 row = flat_workgroup();

@@ -1,5 +1,5 @@
 // Scaled dot-product attention, forward, with the score matrix in device memory. The definition is in
-// core/src/suite/workloads/attention.
+// core/workloads/src/ops/attention.
 //
 // attention_scores   scores = scale * Q K^T in 16 x 16 tiles staged in shared memory. Masked scores are computed too.
 // attention_softmax  each row of scores becomes weights, in place; keys that the query does not see get weight 0.
@@ -10,10 +10,14 @@
 
 extern "C" __global__ void attention_scores(float* __restrict__ scores, const elem* __restrict__ q,
                                             const elem* __restrict__ k
-#when BIASED , const elem* __restrict__ mask
+#if BIASED
+    , const elem* __restrict__ mask
+#endif
     ) {
     Masks masks;
-#when BIASED     masks.mask = mask;
+#if BIASED
+    masks.mask = mask;
+#endif
     __shared__ float q_tile[TILE][TILE];
     __shared__ float k_tile[TILE][TILE];
     constexpr unsigned across = (T + TILE - 1) / TILE;
@@ -45,11 +49,17 @@ extern "C" __global__ void attention_scores(float* __restrict__ scores, const el
 }
 
 extern "C" __global__ void attention_softmax(float* __restrict__ scores
-#when OWN_LENGTHS , const unsigned* __restrict__ lengths
-#when KEEPS_LSE , float* __restrict__ lse
+#if OWN_LENGTHS
+    , const unsigned* __restrict__ lengths
+#endif
+#if KEEPS_LSE
+    , float* __restrict__ lse
+#endif
     ) {
     Masks masks;
-#when OWN_LENGTHS     masks.lengths = lengths;
+#if OWN_LENGTHS
+    masks.lengths = lengths;
+#endif
     __shared__ float partial[ROW_THREADS / 32];
     const u64 row = flat_workgroup();
     if (row >= (u64)HEADS * S) return;
@@ -62,7 +72,9 @@ extern "C" __global__ void attention_softmax(float* __restrict__ scores
     float sum = 0.0f;
     for (unsigned j = threadIdx.x; j < seen; j += ROW_THREADS) sum += expf(weights[j] - max);
     sum = block_sum(sum, partial);
-#when KEEPS_LSE     if (threadIdx.x == 0) lse[row] = sum == 0.0f ? 0.0f : max + logf(sum);
+#if KEEPS_LSE
+    if (threadIdx.x == 0) lse[row] = sum == 0.0f ? 0.0f : max + logf(sum);
+#endif
     for (unsigned j = threadIdx.x; j < T; j += ROW_THREADS) {
         // Where all that a row sees is hidden, its sum is zero.
         weights[j] = j >= seen || sum == 0.0f ? 0.0f : expf(weights[j] - max) / sum;

@@ -1,5 +1,5 @@
 // The last stage of scaled dot-product attention with the score matrix in device memory. The definition is in
-// core/src/suite/workloads/attention.
+// core/workloads/src/ops/attention.
 //
 // attention_weighted_sum  out = weights * V in 16 x 16 tiles staged in shared memory; in the backward pass what queries get from keys
 
@@ -8,10 +8,14 @@
 
 extern "C" __global__ void attention_weighted_sum(float* __restrict__ scores, const elem* __restrict__ v,
                                                   elem* __restrict__ out
-#when OWN_LENGTHS , const unsigned* __restrict__ lengths
+#if OWN_LENGTHS
+    , const unsigned* __restrict__ lengths
+#endif
     ) {
     Masks masks;
-#when OWN_LENGTHS     masks.lengths = lengths;
+#if OWN_LENGTHS
+    masks.lengths = lengths;
+#endif
     __shared__ float w_tile[TILE][TILE];
     __shared__ float v_tile[TILE][TILE];
     constexpr unsigned across = (D + TILE - 1) / TILE;

@@ -1,4 +1,4 @@
-// Attention of one token per sequence, the plain way. The definition is in core/src/suite/workloads/attention_decode.
+// Attention of one token per sequence, the plain way. The definition is in core/workloads/src/ops/attention_decode.
 //
 // attention_decode_naive  one block per head of queries: scores to device memory, softmax, weighted sum
 

@@ -1,5 +1,5 @@
 // Attention of one token per sequence, the sequence split into parts. The definition is in
-// core/src/suite/workloads/attention_decode.
+// core/workloads/src/ops/attention_decode.
 //
 // attention_decode_split  against `naive`: blocks per head of keys and part of the sequence, which read each key and value
 //                         once for HELD heads of queries, 16 bytes at a time, with an online softmax
@@ -37,13 +37,20 @@ __device__ __forceinline__ const elem* row_at(const elem* cache, const elem* new
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     attention_decode_split(const elem* __restrict__ q,
-#when APPENDS                          elem* __restrict__ k, elem* __restrict__ v,
-#when !APPENDS                          const elem* __restrict__ k, const elem* __restrict__ v,
+#if APPENDS
+                         elem* __restrict__ k, elem* __restrict__ v,
+#else
+                         const elem* __restrict__ k, const elem* __restrict__ v,
+#endif
                            const unsigned* __restrict__ table, const unsigned* __restrict__ lengths,
                            float* __restrict__ parts, float* __restrict__ numbers
-#when APPENDS                          , const elem* __restrict__ new_k, const elem* __restrict__ new_v
+#if APPENDS
+                         , const elem* __restrict__ new_k, const elem* __restrict__ new_v
+#endif
     ) {
-#when !APPENDS     const elem *const new_k = nullptr, *const new_v = nullptr;
+#if !APPENDS
+    const elem *const new_k = nullptr, *const new_v = nullptr;
+#endif
     __shared__ float merged[THREADS * PIECES * WIDTH];
     __shared__ float2 of_teams[teams][HELD];
     const u64 index = flat_workgroup();
@@ -193,8 +200,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             numbers[part * 2 + 1] = all;
         }
     }
-#when APPENDS     if (share % shares == 0 && begin < length && length == end) {
-#when APPENDS         const u64 to = cache_at(table, sequence, length - 1, key_head);
-#when APPENDS         for (unsigned x = threadIdx.x; x < D; x += THREADS) k[to + x] = new_k[own + x], v[to + x] = new_v[own + x];
-#when APPENDS     }
+#if APPENDS
+    if (share % shares == 0 && begin < length && length == end) {
+        const u64 to = cache_at(table, sequence, length - 1, key_head);
+        for (unsigned x = threadIdx.x; x < D; x += THREADS) k[to + x] = new_k[own + x], v[to + x] = new_v[own + x];
+    }
+#endif
 }

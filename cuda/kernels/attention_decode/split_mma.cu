@@ -1,5 +1,5 @@
 // Attention of one token per sequence on tensor cores, the sequence split into parts. The definition is in
-// core/src/suite/workloads/attention_decode.
+// core/workloads/src/ops/attention_decode.
 //
 // attention_decode_split_mma  against `split`: tokens go through shared memory by asynchronous copies, STAGES - 1 of them under
 //                             way, and up to sixteen heads of queries are the rows of warp-wide products of 16-bit floats. From
@@ -41,13 +41,20 @@ __device__ __forceinline__ unsigned query_pair(const elem* __restrict__ rows, un
 
 extern "C" __global__ void __launch_bounds__(WARPS * 32)
     attention_decode_split_mma(const elem* __restrict__ q,
-#when APPENDS                              elem* __restrict__ k, elem* __restrict__ v,
-#when !APPENDS                              const elem* __restrict__ k, const elem* __restrict__ v,
+#if APPENDS
+                             elem* __restrict__ k, elem* __restrict__ v,
+#else
+                             const elem* __restrict__ k, const elem* __restrict__ v,
+#endif
                                const unsigned* __restrict__ table, const unsigned* __restrict__ lengths,
                                float* __restrict__ parts, float* __restrict__ numbers
-#when APPENDS                              , const elem* __restrict__ new_k, const elem* __restrict__ new_v
+#if APPENDS
+                             , const elem* __restrict__ new_k, const elem* __restrict__ new_v
+#endif
     ) {
-#when !APPENDS     const elem *const new_k = nullptr, *const new_v = nullptr;
+#if !APPENDS
+    const elem *const new_k = nullptr, *const new_v = nullptr;
+#endif
     extern __shared__ uint4 shared[];
     // The largest score and the sum of weights of each head.
     __shared__ float2 of_warps[WARPS][16];
@@ -236,8 +243,10 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
             numbers[part * 2 + 1] = all;
         }
     }
-#when APPENDS     if (share == 0 && begin < length && length == end) {
-#when APPENDS         const u64 to = cache_at(table, sequence, length - 1, key_head);
-#when APPENDS         for (unsigned x = threadIdx.x; x < D; x += WARPS * 32) k[to + x] = new_k[own + x], v[to + x] = new_v[own + x];
-#when APPENDS     }
+#if APPENDS
+    if (share == 0 && begin < length && length == end) {
+        const u64 to = cache_at(table, sequence, length - 1, key_head);
+        for (unsigned x = threadIdx.x; x < D; x += WARPS * 32) k[to + x] = new_k[own + x], v[to + x] = new_v[own + x];
+    }
+#endif
 }

@@ -1,5 +1,5 @@
 // The gradient of the bias where channels are not last: sums over images and positions of each channel, in parts. The definition is
-// in core/src/suite/workloads/conv2d/backward.rs.
+// in core/workloads/src/ops/conv2d/backward.rs.
 
 #include "lib/launch.cuh"
 #include "lib/reduce.cuh"

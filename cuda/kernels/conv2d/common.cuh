@@ -103,14 +103,18 @@ __device__ __forceinline__ Under under(const Known& known, const uint3& tap) {
 // What becomes of a sum of an output channel: the channel's number is added, it is normalised, and what is negative becomes zero.
 struct Finished {
     const elem* bias;
-#when NORMALISED     const float* mean;
-#when NORMALISED     const float* variance;
-#when NORMALISED     const elem* gamma;
-#when NORMALISED     const elem* beta;
+#if NORMALISED
+    const float* mean;
+    const float* variance;
+    const elem* gamma;
+    const elem* beta;
+#endif
     __device__ __forceinline__ float operator()(unsigned channel, float sum) const {
         if constexpr (BIAS) sum += load(bias[channel]);
-#when NORMALISED         const float scaled = (sum - mean[channel]) / sqrtf(variance[channel] + EPS);
-#when NORMALISED         sum = scaled * load(gamma[channel]) + load(beta[channel]);
+#if NORMALISED
+        const float scaled = (sum - mean[channel]) / sqrtf(variance[channel] + EPS);
+        sum = scaled * load(gamma[channel]) + load(beta[channel]);
+#endif
         if constexpr (RELU) sum = relu(sum);
         return sum;
     }

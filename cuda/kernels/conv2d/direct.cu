@@ -1,18 +1,27 @@
 // Convolution, one element of the result per thread, every factor read from device memory. The definition is in
-// core/src/suite/workloads/conv2d.
+// core/workloads/src/ops/conv2d.
 
 #include "conv2d/common.cuh"
 #include "lib/launch.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     conv2d_direct(const elem* __restrict__ source, const elem* __restrict__ w, elem* __restrict__ result
-#when BIAS , const elem* __restrict__ bias
-#when NORMALISED , const float* __restrict__ mean, const float* __restrict__ variance
-#when NORMALISED , const elem* __restrict__ gamma, const elem* __restrict__ beta
+#if BIAS
+    , const elem* __restrict__ bias
+#endif
+#if NORMALISED
+    , const float* __restrict__ mean, const float* __restrict__ variance
+    , const elem* __restrict__ gamma, const elem* __restrict__ beta
+#endif
     ) {
-#when !BIAS     const elem* const bias = nullptr;
-#when NORMALISED     const Finished finished{bias, mean, variance, gamma, beta};
-#when !NORMALISED     const Finished finished{bias};
+#if !BIAS
+    const elem* const bias = nullptr;
+#endif
+#if NORMALISED
+    const Finished finished{bias, mean, variance, gamma, beta};
+#else
+    const Finished finished{bias};
+#endif
     const u64 index = flat_workgroup() * THREADS + threadIdx.x;
     if (index >= (u64)IMAGES * GROUPS * TO_C * TO) return;
     const unsigned at = (unsigned)index;

@@ -1,5 +1,5 @@
 // The gradient of the kernels, one weight per thread, which goes over all images and positions. The definition is in
-// core/src/suite/workloads/conv2d/backward.rs.
+// core/workloads/src/ops/conv2d/backward.rs.
 
 #include "conv2d/common.cuh"
 #include "lib/launch.cuh"

@@ -1,5 +1,5 @@
 // The gradient before ReLU, in pieces: that of the result, and zero where the result is zero or below. The definition is in
-// core/src/suite/workloads/conv2d/backward.rs.
+// core/workloads/src/ops/conv2d/backward.rs.
 
 #include "lib/launch.cuh"
 #include "lib/pieces.cuh"

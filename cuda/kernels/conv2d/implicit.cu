@@ -1,17 +1,26 @@
 // Convolution as a product of kernels with pixels: against `direct`, tiles of both are staged in shared memory, and a thread keeps
-// a block of sums in registers. The definition is in core/src/suite/workloads/conv2d.
+// a block of sums in registers. The definition is in core/workloads/src/ops/conv2d.
 
 #include "conv2d/pixels.cuh"
 
 extern "C" __global__ void __launch_bounds__(256, 2)
     conv2d_implicit(const elem* __restrict__ source, const elem* __restrict__ w, elem* __restrict__ result
-#when BIAS , const elem* __restrict__ bias
-#when NORMALISED , const float* __restrict__ mean, const float* __restrict__ variance
-#when NORMALISED , const elem* __restrict__ gamma, const elem* __restrict__ beta
+#if BIAS
+    , const elem* __restrict__ bias
+#endif
+#if NORMALISED
+    , const float* __restrict__ mean, const float* __restrict__ variance
+    , const elem* __restrict__ gamma, const elem* __restrict__ beta
+#endif
     ) {
-#when !BIAS     const elem* const bias = nullptr;
-#when NORMALISED     const Finished finished{bias, mean, variance, gamma, beta};
-#when !NORMALISED     const Finished finished{bias};
+#if !BIAS
+    const elem* const bias = nullptr;
+#endif
+#if NORMALISED
+    const Finished finished{bias, mean, variance, gamma, beta};
+#else
+    const Finished finished{bias};
+#endif
     const uint3 tile = tile_of_block();
     if (tile.x >= GROUPS) return;
     Pixels pixels{source, w, result, finished, tile.x, tile.y, tile.z};

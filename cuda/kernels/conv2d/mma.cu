@@ -1,17 +1,26 @@
 // Convolution on tensor cores: against `implicit_gemm`, a warp multiplies matrices of 16-bit floats as a whole. The definition is in
-// core/src/suite/workloads/conv2d.
+// core/workloads/src/ops/conv2d.
 
 #include "conv2d/positions.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     conv2d_mma(const elem* __restrict__ source, const elem* __restrict__ w, elem* __restrict__ result
-#when BIAS , const elem* __restrict__ bias
-#when NORMALISED , const float* __restrict__ mean, const float* __restrict__ variance
-#when NORMALISED , const elem* __restrict__ gamma, const elem* __restrict__ beta
+#if BIAS
+    , const elem* __restrict__ bias
+#endif
+#if NORMALISED
+    , const float* __restrict__ mean, const float* __restrict__ variance
+    , const elem* __restrict__ gamma, const elem* __restrict__ beta
+#endif
     ) {
-#when !BIAS     const elem* const bias = nullptr;
-#when NORMALISED     const Finished finished{bias, mean, variance, gamma, beta};
-#when !NORMALISED     const Finished finished{bias};
+#if !BIAS
+    const elem* const bias = nullptr;
+#endif
+#if NORMALISED
+    const Finished finished{bias, mean, variance, gamma, beta};
+#else
+    const Finished finished{bias};
+#endif
     const TileOfBlock tile = tile_of_block();
     if (tile.group >= GROUPS) return;
     convolution_mma(source, w, tile, [&](unsigned row, unsigned column, float x, float y) {

@@ -9,7 +9,7 @@
 #include "lib/product_mma.cuh"
 
 static_assert(K == FROM_C * TAPS, "a term is a channel of the source at a tap");
-static_assert(!A_BY_COLUMN && B_BY_COLUMN == (LAST && !BACK), "as pixels and kernels lie");
+static_assert(!A_TRANSPOSED && B_TRANSPOSED == (LAST && !BACK), "as pixels and kernels lie");
 
 // Channels last: TILE positions by DEPTH terms. A thread copies pieces of eight terms of four positions, the same all along.
 struct PositionsDown {

@@ -1,6 +1,6 @@
 // Kernels the other way round, as the gradient of the input is a convolution with them: for each channel of a group of the input,
 // the output channels at each tap, where `[m, c/g, taps]` lie in memory. The definition is in
-// core/src/suite/workloads/conv2d/backward.rs.
+// core/workloads/src/ops/conv2d/backward.rs.
 
 #include "conv2d/common.cuh"
 #include "lib/launch.cuh"

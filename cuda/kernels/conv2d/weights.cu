@@ -1,6 +1,6 @@
 // The gradient of the kernels as products of the result's gradient with pixels that are gathered as they are staged, by tiles: a
 // row is an output channel, a column a weight of it, a term an image and a position. Blocks take parts of the terms, and leave
-// their sums to be added up. The definition is in core/src/suite/workloads/conv2d/backward.rs.
+// their sums to be added up. The definition is in core/workloads/src/ops/conv2d/backward.rs.
 
 #include "conv2d/common.cuh"
 #include "conv2d/tile.cuh"

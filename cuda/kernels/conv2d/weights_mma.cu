@@ -1,6 +1,6 @@
 // The gradient of the kernels on tensor cores: against `weights`, a warp multiplies matrices of 16-bit floats as a whole. A row is an
 // output channel, a column a weight of it, a term an image and a position. Blocks take parts of K terms, and leave their sums to be
-// added up. The definition is in core/src/suite/workloads/conv2d/backward.rs.
+// added up. The definition is in core/workloads/src/ops/conv2d/backward.rs.
 //
 // With channels last, channels of the gradient and of the pixels are neighbours for each term; otherwise terms are neighbours in
 // both, and both tiles lie along them.
@@ -10,7 +10,7 @@
 
 constexpr unsigned TERMS = IMAGES * TO;
 static_assert(!BACK && M == TO_C && N == FROM_C * TAPS && K % DEPTH == 0, "a tile of weights, in whole steps");
-static_assert(A_BY_COLUMN == LAST && B_BY_COLUMN != LAST, "as gradient and pixels lie");
+static_assert(A_TRANSPOSED == LAST && B_TRANSPOSED != LAST, "as gradient and pixels lie");
 
 // Channels last: DEPTH positions by TILE weights. A thread copies pieces of eight weights, always the same ones.
 struct PixelsAcross {

@@ -1,6 +1,6 @@
 // The gradient of the kernels by warpgroups, channels last: against `weights_mma`, four warps multiply together, straight from shared
 // memory. A row is a weight of an output channel, a column such a channel, a term an image and a position. Blocks take parts of PART
-// terms, and leave their sums to be added up. The definition is in core/src/suite/workloads/conv2d/backward.rs.
+// terms, and leave their sums to be added up. The definition is in core/workloads/src/ops/conv2d/backward.rs.
 //
 // Both tiles have a row for each term, where its channels are neighbours.
 

@@ -1,6 +1,6 @@
 // Convolution by warpgroups, channels last: against `mma`, four warps multiply together, straight from shared memory, which tensor
 // cores of compute capability 9.0 need to reach their speed. A row is a position, a column an output channel, a term a channel of
-// the source at a tap. The definition is in core/src/suite/workloads/conv2d.
+// the source at a tap. The definition is in core/workloads/src/ops/conv2d.
 //
 // Backward, as the gradient of the input, kernels are the other way round: of a term all channels of the result are neighbours as they
 // lie, and the tile of kernels is one of terms, not of channels.
@@ -62,9 +62,13 @@ struct Copies {
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     conv2d_wgmma(const elem* __restrict__ source, const elem* __restrict__ w, elem* __restrict__ result
-#when BIAS , const elem* __restrict__ bias
+#if BIAS
+    , const elem* __restrict__ bias
+#endif
     ) {
-#when !BIAS     const elem* const bias = nullptr;
+#if !BIAS
+    const elem* const bias = nullptr;
+#endif
     // Blocks that run together share positions, then kernels.
     constexpr unsigned down = (POSITIONS + ROWS - 1) / ROWS, across = (TO_C + COLUMNS - 1) / COLUMNS;
     constexpr unsigned steps = (TERMS + DEPTH - 1) / DEPTH;

@@ -1,4 +1,4 @@
-// Squares of 4 x 4 pixels as Winograd's products take them: see core/src/suite/workloads/conv2d/winograd.rs.
+// Squares of 4 x 4 pixels as Winograd's products take them: see core/workloads/src/ops/conv2d/winograd.rs.
 
 #include "conv2d/winograd.cuh"
 

@@ -1,4 +1,4 @@
-// Squares of 2 x 2 results from the sums of Winograd's products: see core/src/suite/workloads/conv2d/winograd.rs.
+// Squares of 2 x 2 results from the sums of Winograd's products: see core/workloads/src/ops/conv2d/winograd.rs.
 
 #include "conv2d/winograd.cuh"
 
@@ -11,9 +11,13 @@ __device__ __forceinline__ float2 together(float x, float y, float z, float w) {
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     conv2d_winograd_results(const float* __restrict__ products, elem* __restrict__ result
-#when BIAS , const elem* __restrict__ bias
+#if BIAS
+    , const elem* __restrict__ bias
+#endif
     ) {
-#when !BIAS     const elem* const bias = nullptr;
+#if !BIAS
+    const elem* const bias = nullptr;
+#endif
     const u64 index = flat_workgroup() * THREADS + threadIdx.x;
     if (index >= ALL) return;
     const uint2 thing = of_thread((unsigned)index, CHANNELS);

@@ -1,4 +1,4 @@
-// Numbers of channels applied to images. The definition is in core/src/suite/workloads/conv_block.
+// Numbers of channels applied to images. The definition is in core/workloads/src/ops/conv_block.
 //
 // conv_block_bias       a number of each channel is added
 // conv_block_normalise  with mean, variance, factor and offset of each channel; with RELU what is negative becomes zero

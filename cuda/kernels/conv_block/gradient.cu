@@ -1,6 +1,6 @@
 // The gradient of what was normalised. With INFERENCE the statistics were given; otherwise they were made of the same values, which
 // takes away the gradient's mean, and its mean product with what was normalised times that. The definition is in
-// core/src/suite/workloads/conv_block.
+// core/workloads/src/ops/conv_block.
 
 #include "conv_block/gated.cuh"
 #include "conv_block/place.cuh"
@@ -9,7 +9,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     conv_block_gradient(const elem* __restrict__ gradient, const elem* __restrict__ given, const float* __restrict__ mean,
                         elem* __restrict__ made, const float* __restrict__ variance, const elem* __restrict__ gamma,
                         const float* __restrict__ totals
-#when GATED                         , const elem* __restrict__ result
+#if GATED
+                        , const elem* __restrict__ result
+#endif
     ) {
     const Place place = place_of_thread();
     if (place.begin >= place.end) return;
@@ -25,8 +27,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 #pragma unroll 4
     for (unsigned at = place.begin; at < place.end; at += TOGETHER) {
-#when GATED         piece value = gated(load_piece(gradient, at), load_piece(result, at));
-#when !GATED         piece value = load_piece(gradient, at);
+#if GATED
+        piece value = gated(load_piece(gradient, at), load_piece(result, at));
+#else
+        piece value = load_piece(gradient, at);
+#endif
         if (!INFERENCE) {
             const piece own = load_piece(given, at);
 #pragma unroll

@@ -1,5 +1,5 @@
 // Of strips of positions the sum of the gradient of each channel, and of its products with distances from the mean, where channels are
-// last: a thread for the channels of a piece in each strip. The definition is in core/src/suite/workloads/conv_block.
+// last: a thread for the channels of a piece in each strip. The definition is in core/workloads/src/ops/conv_block.
 
 #include "conv_block/gated.cuh"
 #include "lib/launch.cuh"
@@ -9,7 +9,9 @@ constexpr unsigned CHANNEL_PIECES = CHANNELS / WIDTH;
 extern "C" __global__ void __launch_bounds__(THREADS)
     conv_block_gradient_columns(const elem* __restrict__ gradient, const elem* __restrict__ given,
                                 const float* __restrict__ mean, float* __restrict__ strips
-#when GATED                                 , const elem* __restrict__ result
+#if GATED
+                                , const elem* __restrict__ result
+#endif
     ) {
     const u64 thread = flat_workgroup() * THREADS + threadIdx.x, part = thread / CHANNEL_PIECES;
     const unsigned channels = (unsigned)(thread % CHANNEL_PIECES);
@@ -20,8 +22,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll 4
     for (u64 at = part * STRIP * CHANNEL_PIECES + channels; at < end; at += CHANNEL_PIECES) {
         const piece value = load_piece(given, at);
-#when GATED         const piece own = gated(load_piece(gradient, at), load_piece(result, at));
-#when !GATED         const piece own = load_piece(gradient, at);
+#if GATED
+        const piece own = gated(load_piece(gradient, at), load_piece(result, at));
+#else
+        const piece own = load_piece(gradient, at);
+#endif
 #pragma unroll
         for (unsigned k = 0; k < WIDTH; k++) {
             sum.at[k] += own.at[k];

@@ -1,5 +1,5 @@
 // Of strips of a channel's elements the sum of the gradient, and of its products with distances from the mean, where channels are not
-// last: a block for each strip. The definition is in core/src/suite/workloads/conv_block.
+// last: a block for each strip. The definition is in core/workloads/src/ops/conv_block.
 
 #include "conv_block/gated.cuh"
 #include "conv_block/strip.cuh"
@@ -8,7 +8,9 @@
 extern "C" __global__ void __launch_bounds__(ROW_THREADS)
     conv_block_gradient_planes(const elem* __restrict__ gradient, const elem* __restrict__ given,
                                const float* __restrict__ mean, float* __restrict__ strips
-#when GATED                                , const elem* __restrict__ result
+#if GATED
+                               , const elem* __restrict__ result
+#endif
     ) {
     __shared__ float partial[ROW_THREADS / 32];
     const Strip strip = strip_of_block();
@@ -19,8 +21,11 @@ extern "C" __global__ void __launch_bounds__(ROW_THREADS)
     for (unsigned i = strip.begin + threadIdx.x; i < strip.end; i += ROW_THREADS) {
         const u64 at = place_in(strip.channel, i);
         const piece value = load_piece(given, at);
-#when GATED         const piece own = gated(load_piece(gradient, at), load_piece(result, at));
-#when !GATED         const piece own = load_piece(gradient, at);
+#if GATED
+        const piece own = gated(load_piece(gradient, at), load_piece(result, at));
+#else
+        const piece own = load_piece(gradient, at);
+#endif
 #pragma unroll
         for (unsigned k = 0; k < WIDTH; k++) {
             sum += own.at[k];

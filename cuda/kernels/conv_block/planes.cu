@@ -1,6 +1,6 @@
 // Means of strips of a channel's elements, and sums of squares around them, where channels are not last: a block for each strip, which
 // goes over it twice. A strip is short enough that the second time it comes from a cache. The definition is in
-// core/src/suite/workloads/conv_block.
+// core/workloads/src/ops/conv_block.
 
 #include "conv_block/strip.cuh"
 #include "lib/reduce.cuh"

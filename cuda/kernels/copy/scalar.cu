@@ -1,4 +1,4 @@
-// Copy, one element per thread. The definition is in core/src/suite/workloads/copy.rs.
+// Copy, one element per thread. The definition is in core/workloads/src/ops/copy.rs.
 
 #include "lib/launch.cuh"
 

@@ -1,5 +1,5 @@
 // Copy, 16 bytes per thread: against `scalar`, fewer and wider requests. The definition is in
-// core/src/suite/workloads/copy.rs.
+// core/workloads/src/ops/copy.rs.
 
 #include "copy/common.cuh"
 #include "lib/launch.cuh"

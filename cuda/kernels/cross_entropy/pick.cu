@@ -1,5 +1,5 @@
 // The losses from the logarithms of the softmax, one thread a row. The definition is in
-// core/src/suite/workloads/cross_entropy.
+// core/workloads/src/ops/cross_entropy.
 
 #include "lib/launch.cuh"
 

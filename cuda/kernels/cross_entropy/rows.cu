@@ -1,4 +1,4 @@
-// Cross-entropy of rows, in pieces: see lib/rows.cuh. The definition is in core/src/suite/workloads/cross_entropy.
+// Cross-entropy of rows, in pieces: see lib/rows.cuh. The definition is in core/workloads/src/ops/cross_entropy.
 //
 // cross_entropy_online       a row is read once, and each thread keeps the maximum and the sum of what it has seen
 // cross_entropy_log_softmax  the same, and then again to store the logarithm of each weight

@@ -1,4 +1,4 @@
-// The gradient of cross-entropy from weights, in pieces. The definition is in core/src/suite/workloads/cross_entropy.
+// The gradient of cross-entropy from weights, in pieces. The definition is in core/workloads/src/ops/cross_entropy.
 
 #include "lib/launch.cuh"
 #include "lib/pieces.cuh"

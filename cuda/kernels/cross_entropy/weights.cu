@@ -1,4 +1,4 @@
-// The gradient of cross-entropy, in pieces. The definition is in core/src/suite/workloads/cross_entropy.
+// The gradient of cross-entropy, in pieces. The definition is in core/workloads/src/ops/cross_entropy.
 //
 // cross_entropy_backward  the gradient from logits
 // cross_entropy_softmax   the weights alone

@@ -1,5 +1,5 @@
 // Depthwise 2-D convolution, forward: against `direct`, a block stages the input patch of one output tile in shared
-// memory, so that device memory is read once. The definition is in core/src/suite/workloads/depthwise_conv2d.rs.
+// memory, so that device memory is read once. The definition is in core/workloads/src/ops/depthwise_conv2d.rs.
 
 #include "depthwise_conv2d/common.cuh"
 #include "lib/launch.cuh"

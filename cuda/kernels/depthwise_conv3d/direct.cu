@@ -1,12 +1,14 @@
 // Depthwise 3-D convolution, forward: one output element per thread, every tap read from device memory. The definition
-// is in core/src/suite/workloads/depthwise_conv3d.
+// is in core/workloads/src/ops/depthwise_conv3d.
 
 #include "depthwise_conv3d/common.cuh"
 #include "lib/launch.cuh"
 
 extern "C" __global__ void depthwise_conv3d_direct(const elem* __restrict__ x, const elem* __restrict__ w,
                                                    elem* __restrict__ out
-#when BIASED , const elem* __restrict__ bias
+#if BIASED
+    , const elem* __restrict__ bias
+#endif
 ) {
     const u64 index = flat_workgroup() * THREADS + threadIdx.x;
     if (index >= (u64)N * C * OD * OH * OW) return;
@@ -27,7 +29,9 @@ extern "C" __global__ void depthwise_conv3d_direct(const elem* __restrict__ x, c
             }
         }
     }
-#when BIASED     sum += load(bias[here.c]);
+#if BIASED
+    sum += load(bias[here.c]);
+#endif
     if constexpr (RELU) sum = relu(sum);
     out[index] = to_elem(sum);
 }

@@ -1,5 +1,5 @@
 // The gradients of the filters and of the bias of a depthwise convolution: one block a sum, over everything. The definition
-// is in core/src/suite/workloads/depthwise_conv3d/backward.rs.
+// is in core/workloads/src/ops/depthwise_conv3d/backward.rs.
 //
 // depthwise_filter_direct  a tap of a channel: gradients of the result times the elements of the image under it
 // depthwise_bias_direct    a channel: gradients of the result

@@ -1,5 +1,5 @@
 // The gradient of the image of a depthwise convolution: one element per thread, every tap's gradient read from device memory.
-// The definition is in core/src/suite/workloads/depthwise_conv3d/backward.rs.
+// The definition is in core/workloads/src/ops/depthwise_conv3d/backward.rs.
 
 #include "depthwise_conv3d/common.cuh"
 #include "lib/launch.cuh"

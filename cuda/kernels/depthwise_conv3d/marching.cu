@@ -1,6 +1,6 @@
 // Depthwise convolution by threads that march along the slowest axis: against `direct` and `tiled`, an element of the image is
 // read from device memory once, in pieces of up to 16 bytes, and there are no barriers. The definitions are in
-// core/src/suite/workloads/depthwise_conv3d and depthwise_conv2d.
+// core/workloads/src/ops/depthwise_conv3d and depthwise_conv2d.
 //
 // Each slice of the image is added to the results that it has a part in, IN_FLIGHT of them: what a thread keeps is results in
 // the making. The oldest is complete after each step and is written. With FLIP taps are taken in reverse, as the gradient of
@@ -19,7 +19,9 @@
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     depthwise_marching(const elem* __restrict__ x, const elem* __restrict__ w, elem* __restrict__ out
-#when BIASED , const elem* __restrict__ bias
+#if BIASED
+    , const elem* __restrict__ bias
+#endif
 ) {
     // Neighbouring threads have neighbouring memory: channels first where these are last, and columns otherwise.
     const u64 item = flat_workgroup() * THREADS + threadIdx.x;
@@ -34,7 +36,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (unsigned tap = 0; tap < TAPS; tap++) taps[tap] = tap_value(w, mine.c, tap);
     value offset = {};
-#when BIASED     offset = bias_value(bias, mine.c);
+#if BIASED
+    offset = bias_value(bias, mine.c);
+#endif
     value sums[IN_FLIGHT][DOWN][ALONG] = {};
 
     const auto begin = [](unsigned) {};

@@ -1,6 +1,6 @@
 // `marching` with channels last, in three dimensions: against marching.cu, a block brings SLICES slices of the image to shared
 // memory, where its threads read their windows. What threads have in common is fetched once, and what is under way costs no
-// registers. The definition is in core/src/suite/workloads/depthwise_conv3d.
+// registers. The definition is in core/workloads/src/ops/depthwise_conv3d.
 //
 // A block has BESIDE pieces of channels times BLOCK_UNITS groups of ALONG columns times BLOCK_TILES groups of DOWN rows. In each
 // step it waits for a slice, asks for the one that takes the place of the slice before, and adds its slice to the results that
@@ -25,7 +25,9 @@ constexpr unsigned OWN = (PARTS + THREADS - 1) / THREADS;
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     depthwise_staged(const elem* __restrict__ x, const elem* __restrict__ w, elem* __restrict__ out
-#when BIASED , const elem* __restrict__ bias
+#if BIASED
+    , const elem* __restrict__ bias
+#endif
 ) {
     static_assert(CHANNELS_LAST && THREADS == BESIDE * BLOCK_UNITS * BLOCK_TILES && PIXEL % PER_PART == 0, "whole parts");
     static_assert(SD * SH * SW * LD * LH * LW == 1 && OWN <= 32, "windows of neighbours, and a bit for each part");
@@ -77,7 +79,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
 #pragma unroll
     for (unsigned tap = 0; tap < TAPS; tap++) taps[tap] = tap_value(w, c, FLIP ? TAPS - 1 - tap : tap);
     value offset = {};
-#when BIASED     offset = bias_value(bias, c);
+#if BIASED
+    offset = bias_value(bias, c);
+#endif
     value sums[KD][DOWN][ALONG] = {};
     const unsigned my_row = top + tile * DOWN, my_column = left + unit * ALONG;
     const elem* const window_at = slots + (tile * DOWN * COLUMNS_UNDER + unit * ALONG) * PIXEL + beside * WIDTH;

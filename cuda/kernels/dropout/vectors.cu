@@ -1,5 +1,5 @@
 // Dropout, a vector per thread, and no less than the four elements of a counter: against `naive`, every word that is drawn is
-// used. The definition is in core/src/suite/workloads/dropout.
+// used. The definition is in core/workloads/src/ops/dropout.
 //
 // dropout_stored       which elements are kept is noted in a mask: a word for each counter, a byte of it for each element
 // dropout_by_mask      the same elements again, by the mask

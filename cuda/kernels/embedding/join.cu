@@ -1,5 +1,5 @@
 // Sums of rows that several stretches of sorted items have parts of. The definition is in
-// core/src/suite/workloads/embedding/stages.rs.
+// core/workloads/src/ops/embedding/stages.rs.
 //
 // A block looks at the last row of a stretch. Where that begins there and goes on, it adds up the part that the stretch left of
 // it and those of the stretches that it goes on in: DOWN threads a piece take every DOWN-th of them, and the first adds up.

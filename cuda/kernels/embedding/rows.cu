@@ -1,5 +1,5 @@
 // Rows of tables copied to where they are wanted, in pieces of WIDTH elements. The definition is in
-// core/src/suite/workloads/embedding.
+// core/workloads/src/ops/embedding.
 //
 // embedding_rows   pieces of up to sixteen bytes, AT_ONCE of them a thread: first all indices, then all pieces of the tables,
 //                  then all stores, so that a thread waits once for each kind and not once for each piece. What is made is read

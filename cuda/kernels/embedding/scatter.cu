@@ -1,4 +1,4 @@
-// Gradients added to the rows that were taken, a piece a thread. The definition is in core/src/suite/workloads/embedding.
+// Gradients added to the rows that were taken, a piece a thread. The definition is in core/workloads/src/ops/embedding.
 //
 // The order of additions, and so the last bits of the sums, vary from run to run.
 

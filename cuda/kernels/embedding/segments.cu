@@ -1,5 +1,5 @@
 // Gradients of rows, summed over items that have been sorted by the row that they took. The definition is in
-// core/src/suite/workloads/embedding/stages.rs.
+// core/workloads/src/ops/embedding/stages.rs.
 //
 // LANES threads go through a stretch of STRETCH sorted items, with the pieces of several items under way at once, and keep the
 // sum of the row that they are at in registers. A row that lies within the stretch is written to the table; the sum of one that
@@ -19,9 +19,15 @@ struct alignas(WIDTH * sizeof(unsigned)) numbers {
 extern "C" __global__ void __launch_bounds__(THREADS)
     embedding_segments(const unsigned* __restrict__ sorted, const unsigned* __restrict__ order,
                        const elem* __restrict__ dout, elem* __restrict__ dtable, float* __restrict__ parts
-#when BAGS , const unsigned* __restrict__ bag
-#when SCALED , const float* __restrict__ scale
-#when PICKED , const unsigned* __restrict__ winner
+#if BAGS
+    , const unsigned* __restrict__ bag
+#endif
+#if SCALED
+    , const float* __restrict__ scale
+#endif
+#if PICKED
+    , const unsigned* __restrict__ winner
+#endif
     ) {
     const u64 group = flat_workgroup() * (THREADS / LANES) + threadIdx.x / LANES;
     if (group >= (u64)STRETCHES * ACROSS) return;
@@ -45,17 +51,24 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
 #pragma unroll
         for (unsigned i = 0; i < BATCH; i++) {
-#when !BAGS             const unsigned source = from[i];
-#when !BAGS             constexpr bool counts = true;
-#when BAGS             const unsigned source = bag[from[i]];
-#when BAGS             const bool counts = source < SOURCES;
+#if BAGS
+            const unsigned source = bag[from[i]];
+            const bool counts = source < SOURCES;
+#else
+            const unsigned source = from[i];
+            constexpr bool counts = true;
+#endif
             terms[i] = piece_of(0.0f);
             if (counts) {
                 terms[i] = load_piece(dout, (u64)source * PIECES + at);
-#when SCALED                 const float factor = scale[from[i]];
-#when SCALED                 for (unsigned x = 0; x < WIDTH; x++) terms[i].at[x] *= factor;
-#when PICKED                 const numbers won = reinterpret_cast<const numbers*>(winner)[(u64)source * PIECES + at];
-#when PICKED                 for (unsigned x = 0; x < WIDTH; x++) terms[i].at[x] = won.at[x] == from[i] ? terms[i].at[x] : 0.0f;
+#if SCALED
+                const float factor = scale[from[i]];
+                for (unsigned x = 0; x < WIDTH; x++) terms[i].at[x] *= factor;
+#endif
+#if PICKED
+                const numbers won = reinterpret_cast<const numbers*>(winner)[(u64)source * PIECES + at];
+                for (unsigned x = 0; x < WIDTH; x++) terms[i].at[x] = won.at[x] == from[i] ? terms[i].at[x] : 0.0f;
+#endif
             }
         }
 #pragma unroll

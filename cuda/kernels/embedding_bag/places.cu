@@ -1,12 +1,14 @@
 // The bag of each item, none (a number that is no bag's) where it is in none, and the item's share of its bag's mean. The
-// definition is in core/src/suite/workloads/embedding_bag.
+// definition is in core/workloads/src/ops/embedding_bag.
 
 #include "lib/launch.cuh"
 #include "lib/sorted.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     embedding_bag_places(const unsigned* __restrict__ sorted, unsigned* __restrict__ bag
-#when MEAN , float* __restrict__ share
+#if MEAN
+    , float* __restrict__ share
+#endif
     ) {
     const u64 flat = flat_workgroup() * THREADS + threadIdx.x;
     if (flat >= ITEMS) return;
@@ -15,5 +17,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const unsigned guess = min(BAGS, (unsigned)((float)item * ((float)BAGS / (float)ITEMS)));
     const unsigned mine = first_at_least(sorted, item + 1, guess, BAGS + 1) - 1;
     bag[item] = mine;
-#when MEAN     share[item] = mine < BAGS ? 1.0f / (float)(sorted[mine + 1] - sorted[mine]) : 0.0f;
+#if MEAN
+    share[item] = mine < BAGS ? 1.0f / (float)(sorted[mine + 1] - sorted[mine]) : 0.0f;
+#endif
 }

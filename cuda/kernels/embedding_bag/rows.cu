@@ -1,4 +1,4 @@
-// Rows of a table put together bag by bag, in pieces. The definition is in core/src/suite/workloads/embedding_bag.
+// Rows of a table put together bag by bag, in pieces. The definition is in core/workloads/src/ops/embedding_bag.
 //
 // A thread looks after a piece of its bag's row. It has the pieces of several items under way at once: first their indices, then
 // what these lead to, so that it waits twice for each batch and not twice for each item.
@@ -11,7 +11,9 @@ constexpr unsigned BATCH = 8;
 extern "C" __global__ void __launch_bounds__(THREADS)
     embedding_bag_rows(const unsigned* __restrict__ index, const unsigned* __restrict__ offsets,
                        const elem* __restrict__ table, elem* __restrict__ out
-#when WEIGHTED , const float* __restrict__ weight
+#if WEIGHTED
+    , const float* __restrict__ weight
+#endif
     ) {
     const u64 at = flat_workgroup() * THREADS + threadIdx.x;
     if (at >= COUNT) return;
@@ -21,13 +23,17 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (unsigned item = begin; item < end; item += BATCH) {
         unsigned rows[BATCH];
         stored found[BATCH];
-#when WEIGHTED         float factors[BATCH];
+#if WEIGHTED
+        float factors[BATCH];
+#endif
 #pragma unroll
         for (unsigned i = 0; i < BATCH; i++) {
             // Past the end of the bag its last item again, which is in the cache and not counted.
             const unsigned known = min(item + i, end - 1);
             rows[i] = index[known];
-#when WEIGHTED             factors[i] = weight[known];
+#if WEIGHTED
+            factors[i] = weight[known];
+#endif
         }
 #pragma unroll
         for (unsigned i = 0; i < BATCH; i++) found[i] = load_stored(table, (u64)rows[i] * PIECES + mine.piece);
@@ -37,7 +43,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             piece x = widened(found[i]);
 #pragma unroll
             for (unsigned k = 0; k < WIDTH; k++) {
-#when WEIGHTED                 x.at[k] *= factors[i];
+#if WEIGHTED
+                x.at[k] *= factors[i];
+#endif
                 value.at[k] = MAX ? maximum(value.at[k], x.at[k]) : value.at[k] + x.at[k];
             }
         }

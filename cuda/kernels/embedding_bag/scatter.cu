@@ -1,5 +1,5 @@
 // Gradients of bags added to the rows of their items, a piece a thread, each read once. The definition is in
-// core/src/suite/workloads/embedding_bag.
+// core/workloads/src/ops/embedding_bag.
 //
 // The order of additions, and so the last bits of the sums, vary from run to run.
 
@@ -9,7 +9,9 @@
 extern "C" __global__ void __launch_bounds__(THREADS)
     embedding_bag_scatter(const unsigned* __restrict__ index, const unsigned* __restrict__ offsets,
                           const elem* __restrict__ dout, float* __restrict__ sums
-#when WEIGHTED , const float* __restrict__ weight
+#if WEIGHTED
+    , const float* __restrict__ weight
+#endif
     ) {
     const u64 at = flat_workgroup() * THREADS + threadIdx.x;
     if (at >= COUNT) return;
@@ -20,7 +22,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll 4
     for (unsigned item = begin; item < end; item++) {
         float factor = share;
-#when WEIGHTED         factor *= weight[item];
+#if WEIGHTED
+        factor *= weight[item];
+#endif
         piece x = whole;
 #pragma unroll
         for (unsigned k = 0; k < WIDTH; k++) x.at[k] *= factor;

@@ -1,4 +1,4 @@
-// Fused multiply-adds on eight accumulators of one element. The definition is in core/src/suite/workloads/fma.rs.
+// Fused multiply-adds on eight accumulators of one element. The definition is in core/workloads/src/ops/fma.rs.
 
 #include "lib/launch.cuh"
 

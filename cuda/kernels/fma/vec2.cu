@@ -1,5 +1,5 @@
 // Fused multiply-adds on four accumulators of two elements: against `scalar`, units for 16-bit floats take two at a
-// time. The definition is in core/src/suite/workloads/fma.rs.
+// time. The definition is in core/workloads/src/ops/fma.rs.
 
 #include "lib/launch.cuh"
 

@@ -1,4 +1,4 @@
-// GELU and its derivative, in pieces. The definition is in core/src/suite/workloads/gelu.rs.
+// GELU and its derivative, in pieces. The definition is in core/workloads/src/ops/gelu.rs.
 
 #include "gelu/share.cuh"
 #include "lib/launch.cuh"

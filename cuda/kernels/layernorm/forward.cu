@@ -1,4 +1,4 @@
-// Layer normalisation of rows, in pieces. The definition is in core/src/suite/workloads/layernorm.
+// Layer normalisation of rows, in pieces. The definition is in core/workloads/src/ops/layernorm.
 
 #include "layernorm/forward.cuh"
 

@@ -1,5 +1,5 @@
 // Products of matrices, one for each of BATCH: C of M x N is A of M x K times B of K x N. C is stored row by row; so are A and
-// B, unless A_BY_COLUMN or B_BY_COLUMN. Here: how they are stored.
+// B, unless A_TRANSPOSED or B_TRANSPOSED. Here: how they are stored.
 
 #include "lib/product_order.cuh"
 

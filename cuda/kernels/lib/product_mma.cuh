@@ -19,8 +19,8 @@ struct Staged {
     static constexpr unsigned rows = across ? DEPTH : TILE, columns = across ? TILE : DEPTH, row = columns + PADDING;
     static constexpr unsigned elements = rows * row;
 };
-using StagedA = Staged<A_BY_COLUMN>;
-using StagedB = Staged<!B_BY_COLUMN>;
+using StagedA = Staged<A_TRANSPOSED>;
+using StagedB = Staged<!B_TRANSPOSED>;
 constexpr unsigned step_elems = StagedA::elements + StagedB::elements;
 
 // Copy a tile to shared memory from a matrix whose rows lie `stride` elements apart, zeros from row `end` and column `width` on.
@@ -56,7 +56,7 @@ __device__ __forceinline__ void stage_tile(elem* tile, const elem* __restrict__ 
 
 // Rows r .. r + 15 and columns d .. d + 15 of a tile of A.
 __device__ __forceinline__ void load_left(unsigned (&x)[4], const elem* tile, unsigned r, unsigned d, unsigned lane) {
-    if constexpr (A_BY_COLUMN) {
+    if constexpr (A_TRANSPOSED) {
         load_matrices_transposed(x, tile + (d + lane / 16 * 8 + lane % 8) * StagedA::row + r + lane / 8 % 2 * 8);
     } else {
         load_matrices(x, tile + (r + lane % 16) * StagedA::row + d + lane / 16 * 8);
@@ -65,7 +65,7 @@ __device__ __forceinline__ void load_left(unsigned (&x)[4], const elem* tile, un
 
 // Rows d .. d + 15 and columns c .. c + 15 of a tile of B.
 __device__ __forceinline__ void load_right(unsigned (&x)[4], const elem* tile, unsigned d, unsigned c, unsigned lane) {
-    if constexpr (B_BY_COLUMN) {
+    if constexpr (B_TRANSPOSED) {
         load_matrices(x, tile + (c + lane / 16 * 8 + lane % 8) * StagedB::row + d + lane / 8 % 2 * 8);
     } else {
         load_matrices_transposed(x, tile + (d + lane % 16) * StagedB::row + c + lane / 16 * 8);
@@ -150,8 +150,8 @@ __device__ __forceinline__ void product_mma(const elem* __restrict__ a, const el
     b += batch * b_elements;
 
     const auto stage_tiles = [&](elem* a_tile, elem* b_tile, unsigned d) {
-        stage_tile<StagedA, A_HEIGHT, A_WIDTH>(a_tile, a, A_BY_COLUMN ? d : first_row, A_BY_COLUMN ? first_row : d);
-        stage_tile<StagedB, B_HEIGHT, B_WIDTH>(b_tile, b, B_BY_COLUMN ? first_col : d, B_BY_COLUMN ? d : first_col);
+        stage_tile<StagedA, A_HEIGHT, A_WIDTH>(a_tile, a, A_TRANSPOSED ? d : first_row, A_TRANSPOSED ? first_row : d);
+        stage_tile<StagedB, B_HEIGHT, B_WIDTH>(b_tile, b, B_TRANSPOSED ? first_col : d, B_TRANSPOSED ? d : first_col);
     };
     product_mma_of(stage_tiles, [&](unsigned tile_row, unsigned tile_col, float x, float y) {
         const unsigned row = first_row + tile_row, col = first_col + tile_col;

@@ -88,8 +88,8 @@ __device__ __forceinline__ void product_tiled(const elem* __restrict__ a, const 
                                               const Finished& finished) {
     constexpr unsigned across = (N + TILE - 1) / TILE, down = (M + TILE - 1) / TILE, rows = 4 * SQUARES;
     constexpr unsigned steps = (K + STEP - 1) / STEP;
-    using TileA = Tile<!A_BY_COLUMN, A_HEIGHT, A_WIDTH>;
-    using TileB = Tile<B_BY_COLUMN, B_HEIGHT, B_WIDTH>;
+    using TileA = Tile<!A_TRANSPOSED, A_HEIGHT, A_WIDTH>;
+    using TileB = Tile<B_TRANSPOSED, B_HEIGHT, B_WIDTH>;
     __shared__ __align__(16) float a_tile[2 * TileA::SIZE];
     __shared__ __align__(16) float b_tile[2 * TileB::SIZE];
 

@@ -1,5 +1,5 @@
 // Elements moved from one order to another, in pieces: N0 x N1 x N2 rows of N3 pieces. The definition is in
-// core/src/suite/rearrange.rs.
+// core/ir/src/rearrange.rs.
 
 #include "lib/launch.cuh"
 #include "lib/pieces.cuh"

@@ -1,5 +1,5 @@
 // How often each digit of the keys occurs in each stretch of them: the first half of a pass of a radix sort. The definition is
-// in core/src/suite/sort.rs.
+// in core/ir/src/sort.rs.
 
 #include "lib/launch.cuh"
 

@@ -1,5 +1,5 @@
 // Keys and their positions moved to where a digit of the keys puts them, those of the same digit in the order that they had:
-// the second half of a pass of a radix sort. The definition is in core/src/suite/sort.rs.
+// the second half of a pass of a radix sort. The definition is in core/ir/src/sort.rs.
 //
 // A block moves the stretch that it counted. Before its keys of a digit come all keys of smaller digits, and those of this digit
 // in earlier stretches; among themselves they are ranked THREADS at a time, each key by looking at the others. Nothing is atomic,
@@ -15,7 +15,9 @@ constexpr unsigned NONE = BINS;
 extern "C" __global__ void __launch_bounds__(THREADS)
     sort_place(const unsigned* __restrict__ counts, const unsigned* __restrict__ keys, unsigned* __restrict__ sorted,
                unsigned* __restrict__ order
-#when LATER , const unsigned* __restrict__ before
+#if LATER
+    , const unsigned* __restrict__ before
+#endif
     ) {
     // Where the next key of each digit goes.
     __shared__ unsigned next[BINS];
@@ -64,8 +66,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (at < ITEMS) {
             const unsigned to = next[digit] + rank;
             sorted[to] = key;
-#when FIRST             order[to] = (unsigned)at;
-#when LATER             order[to] = before[at];
+#if FIRST
+            order[to] = (unsigned)at;
+#endif
+#if LATER
+            order[to] = before[at];
+#endif
         }
         // Everyone knows where its key goes before the last of each digit moves on.
         __syncthreads();

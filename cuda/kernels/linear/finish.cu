@@ -1,5 +1,5 @@
 // What follows a product, in a stage of its own, in pieces: a bias, GELU, a residual. The definition is in
-// core/src/suite/workloads/linear.
+// core/workloads/src/ops/linear.
 
 #include "gelu/share.cuh"
 #include "lib/launch.cuh"

@@ -1,4 +1,4 @@
-// What is made of the logits of all pairs, by tiles. The definition is in core/src/suite/workloads/loss_sigmoid.
+// What is made of the logits of all pairs, by tiles. The definition is in core/workloads/src/ops/loss_sigmoid.
 //
 // loss_sigmoid_logits  they are stored
 // loss_sigmoid_fused   PARTS blocks go over the tiles in turn, and each leaves its part of the loss

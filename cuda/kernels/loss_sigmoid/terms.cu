@@ -1,5 +1,5 @@
 // The parts of the loss from stored logits: PARTS blocks go over them in turn. The definition is in
-// core/src/suite/workloads/loss_sigmoid.
+// core/workloads/src/ops/loss_sigmoid.
 
 #include "lib/launch.cuh"
 #include "lib/reduce.cuh"

@@ -1,5 +1,5 @@
 // The gradient of symmetric percentage error and of the penalty outside a band, in pieces. The definition is in
-// core/src/suite/workloads/loss_smape.rs.
+// core/workloads/src/ops/loss_smape.rs.
 
 #include "lib/launch.cuh"
 #include "lib/pieces.cuh"

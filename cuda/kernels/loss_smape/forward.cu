@@ -1,5 +1,5 @@
 // Symmetric percentage error and the penalty outside a band, in pieces: PARTS blocks go over both arrays in turn, and each
-// leaves its part of a sum. The definition is in core/src/suite/workloads/loss_smape.rs. Quotients are the approximate ones:
+// leaves its part of a sum. The definition is in core/workloads/src/ops/loss_smape.rs. Quotients are the approximate ones:
 // with 16-bit elements the exact ones would take longer than the memory.
 //
 // loss_smape_error    the first term alone

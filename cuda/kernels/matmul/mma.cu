@@ -1,5 +1,5 @@
 // Matrix product on tensor cores: against `tiled`, a warp multiplies matrices of 16-bit floats as a whole and sums in f32.
-// The definition is in core/src/suite/workloads/matmul.rs.
+// The definition is in core/workloads/src/ops/matmul.rs.
 
 #include "lib/product_mma.cuh"
 

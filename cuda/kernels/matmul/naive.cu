@@ -1,5 +1,5 @@
 // Matrix product, one output element per thread, every factor read from device memory. The definition is in
-// core/src/suite/workloads/matmul.rs.
+// core/workloads/src/ops/matmul.rs.
 
 #include "lib/launch.cuh"
 #include "lib/product.cuh"
@@ -15,7 +15,7 @@ extern "C" __global__ void __launch_bounds__(256)
     b += batch * b_elements;
     float sum = 0.0f;
     for (u64 i = 0; i < K; i++) {
-        const u64 left = A_BY_COLUMN ? i * M + row : row * K + i, right = B_BY_COLUMN ? col * K + i : i * N + col;
+        const u64 left = A_TRANSPOSED ? i * M + row : row * K + i, right = B_TRANSPOSED ? col * K + i : i * N + col;
         sum = fmaf(load(a[left]), load(b[right]), sum);
     }
     c[batch * c_elements + row * N + col] = to_elem(sum);

@@ -1,5 +1,5 @@
 // Product of int8 matrices by one instruction for four products: against `naive`, a block stages tiles of A and B in shared memory, and a
-// thread keeps 16 or 64 sums in registers. The definition is in core/src/suite/workloads/matmul_i8.rs.
+// thread keeps 16 or 64 sums in registers. The definition is in core/workloads/src/ops/matmul_i8.rs.
 //
 // 256 threads. Thread (x, y) of 16 by 16 computes rows y + 16i and columns x + 16j, so that neighbours read neighbouring rows of a tile
 // of B, and all sixteen the same row of A. What is next is on its way in registers meanwhile.

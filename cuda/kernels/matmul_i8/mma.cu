@@ -1,5 +1,5 @@
 // Product of int8 matrices on tensor cores: against `dot4`, a warp multiplies matrices of 16 x 32 and 32 x 8 as a whole. The definition is
-// in core/src/suite/workloads/matmul_i8.rs.
+// in core/workloads/src/ops/matmul_i8.rs.
 //
 // A block computes a tile of ROWS x COLUMNS, each warp 64 rows of 64 columns, as in lib/product_mma.cuh. Tiles of A and B are copied
 // asynchronously, STEPS - 1 ahead of the one in use. Both lie along the depth, so that fragments are loaded as they are.

@@ -1,14 +1,19 @@
 // The gradient of pooling in nchw, neighbours of a row per thread. The definition is in
-// core/src/suite/workloads/pool/backward.rs.
+// core/workloads/src/ops/pool/backward.rs.
 
 #include "pool/of_pixel.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     pool_backward(const elem* __restrict__ dout, elem* __restrict__ dx
-#when LARGEST , const unsigned* __restrict__ place
+#if LARGEST
+    , const unsigned* __restrict__ place
+#endif
     ) {
-#when LARGEST     const unsigned* const chosen = place;
-#when !LARGEST     const unsigned* const chosen = nullptr;
+#if LARGEST
+    const unsigned* const chosen = place;
+#else
+    const unsigned* const chosen = nullptr;
+#endif
     const u64 at = flat_workgroup() * THREADS + threadIdx.x;
     if (at >= COUNT) return;
     Element own = split(at * WIDTH, H, W);

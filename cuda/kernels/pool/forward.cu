@@ -1,5 +1,5 @@
 // Pooling, a piece of neighbouring channels per thread (in nchw one element). The definition is in
-// core/src/suite/workloads/pool/mod.rs.
+// core/workloads/src/ops/pool/mod.rs.
 
 #include "pool/of_window.cuh"
 

@@ -1,5 +1,5 @@
 // What a pixel gets of the gradients of its windows, for so many neighbouring channels. The definition is in
-// core/src/suite/workloads/pool/backward.rs.
+// core/workloads/src/ops/pool/backward.rs.
 
 #include "pool/window.cuh"
 

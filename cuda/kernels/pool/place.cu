@@ -1,5 +1,5 @@
 // Where the first of the largest pixels of each window is, or the last NaN, within its channel: what the gradient of a maximum needs. The definition is
-// in core/src/suite/workloads/pool/backward.rs.
+// in core/workloads/src/ops/pool/backward.rs.
 
 #include "pool/window.cuh"
 

@@ -1,5 +1,5 @@
 // Read: against `vec4`, four independent loads are under way in a thread before the first is added. The definition is in
-// core/src/suite/workloads/read.rs.
+// core/workloads/src/ops/read.rs.
 
 #include "lib/launch.cuh"
 #include "read/common.cuh"

@@ -1,4 +1,4 @@
-// Read: a block sums one chunk, each thread vector after vector. The definition is in core/src/suite/workloads/read.rs.
+// Read: a block sums one chunk, each thread vector after vector. The definition is in core/workloads/src/ops/read.rs.
 
 #include "lib/launch.cuh"
 #include "read/common.cuh"

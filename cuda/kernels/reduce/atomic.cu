@@ -1,5 +1,5 @@
 // Reduction by atomic operations: a block makes one number of OF_A_GROUP elements, and puts it to the result. The definition is in
-// core/src/suite/workloads/reduce.rs.
+// core/workloads/src/ops/reduce.rs.
 
 #include "lib/launch.cuh"
 #include "reduce/common.cuh"

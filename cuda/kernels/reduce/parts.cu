@@ -1,5 +1,5 @@
 // Reduction in parts: PARTS blocks go over all pieces in turn, four loads under way at a time, and each leaves its part. The
-// definition is in core/src/suite/workloads/reduce.rs.
+// definition is in core/workloads/src/ops/reduce.rs.
 
 #include "lib/launch.cuh"
 #include "lib/pieces.cuh"

@@ -1,5 +1,5 @@
 // The backward pass of RMS normalisation, in pieces: against `naive`, x and dout are read once. The definition is in
-// core/src/suite/workloads/rmsnorm.
+// core/workloads/src/ops/rmsnorm.
 //
 // PARTS blocks go over all rows and keep their part of the gradient of gamma in registers, which rmsnorm_parts sums.
 

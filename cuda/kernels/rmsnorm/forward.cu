@@ -1,5 +1,5 @@
 // RMS normalisation of rows, in pieces: a row is read once and kept in registers, PIECES pieces in each of LANES threads. The
-// definition is in core/src/suite/workloads/rmsnorm.
+// definition is in core/workloads/src/ops/rmsnorm.
 
 #include "lib/rows.cuh"
 

@@ -1,5 +1,5 @@
 // RMS normalisation of rows and its backward pass, one element at a time. The definition is in
-// core/src/suite/workloads/rmsnorm.
+// core/workloads/src/ops/rmsnorm.
 //
 // rmsnorm_statistics      one block of ROW_THREADS a row: the factor that normalises it
 // rmsnorm_naive           the same, and a second pass: the result

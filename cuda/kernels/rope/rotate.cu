@@ -1,4 +1,4 @@
-// Rotary position embedding, in pieces of the two halves of a head. The definition is in core/src/suite/workloads/rope.rs.
+// Rotary position embedding, in pieces of the two halves of a head. The definition is in core/workloads/src/ops/rope.rs.
 //
 // rope_pairs  a thread rotates one piece of one head
 // rope_heads  it rotates the same piece of HEADS_AT_ONCE heads, and reads its cosines and sines once for all of them

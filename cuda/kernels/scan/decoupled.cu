@@ -1,5 +1,5 @@
 // Running sums in one pass. A block takes the next tile, tells its sum to all that come after it, and looks back over the tiles
-// before it, 32 at a time, until one of them knows its running sum. The definition is in core/src/suite/workloads/scan.rs.
+// before it, 32 at a time, until one of them knows its running sum. The definition is in core/workloads/src/ops/scan.rs.
 //
 // Tiles are numbered in the order in which blocks begin, not by the blocks' own numbers: whoever is waited for has begun, and waits
 // only for those before it, the first of which waits for nobody. What a tile tells is 64 bits, written and read at once: its upper

@@ -1,5 +1,5 @@
 // What each stretch begins with: the sum of all stretches before it, made of their sums by one block. The definition is in
-// core/src/suite/workloads/scan.rs.
+// core/workloads/src/ops/scan.rs.
 
 // Parts of one thread, neighbours.
 constexpr unsigned OWN = MOST_PARTS / THREADS;

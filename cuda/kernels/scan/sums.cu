@@ -1,5 +1,5 @@
 // The sums of stretches: PARTS blocks, each with STRETCH tiles that follow each other. The definition is in
-// core/src/suite/workloads/scan.rs.
+// core/workloads/src/ops/scan.rs.
 
 #include "lib/reduce.cuh"
 #include "scan/common.cuh"

@@ -1,6 +1,6 @@
 // Separable convolution in one stage: the product of the pointwise weights with depthwise results, which are computed as they are
 // staged and never stored. A row is an output channel, a column a position of the result, a term a channel of the image. No tensor
-// has more elements than can be counted in 32 bits. The definition is in core/src/suite/workloads/separable_conv3d.
+// has more elements than can be counted in 32 bits. The definition is in core/workloads/src/ops/separable_conv3d.
 
 #include "conv2d/tile.cuh"
 #include "lib/launch.cuh"
@@ -172,9 +172,13 @@ struct Separable {
 extern "C" __global__ void __launch_bounds__(256, 2)
     separable_conv3d_fused(const elem* __restrict__ x, const elem* __restrict__ w, const elem* __restrict__ pointwise,
                            elem* __restrict__ out
-#when BIAS , const elem* __restrict__ bias
+#if BIAS
+    , const elem* __restrict__ bias
+#endif
     ) {
-#when !BIAS     const elem* const bias = nullptr;
+#if !BIAS
+    const elem* const bias = nullptr;
+#endif
     // Blocks that run together share positions.
     constexpr unsigned down = (M + TILE_ROWS - 1) / TILE_ROWS, across = (COLUMNS + TILE_COLUMNS - 1) / TILE_COLUMNS;
     const u64 index = flat_workgroup();

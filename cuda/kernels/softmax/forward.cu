@@ -1,4 +1,4 @@
-// Softmax of rows, in pieces: see lib/rows.cuh. The definition is in core/src/suite/workloads/softmax.
+// Softmax of rows, in pieces: see lib/rows.cuh. The definition is in core/workloads/src/ops/softmax.
 //
 // softmax_online  a row is read twice: for its maximum and sum, which each thread keeps together, and for the result
 // softmax_row     it is read once and kept in registers, PIECES pieces in each of LANES threads

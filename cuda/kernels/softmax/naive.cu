@@ -1,5 +1,5 @@
 // Softmax of rows and its backward pass, one block of ROW_THREADS a row, one element at a time. The definition is in
-// core/src/suite/workloads/softmax.
+// core/workloads/src/ops/softmax.
 //
 // softmax_naive           three passes over the row: maximum, sum, result
 // softmax_backward_naive  two: the sum of y * dout, the gradient

@@ -1,5 +1,5 @@
 // Softmax of rows times a matrix, in one stage: against `separate`, weights never leave the multiprocessor. The definition is
-// in core/src/suite/workloads/softmax_v.
+// in core/workloads/src/ops/softmax_v.
 //
 // softmax_v_fused  a block owns 64 rows of x and goes over them in tiles of 32 elements with an online softmax
 

@@ -1,5 +1,5 @@
 // Where the keys of a digit begin in each stretch, among all keys of this digit: its counts are scanned over the stretches, by a
-// block for each digit. The definition is in core/src/suite/workloads/sort_by_key.rs.
+// block for each digit. The definition is in core/workloads/src/ops/sort_by_key.rs.
 
 // Stretches of one thread, neighbours.
 constexpr unsigned OWN = MOST_PARTS / THREADS;

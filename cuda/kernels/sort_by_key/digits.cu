@@ -1,5 +1,5 @@
 // How often each value of each digit of the keys occurs: what all passes of `onesweep` begin with, of one reading. The definition
-// is in core/src/suite/workloads/sort_by_key.rs.
+// is in core/workloads/src/ops/sort_by_key.rs.
 
 #include "lib/launch.cuh"
 

@@ -1,5 +1,5 @@
 // A pass of `onesweep`: keys and their values moved to where a digit of the keys puts them, each read once and written once. The
-// definition is in core/src/suite/workloads/sort_by_key.rs.
+// definition is in core/workloads/src/ops/sort_by_key.rs.
 //
 // A block takes the next tile of keys, counts its digits, and tells the counts to all that come after it; what stands before its
 // keys of a digit it finds by looking back over the tiles before it, until one of them knows the sum of all up to itself. Tiles

@@ -1,5 +1,5 @@
 // Averages of columns: the sum of all parts, times one over the number of rows. The definition is in
-// core/src/suite/workloads/standard_scaler.rs.
+// core/workloads/src/ops/standard_scaler.rs.
 
 #include "lib/parts.cuh"
 

@@ -1,5 +1,5 @@
 // Mean and variance of each column from those of strips: blocks of ACROSS neighbouring columns times DOWN threads that take every
-// DOWN-th strip. The definition is in core/src/suite/workloads/standard_scaler.rs.
+// DOWN-th strip. The definition is in core/workloads/src/ops/standard_scaler.rs.
 //
 // 528 strips of 64 columns on an H200: 28.7 µs by 32 columns times 8 threads, one strip after the other; 8.7 with eight strips
 // under way, 6.5 with 32 threads to a column.

@@ -1,4 +1,4 @@
-// Sums over the rows of strips, column by column. The definition is in core/src/suite/workloads/standard_scaler.rs.
+// Sums over the rows of strips, column by column. The definition is in core/workloads/src/ops/standard_scaler.rs.
 //
 // standard_scaler_sums     of the elements
 // standard_scaler_squares  of the squares of their distances from the mean

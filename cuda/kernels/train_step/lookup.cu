@@ -1,5 +1,5 @@
 // What a sample's hashed features are, with the table's row of its category added, in pieces. The definition is in
-// core/src/suite/workloads/train_step.
+// core/workloads/src/ops/train_step.
 
 #include "lib/launch.cuh"
 #include "lib/pieces.cuh"

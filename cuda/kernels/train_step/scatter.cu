@@ -1,5 +1,5 @@
 // The gradient of a table of which every sample took one row: the sum of the gradients of the samples that took it. The
-// definition is in core/src/suite/workloads/train_step.
+// definition is in core/workloads/src/ops/train_step.
 //
 // A block owns LANES columns of one row of the table. The samples come sorted by category, so that it finds those of its row side
 // by side; DOWN threads a column take every DOWN-th of them, in the order of the samples, and the first of them adds up. No two

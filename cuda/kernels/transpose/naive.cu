@@ -1,4 +1,4 @@
-// Transpose, one element per thread. The definition is in core/src/suite/workloads/transpose.rs.
+// Transpose, one element per thread. The definition is in core/workloads/src/ops/transpose.rs.
 
 #include "lib/launch.cuh"
 

@@ -1,6 +1,6 @@
 // Transpose by tiles: against `naive`, a block reads rows of a tile into shared memory and writes its columns as rows, so that
 // neighbouring threads touch neighbouring elements on either side. Rows of the tile are one longer than it is wide: the elements
-// of a column then lie in different banks. The definition is in core/src/suite/workloads/transpose.rs.
+// of a column then lie in different banks. The definition is in core/workloads/src/ops/transpose.rs.
 
 #include "lib/launch.cuh"
 

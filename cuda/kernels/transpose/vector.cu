@@ -1,5 +1,5 @@
 // Transpose by tiles, 16 bytes per access: against `tiled`, fewer and wider requests on either side. Elements are moved as bits.
-// The definition is in core/src/suite/workloads/transpose.rs.
+// The definition is in core/workloads/src/ops/transpose.rs.
 //
 // A tile is TILE_ROWS rows of 256 bytes, and lies turned in shared memory in words of 32 bits: an element each, or two of 16 bits
 // that were neighbours in their column, put together by whoever read both rows. Eight neighbouring threads read half of the vectors

@@ -1,6 +1,7 @@
-// A step of AdamW in one stage, in pieces. The definition is in core/src/suite/workloads/adamw.rs.
+// A step of AdamW in one stage, in pieces. The definition is in core/workloads/src/ops/adamw.rs.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read_write> param: array<stored>;
 @group(0) @binding(1) var<storage, read> grad: array<stored>;

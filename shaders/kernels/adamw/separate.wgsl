@@ -1,4 +1,4 @@
-// A step of AdamW in four stages, in pieces. The definition is in core/src/suite/workloads/adamw.rs.
+// A step of AdamW in four stages, in pieces. The definition is in core/workloads/src/ops/adamw.rs.
 //
 // adamw_first      the average of gradients
 // adamw_second     the average of their squares
@@ -6,6 +6,7 @@
 // adamw_apply      the decay and the step
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read_write> m: array<piece>;
 @group(0) @binding(0) var<storage, read_write> v: array<piece>;

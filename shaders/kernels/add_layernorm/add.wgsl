@@ -1,7 +1,8 @@
 // The sum alone, in pieces: to a matrix of its own, or over one of its terms. The definition is in
-// core/src/suite/workloads/add_layernorm.
+// core/workloads/src/ops/add_layernorm.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read_write> sum: array<stored>;
 @group(0) @binding(1) var<storage, read> x: array<stored>;

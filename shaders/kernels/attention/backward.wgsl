@@ -1,5 +1,5 @@
 // Scaled dot-product attention, backward, with the probabilities in device memory. The definition is in
-// core/src/suite/workloads/attention.
+// core/workloads/src/ops/attention.
 //
 // attention_dscores   probabilities and gradients of the scores in 16×16 tiles: two products of depth D at once
 

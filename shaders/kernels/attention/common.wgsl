@@ -19,13 +19,19 @@ fn first_query(j: u32) -> u32 {
     return max(j + S, T) - T;
 }
 
-#when OWN_LENGTHS @group(0) @binding(LENGTHS_AT) var<storage, read> lengths: array<u32>;
-#when BIASED @group(0) @binding(MASK_AT) var<storage, read> mask: array<elem>;
+#if OWN_LENGTHS
+@group(0) @binding(LENGTHS_AT) var<storage, read> lengths: array<u32>;
+#endif
+#if BIASED
+@group(0) @binding(MASK_AT) var<storage, read> mask: array<elem>;
+#endif
 
 // Keys that there are for a head of queries.
 fn keys_of(head: u32) -> u32 {
     var keys = T;
-#when OWN_LENGTHS     keys = min(T, lengths[head / ITEM_HEADS]);
+#if OWN_LENGTHS
+    keys = min(T, lengths[head / ITEM_HEADS]);
+#endif
     return keys;
 }
 
@@ -43,7 +49,9 @@ const LEAST_BIAS: f32 = -2e38;
 // A score with what the mask adds to it, which is counted in this unit.
 fn biased(score: f32, query: u32, key: u32, unit: f32) -> f32 {
     var sum = score;
-#when BIASED     if query < S && key < T { sum = with_bias(score, f32(mask[query * T + key]), unit); }
+#if BIASED
+    if query < S && key < T { sum = with_bias(score, f32(mask[query * T + key]), unit); }
+#endif
     return sum;
 }
 

@@ -6,8 +6,11 @@
 @group(0) @binding(0) var<storage, read> q: array<Eight>;
 @group(0) @binding(1) var<storage, read> k: array<Eight>;
 @group(0) @binding(2) var<storage, read> v: array<Eight>;
-#when PACKED @group(0) @binding(3) var<storage, read_write> out: array<Eight>;
-#when !PACKED @group(0) @binding(3) var<storage, read_write> out: array<f16>;
+#if PACKED
+@group(0) @binding(3) var<storage, read_write> out: array<Eight>;
+#else
+@group(0) @binding(3) var<storage, read_write> out: array<f16>;
+#endif
 
 // Columns col .. col + 7 of a query, zeros outside; col is a multiple of eight.
 fn eight_of_q(head: u32, row: u32, col: u32) -> Eight {
@@ -69,7 +72,10 @@ fn put_out(head: u32, row: u32, col: u32, low: vec4<f32>, high: vec4<f32>) {
         return;
     }
     let at = (head * S + row) * D + col;
-#when PACKED     out[at / 8u] = eight(low, high);
-#when !PACKED     let all = array<f32, 8>(low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w);
-#when !PACKED     for (var i = 0u; i < min(D - col, 8u); i++) { out[at + i] = f16(all[i]); }
+#if PACKED
+    out[at / 8u] = eight(low, high);
+#else
+    let all = array<f32, 8>(low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w);
+    for (var i = 0u; i < min(D - col, 8u); i++) { out[at + i] = f16(all[i]); }
+#endif
 }

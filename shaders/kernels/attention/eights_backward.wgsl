@@ -10,10 +10,17 @@
 @group(0) @binding(3) var<storage, read> other_value: array<Eight>;
 @group(0) @binding(4) var<storage, read> lse: array<f32>;
 @group(0) @binding(5) var<storage, read> delta: array<f32>;
-#when PACKED @group(0) @binding(6) var<storage, read_write> gradient: array<Eight>;
-#when !PACKED @group(0) @binding(6) var<storage, read_write> gradient: array<f16>;
-#when OF_KEYS #when PACKED @group(0) @binding(7) var<storage, read_write> value_gradient: array<Eight>;
-#when OF_KEYS #when !PACKED @group(0) @binding(7) var<storage, read_write> value_gradient: array<f16>;
+#if PACKED
+@group(0) @binding(6) var<storage, read_write> gradient: array<Eight>;
+#if OF_KEYS
+@group(0) @binding(7) var<storage, read_write> value_gradient: array<Eight>;
+#endif
+#else
+@group(0) @binding(6) var<storage, read_write> gradient: array<f16>;
+#if OF_KEYS
+@group(0) @binding(7) var<storage, read_write> value_gradient: array<f16>;
+#endif
+#endif
 
 const OWN_LENGTH: u32 = select(S, T, OF_KEYS);
 const OTHER_LENGTH: u32 = select(T, S, OF_KEYS);
@@ -104,17 +111,25 @@ fn put_gradient(head: u32, row: u32, col: u32, low: vec4<f32>, high: vec4<f32>) 
         return;
     }
     let at = (head * OWN_LENGTH + row) * D + col;
-#when PACKED     gradient[at / 8u] = eight(low, high);
-#when !PACKED     let all = array<f32, 8>(low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w);
-#when !PACKED     for (var i = 0u; i < min(D - col, 8u); i++) { gradient[at + i] = f16(all[i]); }
+#if PACKED
+    gradient[at / 8u] = eight(low, high);
+#else
+    let all = array<f32, 8>(low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w);
+    for (var i = 0u; i < min(D - col, 8u); i++) { gradient[at + i] = f16(all[i]); }
+#endif
 }
 
-#when OF_KEYS fn put_value_gradient(head: u32, row: u32, col: u32, low: vec4<f32>, high: vec4<f32>) {
-#when OF_KEYS     if !WHOLE && (row >= OWN_LENGTH || col >= D) {
-#when OF_KEYS         return;
-#when OF_KEYS     }
-#when OF_KEYS     let at = (head * OWN_LENGTH + row) * D + col;
-#when OF_KEYS #when PACKED     value_gradient[at / 8u] = eight(low, high);
-#when OF_KEYS #when !PACKED     let all = array<f32, 8>(low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w);
-#when OF_KEYS #when !PACKED     for (var i = 0u; i < min(D - col, 8u); i++) { value_gradient[at + i] = f16(all[i]); }
-#when OF_KEYS }
+#if OF_KEYS
+fn put_value_gradient(head: u32, row: u32, col: u32, low: vec4<f32>, high: vec4<f32>) {
+    if !WHOLE && (row >= OWN_LENGTH || col >= D) {
+        return;
+    }
+    let at = (head * OWN_LENGTH + row) * D + col;
+#if PACKED
+    value_gradient[at / 8u] = eight(low, high);
+#else
+    let all = array<f32, 8>(low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w);
+    for (var i = 0u; i < min(D - col, 8u); i++) { value_gradient[at + i] = f16(all[i]); }
+#endif
+}
+#endif

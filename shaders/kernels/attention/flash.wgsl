@@ -1,5 +1,5 @@
 // Scaled dot-product attention, forward, in one stage: against `manual`, scores never leave workgroup memory. The
-// definition is in core/src/suite/workloads/attention.
+// definition is in core/workloads/src/ops/attention.
 //
 // A workgroup owns ROWS query rows of one head and walks over the keys in tiles of KEYS with an online softmax.
 //
@@ -24,7 +24,9 @@
 @group(0) @binding(1) var<storage, read> k: array<vec4<elem>>;
 @group(0) @binding(2) var<storage, read> v: array<vec4<elem>>;
 @group(0) @binding(3) var<storage, read_write> out: array<elem>;
-#when KEEPS_LSE @group(0) @binding(LSE_AT) var<storage, read_write> lse: array<f32>;
+#if KEEPS_LSE
+@group(0) @binding(LSE_AT) var<storage, read_write> lse: array<f32>;
+#endif
 
 const LOG2_E: f32 = 1.4426950408889634;
 const THREADS: u32 = ACROSS * DOWN;
@@ -58,62 +60,36 @@ var<workgroup> stage: array<vec4<f32>, BUFFERS * STAGE>;
 // What threads know of a row, for those that share it.
 var<workgroup> partial: array<vec4<f32>, ACROSS * DOWN>;
 
-fn load_q(head: u32, row: u32, col: u32) -> vec4<elem> {
-    let at = (head * S + row) * D + col;
-    if Q_WHOLE {
-        return q[at / 4u];
+// Elements col .. col + 3 of a row; zeros from row END and from column D, because memory there may hold NaN.
+#block four_of(MATRIX, LENGTH, WHOLE, END)
+    let at = (head * LENGTH + row) * D + col;
+    if WHOLE {
+        return MATRIX[at / 4u];
     }
     var x = vec4<elem>();
-    if row >= S || col >= D {
+    if row >= END || col >= D {
         return x;
     }
     if D % 4u == 0u {
-        return q[at / 4u];
+        return MATRIX[at / 4u];
     }
-    x.x = q[at / 4u][at % 4u];
-    if col + 1u < D { x.y = q[(at + 1u) / 4u][(at + 1u) % 4u]; }
-    if col + 2u < D { x.z = q[(at + 2u) / 4u][(at + 2u) % 4u]; }
-    if col + 3u < D { x.w = q[(at + 3u) / 4u][(at + 3u) % 4u]; }
+    x.x = MATRIX[at / 4u][at % 4u];
+    if col + 1u < D { x.y = MATRIX[(at + 1u) / 4u][(at + 1u) % 4u]; }
+    if col + 2u < D { x.z = MATRIX[(at + 2u) / 4u][(at + 2u) % 4u]; }
+    if col + 3u < D { x.w = MATRIX[(at + 3u) / 4u][(at + 3u) % 4u]; }
     return x;
+#end
+
+fn load_q(head: u32, row: u32, col: u32) -> vec4<elem> {
+    #emit four_of(q, S, Q_WHOLE, S)
 }
 
 fn load_k(head: u32, row: u32, col: u32) -> vec4<elem> {
-    let at = (head * T + row) * D + col;
-    if K_WHOLE {
-        return k[at / 4u];
-    }
-    var x = vec4<elem>();
-    if row >= T || col >= D {
-        return x;
-    }
-    if D % 4u == 0u {
-        return k[at / 4u];
-    }
-    x.x = k[at / 4u][at % 4u];
-    if col + 1u < D { x.y = k[(at + 1u) / 4u][(at + 1u) % 4u]; }
-    if col + 2u < D { x.z = k[(at + 2u) / 4u][(at + 2u) % 4u]; }
-    if col + 3u < D { x.w = k[(at + 3u) / 4u][(at + 3u) % 4u]; }
-    return x;
+    #emit four_of(k, T, K_WHOLE, T)
 }
 
-// Zeros from row `end` on: no weight makes a number of what may lie there.
 fn load_v(head: u32, row: u32, end: u32, col: u32) -> vec4<elem> {
-    let at = (head * T + row) * D + col;
-    if V_WHOLE {
-        return v[at / 4u];
-    }
-    var x = vec4<elem>();
-    if row >= end || col >= D {
-        return x;
-    }
-    if D % 4u == 0u {
-        return v[at / 4u];
-    }
-    x.x = v[at / 4u][at % 4u];
-    if col + 1u < D { x.y = v[(at + 1u) / 4u][(at + 1u) % 4u]; }
-    if col + 2u < D { x.z = v[(at + 2u) / 4u][(at + 2u) % 4u]; }
-    if col + 3u < D { x.w = v[(at + 3u) / 4u][(at + 3u) % 4u]; }
-    return x;
+    #emit four_of(v, T, V_WHOLE, end)
 }
 
 // The thread's squares of Q and K from this depth on: four rows each, of neighbouring queries, or of every ACROSS-th key, as
@@ -245,9 +221,11 @@ fn attention_flash(
         for (var j = 0u; j < 4u; j++) {
             if HIDES {
                 let mine = key + j * ACROSS + x;
-#when BIASED                 let score = s[j] * scale;
-#when BIASED                 s[j] = vec4<f32>(biased(score.x, row, mine, LOG2_E), biased(score.y, row + 1u, mine, LOG2_E),
-#when BIASED                     biased(score.z, row + 2u, mine, LOG2_E), biased(score.w, row + 3u, mine, LOG2_E));
+#if BIASED
+                let score = s[j] * scale;
+                s[j] = vec4<f32>(biased(score.x, row, mine, LOG2_E), biased(score.y, row + 1u, mine, LOG2_E),
+                    biased(score.z, row + 2u, mine, LOG2_E), biased(score.w, row + 3u, mine, LOG2_E));
+#endif
                 s[j] = select(vec4<f32>(HIDDEN), s[j], vec4<u32>(mine) < seen);
             }
             now = max(now, s[j]);
@@ -312,11 +290,13 @@ fn attention_flash(
     }
     let factor = select(1.0 / total, vec4<f32>(), total == vec4<f32>());
     // Scores are to base two; a row that sees no key has no logarithm, for which zero stands.
-#when KEEPS_LSE     let logarithms = select(top * (unit / LOG2_E) + log(total), vec4<f32>(), total == vec4<f32>());
-#when KEEPS_LSE     if x == 0u && row < S { lse[head * S + row] = logarithms.x; }
-#when KEEPS_LSE     if x == 0u && row + 1u < S { lse[head * S + row + 1u] = logarithms.y; }
-#when KEEPS_LSE     if x == 0u && row + 2u < S { lse[head * S + row + 2u] = logarithms.z; }
-#when KEEPS_LSE     if x == 0u && row + 3u < S { lse[head * S + row + 3u] = logarithms.w; }
+#if KEEPS_LSE
+    let logarithms = select(top * (unit / LOG2_E) + log(total), vec4<f32>(), total == vec4<f32>());
+    if x == 0u && row < S { lse[head * S + row] = logarithms.x; }
+    if x == 0u && row + 1u < S { lse[head * S + row + 1u] = logarithms.y; }
+    if x == 0u && row + 2u < S { lse[head * S + row + 2u] = logarithms.z; }
+    if x == 0u && row + 3u < S { lse[head * S + row + 3u] = logarithms.w; }
+#endif
     for (var j = 0u; j < COLUMNS; j++) {
         let col = (x + ACROSS * j) * 4u;
         store_row(head, row, col, acc[j * 4u] * factor.x);

@@ -1,6 +1,6 @@
 enable wgpu_cooperative_matrix;
 // Scaled dot-product attention, forward, on matrix units: against `flash`, a subgroup multiplies 16×16 matrices of f16 as a
-// whole and sums in f32. The definition is in core/src/suite/workloads/attention. Cooperative matrices are an extension of
+// whole and sums in f32. The definition is in core/workloads/src/ops/attention. Cooperative matrices are an extension of
 // native wgpu; shaders/src/matrix.rs spells them for browsers.
 //
 // Each pair of subgroups of 32 owns 32 query rows: of a tile of 32 keys one multiplies the first half and one the second, and of values
@@ -115,6 +115,108 @@ fn write_squares(half: Half, head: u32, col: u32, share: f32) {
     workgroupBarrier();
 }
 
+// Stages 32 columns of queries, from COLUMN.
+#block stage_queries(COLUMN)
+    for (var i = 0u; i < ROWS * 4u / THREADS; i++) {
+        let e = i * THREADS + thread;
+        put_eight(e / 4u * QUERY_ROW + e % 4u, eight_of_q(head, first_row + e / 4u, COLUMN + e % 4u * 8u));
+    }
+    workgroupBarrier();
+#end
+
+// Loads the pair's queries of 16 columns, from vector EIGHT of a staged row.
+#block load_queries(I, EIGHT)
+    let q{I}0 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + EIGHT) * PIECES], QUERY_ROW * PIECES);
+    let q{I}1 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + EIGHT) * PIECES], QUERY_ROW * PIECES);
+#end
+
+// Adds the products of 16 columns of queries and keys to the scores, from vector EIGHT of a row.
+#block add_scores(UPPER, LOWER, KEY, I, EIGHT)
+    let {KEY}{I} = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + EIGHT) * PIECES], ROW * PIECES);
+    UPPER = coopMultiplyAdd(q{I}0, {KEY}{I}, UPPER);
+    LOWER = coopMultiplyAdd(q{I}1, {KEY}{I}, LOWER);
+#end
+
+// Stores the scores of the pair's queries and the subgroup's keys in workgroup memory.
+#block score(UPPER, LOWER, KEY)
+    var UPPER = coop_mat16x16<f32, C>();
+    var LOWER = coop_mat16x16<f32, C>();
+    #emit add_scores(UPPER, LOWER, KEY, 0, 0u)
+#if SQUARE1
+    #emit add_scores(UPPER, LOWER, KEY, 1, 2u)
+#endif
+#if SQUARE2
+    #emit add_scores(UPPER, LOWER, KEY, 2, 4u)
+#endif
+#if SQUARE3
+    #emit add_scores(UPPER, LOWER, KEY, 3, 6u)
+#endif
+#if SQUARE4
+    #emit add_scores(UPPER, LOWER, KEY, 4, 8u)
+#endif
+#if SQUARE5
+    #emit add_scores(UPPER, LOWER, KEY, 5, 10u)
+#endif
+#if SQUARE6
+    #emit add_scores(UPPER, LOWER, KEY, 6, 12u)
+#endif
+#if SQUARE7
+    #emit add_scores(UPPER, LOWER, KEY, 7, 14u)
+#endif
+    coopStoreT(UPPER, &scores[strip + side * 4u], LONG);
+    coopStoreT(LOWER, &scores[strip + 16u * LONG + side * 4u], LONG);
+#end
+
+// Sums of 16 columns.
+#block zero_sums(O, COLUMN)
+    {O}0{COLUMN} = coop_mat16x16<f32, C>();
+    {O}1{COLUMN} = coop_mat16x16<f32, C>();
+#end
+
+// Loads 16 columns of values, from vector EIGHT of a row.
+#block load_values(I, FIRST, COLUMN, EIGHT)
+    let v{I}{COLUMN} = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + FIRST * ROW + side * (EIGHTS / 2u) + EIGHT) * PIECES], ROW * PIECES);
+#end
+
+// Adds 16 weighted columns to their sums.
+#block add_column(I, COLUMN)
+    o0{COLUMN} = coopMultiplyAdd(p0{I}, v{I}{COLUMN}, o0{COLUMN});
+    o1{COLUMN} = coopMultiplyAdd(p1{I}, v{I}{COLUMN}, o1{COLUMN});
+#end
+
+// Adds 16 weighted rows of values to the sums, from FIRST, which is vector FOUR of the weights.
+#block add_values(I, FIRST, FOUR)
+    let p0{I} = coopLoadT<coop_mat16x16<f16, A>>(&weights[light + 0u * LIGHT + FOUR], LIGHT);
+    let p1{I} = coopLoadT<coop_mat16x16<f16, A>>(&weights[light + 16u * LIGHT + FOUR], LIGHT);
+    #emit load_values(I, FIRST, 0, 0u)
+#if COLUMN1
+    #emit load_values(I, FIRST, 1, 2u)
+#endif
+#if COLUMN2
+    #emit load_values(I, FIRST, 2, 4u)
+#endif
+#if COLUMN3
+    #emit load_values(I, FIRST, 3, 6u)
+#endif
+    #emit add_column(I, 0)
+#if COLUMN1
+    #emit add_column(I, 1)
+#endif
+#if COLUMN2
+    #emit add_column(I, 2)
+#endif
+#if COLUMN3
+    #emit add_column(I, 3)
+#endif
+#end
+
+// Writes 16 columns, from COLUMN of the subgroup.
+#block write_column(I, COLUMN)
+    coopStoreT(o0{I}, &scores[strip + 0u * LONG + side * 4u], LONG);
+    coopStoreT(o1{I}, &scores[strip + 16u * LONG + side * 4u], LONG);
+    write_squares(half, head, COLUMN, share);
+#end
+
 @compute @workgroup_size(THREADS)
 fn attention_flash_coopmat(
     @builtin(workgroup_id) group: vec3<u32>,
@@ -134,7 +236,9 @@ fn attention_flash_coopmat(
     if CAUSAL {
         last = min(T, max(min(first_row + ROWS, S) + T, S) - S);
     }
-#when OWN_LENGTHS     last = min(last, lengths[head / ITEM_HEADS]);
+#if OWN_LENGTHS
+    last = min(last, lengths[head / ITEM_HEADS]);
+#endif
     let steps = (last + KEYS - 1u) / KEYS;
     let keys = head / GROUP;
     let end = keys_of(head);
@@ -150,54 +254,46 @@ fn attention_flash_coopmat(
     if thread == 0u {
         atomicStore(&exceeded[0], 0u);
     }
-    for (var i = 0u; i < ROWS * 4u / THREADS; i++) {
-        let e = i * THREADS + thread;
-        put_eight(e / 4u * QUERY_ROW + e % 4u, eight_of_q(head, first_row + e / 4u, 0u + e % 4u * 8u));
-    }
+    #emit stage_queries(0u)
+    #emit load_queries(0, 0u)
+#if SQUARE1
+    #emit load_queries(1, 2u)
+#endif
     workgroupBarrier();
-    let q00 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
-    let q01 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE1     let q10 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE1     let q11 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
+#if SQUARE2
+    #emit stage_queries(32u)
+    #emit load_queries(2, 0u)
+#if SQUARE3
+    #emit load_queries(3, 2u)
+#endif
     workgroupBarrier();
-#when SQUARE2     for (var i = 0u; i < ROWS * 4u / THREADS; i++) {
-#when SQUARE2         let e = i * THREADS + thread;
-#when SQUARE2         put_eight(e / 4u * QUERY_ROW + e % 4u, eight_of_q(head, first_row + e / 4u, 32u + e % 4u * 8u));
-#when SQUARE2     }
-#when SQUARE2     workgroupBarrier();
-#when SQUARE2     let q20 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE2     let q21 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE3     let q30 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE3     let q31 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE2     workgroupBarrier();
-#when SQUARE4     for (var i = 0u; i < ROWS * 4u / THREADS; i++) {
-#when SQUARE4         let e = i * THREADS + thread;
-#when SQUARE4         put_eight(e / 4u * QUERY_ROW + e % 4u, eight_of_q(head, first_row + e / 4u, 64u + e % 4u * 8u));
-#when SQUARE4     }
-#when SQUARE4     workgroupBarrier();
-#when SQUARE4     let q40 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE4     let q41 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE5     let q50 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE5     let q51 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE4     workgroupBarrier();
-#when SQUARE6     for (var i = 0u; i < ROWS * 4u / THREADS; i++) {
-#when SQUARE6         let e = i * THREADS + thread;
-#when SQUARE6         put_eight(e / 4u * QUERY_ROW + e % 4u, eight_of_q(head, first_row + e / 4u, 96u + e % 4u * 8u));
-#when SQUARE6     }
-#when SQUARE6     workgroupBarrier();
-#when SQUARE6     let q60 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE6     let q61 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE7     let q70 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE7     let q71 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
-#when SQUARE6     workgroupBarrier();
-    var o00 = coop_mat16x16<f32, C>();
-    var o10 = coop_mat16x16<f32, C>();
-#when COLUMN1     var o01 = coop_mat16x16<f32, C>();
-#when COLUMN1     var o11 = coop_mat16x16<f32, C>();
-#when COLUMN2     var o02 = coop_mat16x16<f32, C>();
-#when COLUMN2     var o12 = coop_mat16x16<f32, C>();
-#when COLUMN3     var o03 = coop_mat16x16<f32, C>();
-#when COLUMN3     var o13 = coop_mat16x16<f32, C>();
+#endif
+#if SQUARE4
+    #emit stage_queries(64u)
+    #emit load_queries(4, 0u)
+#if SQUARE5
+    #emit load_queries(5, 2u)
+#endif
+    workgroupBarrier();
+#endif
+#if SQUARE6
+    #emit stage_queries(96u)
+    #emit load_queries(6, 0u)
+#if SQUARE7
+    #emit load_queries(7, 2u)
+#endif
+    workgroupBarrier();
+#endif
+    #emit zero_sums(var o, 0)
+#if COLUMN1
+    #emit zero_sums(var o, 1)
+#endif
+#if COLUMN2
+    #emit zero_sums(var o, 2)
+#endif
+#if COLUMN3
+    #emit zero_sums(var o, 3)
+#endif
     var sum = 0.0;
     // Tiles whose maxima are looked for.
     var scanned = min(steps, 1u);
@@ -207,36 +303,11 @@ fn attention_flash_coopmat(
         for (var t = 0u; t < scanned; t++) {
             workgroupBarrier();
             put_staged(0u, thread, key_eight(keys, t * KEYS, thread));
-#when FETCH1             put_staged(0u, thread + THREADS, key_eight(keys, t * KEYS, thread + THREADS));
+#if FETCH1
+            put_staged(0u, thread + THREADS, key_eight(keys, t * KEYS, thread + THREADS));
+#endif
             workgroupBarrier();
-            var upper_first = coop_mat16x16<f32, C>();
-            var lower_first = coop_mat16x16<f32, C>();
-            let k_first0 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 0u) * PIECES], ROW * PIECES);
-            upper_first = coopMultiplyAdd(q00, k_first0, upper_first);
-            lower_first = coopMultiplyAdd(q01, k_first0, lower_first);
-#when SQUARE1             let k_first1 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 2u) * PIECES], ROW * PIECES);
-#when SQUARE1             upper_first = coopMultiplyAdd(q10, k_first1, upper_first);
-#when SQUARE1             lower_first = coopMultiplyAdd(q11, k_first1, lower_first);
-#when SQUARE2             let k_first2 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 4u) * PIECES], ROW * PIECES);
-#when SQUARE2             upper_first = coopMultiplyAdd(q20, k_first2, upper_first);
-#when SQUARE2             lower_first = coopMultiplyAdd(q21, k_first2, lower_first);
-#when SQUARE3             let k_first3 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 6u) * PIECES], ROW * PIECES);
-#when SQUARE3             upper_first = coopMultiplyAdd(q30, k_first3, upper_first);
-#when SQUARE3             lower_first = coopMultiplyAdd(q31, k_first3, lower_first);
-#when SQUARE4             let k_first4 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 8u) * PIECES], ROW * PIECES);
-#when SQUARE4             upper_first = coopMultiplyAdd(q40, k_first4, upper_first);
-#when SQUARE4             lower_first = coopMultiplyAdd(q41, k_first4, lower_first);
-#when SQUARE5             let k_first5 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 10u) * PIECES], ROW * PIECES);
-#when SQUARE5             upper_first = coopMultiplyAdd(q50, k_first5, upper_first);
-#when SQUARE5             lower_first = coopMultiplyAdd(q51, k_first5, lower_first);
-#when SQUARE6             let k_first6 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 12u) * PIECES], ROW * PIECES);
-#when SQUARE6             upper_first = coopMultiplyAdd(q60, k_first6, upper_first);
-#when SQUARE6             lower_first = coopMultiplyAdd(q61, k_first6, lower_first);
-#when SQUARE7             let k_first7 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 14u) * PIECES], ROW * PIECES);
-#when SQUARE7             upper_first = coopMultiplyAdd(q70, k_first7, upper_first);
-#when SQUARE7             lower_first = coopMultiplyAdd(q71, k_first7, lower_first);
-            coopStoreT(upper_first, &scores[strip + side * 4u], LONG);
-            coopStoreT(lower_first, &scores[strip + 16u * LONG + side * 4u], LONG);
+            #emit score(upper_first, lower_first, k_first)
             workgroupBarrier();
             highest = max(highest, highest_of(half, t * KEYS));
         }
@@ -244,97 +315,60 @@ fn attention_flash_coopmat(
         let top = max(highest, subgroupShuffleXor(highest, 1u)) + ROOM;
         var exceeds = false;
         sum = 0.0;
-        o00 = coop_mat16x16<f32, C>();
-        o10 = coop_mat16x16<f32, C>();
-#when COLUMN1         o01 = coop_mat16x16<f32, C>();
-#when COLUMN1         o11 = coop_mat16x16<f32, C>();
-#when COLUMN2         o02 = coop_mat16x16<f32, C>();
-#when COLUMN2         o12 = coop_mat16x16<f32, C>();
-#when COLUMN3         o03 = coop_mat16x16<f32, C>();
-#when COLUMN3         o13 = coop_mat16x16<f32, C>();
+        #emit zero_sums(o, 0)
+#if COLUMN1
+        #emit zero_sums(o, 1)
+#endif
+#if COLUMN2
+        #emit zero_sums(o, 2)
+#endif
+#if COLUMN3
+        #emit zero_sums(o, 3)
+#endif
         workgroupBarrier();
         put_staged(0u, thread, key_eight(keys, 0u, thread));
-#when FETCH1         put_staged(0u, thread + THREADS, key_eight(keys, 0u, thread + THREADS));
+#if FETCH1
+        put_staged(0u, thread + THREADS, key_eight(keys, 0u, thread + THREADS));
+#endif
         var value0 = value_eight(keys, 0u, end, thread);
-#when FETCH1         var value1 = value_eight(keys, 0u, end, thread + THREADS);
+#if FETCH1
+        var value1 = value_eight(keys, 0u, end, thread + THREADS);
+#endif
         var key0 = Eight();
-#when FETCH1         var key1 = Eight();
+#if FETCH1
+        var key1 = Eight();
+#endif
         workgroupBarrier();
 
         for (var t = 0u; t < steps; t++) {
             if t + 1u < steps {
                 key0 = key_eight(keys, (t + 1u) * KEYS, thread);
-#when FETCH1                 key1 = key_eight(keys, (t + 1u) * KEYS, thread + THREADS);
+#if FETCH1
+                key1 = key_eight(keys, (t + 1u) * KEYS, thread + THREADS);
+#endif
             }
-            var upper = coop_mat16x16<f32, C>();
-            var lower = coop_mat16x16<f32, C>();
-            let k0 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 0u) * PIECES], ROW * PIECES);
-            upper = coopMultiplyAdd(q00, k0, upper);
-            lower = coopMultiplyAdd(q01, k0, lower);
-#when SQUARE1             let k1 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 2u) * PIECES], ROW * PIECES);
-#when SQUARE1             upper = coopMultiplyAdd(q10, k1, upper);
-#when SQUARE1             lower = coopMultiplyAdd(q11, k1, lower);
-#when SQUARE2             let k2 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 4u) * PIECES], ROW * PIECES);
-#when SQUARE2             upper = coopMultiplyAdd(q20, k2, upper);
-#when SQUARE2             lower = coopMultiplyAdd(q21, k2, lower);
-#when SQUARE3             let k3 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 6u) * PIECES], ROW * PIECES);
-#when SQUARE3             upper = coopMultiplyAdd(q30, k3, upper);
-#when SQUARE3             lower = coopMultiplyAdd(q31, k3, lower);
-#when SQUARE4             let k4 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 8u) * PIECES], ROW * PIECES);
-#when SQUARE4             upper = coopMultiplyAdd(q40, k4, upper);
-#when SQUARE4             lower = coopMultiplyAdd(q41, k4, lower);
-#when SQUARE5             let k5 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 10u) * PIECES], ROW * PIECES);
-#when SQUARE5             upper = coopMultiplyAdd(q50, k5, upper);
-#when SQUARE5             lower = coopMultiplyAdd(q51, k5, lower);
-#when SQUARE6             let k6 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 12u) * PIECES], ROW * PIECES);
-#when SQUARE6             upper = coopMultiplyAdd(q60, k6, upper);
-#when SQUARE6             lower = coopMultiplyAdd(q61, k6, lower);
-#when SQUARE7             let k7 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 14u) * PIECES], ROW * PIECES);
-#when SQUARE7             upper = coopMultiplyAdd(q70, k7, upper);
-#when SQUARE7             lower = coopMultiplyAdd(q71, k7, lower);
-            coopStoreT(upper, &scores[strip + side * 4u], LONG);
-            coopStoreT(lower, &scores[strip + 16u * LONG + side * 4u], LONG);
+            #emit score(upper, lower, k)
             workgroupBarrier();
             put_staged(VALUES, thread, value0);
-#when FETCH1             put_staged(VALUES, thread + THREADS, value1);
+#if FETCH1
+            put_staged(VALUES, thread + THREADS, value1);
+#endif
             let found = weigh(half, t * KEYS, top);
             exceeds = exceeds || found.x > top + GROWTH;
             sum += found.y;
             put_staged(0u, thread, key0);
-#when FETCH1             put_staged(0u, thread + THREADS, key1);
+#if FETCH1
+            put_staged(0u, thread + THREADS, key1);
+#endif
             workgroupBarrier();
             if t + 1u < steps {
                 value0 = value_eight(keys, (t + 1u) * KEYS, end, thread);
-#when FETCH1                 value1 = value_eight(keys, (t + 1u) * KEYS, end, thread + THREADS);
+#if FETCH1
+                value1 = value_eight(keys, (t + 1u) * KEYS, end, thread + THREADS);
+#endif
             }
-            let p00 = coopLoadT<coop_mat16x16<f16, A>>(&weights[light + 0u * LIGHT + 0u], LIGHT);
-            let p10 = coopLoadT<coop_mat16x16<f16, A>>(&weights[light + 16u * LIGHT + 0u], LIGHT);
-            let v00 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 0u * ROW + side * (EIGHTS / 2u) + 0u) * PIECES], ROW * PIECES);
-#when COLUMN1             let v01 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 0u * ROW + side * (EIGHTS / 2u) + 2u) * PIECES], ROW * PIECES);
-#when COLUMN2             let v02 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 0u * ROW + side * (EIGHTS / 2u) + 4u) * PIECES], ROW * PIECES);
-#when COLUMN3             let v03 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 0u * ROW + side * (EIGHTS / 2u) + 6u) * PIECES], ROW * PIECES);
-            o00 = coopMultiplyAdd(p00, v00, o00);
-            o10 = coopMultiplyAdd(p10, v00, o10);
-#when COLUMN1             o01 = coopMultiplyAdd(p00, v01, o01);
-#when COLUMN1             o11 = coopMultiplyAdd(p10, v01, o11);
-#when COLUMN2             o02 = coopMultiplyAdd(p00, v02, o02);
-#when COLUMN2             o12 = coopMultiplyAdd(p10, v02, o12);
-#when COLUMN3             o03 = coopMultiplyAdd(p00, v03, o03);
-#when COLUMN3             o13 = coopMultiplyAdd(p10, v03, o13);
-            let p01 = coopLoadT<coop_mat16x16<f16, A>>(&weights[light + 0u * LIGHT + 4u], LIGHT);
-            let p11 = coopLoadT<coop_mat16x16<f16, A>>(&weights[light + 16u * LIGHT + 4u], LIGHT);
-            let v10 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 16u * ROW + side * (EIGHTS / 2u) + 0u) * PIECES], ROW * PIECES);
-#when COLUMN1             let v11 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 16u * ROW + side * (EIGHTS / 2u) + 2u) * PIECES], ROW * PIECES);
-#when COLUMN2             let v12 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 16u * ROW + side * (EIGHTS / 2u) + 4u) * PIECES], ROW * PIECES);
-#when COLUMN3             let v13 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 16u * ROW + side * (EIGHTS / 2u) + 6u) * PIECES], ROW * PIECES);
-            o00 = coopMultiplyAdd(p01, v10, o00);
-            o10 = coopMultiplyAdd(p11, v10, o10);
-#when COLUMN1             o01 = coopMultiplyAdd(p01, v11, o01);
-#when COLUMN1             o11 = coopMultiplyAdd(p11, v11, o11);
-#when COLUMN2             o02 = coopMultiplyAdd(p01, v12, o02);
-#when COLUMN2             o12 = coopMultiplyAdd(p11, v12, o12);
-#when COLUMN3             o03 = coopMultiplyAdd(p01, v13, o03);
-#when COLUMN3             o13 = coopMultiplyAdd(p11, v13, o13);
+            #emit add_values(0, 0u, 0u)
+            #emit add_values(1, 16u, 4u)
         }
 
         if exceeds {
@@ -349,16 +383,14 @@ fn attention_flash_coopmat(
     let total = sum + subgroupShuffleXor(sum, 1u);
     // A row that sees no key has sum zero and output zero.
     let share = select(1.0 / total, 0.0, total == 0.0);
-    coopStoreT(o00, &scores[strip + 0u * LONG + side * 4u], LONG);
-    coopStoreT(o10, &scores[strip + 16u * LONG + side * 4u], LONG);
-    write_squares(half, head, 0u, share);
-#when COLUMN1     coopStoreT(o01, &scores[strip + 0u * LONG + side * 4u], LONG);
-#when COLUMN1     coopStoreT(o11, &scores[strip + 16u * LONG + side * 4u], LONG);
-#when COLUMN1     write_squares(half, head, 16u, share);
-#when COLUMN2     coopStoreT(o02, &scores[strip + 0u * LONG + side * 4u], LONG);
-#when COLUMN2     coopStoreT(o12, &scores[strip + 16u * LONG + side * 4u], LONG);
-#when COLUMN2     write_squares(half, head, 32u, share);
-#when COLUMN3     coopStoreT(o03, &scores[strip + 0u * LONG + side * 4u], LONG);
-#when COLUMN3     coopStoreT(o13, &scores[strip + 16u * LONG + side * 4u], LONG);
-#when COLUMN3     write_squares(half, head, 48u, share);
+    #emit write_column(0, 0u)
+#if COLUMN1
+    #emit write_column(1, 16u)
+#endif
+#if COLUMN2
+    #emit write_column(2, 32u)
+#endif
+#if COLUMN3
+    #emit write_column(3, 48u)
+#endif
 }

@@ -1,6 +1,6 @@
 enable wgpu_cooperative_matrix;
 // Scaled dot-product attention, backward, on matrix units: against `flash`, a subgroup multiplies 16×16 matrices of f16 as a whole and
-// sums in f32. The definition is in core/src/suite/workloads/attention; what is known of such matrices stands in flash_coopmat.wgsl.
+// sums in f32. The definition is in core/workloads/src/ops/attention; what is known of such matrices stands in flash_coopmat.wgsl.
 //
 // As in `flash`, one kernel is both passes. A workgroup owns rows of one head, keys where OF_KEYS and queries otherwise, and walks over the
 // other rows in tiles. Scores are products of own and other rows, slopes (gradients of the probabilities) those of own and other values:
@@ -33,7 +33,9 @@ const STAGED: u32 = max(2u * TILE * ROW, 2u * OWN * OWN_ROW);
 var<workgroup> scores: array<vec4<f32>, 2u * OWN * LONG>;
 var<workgroup> weights: array<vec4<f16>, GRADIENTS + OWN * LIGHT>;
 // Where keys are owned, of a tile's queries the log-sum-exps, by which exponents to base two are, and then the deltas.
-#when OF_KEYS var<workgroup> numbers: array<vec4<f32>, TILE / 2u>;
+#if OF_KEYS
+var<workgroup> numbers: array<vec4<f32>, TILE / 2u>;
+#endif
 
 fn number_of(head: u32, query: u32, is_delta: bool) -> f32 {
     if query >= S {
@@ -78,10 +80,13 @@ fn weigh(quarter: Quarter, tile: u32, whole: bool) {
         let x = quarter.first + i * 2u;
         let score = scores[quarter.row * LONG + x];
         let slope = scores[SLOPES + quarter.row * LONG + x];
-#when OF_KEYS         let top = numbers[x];
-#when OF_KEYS         let middle = numbers[TILE / 4u + x];
-#when !OF_KEYS         let top = vec4<f32>(quarter.lse);
-#when !OF_KEYS         let middle = vec4<f32>(quarter.delta);
+#if OF_KEYS
+        let top = numbers[x];
+        let middle = numbers[TILE / 4u + x];
+#else
+        let top = vec4<f32>(quarter.lse);
+        let middle = vec4<f32>(quarter.delta);
+#endif
         var weight = vec4<f32>();
         if !BIASED && whole {
             weight = exp2(fma(score, vec4<f32>(quarter.scale), -top));
@@ -94,7 +99,9 @@ fn weigh(quarter: Quarter, tile: u32, whole: bool) {
                 weight_of(quarter, score.w, other + 3u, top.w),
             );
         }
-#when OF_KEYS         weights[quarter.row * LIGHT + x] = vec4<f16>(weight);
+#if OF_KEYS
+        weights[quarter.row * LIGHT + x] = vec4<f16>(weight);
+#endif
         weights[GRADIENTS + quarter.row * LIGHT + x] = vec4<f16>(weight * (slope - middle));
     }
 }
@@ -113,24 +120,142 @@ fn weight_of(quarter: Quarter, raw: f32, other: u32, top: f32) -> f32 {
 fn write_squares(head: u32, first: u32, col: u32, thread: u32) {
     workgroupBarrier();
     let scale = inverseSqrt(f32(D));
-#when OF_KEYS     let row = thread / 2u % OWN;
-#when OF_KEYS     let half = thread % 2u;
-#when OF_KEYS     for (var i = 0u; i < 2u; i++) {
-#when OF_KEYS         let at = thread / 2u * LONG + half * 4u + i * 2u;
-#when OF_KEYS         let column = half * (WIDTH / 2u) + col + i * 8u;
-#when OF_KEYS         if thread / 2u < OWN {
-#when OF_KEYS             put_value_gradient(head, first + row, column, scores[at], scores[at + 1u]);
-#when OF_KEYS         } else {
-#when OF_KEYS             put_gradient(head, first + row, column, scores[at] * scale, scores[at + 1u] * scale);
-#when OF_KEYS         }
-#when OF_KEYS     }
-#when !OF_KEYS     let at = thread / 4u * LONG + thread % 4u * 2u;
-#when !OF_KEYS     let column = thread % 4u / 2u * (WIDTH / 2u) + col + thread % 2u * 8u;
-#when !OF_KEYS     let low = (scores[at] + scores[SLOPES + at]) * scale;
-#when !OF_KEYS     let high = (scores[at + 1u] + scores[SLOPES + at + 1u]) * scale;
-#when !OF_KEYS     put_gradient(head, first + thread / 4u, column, low, high);
+#if OF_KEYS
+    let row = thread / 2u % OWN;
+    let half = thread % 2u;
+    for (var i = 0u; i < 2u; i++) {
+        let at = thread / 2u * LONG + half * 4u + i * 2u;
+        let column = half * (WIDTH / 2u) + col + i * 8u;
+        if thread / 2u < OWN {
+            put_value_gradient(head, first + row, column, scores[at], scores[at + 1u]);
+        } else {
+            put_gradient(head, first + row, column, scores[at] * scale, scores[at + 1u] * scale);
+        }
+    }
+#else
+    let at = thread / 4u * LONG + thread % 4u * 2u;
+    let column = thread % 4u / 2u * (WIDTH / 2u) + col + thread % 2u * 8u;
+    let low = (scores[at] + scores[SLOPES + at]) * scale;
+    let high = (scores[at + 1u] + scores[SLOPES + at + 1u]) * scale;
+    put_gradient(head, first + thread / 4u, column, low, high);
+#endif
     workgroupBarrier();
 }
+
+// Stages 32 columns of own rows, and of their values or gradients, from COLUMN.
+#block stage_own(COLUMN)
+    put_eight(thread / 4u * OWN_ROW + thread % 4u, own_eight(head, first + thread / 4u, own_end, COLUMN + thread % 4u * 8u));
+    put_eight((OWN + thread / 4u) * OWN_ROW + thread % 4u, own_value_eight(head, first + thread / 4u, own_end, COLUMN + thread % 4u * 8u));
+    workgroupBarrier();
+#end
+
+// Loads the subgroup's own rows of 16 columns, from vector EIGHT of a staged row.
+#block load_own(I, EIGHT)
+    let own{I}0 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + EIGHT) * PIECES], OWN_ROW * PIECES);
+    let own{I}1 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + EIGHT) * PIECES], OWN_ROW * PIECES);
+#end
+
+// Adds the products of 16 columns to the scores, from vector EIGHT of a row.
+#block add_scores(I, EIGHT)
+    let other{I} = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * VALUES + half * 16u * ROW + EIGHT) * PIECES], ROW * PIECES);
+    upper = coopMultiplyAdd(own{I}0, other{I}, upper);
+    lower = coopMultiplyAdd(own{I}1, other{I}, lower);
+#end
+
+// Loads a thread's vectors of the tile that begins at row FIRST.
+#block fetch(ROW_NAME, VALUE_NAME, I, HEAD, FIRST, AT)
+    {ROW_NAME}{I} = other_tile_eight(HEAD, FIRST, other_end, AT);
+    {VALUE_NAME}{I} = other_value_tile_eight(HEAD, FIRST, other_end, AT);
+#end
+
+// Loads all of them.
+#block fetch_all(ROW_NAME, VALUE_NAME, HEAD, FIRST)
+    #emit fetch(ROW_NAME, VALUE_NAME, 0, HEAD, FIRST, thread)
+#if FETCH1
+    #emit fetch(ROW_NAME, VALUE_NAME, 1, HEAD, FIRST, thread + THREADS)
+#endif
+#if FETCH2
+    #emit fetch(ROW_NAME, VALUE_NAME, 2, HEAD, FIRST, thread + 2u * THREADS)
+#endif
+#if FETCH3
+    #emit fetch(ROW_NAME, VALUE_NAME, 3, HEAD, FIRST, thread + 3u * THREADS)
+#endif
+#end
+
+// Stages two vectors.
+#block put_fetched(I, AT)
+    put_staged(0u, AT, row{I});
+    put_staged(VALUES, AT, value{I});
+#end
+
+// Stages the tile that `fetch_all` loaded.
+#block stage_fetched
+    #emit put_fetched(0, thread)
+#if FETCH1
+    #emit put_fetched(1, thread + THREADS)
+#endif
+#if FETCH2
+    #emit put_fetched(2, thread + 2u * THREADS)
+#endif
+#if FETCH3
+    #emit put_fetched(3, thread + 3u * THREADS)
+#endif
+#if OF_KEYS
+    if thread < TILE / 2u {
+        numbers[thread] = four;
+    }
+#endif
+#end
+
+// Loads 16 columns of the rows to add, from vector EIGHT of a row.
+#block load_added(COLUMN, I, FIRST, EIGHT)
+    let added{COLUMN}{I} = coopLoadT<coop_mat16x16<f16, B>>(&stage[(added + FIRST * ROW + EIGHT) * PIECES], ROW * PIECES);
+#end
+
+// Adds 16 weighted columns to their sums.
+#block add_column(COLUMN, I)
+    sum0{COLUMN} = coopMultiplyAdd(weight0{I}, added{COLUMN}{I}, sum0{COLUMN});
+    sum1{COLUMN} = coopMultiplyAdd(weight1{I}, added{COLUMN}{I}, sum1{COLUMN});
+#end
+
+// Adds 16 weighted rows to the sums, from FIRST, which is vector FOUR of the weights.
+#block add_weighted(I, FIRST, FOUR)
+    let weight0{I} = coopLoadT<coop_mat16x16<f16, A>>(&weights[factors + 0u * LIGHT + FOUR], LIGHT);
+    let weight1{I} = coopLoadT<coop_mat16x16<f16, A>>(&weights[factors + 16u * LIGHT + FOUR], LIGHT);
+    #emit load_added(0, I, FIRST, 0u)
+#if COLUMN1
+    #emit load_added(1, I, FIRST, 2u)
+#endif
+#if COLUMN2
+    #emit load_added(2, I, FIRST, 4u)
+#endif
+#if COLUMN3
+    #emit load_added(3, I, FIRST, 6u)
+#endif
+    #emit add_column(0, I)
+#if COLUMN1
+    #emit add_column(1, I)
+#endif
+#if COLUMN2
+    #emit add_column(2, I)
+#endif
+#if COLUMN3
+    #emit add_column(3, I)
+#endif
+#end
+
+// Sums of 16 columns.
+#block zero_sums(I)
+    var sum0{I} = coop_mat16x16<f32, C>();
+    var sum1{I} = coop_mat16x16<f32, C>();
+#end
+
+// Writes 16 columns, from COLUMN of the subgroup.
+#block write_column(I, COLUMN)
+    coopStoreT(sum0{I}, &scores[side * SLOPES + (strip + 0u) * LONG + half * 4u], LONG);
+    coopStoreT(sum1{I}, &scores[side * SLOPES + (strip + 16u) * LONG + half * 4u], LONG);
+    write_squares(head, first, COLUMN, thread);
+#end
 
 @compute @workgroup_size(THREADS)
 fn attention_flash_coopmat_backward(
@@ -142,212 +267,181 @@ fn attention_flash_coopmat_backward(
     let flat = group.y * groups.x + group.x;
     // Of the owned rows, and the first of the others: where keys are owned, GROUP heads of queries share one of keys.
     let head = flat / blocks;
-#when OF_KEYS     let other_head = head * GROUP;
-#when OF_KEYS     if head >= HEADS / GROUP {
-#when !OF_KEYS     let other_head = head / GROUP;
-#when !OF_KEYS     if head >= HEADS {
+#if OF_KEYS
+    let other_head = head * GROUP;
+    if head >= HEADS / GROUP {
+#else
+    let other_head = head / GROUP;
+    if head >= HEADS {
+#endif
         return;
     }
     // Under a causal mask the last queries see most, and the first keys are seen by most: they begin first.
     let first = select(flat % blocks, blocks - 1u - flat % blocks, CAUSAL && !OF_KEYS) * OWN;
     var keys = T;
-#when OWN_LENGTHS #when OF_KEYS     keys = min(T, lengths[head * GROUP / ITEM_HEADS]);
-#when OWN_LENGTHS #when !OF_KEYS     keys = min(T, lengths[head / ITEM_HEADS]);
+#if OWN_LENGTHS
+#if OF_KEYS
+    keys = min(T, lengths[head * GROUP / ITEM_HEADS]);
+#else
+    keys = min(T, lengths[head / ITEM_HEADS]);
+#endif
+#endif
     let own_end = select(OWN_LENGTH, keys, OF_KEYS);
     let other_end = select(keys, OTHER_LENGTH, OF_KEYS);
     // Tiles of a head, of which those are left out whose queries do not see the workgroup's keys or whose keys its queries do not see.
-#when OF_KEYS     let skipped = select(0u, (max(first + S, T) - T) / TILE, CAUSAL);
-#when OF_KEYS     let tiles = (S + TILE - 1u) / TILE - skipped;
+#if OF_KEYS
+    let skipped = select(0u, (max(first + S, T) - T) / TILE, CAUSAL);
+    let tiles = (S + TILE - 1u) / TILE - skipped;
+#endif
     // Keys beyond the length are seen by no query.
-#when OF_KEYS     let steps = select(0u, tiles * GROUP, first < keys);
-#when !OF_KEYS     let last = select(keys, min(keys, max(min(first + OWN, S) + T, S) - S), CAUSAL);
-#when !OF_KEYS     let steps = (last + TILE - 1u) / TILE;
+#if OF_KEYS
+    let steps = select(0u, tiles * GROUP, first < keys);
+#else
+    let last = select(keys, min(keys, max(min(first + OWN, S) + T, S) - S), CAUSAL);
+    let steps = (last + TILE - 1u) / TILE;
+#endif
 
     // Where the subgroup's rows begin in scores; its side and its half.
     let strip = thread / 128u * 32u;
     let side = thread / 64u % 2u;
     let half = thread / 32u % 2u;
     // Its operands of the sums: weights of its rows, and the columns that they multiply.
-#when OF_KEYS     let factors = side * GRADIENTS + strip * LIGHT;
-#when OF_KEYS     let added = (1u - side) * VALUES + half * (EIGHTS / 2u);
-#when !OF_KEYS     let factors = strip * LIGHT + side * 4u;
-#when !OF_KEYS     let added = side * 16u * ROW + half * (EIGHTS / 2u);
+#if OF_KEYS
+    let factors = side * GRADIENTS + strip * LIGHT;
+    let added = (1u - side) * VALUES + half * (EIGHTS / 2u);
+#else
+    let factors = strip * LIGHT + side * 4u;
+    let added = side * 16u * ROW + half * (EIGHTS / 2u);
+#endif
     let row = thread / 2u % OWN;
     var quarter = Quarter(row, first + row, thread / (2u * OWN) * (TILE / 8u) + thread % 2u, keys, inverseSqrt(f32(D)) * LOG2_E, 0.0, 0.0);
-#when !OF_KEYS     quarter.lse = number_of(head, first + row, false);
-#when !OF_KEYS     quarter.delta = number_of(head, first + row, true);
+#if !OF_KEYS
+    quarter.lse = number_of(head, first + row, false);
+    quarter.delta = number_of(head, first + row, true);
+#endif
 
-    put_eight(thread / 4u * OWN_ROW + thread % 4u, own_eight(head, first + thread / 4u, own_end, 0u + thread % 4u * 8u));
-    put_eight((OWN + thread / 4u) * OWN_ROW + thread % 4u, own_value_eight(head, first + thread / 4u, own_end, 0u + thread % 4u * 8u));
+    #emit stage_own(0u)
+    #emit load_own(0, 0u)
+#if SQUARE1
+    #emit load_own(1, 2u)
+#endif
     workgroupBarrier();
-    let own00 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + 0u) * PIECES], OWN_ROW * PIECES);
-    let own01 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + 0u) * PIECES], OWN_ROW * PIECES);
-#when SQUARE1     let own10 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + 2u) * PIECES], OWN_ROW * PIECES);
-#when SQUARE1     let own11 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + 2u) * PIECES], OWN_ROW * PIECES);
+#if SQUARE2
+    #emit stage_own(32u)
+    #emit load_own(2, 0u)
+#if SQUARE3
+    #emit load_own(3, 2u)
+#endif
     workgroupBarrier();
-#when SQUARE2     put_eight(thread / 4u * OWN_ROW + thread % 4u, own_eight(head, first + thread / 4u, own_end, 32u + thread % 4u * 8u));
-#when SQUARE2     put_eight((OWN + thread / 4u) * OWN_ROW + thread % 4u, own_value_eight(head, first + thread / 4u, own_end, 32u + thread % 4u * 8u));
-#when SQUARE2     workgroupBarrier();
-#when SQUARE2     let own20 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + 0u) * PIECES], OWN_ROW * PIECES);
-#when SQUARE2     let own21 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + 0u) * PIECES], OWN_ROW * PIECES);
-#when SQUARE3     let own30 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + 2u) * PIECES], OWN_ROW * PIECES);
-#when SQUARE3     let own31 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + 2u) * PIECES], OWN_ROW * PIECES);
-#when SQUARE2     workgroupBarrier();
-#when SQUARE4     put_eight(thread / 4u * OWN_ROW + thread % 4u, own_eight(head, first + thread / 4u, own_end, 64u + thread % 4u * 8u));
-#when SQUARE4     put_eight((OWN + thread / 4u) * OWN_ROW + thread % 4u, own_value_eight(head, first + thread / 4u, own_end, 64u + thread % 4u * 8u));
-#when SQUARE4     workgroupBarrier();
-#when SQUARE4     let own40 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + 0u) * PIECES], OWN_ROW * PIECES);
-#when SQUARE4     let own41 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + 0u) * PIECES], OWN_ROW * PIECES);
-#when SQUARE5     let own50 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + 2u) * PIECES], OWN_ROW * PIECES);
-#when SQUARE5     let own51 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + 2u) * PIECES], OWN_ROW * PIECES);
-#when SQUARE4     workgroupBarrier();
-#when SQUARE6     put_eight(thread / 4u * OWN_ROW + thread % 4u, own_eight(head, first + thread / 4u, own_end, 96u + thread % 4u * 8u));
-#when SQUARE6     put_eight((OWN + thread / 4u) * OWN_ROW + thread % 4u, own_value_eight(head, first + thread / 4u, own_end, 96u + thread % 4u * 8u));
-#when SQUARE6     workgroupBarrier();
-#when SQUARE6     let own60 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + 0u) * PIECES], OWN_ROW * PIECES);
-#when SQUARE6     let own61 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + 0u) * PIECES], OWN_ROW * PIECES);
-#when SQUARE7     let own70 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + 2u) * PIECES], OWN_ROW * PIECES);
-#when SQUARE7     let own71 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + 2u) * PIECES], OWN_ROW * PIECES);
-#when SQUARE6     workgroupBarrier();
-    var sum00 = coop_mat16x16<f32, C>();
-    var sum10 = coop_mat16x16<f32, C>();
-#when COLUMN1     var sum01 = coop_mat16x16<f32, C>();
-#when COLUMN1     var sum11 = coop_mat16x16<f32, C>();
-#when COLUMN2     var sum02 = coop_mat16x16<f32, C>();
-#when COLUMN2     var sum12 = coop_mat16x16<f32, C>();
-#when COLUMN3     var sum03 = coop_mat16x16<f32, C>();
-#when COLUMN3     var sum13 = coop_mat16x16<f32, C>();
+#endif
+#if SQUARE4
+    #emit stage_own(64u)
+    #emit load_own(4, 0u)
+#if SQUARE5
+    #emit load_own(5, 2u)
+#endif
+    workgroupBarrier();
+#endif
+#if SQUARE6
+    #emit stage_own(96u)
+    #emit load_own(6, 0u)
+#if SQUARE7
+    #emit load_own(7, 2u)
+#endif
+    workgroupBarrier();
+#endif
+    #emit zero_sums(0)
+#if COLUMN1
+    #emit zero_sums(1)
+#endif
+#if COLUMN2
+    #emit zero_sums(2)
+#endif
+#if COLUMN3
+    #emit zero_sums(3)
+#endif
     // The first tile; where there is none, what is looked at belongs to none but is there.
-#when OF_KEYS     let begin = skipped * TILE;
-#when !OF_KEYS     let begin = 0u;
-    var row0 = other_tile_eight(other_head, begin, other_end, thread);
-    var value0 = other_value_tile_eight(other_head, begin, other_end, thread);
-#when FETCH1     var row1 = other_tile_eight(other_head, begin, other_end, thread + THREADS);
-#when FETCH1     var value1 = other_value_tile_eight(other_head, begin, other_end, thread + THREADS);
-#when FETCH2     var row2 = other_tile_eight(other_head, begin, other_end, thread + 2u * THREADS);
-#when FETCH2     var value2 = other_value_tile_eight(other_head, begin, other_end, thread + 2u * THREADS);
-#when FETCH3     var row3 = other_tile_eight(other_head, begin, other_end, thread + 3u * THREADS);
-#when FETCH3     var value3 = other_value_tile_eight(other_head, begin, other_end, thread + 3u * THREADS);
-#when OF_KEYS     var four = four_numbers(other_head, begin, thread);
-    put_staged(0u, thread, row0);
-    put_staged(VALUES, thread, value0);
-#when FETCH1     put_staged(0u, thread + THREADS, row1);
-#when FETCH1     put_staged(VALUES, thread + THREADS, value1);
-#when FETCH2     put_staged(0u, thread + 2u * THREADS, row2);
-#when FETCH2     put_staged(VALUES, thread + 2u * THREADS, value2);
-#when FETCH3     put_staged(0u, thread + 3u * THREADS, row3);
-#when FETCH3     put_staged(VALUES, thread + 3u * THREADS, value3);
-#when OF_KEYS     if thread < TILE / 2u {
-#when OF_KEYS         numbers[thread] = four;
-#when OF_KEYS     }
+#if OF_KEYS
+    let begin = skipped * TILE;
+#else
+    let begin = 0u;
+#endif
+    #emit fetch_all(var row, var value, other_head, begin)
+#if OF_KEYS
+    var four = four_numbers(other_head, begin, thread);
+#endif
+    #emit stage_fetched
     workgroupBarrier();
 
     for (var t = 0u; t < steps; t++) {
-#when OF_KEYS         let tile = (skipped + t % tiles) * TILE;
-#when OF_KEYS         let whole = first + OWN <= min(visible(tile), keys) && tile + TILE <= S;
-#when !OF_KEYS         let tile = t * TILE;
-#when !OF_KEYS         let whole = tile + TILE <= min(visible(first), keys);
+#if OF_KEYS
+        let tile = (skipped + t % tiles) * TILE;
+        let whole = first + OWN <= min(visible(tile), keys) && tile + TILE <= S;
+#else
+        let tile = t * TILE;
+        let whole = tile + TILE <= min(visible(first), keys);
+#endif
         if t + 1u < steps {
-#when OF_KEYS             let next_head = other_head + (t + 1u) / tiles;
-#when OF_KEYS             let next = (skipped + (t + 1u) % tiles) * TILE;
-#when !OF_KEYS             let next_head = other_head;
-#when !OF_KEYS             let next = (t + 1u) * TILE;
-            row0 = other_tile_eight(next_head, next, other_end, thread);
-            value0 = other_value_tile_eight(next_head, next, other_end, thread);
-#when FETCH1             row1 = other_tile_eight(next_head, next, other_end, thread + THREADS);
-#when FETCH1             value1 = other_value_tile_eight(next_head, next, other_end, thread + THREADS);
-#when FETCH2             row2 = other_tile_eight(next_head, next, other_end, thread + 2u * THREADS);
-#when FETCH2             value2 = other_value_tile_eight(next_head, next, other_end, thread + 2u * THREADS);
-#when FETCH3             row3 = other_tile_eight(next_head, next, other_end, thread + 3u * THREADS);
-#when FETCH3             value3 = other_value_tile_eight(next_head, next, other_end, thread + 3u * THREADS);
-#when OF_KEYS             if thread < TILE / 2u {
-#when OF_KEYS                 four = four_numbers(next_head, next, thread);
-#when OF_KEYS             }
+#if OF_KEYS
+            let next_head = other_head + (t + 1u) / tiles;
+            let next = (skipped + (t + 1u) % tiles) * TILE;
+#else
+            let next_head = other_head;
+            let next = (t + 1u) * TILE;
+#endif
+            #emit fetch_all(row, value, next_head, next)
+#if OF_KEYS
+            if thread < TILE / 2u {
+                four = four_numbers(next_head, next, thread);
+            }
+#endif
         }
         var upper = coop_mat16x16<f32, C>();
         var lower = coop_mat16x16<f32, C>();
-        let other0 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * VALUES + half * 16u * ROW + 0u) * PIECES], ROW * PIECES);
-        upper = coopMultiplyAdd(own00, other0, upper);
-        lower = coopMultiplyAdd(own01, other0, lower);
-#when SQUARE1         let other1 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * VALUES + half * 16u * ROW + 2u) * PIECES], ROW * PIECES);
-#when SQUARE1         upper = coopMultiplyAdd(own10, other1, upper);
-#when SQUARE1         lower = coopMultiplyAdd(own11, other1, lower);
-#when SQUARE2         let other2 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * VALUES + half * 16u * ROW + 4u) * PIECES], ROW * PIECES);
-#when SQUARE2         upper = coopMultiplyAdd(own20, other2, upper);
-#when SQUARE2         lower = coopMultiplyAdd(own21, other2, lower);
-#when SQUARE3         let other3 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * VALUES + half * 16u * ROW + 6u) * PIECES], ROW * PIECES);
-#when SQUARE3         upper = coopMultiplyAdd(own30, other3, upper);
-#when SQUARE3         lower = coopMultiplyAdd(own31, other3, lower);
-#when SQUARE4         let other4 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * VALUES + half * 16u * ROW + 8u) * PIECES], ROW * PIECES);
-#when SQUARE4         upper = coopMultiplyAdd(own40, other4, upper);
-#when SQUARE4         lower = coopMultiplyAdd(own41, other4, lower);
-#when SQUARE5         let other5 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * VALUES + half * 16u * ROW + 10u) * PIECES], ROW * PIECES);
-#when SQUARE5         upper = coopMultiplyAdd(own50, other5, upper);
-#when SQUARE5         lower = coopMultiplyAdd(own51, other5, lower);
-#when SQUARE6         let other6 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * VALUES + half * 16u * ROW + 12u) * PIECES], ROW * PIECES);
-#when SQUARE6         upper = coopMultiplyAdd(own60, other6, upper);
-#when SQUARE6         lower = coopMultiplyAdd(own61, other6, lower);
-#when SQUARE7         let other7 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * VALUES + half * 16u * ROW + 14u) * PIECES], ROW * PIECES);
-#when SQUARE7         upper = coopMultiplyAdd(own70, other7, upper);
-#when SQUARE7         lower = coopMultiplyAdd(own71, other7, lower);
+        #emit add_scores(0, 0u)
+#if SQUARE1
+        #emit add_scores(1, 2u)
+#endif
+#if SQUARE2
+        #emit add_scores(2, 4u)
+#endif
+#if SQUARE3
+        #emit add_scores(3, 6u)
+#endif
+#if SQUARE4
+        #emit add_scores(4, 8u)
+#endif
+#if SQUARE5
+        #emit add_scores(5, 10u)
+#endif
+#if SQUARE6
+        #emit add_scores(6, 12u)
+#endif
+#if SQUARE7
+        #emit add_scores(7, 14u)
+#endif
         coopStoreT(upper, &scores[side * SLOPES + strip * LONG + half * 4u], LONG);
         coopStoreT(lower, &scores[side * SLOPES + (strip + 16u) * LONG + half * 4u], LONG);
         workgroupBarrier();
         weigh(quarter, tile, whole);
         workgroupBarrier();
-        let weight00 = coopLoadT<coop_mat16x16<f16, A>>(&weights[factors + 0u * LIGHT + 0u], LIGHT);
-        let weight10 = coopLoadT<coop_mat16x16<f16, A>>(&weights[factors + 16u * LIGHT + 0u], LIGHT);
-        let added00 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(added + 0u * ROW + 0u) * PIECES], ROW * PIECES);
-#when COLUMN1         let added10 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(added + 0u * ROW + 2u) * PIECES], ROW * PIECES);
-#when COLUMN2         let added20 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(added + 0u * ROW + 4u) * PIECES], ROW * PIECES);
-#when COLUMN3         let added30 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(added + 0u * ROW + 6u) * PIECES], ROW * PIECES);
-        sum00 = coopMultiplyAdd(weight00, added00, sum00);
-        sum10 = coopMultiplyAdd(weight10, added00, sum10);
-#when COLUMN1         sum01 = coopMultiplyAdd(weight00, added10, sum01);
-#when COLUMN1         sum11 = coopMultiplyAdd(weight10, added10, sum11);
-#when COLUMN2         sum02 = coopMultiplyAdd(weight00, added20, sum02);
-#when COLUMN2         sum12 = coopMultiplyAdd(weight10, added20, sum12);
-#when COLUMN3         sum03 = coopMultiplyAdd(weight00, added30, sum03);
-#when COLUMN3         sum13 = coopMultiplyAdd(weight10, added30, sum13);
-#when OF_KEYS         let weight01 = coopLoadT<coop_mat16x16<f16, A>>(&weights[factors + 0u * LIGHT + 4u], LIGHT);
-#when OF_KEYS         let weight11 = coopLoadT<coop_mat16x16<f16, A>>(&weights[factors + 16u * LIGHT + 4u], LIGHT);
-#when OF_KEYS         let added01 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(added + 16u * ROW + 0u) * PIECES], ROW * PIECES);
-#when OF_KEYS #when COLUMN1         let added11 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(added + 16u * ROW + 2u) * PIECES], ROW * PIECES);
-#when OF_KEYS #when COLUMN2         let added21 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(added + 16u * ROW + 4u) * PIECES], ROW * PIECES);
-#when OF_KEYS #when COLUMN3         let added31 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(added + 16u * ROW + 6u) * PIECES], ROW * PIECES);
-#when OF_KEYS         sum00 = coopMultiplyAdd(weight01, added01, sum00);
-#when OF_KEYS         sum10 = coopMultiplyAdd(weight11, added01, sum10);
-#when OF_KEYS #when COLUMN1         sum01 = coopMultiplyAdd(weight01, added11, sum01);
-#when OF_KEYS #when COLUMN1         sum11 = coopMultiplyAdd(weight11, added11, sum11);
-#when OF_KEYS #when COLUMN2         sum02 = coopMultiplyAdd(weight01, added21, sum02);
-#when OF_KEYS #when COLUMN2         sum12 = coopMultiplyAdd(weight11, added21, sum12);
-#when OF_KEYS #when COLUMN3         sum03 = coopMultiplyAdd(weight01, added31, sum03);
-#when OF_KEYS #when COLUMN3         sum13 = coopMultiplyAdd(weight11, added31, sum13);
+        #emit add_weighted(0, 0u, 0u)
+#if OF_KEYS
+        #emit add_weighted(1, 16u, 4u)
+#endif
         workgroupBarrier();
-        put_staged(0u, thread, row0);
-        put_staged(VALUES, thread, value0);
-#when FETCH1         put_staged(0u, thread + THREADS, row1);
-#when FETCH1         put_staged(VALUES, thread + THREADS, value1);
-#when FETCH2         put_staged(0u, thread + 2u * THREADS, row2);
-#when FETCH2         put_staged(VALUES, thread + 2u * THREADS, value2);
-#when FETCH3         put_staged(0u, thread + 3u * THREADS, row3);
-#when FETCH3         put_staged(VALUES, thread + 3u * THREADS, value3);
-#when OF_KEYS         if thread < TILE / 2u {
-#when OF_KEYS             numbers[thread] = four;
-#when OF_KEYS         }
+        #emit stage_fetched
         workgroupBarrier();
     }
 
-    coopStoreT(sum00, &scores[side * SLOPES + (strip + 0u) * LONG + half * 4u], LONG);
-    coopStoreT(sum10, &scores[side * SLOPES + (strip + 16u) * LONG + half * 4u], LONG);
-    write_squares(head, first, 0u, thread);
-#when COLUMN1     coopStoreT(sum01, &scores[side * SLOPES + (strip + 0u) * LONG + half * 4u], LONG);
-#when COLUMN1     coopStoreT(sum11, &scores[side * SLOPES + (strip + 16u) * LONG + half * 4u], LONG);
-#when COLUMN1     write_squares(head, first, 16u, thread);
-#when COLUMN2     coopStoreT(sum02, &scores[side * SLOPES + (strip + 0u) * LONG + half * 4u], LONG);
-#when COLUMN2     coopStoreT(sum12, &scores[side * SLOPES + (strip + 16u) * LONG + half * 4u], LONG);
-#when COLUMN2     write_squares(head, first, 32u, thread);
-#when COLUMN3     coopStoreT(sum03, &scores[side * SLOPES + (strip + 0u) * LONG + half * 4u], LONG);
-#when COLUMN3     coopStoreT(sum13, &scores[side * SLOPES + (strip + 16u) * LONG + half * 4u], LONG);
-#when COLUMN3     write_squares(head, first, 48u, thread);
+    #emit write_column(0, 0u)
+#if COLUMN1
+    #emit write_column(1, 16u)
+#endif
+#if COLUMN2
+    #emit write_column(2, 32u)
+#endif
+#if COLUMN3
+    #emit write_column(3, 48u)
+#endif
 }

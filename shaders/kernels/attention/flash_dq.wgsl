@@ -1,5 +1,5 @@
 // Scaled dot-product attention, backward: dQ without a matrix of scores. The definition is in
-// core/src/suite/workloads/attention.
+// core/workloads/src/ops/attention.
 //
 // attention_flash_dq  against `manual`: a workgroup owns 64 queries, makes their probabilities anew tile by tile, and sums
 //                     in registers

@@ -1,5 +1,5 @@
 // Scaled dot-product attention, forward, as the set-up of the backward pass runs it: for every head_dim, and without a
-// matrix of scores. The definition is in core/src/suite/workloads/attention.
+// matrix of scores. The definition is in core/workloads/src/ops/attention.
 //
 // attention_forward  one workgroup per query: the output and the log-sum-exp by an online softmax over tiles of keys, one
 //                    to a thread

@@ -1,4 +1,4 @@
-// A product of attention's backward pass, in 16×16 tiles. The definition is in core/src/suite/workloads/attention.
+// A product of attention's backward pass, in 16×16 tiles. The definition is in core/workloads/src/ops/attention.
 //
 // The queries of the GROUP heads that have the same keys lie one behind the other: for the keys they are as one head's.
 

@@ -1,5 +1,5 @@
 // Scaled dot-product attention, forward, with the score matrix in device memory. The definition is in
-// core/src/suite/workloads/attention.
+// core/workloads/src/ops/attention.
 //
 // attention_scores   S×T products of 16×16 tiles, scores to device memory
 // attention_softmax  one workgroup a row, in place
@@ -10,7 +10,9 @@
 
 @group(0) @binding(0) var<storage, read_write> scores: array<f32>;
 // Of the second stage.
-#when KEEPS_LSE @group(0) @binding(LSE_AT) var<storage, read_write> lse: array<f32>;
+#if KEEPS_LSE
+@group(0) @binding(LSE_AT) var<storage, read_write> lse: array<f32>;
+#endif
 // Of the first stage.
 @group(0) @binding(1) var<storage, read> q: array<elem>;
 @group(0) @binding(2) var<storage, read> k: array<elem>;
@@ -86,7 +88,9 @@ fn attention_softmax(
         sum += weight;
     }
     sum = row_sum(lane, sum);
-#when KEEPS_LSE     if lane == 0u { lse[row] = select(top + log(sum), 0.0, sum == 0.0); }
+#if KEEPS_LSE
+    if lane == 0u { lse[row] = select(top + log(sum), 0.0, sum == 0.0); }
+#endif
     for (var j = lane; j < T; j += ROW_THREADS) {
         // Where all that a row sees is hidden, its sum is zero.
         if j >= seen || sum == 0.0 {

@@ -23,7 +23,10 @@ fn put_staged(first: u32, e: u32, x: Eight) {
 }
 
 fn put_eight(at: u32, x: Eight) {
-#when IN_A_BROWSER     stage[at] = x;
-#when !IN_A_BROWSER     stage[2u * at] = low_of(x);
-#when !IN_A_BROWSER     stage[2u * at + 1u] = high_of(x);
+#if IN_A_BROWSER
+    stage[at] = x;
+#else
+    stage[2u * at] = low_of(x);
+    stage[2u * at + 1u] = high_of(x);
+#endif
 }

@@ -1,6 +1,6 @@
 // Scaled dot-product attention, forward, in one stage: against `manual`, scores never leave registers; against `flash`,
 // there is no staged memory, and no barrier but one at the start. The definition is in
-// core/src/suite/workloads/attention.
+// core/workloads/src/ops/attention.
 //
 // LANES neighbouring threads of a subgroup are a team, which owns four query rows and walks over the keys in tiles of LANES
 // with an online softmax. A thread computes the scores of one key of a tile with all four rows, which the team's maximum is

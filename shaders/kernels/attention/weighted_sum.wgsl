@@ -1,5 +1,5 @@
 // The last stage of scaled dot-product attention with the score matrix in device memory. The definition is in
-// core/src/suite/workloads/attention.
+// core/workloads/src/ops/attention.
 //
 // attention_weighted_sum  S×D products of 16×16 tiles: of weights and values, or in the backward pass of what queries get from keys
 

@@ -1,5 +1,5 @@
 // The appending of new tokens as a stage of its own, before `naive` and `split`. The definition is in
-// core/src/suite/workloads/attention_decode.
+// core/workloads/src/ops/attention_decode.
 //
 // attention_decode_append  one thread per element of the new keys and values
 

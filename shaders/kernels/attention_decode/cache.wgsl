@@ -11,9 +11,11 @@ fn cache_at(sequence: u32, token: u32, key_head: u32) -> u32 {
 }
 
 // Put element `x` of a sequence's new key and value at the place of its last token.
-#when APPENDS fn append(sequence: u32, key_head: u32, x: u32) {
-#when APPENDS     let to = cache_at(sequence, lengths[sequence] - 1u, key_head) + x;
-#when APPENDS     let own = (sequence * KEY_HEADS + key_head) * D + x;
-#when APPENDS     k[to] = new_k[own];
-#when APPENDS     v[to] = new_v[own];
-#when APPENDS }
+#if APPENDS
+fn append(sequence: u32, key_head: u32, x: u32) {
+    let to = cache_at(sequence, lengths[sequence] - 1u, key_head) + x;
+    let own = (sequence * KEY_HEADS + key_head) * D + x;
+    k[to] = new_k[own];
+    v[to] = new_v[own];
+}
+#endif

@@ -1,5 +1,5 @@
 // Attention of one token per sequence, the sequence split into parts. The definition is in
-// core/src/suite/workloads/attention_decode.
+// core/workloads/src/ops/attention_decode.
 //
 // attention_decode_split  against `naive`: workgroups per head of keys and part of the sequence, which read each key and
 //                         value once for HELD heads of queries, with an online softmax over tiles of 32 tokens
@@ -16,16 +16,21 @@
 #import lib/lowest
 
 @group(0) @binding(0) var<storage, read> q: array<elem>;
-#when !APPENDS @group(0) @binding(1) var<storage, read> k: array<elem>;
-#when !APPENDS @group(0) @binding(2) var<storage, read> v: array<elem>;
-#when APPENDS @group(0) @binding(1) var<storage, read_write> k: array<elem>;
-#when APPENDS @group(0) @binding(2) var<storage, read_write> v: array<elem>;
+#if APPENDS
+@group(0) @binding(1) var<storage, read_write> k: array<elem>;
+@group(0) @binding(2) var<storage, read_write> v: array<elem>;
+#else
+@group(0) @binding(1) var<storage, read> k: array<elem>;
+@group(0) @binding(2) var<storage, read> v: array<elem>;
+#endif
 @group(0) @binding(3) var<storage, read> table: array<u32>;
 @group(0) @binding(4) var<storage, read> lengths: array<u32>;
 @group(0) @binding(5) var<storage, read_write> parts: array<f32>;
 @group(0) @binding(6) var<storage, read_write> numbers: array<f32>;
-#when APPENDS @group(0) @binding(7) var<storage, read> new_k: array<elem>;
-#when APPENDS @group(0) @binding(8) var<storage, read> new_v: array<elem>;
+#if APPENDS
+@group(0) @binding(7) var<storage, read> new_k: array<elem>;
+@group(0) @binding(8) var<storage, read> new_v: array<elem>;
+#endif
 
 const SHARES: u32 = HEADS / KEY_HEADS / HELD;
 const MOST_HELD: u32 = THREADS / KEYS;
@@ -41,17 +46,23 @@ var<workgroup> rescale: array<f32, MOST_HELD>;
 const NEW: u32 = 0xffffffffu;
 
 fn place_of(sequence: u32, token: u32, key_head: u32) -> u32 {
-#when APPENDS     if token + 1u == lengths[sequence] { return NEW; }
+#if APPENDS
+    if token + 1u == lengths[sequence] { return NEW; }
+#endif
     return cache_at(sequence, token, key_head);
 }
 
 fn key_element(place: u32, own: u32, x: u32) -> f32 {
-#when APPENDS     if place == NEW { return f32(new_k[own + x]); }
+#if APPENDS
+    if place == NEW { return f32(new_k[own + x]); }
+#endif
     return f32(k[place + x]);
 }
 
 fn value_element(place: u32, own: u32, x: u32) -> f32 {
-#when APPENDS     if place == NEW { return f32(new_v[own + x]); }
+#if APPENDS
+    if place == NEW { return f32(new_v[own + x]); }
+#endif
     return f32(v[place + x]);
 }
 
@@ -153,7 +164,9 @@ fn attention_decode_split(
         numbers[at] = top;
         numbers[at + 1u] = total;
     }
-#when APPENDS     if share % SHARES == 0u && begin < length && length == end {
-#when APPENDS         for (var x = thread; x < D; x += THREADS) { append(sequence, key_head, x); }
-#when APPENDS     }
+#if APPENDS
+    if share % SHARES == 0u && begin < length && length == end {
+        for (var x = thread; x < D; x += THREADS) { append(sequence, key_head, x); }
+    }
+#endif
 }

@@ -1,6 +1,6 @@
 enable wgpu_cooperative_matrix;
 // Convolution on matrix units: against `implicit`, a subgroup multiplies 16×16 matrices of f16 as a whole and sums in f32. The
-// definition is in core/src/suite/workloads/conv2d. Cooperative matrices are an extension of native wgpu;
+// definition is in core/workloads/src/ops/conv2d. Cooperative matrices are an extension of native wgpu;
 // shaders/src/matrix.rs spells them for browsers.
 //
 // With channels last a row is a position and a column an output channel, otherwise the other way round: so are the columns of a
@@ -30,8 +30,11 @@ const STRIP: u32 = 9u;
 // Rows of terms, for each channel.
 var<workgroup> kernels: array<Piece, TILE * TERMS_ROW * PIECES>;
 // The same for each position, or else rows of positions for each term.
-#when LAST var<workgroup> pixels: array<Piece, TILE * TERMS_ROW * PIECES>;
-#when !LAST var<workgroup> pixels: array<Piece, DEPTH * POSITIONS_ROW * PIECES>;
+#if LAST
+var<workgroup> pixels: array<Piece, TILE * TERMS_ROW * PIECES>;
+#else
+var<workgroup> pixels: array<Piece, DEPTH * POSITIONS_ROW * PIECES>;
+#endif
 // One strip of two squares for each subgroup: results pass through it to be finished, rounded, and clipped at the edges.
 var<workgroup> strips: array<vec4<f32>, 4u * 16u * STRIP>;
 
@@ -73,6 +76,69 @@ fn write_strip(group: u32, row: u32, col: u32, strip: u32, lane: u32) {
     workgroupBarrier();
 }
 
+// Stages a vector of eight elements.
+#block put(TILE, AT, EIGHT)
+#if IN_A_BROWSER
+    TILE[AT] = EIGHT;
+#else
+    TILE[(AT) * 2u] = low_of(EIGHT);
+    TILE[(AT) * 2u + 1u] = high_of(EIGHT);
+#endif
+#end
+
+// A row of sums.
+#block zero_row(I)
+    var c{I}0 = coop_mat16x16<f32, C>();
+    var c{I}1 = coop_mat16x16<f32, C>();
+    var c{I}2 = coop_mat16x16<f32, C>();
+    var c{I}3 = coop_mat16x16<f32, C>();
+#end
+
+// Writes a row of sums, in two strips, from row AT of the subgroup.
+#block write_row(I, AT)
+    coopStoreT(c{I}0, &strips[strip], STRIP);
+    coopStoreT(c{I}1, &strips[strip + 4u], STRIP);
+    write_strip(group, down + AT, across + 0u, strip, lane);
+    coopStoreT(c{I}2, &strips[strip], STRIP);
+    coopStoreT(c{I}3, &strips[strip + 4u], STRIP);
+    write_strip(group, down + AT, across + 32u, strip, lane);
+#end
+
+// Adds a row of products of matrices to the sums.
+#block add_row(ROW, I, J, K, L, LEFT)
+    c{ROW}0 = coopMultiplyAdd(a{LEFT}, b{I}, c{ROW}0);
+    c{ROW}1 = coopMultiplyAdd(a{LEFT}, b{J}, c{ROW}1);
+    c{ROW}2 = coopMultiplyAdd(a{LEFT}, b{K}, c{ROW}2);
+    c{ROW}3 = coopMultiplyAdd(a{LEFT}, b{L}, c{ROW}3);
+#end
+
+// Half a step, in the matrices I to L. TERM is its first term, and EIGHT the same in vectors.
+#block add_half(I, J, K, L, EIGHT, TERM)
+#if LAST
+    let a{I} = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 0u) * TERMS_ROW + EIGHT) * PIECES], TERMS_ROW * PIECES);
+    let a{J} = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 16u) * TERMS_ROW + EIGHT) * PIECES], TERMS_ROW * PIECES);
+    let a{K} = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 32u) * TERMS_ROW + EIGHT) * PIECES], TERMS_ROW * PIECES);
+    let a{L} = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 48u) * TERMS_ROW + EIGHT) * PIECES], TERMS_ROW * PIECES);
+    let b{I} = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 0u) * TERMS_ROW + EIGHT) * PIECES], TERMS_ROW * PIECES);
+    let b{J} = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 16u) * TERMS_ROW + EIGHT) * PIECES], TERMS_ROW * PIECES);
+    let b{K} = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 32u) * TERMS_ROW + EIGHT) * PIECES], TERMS_ROW * PIECES);
+    let b{L} = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 48u) * TERMS_ROW + EIGHT) * PIECES], TERMS_ROW * PIECES);
+#else
+    let a{I} = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 0u) * TERMS_ROW + EIGHT) * PIECES], TERMS_ROW * PIECES);
+    let a{J} = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 16u) * TERMS_ROW + EIGHT) * PIECES], TERMS_ROW * PIECES);
+    let a{K} = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 32u) * TERMS_ROW + EIGHT) * PIECES], TERMS_ROW * PIECES);
+    let a{L} = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 48u) * TERMS_ROW + EIGHT) * PIECES], TERMS_ROW * PIECES);
+    let b{I} = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(TERM * POSITIONS_ROW + col / 8u + 0u) * PIECES], POSITIONS_ROW * PIECES);
+    let b{J} = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(TERM * POSITIONS_ROW + col / 8u + 2u) * PIECES], POSITIONS_ROW * PIECES);
+    let b{K} = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(TERM * POSITIONS_ROW + col / 8u + 4u) * PIECES], POSITIONS_ROW * PIECES);
+    let b{L} = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(TERM * POSITIONS_ROW + col / 8u + 6u) * PIECES], POSITIONS_ROW * PIECES);
+#endif
+    #emit add_row(0, I, J, K, L, I)
+    #emit add_row(1, I, J, K, L, J)
+    #emit add_row(2, I, J, K, L, K)
+    #emit add_row(3, I, J, K, L, L)
+#end
+
 @compute @workgroup_size(128)
 fn conv2d_coopmat(
     @builtin(workgroup_id) workgroup: vec3<u32>,
@@ -95,154 +161,50 @@ fn conv2d_coopmat(
     let row = subgroup / 2u * 64u;
     let col = subgroup % 2u * 64u;
     // Positions that the thread stages all along, and where its first eights lie; its others lie farther down.
-#when LAST     let known = known_around(vec4<u32>(position + thread / EIGHTS) + vec4<u32>(0u, FARTHER, 2u * FARTHER, 3u * FARTHER));
-#when LAST     let further = known;
-#when !LAST     let known = known_around(vec4<u32>(position + thread % (TILE / 8u) * 8u) + vec4<u32>(0u, 1u, 2u, 3u));
-#when !LAST     let further = known_around(vec4<u32>(position + thread % (TILE / 8u) * 8u) + vec4<u32>(4u, 5u, 6u, 7u));
+#if LAST
+    let known = known_around(vec4<u32>(position + thread / EIGHTS) + vec4<u32>(0u, FARTHER, 2u * FARTHER, 3u * FARTHER));
+    let further = known;
+#else
+    let known = known_around(vec4<u32>(position + thread % (TILE / 8u) * 8u) + vec4<u32>(0u, 1u, 2u, 3u));
+    let further = known_around(vec4<u32>(position + thread % (TILE / 8u) * 8u) + vec4<u32>(4u, 5u, 6u, 7u));
+#endif
     let of_terms = thread / EIGHTS * TERMS_ROW + thread % EIGHTS;
-#when LAST     let of_pixels = of_terms;
-#when !LAST     let of_pixels = thread / (TILE / 8u) * POSITIONS_ROW + thread % (TILE / 8u);
-    var c00 = coop_mat16x16<f32, C>();
-    var c01 = coop_mat16x16<f32, C>();
-    var c02 = coop_mat16x16<f32, C>();
-    var c03 = coop_mat16x16<f32, C>();
-    var c10 = coop_mat16x16<f32, C>();
-    var c11 = coop_mat16x16<f32, C>();
-    var c12 = coop_mat16x16<f32, C>();
-    var c13 = coop_mat16x16<f32, C>();
-    var c20 = coop_mat16x16<f32, C>();
-    var c21 = coop_mat16x16<f32, C>();
-    var c22 = coop_mat16x16<f32, C>();
-    var c23 = coop_mat16x16<f32, C>();
-    var c30 = coop_mat16x16<f32, C>();
-    var c31 = coop_mat16x16<f32, C>();
-    var c32 = coop_mat16x16<f32, C>();
-    var c33 = coop_mat16x16<f32, C>();
+#if LAST
+    let of_pixels = of_terms;
+#else
+    let of_pixels = thread / (TILE / 8u) * POSITIONS_ROW + thread % (TILE / 8u);
+#endif
+    #emit zero_row(0)
+    #emit zero_row(1)
+    #emit zero_row(2)
+    #emit zero_row(3)
     var next_kernels = kernels_of(group, channel, 0u, thread);
     var next_pixels = pixels_of(known, further, group, 0u, thread);
 
     for (var t = 0u; t < STEPS; t++) {
         workgroupBarrier();
-#when IN_A_BROWSER         kernels[of_terms + 0u * FARTHER * TERMS_ROW] = next_kernels.x;
-#when !IN_A_BROWSER         kernels[(of_terms + 0u * FARTHER * TERMS_ROW) * 2u] = low_of(next_kernels.x);
-#when !IN_A_BROWSER         kernels[(of_terms + 0u * FARTHER * TERMS_ROW) * 2u + 1u] = high_of(next_kernels.x);
-#when IN_A_BROWSER         kernels[of_terms + 1u * FARTHER * TERMS_ROW] = next_kernels.y;
-#when !IN_A_BROWSER         kernels[(of_terms + 1u * FARTHER * TERMS_ROW) * 2u] = low_of(next_kernels.y);
-#when !IN_A_BROWSER         kernels[(of_terms + 1u * FARTHER * TERMS_ROW) * 2u + 1u] = high_of(next_kernels.y);
-#when IN_A_BROWSER         kernels[of_terms + 2u * FARTHER * TERMS_ROW] = next_kernels.z;
-#when !IN_A_BROWSER         kernels[(of_terms + 2u * FARTHER * TERMS_ROW) * 2u] = low_of(next_kernels.z);
-#when !IN_A_BROWSER         kernels[(of_terms + 2u * FARTHER * TERMS_ROW) * 2u + 1u] = high_of(next_kernels.z);
-#when IN_A_BROWSER         kernels[of_terms + 3u * FARTHER * TERMS_ROW] = next_kernels.w;
-#when !IN_A_BROWSER         kernels[(of_terms + 3u * FARTHER * TERMS_ROW) * 2u] = low_of(next_kernels.w);
-#when !IN_A_BROWSER         kernels[(of_terms + 3u * FARTHER * TERMS_ROW) * 2u + 1u] = high_of(next_kernels.w);
-#when IN_A_BROWSER         pixels[of_pixels + 0u * NEXT_PIXELS] = next_pixels.x;
-#when !IN_A_BROWSER         pixels[(of_pixels + 0u * NEXT_PIXELS) * 2u] = low_of(next_pixels.x);
-#when !IN_A_BROWSER         pixels[(of_pixels + 0u * NEXT_PIXELS) * 2u + 1u] = high_of(next_pixels.x);
-#when IN_A_BROWSER         pixels[of_pixels + 1u * NEXT_PIXELS] = next_pixels.y;
-#when !IN_A_BROWSER         pixels[(of_pixels + 1u * NEXT_PIXELS) * 2u] = low_of(next_pixels.y);
-#when !IN_A_BROWSER         pixels[(of_pixels + 1u * NEXT_PIXELS) * 2u + 1u] = high_of(next_pixels.y);
-#when IN_A_BROWSER         pixels[of_pixels + 2u * NEXT_PIXELS] = next_pixels.z;
-#when !IN_A_BROWSER         pixels[(of_pixels + 2u * NEXT_PIXELS) * 2u] = low_of(next_pixels.z);
-#when !IN_A_BROWSER         pixels[(of_pixels + 2u * NEXT_PIXELS) * 2u + 1u] = high_of(next_pixels.z);
-#when IN_A_BROWSER         pixels[of_pixels + 3u * NEXT_PIXELS] = next_pixels.w;
-#when !IN_A_BROWSER         pixels[(of_pixels + 3u * NEXT_PIXELS) * 2u] = low_of(next_pixels.w);
-#when !IN_A_BROWSER         pixels[(of_pixels + 3u * NEXT_PIXELS) * 2u + 1u] = high_of(next_pixels.w);
+        #emit put(kernels, of_terms + 0u * FARTHER * TERMS_ROW, next_kernels.x)
+        #emit put(kernels, of_terms + 1u * FARTHER * TERMS_ROW, next_kernels.y)
+        #emit put(kernels, of_terms + 2u * FARTHER * TERMS_ROW, next_kernels.z)
+        #emit put(kernels, of_terms + 3u * FARTHER * TERMS_ROW, next_kernels.w)
+        #emit put(pixels, of_pixels + 0u * NEXT_PIXELS, next_pixels.x)
+        #emit put(pixels, of_pixels + 1u * NEXT_PIXELS, next_pixels.y)
+        #emit put(pixels, of_pixels + 2u * NEXT_PIXELS, next_pixels.z)
+        #emit put(pixels, of_pixels + 3u * NEXT_PIXELS, next_pixels.w)
         workgroupBarrier();
         if t + 1u < STEPS {
             next_kernels = kernels_of(group, channel, (t + 1u) * DEPTH, thread);
             next_pixels = pixels_of(known, further, group, (t + 1u) * DEPTH, thread);
         }
-#when LAST         let a0 = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 0u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let a0 = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 0u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
-#when LAST         let a1 = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 16u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let a1 = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 16u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
-#when LAST         let a2 = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 32u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let a2 = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 32u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
-#when LAST         let a3 = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 48u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let a3 = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 48u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
-#when LAST         let b0 = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 0u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let b0 = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(0u * POSITIONS_ROW + col / 8u + 0u) * PIECES], POSITIONS_ROW * PIECES);
-#when LAST         let b1 = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 16u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let b1 = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(0u * POSITIONS_ROW + col / 8u + 2u) * PIECES], POSITIONS_ROW * PIECES);
-#when LAST         let b2 = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 32u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let b2 = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(0u * POSITIONS_ROW + col / 8u + 4u) * PIECES], POSITIONS_ROW * PIECES);
-#when LAST         let b3 = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 48u) * TERMS_ROW + 0u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let b3 = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(0u * POSITIONS_ROW + col / 8u + 6u) * PIECES], POSITIONS_ROW * PIECES);
-        c00 = coopMultiplyAdd(a0, b0, c00);
-        c01 = coopMultiplyAdd(a0, b1, c01);
-        c02 = coopMultiplyAdd(a0, b2, c02);
-        c03 = coopMultiplyAdd(a0, b3, c03);
-        c10 = coopMultiplyAdd(a1, b0, c10);
-        c11 = coopMultiplyAdd(a1, b1, c11);
-        c12 = coopMultiplyAdd(a1, b2, c12);
-        c13 = coopMultiplyAdd(a1, b3, c13);
-        c20 = coopMultiplyAdd(a2, b0, c20);
-        c21 = coopMultiplyAdd(a2, b1, c21);
-        c22 = coopMultiplyAdd(a2, b2, c22);
-        c23 = coopMultiplyAdd(a2, b3, c23);
-        c30 = coopMultiplyAdd(a3, b0, c30);
-        c31 = coopMultiplyAdd(a3, b1, c31);
-        c32 = coopMultiplyAdd(a3, b2, c32);
-        c33 = coopMultiplyAdd(a3, b3, c33);
-#when LAST         let a4 = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 0u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let a4 = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 0u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
-#when LAST         let a5 = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 16u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let a5 = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 16u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
-#when LAST         let a6 = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 32u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let a6 = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 32u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
-#when LAST         let a7 = coopLoadT<coop_mat16x16<f16, A>>(&pixels[((row + 48u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let a7 = coopLoadT<coop_mat16x16<f16, A>>(&kernels[((row + 48u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
-#when LAST         let b4 = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 0u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let b4 = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(16u * POSITIONS_ROW + col / 8u + 0u) * PIECES], POSITIONS_ROW * PIECES);
-#when LAST         let b5 = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 16u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let b5 = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(16u * POSITIONS_ROW + col / 8u + 2u) * PIECES], POSITIONS_ROW * PIECES);
-#when LAST         let b6 = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 32u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let b6 = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(16u * POSITIONS_ROW + col / 8u + 4u) * PIECES], POSITIONS_ROW * PIECES);
-#when LAST         let b7 = coopLoad<coop_mat16x16<f16, B>>(&kernels[((col + 48u) * TERMS_ROW + 2u) * PIECES], TERMS_ROW * PIECES);
-#when !LAST         let b7 = coopLoadT<coop_mat16x16<f16, B>>(&pixels[(16u * POSITIONS_ROW + col / 8u + 6u) * PIECES], POSITIONS_ROW * PIECES);
-        c00 = coopMultiplyAdd(a4, b4, c00);
-        c01 = coopMultiplyAdd(a4, b5, c01);
-        c02 = coopMultiplyAdd(a4, b6, c02);
-        c03 = coopMultiplyAdd(a4, b7, c03);
-        c10 = coopMultiplyAdd(a5, b4, c10);
-        c11 = coopMultiplyAdd(a5, b5, c11);
-        c12 = coopMultiplyAdd(a5, b6, c12);
-        c13 = coopMultiplyAdd(a5, b7, c13);
-        c20 = coopMultiplyAdd(a6, b4, c20);
-        c21 = coopMultiplyAdd(a6, b5, c21);
-        c22 = coopMultiplyAdd(a6, b6, c22);
-        c23 = coopMultiplyAdd(a6, b7, c23);
-        c30 = coopMultiplyAdd(a7, b4, c30);
-        c31 = coopMultiplyAdd(a7, b5, c31);
-        c32 = coopMultiplyAdd(a7, b6, c32);
-        c33 = coopMultiplyAdd(a7, b7, c33);
+        #emit add_half(0, 1, 2, 3, 0u, 0u)
+        #emit add_half(4, 5, 6, 7, 2u, 16u)
     }
 
     let down = select(channel, position, LAST) + row;
     let across = select(position, channel, LAST) + col;
     let strip = subgroup * 16u * STRIP;
-    coopStoreT(c00, &strips[strip], STRIP);
-    coopStoreT(c01, &strips[strip + 4u], STRIP);
-    write_strip(group, down + 0u, across + 0u, strip, lane);
-    coopStoreT(c02, &strips[strip], STRIP);
-    coopStoreT(c03, &strips[strip + 4u], STRIP);
-    write_strip(group, down + 0u, across + 32u, strip, lane);
-    coopStoreT(c10, &strips[strip], STRIP);
-    coopStoreT(c11, &strips[strip + 4u], STRIP);
-    write_strip(group, down + 16u, across + 0u, strip, lane);
-    coopStoreT(c12, &strips[strip], STRIP);
-    coopStoreT(c13, &strips[strip + 4u], STRIP);
-    write_strip(group, down + 16u, across + 32u, strip, lane);
-    coopStoreT(c20, &strips[strip], STRIP);
-    coopStoreT(c21, &strips[strip + 4u], STRIP);
-    write_strip(group, down + 32u, across + 0u, strip, lane);
-    coopStoreT(c22, &strips[strip], STRIP);
-    coopStoreT(c23, &strips[strip + 4u], STRIP);
-    write_strip(group, down + 32u, across + 32u, strip, lane);
-    coopStoreT(c30, &strips[strip], STRIP);
-    coopStoreT(c31, &strips[strip + 4u], STRIP);
-    write_strip(group, down + 48u, across + 0u, strip, lane);
-    coopStoreT(c32, &strips[strip], STRIP);
-    coopStoreT(c33, &strips[strip + 4u], STRIP);
-    write_strip(group, down + 48u, across + 32u, strip, lane);
+    #emit write_row(0, 0u)
+    #emit write_row(1, 16u)
+    #emit write_row(2, 32u)
+    #emit write_row(3, 48u)
 }

@@ -1,5 +1,5 @@
 // Convolution, one element of the result per thread, every factor read from device memory. The definition is in
-// core/src/suite/workloads/conv2d.
+// core/workloads/src/ops/conv2d.
 
 #import conv2d/common
 #import conv2d/finished
@@ -8,11 +8,15 @@
 @group(0) @binding(0) var<storage, read> source: array<elem>;
 @group(0) @binding(1) var<storage, read> w: array<elem>;
 @group(0) @binding(2) var<storage, read_write> result: array<elem>;
-#when BIAS @group(0) @binding(3) var<storage, read> bias: array<elem>;
-#when NORMALISED @group(0) @binding(4) var<storage, read> mean: array<f32>;
-#when NORMALISED @group(0) @binding(5) var<storage, read> variance: array<f32>;
-#when NORMALISED @group(0) @binding(6) var<storage, read> gamma: array<elem>;
-#when NORMALISED @group(0) @binding(7) var<storage, read> beta: array<elem>;
+#if BIAS
+@group(0) @binding(3) var<storage, read> bias: array<elem>;
+#endif
+#if NORMALISED
+@group(0) @binding(4) var<storage, read> mean: array<f32>;
+@group(0) @binding(5) var<storage, read> variance: array<f32>;
+@group(0) @binding(6) var<storage, read> gamma: array<elem>;
+@group(0) @binding(7) var<storage, read> beta: array<elem>;
+#endif
 
 @compute @workgroup_size(THREADS)
 fn conv2d_direct(

@@ -7,9 +7,14 @@
 
 @group(0) @binding(0) var<storage, read> source: array<Eight>;
 @group(0) @binding(1) var<storage, read> w: array<Eight>;
-#when PACKED @group(0) @binding(2) var<storage, read_write> result: array<Eight>;
-#when !PACKED @group(0) @binding(2) var<storage, read_write> result: array<f16>;
-#when BIAS @group(0) @binding(3) var<storage, read> bias: array<f16>;
+#if PACKED
+@group(0) @binding(2) var<storage, read_write> result: array<Eight>;
+#else
+@group(0) @binding(2) var<storage, read_write> result: array<f16>;
+#endif
+#if BIAS
+@group(0) @binding(3) var<storage, read> bias: array<f16>;
+#endif
 
 // Eights of four rows.
 struct Block {
@@ -113,7 +118,9 @@ fn put_eight(group: u32, channel: u32, position: u32, low: vec4<f32>, high: vec4
     }
     let first = group * TO_C + channel;
     if PACKED {
-#when PACKED         result[result_at(group, channel, position / TO, position % TO) / 8u] = eight(finished_four(first, low), finished_four(first + FURTHER, high));
+#if PACKED
+        result[result_at(group, channel, position / TO, position % TO) / 8u] = eight(finished_four(first, low), finished_four(first + FURTHER, high));
+#endif
         return;
     }
     for (var i = 0u; i < 8u; i++) {
@@ -121,7 +128,9 @@ fn put_eight(group: u32, channel: u32, position: u32, low: vec4<f32>, high: vec4
         let at = position + select(i, 0u, LAST);
         if own < TO_C && at < POSITIONS {
             let sum = finished(group * TO_C + own, select(low[i % 4u], high[i % 4u], i > 3u));
-#when !PACKED             result[result_at(group, own, at / TO, at % TO)] = f16(sum);
+#if !PACKED
+            result[result_at(group, own, at / TO, at % TO)] = f16(sum);
+#endif
         }
     }
 }

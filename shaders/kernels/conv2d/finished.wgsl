@@ -5,8 +5,12 @@
 
 fn finished(channel: u32, sum: f32) -> f32 {
     var value = sum;
-#when BIAS     value += f32(bias[channel]);
-#when NORMALISED     value = (value - mean[channel]) / sqrt(variance[channel] + EPS) * f32(gamma[channel]) + f32(beta[channel]);
+#if BIAS
+    value += f32(bias[channel]);
+#endif
+#if NORMALISED
+    value = (value - mean[channel]) / sqrt(variance[channel] + EPS) * f32(gamma[channel]) + f32(beta[channel]);
+#endif
     if RELU {
         value = relu(value);
     }

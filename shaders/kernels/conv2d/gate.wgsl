@@ -1,7 +1,8 @@
 // The gradient before ReLU, in pieces: that of the result, and zero where the result is zero or below. The definition is in
-// core/src/suite/workloads/conv2d/backward.rs.
+// core/workloads/src/ops/conv2d/backward.rs.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> result: array<stored>;
 @group(0) @binding(1) var<storage, read> gradient: array<stored>;

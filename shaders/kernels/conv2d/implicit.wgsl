@@ -1,16 +1,20 @@
 // Convolution as a product of kernels with pixels: against `direct`, tiles of both are staged in workgroup memory, and a thread
-// keeps a block of sums in registers. The definition is in core/src/suite/workloads/conv2d.
+// keeps a block of sums in registers. The definition is in core/workloads/src/ops/conv2d.
 
 #import conv2d/finished
 #import conv2d/pixels
 #import lib/launch
 
 @group(0) @binding(2) var<storage, read_write> result: array<elem>;
-#when BIAS @group(0) @binding(3) var<storage, read> bias: array<elem>;
-#when NORMALISED @group(0) @binding(4) var<storage, read> mean: array<f32>;
-#when NORMALISED @group(0) @binding(5) var<storage, read> variance: array<f32>;
-#when NORMALISED @group(0) @binding(6) var<storage, read> gamma: array<elem>;
-#when NORMALISED @group(0) @binding(7) var<storage, read> beta: array<elem>;
+#if BIAS
+@group(0) @binding(3) var<storage, read> bias: array<elem>;
+#endif
+#if NORMALISED
+@group(0) @binding(4) var<storage, read> mean: array<f32>;
+@group(0) @binding(5) var<storage, read> variance: array<f32>;
+@group(0) @binding(6) var<storage, read> gamma: array<elem>;
+@group(0) @binding(7) var<storage, read> beta: array<elem>;
+#endif
 
 fn put_column(group: u32, row: u32, column: u32, sums: vec4<f32>) {
     if column >= POSITIONS {

@@ -1,4 +1,4 @@
-// Kernels of 3 × 3 as Winograd's products take them, one for each pair of channels: see core/src/suite/workloads/conv2d/winograd.rs.
+// Kernels of 3 × 3 as Winograd's products take them, one for each pair of channels: see core/workloads/src/ops/conv2d/winograd.rs.
 
 #import conv2d/common
 #import lib/launch

@@ -1,4 +1,4 @@
-// Squares of 2 × 2 results from the sums of Winograd's products: see core/src/suite/workloads/conv2d/winograd.rs.
+// Squares of 2 × 2 results from the sums of Winograd's products: see core/workloads/src/ops/conv2d/winograd.rs.
 
 #import conv2d/common
 #import conv2d/finished
@@ -7,7 +7,9 @@
 
 @group(0) @binding(0) var<storage, read> products: array<f32>;
 @group(0) @binding(1) var<storage, read_write> result: array<elem>;
-#when BIAS @group(0) @binding(2) var<storage, read> bias: array<elem>;
+#if BIAS
+@group(0) @binding(2) var<storage, read> bias: array<elem>;
+#endif
 
 const CHANNELS: u32 = GROUPS * TO_C;
 

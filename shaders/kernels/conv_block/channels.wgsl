@@ -1,4 +1,4 @@
-// Numbers of channels applied to images. The definition is in core/src/suite/workloads/conv_block.
+// Numbers of channels applied to images. The definition is in core/workloads/src/ops/conv_block.
 //
 // conv_block_bias       a number of each channel is added
 // conv_block_normalise  with mean, variance, factor and offset of each channel; with RELU what is negative becomes zero
@@ -7,21 +7,28 @@
 #import conv_block/of_channel
 #import conv_block/place
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> given: array<stored>;
 @group(0) @binding(1) var<storage, read_write> made: array<stored>;
 
-#when LAST @group(0) @binding(2) var<storage, read> bias: array<stored>;
-#when !LAST @group(0) @binding(2) var<storage, read> bias: array<elem>;
+#if LAST
+@group(0) @binding(2) var<storage, read> bias: array<stored>;
+#else
+@group(0) @binding(2) var<storage, read> bias: array<elem>;
+#endif
 
-#when LAST @group(0) @binding(2) var<storage, read> mean: array<piece>;
-#when LAST @group(0) @binding(3) var<storage, read> variance: array<piece>;
-#when LAST @group(0) @binding(4) var<storage, read> gamma: array<stored>;
-#when LAST @group(0) @binding(5) var<storage, read> beta: array<stored>;
-#when !LAST @group(0) @binding(2) var<storage, read> mean: array<f32>;
-#when !LAST @group(0) @binding(3) var<storage, read> variance: array<f32>;
-#when !LAST @group(0) @binding(4) var<storage, read> gamma: array<elem>;
-#when !LAST @group(0) @binding(5) var<storage, read> beta: array<elem>;
+#if LAST
+@group(0) @binding(2) var<storage, read> mean: array<piece>;
+@group(0) @binding(3) var<storage, read> variance: array<piece>;
+@group(0) @binding(4) var<storage, read> gamma: array<stored>;
+@group(0) @binding(5) var<storage, read> beta: array<stored>;
+#else
+@group(0) @binding(2) var<storage, read> mean: array<f32>;
+@group(0) @binding(3) var<storage, read> variance: array<f32>;
+@group(0) @binding(4) var<storage, read> gamma: array<elem>;
+@group(0) @binding(5) var<storage, read> beta: array<elem>;
+#endif
 
 @compute @workgroup_size(THREADS)
 fn conv_block_bias(

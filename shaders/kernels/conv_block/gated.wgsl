@@ -5,6 +5,9 @@
 @group(0) @binding(1) var<storage, read> given: array<stored>;
 
 fn gradient_at(at: u32) -> piece {
-#when GATED     return gated_by(piece(result[at]), piece(gradient[at]));
-#when !GATED     return piece(gradient[at]);
+#if GATED
+    return gated_by(piece(result[at]), piece(gradient[at]));
+#else
+    return piece(gradient[at]);
+#endif
 }

@@ -1,22 +1,28 @@
 // The gradient of what was normalised. With INFERENCE the statistics were given; otherwise they were made of the same values, which
 // takes away the gradient's mean, and its mean product with what was normalised times that. The definition is in
-// core/src/suite/workloads/conv_block.
+// core/workloads/src/ops/conv_block.
 
 #import conv_block/gated
 #import conv_block/of_channel
 #import conv_block/place
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(3) var<storage, read_write> made: array<stored>;
-#when LAST @group(0) @binding(2) var<storage, read> mean: array<piece>;
-#when LAST @group(0) @binding(4) var<storage, read> variance: array<piece>;
-#when LAST @group(0) @binding(5) var<storage, read> gamma: array<stored>;
-#when LAST @group(0) @binding(6) var<storage, read> totals: array<piece>;
-#when !LAST @group(0) @binding(2) var<storage, read> mean: array<f32>;
-#when !LAST @group(0) @binding(4) var<storage, read> variance: array<f32>;
-#when !LAST @group(0) @binding(5) var<storage, read> gamma: array<elem>;
-#when !LAST @group(0) @binding(6) var<storage, read> totals: array<f32>;
-#when GATED @group(0) @binding(7) var<storage, read> result: array<stored>;
+#if LAST
+@group(0) @binding(2) var<storage, read> mean: array<piece>;
+@group(0) @binding(4) var<storage, read> variance: array<piece>;
+@group(0) @binding(5) var<storage, read> gamma: array<stored>;
+@group(0) @binding(6) var<storage, read> totals: array<piece>;
+#else
+@group(0) @binding(2) var<storage, read> mean: array<f32>;
+@group(0) @binding(4) var<storage, read> variance: array<f32>;
+@group(0) @binding(5) var<storage, read> gamma: array<elem>;
+@group(0) @binding(6) var<storage, read> totals: array<f32>;
+#endif
+#if GATED
+@group(0) @binding(7) var<storage, read> result: array<stored>;
+#endif
 
 // From the totals of the gradient to those of its products.
 const TOTALS: u32 = select(CHANNELS, CHANNEL_PIECES, LAST);

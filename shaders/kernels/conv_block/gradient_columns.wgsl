@@ -1,12 +1,15 @@
 // Of strips of positions the sum of the gradient of each channel, and of its products with distances from the mean, where channels are
-// last: a thread for the channels of a piece in each strip. The definition is in core/src/suite/workloads/conv_block.
+// last: a thread for the channels of a piece in each strip. The definition is in core/workloads/src/ops/conv_block.
 
 #import conv_block/gated
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(2) var<storage, read> mean: array<piece>;
 @group(0) @binding(3) var<storage, read_write> strips: array<piece>;
-#when GATED @group(0) @binding(4) var<storage, read> result: array<stored>;
+#if GATED
+@group(0) @binding(4) var<storage, read> result: array<stored>;
+#endif
 
 const CHANNEL_PIECES: u32 = CHANNELS / WIDTH;
 

@@ -1,14 +1,17 @@
 // Of strips of a channel's elements the sum of the gradient, and of its products with distances from the mean, where channels are not
-// last: a workgroup for each strip. The definition is in core/src/suite/workloads/conv_block.
+// last: a workgroup for each strip. The definition is in core/workloads/src/ops/conv_block.
 
 #import conv_block/gated
 #import conv_block/strip
 #import lib/launch
+#import lib/pieces{WIDTH}
 #import lib/reduce
 
 @group(0) @binding(2) var<storage, read> mean: array<f32>;
 @group(0) @binding(3) var<storage, read_write> strips: array<f32>;
-#when GATED @group(0) @binding(4) var<storage, read> result: array<stored>;
+#if GATED
+@group(0) @binding(4) var<storage, read> result: array<stored>;
+#endif
 
 @compute @workgroup_size(ROW_THREADS)
 fn conv_block_gradient_planes(

@@ -1,5 +1,5 @@
 // Convolution by tiles, as conv2d/implicit does it, which also leaves what batch normalisation asks for: of each channel the mean
-// over the tile's positions, and the sum of squares around that mean. The definition is in core/src/suite/workloads/conv_block.
+// over the tile's positions, and the sum of squares around that mean. The definition is in core/workloads/src/ops/conv_block.
 //
 // A thread keeps sums of distances from the first value that it has of a channel, and of their squares. As that value is one of
 // the few, little is lost when squares around their mean are told from these.

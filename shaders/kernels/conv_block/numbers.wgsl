@@ -1,5 +1,5 @@
 // Gradients of the numbers of each channel, from the totals of the gradient and of its products with distances from the mean. The
-// definition is in core/src/suite/workloads/conv_block.
+// definition is in core/workloads/src/ops/conv_block.
 
 #import lib/launch
 
@@ -7,8 +7,10 @@
 @group(0) @binding(1) var<storage, read> variance: array<f32>;
 @group(0) @binding(2) var<storage, read_write> dgamma: array<elem>;
 @group(0) @binding(3) var<storage, read_write> dbeta: array<elem>;
-#when INFERENCE @group(0) @binding(4) var<storage, read> gamma: array<elem>;
-#when INFERENCE @group(0) @binding(5) var<storage, read_write> dbias: array<elem>;
+#if INFERENCE
+@group(0) @binding(4) var<storage, read> gamma: array<elem>;
+@group(0) @binding(5) var<storage, read_write> dbias: array<elem>;
+#endif
 
 @compute @workgroup_size(THREADS)
 fn conv_block_numbers(
@@ -23,5 +25,7 @@ fn conv_block_numbers(
     let deviation = sqrt(variance[channel] + EPS);
     dgamma[channel] = elem(totals[CHANNELS + channel] / deviation);
     dbeta[channel] = elem(totals[channel]);
-#when INFERENCE     dbias[channel] = elem(totals[channel] * f32(gamma[channel]) / deviation);
+#if INFERENCE
+    dbias[channel] = elem(totals[channel] * f32(gamma[channel]) / deviation);
+#endif
 }

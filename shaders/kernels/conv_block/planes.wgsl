@@ -1,9 +1,10 @@
 // Means of strips of a channel's elements, and sums of squares around them, where channels are not last: a workgroup for each strip,
 // which goes over it twice. A strip is short enough that the second time it comes from a cache. The definition is in
-// core/src/suite/workloads/conv_block.
+// core/workloads/src/ops/conv_block.
 
 #import conv_block/strip
 #import lib/launch
+#import lib/pieces{WIDTH}
 #import lib/reduce
 
 @group(0) @binding(0) var<storage, read> given: array<stored>;

@@ -1,5 +1,5 @@
 // Copy in strides of the grid: against `vec4`, a fixed number of workgroups, and four accesses of 16 bytes under way in
-// every thread. The definition is in core/src/suite/workloads/copy.rs; about the last vector see `vec4`.
+// every thread. The definition is in core/workloads/src/ops/copy.rs; about the last vector see `vec4`.
 
 #import lib/launch
 

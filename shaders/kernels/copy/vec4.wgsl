@@ -1,5 +1,5 @@
 // Copy, 16 bytes per thread: against `scalar`, fewer and wider requests. The definition is in
-// core/src/suite/workloads/copy.rs.
+// core/workloads/src/ops/copy.rs.
 //
 // Elements are moved as bits, whatever their type. Buffers are whole vectors long, so the last vector needs no care:
 // what lies past the last element is copied and nobody's business.

@@ -1,5 +1,5 @@
 // The gradient of cross-entropy, one workgroup of ROW_THREADS a row, one element at a time. The definition is in
-// core/src/suite/workloads/cross_entropy.
+// core/workloads/src/ops/cross_entropy.
 
 #import lib/launch
 

@@ -1,12 +1,15 @@
-// Cross-entropy of rows, in pieces: see lib/pieces1. The definition is in core/src/suite/workloads/cross_entropy.
+// Cross-entropy of rows, in pieces: see lib/pieces1. The definition is in core/workloads/src/ops/cross_entropy.
 //
 // cross_entropy_online       a row is read once, and each thread keeps the maximum and the sum of what it has seen
 // cross_entropy_log_softmax  the same, and then again to store the logarithm of each weight
 // cross_entropy_row          a row is read once and kept in registers, PIECES pieces in each of LANES threads
 
+#import cross_entropy/logits{WIDTH}
 #import lib/lanes
 #import lib/launch
 #import lib/lowest
+#import lib/own_row
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(1) var<storage, read_write> lse: array<f32>;
 @group(0) @binding(2) var<storage, read_write> loss: array<f32>;
@@ -77,14 +80,7 @@ fn cross_entropy_row(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let first = flat_group(group, groups) * (THREADS / LANES);
-    if first >= ROWS {
-        return;
-    }
-    let row = first + thread / LANES;
-    // Threads without a row go along for the barriers: they read the last one, and write nothing.
-    let base = min(row, ROWS - 1u) * ROW_PIECES;
-    let lane = thread % LANES;
+    #emit own_row(row, base, lane)
     var kept: array<piece, PIECES>;
     var top = LOWEST;
     for (var i = 0u; i < PIECES; i++) {

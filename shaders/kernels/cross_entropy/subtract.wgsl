@@ -1,6 +1,8 @@
-// The gradient of cross-entropy from weights, in pieces. The definition is in core/src/suite/workloads/cross_entropy.
+// The gradient of cross-entropy from weights, in pieces. The definition is in core/workloads/src/ops/cross_entropy.
 
+#import cross_entropy/target{WIDTH}
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> softmax: array<piece>;
 @group(0) @binding(1) var<storage, read> targets: array<u32>;

@@ -1,9 +1,11 @@
-// The gradient of cross-entropy, in pieces: see lib/pieces1. The definition is in core/src/suite/workloads/cross_entropy.
+// The gradient of cross-entropy, in pieces: see lib/pieces1. The definition is in core/workloads/src/ops/cross_entropy.
 //
 // cross_entropy_backward  the gradient from logits
 // cross_entropy_softmax   the weights alone
 
+#import cross_entropy/target{WIDTH}
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> logits: array<stored>;
 @group(0) @binding(1) var<storage, read> lse: array<f32>;

@@ -1,5 +1,5 @@
 // Depthwise 2-D convolution, forward: one output element per thread, every tap read from device memory. The definition
-// is in core/src/suite/workloads/depthwise_conv2d.rs.
+// is in core/workloads/src/ops/depthwise_conv2d.rs.
 
 #import depthwise_conv2d/common
 #import lib/launch

@@ -1,5 +1,5 @@
 // Depthwise 2-D convolution, forward: against `direct`, a workgroup stages the input patch of one output tile in
-// workgroup memory, so that device memory is read once. The definition is in core/src/suite/workloads/depthwise_conv2d.rs.
+// workgroup memory, so that device memory is read once. The definition is in core/workloads/src/ops/depthwise_conv2d.rs.
 
 #import depthwise_conv2d/common
 #import lib/launch

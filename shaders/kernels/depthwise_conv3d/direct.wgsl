@@ -1,5 +1,5 @@
 // Depthwise 3-D convolution, forward: one output element per thread, every tap read from device memory. The definition
-// is in core/src/suite/workloads/depthwise_conv3d.
+// is in core/workloads/src/ops/depthwise_conv3d.
 
 #import depthwise_conv3d/common
 #import lib/launch
@@ -8,7 +8,9 @@
 @group(0) @binding(0) var<storage, read> x: array<elem>;
 @group(0) @binding(1) var<storage, read> w: array<elem>;
 @group(0) @binding(2) var<storage, read_write> out: array<elem>;
-#when BIASED @group(0) @binding(3) var<storage, read> bias: array<elem>;
+#if BIASED
+@group(0) @binding(3) var<storage, read> bias: array<elem>;
+#endif
 
 @compute @workgroup_size(THREADS)
 fn depthwise_conv3d_direct(
@@ -41,7 +43,9 @@ fn depthwise_conv3d_direct(
             }
         }
     }
-#when BIASED     sum += f32(bias[here.c]);
+#if BIASED
+    sum += f32(bias[here.c]);
+#endif
     if RELU {
         sum = relu(sum);
     }

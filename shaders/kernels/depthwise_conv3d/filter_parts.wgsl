@@ -4,7 +4,9 @@
 #import lib/parts
 
 @group(0) @binding(1) var<storage, read_write> dw: array<elem>;
-#when BIASED @group(0) @binding(2) var<storage, read_write> dbias: array<elem>;
+#if BIASED
+@group(0) @binding(2) var<storage, read_write> dbias: array<elem>;
+#endif
 
 @compute @workgroup_size(32, DOWN)
 fn depthwise_filter_parts(
@@ -17,5 +19,7 @@ fn depthwise_filter_parts(
     if local.y == 0u && column < FILTERS {
         dw[column] = elem(sum);
     }
-#when BIASED     if local.y == 0u && column >= FILTERS && column < PART_COLUMNS { dbias[column - FILTERS] = elem(sum); }
+#if BIASED
+    if local.y == 0u && column >= FILTERS && column < PART_COLUMNS { dbias[column - FILTERS] = elem(sum); }
+#endif
 }

@@ -18,9 +18,13 @@
 #import depthwise_conv3d/walk
 #import lib/launch
 
-#when BIASED @group(0) @binding(3) var<storage, read> bias: array<elem>;
+#if BIASED
+@group(0) @binding(3) var<storage, read> bias: array<elem>;
+#endif
 
-#when TAPS_SHARED var<workgroup> shared_taps: array<value, KD * KH * KW * CHANNELS>;
+#if TAPS_SHARED
+var<workgroup> shared_taps: array<value, KD * KH * KW * CHANNELS>;
+#endif
 
 @compute @workgroup_size(THREADS)
 fn depthwise_marching(
@@ -28,11 +32,13 @@ fn depthwise_marching(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
-#when TAPS_SHARED     for (var t = 0u; t < (KD * KH * KW * CHANNELS + THREADS - 1u) / THREADS; t++) {
-#when TAPS_SHARED         let at = t * THREADS + lane;
-#when TAPS_SHARED         if at < KD * KH * KW * CHANNELS { shared_taps[at] = tap_value(at % CHANNELS, at / CHANNELS); }
-#when TAPS_SHARED     }
-#when TAPS_SHARED     workgroupBarrier();
+#if TAPS_SHARED
+    for (var t = 0u; t < (KD * KH * KW * CHANNELS + THREADS - 1u) / THREADS; t++) {
+        let at = t * THREADS + lane;
+        if at < KD * KH * KW * CHANNELS { shared_taps[at] = tap_value(at % CHANNELS, at / CHANNELS); }
+    }
+    workgroupBarrier();
+#endif
     // Neighbouring threads have neighbouring memory: channels first where these are last, and columns otherwise.
     let item = flat_group(group, groups) * THREADS + lane;
     var walk = walk_of(item / CHANNELS, item % CHANNELS);
@@ -44,14 +50,19 @@ fn depthwise_marching(
         return;
     }
     // Where the thread's taps are: from where on in workgroup memory, or in registers of its own.
-#when TAPS_SHARED     let taps = walk.c;
-#when !TAPS_SHARED     var own_taps = array<value, KD * KH * KW>();
-#when !TAPS_SHARED     for (var tap = 0u; tap < KD * KH * KW; tap++) {
-#when !TAPS_SHARED         own_taps[tap] = tap_value(walk.c, tap);
-#when !TAPS_SHARED     }
-#when !TAPS_SHARED     let taps = &own_taps;
+#if TAPS_SHARED
+    let taps = walk.c;
+#else
+    var own_taps = array<value, KD * KH * KW>();
+    for (var tap = 0u; tap < KD * KH * KW; tap++) {
+        own_taps[tap] = tap_value(walk.c, tap);
+    }
+    let taps = &own_taps;
+#endif
     var sums = array<array<array<value, ALONG>, DOWN>, IN_FLIGHT>();
-#when LATE     var done = array<array<value, ALONG>, DOWN>();
+#if LATE
+    var done = array<array<value, ALONG>, DOWN>();
+#endif
     let end = min(walk.z + STRIP, OD);
     for (var step = walk.z; step < end + IN_FLIGHT - 1u; step++) {
         for (var r = 0u; r < SD; r++) {
@@ -60,9 +71,11 @@ fn depthwise_marching(
             for (var row = 0u; row < WINDOW_ROWS; row++) {
                 windows[row] = window_of(walk, z, row);
             }
-#when LATE             if r == 0u && step >= walk.z + IN_FLIGHT {
-#when LATE                 write(walk, step - IN_FLIGHT, done);
-#when LATE             }
+#if LATE
+            if r == 0u && step >= walk.z + IN_FLIGHT {
+                write(walk, step - IN_FLIGHT, done);
+            }
+#endif
             // Three written out: a compiler leaves a loop that has so much in it as it is, and what a loop counts through is not in
             // registers.
             add(&sums, &windows, taps, r, 0u);
@@ -70,38 +83,48 @@ fn depthwise_marching(
             if KD > 2u { add(&sums, &windows, taps, r, 2u); }
             for (var i = 3u; i < KD; i++) { add(&sums, &windows, taps, r, i); }
         }
-#when LATE         done = sums[IN_FLIGHT - 1u];
-#when !LATE         let z = step - (IN_FLIGHT - 1u);
-#when !LATE         if step >= walk.z + IN_FLIGHT - 1u {
-#when !LATE             for (var down = 0u; down < DOWN; down++) {
-#when !LATE                 if WHOLE_ROWS || walk.y + down < OH {
-#when !LATE                     write_row(walk, z, walk.y + down, sums[IN_FLIGHT - 1u][down]);
-#when !LATE                 }
-#when !LATE             }
-#when !LATE         }
+#if LATE
+        done = sums[IN_FLIGHT - 1u];
+#else
+        let z = step - (IN_FLIGHT - 1u);
+        if step >= walk.z + IN_FLIGHT - 1u {
+            for (var down = 0u; down < DOWN; down++) {
+                if WHOLE_ROWS || walk.y + down < OH {
+                    write_row(walk, z, walk.y + down, sums[IN_FLIGHT - 1u][down]);
+                }
+            }
+        }
+#endif
         for (var ago = IN_FLIGHT - 1u; ago > 0u; ago--) {
             sums[ago] = sums[ago - 1u];
         }
         sums[0] = array<array<value, ALONG>, DOWN>();
     }
-#when LATE     write(walk, end - 1u, done);
+#if LATE
+    write(walk, end - 1u, done);
+#endif
 }
 
 // A slice of the thread's results.
-#when LATE fn write(walk: Walk, z: u32, results: array<array<value, ALONG>, DOWN>) {
-#when LATE     for (var down = 0u; down < DOWN; down++) {
-#when LATE         if WHOLE_ROWS || walk.y + down < OH {
-#when LATE             write_row(walk, z, walk.y + down, results[down]);
-#when LATE         }
-#when LATE     }
-#when LATE }
+#if LATE
+fn write(walk: Walk, z: u32, results: array<array<value, ALONG>, DOWN>) {
+    for (var down = 0u; down < DOWN; down++) {
+        if WHOLE_ROWS || walk.y + down < OH {
+            write_row(walk, z, walk.y + down, results[down]);
+        }
+    }
+}
+#endif
 
 // Add tap i along the slowest axis of a slice of the image, the r-th of its step, to the result that began so many steps ago.
 fn add(
     sums: ptr<function, array<array<array<value, ALONG>, DOWN>, IN_FLIGHT>>,
     windows: ptr<function, array<array<value, WINDOW>, WINDOW_ROWS>>,
-#when TAPS_SHARED     taps: u32,
-#when !TAPS_SHARED     taps: ptr<function, array<value, KD * KH * KW>>,
+#if TAPS_SHARED
+    taps: u32,
+#else
+    taps: ptr<function, array<value, KD * KH * KW>>,
+#endif
     r: u32,
     i: u32,
 ) {
@@ -118,24 +141,33 @@ fn add(
 
 // The tap of this number along each axis, in reverse with FLIP.
 fn weight_of(
-#when TAPS_SHARED     taps: u32,
-#when !TAPS_SHARED     taps: ptr<function, array<value, KD * KH * KW>>,
+#if TAPS_SHARED
+    taps: u32,
+#else
+    taps: ptr<function, array<value, KD * KH * KW>>,
+#endif
     i: u32,
     j: u32,
     k: u32,
 ) -> value {
     let number = (i * KH + j) * KW + k;
     let tap = select(number, KD * KH * KW - 1u - number, FLIP);
-#when TAPS_SHARED     return shared_taps[tap * CHANNELS + taps];
-#when !TAPS_SHARED     return (*taps)[tap];
+#if TAPS_SHARED
+    return shared_taps[tap * CHANNELS + taps];
+#else
+    return (*taps)[tap];
+#endif
 }
 
 // The same of one row of taps.
 fn add_row(
     sums: ptr<function, array<array<array<value, ALONG>, DOWN>, IN_FLIGHT>>,
     windows: ptr<function, array<array<value, WINDOW>, WINDOW_ROWS>>,
-#when TAPS_SHARED     taps: u32,
-#when !TAPS_SHARED     taps: ptr<function, array<value, KD * KH * KW>>,
+#if TAPS_SHARED
+    taps: u32,
+#else
+    taps: ptr<function, array<value, KD * KH * KW>>,
+#endif
     ago: u32,
     i: u32,
     j: u32,
@@ -152,7 +184,9 @@ fn add_row(
 
 fn finished(sum: value, c: u32) -> value {
     var result = sum;
-#when BIASED     result += bias_value(c);
+#if BIASED
+    result += bias_value(c);
+#endif
     if RELU {
         result = relu_value(result);
     }

@@ -10,10 +10,12 @@ fn tap_value(c: u32, tap: u32) -> value {
     return vec4<f32>(w[tap * CHANNELS + c]);
 }
 
-#when BIASED fn bias_value(c: u32) -> value {
-#when BIASED     let at = c * 4u;
-#when BIASED     return vec4<f32>(f32(bias[at]), f32(bias[at + 1u]), f32(bias[at + 2u]), f32(bias[at + 3u]));
-#when BIASED }
+#if BIASED
+fn bias_value(c: u32) -> value {
+    let at = c * 4u;
+    return vec4<f32>(f32(bias[at]), f32(bias[at + 1u]), f32(bias[at + 2u]), f32(bias[at + 3u]));
+}
+#endif
 
 fn write_row(walk: Walk, z: u32, y: u32, sums: array<value, ALONG>) {
     for (var along = 0u; along < ALONG; along++) {

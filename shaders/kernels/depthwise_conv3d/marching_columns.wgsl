@@ -10,7 +10,9 @@ fn tap_value(c: u32, tap: u32) -> value {
     return f32(w[c * (KD * KH * KW) + tap]);
 }
 
-#when BIASED fn bias_value(c: u32) -> value { return f32(bias[c]); }
+#if BIASED
+fn bias_value(c: u32) -> value { return f32(bias[c]); }
+#endif
 
 fn write_row(walk: Walk, z: u32, y: u32, sums: array<value, ALONG>) {
     let four = vec4<f32>(finished(sums[0], walk.c), finished(sums[1], walk.c), finished(sums[2], walk.c),

@@ -1,6 +1,7 @@
 // The gradient of what ReLU is taken of: that of its result, and zero where this is zero or below. In pieces.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> out: array<stored>;
 @group(0) @binding(1) var<storage, read> dout: array<stored>;

@@ -45,25 +45,34 @@ fn window_of(walk: Walk, z: u32, row: u32) -> array<value, WINDOW> {
     // Drivers do best with a return here, and with nothing more asked below: that takes 113 µs natively with channels first, where it is 90.
     // With what browsers make of a return they do only in images whose channels are last: in Chromium on an H200 294 µs in place of 310 for
     // 8×64×512², but 121 in place of 110 for 2×32×32×128², and gradients of filters with channels first take 1.08 times as long.
-#when IN_A_BROWSER     let there = z < ID && (own_row(row) || y < IH);
-#when IN_A_BROWSER     if CHANNELS_LAST && WINDOW_ROWS == 1u && !there {
-#when !IN_A_BROWSER     if z >= ID || y >= IH {
+#if IN_A_BROWSER
+    let there = z < ID && (own_row(row) || y < IH);
+    if CHANNELS_LAST && WINDOW_ROWS == 1u && !there {
+#else
+    if z >= ID || y >= IH {
+#endif
         return window;
     }
     let first = walk.unit * STEP - LEAD;
     if CHANNELS_LAST {
         let base = ((walk.n * ID + z) * IH + y) * IW;
         for (var load = 0u; load < LOADS; load++) {
-#when IN_A_BROWSER             if there && (own_load(load) || first + load < IW) {
-#when !IN_A_BROWSER             if first + load < IW {
+#if IN_A_BROWSER
+            if there && (own_load(load) || first + load < IW) {
+#else
+            if first + load < IW {
+#endif
                 put(&window, load, x[(base + first + load) * CHANNELS + walk.c]);
             }
         }
     } else {
         let base = (((walk.n * C + walk.c) * ID + z) * IH + y) * (IW / WIDTH);
         for (var load = 0u; load < LOADS; load++) {
-#when IN_A_BROWSER             if there && (own_load(load) || first + load < IW / WIDTH) {
-#when !IN_A_BROWSER             if first + load < IW / WIDTH {
+#if IN_A_BROWSER
+            if there && (own_load(load) || first + load < IW / WIDTH) {
+#else
+            if first + load < IW / WIDTH {
+#endif
                 put(&window, load, x[base + first + load]);
             }
         }

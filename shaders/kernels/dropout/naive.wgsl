@@ -1,4 +1,4 @@
-// Dropout, one element per thread. The definition is in core/src/suite/workloads/dropout.
+// Dropout, one element per thread. The definition is in core/workloads/src/ops/dropout.
 
 #import lib/launch
 #import lib/philox

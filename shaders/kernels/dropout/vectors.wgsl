@@ -1,10 +1,11 @@
 // Dropout, the four elements of a counter per thread: against `naive`, every word that is drawn is used. The definition is in
-// core/src/suite/workloads/dropout.
+// core/workloads/src/ops/dropout.
 //
 // dropout_stored       which elements are kept is noted in a mask: a word for each counter, a byte of it for each element
 // dropout_by_mask      the same elements again, by the mask
 // dropout_regenerated  without a mask
 
+#import dropout/elements{WIDTH}
 #import lib/launch
 #import lib/philox
 

@@ -1,6 +1,7 @@
-// Sums of f32 in the element type, in pieces. The definition is in core/src/suite/workloads/embedding.
+// Sums of f32 in the element type, in pieces. The definition is in core/workloads/src/ops/embedding.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> sums: array<piece>;
 @group(0) @binding(1) var<storage, read_write> result: array<stored>;

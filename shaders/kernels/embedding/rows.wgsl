@@ -1,9 +1,15 @@
 // Rows of tables copied to where they are wanted, in pieces, AT_ONCE of them a thread. The definition is in
-// core/src/suite/workloads/embedding.
+// core/workloads/src/ops/embedding.
 //
 // Nothing is computed with the elements: sixteen bytes are moved as four words, whatever they are.
 
 #import lib/launch
+
+#if WIDTH == 1
+#import lib/pieces1
+#else
+alias stored = vec4<u32>;
+#endif
 
 @group(0) @binding(0) var<storage, read> index: array<u32>;
 @group(0) @binding(1) var<storage, read> table: array<stored>;

@@ -1,4 +1,4 @@
-// Gradients added to the rows that were taken, an element a thread. The definition is in core/src/suite/workloads/embedding.
+// Gradients added to the rows that were taken, an element a thread. The definition is in core/workloads/src/ops/embedding.
 //
 // WGSL has no floating-point atomics: the addition retries a compare-and-exchange on the bits until nobody came between. The order
 // of additions, and so the last bits of the sums, vary from run to run.

@@ -1,20 +1,33 @@
 // Gradients of rows, summed over items that have been sorted by the row that they took. The definition is in
-// core/src/suite/workloads/embedding/stages.rs.
+// core/workloads/src/ops/embedding/stages.rs.
 //
 // LANES threads go through a stretch of STRETCH sorted items, with the pieces of four items under way at once, and keep the sum
 // of the row that they are at in registers. A row that lies within the stretch is written to the table; the sum of one that goes
 // on from the stretch before is left in part 0, and that of one that goes on in the next in part 1. Nothing is atomic.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
+
+#if WIDTH == 1
+alias numbers = u32;
+#else
+alias numbers = vec4<u32>;
+#endif
 
 @group(0) @binding(0) var<storage, read> sorted: array<u32>;
 @group(0) @binding(1) var<storage, read> order: array<u32>;
 @group(0) @binding(2) var<storage, read> dout: array<stored>;
 @group(0) @binding(3) var<storage, read_write> dtable: array<stored>;
 @group(0) @binding(4) var<storage, read_write> parts: array<piece>;
-#when BAGS @group(0) @binding(5) var<storage, read> bag: array<u32>;
-#when SCALED @group(0) @binding(6) var<storage, read> scale: array<f32>;
-#when PICKED @group(0) @binding(6) var<storage, read> winner: array<numbers>;
+#if BAGS
+@group(0) @binding(5) var<storage, read> bag: array<u32>;
+#endif
+#if SCALED
+@group(0) @binding(6) var<storage, read> scale: array<f32>;
+#endif
+#if PICKED
+@group(0) @binding(6) var<storage, read> winner: array<numbers>;
+#endif
 
 // What a thread is at: its piece, its stretch, the row and its sum, and whether the row's first item lies in a stretch before.
 struct Running {
@@ -28,14 +41,21 @@ struct Running {
 // What an item adds to piece `at` of its row.
 fn term(item: u32, at: u32) -> piece {
     let from_item = order[item];
-#when !BAGS     let source = from_item;
-#when BAGS     let source = bag[from_item];
-#when BAGS     if source >= SOURCES {
-#when BAGS         return piece();
-#when BAGS     }
+#if BAGS
+    let source = bag[from_item];
+    if source >= SOURCES {
+        return piece();
+    }
+#else
+    let source = from_item;
+#endif
     var value = piece(dout[source * PIECES + at]);
-#when SCALED     value *= scale[from_item];
-#when PICKED     value = select(piece(), value, winner[source * PIECES + at] == numbers(from_item));
+#if SCALED
+    value *= scale[from_item];
+#endif
+#if PICKED
+    value = select(piece(), value, winner[source * PIECES + at] == numbers(from_item));
+#endif
     return value;
 }
 

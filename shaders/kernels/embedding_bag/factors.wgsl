@@ -1,8 +1,9 @@
 // Gradients of factors: for each item the product of its row with its bag's gradient, and zero where it is in no bag. LANES
-// threads share an item. The definition is in core/src/suite/workloads/embedding_bag.
+// threads share an item. The definition is in core/workloads/src/ops/embedding_bag.
 
 #import lib/lanes
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> index: array<u32>;
 @group(0) @binding(1) var<storage, read> bag: array<u32>;

@@ -1,4 +1,4 @@
-// Rows of a table put together bag by bag, one element a thread. The definition is in core/src/suite/workloads/embedding_bag.
+// Rows of a table put together bag by bag, one element a thread. The definition is in core/workloads/src/ops/embedding_bag.
 
 #import lib/launch
 #import lib/nan
@@ -7,7 +7,9 @@
 @group(0) @binding(1) var<storage, read> offsets: array<u32>;
 @group(0) @binding(2) var<storage, read> table: array<elem>;
 @group(0) @binding(3) var<storage, read_write> out: array<elem>;
-#when WEIGHTED @group(0) @binding(4) var<storage, read> weight: array<f32>;
+#if WEIGHTED
+@group(0) @binding(4) var<storage, read> weight: array<f32>;
+#endif
 
 @compute @workgroup_size(THREADS)
 fn embedding_bag_naive(
@@ -25,7 +27,9 @@ fn embedding_bag_naive(
     var value = 0.0;
     for (var item = begin; item < end; item++) {
         var x = f32(table[index[item] * PIECES + at % PIECES]);
-#when WEIGHTED         x *= weight[item];
+#if WEIGHTED
+        x *= weight[item];
+#endif
         if MAX && item > begin {
             value = maximum(value, x);
         } else {

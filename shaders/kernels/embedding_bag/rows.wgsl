@@ -1,20 +1,26 @@
-// Rows of a table put together bag by bag, in pieces. The definition is in core/src/suite/workloads/embedding_bag.
+// Rows of a table put together bag by bag, in pieces. The definition is in core/workloads/src/ops/embedding_bag.
 //
 // A thread looks after a piece of its bag's row, and has the pieces of four items under way at once.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> index: array<u32>;
 @group(0) @binding(1) var<storage, read> offsets: array<u32>;
 @group(0) @binding(2) var<storage, read> table: array<stored>;
 @group(0) @binding(3) var<storage, read_write> out: array<stored>;
-#when WEIGHTED @group(0) @binding(4) var<storage, read> weight: array<f32>;
+#if WEIGHTED
+@group(0) @binding(4) var<storage, read> weight: array<f32>;
+#endif
 
 // An item's piece, times its factor.
 fn term(item: u32, of_row: u32) -> piece {
     let x = piece(table[index[item] * PIECES + of_row]);
-#when WEIGHTED     return x * weight[item];
-#when !WEIGHTED     return x;
+#if WEIGHTED
+    return x * weight[item];
+#else
+    return x;
+#endif
 }
 
 // Two terms, or what was put together of such; the other alone where there is but one.

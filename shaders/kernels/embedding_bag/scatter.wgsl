@@ -1,5 +1,5 @@
 // Gradients of bags added to the rows of their items, an element a thread, each read once. The definition is in
-// core/src/suite/workloads/embedding_bag.
+// core/workloads/src/ops/embedding_bag.
 //
 // The order of additions, and so the last bits of the sums, vary from run to run.
 
@@ -10,7 +10,9 @@
 @group(0) @binding(1) var<storage, read> offsets: array<u32>;
 @group(0) @binding(2) var<storage, read> dout: array<elem>;
 @group(0) @binding(3) var<storage, read_write> sums: array<atomic<u32>>;
-#when WEIGHTED @group(0) @binding(4) var<storage, read> weight: array<f32>;
+#if WEIGHTED
+@group(0) @binding(4) var<storage, read> weight: array<f32>;
+#endif
 
 @compute @workgroup_size(THREADS)
 fn embedding_bag_scatter(
@@ -32,7 +34,9 @@ fn embedding_bag_scatter(
     }
     for (var item = begin; item < end; item++) {
         var factor = share;
-#when WEIGHTED         factor *= weight[item];
+#if WEIGHTED
+        factor *= weight[item];
+#endif
         add_to_sums(index[item] * PIECES + at % PIECES, factor * whole);
     }
 }

@@ -1,5 +1,5 @@
 // Each element of the gradients of maxima added to the row that won it. The definition is in
-// core/src/suite/workloads/embedding_bag.
+// core/workloads/src/ops/embedding_bag.
 
 #import embedding/add
 #import lib/launch

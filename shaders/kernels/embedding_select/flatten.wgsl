@@ -1,5 +1,5 @@
 // Indices shifted into one stacked table: by the rows of the tables before their own. The definition is in
-// core/src/suite/workloads/embedding_select.
+// core/workloads/src/ops/embedding_select.
 
 #import lib/launch
 

@@ -1,30 +1,10 @@
 // Fused multiply-adds on eight accumulators of one element. The definition is in
-// core/src/suite/workloads/fma.rs.
-//
-// Rounds are written out sixteen at a time, so that the loop itself costs next to nothing beside them.
+// core/workloads/src/ops/fma.rs.
 
 #import fma/common
 #import lib/launch
 
-fn sixteen(acc: elem, factor: elem, term: elem) -> elem {
-    var x = fma(acc, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    return x;
-}
+#emit sixteen(elem)
 
 @compute @workgroup_size(THREADS)
 fn fma_scalar(

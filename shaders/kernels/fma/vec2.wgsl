@@ -1,30 +1,10 @@
 // Fused multiply-adds on four accumulators of two elements. The definition is in
-// core/src/suite/workloads/fma.rs.
-//
-// Rounds are written out sixteen at a time, so that the loop itself costs next to nothing beside them.
+// core/workloads/src/ops/fma.rs.
 
 #import fma/common
 #import lib/launch
 
-fn sixteen(acc: vec2<elem>, factor: vec2<elem>, term: vec2<elem>) -> vec2<elem> {
-    var x = fma(acc, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    x = fma(x, factor, term);
-    return x;
-}
+#emit sixteen(vec2<elem>)
 
 @compute @workgroup_size(THREADS)
 fn fma_vec2(

@@ -1,7 +1,8 @@
-// GELU and its derivative, in pieces. The definition is in core/src/suite/workloads/gelu.rs.
+// GELU and its derivative, in pieces. The definition is in core/workloads/src/ops/gelu.rs.
 
 #import gelu/share
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> x: array<stored>;
 @group(0) @binding(1) var<storage, read_write> out: array<stored>;

@@ -1,5 +1,5 @@
 // Hash embedding, one atomic addition per row, for a window of the output: OWNED groups from FIRST on. The definition is in
-// core/src/suite/workloads/hash_embedding.
+// core/workloads/src/ops/hash_embedding.
 //
 // basic   the window is cleared by the device's own fill; then hash_embedding_scatter: one thread a row. WGSL has no floating-point
 //         atomics, so the addition retries a compare-and-exchange on the bits until nobody came between

@@ -1,5 +1,5 @@
 // Hash embedding for rows sorted by group, in two stages, the second of which is embedding/join. The definition is in
-// core/src/suite/workloads/hash_embedding.
+// core/workloads/src/ops/hash_embedding.
 //
 // chunked  hash_embedding_chunked  against `owner`: nobody searches, and long groups are the work of many. LANES threads go through
 //                                  a stretch of rows, whatever groups these are of, four rows under way at once, and keep the sums
@@ -10,6 +10,15 @@
 
 #import lib/launch
 #import lib/murmur
+#import lib/pieces{WIDTH}
+
+#if WIDTH == 1
+alias numbers = u32;
+const PLACES: u32 = 0u;
+#else
+alias numbers = vec4<u32>;
+const PLACES: vec4<u32> = vec4<u32>(0u, 1u, 2u, 3u);
+#endif
 
 @group(0) @binding(0) var<storage, read> id: array<u32>;
 @group(0) @binding(1) var<storage, read> sorted: array<u32>;

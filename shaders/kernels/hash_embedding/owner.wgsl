@@ -1,4 +1,4 @@
-// Hash embedding for rows sorted by group. The definition is in core/src/suite/workloads/hash_embedding.
+// Hash embedding for rows sorted by group. The definition is in core/workloads/src/ops/hash_embedding.
 //
 // owner   hash_embedding_owner    against `basic`: no atomics and no zero-fill. LANES threads own LANES·COLUMNS columns
 //                                 of one group's output row, find the group's first row by a galloping search, sum in

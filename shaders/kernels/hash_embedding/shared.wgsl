@@ -1,5 +1,5 @@
 // Hash embedding for rows sorted by group, its columns private to a workgroup. The definition is in
-// core/src/suite/workloads/hash_embedding.
+// core/workloads/src/ops/hash_embedding.
 //
 // shared  hash_embedding_shared   against `owner`: a row is looked at by one thread. A workgroup owns COLUMNS columns of OWNED
 //                                 neighbouring groups, whose rows lie side by side: it finds the first and the last of them,
@@ -17,8 +17,11 @@
 @group(0) @binding(1) var<storage, read> sorted: array<u32>;
 @group(0) @binding(2) var<storage, read> weight: array<f32>;
 // VECTORS: all columns of a group are the workgroup's, and whole fours.
-#when VECTORS @group(0) @binding(3) var<storage, read_write> out: array<vec4<f32>>;
-#when !VECTORS @group(0) @binding(3) var<storage, read_write> out: array<f32>;
+#if VECTORS
+@group(0) @binding(3) var<storage, read_write> out: array<vec4<f32>>;
+#else
+@group(0) @binding(3) var<storage, read_write> out: array<f32>;
+#endif
 
 const AT_ONCE: u32 = 2u;
 // From the one thread that searches to the other.
@@ -65,12 +68,14 @@ fn hash_embedding_shared(
         bounds[thread / APART] = first_at_least(wanted, guess, ROWS);
     }
     // Browsers have done so before the first line.
-#when !IN_A_BROWSER     for (var t = 0u; t < (OWNED * COLUMNS + THREADS - 1u) / THREADS; t++) {
-#when !IN_A_BROWSER         let i = t * THREADS + thread;
-#when !IN_A_BROWSER         if i < OWNED * COLUMNS {
-#when !IN_A_BROWSER             atomicStore(&sums[i], 0u);
-#when !IN_A_BROWSER         }
-#when !IN_A_BROWSER     }
+#if !IN_A_BROWSER
+    for (var t = 0u; t < (OWNED * COLUMNS + THREADS - 1u) / THREADS; t++) {
+        let i = t * THREADS + thread;
+        if i < OWNED * COLUMNS {
+            atomicStore(&sums[i], 0u);
+        }
+    }
+#endif
     workgroupBarrier();
     let end = bounds[1];
     let begin = bounds[0];
@@ -97,17 +102,20 @@ fn hash_embedding_shared(
         }
     }
     workgroupBarrier();
-#when VECTORS     for (var t = 0u; t < (OWNED * COLUMNS / 4u + THREADS - 1u) / THREADS; t++) {
-#when VECTORS         let i = t * THREADS + thread;
-#when VECTORS         if i < groups * COLUMNS / 4u {
-#when VECTORS             out[first_group * COLUMNS / 4u + i] = vec4<f32>(sum(4u * i), sum(4u * i + 1u), sum(4u * i + 2u), sum(4u * i + 3u));
-#when VECTORS         }
-#when VECTORS     }
-#when !VECTORS     for (var t = 0u; t < (OWNED * COLUMNS + THREADS - 1u) / THREADS; t++) {
-#when !VECTORS         let i = t * THREADS + thread;
-#when !VECTORS         let column = first_column + i % COLUMNS;
-#when !VECTORS         if i < groups * COLUMNS && column < DIM {
-#when !VECTORS             out[(first_group + i / COLUMNS) * DIM + column] = sum(i);
-#when !VECTORS         }
-#when !VECTORS     }
+#if VECTORS
+    for (var t = 0u; t < (OWNED * COLUMNS / 4u + THREADS - 1u) / THREADS; t++) {
+        let i = t * THREADS + thread;
+        if i < groups * COLUMNS / 4u {
+            out[first_group * COLUMNS / 4u + i] = vec4<f32>(sum(4u * i), sum(4u * i + 1u), sum(4u * i + 2u), sum(4u * i + 3u));
+        }
+    }
+#else
+    for (var t = 0u; t < (OWNED * COLUMNS + THREADS - 1u) / THREADS; t++) {
+        let i = t * THREADS + thread;
+        let column = first_column + i % COLUMNS;
+        if i < groups * COLUMNS && column < DIM {
+            out[(first_group + i / COLUMNS) * DIM + column] = sum(i);
+        }
+    }
+#endif
 }

@@ -1,5 +1,5 @@
 // Layer normalisation of rows and its backward pass, one element at a time. The definition is in
-// core/src/suite/workloads/layernorm.
+// core/workloads/src/ops/layernorm.
 //
 // layernorm_statistics      one workgroup of ROW_THREADS a row: the mean, and then the deviation from it
 // layernorm_apply           the same again: the result

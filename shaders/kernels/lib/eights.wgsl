@@ -3,10 +3,13 @@
 // one by one. PIECES elements of such an array are eight floats in either.
 
 alias Eight = vec4<u32>;
-#when IN_A_BROWSER alias Piece = vec4<u32>;
-#when IN_A_BROWSER const PIECES: u32 = 1u;
-#when !IN_A_BROWSER alias Piece = vec4<f16>;
-#when !IN_A_BROWSER const PIECES: u32 = 2u;
+#if IN_A_BROWSER
+alias Piece = vec4<u32>;
+const PIECES: u32 = 1u;
+#else
+alias Piece = vec4<f16>;
+const PIECES: u32 = 2u;
+#endif
 
 fn eight(low: vec4<f32>, high: vec4<f32>) -> Eight {
     return vec4<u32>(pack2x16float(low.xy), pack2x16float(low.zw), pack2x16float(high.xy), pack2x16float(high.zw));
@@ -14,12 +17,14 @@ fn eight(low: vec4<f32>, high: vec4<f32>) -> Eight {
 
 // The first four, and the others. naga has no way from words to floats of 16 bits but by whole numbers of 16 bits, of which drivers make
 // nothing at all; by floats of 32 it would be instructions.
-#when !IN_A_BROWSER fn low_of(x: Eight) -> vec4<f16> {
-#when !IN_A_BROWSER     return bitcast<vec4<f16>>(vec4<u16>(u16(x.x), u16(x.x >> 16u), u16(x.y), u16(x.y >> 16u)));
-#when !IN_A_BROWSER }
-#when !IN_A_BROWSER fn high_of(x: Eight) -> vec4<f16> {
-#when !IN_A_BROWSER     return bitcast<vec4<f16>>(vec4<u16>(u16(x.z), u16(x.z >> 16u), u16(x.w), u16(x.w >> 16u)));
-#when !IN_A_BROWSER }
+#if !IN_A_BROWSER
+fn low_of(x: Eight) -> vec4<f16> {
+    return bitcast<vec4<f16>>(vec4<u16>(u16(x.x), u16(x.x >> 16u), u16(x.y), u16(x.y >> 16u)));
+}
+fn high_of(x: Eight) -> vec4<f16> {
+    return bitcast<vec4<f16>>(vec4<u16>(u16(x.z), u16(x.z >> 16u), u16(x.w), u16(x.w >> 16u)));
+}
+#endif
 
 // The float of number i, counted from the first of any eight.
 fn float_in(x: Eight, i: u32) -> f32 {

@@ -1,5 +1,5 @@
-// Rows in pieces of one element, for those whose length is no multiple of four. What is computed is written in pieces, and
-// its text imports either this file or `pieces4`.
+// Pieces of one element, for rows whose length is no multiple of four. Kernels compute with pieces, and import this file or
+// `pieces4` by the constant WIDTH.
 
 #import lib/nan
 

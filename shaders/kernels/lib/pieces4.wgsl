@@ -1,4 +1,4 @@
-// Rows in pieces of four neighbouring elements, moved as one: see `pieces1`.
+// Pieces of four neighbouring elements, moved as one: see `pieces1`.
 
 #import lib/nan
 

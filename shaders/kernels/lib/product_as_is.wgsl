@@ -1,5 +1,5 @@
 // Elements of a product as they are, four at a time.
 
-fn finished(at: u32, column: u32, there: u32, sum: vec4<f32>) -> vec4<f32> {
+fn epilogue(at: u32, column: u32, there: u32, sum: vec4<f32>) -> vec4<f32> {
     return sum;
 }

@@ -1,11 +1,11 @@
 // Products of matrices, tile by tile: a workgroup stages tiles of A and B in workgroup memory, and a thread keeps a block of
-// sums in registers. What becomes of a sum is said by `finished(at, column, sum)` of the text that imports this.
+// sums in registers. What becomes of a sum is said by `epilogue(at, column, sum)` of the text that imports this.
 //
-// ACROSS × DOWN threads. Thread (x, y) computes TALL × WIDE squares of 4 × 4 elements: rows 4(y + DOWN i).. and columns
-// 4(x + ACROSS j)... Both tiles are kept as vectors along rows or columns of C, a depth after the other, so that each vector that
-// is read is multiplied with TALL or WIDE others.
+// THREADS_N × THREADS_M threads. Thread (x, y) computes REG_TILES_M × REG_TILES_N squares of 4 × 4 elements: rows 4(y + THREADS_M i)..
+// and columns 4(x + THREADS_N j)... Both tiles are kept as vectors along rows or columns of C, a depth after the other, so that each
+// vector that is read is multiplied with REG_TILES_M or REG_TILES_N others.
 //
-// Tiles are read from device memory a step ahead, into registers, and there are BUFFERS places for them, so that with two a step has
+// Tiles are read from device memory a step ahead, into registers, and there are STAGES places for them, so that with two a step has
 // one barrier. What each step brought, f32 on an H200 natively, in TFLOP/s for 4096³:
 //   tiles as they are stored, two barriers a step, A read as vectors along the depth    37.0
 //   A turned, read ahead, two places, depth 8 (16 takes more than 128 registers: 34.0)   45.6
@@ -13,42 +13,45 @@
 //   depths by pairs                                                                      40.0
 //   sums stored one by one again, where many products are summed                         45.6
 //   the last step apart there, so that no other asks whether there is a next             46.3, and 46.1 in Chromium, where it was 45.5
-// and for 1024³: 22, and 35.7 by tiles of 64 × 64, 128 threads and depth 16. The last step is written out a second time: called as a function,
-// whether it is given its sums or finds them in private memory, a step takes 1.13 times as long in Chromium, and 1.5 times in Winograd's
-// products. Reading the last tile twice in place of that gives 45.9 and 45.8. Winograd's products, of which little is summed, take 1.13 times
-// as long with the last step apart.
+// and for 1024³: 22, and 35.7 by tiles of 64 × 64, 128 threads and depth 16. The last step is written out a second time: called as a
+// function, whether it is given its sums or finds them in private memory, a step takes 1.13 times as long in Chromium, and 1.5 times in
+// Winograd's products. Reading the last tile twice in place of that gives 45.9 and 45.8. Winograd's products, of which little is summed,
+// take 1.13 times as long with the last step apart.
 
 #import lib/product
 
 // Four neighbours at once, where rows are whole fours and little is summed.
-#when FOURS @group(0) @binding(2) var<storage, read_write> c: array<vec4<elem>>;
-#when !FOURS @group(0) @binding(2) var<storage, read_write> c: array<elem>;
+#if VEC4_STORES
+@group(0) @binding(2) var<storage, read_write> c: array<vec4<elem>>;
+#else
+@group(0) @binding(2) var<storage, read_write> c: array<elem>;
+#endif
 
 // Threads, and the squares of 4 × 4 that each of them computes.
-const THREADS: u32 = ACROSS * DOWN;
-const TILE_ROWS: u32 = 4u * DOWN * TALL;
-const TILE_COLUMNS: u32 = 4u * ACROSS * WIDE;
-const A_FOURS: u32 = TILE_ROWS / 4u;
-const B_FOURS: u32 = TILE_COLUMNS / 4u;
+const THREADS: u32 = THREADS_N * THREADS_M;
+const BLOCK_M: u32 = 4u * THREADS_M * REG_TILES_M;
+const BLOCK_N: u32 = 4u * THREADS_N * REG_TILES_N;
+const A_FOURS: u32 = BLOCK_M / 4u;
+const B_FOURS: u32 = BLOCK_N / 4u;
 // A vector more between depths, so that what is turned on its way comes to lie in different memory banks.
-const A_STRIDE: u32 = A_FOURS + select(PAD, 0u, A_BY_COLUMN);
-const A_SIZE: u32 = DEPTH * A_STRIDE;
-const B_STRIDE: u32 = B_FOURS + select(0u, PAD, B_BY_COLUMN);
-const B_SIZE: u32 = DEPTH * B_STRIDE;
+const A_STRIDE: u32 = A_FOURS + select(PAD, 0u, A_TRANSPOSED);
+const A_SIZE: u32 = BLOCK_K * A_STRIDE;
+const B_STRIDE: u32 = B_FOURS + select(0u, PAD, B_TRANSPOSED);
+const B_SIZE: u32 = BLOCK_K * B_STRIDE;
 // Vectors of a tile, and how many of them a thread stages.
-const A_VECTORS: u32 = DEPTH * A_FOURS;
-const B_VECTORS: u32 = DEPTH * B_FOURS;
-const A_EACH: u32 = (A_VECTORS + THREADS - 1u) / THREADS;
-const B_EACH: u32 = (B_VECTORS + THREADS - 1u) / THREADS;
-const STEPS: u32 = (K + DEPTH - 1u) / DEPTH;
+const A_VECTORS: u32 = BLOCK_K * A_FOURS;
+const B_VECTORS: u32 = BLOCK_K * B_FOURS;
+const A_LOADS: u32 = (A_VECTORS + THREADS - 1u) / THREADS;
+const B_LOADS: u32 = (B_VECTORS + THREADS - 1u) / THREADS;
+const STEPS: u32 = (K + BLOCK_K - 1u) / BLOCK_K;
 // Steps that the loop takes.
-const LOOPED: u32 = STEPS - select(1u, 0u, FOURS);
+const MAIN_STEPS: u32 = STEPS - select(1u, 0u, VEC4_STORES);
 
-var<workgroup> a_tile: array<vec4<f32>, BUFFERS * A_SIZE>;
-var<workgroup> b_tile: array<vec4<f32>, BUFFERS * B_SIZE>;
+var<workgroup> a_tile: array<vec4<f32>, STAGES * A_SIZE>;
+var<workgroup> b_tile: array<vec4<f32>, STAGES * B_SIZE>;
 
-const A_WHOLE: bool = M % TILE_ROWS == 0u && K % DEPTH == 0u;
-const B_WHOLE: bool = N % TILE_COLUMNS == 0u && K % DEPTH == 0u;
+const A_WHOLE: bool = M % BLOCK_M == 0u && K % BLOCK_K == 0u;
+const B_WHOLE: bool = N % BLOCK_N == 0u && K % BLOCK_K == 0u;
 
 // Element col of a stored row of A, zero outside.
 fn one_of_a(batch: u32, row: u32, col: u32) -> elem {
@@ -72,7 +75,7 @@ fn vector_of_a(batch: u32, row: u32, depth: u32, e: u32) -> vec4<elem> {
     if A_VECTORS % THREADS != 0u && e >= A_VECTORS {
         return vec4<elem>();
     }
-    if A_BY_COLUMN {
+    if A_TRANSPOSED {
         let d = depth + e / A_FOURS;
         let r = row + e % A_FOURS * 4u;
         if A_WHOLE && A_WIDTH % 4u == 0u {
@@ -80,8 +83,8 @@ fn vector_of_a(batch: u32, row: u32, depth: u32, e: u32) -> vec4<elem> {
         }
         return four_of_a(batch, d, r);
     }
-    let d = depth + e % DEPTH;
-    let r = row + e / DEPTH * 4u;
+    let d = depth + e % BLOCK_K;
+    let r = row + e / BLOCK_K * 4u;
     return vec4<elem>(
         one_of_a(batch, r, d), one_of_a(batch, r + 1u, d), one_of_a(batch, r + 2u, d), one_of_a(batch, r + 3u, d));
 }
@@ -91,9 +94,9 @@ fn vector_of_b(batch: u32, depth: u32, col: u32, e: u32) -> vec4<elem> {
     if B_VECTORS % THREADS != 0u && e >= B_VECTORS {
         return vec4<elem>();
     }
-    if B_BY_COLUMN {
-        let d = depth + e % DEPTH;
-        let n = col + e / DEPTH * 4u;
+    if B_TRANSPOSED {
+        let d = depth + e % BLOCK_K;
+        let n = col + e / BLOCK_K * 4u;
         return vec4<elem>(
             one_of_b(batch, n, d), one_of_b(batch, n + 1u, d), one_of_b(batch, n + 2u, d), one_of_b(batch, n + 3u, d));
     }
@@ -107,156 +110,152 @@ fn vector_of_b(batch: u32, depth: u32, col: u32, e: u32) -> vec4<elem> {
 
 // Where vector e of a tile lies.
 fn place_in_a(e: u32) -> u32 {
-    if A_BY_COLUMN { return e / A_FOURS * A_STRIDE + e % A_FOURS; }
-    return e % DEPTH * A_STRIDE + e / DEPTH;
+    if A_TRANSPOSED { return e / A_FOURS * A_STRIDE + e % A_FOURS; }
+    return e % BLOCK_K * A_STRIDE + e / BLOCK_K;
 }
 
 fn place_in_b(e: u32) -> u32 {
-    if B_BY_COLUMN { return e % DEPTH * B_STRIDE + e / DEPTH; }
+    if B_TRANSPOSED { return e % BLOCK_K * B_STRIDE + e / BLOCK_K; }
     return e / B_FOURS * B_STRIDE + e % B_FOURS;
 }
 
 // Four neighbouring sums of a row.
-fn put(batch: u32, row: u32, col: u32, sum: vec4<f32>) {
+fn store_four(batch: u32, row: u32, col: u32, sum: vec4<f32>) {
     if row >= M {
         return;
     }
     let at = (batch * M + row) * N + col;
-#when FOURS     if col < N { c[at / 4u] = vec4<elem>(vec4<f32>(finished(at, col, sum.x), finished(at + 1u, col + 1u, sum.y),
-#when FOURS         finished(at + 2u, col + 2u, sum.z), finished(at + 3u, col + 3u, sum.w))); }
-#when !FOURS     if col < N { c[at] = elem(finished(at, col, sum.x)); }
-#when !FOURS     if col + 1u < N { c[at + 1u] = elem(finished(at + 1u, col + 1u, sum.y)); }
-#when !FOURS     if col + 2u < N { c[at + 2u] = elem(finished(at + 2u, col + 2u, sum.z)); }
-#when !FOURS     if col + 3u < N { c[at + 3u] = elem(finished(at + 3u, col + 3u, sum.w)); }
+#if VEC4_STORES
+    if col < N { c[at / 4u] = vec4<elem>(vec4<f32>(epilogue(at, col, sum.x), epilogue(at + 1u, col + 1u, sum.y),
+        epilogue(at + 2u, col + 2u, sum.z), epilogue(at + 3u, col + 3u, sum.w))); }
+#else
+    if col < N { c[at] = elem(epilogue(at, col, sum.x)); }
+    if col + 1u < N { c[at + 1u] = elem(epilogue(at + 1u, col + 1u, sum.y)); }
+    if col + 2u < N { c[at + 2u] = elem(epilogue(at + 2u, col + 2u, sum.z)); }
+    if col + 3u < N { c[at + 3u] = elem(epilogue(at + 3u, col + 3u, sum.w)); }
+#endif
 }
 
 // The s-th of a thread's squares, of which the first begins at that column and row.
-#when MUCH fn put_square(batch: u32, corner: vec2<u32>, sums: ptr<function, array<vec4<f32>, 4u * TALL * WIDE>>, s: u32) {
-#when MUCH     let row = corner.y + s / WIDE * 4u * DOWN;
-#when MUCH     let col = corner.x + s % WIDE * 4u * ACROSS;
-#when MUCH     put(batch, row, col, (*sums)[s * 4u]);
-#when MUCH     put(batch, row + 1u, col, (*sums)[s * 4u + 1u]);
-#when MUCH     put(batch, row + 2u, col, (*sums)[s * 4u + 2u]);
-#when MUCH     put(batch, row + 3u, col, (*sums)[s * 4u + 3u]);
-#when MUCH }
+#if HEAVY_EPILOGUE
+fn store_register_tile(batch: u32, corner: vec2<u32>, sums: ptr<function, array<vec4<f32>, 4u * REG_TILES_M * REG_TILES_N>>, s: u32) {
+    let row = corner.y + s / REG_TILES_N * 4u * THREADS_M;
+    let col = corner.x + s % REG_TILES_N * 4u * THREADS_N;
+    store_four(batch, row, col, (*sums)[s * 4u]);
+    store_four(batch, row + 1u, col, (*sums)[s * 4u + 1u]);
+    store_four(batch, row + 2u, col, (*sums)[s * 4u + 2u]);
+    store_four(batch, row + 3u, col, (*sums)[s * 4u + 3u]);
+}
+#endif
+
+// Adds a step's products to the sums, from these positions of both tiles. Compilers do not unroll the loop over the depth where register
+// tiles are large, and each iteration waits for memory: one iteration has REG_TILES_M depths.
+#block add_step(FROM_A, FROM_B)
+    for (var pair = 0u; pair < BLOCK_K / REG_TILES_M; pair++) {
+        for (var half = 0u; half < REG_TILES_M; half++) {
+            let d = pair * REG_TILES_M + half;
+            var right = array<vec4<f32>, REG_TILES_N>();
+            for (var j = 0u; j < REG_TILES_N; j++) {
+                right[j] = b_tile[FROM_B + d * B_STRIDE + j * THREADS_N];
+            }
+            for (var i = 0u; i < REG_TILES_M; i++) {
+                let left = a_tile[FROM_A + d * A_STRIDE + i * THREADS_M];
+                for (var j = 0u; j < REG_TILES_N; j++) {
+                    let s = (i * REG_TILES_N + j) * 4u;
+                    sums[s] = fma(vec4<f32>(left.x), right[j], sums[s]);
+                    sums[s + 1u] = fma(vec4<f32>(left.y), right[j], sums[s + 1u]);
+                    sums[s + 2u] = fma(vec4<f32>(left.z), right[j], sums[s + 2u]);
+                    sums[s + 3u] = fma(vec4<f32>(left.w), right[j], sums[s + 3u]);
+                }
+            }
+        }
+    }
+#end
 
 // The index-th tile of all products. Threads past the end leave together.
 fn product_tiled(index: u32, lane: u32) {
-    let across = (N + TILE_COLUMNS - 1u) / TILE_COLUMNS;
-    let down = (M + TILE_ROWS - 1u) / TILE_ROWS;
+    let across = (N + BLOCK_N - 1u) / BLOCK_N;
+    let down = (M + BLOCK_M - 1u) / BLOCK_M;
     let batch = index / (across * down);
     if batch >= BATCH {
         return;
     }
-    let first = tile_at(index % (across * down), across, down) * vec2<u32>(TILE_COLUMNS, TILE_ROWS);
+    let first = tile_at(index % (across * down), across, down) * vec2<u32>(BLOCK_N, BLOCK_M);
     // 32 threads that run together are 8 × 4, and neighbours share a row, then a column: they read each vector once.
-    let x = lane % (4u * ACROSS) / 32u * 8u + lane % 16u / 2u;
-    let y = lane % THREADS / (4u * ACROSS) * 4u + lane % 32u / 16u * 2u + lane % 2u;
-    var sums: array<vec4<f32>, 4u * TALL * WIDE>;
-    var next_a: array<vec4<elem>, A_EACH>;
-    var next_b: array<vec4<elem>, B_EACH>;
+    let x = lane % (4u * THREADS_N) / 32u * 8u + lane % 16u / 2u;
+    let y = lane % THREADS / (4u * THREADS_N) * 4u + lane % 32u / 16u * 2u + lane % 2u;
+    var sums: array<vec4<f32>, 4u * REG_TILES_M * REG_TILES_N>;
+    var next_a: array<vec4<elem>, A_LOADS>;
+    var next_b: array<vec4<elem>, B_LOADS>;
 
-    for (var i = 0u; i < A_EACH; i++) {
+    for (var i = 0u; i < A_LOADS; i++) {
         let e = lane + i * THREADS;
         if A_VECTORS % THREADS == 0u || e < A_VECTORS {
             a_tile[place_in_a(e)] = vec4<f32>(vector_of_a(batch, first.y, 0u, e));
         }
     }
-    for (var i = 0u; i < B_EACH; i++) {
+    for (var i = 0u; i < B_LOADS; i++) {
         let e = lane + i * THREADS;
         if B_VECTORS % THREADS == 0u || e < B_VECTORS {
             b_tile[place_in_b(e)] = vec4<f32>(vector_of_b(batch, 0u, first.x, e));
         }
     }
     workgroupBarrier();
-    for (var t = 0u; t < LOOPED; t++) {
-        let depth = (t + 1u) * DEPTH;
-        if !FOURS || t + 1u < STEPS {
-            for (var i = 0u; i < A_EACH; i++) {
+    for (var t = 0u; t < MAIN_STEPS; t++) {
+        let depth = (t + 1u) * BLOCK_K;
+        if !VEC4_STORES || t + 1u < STEPS {
+            for (var i = 0u; i < A_LOADS; i++) {
                 next_a[i] = vector_of_a(batch, first.y, depth, lane + i * THREADS);
             }
-            for (var i = 0u; i < B_EACH; i++) {
+            for (var i = 0u; i < B_LOADS; i++) {
                 next_b[i] = vector_of_b(batch, depth, first.x, lane + i * THREADS);
             }
         }
-        let from_a = t % BUFFERS * A_SIZE + y;
-        let from_b = t % BUFFERS * B_SIZE + x;
-        // Compilers leave the loop over depths of large squares as it is, and wait for memory in each turn: two turns are one here.
-        for (var pair = 0u; pair < DEPTH / TALL; pair++) {
-            for (var half = 0u; half < TALL; half++) {
-                let d = pair * TALL + half;
-                var right = array<vec4<f32>, WIDE>();
-                for (var j = 0u; j < WIDE; j++) {
-                    right[j] = b_tile[from_b + d * B_STRIDE + j * ACROSS];
-                }
-                for (var i = 0u; i < TALL; i++) {
-                    let left = a_tile[from_a + d * A_STRIDE + i * DOWN];
-                    for (var j = 0u; j < WIDE; j++) {
-                        let s = (i * WIDE + j) * 4u;
-                        sums[s] = fma(vec4<f32>(left.x), right[j], sums[s]);
-                        sums[s + 1u] = fma(vec4<f32>(left.y), right[j], sums[s + 1u]);
-                        sums[s + 2u] = fma(vec4<f32>(left.z), right[j], sums[s + 2u]);
-                        sums[s + 3u] = fma(vec4<f32>(left.w), right[j], sums[s + 3u]);
-                    }
-                }
-            }
-        }
-        if !FOURS || t + 1u < STEPS {
-            if BUFFERS == 1u {
+        let from_a = t % STAGES * A_SIZE + y;
+        let from_b = t % STAGES * B_SIZE + x;
+        #emit add_step(from_a, from_b)
+        if !VEC4_STORES || t + 1u < STEPS {
+            if STAGES == 1u {
                 workgroupBarrier();
             }
-            for (var i = 0u; i < A_EACH; i++) {
+            for (var i = 0u; i < A_LOADS; i++) {
                 let e = lane + i * THREADS;
                 if A_VECTORS % THREADS == 0u || e < A_VECTORS {
-                    a_tile[(t + 1u) % BUFFERS * A_SIZE + place_in_a(e)] = vec4<f32>(next_a[i]);
+                    a_tile[(t + 1u) % STAGES * A_SIZE + place_in_a(e)] = vec4<f32>(next_a[i]);
                 }
             }
-            for (var i = 0u; i < B_EACH; i++) {
+            for (var i = 0u; i < B_LOADS; i++) {
                 let e = lane + i * THREADS;
                 if B_VECTORS % THREADS == 0u || e < B_VECTORS {
-                    b_tile[(t + 1u) % BUFFERS * B_SIZE + place_in_b(e)] = vec4<f32>(next_b[i]);
+                    b_tile[(t + 1u) % STAGES * B_SIZE + place_in_b(e)] = vec4<f32>(next_b[i]);
                 }
             }
         }
         workgroupBarrier();
     }
-#when !FOURS     // As above, of the last step.
-#when !FOURS     let last_a = (STEPS - 1u) % BUFFERS * A_SIZE + y;
-#when !FOURS     let last_b = (STEPS - 1u) % BUFFERS * B_SIZE + x;
-#when !FOURS     for (var pair = 0u; pair < DEPTH / TALL; pair++) {
-#when !FOURS         for (var half = 0u; half < TALL; half++) {
-#when !FOURS             let d = pair * TALL + half;
-#when !FOURS             var right = array<vec4<f32>, WIDE>();
-#when !FOURS             for (var j = 0u; j < WIDE; j++) {
-#when !FOURS                 right[j] = b_tile[last_b + d * B_STRIDE + j * ACROSS];
-#when !FOURS             }
-#when !FOURS             for (var i = 0u; i < TALL; i++) {
-#when !FOURS                 let left = a_tile[last_a + d * A_STRIDE + i * DOWN];
-#when !FOURS                 for (var j = 0u; j < WIDE; j++) {
-#when !FOURS                     let s = (i * WIDE + j) * 4u;
-#when !FOURS                     sums[s] = fma(vec4<f32>(left.x), right[j], sums[s]);
-#when !FOURS                     sums[s + 1u] = fma(vec4<f32>(left.y), right[j], sums[s + 1u]);
-#when !FOURS                     sums[s + 2u] = fma(vec4<f32>(left.z), right[j], sums[s + 2u]);
-#when !FOURS                     sums[s + 3u] = fma(vec4<f32>(left.w), right[j], sums[s + 3u]);
-#when !FOURS                 }
-#when !FOURS             }
-#when !FOURS         }
-#when !FOURS     }
+#if !VEC4_STORES
+    // As above, of the last step.
+    let last_a = (STEPS - 1u) % STAGES * A_SIZE + y;
+    let last_b = (STEPS - 1u) % STAGES * B_SIZE + x;
+    #emit add_step(last_a, last_b)
+#endif
 
-    // In a loop where little is done to a sum: written out, a compiler mixes that with the work, which takes 1.15 times as long, with a bias
-    // too. MUCH is written out: compilers leave that loop as it is, and what a loop counts through is not in registers. All sums would be in
-    // memory from the beginning, which made products with GELU seven times as slow.
-#when !MUCH     for (var s = 0u; s < TALL * WIDE; s++) {
-#when !MUCH         let row = first.y + s / WIDE * 4u * DOWN + y * 4u;
-#when !MUCH         let col = first.x + s % WIDE * 4u * ACROSS + x * 4u;
-#when !MUCH         put(batch, row, col, sums[s * 4u]);
-#when !MUCH         put(batch, row + 1u, col, sums[s * 4u + 1u]);
-#when !MUCH         put(batch, row + 2u, col, sums[s * 4u + 2u]);
-#when !MUCH         put(batch, row + 3u, col, sums[s * 4u + 3u]);
-#when !MUCH     }
-#when MUCH     let corner = first + 4u * vec2<u32>(x, y);
-#when MUCH     put_square(batch, corner, &sums, 0u);
-#when MUCH     if TALL * WIDE > 1u { put_square(batch, corner, &sums, 1u); }
-#when MUCH     if TALL * WIDE > 2u { put_square(batch, corner, &sums, 2u); }
-#when MUCH     if TALL * WIDE > 2u { put_square(batch, corner, &sums, 3u); }
+    // Light epilogue: keep the loop (unrolled, the scheduler interleaves stores with FMAs: 1.15 times slower). HEAVY_EPILOGUE: unroll by
+    // hand, otherwise the accumulators are indexed dynamically and spill (7 times slower).
+#if HEAVY_EPILOGUE
+    let corner = first + 4u * vec2<u32>(x, y);
+    store_register_tile(batch, corner, &sums, 0u);
+    if REG_TILES_M * REG_TILES_N > 1u { store_register_tile(batch, corner, &sums, 1u); }
+    if REG_TILES_M * REG_TILES_N > 2u { store_register_tile(batch, corner, &sums, 2u); }
+    if REG_TILES_M * REG_TILES_N > 2u { store_register_tile(batch, corner, &sums, 3u); }
+#else
+    for (var s = 0u; s < REG_TILES_M * REG_TILES_N; s++) {
+        let row = first.y + s / REG_TILES_N * 4u * THREADS_M + y * 4u;
+        let col = first.x + s % REG_TILES_N * 4u * THREADS_N + x * 4u;
+        store_four(batch, row, col, sums[s * 4u]);
+        store_four(batch, row + 1u, col, sums[s * 4u + 1u]);
+        store_four(batch, row + 2u, col, sums[s * 4u + 2u]);
+        store_four(batch, row + 3u, col, sums[s * 4u + 3u]);
+    }
+#endif
 }

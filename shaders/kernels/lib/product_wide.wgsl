@@ -5,8 +5,11 @@
 
 @group(0) @binding(0) var<storage, read> a: array<Eight>;
 @group(0) @binding(1) var<storage, read> b: array<Eight>;
-#when PACKED @group(0) @binding(2) var<storage, read_write> c: array<Eight>;
-#when !PACKED @group(0) @binding(2) var<storage, read_write> c: array<f16>;
+#if PACKED
+@group(0) @binding(2) var<storage, read_write> c: array<Eight>;
+#else
+@group(0) @binding(2) var<storage, read_write> c: array<f16>;
+#endif
 
 // Elements col .. col + 7 of a stored row of A, zeros outside; col is a multiple of eight.
 fn eight_of_a(batch: u32, row: u32, col: u32) -> Eight {
@@ -40,21 +43,26 @@ fn eight_of_b(batch: u32, row: u32, col: u32) -> Eight {
     return eight_from(all);
 }
 
-// Write columns col .. col + 7 of a row of C, and what else the text that imports this does to sums in `finished(at, column, there, sum)`;
+// Write columns col .. col + 7 of a row of C, and what else the text that imports this does to sums in `epilogue(at, column, there, sum)`;
 // col is a multiple of eight.
 fn put_eight(batch: u32, row: u32, col: u32, low: vec4<f32>, high: vec4<f32>) {
     if !WHOLE && (row >= M || col >= N) {
         return;
     }
     let at = (batch * M + row) * N + col;
-#when PACKED     c[at / 8u] = eight(finished(at, col, 4u, low), finished(at + 4u, col + 4u, 4u, high));
-#when !PACKED     put(at, col, low);
-#when !PACKED     if col + 4u < N { put(at + 4u, col + 4u, high); }
+#if PACKED
+    c[at / 8u] = eight(epilogue(at, col, 4u, low), epilogue(at + 4u, col + 4u, 4u, high));
+#else
+    put(at, col, low);
+    if col + 4u < N { put(at + 4u, col + 4u, high); }
+#endif
 }
-#when !PACKED fn put(at: u32, col: u32, sum: vec4<f32>) {
-#when !PACKED     let x = finished(at, col, N - col, sum);
-#when !PACKED     c[at] = f16(x.x);
-#when !PACKED     if col + 1u < N { c[at + 1u] = f16(x.y); }
-#when !PACKED     if col + 2u < N { c[at + 2u] = f16(x.z); }
-#when !PACKED     if col + 3u < N { c[at + 3u] = f16(x.w); }
-#when !PACKED }
+#if !PACKED
+fn put(at: u32, col: u32, sum: vec4<f32>) {
+    let x = epilogue(at, col, N - col, sum);
+    c[at] = f16(x.x);
+    if col + 1u < N { c[at + 1u] = f16(x.y); }
+    if col + 2u < N { c[at + 2u] = f16(x.z); }
+    if col + 3u < N { c[at + 3u] = f16(x.w); }
+}
+#endif

@@ -1,7 +1,8 @@
 // Elements moved from one order to another, in pieces: N0 × N1 × N2 rows of N3 pieces. The definition is in
-// core/src/suite/rearrange.rs.
+// core/ir/src/rearrange.rs.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> given: array<stored>;
 @group(0) @binding(1) var<storage, read_write> moved: array<stored>;

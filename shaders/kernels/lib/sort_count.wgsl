@@ -1,5 +1,5 @@
 // How often each digit of the keys occurs in each stretch of them: the first half of a pass of a radix sort. The definition is
-// in core/src/suite/sort.rs.
+// in core/ir/src/sort.rs.
 
 @group(0) @binding(0) var<storage, read> keys: array<u32>;
 @group(0) @binding(1) var<storage, read_write> counts: array<u32>;

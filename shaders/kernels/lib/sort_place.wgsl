@@ -1,5 +1,5 @@
 // Keys and their positions moved to where a digit of the keys puts them, those of the same digit in the order that they had:
-// the second half of a pass of a radix sort. The definition is in core/src/suite/sort.rs.
+// the second half of a pass of a radix sort. The definition is in core/ir/src/sort.rs.
 //
 // A workgroup moves the stretch that it counted. Before its keys of a digit come all keys of smaller digits, and those of this
 // digit in earlier stretches; among themselves they are ranked THREADS at a time, each key by looking at the others. Nothing is
@@ -10,7 +10,9 @@
 @group(0) @binding(2) var<storage, read_write> sorted: array<u32>;
 @group(0) @binding(3) var<storage, read_write> order: array<u32>;
 // Where the keys were before the first pass, which knows that by itself.
-#when LATER @group(0) @binding(4) var<storage, read> before: array<u32>;
+#if LATER
+@group(0) @binding(4) var<storage, read> before: array<u32>;
+#endif
 
 // Digits of one thread, neighbours.
 const OWN: u32 = BINS / THREADS;
@@ -23,8 +25,12 @@ var<workgroup> next: array<u32, BINS>;
 var<workgroup> shared_all: array<u32, THREADS>;
 
 fn position(at: u32) -> u32 {
-#when LATER     return before[at];
-#when FIRST     return at;
+#if LATER
+    return before[at];
+#endif
+#if FIRST
+    return at;
+#endif
 }
 
 @compute @workgroup_size(THREADS)

@@ -1,7 +1,8 @@
 // Sums of columns, in parts: workgroups of 32 pieces across times DOWN threads, each of which goes over every so many rows and
-// leaves its part. The definition is in core/src/suite/workloads/linear.
+// leaves its part. The definition is in core/workloads/src/ops/linear.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> x: array<stored>;
 @group(0) @binding(1) var<storage, read_write> sums: array<piece>;

@@ -1,8 +1,9 @@
 // What follows a product, in a stage of its own, in pieces: a bias, GELU, a residual. The definition is in
-// core/src/suite/workloads/linear.
+// core/workloads/src/ops/linear.
 
 #import gelu/share
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> product: array<stored>;
 @group(0) @binding(1) var<storage, read_write> out: array<stored>;

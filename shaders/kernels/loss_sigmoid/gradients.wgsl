@@ -1,5 +1,5 @@
 // The gradient of one set of embeddings from the slopes and the other set, by tiles. The definition is in
-// core/src/suite/workloads/loss_sigmoid.
+// core/workloads/src/ops/loss_sigmoid.
 
 #import lib/launch
 #import loss_sigmoid/tile

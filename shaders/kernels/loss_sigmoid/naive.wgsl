@@ -1,5 +1,5 @@
 // What is made of the logits of all pairs, a workgroup a row of them and a thread a logit. The definition is in
-// core/src/suite/workloads/loss_sigmoid.
+// core/workloads/src/ops/loss_sigmoid.
 //
 // loss_sigmoid_naive_logits  they are stored
 // loss_sigmoid_naive_slopes  the loss's slopes with them are stored, and the row's parts of two sums of these: see `scalars`

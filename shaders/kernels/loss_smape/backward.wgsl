@@ -1,7 +1,8 @@
 // The gradient of symmetric percentage error and of the penalty outside a band, in pieces. The definition is in
-// core/src/suite/workloads/loss_smape.rs.
+// core/workloads/src/ops/loss_smape.rs.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> pred: array<stored>;
 @group(0) @binding(1) var<storage, read> targets: array<stored>;

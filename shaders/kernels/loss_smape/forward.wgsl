@@ -1,11 +1,12 @@
 // Symmetric percentage error and the penalty outside a band, in pieces: PARTS workgroups go over both arrays in turn, and
-// each leaves its part of a sum. The definition is in core/src/suite/workloads/loss_smape.rs.
+// each leaves its part of a sum. The definition is in core/workloads/src/ops/loss_smape.rs.
 //
 // loss_smape_error    the first term alone
 // loss_smape_outside  the second alone, behind the parts of the first
 // loss_smape_fused    both
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 #import lib/reduce
 
 @group(0) @binding(0) var<storage, read> pred: array<stored>;

@@ -1,5 +1,5 @@
 // Matrix product, one output element per thread, every factor read from device memory. The definition is in
-// core/src/suite/workloads/matmul.rs.
+// core/workloads/src/ops/matmul.rs.
 
 #import lib/launch
 #import lib/product
@@ -24,11 +24,11 @@ fn matmul_naive(
     var sum = 0.0;
     for (var i = 0u; i < K; i++) {
         var left = (batch * M + row) * K + i;
-        if A_BY_COLUMN {
+        if A_TRANSPOSED {
             left = (batch * K + i) * M + row;
         }
         var right = (batch * K + i) * N + col;
-        if B_BY_COLUMN {
+        if B_TRANSPOSED {
             right = (batch * N + col) * K + i;
         }
         sum = fma(f32(a[left / 4u][left % 4u]), f32(b[right / 4u][right % 4u]), sum);

@@ -1,11 +1,11 @@
 // Matrix product: against `naive`, a workgroup stages tiles of A and B in workgroup memory, and a thread keeps a block of
-// sums in registers. The definition is in core/src/suite/workloads/matmul.rs.
+// sums in registers. The definition is in core/workloads/src/ops/matmul.rs.
 
 #import lib/launch
 #import lib/product_plain
 #import lib/product_tiled
 
-@compute @workgroup_size(ACROSS, DOWN)
+@compute @workgroup_size(THREADS_N, THREADS_M)
 fn matmul_tiled(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,

@@ -1,6 +1,6 @@
 enable wgpu_cooperative_matrix;
 // Product of int8 matrices on matrix units: against `dot4`, a subgroup multiplies matrices of 16×32 and 32×16 bytes as a whole. The
-// definition is in core/src/suite/workloads/matmul_i8.rs. naga has no matrices of bytes: shaders/src/matrix.rs spells these for Chromium.
+// definition is in core/workloads/src/ops/matmul_i8.rs. naga has no matrices of bytes: shaders/src/matrix.rs spells these for Chromium.
 //
 // Eight subgroups of 32 compute a tile of 128 × 256, each 64 rows of 64 columns: four by four squares. Tiles of A and B are staged by
 // vectors of four words, in rows padded by one, and the next ones are on their way in registers meanwhile. A row of B is a column of the
@@ -13,8 +13,11 @@ enable wgpu_cooperative_matrix;
 #import lib/product_order
 #import matmul_i8/fours
 
-#when FOURS @group(0) @binding(4) var<storage, read_write> c: array<vec4<elem>>;
-#when !FOURS @group(0) @binding(4) var<storage, read_write> c: array<elem>;
+#if FOURS
+@group(0) @binding(4) var<storage, read_write> c: array<vec4<elem>>;
+#else
+@group(0) @binding(4) var<storage, read_write> c: array<elem>;
+#endif
 
 // Vectors from one staged row to the next, and from one row of a strip to the next: one pads each, so that neighbours start in different
 // memory banks.
@@ -34,12 +37,15 @@ fn put(row: u32, col: u32, sum: vec4<i32>) {
     }
     let x = a_scale[row] * vec4<f32>(sum);
     let at = row * N + col;
-#when FOURS     let by = vec4<f32>(b_scale[col], b_scale[col + 1u], b_scale[col + 2u], b_scale[col + 3u]);
-#when FOURS     c[at / 4u] = vec4<elem>(x * by);
-#when !FOURS     c[at] = elem(x.x * b_scale[col]);
-#when !FOURS     if col + 1u < N { c[at + 1u] = elem(x.y * b_scale[col + 1u]); }
-#when !FOURS     if col + 2u < N { c[at + 2u] = elem(x.z * b_scale[col + 2u]); }
-#when !FOURS     if col + 3u < N { c[at + 3u] = elem(x.w * b_scale[col + 3u]); }
+#if FOURS
+    let by = vec4<f32>(b_scale[col], b_scale[col + 1u], b_scale[col + 2u], b_scale[col + 3u]);
+    c[at / 4u] = vec4<elem>(x * by);
+#else
+    c[at] = elem(x.x * b_scale[col]);
+    if col + 1u < N { c[at + 1u] = elem(x.y * b_scale[col + 1u]); }
+    if col + 2u < N { c[at + 2u] = elem(x.z * b_scale[col + 2u]); }
+    if col + 3u < N { c[at + 3u] = elem(x.w * b_scale[col + 3u]); }
+#endif
 }
 
 // Write the subgroup's strip to rows and columns row .. row + 15 and col .. col + 31 of C.
@@ -51,6 +57,48 @@ fn write_strip(row: u32, col: u32, strip: u32, lane: u32) {
     }
     workgroupBarrier();
 }
+
+// A row of sums.
+#block zero_row(I)
+    var c{I}0 = coop_mat16x16<i32, C>();
+    var c{I}1 = coop_mat16x16<i32, C>();
+    var c{I}2 = coop_mat16x16<i32, C>();
+    var c{I}3 = coop_mat16x16<i32, C>();
+#end
+
+// Writes a row of sums, in two strips, from row AT of the subgroup.
+#block write_row(I, AT)
+    coopStoreT(c{I}0, &strips[strip], STRIP);
+    coopStoreT(c{I}1, &strips[strip + 4u], STRIP);
+    write_strip(first.y + row + AT, first.x + col + 0u, strip, lane);
+    coopStoreT(c{I}2, &strips[strip], STRIP);
+    coopStoreT(c{I}3, &strips[strip + 4u], STRIP);
+    write_strip(first.y + row + AT, first.x + col + 32u, strip, lane);
+#end
+
+// Adds a row of products of matrices to the sums, in half a step.
+#block add_row(I, HALF)
+    c{I}0 = coopMultiplyAdd(a{HALF}{I}, b{HALF}0, c{I}0);
+    c{I}1 = coopMultiplyAdd(a{HALF}{I}, b{HALF}1, c{I}1);
+    c{I}2 = coopMultiplyAdd(a{HALF}{I}, b{HALF}2, c{I}2);
+    c{I}3 = coopMultiplyAdd(a{HALF}{I}, b{HALF}3, c{I}3);
+#end
+
+// Half a step, from vector AT of both tiles.
+#block add_half(HALF, AT)
+    let a{HALF}0 = coopLoadT<coop_mat32x16<i8, A>>(&a_tile[(row + 0u) * ROW + AT], ROW);
+    let a{HALF}1 = coopLoadT<coop_mat32x16<i8, A>>(&a_tile[(row + 16u) * ROW + AT], ROW);
+    let a{HALF}2 = coopLoadT<coop_mat32x16<i8, A>>(&a_tile[(row + 32u) * ROW + AT], ROW);
+    let a{HALF}3 = coopLoadT<coop_mat32x16<i8, A>>(&a_tile[(row + 48u) * ROW + AT], ROW);
+    let b{HALF}0 = coopLoad<coop_mat16x32<i8, B>>(&b_tile[(col + 0u) * ROW + AT], ROW);
+    let b{HALF}1 = coopLoad<coop_mat16x32<i8, B>>(&b_tile[(col + 16u) * ROW + AT], ROW);
+    let b{HALF}2 = coopLoad<coop_mat16x32<i8, B>>(&b_tile[(col + 32u) * ROW + AT], ROW);
+    let b{HALF}3 = coopLoad<coop_mat16x32<i8, B>>(&b_tile[(col + 48u) * ROW + AT], ROW);
+    #emit add_row(0, HALF)
+    #emit add_row(1, HALF)
+    #emit add_row(2, HALF)
+    #emit add_row(3, HALF)
+#end
 
 @compute @workgroup_size(256)
 fn matmul_i8_coopmat(
@@ -73,22 +121,10 @@ fn matmul_i8_coopmat(
     let down_here = thread / PIECES;
     let along = thread % PIECES;
     let to = down_here * ROW + along;
-    var c00 = coop_mat16x16<i32, C>();
-    var c01 = coop_mat16x16<i32, C>();
-    var c02 = coop_mat16x16<i32, C>();
-    var c03 = coop_mat16x16<i32, C>();
-    var c10 = coop_mat16x16<i32, C>();
-    var c11 = coop_mat16x16<i32, C>();
-    var c12 = coop_mat16x16<i32, C>();
-    var c13 = coop_mat16x16<i32, C>();
-    var c20 = coop_mat16x16<i32, C>();
-    var c21 = coop_mat16x16<i32, C>();
-    var c22 = coop_mat16x16<i32, C>();
-    var c23 = coop_mat16x16<i32, C>();
-    var c30 = coop_mat16x16<i32, C>();
-    var c31 = coop_mat16x16<i32, C>();
-    var c32 = coop_mat16x16<i32, C>();
-    var c33 = coop_mat16x16<i32, C>();
+    #emit zero_row(0)
+    #emit zero_row(1)
+    #emit zero_row(2)
+    #emit zero_row(3)
     var next_a0 = four_of_a(first.y + down_here + 0u, along * 4u);
     var next_a1 = four_of_a(first.y + down_here + 64u, along * 4u);
     var next_b0 = four_of_b(first.x + down_here + 0u, along * 4u);
@@ -114,79 +150,13 @@ fn matmul_i8_coopmat(
             next_b2 = four_of_b(first.x + down_here + 128u, at);
             next_b3 = four_of_b(first.x + down_here + 192u, at);
         }
-        let a00 = coopLoadT<coop_mat32x16<i8, A>>(&a_tile[(row + 0u) * ROW + 0u], ROW);
-        let a01 = coopLoadT<coop_mat32x16<i8, A>>(&a_tile[(row + 16u) * ROW + 0u], ROW);
-        let a02 = coopLoadT<coop_mat32x16<i8, A>>(&a_tile[(row + 32u) * ROW + 0u], ROW);
-        let a03 = coopLoadT<coop_mat32x16<i8, A>>(&a_tile[(row + 48u) * ROW + 0u], ROW);
-        let b00 = coopLoad<coop_mat16x32<i8, B>>(&b_tile[(col + 0u) * ROW + 0u], ROW);
-        let b01 = coopLoad<coop_mat16x32<i8, B>>(&b_tile[(col + 16u) * ROW + 0u], ROW);
-        let b02 = coopLoad<coop_mat16x32<i8, B>>(&b_tile[(col + 32u) * ROW + 0u], ROW);
-        let b03 = coopLoad<coop_mat16x32<i8, B>>(&b_tile[(col + 48u) * ROW + 0u], ROW);
-        c00 = coopMultiplyAdd(a00, b00, c00);
-        c01 = coopMultiplyAdd(a00, b01, c01);
-        c02 = coopMultiplyAdd(a00, b02, c02);
-        c03 = coopMultiplyAdd(a00, b03, c03);
-        c10 = coopMultiplyAdd(a01, b00, c10);
-        c11 = coopMultiplyAdd(a01, b01, c11);
-        c12 = coopMultiplyAdd(a01, b02, c12);
-        c13 = coopMultiplyAdd(a01, b03, c13);
-        c20 = coopMultiplyAdd(a02, b00, c20);
-        c21 = coopMultiplyAdd(a02, b01, c21);
-        c22 = coopMultiplyAdd(a02, b02, c22);
-        c23 = coopMultiplyAdd(a02, b03, c23);
-        c30 = coopMultiplyAdd(a03, b00, c30);
-        c31 = coopMultiplyAdd(a03, b01, c31);
-        c32 = coopMultiplyAdd(a03, b02, c32);
-        c33 = coopMultiplyAdd(a03, b03, c33);
-        let a10 = coopLoadT<coop_mat32x16<i8, A>>(&a_tile[(row + 0u) * ROW + 2u], ROW);
-        let a11 = coopLoadT<coop_mat32x16<i8, A>>(&a_tile[(row + 16u) * ROW + 2u], ROW);
-        let a12 = coopLoadT<coop_mat32x16<i8, A>>(&a_tile[(row + 32u) * ROW + 2u], ROW);
-        let a13 = coopLoadT<coop_mat32x16<i8, A>>(&a_tile[(row + 48u) * ROW + 2u], ROW);
-        let b10 = coopLoad<coop_mat16x32<i8, B>>(&b_tile[(col + 0u) * ROW + 2u], ROW);
-        let b11 = coopLoad<coop_mat16x32<i8, B>>(&b_tile[(col + 16u) * ROW + 2u], ROW);
-        let b12 = coopLoad<coop_mat16x32<i8, B>>(&b_tile[(col + 32u) * ROW + 2u], ROW);
-        let b13 = coopLoad<coop_mat16x32<i8, B>>(&b_tile[(col + 48u) * ROW + 2u], ROW);
-        c00 = coopMultiplyAdd(a10, b10, c00);
-        c01 = coopMultiplyAdd(a10, b11, c01);
-        c02 = coopMultiplyAdd(a10, b12, c02);
-        c03 = coopMultiplyAdd(a10, b13, c03);
-        c10 = coopMultiplyAdd(a11, b10, c10);
-        c11 = coopMultiplyAdd(a11, b11, c11);
-        c12 = coopMultiplyAdd(a11, b12, c12);
-        c13 = coopMultiplyAdd(a11, b13, c13);
-        c20 = coopMultiplyAdd(a12, b10, c20);
-        c21 = coopMultiplyAdd(a12, b11, c21);
-        c22 = coopMultiplyAdd(a12, b12, c22);
-        c23 = coopMultiplyAdd(a12, b13, c23);
-        c30 = coopMultiplyAdd(a13, b10, c30);
-        c31 = coopMultiplyAdd(a13, b11, c31);
-        c32 = coopMultiplyAdd(a13, b12, c32);
-        c33 = coopMultiplyAdd(a13, b13, c33);
+        #emit add_half(0, 0u)
+        #emit add_half(1, 2u)
     }
 
     let strip = subgroup * 16u * STRIP;
-    coopStoreT(c00, &strips[strip], STRIP);
-    coopStoreT(c01, &strips[strip + 4u], STRIP);
-    write_strip(first.y + row + 0u, first.x + col + 0u, strip, lane);
-    coopStoreT(c02, &strips[strip], STRIP);
-    coopStoreT(c03, &strips[strip + 4u], STRIP);
-    write_strip(first.y + row + 0u, first.x + col + 32u, strip, lane);
-    coopStoreT(c10, &strips[strip], STRIP);
-    coopStoreT(c11, &strips[strip + 4u], STRIP);
-    write_strip(first.y + row + 16u, first.x + col + 0u, strip, lane);
-    coopStoreT(c12, &strips[strip], STRIP);
-    coopStoreT(c13, &strips[strip + 4u], STRIP);
-    write_strip(first.y + row + 16u, first.x + col + 32u, strip, lane);
-    coopStoreT(c20, &strips[strip], STRIP);
-    coopStoreT(c21, &strips[strip + 4u], STRIP);
-    write_strip(first.y + row + 32u, first.x + col + 0u, strip, lane);
-    coopStoreT(c22, &strips[strip], STRIP);
-    coopStoreT(c23, &strips[strip + 4u], STRIP);
-    write_strip(first.y + row + 32u, first.x + col + 32u, strip, lane);
-    coopStoreT(c30, &strips[strip], STRIP);
-    coopStoreT(c31, &strips[strip + 4u], STRIP);
-    write_strip(first.y + row + 48u, first.x + col + 0u, strip, lane);
-    coopStoreT(c32, &strips[strip], STRIP);
-    coopStoreT(c33, &strips[strip + 4u], STRIP);
-    write_strip(first.y + row + 48u, first.x + col + 32u, strip, lane);
+    #emit write_row(0, 0u)
+    #emit write_row(1, 16u)
+    #emit write_row(2, 32u)
+    #emit write_row(3, 48u)
 }

@@ -1,6 +1,6 @@
 requires packed_4x8_integer_dot_product;
 // Product of int8 matrices by one instruction for four products: against `naive`, a workgroup stages tiles of A and B in workgroup
-// memory, and a thread keeps 16 or 64 sums in registers. The definition is in core/src/suite/workloads/matmul_i8.rs.
+// memory, and a thread keeps 16 or 64 sums in registers. The definition is in core/workloads/src/ops/matmul_i8.rs.
 //
 // Tiles of 64 by 64. Thread (x, y) of 16 by 16, or of 8 by 8, computes rows y + ACROSS·i and columns x + ACROSS·j. 32 that run together are
 // 8 by 4: they read eight rows of a tile of B, and four of A. Sums and vectors are named one by one, since arrays could not be kept in
@@ -73,91 +73,123 @@ fn matmul_i8_dot4(
     let along = thread % PIECES;
     let to = down_here * ROW + along;
     var sum00 = vec4<i32>();
-#when LARGE     var sum01 = vec4<i32>();
+#if LARGE
+    var sum01 = vec4<i32>();
+#endif
     var sum10 = vec4<i32>();
-#when LARGE     var sum11 = vec4<i32>();
+#if LARGE
+    var sum11 = vec4<i32>();
+#endif
     var sum20 = vec4<i32>();
-#when LARGE     var sum21 = vec4<i32>();
+#if LARGE
+    var sum21 = vec4<i32>();
+#endif
     var sum30 = vec4<i32>();
-#when LARGE     var sum31 = vec4<i32>();
-#when LARGE     var sum40 = vec4<i32>();
-#when LARGE     var sum41 = vec4<i32>();
-#when LARGE     var sum50 = vec4<i32>();
-#when LARGE     var sum51 = vec4<i32>();
-#when LARGE     var sum60 = vec4<i32>();
-#when LARGE     var sum61 = vec4<i32>();
-#when LARGE     var sum70 = vec4<i32>();
-#when LARGE     var sum71 = vec4<i32>();
+#if LARGE
+    var sum31 = vec4<i32>();
+    var sum40 = vec4<i32>();
+    var sum41 = vec4<i32>();
+    var sum50 = vec4<i32>();
+    var sum51 = vec4<i32>();
+    var sum60 = vec4<i32>();
+    var sum61 = vec4<i32>();
+    var sum70 = vec4<i32>();
+    var sum71 = vec4<i32>();
+#endif
 
     // What is staged next.
     var a0 = four_of_a(first.y + down_here, along * 4u);
     var b0 = four_of_b(first.x + down_here, along * 4u);
-#when LARGE     var a1 = four_of_a(first.y + down_here + PASS, along * 4u);
-#when LARGE     var b1 = four_of_b(first.x + down_here + PASS, along * 4u);
+#if LARGE
+    var a1 = four_of_a(first.y + down_here + PASS, along * 4u);
+    var b1 = four_of_b(first.x + down_here + PASS, along * 4u);
+#endif
     for (var t = 0u; t < STEPS; t++) {
         workgroupBarrier();
         a_tile[to] = a0;
         b_tile[to] = b0;
-#when LARGE         a_tile[to + PASS * ROW] = a1;
-#when LARGE         b_tile[to + PASS * ROW] = b1;
+#if LARGE
+        a_tile[to + PASS * ROW] = a1;
+        b_tile[to + PASS * ROW] = b1;
+#endif
         workgroupBarrier();
         if t + 1u < STEPS {
             let at = ((t + 1u) * PIECES + along) * 4u;
             a0 = four_of_a(first.y + down_here, at);
             b0 = four_of_b(first.x + down_here, at);
-#when LARGE             a1 = four_of_a(first.y + down_here + PASS, at);
-#when LARGE             b1 = four_of_b(first.x + down_here + PASS, at);
+#if LARGE
+            a1 = four_of_a(first.y + down_here + PASS, at);
+            b1 = four_of_b(first.x + down_here + PASS, at);
+#endif
         }
         for (var d = 0u; d < PIECES; d++) {
             let right0 = b_tile[x * ROW + d];
             let right1 = b_tile[(x + ACROSS) * ROW + d];
             let right2 = b_tile[(x + 2u * ACROSS) * ROW + d];
             let right3 = b_tile[(x + 3u * ACROSS) * ROW + d];
-#when LARGE             let right4 = b_tile[(x + 4u * ACROSS) * ROW + d];
-#when LARGE             let right5 = b_tile[(x + 5u * ACROSS) * ROW + d];
-#when LARGE             let right6 = b_tile[(x + 6u * ACROSS) * ROW + d];
-#when LARGE             let right7 = b_tile[(x + 7u * ACROSS) * ROW + d];
+#if LARGE
+            let right4 = b_tile[(x + 4u * ACROSS) * ROW + d];
+            let right5 = b_tile[(x + 5u * ACROSS) * ROW + d];
+            let right6 = b_tile[(x + 6u * ACROSS) * ROW + d];
+            let right7 = b_tile[(x + 7u * ACROSS) * ROW + d];
+#endif
             let left0 = a_tile[y * ROW + d];
             sum00 = dots(sum00, left0, right0, right1, right2, right3);
-#when LARGE             sum01 = dots(sum01, left0, right4, right5, right6, right7);
+#if LARGE
+            sum01 = dots(sum01, left0, right4, right5, right6, right7);
+#endif
             let left1 = a_tile[(y + ACROSS) * ROW + d];
             sum10 = dots(sum10, left1, right0, right1, right2, right3);
-#when LARGE             sum11 = dots(sum11, left1, right4, right5, right6, right7);
+#if LARGE
+            sum11 = dots(sum11, left1, right4, right5, right6, right7);
+#endif
             let left2 = a_tile[(y + 2u * ACROSS) * ROW + d];
             sum20 = dots(sum20, left2, right0, right1, right2, right3);
-#when LARGE             sum21 = dots(sum21, left2, right4, right5, right6, right7);
+#if LARGE
+            sum21 = dots(sum21, left2, right4, right5, right6, right7);
+#endif
             let left3 = a_tile[(y + 3u * ACROSS) * ROW + d];
             sum30 = dots(sum30, left3, right0, right1, right2, right3);
-#when LARGE             sum31 = dots(sum31, left3, right4, right5, right6, right7);
-#when LARGE             let left4 = a_tile[(y + 4u * ACROSS) * ROW + d];
-#when LARGE             sum40 = dots(sum40, left4, right0, right1, right2, right3);
-#when LARGE             sum41 = dots(sum41, left4, right4, right5, right6, right7);
-#when LARGE             let left5 = a_tile[(y + 5u * ACROSS) * ROW + d];
-#when LARGE             sum50 = dots(sum50, left5, right0, right1, right2, right3);
-#when LARGE             sum51 = dots(sum51, left5, right4, right5, right6, right7);
-#when LARGE             let left6 = a_tile[(y + 6u * ACROSS) * ROW + d];
-#when LARGE             sum60 = dots(sum60, left6, right0, right1, right2, right3);
-#when LARGE             sum61 = dots(sum61, left6, right4, right5, right6, right7);
-#when LARGE             let left7 = a_tile[(y + 7u * ACROSS) * ROW + d];
-#when LARGE             sum70 = dots(sum70, left7, right0, right1, right2, right3);
-#when LARGE             sum71 = dots(sum71, left7, right4, right5, right6, right7);
+#if LARGE
+            sum31 = dots(sum31, left3, right4, right5, right6, right7);
+            let left4 = a_tile[(y + 4u * ACROSS) * ROW + d];
+            sum40 = dots(sum40, left4, right0, right1, right2, right3);
+            sum41 = dots(sum41, left4, right4, right5, right6, right7);
+            let left5 = a_tile[(y + 5u * ACROSS) * ROW + d];
+            sum50 = dots(sum50, left5, right0, right1, right2, right3);
+            sum51 = dots(sum51, left5, right4, right5, right6, right7);
+            let left6 = a_tile[(y + 6u * ACROSS) * ROW + d];
+            sum60 = dots(sum60, left6, right0, right1, right2, right3);
+            sum61 = dots(sum61, left6, right4, right5, right6, right7);
+            let left7 = a_tile[(y + 7u * ACROSS) * ROW + d];
+            sum70 = dots(sum70, left7, right0, right1, right2, right3);
+            sum71 = dots(sum71, left7, right4, right5, right6, right7);
+#endif
         }
     }
 
     put(first.y + y, first.x + x, sum00);
-#when LARGE     put(first.y + y, first.x + x + 4u * ACROSS, sum01);
+#if LARGE
+    put(first.y + y, first.x + x + 4u * ACROSS, sum01);
+#endif
     put(first.y + y + ACROSS, first.x + x, sum10);
-#when LARGE     put(first.y + y + ACROSS, first.x + x + 4u * ACROSS, sum11);
+#if LARGE
+    put(first.y + y + ACROSS, first.x + x + 4u * ACROSS, sum11);
+#endif
     put(first.y + y + 2u * ACROSS, first.x + x, sum20);
-#when LARGE     put(first.y + y + 2u * ACROSS, first.x + x + 4u * ACROSS, sum21);
+#if LARGE
+    put(first.y + y + 2u * ACROSS, first.x + x + 4u * ACROSS, sum21);
+#endif
     put(first.y + y + 3u * ACROSS, first.x + x, sum30);
-#when LARGE     put(first.y + y + 3u * ACROSS, first.x + x + 4u * ACROSS, sum31);
-#when LARGE     put(first.y + y + 4u * ACROSS, first.x + x, sum40);
-#when LARGE     put(first.y + y + 4u * ACROSS, first.x + x + 4u * ACROSS, sum41);
-#when LARGE     put(first.y + y + 5u * ACROSS, first.x + x, sum50);
-#when LARGE     put(first.y + y + 5u * ACROSS, first.x + x + 4u * ACROSS, sum51);
-#when LARGE     put(first.y + y + 6u * ACROSS, first.x + x, sum60);
-#when LARGE     put(first.y + y + 6u * ACROSS, first.x + x + 4u * ACROSS, sum61);
-#when LARGE     put(first.y + y + 7u * ACROSS, first.x + x, sum70);
-#when LARGE     put(first.y + y + 7u * ACROSS, first.x + x + 4u * ACROSS, sum71);
+#if LARGE
+    put(first.y + y + 3u * ACROSS, first.x + x + 4u * ACROSS, sum31);
+    put(first.y + y + 4u * ACROSS, first.x + x, sum40);
+    put(first.y + y + 4u * ACROSS, first.x + x + 4u * ACROSS, sum41);
+    put(first.y + y + 5u * ACROSS, first.x + x, sum50);
+    put(first.y + y + 5u * ACROSS, first.x + x + 4u * ACROSS, sum51);
+    put(first.y + y + 6u * ACROSS, first.x + x, sum60);
+    put(first.y + y + 6u * ACROSS, first.x + x + 4u * ACROSS, sum61);
+    put(first.y + y + 7u * ACROSS, first.x + x, sum70);
+    put(first.y + y + 7u * ACROSS, first.x + x + 4u * ACROSS, sum71);
+#endif
 }

@@ -6,36 +6,27 @@
 @group(0) @binding(2) var<storage, read> a_scale: array<f32>;
 @group(0) @binding(3) var<storage, read> b_scale: array<f32>;
 
-// Words at .. at + 3 of a row of A, zeros outside; `at` is a multiple of four.
-fn four_of_a(row: u32, at: u32) -> vec4<u32> {
-    if !WHOLE && (row >= M || at >= WORDS) {
+// Words at .. at + 3 of a row of a matrix, zeros outside; `at` is a multiple of four.
+#block four_of(MATRIX, HEIGHT)
+    if !WHOLE && (row >= HEIGHT || at >= WORDS) {
         return vec4<u32>();
     }
     let i = row * WORDS + at;
     if WORDS % 4u == 0u {
-        return a[i / 4u];
+        return MATRIX[i / 4u];
     }
     var x = vec4<u32>();
-    x.x = a[i / 4u][i % 4u];
-    if at + 1u < WORDS { x.y = a[(i + 1u) / 4u][(i + 1u) % 4u]; }
-    if at + 2u < WORDS { x.z = a[(i + 2u) / 4u][(i + 2u) % 4u]; }
-    if at + 3u < WORDS { x.w = a[(i + 3u) / 4u][(i + 3u) % 4u]; }
+    x.x = MATRIX[i / 4u][i % 4u];
+    if at + 1u < WORDS { x.y = MATRIX[(i + 1u) / 4u][(i + 1u) % 4u]; }
+    if at + 2u < WORDS { x.z = MATRIX[(i + 2u) / 4u][(i + 2u) % 4u]; }
+    if at + 3u < WORDS { x.w = MATRIX[(i + 3u) / 4u][(i + 3u) % 4u]; }
     return x;
+#end
+
+fn four_of_a(row: u32, at: u32) -> vec4<u32> {
+    #emit four_of(a, M)
 }
 
-// The same of B.
 fn four_of_b(row: u32, at: u32) -> vec4<u32> {
-    if !WHOLE && (row >= N || at >= WORDS) {
-        return vec4<u32>();
-    }
-    let i = row * WORDS + at;
-    if WORDS % 4u == 0u {
-        return b[i / 4u];
-    }
-    var x = vec4<u32>();
-    x.x = b[i / 4u][i % 4u];
-    if at + 1u < WORDS { x.y = b[(i + 1u) / 4u][(i + 1u) % 4u]; }
-    if at + 2u < WORDS { x.z = b[(i + 2u) / 4u][(i + 2u) % 4u]; }
-    if at + 3u < WORDS { x.w = b[(i + 3u) / 4u][(i + 3u) % 4u]; }
-    return x;
+    #emit four_of(b, N)
 }

@@ -1,8 +1,15 @@
 // The gradient of pooling, a piece of neighbouring channels per thread (in nchw one pixel). The definition is in
-// core/src/suite/workloads/pool/backward.rs.
+// core/workloads/src/ops/pool/backward.rs.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 #import pool/of_pixel
+
+#if WIDTH == 1
+alias whole = u32;
+#else
+alias whole = vec4<u32>;
+#endif
 
 @group(0) @binding(1) var<storage, read_write> dx: array<stored>;
 

@@ -1,5 +1,5 @@
 // The gradient of pooling in nchw, four neighbours of a row per thread. The definition is in
-// core/src/suite/workloads/pool/backward.rs.
+// core/workloads/src/ops/pool/backward.rs.
 
 #import lib/launch
 #import lib/pieces1

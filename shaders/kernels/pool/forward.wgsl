@@ -1,7 +1,8 @@
 // Pooling, a piece of neighbouring channels per thread (in nchw one element). The definition is in
-// core/src/suite/workloads/pool/mod.rs.
+// core/workloads/src/ops/pool/mod.rs.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 #import pool/of_window
 
 @group(0) @binding(1) var<storage, read_write> out: array<stored>;

@@ -1,11 +1,13 @@
 // What a pixel gets of the gradients of its windows, in pieces of neighbouring channels. The definition is in
-// core/src/suite/workloads/pool/backward.rs.
+// core/workloads/src/ops/pool/backward.rs.
 
 #import pool/window
 
 @group(0) @binding(0) var<storage, read> dout: array<stored>;
 // The pixel that a window's gradient is for, as a piece of whole numbers.
-#when LARGEST @group(0) @binding(2) var<storage, read> place: array<whole>;
+#if LARGEST
+@group(0) @binding(2) var<storage, read> place: array<whole>;
+#endif
 
 // Pixels that an average is made of.
 fn pixels_of(y: u32, x: u32) -> f32 {
@@ -19,8 +21,11 @@ fn pixels_of(y: u32, x: u32) -> f32 {
 
 fn share(at: u32, row: u32, column: u32, y: u32, x: u32) -> piece {
     let all = piece(dout[at]);
-#when LARGEST     return select(piece(), all, place[at] == whole(row * W + column));
-#when !LARGEST     return all / pixels_of(y, x);
+#if LARGEST
+    return select(piece(), all, place[at] == whole(row * W + column));
+#else
+    return all / pixels_of(y, x);
+#endif
 }
 
 fn of_pixel(first: u32, row: u32, column: u32, channel: u32) -> piece {

@@ -1,4 +1,4 @@
-// What is made of a window, in pieces of neighbouring channels. The definition is in core/src/suite/workloads/pool/mod.rs.
+// What is made of a window, in pieces of neighbouring channels. The definition is in core/workloads/src/ops/pool/mod.rs.
 
 #import pool/window
 

@@ -1,4 +1,4 @@
-// Windows of a pooling, and where elements lie. The definition is in core/src/suite/workloads/pool/mod.rs.
+// Windows of a pooling, and where elements lie. The definition is in core/workloads/src/ops/pool/mod.rs.
 //
 // Channels are counted in pieces. In nchw the first index runs over images and channels alike, in nhwc over images alone; STEP is how
 // far neighbours of a row are from each other: the channels of a pixel, or one.

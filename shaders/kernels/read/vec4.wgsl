@@ -1,4 +1,4 @@
-// Read: a workgroup sums one chunk, each thread vector after vector. The definition is in core/src/suite/workloads/read.rs.
+// Read: a workgroup sums one chunk, each thread vector after vector. The definition is in core/workloads/src/ops/read.rs.
 
 #import lib/launch
 #import read/common

@@ -1,5 +1,5 @@
 // Reduction by atomic operations: a workgroup makes one number of OF_A_GROUP elements, and puts it to the result. The definition is
-// in core/src/suite/workloads/reduce.rs.
+// in core/workloads/src/ops/reduce.rs.
 
 #import lib/launch
 #import lib/reduce

@@ -1,7 +1,8 @@
 // Reduction in parts: PARTS workgroups go over all pieces in turn, four loads under way at a time, and each leaves its part. The
-// definition is in core/src/suite/workloads/reduce.rs.
+// definition is in core/workloads/src/ops/reduce.rs.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 #import lib/reduce
 
 @group(0) @binding(0) var<storage, read> x: array<stored>;

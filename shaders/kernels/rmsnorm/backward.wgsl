@@ -1,11 +1,12 @@
 // The backward pass of RMS normalisation, in pieces: against `naive`, x and dout are read once. The definition is in
-// core/src/suite/workloads/rmsnorm.
+// core/workloads/src/ops/rmsnorm.
 //
 // PARTS workgroups go over all rows and keep their part of the gradient of gamma in registers, which rmsnorm_parts sums.
 
 #import lib/lanes
 #import lib/launch
 #import lib/over_rows
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> x: array<stored>;
 @group(0) @binding(1) var<storage, read> rstd: array<f32>;

@@ -1,8 +1,10 @@
 // RMS normalisation of rows, in pieces: a row is read once and kept in registers, PIECES pieces in each of LANES threads. The
-// definition is in core/src/suite/workloads/rmsnorm.
+// definition is in core/workloads/src/ops/rmsnorm.
 
 #import lib/lanes
 #import lib/launch
+#import lib/own_row
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> x: array<stored>;
 @group(0) @binding(1) var<storage, read> gamma: array<stored>;
@@ -17,14 +19,7 @@ fn rmsnorm_row(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let first = flat_group(group, groups) * (THREADS / LANES);
-    if first >= ROWS {
-        return;
-    }
-    let row = first + thread / LANES;
-    // Threads without a row go along for the barriers: they read the last one, and write nothing.
-    let base = min(row, ROWS - 1u) * ROW_PIECES;
-    let lane = thread % LANES;
+    #emit own_row(row, base, lane)
     var kept: array<piece, PIECES>;
     var squares = piece();
     for (var i = 0u; i < PIECES; i++) {

@@ -1,5 +1,5 @@
 // RMS normalisation of rows and its backward pass, one element at a time. The definition is in
-// core/src/suite/workloads/rmsnorm.
+// core/workloads/src/ops/rmsnorm.
 //
 // rmsnorm_statistics      one workgroup of ROW_THREADS a row: the factor that normalises it
 // rmsnorm_naive           one workgroup of ROW_THREADS a row, two passes: the mean square, the result

@@ -1,9 +1,10 @@
-// Rotary position embedding, in pieces of the two halves of a head. The definition is in core/src/suite/workloads/rope.rs.
+// Rotary position embedding, in pieces of the two halves of a head. The definition is in core/workloads/src/ops/rope.rs.
 //
 // rope_pairs  a thread rotates one piece of one head
 // rope_heads  it rotates the same piece of HEADS_AT_ONCE heads, and reads its cosines and sines once for all of them
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> x: array<stored>;
 @group(0) @binding(1) var<storage, read> cosines: array<piece>;

@@ -1,5 +1,5 @@
 // What each stretch begins with: the sum of all stretches before it, made of their sums by one workgroup. The definition is in
-// core/src/suite/workloads/scan.rs.
+// core/workloads/src/ops/scan.rs.
 
 @group(0) @binding(0) var<storage, read_write> parts: array<f32>;
 

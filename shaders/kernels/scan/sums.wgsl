@@ -1,7 +1,8 @@
 // The sums of stretches: PARTS workgroups, each with STRETCH tiles that follow each other. The definition is in
-// core/src/suite/workloads/scan.rs.
+// core/workloads/src/ops/scan.rs.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 #import lib/reduce
 
 @group(0) @binding(0) var<storage, read> x: array<stored>;

@@ -1,9 +1,39 @@
-// Stretches scanned from what they begin with, tile by tile. The definition is in core/src/suite/workloads/scan.rs.
+// Stretches scanned from what they begin with, tile by tile. The definition is in core/workloads/src/ops/scan.rs.
 //
 // A tile is four rows of a piece for each thread, so that neighbouring threads read neighbouring pieces. Sums of the pieces of four
 // rows are scanned as the four numbers of a vector: eight steps, each with two barriers, for all of them.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
+
+// The sums within a piece up to each of its elements, and before each; and the sum of all.
+#if WIDTH == 1
+fn upto(x: piece) -> piece {
+    return x;
+}
+
+fn below(sums: piece) -> piece {
+    return 0.0;
+}
+
+fn whole(sums: piece) -> f32 {
+    return sums;
+}
+#else
+fn upto(x: piece) -> piece {
+    let two = x.x + x.y;
+    let three = two + x.z;
+    return piece(x.x, two, three, three + x.w);
+}
+
+fn below(sums: piece) -> piece {
+    return piece(0.0, sums.x, sums.y, sums.z);
+}
+
+fn whole(sums: piece) -> f32 {
+    return sums.w;
+}
+#endif
 
 @group(0) @binding(0) var<storage, read> x: array<stored>;
 @group(0) @binding(1) var<storage, read> parts: array<f32>;

@@ -1,6 +1,6 @@
 // Separable convolution in one stage: the product of the pointwise weights with depthwise results, which are computed as they are
 // staged and never stored. A row is an output channel, a column a position of the result, a term a channel of the image. The
-// definition is in core/src/suite/workloads/separable_conv3d.
+// definition is in core/workloads/src/ops/separable_conv3d.
 
 #import conv2d/finished
 #import conv2d/tile
@@ -10,7 +10,9 @@
 @group(0) @binding(1) var<storage, read> w: array<vec4<elem>>;
 @group(0) @binding(2) var<storage, read> pointwise: array<vec4<elem>>;
 @group(0) @binding(3) var<storage, read_write> out: array<elem>;
-#when BIAS @group(0) @binding(4) var<storage, read> bias: array<elem>;
+#if BIAS
+@group(0) @binding(4) var<storage, read> bias: array<elem>;
+#endif
 
 const TAPS: u32 = KD * KH * KW;
 const TO: u32 = OD * OH * OW;

@@ -1,8 +1,10 @@
 // The backward pass of softmax, in pieces: against `naive`, y and dout are read once, and kept in registers. The definition
-// is in core/src/suite/workloads/softmax.
+// is in core/workloads/src/ops/softmax.
 
 #import lib/lanes
 #import lib/launch
+#import lib/own_row
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> y: array<stored>;
 @group(0) @binding(1) var<storage, read> dout: array<stored>;
@@ -16,14 +18,7 @@ fn softmax_backward_row(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let first = flat_group(group, groups) * (THREADS / LANES);
-    if first >= ROWS {
-        return;
-    }
-    let row = first + thread / LANES;
-    // Threads without a row go along for the barriers: they read the last one, and write nothing.
-    let base = min(row, ROWS - 1u) * ROW_PIECES;
-    let lane = thread % LANES;
+    #emit own_row(row, base, lane)
     var weights: array<piece, PIECES>;
     var gradients: array<piece, PIECES>;
     var dots = piece();

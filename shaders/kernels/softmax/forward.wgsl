@@ -1,4 +1,4 @@
-// Softmax of rows, in pieces: see lib/pieces1. The definition is in core/src/suite/workloads/softmax.
+// Softmax of rows, in pieces: see lib/pieces1. The definition is in core/workloads/src/ops/softmax.
 //
 // softmax_online  a row is read twice: for its maximum and sum, which each thread keeps together, and for the result
 // softmax_row     it is read once and kept in registers, PIECES pieces in each of LANES threads
@@ -6,6 +6,8 @@
 #import lib/lanes
 #import lib/launch
 #import lib/lowest
+#import lib/own_row
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> x: array<stored>;
 @group(0) @binding(1) var<storage, read_write> out: array<stored>;
@@ -45,14 +47,7 @@ fn softmax_row(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let first = flat_group(group, groups) * (THREADS / LANES);
-    if first >= ROWS {
-        return;
-    }
-    let row = first + thread / LANES;
-    // Threads without a row go along for the barriers: they read the last one, and write nothing.
-    let base = min(row, ROWS - 1u) * ROW_PIECES;
-    let lane = thread % LANES;
+    #emit own_row(row, base, lane)
     var kept: array<piece, PIECES>;
     var top = LOWEST;
     for (var i = 0u; i < PIECES; i++) {

@@ -1,5 +1,5 @@
 // Softmax of rows times a matrix, in one stage: against `separate`, weights never leave workgroup memory. The definition is in
-// core/src/suite/workloads/softmax_v.
+// core/workloads/src/ops/softmax_v.
 //
 // A workgroup owns 64 rows of x and goes over them in tiles of 32 elements with an online softmax. LANES neighbouring threads
 // keep what is known of a row. Thread (x, y) of 16×16 sums columns 4(x + 16j).. of rows 4y..4y+3, in registers.

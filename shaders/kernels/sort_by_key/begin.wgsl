@@ -1,5 +1,5 @@
 // Where the keys of a digit begin in each stretch, among all keys of this digit: its counts are scanned over the stretches, by a
-// workgroup for each digit. The definition is in core/src/suite/workloads/sort_by_key.rs.
+// workgroup for each digit. The definition is in core/workloads/src/ops/sort_by_key.rs.
 
 @group(0) @binding(0) var<storage, read_write> counts: array<u32>;
 @group(0) @binding(1) var<storage, read_write> totals: array<u32>;

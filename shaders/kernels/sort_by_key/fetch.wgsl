@@ -1,4 +1,4 @@
-// Values fetched from where the sorted keys were. The definition is in core/src/suite/workloads/sort_by_key.rs.
+// Values fetched from where the sorted keys were. The definition is in core/workloads/src/ops/sort_by_key.rs.
 
 #import lib/launch
 

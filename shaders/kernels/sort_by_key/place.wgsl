@@ -1,5 +1,5 @@
 // Keys and their values moved to where a digit of the keys puts them, by stretches. The definition is in
-// core/src/suite/workloads/sort_by_key.rs.
+// core/workloads/src/ops/sort_by_key.rs.
 //
 // Before the keys of a digit in a stretch come all keys of smaller digits, and those of this digit in earlier stretches. Among
 // themselves they are ranked THREADS at a time: each thread sets its bit in the mask of its digit, and counts those below it. Who

@@ -1,5 +1,5 @@
 // Mean and variance of each column from those of strips: workgroups of ACROSS neighbouring columns times DOWN threads that take every
-// DOWN-th strip. The definition is in core/src/suite/workloads/standard_scaler.rs.
+// DOWN-th strip. The definition is in core/workloads/src/ops/standard_scaler.rs.
 
 #import lib/launch
 

@@ -1,5 +1,5 @@
 // Where a workgroup is in its table: a strip of rows times a block of columns, LANES threads to a row. The definition is in
-// core/src/suite/workloads/standard_scaler.rs.
+// core/workloads/src/ops/standard_scaler.rs.
 
 #import lib/launch
 

@@ -1,6 +1,7 @@
 // Columns scaled by what is known of them, by strips: each thread keeps the mean and the factor of its columns. The definition is
-// in core/src/suite/workloads/standard_scaler.rs.
+// in core/workloads/src/ops/standard_scaler.rs.
 
+#import lib/pieces{WIDTH}
 #import standard_scaler/place
 
 @group(0) @binding(0) var<storage, read> x: array<stored>;

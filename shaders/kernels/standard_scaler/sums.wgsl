@@ -1,9 +1,10 @@
-// Sums over the rows of strips, column by column. The definition is in core/src/suite/workloads/standard_scaler.rs.
+// Sums over the rows of strips, column by column. The definition is in core/workloads/src/ops/standard_scaler.rs.
 //
 // standard_scaler_sums     of the elements
 // standard_scaler_squares  of the squares of their distances from the mean
 
 #import lib/over_rows
+#import lib/pieces{WIDTH}
 #import standard_scaler/place
 
 @group(0) @binding(0) var<storage, read> x: array<stored>;

@@ -1,9 +1,10 @@
 // Means of strips, and sums of squares around them, column by column. The definition is in
-// core/src/suite/workloads/standard_scaler.rs.
+// core/workloads/src/ops/standard_scaler.rs.
 //
 // A thread takes eight rows at a time: their mean, and the squares around it, are merged with what it has of earlier ones. How many
 // rows a thread has seen is known from its place, and is the same for all columns. The threads of a column are merged at the end.
 
+#import lib/pieces{WIDTH}
 #import standard_scaler/place
 
 @group(0) @binding(0) var<storage, read> x: array<stored>;

@@ -1,7 +1,8 @@
 // What a sample's hashed features are, with the table's row of its category added, in pieces. The definition is in
-// core/src/suite/workloads/train_step.
+// core/workloads/src/ops/train_step.
 
 #import lib/launch
+#import lib/pieces{WIDTH}
 
 @group(0) @binding(0) var<storage, read> hashed: array<stored>;
 @group(0) @binding(1) var<storage, read> category: array<u32>;

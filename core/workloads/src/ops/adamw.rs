@@ -74,9 +74,9 @@ fn form() -> OpSpec {
                 "four stages in vectors, as a framework chains them: each average, the direction of the step, the step",
                 separate,
             ),
-            Variant::kernel("scalar", "one stage, one element per thread", |p, caps| fused(p, caps, 1)),
+            Variant::kernel("scalar", "one stage, one element per thread", |p, _| fused(p, 1)),
             Variant::kernel("vector", "one stage, a vector per thread in one access of each array", |p, caps| {
-                fused(p, caps, across(p, caps))
+                fused(p, across(p, caps))
             }),
         ],
         fallback: &["vector", "scalar", "separate"],
@@ -224,20 +224,19 @@ fn across(p: &Problem, caps: &Caps) -> u64 {
     width(p["n"], DType::F32, caps)
 }
 
-fn stage(p: &Problem, caps: &Caps, width: u64, texts: [&'static str; 3], entry: &'static str) -> Stage {
-    by_pieces(p["n"] / width, width, caps, texts, entry).consts(&constants(p))
+fn stage(p: &Problem, width: u64, text: &'static str, entry: &'static str) -> Stage {
+    by_pieces(p["n"] / width, width, text, entry).consts(&constants(p))
 }
 
-fn fused(p: &Problem, caps: &Caps, width: u64) -> Program {
-    stage(p, caps, width, ["adamw/fused", "adamw/fused1", "adamw/fused4"], "adamw_step")
+fn fused(p: &Problem, width: u64) -> Program {
+    stage(p, width, "adamw/fused", "adamw_step")
         .args([("param", Write), ("grad", Read), ("m", Write), ("v", Write)])
         .costing(cost(p))
         .into()
 }
 
 fn separate(p: &Problem, caps: &Caps) -> Program {
-    let stage =
-        |entry| stage(p, caps, across(p, caps), ["adamw/separate", "adamw/separate1", "adamw/separate4"], entry);
+    let stage = |entry| stage(p, across(p, caps), "adamw/separate", entry);
     let first = stage("adamw_first").args([("m", Write), ("grad", Read)]).costing(costing(p, 3, [1, 1], [0, 1]));
     let second = stage("adamw_second").args([("v", Write), ("grad", Read)]).costing(costing(p, 4, [1, 1], [0, 1]));
     let direction = stage("adamw_direction")

@@ -62,9 +62,9 @@ fn forward() -> OpSpec {
         setup: None,
         host: Some(HostFn::of(host)),
         variants: vec![
-            Variant::kernel("scalar", "one element per thread", |p, caps| program(p, caps, 1)),
+            Variant::kernel("scalar", "one element per thread", |p, _| program(p, 1)),
             Variant::kernel("vector", "a vector per thread in one access", |p, caps| {
-                program(p, caps, width(p["n"], p.dtype, caps))
+                program(p, width(p["n"], p.dtype, caps))
             }),
         ],
         fallback: &["vector", "scalar"],
@@ -217,26 +217,25 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     outputs[0].par_iter_mut().zip(inputs[X].f32()).for_each(|(out, x)| *out = x * share(p, f64::from(*x)) as f32);
 }
 
-fn program(p: &Problem, caps: &Caps, width: u64) -> Program {
+fn program(p: &Problem, width: u64) -> Program {
     let erf = p.shape.has("erf");
     match p.direction {
-        Direction::Fwd => stage(p["n"], width, caps, "gelu_forward", erf).args([("x", Read), ("out", Write)]),
-        _ => stage(p["n"], width, caps, "gelu_backward", erf).args([("x", Read), ("dout", Read), ("dx", Write)]),
+        Direction::Fwd => stage(p["n"], width, "gelu_forward", erf).args([("x", Read), ("out", Write)]),
+        _ => stage(p["n"], width, "gelu_backward", erf).args([("x", Read), ("dout", Read), ("dx", Write)]),
     }
     .costing(p.cost())
     .into()
 }
 
 /// Stage on `n` elements, in pieces of `width`.
-fn stage(n: u64, width: u64, caps: &Caps, entry: &'static str, erf: bool) -> Stage {
-    by_pieces(n / width, width, caps, ["gelu/pointwise", "gelu/pointwise1", "gelu/pointwise4"], entry)
-        .consts(&[("ERF", erf)])
+fn stage(n: u64, width: u64, entry: &'static str, erf: bool) -> Stage {
+    by_pieces(n / width, width, "gelu/pointwise", entry).consts(&[("ERF", erf)])
 }
 
 /// Forward stage of the tanh formula, from one buffer of `n` elements to another.
 pub(super) fn forward_stage(n: u64, dtype: DType, caps: &Caps, [x, out]: [&'static str; 2]) -> Stage {
     let bytes = n * Elem::Real.storage(dtype).bytes();
-    stage(n, width(n, dtype, caps), caps, "gelu_forward", false)
+    stage(n, width(n, dtype, caps), "gelu_forward", false)
         .args([("x", x, Read), ("out", out, Write)])
         .costing(Cost::new(10 * n, bytes, bytes))
 }
@@ -244,7 +243,7 @@ pub(super) fn forward_stage(n: u64, dtype: DType, caps: &Caps, [x, out]: [&'stat
 /// Backward stage of the tanh formula on buffers of `n` elements: input, gradient of the result, and gradient of the input.
 pub(super) fn backward_stage(n: u64, dtype: DType, caps: &Caps, [x, dout, dx]: [&'static str; 3]) -> Stage {
     let bytes = n * Elem::Real.storage(dtype).bytes();
-    stage(n, width(n, dtype, caps), caps, "gelu_backward", false)
+    stage(n, width(n, dtype, caps), "gelu_backward", false)
         .args([("x", x, Read), ("dout", dout, Read), ("dx", dx, Write)])
         .costing(Cost::new(15 * n, 2 * bytes, bytes))
 }
@@ -252,7 +251,7 @@ pub(super) fn backward_stage(n: u64, dtype: DType, caps: &Caps, [x, dout, dx]: [
 /// Fused stage of both: `gelu(x)` to `anew`, and the gradient. In CUDA `x` and `anew` may be one buffer, and so may both gradients.
 pub(super) fn through_stage(n: u64, dtype: DType, caps: &Caps, [x, dout, anew, dx]: [&'static str; 4]) -> Stage {
     let bytes = n * Elem::Real.storage(dtype).bytes();
-    stage(n, width(n, dtype, caps), caps, "gelu_through", false)
+    stage(n, width(n, dtype, caps), "gelu_through", false)
         .args([("x", x, Read), ("dout", dout, Read), ("anew", anew, Write), ("gradient", dx, Write)])
         .costing(Cost::new(25 * n, 2 * bytes, 2 * bytes))
 }

@@ -336,7 +336,7 @@ mod tests {
     fn awkward_shapes_reach_both_tile_sizes_with_and_without_whole_vectors() {
         let large = |shape: &&&str| {
             let program = case(shape, "f32/tiled").program(&caps()).expect("a kernel");
-            program.kernels().any(|kernel| kernel.consts.contains(&("TALL", 2.into())))
+            program.kernels().any(|kernel| kernel.consts.contains(&("REG_TILES_M", 2.into())))
         };
         let (large, small): (Vec<_>, Vec<_>) = workload().forms[0].awkward.iter().partition(large);
         for shapes in [large, small] {

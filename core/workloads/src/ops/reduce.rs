@@ -226,8 +226,8 @@ fn atomic(p: &Problem, _caps: &Caps) -> Program {
 }
 
 fn in_parts(p: &Problem, caps: &Caps, width: u64) -> Program {
-    let texts = ["reduce/parts", "reduce/parts1", "reduce/parts4"];
-    let (stage, parts) = pieces_in_parts(p["n"] / width, width, caps, texts, "reduce_parts");
+    let text = "reduce/parts";
+    let (stage, parts) = pieces_in_parts(p["n"] / width, width, caps, text, "reduce_parts");
     let stage = stage.consts(&[("LARGEST", largest(p))]).args([("x", Read), ("parts", Write)]);
     let read = cost(p).read.0;
     let last = Stage::kernel("reduce_last", "reduce/last", "reduce_last")

@@ -62,8 +62,8 @@ fn form(direction: Direction) -> OpSpec {
         setup: None,
         host: Some(HostFn::of(host)),
         variants: vec![
-            Variant::kernel("scalar", "one pair of elements per thread", |p, caps| pairs(p, caps, 1)),
-            Variant::kernel("vector", "a vector of each half per thread", |p, caps| pairs(p, caps, across(p, caps))),
+            Variant::kernel("scalar", "one pair of elements per thread", |p, _| pairs(p, 1)),
+            Variant::kernel("vector", "a vector of each half per thread", |p, caps| pairs(p, across(p, caps))),
             Variant::kernel(
                 "heads",
                 "the same vectors of four heads per thread: tables are read once for all four, and more loads are under way",
@@ -226,10 +226,10 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 }
 
 /// Program with one thread for each piece of half a position, for `heads` heads.
-fn program(p: &Problem, caps: &Caps, width: u64, entry: &'static str, heads: u64) -> Program {
+fn program(p: &Problem, width: u64, entry: &'static str, heads: u64) -> Program {
     let half = p["d"] / 2 / width;
     let [from, to] = names(p);
-    by_pieces(heads * p["s"] * half, width, caps, ["rope/rotate", "rope/rotate1", "rope/rotate4"], entry)
+    by_pieces(heads * p["s"] * half, width, "rope/rotate", entry)
         .consts(
             &[("POSITIONS", p["s"]), ("HEADS", p["b"] * p["h"]), ("HALF_PIECES", half), ("HEADS_AT_ONCE", AT_ONCE)]
                 .map(|(name, value)| (name, value as u32)),
@@ -248,12 +248,12 @@ fn across(p: &Problem, caps: &Caps) -> u64 {
     width(p["d"] / 2, p.dtype, caps)
 }
 
-fn pairs(p: &Problem, caps: &Caps, width: u64) -> Program {
-    program(p, caps, width, "rope_pairs", p["b"] * p["h"])
+fn pairs(p: &Problem, width: u64) -> Program {
+    program(p, width, "rope_pairs", p["b"] * p["h"])
 }
 
 fn heads(p: &Problem, caps: &Caps) -> Program {
-    program(p, caps, across(p, caps), "rope_heads", (p["b"] * p["h"]).div_ceil(AT_ONCE))
+    program(p, across(p, caps), "rope_heads", (p["b"] * p["h"]).div_ceil(AT_ONCE))
 }
 
 #[cfg(test)]

@@ -10,8 +10,7 @@ use parallax_ir::hard::{any, one, smallest_normal, subnormal, sums_of_zeros, wid
 use parallax_ir::parallel::*;
 use parallax_ir::{
     Axis, BufferSpec, Elem, HostBuffer, HostFn, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference, Role,
-    Rows, RowsFn, Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, parts_of, spread, text_for,
-    width,
+    Rows, RowsFn, Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, parts_of, spread, width,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -226,17 +225,11 @@ fn cuda_width(p: &Problem) -> u64 {
 }
 
 /// Stage over tiles, with `rows` pieces per thread.
-fn over_tiles(
-    p: &Problem,
-    caps: &Caps,
-    [width, rows]: [u64; 2],
-    texts: [&'static str; 3],
-    entry: &'static str,
-) -> Stage {
+fn over_tiles(p: &Problem, [width, rows]: [u64; 2], text: &'static str, entry: &'static str) -> Stage {
     let count = p["n"] / width;
     let consts =
         [("COUNT", count), ("WIDTH", width), ("THREADS", THREADS), ("ROWS", rows), ("TILES", tiles(count, rows))];
-    Stage::kernel(entry, text_for(width, caps, texts), entry)
+    Stage::kernel(entry, text, entry)
         .consts(&consts.map(|(name, value)| (name, value as u32)))
         .consts(&[("EXCLUSIVE", p.shape.has("exclusive"))])
         .threads([THREADS as u32, 1, 1])
@@ -257,7 +250,7 @@ fn three_pass(p: &Problem, caps: &Caps, width: u64) -> Program {
         let consts = [("PARTS", parts), ("STRETCH", stretch), ("ROW_THREADS", THREADS)];
         stage.consts(&consts.map(|(name, value)| (name, value as u32))).grid(spread(parts))
     };
-    let sums = stretches(over_tiles(p, caps, [width, ROWS], ["scan/sums", "scan/sums1", "scan/sums4"], "scan_sums"))
+    let sums = stretches(over_tiles(p, [width, ROWS], "scan/sums", "scan_sums"))
         .args([("x", Read), ("parts", Write)])
         .shared(4 * THREADS as u32)
         .costing(Cost::new(p["n"], read.0, 4 * parts));
@@ -267,17 +260,16 @@ fn three_pass(p: &Problem, caps: &Caps, width: u64) -> Program {
         .threads([THREADS as u32, 1, 1])
         .shared(4 * THREADS as u32)
         .costing(Cost::new(parts, 4 * parts, 4 * parts));
-    let scanned =
-        stretches(over_tiles(p, caps, [width, ROWS], ["scan/tiles", "scan/tiles1", "scan/tiles4"], "scan_tiles"))
-            .args([("x", Read), ("parts", Read), ("out", Write)])
-            .shared(16 * THREADS as u32)
-            .costing(Cost::new(p["n"], read.0 + 4 * parts, written.0));
+    let scanned = stretches(over_tiles(p, [width, ROWS], "scan/tiles", "scan_tiles"))
+        .args([("x", Read), ("parts", Read), ("out", Write)])
+        .shared(16 * THREADS as u32)
+        .costing(Cost::new(p["n"], read.0 + 4 * parts, written.0));
     Program { stages: vec![sums, starts, scanned] }
 }
 
-fn decoupled(p: &Problem, caps: &Caps) -> Program {
+fn decoupled(p: &Problem, _: &Caps) -> Program {
     let width = cuda_width(p);
-    let pass = over_tiles(p, caps, [width, decoupled_rows(width)], ["scan/decoupled"; 3], "scan_decoupled")
+    let pass = over_tiles(p, [width, decoupled_rows(width)], "scan/decoupled", "scan_decoupled")
         .args([("x", Read), ("told", Write), ("out", Write)])
         .grid(spread(tiles(p["n"] / width, decoupled_rows(width))))
         .costing(cost(p));

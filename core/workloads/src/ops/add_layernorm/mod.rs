@@ -197,7 +197,7 @@ fn stage_of_sum(p: &Problem, stage: impl FnOnce(&'static str) -> Stage) -> Stage
 /// Stage of that kernel source on `n` elements.
 fn added(n: u64, dtype: DType, caps: &Caps, entry: &'static str) -> Stage {
     let width = width(n, dtype, caps);
-    by_pieces(n / width, width, caps, ["add_layernorm/add", "add_layernorm/add1", "add_layernorm/add4"], entry)
+    by_pieces(n / width, width, "add_layernorm/add", entry)
 }
 
 /// Stage that writes the sum of two buffers of `n` elements to a third.
@@ -215,13 +215,13 @@ fn sum(p: &Problem, caps: &Caps) -> Stage {
 fn fused(p: &Problem, caps: &Caps) -> Program {
     let stage = match p.shape.has("in_place") {
         true => {
-            let texts = ["add_layernorm/in_place", "add_layernorm/in_place1", "add_layernorm/in_place4"];
-            layernorm::row_stage(p, caps, texts, &[("x", "x", Read), ("sum", "residual", Write)])
+            let text = "add_layernorm/in_place";
+            layernorm::row_stage(p, caps, text, &[("x", "x", Read), ("sum", "residual", Write)])
         }
         false => {
-            let texts = ["add_layernorm/forward", "add_layernorm/forward1", "add_layernorm/forward4"];
+            let text = "add_layernorm/forward";
             let rows = [("x", "x", Read), ("residual", "residual", Read), ("sum", "sum", Write)];
-            layernorm::row_stage(p, caps, texts, &rows)
+            layernorm::row_stage(p, caps, text, &rows)
         }
     };
     stage.costing(cost(p)).into()

@@ -121,8 +121,8 @@ impl Backward<'_> {
     pub(in super::super) fn gate(&self) -> Stage {
         let elements: u64 = self.conv.out_dims().iter().product();
         let (width, [.., out]) = (width(elements, self.dtype, self.caps), self.bytes());
-        let texts = ["conv2d/gate", "conv2d/gate1", "conv2d/gate4"];
-        by_pieces(elements / width, width, self.caps, texts, "conv2d_gate")
+        let text = "conv2d/gate";
+        by_pieces(elements / width, width, text, "conv2d_gate")
             .args([("result", "out", Read), ("gradient", "dout", Read), ("gated", "gated", Write)])
             .costing(Cost::new(elements, 2 * out, out))
             .called("gate")

@@ -1,7 +1,7 @@
 //! Stages of the block's backward pass.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::{Program, Stage, spread, sum_of_parts, text_for, width};
+use parallax_ir::{Program, Stage, spread, sum_of_parts, width};
 use parallax_schema::case::{Cost, DType};
 
 use super::super::conv2d::backward_stages::{Backward, With};
@@ -48,7 +48,7 @@ impl Block<'_> {
             .args([("parts", "strips", Read), ("dgamma", "totals", Write)])
             .called("totals");
         let before = self
-            .placed("conv_block_gradient", ["conv_block/gradient", "conv_block/gradient1", "conv_block/gradient4"])
+            .placed("conv_block_gradient", "conv_block/gradient")
             .consts(&[("ROWS", self.conv.pixels()[1] as u32)])
             .consts(&[("GATED", gated), ("INFERENCE", inference(self.p))])
             .args(
@@ -72,11 +72,11 @@ impl Block<'_> {
     fn gradient_sums(&self) -> (Stage, u64) {
         let (m, positions) = (self.conv.channels[1], self.conv.pixels()[1]);
         if !self.conv.last {
-            let texts = ["conv_block/gradient_planes", "conv_block/gradient_planes1", "conv_block/gradient_planes4"];
-            return (self.strips("conv_block_gradient_planes", texts), positions.div_ceil(STRIP));
+            let text = "conv_block/gradient_planes";
+            return (self.strips("conv_block_gradient_planes", text), positions.div_ceil(STRIP));
         }
         let (width, parts) = (width(m, self.p.dtype, self.caps), positions.div_ceil(GRADIENT_STRIP));
-        let texts = ["conv_block/gradient_columns", "conv_block/gradient_columns1", "conv_block/gradient_columns4"];
+        let text = "conv_block/gradient_columns";
         let consts = [
             ("CHANNELS", m),
             ("ROWS", positions),
@@ -86,7 +86,7 @@ impl Block<'_> {
             ("THREADS", THREADS),
         ];
         let entry = "conv_block_gradient_columns";
-        let stage = Stage::kernel(entry, text_for(width, self.caps, texts), entry)
+        let stage = Stage::kernel(entry, text, entry)
             .consts(&consts.map(|(name, value)| (name, value as u32)))
             .threads([THREADS as u32, 1, 1])
             .grid(spread((parts * (m / width)).div_ceil(THREADS)));

@@ -2,7 +2,7 @@
 
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::conv::Conv;
-use parallax_ir::{Elem, Problem, Program, Stage, spread, text_for, width};
+use parallax_ir::{Elem, Problem, Program, Stage, spread, width};
 use parallax_schema::case::Cost;
 use parallax_schema::device::Caps;
 
@@ -137,14 +137,14 @@ impl Block<'_> {
         }
         let left = 8 * self.conv.channels[1] * self.conv.pixels()[1].div_ceil(STRIP);
         let strips = self
-            .strips("conv_block_planes", ["conv_block/planes", "conv_block/planes1", "conv_block/planes4"])
+            .strips("conv_block_planes", "conv_block/planes")
             .args([("given", from, Read), ("parts", "parts", Write)])
             .costing(Cost::new(4 * self.elements(), self.bytes(self.elements()), left));
         vec![strips, self.merged(STRIP)]
     }
 
     /// Stage with one workgroup per strip of a channel's elements, for channels-first layouts.
-    pub(super) fn strips(&self, entry: &'static str, texts: [&'static str; 3]) -> Stage {
+    pub(super) fn strips(&self, entry: &'static str, text: &'static str) -> Stage {
         let ([_, m], [_, positions]) = (self.conv.channels, self.conv.pixels());
         let (plane, parts) = (positions / self.conv.images, positions.div_ceil(STRIP));
         let width = width(plane, self.p.dtype, self.caps);
@@ -157,7 +157,7 @@ impl Block<'_> {
             ("WIDTH", width),
             ("ROW_THREADS", THREADS),
         ];
-        Stage::kernel(entry, text_for(width, self.caps, texts), entry)
+        Stage::kernel(entry, text, entry)
             .consts(&consts.map(|(name, value)| (name, value as u32)))
             .threads([THREADS as u32, 1, 1])
             .grid(spread(m * parts))
@@ -170,7 +170,7 @@ impl Block<'_> {
     }
 
     /// Stage with several pieces of an image per thread, all of the same channels.
-    pub(super) fn placed(&self, entry: &'static str, texts: [&'static str; 3]) -> Stage {
+    pub(super) fn placed(&self, entry: &'static str, text: &'static str) -> Stage {
         let ([_, m], [_, positions], elements) = (self.conv.channels, self.conv.pixels(), self.elements());
         let plane = positions / self.conv.images;
         let width = width(if self.conv.last { m } else { plane }, self.p.dtype, self.caps);
@@ -187,7 +187,7 @@ impl Block<'_> {
             ("WIDTH", width),
             ("THREADS", THREADS),
         ];
-        Stage::kernel(entry, text_for(width, self.caps, texts), entry)
+        Stage::kernel(entry, text, entry)
             .consts(&consts.map(|(name, value)| (name, value as u32)))
             .consts(&[("LAST", self.conv.last)])
             .consts(&[("EPS", EPS as f32)])
@@ -198,7 +198,7 @@ impl Block<'_> {
     /// Stage that applies per-channel numbers to images: `operations` operations an element, with or without ReLU.
     fn of_channels(&self, entry: &'static str, [from, to]: [&'static str; 2], operations: u64, relu: bool) -> Stage {
         let (elements, bytes) = (self.elements(), self.bytes(self.elements()));
-        self.placed(entry, ["conv_block/channels", "conv_block/channels1", "conv_block/channels4"])
+        self.placed(entry, "conv_block/channels")
             .consts(&[("RELU", relu)])
             .args([("given", from, Read), ("made", to, Write)])
             .costing(Cost::new(operations * elements, bytes, bytes))

@@ -157,14 +157,12 @@ fn share(p: &Problem) -> (&'static str, f32) {
 }
 
 /// Kernel sources for weights from logits, and for the subtraction of one from the weights of targets.
-const WEIGHTS: [&str; 3] = ["cross_entropy/weights", "cross_entropy/weights1", "cross_entropy/weights4"];
-const SUBTRACT: [&str; 3] = ["cross_entropy/subtract", "cross_entropy/subtract1", "cross_entropy/subtract4"];
+const WEIGHTS: &str = "cross_entropy/weights";
+const SUBTRACT: &str = "cross_entropy/subtract";
 
-fn pieces(p: &Problem, caps: &Caps, texts: [&'static str; 3], entry: &'static str) -> Stage {
+fn pieces(p: &Problem, caps: &Caps, text: &'static str, entry: &'static str) -> Stage {
     let width = width(p["c"], p.dtype, caps);
-    by_pieces(p["r"] * p["c"] / width, width, caps, texts, entry)
-        .consts(&[("COLUMNS", p["c"] as u32)])
-        .consts(&[share(p)])
+    by_pieces(p["r"] * p["c"] / width, width, text, entry).consts(&[("COLUMNS", p["c"] as u32)]).consts(&[share(p)])
 }
 
 fn separate(p: &Problem, caps: &Caps) -> Program {

@@ -83,7 +83,7 @@ fn forward() -> OpSpec {
                 "row",
                 "the same pass, by as many threads as keep a row in registers, several short rows to a workgroup",
                 |p, caps| {
-                    finish(kept(p, caps).expect("the plan asks first").stage(caps, ROWS, "cross_entropy_row"), p).into()
+                    finish(kept(p, caps).expect("the plan asks first").stage(ROWS, "cross_entropy_row"), p).into()
                 },
             )
             .available(|p, caps| kept(p, caps).map(|_| ())),
@@ -220,14 +220,14 @@ fn naive(p: &Problem) -> Stage {
 }
 
 /// Kernel sources: CUDA's, and WGSL's for pieces of one element and of four.
-const ROWS: [&str; 3] = ["cross_entropy/rows", "cross_entropy/rows1", "cross_entropy/rows4"];
+const ROWS: &str = "cross_entropy/rows";
 
 fn matrix(p: &Problem) -> Rows2d {
     Rows2d { rows: p["r"], columns: p["c"] }
 }
 
 fn online(p: &Problem, caps: &Caps) -> Stage {
-    finish(RowShare::streamed(matrix(p), p.dtype, caps).stage(caps, ROWS, "cross_entropy_online"), p)
+    finish(RowShare::streamed(matrix(p), p.dtype, caps).stage(ROWS, "cross_entropy_online"), p)
 }
 
 /// Largest number of elements per thread of a row that a warp keeps.
@@ -240,7 +240,7 @@ fn kept(p: &Problem, caps: &Caps) -> Result<RowShare, String> {
 fn separate(p: &Problem, caps: &Caps) -> Program {
     let ((matrix_bytes, of_rows), n) = (sizes(p), p["r"] * p["c"]);
     let store = RowShare::streamed(matrix(p), p.dtype, caps)
-        .stage(caps, ROWS, "cross_entropy_log_softmax")
+        .stage(ROWS, "cross_entropy_log_softmax")
         .args([("logits", Read), ("lse", Write), ("log_softmax", Write)])
         .costing(Cost::new(5 * n, matrix_bytes, 4 * n + of_rows));
     let pick = Stage::kernel("cross_entropy_pick", "cross_entropy/pick", "cross_entropy_pick")

@@ -260,8 +260,8 @@ pub(super) fn masked(p: &Problem, caps: &Caps) -> (&'static str, Option<Stage>) 
     let [_, elements] = Volume::of(&p.shape).elements();
     let bytes = elements * Elem::Real.storage(p.dtype).bytes();
     let width = width(elements, p.dtype, caps);
-    let texts = ["depthwise_conv3d/relu", "depthwise_conv3d/relu1", "depthwise_conv3d/relu4"];
-    let stage = by_pieces(elements / width, width, caps, texts, "depthwise_relu")
+    let text = "depthwise_conv3d/relu";
+    let stage = by_pieces(elements / width, width, text, "depthwise_relu")
         .args([("out", Read), ("dout", Read), ("dpre", Write)])
         .costing(Cost::new(elements, 2 * bytes, bytes));
     ("dpre", Some(stage))

@@ -294,16 +294,16 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 }
 
 /// Stage with `each` elements per thread, in pieces of `width`.
-fn stage(p: &Problem, caps: &Caps, (each, width): (u64, u64), texts: [&'static str; 3], entry: &'static str) -> Stage {
+fn stage(p: &Problem, (each, width): (u64, u64), text: &'static str, entry: &'static str) -> Stage {
     let factor = (1.0 / (1.0 - p.shape.decimal("p"))) as f32;
-    by_pieces(p["n"].div_ceil(each), width, caps, texts, entry)
+    by_pieces(p["n"].div_ceil(each), width, text, entry)
         .consts(&[("N", p["n"] as u32), ("THRESHOLD", threshold(p))])
         .consts(&[("FACTOR", factor)])
 }
 
-fn naive(p: &Problem, caps: &Caps) -> Program {
+fn naive(p: &Problem, _: &Caps) -> Program {
     let [from, to] = names(p);
-    stage(p, caps, (1, 1), ["dropout/naive"; 3], "dropout_naive")
+    stage(p, (1, 1), "dropout/naive", "dropout_naive")
         .args([("x", from, Read), ("seed", "seed", Read), ("out", to, Write)])
         .costing(cost(p, 8, 0))
         .into()
@@ -312,8 +312,8 @@ fn naive(p: &Problem, caps: &Caps) -> Program {
 /// Stage with one vector per thread, and at least the elements of a counter.
 fn vectors(p: &Problem, caps: &Caps, entry: &'static str) -> Stage {
     let width = width(p["n"], p.dtype, caps);
-    let texts = ["dropout/vectors", "dropout/vectors1", "dropout/vectors4"];
-    stage(p, caps, (width.max(4), width), texts, entry)
+    let text = "dropout/vectors";
+    stage(p, (width.max(4), width), text, entry)
 }
 
 fn stored(p: &Problem, caps: &Caps) -> Stage {

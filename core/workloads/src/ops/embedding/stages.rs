@@ -3,7 +3,7 @@
 //! Each item uses one row. Item `i` has index `i`, and its table is `i` modulo `tables`. One table is the plain case.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::{Arg, BufferSpec, Elem, Stage, Tunable, by_pieces, spread, text_for, width};
+use parallax_ir::{Arg, BufferSpec, Elem, Stage, Tunable, by_pieces, spread, width};
 use parallax_schema::case::{Allowed, Cost, DType};
 use parallax_schema::device::{Caps, Dialect};
 
@@ -61,8 +61,8 @@ impl Taken {
         let pieces = self.columns / width;
         let count = self.items * pieces;
         let made = self.items * self.columns * self.bytes();
-        let texts = ["embedding/rows", "embedding/rows1", "embedding/rows16"];
-        let stage = by_pieces(count, width, caps, texts, "embedding_rows")
+        let text = "embedding/rows";
+        let stage = by_pieces(count, width, text, "embedding_rows")
             .consts(&[("PIECES", pieces as u32), ("AT_ONCE", at_once)])
             .args([("index", index, Read), ("table", table, Read), ("out", out, Write)])
             .costing(Cost::new(0, 4 * self.items + different * self.columns * self.bytes(), made));
@@ -76,8 +76,8 @@ impl Taken {
         let pieces = self.columns / width;
         let elements = self.items * self.columns;
         let met = elements.min(self.tables * self.rows * self.columns) * 4;
-        let texts = ["embedding/scatter"; 3];
-        let stage = by_pieces(self.items * pieces, width, caps, texts, "embedding_scatter")
+        let text = "embedding/scatter";
+        let stage = by_pieces(self.items * pieces, width, text, "embedding_scatter")
             .consts(&[("PIECES", pieces as u32)])
             .args([("index", index, Read), ("dout", dout, Read), ("sums", sums, Write)])
             .costing(Cost::new(elements, 4 * self.items + elements * self.bytes() + met, met));
@@ -101,8 +101,8 @@ pub(crate) fn added_to_zeros(
     if !in_place {
         let bytes = Elem::Real.storage(dtype).bytes();
         let width = width(elements, dtype, caps);
-        let texts = ["embedding/narrow", "embedding/narrow1", "embedding/narrow4"];
-        let stage = by_pieces(elements / width, width, caps, texts, "embedding_narrow")
+        let text = "embedding/narrow";
+        let stage = by_pieces(elements / width, width, text, "embedding_narrow")
             .args([("sums", sums, Read), ("result", result, Write)])
             .costing(Cost::new(0, 4 * elements, bytes * elements));
         all.push(stage.called("narrow"));
@@ -162,7 +162,7 @@ impl Segments {
     }
 
     /// Launch of thread teams, each of which shares a row for a stretch of items.
-    pub fn launch(&self, caps: &Caps, entry: &'static str, texts: [&'static str; 3]) -> Stage {
+    pub fn launch(&self, caps: &Caps, entry: &'static str, text: &'static str) -> Stage {
         let width = width(self.columns, self.dtype, caps);
         let pieces = self.columns / width;
         let lanes = pieces.next_power_of_two().min(MOST_LANES);
@@ -178,7 +178,7 @@ impl Segments {
             ("STRETCHES", self.stretches()),
             ("THREADS", THREADS),
         ];
-        Stage::kernel(entry, text_for(width, caps, texts), entry)
+        Stage::kernel(entry, text, entry)
             .consts(&consts.map(|(name, value)| (name, value as u32)))
             .threads([THREADS as u32, 1, 1])
             .grid(spread((self.stretches() * across).div_ceil(THREADS / lanes)))
@@ -188,8 +188,8 @@ impl Segments {
     pub fn join(&self, caps: &Caps, [sorted, parts, result]: [&'static str; 3]) -> Stage {
         let width = width(self.columns, self.dtype, caps);
         let across = (self.columns / width).div_ceil(MOST_LANES);
-        let texts = ["embedding/join", "embedding/join1", "embedding/join4"];
-        self.launch(caps, "embedding_join", texts)
+        let text = "embedding/join";
+        self.launch(caps, "embedding_join", text)
             .args([("sorted", sorted, Read), ("parts", parts, Read), ("dtable", result, Write)])
             .grid(spread(self.stretches() * across))
             .shared((THREADS * width * 4) as u32)
@@ -216,9 +216,9 @@ impl Segments {
         let known = 4 * self.items * (2 + u64::from(bag.is_some()) + u64::from(scale.is_some()));
         let picked = if winner.is_some() { 4 * self.sources * self.columns } else { 0 };
         let read = known + picked + self.sources * self.columns * bytes;
-        let texts = ["embedding/segments", "embedding/segments1", "embedding/segments4"];
+        let text = "embedding/segments";
         let summed = self
-            .launch(caps, "embedding_segments", texts)
+            .launch(caps, "embedding_segments", text)
             .consts(&[("SOURCES", self.sources as u32)])
             .consts(&[("BAGS", bag.is_some()), ("SCALED", scale.is_some()), ("PICKED", winner.is_some())])
             .args(always.into_iter().chain(optional).map(Arg::from))

@@ -1,7 +1,7 @@
 //! Stages of both directions.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::{Arg, Problem, Program, Stage, by_pieces, spread, text_for, width};
+use parallax_ir::{Arg, Problem, Program, Stage, by_pieces, spread, width};
 use parallax_schema::case::Cost;
 use parallax_schema::device::{Caps, Dialect};
 
@@ -9,22 +9,22 @@ use super::super::embedding::stages::{SORTED, Segments, With, added_to_zeros, by
 use super::{arguments, items, known, row_bytes, taken_bytes, weighted};
 
 /// Stage with one piece of a bag's row per thread.
-fn of_bags(p: &Problem, caps: &Caps, width: u64, texts: [&'static str; 3], entry: &'static str) -> Stage {
-    by_pieces(p["b"] * p["d"] / width, width, caps, texts, entry).consts(&[("PIECES", (p["d"] / width) as u32)])
+fn of_bags(p: &Problem, width: u64, text: &'static str, entry: &'static str) -> Stage {
+    by_pieces(p["b"] * p["d"] / width, width, text, entry).consts(&[("PIECES", (p["d"] / width) as u32)])
 }
 
-fn forward(p: &Problem, caps: &Caps, width: u64) -> Program {
-    let texts = ["embedding_bag/rows", "embedding_bag/rows1", "embedding_bag/rows4"];
-    of_bags(p, caps, width, texts, "embedding_bag_rows")
+fn forward(p: &Problem, width: u64) -> Program {
+    let text = "embedding_bag/rows";
+    of_bags(p, width, text, "embedding_bag_rows")
         .consts(&[("MEAN", p.shape.has("mean")), ("MAX", p.shape.has("max")), ("WEIGHTED", weighted(p))])
         .args(arguments(p))
         .costing(p.cost())
         .into()
 }
 
-pub(super) fn naive(p: &Problem, caps: &Caps) -> Program {
-    let texts = ["embedding_bag/naive"; 3];
-    of_bags(p, caps, 1, texts, "embedding_bag_naive")
+pub(super) fn naive(p: &Problem, _: &Caps) -> Program {
+    let text = "embedding_bag/naive";
+    of_bags(p, 1, text, "embedding_bag_naive")
         .consts(&[("MEAN", p.shape.has("mean")), ("MAX", p.shape.has("max")), ("WEIGHTED", weighted(p))])
         .args(arguments(p))
         .costing(p.cost())
@@ -32,15 +32,15 @@ pub(super) fn naive(p: &Problem, caps: &Caps) -> Program {
 }
 
 pub(super) fn rows(p: &Problem, caps: &Caps) -> Program {
-    forward(p, caps, width(p["d"], p.dtype, caps))
+    forward(p, width(p["d"], p.dtype, caps))
 }
 
 /// Item of each element of a bag's maximum, which the forward pass leaves for the backward pass.
-pub(super) fn winner(p: &Problem, caps: &Caps) -> Program {
+pub(super) fn winner(p: &Problem, _: &Caps) -> Program {
     if !p.shape.has("max") {
         return Program { stages: Vec::new() };
     }
-    of_bags(p, caps, 1, ["embedding_bag/winner"; 3], "embedding_bag_winner")
+    of_bags(p, 1, "embedding_bag/winner", "embedding_bag_winner")
         .args([("index", Read), ("offsets", Read), ("table", Read), ("winner", Write)])
         .costing(Cost::new(items(p) * p["d"], known(p) + taken_bytes(p), 4 * p["b"] * p["d"]))
         .into()
@@ -78,8 +78,8 @@ fn of_factors(p: &Problem, caps: &Caps) -> Stage {
         ("LANES", lanes),
         ("THREADS", THREADS),
     ];
-    let texts = ["embedding_bag/factors", "embedding_bag/factors1", "embedding_bag/factors4"];
-    Stage::kernel("dweight", text_for(width, caps, texts), "embedding_bag_factors")
+    let text = "embedding_bag/factors";
+    Stage::kernel("dweight", text, "embedding_bag_factors")
         .consts(&consts.map(|(name, value)| (name, value as u32)))
         .args([("index", Read), ("bag", Read), ("table", Read), ("dout", Read), ("dweight", Write)])
         .threads([THREADS as u32, 1, 1])
@@ -108,7 +108,7 @@ pub(super) fn atomic(p: &Problem, caps: &Caps) -> Program {
         true => vec![places(p), of_factors(p, caps)],
         false => Vec::new(),
     };
-    let adding = |sums| vec![if p.shape.has("max") { won(p, caps, sums) } else { scatter(p, caps, sums) }];
+    let adding = |sums| vec![if p.shape.has("max") { won(p, sums) } else { scatter(p, caps, sums) }];
     stages.extend(added_to_zeros(p["v"] * p["d"], p.dtype, caps, ["sums", "dtable"], adding));
     Program { stages }
 }
@@ -124,16 +124,16 @@ fn scatter(p: &Problem, caps: &Caps, sums: &'static str) -> Stage {
     let weight = weighted(p).then_some(("weight", "weight", Read));
     let args = [("index", "index", Read), ("offsets", "offsets", Read), ("dout", "dout", Read), ("sums", sums, Write)];
     let additions = items(p) * p["d"];
-    of_bags(p, caps, width, ["embedding_bag/scatter"; 3], "embedding_bag_scatter")
+    of_bags(p, width, "embedding_bag/scatter", "embedding_bag_scatter")
         .consts(&[("MEAN", p.shape.has("mean")), ("WEIGHTED", weighted(p))])
         .args(args.into_iter().chain(weight).map(Arg::from))
         .costing(Cost::new(additions, known(p) + p["b"] * row_bytes(p) + met(p, additions), met(p, additions)))
 }
 
 /// Stage that adds each element of the gradients to the row that won it.
-fn won(p: &Problem, caps: &Caps, sums: &'static str) -> Stage {
+fn won(p: &Problem, sums: &'static str) -> Stage {
     let elements = p["b"] * p["d"];
-    of_bags(p, caps, 1, ["embedding_bag/won"; 3], "embedding_bag_won")
+    of_bags(p, 1, "embedding_bag/won", "embedding_bag_won")
         .consts(&[("ITEMS", items(p) as u32)])
         .args([("index", "index", Read), ("winner", "winner", Read), ("dout", "dout", Read), ("sums", sums, Write)])
         .costing(Cost::new(

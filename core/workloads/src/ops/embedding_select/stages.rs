@@ -30,9 +30,9 @@ fn of_stack(p: &Problem) -> Taken {
 }
 
 /// Stage that shifts indices by the rows of the previous tables.
-fn flatten(p: &Problem, caps: &Caps) -> Stage {
+fn flatten(p: &Problem) -> Stage {
     let count = items(p);
-    by_pieces(count, 1, caps, ["embedding_select/flatten"; 3], "embedding_select_flatten")
+    by_pieces(count, 1, "embedding_select/flatten", "embedding_select_flatten")
         .consts(&[("TABLES", p["t"] as u32), ("TABLE_ROWS", p["v"] as u32)])
         .args([("index", Read), ("shifted", Write)])
         .costing(Cost::new(count, 4 * count, 4 * count))
@@ -50,7 +50,7 @@ pub(super) fn each_table(p: &Problem, caps: &Caps) -> Program {
 
 pub(super) fn flattened(p: &Problem, caps: &Caps) -> Program {
     let gather = of_stack(p).gather(caps, AT_ONCE, p["t"] * different(p, p["n"]), ["shifted", "tables", "out"]);
-    Program { stages: vec![flatten(p, caps), gather] }
+    Program { stages: vec![flatten(p), gather] }
 }
 
 pub(super) fn fused(p: &Problem, caps: &Caps) -> Program {
@@ -84,7 +84,7 @@ pub(super) fn fused_added(p: &Problem, caps: &Caps) -> Program {
 }
 
 pub(super) fn sorted(p: &Problem, caps: &Caps) -> Program {
-    let mut stages = vec![flatten(p, caps)];
+    let mut stages = vec![flatten(p)];
     stages.extend(sort(p).stages(SHIFTED));
     stages.extend(segments(p).stages(caps, SHIFTED, ["dout", "dtables", "parts"]));
     Program { stages }

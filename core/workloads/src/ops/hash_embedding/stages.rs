@@ -151,9 +151,9 @@ pub(super) fn segments(p: &Problem) -> Segments {
 
 pub(super) fn chunked(p: &Problem, caps: &Caps) -> Program {
     let segments = segments(p);
-    let texts = ["hash_embedding/chunked", "hash_embedding/chunked1", "hash_embedding/chunked4"];
+    let text = "hash_embedding/chunked";
     let summed = segments
-        .launch(caps, "hash_embedding_chunked", texts)
+        .launch(caps, "hash_embedding_chunked", text)
         .consts(&[("GROUPS", p["g"] as u32), ("DIM", p["d"] as u32)])
         .args([
             ("id", "id", Read),

@@ -54,8 +54,8 @@ pub fn form() -> OpSpec {
                 "one pass: as many workgroups as the device holds go over the rows, which stay in registers, and so do each \
                  workgroup's parts of dγ and dβ; a second stage sums the parts, in an order that is always the same",
                 |p, caps| {
-                    let texts = ["layernorm/backward", "layernorm/backward1", "layernorm/backward4"];
-                    Program { stages: row(p, caps, texts, "x", &[], cost(p)).into() }
+                    let text = "layernorm/backward";
+                    Program { stages: row(p, caps, text, "x", &[], cost(p)).into() }
                 },
             )
             .available(|p, caps| kept(p, caps).map(|_| ())),
@@ -229,7 +229,7 @@ pub(crate) fn kept(p: &Problem, caps: &Caps) -> Result<RowShare, String> {
 pub(crate) fn row(
     p: &Problem,
     caps: &Caps,
-    texts: [&'static str; 3],
+    text: &'static str,
     x: &'static str,
     more: &[(&'static str, &'static str, Access)],
     cost: Cost,
@@ -244,7 +244,7 @@ pub(crate) fn row(
         ("dx", "dx", Write),
         ("parts", "parts", Write),
     ];
-    let rows = share.in_parts(caps, 2, texts, "layernorm_backward_row").costing(cost);
+    let rows = share.in_parts(caps, 2, text, "layernorm_backward_row").costing(cost);
     let parts = share.sum_of_parts(caps, 2, "layernorm/parts", "layernorm_parts").args([
         ("parts", Read),
         ("dgamma", Write),

@@ -346,7 +346,7 @@ pub(super) fn kept(p: &Problem, caps: &Caps) -> Result<RowShare, String> {
 pub(super) fn row_stage(
     p: &Problem,
     caps: &Caps,
-    texts: [&'static str; 3],
+    text: &'static str,
     rows: &[(&'static str, &'static str, Access)],
 ) -> Stage {
     let own = [
@@ -358,13 +358,13 @@ pub(super) fn row_stage(
     ];
     kept(p, caps)
         .expect("the plan asks first")
-        .stage(caps, texts, "layernorm_row")
+        .stage(text, "layernorm_row")
         .consts(&[("EPS", EPS as f32)])
         .args(own.into_iter().chain(rows.iter().copied()))
 }
 
 /// One stage for the rows of a buffer.
 pub(super) fn row(p: &Problem, caps: &Caps, x: &'static str) -> Stage {
-    let texts = ["layernorm/forward", "layernorm/forward1", "layernorm/forward4"];
-    row_stage(p, caps, texts, &[("x", x, Read)]).costing(cost(p))
+    let text = "layernorm/forward";
+    row_stage(p, caps, text, &[("x", x, Read)]).costing(cost(p))
 }

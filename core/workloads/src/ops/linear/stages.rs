@@ -1,9 +1,7 @@
 //! Stages of linear layers, for every workload that has such layers.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::{
-    Access, Elem, Epilogue, MatrixTiles, Product, Stage, Tiles, by_pieces, spread, sum_of_parts, text_for, width,
-};
+use parallax_ir::{Access, Elem, Epilogue, MatrixTiles, Product, Stage, Tiles, by_pieces, spread, sum_of_parts, width};
 use parallax_schema::case::{Cost, DType};
 use parallax_schema::device::{Caps, Dialect};
 
@@ -41,34 +39,16 @@ pub(crate) enum Then {
 }
 
 impl Then {
-    /// WGSL kernel sources for tiles and matrix units, entry points for tiles and tensor cores, and the additional bindings.
-    fn texts(self) -> ([&'static str; 2], [&'static str; 2], &'static [(&'static str, Access)]) {
+    /// Name of the epilogue's kernel source, entry points for tiles and tensor cores, and the additional bindings.
+    fn texts(self) -> (&'static str, [&'static str; 2], &'static [(&'static str, Access)]) {
         match self {
-            Then::Bias => (
-                ["linear/tiled_bias", "linear/coopmat_bias"],
-                ["linear_tiled_bias", "linear_mma_bias"],
-                &[("bias", Read)],
-            ),
-            Then::Gelu => (
-                ["linear/tiled_gelu", "linear/coopmat_gelu"],
-                ["linear_tiled_gelu", "linear_mma_gelu"],
-                &[("bias", Read)],
-            ),
-            Then::Residual => (
-                ["linear/tiled_residual", "linear/coopmat_residual"],
-                ["linear_tiled_residual", "linear_mma_residual"],
-                &[("bias", Read), ("residual", Read)],
-            ),
-            Then::Kept => (
-                ["linear/tiled_kept", "linear/coopmat_kept"],
-                ["linear_tiled_kept", "linear_mma_kept"],
-                &[("bias", Read), ("pre", Write)],
-            ),
-            Then::Slope => (
-                ["linear/tiled_slope", "linear/coopmat_slope"],
-                ["linear_tiled_slope", "linear_mma_slope"],
-                &[("pre", Read), ("hidden", Write)],
-            ),
+            Then::Bias => ("bias", ["linear_tiled_bias", "linear_mma_bias"], &[("bias", Read)]),
+            Then::Gelu => ("gelu", ["linear_tiled_gelu", "linear_mma_gelu"], &[("bias", Read)]),
+            Then::Residual => {
+                ("residual", ["linear_tiled_residual", "linear_mma_residual"], &[("bias", Read), ("residual", Read)])
+            }
+            Then::Kept => ("kept", ["linear_tiled_kept", "linear_mma_kept"], &[("bias", Read), ("pre", Write)]),
+            Then::Slope => ("slope", ["linear_tiled_slope", "linear_mma_slope"], &[("pre", Read), ("hidden", Write)]),
         }
     }
 }
@@ -123,12 +103,11 @@ impl Stages<'_> {
         [a, b, c]: [&'static str; 3],
         buffers: &[&'static str],
     ) -> Stage {
-        let ([wgsl, coopmat], [tiled, mma], parameters) = then.texts();
-        let text = if self.caps.dialect == Dialect::Cuda { "linear/tiled" } else { wgsl };
+        let (epilogue, [tiled, mma], parameters) = then.texts();
         let stage = match self.by {
-            By::Tiles => product.tiled_then(self.caps, Tiles::DEFAULT, text, tiled, then != Then::Bias),
+            By::Tiles => product.tiled_then(self.caps, Tiles::DEFAULT, "linear/tiled", tiled, then != Then::Bias),
             By::Mma => product.mma("linear/mma", mma),
-            By::Coopmat => product.coopmat(self.caps, MatrixTiles::DEFAULT, coopmat),
+            By::Coopmat => product.coopmat(self.caps, MatrixTiles::DEFAULT, "linear/coopmat"),
             By::Elements | By::Library => panic!("only tiles and matrix units do more than multiply"),
         };
         let more = parameters.iter().zip(buffers).map(|((parameter, access), buffer)| (*parameter, *buffer, *access));
@@ -140,6 +119,7 @@ impl Stages<'_> {
             Then::Kept => (self.bytes(product.n), whole),
             Then::Slope => (whole, whole),
         };
+        let stage = stage.consts(&[("EPILOGUE", epilogue)]);
         stage.args([("a", a, Read), ("b", b, Read), ("c", c, Write)].into_iter().chain(more)).costing(Cost::new(
             flops.0,
             read.0 + also_read,
@@ -233,10 +213,10 @@ impl Stages<'_> {
             Then::Kept | Then::Slope => panic!("a stage of its own has other ways"),
         };
         let (elements, width) = (rows * columns, width(columns, self.dtype, self.caps));
-        let texts = ["linear/finish", "linear/finish1", "linear/finish4"];
+        let text = "linear/finish";
         let more = ["bias", "residual"].into_iter().zip(buffers).map(|(parameter, buffer)| (parameter, *buffer, Read));
         let whole = self.bytes(elements);
-        by_pieces(elements / width, width, self.caps, texts, entry)
+        by_pieces(elements / width, width, text, entry)
             .consts(&[("BIAS_PIECES", (columns / width) as u32)])
             .args([("product", from, Read), ("out", to, Write)].into_iter().chain(more))
             .costing(Cost::new(operations * elements, reads * whole + self.bytes(columns), whole))
@@ -263,7 +243,7 @@ impl Stages<'_> {
         let wanted = self.caps.units.map_or(UNITS, u64::from) * GROUPS_PER_UNIT / across;
         let count = wanted.max(1).min(most_parts(rows));
         let consts = [("ROWS", rows), ("COLUMNS", columns), ("WIDTH", width), ("PARTS", count), ("DOWN", DOWN)];
-        let text = text_for(width, self.caps, ["linear/columns", "linear/columns1", "linear/columns4"]);
+        let text = "linear/columns";
         let first = Stage::kernel("linear_columns", text, "linear_columns")
             .consts(&consts.map(|(name, value)| (name, value as u32)))
             .threads([32, DOWN as u32, 1])

@@ -279,7 +279,7 @@ fn mean(p: &Problem, caps: &Caps, parts: u64) -> Stage {
 fn stored(p: &Problem, caps: &Caps, make: Stage) -> Program {
     let count = p["n"] * p["n"];
     let make = making_logits(make, "logits").costing(Cost::new(products(p), 2 * set(p) + 8, 4 * count));
-    let (terms, parts) = pieces_in_parts(count, 1, caps, ["loss_sigmoid/terms"; 3], "loss_sigmoid_terms");
+    let (terms, parts) = pieces_in_parts(count, 1, caps, "loss_sigmoid/terms", "loss_sigmoid_terms");
     let terms = terms.consts(&[("N", p["n"] as u32)]).args([("logits", Read), ("parts", Write)]).costing(Cost::new(
         0,
         4 * count,

@@ -9,7 +9,6 @@ use parallax_ir::{
     Variant, normal, spread,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
-use parallax_schema::device::Caps;
 
 use super::window::Windows;
 use super::{
@@ -37,17 +36,17 @@ pub(super) fn form() -> OpSpec {
             },
             rows: RowsFn::of(|p, inputs| Box::new(move |output, row, out| reference(p, inputs, (output, row), out))),
         },
-        setup: Some(|p, caps| Program { stages: if largest(p) { vec![first_largest(p, caps)] } else { Vec::new() } }),
+        setup: Some(|p, _| Program { stages: if largest(p) { vec![first_largest(p)] } else { Vec::new() } }),
         host: None,
         variants: vec![
-            Variant::kernel("naive", "one pixel per thread, which looks through the windows around it", |p, caps| {
-                program(p, caps, 1)
+            Variant::kernel("naive", "one pixel per thread, which looks through the windows around it", |p, _| {
+                program(p, 1)
             }),
             Variant::kernel(
                 "vector",
                 "16 bytes of the gradient per thread (WGSL: four elements): of neighbouring channels, whose windows are the \
                  same, in nhwc; of a row in nchw",
-                |p, caps| program(p, caps, along(p, image(p), caps)),
+                |p, caps| program(p, along(p, image(p), caps)),
             )
             .available(|p, caps| several(p, image(p), caps)),
         ],
@@ -190,17 +189,17 @@ fn reference(p: &Problem, inputs: &Inputs, (output, row): (usize, u64), out: &mu
 }
 
 /// Set-up with one result element per thread.
-fn first_largest(p: &Problem, caps: &Caps) -> Stage {
+fn first_largest(p: &Problem) -> Stage {
     let outputs: u64 = pooled(p).iter().product();
-    by_pieces_of(p, caps, (pooled(p), 1), [["pool/place"; 3]; 2], "pool_place")
+    by_pieces_of(p, (pooled(p), 1), ["pool/place"; 2], "pool_place")
         .args([("x", Read), ("place", Write)])
         .grid(spread(outputs.div_ceil(THREADS)))
         .costing(Cost::new(super::pixels_of_windows(p), bytes(p, &image(p)), 4 * outputs))
 }
 
-fn program(p: &Problem, caps: &Caps, width: u64) -> Program {
-    let texts = [["pool/backward", "pool/backward1", "pool/backward4"], ["pool/backward_row"; 3]];
-    let stage = by_pieces_of(p, caps, (image(p), width), texts, "pool_backward").costing(cost(p));
+fn program(p: &Problem, width: u64) -> Program {
+    let texts = ["pool/backward", "pool/backward_row"];
+    let stage = by_pieces_of(p, (image(p), width), texts, "pool_backward").costing(cost(p));
     match largest(p) {
         true => stage.args([("dout", Read), ("dx", Write), ("place", Read)]),
         false => stage.args([("dout", Read), ("dx", Write)]),

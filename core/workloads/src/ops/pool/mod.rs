@@ -17,7 +17,7 @@ use parallax_ir::hard::{any, exact, one, scattered_nan, smallest_normal, subnorm
 use parallax_ir::parallel::*;
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, RowsFn,
-    Shape, Stage, StressInput, Tolerance, Variant, Workload, countable, indexable, normal, spread, text_for, width,
+    Shape, Stage, StressInput, Tolerance, Variant, Workload, countable, indexable, normal, spread, width,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -90,12 +90,12 @@ fn forward() -> OpSpec {
         setup: None,
         host: Some(HostFn::of(host)),
         variants: vec![
-            Variant::kernel("naive", "one element of the result per thread", |p, caps| program(p, caps, 1)),
+            Variant::kernel("naive", "one element of the result per thread", |p, _| program(p, 1)),
             Variant::kernel(
                 "vector",
                 "16 bytes of the result per thread (WGSL: four elements): of neighbouring channels, which are read so too, in \
                  nhwc; of a row in nchw, where neighbours share what they read",
-                |p, caps| program(p, caps, along(p, pooled(p), caps)),
+                |p, caps| program(p, along(p, pooled(p), caps)),
             )
             .available(|p, caps| several(p, pooled(p), caps)),
         ],
@@ -311,9 +311,8 @@ const THREADS: u64 = 256;
 /// elements of a row.
 fn by_pieces_of(
     p: &Problem,
-    caps: &Caps,
     (extents, width): ([u64; 4], u64),
-    texts: [[&'static str; 3]; 2],
+    texts: [&'static str; 2],
     entry: &'static str,
 ) -> Stage {
     let of_row = width > 1 && !p.shape.has("nhwc");
@@ -334,16 +333,16 @@ fn by_pieces_of(
         ("PAD", p["p"]),
         ("THREADS", THREADS),
     ];
-    Stage::kernel(entry, text_for(width, caps, texts[usize::from(of_row)]), entry)
+    Stage::kernel(entry, texts[usize::from(of_row)], entry)
         .consts(&consts.map(|(name, value)| (name, value as u32)))
         .consts(&[("LARGEST", largest(p)), ("ADAPTIVE", p.shape.has("adaptive"))])
         .threads([THREADS as u32, 1, 1])
         .grid(spread(count.div_ceil(THREADS)))
 }
 
-fn program(p: &Problem, caps: &Caps, width: u64) -> Program {
-    let texts = [["pool/forward", "pool/forward1", "pool/forward4"], ["pool/forward_row"; 3]];
-    by_pieces_of(p, caps, (pooled(p), width), texts, "pool_forward")
+fn program(p: &Problem, width: u64) -> Program {
+    let texts = ["pool/forward", "pool/forward_row"];
+    by_pieces_of(p, (pooled(p), width), texts, "pool_forward")
         .args([("x", Read), ("out", Write)])
         .costing((forward().cost)(p))
         .into()

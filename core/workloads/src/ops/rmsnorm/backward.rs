@@ -192,9 +192,9 @@ fn naive(p: &Problem, _caps: &Caps) -> Program {
 
 fn row(p: &Problem, caps: &Caps) -> Program {
     let share = kept(p, caps).expect("the plan asks first");
-    let texts = ["rmsnorm/backward", "rmsnorm/backward1", "rmsnorm/backward4"];
+    let text = "rmsnorm/backward";
     let own = [("x", Read), ("rstd", Read), ("gamma", Read), ("dout", Read), ("dx", Write), ("parts", Write)];
     let parts =
         share.sum_of_parts(caps, 1, "rmsnorm/parts", "rmsnorm_parts").args([("parts", Read), ("dgamma", Write)]);
-    Program { stages: vec![share.in_parts(caps, 1, texts, "rmsnorm_backward_row").args(own).costing(cost(p)), parts] }
+    Program { stages: vec![share.in_parts(caps, 1, text, "rmsnorm_backward_row").args(own).costing(cost(p)), parts] }
 }

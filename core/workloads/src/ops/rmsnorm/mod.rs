@@ -169,7 +169,7 @@ fn naive(p: &Problem, _caps: &Caps) -> Program {
 fn row(p: &Problem, caps: &Caps) -> Program {
     kept(p, caps)
         .expect("the plan asks first")
-        .stage(caps, ["rmsnorm/forward", "rmsnorm/forward1", "rmsnorm/forward4"], "rmsnorm_row")
+        .stage("rmsnorm/forward", "rmsnorm_row")
         .consts(&[("EPS", EPS as f32)])
         .args([("x", Read), ("gamma", Read), ("out", Write), ("rstd", Write)])
         .costing(cost(p))

@@ -153,7 +153,7 @@ fn reference(p: &Problem, inputs: &Inputs, output: usize, row: u64, out: &mut [f
 }
 
 /// Kernel sources: CUDA's, and WGSL's for pieces of one element and of four.
-pub(crate) const BACKWARD: [&str; 3] = ["softmax/backward", "softmax/backward1", "softmax/backward4"];
+pub(crate) const BACKWARD: &str = "softmax/backward";
 
 /// Parameters and their buffers.
 const ARGS: [(&str, &str, parallax_ir::Access); 3] = [("y", "out", Read), ("dout", "dout", Read), ("dx", "dx", Write)];
@@ -161,7 +161,7 @@ const ARGS: [(&str, &str, parallax_ir::Access); 3] = [("y", "out", Read), ("dout
 fn row(p: &Problem, caps: &Caps) -> Program {
     kept(p, caps)
         .expect("the plan asks first")
-        .stage(caps, BACKWARD, "softmax_backward_row")
+        .stage(BACKWARD, "softmax_backward_row")
         .args(ARGS)
         .costing(cost(p))
         .into()

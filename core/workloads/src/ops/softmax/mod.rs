@@ -198,7 +198,7 @@ fn cube(p: &Problem, caps: &Caps) -> Program {
 }
 
 /// Kernel sources: CUDA's, and WGSL's for pieces of one element and of four.
-pub(crate) const FORWARD: [&str; 3] = ["softmax/forward", "softmax/forward1", "softmax/forward4"];
+pub(crate) const FORWARD: &str = "softmax/forward";
 
 fn matrix_of(p: &Problem) -> Rows2d {
     Rows2d { rows: p["r"], columns: p["c"] }
@@ -206,7 +206,7 @@ fn matrix_of(p: &Problem) -> Rows2d {
 
 fn online(p: &Problem, caps: &Caps) -> Program {
     let share = RowShare::streamed(matrix_of(p), p.dtype, caps);
-    share.stage(caps, FORWARD, "softmax_online").args([("x", Read), ("out", Write)]).costing(cost(p)).into()
+    share.stage(FORWARD, "softmax_online").args([("x", Read), ("out", Write)]).costing(cost(p)).into()
 }
 
 /// Largest number of elements per thread of a row that a warp keeps.
@@ -218,5 +218,5 @@ fn kept(p: &Problem, caps: &Caps) -> Result<RowShare, String> {
 
 fn row(p: &Problem, caps: &Caps) -> Program {
     let share = kept(p, caps).expect("the plan asks first");
-    share.stage(caps, FORWARD, "softmax_row").args([("x", Read), ("out", Write)]).costing(cost(p)).into()
+    share.stage(FORWARD, "softmax_row").args([("x", Read), ("out", Write)]).costing(cost(p)).into()
 }

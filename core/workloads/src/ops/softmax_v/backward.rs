@@ -202,7 +202,7 @@ fn separate(p: &Problem, caps: &Caps, by: By) -> Program {
     let [x, ..] = sizes(p);
     let (share, kept) = rows(p, caps);
     let backward = match kept {
-        true => share.stage(caps, BACKWARD, "softmax_backward_row"),
+        true => share.stage(BACKWARD, "softmax_backward_row"),
         false => by_rows(matrix(p), "softmax_backward_naive"),
     };
     let backward = backward

@@ -269,7 +269,7 @@ fn softmax(p: &Problem, caps: &Caps) -> Stage {
     let (share, kept) = rows(p, caps);
     let [x, ..] = sizes(p);
     share
-        .stage(caps, FORWARD, if kept { "softmax_row" } else { "softmax_online" })
+        .stage(FORWARD, if kept { "softmax_row" } else { "softmax_online" })
         .args([("x", "x", Read), ("out", "weights", Write)])
         .costing(Cost::new(5 * p["b"] * p["s"] * p["t"], x, x))
 }

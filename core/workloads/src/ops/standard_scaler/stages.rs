@@ -1,7 +1,7 @@
 //! Stages of scaling: workgroups sum strips of rows, their parts are merged, and every row is scaled.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::{Problem, Program, Stage, parts_of, spread, sum_of_parts, text_for, width};
+use parallax_ir::{Problem, Program, Stage, parts_of, spread, sum_of_parts, width};
 use parallax_schema::case::Cost;
 use parallax_schema::device::{Caps, Dialect};
 
@@ -37,7 +37,7 @@ impl Share {
     }
 
     /// Stage with one workgroup for each strip of each block.
-    fn stage(&self, p: &Problem, caps: &Caps, texts: [&'static str; 3], entry: &'static str) -> Stage {
+    fn stage(&self, p: &Problem, text: &'static str, entry: &'static str) -> Stage {
         let consts = [
             ("ROWS", p["n"]),
             ("COLUMNS", p["f"]),
@@ -48,7 +48,7 @@ impl Share {
             ("PARTS", self.parts),
             ("THREADS", THREADS),
         ];
-        Stage::kernel(entry, text_for(self.width, caps, texts), entry)
+        Stage::kernel(entry, text, entry)
             .consts(&consts.map(|(name, value)| (name, value as u32)))
             .threads([THREADS as u32, 1, 1])
             .grid(spread(self.parts * self.blocks))
@@ -61,8 +61,8 @@ impl Share {
 }
 
 fn scale(p: &Problem, caps: &Caps, share: &Share) -> Stage {
-    let texts = ["standard_scaler/scale", "standard_scaler/scale1", "standard_scaler/scale4"];
-    let stage = share.stage(p, caps, texts, "standard_scaler_scale");
+    let text = "standard_scaler/scale";
+    let stage = share.stage(p, text, "standard_scaler_scale");
     // In CUDA each thread has one piece: there are enough threads, and the numbers of columns are in the first-level cache.
     let stage = match caps.dialect {
         Dialect::Wgsl => stage,
@@ -75,19 +75,15 @@ fn scale(p: &Problem, caps: &Caps, share: &Share) -> Stage {
 }
 
 pub(super) fn two_pass(p: &Problem, caps: &Caps) -> Program {
-    let (share, elements, texts) = (
-        Share::of(p, caps),
-        p["n"] * p["f"],
-        ["standard_scaler/sums", "standard_scaler/sums1", "standard_scaler/sums4"],
-    );
+    let (share, elements, text) = (Share::of(p, caps), p["n"] * p["f"], "standard_scaler/sums");
     let left = 4 * share.parts * p["f"];
     let sums = share
-        .stage(p, caps, texts, "standard_scaler_sums")
+        .stage(p, text, "standard_scaler_sums")
         .args([("x", Read), ("parts", Write)])
         .shared(share.shared(1))
         .costing(Cost::new(elements, bytes(p), left));
     let squares = share
-        .stage(p, caps, texts, "standard_scaler_squares")
+        .stage(p, text, "standard_scaler_squares")
         .args([("x", Read), ("parts", Write), ("mean", Read)])
         .shared(share.shared(1))
         .costing(Cost::new(3 * elements, bytes(p), left));
@@ -102,10 +98,10 @@ pub(super) fn two_pass(p: &Problem, caps: &Caps) -> Program {
 
 pub(super) fn welford(p: &Problem, caps: &Caps) -> Program {
     let share = Share::of(p, caps);
-    let texts = ["standard_scaler/welford", "standard_scaler/welford1", "standard_scaler/welford4"];
+    let text = "standard_scaler/welford";
     let left = 8 * share.parts * p["f"];
     let moments = share
-        .stage(p, caps, texts, "standard_scaler_welford")
+        .stage(p, text, "standard_scaler_welford")
         .args([("x", Read), ("parts", Write)])
         .shared(share.shared(2))
         .costing(Cost::new(6 * p["n"] * p["f"], bytes(p), left));

@@ -44,8 +44,8 @@ fn hashed(p: &Problem, caps: &Caps, variant: &str) -> Vec<Stage> {
 fn lookup(p: &Problem, caps: &Caps) -> Stage {
     let (n, d) = (p["n"], p["d"]);
     let width = width(d, p.dtype, caps);
-    let texts = ["train_step/lookup", "train_step/lookup1", "train_step/lookup4"];
-    by_pieces(n * d / width, width, caps, texts, "train_step_lookup")
+    let text = "train_step/lookup";
+    by_pieces(n * d / width, width, text, "train_step_lookup")
         .consts(&[("PIECES", (d / width) as u32)])
         .args([("hashed", Read), ("category", Read), ("table", Read), ("x", Write)])
         .costing(Cost::new(n * d, 4 * (n * d + n.min(p["v"]) * d + n), 4 * n * d))

@@ -1,4 +1,0 @@
-// The stages of AdamW in pieces of one element.
-
-#import adamw/separate
-#import lib/pieces1

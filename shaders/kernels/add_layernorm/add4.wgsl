@@ -1,4 +1,0 @@
-// A sum in pieces of four elements.
-
-#import add_layernorm/add
-#import lib/pieces4

@@ -1,4 +1,0 @@
-// Dropout where elements move one by one.
-
-#import dropout/single
-#import dropout/vectors

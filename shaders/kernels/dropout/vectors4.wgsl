@@ -1,4 +1,0 @@
-// Dropout where four elements move as one.
-
-#import dropout/vectors
-#import dropout/whole

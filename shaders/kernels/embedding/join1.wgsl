@@ -1,4 +1,0 @@
-// Sums of rows from their parts, in pieces of one element.
-
-#import lib/pieces1
-#import embedding/join

@@ -1,4 +1,0 @@
-// Bags of rows in pieces of four elements.
-
-#import lib/pieces4
-#import embedding_bag/rows

@@ -1,4 +1,0 @@
-// GELU in pieces of one element.
-
-#import gelu/pointwise
-#import lib/pieces1

@@ -1,4 +1,0 @@
-// GELU in pieces of four elements.
-
-#import gelu/pointwise
-#import lib/pieces4

@@ -1,7 +1,0 @@
-// What becomes of a sum: the bias of its column is added.
-
-@group(0) @binding(3) var<storage, read> bias: array<elem>;
-
-fn finished(at: u32, column: u32, sum: f32) -> f32 {
-    return sum + f32(bias[column]);
-}

@@ -1,4 +1,0 @@
-// Sums of columns in pieces of one element.
-
-#import lib/pieces1
-#import linear/columns

@@ -1,4 +1,0 @@
-// Sums of columns in pieces of four elements.
-
-#import lib/pieces4
-#import linear/columns

@@ -1,0 +1,11 @@
+// Epilogue: GELU of the sum and the column's bias, added to the residual.
+
+#import gelu/share
+#import lib/pieces1
+
+@group(0) @binding(3) var<storage, read> bias: array<elem>;
+@group(0) @binding(4) var<storage, read> residual: array<elem>;
+
+fn epilogue(at: u32, column: u32, sum: f32) -> f32 {
+    return gelu_tanh(sum + f32(bias[column])) + f32(residual[at]);
+}

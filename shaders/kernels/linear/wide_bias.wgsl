@@ -1,9 +1,0 @@
-// What becomes of four sums, of which so many are there: the bias of their columns is added. The first column is a multiple of four.
-
-#import lib/fours
-
-@group(0) @binding(3) var<storage, read> bias: array<Four>;
-
-fn finished(at: u32, column: u32, there: u32, sum: vec4<f32>) -> vec4<f32> {
-    return sum + floats_of(bias[column / 4u]);
-}

@@ -1,4 +1,0 @@
-// The gradient of symmetric percentage error in pieces of one element.
-
-#import lib/pieces1
-#import loss_smape/backward

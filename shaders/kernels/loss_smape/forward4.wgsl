@@ -1,4 +1,0 @@
-// Symmetric percentage error in pieces of four elements.
-
-#import lib/pieces4
-#import loss_smape/forward

@@ -1,4 +1,0 @@
-// Pooling in pieces of four elements.
-
-#import lib/pieces4
-#import pool/forward

@@ -1,4 +1,0 @@
-// RMS normalisation in pieces of one element.
-
-#import lib/pieces1
-#import rmsnorm/forward

@@ -1,4 +1,0 @@
-// RMS normalisation in pieces of four elements.
-
-#import lib/pieces4
-#import rmsnorm/forward

@@ -1,4 +1,0 @@
-// Sums of stretches in pieces of four elements.
-
-#import lib/pieces4
-#import scan/sums

@@ -1,4 +1,0 @@
-// Softmax, backward, in pieces of one element.
-
-#import lib/pieces1
-#import softmax/backward

@@ -1,4 +1,0 @@
-// Softmax, forward, in pieces of one element.
-
-#import lib/pieces1
-#import softmax/forward

@@ -1,4 +1,0 @@
-// Columns scaled, in pieces of four elements.
-
-#import lib/pieces4
-#import standard_scaler/scale
