@@ -25,7 +25,7 @@ pub struct Site {
     /// Folder of the built page, which becomes `run/`; looked for when left out
     #[arg(long, value_name = "DIR")]
     pub page: Option<PathBuf>,
-    /// Figures of other libraries beside ours, as in docs/results/h200/peers.json; may be repeated
+    /// Figures of other libraries beside ours, as in docs/results/2026-11-25-h200/peers.json; may be repeated
     #[arg(long, value_name = "FILE")]
     pub peers: Vec<PathBuf>,
     /// Address of the folder on the web, which chats need to show the picture of a page

@@ -6,14 +6,14 @@ use crate::{folder, mistake, parallax};
 
 /// A run file of the repository.
 fn recorded(name: &str) -> String {
-    let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/results/h200")).join(name);
+    let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/results")).join(name);
     path.to_str().expect("a plain path").to_owned()
 }
 
 #[test]
 fn a_site_has_a_front_devices_comparisons_and_explanations() {
     let dir = folder();
-    let (cuda, browser) = (recorded("cold/cuda-hot.json"), recorded("cold/browser-hot.json"));
+    let (cuda, browser) = (recorded("2026-11-22-h200/cuda.json"), recorded("2026-11-22-h200/browser.json"));
     let made = parallax(dir.path(), &["site", &cuda, &browser, "--no-page"]);
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let read = |path: &str| std::fs::read_to_string(dir.path().join("site").join(path)).expect(path);
@@ -35,7 +35,7 @@ fn the_page_that_measures_comes_along_where_it_is_built() {
     std::fs::create_dir_all(page.join("snippets")).expect("writable");
     std::fs::write(page.join("index.html"), "<!doctype html>the page").expect("writable");
     std::fs::write(page.join("snippets/a.js"), "1").expect("writable");
-    let made = parallax(dir.path(), &["site", &recorded("cold/wgpu-hot.json"), "--page", "built", "--out", "made"]);
+    let made = parallax(dir.path(), &["site", &recorded("2026-11-22-h200/wgpu.json"), "--page", "built", "--out", "made"]);
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let read = |path: &str| std::fs::read_to_string(dir.path().join("made").join(path)).expect(path);
     assert_eq!((read("run/index.html").as_str(), read("run/snippets/a.js").as_str()), ("<!doctype html>the page", "1"));
@@ -50,11 +50,13 @@ fn figures_of_other_libraries_and_an_address_are_taken() {
     std::fs::write(dir.path().join("index.html"), "the page").expect("writable");
     let args = [
         "site",
-        &recorded("cold/cuda-hot.json"),
+        &recorded("2026-11-22-h200/cuda.json"),
         "--page",
         ".",
         "--peers",
-        &recorded("peers.json"),
+        &recorded("2026-11-23-h200/peers.json"),
+        "--peers",
+        &recorded("2026-11-25-h200/peers.json"),
         "--address",
         "https://x.example/p",
     ];
@@ -71,11 +73,11 @@ fn figures_of_other_libraries_and_an_address_are_taken() {
 #[test]
 fn mistakes_are_told() {
     let dir = folder();
-    let run = recorded("cold/wgpu-hot.json");
+    let run = recorded("2026-11-22-h200/wgpu.json");
     mistake(dir.path(), &["site", "nowhere.json"], &["cannot read nowhere.json"]);
     mistake(dir.path(), &["site", &run, "--page", "nowhere"], &["nowhere"]);
     mistake(dir.path(), &["site", &run, "--no-page", "--peers", "nowhere.json"], &["cannot read nowhere.json"]);
-    mistake(dir.path(), &["site", &run, "--no-page", "--peers", &run], &["wgpu-hot.json", "no file of peers"]);
+    mistake(dir.path(), &["site", &run, "--no-page", "--peers", &run], &["wgpu.json", "no file of peers"]);
     let unusable = parallax(dir.path(), &["site", &run, "--no-page", "--address", "x y"]);
     assert!(!unusable.status.success() && String::from_utf8_lossy(&unusable.stderr).contains("begins with https://"));
     std::fs::write(dir.path().join("taken"), "a file").expect("writable");
