@@ -23,6 +23,7 @@ pub mod npy;
 pub mod output;
 pub mod progress;
 pub mod reading;
+pub mod recorded;
 pub mod search;
 pub mod sensors;
 pub mod session;
