@@ -11,6 +11,7 @@ pub mod console;
 pub mod cpu;
 pub mod desk;
 pub mod diagnosis;
+pub mod docs;
 pub mod files;
 pub mod flamegraph;
 pub mod heartbeat;

@@ -11,7 +11,7 @@ use parallax_core::report::site::{self, Site as Has};
 use crate::browser;
 use crate::commands::run_files::read;
 use crate::console::noteln;
-use crate::files;
+use crate::{docs, files};
 
 /// `site`.
 #[derive(Debug, Args)]
@@ -31,6 +31,9 @@ pub struct Site {
     /// Address of the folder on the web, which chats need to show the picture of a page
     #[arg(long, value_name = "URL", value_parser = address)]
     pub address: Option<String>,
+    /// Folder of documents in Markdown, which become docs/: pages with the site's header, and links to each other
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
+    pub docs: Option<PathBuf>,
     /// Leave the page that measures out
     #[arg(long, conflicts_with = "page")]
     pub no_page: bool,
@@ -51,10 +54,16 @@ pub fn site(args: &Site) -> anyhow::Result<()> {
         }
     };
     let peers = args.peers.iter().map(|path| peers(path)).collect::<anyhow::Result<Vec<_>>>()?;
-    let files = site::files(
-        &runs,
-        Has { measures: page.is_some(), desk: None, peers: &peers, address: args.address.as_deref() },
-    );
+    let documents = args.docs.as_deref().map(docs::read).transpose()?;
+    let has = Has {
+        measures: page.is_some(),
+        desk: None,
+        peers: &peers,
+        docs: documents.is_some(),
+        address: args.address.as_deref(),
+    };
+    let mut files = site::files(&runs, has);
+    files.extend(documents.iter().flatten().map(|document| document.page(has)));
     for file in &files {
         write(&args.out.join(&file.path), file.text.as_bytes(), &args.files)?;
     }
