@@ -5,4 +5,5 @@ mod nvrtc;
 mod output;
 mod pairing;
 mod prose;
+mod recorded;
 mod tidy;

@@ -44,9 +44,9 @@ const COMPILERS = 850_000;
 const SOON = 3000;
 
 /// Run files of a GPU, as they are kept in the repository.
-const RECORDED = fileURLToPath(new URL("../../docs/results/h200/", import.meta.url));
+const RECORDED = fileURLToPath(new URL("../../docs/results/2026-11-22-h200/", import.meta.url));
 
-const server = await serve(dist, { runs: join(RECORDED, "frame") });
+const server = await serve(dist, { runs: RECORDED });
 const browser = await launch();
 const released = process.env.PARALLAX_TESTS === "all";
 await mkdir(artefacts, { recursive: true });
@@ -927,7 +927,7 @@ const tests = {
     await page.getByText("Choose two or more run files").waitFor();
     assert.equal(await page.locator("#run-bar:visible, #device-section:visible").count(), 0);
     await narrowAndWide(page, "compare-empty");
-    const good = ["browser", "cuda"].map((name) => join(RECORDED, "frame", `${name}.json`));
+    const good = ["browser", "cuda"].map((name) => join(RECORDED, `${name}.json`));
     const files = await Promise.all(good.map(async (path) => ({ name: path.split("/").pop(), buffer: await readFile(path) })));
     const text = files[0].buffer.toString();
     const broken = [
@@ -1004,7 +1004,7 @@ const tests = {
     const page = await open(`?view=compare&a=runs/wgpu.json&b=https://elsewhere.example/x.json`, undefined);
     await page.getByText("it is on another site").waitFor();
     await page.getByText("One more is needed to compare.").waitFor();
-    const text = await readFile(join(RECORDED, "frame", "browser.json"), "utf8");
+    const text = await readFile(join(RECORDED, "browser.json"), "utf8");
     const drop = (name, text) =>
       page.evaluate(
         ([name, text]) => {
@@ -1167,7 +1167,7 @@ const tests = {
     finished,
     download,
     narrowAndWide,
-    recorded: join(RECORDED, "frame"),
+    recorded: RECORDED,
     brief: `case=${CASES[0]}&budget=1&ceilings=off`,
   }),
 

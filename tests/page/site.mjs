@@ -27,7 +27,12 @@ const DEVICE_HEIGHT = 20 * 780;
 const MOST_SCRIPT = 6144;
 
 const files = (await readdir(folder, { recursive: true })).map((path) => path.replaceAll("\\", "/"));
-const pages = files.filter((path) => path.endsWith("index.html") && !path.startsWith("run/"));
+const documents = files.filter((path) => /^docs\/.*index\.html$/.test(path));
+/// Documents that a browser opens: the index, code, the longest table, the widest ones.
+const SHOWN = ["", "guide/run/", "results/2026-11-27-h100/summary/", "notebook/2026-11-22-attention-block/", "notebook/2026-11-25-cubecl/"];
+const pages = files
+  .filter((path) => path.endsWith("index.html") && !/^(run|docs)\//.test(path))
+  .concat(SHOWN.map((path) => `docs/${path}index.html`));
 assert.ok(pages.length >= 10, `${pages.length} pages`);
 
 async function open(path, width, colorScheme, from = server, more = {}) {
@@ -95,6 +100,22 @@ const tests = {
       }
       await page.context().close();
     }
+  },
+
+  async "documents lead to pages that are there"() {
+    assert.ok(documents.length >= 40, `${documents.length} documents`);
+    let links = 0;
+    for (const path of documents) {
+      const text = await readFile(join(folder, path), "utf8");
+      for (const [, link] of text.matchAll(/href="([^"#]+)/g)) {
+        if (/^https?:/.test(link)) continue;
+        const there = new URL(link, `http://x/${path}`).pathname.slice(1);
+        const file = there === "" || there.endsWith("/") ? `${there}index.html` : there;
+        assert.ok(files.includes(file), `${path}: ${link}`);
+        links += 1;
+      }
+    }
+    assert.ok(links > 400, `${links} links`);
   },
 
   async "the script is small"() {

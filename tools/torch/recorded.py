@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Reads what a run of Parallax found: the median of each case, and the kernel that its trace names.
 
-    python tools/torch/recorded.py docs/results/h200/frame/cuda.json
+    python tools/torch/recorded.py docs/results/2026-11-22-h200/cuda.json
 
 prints them. `events.py` imports this; it stands alone so that it can be tried without a GPU and without PyTorch.
 """

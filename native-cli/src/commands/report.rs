@@ -10,7 +10,7 @@ use parallax_report::{html, sheet};
 use crate::commands::run_files::{Format, Made, Shown, Written, emit, read};
 use crate::commands::{baseline, scaling};
 use crate::console::{noteln, width};
-use crate::{flamegraph, table};
+use crate::{flamegraph, recorded, table};
 
 /// `report`.
 #[derive(Debug, Args)]
@@ -22,6 +22,9 @@ pub struct Report {
     /// Folder for the results
     #[arg(long, value_name = "DIR", default_value = "results", hide_short_help = true)]
     pub out: PathBuf,
+    /// Write the summary of a recorded session in Markdown: a folder with manifest.toml and run files
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "filter", "format", "json"], hide_short_help = true)]
+    pub session: Option<PathBuf>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub shown: Shown,
@@ -32,6 +35,10 @@ pub struct Report {
 
 /// Shows runs without a comparison.
 pub fn report(args: &Report) -> anyhow::Result<()> {
+    if let Some(folder) = &args.session {
+        let summary = recorded::read(folder)?.summary();
+        return emit(&args.written, &[], &Made::Text(summary));
+    }
     let files = match args.files.is_empty() {
         false => args.files.clone(),
         true => {

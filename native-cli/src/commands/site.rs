@@ -10,7 +10,7 @@ use parallax_report::{Peers, site};
 
 use crate::commands::run_files::read;
 use crate::console::noteln;
-use crate::{browser, files};
+use crate::{browser, docs, files};
 
 /// `site`.
 #[derive(Debug, Args)]
@@ -24,12 +24,15 @@ pub struct Site {
     /// Folder of the built page, which becomes `run/`; looked for when left out
     #[arg(long, value_name = "DIR")]
     pub page: Option<PathBuf>,
-    /// Figures of other libraries beside ours, as in docs/results/h200/peers.json; may be repeated
+    /// Figures of other libraries beside ours, as in docs/results/2026-11-25-h200/peers.json; may be repeated
     #[arg(long, value_name = "FILE")]
     pub peers: Vec<PathBuf>,
     /// Address of the folder on the web, which chats need to show the picture of a page
     #[arg(long, value_name = "URL", value_parser = address)]
     pub address: Option<String>,
+    /// Folder of documents in Markdown, which become docs/: pages with the site's header, and links to each other
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
+    pub docs: Option<PathBuf>,
     /// Leave the page that measures out
     #[arg(long, conflicts_with = "page")]
     pub no_page: bool,
@@ -50,10 +53,16 @@ pub fn site(args: &Site) -> anyhow::Result<()> {
         }
     };
     let peers = args.peers.iter().map(|path| peers(path)).collect::<anyhow::Result<Vec<_>>>()?;
-    let files = site::files(
-        &runs,
-        Has { measures: page.is_some(), desk: None, peers: &peers, address: args.address.as_deref() },
-    );
+    let documents = args.docs.as_deref().map(docs::read).transpose()?;
+    let has = Has {
+        measures: page.is_some(),
+        desk: None,
+        peers: &peers,
+        docs: documents.is_some(),
+        address: args.address.as_deref(),
+    };
+    let mut files = site::files(&runs, has);
+    files.extend(documents.iter().flatten().map(|document| document.page(has)));
     for file in &files {
         write(&args.out.join(&file.path), file.text.as_bytes(), &args.files)?;
     }

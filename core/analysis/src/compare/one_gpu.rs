@@ -13,7 +13,7 @@ const TARGETS: [&str; 5] = ["cuda", "wgpu", "browser", "cpu", "wasm"];
 
 /// Returns the distance of a run from the hardware, by its target. Of browser runs, the one with the highest browser mode is
 /// nearest.
-pub(crate) fn away(run: &Run) -> (usize, Reverse<Option<BrowserMode>>) {
+pub fn away(run: &Run) -> (usize, Reverse<Option<BrowserMode>>) {
     (distance(&run.target), Reverse(run.reach))
 }
 

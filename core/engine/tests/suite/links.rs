@@ -9,8 +9,9 @@ use parallax_schema::testing::{caps, run, spread};
 
 #[test]
 fn recorded_runs_of_the_quick_preset_fit_whole() {
-    for name in ["frame/browser.json", "frame/cuda.json", "frame/wgpu.json", "browser.json", "cuda.json", "wgpu.json"] {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results/h200").join(name);
+    let of = |session: &'static str| ["browser.json", "cuda.json", "wgpu.json"].map(|file| format!("{session}/{file}"));
+    for name in [of("2026-11-22-h200"), of("2026-11-21-h200")].concat() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results").join(&name);
         let run = Run::parse(&std::fs::read_to_string(&path).expect("readable")).expect("a run");
         let link = RunSummary::of(&run).to_link();
         let read = RunSummary::from_link(&link).expect("as written");

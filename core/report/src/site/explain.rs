@@ -92,7 +92,13 @@ pub(super) fn index(site: Site) -> String {
         &Head { depth: 1, title: "Explained", about: "What the figures of Parallax mean, and what they cannot say." };
     let main = html! {
         h1 { "What the figures mean" }
-        ul.topics { @for (path, title, about) in topics() { li { a href=(head.to(&path)) { (title) } ": " (about) } } }
+        ul.topics {
+            @for (path, title, about) in topics() { li { a href=(head.to(&path)) { (title) } ": " (about) } }
+            @if site.docs {
+                li { a href=(head.to("docs/methodology/")) { "Methodology" } ": clocks, warm-up, batches, checks and ceilings in full" }
+                li { a href=(head.to("docs/limits/")) { "Limits" } ": questions that the figures cannot answer" }
+            }
+        }
     };
     whole(head, site, &main)
 }

@@ -113,6 +113,7 @@ pub(super) fn page(head: &Head<'_>, site: Site, main: &Markup) -> String {
                 "Every figure is of outputs that were checked against an f64 reference before and after timing, and has an interval. \
                  The run files beside each device hold every sample; this site can be made again from them."
             }
+            @if site.docs { p.soft { a href=(head.to("docs/")) { "Documents" } ": guides, methods, recorded runs, experiments." } }
         }
     };
     document(of_page, None, body)

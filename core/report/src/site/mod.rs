@@ -45,6 +45,8 @@ pub struct Site<'a> {
     pub desk: Option<Desk<'a>>,
     /// Figures of other libraries.
     pub peers: &'a [Peers],
+    /// Whether documents lie in `docs/`.
+    pub docs: bool,
     /// Address of the site's folder, with a slash at its end, if it is known. Chats load a page's picture by its whole address.
     pub address: Option<&'a str>,
 }
@@ -156,6 +158,14 @@ fn recorded(devices: &Devices<'_>) -> String {
     serde_json::Value::from(list).to_string() + "\n"
 }
 
+/// Returns a document in the frame of the site's pages.
+///
+/// `depth` is the number of folders between the site and the page, `about` a sentence for search engines, and `text` HTML that the
+/// caller vouches for.
+pub fn document(site: Site, depth: usize, (title, about): (&str, &str), text: &str) -> String {
+    frame::page(&frame::Head { depth, title, about }, site, &maud::html! { article.doc { (maud::PreEscaped(text)) } })
+}
+
 /// Files that are the same in every site: path and text.
 const FIXED: [(&str, &str); 3] =
     [(frame::STYLE_PATH, frame::STYLE), (frame::ICON_PATH, frame::ICON), (frame::SCRIPT_PATH, frame::SCRIPT)];
@@ -232,6 +242,23 @@ mod tests {
                 assert_eq!(file.text.contains("run/\""), measures, "{}", file.path);
             }
             assert!(links > 50, "{links}");
+        }
+    }
+
+    #[test]
+    fn documents_are_linked_where_they_exist() {
+        for docs in [false, true] {
+            let site = Site { docs, ..Site::default() };
+            for path in ["index.html", "explain/index.html", "device/h200/index.html"] {
+                let page = Pages::new(&runs(), site).text(path).expect("a page");
+                assert_eq!(page.contains("docs/\">"), docs, "{path}");
+            }
+            let page = document(site, 2, ("A <b>", "About"), "<p>Text</p>");
+            assert!(
+                page.contains("<title>A &lt;b&gt; · Parallax</title>")
+                    && page.contains("<article class=\"doc\"><p>Text")
+            );
+            assert_eq!(page.contains("href=\"../../docs/\""), docs, "{page}");
         }
     }
 
