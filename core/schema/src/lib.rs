@@ -1,6 +1,6 @@
 //! Run files: the one serialised schema, its reader and validation, and the values that it consists of.
 //!
-//! [`record::Run`] is a run: device, settings, and the outcome of each planned case. [`record::read`] reads a file or a growing
+//! [`record::Run`] is a run: device, settings, and the outcome of each planned case. [`record::Run::parse`] reads a file or a growing
 //! file. This crate has no GPU API, no clock, no input or output, and no workloads.
 
 #![deny(unsafe_code)]

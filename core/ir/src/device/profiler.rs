@@ -119,7 +119,7 @@ pub trait Profiler {
     /// Returns the device.
     fn device(&self) -> &DeviceInfo;
 
-    /// Sets the values of tunables for cases prepared from now on: [`crate::Caps::tuning`].
+    /// Sets the values of tunables for cases prepared from now on: [`Caps::tuning`](parallax_schema::device::Caps::tuning).
     fn set_tuning(&mut self, tuning: Tuning);
 
     /// Returns the clock of this profiler's samples.
