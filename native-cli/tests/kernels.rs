@@ -139,16 +139,16 @@ fn values_come_from_flags_before_the_file_before_the_default() {
     let depth = |args: &[&str]| {
         let output = parallax(dir.path(), &[&["kernel", TILED, "--target", "wgpu"], args].concat());
         let text = said(&output);
-        let line = text.lines().find(|line| line.starts_with("const DEPTH: u32 = ")).map(str::to_owned);
+        let line = text.lines().find(|line| line.starts_with("const BLOCK_K: u32 = ")).map(str::to_owned);
         line.unwrap_or_else(|| panic!("{text}"))
     };
-    assert_eq!(depth(&[]), "const DEPTH: u32 = 16u;");
-    assert_eq!(depth(&["--set", "DEPTH=8"]), "const DEPTH: u32 = 8u;");
+    assert_eq!(depth(&[]), "const BLOCK_K: u32 = 16u;");
+    assert_eq!(depth(&["--set", "DEPTH=8"]), "const BLOCK_K: u32 = 8u;");
     std::fs::create_dir(dir.path().join("tuning")).expect("writable");
     std::fs::write(dir.path().join("tuning/llvmpipe.toml"), "[wgsl.matmul.tiled]\nDEPTH = 32\n").expect("writable");
-    assert_eq!(depth(&[]), "const DEPTH: u32 = 32u;");
-    assert_eq!(depth(&["--set", "matmul.tiled.DEPTH=8"]), "const DEPTH: u32 = 8u;");
-    assert_eq!(depth(&["--tuning", "off"]), "const DEPTH: u32 = 16u;");
+    assert_eq!(depth(&[]), "const BLOCK_K: u32 = 32u;");
+    assert_eq!(depth(&["--set", "matmul.tiled.DEPTH=8"]), "const BLOCK_K: u32 = 8u;");
+    assert_eq!(depth(&["--tuning", "off"]), "const BLOCK_K: u32 = 16u;");
 
     for (set, part) in [
         ("DEPHT=8", "unknown tunable `DEPHT`: choose one of attention.flash.DEPTH"),
