@@ -15,3 +15,8 @@ pub mod testing;
 pub mod units;
 
 pub use grouped::grouped;
+
+/// Examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
