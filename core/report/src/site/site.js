@@ -1,4 +1,4 @@
-// Search, families, order, contents and Markdown. A page shows everything without it.
+// Search, families, order, contents, Markdown. Pages show everything without it.
 "use strict";
 {
   const all = (what, where = document) => [...where.querySelectorAll(what)];
@@ -13,7 +13,7 @@
     return { mark, key, name: `${key} ${cell?.textContent}`.toLowerCase() };
   });
   const families = [...new Set(marks.map(({ mark }) => mark.dataset.f))];
-  const tables = all(".wide table").map((table) => ({ table, body: table.tBodies[0], heads: [...table.rows[0].cells] }));
+  const tables = all(":not(.doc) > .wide table").map((table) => ({ table, body: table.tBodies[0], heads: [...table.rows[0].cells] }));
   for (const of of tables) of.rows = [...of.body.rows];
   const tally = make("output");
   const chips = families.map((family) => button(family, () => set("family", state.get("family") === family ? "" : family)));
