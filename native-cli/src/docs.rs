@@ -8,9 +8,9 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, bail};
-use parallax_report::site;
 use parallax_report::site::{File, Site};
-use pulldown_cmark::{Alignment, CowStr, Event, Options, Parser, Tag, TagEnd, html};
+use parallax_report::{html, site};
+use pulldown_cmark::{Alignment, CowStr, Event, Options, Parser, Tag, TagEnd};
 
 /// Address of the repository's files.
 const REPOSITORY: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/HEAD");
@@ -104,7 +104,7 @@ impl Tree<'_> {
         let title = title.unwrap_or_else(|| file.with_extension("").display().to_string());
         let about = first(&events, |tag| matches!(tag, Tag::Paragraph)).unwrap_or_else(|| title.clone());
         let mut html = String::new();
-        html::push_html(&mut html, tables(headings(events)).into_iter());
+        pulldown_cmark::html::push_html(&mut html, tables(headings(events)).into_iter());
         Ok(Document { path: path.clone(), title, about, html: one_line(&html) })
     }
 
@@ -215,11 +215,7 @@ fn tables(events: Vec<Event>) -> Vec<Event> {
     for event in events {
         match event {
             Event::Start(Tag::Table(alignments)) => {
-                let width = match alignments.len() {
-                    0..=3 => "few",
-                    4..=6 => "some",
-                    _ => "many",
-                };
+                let width = html::table_width(alignments.len());
                 right = alignments.iter().map(|alignment| *alignment == Alignment::Right).collect();
                 titles.clear();
                 out.push(raw(format!("<div class=\"wide {width}\" tabindex=\"0\"><table>")));

@@ -33,6 +33,7 @@ pub(super) use self::peers::peer_rows;
 pub(super) use self::picture::{cost_picture, roofline_picture};
 pub(super) use self::plots::{of_device, plots};
 pub(super) use self::roofline::roofline as roofline_of;
+pub use self::table::table_width;
 pub(super) use self::table::{anchored, table};
 pub(super) use self::taxed::{taxed, taxed_by_family};
 use super::date::date;

@@ -177,7 +177,7 @@ impl RecordedSession {
 /// Returns the topic in a file's name: the part after the target and the browser mode.
 fn topic_of(name: &str, run: &Run) -> String {
     let rest = name.strip_prefix(&run.target).unwrap_or(name).trim_start_matches('-');
-    let modes = ["stock", "developer", "unsafe"];
+    let modes = BrowserMode::ALL.map(BrowserMode::name);
     let mode = modes.into_iter().find(|mode| rest.split('-').next() == Some(mode));
     mode.map_or(rest, |mode| rest[mode.len()..].trim_start_matches('-')).to_owned()
 }

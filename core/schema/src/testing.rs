@@ -187,7 +187,7 @@ pub fn caps() -> Caps {
 pub fn device(caps: Caps) -> DeviceInfo {
     DeviceInfo {
         name: "imaginary".to_owned(),
-        vendor: "nobody".to_owned(),
+        vendor: "imaginary".to_owned(),
         kind: DeviceKind::Software,
         api: "mock".to_owned(),
         driver: String::new(),

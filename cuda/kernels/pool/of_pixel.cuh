@@ -1,4 +1,4 @@
-// What a pixel gets of the gradients of its windows, for so many neighbouring channels. The definition is in
+// Gradient of a pixel from those of its windows, for `count` neighbouring channels. The definition is in
 // core/workloads/src/ops/pool/backward.rs.
 
 #include "pool/window.cuh"

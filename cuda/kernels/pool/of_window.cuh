@@ -1,4 +1,4 @@
-// What is made of a window, for so many neighbouring channels. The definition is in core/workloads/src/ops/pool/mod.rs.
+// Result of a window, for `count` neighbouring channels. The definition is in core/workloads/src/ops/pool/mod.rs.
 
 #include "pool/window.cuh"
 

@@ -30,7 +30,7 @@ fn shown(table: &Table, anchors: bool) -> Markup {
     let anchor = |cells: &[Cell]| cells.first().filter(|_| anchors && of_cases).map(|cell| anchor(&cell.text));
     html! {
         @for line in &table.heading { p { (line) } }
-        div.wide.(width(table.columns.len())) tabindex="0" {
+        div.wide.(table_width(table.columns.len())) tabindex="0" {
             table {
                 thead { tr { @for (i, column) in table.columns.iter().enumerate() { th.right[right(i)] { (column.title) } } } }
                 tbody {
@@ -84,8 +84,8 @@ fn anchor(case: &str) -> String {
     case.split_whitespace().collect::<Vec<_>>().join("-")
 }
 
-/// Returns the class of a table by the width of its columns.
-fn width(columns: usize) -> &'static str {
+/// Returns the class of a table by the number of its columns.
+pub fn table_width(columns: usize) -> &'static str {
     match columns {
         0..=3 => "few",
         4..=7 => "some",

@@ -53,8 +53,8 @@ fn bytes_that_are_there_before_the_device_is_done_are_told() {
     let near = known("cuda", "NVIDIA H200", 10_000.0, 1_000.0, 5_000.0, 10_000.0);
     let found = tax(&[near, early], None, false, Pairing::Same).expect("one GPU");
     let want = "browser: in 1 case the bytes arrived before the device was said to be done: there is no readback";
-    let told: Vec<&String> = found.notes.iter().filter(|note| note.contains("readback")).collect();
-    assert_eq!(told, [want]);
+    let notes: Vec<&String> = found.notes.iter().filter(|note| note.contains("readback")).collect();
+    assert_eq!(notes, [want]);
     let call = found.cases[0].calls[1].expect("measured");
     assert_eq!((call.completion, call.readback), (Some(Nanos(50_000.0)), Some(Nanos(0.0))));
     assert_eq!(call.whole(), Some(Nanos(70_000.0)));

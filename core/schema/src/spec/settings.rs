@@ -183,6 +183,17 @@ fn seconds(key: &'static str, value: &str) -> Result<f64, SpecError> {
     }
 }
 
+/// Returns a switch that affects the contents of the trace.
+const fn traced(
+    name: &'static str,
+    about: &'static str,
+    set: fn(&mut Spec, &str) -> Result<(), SpecError>,
+    get: fn(&Spec) -> Vec<String>,
+) -> Setting {
+    let (values, scope) = (Values::Switch, Scope::Trace);
+    Setting { name, about, more: "", values, repeatable: false, scope, usual: false, control: None, set, get }
+}
+
 /// Every setting, in the order of display and of writing.
 pub static SETTINGS: &[Setting] = &[
     Setting {
@@ -413,42 +424,24 @@ pub static SETTINGS: &[Setting] = &[
         set: |spec, value| put(&mut spec.schedule, value.parse()),
         get: |spec| vec![spec.schedule.to_string()],
     },
-    Setting {
-        name: "record-shapes",
-        about: "Shapes and types of the inputs in the trace",
-        more: "",
-        values: Values::Switch,
-        repeatable: false,
-        scope: Scope::Trace,
-        usual: false,
-        control: None,
-        set: |spec, value| put(&mut spec.record_shapes, switch("record-shapes", value)),
-        get: |spec| on_off(spec.record_shapes),
-    },
-    Setting {
-        name: "profile-memory",
-        about: "Device memory over time in the trace",
-        more: "",
-        values: Values::Switch,
-        repeatable: false,
-        scope: Scope::Trace,
-        usual: false,
-        control: None,
-        set: |spec, value| put(&mut spec.profile_memory, switch("profile-memory", value)),
-        get: |spec| on_off(spec.profile_memory),
-    },
-    Setting {
-        name: "with-stack",
-        about: "The host's call stack at each submission in the trace",
-        more: "",
-        values: Values::Switch,
-        repeatable: false,
-        scope: Scope::Trace,
-        usual: false,
-        control: None,
-        set: |spec, value| put(&mut spec.with_stack, switch("with-stack", value)),
-        get: |spec| on_off(spec.with_stack),
-    },
+    traced(
+        "record-shapes",
+        "Shapes and types of the inputs in the trace",
+        |spec, value| put(&mut spec.record_shapes, switch("record-shapes", value)),
+        |spec| on_off(spec.record_shapes),
+    ),
+    traced(
+        "profile-memory",
+        "Device memory over time in the trace",
+        |spec, value| put(&mut spec.profile_memory, switch("profile-memory", value)),
+        |spec| on_off(spec.profile_memory),
+    ),
+    traced(
+        "with-stack",
+        "The host's call stack at each submission in the trace",
+        |spec, value| put(&mut spec.with_stack, switch("with-stack", value)),
+        |spec| on_off(spec.with_stack),
+    ),
 ];
 
 #[cfg(test)]

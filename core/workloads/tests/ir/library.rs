@@ -54,11 +54,11 @@ fn depthwise_kernels_are_groups_of_one_channel_and_turned_around_where_channels_
         assert_eq!(conv.out_dims().iter().product::<u64>(), len("out"), "{shape}");
         let there = turned(&conv, true, DType::F32, &caps(), ["w", "kernels"]);
         let back = turned(&conv, false, DType::F32, &caps(), ["kernels", "w"]);
-        let told = |stage: &Stage, wanted: &str| match &stage.work {
+        let constant = |stage: &Stage, wanted: &str| match &stage.work {
             StageOp::Kernel(kernel) => kernel.consts.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value),
             _ => None,
         };
-        assert_eq!(told(&there, "N1"), told(&back, "N2"), "{shape}");
-        assert_eq!(told(&there, "TO2"), told(&back, "FROM1"), "{shape}");
+        assert_eq!(constant(&there, "N1"), constant(&back, "N2"), "{shape}");
+        assert_eq!(constant(&there, "TO2"), constant(&back, "FROM1"), "{shape}");
     }
 }
