@@ -9,10 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parallax_cuda::text::{Text, assemble, assemble_all, embedded};
 use parallax_cuda::{Arch, check_text, compile_text, nvrtc};
 use parallax_ir::device::BackendError;
-use parallax_ir::{
-    Access, Arg, Case, Consts, Elem, OpSpec, Problem, Program, Stage, Storage, Value, VariantKind, Workload,
-};
+use parallax_ir::{Access, Arg, Case, Consts, Elem, OpSpec, Problem, Program, Stage, Value, VariantKind, Workload};
 use parallax_schema::case::DType;
+use parallax_schema::case::Storage;
 use parallax_schema::device::{Caps, CudaCaps, Dialect};
 use parallax_schema::testing::hopper;
 use parallax_tests::everything;

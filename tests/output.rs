@@ -2,6 +2,7 @@
 //!
 //! `./x bless` accepts new snapshots and a new schema; `cargo insta review` goes through snapshots one by one.
 
+use parallax_workloads::Registry;
 use std::path::PathBuf;
 
 use insta::assert_snapshot;
@@ -201,7 +202,7 @@ fn tables_keep_their_form() {
     let base = run("mock", steady);
     at_each_width("run", |width| table::run(&base, width));
     at_each_width("verify", |width| table::checks(&base, width));
-    assert_snapshot!("run.md", parallax_report::table(&base).markdown());
+    assert_snapshot!("run.md", parallax_report::table(&Registry, &base).markdown());
     let runs = [("one".to_owned(), base), ("two".to_owned(), run("mock", slower))];
     at_each_width("compared_runs", |width| table::text(&compared_runs(&runs), width));
     let compared = comparison_table(&compare(&runs, &Options::default()).expect("pairs"));
@@ -294,7 +295,7 @@ fn tables_of_recorded_results_fit_the_terminal() {
 #[test]
 fn traces_keep_their_form() {
     let run = run("mock", steady);
-    let text = parallax_analysis::trace::text(&run);
+    let text = parallax_analysis::trace::text(&run, &Registry);
     let trace: Value = serde_json::from_str(&text).expect("JSON");
     assert_snapshot!("trace.json", serde_json::to_string_pretty(&trace).expect("JSON"));
     let traced = run.records.iter().filter(|r| r.measured().is_some()).count();

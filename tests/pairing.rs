@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 
 use naga::valid::{Capabilities, GlobalUse, ValidationFlags, Validator};
 use parallax_ir::device::{BackendError, settle};
-use parallax_ir::{Access, Case, KernelSources, Role, Source, Stage, Storage, VariantKind};
+use parallax_ir::{Access, Case, KernelSources, Role, Source, Stage, VariantKind};
 use parallax_schema::case::DType;
+use parallax_schema::case::Storage;
 use parallax_schema::device::{Caps, Dialect, MatrixShape};
 
 #[cfg(feature = "cube")]

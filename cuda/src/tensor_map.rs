@@ -8,7 +8,8 @@ use cudarc::driver::sys::{
     CUtensorMapL2promotion as Promotion, CUtensorMapSwizzle,
 };
 use parallax_ir::device::BackendError;
-use parallax_ir::{Storage, Swizzle, TensorMap};
+use parallax_ir::{Swizzle, TensorMap};
+use parallax_schema::case::Storage;
 use parallax_schema::units::Bytes;
 
 use crate::driver::cuTensorMapEncodeTiled;

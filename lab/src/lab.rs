@@ -1,5 +1,6 @@
 //! The worker: takes requests and sends responses. It is independent of the page and of the thread that it runs on.
 
+use parallax_workloads::Registry;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -150,9 +151,10 @@ impl Lab {
         let on_event = |event| {
             let ceilings = baseline.as_ref().map(|baseline| &baseline.ceilings);
             let known = match &event {
-                Event::Record { record } => {
-                    Some(CaseInfo::of(record, DeviceContext { caps: &caps, ceilings, cache: job.spec.cache }))
-                }
+                Event::Record { record } => Some(CaseInfo::of(
+                    record,
+                    DeviceContext { catalog: &Registry, caps: &caps, ceilings, cache: job.spec.cache },
+                )),
                 _ => None,
             };
             if let Event::Baseline { baseline: found } = &event {

@@ -293,6 +293,7 @@ fn index(documents: &[Document]) -> Document {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parallax_workloads::Registry;
 
     fn written(files: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().expect("a folder");
@@ -338,8 +339,8 @@ mod tests {
         for part in ["href=\"guide/run/\"", "href=\"method/\"", "href=\"results/\"", ": How to run."] {
             assert!(index.html.contains(part), "{part}: {}", index.html);
         }
-        assert_eq!(index.page(Site::default()).path, "docs/index.html");
-        assert!(run.page(Site::default()).text.contains("href=\"../../../site.css\""));
+        assert_eq!(index.page(Site::new(&Registry)).path, "docs/index.html");
+        assert!(run.page(Site::new(&Registry)).text.contains("href=\"../../../site.css\""));
     }
 
     #[test]
@@ -359,7 +360,7 @@ mod tests {
     #[test]
     fn code_keeps_its_lines() {
         let (_dir, docs) = written(&[("docs/a.md", "# A\n\nb\nc\n\n```sh\nd < e\nf\n```\n\ng")]);
-        let page = read(&docs).expect("documents")[1].page(Site::default()).text;
+        let page = read(&docs).expect("documents")[1].page(Site::new(&Registry)).text;
         let code = "<p>b c</p> <pre><code class=\"language-sh\">d &lt; e&#10;f&#10;</code></pre> <p>g</p>";
         assert!(page.contains(code), "{page}");
     }

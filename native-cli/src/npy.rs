@@ -4,7 +4,8 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use parallax_ir::{BufferSpec, Storage};
+use parallax_ir::BufferSpec;
+use parallax_schema::case::Storage;
 
 /// Returns NumPy's type strings of a storage type; the first is used for output. NumPy has no bfloat16: its bits are
 /// stored as uint16. Arrays of the package ml_dtypes are saved as a void type of two bytes.

@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_trace_of_any_length_is_known_by_its_beginning() {
-        let trace = parallax_analysis::trace::text(&testing::run("cuda", "X", &[]));
+        let trace = parallax_analysis::trace::text(&testing::run("cuda", "X", &[]), &parallax_workloads::Registry);
         let utf16: Vec<u8> = trace.encode_utf16().flat_map(u16::to_le_bytes).collect();
         for begins in [trace.clone().into_bytes(), [&[0xff, 0xfe], &utf16[..]].concat(), gzip(trace.as_bytes())] {
             let mut endless = Endless { begins: Cursor::new(begins), read: 0 };

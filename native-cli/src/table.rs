@@ -7,6 +7,7 @@ use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, LineStyle, pre
 use parallax_report as report;
 use parallax_report::{Column, Rank, Table, Tone, escape};
 use parallax_schema::record::{Record, Run};
+use parallax_workloads::Registry;
 
 use crate::console::Painted;
 use layout::{Shown, ShownCell};
@@ -36,7 +37,7 @@ pub fn plain(columns: &[&str], right_from: usize, rows: impl Iterator<Item = Vec
 
 /// Returns a run: its device, a line per case, the reasons of all exceptional results, and a summary.
 pub fn run(run: &Run, width: usize) -> Painted {
-    let table = text(&report::table(run), width);
+    let table = text(&report::table(&Registry, run), width);
     let summary = report::summary(run);
     let summary = (!summary.is_empty()).then(|| lines(summary, width));
     below_each_other(std::iter::once(table).chain(summary))
@@ -45,7 +46,7 @@ pub fn run(run: &Run, width: usize) -> Painted {
 /// Returns the results of `verify`: the comparison of each case, and skips by reason.
 pub fn checks(run: &Run, width: usize) -> Painted {
     let row = |record: &Record| {
-        let said = record.measured().map_or_else(|| report::row(record, run).note, |m| m.check.sentence());
+        let said = record.measured().map_or_else(|| report::row(&Registry, record, run).note, |m| m.check.sentence());
         let tone = if record.measured().is_some() { Tone::Good } else { Tone::Bad };
         let verdict = report::Cell { tone, ..record.verdict().into() };
         vec![record.case.as_str().into(), verdict, said.into()]

@@ -4,6 +4,7 @@
 //! A compressed file is a sequence of gzip members (RFC 1952, section 2.2), one for each record and one for the
 //! closing.
 
+use parallax_workloads::Registry;
 use std::fs::File;
 use std::io::{BufWriter, Result, Seek, SeekFrom, Write};
 
@@ -63,7 +64,9 @@ impl<M: Medium> TraceFile<M> {
             tell(&too_large(expected, self.gzip));
         }
         self.records += 1;
-        self.append(run, |layout, write| layout.record(record, &mut |event: Event| write(&trace::line(&event))))
+        self.append(run, |layout, write| {
+            layout.record(record, &Registry, &mut |event: Event| write(&trace::line(&event)))
+        })
     }
 
     /// Writes the events that need the whole run. Returns the size of the file.
@@ -264,7 +267,7 @@ mod tests {
         file.finish(&run).expect("memory");
         let mut text = String::new();
         MultiGzDecoder::new(&medium.memory.get_ref()[..]).read_to_string(&mut text).expect("whole members");
-        assert!(text == trace::text(&run));
+        assert!(text == trace::text(&run, &Registry));
     }
 
     #[test]

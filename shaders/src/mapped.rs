@@ -6,7 +6,8 @@
 use std::ops::Range;
 
 use parallax_ir::device::BackendError;
-use parallax_ir::{Access, BufferSpec, Inputs, Program, Storage};
+use parallax_ir::{Access, BufferSpec, Inputs, Program};
+use parallax_schema::case::Storage;
 
 use crate::gpu::Gpu;
 use crate::memory::UPLOAD;

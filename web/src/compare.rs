@@ -9,6 +9,7 @@ use parallax_report::{FROM_A_LINK, compared_scores, comparison_table, heads, htm
 use parallax_schema::record::{Run, RunSummary};
 use parallax_schema::spec::filter::any_keeps;
 use parallax_schema::spec::query;
+use parallax_workloads::Registry;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::File;
 
@@ -320,11 +321,11 @@ impl Comparing {
             let shown = held.comparison.clone().filtered(&words);
             let shown = if by_ratio { shown.by_ratio() } else { shown.by_case() };
             reading::guarded("The comparison", || match words.is_empty() {
-                true => html::comparison(&held.runs, &shown, &held.costs),
+                true => html::comparison(&Registry, &held.runs, &shown, &held.costs),
                 false => {
                     let mut runs = held.runs.clone();
                     runs.iter_mut().for_each(|(_, run)| run.retain(|case| any_keeps(&words, case)));
-                    html::comparison(&runs, &shown, &costs(&runs))
+                    html::comparison(&Registry, &runs, &shown, &costs(&runs))
                 }
             })
         });

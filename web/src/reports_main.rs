@@ -1,6 +1,7 @@
 //! The program that reads files and makes reports, traces and comparisons. The page's own program fetches it into a worker, and for
 //! drawing into the page.
 
+use parallax_workloads::Registry;
 use std::collections::BTreeMap;
 
 use parallax_analysis::trace;
@@ -33,13 +34,13 @@ pub fn read(text: &str) -> Result<String, String> {
 #[wasm_bindgen]
 pub fn report(run: &str) -> String {
     let run = written(run);
-    html::page(&[(run.file_stem(), run)], None, None)
+    html::page(&Registry, &[(run.file_stem(), run)], None, None)
 }
 
 /// A run as Chrome trace events.
 #[wasm_bindgen]
 pub fn trace(run: &str) -> String {
-    trace::text(&written(run))
+    trace::text(&written(run), &Registry)
 }
 
 /// A card about a run, as a standalone SVG.
@@ -63,7 +64,8 @@ pub fn card_of_link(payload: &str) -> Result<String, String> {
 #[wasm_bindgen]
 pub fn known(run: &str) -> String {
     let run = written(run);
-    let known = run.records.iter().map(|record| (&record.case, CaseInfo::of(record, DeviceContext::of(&run))));
+    let known =
+        run.records.iter().map(|record| (&record.case, CaseInfo::of(record, DeviceContext::new(&Registry, &run))));
     serde_json::to_string(&BTreeMap::from_iter(known)).expect("what is known is JSON")
 }
 

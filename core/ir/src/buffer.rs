@@ -1,6 +1,6 @@
 //! Buffers: contents, roles, and accesses by stages.
 
-use parallax_schema::case::DType;
+use parallax_schema::case::{DType, Storage};
 use parallax_schema::units::Bytes;
 
 use super::Fill;
@@ -24,37 +24,6 @@ impl Elem {
             (Elem::F32, _) | (Elem::Real, DType::F32) => Storage::F32,
             (Elem::Real, DType::F16) => Storage::F16,
             (Elem::Real, DType::BF16) => Storage::BF16,
-        }
-    }
-}
-
-/// Element type in memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Storage {
-    /// IEEE single precision.
-    F32,
-    /// IEEE half precision.
-    F16,
-    /// The upper half of an IEEE single.
-    BF16,
-    /// Unsigned integer.
-    U32,
-}
-
-impl Storage {
-    /// Returns whether every bit pattern is a value. An unwritten element then cannot be recognised by its value.
-    pub fn is_integer(self) -> bool {
-        match self {
-            Storage::U32 => true,
-            Storage::F32 | Storage::F16 | Storage::BF16 => false,
-        }
-    }
-
-    /// Size of one element in bytes.
-    pub fn bytes(self) -> u64 {
-        match self {
-            Storage::F32 | Storage::U32 => 4,
-            Storage::F16 | Storage::BF16 => 2,
         }
     }
 }

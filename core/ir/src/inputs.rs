@@ -11,8 +11,9 @@ use std::sync::OnceLock;
 use half::{bf16, f16};
 use parallax_schema::case::DType;
 
-use super::{BufferSpec, Draw, Fill, HostBuffer, Problem, Shape, Storage, StressInput, Tolerance, splitmix64};
+use super::{BufferSpec, Draw, Fill, HostBuffer, Problem, Shape, StressInput, Tolerance, splitmix64};
 use crate::parallel::*;
+use parallax_schema::case::Storage;
 
 /// Random stream of one buffer. It depends on the seed and the buffer's name, not on the buffer's position.
 fn stream(seed: u64, name: &str) -> u64 {

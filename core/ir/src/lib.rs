@@ -46,7 +46,7 @@ pub use draw::*;
 pub use form::*;
 pub use hard::StressInput;
 pub use inputs::*;
-pub use label::title;
+
 pub use library::*;
 pub use numbered::*;
 pub use precondition::*;

@@ -2,7 +2,7 @@
 
 use parallax_schema::units::Bytes;
 
-use super::Storage;
+use parallax_schema::case::Storage;
 
 /// Tensor in a buffer, for instructions that copy a box to or from shared memory. Parts of a box outside the tensor are read as
 /// zeros and not written.

@@ -1,12 +1,11 @@
 //! Components of a case, its bottleneck, and one sentence of advice by rule.
 
-use parallax_ir::{Case, Role, Stage};
 use parallax_schema::case::problem_of;
+use parallax_schema::catalog::{CaseFacts, Catalog, StageFacts};
 use parallax_schema::record::roofline::{Analysis, Bound, analyse};
 use parallax_schema::record::stats::Summary;
 use parallax_schema::record::{Measured, OneCall, Record, Relaunched, Run};
-use parallax_schema::units::{Bytes, Nanos, percent, three_digits};
-use parallax_workloads::{parse_case, program_of};
+use parallax_schema::units::{Nanos, percent, three_digits};
 
 use crate::executions::stage_times;
 use crate::{CaseInfo, DeviceContext};
@@ -38,9 +37,9 @@ const CLOSE: f64 = 0.7;
 const FEW_THREADS: f64 = 0.5;
 
 /// Returns the components of a case: its stages in order, then the steps around them. Empty without a trace.
-pub fn components(record: &Record, run: &Run) -> Vec<Component> {
+pub fn components(catalog: &dyn Catalog, record: &Record, run: &Run) -> Vec<Component> {
     let Some(measured) = record.measured() else { return Vec::new() };
-    let mut parts = stages(record, measured, DeviceContext::of(run));
+    let mut parts = stages(record, measured, DeviceContext::new(catalog, run));
     if parts.is_empty() {
         return parts;
     }
@@ -62,19 +61,13 @@ pub fn components(record: &Record, run: &Run) -> Vec<Component> {
     // Completion is the time of a call of one execution beyond the execution.
     let completion = done.zip(median).map(|(done, median)| done.median - median).filter(|t| t.0 > 0.0);
     parts.extend(once("submit and completion, once", completion, Bound::Launch));
-    if let Some((read, written)) = sizes(record) {
-        parts.extend(once("uploading the inputs, once", move_at(read.0, baseline.ceilings.upload), Bound::Transfer));
-        let download = move_at(written.0, baseline.ceilings.download);
+    if let Some(CaseFacts { input_bytes, output_bytes, .. }) = catalog.case(&record.case) {
+        let upload = move_at(input_bytes.0, baseline.ceilings.upload);
+        parts.extend(once("uploading the inputs, once", upload, Bound::Transfer));
+        let download = move_at(output_bytes.0, baseline.ceilings.download);
         parts.extend(once("reading the outputs back, once", download, Bound::Transfer));
     }
     parts
-}
-
-/// Returns the bytes of all inputs and of all outputs.
-fn sizes(record: &Record) -> Option<(Bytes, Bytes)> {
-    let problem = parse_case(&record.case).ok()?.problem;
-    let inputs = problem.bytes(|b| b.role.fill().is_some());
-    Some((inputs, problem.bytes(|b| matches!(b.role, Role::Output { .. } | Role::InOut { .. }))))
 }
 
 /// Returns the stages of a case in order, each group of stages as one component.
@@ -83,17 +76,15 @@ pub(super) fn stages(record: &Record, measured: &Measured, ground: DeviceContext
     let median = |(name, times): (_, Vec<f64>)| (name, Summary::of(&times).map_or(0.0, |summary| summary.median.0));
     let medians: Vec<(&str, f64)> = times.into_iter().map(median).collect();
     let total: f64 = medians.iter().map(|(_, time)| time).sum();
-    let program = program_of(record, ground.caps);
+    let known = ground.catalog.stages(record, ground.caps).unwrap_or_default();
     let component = |(name, time): &(&str, f64)| {
         let time = Nanos(*time);
-        let stage = program.as_ref().and_then(|(_, stages)| {
-            let called = stages.iter().find(|stage| stage.label == *name);
-            called.or_else(|| stages.iter().find(|stage| stage.entry() == *name))
-        });
-        let analysis = match (program.as_ref(), stage) {
+        let with_label = known.iter().find(|stage| stage.label == *name);
+        let stage = with_label.or_else(|| known.iter().find(|stage| stage.entry == *name));
+        let analysis = match stage {
             _ if medians.len() == 1 => measured.analysis.clone(),
-            (Some((case, _)), Some(stage)) => of_stage(case, stage, time, ground),
-            _ => None,
+            Some(stage) => of_stage(stage, time, ground),
+            None => None,
         };
         let made = Component {
             name: (*name).to_owned(),
@@ -138,16 +129,14 @@ fn summed(stages: Vec<(Option<&'static str>, Component)>) -> Vec<Component> {
 }
 
 /// Returns the roofline analysis of a stage, by its own operations and bytes.
-fn of_stage(case: &Case, stage: &Stage, time: Nanos, ground: DeviceContext) -> Option<Analysis> {
-    let touched = case.problem.bytes(|b| stage.args.iter().any(|arg| arg.buffer == b.name));
-    let dtype = stage.kernel_launch().and_then(|kernel| kernel.elem).unwrap_or(case.problem.dtype);
-    let work = (stage.cost, stage.crossing(&case.problem));
-    analyse(ground.ceilings?, ground.caps, dtype, work, (touched, ground.cache), (time, 1))
+fn of_stage(stage: &StageFacts, time: Nanos, ground: DeviceContext) -> Option<Analysis> {
+    let work = (stage.cost, stage.transfer);
+    analyse(ground.ceilings?, ground.caps, stage.dtype, work, (stage.buffer_bytes, ground.cache), (time, 1))
 }
 
 /// Returns one sentence about a case: its bound and a remedy. `None` for a case without a time.
-pub fn advice(record: &Record, run: &Run) -> Option<String> {
-    advice_by(record, &CaseInfo::of(record, DeviceContext::of(run)), run)
+pub fn advice(catalog: &dyn Catalog, record: &Record, run: &Run) -> Option<String> {
+    advice_by(record, &CaseInfo::of(record, DeviceContext::new(catalog, run)), run)
 }
 
 /// Returns the advice of a case with a known [`CaseInfo`].
@@ -260,6 +249,7 @@ mod tests {
     use super::*;
     use parallax_schema::device::Launching;
     use parallax_schema::testing::{measured, run, spread};
+    use parallax_workloads::Registry;
 
     #[test]
     fn stages_that_belong_together_are_summed_where_the_first_of_them_is() {
@@ -300,7 +290,7 @@ mod tests {
             peak_link: None,
             bound: Bound::Memory,
         });
-        let said = advice(&run.records[0], &run).expect("a figure");
+        let said = advice(&Registry, &run.records[0], &run).expect("a figure");
         assert!(said.contains("one of the probes") && said.contains("50"), "{said}");
     }
 
@@ -315,7 +305,7 @@ mod tests {
                 as_usual: summary(12_000.0),
                 summary: summary(graph),
             });
-            advice(&run.records[0], &run)
+            advice(&Registry, &run.records[0], &run)
         };
         let saves = said(Some(8_000.0)).expect("a figure");
         assert!(saves.contains("8.00 µs in place of 12.0 µs") && saves.contains("1.50× faster"), "{saves}");

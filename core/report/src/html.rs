@@ -22,6 +22,7 @@ mod table;
 mod taxed;
 
 use maud::{Markup, html};
+use parallax_schema::catalog::Catalog;
 
 pub use self::card::card;
 pub(super) use self::compared::{compared, compared_by_family};
@@ -52,7 +53,12 @@ const STYLE: &str = concat!(
 );
 
 /// Returns a page about one or more named runs, with their comparison and the portability tax if those are given.
-pub fn page(runs: &[(String, Run)], comparison: Option<&Comparison>, tax: Option<&Tax>) -> String {
+pub fn page(
+    catalog: &dyn Catalog,
+    runs: &[(String, Run)],
+    comparison: Option<&Comparison>,
+    tax: Option<&Tax>,
+) -> String {
     let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
     let title = format!("Parallax: {}", names.join(", "));
     let body = html! {
@@ -62,12 +68,12 @@ pub fn page(runs: &[(String, Run)], comparison: Option<&Comparison>, tax: Option
         }
         main {
             section { h2 { "Runs" } div.cards.large { @for (name, run) in runs { (head(name, run)) } } }
-            @if let Some(comparison) = comparison { (compared(&comparison.clone().by_case())) }
-            @if let Some(tax) = tax { section { h2 { "Portability tax" } (taxed(tax)) } }
+            @if let Some(comparison) = comparison { (compared(catalog, &comparison.clone().by_case())) }
+            @if let Some(tax) = tax { section { h2 { "Portability tax" } (taxed(catalog, tax)) } }
             @if comparison.is_none() && tax.is_none() {
-                @for (name, run) in runs { section { h2 { "Cases of " (name) } (table(&without_heading(run))) } }
+                @for (name, run) in runs { section { h2 { "Cases of " (name) } (table(&without_heading(catalog, run))) } }
             }
-            (scaling(runs))
+            (scaling(catalog, runs))
             (plots(&html! { "Devices" }, runs.iter().flat_map(|(name, run)| of_device(name, run))))
             (samples(runs))
         }
@@ -133,8 +139,8 @@ fn ceilings(baseline: &Baseline) -> Markup {
 }
 
 /// Returns a section of times along the axes of workloads; nothing without such tables.
-fn scaling(runs: &[(String, Run)]) -> Markup {
-    let tables = parallax_analysis::compare::scaled(runs, None);
+fn scaling(catalog: &dyn Catalog, runs: &[(String, Run)]) -> Markup {
+    let tables = parallax_analysis::compare::scaled(catalog, runs, None);
     html! {
         @if !tables.is_empty() {
             section { h2 { "Scaling" } @for scaled in &tables { (table(&crate::scaling_table(scaled))) } }
@@ -143,8 +149,8 @@ fn scaling(runs: &[(String, Run)]) -> Markup {
 }
 
 /// Returns a run's table without its heading, which stands elsewhere on the page.
-fn without_heading(run: &Run) -> Table {
-    Table { heading: Vec::new(), ..crate::table(run) }
+fn without_heading(catalog: &dyn Catalog, run: &Run) -> Table {
+    Table { heading: Vec::new(), ..crate::table(catalog, run) }
 }
 
 /// Returns the strips of every case with a time in any run, in the order of the runs.
@@ -183,6 +189,7 @@ mod tests {
     use parallax_schema::testing;
     use parallax_schema::testing::{drift, measured, spread};
     use parallax_schema::units::{Bytes, Nanos};
+    use parallax_workloads::Registry;
 
     const CASE: &str = "attention/fwd/b1,h1,s4,d2/f32/flash";
     const HOSTILE: &str = "a/fwd/<script>alert(\"1\")</script>&'/f32/x";
@@ -202,7 +209,7 @@ mod tests {
     fn hostile_names_stay_text_and_nothing_comes_from_elsewhere() {
         let runs = runs();
         let comparison = compare(&runs, &Options::default()).expect("pairs");
-        for text in [page(&runs, Some(&comparison), None), page(&runs, None, None)] {
+        for text in [page(&Registry, &runs, Some(&comparison), None), page(&Registry, &runs, None, None)] {
             for forbidden in ["<script", "<img", "<b>", "http://", "https://", "url(", "<link", "@import", "NaN", "inf"]
             {
                 assert!(!text.contains(forbidden), "{forbidden} in {text}");
@@ -231,22 +238,22 @@ mod tests {
         let (run, record) = (&runs[0].1, &runs[0].1.records[0]);
         let summary = parallax_schema::record::RunSummary::of(run);
         let mut all = vec![
-            page(&runs, Some(&made), None),
-            page(&runs, None, None),
-            comparison(&runs, &made, &costs),
+            page(&Registry, &runs, Some(&made), None),
+            page(&Registry, &runs, None, None),
+            comparison(&Registry, &runs, &made, &costs),
             linked(&summary, Some((ACTING, &summary))),
             roofline_alone(run).expect("matmul does arithmetic"),
             roofline(run),
             samples_so_far(record),
         ];
         all.extend(cost_pictures(&costs).into_iter().map(|(_, picture)| picture));
-        let site = crate::site::files(&runs, crate::site::Site::default());
+        let site = crate::site::files(&runs, crate::site::Site::new(&Registry));
         all.extend(site.into_iter().filter(|file| !file.path.ends_with(".json")).map(|file| file.text));
         let acts = |c: char| escape(&c.to_string()) != c.to_string().as_str();
         let stray: Vec<char> = all.iter().flat_map(|text| text.chars()).filter(|c| *c != '\n' && acts(*c)).collect();
         assert_eq!(stray, []);
         assert!(all.iter().filter(|text| text.contains(SHOWN)).count() >= 6);
-        let plain = page(&super::tests::runs(), None, None);
+        let plain = page(&Registry, &super::tests::runs(), None, None);
         let body = plain.split_once("<body>").expect("a body").1;
         assert!(!body.contains("\\n"), "markup has no lines of its own");
     }
@@ -256,16 +263,16 @@ mod tests {
         let mut runs = runs();
         let comparison = compare(&runs, &Options::default()).expect("pairs");
         // Two strips, two rooflines; of ratios two rows and their axis.
-        assert_eq!(count(&page(&runs, Some(&comparison), None), "<svg"), 7);
-        assert_eq!(count(&page(&runs[..1], None, None), "<svg"), 3);
+        assert_eq!(count(&page(&Registry, &runs, Some(&comparison), None), "<svg"), 7);
+        assert_eq!(count(&page(&Registry, &runs[..1], None, None), "<svg"), 3);
         runs[1].1.drift = drift(&spread(500.0, 0.01, 20));
         measured(&mut runs[1].1, CASE).timing.as_mut().expect("timed").discarded =
             vec![Discarded { time: 170.0, reason: "throttled".to_owned() }];
-        let text = page(&runs, Some(&comparison), None);
+        let text = page(&Registry, &runs, Some(&comparison), None);
         assert_eq!(count(&text, "<svg"), 8, "one more, for the drift");
         assert!(!text.contains("that are smaller are noise"), "it was calm");
         runs[1].1.drift = drift(&spread(500.0, 0.1, 20));
-        assert!(page(&runs, None, None).contains("that are smaller are noise"), "it wandered");
+        assert!(page(&Registry, &runs, None, None).contains("that are smaller are noise"), "it wandered");
         assert!(text.contains("1 discarded") && text.contains("class=\"aside\""));
         assert_eq!(count(&text, "class=\"whisker\""), 2, "a bar for each ratio");
     }
@@ -282,10 +289,10 @@ mod tests {
             dispatch: Some(Nanos(1500.0)),
             ..Ceilings::default()
         };
-        let before = page(&[("one".to_owned(), run.clone())], None, None);
+        let before = page(&Registry, &[("one".to_owned(), run.clone())], None, None);
         assert_eq!((count(&before, "class=\"roof\""), before.contains("not measured")), (0, true));
         run.baseline = Some(Baseline { clock: run.clock.clone(), timer: TimerTest::default(), ceilings });
-        let text = page(&[("one".to_owned(), run)], None, None);
+        let text = page(&Registry, &[("one".to_owned(), run)], None, None);
         assert_eq!(count(&text, "class=\"roof\""), 3);
         assert!(text.contains("3.70 TB/s at 1.07 GB") && text.contains("60.0 TFLOP/s (fma)"));
     }

@@ -2,7 +2,7 @@
 
 use parallax_analysis::compare::verdict::{Ratio, Verdict, digits};
 use parallax_analysis::compare::{Point, ScalingTable, Side};
-use parallax_ir::Sides;
+use parallax_schema::catalog::Sides;
 use parallax_schema::units::percent;
 
 use super::{Cell, Column, Rank, Table, Tone};
@@ -121,6 +121,7 @@ mod tests {
     use parallax_analysis::compare::scaled;
     use parallax_schema::record::Run;
     use parallax_schema::testing::{run, spread};
+    use parallax_workloads::Registry;
 
     /// Returns a run of `prefetch`. Overlapping takes these shares of the serial time, from 512 rows of a batch on.
     fn prefetch(shares: &[f64]) -> (String, Run) {
@@ -158,14 +159,14 @@ mod tests {
             (&[0.5], "prefetching pays at 512 rows of a batch (nothing else was measured): 2.000× as fast there"),
             (&[1.0], "prefetching does not decidedly pay at 512 rows of a batch (nothing else was measured)"),
         ] {
-            let tables = scaled(&[prefetch(shares)], None);
+            let tables = scaled(&Registry, &[prefetch(shares)], None);
             assert_eq!(scaling_sentences(&tables[0]), [want], "{shares:?}");
         }
     }
 
     #[test]
     fn a_table_has_both_times_their_ratio_and_the_sentence() {
-        let tables = scaled(&[prefetch(&[1.0, 0.5])], None);
+        let tables = scaled(&Registry, &[prefetch(&[1.0, 0.5])], None);
         let table = scaling_table(&tables[0]);
         let titles: Vec<&str> = table.columns.iter().map(|column| column.title.as_str()).collect();
         assert_eq!(titles, ["rows of a batch", "serial", "overlapped", "times as fast"]);
@@ -190,7 +191,7 @@ mod tests {
             ("cuda".to_owned(), run("cuda", "X", &cases)),
             ("cpu".to_owned(), run("cpu", "Y", &[(&host, spread(1e6, 0.002, 40))])),
         ];
-        let tables = scaled(&runs, None);
+        let tables = scaled(&Registry, &runs, None);
         let said = scaling_sentences(&tables[0]);
         assert_eq!(
             said,

@@ -1,5 +1,6 @@
 //! Parts of a step over a batch, from the preparation of the batch on the host to the read-back of the results.
 
+use parallax_schema::catalog::Catalog;
 use parallax_schema::record::stats::Summary;
 use parallax_schema::record::{LOADING, Record, Run, TRANSFER};
 use parallax_schema::units::Nanos;
@@ -20,7 +21,7 @@ pub struct Part {
 
 /// Returns the whole, and then its consecutive parts in order: the phases of the batch, and the components of its execution. Empty
 /// for a case without items or without a trace.
-pub fn step(record: &Record, run: &Run) -> Vec<Part> {
+pub fn step(catalog: &dyn Catalog, record: &Record, run: &Run) -> Vec<Part> {
     let Some(measured) = record.measured().filter(|_| record.items.is_some()) else { return Vec::new() };
     let around = [LOADING, TRANSFER].into_iter().filter_map(|name| {
         let of_that_name = measured.phases.iter().filter(|phase| phase.name == name);
@@ -28,7 +29,7 @@ pub fn step(record: &Record, run: &Run) -> Vec<Part> {
         Some((name.to_owned(), median(&times)?))
     });
     let mut parts: Vec<(String, Nanos)> = around.collect();
-    let executed = stages(record, measured, DeviceContext::of(run));
+    let executed = stages(record, measured, DeviceContext::new(catalog, run));
     if parts.is_empty() || executed.is_empty() {
         return Vec::new();
     }
@@ -50,15 +51,16 @@ mod tests {
     use parallax_schema::device::{Span, SpanKind, Trace, Track};
     use parallax_schema::record::{Items, Phase};
     use parallax_schema::testing::{measured, run, spread};
+    use parallax_workloads::Registry;
 
     const CASE: &str = "train_step/fwd+bwd/n8,e3,v5,d4,f8/f32/fused";
 
     #[test]
     fn a_step_is_the_batch_and_then_its_components_in_their_order() {
         let mut run = run("wgpu", "X", &[(CASE, spread(1000.0, 0.001, 30))]);
-        assert_eq!(step(&run.records[0], &run), [], "nothing is counted in items");
+        assert_eq!(step(&Registry, &run.records[0], &run), [], "nothing is counted in items");
         run.records[0].items = Some(Items { name: "samples".to_owned(), count: 8 });
-        assert_eq!(step(&run.records[0], &run), [], "no trace");
+        assert_eq!(step(&Registry, &run.records[0], &run), [], "no trace");
         let kernel = |(name, start, end): (&str, f64, f64)| Span {
             name: name.to_owned(),
             kind: SpanKind::Kernel,
@@ -85,9 +87,9 @@ mod tests {
         ];
         let trace = Trace { spans: spans.map(kernel).into(), ..Trace::default() };
         measured(&mut run, CASE).trace = Some(trace);
-        assert_eq!(step(&run.records[0], &run), [], "a file of a version that measured neither");
+        assert_eq!(step(&Registry, &run.records[0], &run), [], "a file of a version that measured neither");
         measured(&mut run, CASE).phases = phases.map(phase).into();
-        let parts = step(&run.records[0], &run);
+        let parts = step(&Registry, &run.records[0], &run);
         let told: Vec<(&str, f64)> = parts.iter().map(|part| (part.name.as_str(), part.time.0)).collect();
         let want = [
             ("total", 200.0),

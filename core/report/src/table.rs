@@ -1,6 +1,7 @@
 //! Tables of records for readers.
 
 use parallax_schema::case::{Rate, problem_of, variant_of};
+use parallax_schema::catalog::Catalog;
 use parallax_schema::device::Clock;
 use parallax_schema::record::roofline::Ceilings;
 use parallax_schema::record::{Outcome, Record, Run};
@@ -43,8 +44,8 @@ fn rate(record: &Record, told_in: Option<Rate>, time: Nanos) -> String {
 }
 
 /// Returns one record as a line of its run's table.
-pub fn row(record: &Record, run: &Run) -> Row {
-    row_in(record, rate_of(record), run)
+pub fn row(catalog: &dyn Catalog, record: &Record, run: &Run) -> Row {
+    row_in(record, rate_of(catalog, record), run)
 }
 
 /// Returns a line of the table for a known unit of the workload's speed.
@@ -163,10 +164,10 @@ pub fn has_row(record: &Record) -> bool {
 
 /// Returns the table of a run: its device, a line per case, and the reasons of everything that did not plainly pass. Skipped cases
 /// have a line per reason.
-pub fn table(run: &Run) -> Table {
+pub fn table(catalog: &dyn Catalog, run: &Run) -> Table {
     let mut records = run.as_planned();
     records.retain(|r| has_row(r));
-    let rows: Vec<Row> = records.iter().map(|record| row(record, run)).collect();
+    let rows: Vec<Row> = records.iter().map(|record| row(catalog, record, run)).collect();
     let reasons = rows.iter().filter(|r| !r.note.is_empty());
     let mut notes: Vec<String> = reasons.map(|r| format!("{}/{}: {}", r.problem, r.variant, r.note)).collect();
     notes.extend(skipped(run));

@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 pub mod case;
+pub mod catalog;
 pub mod device;
 mod grouped;
 pub mod record;

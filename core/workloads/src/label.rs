@@ -5,7 +5,7 @@ use parallax_ir::Problem;
 use crate::find;
 
 /// Returns the label of a problem string. `None` for a problem of another version, which has its string alone.
-pub fn label_of(problem: &str) -> Option<String> {
+pub(crate) fn label_of(problem: &str) -> Option<String> {
     let parts: Vec<&str> = problem.split('/').collect();
     let [workload, direction, shape, dtype] = parts[..] else { return None };
     let workload = find(workload)?;

@@ -2,20 +2,19 @@
 
 #![deny(unsafe_code)]
 
+mod catalog;
 mod dense;
 mod inner;
 mod label;
 pub mod ops;
 mod parse;
-mod program;
 mod registry;
 mod sort;
 pub mod tunables;
 
+pub use catalog::Registry;
 pub use inner::*;
-pub use label::label_of;
 pub use parse::parse_case;
-pub use program::program_of;
 pub use registry::*;
 pub use sort::*;
 pub use tunables::{KnownTunable, tunables};

@@ -10,10 +10,10 @@ use parallax_cuda::text::{assemble_all, embedded};
 use parallax_cuda::{Arch, Cuda, Options, compile_text, open};
 use parallax_ir::device::{Batch, Prepared, Profiler};
 use parallax_ir::{
-    Access, Arg, Case, CudaLaunch, Inputs, KernelSources, Program, Role, Stage, Storage, Swizzle, TensorMap, Value,
-    load,
+    Access, Arg, Case, CudaLaunch, Inputs, KernelSources, Program, Role, Stage, Swizzle, TensorMap, Value, load,
 };
 use parallax_schema::case::DType;
+use parallax_schema::case::Storage;
 use parallax_schema::device::Launching;
 use parallax_workloads::parse_case;
 use pollster::block_on;

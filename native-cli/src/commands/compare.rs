@@ -1,5 +1,6 @@
 //! `compare`: comparison of run files.
 
+use parallax_workloads::Registry;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -174,7 +175,7 @@ fn compared(comparison: &Comparison, runs: &[(String, Run)], format: Format) -> 
         Format::Markdown => Made::Text(tables().map(|t| t.markdown()).collect::<Vec<_>>().join("\n")),
         Format::Csv => Made::Text(sheet::csv(&sheet::rows(runs, Some(comparison)))),
         Format::Json => Made::Text(serde_json::to_string(comparison)? + "\n"),
-        Format::Html => Made::Text(html::page(runs, Some(comparison), None)),
+        Format::Html => Made::Text(html::page(&Registry, runs, Some(comparison), None)),
         Format::Flamegraph => bail!(NO_GRAPH),
     })
 }
@@ -185,7 +186,7 @@ fn taxed(tax: &Tax, runs: &[(String, Run)], format: Format) -> anyhow::Result<Ma
         Format::Markdown => Made::Text(report::tax_table(tax).markdown()),
         Format::Csv => Made::Text(sheet::csv(&report::tax_rows(tax))),
         Format::Json => Made::Text(serde_json::to_string(tax)? + "\n"),
-        Format::Html => Made::Text(html::page(runs, None, Some(tax))),
+        Format::Html => Made::Text(html::page(&Registry, runs, None, Some(tax))),
         Format::Flamegraph => bail!(NO_GRAPH),
     })
 }

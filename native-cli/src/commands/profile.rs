@@ -1,5 +1,6 @@
 //! `profile`: stages of the cases of one workload, with times, shares, bounds and advice.
 
+use parallax_workloads::Registry;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -140,7 +141,7 @@ fn spec(args: &Profile) -> anyhow::Result<Spec> {
 fn tables(run: &Run, width: usize) -> Painted {
     let mut text = table::lines(report::heading(run), width);
     for record in &run.records {
-        let (parts, step) = (components(record, run), report::step(record, run));
+        let (parts, step) = (components(&Registry, record, run), report::step(&Registry, record, run));
         text = text.above(&Painted::default()).above(&table::lines([heading(record, run)], width));
         if let Some(items) = record.items.as_ref().filter(|_| !step.is_empty()) {
             let columns = ["part", "time", "share", &format!("{}/s", items.name)];
@@ -155,7 +156,7 @@ fn tables(run: &Run, width: usize) -> Painted {
         let worst = bottleneck(&parts)
             .filter(|_| parts.iter().filter(|part| part.share.is_some()).count() > 1)
             .map(|worst| format!("bottleneck: {worst}"));
-        let said = advice(record, run).map(|said| format!("recommendation: {said}"));
+        let said = advice(&Registry, record, run).map(|said| format!("recommendation: {said}"));
         for line in worst.into_iter().chain(said) {
             text = text.above(&table::lines([line], width));
         }
@@ -190,7 +191,7 @@ fn within(part: &Component) -> impl Iterator<Item = Vec<String>> + '_ {
 }
 
 fn heading(record: &Record, run: &Run) -> String {
-    let row = report::row(record, run);
+    let row = report::row(&Registry, record, run);
     match record.timing() {
         Some(_) => {
             let items = record.items_rate().map_or(String::new(), |rate| format!(", {rate}"));

@@ -1,5 +1,6 @@
 //! `report`: tables and pages of run files.
 
+use parallax_workloads::Registry;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -56,14 +57,14 @@ pub fn report(args: &Report) -> anyhow::Result<()> {
             Made::Tables(table::below_each_other(of_runs.chain(Some(along).filter(|along| !along.is_empty()))))
         }
         Format::Markdown => {
-            let along: Vec<ScalingTable> = scaled(&runs, None);
+            let along: Vec<ScalingTable> = scaled(&Registry, &runs, None);
             let along = along.iter().map(tables::scaling_table);
-            let all = runs.iter().map(|(_, run)| tables::table(run)).chain(along);
+            let all = runs.iter().map(|(_, run)| tables::table(&Registry, run)).chain(along);
             Made::Text(all.map(|table| table.markdown()).collect::<Vec<_>>().join("\n"))
         }
         Format::Csv => Made::Text(sheet::csv(&sheet::rows(&runs, None))),
         Format::Json => Made::Text(serde_json::to_string(&sheet::rows(&runs, None))? + "\n"),
-        Format::Html => Made::Text(html::page(&runs, None, None)),
+        Format::Html => Made::Text(html::page(&Registry, &runs, None, None)),
         Format::Flamegraph => Made::Text(flamegraph::svg(&runs)?),
     };
     emit(&args.written, &files, &made)

@@ -2,11 +2,13 @@
 
 use parallax_analysis::compare;
 use parallax_engine::measure::runner::Mode;
-use parallax_ir::{Scaling, Sides, Workload};
+use parallax_ir::{Scaling, Workload};
 use parallax_report as report;
 use parallax_schema::case::{CPU_VARIANT, problem_of};
+use parallax_schema::catalog::Sides;
 use parallax_schema::record::Run;
 use parallax_schema::spec::{Cache, Spec};
+use parallax_workloads::Registry;
 
 use crate::args::Common;
 use crate::commands::measuring::{Measured, each_target, show};
@@ -72,7 +74,7 @@ pub fn tables(runs: &[Run], no_device: Option<&str>) -> Painted {
 
 /// Returns the tables of runs with names of their own.
 pub fn of_named(runs: &[(String, Run)], no_device: Option<&str>) -> Painted {
-    let scaled = compare::scaled(runs, no_device);
+    let scaled = compare::scaled(&Registry, runs, no_device);
     table::below_each_other(scaled.iter().map(|scaled| table::text(&report::scaling_table(scaled), width())))
 }
 

@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use parallax_report::site::Site as Has;
 use parallax_report::{Peers, site};
+use parallax_workloads::Registry;
 
 use crate::commands::run_files::read;
 use crate::console::noteln;
@@ -55,6 +56,7 @@ pub fn site(args: &Site) -> anyhow::Result<()> {
     let peers = args.peers.iter().map(|path| peers(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let documents = args.docs.as_deref().map(docs::read).transpose()?;
     let has = Has {
+        catalog: &Registry,
         measures: page.is_some(),
         desk: None,
         peers: &peers,

@@ -2,6 +2,7 @@
 //!
 //! The pages lie below the token, so that their relative links need no token.
 
+use parallax_workloads::Registry;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -127,7 +128,7 @@ impl Desk {
         }
         let joined =
             site::Desk { address: &self.invitation, code: self.code.as_deref(), hidden: shown.hidden.as_slice() };
-        shown.page(name, Site { measures: true, desk: Some(joined), ..Site::default() })
+        shown.page(name, Site { measures: true, desk: Some(joined), ..Site::new(&Registry) })
     }
 
     fn read(&self, entry: &Entry) -> Option<(String, Run)> {
@@ -197,7 +198,7 @@ mod tests {
         let (first, read) = look(&Shown::default());
         assert_eq!(read, ["a.json", "b.json"]);
         assert_eq!(first.hidden.iter().map(|hidden| hidden.file.as_str()).collect::<Vec<_>>(), ["b.json"]);
-        let page = |of: &Shown| of.page("index.html", Site::default()).expect("a front");
+        let page = |of: &Shown| of.page("index.html", Site::new(&Registry)).expect("a front");
         assert_eq!(page(&first).as_ptr(), page(&first).as_ptr());
         write("c.json", &run(2));
         write("b.json", &run(3));

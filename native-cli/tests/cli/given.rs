@@ -1,5 +1,6 @@
 //! Run files as they are in the field: beside their traces, compressed, in UTF-16, large, or with a mistake in one record.
 
+use parallax_workloads::Registry;
 use std::io::Write;
 use std::path::Path;
 
@@ -17,7 +18,7 @@ fn results(dir: &Path) -> Vec<String> {
         recorded(&folder, &format!("{name}.json"), "cpu", "X", factor);
         let run = std::fs::read_to_string(folder.join(format!("{name}.json"))).expect("a file");
         let run = parallax_schema::record::Run::parse(&run).expect("a run");
-        std::fs::write(folder.join(format!("{name}.trace.json")), parallax_analysis::trace::text(&run))
+        std::fs::write(folder.join(format!("{name}.trace.json")), parallax_analysis::trace::text(&run, &Registry))
             .expect("writable");
     }
     let trace = std::fs::read(folder.join("cpu-2.trace.json")).expect("a trace");

@@ -1,10 +1,9 @@
 //! Times along the axis of a workload that has a table for it ([`Scaling`]). The two sides are the host's code and a device, or two
 //! variants. The table shows the extent from which the second side is certainly faster.
 
-use parallax_ir::{Scaling, Shape, Sides, Workload};
 use parallax_schema::case::{CPU_VARIANT, problem_of};
+use parallax_schema::catalog::{Catalog, ScalingFacts, Sides};
 use parallax_schema::record::{Outcome, Record, Run, Timing};
-use parallax_workloads::all;
 
 use crate::compare::verdict::{Ratio, Verdict, resolution_between};
 use crate::compare::{device_drift, judge};
@@ -57,22 +56,21 @@ pub struct Side {
 
 impl Point {
     /// Returns whether the second side is certainly faster; `None` if that was not measured.
-    pub fn pays(&self) -> Option<bool> {
+    pub fn is_faster(&self) -> Option<bool> {
         self.speedup.as_ref().map(|ratio| ratio.verdict == Verdict::Slower)
     }
 }
 
 /// Returns the tables of all workloads with an axis. For a workload with the host's code as one side, `no_device` gives the reason
 /// for missing device runs. Without device runs and without a reason there is no table.
-pub fn scaled(runs: &[(String, Run)], no_device: Option<&str>) -> Vec<ScalingTable> {
+pub fn scaled(catalog: &dyn Catalog, runs: &[(String, Run)], no_device: Option<&str>) -> Vec<ScalingTable> {
     let mut tables = Vec::new();
-    for workload in all() {
-        let Some((axis, scaling)) = workload.scaling() else { continue };
-        for series in series(workload, runs) {
-            let of = Of { workload, axis: axis.key, scaling, series, runs };
+    for scaling in &catalog.scalings() {
+        for series in series(scaling.workload, runs) {
+            let builder = TableBuilder { scaling, series, runs };
             match scaling.sides {
-                Sides::Variants { base, other, .. } => tables.extend(of.variants(base, other)),
-                Sides::HostAndDevice { .. } => tables.extend(of.host_and_device(no_device)),
+                Sides::Variants { base, other, .. } => tables.extend(builder.variants(base, other)),
+                Sides::HostAndDevice { .. } => tables.extend(builder.host_and_device(no_device)),
             }
         }
     }
@@ -80,9 +78,9 @@ pub fn scaled(runs: &[(String, Run)], no_device: Option<&str>) -> Vec<ScalingTab
 }
 
 /// Returns the distinct pairs of direction and element type among the records of a workload.
-fn series(workload: &Workload, runs: &[(String, Run)]) -> Vec<(String, &'static str)> {
+fn series(workload: &str, runs: &[(String, Run)]) -> Vec<(String, &'static str)> {
     let mut found = Vec::new();
-    let records = runs.iter().flat_map(|(_, run)| &run.records).filter(|r| r.parts.workload == workload.name);
+    let records = runs.iter().flat_map(|(_, run)| &run.records).filter(|r| r.parts.workload == workload);
     for pair in records.map(|record| (record.parts.direction.clone(), record.parts.dtype.name())) {
         if !found.contains(&pair) {
             found.push(pair);
@@ -91,25 +89,18 @@ fn series(workload: &Workload, runs: &[(String, Run)]) -> Vec<(String, &'static 
     found
 }
 
-/// Builder of a workload's table.
-struct Of<'a> {
-    workload: &'static Workload,
-    axis: &'static str,
-    scaling: &'static Scaling,
+/// Builder of a workload's tables.
+struct TableBuilder<'a> {
+    scaling: &'a ScalingFacts,
     /// Direction and element type.
     series: (String, &'static str),
     runs: &'a [(String, Run)],
 }
 
-impl<'a> Of<'a> {
+impl<'a> TableBuilder<'a> {
     fn problem(&self, shape: &str) -> String {
         let (direction, dtype) = &self.series;
-        format!("{}/{direction}/{shape}/{dtype}", self.workload.name)
-    }
-
-    fn extent(&self, shape: &str) -> u64 {
-        let shape = Shape::parse(self.workload.axes, shape).expect("a test parses all of them");
-        shape[self.axis] / self.scaling.per.map_or(1, |key| shape[key])
+        format!("{}/{direction}/{shape}/{dtype}", self.scaling.workload)
     }
 
     /// Returns the records of a problem, without those on stress inputs.
@@ -121,7 +112,7 @@ impl<'a> Of<'a> {
 
     fn table(&self, base: &str, other: Option<&str>) -> ScalingTable {
         ScalingTable {
-            name: format!("{}/{}/{}", self.workload.name, self.series.0, self.series.1),
+            name: format!("{}/{}/{}", self.scaling.workload, self.series.0, self.series.1),
             counts: self.scaling.counts,
             sides: self.scaling.sides,
             base: base.to_owned(),
@@ -139,14 +130,14 @@ impl<'a> Of<'a> {
             if self.runs.len() > 1 {
                 table.name = format!("{} of {name}", table.name);
             }
-            for shape in self.scaling.shapes {
+            for &(shape, extent) in &self.scaling.shapes {
                 let records: Vec<&Record> = self.records(run, shape).collect();
                 let of = |variant: &str| records.iter().copied().find(|record| record.parts.variant == variant);
                 let both = [(base, of(base)), (other, of(other))];
                 table.missing.extend(both.iter().filter_map(|(name, record)| missing(name, (*record)?)));
                 let [first, second] = both.map(|(_, record)| record.filter(|r| r.timing().is_some()).map(|r| (run, r)));
                 if both.iter().any(|(_, record)| record.is_some()) {
-                    table.points.push(self.point(shape, "", first, second));
+                    table.points.push(self.point(extent, "", first, second));
                 }
             }
             table.missing.dedup();
@@ -164,7 +155,7 @@ impl<'a> Of<'a> {
         let of_host = |shape: &str| {
             self.records(host, shape).find(|record| record.parts.variant == CPU_VARIANT && record.timing().is_some())
         };
-        if self.scaling.shapes.iter().all(|shape| of_host(shape).is_none()) {
+        if self.scaling.shapes.iter().all(|(shape, _)| of_host(shape).is_none()) {
             return Vec::new();
         }
         let mut devices: Vec<Option<&(String, Run)>> =
@@ -176,17 +167,17 @@ impl<'a> Of<'a> {
         for device in devices {
             let mut table = self.table(HOST, device.map(|(name, _)| name.as_str()));
             table.missing.extend(no_device.filter(|_| device.is_none()).map(|why| format!("no device: {why}")));
-            for shape in self.scaling.shapes {
+            for &(shape, extent) in &self.scaling.shapes {
                 let first = of_host(shape).map(|record| (host, record));
-                for (word, data) in self.scaling.data() {
-                    let with = if word.is_empty() { (*shape).to_owned() } else { format!("{shape},{word}") };
+                for (word, data) in self.scaling.sides.data() {
+                    let with = if word.is_empty() { shape.to_owned() } else { format!("{shape},{word}") };
                     let found = device.and_then(|(_, run)| Some((run, fastest(self.records(run, &with))?)));
                     if let (None, Some((_, run))) = (found, device) {
                         let why = self.records(run, &with).filter_map(|r| missing(&r.parts.variant, r));
-                        table.missing.extend(why.map(|why| format!("{} {}: {why}", self.extent(shape), table.counts)));
+                        table.missing.extend(why.map(|why| format!("{extent} {}: {why}", table.counts)));
                     }
                     if first.is_some() || found.is_some() {
-                        table.points.push(self.point(shape, data, first, found));
+                        table.points.push(self.point(extent, data, first, found));
                     }
                 }
             }
@@ -197,7 +188,7 @@ impl<'a> Of<'a> {
 
     fn point(
         &self,
-        shape: &str,
+        extent: u64,
         data: &'static str,
         base: Option<(&Run, &Record)>,
         other: Option<(&Run, &Record)>,
@@ -210,7 +201,7 @@ impl<'a> Of<'a> {
             let variant = record.actual.as_ref().map_or(&record.parts.variant, |actual| &actual.variant);
             Some(Side { variant: variant.clone(), timing: record.timing()?.clone() })
         };
-        Point { extent: self.extent(shape), data, base: side(base), other: side(other), speedup }
+        Point { extent, data, base: side(base), other: side(other), speedup }
     }
 }
 
@@ -236,6 +227,7 @@ mod tests {
     use super::*;
     use parallax_schema::testing;
     use parallax_schema::testing::spread;
+    use parallax_workloads::Registry;
 
     const ROWS: [(u64, &str); 3] = [
         (10_000, "r10000,g833,d64,sorted"),
@@ -263,12 +255,12 @@ mod tests {
                 [hashed(shape, "basic", 3.0 * time), hashed(shape, "owner", time)]
             })
             .collect();
-        let tables = scaled(&[run("cuda", &device), run("cpu", &host), run("wgpu", &device)], None);
+        let tables = scaled(&Registry, &[run("cuda", &device), run("cpu", &host), run("wgpu", &device)], None);
         assert_eq!(tables.iter().map(|table| table.other.as_deref()).collect::<Vec<_>>(), [Some("cuda"), Some("wgpu")]);
         let points = &tables[0].points;
         assert_eq!(points.iter().map(|point| point.extent).collect::<Vec<_>>(), ROWS.map(|(rows, _)| rows));
         assert!(points.iter().all(|point| point.other.as_ref().is_some_and(|side| side.variant == "owner")));
-        assert_eq!(points.iter().map(Point::pays).collect::<Vec<_>>(), [Some(false), Some(true), Some(true)]);
+        assert_eq!(points.iter().map(Point::is_faster).collect::<Vec<_>>(), [Some(false), Some(true), Some(true)]);
         let speedup = points[2].speedup.as_ref().expect("both sides").value;
         assert!((speedup - 1e6 / 150_000.0).abs() < 0.01, "{speedup}");
     }
@@ -276,11 +268,11 @@ mod tests {
     #[test]
     fn without_a_device_there_is_a_table_only_where_somebody_says_why() {
         let host = run("cpu", &[hashed(ROWS[0].1, CPU_VARIANT, 100.0)]);
-        assert_eq!(scaled(std::slice::from_ref(&host), None), []);
-        let tables = scaled(&[host], Some("none is there"));
+        assert_eq!(scaled(&Registry, std::slice::from_ref(&host), None), []);
+        let tables = scaled(&Registry, &[host], Some("none is there"));
         assert_eq!((tables.len(), tables[0].points.len(), &tables[0].other), (1, 1, &None));
         assert_eq!(tables[0].missing, ["no device: none is there"]);
-        assert_eq!(scaled(&[run("cuda", &[hashed(ROWS[0].1, "owner", 100.0)])], None), [], "no host");
+        assert_eq!(scaled(&Registry, &[run("cuda", &[hashed(ROWS[0].1, "owner", 100.0)])], None), [], "no host");
     }
 
     #[test]
@@ -288,13 +280,13 @@ mod tests {
         let case = |rows: u64, variant: &str| format!("prefetch/fwd/r{rows},g{},d64,f128/f32/{variant}", rows / 64);
         let times = [(case(4096, "serial"), 100.0), (case(4096, "overlapped"), 120.0), (case(8192, "serial"), 200.0)];
         let (name, mut run) = run("cuda", &times);
-        let tables = scaled(&[(name.clone(), run.clone())], None);
+        let tables = scaled(&Registry, &[(name.clone(), run.clone())], None);
         assert_eq!(tables.len(), 1);
-        let told: Vec<_> = tables[0].points.iter().map(|point| (point.extent, point.pays())).collect();
+        let told: Vec<_> = tables[0].points.iter().map(|point| (point.extent, point.is_faster())).collect();
         assert_eq!(told, [(512, Some(false)), (1024, None)]);
         run.records[1].outcome = Outcome::Skipped { reason: "one queue".to_owned() };
-        let tables = scaled(&[(name, run)], None);
+        let tables = scaled(&Registry, &[(name, run)], None);
         assert_eq!(tables[0].missing, ["`overlapped` has no time: one queue"]);
-        assert!(tables[0].points.iter().all(|point| point.pays().is_none()));
+        assert!(tables[0].points.iter().all(|point| point.is_faster().is_none()));
     }
 }

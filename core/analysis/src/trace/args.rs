@@ -1,10 +1,10 @@
 //! Arguments of events, under Kineto's names.
 
-use parallax_ir::Storage;
+use parallax_schema::case::Storage;
+use parallax_schema::catalog::Catalog;
 use parallax_schema::device::{Caps, DeviceInfo, Dialect, Launch, TraceSource};
 use parallax_schema::record::{Measured, Record};
 use parallax_schema::units::{Bytes, Nanos};
-use parallax_workloads::parse_case;
 use serde_json::{Map, Value, json};
 
 use crate::trace::DEVICE;
@@ -54,10 +54,8 @@ pub(super) fn case(record: &Record, measured: &Measured, shapes: bool) -> Map<St
 
 /// Returns extents and types of the inputs under the names of PyTorch's profiler. Empty for a case that this version does not
 /// know.
-pub(super) fn inputs(record: &Record) -> Map<String, Value> {
-    let Ok(case) = parse_case(&record.case) else { return Map::new() };
-    let dtype = case.problem.dtype;
-    let inputs: Vec<_> = case.problem.buffers().into_iter().filter(|b| b.role.fill().is_some()).collect();
+pub(super) fn inputs(record: &Record, catalog: &dyn Catalog) -> Map<String, Value> {
+    let Some(facts) = catalog.case(&record.case) else { return Map::new() };
     let name = |storage| match storage {
         Storage::F32 => "float",
         Storage::F16 => "c10::Half",
@@ -65,8 +63,8 @@ pub(super) fn inputs(record: &Record) -> Map<String, Value> {
         Storage::U32 => "unsigned int",
     };
     map([
-        ("Input Dims", inputs.iter().map(|b| json!(b.dims)).collect()),
-        ("Input type", inputs.iter().map(|b| json!(name(b.elem.storage(dtype)))).collect()),
+        ("Input Dims", facts.inputs.iter().map(|input| json!(input.dims)).collect()),
+        ("Input type", facts.inputs.iter().map(|input| json!(name(input.storage))).collect()),
     ])
 }
 

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 
+use parallax_schema::catalog::Catalog;
 use parallax_schema::record::Run;
 use serde_json::{Map, Value, json};
 
@@ -68,14 +69,14 @@ impl Layout {
 }
 
 /// Returns the whole file of a run.
-pub fn text(run: &Run) -> String {
+pub fn text(run: &Run, catalog: &dyn Catalog) -> String {
     let mut layout = Layout::of(run);
     let mut text = opening(run);
     let mut emit = |event: Event| -> Result<(), Infallible> {
         text.push_str(&line(&event));
         Ok(())
     };
-    let all = run.records.iter().try_for_each(|record| layout.record(record, &mut emit));
+    let all = run.records.iter().try_for_each(|record| layout.record(record, catalog, &mut emit));
     let Ok(()) = all.and_then(|()| layout.end(run, &mut emit));
     text.push_str(&layout.closing(run));
     text

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use parallax_ir::Stage;
+use parallax_schema::catalog::{Catalog, StageFacts};
 use parallax_schema::device::{Caps, Launch, Span, SpanKind};
 use parallax_schema::record::{Measured, Record, Run};
-use parallax_workloads::program_of;
 use serde_json::{Map, Value, json};
 
 use crate::trace::axis::Axis;
@@ -93,7 +92,12 @@ impl Layout {
     /// # Errors
     ///
     /// Errors of `emit`; the layout is of no use after that.
-    pub fn record<E>(&mut self, record: &Record, emit: &mut impl FnMut(Event) -> Result<(), E>) -> Result<(), E> {
+    pub fn record<E>(
+        &mut self,
+        record: &Record,
+        catalog: &dyn Catalog,
+        emit: &mut impl FnMut(Event) -> Result<(), E>,
+    ) -> Result<(), E> {
         let Some(measured) = record.measured() else { return Ok(()) };
         let phases = Phases::of(measured);
         let stretches = phases.stretches();
@@ -119,7 +123,7 @@ impl Layout {
         }
         let (from, to) = phases.traced();
         let mut room = (from + shift, to + shift);
-        let operator = Operator::of(record, &self.caps, self.shapes);
+        let operator = Operator::of(record, (catalog, &self.caps), self.shapes);
         for execution in Execution::all(&trace.spans) {
             room.0 = self.execution(&execution, &operator, &measured.launches, shift, room, emit)?;
         }
@@ -222,13 +226,13 @@ struct Operator<'r> {
 }
 
 impl Operator<'_> {
-    fn of<'r>(record: &'r Record, caps: &Caps, shapes: bool) -> Operator<'r> {
-        let stages = program_of(record, caps).map_or(Vec::new(), |(_, stages)| stages);
-        let component = |stage: Stage| Some((stage.label.into_owned(), stage.component?));
+    fn of<'r>(record: &'r Record, (catalog, caps): (&dyn Catalog, &Caps), shapes: bool) -> Operator<'r> {
+        let stages = catalog.stages(record, caps).unwrap_or_default();
+        let component = |stage: StageFacts| Some((stage.label, stage.component?));
         Operator {
             name: format!("parallax::{}_{}", record.parts.workload, record.parts.direction),
             case: &record.case,
-            inputs: if shapes { args::inputs(record) } else { Map::new() },
+            inputs: if shapes { args::inputs(record, catalog) } else { Map::new() },
             components: stages.into_iter().filter_map(component).collect(),
         }
     }

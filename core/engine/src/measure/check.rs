@@ -14,7 +14,8 @@ use std::ops::Range;
 
 use parallax_ir::device::{BackendError, Batch, OTHER_POISON, POISON, Prepared, Profiler};
 use parallax_ir::parallel::*;
-use parallax_ir::{Inputs, Problem, Storage, Tolerance, load, round_to};
+use parallax_ir::{Inputs, Problem, Tolerance, load, round_to};
+use parallax_schema::case::Storage;
 use parallax_schema::device::LOOP_TURNS;
 use parallax_schema::record::{CheckResult, Mismatch};
 

@@ -168,10 +168,9 @@ fn launchable(label: &str, kernel: &Kernel, buffers: u32, caps: &Caps) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_ir::{
-        Access, Collective, CopyRange, Epilogue, FillRange, Library, Product, Storage, Swizzle, TensorMap,
-    };
+    use parallax_ir::{Access, Collective, CopyRange, Epilogue, FillRange, Library, Product, Swizzle, TensorMap};
     use parallax_schema::case::DType;
+    use parallax_schema::case::Storage;
     use parallax_schema::testing::{HOPPER, caps};
     use parallax_workloads::parse_case;
 

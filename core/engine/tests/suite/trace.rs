@@ -2,6 +2,7 @@
 //!
 //! `./x bless` rewrites the example files in `tests/trace/`.
 
+use parallax_workloads::Registry;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -15,7 +16,7 @@ use crate::synthetic_runs::{KEPT, browser_run, cuda_run, overlapped_run};
 use crate::{published, rules};
 
 fn parsed(run: &Run) -> Value {
-    serde_json::from_str(&text(run)).expect("JSON")
+    serde_json::from_str(&text(run, &Registry)).expect("JSON")
 }
 
 /// Events with a name, or a name that begins so.
@@ -39,7 +40,7 @@ fn keeps_the_rules(run: &Run, kernels: usize) {
     let trace = parsed(run);
     let streams: BTreeSet<_> = device_spans(run).map(|span| (span.device, span.stream)).collect();
     assert_eq!(rules::slices_nest(&trace), 1 + streams.len(), "the host, and every stream of the device");
-    assert_eq!(rules::analysable(&text(run)), kernels);
+    assert_eq!(rules::analysable(&text(run, &Registry)), kernels);
     assert!(rules::arrows_have_both_ends(&trace) > 0);
 }
 
@@ -48,7 +49,7 @@ fn example_files_keep_their_form_and_the_rules() {
     for (name, run) in [("cuda", cuda_run()), ("browser", browser_run()), ("overlap", overlapped_run())] {
         keeps_the_rules(&run, KEPT * 6);
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../tests/trace/{name}.trace.json"));
-        published::assert_is(&path, &text(&run));
+        published::assert_is(&path, &text(&run, &Registry));
     }
 }
 
@@ -257,7 +258,7 @@ fn the_size_is_estimated_before_it_is_written() {
             *one = many;
         }
         let estimate: u64 = run.records.iter().map(parallax_analysis::trace::estimate).sum();
-        let ratio = estimate as f64 / text(&run).len() as f64;
+        let ratio = estimate as f64 / text(&run, &Registry).len() as f64;
         assert!((0.7..1.4).contains(&ratio), "{}: {ratio}", run.target);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, PreEscaped, html};
 use parallax_analysis::Family;
-use parallax_ir::title;
+use parallax_schema::case::title;
 use parallax_schema::case::{problem_of, variant_of, workload_of};
 use parallax_schema::record::RunSummary;
 use parallax_schema::units::Nanos;

@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use parallax_analysis::Family;
 use parallax_analysis::compare::verdict::{Ratio, digits};
 use parallax_analysis::compare::{Comparison, MeanRatio, Pair, Unpaired};
+use parallax_schema::catalog::Catalog;
 use parallax_schema::units::{counted, percent};
 
 use super::ratios::ratios;
@@ -11,12 +12,12 @@ use super::{anchored, short, table};
 use crate::{Cell, Column, Rank, Table, alone, elsewhere, judged, named, remarks};
 
 /// Returns the verdicts of a comparison and its ratios.
-pub(crate) fn compared(comparison: &Comparison) -> Markup {
+pub(crate) fn compared(catalog: &dyn Catalog, comparison: &Comparison) -> Markup {
     let base = &comparison.runs[comparison.base].name;
     html! {
         section {
             h2 { "Verdicts" }
-            (anchored(&verdicts(comparison)))
+            (anchored(&verdicts(catalog, comparison)))
         }
         @if let Some(scores) = crate::compared_scores(comparison) { section { h2 { "Scores" } (table(&scores)) } }
         section {
@@ -33,7 +34,7 @@ pub(crate) fn compared(comparison: &Comparison) -> Markup {
 }
 
 /// Returns the verdicts and ratios with a closed table per family of workloads, and closed plots.
-pub(crate) fn compared_by_family(comparison: &Comparison) -> Markup {
+pub(crate) fn compared_by_family(catalog: &dyn Catalog, comparison: &Comparison) -> Markup {
     let base = &comparison.runs[comparison.base].name;
     let comparison = &comparison.clone().by_case();
     let cases = |family: Family| comparison.pairs.iter().filter(move |pair| Family::of(&pair.case) == family);
@@ -43,7 +44,7 @@ pub(crate) fn compared_by_family(comparison: &Comparison) -> Markup {
             @for family in Family::ALL.into_iter().filter(|family| cases(*family).next().is_some()) {
                 details.family data-f=(family.key()) {
                     summary { (family.name()) ": " (summary(comparison, family)) }
-                    (anchored(&verdicts(&Comparison { pairs: cases(family).cloned().collect(), unpaired: of(&comparison.unpaired, family), notes: Vec::new(), ..comparison.clone() })))
+                    (anchored(&verdicts(catalog, &Comparison { pairs: cases(family).cloned().collect(), unpaired: of(&comparison.unpaired, family), notes: Vec::new(), ..comparison.clone() })))
                 }
             }
             ul.soft { @for note in &comparison.notes { li { (note) } } }
@@ -89,7 +90,7 @@ fn summary(comparison: &Comparison, family: Family) -> String {
 
 /// Returns a table with a row per case: the time of each run, with its share of the ceiling, and its ratio to the base. A ratio has
 /// its interval and its minimum detectable effect.
-pub(super) fn verdicts(comparison: &Comparison) -> Table {
+pub(super) fn verdicts(catalog: &dyn Catalog, comparison: &Comparison) -> Table {
     let base = &comparison.runs[comparison.base].name;
     let others: Vec<usize> = (0..comparison.runs.len()).filter(|i| *i != comparison.base).collect();
     let away = others.iter().any(|i| elsewhere(comparison, *i));
@@ -106,7 +107,7 @@ pub(super) fn verdicts(comparison: &Comparison) -> Table {
         }
     };
     let row = |pair: &Pair| {
-        let mut row: Vec<Cell> = vec![named(&pair.case)];
+        let mut row: Vec<Cell> = vec![named(catalog, &pair.case)];
         row.extend((0..comparison.runs.len()).map(|i| time(pair, i)));
         row.extend(others.iter().map(|i| pair.ratios[*i].as_ref().map_or_else(dash, verdict)));
         row

@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use parallax_analysis::Family;
 use parallax_analysis::compare::verdict::Ratio;
 use parallax_analysis::compare::{Against, Cost, ProblemCost};
+use parallax_schema::catalog::Catalog;
 
 use super::plot::{Axis, RATIO_AXIS, TIMES, WIDTH, px, ratio_axis, ratio_ticks, row, svg, twin, upright};
 use super::table::{key, name, table};
@@ -15,7 +16,13 @@ const ROW: f64 = 16.0;
 
 /// Returns the rows of dots, the costliest on top, under the names of the base and of the other run. Rows beyond the first `shown`
 /// are folded.
-pub(crate) fn figure(cost: &Cost, (base, other): (&str, &str), shown: usize, below: &Markup) -> Markup {
+pub(crate) fn figure(
+    catalog: &dyn Catalog,
+    cost: &Cost,
+    (base, other): (&str, &str),
+    shown: usize,
+    below: &Markup,
+) -> Markup {
     let more = cost.problems.len().saturating_sub(shown);
     html! {
         figure.card {
@@ -23,8 +30,8 @@ pub(crate) fn figure(cost: &Cost, (base, other): (&str, &str), shown: usize, bel
                 "Time in " (other) " over time in " (base) ", problem by problem, the costliest first."
             }
             (marks::legend(&[marks::SAME, marks::FASTEST, marks::INTERVAL, marks::UNDECIDED, marks::BAND]))
-            (rows(cost, 0, shown))
-            @if more > 0 { details { summary { (more) " more" } (rows(cost, shown, more)) } }
+            (rows(catalog, cost, 0, shown))
+            @if more > 0 { details { summary { (more) " more" } (rows(catalog, cost, shown, more)) } }
             details { summary { "By workload" } (table(&cost_by_workload(cost))) }
             (twin(&problems(cost)))
             (below)
@@ -83,7 +90,7 @@ fn axis(cost: &Cost) -> (Axis, Vec<f64>, Vec<String>) {
 }
 
 /// Returns at most `most` rows, beginning at `from`. Their axis is that of all rows.
-fn rows(cost: &Cost, from: usize, most: usize) -> Markup {
+fn rows(catalog: &dyn Catalog, cost: &Cost, from: usize, most: usize) -> Markup {
     let (axis, ticks, labels) = axis(cost);
     let rows = cost.problems.iter().skip(from).take(most);
     html! {
@@ -91,7 +98,7 @@ fn rows(cost: &Cost, from: usize, most: usize) -> Markup {
             @for problem in rows {
                 div.problem data-f=(Family::of(&problem.problem).key()) {
                     div.name.(mark::of_case(&problem.problem)) {
-                        @let cell = named(&problem.problem);
+                        @let cell = named(catalog, &problem.problem);
                         (name(&cell)) (key(&cell))
                     }
                     div.verdict { (figures(problem)) }

@@ -6,6 +6,7 @@ use parallax_analysis::compare::identity::same_device;
 use parallax_analysis::compare::tax::{Pairing, tax};
 use parallax_analysis::compare::{Comparison, Cost};
 use parallax_schema::case::workload_of;
+use parallax_schema::catalog::Catalog;
 use parallax_schema::record::stats::Summary;
 use parallax_schema::record::{Record, Run, RunSummary};
 use parallax_schema::units::{counted, sentence};
@@ -58,27 +59,27 @@ pub fn cost_pictures(costs: &[Cost]) -> Vec<(String, String)> {
 }
 
 /// Returns a comparison: other differences of the runs, costs of targets on one GPU or processor, verdicts and ratios.
-pub fn comparison(runs: &[(String, Run)], comparison: &Comparison, costs: &[Cost]) -> String {
+pub fn comparison(catalog: &dyn Catalog, runs: &[(String, Run)], comparison: &Comparison, costs: &[Cost]) -> String {
     let markup = html! {
         p { (sentence(&comparison.tally())) }
         @for note in crate::compared_runs(runs).notes { p.soft { (note) } }
-        (by_workload(runs, comparison))
+        (by_workload(catalog, runs, comparison))
         @for (hardware, costs) in parallax_schema::grouped(costs.iter().map(|cost| (cost.hardware(), cost))) {
             section {
                 h2 { "What a target costs on one " (hardware) }
                 @for cost in costs {
-                    (cost_figure(cost, (&cost.base.title(), &cost.other.title()), SHOWN, &html! {}))
+                    (cost_figure(catalog, cost, (&cost.base.title(), &cost.other.title()), SHOWN, &html! {}))
                 }
             }
         }
-        @if let Some(calls) = one_call(runs) { section.calls { h2 { "Where one call goes" } (calls) } }
-        (compared(comparison))
+        @if let Some(calls) = one_call(catalog, runs) { section.calls { h2 { "Where one call goes" } (calls) } }
+        (compared(catalog, comparison))
     };
     shown(markup).into_string()
 }
 
 /// Returns the runs beside each other by workload, with the cases of each in closed tables; nothing without valid cases.
-fn by_workload(runs: &[(String, Run)], comparison: &Comparison) -> Markup {
+fn by_workload(catalog: &dyn Catalog, runs: &[(String, Run)], comparison: &Comparison) -> Markup {
     let families = comparison.by_workload(runs);
     let cases = |workload: &str| {
         let of_this = |case: &str| workload_of(case) == workload;
@@ -96,7 +97,7 @@ fn by_workload(runs: &[(String, Run)], comparison: &Comparison) -> Markup {
                     @let cases = cases(&family.workload);
                     details {
                         summary { (family.workload) ": " (counted(cases.pairs.len(), "case")) }
-                        (table(&verdicts(&cases)))
+                        (table(&verdicts(catalog, &cases)))
                     }
                 }
             }
@@ -105,7 +106,7 @@ fn by_workload(runs: &[(String, Run)], comparison: &Comparison) -> Markup {
 }
 
 /// Returns the parts of one call on the GPU with the most runs. `None` if fewer than two of them timed single calls.
-pub(crate) fn one_call(runs: &[(String, Run)]) -> Option<Markup> {
+pub(crate) fn one_call(catalog: &dyn Catalog, runs: &[(String, Run)]) -> Option<Markup> {
     let called = |run: &Run| run.records.iter().any(|record| record.measured().is_some_and(|m| m.call.is_some()));
     let mut gpus: Vec<Vec<(String, Run)>> = Vec::new();
     for named in runs.iter().filter(|(_, run)| called(run)) {
@@ -117,7 +118,7 @@ pub(crate) fn one_call(runs: &[(String, Run)]) -> Option<Markup> {
         }
     }
     let most = gpus.into_iter().max_by_key(Vec::len).filter(|gpu| gpu.len() > 1)?;
-    Some(taxed(&tax(&most, None, false, Pairing::Same).ok()?))
+    Some(taxed(catalog, &tax(&most, None, false, Pairing::Same).ok()?))
 }
 
 #[cfg(test)]
@@ -126,6 +127,7 @@ mod tests {
     use parallax_schema::record::OneCall;
     use parallax_schema::testing;
     use parallax_schema::testing::{measured, spread};
+    use parallax_workloads::Registry;
 
     const CASE: &str = "copy/fwd/n64/f32/vec4";
 
@@ -139,9 +141,9 @@ mod tests {
     #[test]
     fn one_call_is_taken_apart_on_the_gpu_that_most_runs_saw() {
         let mut runs = vec![called("cuda", "X"), called("browser", "Y"), called("cuda", "Y"), called("browser", "Y")];
-        let shown = one_call(&runs).expect("two targets of Y").into_string();
+        let shown = one_call(&Registry, &runs).expect("two targets of Y").into_string();
         assert!(shown.contains("one call") && shown.contains("cuda on Y") && !shown.contains("on X"), "{shown}");
         measured(&mut runs[2].1, CASE).call = None;
-        assert!(one_call(&runs).is_none(), "one target alone says nothing");
+        assert!(one_call(&Registry, &runs).is_none(), "one target alone says nothing");
     }
 }

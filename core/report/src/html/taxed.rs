@@ -5,18 +5,19 @@ use parallax_analysis::Family;
 use parallax_analysis::compare::tax::{Call, Tax, TaxCase};
 use parallax_analysis::compare::verdict::digits;
 use parallax_schema::case::by_case;
+use parallax_schema::catalog::Catalog;
 use parallax_schema::units::{Nanos, counted};
 
 use super::anchored;
 use crate::{Cell, Column, Rank, Table, named, tax_names, tax_notes};
 
 /// Returns the table of all cases, and the parts of the extra time in each.
-pub(crate) fn taxed(tax: &Tax) -> Markup {
-    html! { (anchored(&rows(tax))) (extra(tax)) (list(&tax_notes(tax))) }
+pub(crate) fn taxed(catalog: &dyn Catalog, tax: &Tax) -> Markup {
+    html! { (anchored(&rows(catalog, tax))) (extra(tax)) (list(&tax_notes(tax))) }
 }
 
 /// Returns a closed table per family of workloads.
-pub(crate) fn taxed_by_family(tax: &Tax) -> Markup {
+pub(crate) fn taxed_by_family(catalog: &dyn Catalog, tax: &Tax) -> Markup {
     html! {
         (list(&tax_notes(tax)))
         @for family in Family::ALL {
@@ -24,7 +25,7 @@ pub(crate) fn taxed_by_family(tax: &Tax) -> Markup {
             @if !some.cases.is_empty() {
                 details.family data-f=(family.key()) {
                     summary { (family.name()) ": " (counted(some.cases.len(), "case")) }
-                    (anchored(&rows(&some)))
+                    (anchored(&rows(catalog, &some)))
                     (extra(&some))
                 }
             }
@@ -54,7 +55,7 @@ fn in_order(tax: &Tax) -> Vec<&TaxCase> {
 }
 
 /// Returns a row per case: the kernel and one call of each run, their parts in a second line, and the ratios to the base.
-fn rows(tax: &Tax) -> Table {
+fn rows(catalog: &dyn Catalog, tax: &Tax) -> Table {
     let names = tax_names(tax);
     let others: Vec<usize> = (0..tax.runs.len()).filter(|i| *i != tax.base).collect();
     let called = tax.cases.iter().flat_map(|case| case.calls.iter().flatten()).any(|call| call.whole().is_some());
@@ -70,7 +71,7 @@ fn rows(tax: &Tax) -> Table {
     }
     let row = |case: &&TaxCase| {
         let base = case.calls[tax.base];
-        let mut row: Vec<Cell> = vec![named(&case.case)];
+        let mut row: Vec<Cell> = vec![named(catalog, &case.case)];
         for (i, call) in case.calls.iter().enumerate() {
             let variant = case.variants.get(i).and_then(Option::as_deref);
             row.push(call.map_or_else(dash, |call| kernel(&call, variant)));
@@ -117,6 +118,7 @@ mod tests {
     use parallax_analysis::compare::tax::{Pairing, tax};
     use parallax_schema::record::OneCall;
     use parallax_schema::testing::{measured, run, spread};
+    use parallax_workloads::Registry;
 
     const CASES: [&str; 2] = ["copy/fwd/n128/f32/vec4", "copy/fwd/n64/f32/vec4"];
 
@@ -144,7 +146,7 @@ mod tests {
             ),
         ] {
             let runs = [of("cuda", 100.0, called), of("browser", 200.0, called)];
-            let table = rows(&tax(&runs, None, false, Pairing::Same).expect("one GPU"));
+            let table = rows(&Registry, &tax(&runs, None, false, Pairing::Same).expect("one GPU"));
             assert_eq!(table.columns.iter().map(|column| column.title.as_str()).collect::<Vec<_>>(), titles);
             assert_eq!(table.rows.iter().map(|row| row[0].text.as_str()).collect::<Vec<_>>(), [CASES[1], CASES[0]]);
             assert!(table.rows.iter().all(|row| row.len() == titles.len()));

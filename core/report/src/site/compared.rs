@@ -117,7 +117,7 @@ pub(super) fn page(set: &Set<'_>, site: Site) -> Option<String> {
         p.lead { (sentence(&comparison.tally())) }
         p { (in_the_page(head, site, set.runs.iter().map(|(_, _, file)| file.clone()))) }
         (tools())
-        (compared_by_family(&comparison))
+        (compared_by_family(site.catalog, &comparison))
     };
     Some(whole(head, site, &main))
 }

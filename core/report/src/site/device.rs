@@ -1,6 +1,7 @@
 //! Page of one device: the cost of each target, the fastest variant of each target per problem, and links to further pages.
 
 use maud::{Markup, html};
+use parallax_schema::catalog::Catalog;
 
 use super::compared::in_the_page;
 use super::devices::{Devices, OnDevice};
@@ -30,10 +31,10 @@ pub(super) fn page(device: &OnDevice<'_>, devices: &Devices<'_>, site: Site) -> 
         }
         (behind(head, device))
         (tools())
-        (fastest(head, device))
+        (fastest(site.catalog, head, device))
         (peers::marks(&peers::on(device, site.peers, None)))
         @for (cost, (base, other)) in costs.iter().rev().map(|cost| (cost, names(cost))) {
-            section { h2 { "What " (other) " costs against " (base) } (picture(head, cost, device, SHOWN)) }
+            section { h2 { "What " (other) " costs against " (base) } (picture(site.catalog, head, cost, device, SHOWN)) }
         }
     };
     whole(head, site, &main)
@@ -54,14 +55,14 @@ fn behind(head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
 }
 
 /// Returns the fastest version of every problem, a closed table per family.
-fn fastest(head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
+fn fastest(catalog: &dyn Catalog, head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
     let families = families(device);
     html! {
         @if !families.is_empty() {
             section {
                 h2 { "The fastest version of each target" }
                 @for family in families {
-                    @let found = problems(device, family);
+                    @let found = problems(catalog, device, family);
                     details.family data-f=(family.key()) {
                         summary { (family.name()) ": " (found.sentence) }
                         p { a href=(head.to(&format!("{}/", super::family::path(device, family)))) { "Every version, one call taken apart, and samples" } }

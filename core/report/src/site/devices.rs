@@ -3,11 +3,14 @@
 use parallax_analysis::compare::identity::{normalised, same_device};
 use parallax_analysis::compare::one_gpu::distance;
 use parallax_analysis::compare::{Cost, cost};
+use parallax_schema::catalog::Catalog;
 use parallax_schema::device::BrowserMode;
 use parallax_schema::record::Run;
 
 /// Devices with their runs, sorted by the number of targets, then by the newest run.
 pub(super) struct Devices<'r> {
+    /// Source of facts about cases.
+    pub catalog: &'r dyn Catalog,
     all: Vec<OnDevice<'r>>,
 }
 
@@ -67,8 +70,8 @@ pub fn shorten_names(runs: &mut [(String, Run)]) {
 }
 
 impl<'r> Devices<'r> {
-    /// Groups named runs by device.
-    pub fn of(runs: impl IntoIterator<Item = &'r (String, Run)>) -> Devices<'r> {
+    /// Returns named runs, grouped by device.
+    pub fn new(catalog: &'r dyn Catalog, runs: impl IntoIterator<Item = &'r (String, Run)>) -> Devices<'r> {
         let mut groups: Vec<Vec<&(String, Run)>> = Vec::new();
         for named in runs {
             match groups.iter_mut().find(|group| same_device(&group[0].1, &named.1)) {
@@ -83,7 +86,7 @@ impl<'r> Devices<'r> {
         });
         let mut taken = Vec::new();
         let all = groups.into_iter().map(|group| on_device(group, &mut taken)).collect();
-        Devices { all }
+        Devices { catalog, all }
     }
 
     /// Returns all devices.
@@ -221,6 +224,7 @@ pub(super) fn unused(name: &str, taken: &mut Vec<String>) -> String {
 mod tests {
     use super::*;
     use parallax_schema::testing::{run, spread};
+    use parallax_workloads::Registry;
 
     #[test]
     fn names_fit_into_paths_and_are_told_apart() {
@@ -261,7 +265,7 @@ mod tests {
             of("browser", Some(BrowserMode::Stock), 300.0, &[copy]),
             of("cuda", None, 100.0, &[copy, read]),
         ];
-        let devices = Devices::of(&runs);
+        let devices = Devices::new(&Registry, &runs);
         let [device] = devices.all() else { panic!("one device") };
         assert_eq!(device.view("browser").map(|kept| kept.run.reach), Some(Some(BrowserMode::Stock)));
         let cost = device.cost_of("browser").expect("two targets");

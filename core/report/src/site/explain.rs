@@ -144,7 +144,7 @@ fn costs(devices: &Devices<'_>) -> Markup {
         section {
             h2 { "On " (device.name) }
             p { (sentence(device, &cost, "../../")) }
-            @if let Some(found) = found { (tools()) (taxed_by_family(&found)) }
+            @if let Some(found) = found { (tools()) (taxed_by_family(devices.catalog, &found)) }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Page of a device's runs: place and date of each, its clocks and limits, its skips with reasons, and its file.
 
 use maud::{Markup, html};
+use parallax_schema::catalog::Catalog;
 
 use super::Site;
 use super::devices::{Kept, OnDevice};
@@ -21,16 +22,16 @@ pub(super) fn page(device: &OnDevice<'_>, site: Site) -> String {
     let main = html! {
         h1 { (title) }
         p { a href=(head.to(&format!("{}/", device.path()))) { "All of " (device.name) } }
-        @for kept in &device.runs { (run(head, kept)) }
+        @for kept in &device.runs { (run(site.catalog, head, kept)) }
     };
     whole(head, site, &main)
 }
 
-fn run(head: &Head<'_>, kept: &Kept<'_>) -> Markup {
+fn run(catalog: &dyn Catalog, head: &Head<'_>, kept: &Kept<'_>) -> Markup {
     let (name, run) = kept.named;
     let skips = skipped(run);
     // Reasons of single cases also stand below the tables of their families.
-    let notes: Vec<String> = table(run).notes.into_iter().filter(|note| !skips.contains(note)).collect();
+    let notes: Vec<String> = table(catalog, run).notes.into_iter().filter(|note| !skips.contains(note)).collect();
     html! {
         section {
             h2 { (name) }

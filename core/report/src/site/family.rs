@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use parallax_analysis::Family;
 use parallax_analysis::compare::Cost;
 use parallax_schema::case::by_case;
+use parallax_schema::catalog::Catalog;
 use parallax_schema::record::Run;
 use parallax_schema::units::counted;
 
@@ -45,11 +46,11 @@ pub(super) fn page(device: &OnDevice<'_>, family: Family, site: Site) -> String 
         p { a href=(head.to(&format!("{}/", device.path()))) { "All of " (device.name) } }
         (tools())
         @for (cost, (base, other)) in costs.iter().rev().filter(|cost| !cost.problems.is_empty()).map(|cost| (cost, names(cost))) {
-            section { h2 { "What " (other) " costs against " (base) } (picture(head, cost, device, cost.problems.len())) }
+            section { h2 { "What " (other) " costs against " (base) } (picture(site.catalog, head, cost, device, cost.problems.len())) }
         }
         (peers::marks(&libraries))
-        (peers::figures(&libraries))
-        @if let Some(calls) = one_call(&views) {
+        (peers::figures(site.catalog, &libraries))
+        @if let Some(calls) = one_call(site.catalog, &views) {
             section {
                 h2 { "Where one call goes" }
                 p.soft { a href=(head.to("explain/tax/")) { "What these columns mean" } }
@@ -62,7 +63,7 @@ pub(super) fn page(device: &OnDevice<'_>, family: Family, site: Site) -> String 
                 a href=(head.to(&format!("{}/", samples_path(device, family)))) { "The samples of each case" } "; "
                 a href=(head.to(&format!("{}/", facts::path(device)))) { "device, clocks and skipped cases of each run" } "."
             }
-            @for (name, run) in &runs { (cases(name, run)) }
+            @for (name, run) in &runs { (cases(site.catalog, name, run)) }
         }
     };
     whole(head, site, &main)
@@ -105,8 +106,8 @@ fn within(mut cost: Cost, family: Family) -> Cost {
 }
 
 /// Returns the cases of a run as a closed table.
-fn cases(name: &str, run: &Run) -> Markup {
-    let found = Table { heading: Vec::new(), ..cases_of(run) };
+fn cases(catalog: &dyn Catalog, name: &str, run: &Run) -> Markup {
+    let found = Table { heading: Vec::new(), ..cases_of(catalog, run) };
     html! {
         details {
             summary { (name) ", " (target_name(&run.target, run.reach)) ": " (counted(found.rows.len(), "case")) }

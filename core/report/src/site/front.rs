@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use parallax_analysis::compare::Cost;
+use parallax_schema::catalog::Catalog;
 use parallax_schema::record::Run;
 
 use super::devices::{Devices, OnDevice};
@@ -56,7 +57,7 @@ fn answer(head: &Head<'_>, device: &OnDevice<'_>, cost: &Cost, site: Site) -> Ma
         p.soft { (COST_NOTE) "." }
         div.answer {
             (measure(head, Some(device), site))
-            (picture(head, cost, device, SHOWN))
+            (picture(site.catalog, head, cost, device, SHOWN))
         }
     }
 }
@@ -82,7 +83,13 @@ pub(super) fn names(cost: &Cost) -> (String, String) {
 }
 
 /// Returns the dots, and the runs that they come from.
-pub(super) fn picture(head: &Head<'_>, cost: &Cost, device: &OnDevice<'_>, shown: usize) -> Markup {
+pub(super) fn picture(
+    catalog: &dyn Catalog,
+    head: &Head<'_>,
+    cost: &Cost,
+    device: &OnDevice<'_>,
+    shown: usize,
+) -> Markup {
     let below = html! {
         p.soft {
             (origin(device, cost))
@@ -90,7 +97,7 @@ pub(super) fn picture(head: &Head<'_>, cost: &Cost, device: &OnDevice<'_>, shown
         }
     };
     let (base, other) = names(cost);
-    cost_figure(cost, (&base, &other), shown, &below)
+    cost_figure(catalog, cost, (&base, &other), shown, &below)
 }
 
 /// Returns the days and commits of a picture's runs: kernels change, and a figure is of its day.

@@ -123,6 +123,7 @@ mod tests {
     use super::*;
     use parallax_schema::record::Run;
     use parallax_schema::testing::{run, spread};
+    use parallax_workloads::Registry;
 
     #[test]
     fn two_devices_make_a_matrix_and_one_makes_none() {
@@ -132,7 +133,7 @@ mod tests {
         };
         let all = [of("A", "browser", 100.0), of("B", "browser", 400.0), of("B", "cuda", 50.0)];
         let found = |runs: &[(String, Run)]| {
-            let matrices = matrices(&Devices::of(runs));
+            let matrices = matrices(&Devices::new(&Registry, runs));
             matrices.iter().map(|matrix| matrix.section().into_string()).collect::<Vec<_>>()
         };
         assert!(found(&all[1..]).is_empty(), "one device a target");

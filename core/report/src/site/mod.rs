@@ -25,6 +25,7 @@ use self::devices::{Devices, Kept, OnDevice};
 use self::explain::{TOPICS, Topic};
 use crate::Peers;
 use parallax_analysis::Family;
+use parallax_schema::catalog::Catalog;
 use parallax_schema::record::Run;
 
 /// A file of the site.
@@ -37,8 +38,10 @@ pub struct File {
 }
 
 /// Contents of the site besides run files.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Clone, Copy)]
 pub struct Site<'a> {
+    /// Source of facts about cases.
+    pub catalog: &'a dyn Catalog,
     /// Whether the measuring page lies in `run/`.
     pub measures: bool,
     /// Collector of the site, if it has one.
@@ -49,6 +52,13 @@ pub struct Site<'a> {
     pub docs: bool,
     /// Address of the site's folder, with a slash at its end, if it is known. Chats load a page's picture by its whole address.
     pub address: Option<&'a str>,
+}
+
+impl<'a> Site<'a> {
+    /// Returns a site of runs alone, at an unknown address.
+    pub fn new(catalog: &'a dyn Catalog) -> Site<'a> {
+        Site { catalog, measures: false, desk: None, peers: &[], docs: false, address: None }
+    }
 }
 
 /// A site about named runs. Its pages and files are made on request.
@@ -80,7 +90,7 @@ enum Part<'p, 'r> {
 impl<'r> Pages<'r> {
     /// Returns the site about these runs. No page is made yet.
     pub fn new(runs: impl IntoIterator<Item = &'r (String, Run)>, site: Site<'r>) -> Pages<'r> {
-        let devices = Devices::of(runs);
+        let devices = Devices::new(site.catalog, runs);
         let sets = compared::sets(&devices);
         Pages { site, devices, sets }
     }
@@ -184,6 +194,7 @@ pub fn files(runs: &[(String, Run)], site: Site) -> Vec<File> {
 
 #[cfg(test)]
 mod tests {
+    use parallax_workloads::Registry;
     use std::collections::BTreeSet;
 
     use super::*;
@@ -224,7 +235,7 @@ mod tests {
     #[test]
     fn every_link_leads_to_a_file_of_the_site() {
         for measures in [false, true] {
-            let files = files(&runs(), Site { measures, ..Site::default() });
+            let files = files(&runs(), Site { measures, ..Site::new(&Registry) });
             let paths: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
             assert_eq!(paths.len(), files.len(), "a path twice");
             let mut links = 0;
@@ -248,7 +259,7 @@ mod tests {
     #[test]
     fn documents_are_linked_where_they_exist() {
         for docs in [false, true] {
-            let site = Site { docs, ..Site::default() };
+            let site = Site { docs, ..Site::new(&Registry) };
             for path in ["index.html", "explain/index.html", "device/h200/index.html"] {
                 let page = Pages::new(&runs(), site).text(path).expect("a page");
                 assert_eq!(page.contains("docs/\">"), docs, "{path}");
@@ -264,7 +275,7 @@ mod tests {
 
     #[test]
     fn hostile_names_stay_text_and_within_the_folder() {
-        for file in files(&runs(), Site { measures: true, ..Site::default() }) {
+        for file in files(&runs(), Site { measures: true, ..Site::new(&Registry) }) {
             let fits = |part: &str| !part.is_empty() && part != ".." && !part.starts_with('.');
             let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
             assert!(file.path.split('/').all(|part| fits(part) && part.chars().all(plain)), "{}", file.path);
@@ -288,7 +299,7 @@ mod tests {
 
     #[test]
     fn the_front_tells_what_the_browser_costs() {
-        let files = files(&runs(), Site { measures: true, ..Site::default() });
+        let files = files(&runs(), Site { measures: true, ..Site::new(&Registry) });
         let front = &files.iter().find(|file| file.path == "index.html").expect("a front").text;
         assert!(front.contains("1.50×") && front.contains("(1 problem)"), "{front}");
         let device = files.iter().find(|file| file.path == "device/h200/index.html").expect("a device");
@@ -302,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_single_run_is_a_site_too() {
-        let files = files(&runs()[..1], Site::default());
+        let files = files(&runs()[..1], Site::new(&Registry));
         let front = &files.iter().find(|file| file.path == "index.html").expect("a front").text;
         assert!(front.contains("H200") && !front.contains("class=\"ratios"), "nothing to compare");
     }
@@ -314,7 +325,7 @@ mod tests {
         let front = |runs: &[(String, Run)], code| {
             let files = files(
                 runs,
-                Site { measures: true, desk: Some(Desk { address, code, hidden: &[] }), ..Site::default() },
+                Site { measures: true, desk: Some(Desk { address, code, hidden: &[] }), ..Site::new(&Registry) },
             );
             let of_files = files.into_iter().filter(|file| file.text.contains("http-equiv=\"refresh\""));
             let fronts: Vec<File> = of_files.collect();
@@ -335,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_page_that_is_made_alone_is_the_one_of_the_whole_site() {
-        let (runs, site) = (runs(), Site { measures: true, ..Site::default() });
+        let (runs, site) = (runs(), Site { measures: true, ..Site::new(&Registry) });
         let pages = Pages::new(&runs, site);
         for file in files(&runs, site) {
             assert_eq!(pages.text(&file.path).as_ref(), Some(&file.text), "{}", file.path);
@@ -353,7 +364,7 @@ mod tests {
             (0..300).map(|i| Hidden { file: format!("<{i}>.json"), why: "older".to_owned() }).collect();
         let front = |hidden| {
             let desk = Some(Desk { address: "http://192.0.2.1/", code: None, hidden });
-            Pages::new([], Site { measures: true, desk, ..Site::default() }).text("index.html").expect("a front")
+            Pages::new([], Site { measures: true, desk, ..Site::new(&Registry) }).text("index.html").expect("a front")
         };
         let page = front(&hidden);
         for part in ["300 files of its folder are not shown", "&lt;0&gt;.json: older", "and 200 more"] {

@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use parallax_analysis::Family;
 use parallax_analysis::compare::identity::normalised;
 use parallax_schema::case::by_case;
+use parallax_schema::catalog::Catalog;
 use parallax_schema::record::stats::geometric_mean;
 use parallax_schema::units::{Nanos, counted};
 
@@ -59,10 +60,10 @@ pub(super) fn marks(figures: &[&PeerFigure]) -> Markup {
 }
 
 /// Returns every figure as a closed table; nothing without figures.
-pub(super) fn figures(figures: &[&PeerFigure]) -> Markup {
+pub(super) fn figures(catalog: &dyn Catalog, figures: &[&PeerFigure]) -> Markup {
     let row = |figure: &&PeerFigure| {
         vec![
-            named(&figure.problem),
+            named(catalog, &figure.problem),
             Cell::from(figure.peer.as_str()).with(target_name(&figure.target, None)),
             Nanos(figure.nanoseconds).to_string().into(),
             Cell::from(Nanos(figure.ours).to_string()).with(figure.variant.as_str()),
@@ -98,6 +99,7 @@ mod tests {
     use crate::peers::tests::{PROBLEM, text};
     use crate::site::{Site, files};
     use parallax_schema::testing::{run, spread};
+    use parallax_workloads::Registry;
 
     #[test]
     fn marks_stand_on_the_page_of_their_device_alone() {
@@ -106,7 +108,7 @@ mod tests {
             ("cuda".to_owned(), run("cuda", device, &[(&*format!("{PROBLEM}/tiled"), spread(100.0, 0.002, 40))]))
         };
         let runs = [of("NVIDIA H200"), of("NVIDIA H100")];
-        let files = files(&runs, Site { peers: &peers, ..Site::default() });
+        let files = files(&runs, Site { peers: &peers, ..Site::new(&Registry) });
         for (path, with) in [
             ("device/h200/index.html", true),
             ("device/h200/products/index.html", true),

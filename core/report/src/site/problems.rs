@@ -4,6 +4,7 @@ use parallax_analysis::Family;
 use parallax_analysis::compare::verdict::digits;
 use parallax_analysis::compare::{Against, Cost, MeanRatio, ProblemCost, fastest};
 use parallax_schema::case::{by_case, problem_of, variant_of};
+use parallax_schema::catalog::Catalog;
 use parallax_schema::record::Record;
 use parallax_schema::units::counted;
 
@@ -20,7 +21,7 @@ pub(super) struct Problems {
 }
 
 /// Returns the problems of a family on a device.
-pub(super) fn problems(device: &OnDevice<'_>, family: Family) -> Problems {
+pub(super) fn problems(catalog: &dyn Catalog, device: &OnDevice<'_>, family: Family) -> Problems {
     let views = device.views();
     let costs = device.costs();
     let name = |kept: &Kept<'_>| target_name(&kept.run.target, kept.run.reach);
@@ -39,7 +40,7 @@ pub(super) fn problems(device: &OnDevice<'_>, family: Family) -> Problems {
             time(runs.find_map(|kept| fastest(kept.run, problem, |_| true)))
         });
         let ratios = costs.iter().map(|cost| ratio(best(cost, problem)));
-        std::iter::once(named(problem)).chain(times).chain(ratios).collect()
+        std::iter::once(named(catalog, problem)).chain(times).chain(ratios).collect()
     };
     let table = Table { columns, rows: names.iter().map(row).collect(), ..Table::default() };
     Problems { sentence: sentence(names.len(), &costs, family), table }

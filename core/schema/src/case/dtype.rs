@@ -33,3 +33,34 @@ impl DType {
         }
     }
 }
+
+/// Element type in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Storage {
+    /// IEEE single precision.
+    F32,
+    /// IEEE half precision.
+    F16,
+    /// The upper half of an IEEE single.
+    BF16,
+    /// Unsigned integer.
+    U32,
+}
+
+impl Storage {
+    /// Returns whether every bit pattern is a value. An unwritten element then cannot be recognised by its value.
+    pub fn is_integer(self) -> bool {
+        match self {
+            Storage::U32 => true,
+            Storage::F32 | Storage::F16 | Storage::BF16 => false,
+        }
+    }
+
+    /// Size of one element in bytes.
+    pub fn bytes(self) -> u64 {
+        match self {
+            Storage::F32 | Storage::U32 => 4,
+            Storage::F16 | Storage::BF16 => 2,
+        }
+    }
+}

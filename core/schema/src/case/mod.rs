@@ -9,6 +9,7 @@ mod name;
 mod nearest;
 mod order;
 mod preset;
+mod title;
 mod tuning;
 
 pub use cost::*;
@@ -20,4 +21,5 @@ pub use name::*;
 pub use nearest::*;
 pub use order::*;
 pub use preset::*;
+pub use title::*;
 pub use tuning::*;

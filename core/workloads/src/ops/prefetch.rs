@@ -12,10 +12,11 @@ use parallax_ir::hard::{any, one, zero};
 use parallax_ir::parallel::*;
 use parallax_ir::{
     Axis, BufferSpec, CopyRange, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Place, Precondition, Problem,
-    Product, Program, Reference, Rows, RowsFn, Scaling, Shape, Sides, Stage, StressInput, Tolerance, Variant, Workload,
+    Product, Program, Reference, Rows, RowsFn, Scaling, Shape, Stage, StressInput, Tolerance, Variant, Workload,
     indexable, normal,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
+use parallax_schema::catalog::Sides;
 use parallax_schema::device::{Caps, Dialect};
 use parallax_schema::units::Bytes;
 

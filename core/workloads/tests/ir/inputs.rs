@@ -1,7 +1,7 @@
 //! Tests over known workloads: seeded inputs, bit-identical on every platform.
 
 use parallax_ir::*;
-use parallax_schema::case::DType;
+use parallax_schema::case::{DType, Storage};
 use parallax_workloads::parse_case;
 
 fn problem(text: &str) -> parallax_ir::Problem {

@@ -1,6 +1,7 @@
 //! Tests over known workloads: tables of a workload's time along one extent, with the two sides that they compare.
 
-use parallax_ir::{Shape, Sides};
+use parallax_ir::Shape;
+use parallax_schema::catalog::Sides;
 use parallax_schema::device::Dialect;
 use parallax_workloads::all;
 

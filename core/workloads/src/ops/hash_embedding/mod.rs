@@ -12,9 +12,10 @@ use parallax_ir::hard::{any, exact, one, smallest_normal, subnormal, zero, zipf}
 use parallax_ir::parallel::*;
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Precondition, Problem, Reference, Rows,
-    RowsFn, Scaling, Shape, Sides, StressInput, Tolerance, Variant, Workload, cube_available, normal,
+    RowsFn, Scaling, Shape, StressInput, Tolerance, Variant, Workload, cube_available, normal,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
+use parallax_schema::catalog::Sides;
 use parallax_schema::device::Caps;
 use parallax_schema::units::{Bytes, Flops};
 

@@ -11,9 +11,10 @@ use parallax_ir::hard::{any, one, sums_of_zeros, wide, zero};
 use parallax_ir::parallel::*;
 use parallax_ir::{
     Axis, BufferSpec, Elem, HostBuffer, HostFn, Inputs, MOST_PARTS, OfNan, OpSpec, Place, Problem, Reference, Rows,
-    RowsFn, Scaling, Sides, StressInput, Tolerance, Variant, Workload, indexable,
+    RowsFn, Scaling, StressInput, Tolerance, Variant, Workload, indexable,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
+use parallax_schema::catalog::Sides;
 
 mod stages;
 
