@@ -23,7 +23,7 @@ const registered = async () => {
   return registration?.scope === FOLDER ? registration : undefined;
 };
 
-/// Whether the server isolates the page. A service worker answers only what is asked with GET.
+/// Whether the server isolates the page. A service worker answers only GET requests.
 async function isolatedByServer() {
   if (!crossOriginIsolated || !serviceWorker.controller) return crossOriginIsolated;
   const { headers } = await fetch(location.pathname, { method: "HEAD" });

@@ -145,7 +145,7 @@ impl Lab {
         let mut profiler = self.profiler.take().expect("the page orders a run of a device that is open and at rest");
         profiler.set_tuning(tuning(profiler.device(), &job.spec));
         let caps = profiler.device().caps.clone();
-        let plan = plan::plan(&job.spec, &caps).expect("the page orders runs of what was planned");
+        let plan = plan::plan(&job.spec, &caps).expect("the page orders runs of its plans");
         let mut baseline = job.so_far.baseline().cloned();
         let on_event = |event| {
             let ceilings = baseline.as_ref().map(|baseline| &baseline.ceilings);

@@ -121,7 +121,7 @@ const tests = {
     const links = await firefox.evaluate(`[...document.querySelectorAll("[data-notice=webgpu] a")].map((a) => [a.innerText, a.href])`);
     assert.deepEqual(links, [
       ["Measure the processor instead, in WebAssembly", `${page}?target=wasm`],
-      ["See what other devices take", server.address],
+      ["See the times of other devices", server.address],
     ]);
     assert.equal(await firefox.evaluate(`document.querySelector("#run").disabled`), true);
     await firefox.picture("no-webgpu");

@@ -162,7 +162,7 @@ export const outsideTests = ({ dist, server, open, openOn, enabledRun, finished,
         await page.waitForTimeout(500);
         assert.equal(await page.locator("tr[data-case], #stop:visible").count(), 0);
         await narrowAndWide(page, "unasked");
-        await page.getByRole("link", { name: "Choose what to run here" }).click();
+        await page.getByRole("link", { name: "Choose the cases here" }).click();
         await enabledRun(page);
         assert.ok(!page.url().includes("report") && page.url().includes(brief.split("&")[0]), page.url());
       }

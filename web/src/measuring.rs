@@ -120,6 +120,6 @@ impl Session {
 fn broken(word: Option<Word>) -> String {
     match word {
         Some(Word::Broken { why }) => format!("measuring hit a bug of its own: {why}"),
-        other => format!("measuring hit a bug of its own: it said {other:?}"),
+        other => format!("measuring hit a bug of its own: unexpected response {other:?}"),
     }
 }

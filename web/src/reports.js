@@ -8,7 +8,7 @@ let again = 0;
 let asked;
 let last = Promise.resolve();
 
-/// The program in the page itself, for what draws. When it did not arrive, the next call tries again.
+/// The program in the page itself, for pictures. After a failed load the next call tries again.
 export function here(glue, program) {
   loading ??= load(glue, program).catch((error) => {
     loading = undefined;
@@ -26,7 +26,7 @@ async function load(glue, program) {
   return made;
 }
 
-/// What the program makes of a text, one text after the other. Rejects with `{ refused }`, `{ broke }` or `{ absent }`, each a text.
+/// Result of the program for a text, one text after the other. Rejects with `{ refused }`, `{ broke }` or `{ absent }`, each a text.
 export function make(glue, program, what, text) {
   const made = last.then(() => tryToMake(glue, program, what, text));
   last = made.catch(() => {});

@@ -42,7 +42,7 @@ impl App {
             }
             Err(mistake) => {
                 self.give_up_the_plan();
-                self.view.notice("setting", Tone::Error, "A setting cannot be understood.", &mistake.to_string());
+                self.view.notice("setting", Tone::Error, "A setting is not valid.", &mistake.to_string());
                 self.view.allow_run(false);
             }
         }

@@ -65,7 +65,7 @@ pub fn comparison(runs: &[(String, Run)], comparison: &Comparison, costs: &[Cost
         (by_workload(runs, comparison))
         @for (hardware, costs) in parallax_schema::grouped(costs.iter().map(|cost| (cost.hardware(), cost))) {
             section {
-                h2 { "What a target costs on one " (hardware) }
+                h2 { "Cost of each target on one " (hardware) }
                 @for cost in costs {
                     (cost_figure(cost, (&cost.base.title(), &cost.other.title()), SHOWN, &html! {}))
                 }

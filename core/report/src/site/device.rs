@@ -17,7 +17,7 @@ const SHOWN: usize = 20;
 
 /// `/device/NAME/`.
 pub(super) fn page(device: &OnDevice<'_>, devices: &Devices<'_>, site: Site) -> String {
-    let about = format!("What the GPU kernels of Parallax take on {}, on every target.", device.name);
+    let about = format!("Times of the GPU kernels of Parallax on {}, on every target.", device.name);
     let head = &Head { depth: 2, title: &device.name, about: &about };
     let views = device.views();
     let costs = device.costs();
@@ -33,7 +33,7 @@ pub(super) fn page(device: &OnDevice<'_>, devices: &Devices<'_>, site: Site) -> 
         (fastest(head, device))
         (peers::marks(&peers::on(device, site.peers, None)))
         @for (cost, (base, other)) in costs.iter().rev().map(|cost| (cost, names(cost))) {
-            section { h2 { "What " (other) " costs against " (base) } (picture(head, cost, device, SHOWN)) }
+            section { h2 { "Cost of " (other) " against " (base) } (picture(head, cost, device, SHOWN)) }
         }
     };
     whole(head, site, &main)

@@ -105,7 +105,7 @@ fn runs_of_two_cards_are_no_tax_and_those_of_unknown_ones_say_so() {
     let sure = tax(&[at(first, "cuda"), at(first, "wgpu")], None, false, Pairing::Same).expect("one card");
     assert_eq!(sure.notes, Vec::<String>::new());
     let unsure = tax(&[at(first, "cuda"), at(None, "browser")], None, false, Pairing::Same).expect("one name");
-    assert_eq!(unsure.notes, ["only the device's name tells that browser ran on the same card as cuda"]);
+    assert_eq!(unsure.notes, ["the device's name alone shows that browser ran on the same card as cuda"]);
 }
 
 #[test]
