@@ -239,7 +239,7 @@ fn a_wrong_result_names_the_devices_limit_on_loops() {
     let case = ["--case", "rmsnorm/bwd/r65536,c4/f32/naive"];
     let output = parallax(dir.path(), &[&["verify", "--target", "wgpu"], &case[..]].concat());
     let said = String::from_utf8_lossy(&output.stdout);
-    let reason = "ends a kernel's loops after 65535 turns";
+    let reason = "ends a kernel's loops after 65535 iterations";
     assert_eq!(output.status.success(), !said.contains("FAIL"), "{said}");
     assert!(output.status.success() || said.contains(reason), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }

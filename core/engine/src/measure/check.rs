@@ -326,8 +326,8 @@ impl Comparison {
 /// Adds the loop limit of the device to a failed check. A problem with more elements than the limit may need longer loops.
 fn on_device(result: CheckResult, limits: &BTreeMap<String, u64>, problem: &Problem) -> CheckResult {
     let longest = problem.buffers().iter().map(|spec| spec.len).max();
-    let turns = limits.get(LOOP_TURNS).copied().filter(|turns| !result.passed && longest > Some(*turns));
-    CheckResult { loops_end_after: turns, ..result }
+    let most = limits.get(LOOP_TURNS).copied().filter(|most| !result.passed && longest > Some(*most));
+    CheckResult { loops_end_after: most, ..result }
 }
 
 #[cfg(test)]
@@ -428,7 +428,7 @@ mod tests {
         let ends = BTreeMap::from([(LOOP_TURNS.to_owned(), 65_535)]);
         let said = |passed, limits: &BTreeMap<String, u64>, problem: &Problem| {
             let result = CheckResult { passed, ..Comparison::default().end().0 };
-            on_device(result, limits, problem).sentence().contains("ends a kernel's loops after 65535 turns")
+            on_device(result, limits, problem).sentence().contains("ends a kernel's loops after 65535 iterations")
         };
         assert!(said(false, &ends, &long));
         assert!(!said(true, &ends, &long) && !said(false, &ends, &short) && !said(false, &BTreeMap::new(), &long));

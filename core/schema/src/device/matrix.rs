@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub struct MatrixShape {
     /// Elements of the factors.
     pub factors: MatrixElement,
-    /// Elements of what is added, and of the result.
+    /// Elements of the addend, and of the result.
     pub sums: MatrixElement,
     /// Rows of the left factor and of the result.
     pub m: u32,
@@ -61,13 +61,13 @@ impl MatrixShape {
 pub(super) fn listed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<MatrixShape>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Told {
+    enum Reported {
         Listed(Vec<MatrixShape>),
         Kernels(bool),
     }
-    Ok(match Told::deserialize(deserializer)? {
-        Told::Listed(list) => list,
-        Told::Kernels(present) => present.then_some(MatrixShape::F16_IN_F32).into_iter().collect(),
+    Ok(match Reported::deserialize(deserializer)? {
+        Reported::Listed(list) => list,
+        Reported::Kernels(present) => present.then_some(MatrixShape::F16_IN_F32).into_iter().collect(),
     })
 }
 

@@ -1,4 +1,4 @@
-//! What viewers and scripts ask of a trace, checked without them.
+//! Rules of viewers and scripts for a trace, checked without them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -84,7 +84,7 @@ pub fn analysable(text: &str) -> usize {
         assert_eq!(slice["tid"], slice["args"]["stream"]);
         assert_eq!(slice["pid"], slice["args"]["device"]);
         let number = slice["args"]["correlation"].as_u64().expect("not negative");
-        let launch = launches.get(&number).unwrap_or_else(|| panic!("nobody launched {slice}"));
+        let launch = launches.get(&number).unwrap_or_else(|| panic!("no launch of {slice}"));
         assert!(["cuda_runtime", "cuda_driver"].contains(&launch["cat"].as_str().expect("text")), "{launch}");
         let at = extent(launch).0;
         assert!(steps.iter().any(|(start, end)| (*start..=*end).contains(&at)), "{launch} lies in no step");
