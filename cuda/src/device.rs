@@ -50,7 +50,7 @@ pub enum Unavailable {
     NoCompiler(#[from] NvrtcError),
     /// The driver lacks calls that are necessary to open a device.
     #[error(
-        "the NVIDIA driver lacks {}: reinstall it, or take whatever else is called libcuda off the loader's path",
+        "the NVIDIA driver lacks {}: reinstall it, or remove other files named libcuda from the loader's path",
         listed(.0)
     )]
     Lacks(Vec<&'static str>),

@@ -123,7 +123,7 @@ fn what_cannot_be_watched_is_a_mistake() {
     let dir = folder();
     for (args, part) in [
         (&["dev", "--target", "wgpu", CASE][..], "--kernels"),
-        (&["dev", "--target", "cpu", "--once", CASE], "no kernel texts"),
+        (&["dev", "--target", "cpu", "--once", CASE], "no kernel sources"),
         (&["dev", "--target", "wgpu", "--once", "copy"], "is not a case"),
         (&["dev", "--target", "wgpu", "--once", "--kernels", "nowhere", CASE], "nowhere"),
     ] {

@@ -86,7 +86,7 @@ pub fn each_target(
         }
     }
     if measured.runs.is_empty() {
-        bail!("no target could run; `parallax devices` says what each one lacks");
+        bail!("no target could run; `parallax devices` names the missing part of each");
     }
     Ok(measured)
 }

@@ -24,7 +24,7 @@ pub fn start(common: &Common) -> anyhow::Result<()> {
     outln!("parallax run              check and measure them; writes to results/");
     outln!("parallax run --filter softmax --budget 5");
     outln!("parallax list             every case, and the reason of every skip");
-    outln!("parallax doctor           what other targets lack on this machine");
+    outln!("parallax doctor           missing parts of other targets on this machine");
     outln!("parallax --help           every command");
     Ok(())
 }

@@ -280,7 +280,7 @@ fn the_newest_runs_and_those_kept_under_a_name_need_no_path() {
     assert!(code == Some(0) && shown.contains("1.100×") && told.contains("new.json"), "{shown}{told}");
 
     let (code, kept, _) = said(&["baseline", "save", "v1", "results/old.json"]);
-    assert!(code == Some(0) && kept.contains("kept as v1"), "{kept}");
+    assert!(code == Some(0) && kept.contains("saved as v1"), "{kept}");
     let (code, shown, _) = said(&["compare", "--baseline", "v1"]);
     assert!(code == Some(0) && shown.contains("0.367×"), "the newest against the baseline: {shown}");
     let (_, shown, _) = said(&["compare", "--baseline", "v1", "results/base.json"]);

@@ -145,7 +145,7 @@ fn the_driver_is_taken_before_the_toolkits_stub() {
         let stub = Machine::new().with(name, STUB, &[]);
         let said = stub.says(&["doctor", "--target", "cuda"], &[]);
         assert!(
-            said.contains("stub (folder `stubs`)") && said.contains("take the folder `stubs` off LD_LIBRARY_PATH"),
+            said.contains("stub (folder `stubs`)") && said.contains("remove the folder `stubs` from LD_LIBRARY_PATH"),
             "{name}: {said}"
         );
     }

@@ -144,7 +144,7 @@ fn a_run_that_goes_on_cannot_be_resumed() {
     let refused = parallax(dir.path(), &["run", "--resume", &file.display().to_string()]);
     let said = text(&refused.stderr);
     assert_eq!(refused.status.code(), Some(2), "{said}");
-    assert!(said.contains("still goes on") && said.lines().count() == 1, "{said}");
+    assert!(said.contains("in progress") && said.lines().count() == 1, "{said}");
     assert!(child.wait().expect("it ends").success(), "the run itself goes on");
     let run = Run::parse(&recorded_in(&out).expect("a file")).expect("a run");
     assert_eq!((run.records.len(), run.interrupted), (1, None));

@@ -10,7 +10,7 @@ fn what_a_target_cannot_do_is_a_skip_with_its_reason() {
     let cold = ["--filter", "hash_embedding", "--cache", "cold", "--ceilings", "off", "--budget", "1"];
     let output = parallax(dir.path(), &[&["run", "--target", "cpu"], &cold[..]].concat());
     let text = String::from_utf8(output.stdout).expect("UTF-8");
-    let reason = "cold caches cannot be had on the host";
+    let reason = "cold caches are not possible on the host";
     assert!(output.status.code() == Some(2) && text.contains("skipped") && text.contains(reason), "{text}");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("nothing could run: ") && said.contains(reason), "{said}");

@@ -198,7 +198,7 @@ const fn traced(
 pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "preset",
-        about: "Set of shapes: quick, standard or full",
+        about: "Shapes: quick, standard or full",
         more: "Quick has one of each workload, without backward passes and bf16 unless a filter, a direction or a type selects them. \
                Awkward shapes are small and cross the edges of tiles, huge ones have buffers beyond 4 GiB; both are for verify",
         values: Values::Words(|| words(Preset::ALL)),
