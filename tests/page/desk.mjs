@@ -1,4 +1,4 @@
-// A desk as people meet it: `parallax serve`, the page that it serves, and what becomes of a run there.
+// The collector from outside: `parallax serve`, its page, and its runs.
 //
 //   node desk.mjs PROGRAM DIST_DIR ARTEFACT_DIR
 
@@ -17,12 +17,12 @@ const results = await mkdtemp(join(tmpdir(), "parallax-desk-"));
 await mkdir(artefacts, { recursive: true });
 const browser = await launch();
 
-/// The program on a free port, once it has told its address.
+/// The program on a free port, once it has printed its address.
 async function serve(...further) {
   const args = ["--quiet", "serve", "--port", "0", "--page", dist, "--results", results, ...further];
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"] });
   for await (const line of createInterface({ input: child.stdout })) return { child, address: line };
-  throw new Error("the program told no address");
+  throw new Error("the program printed no address");
 }
 
 async function open(address, width = 1280, height = 900, told = {}) {

@@ -1,4 +1,4 @@
-// What moves by itself while the page starts.
+// Movements of the page while it starts.
 
 import { strict as assert } from "node:assert";
 
