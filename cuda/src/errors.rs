@@ -70,7 +70,7 @@ pub(crate) fn remedy(code: Option<i32>) -> &'static str {
     } else if is(CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE) {
         "end the process that holds the GPU; `nvidia-smi -q -d COMPUTE` shows whether it is for one process only"
     } else if is(CUresult::CUDA_ERROR_OUT_OF_MEMORY) {
-        "end what fills the GPU's memory; `nvidia-smi` lists it"
+        "end the processes that fill the GPU's memory; `nvidia-smi` lists them"
     } else {
         "`nvidia-smi` says more; after an update of the driver, restart"
     }

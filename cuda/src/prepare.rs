@@ -258,7 +258,7 @@ impl Cuda {
         };
         let kept = changed.filter_map(copy).collect::<Result<Vec<_>, _>>();
         // Wait also after a failed copy: no work may be in flight when the buffers are dropped.
-        self.stream.synchronize().doing(|| "copying what executions change".into())?;
+        self.stream.synchronize().doing(|| "copying the changed inputs".into())?;
         kept
     }
 

@@ -189,13 +189,8 @@ pub fn steering(cards: &[Card], card: &Card) -> BrowserGpuFlags {
         ("MESA_VK_DEVICE_SELECT".to_owned(), format!("{vendor:04x}:{device:04x}!")),
     ];
     let twins = others().filter(|other| other.identity.model == card.identity.model).count();
-    let doubt = (twins > 0).then(|| {
-        format!(
-            "{} cards are {}: the browser can choose the model, not the card",
-            twins + 1,
-            card.name
-        )
-    });
+    let doubt = (twins > 0)
+        .then(|| format!("{} cards are {}: the browser can choose the model, not the card", twins + 1, card.name));
     BrowserGpuFlags { flags, environment, doubt }
 }
 

@@ -67,8 +67,7 @@ impl OfNan {
         "variants multiply different elements by zero (padding of tiles, weights of masked or dropped elements), which NaN turns into NaN",
     );
     /// For specifications in which one NaN reaches the whole result, so that no elements differ.
-    pub const EVERYWHERE: OfNan =
-        OfNan::Unsaid("one NaN reaches all of a result by its sums: no element differs");
+    pub const EVERYWHERE: OfNan = OfNan::Unsaid("one NaN reaches all of a result by its sums: no element differs");
 }
 
 /// Reference result in f64, by the plainest loops. It shares no optimization with any kernel.

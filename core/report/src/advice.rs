@@ -179,9 +179,7 @@ pub fn advice_by(record: &Record, known: &CaseInfo, run: &Run) -> Option<String>
     let analysis = measured.analysis.as_ref()?;
     let used = percent(analysis.utilisation);
     if known.probe {
-        return Some(format!(
-            "it is a probe of the ceilings: at this size it reaches {used} of the best probe"
-        ));
+        return Some(format!("it is a probe of the ceilings: at this size it reaches {used} of the best probe"));
     }
     Some(match analysis.bound {
         Bound::Launch => "it is hardly longer than an empty launch: do more in one launch, or fuse it with its \

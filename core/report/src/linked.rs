@@ -12,7 +12,7 @@ use super::{Cell, Column, Rank, Table, Tone, escape};
 
 /// Warning above every summary from a link.
 pub const FROM_A_LINK: &str =
-    "Results shared by link. The address contains them without a signature, so they could have been edited.";
+    "Results shared by link. The address contains them; they are not signed, so they could have been edited.";
 
 /// Returns the sentence about a link: device, browser, cases and their checks. It includes the mean ratio of the reader's own run,
 /// by name.

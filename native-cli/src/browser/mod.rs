@@ -193,7 +193,8 @@ pub fn run(
     let page = page(options)?;
     let executable = executable(options)?;
     let (sender, events) = mpsc::channel();
-    let token = Token::new().map_err(|error| BrowserError::Serve(format!("cannot generate a random token: {error}")))?;
+    let token =
+        Token::new().map_err(|error| BrowserError::Serve(format!("cannot generate a random token: {error}")))?;
     let beside = |address: &Address| {
         let events = events::router(sender, address, &token);
         match &options.kernels {

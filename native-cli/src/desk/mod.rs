@@ -99,7 +99,8 @@ pub fn open(page: Page, at: At, results: &Path) -> Result<Open, DeskError> {
 
 fn open_with(page: Page, at: At, results: &Path, grants: Grants) -> Result<Open, DeskError> {
     let results = Results::new(results)?;
-    let token = Token::new().map_err(|error| BrowserError::Serve(format!("cannot generate a random token: {error}")))?;
+    let token =
+        Token::new().map_err(|error| BrowserError::Serve(format!("cannot generate a random token: {error}")))?;
     let mut address = String::new();
     let for_others = !at.host.is_loopback();
     let server = Server::start(page, at, grants.limits, |reached| {

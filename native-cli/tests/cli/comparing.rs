@@ -164,7 +164,12 @@ fn a_gate_fails_on_what_failed_vanished_or_is_open() {
     let slower = ["--fail-if-slower", "5%"];
     for (files, flags, code, parts) in [
         (["two.json", "two.json"], &slower[..], 0, &["no case is slower by more than 5.00 %"][..]),
-        (["two.json", "base.json"], &slower, 1, &["lost: base ", other, "missing", "of the remaining cases none is slower"]),
+        (
+            ["two.json", "base.json"],
+            &slower,
+            1,
+            &["lost: base ", other, "missing", "of the remaining cases none is slower"],
+        ),
         (["two.json", "failed.json"], &slower, 1, &["lost: failed ", other, "error: the device was lost"]),
         (["base.json", "few.json"], &slower, 0, &["1 undecided"]),
         (["base.json", "few.json"], &["--fail-if-undecided"], 1, &["undecided: few ", TINY]),

@@ -276,9 +276,7 @@ fn about_calls((name, run): &(String, Run)) -> Option<String> {
     let timed = || run.records.iter().filter(|record| record.timing().is_some()).filter_map(Record::measured);
     // A case with a long execution has no call, in any file.
     if timed().next().is_some() && timed().all(|measured| measured.call.is_none()) {
-        return Some(format!(
-            "{name} has batches and no calls, so the time of one call is unknown: run it again"
-        ));
+        return Some(format!("{name} has batches and no calls, so the time of one call is unknown: run it again"));
     }
     let step = completion_step(&run.baseline.as_ref()?.timer.waits)?;
     Some(format!("{name}: {}", step.sentence()))

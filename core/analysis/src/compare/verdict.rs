@@ -363,7 +363,11 @@ mod tests {
             Ratio::of(&timing(&base), &timing(other), grounds).verdict
         };
         assert_eq!((judged(&other, false), judged(&other, true)), (Verdict::Slower, Verdict::Undecided));
-        assert_eq!(judged(&spread(1600.0, 0.02, 60), true), Verdict::Slower, "a difference without drift is still seen");
+        assert_eq!(
+            judged(&spread(1600.0, 0.02, 60), true),
+            Verdict::Slower,
+            "a difference without drift is still seen"
+        );
     }
 
     #[test]

@@ -88,8 +88,7 @@ pub(super) fn topics() -> impl Iterator<Item = (String, &'static str, &'static s
 
 /// `/explain/`.
 pub(super) fn index(site: Site) -> String {
-    let head =
-        &Head { depth: 1, title: "Explained", about: "Meaning and limits of the figures of Parallax." };
+    let head = &Head { depth: 1, title: "Explained", about: "Meaning and limits of the figures of Parallax." };
     let main = html! {
         h1 { "Meaning of the figures" }
         ul.topics {
