@@ -60,8 +60,8 @@ pub fn workload() -> Workload {
                 Axis::optional("p", "padding", 0, 0),
                 Axis::optional("l", "dilation", 1, 1),
                 Axis::word("layout", "memory order", &["ncdhw", "ndhwc"]),
-                Axis::word("bias", "whether a number of each output channel is added", &["", "bias"]),
-                Axis::word("activation", "what follows", &["", "relu"]),
+                Axis::word("bias", "whether a bias per output channel is added", &["", "bias"]),
+                Axis::word("activation", "activation", &["", "relu"]),
                 Axis::word("mid", "whether the depthwise results stay in memory for the backward pass", &["", "kept"]),
             ]
         },
