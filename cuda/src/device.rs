@@ -36,9 +36,7 @@ pub enum Unavailable {
     #[error("the NVIDIA driver supports CUDA {0}.{1}, at least 12.8 is needed: update the driver")]
     OldDriver(u32, u32),
     /// The driver reports no device with this number.
-    #[error(
-        "CUDA device {wanted} was asked for, the driver shows {count}: check `nvidia-smi` and CUDA_VISIBLE_DEVICES"
-    )]
+    #[error("there is no CUDA device {wanted}, the driver shows {count}: check `nvidia-smi` and CUDA_VISIBLE_DEVICES")]
     NoDevice {
         /// Number of the requested device.
         wanted: usize,

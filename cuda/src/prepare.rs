@@ -323,7 +323,7 @@ fn given<'a>(
     let (label, name) = (&stage.label, arg.buffer);
     match specs.iter().zip(set).find(|(spec, _)| spec.name == name) {
         Some((spec, Some(buffer))) => Ok((spec, buffer)),
-        _ => Err(BackendError::Device(format!("{label} uses `{name}`, which is no buffer of the workload"))),
+        _ => Err(BackendError::Device(format!("{label} uses `{name}`, which is not a buffer of the workload"))),
     }
 }
 

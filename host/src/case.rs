@@ -64,7 +64,10 @@ fn is_there(bytes: u64) -> Result<(), BackendError> {
 }
 
 fn no_room(bytes: u64) -> BackendError {
-    BackendError::OutOfMemory(format!("{} cannot be had; choose a smaller shape, or end other programs", Bytes(bytes)))
+    BackendError::OutOfMemory(format!(
+        "cannot allocate {}; choose a smaller shape, or end other programs",
+        Bytes(bytes)
+    ))
 }
 
 fn filled<T: Copy>(len: usize, value: T) -> Result<Vec<T>, BackendError> {
@@ -267,7 +270,7 @@ mod tests {
         // More bytes than any processor can address.
         for refused in [is_there(1 << 60), is_there(u64::MAX), filled(1 << 58, 0f32).map(|_| ())] {
             assert!(
-                matches!(&refused, Err(BackendError::OutOfMemory(why)) if why.contains("cannot be had")),
+                matches!(&refused, Err(BackendError::OutOfMemory(why)) if why.contains("cannot allocate")),
                 "{refused:?}"
             );
         }

@@ -34,7 +34,7 @@ use crate::settings::{Settings, SettingsError, TRACE};
 
 /// One suite of GPU kernels, measured in the browser's WebGPU and in native CUDA
 ///
-/// Without a command, `run`'s flags measure the quick preset on the best device; without flags, it shows the plan.
+/// Without a command: `run` with these flags, or the plan if there are none.
 #[derive(Debug, Parser)]
 #[command(name = "parallax", version, max_term_width = 110)]
 #[command(after_help = help::EXAMPLES, after_long_help = help::everything())]
@@ -190,8 +190,8 @@ pub struct Common {
     pub csv: bool,
     /// Print events as they happen, one JSON object per line
     ///
-    /// The events that a run file has while the run goes on (`begin`, `baseline`, `sampling`, `samples`, `drift`, `record`,
-    /// `spent`, `end`), and `started` and `progress` beside them. Everything else goes to stderr.
+    /// These are the events of a run file in progress (`begin`, `baseline`, `sampling`, `samples`, `drift`, `record`,
+    /// `spent`, `end`), with `started` and `progress`. Everything else goes to stderr.
     #[arg(long, help_heading = RESULTS, conflicts_with_all = ["json", "csv"], hide_short_help = true)]
     pub json_lines: bool,
     /// Whether a command's own options put something for programs on stdout.

@@ -1,4 +1,4 @@
-//! The commands of whoever writes kernels: `dev`, `tune`, and values for what variants leave open.
+//! Commands for authors of kernels: `dev`, `tune`, and values of tunables.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

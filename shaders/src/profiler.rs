@@ -165,7 +165,9 @@ fn imitation_sizes(stage: &Stage, buffers: Imitation) -> Vec<u64> {
 fn imitation_fits(gpu: &Gpu, stage: &Stage, buffers: Imitation) -> Result<(), BackendError> {
     let limit = gpu.device.limits().max_storage_buffer_binding_size;
     match imitation_sizes(stage, buffers).into_iter().max().filter(|size| *size > limit) {
-        Some(size) => Err(BackendError::Unsupported(format!("imitated matrices of {size} bytes, of {limit} at most"))),
+        Some(size) => {
+            Err(BackendError::Unsupported(format!("emulated matrices of {size} bytes, the limit is {limit}")))
+        }
         None => Ok(()),
     }
 }

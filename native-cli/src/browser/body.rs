@@ -26,7 +26,7 @@ pub struct Held {
 
 /// Reason for a missing body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BodyError {
+pub enum NoBody {
     /// Body longer than the limit.
     Long,
     /// Body without progress, or slower than the limit.
@@ -50,41 +50,41 @@ impl Room {
     ///
     /// # Errors
     /// A body that is too long, too late or broken, or no memory for it.
-    pub async fn read(&self, request: Request, longest: usize) -> Result<Held, BodyError> {
+    pub async fn read(&self, request: Request, longest: usize) -> Result<Held, NoBody> {
         let limits = request.extensions().get::<Limits>().copied().unwrap_or_default();
         // A body with an announced length is refused without a wait.
         if request.body().size_hint().lower() > longest as u64 {
-            return Err(BodyError::Long);
+            return Err(NoBody::Long);
         }
         let mut body = request.into_body();
         let all = async {
             let held = self.collect(&mut body, longest, limits).await;
-            if matches!(held, Err(BodyError::Full)) {
+            if matches!(held, Err(NoBody::Full)) {
                 discard(&mut body, longest, limits).await;
             }
             held
         };
-        timeout_at(Instant::now() + limits.body, all).await.unwrap_or(Err(BodyError::Late))
+        timeout_at(Instant::now() + limits.body, all).await.unwrap_or(Err(NoBody::Late))
     }
 
-    async fn collect(&self, body: &mut Body, longest: usize, limits: Limits) -> Result<Held, BodyError> {
+    async fn collect(&self, body: &mut Body, longest: usize, limits: Limits) -> Result<Held, NoBody> {
         let mut held = Held { bytes: Vec::new(), _room: None };
         loop {
-            let frame = match timeout(limits.stall, body.frame()).await.map_err(|_| BodyError::Late)? {
+            let frame = match timeout(limits.stall, body.frame()).await.map_err(|_| NoBody::Late)? {
                 None => return Ok(held),
-                Some(frame) => frame.map_err(|_| BodyError::Broken)?,
+                Some(frame) => frame.map_err(|_| NoBody::Broken)?,
             };
             let part = frame.into_data().unwrap_or_else(|_trailers| Bytes::new());
             if held.bytes.len() + part.len() > longest {
-                return Err(BodyError::Long);
+                return Err(NoBody::Long);
             }
             self.hold(&mut held, &part)?;
         }
     }
 
-    fn hold(&self, held: &mut Held, part: &[u8]) -> Result<(), BodyError> {
-        let more = u32::try_from(part.len()).map_err(|_| BodyError::Full)?;
-        let room = self.0.clone().try_acquire_many_owned(more).map_err(|_| BodyError::Full)?;
+    fn hold(&self, held: &mut Held, part: &[u8]) -> Result<(), NoBody> {
+        let more = u32::try_from(part.len()).map_err(|_| NoBody::Full)?;
+        let room = self.0.clone().try_acquire_many_owned(more).map_err(|_| NoBody::Full)?;
         match &mut held._room {
             Some(all) => all.merge(room),
             none => *none = Some(room),
@@ -112,21 +112,21 @@ async fn discard(body: &mut Body, longest: usize, limits: Limits) {
     }
 }
 
-impl BodyError {
+impl NoBody {
     /// Returns the response to the sender; `what` is the name of the expected body.
     pub fn answer(self, what: &str, longest: usize) -> Response {
         match self {
-            BodyError::Long => {
-                let text = format!("{what} may have {} MiB, and this has more.", longest >> 20);
+            NoBody::Long => {
+                let text = format!("{what} can have {} MiB at most; this one has more.", longest >> 20);
                 (StatusCode::PAYLOAD_TOO_LARGE, text).into_response()
             }
-            BodyError::Late => {
+            NoBody::Late => {
                 (StatusCode::REQUEST_TIMEOUT, format!("{what} took too long; send it again.")).into_response()
             }
-            BodyError::Broken => {
+            NoBody::Broken => {
                 (StatusCode::BAD_REQUEST, format!("{what} did not arrive whole; send it again.")).into_response()
             }
-            BodyError::Full => {
+            NoBody::Full => {
                 let text = format!("Others are sending; send again in {SOON} s.");
                 (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, SOON.to_string())], text).into_response()
             }
@@ -142,10 +142,10 @@ mod tests {
     async fn bodies_share_their_room_and_give_it_back() {
         let room = Room::new(10);
         let request = |text: &'static str| Request::new(Body::from(text));
-        assert_eq!(room.read(request("12345678901"), 10).await.map(|_| ()), Err(BodyError::Long));
+        assert_eq!(room.read(request("12345678901"), 10).await.map(|_| ()), Err(NoBody::Long));
         let first = room.read(request("1234567"), 10).await.map_err(|_| ()).expect("room");
         assert_eq!(first.bytes, b"1234567");
-        assert_eq!(room.read(request("8901"), 10).await.map(|_| ()), Err(BodyError::Full));
+        assert_eq!(room.read(request("8901"), 10).await.map(|_| ()), Err(NoBody::Full));
         assert!(room.read(request("890"), 10).await.is_ok());
         drop(first);
         assert!(room.read(request("1234567890"), 10).await.is_ok());

@@ -53,7 +53,7 @@ pub struct Compare {
     pub resolution: Option<String>,
     /// Exit with code 1 if a case is certainly slower by more, as in 5%
     ///
-    /// Also if a score is worse by that, or if a case failed, was wrong, or has no figure and the base has one.
+    /// Scores count too, and cases that failed, were wrong, or lost their figure.
     #[arg(long, help_heading = GATES, value_name = "SHARE", conflicts_with = "tax", allow_hyphen_values = true)]
     pub fail_if_slower: Option<String>,
     /// Exit with code 1 if a case or a score is undecided

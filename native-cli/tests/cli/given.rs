@@ -9,7 +9,7 @@ use flate2::write::GzEncoder;
 use crate::comparing::recorded;
 use crate::{folder, mistake, parallax};
 
-/// Two runs in the program's own folder, each with its trace, and what else the program puts there.
+/// Two runs in the program's own folder, each with its trace, and other files of the program.
 fn results(dir: &Path) -> Vec<String> {
     let folder = dir.join("results");
     std::fs::create_dir_all(folder.join("baselines")).expect("writable");
@@ -58,7 +58,7 @@ fn the_programs_own_folder_can_be_given_as_a_glob() {
             assert!(note.contains(part), "{command}: {note}");
         }
     }
-    // A trace in the place of a run is told, too.
+    // A trace in the place of a run has a message, too.
     let output = parallax(dir.path(), &["report", "results/cpu-1.json", "results/cpu-2.trace.json"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let part = "results/cpu-2.trace.json (the trace of results/cpu-2.json, which was not named)";

@@ -131,7 +131,7 @@ impl Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
-    /// It was asked for, or is the default.
+    /// Requested, or the default.
     Asked,
     /// The errors of both clocks.
     Clock,

@@ -326,8 +326,8 @@ impl Comparison {
 /// Adds the loop limit of the device to a failed check. A problem with more elements than the limit may need longer loops.
 fn on_device(result: CheckResult, limits: &BTreeMap<String, u64>, problem: &Problem) -> CheckResult {
     let longest = problem.buffers().iter().map(|spec| spec.len).max();
-    let most = limits.get(LOOP_TURNS).copied().filter(|most| !result.passed && longest > Some(*most));
-    CheckResult { loops_end_after: most, ..result }
+    let turns = limits.get(LOOP_TURNS).copied().filter(|turns| !result.passed && longest > Some(*turns));
+    CheckResult { loops_end_after: turns, ..result }
 }
 
 #[cfg(test)]

@@ -61,13 +61,13 @@ impl MatrixShape {
 pub(super) fn listed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<MatrixShape>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Reported {
+    enum Told {
         Listed(Vec<MatrixShape>),
         Kernels(bool),
     }
-    Ok(match Reported::deserialize(deserializer)? {
-        Reported::Listed(list) => list,
-        Reported::Kernels(present) => present.then_some(MatrixShape::F16_IN_F32).into_iter().collect(),
+    Ok(match Told::deserialize(deserializer)? {
+        Told::Listed(list) => list,
+        Told::Kernels(present) => present.then_some(MatrixShape::F16_IN_F32).into_iter().collect(),
     })
 }
 

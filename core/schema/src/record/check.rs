@@ -70,9 +70,9 @@ impl CheckResult {
         let found = self.found();
         match self.loops_end_after {
             None => found,
-            Some(iterations) => {
+            Some(turns) => {
                 format!(
-                    "{found}; this device ends a kernel's loops after {iterations} iterations, which may be the reason and not the kernel"
+                    "{found}; this device ends a kernel's loops after {turns} iterations, which may be the reason and not the kernel"
                 )
             }
         }

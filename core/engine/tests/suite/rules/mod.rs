@@ -60,8 +60,8 @@ pub fn arrows_have_both_ends(trace: &Value) -> usize {
     ends("s").len()
 }
 
-/// HolisticTraceAnalysis takes slices with a `stream` and a `correlation` for the device's and joins each to the slices
-/// without `stream` that have the same number, of which there must be one; by its time it finds the step. From the
+/// HolisticTraceAnalysis treats slices with a `stream` and a `correlation` as the device's. It joins each to the one slice
+/// without `stream` of the same number, and finds the step by its time. From the
 /// device's slices it computes busy and idle shares, which must add up. Gives the number of kernels.
 pub fn analysable(text: &str) -> usize {
     assert!(text.lines().any(|l| l.contains("\"rank\": 0")), "the rank, on a line, with a space");
