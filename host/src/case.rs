@@ -249,7 +249,7 @@ impl Prepared for HostCase {
             return Ok(bytes_of(storage, values[elements].iter().copied()));
         }
         let which = self.written.iter().position(|o| *o == buffer);
-        let which = which.ok_or_else(|| BackendError::Device(format!("buffer {buffer} is no output")))?;
+        let which = which.ok_or_else(|| BackendError::Device(format!("buffer {buffer} is not an output")))?;
         Ok(match &self.outputs {
             Outputs::Host(outputs) => bytes_of(storage, outputs[which][elements].iter().map(|x| f64::from(*x))),
             Outputs::Reference(outputs) => bytes_of(storage, outputs[which][elements].iter().copied()),

@@ -55,7 +55,8 @@ fn processor() -> Place {
 
 /// Returns the values of a spec's tunables on a device.
 fn tuning(device: &DeviceInfo, spec: &Spec) -> Tuning {
-    tuning_for(device, None, &spec.set).expect("tests hold the shipped files against the tunables, the spec its own")
+    tuning_for(device, None, &spec.set)
+        .expect("tests check the shipped files against the tunables, and the spec its own values")
 }
 
 /// Milliseconds of planning between two yields to the event loop. The page runs this code if workers cannot measure.

@@ -213,7 +213,7 @@ fn cuda(facts: &Facts) -> Diagnosis {
     for board in &facts.boards {
         if !board.held.is_empty() {
             found.note(
-                format!("the clocks of {} are held down at this moment: {}", board.name, board.held.join(", ")),
+                format!("the clocks of {} are throttled at this moment: {}", board.name, board.held.join(", ")),
                 "wait until it has cooled; `nvidia-smi -q -d POWER,TEMPERATURE,PERFORMANCE` shows its limits",
             );
         }

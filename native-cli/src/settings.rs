@@ -133,7 +133,7 @@ impl<const LAST: u8> Settings<LAST> {
             // The file's value is checked even if a flag replaces it.
             let mut from_file = Spec::default();
             for value in &lines {
-                let file = || file.clone().expect("its lines came from a file");
+                let file = || file.clone().expect("its lines are from a file");
                 let target = if flags.is_empty() { &mut spec } else { &mut from_file };
                 let set = checked_set(setting, target, value);
                 set.map_err(|e| SettingsError::File { file: file(), mistake: e.into() })?;

@@ -51,8 +51,8 @@ const browser = await launch();
 const released = process.env.PARALLAX_TESTS === "all";
 await mkdir(artefacts, { recursive: true });
 
-/// A fresh page at a query, after an optional script that runs before the page's own, there and in the worker beside it. Collects what
-/// goes wrong in it.
+/// A fresh page at a query, after an optional script that runs before the page's own, there and in the worker beside it. Collects its
+/// errors.
 let opened;
 async function open(query, before) {
   return openOn(server.address + query, before, { serviceWorkers: "block" });
@@ -533,7 +533,7 @@ const tests = {
     await finished(page);
     await page.getByText("Measuring stopped working.").waitFor();
     assert.match(await page.innerText("#notices"), /the page posts orders/);
-    assert.match(await page.innerText("#summary"), /ended early.*a bug of its own/);
+    assert.match(await page.innerText("#summary"), /ended early.*internal error while measuring/);
     assert.ok(await page.locator("#run").isDisabled());
     const { data } = await download(page, "#download-json");
     const outcomes = new Set(data.records.map((r) => r.outcome));
@@ -1023,7 +1023,7 @@ const tests = {
       dispatchEvent(new DragEvent("drop", { dataTransfer: data, cancelable: true }));
     });
     await page.getByText("it is larger than 16 MiB").waitFor();
-    for (const [link, said] of [["https://a.example/", "no link with results"], ["#r=AAAA", "is damaged"]]) {
+    for (const [link, said] of [["https://a.example/", "not a link with results"], ["#r=AAAA", "is damaged"]]) {
       await page.fill("#compare-link", link);
       await page.keyboard.press("Enter");
       await page.getByText(said).waitFor();

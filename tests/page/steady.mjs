@@ -2,7 +2,7 @@
 
 import { strict as assert } from "node:assert";
 
-/// The most that may move: half of what counts as good.
+/// Largest allowed layout shift: half of a good score.
 const MOST = 0.05;
 const WINDOWS = [360, 1280];
 

@@ -209,8 +209,8 @@ fn show_device(view: &View, device: &DeviceInfo, clock: &ClockInfo) {
             "software",
             Tone::Warn,
             "This is a software adapter, not a GPU.",
-            "The browser emulates WebGPU on the processor. Results are checked all the same, but the times say nothing \
-             about a GPU. Turn graphics acceleration on in the browser's settings, or update the graphics driver.",
+            "The browser emulates WebGPU on the processor. Results are checked all the same, but the times are not \
+             those of a GPU. Turn graphics acceleration on in the browser's settings, or update the graphics driver.",
         );
     }
 }

@@ -174,7 +174,7 @@ impl Comparing {
     async fn read(&self, source: &Source, name: &str) -> Result<What, String> {
         let text = match source {
             Source::Link(text) => {
-                let payload = link::payload(text).ok_or("it is no link with results: such a link contains #r=")?;
+                let payload = link::payload(text).ok_or("it is not a link with results: such a link contains #r=")?;
                 let summary =
                     reading::guarded(name, || RunSummary::from_link(payload)).map_err(|why| why.to_string())?;
                 return Ok(What::Link(Rc::new(summary)));

@@ -309,7 +309,7 @@ impl Shape {
         }
         if !countable(shape.extents.iter().map(|(_, extent)| *extent)) {
             let named: Vec<String> = shape.extents.iter().map(|(key, extent)| format!("{key} = {extent}")).collect();
-            return Err(bad(format!("the product of {} is beyond what can be counted in 64 bits", named.join(", "))));
+            return Err(bad(format!("the product of {} is too large for 64 bits", named.join(", "))));
         }
         Ok(shape)
     }
@@ -402,7 +402,7 @@ mod tests {
             ("k3.5", "`k` (kernel) is a whole number, not 3.5"),
             ("k3,fp9", "`fp9` has no meaning here"),
             ("k4294967296,s4294967296", "the product of k = 4294967296, s = 4294967296 is beyond"),
-            ("k18446744073709551615", "is beyond what can be counted in 64 bits"),
+            ("k18446744073709551615", "is too large for 64 bits"),
         ] {
             let error = parse(text).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");

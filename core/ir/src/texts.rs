@@ -29,7 +29,7 @@ pub enum TextError {
     #[error("no kernel source {0}")]
     Missing(String),
     /// Import of a source that does not exist.
-    #[error("{file}, line {line}: there is no {import} to import")]
+    #[error("{file}, line {line}: no file {import} to import")]
     Import {
         /// Source that imports.
         file: String,

@@ -56,7 +56,7 @@ pub enum PeersError {
     TooMany(usize),
     /// A figure with an invalid string or number.
     #[error(
-        "figure {0} of the peers has a time that is no positive number, or a text of more than {LONGEST} characters"
+        "figure {0} of the peers has a time that is not a positive number, or a text of more than {LONGEST} characters"
     )]
     Figure(usize),
 }

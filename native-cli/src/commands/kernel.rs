@@ -119,7 +119,7 @@ fn planned(case: &Case, caps: &Caps) -> Result<Case, String> {
 fn made(case: &Case, caps: &Caps, native: &Native) -> anyhow::Result<Made> {
     let case = planned(case, caps).map_err(|why| anyhow::anyhow!("{case}: {why}"))?;
     let dtype = case.problem.dtype;
-    let Some(program) = case.program(caps) else { bail!("{case} has no kernels of its own: name another variant") };
+    let Some(program) = case.program(caps) else { bail!("{case} has no kernels: name another variant") };
     let program = settled(program, dtype, caps.dialect, native)?;
     let (texts, places) = assembled(&program, dtype, caps.dialect, native)?;
     Ok(Made { case, dtype, program, texts, places })

@@ -14,7 +14,7 @@ pub fn start(common: &Common) -> anyhow::Result<()> {
     let spec = common.spec()?;
     let choice = choose(None, &common.device, &spec.set)?;
     let (target, opened) = choice.one();
-    let Opened::Here(profiler) = opened else { unreachable!("the best target is no browser") };
+    let Opened::Here(profiler) = opened else { unreachable!("the best target is never a browser") };
     let device = profiler.device();
     let plan = plan(&spec, &device.caps)?;
     let expected = Expected::of_parts(&spec, plan.cases.len(), device.kind.is_emulated());

@@ -74,9 +74,10 @@ pub async fn page(State(desk): State<Arc<Desk>>, uri: Uri) -> Response {
             ([(CONTENT_TYPE, kind)], text).into_response()
         }
         Ok(None) => plain(StatusCode::NOT_FOUND, "The collector has no such page; go back to its front page."),
-        Err(_) => {
-            plain(StatusCode::INTERNAL_SERVER_ERROR, "The collector hit a bug of its own over the files in its folder.")
-        }
+        Err(_) => plain(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "Internal error of the collector while reading the files in its folder.",
+        ),
     }
 }
 

@@ -60,7 +60,7 @@ pub async fn take(State(desk): State<Arc<Desk>>, request: Request) -> Response {
 }
 
 /// Response to an internal error of the collector.
-const OWN_BUG: &str = "The collector hit a bug of its own; download the result as a file.";
+const OWN_BUG: &str = "Internal error of the collector; download the result as a file.";
 
 fn too_many(wait: Duration) -> Response {
     let seconds = wait.as_secs() + 1;

@@ -60,7 +60,7 @@ impl App {
                 *self.orders.borrow_mut() = bench.orders.clone();
                 *self.bench.borrow_mut() = Some(bench);
             }
-            Err(why) => self.view.notice("lost", Tone::Error, "There is no device any more.", &why),
+            Err(why) => self.view.notice("lost", Tone::Error, "The device is gone.", &why),
         }
     }
 

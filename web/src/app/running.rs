@@ -154,7 +154,7 @@ impl App {
         spawn_local(self.clone().send_to_desk());
         if !alive {
             let advice = "Finished cases are kept. Reload the page to open a device again.";
-            self.view.notice("lost", Tone::Error, "There is no device any more.", advice);
+            self.view.notice("lost", Tone::Error, "The device is gone.", advice);
             self.view.allow_run(false);
         }
     }

@@ -260,9 +260,8 @@ fn without_parts(name: &str, cases: &[TaxCase], run: usize) -> Vec<String> {
         1 => Some("in 1 case".to_owned()),
         many => Some(format!("in {many} cases")),
     };
-    let early = count(|call| call.early).map(|cases| {
-        format!("{name}: {cases} the bytes arrived before the device was said to be done: there is no readback")
-    });
+    let early = count(|call| call.early)
+        .map(|cases| format!("{name}: {cases} the bytes arrived before the completion: there is no readback"));
     let below = count(|call| call.below_noise).map(|cases| {
         format!(
             "{name}: {cases} one call took no longer than one more execution in a batch: completion is below the noise"

@@ -68,7 +68,7 @@ impl TuningFile {
         let mut file = TuningFile::default();
         for (dialect, name, value) in *values {
             let known = file.values_of(dialect).and_then(|values| take(values, name, *value));
-            known.expect("tests hold the shipped files against the tunables");
+            known.expect("tests check the shipped files against the tunables");
         }
         Some(file)
     }

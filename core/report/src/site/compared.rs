@@ -99,7 +99,7 @@ pub(super) fn index(sets: &[Set<'_>], devices: &Devices<'_>, site: Site) -> Stri
             h2 { "Your own runs" }
             p { "Any number of run files, the first being the base:" }
             p { code { "parallax compare a.json b.json --format html --output compared.html" } }
-            p { "The targets of one card, with one call taken apart:" }
+            p { "The targets of one card, with the parts of one call:" }
             p { code { "parallax compare cuda.json wgpu.json browser.json --tax" } }
             p { "A site like this one, from your own runs:" }
             p { code { "parallax site results/*.json --out site" } }

@@ -64,7 +64,7 @@ fn fastest(head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
                     @let found = problems(device, family);
                     details.family data-f=(family.key()) {
                         summary { (family.name()) ": " (found.sentence) }
-                        p { a href=(head.to(&format!("{}/", super::family::path(device, family)))) { "Every version, one call taken apart, and samples" } }
+                        p { a href=(head.to(&format!("{}/", super::family::path(device, family)))) { "Every version, the parts of one call, and samples" } }
                         (anchored(&found.table))
                     }
                 }

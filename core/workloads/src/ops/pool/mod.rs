@@ -153,7 +153,7 @@ fn validate(shape: &Shape) -> Result<(), String> {
     }
     let (n, c, taps) = (shape["n"], shape["c"], rows.most() * columns.most());
     if !countable([n, c, rows.outputs, columns.outputs, taps]) {
-        return Err("the pixels of all windows are beyond what can be counted in 64 bits".to_owned());
+        return Err("the number of pixels of all windows is too large for 64 bits".to_owned());
     }
     // Operands of the window bounds.
     indexable(rows.extent.max(columns.extent) + 2 * shape["p"] + shape["k"].max(shape["kw"]))?;
