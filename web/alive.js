@@ -31,7 +31,7 @@ function trapped(error) {
   document.querySelector("#run").disabled = true;
 }
 
-// A site has this page at run/.
+// In a site, this page is at run/.
 if (/\/run\/(index\.html)?$/.test(location.pathname)) {
   document.querySelector("#site").classList.remove("absent");
   document.querySelector("#home").href = "../";

@@ -48,7 +48,7 @@ async function tryToMake(glue, program, what, text) {
   throw answer;
 }
 
-/// A program beside the page, which a file can break without breaking the page.
+/// A program beside the page; a file that breaks it leaves the page intact.
 async function inWorker(glue, program) {
   const worker = new Worker(new URL("reading.js", document.baseURI), { type: "module" });
   const post = (message) =>
@@ -65,7 +65,7 @@ async function inWorker(glue, program) {
   throw new Error("no worker");
 }
 
-/// The same in the page, where there are no workers.
+/// The same in the page, for browsers without workers.
 async function inPage(glue, program) {
   const made = await here(glue, program);
   const ask = async (what, text) => {
