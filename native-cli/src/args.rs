@@ -238,7 +238,7 @@ pub struct Native {
     /// without emulation.
     #[arg(long, value_name = "GPU", visible_alias = "adapter", help_heading = DEVICES, hide_short_help = true)]
     pub device: Option<String>,
-    /// wgpu: keep the browsers' checks in kernels [default if empty: all]
+    /// wgpu: keep the browsers' checks in kernels; all if none is named
     ///
     /// As in --checked=bounds,loops: `bounds` of indices, `loops` that end, `divisions` by zero, `zeroing` of workgroup memory.
     /// `profile safety` measures the cost of each.

@@ -304,7 +304,7 @@ const WIDE_FROM: Tunable = Tunable {
 };
 const SQUARE_BELOW: Tunable = Tunable {
     name: "SQUARE_BELOW",
-    about: "share of the work in waves, in per cent, below which tiles of 192 by 192 replace them",
+    about: "percentage of the wide tiles' work, in whole waves, below which tiles are 192 by 192",
     allowed: Allowed::OneOf(&[0, 50, 65, 80, 95, 1000]),
     default: MatrixTiles::DEFAULT.square_below,
 };
