@@ -71,7 +71,7 @@ fn agree_on(bench: &mut impl Bench, mut cases: Vec<Planned>) {
                 Ok(result) if result.passed && result.compared == result.elements => {}
                 Ok(result) => wrong.push(format!("{}: {}", planned.name(), result.sentence())),
                 // A real device keeps its matrices in registers.
-                Err(BackendError::Unsupported(why)) if why.starts_with("imitated matrices") => too_large += 1,
+                Err(BackendError::Unsupported(why)) if why.starts_with("emulated matrices") => too_large += 1,
                 Err(error) => wrong.push(format!("{}: {error}", planned.name())),
             }
         }

@@ -88,7 +88,7 @@ fn a_run_survives_its_file_and_fits_the_schema() {
     let errors: Vec<String> = validator.iter_errors(&value).map(|e| format!("{}: {e}", e.instance_path())).collect();
     assert!(errors.is_empty(), "{errors:?}");
     value["records"][0]["parts"]["dtype"] = "f8".into();
-    assert!(!validator.is_valid(&value), "the schema must refuse what the reader refuses");
+    assert!(!validator.is_valid(&value), "the schema and the reader must refuse the same files");
 }
 
 /// Every run file in `docs/results`.

@@ -1,5 +1,5 @@
-// Says so when the page's program does not start, and when it ends: it is WebAssembly, which may be blocked, or not arrive, or run out
-// of memory, of which it cannot say anything itself.
+// Reports a program that does not start, or that ends: WebAssembly may be blocked, or not arrive, or run out
+// of memory, which it cannot report itself.
 
 const PATIENCE = 15_000;
 const root = document.documentElement;
@@ -22,7 +22,7 @@ function dead(why) {
   document.querySelector("#device").textContent = "Not asked for.";
 }
 
-/// A trap ends the program. The key is that of a panic, which has said more already.
+/// A trap ends the program. The key is that of a panic, whose message says more.
 function trapped(error) {
   if (!(error instanceof WebAssembly.RuntimeError || error instanceof RangeError)) return;
   const at = root.dataset.at ? `, at ${root.dataset.at}` : "";
@@ -31,7 +31,7 @@ function trapped(error) {
   document.querySelector("#run").disabled = true;
 }
 
-// A site has this page at run/.
+// In a site, this page is at run/.
 if (/\/run\/(index\.html)?$/.test(location.pathname)) {
   document.querySelector("#site").classList.remove("absent");
   document.querySelector("#home").href = "../";

@@ -1,5 +1,5 @@
-// Where measuring happens: beside the page, in a program of its own, which comes with its script, and for which so many threads begin
-// unless what it should measure is not here. Where the memory is given, this is one of those threads.
+// Worker that measures, in a program of its own with its script, on the requested number of threads,
+// unless the target has no program here. A worker that is given the memory is one of those threads.
 
 addEventListener(
   "message",
@@ -10,12 +10,12 @@ addEventListener(
       if (memory) return compute();
       if (threads > 1 && (navigator.gpu || !gpu)) await begin(threads);
       measure(self);
-      // For visits without a network. The browser may list what has just arrived a little later.
+      // For visits without a network. The browser may list new arrivals a little later.
       const files = [glue, program].map((file) => new URL(file, location).href);
       files.push(...performance.getEntriesByType("resource").map((entry) => entry.name));
       new BroadcastChannel("parallax-files").postMessage(files);
     } catch (error) {
-      // The page hears of errors, but not of promises that nobody keeps.
+      // The page receives errors, but no unhandled rejections.
       setTimeout(() => {
         throw error;
       });

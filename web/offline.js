@@ -1,10 +1,10 @@
-// Has a service worker keep the page's files for visits without a network. Where the server sends no headers of isolation, it loads
+// Starts a service worker that keeps the page's files for visits without a network. Without isolation headers from the server, it loads
 // the page once more through the worker, which adds them.
 
 const FOLDER = new URL("./", location.href).href;
-/// Scripts of workers that begin after this looks: in an isolated page they need the service worker's headers, too.
+/// Scripts of workers that start later: in an isolated page they need the service worker's headers, too.
 const LATER = ["measuring.js", "reading.js"];
-/// Files that are listed at most.
+/// Maximum number of listed files.
 const MOST = 100;
 const { serviceWorker } = navigator;
 
@@ -17,13 +17,13 @@ function paths(addresses) {
 const loaded = () => paths(performance.getEntriesByType("resource").map((entry) => entry.name));
 /// The files that a worker's address lists.
 const listOf = (worker) => (worker ? new URL(worker.scriptURL).searchParams.getAll("file") : []);
-/// The worker of this folder; another one may be in charge of a folder around it.
+/// The worker of this folder; another one may control a folder around it.
 const registered = async () => {
   const registration = await serviceWorker.getRegistration(FOLDER);
   return registration?.scope === FOLDER ? registration : undefined;
 };
 
-/// Whether the server isolates the page. A service worker answers only what is asked with GET.
+/// Whether the server isolates the page. A service worker answers only GET requests.
 async function isolatedByServer() {
   if (!crossOriginIsolated || !serviceWorker.controller) return crossOriginIsolated;
   const { headers } = await fetch(location.pathname, { method: "HEAD" });
@@ -35,8 +35,8 @@ async function forget() {
   await caches.delete("parallax-page");
 }
 
-/// Has the worker list the files with which the page began, these others, and those that it lists already. Where it does not list all
-/// of the first, it lists those of an older version, which are of no use.
+/// Makes the worker list the page's first files, these others, and its present list. If it misses some
+/// of the first, its list is of an older version, and useless.
 async function list(first, others = []) {
   const before = listOf((await registered())?.active);
   const known = first.every((path) => before.includes(path)) ? before : first;
@@ -76,9 +76,9 @@ async function begin() {
   isolate();
 }
 
-// A run that a command line started is not kept, nor a page that another one shows.
+// Neither a run that a command line started nor an embedded page is kept.
 if (serviceWorker && isSecureContext && top === self && !new URLSearchParams(location.search).has("report")) {
   new BroadcastChannel("parallax-files").addEventListener("message", ({ data }) => addFiles(paths(data)));
-  // A browser that keeps nothing for the page: it works all the same, as long as there is a network.
+  // A browser without storage for the page: the page works while there is a network.
   addEventListener("load", () => begin().catch(() => {}));
 }

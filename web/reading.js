@@ -1,4 +1,4 @@
-// Where files from outside are read, and reports and traces of runs are made: beside the page, in a program of its own. A file that
+// Worker that reads files from outside and makes reports and traces, in a program of its own. A file that
 // breaks the program ends this worker, and the page begins another.
 
 addEventListener(
@@ -11,12 +11,12 @@ addEventListener(
         try {
           postMessage({ made: made[what](text) });
         } catch (error) {
-          // The program throws text. What it does not throw is a trap, after which it holds nothing that can be relied on.
+          // The program throws text. Any other end is a trap, after which its memory is unreliable.
           postMessage(typeof error === "string" ? { refused: error } : { broke: String(globalThis.panicked ?? error) });
         }
       };
       postMessage({ ready: true });
-      // For visits without a network. The browser may list what has just arrived a little later.
+      // For visits without a network. The browser may list new arrivals a little later.
       const files = [glue, program].map((file) => new URL(file, location).href);
       files.push(...performance.getEntriesByType("resource").map((entry) => entry.name));
       new BroadcastChannel("parallax-files").postMessage(files);

@@ -1,12 +1,12 @@
-// Keeps the page for visits without a network, and gives it the headers that a plain file server cannot send: in an isolated page the
-// clock has steps of 5 µs in place of 100. The files that it handles are those which its own address lists, and no others.
+// Keeps the page for visits without a network, and adds the headers that a plain file server cannot send: in an isolated page the
+// clock has steps of 5 µs instead of 100. It handles only the files that its own address lists.
 // The server's answer always wins; a copy is given only where the network fails.
 
 const KEPT = "parallax-page";
 const FOLDER = self.registration.scope;
 const PAGES = ["", "index.html"];
 const LISTED = new Set(new URLSearchParams(location.search).getAll("file"));
-/// How the page begins, and no other program's.
+/// First characters of the page; those of other programs differ.
 const BEGINNING = '<!doctype html><html lang="en" data-program="parallax">';
 /// Whether another program has the page's address now.
 let retired = false;
@@ -26,7 +26,7 @@ self.addEventListener("fetch", (event) => {
   }
 });
 
-/// The path of an address in the page's folder. Settings in the address are no other page.
+/// The path of an address in the page's folder, without settings.
 function pathOf(address) {
   const url = new URL(address);
   const whole = url.origin + url.pathname;
@@ -64,7 +64,7 @@ async function file(event, path) {
   return isWorker ? isolated(response) : response;
 }
 
-/// Whether a response is the page. It is read no further than the first letter that differs.
+/// Whether a response is the page. Reads up to the first different letter.
 async function isPage(response) {
   const [reader, decoder] = [response.body?.getReader(), new TextDecoder()];
   let begun = "";
@@ -95,7 +95,7 @@ async function copy(path, error) {
   return kept;
 }
 
-/// Keeps a copy. Where that fails, the older one goes: it belongs to files that the server has no longer. Never fails.
+/// Keeps a copy. If that fails, it drops the older one, which belongs to files of an older version. Never fails.
 async function keep(path, response) {
   if (response.status !== 200 || response.redirected || retired) return;
   const address = FOLDER + path;

@@ -68,7 +68,7 @@ impl<'a> Definition<'a> {
     pub fn word(&self, name: &str) -> u32 {
         match self.expect(name) {
             Value::U32(value) => value,
-            other => panic!("{name} is {other:?}, not a number of things"),
+            other => panic!("{name} is {other:?}, not a count"),
         }
     }
 

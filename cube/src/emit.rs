@@ -34,6 +34,6 @@ pub fn emit(definition: KernelDefinition, dialect: Dialect) -> Result<Emitted, S
             let kernel = compiler.compile(definition, &options).map_err(|error| error.to_string())?;
             Ok(Emitted { text: kernel.source, shared_bytes: kernel.shared_memory_size })
         }
-        other => Err(format!("what makes {other:?} of CubeCL's kernels is not here")),
+        other => Err(format!("the compiler of CubeCL's kernels to {other:?} is not in this program")),
     }
 }

@@ -13,5 +13,5 @@ pub fn knows(name: &str) -> bool {
 /// # Errors
 /// Always.
 pub fn planned(_: &Recipe) -> Result<(KernelDefinition, Chosen), Untranslated> {
-    Err(Untranslated::Refused("CubeK's launchers are not among what a page fetches".to_owned()))
+    Err(Untranslated::Refused("CubeK's launchers are not in the programs of a page".to_owned()))
 }

@@ -103,7 +103,7 @@ impl Cudnn {
             let engines = engines::offered(open.api, &wired.described.graph, None)?;
             let (fit, coarse): (Vec<_>, Vec<_>) = engines.into_iter().partition(|engine| engine.fits(dtype));
             if !coarse.is_empty() && fit.is_empty() {
-                refused.push(format!("its {} engines compute in less than the precision asked for", coarse.len()));
+                refused.push(format!("its {} engines compute below the requested precision", coarse.len()));
             }
             let most = call.most_workspace().0;
             // SAFETY: the caller guarantees the memory.

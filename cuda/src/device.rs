@@ -36,9 +36,7 @@ pub enum Unavailable {
     #[error("the NVIDIA driver supports CUDA {0}.{1}, at least 12.8 is needed: update the driver")]
     OldDriver(u32, u32),
     /// The driver reports no device with this number.
-    #[error(
-        "CUDA device {wanted} was asked for, the driver shows {count}: check `nvidia-smi` and CUDA_VISIBLE_DEVICES"
-    )]
+    #[error("there is no CUDA device {wanted}, the driver shows {count}: check `nvidia-smi` and CUDA_VISIBLE_DEVICES")]
     NoDevice {
         /// Number of the requested device.
         wanted: usize,
@@ -50,7 +48,7 @@ pub enum Unavailable {
     NoCompiler(#[from] NvrtcError),
     /// The driver lacks calls that are necessary to open a device.
     #[error(
-        "the NVIDIA driver lacks {}: reinstall it, or take whatever else is called libcuda off the loader's path",
+        "the NVIDIA driver lacks {}: reinstall it, or remove other files named libcuda from the loader's path",
         listed(.0)
     )]
     Lacks(Vec<&'static str>),

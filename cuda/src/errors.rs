@@ -61,16 +61,16 @@ const LOST: [CUresult; 14] = [
 pub(crate) fn remedy(code: Option<i32>) -> &'static str {
     let is = |known: CUresult| code == Some(known as i32);
     if is(CUresult::CUDA_ERROR_SYSTEM_NOT_READY) {
-        "start the fabric manager, `sudo systemctl start nvidia-fabricmanager`, of the driver's own version"
+        "start the fabric manager of the driver's version: `sudo systemctl start nvidia-fabricmanager`"
     } else if is(CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH) {
         "the driver's library and its kernel module are of different versions: restart, or install both of one version"
     } else if is(CUresult::CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE) {
         "the library is newer than the driver and this GPU does not allow the mismatch: update the driver, or take the toolkit's folder \
          `compat` off LD_LIBRARY_PATH"
     } else if is(CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE) {
-        "end the process that holds the GPU; `nvidia-smi -q -d COMPUTE` shows whether it is for one process only"
+        "end the process that uses the GPU; `nvidia-smi -q -d COMPUTE` shows whether its mode allows one process only"
     } else if is(CUresult::CUDA_ERROR_OUT_OF_MEMORY) {
-        "end what fills the GPU's memory; `nvidia-smi` lists it"
+        "end the processes that fill the GPU's memory; `nvidia-smi` lists them"
     } else {
         "`nvidia-smi` says more; after an update of the driver, restart"
     }

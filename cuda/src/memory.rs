@@ -135,7 +135,7 @@ impl Buffer {
     pub(crate) fn read(&self, range: Range<u64>) -> Result<Vec<u8>, BackendError> {
         if range.start > range.end || range.end > self.bytes {
             return Err(BackendError::Device(format!(
-                "bytes {}..{} of a buffer of {} were asked for",
+                "bytes {}..{} lie outside a buffer of {}",
                 range.start, range.end, self.bytes
             )));
         }

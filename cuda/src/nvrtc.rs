@@ -51,7 +51,7 @@ pub enum NvrtcError {
     /// The library was not found, or did not load.
     #[error(
         "NVRTC, the CUDA compiler library, could not be loaded (tried: {tried}). Install the CUDA toolkit, or run \
-         `pip install nvidia-cuda-nvrtc`, or set PARALLAX_NVRTC_DIR to the folder that holds libnvrtc"
+         `pip install nvidia-cuda-nvrtc`, or set PARALLAX_NVRTC_DIR to the folder of libnvrtc"
     )]
     Missing {
         /// Every place of the search, with its result.
@@ -263,7 +263,7 @@ impl Nvrtc {
     /// [`NvrtcError::Rejected`] with the compiler's log for an invalid source.
     pub fn cubin(&self, file: &str, source: &str, options: &[String]) -> Result<(Vec<u8>, String), NvrtcError> {
         let c_string = |text: &str| {
-            CString::new(text).map_err(|_| NvrtcError::Rejected { log: format!("{file} holds a zero byte") })
+            CString::new(text).map_err(|_| NvrtcError::Rejected { log: format!("{file} contains a zero byte") })
         };
         let (name, source) = (c_string(file)?, c_string(source)?);
         let options = options.iter().map(|option| c_string(option)).collect::<Result<Vec<_>, _>>()?;

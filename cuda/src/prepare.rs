@@ -258,7 +258,7 @@ impl Cuda {
         };
         let kept = changed.filter_map(copy).collect::<Result<Vec<_>, _>>();
         // Wait also after a failed copy: no work may be in flight when the buffers are dropped.
-        self.stream.synchronize().doing(|| "copying what executions change".into())?;
+        self.stream.synchronize().doing(|| "copying the changed inputs".into())?;
         kept
     }
 
@@ -323,7 +323,7 @@ fn given<'a>(
     let (label, name) = (&stage.label, arg.buffer);
     match specs.iter().zip(set).find(|(spec, _)| spec.name == name) {
         Some((spec, Some(buffer))) => Ok((spec, buffer)),
-        _ => Err(BackendError::Device(format!("{label} uses `{name}`, which is no buffer of the workload"))),
+        _ => Err(BackendError::Device(format!("{label} uses `{name}`, which is not a buffer of the workload"))),
     }
 }
 

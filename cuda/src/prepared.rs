@@ -199,7 +199,7 @@ impl Prepared for PreparedCase {
         match launching {
             Launching::Stream => {}
             Launching::Graph => self.make_graphs()?,
-            other => return Err(BackendError::Unsupported(format!("CUDA has no way `{}` to launch", other.name()))),
+            other => return Err(BackendError::Unsupported(format!("CUDA has no launch mode `{}`", other.name()))),
         }
         self.launching = launching;
         Ok(())

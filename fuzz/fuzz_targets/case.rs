@@ -7,7 +7,7 @@ use parallax_ir::Case;
 fuzz_target!(|text: &str| {
     if let Ok(case) = text.parse::<Case>() {
         let written = case.to_string();
-        let again: Case = written.parse().expect("what we write, we read");
+        let again: Case = written.parse().expect("a written case is read");
         assert_eq!(again.to_string(), written);
     }
 });

@@ -35,7 +35,7 @@ fuzz_target!(|text: &str| {
         + lists.spans.iter().map(|span| span.name.len()).sum::<usize>();
     assert!(rows + texts <= MOST * text.len(), "{rows} and {texts} bytes of {}", text.len());
     let written = serde_json::to_string(&lists).expect("lists are JSON");
-    let again = read(&written, text.len().max(written.len())).expect("what we write, we read");
+    let again = read(&written, text.len().max(written.len())).expect("written columns are read");
     // The first writing rounds; later ones change nothing.
     assert_eq!(serde_json::to_string(&again).expect("lists are JSON"), written);
 });

@@ -12,7 +12,7 @@ mod read;
 fuzz_target!(|body: &[u8]| match read::read(body) {
     Ok(run) => {
         let written = serde_json::to_string(&run).expect("a run is JSON");
-        let again = read::read(written.as_bytes()).expect("what a desk writes, it reads");
+        let again = read::read(written.as_bytes()).expect("a written run is read");
         assert_eq!(serde_json::to_string(&again).expect("a run is JSON"), written);
         let named = [(run.file_stem(), run)];
         let pages = Pages::new(&named, Site::default());

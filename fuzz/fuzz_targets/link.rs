@@ -6,6 +6,6 @@ use parallax_schema::record::RunSummary;
 
 fuzz_target!(|text: &str| {
     if let Ok(summary) = RunSummary::from_link(text) {
-        RunSummary::from_link(&summary.to_link()).expect("what was read can be written and read");
+        RunSummary::from_link(&summary.to_link()).expect("a summary survives a round trip");
     }
 });

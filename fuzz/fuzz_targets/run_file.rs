@@ -13,6 +13,6 @@ fuzz_target!(|text: &str| {
         let _ = trace::text(&run);
         // Padded to the length of the source text.
         let written = format!("{:1$}", serde_json::to_string(&run).expect("a run is JSON"), text.len());
-        Run::parse(&written).expect("what we write, we read");
+        Run::parse(&written).expect("a written run is read");
     }
 });

@@ -65,7 +65,10 @@ fn is_there(bytes: u64) -> Result<(), BackendError> {
 }
 
 fn no_room(bytes: u64) -> BackendError {
-    BackendError::OutOfMemory(format!("{} cannot be had; choose a smaller shape, or end other programs", Bytes(bytes)))
+    BackendError::OutOfMemory(format!(
+        "cannot allocate {}; choose a smaller shape, or end other programs",
+        Bytes(bytes)
+    ))
 }
 
 fn filled<T: Copy>(len: usize, value: T) -> Result<Vec<T>, BackendError> {
@@ -247,7 +250,7 @@ impl Prepared for HostCase {
             return Ok(bytes_of(storage, values[elements].iter().copied()));
         }
         let which = self.written.iter().position(|o| *o == buffer);
-        let which = which.ok_or_else(|| BackendError::Device(format!("buffer {buffer} is no output")))?;
+        let which = which.ok_or_else(|| BackendError::Device(format!("buffer {buffer} is not an output")))?;
         Ok(match &self.outputs {
             Outputs::Host(outputs) => bytes_of(storage, outputs[which][elements].iter().map(|x| f64::from(*x))),
             Outputs::Reference(outputs) => bytes_of(storage, outputs[which][elements].iter().copied()),
@@ -268,7 +271,7 @@ mod tests {
         // More bytes than any processor can address.
         for refused in [is_there(1 << 60), is_there(u64::MAX), filled(1 << 58, 0f32).map(|_| ())] {
             assert!(
-                matches!(&refused, Err(BackendError::OutOfMemory(why)) if why.contains("cannot be had")),
+                matches!(&refused, Err(BackendError::OutOfMemory(why)) if why.contains("cannot allocate")),
                 "{refused:?}"
             );
         }

@@ -40,7 +40,7 @@ const FILES: [&str; 2] = [
 ];
 
 /// Reason of the skip of kernels in CubeCL when no filter names them.
-const UNASKED: &str = "kernels in CubeCL are made by its compilers, which the page loads when the variant is asked for by its name: \
+const UNASKED: &str = "the page loads CubeCL's compilers only for a variant that the filter names: \
                        write `cube` or `cubek` into the filter, as in `softmax*cube`";
 
 thread_local! {

@@ -56,7 +56,8 @@ fn processor() -> Place {
 
 /// Returns the values of a spec's tunables on a device.
 fn tuning(device: &DeviceInfo, spec: &Spec) -> Tuning {
-    tuning_for(device, None, &spec.set).expect("tests hold the shipped files against the tunables, the spec its own")
+    tuning_for(device, None, &spec.set)
+        .expect("tests check the shipped files against the tunables, and the spec its own values")
 }
 
 /// Milliseconds of planning between two yields to the event loop. The page runs this code if workers cannot measure.
@@ -146,7 +147,7 @@ impl Lab {
         let mut profiler = self.profiler.take().expect("the page orders a run of a device that is open and at rest");
         profiler.set_tuning(tuning(profiler.device(), &job.spec));
         let caps = profiler.device().caps.clone();
-        let plan = plan::plan(&job.spec, &caps).expect("the page orders runs of what was planned");
+        let plan = plan::plan(&job.spec, &caps).expect("the page orders runs of its plans");
         let mut baseline = job.so_far.baseline().cloned();
         let on_event = |event| {
             let ceilings = baseline.as_ref().map(|baseline| &baseline.ceilings);

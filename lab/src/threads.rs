@@ -30,7 +30,7 @@ static MORE: Condvar = Condvar::new();
 pub async fn begin(threads: u32) -> Result<(), JsValue> {
     start(threads).await?;
     let wait = |thread| {
-        WAITING.lock().expect("nobody panics with it").push(thread);
+        WAITING.lock().expect("no thread panics with it").push(thread);
         MORE.notify_one();
         Ok(())
     };
@@ -67,11 +67,11 @@ async fn start(threads: u32) -> Result<(), JsValue> {
 pub fn compute() {
     let scope = js_sys::global().unchecked_into::<DedicatedWorkerGlobalScope>();
     scope.post_message(&JsValue::NULL).expect("nothing can always be posted");
-    let mut waiting = WAITING.lock().expect("nobody panics with it");
+    let mut waiting = WAITING.lock().expect("no thread panics with it");
     let thread = loop {
         match waiting.pop() {
             Some(thread) => break thread,
-            None => waiting = MORE.wait(waiting).expect("nobody panics with it"),
+            None => waiting = MORE.wait(waiting).expect("no thread panics with it"),
         }
     };
     drop(waiting);

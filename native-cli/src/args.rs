@@ -34,21 +34,21 @@ use crate::settings::{Settings, SettingsError, TRACE};
 
 /// One suite of GPU kernels, measured in the browser's WebGPU and in native CUDA
 ///
-/// Without a command: measures the quick preset on the best device there is.
+/// Without a command: `run` with these flags, or the plan if there are none.
 #[derive(Debug, Parser)]
 #[command(name = "parallax", version, max_term_width = 110)]
 #[command(after_help = help::EXAMPLES, after_long_help = help::everything())]
 pub struct Cli {
-    /// What to do; `run` where only its flags are given.
+    /// Command; `run` if only its flags are given.
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// Who sees colours; auto is a terminal, unless NO_COLOR is set
+    /// Use colours; auto: on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_name = "WHEN", default_value_t)]
     pub color: ColorChoice,
     /// Print only results, warnings and errors
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
-    /// Log on stderr what is done; -vv and -vvv log more
+    /// Log progress on stderr; -vv and -vvv log more
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
     /// Log by module and level, such as parallax=debug,wgpu_hal=warn
@@ -82,7 +82,7 @@ impl Cli {
         if let Some(name) = matches.subcommand_name()
             && let Some(flag) = misplaced(&command, &matches)
         {
-            return Err(command.error(ErrorKind::ArgumentConflict, format!("{flag} belongs behind `{name}`")));
+            return Err(command.error(ErrorKind::ArgumentConflict, format!("{flag} belongs after `{name}`")));
         }
         let cli = Cli::from_arg_matches(&matches).map_err(|mistake| mistake.format(&mut command))?;
         let bare = matches.subcommand_name().is_none() && own_flag(&command, &matches).is_none();
@@ -106,7 +106,7 @@ fn own_flag<'c>(command: &'c clap::Command, matches: &ArgMatches) -> Option<&'c 
     command.get_arguments().filter(|arg| !arg.is_global_set()).find(given)
 }
 
-/// What to do.
+/// Commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Show the device, the plan and its duration, and start nothing: the program without arguments
@@ -115,21 +115,21 @@ pub enum Command {
     /// Check and measure cases; write a run file and its trace
     #[command(after_help = help::RUN)]
     Run(#[command(flatten)] RunArgs),
-    /// Take a workload's cases apart: stages, what binds them, advice
+    /// Profile a workload's cases: stages, bounds, advice
     #[command(after_help = help::PROFILE)]
     Profile(Profile),
     /// Check every case once against the f64 reference
     Verify(Verify),
-    /// Show the plan: cases, and skips with reasons
+    /// List the planned cases, and skips with reasons
     List(List),
-    /// Show every target with its devices, or why it is not there
+    /// List targets with their devices, or the reason of their absence
     Devices(Devices),
-    /// Say what each target lacks, and what would mend it
+    /// Check this machine: missing parts of each target, with a remedy
     Doctor(Doctor),
     /// Compare run files with a base: faster, slower, same, undecided
     #[command(after_help = help::COMPARE)]
     Compare(Compare),
-    /// Keep runs under names, to compare later ones with
+    /// Save runs under names, as bases of later comparisons
     Baseline(Baseline),
     /// Show run files as tables, or as a page with plots
     #[command(after_help = help::REPORT)]
@@ -137,35 +137,35 @@ pub enum Command {
     /// Compute one case on your own NumPy arrays
     #[command(after_help = help::EVAL)]
     Eval(Eval),
-    /// Print the final text of a case's kernels
+    /// Print the kernel sources of a case
     Kernel(Kernel),
-    /// Show every setting, its value and where that came from
+    /// Show every setting, its value and its origin
     Config(ConfigArgs),
-    /// Serve the page on this machine, with clocks as fine as can be
+    /// Serve the page on this machine and collect its results
     Serve(Serve),
-    /// Make a site of run files: what the browser costs, comparisons
+    /// Write a static site of run files: costs of targets, comparisons
     Site(Site),
-    /// Watch kernel texts: compile, check and time at every save
+    /// Watch kernel sources: compile, check and time at every save
     #[command(after_help = help::DEV)]
     Dev(Dev),
-    /// Find this device's best values of what variants leave open
+    /// Find this device's best values of tunables
     #[command(after_help = help::TUNE)]
     Tune(Tune),
     /// Print the JSON Schema of run files
     Schema,
-    /// Print what a shell needs to complete these commands
+    /// Print completions for a shell
     #[command(after_help = help::COMPLETIONS)]
     Completions(Completions),
     /// Write the man pages into a folder
     Man(Man),
 }
 
-/// What the commands that measure share.
+/// Options of the commands that measure.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Common {
     /// cuda, wgpu, browser, cpu, wasm, all [default: best]
     ///
-    /// The best is the first that is there and no emulation: cuda, wgpu, else the processor.
+    /// The best is the first present target without emulation: cuda, wgpu, else the processor.
     #[arg(long, help_heading = DEVICES)]
     pub target: Option<String>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
@@ -174,9 +174,9 @@ pub struct Common {
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub trace: Trace,
-    /// What to call the device beside others, as in "Ann's laptop"
+    /// Name of the device in tables, as in "Ann's laptop"
     ///
-    /// It is kept with the run, and stands at the heads of columns where devices are compared; 60 characters at most.
+    /// It is stored in the run file and heads the device's column in comparisons; at most 60 characters.
     #[arg(long, value_name = "NAME", help_heading = DEVICES, hide_short_help = true)]
     pub name: Option<String>,
     /// Folder for the results
@@ -188,10 +188,10 @@ pub struct Common {
     /// Print a row of CSV for each case on stdout, the rest on stderr
     #[arg(long, help_heading = RESULTS, conflicts_with = "json", hide_short_help = true)]
     pub csv: bool,
-    /// Print what happens as it happens, a JSON object a line
+    /// Print events as they happen, one JSON object per line
     ///
-    /// The events that a run file has while the run goes on (`begin`, `baseline`, `sampling`, `samples`, `drift`, `record`,
-    /// `spent`, `end`), and `started` and `progress` beside them. Everything else goes to stderr.
+    /// These are the events of a run file in progress (`begin`, `baseline`, `sampling`, `samples`, `drift`, `record`,
+    /// `spent`, `end`), with `started` and `progress`. Everything else goes to stderr.
     #[arg(long, help_heading = RESULTS, conflicts_with_all = ["json", "csv"], hide_short_help = true)]
     pub json_lines: bool,
     /// Whether a command's own options put something for programs on stdout.
@@ -202,10 +202,10 @@ pub struct Common {
     pub device: Device,
 }
 
-/// What becomes of the trace, apart from its settings.
+/// Options of the trace, apart from its settings.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Trace {
-    /// The executions that there are for the schedule: it is refused if it takes more
+    /// Available executions; a schedule that takes more is refused
     #[arg(long, value_name = "N", help_heading = TRACE, hide_short_help = true)]
     pub iterations: Option<u64>,
     /// Compress the trace: its file ends in .trace.json.gz
@@ -218,7 +218,7 @@ pub const DEVICES: &str = "Targets and devices";
 /// Help heading of options for output.
 pub const RESULTS: &str = "Results";
 
-/// How to reach devices.
+/// Options of devices.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Device {
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
@@ -229,51 +229,51 @@ pub struct Device {
     pub browser: Browser,
 }
 
-/// How to reach the devices of this process.
+/// Options of native devices.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Native {
-    /// Which GPU, on every target: number, name, UUID or PCI address
+    /// GPU, by number, name, UUID or PCI address
     ///
-    /// As `parallax devices` shows it; `run` takes `all` for each in turn. When left out: the first of CUDA, or else the first
-    /// that is no emulation.
+    /// As `parallax devices` lists it, on every target; `run` takes `all` for each in turn. Default: the first of CUDA, or else the first
+    /// without emulation.
     #[arg(long, value_name = "GPU", visible_alias = "adapter", help_heading = DEVICES, hide_short_help = true)]
     pub device: Option<String>,
-    /// wgpu: keep checks in kernels that browsers always keep; all when none is named
+    /// wgpu: keep the browsers' checks in kernels; all if none is named
     ///
     /// As in --checked=bounds,loops: `bounds` of indices, `loops` that end, `divisions` by zero, `zeroing` of workgroup memory.
-    /// `profile safety` says what each costs.
+    /// `profile safety` measures the cost of each.
     #[arg(long, value_name = "CHECKS", num_args = 0..=1, require_equals = true, default_missing_value = "all",
           help_heading = DEVICES, hide_short_help = true)]
     pub checked: Option<Checks>,
-    /// cuda, wgpu, browser: kernel texts from this folder before the program's own
+    /// cuda, wgpu, browser: folder of kernel sources that replace the built-in ones
     ///
-    /// A checkout, or a folder with folders `cuda` and `shaders`; PARALLAX_KERNELS when left out. On wgpu they have all checks.
+    /// A checkout, or a folder with folders `cuda` and `shaders`. Default: PARALLAX_KERNELS. On wgpu they have all checks.
     #[arg(long, value_name = "DIR", help_heading = DEVICES, hide_short_help = true)]
     pub kernels: Option<PathBuf>,
     /// cuda, wgpu: folder of tuning files [default: tuning]
     ///
-    /// They stand before the program's own; `off` for none of either.
+    /// They take precedence over the built-in ones; `off` disables both.
     #[arg(long, value_name = "DIR", help_heading = DEVICES, hide_short_help = true)]
     pub tuning: Option<PathBuf>,
 }
 
-/// How to reach a browser.
+/// Options of a browser.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Browser {
-    /// browser: the executable; PARALLAX_BROWSER, or looked for, when left out
+    /// browser: executable [default: PARALLAX_BROWSER, or a search]
     #[arg(long, value_name = "PATH", help_heading = DEVICES, hide_short_help = true)]
     pub browser: Option<PathBuf>,
-    /// browser: one more flag for it; may be repeated
+    /// browser: additional flag; may be repeated
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true, help_heading = DEVICES, hide_short_help = true)]
     pub browser_flag: Vec<String>,
-    /// browser: what of WebGPU the page may use [default: stock]
+    /// browser: privileges of the page [default: stock]
     ///
-    /// stock: what any visitor has, with rounded timestamps. developer: exact timestamps. unsafe: experimental features too, as
-    /// matrices of a subgroup, by flags that no browser should have that visits other pages. Each run says which it was. Without a
-    /// GPU the default is developer, because browsers give their software adapter to nobody else.
+    /// stock: those of any visitor, with rounded timestamps. developer: exact timestamps. unsafe: experimental features too, as
+    /// matrices of a subgroup; never visit other pages with these flags. Each run records its mode. Without a
+    /// GPU the default is developer, because browsers give their software adapter to developers only.
     #[arg(long, value_name = "REACH", value_parser = reaches(), help_heading = DEVICES, hide_short_help = true)]
     pub features: Option<BrowserMode>,
-    /// browser: folder of the built page; PARALLAX_PAGE, or looked for, when left out
+    /// browser: folder of the built page [default: PARALLAX_PAGE, or a search]
     #[arg(long, value_name = "DIR", help_heading = DEVICES, hide_short_help = true)]
     pub page: Option<PathBuf>,
 }

@@ -36,7 +36,7 @@ pub enum CardError {
         present: String,
     },
     /// Several matches.
-    #[error("`{wanted}` is the name of several devices: {which}; say which by number, UUID or PCI address")]
+    #[error("`{wanted}` is the name of several devices: {which}; choose one by number, UUID or PCI address")]
     Several {
         /// Requested GPU.
         wanted: String,
@@ -56,7 +56,7 @@ impl Card {
     pub fn words(&self) -> String {
         let told = [&self.identity.pci, &self.identity.uuid].into_iter().flatten();
         let told: String = told.map(|part| format!(", {part}")).collect();
-        let doubt = if self.doubt { " (one card as far as names tell)" } else { "" };
+        let doubt = if self.doubt { " (one card by name only)" } else { "" };
         format!("{} ({}{told}): {}{doubt}", self.name, self.kind.name(), self.targets().join(", "))
     }
 }
@@ -189,13 +189,8 @@ pub fn steering(cards: &[Card], card: &Card) -> BrowserGpuFlags {
         ("MESA_VK_DEVICE_SELECT".to_owned(), format!("{vendor:04x}:{device:04x}!")),
     ];
     let twins = others().filter(|other| other.identity.model == card.identity.model).count();
-    let doubt = (twins > 0).then(|| {
-        format!(
-            "{} cards are {}: the browser can be steered to the model, and not to one of them",
-            twins + 1,
-            card.name
-        )
-    });
+    let doubt = (twins > 0)
+        .then(|| format!("{} cards are {}: the browser can choose the model, not the card", twins + 1, card.name));
     BrowserGpuFlags { flags, environment, doubt }
 }
 
@@ -273,7 +268,7 @@ mod tests {
         let nameless = || adapter("NVIDIA H200", DeviceKind::Discrete, "", H200);
         let unknown = merge(vec![cuda("", "GPU-1"), cuda("", "GPU-2")], vec![nameless(), nameless()]);
         assert_eq!(unknown.len(), 4, "{unknown:?}");
-        assert_eq!(server()[0].identity.model, Some(H200), "what only one interface tells is kept");
+        assert_eq!(server()[0].identity.model, Some(H200), "facts of one interface are kept");
     }
 
     #[test]

@@ -153,7 +153,7 @@ fn cuda(facts: &Facts) -> Diagnosis {
         ),
         Err(Unavailable::Stub) => found.missing(
             "libcuda is the CUDA toolkit's stub (folder `stubs`), no driver",
-            "take the folder `stubs` off LD_LIBRARY_PATH; install the NVIDIA driver if there is none",
+            "remove the folder `stubs` from LD_LIBRARY_PATH; install the NVIDIA driver if there is none",
         ),
         Err(Unavailable::OldDriver(major, minor)) => found.missing(
             format!("the NVIDIA driver is too old: it supports CUDA {major}.{minor}, and 12.8 is needed"),
@@ -161,7 +161,7 @@ fn cuda(facts: &Facts) -> Diagnosis {
         ),
         Err(Unavailable::NoDevice { count, .. }) => found.missing(
             format!("the NVIDIA driver shows {count} devices"),
-            "look whether `nvidia-smi` lists the GPU, and `unset CUDA_VISIBLE_DEVICES`",
+            "check that `nvidia-smi` lists the GPU, and `unset CUDA_VISIBLE_DEVICES`",
         ),
         // Reported below, with the other libraries.
         Err(Unavailable::NoCompiler(NvrtcError::Missing { .. })) => {}
@@ -171,7 +171,7 @@ fn cuda(facts: &Facts) -> Diagnosis {
         ),
         Err(Unavailable::Lacks(calls)) => found.missing(
             format!("the NVIDIA driver lacks {}", listed(calls)),
-            "reinstall it, or take whatever else is called libcuda off the loader's path",
+            "reinstall it, or remove other files named libcuda from the loader's path",
         ),
         Err(other @ Unavailable::Driver { doing, message, .. }) => found.missing(
             format!("the CUDA driver failed while {doing}: {message}"),
@@ -190,7 +190,7 @@ fn cuda(facts: &Facts) -> Diagnosis {
     if !facts.lacking.is_empty() {
         found.note(
             format!("the driver lacks {}: cases that need one are skipped", listed(&facts.lacking)),
-            "reinstall the driver, or take whatever else is called libcuda off the loader's path",
+            "reinstall the driver, or remove other files named libcuda from the loader's path",
         );
     }
     for library in &facts.libraries {
@@ -205,7 +205,7 @@ fn cuda(facts: &Facts) -> Diagnosis {
     }
     if facts.counters_closed == Some(true) {
         found.note(
-            "the driver keeps hardware counters for administrators, so profilers such as ncu show none",
+            "the driver gives hardware counters to administrators only, so profilers such as ncu show none",
             "`echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' | sudo tee /etc/modprobe.d/nvidia-counters.conf`, \
              and restart",
         );
@@ -213,7 +213,7 @@ fn cuda(facts: &Facts) -> Diagnosis {
     for board in &facts.boards {
         if !board.held.is_empty() {
             found.note(
-                format!("the clocks of {} are held down at this moment: {}", board.name, board.held.join(", ")),
+                format!("the clocks of {} are throttled at this moment: {}", board.name, board.held.join(", ")),
                 "wait until it has cooled; `nvidia-smi -q -d POWER,TEMPERATURE,PERFORMANCE` shows its limits",
             );
         }
@@ -249,7 +249,7 @@ fn wgpu(facts: &Facts) -> Diagnosis {
             found.missing("no Vulkan loader (libvulkan.so.1)", "`sudo apt-get install libvulkan1 mesa-vulkan-drivers`");
         }
         (_, _, Some(drivers)) if facts.adapters.is_empty() && drivers.is_empty() => {
-            found.missing("the Vulkan loader is told of no driver", install);
+            found.missing("the Vulkan loader has no driver", install);
         }
         (Err(why), ..) if facts.adapters.is_empty() => found.missing(why, install),
         (Err(why), ..) => found.missing(why, "name another one with --device"),
@@ -272,7 +272,7 @@ fn wgpu(facts: &Facts) -> Diagnosis {
     }
     for node in &facts.closed_nodes {
         found.note(
-            format!("you may not open {}, through which a GPU is reached", node.display()),
+            format!("no permission to open {}, the file of a GPU", node.display()),
             "`sudo usermod -aG render,video $USER`, and log in again",
         );
     }
@@ -353,7 +353,7 @@ fn cpu(facts: &Facts) -> Diagnosis {
     let mut found = Findings::default();
     match &facts.cpu {
         Ok(device) => found.ok(device),
-        Err(why) => found.missing(why, "correct what it names"),
+        Err(why) => found.missing(why, "correct the named part"),
     }
     if let Some(governor @ ("powersave" | "conservative" | "ondemand")) = facts.governor.as_deref() {
         found.note(

@@ -102,7 +102,7 @@ pub fn not_an_input<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a Path>)
     // A pipe among the inputs must not be opened twice.
     for input in inputs.into_iter().filter(|input| regular(input)) {
         if same_file::is_same_file(path, input).unwrap_or(false) {
-            bail!("{} is one of the files that are read, and is not overwritten; write to another", path.display());
+            bail!("{} is an input file and is not overwritten; write to another file", path.display());
         }
     }
     Ok(())
@@ -110,7 +110,7 @@ pub fn not_an_input<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a Path>)
 
 /// Error of the folder for temporary files.
 #[derive(Debug, thiserror::Error)]
-#[error("no temporary files can be kept in {}: {why}; name another folder with {VARIABLE}", .folder.display())]
+#[error("cannot write temporary files to {}: {why}; name another folder with {VARIABLE}", .folder.display())]
 pub struct NoTemporary {
     folder: PathBuf,
     why: String,

@@ -7,11 +7,11 @@ use crate::{browser, cpu, logging, texts};
 /// Examples of the whole program.
 pub const EXAMPLES: &str = "\
 Examples:
-  parallax                                   Device and plan; starts nothing
-  parallax run                               The quick preset, best device
+  parallax                                   Show device and plan
+  parallax run                               Quick preset, best device
   parallax run --filter 'attention*flash' --dtype f16
-  parallax list --target wgpu                What would run
-  parallax compare old.json new.json         Which cases changed?
+  parallax list --target wgpu                Cases of a run
+  parallax compare old.json new.json         Changed cases
   parallax report run.json --format html --output run.html";
 
 /// Examples of `run`.
@@ -21,15 +21,15 @@ Examples:
   parallax run --case attention/fwd/b2,h4,s777,d96,causal/f32/flash
   parallax run --filter depthwise_conv2d --shape c8xh128,c32xh256
   parallax run --cache cold --budget 120 --target cuda
-  parallax run --a-a 20       Which change could this machine detect?";
+  parallax run --a-a 20       Smallest change that this machine detects";
 
 /// Examples of `profile`.
 pub const PROFILE: &str = "\
 Examples:
   parallax profile encoder_layer --direction fwd+bwd
   parallax profile attention --format flamegraph --output attention.svg
-  parallax profile hash_embedding       Also: host against device, by rows
-  parallax profile safety               What bounds checks and their like cost";
+  parallax profile hash_embedding       Host against device, by rows
+  parallax profile safety               Cost of bounds checks and others";
 
 /// Examples of `compare`.
 pub const COMPARE: &str = "\
@@ -69,34 +69,34 @@ Examples:
 
 /// Exit codes and their meanings.
 pub const EXIT_CODES: [(&str, &str); 5] = [
-    ("0", "all well; a reader that closes the pipe early changes nothing"),
+    ("0", "success, also if the reader closes the pipe early"),
     (
         "1",
-        "a case was wrong, failed, was faster than can be, or was not reached; one named with --case ran nowhere; a gate did not hold",
+        "a case was wrong, failed, was impossibly fast or was not reached; a case named with --case did not run; a gate failed",
     ),
-    ("2", "a mistake in the call or in a file, or something that could not be written"),
-    ("130", "ended by a second Ctrl-C; the first one ends the run early, with code 1"),
-    ("129, 143", "ended by a hang-up or a request to terminate before the run could be closed"),
+    ("2", "wrong arguments, an invalid file, or a failed write"),
+    ("130", "second Ctrl-C; the first one ends the run early, with code 1"),
+    ("129, 143", "hang-up or termination before the run could be closed"),
 ];
 
 /// Environment variables and their meanings.
 pub const ENVIRONMENT: [(&str, &str); 9] = [
-    (logging::VARIABLE, "what to log, where neither --log nor -v says it"),
-    (browser::BROWSER, "the browser's executable, where --browser names none"),
-    (browser::PAGE, "folder of the built page, where --page names none"),
-    (texts::VARIABLE, "folder of kernel texts, where --kernels names none"),
-    (compile::CACHE_VARIABLE, "folder for compiled CUDA kernels; empty for none"),
-    (nvrtc::DIR_VARIABLE, "folder of NVRTC, the CUDA compiler library; it is looked for nowhere else then"),
-    ("CUDA_HOME, CUDA_PATH", "a CUDA toolkit, whose libraries are looked for there"),
-    ("CUDA_VISIBLE_DEVICES", "the driver's: which CUDA devices there are"),
-    (cpu::THREADS, "threads that the processor computes with, natively and in a page; all of them when left out"),
+    (logging::VARIABLE, "log filter, without --log and -v"),
+    (browser::BROWSER, "executable of the browser, without --browser"),
+    (browser::PAGE, "folder of the built page, without --page"),
+    (texts::VARIABLE, "folder of kernel sources, without --kernels"),
+    (compile::CACHE_VARIABLE, "cache folder of compiled CUDA kernels; empty for none"),
+    (nvrtc::DIR_VARIABLE, "folder of NVRTC, the CUDA compiler library; disables the search"),
+    ("CUDA_HOME, CUDA_PATH", "folder of a CUDA toolkit, searched for its libraries"),
+    ("CUDA_VISIBLE_DEVICES", "visible CUDA devices, read by the driver"),
+    (cpu::THREADS, "threads of the processor, natively and in a page [default: all]"),
 ];
 
 /// Returns the end of the long help.
 pub fn everything() -> String {
     let rows = |rows: &[(&str, &str)]| -> String { rows.iter().map(|(name, what)| row(name, what)).collect() };
     format!(
-        "{EXAMPLES}\n\nExit codes:\n{}\nEnvironment:\n{}\nCommands show their own options: `parallax compare --help`.",
+        "{EXAMPLES}\n\nExit codes:\n{}\nEnvironment:\n{}\nOptions of a command: `parallax compare --help`.",
         rows(&EXIT_CODES),
         rows(&ENVIRONMENT)
     )

@@ -36,7 +36,7 @@ fn asked(code: i32) {
 
 /// Prints the message for a user after Ctrl-C.
 fn tell() {
-    errln!("\nfinishing what has samples enough; press Ctrl-C again to end at once");
+    errln!("\nfinishing the cases with enough samples; press Ctrl-C again to end at once");
 }
 
 #[cfg(unix)]

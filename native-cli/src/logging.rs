@@ -48,7 +48,7 @@ pub fn begin(filter: Option<&str>, verbose: u8) -> anyhow::Result<()> {
         .or_else(|| std::env::var(VARIABLE).ok().filter(|f| !f.is_empty()).map(|filter| said(VARIABLE, filter)));
     let Some((from, text)) = in_force else { return Ok(()) };
     let filter = parse(&text).map_err(|why| {
-        anyhow!("{from} {text}: {why}; write a level, or modules with theirs, such as `parallax=debug,wgpu_hal=warn`")
+        anyhow!("{from} {text}: {why}; write a level, or modules with levels, such as `parallax=debug,wgpu_hal=warn`")
     })?;
     log::set_max_level(filter.filter());
     // A process accepts only its first logger, and this is the only one.

@@ -64,7 +64,7 @@ pub fn lock(path: &Path) -> anyhow::Result<Option<File>> {
 }
 
 fn taken(path: &Path) -> anyhow::Error {
-    anyhow!("{} is of a run that still goes on: wait for its end, or stop the program that writes it", path.display())
+    anyhow!("{} belongs to a run in progress: wait for its end, or stop the program that writes it", path.display())
 }
 
 impl Output {
@@ -282,7 +282,7 @@ impl RunFile {
         if !self.remove_trace() {
             return Err(error);
         }
-        let why = format!("{} is left out to make room for the run", self.trace_path.display());
+        let why = format!("{} is dropped to make room for the run", self.trace_path.display());
         self.failure.get_or_insert(error.context(why));
         Ok(())
     }
@@ -438,7 +438,7 @@ mod tests {
         let file = RunFile::begin(&output, run.clone()).expect("a new file");
         let path = file.path.clone();
         let said = lock(&path).expect_err("it goes on").to_string();
-        assert!(cfg!(not(unix)) || said.contains("still goes on"), "{said}");
+        assert!(cfg!(not(unix)) || said.contains("in progress"), "{said}");
         // Simulates a killed program.
         drop(file);
         let held = lock(&path).expect("free").expect("there");

@@ -75,7 +75,7 @@ impl Other {
             }
             (Other::Trace, Some(run)) => format!("this is the trace of {}, which is not there", run.display()),
             (Other::Trace, None) => "this is a trace and no run; name the file of its run".to_owned(),
-            (Other::Table, _) => "this is a table that `run --a-a` made of its runs; name their files".to_owned(),
+            (Other::Table, _) => "this is a table of `run --a-a`; name the files of its runs".to_owned(),
             (Other::Folder, _) => "this is a folder; name the run files in it".to_owned(),
         }
     }
@@ -144,7 +144,7 @@ fn text(from: &mut dyn Read, unpack: bool) -> std::io::Result<Option<String>> {
         // A truncated compressed file still has its beginning, as any other truncated file.
         Err(error) if error.kind() != ErrorKind::UnexpectedEof => Err(error),
         _ if bytes.len() as u64 > LONGEST => {
-            let why = format!("it holds more than {} of text, which no run does", Bytes(LONGEST));
+            let why = format!("it has more than {} of text, the limit for runs", Bytes(LONGEST));
             Err(std::io::Error::new(ErrorKind::FileTooLarge, why))
         }
         _ => Ok(Some(decoded(&bytes).into_owned())),

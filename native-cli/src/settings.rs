@@ -60,13 +60,13 @@ pub enum FileMistake {
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// Table, date, or nested list.
-    #[error("{0}: write text, a number, true or false, or a list of such")]
+    #[error("{0}: write text, a number, true or false, or a list of these")]
     Kind(&'static str),
     /// Section of the trace's settings that is no table.
     #[error("{SECTION} is a section: write [{SECTION}], and below it such as wait = 1 or record_shapes = true")]
     Section,
     /// Setting both in the section and outside of it.
-    #[error("{0} is said in [{SECTION}] and outside of it")]
+    #[error("{0} is set in [{SECTION}] and outside of it")]
     Twice(String),
     /// List for a setting with a single value.
     #[error("{0} has one value, not a list")]
@@ -133,7 +133,7 @@ impl<const LAST: u8> Settings<LAST> {
             // The file's value is checked even if a flag replaces it.
             let mut from_file = Spec::default();
             for value in &lines {
-                let file = || file.clone().expect("its lines came from a file");
+                let file = || file.clone().expect("its lines are from a file");
                 let target = if flags.is_empty() { &mut spec } else { &mut from_file };
                 let set = checked_set(setting, target, value);
                 set.map_err(|e| SettingsError::File { file: file(), mistake: e.into() })?;
@@ -301,8 +301,8 @@ impl<const LAST: u8> Args for Settings<LAST> {
             .value_parser(clap::value_parser!(PathBuf))
             .help(format!("Settings in TOML [default: {FILE}, if it is there]"))
             .long_help(format!(
-                "Settings in TOML, by the names of these flags; flags win. {FILE} in the current folder is read without being \
-                 named"
+                "Settings in TOML, with the names of these flags; flags take precedence. Default: {FILE} in the current \
+                 folder"
             ));
         Self::used().fold(command, |command, setting| command.arg(flag(setting))).arg(file)
     }
@@ -396,8 +396,8 @@ mod tests {
             ("[profiling]\nactive = 'x'", "schedule: `active=x` is not wait=N"),
             ("[profiling]\nactive = 0", "active must be at least 1"),
             ("[profiling]\nwith_stacks = true", "unknown setting `with-stacks`"),
-            ("schedule = 'wait=1'\n[profiling]\nactive = 2", "schedule is said in [profiling] and outside of it"),
-            ("with-stack = true\n[profiling]\nwith_stack = true", "with_stack is said in [profiling] and outside"),
+            ("schedule = 'wait=1'\n[profiling]\nactive = 2", "schedule is set in [profiling] and outside of it"),
+            ("with-stack = true\n[profiling]\nwith_stack = true", "with_stack is set in [profiling] and outside"),
         ] {
             let error = asked(&[("preset", "quick"), ("budget", "3")], file).expect_err(file).to_string();
             assert!(error.contains("a.toml: ") && error.contains(part), "{file}: {error}");

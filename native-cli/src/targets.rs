@@ -201,7 +201,7 @@ pub fn no_device(options: &Device) -> Vec<String> {
     let why = |target: &Target| match (target.open)(options) {
         Ok(Opened::Here(profiler)) => match profiler.device() {
             emulated if emulated.kind.is_emulated() => Some(format!(
-                "{}: {} is an emulation, which --target {} measures all the same",
+                "{}: {} is an emulation; --target {} measures it anyway",
                 target.name, emulated.name, target.name
             )),
             _ => None,

@@ -61,7 +61,7 @@ fn translated(own: KernelSources) -> KernelSources {
 
 /// Error of the kernel folder. A fallback to the program's own sources would hide the mistake.
 #[derive(Debug, thiserror::Error)]
-#[error("--kernels or {VARIABLE} names {0}, which is no folder that holds a folder `cuda` or `shaders`")]
+#[error("--kernels or {VARIABLE} names {0}, which has no folder `cuda` or `shaders`")]
 pub struct NoFolder(PathBuf);
 
 fn chosen(folder: Option<PathBuf>, dialect: &str, own: KernelSources) -> Result<KernelSources, NoFolder> {
@@ -144,7 +144,7 @@ pub fn assembled(
             };
             (texts.into_iter().map(one).collect(), places)
         }
-        Dialect::Vendor | Dialect::Cpu => bail!("this target has no kernel texts"),
+        Dialect::Vendor | Dialect::Cpu => bail!("this target has no kernel sources"),
     })
 }
 
@@ -176,7 +176,7 @@ mod tests {
         let wgsl = texts("shaders", parallax_shaders::text::embedded());
         assert!(wgsl.find("copy/scalar.wgsl").is_ok_and(|text| text.is_some()), "no folder `shaders` is no mistake");
         std::fs::write(&file, b"\xff").expect("writable");
-        assert!(cuda.find("copy/scalar.cu").is_err(), "what cannot be read is not passed over");
+        assert!(cuda.find("copy/scalar.cu").is_err(), "an unreadable file is an error");
     }
 
     #[test]

@@ -113,11 +113,7 @@ fn part<M: Medium>(medium: &mut M, gzip: bool, fill: impl FnOnce(&mut dyn Write)
 
 fn too_large(expected: u64, gzip: bool) -> String {
     let remedy = if gzip { "a shorter --schedule" } else { "--trace-gzip or a shorter --schedule" };
-    format!(
-        "the trace will hold about {} of text; viewers choke beyond {}: use {remedy}",
-        Bytes(expected),
-        Bytes(LARGE)
-    )
+    format!("the trace will have about {} of text; viewers fail beyond {}: use {remedy}", Bytes(expected), Bytes(LARGE))
 }
 
 #[cfg(test)]

@@ -98,7 +98,7 @@ impl Awkward {
             let (problem, dtype) = (&like.problem, like.problem.dtype.name());
             let text =
                 format!("{}/{}/{shape}/{dtype}/{}", problem.workload.name, problem.direction.name(), like.variant);
-            let case = parse_case(&text).expect("tests hold awkward shapes to the form");
+            let case = parse_case(&text).expect("tests parse all awkward shapes");
             if runs_as_asked(&case, &profiler.device().caps).is_err() {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! The commands of whoever writes kernels: `dev`, `tune`, and values for what variants leave open.
+//! Commands for authors of kernels: `dev`, `tune`, and values of tunables.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -123,7 +123,7 @@ fn what_cannot_be_watched_is_a_mistake() {
     let dir = folder();
     for (args, part) in [
         (&["dev", "--target", "wgpu", CASE][..], "--kernels"),
-        (&["dev", "--target", "cpu", "--once", CASE], "no kernel texts"),
+        (&["dev", "--target", "cpu", "--once", CASE], "no kernel sources"),
         (&["dev", "--target", "wgpu", "--once", "copy"], "is not a case"),
         (&["dev", "--target", "wgpu", "--once", "--kernels", "nowhere", CASE], "nowhere"),
     ] {

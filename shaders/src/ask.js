@@ -1,4 +1,4 @@
-// Features of a device that wgpu has no names for: it is asked for them beside what wgpu asks for.
+// Features of a device that wgpu has no names for: they are requested beside those of wgpu.
 
 let adapter, granted;
 
@@ -16,7 +16,7 @@ export function ask(names) {
   };
 }
 
-/// What came of it, as JSON.
+/// The granted features, as JSON.
 export function answer() {
   const { subgroupMinSize, subgroupMaxSize, subgroupMatrixConfigs } = adapter.info;
   const shape = ({ componentType, resultComponentType, M, N, K }) => ({ componentType, resultComponentType, M, N, K });

@@ -51,7 +51,7 @@ pub enum Fault {
     #[error("the constant {0} is not Boolean")]
     NotBoolean(String),
     /// Comparison of a constant of another type.
-    #[error("the constant {0} is no integer")]
+    #[error("the constant {0} is not an integer")]
     NotInteger(String),
     /// Constant in braces whose value has no text.
     #[error("the constant {0} is neither an integer nor a word")]

@@ -60,7 +60,7 @@ impl Answer {
     /// Parses the response of `ask.js`. Invalid JSON grants no features.
     pub fn read(text: &str) -> Answer {
         serde_json::from_str(text).unwrap_or_else(|why| {
-            log::warn!("what the browser told of its experimental features is not understood: {why}");
+            log::warn!("the browser's list of experimental features is invalid: {why}");
             Answer::default()
         })
     }

@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_stray_error_is_reported_once() {
         let incidents = Incidents::default();
-        *incidents.uncaptured.lock().expect("held by nobody") = Some(BackendError::Device("stray".to_owned()));
+        *incidents.uncaptured.lock().expect("not poisoned") = Some(BackendError::Device("stray".to_owned()));
         assert_eq!(incidents.look(), Err(BackendError::Device("stray".to_owned())));
         assert_eq!(incidents.look(), Ok(()));
     }

@@ -44,6 +44,6 @@ pub async fn limit(gpu: &Gpu) -> Result<Option<u32>, BackendError> {
     }
     gpu.queue.submit([encoder.finish()]);
     let taken = gpu.read(&gpu.ledger, &data.buffer, 4..8).await?;
-    let taken = u32::from_le_bytes(taken.try_into().expect("four bytes were asked for"));
+    let taken = u32::from_le_bytes(taken.try_into().expect("four bytes were read"));
     Ok((taken < TURNS).then_some(taken))
 }

@@ -40,7 +40,7 @@ pub fn lower(program: Program, problem: &Problem) -> Result<Program, BackendErro
                 }
             },
             StageOp::Library(_) | StageOp::CopyThrough | StageOp::Collective(_) => {
-                return Err(BackendError::Unsupported(format!("{} is no work for this target", stage.label)));
+                return Err(BackendError::Unsupported(format!("this target has no operation {}", stage.label)));
             }
         };
         let length = match stage.work {

@@ -105,7 +105,7 @@ impl Prepared for WgpuCase {
 
     async fn launch_as(&mut self, launching: Launching) -> Result<(), BackendError> {
         if !Launching::choices(Dialect::Wgsl).contains(&launching) {
-            return Err(BackendError::Unsupported(format!("WebGPU has no way `{}` to launch", launching.name())));
+            return Err(BackendError::Unsupported(format!("WebGPU has no launch mode `{}`", launching.name())));
         }
         self.launching = launching;
         Ok(())

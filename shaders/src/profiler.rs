@@ -88,7 +88,7 @@ impl Wgpu {
         let program = lower(program, &case.problem)?;
         let (texts, places) = assemble_all(&self.texts, &program, case.problem.dtype, self.compiler)?;
         if sets > 1 && texts.iter().any(|text| text.imitation.is_some()) {
-            return Err(BackendError::Unsupported("several buffer sets, as what imitates matrices has one".to_owned()));
+            return Err(BackendError::Unsupported("several buffer sets: the emulation of matrices has one".to_owned()));
         }
         // A single set needs no order: each execution writes the buffers of the previous one.
         let order = (sets > 1).then_some(&self.order);
@@ -165,7 +165,9 @@ fn imitation_sizes(stage: &Stage, buffers: Imitation) -> Vec<u64> {
 fn imitation_fits(gpu: &Gpu, stage: &Stage, buffers: Imitation) -> Result<(), BackendError> {
     let limit = gpu.device.limits().max_storage_buffer_binding_size;
     match imitation_sizes(stage, buffers).into_iter().max().filter(|size| *size > limit) {
-        Some(size) => Err(BackendError::Unsupported(format!("imitated matrices of {size} bytes, of {limit} at most"))),
+        Some(size) => {
+            Err(BackendError::Unsupported(format!("emulated matrices of {size} bytes, the limit is {limit}")))
+        }
         None => Ok(()),
     }
 }

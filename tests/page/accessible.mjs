@@ -6,7 +6,7 @@ import { createRequire } from "node:module";
 
 const AXE = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/// Nothing of a serious or critical impact is wrong with what the page shows now.
+/// The page has no violation of a serious or critical impact.
 export async function accessible(page, name) {
   // Through the debugger, because the page's own policy lets no script of ours in.
   await page.evaluate(AXE);

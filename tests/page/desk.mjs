@@ -1,4 +1,4 @@
-// A desk as people meet it: `parallax serve`, the page that it serves, and what becomes of a run there.
+// The collector from outside: `parallax serve`, its page, and its runs.
 //
 //   node desk.mjs PROGRAM DIST_DIR ARTEFACT_DIR
 
@@ -17,12 +17,12 @@ const results = await mkdtemp(join(tmpdir(), "parallax-desk-"));
 await mkdir(artefacts, { recursive: true });
 const browser = await launch();
 
-/// The program on a free port, once it has told its address.
+/// The program on a free port, once it has printed its address.
 async function serve(...further) {
   const args = ["--quiet", "serve", "--port", "0", "--page", dist, "--results", results, ...further];
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"] });
   for await (const line of createInterface({ input: child.stdout })) return { child, address: line };
-  throw new Error("the program told no address");
+  throw new Error("the program printed no address");
 }
 
 async function open(address, width = 1280, height = 900, told = {}) {
@@ -49,7 +49,7 @@ const token = new URL(address).searchParams.get("desk");
 const desk = new URL(`/desk/?desk=${token}`, address).href;
 
 const tests = {
-  async "an empty desk says how to begin, and is shown to nobody without the token"() {
+  async "an empty collector says how to begin, and needs the token"() {
     const page = await open(desk);
     assert.match(await page.innerText("main"), /Nothing has been measured yet/);
     assert.equal(await page.innerText(".join code"), address);
@@ -59,15 +59,15 @@ const tests = {
     assert.equal((await fetch(new URL("/desk/", address))).status, 401);
   },
 
-  async "a run is sent by itself, kept, and shown at the desk"() {
+  async "a run is sent by itself, kept, and shown at the collector"() {
     const page = await open(`${address}&case=${CASE}&budget=1&ceilings=off`);
     await page.locator("#run:enabled").waitFor();
     assert.ok(!page.url().includes(token) && page.url().includes(CASE), "the token leaves the address");
-    assert.match(await page.innerText("#privacy"), /sent to the desk/);
+    assert.match(await page.innerText("#privacy"), /sent only to the collector/);
     await page.click("#run");
     const way = page.locator("#share-line a");
     await way.waitFor({ timeout: 45_000 });
-    const [, name] = (await page.innerText("#share-line")).match(/^Kept as (parallax-browser-\S+\.json); see the desk\.$/);
+    const [, name] = (await page.innerText("#share-line")).match(/^Kept as (parallax-browser-\S+\.json); see all results\.$/);
     const run = JSON.parse(await readFile(join(results, name), "utf8"));
     assert.equal(run.records[0].case, CASE);
     await picture(page, "sent");
@@ -76,8 +76,8 @@ const tests = {
     await page.locator("#share-line", { hasText: "has this result already" }).waitFor();
     assert.deepEqual(await readdir(results), [name]);
     await page.reload();
-    // A tab remembers its desk.
-    await page.locator("#privacy", { hasText: "sent to the desk" }).waitFor();
+    // A tab remembers its collector.
+    await page.locator("#privacy", { hasText: "sent only to the collector" }).waitFor();
     await page.context().close();
 
     const front = await open(desk);
@@ -93,12 +93,12 @@ const tests = {
     await front.context().close();
   },
 
-  async "a page with another token is told what to do"() {
+  async "a page with another token names the next step"() {
     const page = await open(`${new URL("/", address)}?desk=0123456789abcdef&case=${CASE}&budget=1&ceilings=off`);
     await page.click("#run:enabled");
     await page.locator("#stop:visible").waitFor();
     await page.click("#stop");
-    await page.locator("#share-line", { hasText: "Not sent. The desk is open to whoever has its address" }).waitFor();
+    await page.locator("#share-line", { hasText: "Not sent. The collector is open to anyone with its address" }).waitFor();
     assert.equal((await readdir(results)).length, 1);
     await page.context().close();
   },

@@ -1,4 +1,4 @@
-// The built page in Firefox as distributions ship it, without WebGPU: it says what is missing, and there is a way on.
+// The built page in Firefox as distributions ship it, without WebGPU: it names the missing part and a next step.
 //
 //   node firefox.mjs DIST_DIR ARTEFACT_DIR
 //
@@ -66,7 +66,7 @@ class Firefox {
     return this.say("browsingContext.navigate", { context: this.tab, url, wait: "complete" });
   }
 
-  /// What an expression is in the page: something that JSON has.
+  /// Value of an expression in the page, as JSON.
   async evaluate(expression) {
     const whole = `(async () => JSON.stringify(await (${expression})))()`;
     const { result, exceptionDetails } = await this.say("script.evaluate", {
@@ -112,7 +112,7 @@ const firefox = await Firefox.start();
 const page = `${server.address}run/`;
 
 const tests = {
-  async "says what is missing, and offers the processor and what others measured"() {
+  async "names the missing part, and offers the processor and results of others"() {
     await firefox.open(page);
     await firefox.until(`document.querySelector("[data-notice=webgpu] a")`);
     assert.equal(await firefox.evaluate(`"gpu" in navigator`), false);
@@ -121,7 +121,7 @@ const tests = {
     const links = await firefox.evaluate(`[...document.querySelectorAll("[data-notice=webgpu] a")].map((a) => [a.innerText, a.href])`);
     assert.deepEqual(links, [
       ["Measure the processor instead, in WebAssembly", `${page}?target=wasm`],
-      ["See what other devices take", server.address],
+      ["See the times of other devices", server.address],
     ]);
     assert.equal(await firefox.evaluate(`document.querySelector("#run").disabled`), true);
     await firefox.picture("no-webgpu");

@@ -1,4 +1,4 @@
-// The service worker: what it keeps for visits without a network, what it adds, and what it leaves alone.
+// The service worker: its copies for visits without a network, the headers that it adds, and requests that it ignores.
 
 import { strict as assert } from "node:assert";
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -20,7 +20,7 @@ async function until(page, question, what) {
 
 const controlled = (page) => until(page, () => navigator.serviceWorker.controller !== null, "no service worker is in charge");
 const isolated = (page) => until(page, () => crossOriginIsolated, "the page is not isolated");
-/// What has a copy. A store is made by whatever opens it.
+/// Files with a copy. The first use creates a store.
 const kept = (page) =>
   page.evaluate(async () => ((await caches.has("parallax-page")) ? (await (await caches.open("parallax-page")).keys()).map(({ url }) => url) : []));
 /// Waits until every file that the worker lists has a copy, the program that measures among them.

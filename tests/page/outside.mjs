@@ -1,4 +1,4 @@
-// What comes from outside: files that break what reads them, names that write backwards, addresses and frames of other sites, and a
+// Input from outside: files that break their reader, names that write backwards, addresses and frames of other sites, and a
 // browser without room.
 
 import { strict as assert } from "node:assert";
@@ -60,7 +60,7 @@ export const outsideTests = ({ dist, server, open, openOn, enabledRun, finished,
   };
 
   return {
-    async "names the file that breaks what reads it, and reads the next"() {
+    async "names the file that breaks its reader, and reads the next"() {
       const page = await openOn("about:blank", undefined, { serviceWorkers: "block" });
       await page.context().route("**/parallax-reports_bg.wasm*", async (route) => {
         const response = await route.fetch();
@@ -79,7 +79,7 @@ export const outsideTests = ({ dist, server, open, openOn, enabledRun, finished,
       assert.deepEqual(page.problems, []);
     },
 
-    async "says that it stopped working when its own memory ends, and at what"() {
+    async "reports the end of its own memory, and the step"() {
       const page = await open("?view=compare");
       await page.locator("#compare-section:not([inert])").waitFor();
       await page.evaluate(() => {
@@ -162,7 +162,7 @@ export const outsideTests = ({ dist, server, open, openOn, enabledRun, finished,
         await page.waitForTimeout(500);
         assert.equal(await page.locator("tr[data-case], #stop:visible").count(), 0);
         await narrowAndWide(page, "unasked");
-        await page.getByRole("link", { name: "Choose what to run here" }).click();
+        await page.getByRole("link", { name: "Choose the cases here" }).click();
         await enabledRun(page);
         assert.ok(!page.url().includes("report") && page.url().includes(brief.split("&")[0]), page.url());
       }

@@ -31,13 +31,13 @@ const TINY = `?${CASES.map((c) => `case=${c}`).join("&")}&budget=2`;
 /// The same where a test is about something else than how high a device reaches, which takes ten seconds to find out.
 const BARE = `${TINY}&ceilings=off`;
 const RUN_TIMEOUT = 180_000;
-/// What all files of the page may weigh, compressed, that whoever measures fetches.
+/// Largest compressed size of the files that a measurement fetches.
 const BUDGET = 400_000;
-/// The same of the program that makes reports, which only those fetch who ask for one, or compare.
+/// The same of the program for reports, fetched at the first report or comparison.
 const REPORTS = 625_000;
 /// The same of one program that measures: the host code in it is built for speed, because it is measured.
 const MEASURING = 825_000;
-/// The same of CubeCL's compilers, which only those fetch who ask for its kernels.
+/// The same of CubeCL's compilers, fetched for its kernels only.
 const COMPILERS = 850_000;
 
 /// Milliseconds until the page can be used, on its own thread four times as slow; emulating a GPU beside it takes the processor, too.
@@ -51,8 +51,8 @@ const browser = await launch();
 const released = process.env.PARALLAX_TESTS === "all";
 await mkdir(artefacts, { recursive: true });
 
-/// A fresh page at a query, after an optional script that runs before the page's own, there and in the worker beside it. Collects what
-/// goes wrong in it.
+/// A fresh page at a query, after an optional script that runs before the page's own, there and in the worker beside it. Collects its
+/// errors.
 let opened;
 async function open(query, before) {
   return openOn(server.address + query, before, { serviceWorkers: "block" });
@@ -134,7 +134,7 @@ async function readable(page) {
   assert.deepEqual(small.slice(0, 5), []);
 }
 
-/// What the progress line says, each saying once, from now on.
+/// Texts of the progress line, each once, from now on.
 function hearProgress(page) {
   return page.evaluate(() => {
     window.heard = [];
@@ -248,7 +248,7 @@ const tests = {
     assert.equal(await page.locator("#roofline svg .point").count(), 3);
     assert.match(await page.locator("#drift svg path.dots").getAttribute("d"), /^M/);
     await narrowAndWide(page, "done");
-    // What pointing at a case tells, the keyboard tells, too; and a table tells all of it.
+    // The keyboard shows the same label of a case as the pointer; and a table has all of it.
     const spot = page.locator("#roofline .spot").first();
     assert.equal(await spot.locator(".said:visible").count(), 0);
     await spot.focus();
@@ -284,7 +284,7 @@ const tests = {
     assert.ok(ceilings.bandwidth.length > 0 && ceilings.bandwidth.every((b) => b.rate > 0));
     assert.ok(ceilings.arithmetic.some((a) => a.dtype === "f32" && a.rate > 0));
 
-    // What makes reports is there when one is asked for, and not before.
+    // The program for reports is fetched at the first report, and not before.
     assert.deepEqual(makers, []);
     const report = await save(page, "#download-report");
     assert.ok(makers.length >= 2, makers.join());
@@ -383,10 +383,10 @@ const tests = {
     assert.deepEqual(page.problems, []);
   },
 
-  async "stops on request and keeps what it has"() {
+  async "stops on request and keeps its results"() {
     const page = await open(`${TINY}0`);
     await enabledRun(page);
-    // By the keyboard alone: what has the focus is never taken away from under it.
+    // By the keyboard alone: the focused element is never removed.
     const focused = () => page.evaluate(() => document.activeElement.id);
     await page.focus("#run");
     await page.keyboard.press("Enter");
@@ -402,7 +402,7 @@ const tests = {
     assert.deepEqual(page.problems, []);
   },
 
-  async "keeps what a reload interrupts, and earlier runs"() {
+  async "keeps a run that a reload interrupts, and earlier runs"() {
     // Cases that are timed end in groups; those that are only verified end one by one, and these are too many to be done.
     const page = await open("?mode=verify&preset=awkward&filter=attention/fwd&dtype=f32");
     await enabledRun(page);
@@ -489,7 +489,7 @@ const tests = {
       Object.defineProperty(GPUAdapter.prototype, "limits", {
         get() {
           const own = limits.call(this);
-          // What every device has; less cannot be asked for.
+          // Limits of every device; smaller ones cannot be requested.
           const offered = { maxBufferSize: 1 << 28, maxStorageBufferBindingSize: 1 << 27 };
           return new Proxy(own, { get: (_, name) => offered[name] ?? own[name] });
         },
@@ -523,17 +523,17 @@ const tests = {
     }
   },
 
-  async "keeps what is finished when measuring breaks"() {
+  async "keeps finished cases when the worker fails"() {
     const page = await open("?mode=verify&preset=awkward&filter=attention/fwd&dtype=f32");
     await enabledRun(page);
     await page.click("#run");
     await page.locator("tr[data-case] .verdict").first().waitFor({ timeout: RUN_TIMEOUT });
-    // What no page says is a bug of the program.
+    // An unknown request is a bug of the program.
     await page.workers()[0].evaluate(() => dispatchEvent(new MessageEvent("message", { data: "nonsense" }))).catch(() => {});
     await finished(page);
     await page.getByText("Measuring stopped working.").waitFor();
     assert.match(await page.innerText("#notices"), /the page posts orders/);
-    assert.match(await page.innerText("#summary"), /ended early.*a bug of its own/);
+    assert.match(await page.innerText("#summary"), /ended early.*internal error while measuring/);
     assert.ok(await page.locator("#run").isDisabled());
     const { data } = await download(page, "#download-json");
     const outcomes = new Set(data.records.map((r) => r.outcome));
@@ -660,7 +660,7 @@ const tests = {
     const end = rest.pop();
     assert.equal(end.event, "end");
     assert.equal(end.interrupted, null);
-    // Progress is told as time goes by; what is told of cases is told in order.
+    // Progress events come as time goes by; events of cases come in order.
     const told = rest.filter((e) => e.case ?? e.record);
     assert.deepEqual(
       told.map((e) => e.case ?? e.record.case),
@@ -670,7 +670,7 @@ const tests = {
     assert.deepEqual(page.problems, []);
   },
 
-  async "shows what samples say from the first round on, and nothing moves"() {
+  async "shows partial results from the first round on, and nothing moves"() {
     const page = await open(`${BARE}&budget=6`, () => {
       window.seen = [];
       window.shifted = 0;
@@ -695,7 +695,7 @@ const tests = {
     await page.locator("tr.busy .strip svg path").first().waitFor();
     await narrowAndWide(page, "live");
     await page.emulateMedia({ reducedMotion: "reduce" });
-    assert.equal(await page.locator("tr.busy .strip svg:visible").count(), 0, "who wants no motion gets figures alone");
+    assert.equal(await page.locator("tr.busy .strip svg:visible").count(), 0, "without motion there are figures alone");
     await page.emulateMedia({ reducedMotion: "no-preference" });
     await finished(page);
     const { seen, shifted } = await page.evaluate(() => ({ seen: window.seen, shifted: window.shifted }));
@@ -757,7 +757,7 @@ const tests = {
     await foreign.getByText("is not a path that begins with /").waitFor();
   },
 
-  async "explains settings of the address that only what measures can refuse"() {
+  async "explains settings of the address that only the worker can refuse"() {
     server.events.length = 0;
     const page = await open("?variant=flush&report=/api/events");
     await page.getByText("unknown variant `flush`").waitFor();
@@ -774,7 +774,7 @@ const tests = {
     }
   },
 
-  async "says that reports cannot be made when what makes them does not arrive"() {
+  async "says that reports cannot be made when their program does not arrive"() {
     const page = await open(`?case=${CASES[0]}&budget=1&ceilings=off`);
     await enabledRun(page);
     await page.click("#run");
@@ -791,7 +791,7 @@ const tests = {
     const held = new Promise((resolve) => (go = resolve));
     await comparing.context().route("**/reports/**", async (route) => (await held, route.abort()));
     await comparing.goto(`${server.address}?view=compare`);
-    await comparing.getByText("Fetching what compares").waitFor();
+    await comparing.getByText("Fetching the program for comparisons").waitFor();
     await narrowAndWide(comparing, "comparing-fetched");
     go();
     await comparing.getByText(/Runs cannot be compared now\..*Reload the page to try again\./).waitFor();
@@ -813,7 +813,7 @@ const tests = {
     assert.match(link.slice(server.address.length), /^#r=[A-Za-z0-9_-]+$/);
     assert.ok(link.length < 700, `${link.length} letters for three cases`);
     await page.click("#copy-link");
-    await page.getByText("It has the settings, not the results").waitFor();
+    await page.getByText("It contains the settings, not the results").waitFor();
     assert.equal(await page.evaluate(() => navigator.clipboard.readText()), page.url());
     assert.deepEqual(page.problems, []);
 
@@ -922,7 +922,7 @@ const tests = {
     }
   },
 
-  async "compares files that are given to it, and says what it cannot read"() {
+  async "compares given files, and names unreadable ones"() {
     const page = await open("?view=compare");
     await page.getByText("Choose two or more run files").waitFor();
     assert.equal(await page.locator("#run-bar:visible, #device-section:visible").count(), 0);
@@ -969,7 +969,7 @@ const tests = {
     const ratios = (await rows()).map((row) => Number(row.match(/([\d.]+)×/)[1]));
     assert.deepEqual(ratios, [...ratios].sort((a, b) => b - a));
 
-    // Workloads beside each other, and the cases of each for who asks.
+    // Workloads beside each other, and the cases of each on request.
     const families = page.locator("#compare-result .families > .wide");
     assert.match(await families.locator("thead").innerText(), /cuda ÷ browser\s+cases/);
     assert.ok((await families.locator("tbody tr").count()) >= 5);
@@ -987,7 +987,7 @@ const tests = {
     assert.equal((await save(page, "[data-export=csv]")).name, "parallax-comparison.csv");
     assert.equal((await download(page, "[data-export=json]")).data.pairs.length, whole.length);
 
-    // Held against the other, a ratio is turned over.
+    // With the other base, a ratio is inverted.
     await page.getByRole("radio").last().check();
     await page.getByText("browser ÷ cuda").first().waitFor();
     // Its sentence names the slowest cases.
@@ -1000,7 +1000,7 @@ const tests = {
     assert.deepEqual(page.problems, []);
   },
 
-  async "compares what is dropped, what its own site has, and links"() {
+  async "compares dropped files, files of its own site, and links"() {
     const page = await open(`?view=compare&a=runs/wgpu.json&b=https://elsewhere.example/x.json`, undefined);
     await page.getByText("it is on another site").waitFor();
     await page.getByText("One more is needed to compare.").waitFor();
@@ -1023,7 +1023,7 @@ const tests = {
       dispatchEvent(new DragEvent("drop", { dataTransfer: data, cancelable: true }));
     });
     await page.getByText("it is larger than 16 MiB").waitFor();
-    for (const [link, said] of [["https://a.example/", "no link with results"], ["#r=AAAA", "is damaged"]]) {
+    for (const [link, said] of [["https://a.example/", "not a link with results"], ["#r=AAAA", "is damaged"]]) {
       await page.fill("#compare-link", link);
       await page.keyboard.press("Enter");
       await page.getByText(said).waitFor();
@@ -1032,7 +1032,7 @@ const tests = {
     assert.deepEqual(page.problems, []);
   },
 
-  async "asks for what browsers only try out where the address says so, and records it"() {
+  async "requests experimental features if the address says so, and records it"() {
     const [flash, subgroup] = ["flash", "subgroup"].map((variant) => `attention/fwd/b1,h1,s17,d8/f32/${variant}`);
     const matrices = "matmul/fwd/m33,n65,k17/f16/coopmat";
     const measured = async (features, before) => {
@@ -1061,7 +1061,7 @@ const tests = {
     );
     const [least, most] = further.device.caps.subgroup;
     assert.ok(least >= 1 && most >= least);
-    assert.match(further.why[subgroup], new RegExp(`this device may have ${least}`), "wgpu's device has what was added");
+    assert.match(further.why[subgroup], new RegExp(`this device may have ${least}`), "wgpu's device has the added features");
     for (const { why, device } of [stock, further]) {
       assert.equal(device.caps.matrices, undefined);
       assert.match(why[matrices], device.caps.dtypes.includes("f16") ? /--features unsafe/ : /f16/);
@@ -1071,7 +1071,7 @@ const tests = {
     assert.deepEqual([inside.data.environment.measured_in, inside.device.caps.subgroup], ["page", [least, most]]);
   },
 
-  async "offers what browsers only try out where the adapter has it, and says why not"() {
+  async "offers experimental features of the adapter, or the reason of their absence"() {
     const choice = (page, name) => page.locator(`#way input[value=${name}]`);
     const page = await open(`${TINY}&features=developer`);
     await choice(page, "developer").waitFor();
@@ -1092,7 +1092,7 @@ const tests = {
     assert.ok(!(await able.innerText("#way")).includes("no such matrices"));
     await narrowAndWide(able, "reach-offered");
     await Promise.all([able.waitForURL(/features=unsafe/), choice(able, "unsafe").click()]);
-    // It asks for what this adapter only claims to have, and says what came of it.
+    // It requests features that this adapter only claims, and reports the result.
     await able.getByText("No device.").waitFor();
     await able.context().close();
 
@@ -1132,11 +1132,11 @@ const tests = {
       await photograph(page, "dead");
       await context.close();
     }
-    // The page is there, and what measures is not.
+    // The page is present, and the worker is not.
     const page = await openOn("about:blank", undefined, { serviceWorkers: "block" });
     await page.context().route(/\/(lab|threads)\//, (route) => route.abort());
     await page.goto(server.address);
-    await page.getByText("What measures did not start").waitFor();
+    await page.getByText("The worker did not start").waitFor();
     assert.match(await page.innerText("#device"), /no device could be opened/);
   },
 
@@ -1255,10 +1255,10 @@ const ofTheRelease = {
     // Side by side: the best compression of so much takes a while.
     const weigh = async (name) => [name, (await promisify(brotliCompress)(await readFile(join(dist, name)))).length];
     const sums = { page: 0, reports: 0, lab: 0, threads: 0, cube: 0 };
-    // What measures is in folders of its own, of which a browser fetches one.
+    // Each worker has a folder, of which a browser fetches one.
     for (const [name, bytes] of await Promise.all(names.map(weigh))) sums[name.match(/^(reports|lab|threads|cube)\//)?.[1] ?? "page"] += bytes;
     const { page, reports, cube, ...measuring } = sums;
-    console.log(`      the page weighs ${page} bytes; what measures ${Object.values(measuring).join(", ")}; reports ${reports}; CubeCL ${cube}`);
+    console.log(`      the page weighs ${page} bytes; workers ${Object.values(measuring).join(", ")}; reports ${reports}; CubeCL ${cube}`);
     assert.ok(page <= BUDGET, `${page} bytes`);
     assert.ok(reports > 1e5 && reports <= REPORTS, `${reports} bytes`);
     for (const [folder, bytes] of Object.entries(measuring)) assert.ok(bytes > 1e5 && bytes <= MEASURING, `${folder}: ${bytes} bytes`);
@@ -1273,17 +1273,17 @@ const ofTheRelease = {
     const asked = [];
     const listen = (page) => page.context().on("request", (request) => request.url().includes("/cube/") && asked.push(request.url()));
 
-    // Nobody asked by its name.
+    // The filter does not name it.
     let page = await open("?filter=softmax");
     listen(page);
     await enabledRun(page);
-    await page.locator("#plan").getByText(/made by its compilers, which the page loads when the variant is asked for/).first().waitFor({ state: "attached" });
+    await page.locator("#plan").getByText(/compilers only for a variant that the filter names/).first().waitFor({ state: "attached" });
     assert.deepEqual(asked, []);
     // Asked for while the page is there.
     await page.fill("#filter", "softmax*cube");
     await page.waitForFunction(() => /^\d+ cases?\b/.test(document.querySelector("#plan-line").textContent) && !document.querySelector("#run").disabled);
     assert.equal(asked.length, 2, asked.join(" "));
-    assert.equal(await page.locator("#plan").getByText(/made by its compilers/).count(), 0);
+    assert.equal(await page.locator("#plan").getByText(/compilers only for a variant/).count(), 0);
     assert.deepEqual(page.problems, []);
 
     page = await open(query);
@@ -1339,7 +1339,7 @@ await runTests(released ? { ...tests, ...ofTheRelease } : tests, {
     const notices = await opened?.locator("#notices, #device-notices, #device").allInnerTexts().catch(() => []);
     console.log(`      to be read there: ${notices?.join(" · ")}`);
   },
-  // A page that stays keeps its device: thirty of them take gigabytes, and threads of the GPU process until it answers nobody.
+  // A page that stays keeps its device: thirty of them take gigabytes, and threads of the GPU process until it stops answering.
   async after(left) {
     await Promise.all(browser.contexts().filter((context) => context !== left?.context()).map((context) => context.close()));
   },

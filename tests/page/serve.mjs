@@ -13,10 +13,10 @@ const TYPES = {
   ".png": "image/png",
 };
 
-/// What a slow server sends at a time.
+/// Bytes that a slow server sends at a time.
 const PIECE = 16 << 10;
 
-/// Resolves to { address, events, close }; `events` collects what the page posts. Plain file servers isolate nothing; `runs` is
+/// Resolves to { address, events, close }; `events` collects the page's posts. Plain file servers isolate nothing; `runs` is
 /// another folder, served as runs/; `below` is a path that everything else lies below, as the page does in a site. A slow one sends
 /// 16 kB at a time. `more` are headers of every answer.
 export async function serve(folder, { isolated = true, runs, below = "", slow = false, port = 0, more = {} } = {}) {

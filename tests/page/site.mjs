@@ -16,7 +16,7 @@ const server = await serve(folder);
 const browser = await launch();
 await mkdir(artefacts, { recursive: true });
 
-/// What a page that does not measure may weigh in all, compressed.
+/// Largest compressed size of a page that does not measure.
 const BUDGET = 60_000;
 
 /// Elements of a page at most, and how high a device's page is on a phone: 20 screens.
@@ -209,7 +209,7 @@ const tests = {
     await page.context().close();
   },
 
-  async "what arrives slowly pushes nothing down"() {
+  async "slow arrivals push nothing down"() {
     const slow = await serve(folder, { slow: true });
     for (const path of ["index.html", "compare/index.html"]) {
       for (const width of [360, 1280]) {
@@ -279,7 +279,7 @@ const tests = {
     await page.context().close();
   },
 
-  async "tells by keyboard what pointing at a picture tells"() {
+  async "shows the labels of a picture by keyboard as by pointer"() {
     const page = await open("", 360, "light");
     for (const [point, said] of [[".costs .row", /the fastest of each/], [".spot", /FLOP\/s/]]) {
       const spot = page.locator(point).first();

@@ -1,8 +1,8 @@
-// What moves by itself while the page starts.
+// Movements of the page while it starts.
 
 import { strict as assert } from "node:assert";
 
-/// The most that may move: half of what counts as good.
+/// Largest allowed layout shift: half of a good score.
 const MOST = 0.05;
 const WINDOWS = [360, 1280];
 

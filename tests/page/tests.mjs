@@ -1,7 +1,7 @@
-// Tests by name, one after the other, and what became of them: a line each on the terminal, and the exit code.
+// Tests by name, one after the other, with their results: a line each on the terminal, and the exit code.
 
-/// `wanted` is a part of the names of those that are to run. A test is given what the one before it left. `failed` may say more of a
-/// failure, before it is told; `after` clears away what a test opened, but for what it left.
+/// `wanted` is a part of the names of the tests to run. A test receives the result of the one before it. `failed` may describe a
+/// failure before it is reported; `after` closes the pages of a test, except its result.
 export async function runTests(tests, { wanted = "", failed, after } = {}) {
   const chosen = Object.entries(tests).filter(([name]) => name.includes(wanted));
   let failures = 0;

@@ -1,4 +1,4 @@
-// What the pages of a site weigh and how soon they answer on a phone's processor, as a Markdown table.
+// Sizes of a site's pages, and their response times on a phone's processor, as a Markdown table.
 //
 //   node weigh.mjs SITE_DIR
 

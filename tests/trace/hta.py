@@ -68,7 +68,7 @@ def faults(path):
     else:
         shares = ["idle_time_pctg", "compute_time_pctg", "non_compute_time_pctg"]
         found += near("idle, compute and other time", temporal[shares].sum(axis=1).iloc[0], 100, 0.02)
-        # One stream runs one kernel at a time, so what one breakdown calls idle the other does too. With several, a
+        # One stream runs one kernel at a time, so both breakdowns agree on idle time. With several, a
         # device is idle only when all of them are.
         if idle["stream"].nunique() == 1:
             found += near("idle time of both kinds", idle["idle_time"].sum(), temporal["idle_time(us)"].sum(), 0.1)

@@ -1,4 +1,4 @@
-// A case string as the peers need it: which tensors there are, and what a few of its results should be, in double precision.
+// A case for the peers: its tensors, and the right values of a few results, in double precision.
 
 /// Workload, extents by letter, words without a number, and element type of `workload/fwd/shape/dtype`.
 export function parsed(name) {
@@ -66,7 +66,7 @@ export function cost({ workload, e, dtype }) {
   throw new Error(`no cost for ${workload}`);
 }
 
-/// Of so many results that lie row after row, a few: their places and what they should be.
+/// A few of the results, row by row: their places and right values.
 export function expected(the, data, bsnh) {
   const { workload, e, last } = the;
   const places = [0, 1, 2, 3, 4, 5, 6, 7].map((i) => (i * 0x9e3779b1) >>> 0);

@@ -1,7 +1,7 @@
-// Measures TensorFlow.js and ONNX Runtime Web on cases of the suite, in this page's browser, and posts what it found to `result`.
+// Measures TensorFlow.js and ONNX Runtime Web on cases of the suite, in this page's browser, and posts its results to `result`.
 //
 // Data stays on the GPU. A sample is a batch of calls that takes 50 ms and more, from the first call to the queue's word that all is
-// done; the figure is the median of the samples. Before that a few results are held against a sum in double precision.
+// done; the figure is the median of the samples. Before that a few results are compared with a sum in double precision.
 
 import { cost, expected, inputs, numbers, parsed } from "./cases.mjs";
 import { onnx } from "./onnx.mjs";
@@ -9,7 +9,7 @@ import { tensorflow } from "./tensorflow.mjs";
 
 const SAMPLES = 7;
 const SAMPLE_MS = 50;
-/// What takes longer is not measured.
+/// Limit; longer cases are not measured.
 const LONGEST_MS = 2000;
 /// Of the largest value that was expected.
 const TOLERANCE = { f32: 2e-3, f16: 2e-2 };
@@ -22,7 +22,7 @@ function data(the, bsnh) {
   const made = Object.entries(inputs(the, bsnh)).map(([name, dims], seed) => {
     const count = dims.reduce((product, extent) => product * extent, 1);
     const values = numbers(count, seed + 1, scale[name] ?? 1, name === "indices" ? the.e.v : undefined);
-    // What a half cannot hold is no input of a case in halves.
+    // Inputs of a case in halves lie in the range of a half.
     return [name, { dims, values: the.dtype === "f16" && name !== "indices" ? new Float16Array(values) : values }];
   });
   return Object.fromEntries(made);
@@ -56,7 +56,7 @@ async function measured(the, peer) {
   }
 }
 
-/// Median, fastest and slowest of samples, each of so many calls.
+/// Median, fastest and slowest of samples, each of several calls.
 async function timed(work, way) {
   work.choose(way);
   const batch = async (calls) => {

@@ -25,7 +25,7 @@ from recorded import read  # noqa: E402
 
 
 class Page(http.server.SimpleHTTPRequestHandler):
-    """Files of this folder, and what the page posts."""
+    """Files of this folder, and the page's posts."""
 
     extensions_map = {**http.server.SimpleHTTPRequestHandler.extensions_map, ".mjs": "text/javascript", ".wasm": "application/wasm"}
     told = None

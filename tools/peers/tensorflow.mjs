@@ -15,7 +15,7 @@ function lacks(the) {
   return undefined;
 }
 
-/// One call of a case on tensors; what a graph of a model would do, written out.
+/// One call of a case on tensors: the operations of a model's graph, written out.
 function calls(tf, the, t) {
   const gelu = (x) => {
     const inner = tf.mul(Math.sqrt(2 / Math.PI), tf.add(x, tf.mul(0.044715, tf.mul(x, tf.mul(x, x)))));
@@ -69,7 +69,7 @@ async function prepare(tf, the, made) {
     },
     call,
     done: async () => {
-      // What is recorded is not handed over before a pass is full: an open one would be refused whole.
+      // Commands are submitted only when a pass is full: an open one would be refused whole.
       backend.ensureCommandEncoderReady();
       backend.endComputePassEncoder();
       backend.submitQueue();

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds what Parallax computes against PyTorch in f64, on arrays that no other test uses.
+"""Compares results of Parallax with PyTorch in f64, on arrays that no other test uses.
 
     pip install torch numpy
     python tools/torch/agree.py target/release/parallax --target cuda > table.md
@@ -20,7 +20,7 @@ import torch
 from problems.common import extents
 
 BOUND = {"f32": 1e-4, "f16": 5e-3}
-# What exists in one dialect only, and with 16-bit floats only.
+# Variants of one dialect only, and with 16-bit floats only.
 ON_TENSOR_CORES = {"fused_mma", "mma", "separate_mma", "split_mma", "unfused_mma", "wgmma"}
 CUDA_ONLY = {"decoupled", "flash_atomic", "flash_mma", "level3", "vendor", "vendor_tuned"} | ON_TENSOR_CORES
 WGSL_ONLY = {"subgroup"}

@@ -1,4 +1,4 @@
-"""What PyTorch does for a case of Parallax: a call for each way that people would write it.
+"""PyTorch's calls for a case of Parallax: one for each usual way to write it.
 
 `calls(problem, device)` gives (name, whether cuDNN may try its algorithms first, call) for each, on tensors of its own, of which
 the calls of one problem share the inputs. `problem` is a case string without its variant. Shapes are resolved as our workloads do.
@@ -177,7 +177,7 @@ def hash_embedding(direction, shape, dtype, device):
     def whole(ids, groups, weights):
         return summed(*place(ids, groups, weights))
 
-    yield "scatter_add of what was hashed before", False, partial(summed, *place(ids, groups, weights))
+    yield "scatter_add of hashed columns", False, partial(summed, *place(ids, groups, weights))
     yield "eager", False, partial(whole, ids, groups, weights)
     yield "compile", False, compiled(whole, ids, groups, weights)
 

@@ -5,7 +5,7 @@
     python tools/torch/events.py target/release/parallax --out DIR > table.md
 
 Three kinds of rows: PyTorch's own call (`copy_`, `torch.mm`) against our case of the same shape, and our own kernels,
-compiled from what `parallax kernel --json` prints, launched and timed by PyTorch. Runs of Parallax and turns of PyTorch
+compiled from the output of `parallax kernel --json`, launched and timed by PyTorch. Runs of Parallax and rounds of PyTorch
 alternate, and each side measures its cases in random order, so that both meet the same clocks, power cap and
 temperature: on a card at its power limit, products alone in a loop take far longer than between other work. PyTorch rests
 between its samples (`--rest`), as Parallax does while it reads sensors and fits; without rests the cap holds the clock
@@ -99,7 +99,7 @@ def compiled(source, options):
 
 
 def rows(program):
-    """What PyTorch times: the case that it is held against, its name, whether both sides do the same, and the call."""
+    """Calls that PyTorch times: the case that each is compared with, its name, whether both sides do the same, and the call."""
     source = torch.randn(shape_of(COPY)["n"], device="cuda")
     target = torch.empty_like(source)
     ours = Kernels(program, COPY, {"x": source, "out": target})
@@ -141,7 +141,7 @@ def sample(call, launches):
 
 
 def turns(calls, count, order, rest):
-    """`count` samples of every call, in turns of random order, with rests of so many times a sample between them."""
+    """`count` samples of every call, in rounds of random order, with rests between them, in multiples of a sample."""
     launches = [max(1, round(SAMPLE * 1e9 / sample(call, 3))) for call in calls]
     samples = [[] for _ in calls]
     for turn in range(count + 3):
@@ -181,11 +181,11 @@ def main():
     settings = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     settings.add_argument("program", help="the command line of Parallax")
     settings.add_argument("--out", type=Path, required=True, help="folder for its runs")
-    settings.add_argument("--rounds", type=int, default=5, help="runs of Parallax, with PyTorch's turns between them")
+    settings.add_argument("--rounds", type=int, default=5, help="runs of Parallax, with PyTorch's samples between them")
     settings.add_argument("--turns", type=int, default=60, help="PyTorch's samples of each row in a round")
     settings.add_argument("--budget", type=float, default=8, help="seconds of sampling in a run of Parallax")
     settings.add_argument("--rest", type=float, default=1, help="pause after a sample of PyTorch's, over its time")
-    settings.add_argument("--within", type=float, default=0.02, help="largest difference of what both sides share")
+    settings.add_argument("--within", type=float, default=0.02, help="largest difference of shared calls")
     args = settings.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(42)

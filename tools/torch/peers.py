@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Measures PyTorch on what the suite measures, beside our figures: eager (cuDNN without and with its benchmark) and compiled.
+"""Measures PyTorch on cases of the suite, beside our figures: eager (cuDNN without and with its benchmark) and compiled.
 
     pip install torch
     python tools/torch/peers.py --ours results/cuda.json --json peers.json > table.md
 
 Time is the device's: a row of launches is one CUDA graph (or, where a call cannot be captured, plain launches), between two events,
-long enough that what an event costs does not count; the figure is the median of many samples, and calls of one case take turns in
+long enough that the cost of an event does not count; the figure is the median of many samples, and calls of one case alternate in
 random order. Caches are as our `--cache` has them: `hot`, each launch on the same memory, or `cold`, going around enough copies of
 it to exceed the last cache twice. f32 is f32: PyTorch may not use TF32.
 
 Rows join with ours by the case without its variant; of ours, the fastest variant that is no vendor's is taken. `ratio` is PyTorch's
-time over ours: above one, ours is faster. `--device cpu` is there to try the script; what it prints is no measurement of anything.
+time over ours: above one, ours is faster. `--device cpu` is there to try the script; its output is no measurement.
 """
 
 import argparse
@@ -100,7 +100,7 @@ class Way:
             self.note = f"launched one by one: {str(error).splitlines()[0]}"
 
     def plain(self, launches):
-        """Seconds of one launch among so many."""
+        """Seconds of one launch among several."""
         return self.timed(lambda: self.row(launches), launches)
 
     def timed(self, work, launches):
@@ -142,7 +142,7 @@ def ways(problem, device, cold):
 
 
 def measured(problem, device, cold, samples, rest, order):
-    """What is known of each way to compute a problem: its median in milliseconds, or why there is none."""
+    """Result of each way to compute a problem: its median in milliseconds, or the reason of its absence."""
     found, able = [], []
     for way in ways(problem, device, cold):
         if isinstance(way, tuple):
@@ -204,7 +204,7 @@ def arguments():
     settings.add_argument("--cache", choices=["hot", "cold"], default="hot")
     settings.add_argument("--samples", type=int, default=40)
     settings.add_argument("--rest", type=float, default=0.5, help="pause after a sample, over its time")
-    settings.add_argument("--json", type=Path, help="file for what was measured")
+    settings.add_argument("--json", type=Path, help="file for the results")
     settings.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     return settings.parse_args()
 
@@ -227,7 +227,7 @@ def main():
         torch.compiler.reset()
         if args.device == "cuda":
             torch.cuda.empty_cache()
-        if args.json:  # After each, so that a run that is cut off leaves what it found.
+        if args.json:  # After each, so that an interrupted run leaves its results.
             args.json.write_text(json.dumps({"device": name, "version": version, "rows": rows}, indent=1))
     medians, _, suite = read(args.ours) if args.ours else ({}, {}, "no run of ours")
     print(table(rows, medians))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads what a run of Parallax found: the median of each case, and the kernel that its trace names.
+"""Reads a run file of Parallax: the median of each case, and the kernel that its trace names.
 
     python tools/torch/recorded.py docs/results/2026-11-22-h200/cuda.json
 
@@ -30,7 +30,7 @@ def values(column, rows):
 
 
 def objects(stored):
-    """A list of objects that is stored by column, or as it is in files of older versions. What is null is left out."""
+    """A list of objects that is stored by column, or as it is in files of older versions. Null values are left out."""
     if isinstance(stored, list):
         return stored
     columns = {name: values(column, stored["rows"]) for name, column in stored["columns"].items()}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs what is deterministic ten times and compares results bit by bit; and dropout's choices between targets.
+"""Runs deterministic cases ten times and compares results bit by bit; and dropout's choices between targets.
 
     pip install torch numpy
     python tools/torch/repeated.py target/release/parallax --targets cuda wgpu cpu > table.md

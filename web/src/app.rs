@@ -73,7 +73,7 @@ struct App {
 
 /// Milliseconds within which a browser should answer a device request.
 const PATIENCE: i32 = 10_000;
-const MUTE: &str = "It was asked for a GPU and has said neither yes nor no; the page goes on as soon as it does. Its GPU \
+const MUTE: &str = "It has not answered the request for a GPU; the page goes on as soon as it does. Its GPU \
                     process may hang: close other tabs that use the GPU, restart the browser, or look at chrome://gpu.";
 
 /// Version and commit of the program that writes the results.
@@ -96,7 +96,7 @@ pub async fn start(request: Request) {
         Ok(spec) => spec,
         Err(mistake) => {
             view.bad_address(&mistake);
-            view.no_device("Not asked for, because of the mistake above.");
+            view.no_device("Not requested, because of the mistake above.");
             return unavailable(&mistake);
         }
     };
@@ -110,13 +110,13 @@ pub async fn start(request: Request) {
     }
     let texts = match &request.kernels {
         None => Ok(OtherTexts::new()),
-        Some(path) => other_texts(path).await.map_err(|why| format!("kernel texts from {path}: {why}")),
+        Some(path) => other_texts(path).await.map_err(|why| format!("kernel sources from {path}: {why}")),
     };
     let texts = match texts {
         Ok(texts) => texts,
         Err(why) => {
             view.notice("kernels", Tone::Error, "No kernel texts.", &why);
-            view.no_device("Not asked for, because there is nothing to run on it.");
+            view.no_device("Not requested, because no case runs on it.");
             return unavailable(&why);
         }
     };
@@ -209,8 +209,8 @@ fn show_device(view: &View, device: &DeviceInfo, clock: &ClockInfo) {
             "software",
             Tone::Warn,
             "This is a software adapter, not a GPU.",
-            "The browser emulates WebGPU on the processor. Results are checked all the same, but the times say nothing \
-             about a GPU. Turn graphics acceleration on in the browser's settings, or update the graphics driver.",
+            "The browser emulates WebGPU on the processor. Results are checked all the same, but the times are not \
+             those of a GPU. Turn graphics acceleration on in the browser's settings, or update the graphics driver.",
         );
     }
 }

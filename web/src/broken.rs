@@ -14,7 +14,7 @@ pub fn tell(report: Option<String>) {
             return;
         }
         let at = view::worked_at().map(|name| format!(" at {name}")).unwrap_or_default();
-        let what = format!("the page hit a bug of its own{at}: {info}");
+        let what = format!("internal error of the page{at}: {info}");
         view::crashed(&what);
         measuring::abandon();
         if let Some(path) = &report {

@@ -175,7 +175,7 @@ impl Comparing {
     async fn read(&self, source: &Source, name: &str) -> Result<What, String> {
         let text = match source {
             Source::Link(text) => {
-                let payload = link::payload(text).ok_or("it is no link with results: those have #r= in them")?;
+                let payload = link::payload(text).ok_or("it is not a link with results: such a link contains #r=")?;
                 let summary =
                     reading::guarded(name, || RunSummary::from_link(payload)).map_err(|why| why.to_string())?;
                 return Ok(What::Link(Rc::new(summary)));
@@ -344,7 +344,7 @@ impl Comparing {
         self.view.compared(markup.as_deref(), &tables);
         self.view.offer_picture(held.is_some_and(|held| !held.costs.is_empty()));
         self.view.compare_line(match runs.len() + links.len() {
-            0 => "Choose two or more run files: what was downloaded here, or written by the command line.",
+            0 => "Choose two or more run files, from this page or from the command line.",
             1 => "One more is needed to compare.",
             _ => "",
         });

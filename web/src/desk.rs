@@ -44,12 +44,12 @@ impl Desk {
                     sleep((seconds * 1000) as i32).await;
                 }
                 Ok(Answer { status: 201, text, .. }) => return Ok(format!("Kept as {text}")),
-                Ok(Answer { status: 200, .. }) => return Ok("The desk has this result already".to_owned()),
+                Ok(Answer { status: 200, .. }) => return Ok("The collector has this result already".to_owned()),
                 Ok(Answer { text, .. }) => return Err(format!("Not sent. {text}")),
                 Err(_) => break,
             }
         }
-        Err("The desk does not answer. Is `parallax serve` still running? Send again, or download.".to_owned())
+        Err("The collector does not answer. Is `parallax serve` still running? Send again, or download.".to_owned())
     }
 
     async fn post(&self, run: &str) -> Result<Answer, JsValue> {

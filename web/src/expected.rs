@@ -112,7 +112,7 @@ mod tests {
             ("left", RunMeta { ended: false, ..whole.clone() }),
             ("only checked", RunMeta { asked: "mode=verify".to_owned(), ..whole.clone() }),
             ("kept by an older page", RunMeta { measured: 0, ..whole.clone() }),
-            ("asked for what is no more", RunMeta { asked: "presett=quick".to_owned(), ..whole }),
+            ("asked for a setting that no longer exists", RunMeta { asked: "presett=quick".to_owned(), ..whole }),
         ] {
             assert_eq!(Past::of(&[other], "X"), [], "{why}");
         }

@@ -119,7 +119,7 @@ impl Session {
 
 fn broken(word: Option<Word>) -> String {
     match word {
-        Some(Word::Broken { why }) => format!("measuring hit a bug of its own: {why}"),
-        other => format!("measuring hit a bug of its own: it said {other:?}"),
+        Some(Word::Broken { why }) => format!("internal error while measuring: {why}"),
+        other => format!("internal error while measuring: unexpected response {other:?}"),
     }
 }

@@ -1,4 +1,4 @@
-// What the browser has for those who ask for it.
+// Features that the browser offers.
 
 /// Whether the adapter that a page is given has a feature.
 export async function offers(name) {

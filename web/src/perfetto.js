@@ -1,8 +1,8 @@
 // Handing a trace to the Perfetto UI. Used by the page (through wasm-bindgen) and by open-trace.html.
 //
 // Perfetto takes a trace from the window that opened it: ask PING until it answers PONG, then post the bytes. A page
-// that is cross-origin isolated cannot do that, because isolation cuts the tie between opener and opened; it lays the
-// trace down in IndexedDB and open-trace.html, which is not isolated, picks it up.
+// that is cross-origin isolated cannot do that, because isolation separates opener and opened; it puts the
+// trace into IndexedDB, and open-trace.html, which is not isolated, reads it.
 
 const UI = "https://ui.perfetto.dev";
 const GIVE_UP_AFTER_MS = 60_000;
@@ -57,13 +57,13 @@ function store(mode, use) {
   });
 }
 
-/// Lays a trace down for open-trace.html, replacing any before it.
+/// Stores a trace for open-trace.html, in place of any earlier one.
 export function handOver(bytes, title) {
   const trace = { bytes: bytes.slice(), title };
   return store("readwrite", (traces) => traces.put(trace, "latest"));
 }
 
-/// The trace that was laid down last, or undefined.
+/// The stored trace, or undefined.
 export function pickUp() {
   return store("readonly", (traces) => traces.get("latest"));
 }

@@ -1,6 +1,6 @@
 // A picture as pixels, by the browser's own means: an SVG that loads nothing leaves the canvas readable.
 
-/// Pixels of an SVG, so many a unit of its own.
+/// Pixels of an SVG, at a number per unit of its own.
 export async function toPng(svg, scale) {
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;

@@ -68,12 +68,13 @@ pub fn parse(query: &str, at_home: bool, is_here: impl Fn(&str) -> bool) -> Requ
                 request.kernels = Some(value);
             }
             ("kernels", _) => {
-                mistake = Some("kernels: only a command line on this machine gives a page other texts".to_owned());
+                mistake =
+                    Some("kernels: only a command line on this machine gives a page other kernel sources".to_owned());
             }
             ("desk", token) if !token.is_empty() && token.chars().all(|c| c.is_ascii_alphanumeric()) => {
                 request.desk = Some(value);
             }
-            ("desk", _) => mistake = Some("desk: open the address that `parallax serve` printed, whole".to_owned()),
+            ("desk", _) => mistake = Some("desk: open the whole address that `parallax serve` printed".to_owned()),
             _ => pairs.push((key, value)),
         }
     }

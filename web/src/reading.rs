@@ -15,7 +15,7 @@ use crate::view;
 const LIMIT: usize = 16 << 20;
 
 fn too_large() -> String {
-    format!("it is larger than {} MiB, which no run file is", LIMIT >> 20)
+    format!("it is larger than {} MiB, the limit for run files", LIMIT >> 20)
 }
 
 /// Text of a file from the user. It stays outside this program's memory.
@@ -64,7 +64,7 @@ fn text(bytes: &[u8]) -> Result<String, String> {
 pub async fn text_at(address: &str) -> Result<JsString, String> {
     let location = window().location();
     let href = location.href().unwrap_or_default();
-    let url = Url::new_with_base(address, &href).map_err(|_| "it is no address".to_owned())?;
+    let url = Url::new_with_base(address, &href).map_err(|_| "it is not an address".to_owned())?;
     if url.origin() != location.origin().unwrap_or_default() {
         return Err("it is on another site, and this page fetches files of its own only; download it and drop it here"
             .to_owned());

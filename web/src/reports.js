@@ -8,7 +8,7 @@ let again = 0;
 let asked;
 let last = Promise.resolve();
 
-/// The program in the page itself, for what draws. When it did not arrive, the next call tries again.
+/// The program in the page itself, for pictures. After a failed load the next call tries again.
 export function here(glue, program) {
   loading ??= load(glue, program).catch((error) => {
     loading = undefined;
@@ -26,7 +26,7 @@ async function load(glue, program) {
   return made;
 }
 
-/// What the program makes of a text, one text after the other. Rejects with `{ refused }`, `{ broke }` or `{ absent }`, each a text.
+/// Result of the program for a text, one text after the other. Rejects with `{ refused }`, `{ broke }` or `{ absent }`, each a text.
 export function make(glue, program, what, text) {
   const made = last.then(() => tryToMake(glue, program, what, text));
   last = made.catch(() => {});
@@ -48,7 +48,7 @@ async function tryToMake(glue, program, what, text) {
   throw answer;
 }
 
-/// A program beside the page, which a file can break without breaking the page.
+/// A program beside the page; a file that breaks it leaves the page intact.
 async function inWorker(glue, program) {
   const worker = new Worker(new URL("reading.js", document.baseURI), { type: "module" });
   const post = (message) =>
@@ -65,7 +65,7 @@ async function inWorker(glue, program) {
   throw new Error("no worker");
 }
 
-/// The same in the page, where there are no workers.
+/// The same in the page, for browsers without workers.
 async function inPage(glue, program) {
   const made = await here(glue, program);
   const ask = async (what, text) => {

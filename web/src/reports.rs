@@ -32,7 +32,7 @@ const FILES: [&str; 2] = [
     concat!("./reports/parallax-reports_bg.wasm?", env!("PARALLAX_COMMIT")),
 ];
 
-/// Result of the program's function `what` for a text.
+/// Result of a function of the program for a text.
 async fn made(what: &str, text: &JsString) -> Result<String, Unmade> {
     let [glue, program] = FILES;
     let text = make(glue, program, what, text).await.map_err(|why| Unmade::of(&why))?;
@@ -64,7 +64,7 @@ impl Unmade {
         match self {
             Unmade::Refused(why) => format!("It could not be made: {why}."),
             Unmade::Broke(why) => {
-                format!("Making it broke a part of the page; please report this, with the file: {why}.")
+                format!("A part of the page failed while making it; please report this, with the file: {why}.")
             }
             Unmade::Absent(why) => failed(&why),
         }
@@ -83,7 +83,7 @@ pub async fn read(text: &JsString) -> Result<Run, String> {
     match made("read", text).await {
         Ok(begun) => match serde_json::from_str(&begun) {
             Ok(Event::Begin { run }) => Ok(*run),
-            other => panic!("it writes the beginnings of runs, not {other:?}"),
+            other => panic!("an answer that begins no run: {other:?}"),
         },
         Err(Unmade::Refused(mistake)) => Err(mistake),
         Err(Unmade::Broke(why)) => Err(format!(
@@ -134,7 +134,7 @@ pub async fn card_of_link(payload: &str) -> Result<String, String> {
 /// The reason of the failure.
 pub async fn known(run: &Run) -> Result<BTreeMap<String, CaseInfo>, String> {
     let known = made("known", &json(run).into()).await.map_err(Unmade::sentence)?;
-    Ok(serde_json::from_str(&known).expect("it writes what it knows"))
+    Ok(serde_json::from_str(&known).expect("its answer is JSON"))
 }
 
 /// Shows the comparison view, and compares the inputs of a query once the program has loaded.
@@ -142,7 +142,7 @@ pub async fn compare(search: String) {
     let view = View::new();
     view.version(&suite());
     view.comparing();
-    view.compare_line("Fetching what compares …");
+    view.compare_line("Fetching the program for comparisons …");
     let [glue, program] = FILES;
     let begun = async { here(glue, program).await?.unchecked_into::<Program>().compare(&search) };
     if let Err(why) = begun.await.map_err(|why| failed(&said(&why))) {

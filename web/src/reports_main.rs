@@ -66,7 +66,7 @@ pub fn known(run: &str) -> String {
     let run = written(run);
     let known =
         run.records.iter().map(|record| (&record.case, CaseInfo::of(record, DeviceContext::new(&Registry, &run))));
-    serde_json::to_string(&BTreeMap::from_iter(known)).expect("what is known is JSON")
+    serde_json::to_string(&BTreeMap::from_iter(known)).expect("the answer is JSON")
 }
 
 /// Starts the comparison view for a query.

@@ -74,7 +74,7 @@ pub async fn open_trace(trace: &str, title: &str, tell: impl Fn(&str) + Clone + 
         return match hand_over(&bytes, title).await {
             Ok(_) => open_second_page(&tell),
             Err(_) => {
-                tell("The browser has no room to hand the trace over. Download it and open it at ui.perfetto.dev.")
+                tell("The browser has no room for a copy of the trace. Download it and open it at ui.perfetto.dev.")
             }
         };
     }

@@ -141,7 +141,7 @@ pub fn coverage() -> String {
     let forms: Vec<&OpSpec> = all().iter().flat_map(|workload| &workload.forms).collect();
     let variants: usize = forms.iter().map(|form| form.variants.len()).sum();
     let mut out = format!(
-        "# What there is\n\n{} workloads, {} of their directions, {variants} variants. Made by `parallax list --coverage`; a test keeps it true.\n\n\
+        "# Coverage\n\n{} workloads, {} of their directions, {variants} variants. Made by `parallax list --coverage`; a test keeps it true.\n\n\
          Where a cell names a type, the variant runs there in that type at the shapes of the presets awkward and full, on a device that has all \
          that kernels here use: ",
         all().len(),

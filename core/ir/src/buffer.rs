@@ -185,7 +185,7 @@ impl HostBuffer {
     pub fn f32(&self) -> &[f32] {
         match self {
             HostBuffer::F32(data) => data,
-            HostBuffer::U32(_) => panic!("buffer holds u32, asked for f32"),
+            HostBuffer::U32(_) => panic!("buffer is u32, requested as f32"),
         }
     }
 
@@ -196,7 +196,7 @@ impl HostBuffer {
     pub fn u32(&self) -> &[u32] {
         match self {
             HostBuffer::U32(data) => data,
-            HostBuffer::F32(_) => panic!("buffer holds f32, asked for u32"),
+            HostBuffer::F32(_) => panic!("buffer is f32, requested as u32"),
         }
     }
 }

@@ -84,7 +84,7 @@ pub fn settled(
             continue;
         }
         let Some(chosen) = translated(texts, kernel, dtype, dialect)?.launch else {
-            return Err(Untranslated::Failed(format!("nobody chose the launch of {}", kernel.entry)));
+            return Err(Untranslated::Failed(format!("no launch was chosen for {}", kernel.entry)));
         };
         (kernel.grid, kernel.workgroup) = (chosen.grid, chosen.workgroup);
         match dialect {
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!((kernel.grid, kernel.workgroup, kernel.shared_bytes), ([5, 1, 1], [64, 1, 1], 256));
         assert_eq!(blueprints, ["rows: a workgroup for each row"]);
         let again = Recipe::of(kernel, DType::F32, Dialect::Wgsl);
-        assert_eq!(again.workgroup, [1; 3], "what is settled is made by the recipe that settled it");
+        assert_eq!(again.workgroup, [1; 3], "a settled launch comes from its recipe");
         let (program, _) = settle(5, Dialect::Cuda).expect("a launch");
         let kernel = program.kernels().next().expect("a kernel");
         assert_eq!((kernel.shared_bytes, kernel.cuda.dynamic_shared_bytes), (0, 256), "dynamic in CUDA");

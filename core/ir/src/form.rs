@@ -64,11 +64,10 @@ impl OfNan {
     pub const WHOLE_NUMBERS: OfNan = OfNan::Unsaid("inputs are whole numbers");
     /// For specifications whose variants multiply different elements by zero.
     pub const MIXED: OfNan = OfNan::Unsaid(
-        "variants multiply different elements by zero (padding of tiles, weights of what is not seen or dropped), which NaN turns into NaN",
+        "variants multiply different elements by zero (padding of tiles, weights of masked or dropped elements); with NaN the product is NaN",
     );
     /// For specifications in which one NaN reaches the whole result, so that no elements differ.
-    pub const EVERYWHERE: OfNan =
-        OfNan::Unsaid("one NaN reaches all of a result by its sums: nothing is left to tell apart");
+    pub const EVERYWHERE: OfNan = OfNan::Unsaid("one NaN reaches all of a result by its sums: no element differs");
 }
 
 /// Reference result in f64, by the plainest loops. It shares no optimization with any kernel.

@@ -88,7 +88,7 @@ pub fn nan_of_first(_: &Shape, draw: Draw) -> f64 {
 pub fn nan_bias(tolerance: fn(&Problem, usize) -> Tolerance) -> StressInput {
     StressInput {
         name: "nan",
-        about: "NaN as what is added to the first channel, which ReLU lets through",
+        about: "NaN as the bias of the first channel, which ReLU lets through",
         applies: |p| p.shape.has("bias"),
         fills: |_| vec![("bias", nan_of_first)],
         tolerance,

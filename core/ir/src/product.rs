@@ -372,7 +372,7 @@ mod tests {
         let tile = |[m, n, k]: [u64; 3]| Product::new(m, n, k).matrix_tile(&large, MatrixTiles::DEFAULT);
         // 160 wide tiles need a second wave for 28 of them; 132 tiles of 192 × 192 need one wave.
         assert_eq!(tile([4096, 1152, 4304]), SQUARE);
-        assert_eq!(tile([4096, 4304, 1152]), WIDE, "four turns against five are not worth it");
+        assert_eq!(tile([4096, 4304, 1152]), WIDE, "four waves against five are not worth it");
         assert_eq!(tile([4096, 4096, 4096]), WIDE, "four of either");
         assert_eq!(tile([512, 512, 4096]), NARROW);
         assert_eq!(Product::new(4096, 1152, 4304).matrix_tile(&caps(), MatrixTiles::DEFAULT), WIDE);

@@ -70,7 +70,7 @@ impl RowShare {
         match short || share.pieces * width <= MOST_KEPT {
             true => Ok(share),
             false => Err(format!(
-                "a row is kept in registers: {} elements are more than {most_lanes} threads of {MOST_KEPT} each hold",
+                "a row stays in registers: {} elements exceed {most_lanes} threads of {MOST_KEPT} each",
                 of.columns
             )),
         }

@@ -305,11 +305,11 @@ impl Shape {
             shape.extents.push((axis.key, value));
         }
         if let Some(stray) = numbers.first().map(|(k, v)| format!("{k}{v}")).or(words.first().map(|w| w.to_string())) {
-            return Err(bad(format!("`{stray}` means nothing here")));
+            return Err(bad(format!("`{stray}` has no meaning here")));
         }
         if !countable(shape.extents.iter().map(|(_, extent)| *extent)) {
             let named: Vec<String> = shape.extents.iter().map(|(key, extent)| format!("{key} = {extent}")).collect();
-            return Err(bad(format!("the product of {} is beyond what can be counted in 64 bits", named.join(", "))));
+            return Err(bad(format!("the product of {} is too large for 64 bits", named.join(", "))));
         }
         Ok(shape)
     }
@@ -400,9 +400,9 @@ mod tests {
             ("k3,p0.", "is not a name and a number"),
             ("k3,p0.1.2", "is not a name and a number"),
             ("k3.5", "`k` (kernel) is a whole number, not 3.5"),
-            ("k3,fp9", "`fp9` means nothing here"),
+            ("k3,fp9", "`fp9` has no meaning here"),
             ("k4294967296,s4294967296", "the product of k = 4294967296, s = 4294967296 is beyond"),
-            ("k18446744073709551615", "is beyond what can be counted in 64 bits"),
+            ("k18446744073709551615", "is too large for 64 bits"),
         ] {
             let error = parse(text).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");

@@ -26,10 +26,10 @@ type Resolve<'a, E> = dyn Fn(&str, Cow<'static, str>) -> Result<Cow<'static, str
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
     /// Source that does not exist.
-    #[error("there is no kernel text {0}")]
+    #[error("no kernel source {0}")]
     Missing(String),
     /// Import of a source that does not exist.
-    #[error("{file}, line {line}: there is no {import} to import")]
+    #[error("{file}, line {line}: no file {import} to import")]
     Import {
         /// Source that imports.
         file: String,

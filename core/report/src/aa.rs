@@ -27,8 +27,8 @@ pub fn a_a_table(found: &AaTable) -> Table {
     };
     let (wrong, pairs) = (found.total.wrong(), found.total.pairs());
     let mut notes = vec![
-        "every run against the next one, with nothing changed".to_owned(),
-        "MDE: minimum detectable effect, the smallest change that a pair would have called, the median over the pairs"
+        "each run against the next one, without a change between them".to_owned(),
+        "MDE: minimum detectable effect, the smallest change that a pair could have shown; median over the pairs"
             .to_owned(),
         format!("{wrong} of {pairs} pairs were called faster or slower, {} undecided", found.total.undecided),
     ];

@@ -168,12 +168,10 @@ pub fn advice_by(record: &Record, known: &CaseInfo, run: &Run) -> Option<String>
     let analysis = measured.analysis.as_ref()?;
     let used = percent(analysis.utilisation);
     if known.probe {
-        return Some(format!(
-            "it is one of the probes that find the ceilings: at this size it reaches {used} of the best of them"
-        ));
+        return Some(format!("it is a probe of the ceilings: at this size it reaches {used} of the best probe"));
     }
     Some(match analysis.bound {
-        Bound::Launch => "it is hardly longer than launching nothing: do more in one launch, or fuse it with its \
+        Bound::Launch => "it is hardly longer than an empty launch: do more in one launch, or fuse it with its \
                           neighbours"
             .to_owned(),
         Bound::Memory if analysis.utilisation >= CLOSE => {

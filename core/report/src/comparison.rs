@@ -34,12 +34,11 @@ pub fn compared_runs(runs: &[(String, Run)]) -> Table {
     let warnings = [
         runs.iter().any(|(_, run)| !same_device(run, &runs[0].1)).then(|| "the devices differ".to_owned()),
         (one_target && differ(&driver)).then(|| "the drivers differ".to_owned()),
-        (one_target && differ(&|run| run.way()))
-            .then(|| "browsers let the runs reach the hardware differently".to_owned()),
+        (one_target && differ(&|run| run.way())).then(|| "the runs had different browser modes".to_owned()),
         (apart > 0).then(|| format!("the runs began {apart} {} apart", if apart == 1 { "day" } else { "days" })),
     ];
     let warnings: Vec<String> = warnings.into_iter().flatten().collect();
-    let warning = || format!("warning: {}: not all of a difference need be the code's", warnings.join(", "));
+    let warning = || format!("warning: {}: a difference may have other causes than the code", warnings.join(", "));
     Table {
         columns: std::iter::once(Column::text("run")).chain(columns).collect(),
         rows: runs.iter().map(row).collect(),
@@ -88,7 +87,7 @@ pub fn comparison_table(comparison: &Comparison) -> Table {
     };
     let mut notes = vec![
         "ratios are times over the base's time, with an interval: below 1 is faster".to_owned(),
-        "MDE: minimum detectable effect, the smallest change that the two runs could have called".to_owned(),
+        "MDE: minimum detectable effect, the smallest change that the two runs could have shown".to_owned(),
     ];
     notes.extend(comparison.notes.iter().cloned());
     notes.extend(alone(comparison));
@@ -227,7 +226,7 @@ mod tests {
             (|run| run.devices[0].name = "NVIDIA Y".to_owned(), "the devices differ"),
             (|run| run.devices[0].driver = "2".to_owned(), "the drivers differ"),
             (|run| run.started += 3 * DAY, "the runs began 3 days apart"),
-            (|run| run.reach = Some(BrowserMode::Unsafe), "browsers let the runs reach the hardware differently"),
+            (|run| run.reach = Some(BrowserMode::Unsafe), "the runs had different browser modes"),
             (
                 |run| {
                     run.target = "wgpu".to_owned();

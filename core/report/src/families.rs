@@ -117,7 +117,7 @@ pub fn compared_by_workload(comparison: &Comparison, families: &[WorkloadRow]) -
                 way(&base.target, base.reach)
             ),
             NOTE.to_owned(),
-            "of cases that are complete and correct on both sides; an emulated device has none".to_owned(),
+            "only cases that are complete and correct on both sides count; an emulated device has none".to_owned(),
         ],
         ..Table::default()
     }

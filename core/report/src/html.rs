@@ -167,8 +167,8 @@ pub(super) fn samples(runs: &[(String, Run)]) -> Markup {
             section {
                 h2 { "Samples" }
                 p.soft {
-                    "Every dot is a sample, the line their median, the bar its 95 % interval; crosses were discarded. Heights \
-                     mean nothing. Where runs lie far apart, each has an axis of its own."
+                    "Every dot is a sample, the line their median, the bar its 95 % interval; crosses were discarded. The height \
+                     of a dot has no meaning. Runs far apart have an axis each."
                 }
                 div.cards {
                     @for case in cases { figure.card { figcaption { (case) } (strip::strip(case, runs)) } }

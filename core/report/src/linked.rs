@@ -12,7 +12,7 @@ use super::{Cell, Column, Rank, Table, Tone, escape};
 
 /// Warning above every summary from a link.
 pub const FROM_A_LINK: &str =
-    "Results shared by link. They travel in the address itself and are not signed, so they could have been edited.";
+    "Results shared by link. The address contains them; they are not signed, so they could have been edited.";
 
 /// Returns the sentence about a link: device, browser, cases and their checks. It includes the mean ratio of the reader's own run,
 /// by name.
@@ -88,7 +88,7 @@ pub fn linked_table(linked: &RunSummary, ours: Option<(&str, &RunSummary)>) -> T
     let rows: Vec<Vec<Cell>> = linked.cases.iter().map(row).collect();
     let mut notes = Vec::new();
     if rows.iter().any(|row| row[1].bar.is_some()) {
-        notes.push("bars are speeds: the fastest variant of a problem has the longest".to_owned());
+        notes.push("bars show speeds: the fastest variant of a problem has the longest".to_owned());
     }
     if linked.left_out > 0 {
         let bad = match linked.left_out_bad {
@@ -103,7 +103,7 @@ pub fn linked_table(linked: &RunSummary, ours: Option<(&str, &RunSummary)>) -> T
     }
     if ours.is_some() {
         notes.push(
-            "ratios are of medians, with both intervals taken at their far ends: below 1 is faster than in the link. A link has \
+            "ratios of medians, with both intervals taken at their far ends: below 1 is faster than in the link. A link has \
              no samples, so there is no verdict"
                 .to_owned(),
         );

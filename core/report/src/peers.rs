@@ -49,14 +49,14 @@ pub enum PeersError {
     #[error("no file of peers: {}", brief(&.0.to_string(), LONGEST))]
     Malformed(#[from] serde_json::Error),
     /// JSON with another schema.
-    #[error("no file of peers: its schema is `{}`, not `{SCHEMA}`", brief(.0, LONGEST))]
+    #[error("no file of peers: its schema is `{}`, expected `{SCHEMA}`", brief(.0, LONGEST))]
     Schema(String),
     /// More figures than a page shows.
     #[error("a file of peers has at most {MOST} figures, not {0}")]
     TooMany(usize),
     /// A figure with an invalid string or number.
     #[error(
-        "figure {0} of the peers has a time that is no positive number, or a text of more than {LONGEST} characters"
+        "figure {0} of the peers has a time that is not a positive number, or a text of more than {LONGEST} characters"
     )]
     Figure(usize),
 }

@@ -110,7 +110,7 @@ fn sentence(scaled: &ScalingTable, data: &str, points: &[&Point]) -> Option<Stri
     let some: Vec<String> = measured.iter().filter(|at| pays(at)).map(|(extent, _)| extent.to_string()).collect();
     Some(match measured.get(from) {
         Some((extent, ratio)) => format!("{what} pays from {extent} {counts} on {range}: {}", gain(ratio)),
-        None if some.is_empty() => format!("{what} decidedly pays at no number of {counts} {range}"),
+        None if some.is_empty() => format!("{what} pays decidedly at no number of {counts} {range}"),
         None => format!("{what} pays at {} {counts}, and not decidedly at the most {range}", some.join(", ")),
     })
 }
@@ -154,7 +154,7 @@ mod tests {
             ),
             (
                 &[1.0, 1.2, 1.0],
-                "prefetching decidedly pays at no number of rows of a batch (measured from 512 to 2048)",
+                "prefetching pays decidedly at no number of rows of a batch (measured from 512 to 2048)",
             ),
             (&[0.5], "prefetching pays at 512 rows of a batch (nothing else was measured): 2.000× as fast there"),
             (&[1.0], "prefetching does not decidedly pay at 512 rows of a batch (nothing else was measured)"),

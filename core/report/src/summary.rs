@@ -56,7 +56,7 @@ fn ranked(run: &Run, records: Vec<&Record>) -> Option<String> {
     let said = match (leaders[..].split_last()?, alike) {
         ((only, []), _) => return Some(format!("{only}{}", ahead?)),
         ((last, before), true) => format!("{} and {last} are alike", before.join(", ")),
-        ((last, before), false) => format!("{} and {last} cannot be told apart", before.join(", ")),
+        ((last, before), false) => format!("{} and {last} do not differ measurably", before.join(", ")),
     };
     Some(said + &ahead.unwrap_or_default())
 }
@@ -76,7 +76,7 @@ fn precision(run: &Run) -> Option<String> {
         (missed, all) => format!("{missed} of {all} results are noisier than ± {}", percent(aim(run))),
     };
     let (full, open): (Vec<&Timing>, Vec<&Timing>) = missed.iter().partition(|t| t.stopped == StopReason::Samples);
-    let most = "as many samples as a case may have, so only a quieter device helps";
+    let most = "the most samples of a case, so only a quieter device helps";
     if open.is_empty() {
         return Some(format!("{what}: they took {most}"));
     }
@@ -88,7 +88,7 @@ fn precision(run: &Run) -> Option<String> {
     let too_long = budget > MOST_ADVISED * run.spec.budget;
     let remedy = match few {
         0 if too_long => format!(
-            ": more time will not help; close other programs and run again, or ask for less, as in `--precision {}`",
+            ": more time will not help; close other programs and run again, or choose a wider aim, as in `--precision {}`",
             share(worst)
         ),
         _ if too_long => format!(
@@ -139,7 +139,7 @@ fn disturbances(run: &Run) -> Option<String> {
     let mut parts = Vec::new();
     let drift = drift_within(&run.drift);
     if drift > resolution_on(run.device().kind) {
-        parts.push(format!("the device's own speed wandered by {}, as the reference kernel shows", percent(drift)));
+        parts.push(format!("the device's own speed varied by {}, as the reference kernel shows", percent(drift)));
     }
     let timings = || run.records.iter().filter_map(|r| Some((r, r.timing()?)));
     let discarded: Vec<&str> = timings().flat_map(|(_, t)| &t.discarded).map(|d| d.reason.as_str()).collect();
@@ -203,7 +203,7 @@ mod tests {
                 &[("a", 100.0, quiet), ("b", 100.2, quiet), ("c", 120.0, quiet), ("d", 200.0, quiet)],
                 Some("a and b are alike, 1.200× as fast as c"),
             ),
-            (&[("flash", 100.0, 0.4), ("manual", 105.0, 0.4)], Some("flash and manual cannot be told apart")),
+            (&[("flash", 100.0, 0.4), ("manual", 105.0, 0.4)], Some("flash and manual do not differ measurably")),
             (&[("flash", 100.0, quiet)], None),
         ];
         for (variants, want) in cases {
@@ -233,7 +233,7 @@ mod tests {
         let exact = run.spec.budget * (reached / 0.01).powi(2);
         assert!((exact..exact * 1.1).contains(&budget), "{budget} for {exact}");
         run.spec.precision = Some(reached * 1.01);
-        assert_eq!(precision(&run), None, "it is what was asked for");
+        assert_eq!(precision(&run), None, "the requested precision");
     }
 
     #[test]

@@ -180,7 +180,7 @@ pub fn table(catalog: &dyn Catalog, run: &Run) -> Table {
     let short: Vec<bool> = records.iter().map(|r| super::short_of_precision(r, run)).collect();
     let marks = records.iter().enumerate().filter(|(i, _)| short[*i]);
     let marks = marks.map(|(row, record)| Mark { row, column: VERDICT, name: record.case.clone() });
-    let aim = format!("short of the precision asked for, ± {}", percent(super::aim(run)));
+    let aim = format!("short of the requested precision, ± {}", percent(super::aim(run)));
     Table {
         heading: heading(run),
         columns: columns(),

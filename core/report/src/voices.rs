@@ -19,9 +19,9 @@ pub fn voices_table(voices: &ImplementationTable) -> Table {
         columns: std::iter::once(Column::text("problem")).chain(voices.columns.iter().map(column)).collect(),
         rows: voices.problems.iter().map(row).collect(),
         notes: vec![
-            "medians of each one's fastest variant, over the first of the row that has a time, with a 95 % interval"
+            "median of each implementation's fastest variant, over the first of its row that has a time, with a 95 % interval"
                 .to_owned(),
-            "runs of several targets are several runs: what clocks and memory differ by between them is in the ratios"
+            "several targets are several runs: the ratios contain the differences of their clocks and memory"
                 .to_owned(),
         ],
         ..Table::default()
@@ -67,7 +67,7 @@ pub fn price_table(voices: &ImplementationTable) -> Table {
         rows: voices.prices.iter().map(row).collect(),
         notes: all
             .filter_map(sentence)
-            .chain(["what CubeCL makes against the fastest kernel by hand on the same target, in one run: below 1 is faster".to_owned()])
+            .chain(["ratio: CubeCL's kernel over the fastest kernel by hand, on the same target in one run; below 1 is faster".to_owned()])
             .collect(),
         ..Table::default()
     }

@@ -70,9 +70,9 @@ mod tests {
             ("attention/fwd/b1,h1,s1,d1/f32/fast", "unknown variant `fast`"),
             ("attention/fwd/b1,h1,s1/f32/flash", "`d` (head dim) is missing"),
             ("attention/fwd/b0,h1,s1,d1/f32/flash", "must be at least 1, not 0"),
-            ("attention/fwd/b1,h1,s1,d1,z3/f32/flash", "`z3` means nothing here"),
+            ("attention/fwd/b1,h1,s1,d1,z3/f32/flash", "`z3` has no meaning here"),
             ("attention/fwd/b1,b1,h1,s1,d1/f32/flash", "`b` is given twice"),
-            ("attention/fwd/b1,h1,s1,d1,casual/f32/flash", "`casual` means nothing here"),
+            ("attention/fwd/b1,h1,s1,d1,casual/f32/flash", "`casual` has no meaning here"),
             ("attention/fwd/b1,h99999999999999999999,s1,d1/f32/flash", "is not a name and a number"),
         ] {
             let error = parse_case(text).expect_err(text).to_string();

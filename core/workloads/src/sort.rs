@@ -138,11 +138,7 @@ mod tests {
             assert_eq!(buffers(last)[2..4], ["s", "o"], "{sort:?}");
             assert_eq!(buffers(&stages[0]), ["k", "c"], "{sort:?}");
             for pair in stages.windows(2).skip(1).step_by(2) {
-                assert_eq!(
-                    buffers(&pair[0])[2],
-                    buffers(&pair[1])[0],
-                    "a pass counts what the one before it has moved"
-                );
+                assert_eq!(buffers(&pair[0])[2], buffers(&pair[1])[0], "a pass counts the output of the one before it");
             }
             for stage in &stages {
                 let kernel = stage.kernel_launch().expect("kernels");

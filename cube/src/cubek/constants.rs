@@ -75,7 +75,7 @@ impl Passed {
     }
 
     fn fixed(&self, index: usize) -> usize {
-        let field = self.info.sized_meta.expect("somebody asks for a length");
+        let field = self.info.sized_meta.expect("a kernel reads a length");
         self.word(field.offset + WORD * index) as usize
     }
 
@@ -122,7 +122,7 @@ impl MatchRewrite for Passed {
     }
 
     fn rewrite(&mut self, ctx: &mut Context, rewriter: &mut MatchRewriter, op: Ptr<Operation>) -> Result<()> {
-        let answer = self.answer(ctx, op).expect("only what matches is rewritten");
+        let answer = self.answer(ctx, op).expect("only matching operations are rewritten");
         let constant = ConstantOp::new(ctx, answer);
         rewriter.replace_op_with(ctx, op, constant.get_operation());
         Ok(())

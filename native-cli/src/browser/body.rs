@@ -113,11 +113,11 @@ async fn discard(body: &mut Body, longest: usize, limits: Limits) {
 }
 
 impl NoBody {
-    /// Returns the response to the sender; `what` names the expected body.
+    /// Returns the response to the sender; `what` is the name of the expected body.
     pub fn answer(self, what: &str, longest: usize) -> Response {
         match self {
             NoBody::Long => {
-                let text = format!("{what} may have {} MiB, and this has more.", longest >> 20);
+                let text = format!("{what} can have {} MiB at most; this one has more.", longest >> 20);
                 (StatusCode::PAYLOAD_TOO_LARGE, text).into_response()
             }
             NoBody::Late => {

@@ -154,7 +154,7 @@ pub async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, router: Rout
             }
             Err(error) if is_of_one_connection(&error) => continue,
             Err(error) => {
-                log::warn!("no further connection can be had ({error}); one that waits is ended");
+                log::warn!("no free connection ({error}); a waiting one is closed");
                 connections.open().end_longest();
                 sleep(BREATH).await;
             }

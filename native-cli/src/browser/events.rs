@@ -58,7 +58,7 @@ async fn take(State(here): State<Arc<Events>>, request: Request) -> Response {
     // Without a receiver, the page takes any status but 2xx as the end.
     match told.into_iter().try_for_each(|event| here.sender.send(event)) {
         Ok(()) => plain(StatusCode::OK, ""),
-        Err(_) => plain(StatusCode::GONE, "nobody listens any more"),
+        Err(_) => plain(StatusCode::GONE, "the run has ended"),
     }
 }
 

@@ -89,6 +89,6 @@ mod tests {
         assert!(given.ends_with(r#"{"copy/vec4.wgsl":"mine","top.wgsl":"above"}"#), "{given}");
         assert!(ask("Host: elsewhere.example\r\n").starts_with("HTTP/1.1 403"));
         std::fs::write(folder.path().join("top.wgsl"), b"\xff").expect("written");
-        assert!(ask("Host: HOST\r\n").starts_with("HTTP/1.1 500"), "what cannot be read is not passed over");
+        assert!(ask("Host: HOST\r\n").starts_with("HTTP/1.1 500"), "an unreadable file is an error");
     }
 }

@@ -119,7 +119,7 @@ pub enum BrowserError {
     },
     /// Two options that exclude each other.
     #[error(
-        "browsers offer their software adapter to developers only, whose clock is not rounded: --features stock needs a GPU"
+        "browsers offer their software adapter to developers only, with an exact clock: --features stock needs a GPU"
     )]
     StockSoftware,
     /// Failed start of the browser.
@@ -142,7 +142,7 @@ pub enum BrowserError {
         said: String,
     },
     /// No event from a running browser.
-    #[error("the page has said nothing for {seconds} s{said}")]
+    #[error("no message from the page for {seconds} s{said}")]
     Silent {
         /// Length of the silence in seconds.
         seconds: u64,
@@ -193,7 +193,8 @@ pub fn run(
     let page = page(options)?;
     let executable = executable(options)?;
     let (sender, events) = mpsc::channel();
-    let token = Token::new().map_err(|error| BrowserError::Serve(format!("no random token could be made: {error}")))?;
+    let token =
+        Token::new().map_err(|error| BrowserError::Serve(format!("cannot generate a random token: {error}")))?;
     let beside = |address: &Address| {
         let events = events::router(sender, address, &token);
         match &options.kernels {

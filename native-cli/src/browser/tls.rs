@@ -21,11 +21,11 @@ pub struct Identity {
 impl Identity {
     /// Creates an identity for these hosts. It ends with the program.
     pub fn of(hosts: &[String]) -> Result<Identity, BrowserError> {
-        let failed = |e: &dyn std::fmt::Display| BrowserError::Serve(format!("no certificate could be made: {e}"));
+        let failed = |e: &dyn std::fmt::Display| BrowserError::Serve(format!("cannot generate a certificate: {e}"));
         let names: Vec<String> = hosts.iter().map(|host| host.trim_matches(['[', ']']).to_owned()).collect();
         let mut params = CertificateParams::new(names).map_err(|e| failed(&e))?;
         let mut name = DistinguishedName::new();
-        name.push(DnType::CommonName, "Parallax desk");
+        name.push(DnType::CommonName, "Parallax collector");
         params.distinguished_name = name;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         // Some phones refuse certificates that are valid for years. Time zones and clocks differ by less than a day.

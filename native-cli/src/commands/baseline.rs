@@ -15,7 +15,7 @@ use crate::{console, files, table};
 /// `baseline`.
 #[derive(Debug, Args)]
 pub struct Baseline {
-    /// What to do.
+    /// Action.
     #[command(subcommand)]
     pub what: What,
     /// Folder for the results; baselines are in its folder `baselines`
@@ -23,17 +23,17 @@ pub struct Baseline {
     pub out: PathBuf,
 }
 
-/// What to do with baselines.
+/// Actions on baselines.
 #[derive(Debug, Subcommand)]
 pub enum What {
-    /// Keep a run under a name; one that has the name is replaced
+    /// Save a run under a name; replaces a baseline of that name
     Save {
-        /// Letters, digits, `.`, `_` and `-`
+        /// Name of letters, digits, `.`, `_` and `-`
         name: String,
-        /// The run [default: the newest in the folder]
+        /// Run file [default: the newest in the folder]
         file: Option<PathBuf>,
     },
-    /// Show what is kept
+    /// List baselines
     List,
 }
 
@@ -52,7 +52,7 @@ pub fn baseline(args: &Baseline) -> anyhow::Result<()> {
             std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
             files::not_an_input(&path, [file.as_path()])?;
             files::write_text(&path, &serde_json::to_string(&run)?)?;
-            outln!("{} is kept as {name}: {}", file.display(), report::device_line(&run));
+            outln!("{} is saved as {name}: {}", file.display(), report::device_line(&run));
             Ok(())
         }
         What::List => list(&args.out),
@@ -63,7 +63,7 @@ fn list(out: &Path) -> anyhow::Result<()> {
     let mut kept = runs_in(&out.join(FOLDER))?;
     kept.sort();
     if kept.is_empty() {
-        outln!("nothing is kept in {}; `parallax baseline save NAME` keeps the newest run", out.join(FOLDER).display());
+        outln!("no baseline in {}; `parallax baseline save NAME` saves the newest run", out.join(FOLDER).display());
         return Ok(());
     }
     let mut rows = Vec::new();

@@ -28,52 +28,52 @@ const TAX: &str = "The portability tax";
 pub struct Compare {
     /// Run files; `-` is standard input
     ///
-    /// When left out: the newest two of the folder for the results, the older one first; or with --baseline the newest.
+    /// Default: the newest two of the folder for the results, the older one first; with --baseline the newest.
     pub files: Vec<PathBuf>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub shown: Shown,
-    /// Print every case, and not only the totals and the largest differences
+    /// Print every case [default: totals and the largest differences]
     #[arg(long)]
     pub all: bool,
-    /// Hold them against a run that `parallax baseline save` kept
+    /// Base: a run that `parallax baseline save` saved
     #[arg(long, value_name = "NAME", conflicts_with = "base")]
     pub baseline: Option<String>,
     /// Folder for the results
     #[arg(long, value_name = "DIR", default_value = "results", hide_short_help = true)]
     pub out: PathBuf,
-    /// The run that the others are held against [default: the first]
+    /// Base of the comparison [default: the first run]
     ///
-    /// Its number, counted from 1, or its name in the table. With --tax, the one nearest to the hardware when left out.
+    /// Its number, counted from 1, or its name in the table. Default with --tax: the run nearest to the hardware.
     #[arg(long, value_name = "N|NAME")]
     pub base: Option<String>,
-    /// Differences smaller than this do not count, as in 5% or 0.05
+    /// Smallest difference that counts, as in 5% or 0.05
     ///
-    /// When left out: 1 % on a GPU and 5 % on an emulated one, or coarser where the runs say so.
+    /// Default: 1 % on a GPU and 5 % on an emulated one, or coarser for runs with more noise.
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     pub resolution: Option<String>,
-    /// Exit with code 1 when a case is slower by surely more, as in 5%
+    /// Exit with code 1 if a case is certainly slower by more, as in 5%
     ///
-    /// Also when a score is worse by that, or a case failed, was wrong, or has no figure where the base has one.
+    /// Scores count too, and cases that failed, were wrong, or lost their figure.
     #[arg(long, help_heading = GATES, value_name = "SHARE", conflicts_with = "tax", allow_hyphen_values = true)]
     pub fail_if_slower: Option<String>,
-    /// Exit with code 1 when a case or a score is undecided
+    /// Exit with code 1 if a case or a score is undecided
     ///
-    /// Also when one failed, was wrong, or has no figure where the base has one.
+    /// Also if one failed, was wrong, or has no figure and the base has one.
     #[arg(long, help_heading = GATES, conflicts_with = "tax")]
     pub fail_if_undecided: bool,
-    /// One GPU on several targets: where the time of one call goes on each
+    /// Split the time of one call: one GPU, several targets
     #[arg(long, help_heading = TAX, group = "of_one_gpu")]
     pub tax: bool,
-    /// With --tax or --by: the runs are of one GPU, whatever the browser calls it
+    /// With --tax or --by: treat the runs as of one GPU, also under different names
     #[arg(long, help_heading = TAX, requires = "of_one_gpu", hide_short_help = true)]
     pub same_gpu: bool,
-    /// With --tax: each target's fastest variant, and not the same one
+    /// With --tax: compare each target's fastest variant, not the same one
     #[arg(long, help_heading = TAX, requires = "tax", hide_short_help = true)]
     pub best: bool,
-    /// dialect: what one source for all costs against kernels by hand
+    /// Group by dialect: cost of one CubeCL source against kernels by hand
     ///
-    /// One GPU on several targets: each problem in every language that it is written in.
+    /// One GPU on several targets: each problem in each of its languages.
     #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true, group = "of_one_gpu", hide_short_help = true,
           conflicts_with_all = ["tax", "base", "fail_if_slower", "fail_if_undecided", "resolution"])]
     pub by: Option<By>,
@@ -82,7 +82,7 @@ pub struct Compare {
     pub written: Written,
 }
 
-/// What runs are taken apart by.
+/// Grouping of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum By {
     /// WGSL and CUDA by hand, one source in CubeCL on each target, the vendor's library
@@ -151,7 +151,7 @@ fn briefly(comparison: &Comparison, runs: &[(String, Run)]) -> Painted {
 
 /// Returns the cost of each target relative to the base, by family, and the extremes of the last target.
 fn answered(tax: &Tax, runs: &[(String, Run)], same_gpu: bool) -> anyhow::Result<Painted> {
-    let named = |name: &str| runs.iter().find(|(known, _)| known == name).expect("the tax is of these runs");
+    let named = |name: &str| runs.iter().find(|(known, _)| known == name).expect("the tax has these runs");
     let base = named(&tax.runs[tax.base].name);
     let others = tax.runs.iter().enumerate().filter(|(i, _)| *i != tax.base).map(|(_, run)| named(&run.name));
     let costs: Vec<Cost> = others.map(|other| cost_on(base, other, same_gpu)).collect::<Result<_, _>>()?;
@@ -197,7 +197,7 @@ fn spoken(voices: &ImplementationTable, format: Format) -> anyhow::Result<Made> 
         Format::Text => Made::Tables(table::below_each_other(tables.iter().map(|t| table::text(t, width())))),
         Format::Markdown => Made::Text(tables.map(|t| t.markdown()).join("\n")),
         Format::Csv | Format::Json | Format::Html | Format::Flamegraph => {
-            bail!("--by dialect is told as text or Markdown: --format markdown")
+            bail!("--by dialect has text and Markdown output: add --format markdown")
         }
     })
 }
@@ -208,7 +208,7 @@ fn files(args: &Compare) -> anyhow::Result<Vec<PathBuf>> {
         let path = baseline::path(&args.out, name)?;
         match path.is_file() {
             true => Ok(path),
-            false => bail!("there is no baseline `{name}`: `parallax baseline list` shows those that are kept"),
+            false => bail!("no baseline `{name}`: `parallax baseline list` shows the saved ones"),
         }
     });
     let kept: Option<PathBuf> = kept.transpose()?;
@@ -233,7 +233,7 @@ fn share(flag: &str, text: &str) -> anyhow::Result<f64> {
         // A bare 5 would mean 500 %, which is certainly a mistake.
         Ok(value) if value >= 0.0 && value.is_finite() && (scale > 1.0 || value < 1.0) => Ok(value / scale),
         _ => bail!(
-            "{flag} `{text}` is no share of a time; write a percentage such as 5%, or a fraction below 1 such as 0.05"
+            "{flag} `{text}` is not a share of a time; write a percentage such as 5%, or a fraction below 1 such as 0.05"
         ),
     }
 }

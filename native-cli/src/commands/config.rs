@@ -13,7 +13,7 @@ pub struct ConfigArgs {
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub settings: Settings,
-    /// Print it as JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -35,13 +35,13 @@ use crate::{console, interface};
 /// `dev`.
 #[derive(Debug, Args)]
 pub struct Dev {
-    /// The cases, as workload/direction/shape/dtype/variant
+    /// Cases, as workload/direction/shape/dtype/variant
     #[arg(required = true, value_name = "CASE")]
     pub cases: Vec<String>,
     /// wgpu or cuda [default: best]
     #[arg(long, help_heading = DEVICES)]
     pub target: Option<String>,
-    /// Look at every case once and end; exit code 1 when one does not compile or is wrong
+    /// Check every case once and exit; code 1 if one does not compile or is wrong
     #[arg(long)]
     pub once: bool,
     /// Seconds of timing for each case after each save
@@ -50,7 +50,7 @@ pub struct Dev {
     /// Seed of the inputs
     #[arg(long, default_value_t = 42)]
     pub seed: u64,
-    /// A value for what a variant leaves open, as NAME=VALUE; may be repeated
+    /// Value of a tunable, as NAME=VALUE; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
@@ -76,7 +76,7 @@ pub fn dev(args: &Dev) -> anyhow::Result<ExitCode> {
     let watch = match (&kernels, args.once) {
         (_, true) => None,
         (Some(folder), _) => Some(watch(folder)?),
-        (None, _) => bail!("no kernel texts to watch: run it inside a checkout, or name a folder with --kernels"),
+        (None, _) => bail!("no kernel sources to watch: run it inside a checkout, or name a folder with --kernels"),
     };
     let mut subjects: Vec<Subject> = cases.into_iter().map(Subject::new).collect();
     let right = bench.round(&mut subjects, Instant::now())?;
@@ -182,7 +182,7 @@ impl<'a> Bench<'a> {
         let (name, opened) = choose(args.target.as_deref(), &Device::from(&native), &args.set)?.one();
         let Opened::Here(mut profiler) = opened else { bail!("dev runs on wgpu or cuda, not on {name}") };
         if profiler.device().caps.dialect == Dialect::Cpu {
-            bail!("the target {name} has no kernel texts: name another with --target");
+            bail!("the target {name} has no kernel sources: name another with --target");
         }
         let (_, clock) = block_on(timer::test(&mut *profiler, None)).context("the clocks cannot be tested")?;
         Ok(Bench { args, native, profiler, clock })
@@ -225,7 +225,7 @@ impl<'a> Bench<'a> {
         let trial = subject.trial.insert(trial);
         let (case, program) = match trial.runs(profiler) {
             Ok(case) => {
-                let (program, _) = case.whole(&profiler.device().caps).expect("what a plan runs has a program");
+                let (program, _) = case.whole(&profiler.device().caps).expect("a planned case has a program");
                 (case, program)
             }
             Err(why) => {
@@ -289,7 +289,7 @@ impl<'a> Bench<'a> {
                             best |= save.number == subject.kept[0].number && ratio.verdict == Verdict::Faster;
                             format!("{ratio} against {against}, {}", save.number)
                         }
-                        Err(why) => format!("nothing against {against}, {}: {why}", save.number),
+                        Err(why) => format!("not compared with {against}, {}: {why}", save.number),
                     });
                 }
                 outln!("  {}", told.join("; "));

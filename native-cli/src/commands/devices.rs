@@ -15,7 +15,7 @@ use crate::targets::{Opened, TARGETS};
 /// `devices`.
 #[derive(Debug, Args)]
 pub struct Devices {
-    /// Print it as JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
@@ -49,7 +49,7 @@ pub fn devices(args: &Devices) -> anyhow::Result<ExitCode> {
                 if args.json {
                     found.push(serde_json::json!({"target": target.name, "browser": path}));
                 }
-                format!("{} (its devices show when a page runs)", path.display())
+                format!("{} (a running page shows its devices)", path.display())
             }
             Err(why) => {
                 if args.json {

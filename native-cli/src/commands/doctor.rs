@@ -27,12 +27,12 @@ use crate::targets::{Opened, TARGETS, browser_options};
 /// `doctor`.
 #[derive(Debug, Args)]
 pub struct Doctor {
-    /// A target that must work; may be repeated [default: one on a GPU]
+    /// Required target; may be repeated [default: one on a GPU]
     ///
-    /// Exit code 1 when it does not. Without any, all are looked at, and one must run on a GPU.
+    /// Exit code 1 if it does not work. Without any, all targets are examined, and one must run on a GPU.
     #[arg(long, help_heading = DEVICES)]
     pub target: Vec<String>,
-    /// Print it as JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]

@@ -27,7 +27,7 @@ pub fn each_card(common: &Common, spec: &Spec, out: &Output) -> anyhow::Result<E
     let cards = cards();
     let numbers = real(&cards);
     if numbers.is_empty() {
-        bail!("--device all: there is no device; `parallax doctor` says what each target lacks");
+        bail!("--device all: there is no device; `parallax doctor` names the missing part of each target");
     }
     let mut all = Measured::default();
     let mut names = Vec::new();

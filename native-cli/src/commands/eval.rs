@@ -21,18 +21,18 @@ use crate::{files, npy};
 /// `eval`.
 #[derive(Debug, Args)]
 pub struct Eval {
-    /// The case, as workload/direction/shape/dtype/variant
+    /// Case, as workload/direction/shape/dtype/variant
     pub case: String,
-    /// NAME=FILE.npy for every input of the case
+    /// Input of the case, as NAME=FILE.npy; repeat it for every input
     #[arg(long, value_name = "NAME=FILE")]
     pub input: Vec<String>,
-    /// Folder for NAME.npy of every output
+    /// Folder for the outputs, as NAME.npy
     #[arg(long, value_name = "DIR")]
     pub output_dir: PathBuf,
     /// cpu, wgpu or cuda [default: best]
     #[arg(long, help_heading = DEVICES)]
     pub target: Option<String>,
-    /// A value for what the variant leaves open, as NAME=VALUE; may be repeated
+    /// Value of a tunable, as NAME=VALUE; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]

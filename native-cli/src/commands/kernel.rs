@@ -22,15 +22,15 @@ use crate::texts::{FinalText, assembled, settled};
 /// `kernel`.
 #[derive(Debug, Args)]
 pub struct Kernel {
-    /// The case, as workload/direction/shape/dtype/variant, or how one begins
+    /// Case, as workload/direction/shape/dtype/variant, or the beginning of one
     pub case: String,
     /// wgpu for WGSL, cuda for CUDA C++ [default: wgpu]
     #[arg(long, help_heading = DEVICES)]
     pub target: Option<String>,
-    /// A value for what the variant leaves open, as NAME=VALUE; may be repeated
+    /// Value of a tunable, as NAME=VALUE; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
-    /// Print text, buffers and launches as JSON
+    /// Print sources, buffers and launches as JSON
     #[arg(long)]
     pub json: bool,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
@@ -53,13 +53,13 @@ pub fn kernel(args: &Kernel) -> anyhow::Result<()> {
     let (target, mut typical) = match args.target.as_deref() {
         None | Some("wgpu") => ("wgpu", typical::native()),
         Some("cuda") => ("cuda", typical::cuda()),
-        Some("browser") => bail!("a page assembles its texts by itself; they are those of --target wgpu"),
+        Some("browser") => bail!("a page assembles its kernel sources itself; they are those of --target wgpu"),
         Some(name @ (CPU | WASM)) => bail!(
-            "the target {name} has no kernel texts; `parallax kernel {case} --target wgpu` prints the WGSL, --target cuda \
+            "the target {name} has no kernel sources; `parallax kernel {case} --target wgpu` prints the WGSL, --target cuda \
              the CUDA C++",
             case = args.case
         ),
-        Some(other) => bail!("`{other}` has no kernel texts: choose wgpu or cuda"),
+        Some(other) => bail!("`{other}` has no kernel sources: choose wgpu or cuda"),
     };
     args.set.iter().try_for_each(|assignment| tunables::assign(&mut typical.tuning, assignment))?;
     let case = match &meant(&args.case, &typical)?[..] {
@@ -73,7 +73,7 @@ pub fn kernel(args: &Kernel) -> anyhow::Result<()> {
         Ok(found) => found,
         Err(why) => {
             let made = made(&case, &typical, &args.native)?;
-            noteln!("{why}; the text is that of a device with everything that kernels use");
+            noteln!("{why}; the source is for a device with all features of kernels");
             (typical, made)
         }
     };
@@ -119,7 +119,7 @@ fn planned(case: &Case, caps: &Caps) -> Result<Case, String> {
 fn made(case: &Case, caps: &Caps, native: &Native) -> anyhow::Result<Made> {
     let case = planned(case, caps).map_err(|why| anyhow::anyhow!("{case}: {why}"))?;
     let dtype = case.problem.dtype;
-    let Some(program) = case.program(caps) else { bail!("{case} has no kernels of its own: name another variant") };
+    let Some(program) = case.program(caps) else { bail!("{case} has no kernels: name another variant") };
     let program = settled(program, dtype, caps.dialect, native)?;
     let (texts, places) = assembled(&program, dtype, caps.dialect, native)?;
     Ok(Made { case, dtype, program, texts, places })

@@ -27,10 +27,10 @@ pub struct List {
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub settings: Settings<PLANNING>,
-    /// Print, instead of a plan, which variant exists on which target in which types, with the reason of every gap
+    /// Print the targets and types of every variant instead, with the reason of every gap
     #[arg(long, help_heading = RESULTS, conflicts_with_all = ["target", "json"])]
     pub coverage: bool,
-    /// Print it as JSON
+    /// Print JSON
     #[arg(long, help_heading = RESULTS)]
     pub json: bool,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]

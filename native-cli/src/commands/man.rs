@@ -12,7 +12,7 @@ use crate::output::writable_folder;
 /// `man`.
 #[derive(Debug, Args)]
 pub struct Man {
-    /// The folder, as in ~/.local/share/man/man1
+    /// Folder, as in ~/.local/share/man/man1
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
 }

@@ -86,7 +86,7 @@ pub fn each_target(
         }
     }
     if measured.runs.is_empty() {
-        bail!("no target could run; `parallax devices` says what each one lacks");
+        bail!("no target could run; `parallax devices` names the missing part of each");
     }
     Ok(measured)
 }
@@ -111,7 +111,7 @@ pub fn finish(common: &Common, measured: Measured) -> anyhow::Result<ExitCode> {
     };
     let unmet = named_and_skipped(runs);
     for (case, reason) in &unmet {
-        errln!("{case} was asked for by name and did not run: {reason}");
+        errln!("{case} was named with --case and did not run: {reason}");
     }
     if unmet.is_empty()
         && let Some(skipped) = nothing_ran(runs)

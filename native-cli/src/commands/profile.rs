@@ -28,15 +28,15 @@ use crate::{console, files, flamegraph, table};
 /// `profile`.
 #[derive(Debug, Args)]
 pub struct Profile {
-    /// The workload: attention, matmul and so on; `list` shows them
+    /// Workload: attention, matmul and so on; `list` shows them
     ///
-    /// Or `safety`: a set of kernels with and without the checks that browsers put in, and what each check costs. Of wgpu, or with
-    /// --target browser of Chromium; --filter chooses other kernels.
+    /// Or `safety`: a set of kernels with and without the checks that browsers add, and the cost of each check. On wgpu, or with
+    /// --target browser in Chromium; --filter chooses other kernels.
     pub workload: String,
-    /// flamegraph: what the stages take as an SVG, too
+    /// Additional output; flamegraph: times of the stages as an SVG
     #[arg(long, value_enum, help_heading = RESULTS, conflicts_with_all = ["json", "csv", "json_lines"])]
     pub format: Option<Format>,
-    /// Where to write it; stdout when left out, and tables to stderr
+    /// File for it [default: stdout, with tables on stderr]
     #[arg(long, value_name = "FILE", help_heading = RESULTS, requires = "format")]
     pub output: Option<PathBuf>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
@@ -44,7 +44,7 @@ pub struct Profile {
     pub common: Common,
 }
 
-/// What a profile is written as beside its tables.
+/// Format of a profile beside its tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// An SVG of the stages

@@ -18,12 +18,12 @@ use crate::{flamegraph, recorded, table};
 pub struct Report {
     /// Run files; `-` is standard input
     ///
-    /// When left out: the newest of the folder for the results.
+    /// Default: the newest of the folder for the results.
     pub files: Vec<PathBuf>,
     /// Folder for the results
     #[arg(long, value_name = "DIR", default_value = "results", hide_short_help = true)]
     pub out: PathBuf,
-    /// Write the summary of a recorded session in Markdown: a folder with manifest.toml and run files
+    /// Summarise a recorded session in Markdown: a folder with manifest.toml and run files
     #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "filter", "format", "json"], hide_short_help = true)]
     pub session: Option<PathBuf>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]

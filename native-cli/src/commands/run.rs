@@ -24,16 +24,15 @@ pub struct RunArgs {
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub common: Common,
-    /// Measure the machine against itself, so many times
+    /// Repeat the run and compare each with the next: detectable change
     ///
-    /// Runs everything so often, compares each run with the next, and says which change could have been detected and how
-    /// often one was seen that is none.
+    /// RUNS is the number of runs. The table shows the smallest detectable change, and the number of false differences.
     #[arg(long, value_name = "RUNS", help_heading = RESULTS, hide_short_help = true)]
     pub a_a: Option<usize>,
-    /// Go on with what is missing in the file of a run
+    /// Run the missing cases of a run file
     ///
-    /// Of one that was killed, stopped, or lost its device: with its settings, on the same device, by the same build. Records
-    /// that it has stay as they are.
+    /// For a run that was killed, stopped, or lost its device. Its settings, its device and the build must be the same. Its
+    /// records stay unchanged.
     #[arg(long, value_name = "FILE", conflicts_with = "a_a", help_heading = RESULTS)]
     pub resume: Option<PathBuf>,
 }
@@ -59,7 +58,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 /// Measures the missing cases of a run file.
 fn resume(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
     if common.settings.any_given() {
-        bail!("--resume goes on with the settings of {}: leave the others out", file.display());
+        bail!("--resume uses the settings of {}: leave the others out", file.display());
     }
     if reading::is_compressed(file) {
         bail!("{} is compressed with gzip: unpack it, and resume that", file.display());
@@ -74,7 +73,7 @@ fn resume(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
     let mut device = common.device.clone();
     match (device.browser.features, earlier.reach) {
         (Some(asked), Some(reach)) if asked != reach => {
-            bail!("{} was measured with features {}: leave --features out", file.display(), reach.name())
+            bail!("{} was measured with --features {}: leave --features out", file.display(), reach.name())
         }
         (asked, reach) => device.browser.features = asked.or(reach),
     }
@@ -83,7 +82,7 @@ fn resume(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
         missing => noteln!("{missing} of {} cases are missing in {}", earlier.planned.len(), file.display()),
     }
     if common.name.is_some() {
-        bail!("{} keeps the name that its device has: leave --name out", file.display());
+        bail!("{} has a name of its device already: leave --name out", file.display());
     }
     let common = Common { target: Some(target), device, ..common.clone() };
     let spec = earlier.spec.clone();

@@ -19,7 +19,7 @@ pub struct Written {
     /// text, markdown, csv, json, html (one page with plots) or, of `report`, flamegraph (SVG) [default: text]
     #[arg(long, value_enum, help_heading = RESULTS, hide_possible_values = true)]
     pub format: Option<Format>,
-    /// Where to write it; stdout when left out
+    /// File for the output [default: stdout]
     #[arg(long, value_name = "FILE", help_heading = RESULTS)]
     pub output: Option<PathBuf>,
     /// Short for --format json
@@ -62,7 +62,7 @@ impl Written {
 /// The cases that `compare` and `report` show.
 #[derive(Debug, Args)]
 pub struct Shown {
-    /// Only cases that match, as in attention*flash; may be repeated
+    /// Keep matching cases, as in attention*flash; may be repeated
     #[arg(long, value_name = "PATTERN")]
     pub filter: Vec<String>,
 }

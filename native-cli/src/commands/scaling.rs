@@ -92,7 +92,7 @@ pub fn no_device(common: &Common, runs: &[Run]) -> Option<String> {
         return None;
     }
     Some(match &common.target {
-        Some(target) if target == HOST => "the target that was asked for is `cpu`".to_owned(),
+        Some(target) if target == HOST => "the target is `cpu` already".to_owned(),
         _ => targets::no_device(&common.device).join("; "),
     })
 }

@@ -13,19 +13,19 @@ use crate::desk;
 /// `serve`.
 #[derive(Debug, Args)]
 pub struct Serve {
-    /// Port; 0 takes any that is free
+    /// Port; 0 for any free one
     #[arg(long, default_value_t = 8080)]
     pub port: u16,
-    /// Folder of the built page; looked for when left out
+    /// Folder of the built page [default: PARALLAX_PAGE, or a search]
     #[arg(long, value_name = "DIR")]
     pub page: Option<PathBuf>,
-    /// Folder for the results that browsers send, made with the first of them
+    /// Folder for the results of browsers, created with the first one
     #[arg(long, value_name = "DIR", default_value = "parallax-results")]
     pub results: PathBuf,
-    /// Address of the interface; 0.0.0.0 for all of them, so that other devices can join
+    /// Address of the interface; 0.0.0.0 for all, open to other devices
     #[arg(long, value_name = "ADDR", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     pub host: IpAddr,
-    /// By https, with a certificate made for it: browsers on other devices offer WebGPU to nothing less
+    /// Serve https, with a new certificate; browsers on other devices need it for WebGPU
     #[arg(long)]
     pub tls: bool,
 }
@@ -39,14 +39,14 @@ pub fn serve(args: &Serve) -> anyhow::Result<()> {
         outln!("{code}");
     }
     if !args.host.is_loopback() {
-        errln!("warning: anyone on this network who has the address can open the page and send results");
+        errln!("warning: anyone on this network with the address can open the page and send results");
         if !args.tls {
             errln!("warning: browsers on other devices offer no WebGPU to a page by http; add --tls");
         }
     }
     if let Some(fingerprint) = &desk.fingerprint {
         noteln!(
-            "browsers warn of the certificate, as nobody vouches for it; go on if its SHA-256 fingerprint is\n{fingerprint}"
+            "browsers warn of the certificate, which no authority has signed; continue if its SHA-256 fingerprint is\n{fingerprint}"
         );
     }
     noteln!("results are kept in {}", args.results.display());

@@ -19,22 +19,22 @@ pub struct Site {
     /// Run files; `-` is standard input
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
-    /// Folder for the pages; files that are there by the same names are replaced, others stay
+    /// Folder for the pages; replaces files of the same names, keeps others
     #[arg(long, value_name = "DIR", default_value = "site")]
     pub out: PathBuf,
-    /// Folder of the built page, which becomes `run/`; looked for when left out
+    /// Folder of the built page, which becomes `run/` [default: PARALLAX_PAGE, or a search]
     #[arg(long, value_name = "DIR")]
     pub page: Option<PathBuf>,
     /// Figures of other libraries beside ours, as in docs/results/2026-11-25-h200/peers.json; may be repeated
     #[arg(long, value_name = "FILE")]
     pub peers: Vec<PathBuf>,
-    /// Address of the folder on the web, which chats need to show the picture of a page
+    /// Address of the folder on the web, for previews of links
     #[arg(long, value_name = "URL", value_parser = address)]
     pub address: Option<String>,
-    /// Folder of documents in Markdown, which become docs/: pages with the site's header, and links to each other
+    /// Folder of Markdown documents, which become pages below docs/
     #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub docs: Option<PathBuf>,
-    /// Leave the page that measures out
+    /// Leave out the page that measures
     #[arg(long, conflicts_with = "page")]
     pub no_page: bool,
 }
@@ -49,7 +49,7 @@ pub fn site(args: &Site) -> anyhow::Result<()> {
         (false, Ok(page)) => Some(page),
         (false, Err(error)) if args.page.is_some() => return Err(error.into()),
         (false, Err(_)) => {
-            noteln!("no built page was found, so the site has none that measures: build one with `./x page`");
+            noteln!("no built page was found, so the site cannot measure: build one with `./x page`");
             None
         }
     };

@@ -14,7 +14,7 @@ pub fn start(common: &Common) -> anyhow::Result<()> {
     let spec = common.spec()?;
     let choice = choose(None, &common.device, &spec.set)?;
     let (target, opened) = choice.one();
-    let Opened::Here(profiler) = opened else { unreachable!("the best target is no browser") };
+    let Opened::Here(profiler) = opened else { unreachable!("the best target is never a browser") };
     let device = profiler.device();
     let plan = plan(&spec, &device.caps)?;
     let expected = Expected::of_parts(&spec, plan.cases.len(), device.kind.is_emulated());
@@ -24,7 +24,7 @@ pub fn start(common: &Common) -> anyhow::Result<()> {
     outln!("parallax run              check and measure them; writes to results/");
     outln!("parallax run --filter softmax --budget 5");
     outln!("parallax list             every case, and the reason of every skip");
-    outln!("parallax doctor           what other targets lack on this machine");
+    outln!("parallax doctor           missing parts of other targets on this machine");
     outln!("parallax --help           every command");
     Ok(())
 }

@@ -36,13 +36,13 @@ use crate::tuning;
 /// `tune`.
 #[derive(Debug, Args)]
 pub struct Tune {
-    /// Cases, or filters of the preset's cases; everything that leaves something open when left out
+    /// Cases, or filters of the preset's cases [default: all cases with tunables]
     #[arg(value_name = "CASE|FILTER")]
     pub what: Vec<String>,
     /// wgpu or cuda [default: best]
     #[arg(long, help_heading = DEVICES)]
     pub target: Option<String>,
-    /// Whose shapes are timed
+    /// Preset of the timed shapes
     #[arg(long, default_value = "quick")]
     pub preset: String,
     /// Seconds for the whole search
@@ -62,12 +62,12 @@ pub fn tune(args: &Tune) -> anyhow::Result<ExitCode> {
     listen_for_interrupts()?;
     let (name, opened) = choose(args.target.as_deref(), &Device::from(&args.native), &[])?.one();
     let Opened::Here(mut profiler) = opened else {
-        bail!("tune runs on wgpu or cuda; every browser has one file, for devices that no page can know");
+        bail!("tune runs on wgpu or cuda; all browsers share one file, because pages cannot identify devices");
     };
     let groups = groups(args, &*profiler)?;
     let path = tuning::path(&args.native, profiler.device());
     writable_folder(path.parent().context("the file lies in a folder")?)?;
-    outln!("{} ({name}): {} variants leave something open", profiler.device().name, groups.len());
+    outln!("{} ({name}): {} variants have tunables", profiler.device().name, groups.len());
 
     let (_, clock) = block_on(timer::test(&mut *profiler, None)).context("the clocks cannot be tested")?;
     let begun = Instant::now();
@@ -125,7 +125,7 @@ fn groups(args: &Tune, profiler: &dyn Profiler) -> anyhow::Result<Vec<Group>> {
         }
     }
     if groups.is_empty() {
-        bail!("none of these cases leaves anything open on this device; `parallax list` shows what there is");
+        bail!("no case of these has tunables on this device; `parallax list` shows all cases");
     }
     Ok(groups)
 }
@@ -190,7 +190,7 @@ impl Sweep<'_> {
         let best = self.tuned(&base, search.best());
         for (tunable, value) in tunables.iter().zip(search.best()) {
             tunables::set(found, &cases[0].tunable_key(tunable), *value)
-                .context("a search stays among what is allowed")?;
+                .context("a search stays among the allowed values")?;
         }
         outln!("  kept: {}", self.words(search.best()));
         profiler.set_tuning(best);
@@ -202,7 +202,7 @@ impl Sweep<'_> {
         let mut tuning = base.clone();
         for (tunable, value) in self.group.tunables.iter().zip(values) {
             let set = tunables::set(&mut tuning, &self.group.cases[0].tunable_key(tunable), *value);
-            set.expect("a search stays among what is allowed");
+            set.expect("a search stays among the allowed values");
         }
         tuning
     }

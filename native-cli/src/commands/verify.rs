@@ -12,7 +12,7 @@ use crate::output::Output;
 use crate::settings::{CHECKING, Settings};
 use crate::{files, table};
 
-/// `verify`: what `run` has, without what only times and files need.
+/// `verify`: options of `run`, without those of times and files.
 #[derive(Debug, Args)]
 pub struct Verify {
     /// cuda, wgpu, browser, cpu, wasm, all [default: best]

@@ -60,7 +60,7 @@ pub enum DeskError {
 
 /// Response to requests without the token.
 const NO_TOKEN: &str =
-    "The desk is open to whoever has its address: open the one that `parallax serve` printed, whole.";
+    "The collector is open to anyone with its address: open the whole address that `parallax serve` printed.";
 
 /// State shared by all requests.
 struct Desk {
@@ -99,7 +99,8 @@ pub fn open(page: Page, at: At, results: &Path) -> Result<Open, DeskError> {
 
 fn open_with(page: Page, at: At, results: &Path, grants: Grants) -> Result<Open, DeskError> {
     let results = Results::new(results)?;
-    let token = Token::new().map_err(|error| BrowserError::Serve(format!("no random token could be made: {error}")))?;
+    let token =
+        Token::new().map_err(|error| BrowserError::Serve(format!("cannot generate a random token: {error}")))?;
     let mut address = String::new();
     let for_others = !at.host.is_loopback();
     let server = Server::start(page, at, grants.limits, |reached| {

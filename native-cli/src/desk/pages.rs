@@ -74,10 +74,11 @@ pub async fn page(State(desk): State<Arc<Desk>>, uri: Uri) -> Response {
             let kind = mime_guess::from_path(&name).first_or_octet_stream().to_string();
             ([(CONTENT_TYPE, kind)], text).into_response()
         }
-        Ok(None) => plain(StatusCode::NOT_FOUND, "The desk has no such page; go back to its front."),
-        Err(_) => {
-            plain(StatusCode::INTERNAL_SERVER_ERROR, "The desk hit a bug of its own over the files in its folder.")
-        }
+        Ok(None) => plain(StatusCode::NOT_FOUND, "The collector has no such page; go back to its front page."),
+        Err(_) => plain(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "Internal error of the collector while reading the files in its folder.",
+        ),
     }
 }
 

@@ -9,7 +9,7 @@ pub enum Refused {
     #[error("A result is text in UTF-8, and this is not.")]
     NotText,
     /// Text that is no run.
-    #[error("The desk does not take this: {0}.")]
+    #[error("The collector refuses this: {0}.")]
     NotRun(#[from] ReadError),
 }
 

@@ -20,7 +20,7 @@ pub struct Results {
 
 /// Error of an unusable results folder.
 #[derive(Debug, thiserror::Error)]
-#[error("results cannot be kept in {folder}: {why}; name another folder with --results DIR")]
+#[error("cannot write results to {folder}: {why}; name another folder with --results DIR")]
 pub struct Unfit {
     folder: String,
     why: String,
@@ -39,10 +39,10 @@ pub enum Kept {
 #[derive(Debug, thiserror::Error)]
 pub enum NotKept {
     /// Limits of the folder reached.
-    #[error("The desk is full: move files out of its folder of results, or start it with another.")]
+    #[error("The collector is full: move files out of its folder of results, or start it with another one.")]
     Full,
     /// Error of the system.
-    #[error("The desk cannot write the result: {0}.")]
+    #[error("The collector cannot write the result: {0}.")]
     Write(#[from] io::Error),
 }
 
@@ -56,7 +56,7 @@ impl Results {
         let there = existing(folder).map_err(|error| unfit(error.to_string()))?;
         if !there.is_dir() {
             return Err(unfit(match there == folder {
-                true => "it is no folder".to_owned(),
+                true => "it is not a folder".to_owned(),
                 false => format!("{} is no folder", there.display()),
             }));
         }
@@ -161,7 +161,7 @@ mod tests {
             assert!(Results::new(&fit).is_ok(), "{}", fit.display());
         }
         assert_eq!(std::fs::read_dir(folder.path()).expect("read").count(), 1, "nothing is made for it");
-        let mut unfit = vec![(file.clone(), "it is no folder"), (file.join("below"), "")];
+        let mut unfit = vec![(file.clone(), "it is not a folder"), (file.join("below"), "")];
         if cfg!(unix) {
             let dangling = folder.path().join("link");
             #[cfg(unix)]

@@ -29,7 +29,7 @@ pub const ROOM: usize = 4 * LARGEST;
 pub async fn take(State(desk): State<Arc<Desk>>, request: Request) -> Response {
     if !desk.address.is_ours(&request) {
         let text =
-            "Only a page that this desk serves may send results; open the address that `parallax serve` printed.";
+            "Only a page that this collector serves may send results; open the address that `parallax serve` printed.";
         return plain(StatusCode::FORBIDDEN, text);
     }
     if !offered(request.headers()).is_some_and(|token| desk.token.is(token)) {
@@ -60,7 +60,7 @@ pub async fn take(State(desk): State<Arc<Desk>>, request: Request) -> Response {
 }
 
 /// Response to an internal error of the collector.
-const OWN_BUG: &str = "The desk hit a bug of its own; download the result as a file.";
+const OWN_BUG: &str = "Internal error of the collector; download the result as a file.";
 
 fn too_many(wait: Duration) -> Response {
     let seconds = wait.as_secs() + 1;

@@ -287,7 +287,7 @@ fn a_flood_is_stopped_for_its_sender_alone_and_it_is_said_when_to_go_on() {
     assert!(head.contains(" 429 ") && after.is_some_and(|after: u64| (1..=60).contains(&after)), "{head}");
     assert!(said.contains("send this one again in ") && said.ends_with(" s."), "{said}");
     assert_eq!(scene.post_with("Host: HOST\r\n", "nonsense").0, 401);
-    assert_eq!(scene.get("/desk/TOKEN/").0, 200, "the desk is still shown");
+    assert_eq!(scene.get("/desk/TOKEN/").0, 200, "the collector is still shown");
     #[cfg(target_os = "linux")]
     assert_eq!(scene.post_from([127, 0, 0, 2].into(), "nonsense"), 400, "another sender has a share of its own");
 
@@ -466,11 +466,11 @@ fn a_folder_that_cannot_be_written_is_told_and_files_that_are_no_runs_are_passed
     let results = scene.folder.path().join("results");
     std::fs::write(&results, "a file where the folder should be").expect("written");
     let (status, said) = scene.post(&text(&result("browser", "H200", 7)));
-    assert!(status == 507 && said.starts_with("The desk cannot write"), "{status} {said}");
+    assert!(status == 507 && said.starts_with("The collector cannot write"), "{status} {said}");
     std::fs::remove_file(&results).expect("removed");
     std::fs::create_dir(&results).expect("made");
     std::fs::write(results.join("notes.json"), "{}").expect("written");
     std::fs::write(results.join("cuda.json"), text(&result("cuda", "H200", 7))).expect("written");
     let (status, front) = scene.get("/desk/TOKEN/");
-    assert!(status == 200 && front.contains("H200"), "what another program puts there is shown: {front}");
+    assert!(status == 200 && front.contains("H200"), "files of another program are shown: {front}");
 }

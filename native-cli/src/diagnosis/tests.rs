@@ -111,7 +111,7 @@ fn each_ailment_is_told_with_its_remedy_and_hurts_its_target_only() {
             "cuda",
             State::Works,
             |f| f.boards[0].held = vec!["hw thermal slowdown".to_owned()],
-            "held down at this moment: hw thermal slowdown",
+            "throttled at this moment: hw thermal slowdown",
             "cooled",
         ),
         ("cuda", State::Works, |f| f.boards[0].processes = 2, "2 other process(es) compute on a GPU", "end them"),
@@ -126,7 +126,7 @@ fn each_ailment_is_told_with_its_remedy_and_hurts_its_target_only() {
             "wgpu",
             State::Missing,
             |f| (f.adapters, f.wgpu, f.vulkan_drivers) = (Vec::new(), Err("none".to_owned()), Some(Vec::new())),
-            "told of no driver",
+            "the Vulkan loader has no driver",
             "mesa-vulkan-drivers",
         ),
         (

@@ -51,7 +51,7 @@ mod tests {
         lines.append("another\n").expect("written");
         assert_eq!(std::fs::read_to_string(&path).expect("a file"), "{\"begin\", \"a record\"}\nanother\n");
         let long = "x".repeat(99);
-        assert!(lines.replace(&long).is_err(), "longer than what is there");
+        assert!(lines.replace(&long).is_err(), "longer than the file");
         assert_eq!(std::fs::read_to_string(&path).expect("a file").len(), 30);
     }
 }

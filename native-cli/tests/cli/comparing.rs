@@ -164,7 +164,12 @@ fn a_gate_fails_on_what_failed_vanished_or_is_open() {
     let slower = ["--fail-if-slower", "5%"];
     for (files, flags, code, parts) in [
         (["two.json", "two.json"], &slower[..], 0, &["no case is slower by more than 5.00 %"][..]),
-        (["two.json", "base.json"], &slower, 1, &["lost: base ", other, "missing", "of the cases left none is slower"]),
+        (
+            ["two.json", "base.json"],
+            &slower,
+            1,
+            &["lost: base ", other, "missing", "of the remaining cases none is slower"],
+        ),
         (["two.json", "failed.json"], &slower, 1, &["lost: failed ", other, "error: the device was lost"]),
         (["base.json", "few.json"], &slower, 0, &["1 undecided"]),
         (["base.json", "few.json"], &["--fail-if-undecided"], 1, &["undecided: few ", TINY]),
@@ -280,7 +285,7 @@ fn the_newest_runs_and_those_kept_under_a_name_need_no_path() {
     assert!(code == Some(0) && shown.contains("1.100×") && told.contains("new.json"), "{shown}{told}");
 
     let (code, kept, _) = said(&["baseline", "save", "v1", "results/old.json"]);
-    assert!(code == Some(0) && kept.contains("kept as v1"), "{kept}");
+    assert!(code == Some(0) && kept.contains("saved as v1"), "{kept}");
     let (code, shown, _) = said(&["compare", "--baseline", "v1"]);
     assert!(code == Some(0) && shown.contains("0.367×"), "the newest against the baseline: {shown}");
     let (_, shown, _) = said(&["compare", "--baseline", "v1", "results/base.json"]);

@@ -1,4 +1,4 @@
-//! `doctor` on this machine. What facts mean is tested where that is decided.
+//! `doctor` on this machine. Unit tests cover its conclusions.
 
 use crate::{folder, mistake, parallax, parallax_with};
 

@@ -50,7 +50,7 @@ impl Machine {
         self.with(&format!("libnvrtc.so.{major}"), COMPILER, &[&flags[0], &flags[1]])
     }
 
-    /// The program on it, with what the driver is to answer.
+    /// The program on it, with the answers of the driver.
     fn run(&self, args: &[&str], answers: &[(&str, &str)]) -> Output {
         let path = std::env::join_paths(&self.path).expect("no colons");
         let path = path.into_string().expect("UTF-8");
@@ -65,7 +65,7 @@ impl Machine {
         parallax_with(self.root.path(), args, &[&usual, answers].concat())
     }
 
-    /// What it says, on both streams; it neither panicked nor died of a signal.
+    /// Its output on both streams; it neither panicked nor died of a signal.
     fn says(&self, args: &[&str], answers: &[(&str, &str)]) -> String {
         let output = self.run(args, answers);
         let said = [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("UTF-8")).concat();
@@ -145,7 +145,7 @@ fn the_driver_is_taken_before_the_toolkits_stub() {
         let stub = Machine::new().with(name, STUB, &[]);
         let said = stub.says(&["doctor", "--target", "cuda"], &[]);
         assert!(
-            said.contains("stub (folder `stubs`)") && said.contains("take the folder `stubs` off LD_LIBRARY_PATH"),
+            said.contains("stub (folder `stubs`)") && said.contains("remove the folder `stubs` from LD_LIBRARY_PATH"),
             "{name}: {said}"
         );
     }

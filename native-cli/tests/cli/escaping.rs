@@ -1,11 +1,11 @@
-//! What a run file says is shown, and never obeyed: by a terminal, a viewer of Markdown, or a spreadsheet.
+//! Text of a run file is shown, and never executed: by a terminal, a viewer of Markdown, or a spreadsheet.
 
 use crate::comparing::recorded;
 use crate::{folder, parallax};
 
 /// A title for the terminal's window, a turn of the writing's direction, a second line, and the end of a table's cell.
 const NAME: &str = "X\u{1b}]0;owned\u{7}\u{202e}\nsecond | <b>\u{9b}31m";
-/// What a spreadsheet would run.
+/// A formula that a spreadsheet would run.
 const FORMULA: &str = "=cmd|' /C calc'!A0";
 
 #[test]
@@ -43,12 +43,12 @@ fn nothing_in_a_run_file_commands_its_reader() {
         assert!(fields.contains(&format!(",'{FORMULA},")), "{fields}");
         assert!(!fields.contains(&format!(",{FORMULA}")) && !fields.contains(",\"="), "{fields}");
     }
-    // Mistakes name what they are about.
+    // Mistakes name their object.
     let output = parallax(dir.path(), &["compare", "a.json", "b.json", "--tax"]);
     let said = String::from_utf8(output.stderr).expect("text");
     assert!(output.status.code() == Some(2) && said.contains(r"X\u{1b}]0;"), "{said:?}");
     assert!(!said.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{said:?}");
-    // Programs get what the file says.
+    // Programs get the file's text.
     let output = parallax(dir.path(), &["report", "a.json", "--json"]);
     let rows: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(rows[0]["device"], NAME);

@@ -84,7 +84,7 @@ fn save_all(dir: &std::path::Path, problem: &str, arrays: &[(&str, &[u64], &[f32
     }
 }
 
-/// What each variant on each target that it names makes of these arrays, against what is right. NaN is right where it is wanted.
+/// Results of each variant on each of its targets for these arrays, against the right ones. An expected NaN matches NaN.
 fn evaluates(
     problem: &str,
     variants: &[(&str, &str)],

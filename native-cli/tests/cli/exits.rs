@@ -1,4 +1,4 @@
-//! Exit codes: what scripts go by.
+//! Exit codes, for scripts.
 
 use parallax::help::EXIT_CODES;
 

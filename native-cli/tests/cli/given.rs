@@ -10,7 +10,7 @@ use flate2::write::GzEncoder;
 use crate::comparing::recorded;
 use crate::{folder, mistake, parallax};
 
-/// Two runs in the program's own folder, each with its trace, and what else the program puts there.
+/// Two runs in the program's own folder, each with its trace, and other files of the program.
 fn results(dir: &Path) -> Vec<String> {
     let folder = dir.join("results");
     std::fs::create_dir_all(folder.join("baselines")).expect("writable");
@@ -59,7 +59,7 @@ fn the_programs_own_folder_can_be_given_as_a_glob() {
             assert!(note.contains(part), "{command}: {note}");
         }
     }
-    // A trace in the place of a run is told, too.
+    // A trace in the place of a run has a message, too.
     let output = parallax(dir.path(), &["report", "results/cpu-1.json", "results/cpu-2.trace.json"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let part = "results/cpu-2.trace.json (the trace of results/cpu-2.json, which was not named)";
@@ -164,7 +164,7 @@ fn a_folder_for_temporary_files_that_is_not_there_is_named() {
             let output = crate::parallax_with(dir.path(), args, &[("TMPDIR", &temporary)]);
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-            let told = format!("no temporary files can be kept in {temporary}: ");
+            let told = format!("cannot write temporary files to {temporary}: ");
             assert!(said.contains(&told) && said.contains("TMPDIR") && !said.contains("does not start"), "{said}");
         }
     }

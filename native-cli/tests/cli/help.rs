@@ -48,7 +48,7 @@ fn the_help_shows_examples_defaults_exit_codes_and_variables() {
     assert!(said(&["run", "--help"]).contains("One of quick, standard, full, awkward, huge."));
 }
 
-/// An option that does nothing makes whoever gave it believe otherwise.
+/// An option without effect misleads its user.
 #[test]
 fn options_that_a_command_does_not_use_are_refused() {
     let dir = folder();

@@ -1,4 +1,4 @@
-//! Runs that are stopped or killed keep what they found.
+//! Runs that are stopped or killed keep their results.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -36,7 +36,7 @@ fn an_interrupted_run_keeps_what_was_finished() {
     assert!(run.records.iter().any(asked), "{:?}", run.records);
 }
 
-/// The program at work, with nobody to listen.
+/// The program at work, without a reader of its output.
 fn started(folder: &Path, args: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_parallax"))
         .args(args)
@@ -116,7 +116,7 @@ fn computing(folder: &Path) -> Child {
     child
 }
 
-/// Two in a row mean it: the program does not wait for what it computes.
+/// The second one ends the program without waiting for its computation.
 #[test]
 fn the_second_ctrl_c_ends_the_program_at_once() {
     let dir = folder();
@@ -132,8 +132,8 @@ fn the_second_ctrl_c_ends_the_program_at_once() {
     assert!(told.elapsed() < std::time::Duration::from_secs(2), "{:?}", told.elapsed());
 }
 
-/// Who sends these kills what lingers; the program is gone in time, also in the middle of one long computation, and what it
-/// leaves says that it was not finished.
+/// Senders of these signals kill a lingering program. It ends in time, also within one long computation, and its file
+/// says that the run was not finished.
 #[test]
 #[cfg(unix)]
 fn a_run_that_is_told_to_end_is_gone_within_two_seconds() {
@@ -197,7 +197,7 @@ fn a_killed_run_keeps_its_samples_and_is_gone_on_with() {
         assert!(timing.summary.n >= 6 && timing.caveat.as_ref().is_some_and(|c| c.contains("killed")), "{timing:?}");
     }
 
-    // Flags that would change what the file says, and another build, are refused; the file stays as it is.
+    // Flags that would change the file's settings, and another build, are refused; the file stays as it is.
     let resume = |more: &[&str]| parallax(dir.path(), &[&["run", "--resume", &file][..], more].concat());
     for (more, said) in [(&["--budget", "3"][..], "settings"), (&["--target", "wgpu"], "target cpu")] {
         let refused = resume(more);

@@ -1,4 +1,4 @@
-//! Limits of memory and files, closed streams and ignored signals: what services and containers do to a program.
+//! Limits of memory and files, closed streams and ignored signals, as in services and containers.
 
 use std::fs::read_to_string;
 use std::path::Path;
@@ -59,7 +59,7 @@ fn a_column_list_takes_no_more_memory_than_its_file_allows() {
         assert_eq!(output.status.code(), Some(2), "{name}: {said}");
         assert!(said.contains("bomb.json") && said.lines().count() == 1, "{name}: {said}");
     }
-    // What a newer program may add to the readings that a file has is passed over.
+    // Additional readings of a newer program are ignored.
     let columns = json!({"at": {"steps": indices}, "canary": {"each": vec![1; 20_000]}, "x": {"all": long}});
     let file = with_drift(dir.path(), &json!({"rows": 20_000, "columns": columns}));
     std::fs::write(dir.path().join("newer.json"), file).expect("writable");
@@ -98,7 +98,7 @@ fn a_closed_standard_output_is_a_failure_to_write() {
         assert_eq!(output.status.code(), Some(2), "{args}: {said}");
         assert!(said.lines().count() == 1 && said.contains("cannot write to standard output"), "{args}: {said}");
     }
-    // What writes nothing to it needs none, and what goes to the null device is written.
+    // A command without output needs none, and output to the null device is written.
     let output = limited(dir.path(), "exec >&-", "report a.json --output b.txt");
     assert!(output.status.success(), "{}", text(&output.stderr));
     let null = std::fs::File::options().read(true).write(true).open("/dev/null").expect("there");
@@ -144,7 +144,7 @@ fn a_run_that_goes_on_cannot_be_resumed() {
     let refused = parallax(dir.path(), &["run", "--resume", &file.display().to_string()]);
     let said = text(&refused.stderr);
     assert_eq!(refused.status.code(), Some(2), "{said}");
-    assert!(said.contains("still goes on") && said.lines().count() == 1, "{said}");
+    assert!(said.contains("in progress") && said.lines().count() == 1, "{said}");
     assert!(child.wait().expect("it ends").success(), "the run itself goes on");
     let run = Run::parse(&recorded_in(&out).expect("a file")).expect("a run");
     assert_eq!((run.records.len(), run.interrupted), (1, None));

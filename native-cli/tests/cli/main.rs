@@ -1,4 +1,4 @@
-//! The program as its user meets it: what it writes, and what it says when it cannot.
+//! The program from outside: its output, and its messages.
 
 mod comparing;
 mod doctor;

@@ -1,4 +1,4 @@
-//! Measuring, verifying and listing: what is shown and which files are written.
+//! Measuring, verifying and listing: output and files.
 
 use parallax_schema::record::Event;
 
@@ -10,7 +10,7 @@ fn what_a_target_cannot_do_is_a_skip_with_its_reason() {
     let cold = ["--filter", "hash_embedding", "--cache", "cold", "--ceilings", "off", "--budget", "1"];
     let output = parallax(dir.path(), &[&["run", "--target", "cpu"], &cold[..]].concat());
     let text = String::from_utf8(output.stdout).expect("UTF-8");
-    let reason = "cold caches cannot be had on the host";
+    let reason = "cold caches are not possible on the host";
     assert!(output.status.code() == Some(2) && text.contains("skipped") && text.contains(reason), "{text}");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("nothing could run: ") && said.contains(reason), "{said}");
@@ -61,7 +61,7 @@ fn a_profile_tells_how_times_scale_and_what_is_missing_in_the_table() {
             assert!(said.contains(part), "{args:?}: {said} lacks {part}");
         }
     }
-    // Both sides are in what programs read.
+    // Both sides are in the output for programs.
     let args =
         ["profile", "hash_embedding", "--target", "wgpu", "--filter", "r10000,*owner", "--budget", "1", "--json"];
     let output = parallax(dir.path(), &[&args[..], &["--ceilings", "off"]].concat());
@@ -86,7 +86,7 @@ fn a_profile_of_safety_holds_each_check_against_none_and_none_against_itself() {
     let runs =
         std::fs::read_dir(dir.path().join("results")).expect("a folder").map(|file| file.expect("a file").path());
     let texts = runs.map(|path| std::fs::read_to_string(path).expect("text"));
-    // What each was compiled with is in its file.
+    // The file of each run has its options of compilation.
     let options: Vec<String> = texts.filter(|text| text.contains("\"loop bounds: on\"")).collect();
     assert_eq!(options.len(), 2, "`loops` and `all`");
 }
@@ -134,7 +134,7 @@ fn a_run_writes_its_json_and_its_trace() {
     let runs: Vec<parallax_schema::record::Run> =
         serde_json::from_slice(&again.stdout).expect("a JSON array on stdout");
     assert_eq!((runs.len(), runs[0].records.len()), (1, 1));
-    // What it prints is read back as a file is.
+    // Its output is read back like a file.
     std::fs::write(dir.path().join("printed.json"), &again.stdout).expect("writable");
     let shown = parallax(dir.path(), &["report", "printed.json"]);
     assert!(
@@ -216,9 +216,9 @@ fn a_case_asked_for_by_name_that_is_skipped_is_no_success() {
         let output = parallax(dir.path(), &args);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
-        assert!(said.contains(&format!("{flash} was asked for by name and did not run: ")), "{args:?}: {said}");
+        assert!(said.contains(&format!("{flash} was named with --case and did not run: ")), "{args:?}: {said}");
     }
-    // What a preset holds besides may be skipped.
+    // Other cases of a preset may be skipped.
     let preset = ["verify", "--target", "wgpu", "--preset", "awkward", "--filter", "copy*scalar"];
     let output = parallax(dir.path(), &preset);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -239,7 +239,7 @@ fn a_wrong_result_names_the_devices_limit_on_loops() {
     let case = ["--case", "rmsnorm/bwd/r65536,c4/f32/naive"];
     let output = parallax(dir.path(), &[&["verify", "--target", "wgpu"], &case[..]].concat());
     let said = String::from_utf8_lossy(&output.stdout);
-    let reason = "ends a kernel's loops after 65535 turns";
+    let reason = "ends a kernel's loops after 65535 iterations";
     assert_eq!(output.status.success(), !said.contains("FAIL"), "{said}");
     assert!(output.status.success() || said.contains(reason), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -93,7 +93,7 @@ fn a_desk_opens_only_where_results_can_be_kept() {
     for name in ["index.html", "file"] {
         std::fs::write(dir.path().join(name), "").expect("writable");
     }
-    for (results, why) in [("file", "results cannot be kept in file: it is no folder"), ("file/below", "file/below: ")]
+    for (results, why) in [("file", "cannot write results to file: it is not a folder"), ("file/below", "file/below: ")]
     {
         let args = ["serve", "--port", "0", "--page", ".", "--results", results];
         mistake(dir.path(), &args, &[why, "--results DIR"]);

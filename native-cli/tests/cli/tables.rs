@@ -1,4 +1,4 @@
-//! How tables look: as wide as asked for, and coloured for those who want it.
+//! Layout of tables: width and colours on request.
 
 use crate::comparing::recorded;
 use crate::{folder, parallax_with};

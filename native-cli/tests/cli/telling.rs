@@ -37,8 +37,8 @@ fn what_is_misplaced_or_means_nothing_is_refused() {
     let dir = folder();
     mistake(dir.path(), &["--log", "parallax=loud", "config"], &["--log parallax=loud: ", "such as `parallax=debug"]);
     for (args, said) in [
-        (&["--target", "cpu", "run"][..], "--target belongs behind `run`"),
-        (&["--preset=full", "list"], "--preset belongs behind `list`"),
+        (&["--target", "cpu", "run"][..], "--target belongs after `run`"),
+        (&["--preset=full", "list"], "--preset belongs after `list`"),
         (&["-q", "-v", "config"], "cannot be used with"),
     ] {
         let output = parallax(dir.path(), args);

@@ -1,4 +1,4 @@
-//! The texts of kernels: shown with what it takes to launch them, and replaced by a folder.
+//! Kernel sources: shown with their launches, and replaced by a folder.
 
 use std::process::Command;
 

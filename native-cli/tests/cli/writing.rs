@@ -1,4 +1,4 @@
-//! What is written where: links, pipes and devices, the program's own input, full disks and closed pipes.
+//! Destinations of output: links, pipes and devices, the program's own input, full disks and closed pipes.
 //!
 //! Devices are reached through links in a temporary folder, so that a mistake never harms the machine's own.
 
@@ -73,7 +73,7 @@ fn pipes_and_devices_are_written_to() {
     for link in ["out", "null"] {
         assert!(symlink_metadata(at(link)).expect("there").is_symlink(), "{link} is still a link");
     }
-    // Standard output in a file: what is there already stays, and what comes behind follows.
+    // Standard output in a file: earlier content stays, and later output follows.
     let script = "echo before > log; (PARALLAX report a.json --output out; echo after) >> log";
     assert!(shell(dir.path(), script).status.success());
     assert_eq!(read_to_string(at("log")).expect("a file"), format!("before\n{expected}after\n"));
@@ -134,7 +134,7 @@ fn a_closed_pipe_ends_quietly() {
         (&["report", "base.json"], 0),
         (&["list", "--target", "cpu", "--preset", "full"], 0),
         (&["--help"], 0),
-        // The gate still says what it found.
+        // The gate still reports its result.
         (&["compare", "base.json", "slow.json", "--fail-if-slower", "5%"], 1),
     ] {
         let (reader, writer) = std::io::pipe().expect("a pipe");
@@ -144,7 +144,7 @@ fn a_closed_pipe_ends_quietly() {
         let output = output.expect("the program starts");
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(code), String::new()), "{args:?}");
     }
-    // Nobody listens to standard error either.
+    // Standard error has no reader either.
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
     let mut command = Command::new(env!("CARGO_BIN_EXE_parallax"));
@@ -157,7 +157,7 @@ fn a_closed_pipe_ends_quietly() {
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("it ends");
     let said = text(&output.stderr);
-    // What the run will take, and how far it is; and no word of the reader.
+    // Expected duration and progress of the run; no message about the reader.
     assert!(output.status.success() && said.lines().all(|line| line.starts_with("cpu")), "{said}");
     assert_eq!(std::fs::read_dir(dir.path().join("out")).expect("a folder").count(), 2, "the run and its trace");
 }
@@ -177,7 +177,7 @@ fn a_full_device_is_told() {
     }
 }
 
-/// A limit on the size of files stands for a full disk: what is beyond it cannot be written, whoever runs this.
+/// A limit on the size of files stands for a full disk: writes beyond it fail, also for root.
 #[test]
 fn a_full_disk_spares_the_run() {
     let dir = folder();

@@ -1,4 +1,4 @@
-"""Problems by workload: inputs as arrays, and what PyTorch makes of them in f64.
+"""Problems by workload: inputs as arrays, and PyTorch's results in f64.
 
 A module has `CASES` (workload: shapes, and variants by direction) and `problem(workload, direction, shape, dtype, rng)`, which
 gives inputs by name, and a function from the same in f64 to outputs by name.

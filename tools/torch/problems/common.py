@@ -1,4 +1,4 @@
-"""What all problems are made of."""
+"""Common parts of all problems."""
 
 import re
 

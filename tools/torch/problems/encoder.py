@@ -46,7 +46,7 @@ def block(n, causal, dtype, rng):
 
 
 def parameters(n, dtype, rng):
-    """What a layer learns."""
+    """Learned parameters of a layer."""
     width, middle = n["h"] * n["d"], n["f"]
     inputs = weights(n, width, dtype, rng)
     for which in "12":
@@ -59,7 +59,7 @@ def parameters(n, dtype, rng):
 
 
 def passed(n, x, dropped, given):
-    """A layer's result, and what GELU is taken of."""
+    """A layer's result, and GELU's argument."""
     norm = lambda rows, which: F.layer_norm(rows, rows.shape[-1:], given[f"gamma{which}"], given[f"beta{which}"], 1e-5)
     total = x + dropped(attended(n, norm(x, 1), False, given), 1)
     pre = norm(total, 2) @ given["w1"] + given["b1"]
@@ -93,7 +93,7 @@ def layer(n, forward, kept, dtype, rng):
 
 
 def named(found, layers):
-    """Gradients as outputs, those of queries, keys and values side by side; layers by what stands behind their names."""
+    """Gradients as outputs, those of queries, keys and values side by side; layers by the suffix of their names."""
     together = {}
     for layer in layers:
         for kind in "wb":

@@ -67,7 +67,7 @@ CASES = {
 
 
 def resolved(workload, shape):
-    """Extents with what a shape leaves out, and its words."""
+    """Extents with the defaults of a shape, and its words."""
     n, words = extents(shape), {part for part in shape.split(",") if part.isalpha()}
     n = {"s": 1, "p": 0, "l": 1, "g": 1, "m": n["c"]} | n
     n = {"k": {"separable_conv3d": 3, "pool": 2}.get(workload), "h": n.get("d")} | n
@@ -85,12 +85,12 @@ def back(tensor, last):
 
 
 def around(n, channels, positions, last):
-    """Extents of images with so many channels."""
+    """Extents of images with this number of channels."""
     return (n["n"], *positions, channels) if last else (n["n"], channels, *positions)
 
 
 class Problem:
-    """One convolution: the extents of its arrays, and what it computes from them."""
+    """One convolution: the extents of its arrays, and its result."""
 
     def __init__(self, workload, shape):
         self.n, self.words = resolved(workload, shape)

@@ -1,4 +1,4 @@
-"""What other workloads are made of: transposes, sums, sorts, scaled columns."""
+"""Parts of other workloads: transposes, sums, sorts, scaled columns."""
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ def transpose(n, words, dtype, rng):
 
 
 def reduce(n, words, dtype, rng):
-    # Not around zero, where a sum is small against what is added.
+    # Not around zero, where a sum is small beside its terms.
     x = random(rng, n["n"], dtype, 0.5)
     return {"x": x}, lambda x: {"out": (x.sum() if "sum" in words else x.max())[None]}
 

@@ -1,4 +1,4 @@
-"""Workloads that go over memory once, and what is made of them."""
+"""Workloads that go over memory once, and workloads built from them."""
 
 import numpy as np
 import torch

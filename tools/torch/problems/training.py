@@ -1,4 +1,4 @@
-"""What training adds: dropout, losses, a step of the optimiser."""
+"""Parts of training: dropout, losses, a step of the optimiser."""
 
 import numpy as np
 import torch
@@ -32,7 +32,7 @@ def philox(counters, key):
 
 
 def stays(count, share, key):
-    """What each element is multiplied with."""
+    """Factor of each element."""
     words = philox(np.arange((count + 3) // 4), key).reshape(-1)[:count]
     return torch.from_numpy((words >= int(share * 2**32)) / (1 - share))
 

@@ -42,7 +42,7 @@ impl App {
             }
             Err(mistake) => {
                 self.give_up_the_plan();
-                self.view.notice("setting", Tone::Error, "A setting cannot be understood.", &mistake.to_string());
+                self.view.notice("setting", Tone::Error, "A setting is not valid.", &mistake.to_string());
                 self.view.allow_run(false);
             }
         }
@@ -60,7 +60,7 @@ impl App {
                 *self.orders.borrow_mut() = bench.orders.clone();
                 *self.bench.borrow_mut() = Some(bench);
             }
-            Err(why) => self.view.notice("lost", Tone::Error, "There is no device any more.", &why),
+            Err(why) => self.view.notice("lost", Tone::Error, "The device is gone.", &why),
         }
     }
 

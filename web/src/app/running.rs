@@ -94,7 +94,7 @@ impl App {
             match bench.run(job, |event, known| self.on_event(event.later(later), known, &never)).await {
                 Ok(RunEnd::Complete) => break None,
                 Ok(RunEnd::Stopped) if self.stop.get() => break Some("stopped by the user".to_owned()),
-                Ok(RunEnd::Stopped) => break Some("nobody receives the results any more".to_owned()),
+                Ok(RunEnd::Stopped) => break Some("the results have no receiver any more".to_owned()),
                 Ok(RunEnd::DeviceLost(case)) => {
                     let what = format!("It happened during {case}. The run goes on with a fresh device.");
                     self.view.notice("lost", Tone::Warn, "The browser took the device away.", &what);
@@ -119,7 +119,7 @@ impl App {
         let (device, cube) = (lost.device.clone(), lost.cube);
         drop(lost);
         let opened = Session::open(self.ask(cube)).await;
-        let mut fresh = opened.map_err(|why| format!("device lost, and no other to be had: {why}"))?;
+        let mut fresh = opened.map_err(|why| format!("device lost, and no other available: {why}"))?;
         fresh.device.caps.tuning = device.caps.tuning.clone();
         if fresh.device != device {
             return Err(format!("device lost, and the browser now offers another: {}", fresh.device.name));
@@ -153,8 +153,8 @@ impl App {
         spawn_local(self.clone().show_history());
         spawn_local(self.clone().send_to_desk());
         if !alive {
-            let advice = "Finished cases stand. Reload the page to try for a device again.";
-            self.view.notice("lost", Tone::Error, "There is no device any more.", advice);
+            let advice = "Finished cases are kept. Reload the page to open a device again.";
+            self.view.notice("lost", Tone::Error, "The device is gone.", advice);
             self.view.allow_run(false);
         }
     }

@@ -55,13 +55,13 @@ impl App {
         let app = self.clone();
         self.view.on_copy_link(move || {
             let link = link::to_settings(&app.view.place(), &app.query(&app.spec.borrow()));
-            app.copy(link, "It has the settings, not the results.");
+            app.copy(link, "It contains the settings, not the results.");
         });
         let app = self.clone();
         self.view.on_copy_results(move || {
             let Some(summary) = app.run.borrow().as_ref().map(RunSummary::of) else { return };
             let link = link::to_results(&app.view.place(), &summary);
-            app.copy(link, "It has a summary of the results and the settings in itself; nothing was uploaded.");
+            app.copy(link, "It contains the settings and a summary of the results; nothing was uploaded.");
         });
         let app = self.clone();
         self.view.on_run_linked(move || spawn_local(app.clone().run_as_linked()));
@@ -160,8 +160,8 @@ impl App {
     /// Sends the latest run to the collector that serves the page, if there is one.
     pub(super) async fn send_to_desk(self: Rc<Self>) {
         let (Some(desk), Some(run)) = (&self.desk, self.run.borrow().as_ref().map(share::json)) else { return };
-        self.view.share_line("Sending to the desk …");
-        let waits = |seconds| self.view.share_line(&format!("The desk is busy; sending again in {seconds} s …"));
+        self.view.share_line("Sending to the collector …");
+        let waits = |seconds| self.view.share_line(&format!("The collector is busy; sending again in {seconds} s …"));
         match desk.send(&run, waits).await {
             Ok(kept) => self.view.on_desk(&kept, &desk.link()),
             Err(why) => self.view.share_line(&why),

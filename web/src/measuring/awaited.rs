@@ -71,7 +71,7 @@ mod tests {
         let mut plan = awaited.plan(1);
         assert_eq!(awaited.take(broken.clone()), None);
         assert_eq!(plan.try_recv(), Ok(Some(broken.clone())));
-        assert_eq!(awaited.take(broken.clone()), Some(broken), "where nobody awaits one, the run hears it");
+        assert_eq!(awaited.take(broken.clone()), Some(broken), "an error that no request awaits goes to the run");
         let mut given_up = awaited.plan(2);
         awaited.give_up();
         assert!(given_up.try_recv().is_err());

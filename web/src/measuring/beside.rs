@@ -63,7 +63,7 @@ pub async fn start(way: TargetConfig) -> Result<SpawnedWorker, String> {
         Ok(None) => None,
         Err(why) => Some(format!("one thread: {why}")),
         Ok(Some(program)) => match WorkerHandle::in_a_worker(way, program).await {
-            None => Some("one thread: the page's program for more did not start".to_owned()),
+            None => Some("one thread: the page's program for several threads did not start".to_owned()),
             Some((beside, words)) => return Ok(SpawnedWorker { beside, words, remark: None }),
         },
     };
@@ -71,7 +71,7 @@ pub async fn start(way: TargetConfig) -> Result<SpawnedWorker, String> {
         Some(started) => started,
         None => WorkerHandle::in_the_page(ONE_THREAD)
             .await
-            .map_err(|why| format!("What measures did not start: {}", said(&why)))?,
+            .map_err(|why| format!("The worker did not start: {}", said(&why)))?,
     };
     // GPU results take the same time. Only inputs and checks take longer.
     Ok(SpawnedWorker { beside, words, remark: remark.filter(|_| way.target == Target::Wasm) })
@@ -87,7 +87,7 @@ fn hand_over(word: Word, awaited: &Awaited, words: &UnboundedSender<Word>) {
 fn hear(awaited: Awaited, words: UnboundedSender<Word>) -> Closure<dyn FnMut(MessageEvent)> {
     Closure::new(move |message: MessageEvent| {
         let line = message.data().as_string().unwrap_or_default();
-        hand_over(Word::from_line(&line).expect("what measures posts words"), &awaited, &words);
+        hand_over(Word::from_line(&line).expect("the worker posts responses"), &awaited, &words);
     })
 }
 

@@ -1,4 +1,4 @@
-// Measuring in the page itself, where its workers cannot: what would be said to a worker goes through a channel.
+// Measures in the page itself, where its workers cannot: a channel stands in for the worker.
 
 export async function here(glue, program) {
   const addresses = [glue, program].map((file) => new URL(file, document.baseURI).href);

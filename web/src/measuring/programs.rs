@@ -36,7 +36,7 @@ const THREADS: Program = on_one_thread!("threads");
 pub fn more_threads() -> Result<u32, &'static str> {
     match most_threads() {
         1 => Err("the browser says that there is one"),
-        _ if !isolated() => Err("the page is not isolated, so that its workers share no memory"),
+        _ if !isolated() => Err("the page is not isolated, so its workers share no memory"),
         more => Ok(more),
     }
 }

@@ -9,7 +9,7 @@ impl View {
         id("send").set_hidden(false);
         say(
             &id("privacy"),
-            "Kernels run here. Results are sent to the desk that served this page and to nobody else; this browser keeps them too, until \
+            "Kernels run here. Results are sent only to the collector that served this page; this browser keeps them too, until \
              you delete them.",
         );
     }
@@ -21,7 +21,7 @@ impl View {
 
     /// Shows the collector's answer about a run, and a link to the collector.
     pub fn on_desk(&self, kept: &str, link: &str) {
-        let (line, way) = (id("share-line"), make("a", "", "see the desk"));
+        let (line, way) = (id("share-line"), make("a", "", "see all results"));
         attribute(&way, "href", link);
         empty(&line);
         fill(&line, [&make("span", "", &format!("{kept}; ")), &way, &make("span", "", ".")]);

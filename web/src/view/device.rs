@@ -26,7 +26,7 @@ impl View {
         empty(&card);
         fill(&card, [&title(device), &folded("Adapter details", &adapter_facts(device, clock, isolated))]);
         if device.caps.dialect == Dialect::Cpu {
-            let note = "Plain code, compiled into this page: what the browser costs the processor shows against the target \
+            let note = "Plain code, compiled into this page. The browser's cost on the processor is the ratio to the target \
                         `cpu` of the command line on the same machine.";
             fill(&card, [&prose("p", "quiet aside", note)]);
         } else if !device.caps.dtypes.contains(&DType::F16) {
@@ -52,7 +52,7 @@ impl View {
         self.clear_notice("clock");
         let demoted = baseline.and_then(|b| b.timer.demoted.as_ref());
         match (demoted, &clock.note) {
-            (Some(why), _) => self.notice("clock", Tone::Warn, "The device's clock is not believed.", &sentence(why)),
+            (Some(why), _) => self.notice("clock", Tone::Warn, "The device's clock is not used.", &sentence(why)),
             (None, Some(note)) => self.notice("clock", Tone::Info, "About the clock.", &sentence(note)),
             (None, None) => {}
         }
@@ -74,7 +74,7 @@ fn title(device: &DeviceInfo) -> Element {
         DeviceKind::Virtual => ("virtual GPU", "tag"),
         DeviceKind::Software => ("software adapter", "tag warn"),
         DeviceKind::Cpu => ("processor", "tag warn"),
-        DeviceKind::Unknown => ("kind not told by the browser", "tag"),
+        DeviceKind::Unknown => ("kind not named by the browser", "tag"),
     };
     let title = make("h3", "", "");
     let name = if device.name.is_empty() { "A GPU that the browser does not name" } else { &device.name };
@@ -132,7 +132,7 @@ fn found(baseline: &Baseline) -> Element {
     if !test.trim().is_empty() {
         fill(&holder, [&make("h4", "", "Clocks, as tested"), &make("p", "", test.trim())]);
     }
-    fill(&holder, [&make("h4", "", "Ceilings: the most that our own probes reach here")]);
+    fill(&holder, [&make("h4", "", "Ceilings: the best rates of our own probes here")]);
     let ceilings = report::ceilings(&baseline.ceilings);
     if ceilings.is_empty() {
         fill(&holder, [&make("p", "quiet", "None were measured, so no case has a share of them.")]);

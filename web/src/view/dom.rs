@@ -21,7 +21,7 @@ pub fn typed<T: JsCast>(name: &str) -> T {
 /// Returns a new element with a class and text.
 pub fn make(tag: &str, class: &str, text: &str) -> Element {
     let document = window().document().expect("a page has a document");
-    let element = document.create_element(tag).unwrap_or_else(|_| panic!("`{tag}` is no tag"));
+    let element = document.create_element(tag).unwrap_or_else(|_| panic!("`{tag}` is not a tag"));
     if !class.is_empty() {
         element.set_class_name(class);
     }

@@ -65,13 +65,13 @@ pub fn crashed(what: &str) {
 /// Reports that the page does nothing inside another site, and links to it.
 pub fn framed() {
     let view = View::new();
-    let why = "It measures in a tab of its own only, so that no other site can start it.";
+    let why = "It measures only in a tab of its own, so that no other site can start it.";
     view.notice("framed", Tone::Error, "This page is shown inside another site.", why);
     view.link_in_notice("framed", "Open it in a tab", &view.place());
     if let Ok(Some(link)) = id("notices").query_selector("[data-notice=framed] a") {
         attribute(&link, "target", "_blank");
     }
-    view.no_device("Not asked for, because another site shows this page.");
+    view.no_device("Not requested, because another site shows this page.");
 }
 
 impl View {
@@ -114,7 +114,7 @@ impl View {
 
     /// Reports that the run is not kept, and offers it as a file.
     pub fn not_kept(&self) {
-        let why = "It has no room for it, or keeps nothing for this page, as in a private window. Download the results before you leave \
+        let why = "It has no room, or stores nothing for this page, as in a private window. Download the results before you leave \
                    the page.";
         self.notice("not-kept", Tone::Warn, "This browser does not keep the run.", why);
         if let Ok(Some(notice)) = id("notices").query_selector("[data-notice=not-kept]") {
@@ -131,7 +131,7 @@ impl View {
     pub fn offer_instead(&self, target: Target, query: &str, site: Option<&str>) {
         self.link_in_notice("webgpu", instead(target), &format!("?{query}"));
         if let Some(site) = site {
-            self.link_in_notice("webgpu", "See what other devices take", site);
+            self.link_in_notice("webgpu", "See the times of other devices", site);
         }
     }
 
@@ -142,7 +142,7 @@ impl View {
             "The address asks for a run without a click, and for its results at `{path}`, where no command line takes them."
         );
         self.notice("remote", Tone::Warn, "No run began.", &text);
-        self.link_in_notice("remote", "Choose what to run here", &format!("?{query}"));
+        self.link_in_notice("remote", "Choose the cases here", &format!("?{query}"));
         self.allow_run(false);
     }
 

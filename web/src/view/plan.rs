@@ -14,7 +14,7 @@ impl View {
     pub fn plan_line(&self, plan: &Outline, time: Option<&str>) {
         let skips = match plan.skips.len() {
             0 => String::new(),
-            n => format!(" {n} more cannot run on this device; the plan says why."),
+            n => format!(" {n} more cannot run on this device; the plan has the reasons."),
         };
         let line = match plan.cases() {
             0 => format!("Nothing to run.{skips}"),

@@ -113,7 +113,7 @@ impl View {
             (count("ERROR"), "bad", "error"),
             (count("impossible"), "bad", "impossible"),
             (count("unresolved"), "doubt", "not resolved by the clock"),
-            (count("skipped"), "", "not run for the reasons given"),
+            (count("skipped"), "", "skipped, with reasons"),
             (run.missing().count(), "", "not reached"),
         ] {
             if n > 0 {

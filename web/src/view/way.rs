@@ -13,15 +13,15 @@ use super::dom::{attribute, empty, fill, id, listen, make, prose};
 use crate::environment::window;
 
 /// Explanation of the browser modes and their risks.
-const REACH: &str = "`unsafe` asks for what browsers only try out, such as the matrices that tensor cores multiply; it takes a \
-                     browser started with flags for that, and its runs are told apart from all others. Such a browser lets \
-                     pages do to the GPU what it would forbid them otherwise, so visit nothing else with it.";
+const REACH: &str = "`unsafe` enables experimental features, such as the matrices that tensor cores multiply; it takes a \
+                     browser started with flags for that, and its runs are not comparable with others. Such a browser lets \
+                     pages use the GPU without the usual checks, so visit nothing else with it.";
 /// Reason of a missing choice.
 const NO_REACH: &str = "It is off here: this browser offers no such matrices on this GPU. Chromium does, on some, when it is \
                         started with `--enable-unsafe-webgpu` and \
                         `--enable-dawn-features=allow_unsafe_apis,vulkan_enable_f16_on_nvidia`.";
 /// Explanation of the choice of threads.
-const THREADS: &str = "One thread tells what the browser costs the code itself, all of them what it costs the processor. Compare \
+const THREADS: &str = "One thread shows the browser's cost to the code itself, all threads its cost to the processor. Compare \
                        with the command line's target `cpu`, with `RAYON_NUM_THREADS=1` beside one thread.";
 
 /// A target configuration to choose.
@@ -65,7 +65,7 @@ impl View {
             .into_iter()
             .chain(given.map(|threads| choice(&threads.to_string(), threads.to_string(), Some(threads))))
             .chain([choice("all", all, None)]);
-        let why_not = most.err().map(|why| format!("There is no choice here: {why}."));
+        let why_not = most.err().map(|why| format!("No choice here: {why}."));
         // With one thread, all threads are one.
         let shown = if most.is_err() { TargetConfig { threads: NonZeroU32::new(1), ..asked } } else { asked };
         ways(("threads", "Threads of the processor", THREADS), shown, choices, why_not, choose);

@@ -64,7 +64,7 @@ pub struct AaCase {
 pub struct AaTable {
     /// Runs that went in.
     pub runs: usize,
-    /// The resolution that was asked for.
+    /// Requested resolution.
     pub resolution: f64,
     /// Cases with at least one pair, in the order in which the runs met them.
     pub cases: Vec<AaCase>,

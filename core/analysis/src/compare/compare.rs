@@ -181,7 +181,7 @@ pub(crate) fn renamed<'a>(runs: &[(String, Run)], cases: impl Iterator<Item = &'
     for (name, run) in runs.iter().filter(|(_, run)| run.version < SPLIT) {
         for case in cases.clone() {
             if let Some(now) = timed(run, case).and_then(|_| meant(case, run.device().caps.dialect)) {
-                notes.push(format!("{case}: in {name}, an older file, this name stood for what is now {now}"));
+                notes.push(format!("{case}: in {name}, an older file, this name stood for today's {now}"));
             }
         }
     }

@@ -25,7 +25,7 @@ pub struct Comparison {
     pub scores: Vec<ScorePair>,
     /// Timed cases of a run that have no partner.
     pub unpaired: Vec<Unpaired>,
-    /// What the other runs lost: cases that failed in them, and times and scores of the base that they do not have.
+    /// Losses of the other runs: cases that failed in them, and times and scores of the base that they do not have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<Unpaired>,
     /// Pairs of which one side was another kernel than its name says today.
@@ -33,17 +33,17 @@ pub struct Comparison {
     pub notes: Vec<String>,
 }
 
-/// What tells one run of a comparison from another.
+/// Identity of a run within a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunHead {
     /// Its name in tables.
     pub name: String,
-    /// What ran the cases.
+    /// Target that ran the cases.
     pub target: String,
     /// How far a browser let it, where one did and that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reach: Option<BrowserMode>,
-    /// What the device is called.
+    /// Name of the device.
     pub device: String,
     /// When it began, in seconds since 1970 (UTC).
     pub started: u64,
@@ -52,7 +52,7 @@ pub struct RunHead {
     /// The smallest difference from the base that counts, as a share of the time, where a pair has no reason for a coarser one.
     pub resolution: f64,
     /// How far the device's own speed wandered in this run or the base's, or was from the base's, by the reference kernels; zero
-    /// where it cannot be told.
+    /// where it is unknown.
     #[serde(rename = "canary")]
     pub drift: f64,
 }
@@ -68,7 +68,7 @@ pub struct Pair {
     pub ratios: Vec<Option<Ratio>>,
 }
 
-/// What one run found for a case.
+/// Result of one run for a case.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Figure {
     /// Median time of one execution, in nanoseconds.
@@ -81,7 +81,7 @@ pub struct Figure {
     pub n: u32,
     /// Share of the binding ceiling that is reached, where it is known.
     pub utilisation: Option<f64>,
-    /// What binds it, where that is known.
+    /// Its bound, where that is known.
     pub bound: Option<Bound>,
 }
 
@@ -247,7 +247,7 @@ mod tests {
             pairs.iter().map(|pair| pair.case.rsplit('/').next().expect("a part").to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(shown(2), ["8", "2", "1", "3"]);
-        assert_eq!(shown(9), ["8", "2", "4", "6", "7", "1", "3"], "what is the same is no extreme");
+        assert_eq!(shown(9), ["8", "2", "4", "6", "7", "1", "3"], "a verdict of `same` is no extreme");
     }
 
     #[test]

@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(pairs(&runs[..2]), ["browser wgpu"]);
         assert_eq!(pairs(&runs[2..]), [""; 0], "one alone on each");
         let page = named("wasm", "a processor", &[(TILED, 1200.0)]);
-        assert_eq!(pairs(&[page, runs[3].clone()]), ["wasm cpu"], "what the browser costs the processor");
+        assert_eq!(pairs(&[page, runs[3].clone()]), ["wasm cpu"], "the browser's cost on the processor");
     }
 
     #[test]

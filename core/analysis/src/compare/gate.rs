@@ -55,7 +55,7 @@ impl Comparison {
         }
         if slower.is_empty() {
             // The result of a lost case is unknown.
-            let what = if self.lost.is_empty() { "no case is" } else { "of the cases left none is" };
+            let what = if self.lost.is_empty() { "no case is" } else { "of the remaining cases none is" };
             lines.push(format!("{what} slower by more than {}; {undecided} undecided", percent(limit)));
         }
         let worse = self.worse_than(limit);
@@ -65,7 +65,7 @@ impl Comparison {
         }
         if worse.is_empty() && !self.scores.is_empty() {
             let open = self.open_scores().count();
-            let what = if self.lost.is_empty() { "no score is" } else { "of the scores left none is" };
+            let what = if self.lost.is_empty() { "no score is" } else { "of the remaining scores none is" };
             lines.push(format!("{what} worse by more than {}; {open} undecided", percent(limit)));
         }
         slower.is_empty() && worse.is_empty()

@@ -54,8 +54,8 @@ pub enum TaxError {
     },
     /// Different devices, by name.
     #[error(
-        "{a} ran on `{device_a}` and {b} on `{device_b}`: the portability tax takes runs of one GPU; if it is one, and \
-         the browser hides its name, say so with --same-gpu"
+        "{a} ran on `{device_a}` and {b} on `{device_b}`: the portability tax takes runs of one GPU; if the browser \
+         hides the name of one, add --same-gpu"
     )]
     DifferentGpus {
         /// Name of one run.
@@ -121,5 +121,5 @@ pub(super) fn by_name_only(runs: &[(String, Run)]) -> Option<String> {
         runs.iter().skip(1).filter(|(_, run)| may_differ(run)).map(|(name, _)| name.as_str()).collect();
     let names = doubtful.join(" and ");
     (!doubtful.is_empty())
-        .then(|| format!("only the device's name tells that {names} ran on the same card as {}", runs[0].0))
+        .then(|| format!("the device's name alone shows that {names} ran on the same card as {}", runs[0].0))
 }

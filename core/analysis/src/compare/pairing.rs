@@ -5,7 +5,7 @@ use parallax_schema::record::{Record, Run};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the tax holds against what.
+/// Kernels that the tax compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Pairing {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::compare::verdict::FEWEST;
 
-/// What can be said of two scores.
+/// Verdict on two scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Change {
@@ -51,7 +51,7 @@ pub struct ScorePair {
     pub differences: Vec<Option<Difference>>,
 }
 
-/// A score less the base's, and what can be said of it.
+/// A score less the base's, with its verdict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
     /// Score less the base's score.
@@ -64,9 +64,9 @@ pub struct Difference {
     pub resolution: f64,
     /// The smallest difference that these two runs would have called, in the score's own unit.
     pub minimum_detectable_effect: f64,
-    /// What can be said.
+    /// Verdict on the difference.
     pub verdict: Change,
-    /// What the reader should know about the verdict; empty when it is plain.
+    /// Remarks on the verdict; empty when it is plain.
     pub notes: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ impl Difference {
         } else if low > resolution || high < -resolution {
             if (low > resolution) == (base.better == Better::Higher) { Change::Better } else { Change::Worse }
         } else {
-            notes.push("the interval reaches across the edge of what counts as a difference".to_owned());
+            notes.push("the interval reaches across the edge of the resolution".to_owned());
             Change::Undecided
         };
         let minimum_detectable_effect = resolution + (value - low).max(high - value);

@@ -42,7 +42,7 @@ pub struct Tax {
     pub runs: Vec<TaxRun>,
     /// Cases with a time on the base and at least one other run.
     pub cases: Vec<TaxCase>,
-    /// What is held against what: the same variant on every run, or each run's fastest.
+    /// Compared variants: the same variant on every run, or each run's fastest.
     #[serde(default)]
     pub pairing: Pairing,
     /// Cases of which one side was another kernel than its name says today.
@@ -85,11 +85,11 @@ pub struct TaxCase {
 pub struct Call {
     /// One more execution in a submission.
     pub kernel: Nanos,
-    /// Of the kernel time, what launching costs anyway.
+    /// Part of the kernel time that an empty launch takes too.
     pub dispatch: Option<Nanos>,
-    /// What a call takes beyond the kernel until it is known to be done.
+    /// Time from the end of the kernel until the host knows of it.
     pub completion: Option<Nanos>,
-    /// What it takes beyond that until the first bytes of its result are on the host.
+    /// Time from then until the first bytes of the result are on the host.
     pub readback: Option<Nanos>,
     /// The bytes arrived before the device was said to be done.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -240,7 +240,7 @@ fn words(names: &[&str], base: usize, calls: &[Option<Call>]) -> String {
         false => format!("{name} {}", more(*t)),
     };
     let parts = known.iter().map(part).collect::<Vec<_>>().join(", ");
-    let what = if unknown.is_empty() { "one call takes" } else { "what is known takes" };
+    let what = if unknown.is_empty() { "one call takes" } else { "the measured parts take" };
     let missing = match unknown.is_empty() {
         true => String::new(),
         false => format!("; not measured: {}", unknown.join(", ")),
@@ -260,9 +260,8 @@ fn without_parts(name: &str, cases: &[TaxCase], run: usize) -> Vec<String> {
         1 => Some("in 1 case".to_owned()),
         many => Some(format!("in {many} cases")),
     };
-    let early = count(|call| call.early).map(|cases| {
-        format!("{name}: {cases} the bytes arrived before the device was said to be done: there is no readback")
-    });
+    let early = count(|call| call.early)
+        .map(|cases| format!("{name}: {cases} the bytes arrived before the completion: there is no readback"));
     let below = count(|call| call.below_noise).map(|cases| {
         format!(
             "{name}: {cases} one call took no longer than one more execution in a batch: completion is below the noise"
@@ -276,9 +275,7 @@ fn about_calls((name, run): &(String, Run)) -> Option<String> {
     let timed = || run.records.iter().filter(|record| record.timing().is_some()).filter_map(Record::measured);
     // A case with a long execution has no call, in any file.
     if timed().next().is_some() && timed().all(|measured| measured.call.is_none()) {
-        return Some(format!(
-            "{name} has no calls, only batches, and those do not tell what one call takes: run it again"
-        ));
+        return Some(format!("{name} has batches and no calls, so the time of one call is unknown: run it again"));
     }
     let step = completion_step(&run.baseline.as_ref()?.timer.waits)?;
     Some(format!("{name}: {}", step.sentence()))

@@ -87,7 +87,7 @@ fn interval(timing: &Timing, grounds: VerdictInputs) -> (f64, f64, f64) {
     (low, high, if grounds.reference_spread.is_some() { 1.0 } else { high / low })
 }
 
-/// What can be said of two figures.
+/// Verdict on two figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -127,11 +127,11 @@ impl Verdict {
     }
 }
 
-/// What set the resolution of a pair.
+/// Source of a pair's resolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
-    /// It was asked for, or is the default.
+    /// Requested, or the default.
     Asked,
     /// The errors of both clocks.
     Clock,
@@ -157,7 +157,7 @@ pub(crate) fn launch_resolution(clock: &ClockInfo, record: &Record) -> f64 {
 pub struct Resolution {
     /// As a share of the time.
     pub value: f64,
-    /// What set it.
+    /// Its source.
     pub source: Source,
 }
 
@@ -229,7 +229,7 @@ pub fn reference_spread(a: &[Drift], b: &[Drift], same_kernel: bool) -> f64 {
     }
 }
 
-/// Time over the base's time, and what can be said of it.
+/// Time over the base's time, with its verdict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ratio {
     /// Median over median: 2 means twice as long.
@@ -244,9 +244,9 @@ pub struct Ratio {
     /// See [`detectable`].
     #[serde(rename = "minimum_detectable_effect", alias = "detectable")]
     pub detectable: Option<f64>,
-    /// What can be said.
+    /// Verdict on the ratio.
     pub verdict: Verdict,
-    /// What the reader should know about the verdict; empty when it is plain.
+    /// Remarks on the verdict; empty when it is plain.
     pub notes: Vec<String>,
 }
 
@@ -297,10 +297,10 @@ impl Ratio {
                     format!("the device's own speed varied by {} in these runs", percent(wider - 1.0))
                 }
                 true => {
-                    "its samples scatter: what feeds the device, its host or the link, sets the pace, and that differs from run to run"
+                    "its samples scatter: the host or the link sets the pace of the device, and that differs from run to run"
                         .to_owned()
                 }
-                false => "the interval reaches across the edge of what counts as a difference".to_owned(),
+                false => "the interval reaches across the edge of the resolution".to_owned(),
             });
         }
         Ratio { value, low: Some(low), high: Some(high), resolution, detectable: Some(detectable), verdict, notes }
@@ -363,7 +363,11 @@ mod tests {
             Ratio::of(&timing(&base), &timing(other), grounds).verdict
         };
         assert_eq!((judged(&other, false), judged(&other, true)), (Verdict::Slower, Verdict::Undecided));
-        assert_eq!(judged(&spread(1600.0, 0.02, 60), true), Verdict::Slower, "what always holds is still seen");
+        assert_eq!(
+            judged(&spread(1600.0, 0.02, 60), true),
+            Verdict::Slower,
+            "a difference without drift is still seen"
+        );
     }
 
     #[test]
@@ -399,7 +403,7 @@ mod tests {
         assert_eq!(got.verdict, Verdict::Undecided, "{got}");
         assert!(got.notes[0].contains("own speed varied"), "{:?}", got.notes);
         assert_eq!(judged(&calm, &calm, true).verdict, Verdict::Slower, "the device was calm");
-        assert_eq!(judged(&calm, &stirred, false).verdict, Verdict::Slower, "a GPU is nobody else's");
+        assert_eq!(judged(&calm, &stirred, false).verdict, Verdict::Slower, "a GPU has one user");
         let (two, one) = (drift(&spread(500.0, 0.01, 20)), drift(&spread(850.0, 0.01, 20)));
         assert!(reference_spread(&two, &one, false) < 0.05, "kernels of two targets are not compared");
         assert_eq!((reference_spread(&[], &[], true), reference_spread(&[], &one, true) < 0.05), (0.0, true));

@@ -257,7 +257,7 @@ mod tests {
         );
         let names: Vec<&str> = found.problems.iter().map(|problem| problem.problem.as_str()).collect();
         let conv = "conv2d/fwd/n1,c8,h8,k3,p1,nhwc/f32";
-        assert_eq!(names, [conv, "copy/fwd/n64/f32", "matmul/fwd/m8,n8,k8/f32"], "what one source computes");
+        assert_eq!(names, [conv, "copy/fwd/n64/f32", "matmul/fwd/m8,n8,k8/f32"], "cases of one source");
         let near =
             |ratio: &Option<Ratio>, want: f64| ratio.as_ref().is_some_and(|r| (r.value / want - 1.0).abs() < 0.02);
         // CubeK's kernels stand in the table, but are no part of the overhead of our one source.

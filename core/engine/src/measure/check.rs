@@ -429,7 +429,7 @@ mod tests {
         let ends = BTreeMap::from([(LOOP_TURNS.to_owned(), 65_535)]);
         let said = |passed, limits: &BTreeMap<String, u64>, problem: &Problem| {
             let result = CheckResult { passed, ..Comparison::default().end().0 };
-            on_device(result, limits, problem).sentence().contains("ends a kernel's loops after 65535 turns")
+            on_device(result, limits, problem).sentence().contains("ends a kernel's loops after 65535 iterations")
         };
         assert!(said(false, &ends, &long));
         assert!(!said(true, &ends, &long) && !said(false, &ends, &short) && !said(false, &BTreeMap::new(), &long));

@@ -47,7 +47,7 @@ pub fn output() -> usize {
 fn case(dialect: Dialect, kind: DeviceKind, longer: u64) -> Case {
     let scale = Scale { longer, ..Scale::usual(kind.is_emulated()) };
     let cases = probes(Finds::Speed, scale, DType::F32, dialect);
-    cases.into_iter().next().expect("one workload says that it is the probe of speed")
+    cases.into_iter().next().expect("one workload is the probe of speed")
 }
 
 impl ReferenceKernel {

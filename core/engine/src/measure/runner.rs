@@ -473,7 +473,7 @@ fn sets(one: u64, cache: Cache, setting: &Setting, dialect: Dialect) -> Result<u
         return Ok(1);
     }
     if dialect == Dialect::Cpu {
-        return Err("cold caches cannot be had on the host, which computes in one place".to_owned());
+        return Err("cold caches are not possible on the host, which computes in one place".to_owned());
     }
     // Where no cache shows, the largest probe is the best known bound.
     let known = setting.baseline.ceilings.cache.as_ref().map(|c| c.capacity);

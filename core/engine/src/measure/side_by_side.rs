@@ -109,6 +109,6 @@ mod tests {
             rounds <= 3
         };
         let timings = block_on(side_by_side(&mut one, &clock, effort, &mut mock, go_on)).expect("no device is lost");
-        assert!(timings[0].is_err(), "three turns are warm-up: {timings:?}");
+        assert!(timings[0].is_err(), "three rounds are warm-up: {timings:?}");
     }
 }

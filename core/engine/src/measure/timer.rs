@@ -120,7 +120,7 @@ fn verdict(clock: &ClockInfo, check: CrossCheck) -> Option<String> {
     let apart = (check.device - check.host).0.abs();
     (apart > check.allowed.0).then(|| {
         format!(
-            "the {} clock says {} where the host's says {}; they may be apart by {} at most, so the host's is used",
+            "the {} clock shows {} and the host's {}; the limit of their difference is {}, so the host's is used",
             clock.clock.label(),
             check.device,
             check.host,

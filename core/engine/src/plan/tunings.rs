@@ -68,7 +68,7 @@ impl TuningFile {
         let mut file = TuningFile::default();
         for (dialect, name, value) in *values {
             let known = file.values_of(dialect).and_then(|values| take(values, name, *value));
-            known.expect("tests hold the shipped files against the tunables");
+            known.expect("tests check the shipped files against the tunables");
         }
         Some(file)
     }
@@ -221,8 +221,8 @@ mod tests {
         let mut found = Tuning::default();
         tunables::assign(&mut found, "hash_embedding.auto.OWNER_ROWS=7").expect("in range");
         file.put(Dialect::Cuda, &found);
-        let text = file.text("found here\nby somebody");
-        let want = "# found here\n# by somebody\n\n[cuda.hash_embedding.auto]\nOWNER_ROWS = 7\n\n\
+        let text = file.text("found here\nby a user");
+        let want = "# found here\n# by a user\n\n[cuda.hash_embedding.auto]\nOWNER_ROWS = 7\n\n\
                     [cuda.matmul.tiled]\nDEPTH = 8\n\n[wgsl.matmul.tiled]\nDEPTH = 32\n";
         assert_eq!(text, want);
         assert_eq!(TuningFile::parse(&text), Ok(file));
@@ -249,7 +249,7 @@ mod tests {
         let asked = ["DEPTH=8".to_owned()];
         let depth = |tuning: Tuning| tuning.values().find(|(key, _)| *key == "matmul.tiled.DEPTH").map(|(_, v)| v);
         let own = || Some(TuningFile::parse("[wgsl.matmul.tiled]\nDEPTH = 32").expect("valid"));
-        assert_eq!(tuning_for(&device, None, &[]), Ok(Tuning::default()), "nobody knows this device");
+        assert_eq!(tuning_for(&device, None, &[]), Ok(Tuning::default()), "no file is for this device");
         assert_eq!(depth(tuning_for(&device, own(), &[]).expect("valid")), Some(32));
         assert_eq!(depth(tuning_for(&device, own(), &asked).expect("valid")), Some(8));
         device.name = "NVIDIA H200".to_owned();

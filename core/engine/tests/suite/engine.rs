@@ -1,4 +1,4 @@
-//! The engine on scripted devices: what it makes of clocks that throttle, drift, lie or are coarse, of devices that fail,
+//! The engine on scripted devices: clocks that throttle, drift, lie or are coarse, devices that fail,
 //! and of wrong results.
 
 use parallax_engine::measure::runner;
@@ -163,7 +163,7 @@ fn without_sensors_the_reference_kernel_tells_that_the_device_is_slow() {
     // For as long as the budget allows, so that the slow stretches are met.
     let (_, run) = run_with(&Spec { precision: Some(1e-9), ..spec(&CASES) }, Mode::Measure, world, |_| Flow::Continue);
     let aside = |r: &Record| r.timing().map_or(0, |t| t.discarded.len());
-    assert!(run.records.iter().map(aside).sum::<usize>() > 0, "some turns were slow");
+    assert!(run.records.iter().map(aside).sum::<usize>() > 0, "some batches were slow");
     for record in &run.records {
         assert!(near(median(record), 1e5, 0.01), "{}: {}", record.case, median(record));
     }
@@ -383,7 +383,7 @@ fn cold_caches_take_copies_enough() {
     assert!(reason.contains("copies of"), "{reason}");
 }
 
-/// A case that takes hardly longer than launching it: taken apart, it is timed as a graph too, by turns.
+/// A case that takes hardly longer than launching it: taken apart, it is timed as a graph too, alternately.
 #[test]
 fn a_case_that_launching_binds_is_timed_as_a_graph_beside() {
     let one = CASES[0];
@@ -401,7 +401,7 @@ fn a_case_that_launching_binds_is_timed_as_a_graph_beside() {
     assert!(near(saved, 1_000.0, 0.05), "{saved} ns");
     assert!(near(relaunched.as_usual.median.0, cuda.summary.median.0, 0.01), "the usual way is as it was");
 
-    assert_eq!(told(Mode::Measure, Dialect::Cuda, None).relaunched, None, "only where it was asked for");
+    assert_eq!(told(Mode::Measure, Dialect::Cuda, None).relaunched, None, "only on request");
     assert_eq!(told(Mode::TakeApart, Dialect::Wgsl, None).relaunched, None, "nothing cheaper is known there");
     let graph = told(Mode::TakeApart, Dialect::Cuda, Some(Launching::Graph));
     assert_eq!((graph.launch, graph.relaunched), (Some(Launching::Graph), None));

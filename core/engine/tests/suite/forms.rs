@@ -1,5 +1,5 @@
-//! What a form may ask of the engine: a set-up that is checked, inputs that executions change, integers that nobody may
-//! leave unwritten; and what all registered forms keep.
+//! Requests of a specification to the engine: a checked set-up, inputs that executions change, integers that no kernel may
+//! leave unwritten; and invariants of all registered specifications.
 
 use parallax_engine::measure::runner;
 use parallax_engine::measure::runner::{Flow, Mode, ResumeState, RunEnd};
@@ -115,7 +115,7 @@ fn a_batch_is_made_ready_and_moved_once_for_each_traced_execution() {
     let named = |name: &str| measured.phases.iter().filter(|phase| phase.name == name).collect::<Vec<_>>();
     let executions = Spec::default().schedule.active as usize;
     assert_eq!((named(LOADING).len(), named(TRANSFER).len()), (executions, executions));
-    // The one input goes up, two outputs come down: what is changed in place stays where it is. See the mock's link.
+    // The one input goes up, two outputs come down: buffers changed in place stay. See the mock's link.
     for phase in named(TRANSFER) {
         let took = (phase.end - phase.start).0;
         assert!((took - (2000.0 + 3.0 * 28.0 / 10.0)).abs() < 1e-6, "{took} ns");
@@ -287,7 +287,7 @@ fn arrays_that_break_a_condition_are_named_with_position_and_value() {
     assert_eq!(shared(",append"), Err("input `table`[2] is 2, and must be another than element 0".to_owned()));
 }
 
-/// What a phone's GPU does: operations a second, bytes a second, and the largest binding.
+/// A phone's GPU: operations per second, bytes per second, and the largest binding.
 const PHONE: (f64, f64, u64) = (100e9, 10e9, 128 << 20);
 
 #[test]

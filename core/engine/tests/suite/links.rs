@@ -1,4 +1,4 @@
-//! What recorded runs come to in a link.
+//! Lengths of recorded runs as links.
 
 use std::path::Path;
 

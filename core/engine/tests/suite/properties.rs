@@ -1,4 +1,4 @@
-//! What must hold for any text: readers of what others wrote never panic, and what they take survives being written.
+//! Properties of readers for any text: they never panic, and an accepted text survives a round trip.
 //!
 //! The seed is fixed, so that a change fails for its own sake. The same readers are fuzzed without end in `fuzz/`.
 
@@ -85,7 +85,7 @@ fn value(setting: &'static Setting) -> BoxedStrategy<String> {
             "schedule" => (0..99u32, 0..9u32, 1..9u32, 1..9u32)
                 .prop_map(|(w, u, a, r)| format!("wait={w},warmup={u},active={a},repeat={r}"))
                 .boxed(),
-            other => panic!("write down what `{other}` takes"),
+            other => panic!("write down the values of `{other}`"),
         },
     }
 }

@@ -1,4 +1,4 @@
-//! Traces have the form that PyTorch's profiler gives them, and keep the rules of those who read them.
+//! Traces have the form that PyTorch's profiler gives them, and keep the rules of their readers.
 //!
 //! `./x bless` rewrites the example files in `tests/trace/`.
 
@@ -91,7 +91,7 @@ fn beside(trace: &Value, one: u64, other: u64) -> f64 {
     ones.iter().map(both).sum::<f64>() * 1e3
 }
 
-/// Two streams have a lane each, on which work lies beside each other for as long as it was told.
+/// Two streams have a lane each, on which work overlaps for the recorded time.
 #[test]
 fn work_of_two_streams_overlaps_as_it_did() {
     let mut run = overlapped_run();
@@ -126,7 +126,7 @@ fn work_of_two_streams_overlaps_as_it_did() {
     assert!((beside(&trace, 13, 14) - told).abs() < 100.0, "{} of {told} ns", beside(&trace, 13, 14));
 }
 
-/// What was recorded before spans knew their device and stream loads, and what has no number has none in the file.
+/// Recordings without device and stream load, and a launch without a number has none in the file.
 #[test]
 fn spans_without_device_and_stream_load_and_are_written_as_before() {
     let old = json!({"name": "a", "kind": "kernel", "track": "gpu", "start": 1.0, "end": 2.0, "correlation": 1});

@@ -196,7 +196,7 @@ pub trait Prepared {
     /// # Errors
     /// [`BackendError::Unsupported`]: this backend, or this case on it, lacks the launch mode.
     async fn launch_as(&mut self, launching: Launching) -> Result<(), BackendError> {
-        Err(BackendError::Unsupported(format!("there is no way `{}` to launch here", launching.name())))
+        Err(BackendError::Unsupported(format!("there is no launch mode `{}` here", launching.name())))
     }
 
     /// Returns the host time since the profiler was opened, on the same clock as [`Profiler::now`].

@@ -73,7 +73,7 @@ mod tests {
         let frames = asks();
         assert!(frames[0].ends_with("a_stack_names_its_caller_first::asks"), "{frames:?}");
         assert!(frames[1].ends_with("tests::a_stack_names_its_caller_first"), "{frames:?}");
-        assert_eq!(frames.len(), 2, "what lies further out is the test machinery: {frames:?}");
+        assert_eq!(frames.len(), 2, "the outer frames are the test machinery: {frames:?}");
     }
 
     #[test]

@@ -114,7 +114,7 @@ pub(super) fn verdicts(catalog: &dyn Catalog, comparison: &Comparison) -> Table 
     };
     let mut notes = vec![
         "ratios are times over the base's time: below 1 is faster; the second line is the 95 % interval".to_owned(),
-        "MDE: minimum detectable effect, the smallest change that the two runs could have called".to_owned(),
+        "MDE: minimum detectable effect, the smallest change that the two runs could have shown".to_owned(),
     ];
     notes.extend(comparison.notes.iter().cloned());
     notes.extend(alone(comparison));

@@ -66,7 +66,7 @@ pub fn comparison(catalog: &dyn Catalog, runs: &[(String, Run)], comparison: &Co
         (by_workload(catalog, runs, comparison))
         @for (hardware, costs) in parallax_schema::grouped(costs.iter().map(|cost| (cost.hardware(), cost))) {
             section {
-                h2 { "What a target costs on one " (hardware) }
+                h2 { "Cost of each target on one " (hardware) }
                 @for cost in costs {
                     (cost_figure(catalog, cost, (&cost.base.title(), &cost.other.title()), SHOWN, &html! {}))
                 }

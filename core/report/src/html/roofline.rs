@@ -159,7 +159,7 @@ fn grid(x: &Axis, y: &Axis) -> Markup {
             text.tick.end x=(px(LEFT - 4.0)) y=(px(at + 4.0)) { (scaled(tick, "").trim_end().replace(".00", "").replace(".0 ", " ")) }
         }
         text.tick x="2" y=(px(LINE - 3.0)) { "FLOP/s" }
-        text.tick.end x=(px(RIGHT)) y=(px(BOTTOM + 2.0 * LINE)) { "FLOP per byte that must move" }
+        text.tick.end x=(px(RIGHT)) y=(px(BOTTOM + 2.0 * LINE)) { "FLOP per byte of least traffic" }
     }
 }
 

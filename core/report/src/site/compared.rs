@@ -79,13 +79,13 @@ pub(super) fn index(sets: &[Set<'_>], devices: &Devices<'_>, site: Site) -> Stri
     let main = html! {
         h1 { "Compare" }
         p.lead {
-            "Two figures are the same, faster, slower or undecided; " a href=(head.to("explain/verdict/")) { "what each word means" } "."
+            "Two figures are the same, faster, slower or undecided; " a href=(head.to("explain/verdict/")) { "meaning of each word" } "."
         }
         @if site.measures {
             p { a.primary href=(head.to("run/?view=compare")) { "Drop run files here" } " to compare them; they stay in your browser." }
         }
         h2 { "On this site" }
-        @if found.is_empty() { p { "Nothing here has a case in common with anything else." } }
+        @if found.is_empty() { p { "No two runs here have a case in common." } }
         div.cards {
             @for (set, comparison) in &found {
                 div.card {
@@ -99,9 +99,9 @@ pub(super) fn index(sets: &[Set<'_>], devices: &Devices<'_>, site: Site) -> Stri
             h2 { "Your own runs" }
             p { "Any number of run files, the first being the base:" }
             p { code { "parallax compare a.json b.json --format html --output compared.html" } }
-            p { "The targets of one card, with one call taken apart:" }
+            p { "The targets of one card, with the parts of one call:" }
             p { code { "parallax compare cuda.json wgpu.json browser.json --tax" } }
-            p { "A site like this one of whatever was measured:" }
+            p { "A site like this one, from your own runs:" }
             p { code { "parallax site results/*.json --out site" } }
         }
     };

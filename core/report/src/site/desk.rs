@@ -37,15 +37,15 @@ pub(super) fn invitation(desk: &Desk<'_>) -> Markup {
                     (picture(code))
                     div {
                         h2 { "Another device" }
-                        p { "Open this address on it; what it measures comes here by itself:" }
+                        p { "Open this address on it; its results arrive here:" }
                         p { code { (desk.address) } }
-                        p.soft { "Whoever has the address can send results. WebGPU wants https, except on the machine itself." }
+                        p.soft { "Anyone with the address can send results. WebGPU requires https, except on the machine itself." }
                     }
                 }
                 None => {
                     div {
                         h2 { "Another browser" }
-                        p { "Open this address in it; what it measures comes here by itself:" }
+                        p { "Open this address in it; its results arrive here:" }
                         p { code { (desk.address) } }
                         p.soft {
                             "Only this machine can reach it. For others: " code { "parallax serve --host ADDR --tls" } "."

@@ -18,7 +18,7 @@ const SHOWN: usize = 20;
 
 /// `/device/NAME/`.
 pub(super) fn page(device: &OnDevice<'_>, devices: &Devices<'_>, site: Site) -> String {
-    let about = format!("What the GPU kernels of Parallax take on {}, on every target.", device.name);
+    let about = format!("Times of the GPU kernels of Parallax on {}, on every target.", device.name);
     let head = &Head { depth: 2, title: &device.name, about: &about };
     let views = device.views();
     let costs = device.costs();
@@ -34,7 +34,7 @@ pub(super) fn page(device: &OnDevice<'_>, devices: &Devices<'_>, site: Site) -> 
         (fastest(site.catalog, head, device))
         (peers::marks(&peers::on(device, site.peers, None)))
         @for (cost, (base, other)) in costs.iter().rev().map(|cost| (cost, names(cost))) {
-            section { h2 { "What " (other) " costs against " (base) } (picture(site.catalog, head, cost, device, SHOWN)) }
+            section { h2 { "Cost of " (other) " against " (base) } (picture(site.catalog, head, cost, device, SHOWN)) }
         }
     };
     whole(head, site, &main)
@@ -65,7 +65,7 @@ fn fastest(catalog: &dyn Catalog, head: &Head<'_>, device: &OnDevice<'_>) -> Mar
                     @let found = problems(catalog, device, family);
                     details.family data-f=(family.key()) {
                         summary { (family.name()) ": " (found.sentence) }
-                        p { a href=(head.to(&format!("{}/", super::family::path(device, family)))) { "Every version, one call taken apart, and samples" } }
+                        p { a href=(head.to(&format!("{}/", super::family::path(device, family)))) { "Every version, the parts of one call, and samples" } }
                         (anchored(&found.table))
                     }
                 }

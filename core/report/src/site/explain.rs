@@ -25,8 +25,8 @@ pub(super) struct Topic {
 pub(super) const TOPICS: [Topic; 7] = [
     Topic {
         name: "tax",
-        title: "What the browser costs, taken apart",
-        about: "kernel, dispatch, completion, readback: which of them a ratio is of",
+        title: "Cost of the browser, part by part",
+        about: "kernel, dispatch, completion, readback, and the ratios of each",
         text: include_str!("explain/tax.html"),
         figures: costs,
     },
@@ -40,21 +40,21 @@ pub(super) const TOPICS: [Topic; 7] = [
     Topic {
         name: "roofline",
         title: "Rooflines",
-        about: "limits that are measured through the same interface, and how near a kernel comes",
+        about: "limits measured through the same interface, and the distance of a kernel from them",
         text: include_str!("explain/roofline.html"),
         figures: limits,
     },
     Topic {
         name: "clock",
         title: "Clocks",
-        about: "who takes the time, how coarse it is, and when it is not believed",
+        about: "source of the time, its step, and reasons to distrust it",
         text: include_str!("explain/clock.html"),
         figures: clocks,
     },
     Topic {
         name: "verdict",
         title: "Verdicts",
-        about: "same, faster, slower, undecided: what each word means",
+        about: "meaning of same, faster, slower and undecided",
         text: include_str!("explain/verdict.html"),
         figures: |_| html! {},
     },
@@ -68,7 +68,7 @@ pub(super) const TOPICS: [Topic; 7] = [
     Topic {
         name: "features",
         title: "Features, skips and fallbacks",
-        about: "what the interface offers of the chip, and what happens where it does not",
+        about: "parts of the chip that an interface offers, and variants without them",
         text: include_str!("explain/features.html"),
         figures: features,
     },
@@ -88,10 +88,9 @@ pub(super) fn topics() -> impl Iterator<Item = (String, &'static str, &'static s
 
 /// `/explain/`.
 pub(super) fn index(site: Site) -> String {
-    let head =
-        &Head { depth: 1, title: "Explained", about: "What the figures of Parallax mean, and what they cannot say." };
+    let head = &Head { depth: 1, title: "Explained", about: "Meaning and limits of the figures of Parallax." };
     let main = html! {
-        h1 { "What the figures mean" }
+        h1 { "Meaning of the figures" }
         ul.topics {
             @for (path, title, about) in topics() { li { a href=(head.to(&path)) { (title) } ": " (about) } }
             @if site.docs {
@@ -150,7 +149,7 @@ fn costs(devices: &Devices<'_>) -> Markup {
 }
 
 fn waiting(devices: &Devices<'_>) -> Markup {
-    of_views(devices, "What the self-tests found", ["what", "found"], |run| {
+    of_views(devices, "Results of the self-tests", ["test", "result"], |run| {
         let Some(test) = run.baseline.as_ref().map(|baseline| &baseline.timer) else { return Vec::new() };
         let empty = test
             .completion
@@ -177,7 +176,7 @@ fn clocks(devices: &Devices<'_>) -> Markup {
 }
 
 fn checks(devices: &Devices<'_>) -> Markup {
-    of_views(devices, "What these runs compared", ["cases", "elements"], |run| {
+    of_views(devices, "Comparisons with the reference", ["cases", "elements"], |run| {
         let measured: Vec<_> = run.records.iter().filter_map(|record| record.measured()).collect();
         let (compared, all) =
             measured.iter().fold((0u64, 0u64), |(a, b), m| (a + m.check.compared, b + m.check.elements));

@@ -17,7 +17,7 @@ pub(super) fn path(device: &OnDevice<'_>) -> String {
 /// `/device/NAME/runs/`.
 pub(super) fn page(device: &OnDevice<'_>, site: Site) -> String {
     let title = format!("{}: runs", device.name);
-    let about = format!("The runs on {}: when they began, their clocks, their limits, and their files.", device.name);
+    let about = format!("The runs on {}: start, clocks, limits and files.", device.name);
     let head = &Head { depth: 3, title: &title, about: &about };
     let main = html! {
         h1 { (title) }

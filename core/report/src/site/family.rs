@@ -46,14 +46,14 @@ pub(super) fn page(device: &OnDevice<'_>, family: Family, site: Site) -> String 
         p { a href=(head.to(&format!("{}/", device.path()))) { "All of " (device.name) } }
         (tools())
         @for (cost, (base, other)) in costs.iter().rev().filter(|cost| !cost.problems.is_empty()).map(|cost| (cost, names(cost))) {
-            section { h2 { "What " (other) " costs against " (base) } (picture(site.catalog, head, cost, device, cost.problems.len())) }
+            section { h2 { "Cost of " (other) " against " (base) } (picture(site.catalog, head, cost, device, cost.problems.len())) }
         }
         (peers::marks(&libraries))
         (peers::figures(site.catalog, &libraries))
         @if let Some(calls) = one_call(site.catalog, &views) {
             section {
                 h2 { "Where one call goes" }
-                p.soft { a href=(head.to("explain/tax/")) { "What these columns mean" } }
+                p.soft { a href=(head.to("explain/tax/")) { "Meaning of these columns" } }
                 (calls)
             }
         }

@@ -110,8 +110,8 @@ pub(super) fn page(head: &Head<'_>, site: Site, main: &Markup) -> String {
         main id="main" tabindex="-1" { (main) }
         footer {
             p.soft {
-                "Every figure is of outputs that were checked against an f64 reference before and after timing, and has an interval. \
-                 The run files beside each device hold every sample; this site can be made again from them."
+                "Every figure has an interval, and its outputs were checked against an f64 reference before and after timing. \
+                 The run files beside each device contain every sample; this site can be made again from them."
             }
             @if site.docs { p.soft { a href=(head.to("docs/")) { "Documents" } ": guides, methods, recorded runs, experiments." } }
         }

@@ -21,8 +21,8 @@ pub(super) fn page(devices: &Devices<'_>, site: Site) -> String {
     let head = &Head {
         depth: 0,
         title: "What does the browser cost?",
-        about: "The same GPU kernels in the browser's WebGPU and in native CUDA, on the same card: what the browser costs, and where \
-                it goes.",
+        about: "The same GPU kernels in the browser's WebGPU and in native CUDA, on the same card: the cost of the browser, and its \
+                parts.",
     };
     let told = devices.told();
     let main = html! {
@@ -130,14 +130,14 @@ fn measure(head: &Head<'_>, device: Option<&OnDevice<'_>>, site: Site) -> Markup
                 p {
                     "The same cases run in this browser, on your device. "
                     @match site.desk {
-                        Some(_) => "The result is sent to this desk and to nobody else.",
-                        None => "Nothing is uploaded: the result stays in this browser, and is a file if you want one.",
+                        Some(_) => "The result is sent only to this collector.",
+                        None => "Nothing is uploaded: the result stays in this browser, and can be saved as a file.",
                     }
                 }
                 p { a.primary href=(head.to("run/")) { "Measure this device" } }
                 @if let Some(time) = browser.and_then(|kept| took(kept.run)) { p.soft { (time) } }
             } @else {
-                p { "On your own machine: " code { "./x run --target all" } " runs the suite on everything that is there." }
+                p { "On your own machine: " code { "./x run --target all" } " runs the suite on every target of the machine." }
             }
         }
     }

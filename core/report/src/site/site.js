@@ -113,7 +113,7 @@
     if (list.children.length > 2) tools.append(contents);
   }
 
-  // Opens the parts around what the address leads to.
+  // Opens the parts around the target of the address.
   function reveal() {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
     for (let part = target; part; part = part.parentElement) if (part.localName === "details") part.open = true;

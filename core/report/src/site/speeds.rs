@@ -25,7 +25,7 @@ pub(super) fn views<'d, 'r>(device: &'d OnDevice<'r>) -> Vec<&'d Kept<'r>> {
 pub(super) fn page(device: &OnDevice<'_>, kept: &Kept<'_>, site: Site) -> String {
     let target = target_name(&kept.run.target, kept.run.reach);
     let title = format!("{}: roofline and drift, {target}", device.name);
-    let about = format!("Every case under the limits of {} through {target}, and how its own speed went.", device.name);
+    let about = format!("Every case under the limits of {} through {target}, and the drift of its speed.", device.name);
     let head = &Head { depth: 4, title: &title, about: &about };
     let heading = html! { a.plain href=(head.to("explain/roofline/")) { "Roofline" } " and drift" };
     let [(name, _), drift] = of_device(&target, kept.run);

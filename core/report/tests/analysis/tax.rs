@@ -52,7 +52,7 @@ fn bytes_that_are_there_before_the_device_is_done_are_told() {
     let early = known("browser", "NVIDIA H200", 20_000.0, 3_000.0, 90_000.0, -40_000.0);
     let near = known("cuda", "NVIDIA H200", 10_000.0, 1_000.0, 5_000.0, 10_000.0);
     let found = tax(&[near, early], None, false, Pairing::Same).expect("one GPU");
-    let want = "browser: in 1 case the bytes arrived before the device was said to be done: there is no readback";
+    let want = "browser: in 1 case the bytes arrived before the completion: there is no readback";
     let notes: Vec<&String> = found.notes.iter().filter(|note| note.contains("readback")).collect();
     assert_eq!(notes, [want]);
     let call = found.cases[0].calls[1].expect("measured");
@@ -105,7 +105,7 @@ fn runs_of_two_cards_are_no_tax_and_those_of_unknown_ones_say_so() {
     let sure = tax(&[at(first, "cuda"), at(first, "wgpu")], None, false, Pairing::Same).expect("one card");
     assert_eq!(sure.notes, Vec::<String>::new());
     let unsure = tax(&[at(first, "cuda"), at(None, "browser")], None, false, Pairing::Same).expect("one name");
-    assert_eq!(unsure.notes, ["only the device's name tells that browser ran on the same card as cuda"]);
+    assert_eq!(unsure.notes, ["the device's name alone shows that browser ran on the same card as cuda"]);
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub enum Dialect {
     Cpu,
 }
 
-/// What plans need to know of a device: capabilities that decide which cases can run.
+/// Capabilities of a device that decide which cases can run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Caps {
     /// The language that the device's kernels are written in.
@@ -60,7 +60,7 @@ pub struct Caps {
     /// There are units that multiply matrices of 16-bit floats, whether or not a kernel here reaches them.
     #[serde(default)]
     pub matrix_units: bool,
-    /// What only CUDA devices have; absent from older recordings of such devices too.
+    /// Capabilities of CUDA devices only; absent from older recordings of such devices too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cuda: Option<CudaCaps>,
     /// The program can make texts of kernels that are written in Rust with CubeCL.
@@ -69,7 +69,7 @@ pub struct Caps {
     /// Why it cannot, where there is more to say than that it was built without the compilers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_cube: Option<String>,
-    /// Values of what variants leave open, where they are not the defaults.
+    /// Values of tunables that differ from the defaults.
     #[serde(default, skip_serializing_if = "Tuning::is_empty")]
     pub tuning: Tuning,
 }
@@ -81,7 +81,7 @@ impl Caps {
     }
 }
 
-/// What only CUDA devices have.
+/// Capabilities of CUDA devices only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CudaCaps {
     /// Blocks in one cluster that every device with clusters can launch; one where there are none.

@@ -76,7 +76,7 @@ impl DeviceKind {
             DeviceKind::Virtual => "virtual GPU",
             DeviceKind::Software => "software",
             DeviceKind::Cpu => "processor",
-            DeviceKind::Unknown => "device of a kind that is not told",
+            DeviceKind::Unknown => "device of an unknown kind",
         }
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub struct MatrixShape {
     /// Elements of the factors.
     pub factors: MatrixElement,
-    /// Elements of what is added, and of the result.
+    /// Elements of the addend, and of the result.
     pub sums: MatrixElement,
     /// Rows of the left factor and of the result.
     pub m: u32,

@@ -33,7 +33,7 @@ impl OneCall {
 /// Work of one length, called alone.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Waited {
-    /// What it keeps the device for.
+    /// Time for which it occupies the device.
     pub device: Nanos,
     /// From beginning to record it until it is known to be done.
     pub done: Summary,

@@ -23,11 +23,11 @@ pub struct CheckResult {
     pub worst_ratio: f64,
     /// The first element that failed.
     pub mismatch: Option<Mismatch>,
-    /// Whether the execution behind the last sample left what the one before the first sample had left. Absent where only one of
-    /// them was looked at.
+    /// Whether the outputs after the last sample equal those before the first sample. Absent where only one of
+    /// them was checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeatable: Option<Repeatable>,
-    /// Of a check that failed: turns after which the device ends the loops of a kernel, where the problem may need more.
+    /// Of a check that failed: iterations after which the device ends the loops of a kernel, where the problem may need more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loops_end_after: Option<u64>,
 }
@@ -58,9 +58,9 @@ pub struct Mismatch {
     pub output: String,
     /// Position in it, in elements.
     pub index: u64,
-    /// What the device gave; absent when it is not a number.
+    /// Value of the device; absent if it is not a number.
     pub got: Option<f64>,
-    /// What the reference gives; absent when that is not a finite number either.
+    /// Value of the reference; absent if that is not a finite number either.
     pub want: Option<f64>,
 }
 
@@ -72,7 +72,7 @@ impl CheckResult {
             None => found,
             Some(turns) => {
                 format!(
-                    "{found}; this device ends a kernel's loops after {turns} turns, which may be the reason and not the kernel"
+                    "{found}; this device ends a kernel's loops after {turns} iterations, which may be the reason and not the kernel"
                 )
             }
         }

@@ -8,7 +8,7 @@ use crate::units::{Nanos, scaled};
 /// The items of one execution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Items {
-    /// What they are called, in the plural.
+    /// Their name, in the plural.
     pub name: String,
     /// How many one execution has.
     pub count: u64,

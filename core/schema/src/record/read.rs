@@ -25,7 +25,7 @@ pub enum ReadError {
     #[error("not a Parallax run: {}", brief(&.0.to_string(), LONGEST_MESSAGE))]
     Malformed(serde_json::Error),
     /// A part is not of the schema.
-    #[error("not a sound run: {place}: {}; measure again, or mend the file", brief(&.mistake.to_string(), LONGEST_MESSAGE))]
+    #[error("not a valid run: {place}: {}; measure again, or correct the file", brief(&.mistake.to_string(), LONGEST_MESSAGE))]
     Part {
         /// The record by its case, or the line of the file.
         place: String,
@@ -33,7 +33,7 @@ pub enum ReadError {
         mistake: serde_json::Error,
     },
     /// The trace of a run.
-    #[error("this is a trace, which viewers show; the run is in the file beside it, whose name has no `.trace`")]
+    #[error("this is a trace, for viewers; the run is in the file beside it, without `.trace` in its name")]
     Trace,
     /// JSON without a schema.
     #[error("not a Parallax run: it has no `schema` field")]
@@ -45,12 +45,12 @@ pub enum ReadError {
     #[error("written by a newer version: its schema version is {0}, this program reads up to {VERSION}; update it")]
     Newer(u64),
     /// Of the schema, with an impossible number.
-    #[error("not a sound run: {0}; measure again, or mend the file")]
+    #[error("not a valid run: {0}; measure again, or correct the file")]
     Invalid(Invalid),
 }
 
 /// Value of [`Run::interrupted`] for a run with an unclosed file.
-pub const UNFINISHED: &str = "the file is not closed: the run was killed, or still goes on";
+pub const UNFINISHED: &str = "the file is not closed: the run was killed, or is in progress";
 
 impl Run {
     /// Parses a run, and distinguishes a newer or foreign file from a broken one. Of an unclosed file, everything up to the last
@@ -392,7 +392,7 @@ mod tests {
                 let mistake = Run::parse(&file.to_string()).expect_err(pointer);
                 let said = mistake.to_string();
                 assert!(said.contains(&of_case(case)) && said.len() < 400, "{pointer}: {said}");
-                assert!(std::error::Error::source(&mistake).is_none(), "what is said already is not said again");
+                assert!(std::error::Error::source(&mistake).is_none(), "the message has no repetition");
             }
         }
         for text in

@@ -13,7 +13,7 @@ use crate::case::{Cost, DType};
 use crate::device::{Compiled, Launch, MemoryStats, Trace};
 use crate::units::Nanos;
 
-/// What is known after one case.
+/// Record of one case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Record {
     /// Canonical string of the case as asked for: the key for comparing.
@@ -27,7 +27,7 @@ pub struct Record {
     pub device: u32,
     /// The least work that the problem needs.
     pub cost: Cost,
-    /// What an execution is done to, where its workload counts items: its time is then told as items a second, too.
+    /// Items that an execution processes, for workloads that count them. Their rate is items per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<Items>,
     /// How it ended.
@@ -89,7 +89,7 @@ pub enum Outcome {
     },
     /// Passed, and gave a time that cannot be believed; there is no figure.
     Refused {
-        /// What kind of refusal.
+        /// Kind of the refusal.
         kind: Refusal,
         /// The figures that led to it.
         reason: String,
@@ -99,7 +99,7 @@ pub enum Outcome {
     /// Was to run and could not.
     #[serde(alias = "failed")]
     Error {
-        /// What happened.
+        /// Description of the error.
         reason: String,
     },
 }
@@ -123,15 +123,15 @@ pub struct Measured {
     pub check: CheckResult,
     /// Times, absent after `verify`.
     pub timing: Option<Timing>,
-    /// What a call of it alone takes, absent where it was not timed or takes long.
+    /// Times of one call, absent where it was not timed or takes long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<OneCall>,
-    /// What was found besides time, such as an accuracy; usually nothing.
+    /// Scores besides time, such as an accuracy; usually none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scores: Vec<Score>,
     /// Device memory.
     pub memory: MemoryStats,
-    /// What was launched.
+    /// Launches of an execution.
     #[serde(default)]
     pub launches: Vec<Launch>,
     /// The case under the roofline, where ceilings and a time are known.
@@ -139,7 +139,7 @@ pub struct Measured {
     pub analysis: Option<Analysis>,
     /// Executions in detail, as many as the schedule kept; a run file keeps the first 200 spans, its trace all.
     pub trace: Option<Trace>,
-    /// What the host did for this case and when, on the profiler's host clock.
+    /// Work of the host for this case, with times on the profiler's host clock.
     pub phases: Vec<Phase>,
 }
 

@@ -8,7 +8,7 @@ use crate::device::{Caps, DeviceInfo, DeviceKind, Dialect};
 use crate::spec as plan;
 use crate::units::{Bytes, Nanos};
 
-/// What a device can do at best, as far as our own probes reach it.
+/// Best rates of a device that our own probes reach.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Ceilings {
@@ -20,15 +20,15 @@ pub struct Ceilings {
     pub arithmetic: Vec<Arithmetic>,
     /// One more dispatch of nearly nothing in a submission, on the run's clock.
     pub dispatch: Option<Nanos>,
-    /// The link between host and device, as work on the device's queues sees it: what cases that cross it are held
-    /// against. Empty where there is none, and in files from before it was measured.
+    /// The link between host and device, as work on the device's queues sees it: the ceiling of cases that cross
+    /// it. Empty where there is none, and in files from before it was measured.
     #[serde(skip_serializing_if = "Link::is_empty")]
     pub link: Link,
     /// Bytes per second from host to device, until the host hears that they are there.
     pub upload: Option<f64>,
     /// Bytes per second from device to host, until the host can read them.
     pub download: Option<f64>,
-    /// What could not be measured, and why.
+    /// Ceilings that could not be measured, with reasons.
     pub missing: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ pub struct Ceilings {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Link {
-    /// From the host's pinned memory to the device. A working set is what crosses in one piece.
+    /// From the host's pinned memory to the device. A working set crosses in one piece.
     pub up: Vec<Bandwidth>,
     /// From the device to the host's pinned memory.
     pub down: Vec<Bandwidth>,
@@ -73,7 +73,7 @@ impl Link {
     pub fn local(&self) -> Option<String> {
         let [rate, fastest] = [self.local_up?, FASTEST_LINK].map(|rate| crate::units::scaled(rate, "B/s"));
         Some(format!(
-            "uploads cross no link here: they took place at {rate}, and no link is faster than {fastest}; the driver keeps buffers that the \
+            "uploads cross no link here: their rate was {rate}, and no link is faster than {fastest}; the driver keeps buffers that the \
              host writes in the device's memory, so that a copy on the device is timed"
         ))
     }
@@ -95,7 +95,7 @@ pub struct Bandwidth {
 pub struct Cache {
     /// Its capacity.
     pub capacity: Bytes,
-    /// Whether the driver told it; otherwise it is the working set beyond which throughput falls.
+    /// Whether the driver reported it; otherwise it is the working set beyond which throughput falls.
     pub from_driver: bool,
 }
 
@@ -112,7 +112,7 @@ pub struct Arithmetic {
     pub probe: String,
 }
 
-/// What binds a case.
+/// Bound of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Bound {
@@ -158,7 +158,7 @@ pub struct Analysis {
     /// crosses it or it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_link: Option<f64>,
-    /// What binds it.
+    /// Its bound.
     pub bound: Bound,
 }
 

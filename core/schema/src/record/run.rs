@@ -19,17 +19,17 @@ pub const SCHEMA: &str = "parallax.run";
 /// Version of the schema; raised when a reader of the old one would misunderstand.
 pub const VERSION: u32 = 3;
 
-/// One run: a device, an environment and what happened to each planned case.
+/// One run: a device, an environment and a record of each planned case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// Always [`SCHEMA`].
     pub schema: String,
-    /// The version of the file that it was read from, or [`VERSION`]. What is written always has the newest form.
+    /// The version of the file that it was read from, or [`VERSION`]. A written file always has the newest form.
     #[serde(serialize_with = "newest")]
     pub version: u32,
-    /// What wrote it.
+    /// Program that wrote it.
     pub suite: Suite,
-    /// What ran the cases: cpu, wgpu, cuda or browser.
+    /// Target of the cases: cpu, wgpu, cuda or browser.
     pub target: String,
     /// How far a browser let it, where one did; older recordings do not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,18 +44,18 @@ pub struct Run {
     pub environment: BTreeMap<String, String>,
     /// The clock of the samples.
     pub clock: ClockInfo,
-    /// What was asked for.
+    /// Requested settings.
     pub spec: Spec,
     /// Canonical strings of all planned cases, skips included.
     pub planned: Vec<String>,
-    /// What was found out about clocks and device before the first case.
+    /// Self-tests of clocks and device before the first case.
     #[serde(default)]
     pub baseline: Option<Baseline>,
     /// The reference kernel between rounds: how the device's own speed went during the run.
     #[serde(default, with = "columns")]
     #[schemars(with = "Columns")]
     pub drift: Vec<Drift>,
-    /// What happened, in the order in which cases ended. A planned case without a record was not reached.
+    /// Records, in the order in which cases ended. A planned case without a record was not reached.
     pub records: Vec<Record>,
     /// Cases on their way: each as far as it is known, with the samples of every round. Those of a run that was killed are
     /// records once its file is read.
@@ -87,14 +87,14 @@ fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Devi
     }
 }
 
-/// What was found out about clocks and device before the first case.
+/// Self-tests of clocks and device before the first case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Baseline {
     /// The clock that takes the samples, after the self-test had its say.
     pub clock: ClockInfo,
     /// The self-test.
     pub timer: TimerTest,
-    /// What the device can do at best.
+    /// Best rates of the device.
     pub ceilings: Ceilings,
 }
 
@@ -107,7 +107,7 @@ pub struct Drift {
     /// Time of one execution of the reference kernel, to seven digits.
     #[serde(rename = "canary", serialize_with = "digits::of_time")]
     pub reference_kernel: Nanos,
-    /// What the sensors said.
+    /// Readings of the sensors.
     #[serde(default)]
     pub conditions: Conditions,
 }

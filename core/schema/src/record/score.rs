@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// One score of a case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Score {
-    /// What it is, with its unit where it has one: `accuracy`, `F1`, `samples/s`.
+    /// Name, with its unit where it has one: `accuracy`, `F1`, `samples/s`.
     pub name: String,
     /// The score.
     pub value: f64,

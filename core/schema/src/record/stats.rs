@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::Nanos;
 
-/// What a set of samples says. Derived from the samples and recomputable at any time.
+/// Summary of a set of samples. Derived from the samples and recomputable at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     /// Number of samples.

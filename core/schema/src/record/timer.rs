@@ -7,7 +7,7 @@ use crate::record::stats::Summary;
 use crate::record::{Waited, completion_step};
 use crate::units::{Nanos, percent};
 
-/// What the self-test found. The clock's step and the share of empty and backward stamps are in the run's clock.
+/// Results of the self-test. The clock's step and the share of empty and backward stamps are in the run's clock.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct TimerTest {
@@ -18,7 +18,7 @@ pub struct TimerTest {
     /// Work of rising length, each called alone: when it is known to be done.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<Waited>,
-    /// The device's clock held against the host's on a long kernel.
+    /// The device's clock compared with the host's on a long kernel.
     pub cross_check: Option<CrossCheck>,
     /// Why the device's clock is not believed, if it is not.
     pub demoted: Option<String>,

@@ -47,18 +47,18 @@ pub enum Method {
     Slope,
 }
 
-/// One execution's time in two ways of launching, whose batches took turns.
+/// One execution's time in two launch modes, whose batches alternated.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Relaunched {
-    /// The other way.
+    /// The other mode.
     pub launch: Launching,
-    /// In the usual way, for these turns.
+    /// In the usual mode, for these batches.
     pub as_usual: Summary,
-    /// In the other way.
+    /// In the other mode.
     pub summary: Summary,
 }
 
-/// Samples and what they say.
+/// Samples with their summary.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Timing {
     /// How samples came about.
@@ -88,7 +88,7 @@ pub struct Timing {
     /// The same on the host clock, from submission to completion, divided by the executions, the lead's included.
     #[serde(serialize_with = "digits::of_times")]
     pub host_samples: Vec<f64>,
-    /// What the sensors said after each sample; empty where there are none.
+    /// Readings of the sensors after each sample; empty where there are none.
     #[serde(default, with = "columns", skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Columns")]
     pub conditions: Vec<Conditions>,
@@ -96,10 +96,10 @@ pub struct Timing {
     #[serde(default, alias = "set_aside", with = "columns", skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Columns")]
     pub discarded: Vec<Discarded>,
-    /// What to bear in mind with these samples, if anything.
+    /// Remark on these samples, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caveat: Option<String>,
-    /// What k and m executions in a submission tell apart.
+    /// Costs from submissions of k and of m executions.
     #[serde(default)]
     pub slope: Option<Slope>,
     /// Error that the clock's step puts on one sample, as a share of it.
@@ -130,7 +130,7 @@ pub struct Discarded {
     pub reason: String,
 }
 
-/// Two sizes of batch, and the line through them: what one more execution costs, and what a submission costs anyway.
+/// Two batch sizes, and the line through them: the cost of one more execution, and the fixed cost of a submission.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Slope {
     /// Executions in the short batch; the long one has the timing's `repeats`.
@@ -159,7 +159,7 @@ pub enum StopReason {
     Budget,
     /// The largest number of samples was reached.
     Samples,
-    /// Whoever asked for the run ended it.
+    /// The user ended it.
     Asked,
     /// The run was killed, or lost its device or browser: the case was not checked a second time.
     Killed,

@@ -281,7 +281,7 @@ impl Place<'_> {
             ("max", stated.max, derived.max),
         ] {
             if !close(stated, derived) {
-                let problem = format!("is {}, and its samples say {}", stated.0, derived.0);
+                let problem = format!("is {}, and its samples give {}", stated.0, derived.0);
                 return Err(self.invalid(format!("timing.summary.{name}"), problem));
             }
         }

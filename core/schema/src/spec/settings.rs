@@ -198,9 +198,9 @@ const fn traced(
 pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "preset",
-        about: "Which shapes: quick, standard or full",
-        more: "Quick has one of each workload, and leaves backward passes and bf16 to who asks for them by a filter, a direction or a type. \
-               Awkward ones are small and step over every edge, huge ones have buffers beyond 4 GiB; both are for verify",
+        about: "Shapes: quick, standard or full",
+        more: "Quick has one of each workload, without backward passes and bf16 unless a filter, a direction or a type selects them. \
+               Awkward shapes are small and cross the edges of tiles, huge ones have buffers beyond 4 GiB; both are for verify",
         values: Values::Words(|| words(Preset::ALL)),
         repeatable: false,
         scope: Scope::Preset,
@@ -212,15 +212,15 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "filter",
-        about: "Keep cases that have these parts",
-        more: "Whole segments of the case, * standing for anything, as in attention*flash or f16/flash; a space is \"or\"",
+        about: "Keep cases with these parts",
+        more: "Whole segments of the case, with * for anything, as in attention*flash or f16/flash; a space is \"or\"",
         values: Values::Text("PATTERN"),
         repeatable: true,
         scope: Scope::Cases,
         usual: true,
         control: Some(Control {
             title: "Filter",
-            hint: "whole parts of a case; `*` is anything; a space is “or”",
+            hint: "whole segments of a case; `*` is anything; a space is “or”",
             example: "attention*flash",
             unoffered: &[],
         }),
@@ -233,7 +233,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "direction",
         about: "Keep this direction",
-        more: "Forward, backward, or both as one step; a workload that lacks it has no case then",
+        more: "Forward, backward, or both as one step; a workload without it has no case then",
         values: Values::Words(|| words(directions())),
         repeatable: true,
         scope: Scope::Preset,
@@ -269,9 +269,9 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "shape",
-        about: "Extents in place of the preset's, each in turn",
-        more: "As n1,n8,n32, or c8xh128,c32xh256 where several change together; of several lists every combination. A \
-               workload that lacks an extent has no case then",
+        about: "Extents that replace the preset's, one after the other",
+        more: "As n1,n8,n32, or c8xh128,c32xh256 to change several together; several lists give every combination. A \
+               workload without the extent has no case then",
         values: Values::Text("LIST"),
         repeatable: true,
         scope: Scope::Preset,
@@ -286,8 +286,8 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "scaling",
-        about: "Beside the preset, the shapes that tell how times scale",
-        more: "Of workloads that have such a table; profile asks for them when left out",
+        about: "Add the shapes of the scaling tables to the preset",
+        more: "For workloads with such a table. Default: on for profile, off otherwise",
         values: Values::Switch,
         repeatable: false,
         scope: Scope::Preset,
@@ -298,7 +298,7 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "case",
-        about: "Exactly this case, of any shape",
+        about: "Select exactly this case, of any shape",
         more: "As workload/direction/shape/dtype/variant; `parallax list` shows some",
         values: Values::Text("CASE"),
         repeatable: true,
@@ -326,8 +326,8 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "inputs",
-        about: "What cases compute on: seeded numbers, or hard ones",
-        more: "Hard ones, for verify, are each form's own sets: zeros, huge, skewed and so on",
+        about: "Input set: seeded numbers, or stress inputs",
+        more: "Stress inputs are for verify: each operation has its own sets, such as zeros, huge or skewed",
         values: Values::Words(|| words(InputSet::ALL)),
         repeatable: false,
         scope: Scope::Cases,
@@ -338,7 +338,7 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "budget",
-        about: "Seconds of measuring for the whole run",
+        about: "Seconds of samples for the whole run",
         more: "",
         values: Values::Number("SECONDS"),
         repeatable: false,
@@ -350,9 +350,9 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "precision",
-        about: "Stop a case when its 95 % interval is this narrow",
-        more: "The half width of the median's interval over the median, as in 0.01; natively 0.01 and in a page 0.02 \
-               when left out",
+        about: "Stop a case at this relative width of its 95 % interval",
+        more: "Half the interval's width over the median, as in 0.01. Default: 0.01 natively and 0.02 in a \
+               page",
         values: Values::Number("SHARE"),
         repeatable: false,
         scope: Scope::Measuring,
@@ -365,8 +365,8 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "cache",
-        about: "Where data lies when a case begins",
-        more: "Hot is where the last execution left it; cold executions go around more data than the caches hold",
+        about: "State of the caches at the start of an execution",
+        more: "Hot: as the last execution left them. Cold: executions cycle through more data than the caches can contain",
         values: Values::Words(|| words(Cache::ALL)),
         repeatable: false,
         scope: Scope::Measuring,
@@ -377,8 +377,8 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "launch",
-        about: "How stages reach the device",
-        more: "On cuda stream or graph, on wgpu and browser one-pass or pass-each; stream and one-pass when left out",
+        about: "Launch mode of stages",
+        more: "On cuda stream or graph, on wgpu and browser one-pass or pass-each. Default: stream and one-pass",
         values: Values::Words(|| words(Launching::ALL)),
         repeatable: false,
         scope: Scope::Planning,
@@ -389,8 +389,8 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "set",
-        about: "A value for what variants leave open",
-        more: "As NAME=VALUE for every variant that has it, or workload.variant.NAME=VALUE",
+        about: "Value of a tunable",
+        more: "As NAME=VALUE for every variant with it, or workload.variant.NAME=VALUE",
         values: Values::Text("NAME=VALUE"),
         repeatable: true,
         scope: Scope::Planning,
@@ -413,9 +413,9 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "schedule",
-        about: "Executions of each case that are traced",
-        more: "As wait=N,warmup=N,active=N,repeat=N: so many run untraced, so many are traced and thrown away, so \
-               many kept, all of that so many times",
+        about: "Schedule of traced executions of each case",
+        more: "As wait=N,warmup=N,active=N,repeat=N: executions that run untraced, that are traced and dropped, and that \
+               are kept, and the number of repetitions of these three",
         values: Values::Text("SCHEDULE"),
         repeatable: false,
         scope: Scope::Trace,
@@ -426,19 +426,19 @@ pub static SETTINGS: &[Setting] = &[
     },
     traced(
         "record-shapes",
-        "Shapes and types of the inputs in the trace",
+        "Record shapes and types of the inputs in the trace",
         |spec, value| put(&mut spec.record_shapes, switch("record-shapes", value)),
         |spec| on_off(spec.record_shapes),
     ),
     traced(
         "profile-memory",
-        "Device memory over time in the trace",
+        "Record device memory over time in the trace",
         |spec, value| put(&mut spec.profile_memory, switch("profile-memory", value)),
         |spec| on_off(spec.profile_memory),
     ),
     traced(
         "with-stack",
-        "The host's call stack at each submission in the trace",
+        "Record the host's call stack at each submission in the trace",
         |spec, value| put(&mut spec.with_stack, switch("with-stack", value)),
         |spec| on_off(spec.with_stack),
     ),

@@ -126,12 +126,12 @@ fn tolerance(p: &Problem, output: usize, largest: f64) -> Tolerance {
         1 => Tolerance {
             abs: 4.0 * f32u * (0.35 + largest) + 2f64.powi(-126),
             rel: 0.0,
-            reason: "two products and their sum in f32; a device may take what is no normal number for zero",
+            reason: "two products and their sum in f32; a device may flush subnormal numbers to zero",
         },
         _ => Tolerance {
             abs: 2f64.powi(-125),
             rel: 8.0 * f32u,
-            reason: "three products and a sum of positive terms in f32; a device may take what is no normal number for zero",
+            reason: "three products and a sum of positive terms in f32; a device may flush subnormal numbers to zero",
         },
     }
 }
@@ -160,11 +160,9 @@ fn hard_sets() -> Vec<StressInput> {
         },
         StressInput {
             applies: wide,
-            ..set(
-                "tiny",
-                "gradients around 1e-20, the first: nothing is left of squares, and ε is all there is below",
-                |_| vec![("grad", |_, draw| 1e-20 * draw.normal()), ("m", zero), ("v", zero)],
-            )
+            ..set("tiny", "gradients around 1e-20 in the first step: squares underflow, and the divisor is ε", |_| {
+                vec![("grad", |_, draw| 1e-20 * draw.normal()), ("m", zero), ("v", zero)]
+            })
         },
     ]
 }

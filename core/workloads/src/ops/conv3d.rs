@@ -35,8 +35,8 @@ pub fn workload() -> Workload {
                 Axis::optional("l", "dilation", 1, 1),
                 Axis::optional("g", "groups", 1, 1),
                 Axis::word("layout", "memory order", &["ncdhw", "ndhwc"]),
-                Axis::word("bias", "whether a number of each output channel is added", &["", "bias"]),
-                Axis::word("relu", "whether what is negative becomes zero", &["", "relu"]),
+                Axis::word("bias", "whether a bias per output channel is added", &["", "bias"]),
+                Axis::word("relu", "whether negative results become zero", &["", "relu"]),
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],

@@ -110,7 +110,7 @@ pub(super) fn hard_sets() -> Vec<StressInput> {
                 },
             )]
         }),
-        set("not finite", "infinities and NaN among numbers: each arrives as what it was", |_| {
+        set("not finite", "infinities and NaN among numbers: each arrives unchanged", |_| {
             vec![("x", |_, draw| match draw.index % 5 {
                 0 => f64::INFINITY,
                 1 => f64::NEG_INFINITY,

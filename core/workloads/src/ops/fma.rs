@@ -50,7 +50,7 @@ pub fn workload() -> Workload {
                 variants: &["scalar"],
             },
         ],
-        about: "multiply-adds in registers: how fast arithmetic is",
+        about: "multiply-adds in registers: arithmetic rate",
         axes: const { &[Axis::extent("n", "threads"), Axis::extent("k", "rounds")] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |shape| match shape["n"] {
@@ -131,8 +131,8 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
         abs: 0.0,
         // Second-order terms are under a hundredth of the first, even for bf16.
         rel: 1.02 * (4.0 * u + 8.0 * 2f64.powi(-24)),
-        reason: "a round adds at most 2u of the accumulator (WGSL may round product and sum apart) and shrinks what was \
-                 there by a < 1/2, a geometric series of sum 4u for rising positive values; eight are summed in f32",
+        reason: "a round adds at most 2u of the accumulator (WGSL may round product and sum apart) and shrinks the previous \
+                 value by a < 1/2, a geometric series of sum 4u for rising positive values; eight are summed in f32",
     }
 }
 

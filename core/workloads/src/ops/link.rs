@@ -24,8 +24,10 @@ pub fn workload() -> Workload {
                 variants: &[],
             },
         ],
-        about: "copies from and to the host: how fast the link is",
-        axes: const { &[Axis::extent("n", "elements"), Axis::word("way", "which way they go", &["upload", "download"])] },
+        about: "copies from and to the host: rate of the link",
+        axes: const {
+            &[Axis::extent("n", "elements"), Axis::word("way", "direction of the copies", &["upload", "download"])]
+        },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |_| Ok(()),
         forms: vec![OpSpec {

@@ -79,7 +79,7 @@ fn forward() -> OpSpec {
         variants: vec![
             Variant::kernel(
                 "separate",
-                "a pass over both arrays for each term, and the sum of what workgroups leave",
+                "a pass over both arrays for each term, and the sum of the workgroups' parts",
                 separate,
             ),
             Variant::kernel("fused", "one pass for both terms, and the sum", fused),

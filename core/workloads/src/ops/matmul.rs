@@ -94,8 +94,7 @@ pub fn workload() -> Workload {
                 .only_in(&[Dialect::Wgsl])
                 .available(coopmat_available)
                 .tunables(&[WIDE_FROM, SQUARE_BELOW]),
-                Variant::kernel("vendor", "the vendor's library, cuBLASLt: what the device's makers reach", vendor)
-                    .only_in(&[Dialect::Cuda]),
+                Variant::kernel("vendor", "the vendor's library, cuBLASLt", vendor).only_in(&[Dialect::Cuda]),
                 Variant::cube(
                     "one source in CubeCL: tiles of A and B in workgroup memory, 16 or 64 sums in a thread's registers, as in `tiled`",
                     cube,
@@ -246,13 +245,13 @@ fn naive(p: &Problem, _caps: &Caps) -> Program {
 /// Tunables of `tiled`.
 const DEPTH: Tunable = Tunable {
     name: "DEPTH",
-    about: "columns of A, and rows of B, that are staged at a time; half as many in large tiles",
+    about: "depth of the staged tiles of A and B; half of it for large tiles",
     allowed: Allowed::OneOf(&[8, 16, 32]),
     default: Tiles::DEFAULT.depth,
 };
 const LARGE_FROM: Tunable = Tunable {
     name: "LARGE_FROM",
-    about: "tiles are 128 elements wide, not 64, where there are so many of them, in per cent of the multiprocessors",
+    about: "number of tiles from which their width is 128, not 64, in per cent of the multiprocessors",
     allowed: Allowed::OneOf(&[0, 25, 50, 100, 200, 400, 100_000_000]),
     default: Tiles::DEFAULT.large_from,
 };
@@ -299,13 +298,13 @@ fn coopmat_available(p: &Problem, caps: &Caps) -> Result<(), String> {
 /// Tunables of `coopmat`.
 const WIDE_FROM: Tunable = Tunable {
     name: "WIDE_FROM",
-    about: "tiles are 256 elements wide, not 128, where there are so many of them, in per cent of 128",
+    about: "number of tiles from which their width is 256, not 128, in per cent of 128",
     allowed: Allowed::OneOf(&[0, 25, 50, 100, 200, 400, 100_000_000]),
     default: MatrixTiles::DEFAULT.wide_from,
 };
 const SQUARE_BELOW: Tunable = Tunable {
     name: "SQUARE_BELOW",
-    about: "instead, tiles are 192 by 192 where a device that computes tiles in turns then computes less than so many per cent",
+    about: "percentage of the wide tiles' work, in whole waves, below which tiles are 192 by 192",
     allowed: Allowed::OneOf(&[0, 50, 65, 80, 95, 1000]),
     default: MatrixTiles::DEFAULT.square_below,
 };

@@ -31,7 +31,7 @@ pub fn workload() -> Workload {
     Workload {
         name: "",
         probes: &[],
-        about: "product of int8 matrices with a scale for each row and column",
+        about: "matrix product of int8 with a scale for each row and column",
         axes: const { &[Axis::extent("m", "rows"), Axis::extent("n", "columns"), Axis::extent("k", "depth")] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate,
@@ -152,7 +152,7 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
         abs: smallest_normal(p),
         rel: 4.0 * 2f64.powi(-24) + 2.0 * p.dtype.unit_roundoff(),
         reason: "sums are exact; one is rounded to f32, as are the product of both scales and that of it and the sum, and the result \
-                 once to the element type. What is too small to be normal may be taken for zero",
+                 once to the element type. Subnormal numbers may be flushed to zero",
     }
 }
 
@@ -250,7 +250,7 @@ fn naive(p: &Problem, _caps: &Caps) -> Program {
 /// Tunables of `dot4`.
 const LARGE_FROM: Tunable = Tunable {
     name: "LARGE_FROM",
-    about: "a thread has 64 sums, not 16, where there are so many tiles of them, in per cent of the multiprocessors",
+    about: "number of tiles from which a thread has 64 sums, not 16, in per cent of the multiprocessors",
     allowed: Allowed::OneOf(&[0, 25, 50, 100, 200, 400, 100_000_000]),
     default: 100,
 };
@@ -340,7 +340,7 @@ fn mma_available(_p: &Problem, caps: &Caps) -> Result<(), String> {
 /// Tunables of `mma`.
 const WIDE_FROM: Tunable = Tunable {
     name: "WIDE_FROM",
-    about: "tiles are 256 columns wide, not 128, where there are so many of them, in per cent of the multiprocessors",
+    about: "number of tiles from which their width is 256 columns, not 128, in per cent of the multiprocessors",
     allowed: Allowed::OneOf(&[0, 25, 50, 100, 200, 400, 100_000_000]),
     default: 100,
 };

@@ -210,7 +210,7 @@ fn tolerance(p: &Problem, rows: f64) -> Tolerance {
     Tolerance {
         abs: 1.13 * roundings * U * most + 5e-5,
         rel: 1e-5,
-        reason: "each addition of f32, to a feature or to a sum of the layer, is off by u of what is summed so far, which is at \
+        reason: "each addition of f32, to a feature or to a sum of the layer, is off by u of the partial sum, which is at \
                  most eight times the root of the number of rows but with probability e^-32; zeros are added exactly; GELU's slope \
                  is below 1.13, and its own error that of its tanh",
     }

@@ -26,7 +26,7 @@ pub fn workload() -> Workload {
         name: "",
         probes: &[],
         about: "one number of all: a sum, or the largest",
-        axes: const { &[Axis::extent("n", "elements"), Axis::word("op", "what is made of them", &["sum", "max"])] },
+        axes: const { &[Axis::extent("n", "elements"), Axis::word("op", "operation", &["sum", "max"])] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |shape| indexable(shape["n"]),
         forms: vec![OpSpec {
@@ -62,9 +62,9 @@ pub fn workload() -> Workload {
             variants: vec![
                 Variant::kernel(
                     "atomic",
-                    "a workgroup halves what its threads have until one number is left, which it adds to the result by an \
-                     atomic operation; in WGSL, which has none on floats, by comparing and exchanging bits. What is added \
-                     first is not said, so that sums of several runs may differ in their last bits",
+                    "a workgroup reduces its threads' partial results to one number by halves, and adds it to the result by an \
+                     atomic operation (WGSL: a compare-and-exchange loop on the bits). The order of additions \
+                     varies, so sums of several runs may differ in their last bits",
                     atomic,
                 ),
                 Variant::kernel(
@@ -141,7 +141,7 @@ fn hard_sets() -> Vec<StressInput> {
         set("equal", "all one: their number, exactly as far as f32 counts, or one", |_| vec![("x", one)], of_one_sign),
         set(
             "negative",
-            "all below zero: what a maximum begins with is no number of its own",
+            "all below zero: the initial value of a maximum must not win",
             |_| vec![("x", |_, draw| -1.0 - draw.uniform())],
             of_one_sign,
         ),

@@ -165,14 +165,14 @@ fn hard_sets() -> Vec<StressInput> {
     vec![
         StressInput {
             name: "zeros",
-            about: "all zero: nothing turns into something",
+            about: "all zero: a result of zero",
             applies: any,
             fills: |p| vec![(names(p)[0], zero)],
             tolerance: exact,
         },
         StressInput {
             name: "equal",
-            about: "all one: what turns is the diagonal",
+            about: "all one: the diagonal is rotated",
             applies: any,
             fills: |p| vec![(names(p)[0], one)],
             tolerance: |p, _| tolerance(p, 1.0),

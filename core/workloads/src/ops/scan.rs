@@ -61,7 +61,7 @@ pub fn workload() -> Workload {
             variants: vec![
                 Variant::kernel(
                     "three_pass",
-                    "stretches are summed, their sums are scanned, and stretches are scanned from there: what is scanned is \
+                    "stretches are summed, their sums are scanned, and stretches are scanned from there: the input is \
                      read twice",
                     |p, caps| three_pass(p, caps, 1),
                 ),
@@ -70,8 +70,8 @@ pub fn workload() -> Workload {
                 }),
                 Variant::kernel(
                     "decoupled",
-                    "one pass: a block tells the sum of its tile at once, and looks back over those of the tiles before it \
-                     until one knows its running sum. It waits for blocks that have begun, which CUDA carries on; WebGPU does \
+                    "one pass: a block publishes the sum of its tile at once, and looks back over those of the tiles before it \
+                     until one has its running sum. It waits for blocks that have begun, which CUDA carries on; WebGPU does \
                      not promise that a workgroup that others wait for goes on, so that there it might wait for ever. Which \
                      sums it finds is not said, so that those of several runs may differ in their last bits",
                     decoupled,

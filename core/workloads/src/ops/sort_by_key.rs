@@ -68,7 +68,7 @@ pub fn workload() -> Workload {
                 Variant::kernel(
                     "radix4",
                     "digits of 4 bits: values move with their keys, by as many workgroups as the device holds; keys are ranked \
-                     by masks of who has the same digit",
+                     by masks of the keys with the same digit",
                     |p, caps| radix(p, caps, 4),
                 ),
                 Variant::kernel(
@@ -87,7 +87,7 @@ pub fn workload() -> Workload {
                 .only_in(&[Dialect::Cuda])
                 .available(|p, _| match p["n"] < MOST_TOLD {
                     true => Ok(()),
-                    false => Err(format!("what a tile tells are counts below {MOST_TOLD}")),
+                    false => Err(format!("a tile publishes counts below {MOST_TOLD}")),
                 })
                 .tunables(&[KEYS_EACH]),
             ],
@@ -154,7 +154,7 @@ fn hard_sets() -> Vec<StressInput> {
     vec![
         set("zeros", "keys all zero: nothing moves", |_| vec![("keys", zero)]),
         set("equal", "keys all the largest: nothing moves", |_| vec![("keys", largest)]),
-        set("two", "the smallest and the largest key by turns", |_| {
+        set("two", "the smallest and the largest key alternate", |_| {
             vec![("keys", |shape, draw| if draw.index.is_multiple_of(2) { largest(shape, draw) } else { 0.0 })]
         }),
         set("falling", "keys that fall as far as their bits allow: all that can moves", |_| {

@@ -23,13 +23,13 @@ pub fn workload() -> Workload {
     Workload {
         name: "",
         probes: &[],
-        about: "buffers from the host to the device or back: what size, number and kind of memory cost",
+        about: "buffers from the host to the device or back: cost of size, number and kind of memory",
         axes: const {
             &[
                 Axis::extent("n", "elements of a buffer"),
                 Axis::optional("k", "buffers", 1, 1),
-                Axis::word("way", "which way they go", &["up", "down"]),
-                Axis::word("memory", "where they lie on the host", &["pinned", "pageable"]),
+                Axis::word("way", "direction of the copies", &["up", "down"]),
+                Axis::word("memory", "memory of the host", &["pinned", "pageable"]),
             ]
         },
         dtypes: &[DType::F32],
@@ -66,8 +66,8 @@ pub fn workload() -> Workload {
                     .available(several),
                 Variant::kernel(
                     "collated",
-                    "one copy of all, which the host has put one behind the other before: what a copy costs however short it \
-                     is comes once",
+                    "one copy of all, which the host has gathered before: the fixed cost of a copy \
+                     occurs once",
                     |p, _| collated(p),
                 ),
                 Variant::kernel(
@@ -87,7 +87,7 @@ pub fn workload() -> Workload {
                 Variant::kernel(
                     "allocated",
                     "the same through room that is allocated before and freed behind, each time, in the order of the stream \
-                     (cuMemAllocAsync): within a batch the driver keeps what was freed, and gives it back when the host waits",
+                     (cuMemAllocAsync): within a batch the driver keeps freed memory, and returns it when the host waits",
                     |p, _| Stage::copy_through(label(p), "x", "out").costing(through(p)).into(),
                 )
                 .available(allocates),
@@ -218,8 +218,8 @@ fn reachable(p: &Problem, _caps: &Caps) -> Result<(), String> {
 fn allocates(_p: &Problem, caps: &Caps) -> Result<(), String> {
     match caps.dialect {
         Dialect::Wgsl => {
-            Err("WebGPU makes and destroys buffers on the host's own time, outside of command buffers: what that \
-                              costs has no place between two timestamps"
+            Err("WebGPU makes and destroys buffers on the host's own time, outside of command buffers: its \
+                              cost has no place between two timestamps"
                 .to_owned())
         }
         _ => Ok(()),

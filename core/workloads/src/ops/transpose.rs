@@ -60,13 +60,13 @@ pub fn workload() -> Workload {
                 Variant::kernel("naive", "one element per thread: reads are neighbours, writes a row apart", naive),
                 Variant::kernel(
                     "tiled",
-                    "a workgroup turns a tile of 32 × 32 in its memory, whose rows are one longer so that columns lie in \
+                    "a workgroup transposes a tile of 32 × 32 in its memory, whose rows are one longer so that columns lie in \
                      different banks: writes are neighbours too",
                     tiled,
                 ),
                 Variant::kernel(
                     "vector",
-                    "16 bytes per access on either side, and elements of 16 bits turned in pairs",
+                    "16 bytes per access on either side, and elements of 16 bits transposed in pairs",
                     vector,
                 )
                 .available(whole_vectors),

@@ -37,7 +37,7 @@ pub fn workload() -> Workload {
                 Axis::extent("n", "elements that a piece gives"),
                 Axis::extent("k", "rounds"),
                 Axis::optional("c", "pieces", 1, 8),
-                Axis::word("memory", "where pieces lie on the host", &["pinned", "pageable"]),
+                Axis::word("memory", "memory of the pieces on the host", &["pinned", "pageable"]),
             ]
         },
         dtypes: &[DType::F32],
@@ -59,7 +59,7 @@ pub fn workload() -> Workload {
                 abs: 0.0,
                 // Second-order terms are under a hundredth of the first.
                 rel: 1.02 * 12.0 * 2f64.powi(-24),
-                reason: "a round adds at most 2u of the accumulator and shrinks what was there by a < 1/2, a geometric \
+                reason: "a round adds at most 2u of the accumulator and shrinks the previous value by a < 1/2, a geometric \
                          series of sum 4u for rising positive values; eight are summed in f32",
             },
             reference: Reference {
@@ -253,7 +253,7 @@ mod tests {
     fn a_room_that_is_not_waited_for_is_found_out() {
         let (mut stages, _) = queues("overlapped");
         stages[4].after.clear();
-        let said = Queues::of(&stages).expect_err("upload 2 writes what kernel 0 reads");
+        let said = Queues::of(&stages).expect_err("upload 2 writes the input of kernel 0");
         assert!(said.contains("`compute 0` and `upload 2` touch `even`"), "{said}");
     }
 }

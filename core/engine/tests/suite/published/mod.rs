@@ -1,7 +1,7 @@
-//! Files that others read where they lie: the schema, the example traces.
+//! Published files: the schema, the example traces.
 //!
-//! Snapshots proper are insta's. It puts a header above the text or a suffix behind the name, which readers of these
-//! files would not take; the switch that accepts new text is the same one.
+//! Other snapshots are insta's. It adds a header to the text or a suffix to the name, and readers of these
+//! files would refuse both. The switch that accepts new text is the same one.
 
 use std::path::Path;
 

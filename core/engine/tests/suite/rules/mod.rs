@@ -1,4 +1,4 @@
-//! What viewers and scripts ask of a trace, checked without them.
+//! Rules of viewers and scripts for a trace, checked without them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,8 +60,8 @@ pub fn arrows_have_both_ends(trace: &Value) -> usize {
     ends("s").len()
 }
 
-/// HolisticTraceAnalysis takes slices with a `stream` and a `correlation` for the device's and joins each to the slices
-/// without `stream` that have the same number, of which there must be one; by its time it finds the step. From the
+/// HolisticTraceAnalysis treats slices with a `stream` and a `correlation` as the device's. It joins each to the one slice
+/// without `stream` of the same number, and finds the step by its time. From the
 /// device's slices it computes busy and idle shares, which must add up. Gives the number of kernels.
 pub fn analysable(text: &str) -> usize {
     assert!(text.lines().any(|l| l.contains("\"rank\": 0")), "the rank, on a line, with a space");
@@ -84,7 +84,7 @@ pub fn analysable(text: &str) -> usize {
         assert_eq!(slice["tid"], slice["args"]["stream"]);
         assert_eq!(slice["pid"], slice["args"]["device"]);
         let number = slice["args"]["correlation"].as_u64().expect("not negative");
-        let launch = launches.get(&number).unwrap_or_else(|| panic!("nobody launched {slice}"));
+        let launch = launches.get(&number).unwrap_or_else(|| panic!("no launch of {slice}"));
         assert!(["cuda_runtime", "cuda_driver"].contains(&launch["cat"].as_str().expect("text")), "{launch}");
         let at = extent(launch).0;
         assert!(steps.iter().any(|(start, end)| (*start..=*end).contains(&at)), "{launch} lies in no step");

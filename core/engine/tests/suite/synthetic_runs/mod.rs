@@ -34,7 +34,7 @@ fn span(name: &str, kind: SpanKind, start: f64, end: f64, correlation: Option<u3
     }
 }
 
-/// What a backend tells of one execution that begins at `at`, and when it ends.
+/// Spans that a backend records of one execution that begins at `at`, and its end.
 type Backend = fn(at: f64, stages: &[&str], nth: usize) -> (Vec<Span>, f64);
 
 /// A launch for each stage, kernels from CUPTI, numbers from one in each execution.

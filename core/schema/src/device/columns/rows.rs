@@ -400,7 +400,7 @@ mod tests {
                 "conditions.x": unknown, "new.x.y": unknown});
             let list = json!({"rows": rows, "columns": columns});
             // 2000 copies of 30 kB exceed this memory limit.
-            let read = read_in(10_000, &list).expect("what is known is read");
+            let read = read_in(10_000, &list).expect("known columns are read");
             assert_eq!(read.0.len(), rows);
             assert!(read.0.iter().all(|look| look.name == "x" && look.conditions == Conditions::default()));
         }

@@ -105,16 +105,16 @@ impl RunSummary {
         if text.len() > LONGEST {
             return Err(LinkError::TooLarge);
         }
-        let bytes = URL_SAFE_NO_PAD.decode(text.trim()).map_err(|_| Damaged("it has other letters than it should"))?;
+        let bytes = URL_SAFE_NO_PAD.decode(text.trim()).map_err(|_| Damaged("it has invalid letters"))?;
         let json = decompress_to_vec_with_limit(&bytes, INFLATED).map_err(|why| match why.status {
             miniz_oxide::inflate::TINFLStatus::HasMoreOutput => LinkError::TooLarge,
-            _ => Damaged("it cannot be unpacked"),
+            _ => Damaged("it cannot be decompressed"),
         })?;
         let value: Value = serde_json::from_slice(&json).map_err(|_| Damaged("it is cut off or changed"))?;
         match value.get("v").and_then(Value::as_u64) {
             Some(VERSION) => {}
             Some(newer) if newer > VERSION => return Err(LinkError::Newer(newer)),
-            _ => return Err(Damaged("it is no summary")),
+            _ => return Err(Damaged("it is not a summary")),
         }
         serde_json::from_value::<Wire>(value).map_err(|_| Damaged("a part is missing"))?.checked()
     }
@@ -167,7 +167,7 @@ mod tests {
         assert!(link.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_'), "{link}");
         let read = RunSummary::from_link(&link).expect("as written");
         let ends: Vec<(&str, &str)> = read.cases.iter().map(|c| (c.case.as_str(), c.verdict)).collect();
-        assert_eq!(ends, [(FLASH, "pass"), (MANUAL, "ERROR"), (TILED, "pass")], "as planned, without what was skipped");
+        assert_eq!(ends, [(FLASH, "pass"), (MANUAL, "ERROR"), (TILED, "pass")], "as planned, without skipped cases");
         for (before, after) in whole.cases.iter().zip(&read.cases) {
             let (Some(before), Some(after)) = (before.figure, after.figure) else {
                 assert_eq!(before.figure, after.figure);

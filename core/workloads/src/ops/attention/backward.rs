@@ -143,7 +143,7 @@ fn hard_sets() -> Vec<StressInput> {
         },
         StressInput {
             name: "equal",
-            about: "all one: dV adds weights, and what reaches the scores cancels",
+            about: "all one: dV adds weights, and the gradient of the scores cancels",
             applies: any,
             fills: |_| INPUTS.map(|name| (name, one as Fill)).to_vec(),
             tolerance,

@@ -59,7 +59,7 @@ pub(super) fn sets() -> Vec<StressInput> {
         },
         StressInput {
             name: "rising",
-            about: "scores that rise by 60 from the first key to the last: what was the highest so far never stays it",
+            about: "scores that rise by 60 from the first key to the last: no running maximum stays",
             applies: any,
             fills: |_| vec![("q", one), ("k", rising)],
             tolerance: |p, _| {
@@ -90,7 +90,7 @@ pub(super) fn sets() -> Vec<StressInput> {
             tolerance: |p, _| Tolerance {
                 abs: 2.0 * smallest_normal(p),
                 rel: 0.0,
-                reason: "a device may take what is below the smallest normal number for zero, before and after the sum",
+                reason: "a device may flush numbers below the smallest normal one to zero, before and after the sum",
             },
         },
         StressInput {
@@ -155,7 +155,7 @@ pub(super) fn unseen_keys(tolerance: fn(&Problem, usize) -> Tolerance) -> [Stres
         },
         StressInput {
             name: "empty",
-            about: "batch items of no keys and of one, by turns: zero, and the value of the one",
+            about: "batch items alternate between no keys and one: zero, and the value of the one",
             applies: |p| p.shape.has("padded"),
             fills: |_| vec![("lengths", |_, draw| (draw.index % 2) as f64)],
             tolerance,

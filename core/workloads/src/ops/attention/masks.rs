@@ -8,7 +8,7 @@ use super::normal;
 
 /// Words of the masks in a shape, after the extents.
 pub(super) const AXES: [Axis; 3] = [
-    Axis::word("mask", "which keys a query sees", &["", "causal"]),
+    Axis::word("mask", "keys that a query sees", &["", "causal"]),
     Axis::word("padding", "whether each batch item has its own number of keys", &["", "padded"]),
     Axis::word("bias", "whether a mask is added to the scores", &["", "biased"]),
 ];

@@ -54,7 +54,7 @@ pub fn workload() -> Workload {
                 Axis::extent("h", "heads"),
                 Axis::extent("s", "tokens"),
                 Axis::extent("d", "head dim"),
-                Axis::word("mask", "which keys a query sees", &["", "causal"]),
+                Axis::word("mask", "keys that a query sees", &["", "causal"]),
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
@@ -186,9 +186,9 @@ fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
     Tolerance {
         abs: 8.0 * (mixed_error(p, scale, projected) + scale * (u + sum)) + smallest_normal(p),
         rel: 2.0 * u,
-        reason: "errors of random sign, eight times the standard deviation, which none exceeds with all but certainty: sums of \
+        reason: "errors of random sign, eight times the standard deviation, which almost certainly bound all of them: sums of \
                  h·d products wander by √(h·d) f32 roundings; queries, keys and values are rounded twice to the element type \
-                 and carry that into scores, weights and what they mix, which is rounded, projected and rounded again",
+                 and carry that into scores, weights and their sums, which are rounded, projected and rounded again",
     }
 }
 
@@ -219,7 +219,7 @@ fn hard_sets() -> Vec<StressInput> {
     vec![
         StressInput {
             name: "zeros",
-            about: "no inputs: every row is what the biases of values make",
+            about: "no inputs: every row is the projected bias of the values",
             applies: any,
             fills: |_| vec![("x", zero)],
             tolerance: |p, output| tolerance(p, output, 1.0),

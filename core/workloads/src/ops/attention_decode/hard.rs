@@ -81,12 +81,12 @@ pub(super) fn sets() -> Vec<StressInput> {
             tolerance: |p, _| Tolerance {
                 abs: 2.0 * smallest_normal(p),
                 rel: 0.0,
-                reason: "a device may take what is below the smallest normal number for zero, before and after the sum",
+                reason: "a device may flush numbers below the smallest normal one to zero, before and after the sum",
             },
         },
         StressInput {
             name: "empty",
-            about: "sequences of no tokens and of one, by turns: zero, and the value of the one, which may be the new one",
+            about: "sequences alternate between no tokens and one: zero, and the value of the one, which may be the new one",
             applies: any,
             fills: |_| vec![("lengths", |_, draw| (draw.index % 2) as f64)],
             tolerance,

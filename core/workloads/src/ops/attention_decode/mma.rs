@@ -14,23 +14,23 @@ const FEWEST_STAGES: u64 = 2;
 
 const WARPS: Tunable = Tunable {
     name: "WARPS",
-    about: "warps of a block, each with tokens and stages of its own",
+    about: "warps per block, each with tokens and stages of its own",
     allowed: Allowed::OneOf(&[2, 4, 8]),
     default: 4,
 };
 const TOKENS: Tunable =
-    Tunable { name: "TOKENS", about: "tokens of a stage of a warp", allowed: Allowed::OneOf(&[16, 32]), default: 16 };
+    Tunable { name: "TOKENS", about: "tokens per stage of a warp", allowed: Allowed::OneOf(&[16, 32]), default: 16 };
 /// Stages of a warp. With the other defaults at head_dim 128, a multiprocessor of compute capability 9.0 runs two blocks. These
 /// have 128 KiB in flight while they compute.
 const STAGES: Tunable = Tunable {
     name: "STAGES",
-    about: "stages of a warp, all but one of them under way; fewer where shared memory does not hold them",
+    about: "stages per warp, all but one in flight; fewer if shared memory is too small",
     allowed: Allowed::OneOf(&[2, 3, 4, 6]),
     default: 3,
 };
 const BLOCKS: Tunable = Tunable {
     name: "BLOCKS",
-    about: "blocks for each multiprocessor, where sequences can be split into so many",
+    about: "blocks per multiprocessor, if the sequences can be split that far",
     allowed: Allowed::OneOf(&[2, 4, 8, 16]),
     default: 8,
 };

@@ -66,8 +66,8 @@ pub fn workload() -> Workload {
                 Axis::extent("t", "tokens, of the longest sequence"),
                 Axis::extent("d", "head dim"),
                 Axis::optional("p", "tokens of a page", 1, 16),
-                Axis::word("lengths", "how long sequences are", &["", "ragged"]),
-                Axis::word("cache", "where the pages of a sequence lie", &["", "contiguous"]),
+                Axis::word("lengths", "lengths of sequences", &["", "ragged"]),
+                Axis::word("cache", "order of a sequence's pages", &["", "contiguous"]),
                 Axis::word("new", "whether the last tokens are inputs, and appended", &["", "append"]),
             ]
         },

@@ -67,7 +67,7 @@ pub(in super::super) fn form(shapes: Shapes) -> OpSpec {
             ),
             Variant::kernel(
                 "mma",
-                "the same on tensor cores; unless channels are last, a stage turns the kernels round, so that terms of a \
+                "the same on tensor cores; unless channels are last, a stage transposes the kernels, so that terms of a \
                  row are neighbours",
                 mma,
             )

@@ -23,7 +23,7 @@ fn takes(p: &Problem) -> Result<(), String> {
         );
     }
     match p.shape.has("bias") || p.shape.has("relu") {
-        true => Err("CubeK's direct convolution is taken without what may follow it".to_owned()),
+        true => Err("CubeK's direct convolution runs without an epilogue here".to_owned()),
         false => Ok(()),
     }
 }

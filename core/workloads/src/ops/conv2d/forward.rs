@@ -73,7 +73,7 @@ pub(in super::super) fn form(shapes: Shapes) -> OpSpec {
             .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
             Variant::kernel(
                 "winograd",
-                "squares of 2 × 2 results from 16 products in place of 36 (3 × 3 without stride), by four stages: kernels, \
+                "tiles of 2 × 2 results from 16 products in place of 36 (3 × 3 without stride), by four stages: kernels, \
                  pixels, products of matrices, results",
                 winograd,
             )
@@ -124,7 +124,7 @@ pub(in super::super) fn of_terms(p: &Problem, terms: u64) -> Tolerance {
     Tolerance {
         abs: 8.0 * k.sqrt() * 2f64.powi(-24) * magnitudes,
         rel: 2.0 * p.dtype.unit_roundoff(),
-        reason: "so many products are summed in f32: 8·√k·u times the sum of magnitudes holds for any order but with \
+        reason: "k products are summed in f32: 8·√k·u times the sum of magnitudes holds for any order but with \
                  probability e^-32 (Higham and Mary 2019); the result is rounded once to the element type",
     }
 }

@@ -35,10 +35,10 @@ const FACTOR: f64 = 1.9;
 const NORMALISED: f64 = 6.0;
 
 const REASON: &str = "products are summed in f32: 8·√k·u times the sum of magnitudes holds for any order but with probability e^-32 \
-                      (Higham and Mary 2019); the sums and what they are with the bias may each be rounded to the element type. Such \
+                      (Higham and Mary 2019); the sums, without and with the bias, may each be rounded to the element type. Such \
                       errors average out in means, and in variances, of which f32 sums in blocks are otherwise off by the root of \
-                      their length, but for what rounding takes from the bias: sums lie on a grid, so it is the same for all values of \
-                      one exponent, half a unit at most, and moves the variance by twice its product with the mean; a result is off by what its value and the mean are off by, over the deviation, and by its share \
+                      their length, except for the rounding of the bias: sums lie on a grid, so it is the same for all values of \
+                      one exponent, half a unit at most, and moves the variance by twice its product with the mean; a result has the errors of its value and of the mean, over the deviation, and its share \
                       of the variance's error, and is rounded to the element type";
 
 /// Tolerance for values of about one plus an offset of size `shared` common to all values of a channel.
@@ -94,8 +94,8 @@ pub(super) fn hard_sets() -> Vec<StressInput> {
             fills: |_| vec![("x", zero)],
             tolerance: |p, output| {
                 let mean = 64.0 * 2f64.powi(-24);
-                let reason = "the mean of equal numbers up to one is off by at most 64 roundings, and that over the root of ε is what a \
-                              result may be off by";
+                let reason = "the mean of equal numbers up to one is off by at most 64 roundings, and that over the root of ε bounds the \
+                              error of a result";
                 match holds(p, output) {
                     Holds::Mean => Tolerance { abs: mean, rel: 0.0, reason },
                     Holds::Variance => Tolerance { abs: mean * mean, rel: 0.0, reason },
@@ -151,8 +151,8 @@ pub(super) fn backward_tolerance(p: &Problem, output: usize) -> Tolerance {
             abs: SCALED * (of_sums.abs + 8.0 * (k as f64).sqrt() * (own * FARTHEST + common)) + smallest_normal(p),
             rel: of_sums.rel,
             reason: "as of the convolution, whose gradient here is up to 3.1 times as large, is rounded to the element type where it is \
-                     stored, and is off by what the sums that were taken from it are off by: independent of what it is multiplied with, \
-                     so that errors add up by squares",
+                     stored, and has the errors of the sums that were subtracted from it: independent of its factors, \
+                     so that the squares of errors add up",
         }
     };
     match output {
@@ -170,7 +170,7 @@ pub(super) fn backward_hard_sets() -> Vec<StressInput> {
         closed(any, exact),
         StressInput {
             name: "equal",
-            about: "the same gradient everywhere, which normalisation takes away but for what chance left in the values",
+            about: "the same gradient everywhere, which normalisation removes except for the sample's chance in the values",
             // Their sum is their number, and f16 holds no large count.
             applies: |p| Conv::of(&p.shape).pixels()[1] < 60_000,
             fills: |_| vec![("dout", one), ("out", one)],

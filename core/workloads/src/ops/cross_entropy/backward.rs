@@ -101,7 +101,7 @@ fn tolerance(p: &Problem, output: usize, largest: f64, weight: f64) -> Tolerance
     Tolerance {
         abs: smallest_normal(p) + 128.0 * (relative * weight + 2f64.powi(-22)),
         rel: 2.0 * p.dtype.unit_roundoff() + relative,
-        reason: "a weight is off, relative to itself, by what the logarithm of its row's sum is, and by the rounding of an \
+        reason: "a weight has the relative error of the logarithm of its row's sum, and the rounding of an \
                  exponent of at most 20 and its exponential; one is taken from it; factors are at most 128, and the result \
                  is rounded once",
     }

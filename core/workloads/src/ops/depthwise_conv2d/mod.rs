@@ -161,7 +161,7 @@ fn validate(shape: &Shape) -> Result<(), String> {
     match out_size(shape) {
         (0, _) | (_, 0) => Err("the dilated kernel is larger than the padded image, so the output is empty".to_owned()),
         (oh, ow) if !countable([shape["n"], shape["c"], oh, ow, shape["k"], shape["kw"]]) => {
-            Err(format!("an output of {oh} x {ow} pixels is beyond what can be counted in 64 bits"))
+            Err(format!("an output of {oh} x {ow} pixels is too large for 64 bits"))
         }
         _ => Ok(()),
     }

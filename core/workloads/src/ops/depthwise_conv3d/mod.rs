@@ -53,7 +53,7 @@ pub fn workload() -> Workload {
                 Axis::optional("l", "dilation", 1, 1),
                 Axis::word("layout", "memory order", &["ncdhw", "ndhwc"]),
                 Axis::word("bias", "whether each channel has a number added", &["", "bias"]),
-                Axis::word("activation", "what follows", &["", "relu"]),
+                Axis::word("activation", "activation", &["", "relu"]),
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],

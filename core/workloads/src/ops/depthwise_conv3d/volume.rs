@@ -63,10 +63,8 @@ impl Volume {
         }
         match countable([self.n, self.c, d, h, w].into_iter().chain(self.kernel)) {
             true => Ok(()),
-            false if self.flat => {
-                Err(format!("an output of {d} x {w} pixels is beyond what can be counted in 64 bits"))
-            }
-            false => Err(format!("an output of {d} x {h} x {w} voxels is beyond what can be counted in 64 bits")),
+            false if self.flat => Err(format!("an output of {d} x {w} pixels is too large for 64 bits")),
+            false => Err(format!("an output of {d} x {h} x {w} voxels is too large for 64 bits")),
         }
     }
 

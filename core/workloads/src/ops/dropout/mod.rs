@@ -51,7 +51,7 @@ pub fn workload() -> Workload {
 /// Reason against a probability of one.
 pub(crate) fn below_one(shape: &Shape) -> Result<(), String> {
     match shape.decimal("p") {
-        1.0 => Err("what is kept is divided by 1 − p: p must be below one".to_owned()),
+        1.0 => Err("kept elements are divided by 1 − p: p must be below one".to_owned()),
         _ => Ok(()),
     }
 }
@@ -191,7 +191,7 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
         _ => Tolerance {
             abs: 0.0,
             rel: 2f64.powi(-23) + 2.0 * p.dtype.unit_roundoff(),
-            reason: "what is dropped is zero; a product in f32 with a factor that is rounded to f32, itself rounded once",
+            reason: "dropped elements are zero; others are a product in f32 with a factor rounded to f32, rounded once",
         },
     }
 }
@@ -201,7 +201,7 @@ fn hard_sets() -> Vec<StressInput> {
         (Direction::Bwd, MASK) => tolerance(p, output),
         _ => Tolerance {
             abs: smallest_normal(p),
-            reason: "a device may take what is no normal number for zero, before the product and after it",
+            reason: "a device may flush subnormal numbers to zero, before the product and after it",
             ..tolerance(p, output)
         },
     };

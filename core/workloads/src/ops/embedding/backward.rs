@@ -102,7 +102,7 @@ fn hard_sets() -> Vec<StressInput> {
             |_| vec![("index", LAST)],
             crowded,
         ),
-        set("ends", "the first and the last row by turns, and no other", any, |_| vec![("index", ENDS)], crowded),
+        set("ends", "the first and the last row alternate, without others", any, |_| vec![("index", ENDS)], crowded),
         set("zipf", "rows by Zipf's law: a few were taken by most items", any, |_| vec![("index", popular)], crowded),
         set(
             "huge",

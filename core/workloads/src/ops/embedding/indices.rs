@@ -76,7 +76,7 @@ pub(crate) fn moved(p: &Problem, _output: usize) -> Tolerance {
     Tolerance {
         abs: smallest_normal(p),
         rel: 0.0,
-        reason: "elements are moved as they are; a device may take what is too small to be normal for zero",
+        reason: "elements are moved as they are; a device may flush subnormal numbers to zero",
     }
 }
 

@@ -129,7 +129,7 @@ fn hard_sets() -> Vec<StressInput> {
     vec![
         set("zeros", "a table of zeros", |_| vec![("table", zero)]),
         set("one row", "every item takes the last row", |_| vec![("index", LAST)]),
-        set("ends", "the first and the last row by turns, and no other", |_| vec![("index", ENDS)]),
+        set("ends", "the first and the last row alternate, without others", |_| vec![("index", ENDS)]),
         set("huge", "up to the largest numbers of the element type", |p| vec![("table", huge(p))]),
         set("subnormal", "numbers too small to be normal: themselves, or zero where the device flushes them", |p| {
             vec![("table", subnormal(p))]

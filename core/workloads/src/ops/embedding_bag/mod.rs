@@ -42,7 +42,7 @@ pub fn workload() -> Workload {
                 Axis::extent("l", "items a bag, on average"),
                 Axis::extent("v", "table rows"),
                 Axis::extent("d", "row length"),
-                Axis::word("mode", "how a bag's rows are put together", &["sum", "mean", "max"]),
+                Axis::word("mode", "reduction of a bag's rows", &["sum", "mean", "max"]),
                 Axis::word("factors", "whether each item has a factor of its own", &["", "weighted"]),
                 CHOICE,
             ]
@@ -225,7 +225,7 @@ fn hard_sets() -> Vec<StressInput> {
         ),
         set(
             "ends",
-            "the first and the last row by turns, and no other",
+            "the first and the last row alternate, without others",
             any,
             |_| vec![("index", ENDS)],
             |p, output| of_equal(p, output, longest(p)),

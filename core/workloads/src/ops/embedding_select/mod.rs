@@ -148,7 +148,7 @@ fn hard_sets() -> Vec<StressInput> {
     vec![
         set("zeros", "tables of zeros", |_| vec![("tables", zero)]),
         set("one row", "every sample takes the last row of each table", |_| vec![("index", LAST)]),
-        set("ends", "first and last rows by turns, and no other", |_| vec![("index", ENDS)]),
+        set("ends", "first and last rows alternate, without others", |_| vec![("index", ENDS)]),
         set("subnormal", "numbers too small to be normal: themselves, or zero where the device flushes them", |p| {
             vec![("tables", subnormal(p))]
         }),

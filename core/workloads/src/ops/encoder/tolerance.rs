@@ -74,8 +74,8 @@ impl Squares {
     }
 }
 
-const REASON: &str = "errors of random sign, eight times their standard deviation, which none exceeds with all but certainty: squares \
-                      of layers' errors add up, each with what the layers that it goes through make of it, which is less the larger \
+const REASON: &str = "errors of random sign, eight times their standard deviation, which almost certainly bound all of them: the squares \
+                      of layers' errors add up, each scaled by the layers behind it; the scale is smaller the larger \
                       the stream has grown";
 
 /// Tolerance of eight standard deviations, from a variance.

@@ -341,7 +341,7 @@ pub(super) fn host_passes(
 ) {
     let (layer, elements) = (layer_of(p), (p["s"] * width(p)) as usize);
     let of = parameters(|buffer| inputs[buffer].f32().to_vec());
-    let [dx, learned @ ..] = gradients else { unreachable!("gradients of rows, and of what is learned") };
+    let [dx, learned @ ..] = gradients else { unreachable!("gradients of rows, and of parameters") };
     learned.iter_mut().for_each(|sums| sums.fill(0.0));
     let items = inputs[X].f32().chunks_exact(elements).zip(inputs[DOUT].f32().chunks_exact(elements));
     for (item, ((x, dout), dx)) in items.zip(dx.chunks_exact_mut(elements)).enumerate() {

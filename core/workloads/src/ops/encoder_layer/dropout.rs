@@ -54,7 +54,7 @@ pub(super) fn dropping(
         return stages;
     }
     let reads = |stage: &Stage| stage.args.iter().any(|arg| arg.buffer == from && arg.access == Access::Read);
-    let first = stages.iter().position(reads).expect("a stage that reads what is dropped from");
+    let first = stages.iter().position(reads).expect("a stage that reads the input of dropout");
     let component = stages[first].component;
     for stage in stages.iter_mut().filter(|stage| reads(stage)) {
         *stage = stage.clone().on_buffers(&[(from, to)]);

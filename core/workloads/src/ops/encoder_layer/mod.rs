@@ -259,7 +259,7 @@ impl Errors {
     }
 }
 
-const REASON: &str = "errors of random sign, eight times their standard deviation, which none exceeds with all but certainty: \
+const REASON: &str = "errors of random sign, eight times their standard deviation, which almost certainly bound all of them: \
                       sums of products wander by the root of their number of f32 roundings, and every step rounds its result \
                       to the element type, from which the next goes on";
 
@@ -368,7 +368,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let of = parameters(|buffer| inputs[buffer].f32().to_vec());
     for (item, x) in inputs[X].f32().chunks_exact(elements).enumerate() {
         let passed = layer_of(p).forward(x, &of, dropout::of_host(p, inputs, item));
-        let (out, pre) = outputs.split_last_mut().expect("the result, and what is kept");
+        let (out, pre) = outputs.split_last_mut().expect("the result, and the kept argument");
         out[item * elements..][..elements].copy_from_slice(&passed.out);
         if let [pre] = pre {
             pre[item * middle..][..middle].copy_from_slice(&passed.pre);

@@ -95,7 +95,7 @@ pub fn workload() -> Workload {
                 .tunables(&[MOST_WORDS]),
                 Variant::kernel(
                     "chunked",
-                    "sorted rows only: threads sum stretches of rows in registers and nobody searches; groups that span \
+                    "sorted rows only: threads sum stretches of rows in registers without a search; groups that span \
                      stretches are joined by a stage of their own; no atomics, no zero-fill, deterministic",
                     stages::chunked,
                 )

@@ -20,7 +20,7 @@ fn extents(p: &Problem) -> [(&'static str, u32); 4] {
 /// in three. An addition to uncached memory loads a line and writes it back.
 pub(super) const WINDOW: Tunable = Tunable {
     name: "WINDOW",
-    about: "most KiB of the output that are added to at a time by rows in any order: what the device's cache holds",
+    about: "largest window of the output in KiB for rows in any order; it should fit the device's cache",
     allowed: Allowed::Between(1, u32::MAX),
     default: 24 << 10,
 };
@@ -76,13 +76,13 @@ pub(super) fn basic(p: &Problem, caps: &Caps) -> Program {
 /// Tunables of `owner`.
 pub(super) const MOST_LANES: Tunable = Tunable {
     name: "MOST_LANES",
-    about: "most threads that own a stretch of columns together",
+    about: "largest number of threads that share a stretch of columns",
     allowed: Allowed::OneOf(&[8, 16, 32, 64, 128, 256]),
     default: 256,
 };
 pub(super) const MOST_COLUMNS: Tunable = Tunable {
     name: "MOST_COLUMNS",
-    about: "most columns that a thread keeps in registers",
+    about: "largest number of columns in a thread's registers",
     allowed: Allowed::OneOf(&[1, 2, 4, 8, 16]),
     default: 8,
 };
@@ -114,7 +114,7 @@ pub(super) fn cube(p: &Problem, _caps: &Caps) -> Program {
 /// Tunable of `shared`. Two numbers share the memory with the sums, and WebGPU guarantees 16 KiB.
 pub(super) const MOST_WORDS: Tunable = Tunable {
     name: "MOST_WORDS",
-    about: "most columns that a workgroup keeps in its memory, of all its groups",
+    about: "largest number of columns in workgroup memory, over all groups of a workgroup",
     allowed: Allowed::OneOf(&[512, 1024, 2048, 4032]),
     default: 4032,
 };

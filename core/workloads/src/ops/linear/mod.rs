@@ -34,7 +34,7 @@ pub fn workload() -> Workload {
     Workload {
         name: "",
         probes: &[],
-        about: "product with bias, and with GELU and a residual where asked",
+        about: "product with bias, and optionally GELU or a residual",
         axes: const {
             &[
                 Axis::optional("b", "batch", 1, 1),
@@ -46,7 +46,7 @@ pub fn workload() -> Workload {
                     "whose columns lie one after the other: the weights' or the inputs'",
                     &["", "nt", "tn"],
                 ),
-                Axis::word("then", "what follows the bias", &["", "gelu", "residual"]),
+                Axis::word("then", "epilogue after the bias", &["", "gelu", "residual"]),
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
@@ -102,13 +102,13 @@ fn forward() -> OpSpec {
         variants: vec![
             Variant::kernel(
                 "naive",
-                "two stages: a product with one element per thread, straight from device memory, and what follows",
+                "two stages: a product with one element per thread, straight from device memory, and the epilogue",
                 |p, caps| apart(p, caps, By::Elements),
             ),
-            Variant::kernel("separate", "two stages: a product by tiles in workgroup memory, and what follows", |p, caps| {
+            Variant::kernel("separate", "two stages: a product by tiles in workgroup memory, and the epilogue", |p, caps| {
                 apart(p, caps, By::Tiles)
             }),
-            Variant::kernel("tiled", "one stage: what follows is done to sums in registers", |p, caps| {
+            Variant::kernel("tiled", "one stage: the epilogue works on sums in registers", |p, caps| {
                 fused(p, caps, By::Tiles)
             }),
             Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| fused(p, caps, By::Mma))

@@ -200,7 +200,7 @@ fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
     Tolerance {
         abs: abs + smallest_normal(p),
         rel: 2.0 * u,
-        reason: "products are summed in f32 as in `linear`; what is between them is rounded to the element type up to three \
+        reason: "products are summed in f32 as in `linear`; intermediates are rounded to the element type up to three \
                  times, before the bias, before GELU and behind it, and a sum of f such errors of random sign, times weights of \
                  1/√f, is eight of them with all but certainty",
     }
@@ -265,7 +265,7 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let [x, w1, b1, w2, b2] = [X, W1, B1, W2, B2].map(|at| inputs[at].f32());
     let [_, out_of] = products(p);
-    let (out, kept) = outputs.split_last_mut().expect("the result, and what is kept");
+    let (out, kept) = outputs.split_last_mut().expect("the result, and the kept argument");
     let pre = argument(p, [x, w1, b1]);
     let hidden = activated(&pre);
     kept.iter_mut().for_each(|kept| kept.copy_from_slice(&pre));

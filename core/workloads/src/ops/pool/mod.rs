@@ -43,7 +43,7 @@ pub fn workload() -> Workload {
                 Axis::optional("oh", "height of an adaptive output", 0, 0),
                 Axis::optional("ow", "width of an adaptive output", 0, 0),
                 Axis::word("layout", "memory order", &["nchw", "nhwc"]),
-                Axis::word("kind", "what is made of a window", &["max", "average", "adaptive"]),
+                Axis::word("kind", "operation on a window", &["max", "average", "adaptive"]),
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
@@ -94,7 +94,7 @@ fn forward() -> OpSpec {
             Variant::kernel(
                 "vector",
                 "16 bytes of the result per thread (WGSL: four elements): of neighbouring channels, which are read so too, in \
-                 nhwc; of a row in nchw, where neighbours share what they read",
+                 nhwc; of a row in nchw, where neighbours share their reads",
                 |p, caps| program(p, along(p, pooled(p), caps)),
             )
             .available(|p, caps| several(p, pooled(p), caps)),
@@ -153,7 +153,7 @@ fn validate(shape: &Shape) -> Result<(), String> {
     }
     let (n, c, taps) = (shape["n"], shape["c"], rows.most() * columns.most());
     if !countable([n, c, rows.outputs, columns.outputs, taps]) {
-        return Err("the pixels of all windows are beyond what can be counted in 64 bits".to_owned());
+        return Err("the number of pixels of all windows is too large for 64 bits".to_owned());
     }
     // Operands of the window bounds.
     indexable(rows.extent.max(columns.extent) + 2 * shape["p"] + shape["k"].max(shape["kw"]))?;
@@ -223,7 +223,7 @@ fn hard_sets() -> Vec<StressInput> {
         set("equal", "all one: one, or the share of a window that is image", |_| vec![("x", one)], tolerance),
         set(
             "negative",
-            "all below zero: what lies around the image is no maximum",
+            "all below zero: padding must not be a maximum",
             |_| vec![("x", |_, draw| -1.0 - draw.uniform())],
             tolerance,
         ),

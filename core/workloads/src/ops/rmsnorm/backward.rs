@@ -126,7 +126,7 @@ fn hard_sets() -> Vec<StressInput> {
         },
         StressInput {
             name: "equal",
-            about: "all one: what reaches x is the deviation of the gradient",
+            about: "all one: the gradient of x is the deviation of the gradient",
             applies: any,
             fills: |_| vec![("x", one)],
             tolerance: |p, output| tolerance(p, output, 1.0),

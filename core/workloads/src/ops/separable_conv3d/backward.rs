@@ -193,7 +193,7 @@ fn hard_sets() -> Vec<StressInput> {
             tolerance: |p, _| Tolerance {
                 abs: 0.0,
                 rel: 4.0 * p.dtype.unit_roundoff(),
-                reason: "sums of ones are exact in f32 below 2^24; what is stored in between is rounded to the element type, and so \
+                reason: "sums of ones are exact in f32 below 2^24; intermediates are rounded to the element type, and so \
                          is the result",
             },
         },

@@ -60,8 +60,8 @@ pub fn workload() -> Workload {
                 Axis::optional("p", "padding", 0, 0),
                 Axis::optional("l", "dilation", 1, 1),
                 Axis::word("layout", "memory order", &["ncdhw", "ndhwc"]),
-                Axis::word("bias", "whether a number of each output channel is added", &["", "bias"]),
-                Axis::word("activation", "what follows", &["", "relu"]),
+                Axis::word("bias", "whether a bias per output channel is added", &["", "bias"]),
+                Axis::word("activation", "activation", &["", "relu"]),
                 Axis::word("mid", "whether the depthwise results stay in memory for the backward pass", &["", "kept"]),
             ]
         },
@@ -340,7 +340,7 @@ mod tests {
     fn shapes_without_an_output_that_can_be_counted_are_refused() {
         for (shape, part) in [
             ("n1,c1,d4,k9", "larger than the padded image"),
-            ("n1,c1,d4,k3,p536870912,s536870912", "beyond what can be counted"),
+            ("n1,c1,d4,k3,p536870912,s536870912", "too large for 64 bits"),
             ("n1048576,c1,m4096,d1,k1", "count elements in 32 bits"),
         ] {
             let error = parse_case(&format!("separable_conv3d/fwd/{shape}/f32/direct")).expect_err(shape);

@@ -111,7 +111,7 @@ fn hard_sets() -> Vec<StressInput> {
         },
         StressInput {
             name: "equal",
-            about: "all one: what reaches x cancels",
+            about: "all one: the gradient of x cancels",
             applies: any,
             fills: |_| vec![("x", one), ("dout", one)],
             tolerance: even,

@@ -55,7 +55,7 @@ pub fn form() -> OpSpec {
         variants: vec![
             Variant::kernel(
                 "separate",
-                "three stages: both products by tiles, with dP in device memory, and what the softmax makes of it",
+                "three stages: both products by tiles, with dP in device memory, and the softmax's gradient",
                 |p, caps| separate(p, caps, By::Tiles),
             ),
             Variant::kernel("separate_mma", "the same with the products on tensor cores", |p, caps| {
@@ -145,7 +145,7 @@ fn hard_sets() -> Vec<StressInput> {
         set("zeros", "all zero: weights are equal, and every gradient is zero", |_| {
             vec![("x", zero), ("v", zero), ("dout", zero)]
         }),
-        set("equal", "all one: what reaches x cancels, and dv adds weights", |_| {
+        set("equal", "all one: the gradient of x cancels, and dv adds weights", |_| {
             vec![("x", one), ("v", one), ("dout", one)]
         }),
         set("masked", "two thirds of x, and all of every fifth row, at the number that masks hold", |p| {

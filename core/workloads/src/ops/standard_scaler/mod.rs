@@ -33,7 +33,7 @@ pub fn workload() -> Workload {
             &[
                 Axis::extent("n", "rows").items().scaling(&SCALING),
                 Axis::extent("f", "columns"),
-                Axis::word("data", "where the table comes from and goes to", &["", CROSSING]),
+                Axis::word("data", "memory of the table", &["", CROSSING]),
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
@@ -162,7 +162,7 @@ fn hard_sets() -> Vec<StressInput> {
         },
         StressInput {
             name: "equal",
-            about: "all one: a variance of zero, or of what the mean is off by, and a result of zero",
+            about: "all one: a variance of zero, or of the error of the mean, and a result of zero",
             applies: any,
             fills: |_| vec![("x", one)],
             tolerance: |p, output| match output {

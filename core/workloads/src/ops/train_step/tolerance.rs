@@ -8,9 +8,9 @@ use super::PRED;
 
 const U: f64 = 1.0 / (1u64 << 24) as f64;
 
-const REASON: &str = "errors of random sign, eight times their standard deviation, which none exceeds with all but certainty: \
-                      sums of products wander by the root of their number of f32 roundings, and each step goes on from what the \
-                      one before it rounded; targets keep clear of the kinks of the loss";
+const REASON: &str = "errors of random sign, eight times their standard deviation, which almost certainly bound all of them: \
+                      sums of products wander by the root of their number of f32 roundings, and each step starts from the rounded \
+                      results of the one before it; targets keep clear of the kinks of the loss";
 
 /// Magnitudes of intermediates, and standard deviations of their errors.
 struct Along {
