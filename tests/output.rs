@@ -2,7 +2,6 @@
 //!
 //! `./x bless` accepts new snapshots and a new schema; `cargo insta review` goes through snapshots one by one.
 
-use parallax_workloads::Registry;
 use std::path::PathBuf;
 
 use insta::assert_snapshot;
@@ -15,10 +14,11 @@ use parallax_engine::measure::runner::{Flow, Mode};
 use parallax_engine::plan::plan;
 use parallax_report::{a_a_table, compared_runs, comparison_table, tax_table};
 use parallax_schema::record::stats::Summary;
-use parallax_schema::record::{Event, Outcome, ReadError, Record, Run, StopReason, Suite, json_schema};
+use parallax_schema::record::{Event, NamedRun, Outcome, ReadError, Record, Run, StopReason, Suite, json_schema};
 use parallax_schema::spec::Spec;
 use parallax_schema::testing::caps;
 use parallax_testing::mock::{Fault, Mock, Script};
+use parallax_workloads::Registry;
 use serde_json::Value;
 
 #[path = "../core/engine/tests/suite/published/mod.rs"]
@@ -203,7 +203,7 @@ fn tables_keep_their_form() {
     at_each_width("run", |width| table::run(&base, width));
     at_each_width("verify", |width| table::checks(&base, width));
     assert_snapshot!("run.md", parallax_report::table(&Registry, &base).markdown());
-    let runs = [("one".to_owned(), base), ("two".to_owned(), run("mock", slower))];
+    let runs = [NamedRun::new("one", base), NamedRun::new("two", run("mock", slower))];
     at_each_width("compared_runs", |width| table::text(&compared_runs(&runs), width));
     let compared = comparison_table(&compare(&runs, &Options::default()).expect("pairs"));
     at_each_width("compare", |width| table::text(&compared, width));
@@ -223,7 +223,7 @@ fn every_table_of_a_run_says_why_it_ended_early() {
 
 #[test]
 fn tables_of_targets_and_of_a_machine_against_itself_keep_their_form() {
-    let runs = [("wgpu", slower as Script), ("cuda", steady)].map(|(t, time)| (t.to_owned(), run(t, time)));
+    let runs = [("wgpu", slower as Script), ("cuda", steady)].map(|(t, time)| NamedRun::new(t, run(t, time)));
     let tax = tax_table(
         &parallax_analysis::compare::tax::tax(&runs, None, false, parallax_analysis::compare::tax::Pairing::Same)
             .expect("one GPU"),
@@ -263,8 +263,8 @@ fn what_is_not_plain_is_marked_and_summed_up() {
         let records: Vec<Record> = variants.into_iter().map(record).collect();
         Run { planned: records.iter().map(|r| r.case.clone()).collect(), records, ..base }
     };
-    let runs = [("before".to_owned(), of(1e5, 0.0)), ("after".to_owned(), of(1.03e5, 0.04))];
-    at_each_width("summary", |width| table::run(&runs[0].1, width));
+    let runs = [NamedRun::new("before", of(1e5, 0.0)), NamedRun::new("after", of(1.03e5, 0.04))];
+    at_each_width("summary", |width| table::run(&runs[0].run, width));
     let compared = comparison_table(&compare(&runs, &Options::default()).expect("pairs"));
     at_each_width("footnotes", |width| table::text(&compared, width));
 }

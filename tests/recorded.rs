@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use parallax::recorded;
 use parallax_report::{RecordedSession, cost_rows, sessions_table};
+use parallax_schema::record::NamedRun;
 
 use crate::output::published;
 
@@ -44,10 +45,11 @@ fn manifests_agree_with_their_run_files() {
     for session in sessions() {
         let (name, manifest) = (&session.folder, &session.manifest);
         assert!(name.starts_with(&manifest.date), "{name}: {}", manifest.date);
-        let commits: BTreeSet<&str> = session.runs.iter().map(|(_, run)| run.suite.commit.as_str()).collect();
+        let commits: BTreeSet<&str> =
+            session.runs.iter().map(|NamedRun { run, .. }| run.suite.commit.as_str()).collect();
         assert_eq!(commits, manifest.commits.iter().map(String::as_str).collect(), "{name}");
         let summary = session.summary();
-        for (file, run) in &session.runs {
+        for NamedRun { name: file, run } in &session.runs {
             assert!(file.starts_with(&run.target), "{name}/{file}: a file begins with its target");
             let device = run.device();
             let nameless = run.target == "browser" && device.name == "nvidia";
@@ -59,7 +61,7 @@ fn manifests_agree_with_their_run_files() {
             }
             assert!(summary.contains(&format!("[{file}.json]")), "{name}/{file}");
         }
-        let browsers = session.runs.iter().filter_map(|(_, run)| run.environment.get("user_agent"));
+        let browsers = session.runs.iter().filter_map(|NamedRun { run, .. }| run.environment.get("user_agent"));
         for agent in browsers {
             let version = agent.split("Chrome/").nth(1).and_then(|rest| rest.split(' ').next()).expect("Chromium");
             let known = manifest.browser.as_deref().expect("a browser");

@@ -3,13 +3,13 @@
 use anyhow::bail;
 use inferno::flamegraph::{Options, TextTruncateDirection, from_lines};
 use parallax_report::flame;
-use parallax_schema::record::Run;
+use parallax_schema::record::NamedRun;
 
 /// Returns the graph of all cases side by side. It is deterministic.
 ///
 /// # Errors
 /// No case with stage times.
-pub fn svg(runs: &[(String, Run)]) -> anyhow::Result<String> {
+pub fn svg(runs: &[NamedRun]) -> anyhow::Result<String> {
     let stacks = flame::folded(runs);
     if stacks.is_empty() {
         bail!("there are no stage times to draw: `parallax profile WORKLOAD` measures them");

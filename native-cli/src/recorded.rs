@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use parallax_report::{Manifest, Peers, RecordedSession};
-use parallax_schema::record::Run;
+use parallax_schema::record::{NamedRun, Run};
 
 /// File name of a session's manifest.
 pub const MANIFEST: &str = "manifest.toml";
@@ -34,7 +34,7 @@ pub fn read(folder: &Path) -> anyhow::Result<RecordedSession> {
             peers = Some(Peers::parse(&text).with_context(|| folder.join(name).display().to_string())?);
         } else {
             let run = Run::parse(&text).with_context(|| folder.join(name).display().to_string())?;
-            runs.push((stem.to_owned(), run));
+            runs.push(NamedRun::new(stem, run));
         }
     }
     let folder = fs::canonicalize(folder)?;

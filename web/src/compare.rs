@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use parallax_analysis::compare::{Comparison, Cost, Options, compare, costs};
 use parallax_report::{FROM_A_LINK, compared_scores, comparison_table, heads, html, sheet};
-use parallax_schema::record::{Run, RunSummary};
+use parallax_schema::record::{NamedRun, Run, RunSummary};
 use parallax_schema::spec::filter::any_keeps;
 use parallax_schema::spec::query;
 use parallax_workloads::Registry;
@@ -47,7 +47,7 @@ struct Slot {
 
 /// The latest comparison.
 struct Held {
-    runs: Vec<(String, Run)>,
+    runs: Vec<NamedRun>,
     comparison: Comparison,
     costs: Vec<Cost>,
 }
@@ -276,7 +276,8 @@ impl Comparing {
         if runs.len() < 2 {
             return self.draw();
         }
-        let runs: Vec<(String, Run)> = runs.into_iter().map(|(_, name, run)| (name, Run::clone(&run))).collect();
+        let runs: Vec<NamedRun> =
+            runs.into_iter().map(|(_, name, run)| NamedRun::new(name, Run::clone(&run))).collect();
         let made = reading::guarded("The comparison", || {
             compare(&runs, &Options { base, resolution: None }).map(|comparison| (comparison, costs(&runs)))
         });
@@ -324,7 +325,7 @@ impl Comparing {
                 true => html::comparison(&Registry, &held.runs, &shown, &held.costs),
                 false => {
                     let mut runs = held.runs.clone();
-                    runs.iter_mut().for_each(|(_, run)| run.retain(|case| any_keeps(&words, case)));
+                    runs.iter_mut().for_each(|NamedRun { run, .. }| run.retain(|case| any_keeps(&words, case)));
                     html::comparison(&Registry, &runs, &shown, &costs(&runs))
                 }
             })

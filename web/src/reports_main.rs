@@ -1,13 +1,13 @@
 //! The program that reads files and makes reports, traces and comparisons. The page's own program fetches it into a worker, and for
 //! drawing into the page.
 
-use parallax_workloads::Registry;
 use std::collections::BTreeMap;
 
 use parallax_analysis::trace;
 use parallax_report::{CaseInfo, DeviceContext, device_facts, html};
-use parallax_schema::record::{Event, Run, RunSummary};
+use parallax_schema::record::{Event, NamedRun, Run, RunSummary};
 use parallax_web::{broken, compare};
+use parallax_workloads::Registry;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::spawn_local;
 
@@ -34,7 +34,7 @@ pub fn read(text: &str) -> Result<String, String> {
 #[wasm_bindgen]
 pub fn report(run: &str) -> String {
     let run = written(run);
-    html::page(&Registry, &[(run.file_stem(), run)], None, None)
+    html::page(&Registry, &[NamedRun::new(run.file_stem(), run)], None, None)
 }
 
 /// A run as Chrome trace events.

@@ -153,7 +153,7 @@ pub const COST_NOTE: &str = "Typical values: geometric means over problems and c
 mod tests {
     use super::*;
     use parallax_analysis::compare::cost;
-    use parallax_schema::record::OneCall;
+    use parallax_schema::record::{NamedRun, OneCall};
     use parallax_schema::testing::{measured, run, spread};
 
     #[test]
@@ -162,17 +162,17 @@ mod tests {
         let of = |target: &str, kernel: f64, done: f64, result: f64| {
             let mut run = run(target, "NVIDIA H200", &[(case, spread(kernel, 0.002, 40))]);
             measured(&mut run, case).call = Some(OneCall { done: vec![done; 9], result: vec![result; 9] });
-            (target.to_owned(), run)
+            NamedRun::new(target, run)
         };
         let near = of("cuda", 10_000.0, 20_000.0, 40_000.0);
         let mut far = of("browser", 15_000.0, 1_000_000.0, 1_500_000.0);
-        let said = |far: &(String, Run)| cost_answer(&cost(&near, far).expect("one GPU"));
+        let said = |far: &NamedRun| cost_answer(&cost(&near, far).expect("one GPU"));
         let rest = "the same kernel takes 1.50× as long as in CUDA (1 problem), the fastest version 1.50×; one call takes 37.5× as \
                     long (1.50 ms against 40.0 µs): waiting 67 %, read-back 33 %.";
         assert_eq!(said(&far), format!("In the browser, {rest}"));
-        far.1.environment.insert("user_agent".to_owned(), "(X11; Linux x86_64) HeadlessChrome/156.0".to_owned());
+        far.run.environment.insert("user_agent".to_owned(), "(X11; Linux x86_64) HeadlessChrome/156.0".to_owned());
         assert_eq!(said(&far), format!("In Chromium 156 on Linux, {rest}"));
-        measured(&mut far.1, case).call = None;
+        measured(&mut far.run, case).call = None;
         assert!(said(&far).ends_with("the fastest version 1.50×."), "{}", said(&far));
     }
 
@@ -180,7 +180,7 @@ mod tests {
     fn the_fastest_that_are_a_librarys_are_counted() {
         let of = |target: &str, cases: [(&str, f64); 2]| {
             let cases = cases.map(|(case, median)| (case, spread(median, 0.002, 40)));
-            (target.to_owned(), run(target, "NVIDIA H200", &cases))
+            NamedRun::new(target, run(target, "NVIDIA H200", &cases))
         };
         let (product, copy) = ("matmul/fwd/m64,n64,k64/f32", "copy/fwd/n64/f32/vec4");
         let library = format!("{product}/vendor");

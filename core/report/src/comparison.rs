@@ -4,7 +4,7 @@ use parallax_analysis::compare::identity::{normalised, same_device};
 use parallax_analysis::compare::verdict::{Ratio, Verdict, digits};
 use parallax_analysis::compare::{Comparison, Pair};
 use parallax_schema::grouped;
-use parallax_schema::record::Run;
+use parallax_schema::record::{NamedRun, Run};
 use parallax_schema::units::{counted, percent};
 
 use super::date::date;
@@ -17,22 +17,24 @@ pub(super) fn elsewhere(comparison: &Comparison, run: usize) -> bool {
 }
 
 /// Returns a table of the compared runs, one line each, with a warning for every difference besides the code.
-pub fn compared_runs(runs: &[(String, Run)]) -> Table {
+pub fn compared_runs(runs: &[NamedRun]) -> Table {
     let driver = |run: &Run| format!("{} {}", run.device().api, run.device().driver).trim().to_owned();
-    let row = |(name, run): &(String, Run)| {
+    let row = |NamedRun { name, run }: &NamedRun| {
         let commit = if run.suite.commit.is_empty() { "unknown" } else { &run.suite.commit };
         let begun = date(run.started).unwrap_or_else(|| "unknown".to_owned());
         vec![name.clone(), run.way(), run.called_in_full(), driver(run), commit.to_owned(), begun]
     };
     let row = |run| row(run).into_iter().map(Cell::from).collect();
     let columns = ["target", "device", "driver", "commit", "begun"].map(Column::label);
-    let differ = |of: &dyn Fn(&Run) -> String| runs.iter().any(|(_, run)| of(run) != of(&runs[0].1));
+    let differ = |of: &dyn Fn(&Run) -> String| runs.iter().any(|NamedRun { run, .. }| of(run) != of(&runs[0].run));
     // Differences of drivers are remarkable only for runs of one target: different targets have different drivers.
     let one_target = !differ(&|run| run.target.clone());
-    let begun = || runs.iter().map(|(_, run)| run.started);
+    let begun = || runs.iter().map(|NamedRun { run, .. }| run.started);
     let apart = begun().max().zip(begun().min()).map_or(0, |(last, first)| (last - first) / DAY);
     let warnings = [
-        runs.iter().any(|(_, run)| !same_device(run, &runs[0].1)).then(|| "the devices differ".to_owned()),
+        runs.iter()
+            .any(|NamedRun { run, .. }| !same_device(run, &runs[0].run))
+            .then(|| "the devices differ".to_owned()),
         (one_target && differ(&driver)).then(|| "the drivers differ".to_owned()),
         (one_target && differ(&|run| run.way())).then(|| "the runs had different browser modes".to_owned()),
         (apart > 0).then(|| format!("the runs began {apart} {} apart", if apart == 1 { "day" } else { "days" })),
@@ -191,18 +193,18 @@ mod tests {
 
     const CASES: [&str; 3] = ["a/fwd/b1/f32/x", "a/fwd/b1/f32/y", "a/fwd/b1/f32/z"];
 
-    fn both() -> [(String, Run); 2] {
+    fn both() -> [NamedRun; 2] {
         let cases = CASES.map(|case| (case, spread(100.0, 0.002, 40)));
-        ["before", "after"].map(|name| (name.to_owned(), run("cuda", "NVIDIA X", &cases)))
+        ["before", "after"].map(|name| NamedRun::new(name, run("cuda", "NVIDIA X", &cases)))
     }
 
     #[test]
     fn one_reason_is_one_remark_however_coarse_each_pair_is() {
         let mut runs = both();
         for (case, error) in [(CASES[0], 0.02), (CASES[2], 0.03)] {
-            measured(&mut runs[1].1, case).timing.as_mut().expect("timed").clock_error = error;
+            measured(&mut runs[1].run, case).timing.as_mut().expect("timed").clock_error = error;
         }
-        let timing = measured(&mut runs[1].1, CASES[1]).timing.as_mut().expect("timed");
+        let timing = measured(&mut runs[1].run, CASES[1]).timing.as_mut().expect("timed");
         timing.samples.truncate(4);
         timing.summary = Summary::of(&timing.samples).expect("samples");
         let table = comparison_table(&compare(&runs, &Options::default()).expect("pairs"));
@@ -237,7 +239,7 @@ mod tests {
         ];
         for (change, want) in cases {
             let mut runs = both();
-            change(&mut runs[1].1);
+            change(&mut runs[1].run);
             let notes = compared_runs(&runs).notes.join("\n");
             assert_eq!(notes.is_empty(), want.is_empty(), "{notes}");
             assert!(notes.contains(want), "{notes} lacks {want}");

@@ -4,7 +4,7 @@
 use parallax_schema::device::Span;
 use parallax_schema::grouped;
 use parallax_schema::record::stats::Summary;
-use parallax_schema::record::{Record, Run};
+use parallax_schema::record::{NamedRun, Record};
 
 use crate::executions::{executions, stage_times};
 use crate::{device_line, escape};
@@ -16,9 +16,9 @@ const LONGEST: f64 = 1e15;
 
 /// Returns the stacks of all cases with stage times; of several runs, below the name of each. Cases of one workload are neighbours,
 /// and stages are in the order of execution. Times are medians over the traced executions.
-pub fn folded(runs: &[(String, Run)]) -> Vec<String> {
+pub fn folded(runs: &[NamedRun]) -> Vec<String> {
     let mut stacks: Vec<(Vec<String>, u64)> = Vec::new();
-    for (name, run) in runs {
+    for NamedRun { name, run } in runs {
         for record in &run.records {
             let run_name = (runs.len() > 1).then(|| frame(name));
             let device =
@@ -35,8 +35,8 @@ pub fn folded(runs: &[(String, Run)]) -> Vec<String> {
 }
 
 /// Returns device and target of each run in one line.
-pub fn devices(runs: &[(String, Run)]) -> String {
-    runs.iter().map(|(_, run)| frame(&device_line(run))).collect::<Vec<_>>().join(" | ")
+pub fn devices(runs: &[NamedRun]) -> String {
+    runs.iter().map(|NamedRun { run, .. }| frame(&device_line(run))).collect::<Vec<_>>().join(" | ")
 }
 
 /// Returns workload, direction, problem and variant as frames. A case string without these parts is one frame.
@@ -119,10 +119,10 @@ mod tests {
         Some(Trace { spans, ..Trace::default() })
     }
 
-    fn one(case: &str, executions: &[&[(&str, f64, f64)]]) -> (String, Run) {
+    fn one(case: &str, executions: &[&[(&str, f64, f64)]]) -> NamedRun {
         let mut run = run("cuda", "X", &[(case, spread(12_000.0, 0.002, 40))]);
         measured(&mut run, case).trace = traced(executions);
-        ("cuda".to_owned(), run)
+        NamedRun::new("cuda", run)
     }
 
     #[test]
@@ -147,9 +147,9 @@ mod tests {
 
     #[test]
     fn runs_stand_beside_each_other_and_variants_that_ran_in_place_of_others_are_named() {
-        let (_, mut first) = one(CASE, &[&[("a", 0.0, 10.0)]]);
+        let NamedRun { run: mut first, .. } = one(CASE, &[&[("a", 0.0, 10.0)]]);
         first.records[0].actual = Some(ActualVariant { variant: "flash".to_owned(), reason: String::new() });
-        let runs = [("new".to_owned(), first), ("base".to_owned(), one(CASE, &[&[("a", 0.0, 20.0)]]).1)];
+        let runs = [NamedRun::new("new", first), NamedRun::new("base", one(CASE, &[&[("a", 0.0, 20.0)]]).run)];
         let problem = "attention;fwd;b1,h1,s4,d2/f32";
         assert_eq!(
             folded(&runs),
@@ -160,9 +160,9 @@ mod tests {
     #[test]
     fn no_name_is_a_frame_or_a_time_of_its_own() {
         let hostile = "x;y 7\n\u{1b}\u{202e}\u{ffff}";
-        let (name, run) = one(&format!("{hostile}/é"), &[&[(hostile, 0.0, 10.0)]]);
+        let NamedRun { name, run } = one(&format!("{hostile}/é"), &[&[(hostile, 0.0, 10.0)]]);
         let shown = r"x\u{3b}y 7\n\u{1b}\u{202e}\u{ffff}".replace(' ', "\u{a0}");
-        assert_eq!(folded(&[(name, run)]), [format!("{shown}/é;{shown} 10")]);
+        assert_eq!(folded(&[NamedRun { name, run }]), [format!("{shown}/é;{shown} 10")]);
         // A file may contain a stage of a thousand years.
         let endless = folded(&[one(CASE, &[&[("a", 0.0, 3e19)]])]);
         assert!(endless[0].ends_with(";a 1000000000000000"), "{endless:?}");

@@ -1,7 +1,7 @@
 //! Names of runs in the heads of columns.
 
 use parallax_analysis::compare::identity::{normalised, same_device};
-use parallax_schema::record::Run;
+use parallax_schema::record::{NamedRun, Run};
 
 use super::escape;
 
@@ -18,9 +18,11 @@ pub fn heads<'r>(runs: impl Iterator<Item = &'r Run> + Clone) -> Option<Vec<Stri
 }
 
 /// Returns the runs under these names if they are distinct; otherwise under their own names.
-pub fn headed(runs: Vec<(String, Run)>) -> Vec<(String, Run)> {
-    match heads(runs.iter().map(|(_, run)| run)) {
-        Some(heads) => heads.into_iter().zip(runs).map(|(head, (_, run))| (head, run)).collect(),
+pub fn headed(runs: Vec<NamedRun>) -> Vec<NamedRun> {
+    match heads(runs.iter().map(|NamedRun { run, .. }| run)) {
+        Some(heads) => {
+            heads.into_iter().zip(runs).map(|(head, NamedRun { run, .. })| NamedRun::new(head, run)).collect()
+        }
         None => runs,
     }
 }

@@ -23,6 +23,7 @@ mod taxed;
 
 use maud::{Markup, html};
 use parallax_schema::catalog::Catalog;
+use parallax_schema::record::NamedRun;
 
 pub use self::card::card;
 pub(super) use self::compared::{compared, compared_by_family};
@@ -53,13 +54,8 @@ const STYLE: &str = concat!(
 );
 
 /// Returns a page about one or more named runs, with their comparison and the portability tax if those are given.
-pub fn page(
-    catalog: &dyn Catalog,
-    runs: &[(String, Run)],
-    comparison: Option<&Comparison>,
-    tax: Option<&Tax>,
-) -> String {
-    let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
+pub fn page(catalog: &dyn Catalog, runs: &[NamedRun], comparison: Option<&Comparison>, tax: Option<&Tax>) -> String {
+    let names: Vec<&str> = runs.iter().map(|NamedRun { name, .. }| name.as_str()).collect();
     let title = format!("Parallax: {}", names.join(", "));
     let body = html! {
         header {
@@ -67,14 +63,14 @@ pub fn page(
             @if let Some(comparison) = comparison { p { (sentence(&comparison.tally())) } }
         }
         main {
-            section { h2 { "Runs" } div.cards.large { @for (name, run) in runs { (head(name, run)) } } }
+            section { h2 { "Runs" } div.cards.large { @for NamedRun { name, run } in runs { (head(name, run)) } } }
             @if let Some(comparison) = comparison { (compared(catalog, &comparison.clone().by_case())) }
             @if let Some(tax) = tax { section { h2 { "Portability tax" } (taxed(catalog, tax)) } }
             @if comparison.is_none() && tax.is_none() {
-                @for (name, run) in runs { section { h2 { "Cases of " (name) } (table(&without_heading(catalog, run))) } }
+                @for NamedRun { name, run } in runs { section { h2 { "Cases of " (name) } (table(&without_heading(catalog, run))) } }
             }
             (scaling(catalog, runs))
-            (plots(&html! { "Devices" }, runs.iter().flat_map(|(name, run)| of_device(name, run))))
+            (plots(&html! { "Devices" }, runs.iter().flat_map(|NamedRun { name, run }| of_device(name, run))))
             (samples(runs))
         }
         footer { p.soft { "All samples are in the run files; this page can be made again from them." } }
@@ -139,7 +135,7 @@ fn ceilings(baseline: &Baseline) -> Markup {
 }
 
 /// Returns a section of times along the axes of workloads; nothing without such tables.
-fn scaling(catalog: &dyn Catalog, runs: &[(String, Run)]) -> Markup {
+fn scaling(catalog: &dyn Catalog, runs: &[NamedRun]) -> Markup {
     let tables = parallax_analysis::compare::scaled(catalog, runs, None);
     html! {
         @if !tables.is_empty() {
@@ -154,10 +150,10 @@ fn without_heading(catalog: &dyn Catalog, run: &Run) -> Table {
 }
 
 /// Returns the strips of every case with a time in any run, in the order of the runs.
-pub(super) fn samples(runs: &[(String, Run)]) -> Markup {
+pub(super) fn samples(runs: &[NamedRun]) -> Markup {
     let mut cases: Vec<&str> = Vec::new();
     let mut seen = std::collections::HashSet::new();
-    for record in runs.iter().flat_map(|(_, run)| &run.records).filter(|r| r.timing().is_some()) {
+    for record in runs.iter().flat_map(|NamedRun { run, .. }| &run.records).filter(|r| r.timing().is_some()) {
         if seen.insert(&record.case) {
             cases.push(&record.case);
         }
@@ -198,10 +194,10 @@ mod tests {
         text.matches(what).count()
     }
 
-    fn runs() -> [(String, Run); 2] {
+    fn runs() -> [NamedRun; 2] {
         [("<b>one</b>", 100.0), ("two", 150.0)].map(|(name, time)| {
             let cases = [(CASE, spread(time, 0.01, 50)), (HOSTILE, spread(time * 9.0, 0.3, 8))];
-            (name.to_owned(), testing::run("cuda", "\"><img src=x onerror=alert(1)>", &cases))
+            NamedRun::new(name, testing::run("cuda", "\"><img src=x onerror=alert(1)>", &cases))
         })
     }
 
@@ -230,12 +226,12 @@ mod tests {
             let mut run = testing::run(target, ACTING, &[(&case, spread(time, 0.01, 50))]);
             run.environment.insert(ACTING.to_owned(), ACTING.to_owned());
             run.interrupted = Some(ACTING.to_owned());
-            (ACTING.to_owned(), run)
+            NamedRun::new(ACTING, run)
         };
         let runs = [named(ACTING, 100.0), named("cuda", 150.0)];
         let (made, costs) =
             (compare(&runs, &Options::default()).expect("pairs"), parallax_analysis::compare::costs(&runs));
-        let (run, record) = (&runs[0].1, &runs[0].1.records[0]);
+        let (run, record) = (&runs[0].run, &runs[0].run.records[0]);
         let summary = parallax_schema::record::RunSummary::of(run);
         let mut all = vec![
             page(&Registry, &runs, Some(&made), None),
@@ -265,13 +261,13 @@ mod tests {
         // Two strips, two rooflines; of ratios two rows and their axis.
         assert_eq!(count(&page(&Registry, &runs, Some(&comparison), None), "<svg"), 7);
         assert_eq!(count(&page(&Registry, &runs[..1], None, None), "<svg"), 3);
-        runs[1].1.drift = drift(&spread(500.0, 0.01, 20));
-        measured(&mut runs[1].1, CASE).timing.as_mut().expect("timed").discarded =
+        runs[1].run.drift = drift(&spread(500.0, 0.01, 20));
+        measured(&mut runs[1].run, CASE).timing.as_mut().expect("timed").discarded =
             vec![Discarded { time: 170.0, reason: "throttled".to_owned() }];
         let text = page(&Registry, &runs, Some(&comparison), None);
         assert_eq!(count(&text, "<svg"), 8, "one more, for the drift");
         assert!(!text.contains("that are smaller are noise"), "it was calm");
-        runs[1].1.drift = drift(&spread(500.0, 0.1, 20));
+        runs[1].run.drift = drift(&spread(500.0, 0.1, 20));
         assert!(page(&Registry, &runs, None, None).contains("that are smaller are noise"), "it wandered");
         assert!(text.contains("1 discarded") && text.contains("class=\"aside\""));
         assert_eq!(count(&text, "class=\"whisker\""), 2, "a bar for each ratio");
@@ -279,7 +275,7 @@ mod tests {
 
     #[test]
     fn ceilings_are_drawn_and_listed() {
-        let mut run = runs()[0].1.clone();
+        let mut run = runs()[0].run.clone();
         let ceilings = Ceilings {
             bandwidth: vec![
                 Bandwidth { working_set: Bytes(1 << 20), rate: 9e12, probe: "read".to_owned() },
@@ -289,10 +285,10 @@ mod tests {
             dispatch: Some(Nanos(1500.0)),
             ..Ceilings::default()
         };
-        let before = page(&Registry, &[("one".to_owned(), run.clone())], None, None);
+        let before = page(&Registry, &[NamedRun::new("one", run.clone())], None, None);
         assert_eq!((count(&before, "class=\"roof\""), before.contains("not measured")), (0, true));
         run.baseline = Some(Baseline { clock: run.clock.clone(), timer: TimerTest::default(), ceilings });
-        let text = page(&Registry, &[("one".to_owned(), run)], None, None);
+        let text = page(&Registry, &[NamedRun::new("one", run)], None, None);
         assert_eq!(count(&text, "class=\"roof\""), 3);
         assert!(text.contains("3.70 TB/s at 1.07 GB") && text.contains("60.0 TFLOP/s (fma)"));
     }

@@ -5,7 +5,7 @@ use parallax_analysis::compare::{Cost, CostRun, MeanRatio, ProblemCost, cost_on,
 use parallax_schema::case::{by_case, problem_of, variant_of};
 use parallax_schema::device::BrowserMode;
 use parallax_schema::record::stats::geometric_mean;
-use parallax_schema::record::{Outcome, Run};
+use parallax_schema::record::{NamedRun, Outcome, Run};
 use parallax_schema::units::{Nanos, counted};
 use serde::Deserialize;
 
@@ -53,7 +53,7 @@ pub struct RecordedSession {
     /// The manifest.
     pub manifest: Manifest,
     /// Runs by file name without extension: `TARGET`, `TARGET-MODE`, `TARGET-TOPIC` or `TARGET-MODE-TOPIC`.
-    pub runs: Vec<(String, Run)>,
+    pub runs: Vec<NamedRun>,
     /// Figures of other libraries from the same session.
     pub peers: Option<Peers>,
 }
@@ -62,7 +62,7 @@ pub struct RecordedSession {
 struct Topic<'s> {
     name: String,
     /// Nearest to the hardware first.
-    runs: Vec<&'s (String, Run)>,
+    runs: Vec<&'s NamedRun>,
 }
 
 impl RecordedSession {
@@ -83,11 +83,11 @@ impl RecordedSession {
 
     /// Returns the runs by topic, the main topic first.
     fn topics(&self) -> Vec<Topic<'_>> {
-        let pairs = self.runs.iter().map(|named| (topic_of(&named.0, &named.1), named));
+        let pairs = self.runs.iter().map(|named| (topic_of(&named.name, &named.run), named));
         let mut topics: Vec<Topic> =
             parallax_schema::grouped(pairs).into_iter().map(|(name, runs)| Topic { name, runs }).collect();
         topics.sort_by(|a, b| a.name.cmp(&b.name));
-        topics.iter_mut().for_each(|topic| topic.runs.sort_by_key(|(_, run)| one_gpu::away(run)));
+        topics.iter_mut().for_each(|topic| topic.runs.sort_by_key(|NamedRun { run, .. }| one_gpu::away(run)));
         topics
     }
 
@@ -133,7 +133,7 @@ impl RecordedSession {
     fn ceilings(&self) -> Option<String> {
         const NAMES: [&str; 8] =
             ["memory", "caches", "f32", "f16", "f16 matrix", "bf16 matrix", "dispatch", "download"];
-        let found = |(name, run): &(String, Run)| {
+        let found = |NamedRun { name, run }: &NamedRun| {
             let main = topic_of(name, run).is_empty();
             Some((name.clone(), ceilings(&run.baseline.as_ref().filter(|_| main)?.ceilings)))
         };
@@ -155,7 +155,7 @@ impl RecordedSession {
     }
 
     fn files(&self) -> Option<String> {
-        let row = |(name, run): &(String, Run)| {
+        let row = |NamedRun { name, run }: &NamedRun| {
             let count = |wanted: fn(&Outcome) -> bool| run.records.iter().filter(|r| wanted(&r.outcome)).count();
             let timed = run.records.iter().filter(|record| record.timing().is_some()).count();
             let skipped = count(|outcome| matches!(outcome, Outcome::Skipped { .. }));
@@ -240,7 +240,7 @@ impl Topic<'_> {
             let of_run = run.records.iter().filter(|record| record.timing().is_some());
             of_run.map(|record| problem_of(&record.case).to_owned()).collect()
         };
-        let mut problems: Vec<String> = self.runs.iter().flat_map(|(_, run)| timed(run)).collect();
+        let mut problems: Vec<String> = self.runs.iter().flat_map(|NamedRun { run, .. }| timed(run)).collect();
         problems.sort_by(|a, b| by_case(a, b));
         problems.dedup();
         let cell = |run: &Run, problem: &str| {
@@ -250,11 +250,11 @@ impl Topic<'_> {
             })
         };
         let rows = problems.iter().map(|problem| {
-            let cells = self.runs.iter().map(|(_, run)| cell(run, problem));
+            let cells = self.runs.iter().map(|NamedRun { run, .. }| cell(run, problem));
             std::iter::once(format!("`{problem}`")).chain(cells).collect()
         });
         let titles: Vec<String> =
-            self.runs.iter().map(|(_, run)| format!("{}:", title(&run.target, run.reach))).collect();
+            self.runs.iter().map(|NamedRun { run, .. }| format!("{}:", title(&run.target, run.reach))).collect();
         let columns: Vec<&str> = std::iter::once("problem").chain(titles.iter().map(String::as_str)).collect();
         let heading = if self.name.is_empty() { String::new() } else { format!("### {}\n\n", self.name) };
         (!problems.is_empty()).then(|| format!("{heading}{}", aligned(&columns, rows)))
@@ -273,8 +273,8 @@ pub fn sessions_table(sessions: &[RecordedSession]) -> String {
     sessions.sort_by(|a, b| b.folder.cmp(&a.folder));
     let row = |session: &&RecordedSession| {
         let Manifest { device, driver, browser, commits, .. } = &session.manifest;
-        let files: Vec<&str> = session.runs.iter().map(|(name, _)| name.as_str()).collect();
-        let records = session.runs.iter().flat_map(|(_, run)| &run.records);
+        let files: Vec<&str> = session.runs.iter().map(|NamedRun { name, .. }| name.as_str()).collect();
+        let records = session.runs.iter().flat_map(|NamedRun { run, .. }| &run.records);
         let timed = records.filter(|record| record.timing().is_some()).count();
         let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".to_owned());
         vec![
@@ -316,9 +316,9 @@ mod tests {
         notes = ["One | remark."]
     "#;
 
-    fn named(name: &str, target: &str, cases: &[(&str, f64)]) -> (String, Run) {
+    fn named(name: &str, target: &str, cases: &[(&str, f64)]) -> NamedRun {
         let cases: Vec<_> = cases.iter().map(|(case, median)| (*case, spread(*median, 0.002, 40))).collect();
-        (name.to_owned(), run(target, "NVIDIA H200", &cases))
+        NamedRun::new(name, run(target, "NVIDIA H200", &cases))
     }
 
     fn session() -> RecordedSession {

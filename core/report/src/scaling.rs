@@ -119,12 +119,12 @@ fn sentence(scaled: &ScalingTable, data: &str, points: &[&Point]) -> Option<Stri
 mod tests {
     use super::*;
     use parallax_analysis::compare::scaled;
-    use parallax_schema::record::Run;
+    use parallax_schema::record::NamedRun;
     use parallax_schema::testing::{run, spread};
     use parallax_workloads::Registry;
 
     /// Returns a run of `prefetch`. Overlapping takes these shares of the serial time, from 512 rows of a batch on.
-    fn prefetch(shares: &[f64]) -> (String, Run) {
+    fn prefetch(shares: &[f64]) -> NamedRun {
         let mut cases: Vec<(String, Vec<f64>)> = Vec::new();
         for (i, share) in shares.iter().enumerate() {
             let rows = 4096u64 << i;
@@ -134,7 +134,7 @@ mod tests {
             cases.push((case("overlapped"), spread(serial * share, 0.002, 40)));
         }
         let cases: Vec<(&str, Vec<f64>)> = cases.iter().map(|(case, times)| (case.as_str(), times.clone())).collect();
-        ("cuda".to_owned(), run("cuda", "X", &cases))
+        NamedRun::new("cuda", run("cuda", "X", &cases))
     }
 
     #[test]
@@ -188,8 +188,8 @@ mod tests {
             cases.iter().map(|(case, time)| (case.as_str(), spread(1e5 * time, 0.002, 40))).collect();
         let host = case(shape, "host");
         let runs = [
-            ("cuda".to_owned(), run("cuda", "X", &cases)),
-            ("cpu".to_owned(), run("cpu", "Y", &[(&host, spread(1e6, 0.002, 40))])),
+            NamedRun::new("cuda", run("cuda", "X", &cases)),
+            NamedRun::new("cpu", run("cpu", "Y", &[(&host, spread(1e6, 0.002, 40))])),
         ];
         let tables = scaled(&Registry, &runs, None);
         let said = scaling_sentences(&tables[0]);

@@ -6,7 +6,7 @@ use parallax_analysis::compare::verdict::Verdict;
 use parallax_schema::device::Clock;
 use parallax_schema::record::roofline::Bound;
 use parallax_schema::record::stats::Summary;
-use parallax_schema::record::{Better, Method, OneCall, Outcome, Record, Repeatable, Run, Score, Timing};
+use parallax_schema::record::{Better, Method, NamedRun, OneCall, Outcome, Record, Repeatable, Run, Score, Timing};
 use serde::{Deserialize, Serialize};
 
 use super::escape_field;
@@ -129,8 +129,8 @@ pub struct SheetRow {
 }
 
 /// Returns a row for every record of every run and one for each of its scores, with ratios if there is a comparison.
-pub fn rows(runs: &[(String, Run)], comparison: Option<&Comparison>) -> Vec<SheetRow> {
-    let of_run = |(i, (name, run)): (usize, &(String, Run))| {
+pub fn rows(runs: &[NamedRun], comparison: Option<&Comparison>) -> Vec<SheetRow> {
+    let of_run = |(i, NamedRun { name, run }): (usize, &NamedRun)| {
         let of_record = |record| {
             let scores = Record::scores(record).iter();
             let scores =
@@ -283,9 +283,9 @@ mod tests {
         let mut runs = [("a", 0.9), ("b", 0.8)].map(|(name, accuracy)| {
             let mut run = run("cuda", "X", &[(CASE, spread(100.0, 0.001, 30))]);
             measured(&mut run, CASE).scores = vec![score("accuracy", accuracy, Better::Higher)];
-            (name.to_owned(), run)
+            NamedRun::new(name, run)
         });
-        measured(&mut runs[1].1, CASE).scores.push(score("F1", 0.5, Better::Higher));
+        measured(&mut runs[1].run, CASE).scores.push(score("F1", 0.5, Better::Higher));
         let comparison = compare(&runs, &Options::default()).expect("pairs");
         let written = rows(&runs, Some(&comparison));
         let text = csv(&written);
@@ -303,7 +303,7 @@ mod tests {
     fn items_a_second_follow_from_the_median() {
         let mut run = run("cuda", "X", &[(CASE, spread(2000.0, 0.001, 30))]);
         run.records[0].items = Some(parallax_schema::record::Items { name: "samples".to_owned(), count: 8 });
-        let written = rows(&[("a".to_owned(), run)], None);
+        let written = rows(&[NamedRun::new("a", run)], None);
         let rate = written[0].items_per_s.expect("a figure");
         assert!(written[0].items.as_deref() == Some("samples") && (rate - 4e6).abs() < 1.0, "{rate}");
     }
@@ -311,11 +311,11 @@ mod tests {
     #[test]
     fn rows_survive_their_file_in_full_precision() {
         let mut runs = [("a", 100.0), ("b, \"quoted\"", 100.0 * (7.0 / 3.0))]
-            .map(|(name, time)| (name.to_owned(), run("cuda", "X", &[(CASE, spread(time, 0.001, 30))])));
-        let mut skipped = runs[1].1.records[0].clone();
+            .map(|(name, time)| NamedRun::new(name, run("cuda", "X", &[(CASE, spread(time, 0.001, 30))])));
+        let mut skipped = runs[1].run.records[0].clone();
         skipped.case = "attention/fwd/b1,h1,s4,d2/bf16/flash".to_owned();
         skipped.outcome = Outcome::Skipped { reason: "no bf16, here".to_owned() };
-        runs[1].1.records.push(skipped);
+        runs[1].run.records.push(skipped);
         let comparison = compare(&runs, &Options::default()).expect("pairs");
         let written = rows(&runs, Some(&comparison));
         let text = csv(&written);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use parallax_report as report;
-use parallax_schema::record::Run;
+use parallax_schema::record::NamedRun;
 
 use crate::args::RESULTS;
 use crate::commands::run_files::read;
@@ -47,7 +47,7 @@ pub fn baseline(args: &Baseline) -> anyhow::Result<()> {
                 None => newest(&args.out, 1)?.remove(0),
             };
             // The file is parsed first: a file that cannot be compared is no baseline.
-            let (_, run) = read(std::slice::from_ref(&file))?.remove(0);
+            let NamedRun { run, .. } = read(std::slice::from_ref(&file))?.remove(0);
             let folder = path.parent().expect("it lies in a folder");
             std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
             files::not_an_input(&path, [file.as_path()])?;
@@ -68,7 +68,7 @@ fn list(out: &Path) -> anyhow::Result<()> {
     }
     let mut rows = Vec::new();
     for path in kept {
-        let (_, run): (String, Run) = read(std::slice::from_ref(&path))?.remove(0);
+        let NamedRun { run, .. }: NamedRun = read(std::slice::from_ref(&path))?.remove(0);
         let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         rows.push(vec![name, run.target.clone(), run.device().name.clone(), report::tally(&run)]);
     }

@@ -1,6 +1,5 @@
 //! `compare`: comparison of run files.
 
-use parallax_workloads::Registry;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -11,7 +10,8 @@ use parallax_analysis::compare::tax::{Pairing, Tax, tax};
 use parallax_analysis::compare::{Comparison, Cost, Gate, ImplementationTable, Options, cost_on};
 use parallax_report as report;
 use parallax_report::{html, sheet};
-use parallax_schema::record::Run;
+use parallax_schema::record::NamedRun;
+use parallax_workloads::Registry;
 
 use crate::commands::baseline;
 use crate::commands::run_files::{Format, Made, Shown, Written, emit, read};
@@ -96,7 +96,7 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
     let files = files(args)?;
     let mut runs = read(&files)?;
     args.shown.keep(&mut runs)?;
-    let names = |runs: &[(String, Run)]| -> Vec<String> { runs.iter().map(|(name, _)| name.clone()).collect() };
+    let names = |runs: &[NamedRun]| -> Vec<String> { runs.iter().map(|NamedRun { name, .. }| name.clone()).collect() };
     let find = |names: &[String]| args.base.as_deref().map(|wanted| compare::find_base(names, wanted)).transpose();
     if args.by == Some(By::Dialect) {
         let voices = compare::voices(&runs, args.same_gpu)?;
@@ -143,15 +143,16 @@ const MOST: usize = 10;
 const MOST_PROBLEMS: usize = 5;
 
 /// Returns the totals and the largest differences.
-fn briefly(comparison: &Comparison, runs: &[(String, Run)]) -> Painted {
+fn briefly(comparison: &Comparison, runs: &[NamedRun]) -> Painted {
     let scores = report::compared_scores(comparison);
     let tables = [report::compared_runs(runs), report::comparison_brief(comparison, MOST)].into_iter().chain(scores);
     table::below_each_other(tables.map(|t| table::text(&t, width())))
 }
 
 /// Returns the cost of each target relative to the base, by family, and the extremes of the last target.
-fn answered(tax: &Tax, runs: &[(String, Run)], same_gpu: bool) -> anyhow::Result<Painted> {
-    let named = |name: &str| runs.iter().find(|(known, _)| known == name).expect("the tax has these runs");
+fn answered(tax: &Tax, runs: &[NamedRun], same_gpu: bool) -> anyhow::Result<Painted> {
+    let named =
+        |name: &str| runs.iter().find(|NamedRun { name: known, .. }| known == name).expect("the tax has these runs");
     let base = named(&tax.runs[tax.base].name);
     let others = tax.runs.iter().enumerate().filter(|(i, _)| *i != tax.base).map(|(_, run)| named(&run.name));
     let costs: Vec<Cost> = others.map(|other| cost_on(base, other, same_gpu)).collect::<Result<_, _>>()?;
@@ -164,7 +165,7 @@ fn answered(tax: &Tax, runs: &[(String, Run)], same_gpu: bool) -> anyhow::Result
 const NO_GRAPH: &str =
     "a flame graph shows stages of runs and no verdicts: `parallax report FILE FILE --format flamegraph` draws both";
 
-fn compared(comparison: &Comparison, runs: &[(String, Run)], format: Format) -> anyhow::Result<Made> {
+fn compared(comparison: &Comparison, runs: &[NamedRun], format: Format) -> anyhow::Result<Made> {
     let scores = report::compared_scores(comparison);
     let tables = || std::iter::once(report::comparison_table(comparison)).chain(scores.clone());
     Ok(match format {
@@ -180,7 +181,7 @@ fn compared(comparison: &Comparison, runs: &[(String, Run)], format: Format) -> 
     })
 }
 
-fn taxed(tax: &Tax, runs: &[(String, Run)], format: Format) -> anyhow::Result<Made> {
+fn taxed(tax: &Tax, runs: &[NamedRun], format: Format) -> anyhow::Result<Made> {
     Ok(match format {
         Format::Text => Made::Tables(table::text(&report::tax_table(tax), width())),
         Format::Markdown => Made::Text(report::tax_table(tax).markdown()),

@@ -7,7 +7,7 @@ use anyhow::bail;
 use parallax_analysis::compare::{Options, compare};
 use parallax_engine::measure::runner::Mode;
 use parallax_report as report;
-use parallax_schema::record::Run;
+use parallax_schema::record::{NamedRun, Run};
 use parallax_schema::spec::Spec;
 
 use crate::args::Common;
@@ -47,7 +47,7 @@ pub fn each_card(common: &Common, spec: &Spec, out: &Output) -> anyhow::Result<E
         }
     }
     for runs in by_target(&names, &all.runs).iter().filter(|runs| runs.len() > 1) {
-        say(common, &format!("\ntarget {}, each device against the first:", runs[0].1.target));
+        say(common, &format!("\ntarget {}, each device against the first:", runs[0].run.target));
         match compare(runs, &Options::default()) {
             Ok(comparison) => show(common, &table::text(&report::comparison_table(&comparison), width())),
             Err(why) => say(common, &why.to_string()),
@@ -63,11 +63,11 @@ fn real(cards: &[Card]) -> Vec<usize> {
 }
 
 /// Groups named runs by target.
-fn by_target(names: &[String], runs: &[Run]) -> Vec<Vec<(String, Run)>> {
-    let mut targets: Vec<Vec<(String, Run)>> = Vec::new();
+fn by_target(names: &[String], runs: &[Run]) -> Vec<Vec<NamedRun>> {
+    let mut targets: Vec<Vec<NamedRun>> = Vec::new();
     for (name, run) in names.iter().zip(runs) {
-        let named = (name.clone(), run.clone());
-        match targets.iter_mut().find(|others| others[0].1.target == run.target) {
+        let named = NamedRun::new(name.clone(), run.clone());
+        match targets.iter_mut().find(|others| others[0].run.target == run.target) {
             Some(others) => others.push(named),
             None => targets.push(vec![named]),
         }
@@ -107,8 +107,9 @@ mod tests {
         let runs = ["cuda", "wgpu", "cuda", "wgpu"].map(|t| Plan::default().begin(t, suite(), &mock, &spec));
         let names = ["device 0", "device 0", "device 1", "device 1"].map(str::to_owned);
         let grouped = by_target(&names, &runs);
-        let shown: Vec<Vec<&str>> = grouped.iter().map(|g| g.iter().map(|(name, _)| name.as_str()).collect()).collect();
+        let shown: Vec<Vec<&str>> =
+            grouped.iter().map(|g| g.iter().map(|NamedRun { name, .. }| name.as_str()).collect()).collect();
         assert_eq!(shown, [["device 0", "device 1"], ["device 0", "device 1"]]);
-        assert!(grouped.iter().all(|g| g.iter().all(|(_, run)| run.target == g[0].1.target)));
+        assert!(grouped.iter().all(|g| g.iter().all(|NamedRun { run, .. }| run.target == g[0].run.target)));
     }
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use parallax_engine::measure::runner::Mode;
 use parallax_report::sheet;
-use parallax_schema::record::{Outcome, Record, Run};
+use parallax_schema::record::{NamedRun, Outcome, Record, Run};
 use parallax_schema::spec::Spec;
 
 use crate::args::Common;
@@ -100,7 +100,7 @@ pub fn finish(common: &Common, measured: Measured) -> anyhow::Result<ExitCode> {
         console::raw(&serde_json::to_string(runs)?);
     }
     if common.csv {
-        let named: Vec<(String, Run)> = runs.iter().map(|run| (run.target.clone(), run.clone())).collect();
+        let named: Vec<NamedRun> = runs.iter().map(|run| NamedRun::new(run.target.clone(), run.clone())).collect();
         console::bytes(sheet::csv(&sheet::rows(&named, None)).as_bytes());
     }
     if let Some(failure) = measured.failure {

@@ -1,6 +1,5 @@
 //! `profile`: stages of the cases of one workload, with times, shares, bounds and advice.
 
-use parallax_workloads::Registry;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,10 +11,11 @@ use parallax_engine::plan::{Plan, Planned, plan};
 use parallax_report as report;
 use parallax_report::Part;
 use parallax_report::advice::{Component, advice, components};
-use parallax_schema::record::{Items, Record, Run};
+use parallax_schema::record::{Items, NamedRun, Record, Run};
 use parallax_schema::spec::Spec;
 use parallax_schema::spec::schedule::Schedule;
 use parallax_schema::units::percent;
+use parallax_workloads::Registry;
 
 use crate::args::{Common, RESULTS};
 use crate::commands::measuring::{each_target, finish, say, show};
@@ -94,7 +94,7 @@ pub fn profile(args: &Profile) -> anyhow::Result<ExitCode> {
 
 /// Writes the flame graph of all targets.
 fn draw(args: &Profile, runs: &[Run]) -> anyhow::Result<()> {
-    let named: Vec<(String, Run)> = runs.iter().map(|run| (run.target.clone(), taken_apart(run))).collect();
+    let named: Vec<NamedRun> = runs.iter().map(|run| NamedRun::new(run.target.clone(), taken_apart(run))).collect();
     let svg = flamegraph::svg(&named)?;
     match &args.output {
         Some(path) => files::write_text(path, &svg),

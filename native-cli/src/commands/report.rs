@@ -1,12 +1,13 @@
 //! `report`: tables and pages of run files.
 
-use parallax_workloads::Registry;
 use std::path::PathBuf;
 
 use clap::Args;
 use parallax_analysis::compare::{ScalingTable, scaled};
 use parallax_report as tables;
 use parallax_report::{html, sheet};
+use parallax_schema::record::NamedRun;
+use parallax_workloads::Registry;
 
 use crate::commands::run_files::{Format, Made, Shown, Written, emit, read};
 use crate::commands::{baseline, scaling};
@@ -52,14 +53,14 @@ pub fn report(args: &Report) -> anyhow::Result<()> {
     args.shown.keep(&mut runs)?;
     let made = match args.written.format() {
         Format::Text => {
-            let of_runs = runs.iter().map(|(_, run)| table::run(run, width()));
+            let of_runs = runs.iter().map(|NamedRun { run, .. }| table::run(run, width()));
             let along = scaling::of_named(&runs, None);
             Made::Tables(table::below_each_other(of_runs.chain(Some(along).filter(|along| !along.is_empty()))))
         }
         Format::Markdown => {
             let along: Vec<ScalingTable> = scaled(&Registry, &runs, None);
             let along = along.iter().map(tables::scaling_table);
-            let all = runs.iter().map(|(_, run)| tables::table(&Registry, run)).chain(along);
+            let all = runs.iter().map(|NamedRun { run, .. }| tables::table(&Registry, run)).chain(along);
             Made::Text(all.map(|table| table.markdown()).collect::<Vec<_>>().join("\n"))
         }
         Format::Csv => Made::Text(sheet::csv(&sheet::rows(&runs, None))),

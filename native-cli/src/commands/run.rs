@@ -7,6 +7,7 @@ use anyhow::bail;
 use clap::Args;
 use parallax_engine::measure::runner::Mode;
 use parallax_report::answer;
+use parallax_schema::record::NamedRun;
 use parallax_schema::spec::Spec;
 
 use crate::args::{Common, RESULTS};
@@ -64,7 +65,7 @@ fn resume(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
         bail!("{} is compressed with gzip: unpack it, and resume that", file.display());
     }
     let lock = output::lock(file)?;
-    let (_, earlier) = read(&[file.to_owned()])?.remove(0);
+    let NamedRun { run: earlier, .. } = read(&[file.to_owned()])?.remove(0);
     let earlier = earlier.reopened();
     let target = earlier.target.clone();
     if common.target.as_ref().is_some_and(|asked| *asked != target) {

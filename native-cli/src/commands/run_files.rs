@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use clap::Args;
 use parallax_engine::plan::did_you_mean;
-use parallax_schema::record::Run;
+use parallax_schema::record::{NamedRun, Run};
 use parallax_schema::spec::filter::any_keeps;
 
 use crate::args::RESULTS;
@@ -72,12 +72,12 @@ impl Shown {
     ///
     /// # Errors
     /// No case left.
-    pub fn keep(&self, runs: &mut [(String, Run)]) -> anyhow::Result<()> {
+    pub fn keep(&self, runs: &mut [NamedRun]) -> anyhow::Result<()> {
         let kept = |case: &str| any_keeps(&self.filter, case);
-        for (_, run) in runs.iter_mut() {
+        for NamedRun { run, .. } in runs.iter_mut() {
             run.retain(kept);
         }
-        if !self.filter.is_empty() && runs.iter().all(|(_, run)| run.records.is_empty()) {
+        if !self.filter.is_empty() && runs.iter().all(|NamedRun { run, .. }| run.records.is_empty()) {
             bail!("no case of these runs matches filter `{}`{}", self.filter.join("`, `"), did_you_mean(&self.filter));
         }
         Ok(())
@@ -110,7 +110,7 @@ pub fn emit(written: &Written, read: &[PathBuf], made: &Made) -> anyhow::Result<
 }
 
 /// Reads run files. Names are the targets if those are unique, else the file stems if unique, else the paths.
-pub fn read(files: &[PathBuf]) -> anyhow::Result<Vec<(String, Run)>> {
+pub fn read(files: &[PathBuf]) -> anyhow::Result<Vec<NamedRun>> {
     let (origins, runs): (Vec<&Path>, Vec<Run>) = reading::runs(files)?.into_iter().unzip();
     // A compressed file has two extensions.
     let stem = |path: &Path| match path.file_stem() {
@@ -122,5 +122,5 @@ pub fn read(files: &[PathBuf]) -> anyhow::Result<Vec<(String, Run)>> {
     let paths: Vec<String> = origins.iter().map(|path| path.display().to_string()).collect();
     let distinct = |names: &&Vec<String>| names.iter().collect::<BTreeSet<_>>().len() == names.len();
     let names = [&targets, &stems].into_iter().find(distinct).unwrap_or(&paths);
-    Ok(names.iter().cloned().zip(runs).collect())
+    Ok(names.iter().zip(runs).map(|(name, run)| NamedRun::new(name.clone(), run)).collect())
 }

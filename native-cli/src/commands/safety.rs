@@ -8,7 +8,7 @@ use parallax_analysis::compare::{Options, compare};
 use parallax_engine::measure::runner::Mode;
 use parallax_report as report;
 use parallax_schema::case::DType;
-use parallax_schema::record::Run;
+use parallax_schema::record::NamedRun;
 use parallax_schema::spec::Spec;
 use parallax_shaders::Checks;
 
@@ -106,7 +106,7 @@ pub fn safety(common: &Common, spec: Spec) -> anyhow::Result<ExitCode> {
         let measured = each_target(&common, &spec, Mode::Measure, &Output::of(&common), |done| {
             written.push(done.paths());
         })?;
-        named.extend(measured.runs.iter().map(|run| (way.name.to_owned(), run.clone())));
+        named.extend(measured.runs.iter().map(|run| NamedRun::new(way.name, run.clone())));
         all = all.and(measured);
         if interrupted() {
             break;
@@ -138,7 +138,7 @@ fn device(device: &Device, way: &Way) -> Device {
 }
 
 /// Returns the comparison of each configuration with the first, by case and by workload.
-fn tables(runs: &[(String, Run)]) -> anyhow::Result<Painted> {
+fn tables(runs: &[NamedRun]) -> anyhow::Result<Painted> {
     let comparison = compare(runs, &Options::default())?;
     let families = comparison.by_workload(runs);
     let by_workload = (!families.is_empty()).then(|| report::compared_by_workload(&comparison, &families));

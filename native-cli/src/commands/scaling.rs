@@ -6,7 +6,7 @@ use parallax_ir::{Scaling, Workload};
 use parallax_report as report;
 use parallax_schema::case::{CPU_VARIANT, problem_of};
 use parallax_schema::catalog::Sides;
-use parallax_schema::record::Run;
+use parallax_schema::record::{NamedRun, Run};
 use parallax_schema::spec::{Cache, Spec};
 use parallax_workloads::Registry;
 
@@ -68,12 +68,12 @@ fn of_host(workload: &Workload, scaling: &Scaling, runs: &[Run]) -> Vec<String> 
 
 /// Returns the tables of runs, with the reason for a missing device if it is to be shown.
 pub fn tables(runs: &[Run], no_device: Option<&str>) -> Painted {
-    let named: Vec<(String, Run)> = runs.iter().map(|run| (run.target.clone(), run.clone())).collect();
+    let named: Vec<NamedRun> = runs.iter().map(|run| NamedRun::new(run.target.clone(), run.clone())).collect();
     of_named(&named, no_device)
 }
 
 /// Returns the tables of runs with names of their own.
-pub fn of_named(runs: &[(String, Run)], no_device: Option<&str>) -> Painted {
+pub fn of_named(runs: &[NamedRun], no_device: Option<&str>) -> Painted {
     let scaled = compare::scaled(&Registry, runs, no_device);
     table::below_each_other(scaled.iter().map(|scaled| table::text(&report::scaling_table(scaled), width())))
 }

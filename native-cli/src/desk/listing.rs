@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use parallax_report::site::Hidden;
-use parallax_schema::record::Run;
+use parallax_schema::record::{NamedRun, Run};
 
 use crate::files;
 
@@ -84,14 +84,14 @@ impl Entry {
     ///
     /// # Errors
     /// Unreadable file, or file that is no run, as a message.
-    pub fn read(&self, folder: &Path) -> Result<(String, Run), String> {
+    pub fn read(&self, folder: &Path) -> Result<NamedRun, String> {
         let mut bytes = Vec::new();
         let file = files::open_regular(&folder.join(&self.name)).map_err(|error| error.to_string())?;
         // The file may have grown since the listing. The limits cover only the listed size.
         file.take(self.bytes).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
         let run = Run::parse(&String::from_utf8_lossy(&bytes)).map_err(|error| error.to_string())?;
         let stem = Path::new(&self.name).file_stem().unwrap_or(&self.name);
-        Ok((stem.to_string_lossy().into_owned(), run))
+        Ok(NamedRun::new(stem.to_string_lossy().into_owned(), run))
     }
 
     /// Returns the file's name for display.

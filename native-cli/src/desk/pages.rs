@@ -2,7 +2,6 @@
 //!
 //! The pages lie below the token, so that their relative links need no token.
 
-use parallax_workloads::Registry;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -13,8 +12,9 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
 use parallax_report::site;
 use parallax_report::site::{Hidden, Site};
-use parallax_schema::record::Run;
+use parallax_schema::record::NamedRun;
 use parallax_schema::spec::query;
+use parallax_workloads::Registry;
 
 use super::listing::{Entry, Listing};
 use super::{Desk, NO_TOKEN};
@@ -40,7 +40,7 @@ pub struct Pages {
 struct Shown {
     listing: Listing,
     /// Run and name of every shown file; `None` for a file that is no run.
-    runs: HashMap<Entry, Option<Arc<(String, Run)>>>,
+    runs: HashMap<Entry, Option<Arc<NamedRun>>>,
     /// Hidden files, with the reasons.
     hidden: Vec<Hidden>,
     /// Pages made so far.
@@ -132,7 +132,7 @@ impl Desk {
         shown.page(name, Site { measures: true, desk: Some(joined), ..Site::new(&Registry) })
     }
 
-    fn read(&self, entry: &Entry) -> Option<(String, Run)> {
+    fn read(&self, entry: &Entry) -> Option<NamedRun> {
         let read = entry.read(&self.results.folder);
         read.inspect_err(|why| log::warn!("{} is not shown: {why}", entry.name())).ok()
     }
@@ -146,7 +146,7 @@ impl Pages {
 
 impl Shown {
     /// Returns the contents for another listing. Known files are not read again.
-    fn renewed(&self, listing: Listing, mut read: impl FnMut(&Entry) -> Option<(String, Run)>) -> Shown {
+    fn renewed(&self, listing: Listing, mut read: impl FnMut(&Entry) -> Option<NamedRun>) -> Shown {
         let mut run = |entry: &Entry| match self.runs.get(entry) {
             Some(known) => known.clone(),
             None => read(entry).map(Arc::new),

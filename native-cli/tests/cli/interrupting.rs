@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use parallax_schema::record::{Outcome, Run, StopReason, Suite, UNFINISHED};
+use parallax_schema::record::{NamedRun, Outcome, Run, StopReason, Suite, UNFINISHED};
 
 use crate::{TINY, folder, parallax};
 
@@ -161,11 +161,11 @@ fn finished(run: &Run) -> usize {
 }
 
 /// The only run file of a folder: its name, and the run.
-fn only_run(folder: &Path) -> (String, Run) {
+fn only_run(folder: &Path) -> NamedRun {
     let mut files = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
     let file = files.find(|path| !path.to_string_lossy().contains(".trace.")).expect("a run");
     let text = std::fs::read_to_string(&file).expect("readable");
-    (file.display().to_string(), Run::parse(&text).expect("it loads"))
+    NamedRun::new(file.display().to_string(), Run::parse(&text).expect("it loads"))
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_killed_run_keeps_its_samples_and_is_gone_on_with() {
     let text = recorded_in(&out).expect("a file");
     let first = text.lines().next().expect("a line");
     assert!(first.contains(UNFINISHED), "the first line already says that the run goes on");
-    let (file, killed) = only_run(&out);
+    let NamedRun { name: file, run: killed } = only_run(&out);
     assert_eq!(killed.records.len(), 4);
     for record in killed.records.iter().filter(|record| record.cut_off()) {
         let timing = record.timing().expect("samples");
@@ -213,7 +213,7 @@ fn a_killed_run_keeps_its_samples_and_is_gone_on_with() {
     assert_eq!(recorded_in(&out).as_deref(), Some(text.as_str()));
 
     // One of the four is finished, as if the others had come in a later group.
-    let (_, mut partly) = only_run(&out);
+    let NamedRun { run: mut partly, .. } = only_run(&out);
     let Outcome::Pass(measured) = &mut partly.records[0].outcome else { panic!("{partly:?}") };
     measured.timing.as_mut().expect("timed").stopped = StopReason::Budget;
     for record in &mut partly.records[1..] {
@@ -226,7 +226,7 @@ fn a_killed_run_keeps_its_samples_and_is_gone_on_with() {
     let resumed = resume(&[]);
     let error = String::from_utf8_lossy(&resumed.stderr);
     assert!(resumed.status.success() && error.contains("3 of 4 cases are missing"), "{error}");
-    let (again, run) = only_run(&out);
+    let NamedRun { name: again, run } = only_run(&out);
     assert_eq!((again, run.interrupted.as_deref(), finished(&run)), (file.clone(), None, 4));
     assert_eq!(run.records[0], kept);
     for earlier in sampled {

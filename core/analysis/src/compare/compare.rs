@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use parallax_schema::case::meant;
 use parallax_schema::device::Launching;
-use parallax_schema::record::{Record, Run, Timing};
+use parallax_schema::record::{NamedRun, Record, Run, Timing};
 
 use crate::compare::comparison::{Comparison, Figure, Pair, RunHead, Unpaired};
 use crate::compare::identity::same_device;
@@ -74,26 +74,26 @@ pub fn find_base(names: &[String], wanted: &str) -> Result<usize, CompareError> 
 ///
 /// # Errors
 /// Fewer than two runs, a base that is none of them, or no case with a pair.
-pub fn compare(runs: &[(String, Run)], options: &Options) -> Result<Comparison, CompareError> {
+pub fn compare(runs: &[NamedRun], options: &Options) -> Result<Comparison, CompareError> {
     if runs.len() < 2 {
         return Err(CompareError::TooFew(runs.len()));
     }
-    let names = || runs.iter().map(|(name, _)| name.clone());
-    let Some((base_name, base)) = runs.get(options.base) else {
+    let names = || runs.iter().map(|NamedRun { name, .. }| name.clone());
+    let Some(NamedRun { name: base_name, run: base }) = runs.get(options.base) else {
         return Err(find_base(&names().collect::<Vec<_>>(), &(options.base + 1).to_string()).expect_err("out of range"));
     };
     let finest = |run: &Run| options.resolution.unwrap_or_else(|| resolution_between(base, run));
-    let head = |(name, run): &(String, Run)| head(name, run, base, finest(run));
+    let head = |NamedRun { name, run }: &NamedRun| head(name, run, base, finest(run));
     let heads: Vec<RunHead> = runs.iter().map(head).collect();
     let mut pairs = Vec::new();
     for record in base.as_planned().into_iter().filter(|r| r.timing().is_some()) {
-        let ratio = |(i, (_, run)): (usize, &(String, Run))| {
+        let ratio = |(i, NamedRun { run, .. }): (usize, &NamedRun)| {
             let other = timed(run, &record.case).filter(|_| i != options.base)?;
             judge((base, record), (run, other), heads[i].resolution, heads[i].drift)
         };
         let ratios: Vec<Option<Ratio>> = runs.iter().enumerate().map(ratio).collect();
         if ratios.iter().any(Option::is_some) {
-            let figures = runs.iter().map(|(_, run)| timed(run, &record.case).and_then(figure)).collect();
+            let figures = runs.iter().map(|NamedRun { run, .. }| timed(run, &record.case).and_then(figure)).collect();
             pairs.push(Pair { case: record.case.clone(), figures, ratios });
         }
     }
@@ -112,11 +112,11 @@ pub fn compare(runs: &[(String, Run)], options: &Options) -> Result<Comparison, 
 }
 
 /// Returns whether a case with a figure in the base failed in another run.
-fn all_broke(runs: &[(String, Run)], base: usize) -> bool {
+fn all_broke(runs: &[NamedRun], base: usize) -> bool {
     let figure = |r: &&Record| r.timing().is_some() || !r.scores().is_empty();
-    let cases: HashSet<&str> = runs[base].1.records.iter().filter(figure).map(|r| r.case.as_str()).collect();
+    let cases: HashSet<&str> = runs[base].run.records.iter().filter(figure).map(|r| r.case.as_str()).collect();
     let others = runs.iter().enumerate().filter(|(i, _)| *i != base);
-    others.flat_map(|(_, (_, run))| &run.records).any(|r| failed(r) && cases.contains(r.case.as_str()))
+    others.flat_map(|(_, NamedRun { run, .. })| &run.records).any(|r| failed(r) && cases.contains(r.case.as_str()))
 }
 
 fn head(name: &str, run: &Run, base: &Run, resolution: f64) -> RunHead {
@@ -176,9 +176,9 @@ pub fn timed<'a>(run: &'a Run, case: &str) -> Option<&'a Record> {
 }
 
 /// Returns a sentence for each run and case with a file older than the meaning of the case's variant.
-pub(crate) fn renamed<'a>(runs: &[(String, Run)], cases: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
+pub(crate) fn renamed<'a>(runs: &[NamedRun], cases: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
     let mut notes = Vec::new();
-    for (name, run) in runs.iter().filter(|(_, run)| run.version < SPLIT) {
+    for NamedRun { name, run } in runs.iter().filter(|NamedRun { run, .. }| run.version < SPLIT) {
         for case in cases.clone() {
             if let Some(now) = timed(run, case).and_then(|_| meant(case, run.device().caps.dialect)) {
                 notes.push(format!("{case}: in {name}, an older file, this name stood for today's {now}"));
@@ -204,16 +204,16 @@ fn figure(record: &Record) -> Option<Figure> {
     })
 }
 
-fn unpaired(runs: &[(String, Run)], base: usize, pairs: &[Pair]) -> Vec<Unpaired> {
+fn unpaired(runs: &[NamedRun], base: usize, pairs: &[Pair]) -> Vec<Unpaired> {
     let mut found = Vec::new();
-    for (i, (_, run)) in runs.iter().enumerate() {
+    for (i, NamedRun { run, .. }) in runs.iter().enumerate() {
         for record in run.as_planned().into_iter().filter(|r| r.timing().is_some()) {
             let paired = pairs.iter().find(|p| p.case == record.case);
             if paired.is_some_and(|p| i == base || p.ratios[i].is_some()) {
                 continue;
             }
             let others = runs.iter().enumerate().filter(|(j, _)| if i == base { *j != base } else { *j == base });
-            let reason = no_pair(record, others.map(|(_, (name, run))| (name.as_str(), run)));
+            let reason = no_pair(record, others.map(|(_, NamedRun { name, run })| (name.as_str(), run)));
             found.push(Unpaired { run: i, case: record.case.clone(), reason });
         }
     }
@@ -235,15 +235,15 @@ pub(super) fn no_pair<'a>(record: &Record, others: impl Iterator<Item = (&'a str
 
 /// Returns the pair of timed cases, of the base and of another run, that differ in the fewest parts. Example:
 /// `cuda has bf16, browser has f16 of attention/fwd/b1,h8,s512,d64`. `None` if no two are of one workload.
-fn nearest(runs: &[(String, Run)], base: usize) -> Option<String> {
+fn nearest(runs: &[NamedRun], base: usize) -> Option<String> {
     let cases = |run: &Run| -> Vec<Vec<String>> {
         let timed = run.records.iter().filter(|record| record.timing().is_some());
         timed.map(|record| record.case.split('/').map(str::to_owned).collect()).collect()
     };
-    let (base_name, base_run) = &runs[base];
+    let NamedRun { name: base_name, run: base_run } = &runs[base];
     let mut best: Option<(usize, String)> = None;
     for ours in cases(base_run) {
-        for (name, run) in runs.iter().enumerate().filter(|(i, _)| *i != base).map(|(_, named)| named) {
+        for NamedRun { name, run } in runs.iter().enumerate().filter(|(i, _)| *i != base).map(|(_, named)| named) {
             for theirs in cases(run).into_iter().filter(|theirs| theirs.len() == ours.len() && theirs[0] == ours[0]) {
                 let apart: Vec<usize> = (0..ours.len()).filter(|i| ours[*i] != theirs[*i]).collect();
                 // Cases with equal strings differ in a property outside the string, such as the caches.

@@ -209,6 +209,7 @@ const NAMED: usize = 3;
 #[cfg(test)]
 mod tests {
     use crate::compare::{Options, compare};
+    use parallax_schema::record::NamedRun;
     use parallax_schema::testing::{run, spread};
 
     #[test]
@@ -218,7 +219,7 @@ mod tests {
             let timed: Vec<_> = cases.iter().zip(times).map(|(case, time)| (*case, spread(time, 0.002, 40))).collect();
             run("cuda", "X", &timed)
         };
-        let runs = [("a".to_owned(), of([100.0; 3])), ("b".to_owned(), of([90.0, 200.0, 120.0]))];
+        let runs = [NamedRun::new("a", of([100.0; 3])), NamedRun::new("b", of([90.0, 200.0, 120.0]))];
         let comparison = compare(&runs, &Options::default()).expect("pairs").by_ratio();
         let left = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
@@ -240,7 +241,7 @@ mod tests {
             run("cuda", "X", &timed)
         };
         let times = [100.0, 50.0, 300.0, 20.0, 150.0, 100.0, 110.0, 90.0, 400.0];
-        let runs = [("a".to_owned(), of([100.0; 9])), ("b".to_owned(), of(times))];
+        let runs = [NamedRun::new("a", of([100.0; 9])), NamedRun::new("b", of(times))];
         let comparison = compare(&runs, &Options::default()).expect("pairs");
         let shown = |most| {
             let pairs = comparison.extremes(most).pairs;
@@ -260,7 +261,7 @@ mod tests {
                 let timed: Vec<(&str, Vec<f64>)> = timed.iter().map(|(case, t)| (case.as_str(), t.clone())).collect();
                 run("cuda", "X", &timed)
             };
-            let runs = [("a".to_owned(), of(&|_| 1.0)), ("b".to_owned(), of(&|i| times[i]))];
+            let runs = [NamedRun::new("a", of(&|_| 1.0)), NamedRun::new("b", of(&|i| times[i]))];
             compare(&runs, &Options::default()).expect("pairs").tally()
         };
         let resolution = "(resolution 1.00 % or coarser where noted)";

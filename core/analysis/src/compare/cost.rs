@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use parallax_schema::case::{problem_of, variant_of};
 use parallax_schema::device::BrowserMode;
 use parallax_schema::record::stats::{geometric_mean, quantile};
-use parallax_schema::record::{Record, Run, way};
+use parallax_schema::record::{NamedRun, Record, way};
 use parallax_schema::units::Nanos;
 
 use crate::compare::compare::{device_drift, judge};
@@ -187,7 +187,7 @@ impl ProblemCost {
 ///
 /// # Errors
 /// Runs that are not two targets on one GPU, or without a common problem.
-pub fn cost(base: &(String, Run), other: &(String, Run)) -> Result<Cost, TaxError> {
+pub fn cost(base: &NamedRun, other: &NamedRun) -> Result<Cost, TaxError> {
     cost_on(base, other, false)
 }
 
@@ -195,9 +195,9 @@ pub fn cost(base: &(String, Run), other: &(String, Run)) -> Result<Cost, TaxErro
 ///
 /// # Errors
 /// The errors of [`cost`].
-pub fn cost_on(base: &(String, Run), other: &(String, Run), same_gpu: bool) -> Result<Cost, TaxError> {
+pub fn cost_on(base: &NamedRun, other: &NamedRun, same_gpu: bool) -> Result<Cost, TaxError> {
     one_gpu(&[base, other], same_gpu)?;
-    let ((near_name, near), (_, far)) = (base, other);
+    let (NamedRun { name: near_name, run: near }, NamedRun { run: far, .. }) = (base, other);
     let (resolution, drift) = (resolution_between(near, far), device_drift(near, far));
     let against = |a: &Record, b: &Record| {
         let ratio = judge((near, a), (far, b), resolution, drift)?;
@@ -225,7 +225,7 @@ pub fn cost_on(base: &(String, Run), other: &(String, Run), same_gpu: bool) -> R
     if problems.is_empty() {
         return Err(TaxError::NothingInCommon(near_name.clone()));
     }
-    let of = |(name, run): &(String, Run)| CostRun {
+    let of = |NamedRun { name, run }: &NamedRun| CostRun {
         name: name.clone(),
         target: run.target.clone(),
         reach: run.reach,
@@ -247,9 +247,9 @@ pub fn cost_on(base: &(String, Run), other: &(String, Run), same_gpu: bool) -> R
 
 /// Returns the cost of each run against the run on its GPU that is nearest to the hardware. Of several such runs, the one with the
 /// most problems in common.
-pub fn costs(runs: &[(String, Run)]) -> Vec<Cost> {
-    let away = |(_, run): &(String, Run)| distance(&run.target);
-    let against = |far: &(String, Run)| {
+pub fn costs(runs: &[NamedRun]) -> Vec<Cost> {
+    let away = |NamedRun { run, .. }: &NamedRun| distance(&run.target);
+    let against = |far: &NamedRun| {
         let nearer = runs.iter().filter(|near| away(near) < away(far));
         let found = nearer.filter_map(|near| Some((away(near), cost(near, far).ok()?)));
         found.min_by_key(|(away, cost)| (*away, Reverse(cost.problems.len()))).map(|(_, cost)| cost)
@@ -264,9 +264,9 @@ mod tests {
     use parallax_schema::testing::{run, spread};
 
     /// Returns a named run of cases, each with a median.
-    fn named(target: &str, device: &str, cases: &[(&str, f64)]) -> (String, Run) {
+    fn named(target: &str, device: &str, cases: &[(&str, f64)]) -> NamedRun {
         let cases: Vec<_> = cases.iter().map(|(case, median)| (*case, spread(*median, 0.002, 40))).collect();
-        (target.to_owned(), run(target, device, &cases))
+        NamedRun::new(target, run(target, device, &cases))
     }
 
     const TILED: &str = "matmul/fwd/m8,n8,k8/f32/tiled";
@@ -304,10 +304,10 @@ mod tests {
     #[test]
     fn a_case_without_a_time_hides_no_best() {
         let mut near = named("cuda", "NVIDIA H200", &[(TILED, 100.0)]);
-        let mut skipped = near.1.records[0].clone();
+        let mut skipped = near.run.records[0].clone();
         skipped.case = VENDOR.to_owned();
         skipped.outcome = Outcome::Skipped { reason: "not here".to_owned() };
-        near.1.records.insert(0, skipped);
+        near.run.records.insert(0, skipped);
         let cost = cost(&near, &named("browser", "h200", &[(TILED, 150.0)])).expect("one GPU");
         assert!(cost.problems[0].best.is_some(), "{:?}", cost.problems);
     }
@@ -334,7 +334,7 @@ mod tests {
             named("cuda", "NVIDIA H200", &[(TILED, 100.0)]),
             named("cpu", "a processor", &[(TILED, 900.0)]),
         ];
-        let pairs = |runs: &[(String, Run)]| {
+        let pairs = |runs: &[NamedRun]| {
             costs(runs).iter().map(|c| format!("{} {}", c.other.name, c.base.name)).collect::<Vec<_>>()
         };
         assert_eq!(pairs(&runs), ["browser cuda", "wgpu cuda"]);

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use parallax_schema::case::workload_of;
-use parallax_schema::record::Run;
+use parallax_schema::record::NamedRun;
 use parallax_schema::record::stats::geometric_mean;
 
 use crate::compare::cost::{Against, Cost, ProblemCost};
@@ -85,9 +85,9 @@ pub struct WorkloadRow {
 impl Comparison {
     /// Returns the workloads of the compared runs, by name. A case counts if it was measured to its end and found correct on both
     /// sides. An emulated device has no figure, because its times show nothing about a GPU.
-    pub fn by_workload(&self, runs: &[(String, Run)]) -> Vec<WorkloadRow> {
+    pub fn by_workload(&self, runs: &[NamedRun]) -> Vec<WorkloadRow> {
         let counts = |run: usize, case: &str| {
-            let (_, run) = &runs[run];
+            let NamedRun { run, .. } = &runs[run];
             !run.device().kind.is_emulated() && timed(run, case).is_some_and(|record| !record.cut_off())
         };
         let mut members: BTreeMap<&str, Vec<&Pair>> = BTreeMap::new();
@@ -121,7 +121,7 @@ mod tests {
         let of = |target: &str, times: [f64; 3]| {
             let names = ["copy/fwd/n64/f32/vec4", "matmul/fwd/m8,n8,k8/f32/tiled", "matmul/fwd/m8,n8,k8/f16/tiled"];
             let cases: Vec<_> = names.into_iter().zip(times.map(|time| spread(time, 0.01, 40))).collect();
-            (target.to_owned(), run(target, "NVIDIA H200", &cases))
+            NamedRun::new(target, run(target, "NVIDIA H200", &cases))
         };
         let cost = cost(&of("cuda", [10.0; 3]), &of("browser", [15.0, 20.0, 80.0])).expect("one GPU");
         let families = cost.by_workload();
@@ -145,9 +145,9 @@ mod tests {
             ["copy/fwd/n64/f32/vec4", "matmul/fwd/m8,n8,k8/f32/tiled", "matmul/fwd/m8,n8,k8/f16/tiled"];
         let of = |device: &str, times: [f64; 3]| {
             let cases: Vec<_> = CASES.into_iter().zip(times.map(|time| spread(time, 0.01, 40))).collect();
-            (device.to_owned(), run("browser", device, &cases))
+            NamedRun::new(device, run("browser", device, &cases))
         };
-        let held = |runs: &[(String, Run)]| compare(runs, &Options::default()).expect("pairs").by_workload(runs);
+        let held = |runs: &[NamedRun]| compare(runs, &Options::default()).expect("pairs").by_workload(runs);
         let mut runs = vec![of("X", [10.0; 3]), of("Y", [5.0, 20.0, 80.0]), of("Z", [10.0; 3])];
         let rows = held(&runs);
         assert_eq!(rows.iter().map(|row| row.workload.as_str()).collect::<Vec<_>>(), ["copy", "matmul"]);
@@ -155,15 +155,15 @@ mod tests {
         let matmul = rows[1].means[1].expect("two");
         assert!((matmul.value - 4.0).abs() < 0.05 && matmul.problems == 2 && matmul.interval.is_some(), "{matmul:?}");
         // A case that was cut off on either side does not count.
-        measured(&mut runs[1].1, CASES[2]).timing.as_mut().expect("timed").stopped = StopReason::Killed;
-        measured(&mut runs[0].1, CASES[0]).timing.as_mut().expect("timed").stopped = StopReason::Killed;
+        measured(&mut runs[1].run, CASES[2]).timing.as_mut().expect("timed").stopped = StopReason::Killed;
+        measured(&mut runs[0].run, CASES[0]).timing.as_mut().expect("timed").stopped = StopReason::Killed;
         let rows = held(&runs);
         assert_eq!(rows.len(), 1, "{rows:?}");
         assert_eq!([1, 2].map(|run| rows[0].means[run].expect("some").problems), [1, 2]);
         // Neither does a case of an emulated device.
-        runs[1].1.devices[0].kind = DeviceKind::Software;
+        runs[1].run.devices[0].kind = DeviceKind::Software;
         assert_eq!(held(&runs)[0].means[1], None);
-        runs[0].1.devices[0].kind = DeviceKind::Software;
+        runs[0].run.devices[0].kind = DeviceKind::Software;
         assert_eq!(held(&runs), []);
     }
 
@@ -171,7 +171,7 @@ mod tests {
     fn a_ratio_without_an_interval_leaves_the_mean_without_one() {
         let of = |target: &str| {
             let cases = [("copy/fwd/n64/f32/vec4", spread(10.0, 0.01, 40)), ("copy/fwd/n8/f32/vec4", vec![10.0])];
-            (target.to_owned(), run(target, "NVIDIA H200", &cases))
+            NamedRun::new(target, run(target, "NVIDIA H200", &cases))
         };
         let families = cost(&of("cuda"), &of("browser")).expect("one GPU").by_workload();
         let mean = families[0].same.expect("two");

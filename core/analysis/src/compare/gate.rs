@@ -97,24 +97,24 @@ impl Comparison {
 #[cfg(test)]
 mod tests {
     use crate::compare::{Gate, Options, compare};
-    use parallax_schema::record::Run;
+    use parallax_schema::record::NamedRun;
     use parallax_schema::testing::{run, spread};
 
     const CASE: &str = "attention/fwd/b1,h1,s4,d2/f32/flash";
 
-    fn named(name: &str, target: &str, device: &str, median: f64) -> (String, Run) {
-        (name.to_owned(), run(target, device, &[(CASE, spread(median, 0.002, 40))]))
+    fn named(name: &str, target: &str, device: &str, median: f64) -> NamedRun {
+        NamedRun::new(name, run(target, device, &[(CASE, spread(median, 0.002, 40))]))
     }
 
     #[test]
     fn the_gate_looks_at_the_low_end_and_never_at_the_undecided() {
         let base = named("a", "cuda", "X", 100.0);
         let compared = |other| compare(&[base.clone(), other], &Options::default()).expect("pairs");
-        let gate = |other: (String, Run), limit| compared(other).gate(Gate { slower: Some(limit), undecided: false });
+        let gate = |other: NamedRun, limit| compared(other).gate(Gate { slower: Some(limit), undecided: false });
         let (holds, lines) = gate(named("b", "cuda", "X", 110.0), 0.05);
         assert!(!holds && lines[0].contains(CASE), "{lines:?}");
         assert!(gate(named("b", "cuda", "X", 105.1), 0.05).0, "the interval starts below the limit");
-        let noisy = ("b".to_owned(), run("cuda", "X", &[(CASE, spread(120.0, 0.6, 12))]));
+        let noisy = NamedRun::new("b", run("cuda", "X", &[(CASE, spread(120.0, 0.6, 12))]));
         let (holds, lines) = gate(noisy.clone(), 0.05);
         assert!(holds && lines[0].contains("1 undecided"), "{lines:?}");
         let strict = Gate { slower: None, undecided: true };

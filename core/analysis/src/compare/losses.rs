@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use parallax_schema::record::{CheckResult, Outcome, Record, Run};
+use parallax_schema::record::{CheckResult, NamedRun, Outcome, Record, Run};
 use parallax_schema::units::three_digits;
 
 use super::compare::no_pair;
@@ -12,14 +12,14 @@ use super::comparison::{Pair, Unpaired};
 use super::scores::ScorePair;
 
 /// Returns all losses, run by run: failures first, then times of the base without a partner, then its scores.
-pub(super) fn losses(runs: &[(String, Run)], base: usize, pairs: &[Pair], scores: &[ScorePair]) -> Vec<Unpaired> {
+pub(super) fn losses(runs: &[NamedRun], base: usize, pairs: &[Pair], scores: &[ScorePair]) -> Vec<Unpaired> {
     let others = runs.iter().enumerate().filter(|(i, _)| *i != base);
-    others.flat_map(|(i, (name, run))| of_run((i, name, run), &runs[base], pairs, scores)).collect()
+    others.flat_map(|(i, NamedRun { name, run })| of_run((i, name, run), &runs[base], pairs, scores)).collect()
 }
 
 fn of_run(
     (i, name, run): (usize, &str, &Run),
-    (base_name, base): &(String, Run),
+    NamedRun { name: base_name, run: base }: &NamedRun,
     pairs: &[Pair],
     scores: &[ScorePair],
 ) -> Vec<Unpaired> {
@@ -85,17 +85,17 @@ fn wrong(check: &CheckResult) -> String {
 #[cfg(test)]
 mod tests {
     use crate::compare::{CompareError, Comparison, Gate, Options, compare};
-    use parallax_schema::record::{Better, Outcome, Run};
+    use parallax_schema::record::{Better, NamedRun, Outcome};
     use parallax_schema::testing::{measured, run, score, spread};
 
     const CASES: [&str; 4] = ["a/fwd/b1/f32/x", "a/fwd/b1/f32/y", "a/fwd/b1/f32/z", "a/fwd/b1/f32/w"];
 
-    fn both() -> [(String, Run); 2] {
+    fn both() -> [NamedRun; 2] {
         let cases: Vec<(&str, Vec<f64>)> = CASES.iter().map(|case| (*case, spread(100.0, 0.002, 40))).collect();
-        ["a", "b"].map(|name| (name.to_owned(), run("cuda", "X", &cases)))
+        ["a", "b"].map(|name| NamedRun::new(name, run("cuda", "X", &cases)))
     }
 
-    fn compared(runs: &[(String, Run)]) -> Comparison {
+    fn compared(runs: &[NamedRun]) -> Comparison {
         compare(runs, &Options::default()).expect("pairs")
     }
 
@@ -104,8 +104,8 @@ mod tests {
         let mut runs = both();
         let gate = Gate { slower: Some(0.05), undecided: false };
         assert!(compared(&runs).gate(gate).0);
-        let check = measured(&mut runs[1].1, CASES[0]).check.clone();
-        let records = &mut runs[1].1.records;
+        let check = measured(&mut runs[1].run, CASES[0]).check.clone();
+        let records = &mut runs[1].run.records;
         records[0].outcome = Outcome::Fail { check };
         records[1].outcome = Outcome::Error { reason: "lost the device".to_owned() };
         records.remove(2);
@@ -119,9 +119,9 @@ mod tests {
         ] {
             assert!(said.contains(&part), "{said} lacks {part}");
         }
-        runs[1].1.interrupted = Some("stopped".to_owned());
+        runs[1].run.interrupted = Some("stopped".to_owned());
         assert_eq!(compared(&runs).lost[2].reason, "not reached: stopped");
-        runs[1].1.records[2].outcome = Outcome::Skipped { reason: "no f32".to_owned() };
+        runs[1].run.records[2].outcome = Outcome::Skipped { reason: "no f32".to_owned() };
         let all = compare(&runs, &Options::default()).expect("failures are in common too");
         assert_eq!((all.pairs.len(), all.lost.len(), all.gate(gate).0), (0, 4, false));
         assert!(all.lost.iter().any(|l| l.reason == "skipped: no f32"), "{:?}", all.lost);
@@ -133,20 +133,20 @@ mod tests {
     #[test]
     fn a_failure_counts_though_the_base_does_not_have_the_case() {
         let mut runs = both();
-        runs[0].1.records.pop();
+        runs[0].run.records.pop();
         assert!(compared(&runs).lost.is_empty(), "a case more is no loss");
-        runs[1].1.records[3].outcome = Outcome::Error { reason: "x".to_owned() };
+        runs[1].run.records[3].outcome = Outcome::Error { reason: "x".to_owned() };
         assert_eq!(compared(&runs).lost.len(), 1);
     }
 
     #[test]
     fn a_score_that_vanished_fails_the_gate() {
         let mut runs = both();
-        for (_, run) in &mut runs {
+        for NamedRun { run, .. } in &mut runs {
             measured(run, CASES[0]).scores = vec![score("accuracy", 0.9, Better::Higher)];
         }
         assert!(compared(&runs).lost.is_empty());
-        measured(&mut runs[1].1, CASES[0]).scores.clear();
+        measured(&mut runs[1].run, CASES[0]).scores.clear();
         let (holds, lines) = compared(&runs).gate(Gate { slower: Some(0.05), undecided: false });
         let said = lines.join("\n");
         assert!(!holds && said.contains(&format!("lost: b {}: no score accuracy", CASES[0])), "{said}");

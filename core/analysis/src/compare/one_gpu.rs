@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use parallax_schema::device::BrowserMode;
-use parallax_schema::record::Run;
+use parallax_schema::record::{NamedRun, Run};
 
 use crate::compare::identity::{same_card, same_device};
 
@@ -78,13 +78,13 @@ pub enum TaxError {
 }
 
 /// Checks that the runs are of one GPU, each with another target.
-pub(super) fn one_gpu(runs: &[&(String, Run)], same_gpu: bool) -> Result<(), TaxError> {
+pub(super) fn one_gpu(runs: &[&NamedRun], same_gpu: bool) -> Result<(), TaxError> {
     if runs.len() < 2 {
         return Err(TaxError::TooFew(runs.len()));
     }
-    let (first_name, first) = runs[0];
-    for (i, (name, run)) in runs.iter().enumerate().skip(1) {
-        if runs[..i].iter().any(|(_, other)| other.way() == run.way()) {
+    let NamedRun { name: first_name, run: first } = runs[0];
+    for (i, NamedRun { name, run }) in runs.iter().enumerate().skip(1) {
+        if runs[..i].iter().any(|NamedRun { run: other, .. }| other.way() == run.way()) {
             return Err(TaxError::Twice(run.way()));
         }
         if same_card(first, run) == Some(false) {
@@ -113,13 +113,17 @@ pub(super) fn one_gpu(runs: &[&(String, Run)], same_gpu: bool) -> Result<(), Tax
 }
 
 /// Returns a remark if only names show that the runs are of one card.
-pub(super) fn by_name_only(runs: &[(String, Run)]) -> Option<String> {
-    let (_, first) = &runs[0];
+pub(super) fn by_name_only(runs: &[NamedRun]) -> Option<String> {
+    let NamedRun { run: first, .. } = &runs[0];
     // An emulated GPU exists once.
     let may_differ = |run: &Run| !run.device().kind.is_emulated() && same_card(first, run).is_none();
-    let doubtful: Vec<&str> =
-        runs.iter().skip(1).filter(|(_, run)| may_differ(run)).map(|(name, _)| name.as_str()).collect();
+    let doubtful: Vec<&str> = runs
+        .iter()
+        .skip(1)
+        .filter(|NamedRun { run, .. }| may_differ(run))
+        .map(|NamedRun { name, .. }| name.as_str())
+        .collect();
     let names = doubtful.join(" and ");
     (!doubtful.is_empty())
-        .then(|| format!("the device's name alone shows that {names} ran on the same card as {}", runs[0].0))
+        .then(|| format!("the device's name alone shows that {names} ran on the same card as {}", runs[0].name))
 }

@@ -3,7 +3,7 @@
 
 use parallax_schema::case::{CPU_VARIANT, problem_of};
 use parallax_schema::catalog::{Catalog, ScalingFacts, Sides};
-use parallax_schema::record::{Outcome, Record, Run, Timing};
+use parallax_schema::record::{NamedRun, Outcome, Record, Run, Timing};
 
 use crate::compare::verdict::{Ratio, Verdict, resolution_between};
 use crate::compare::{device_drift, judge};
@@ -63,7 +63,7 @@ impl Point {
 
 /// Returns the tables of all workloads with an axis. For a workload with the host's code as one side, `no_device` gives the reason
 /// for missing device runs. Without device runs and without a reason there is no table.
-pub fn scaled(catalog: &dyn Catalog, runs: &[(String, Run)], no_device: Option<&str>) -> Vec<ScalingTable> {
+pub fn scaled(catalog: &dyn Catalog, runs: &[NamedRun], no_device: Option<&str>) -> Vec<ScalingTable> {
     let mut tables = Vec::new();
     for scaling in &catalog.scalings() {
         for series in series(scaling.workload, runs) {
@@ -78,9 +78,9 @@ pub fn scaled(catalog: &dyn Catalog, runs: &[(String, Run)], no_device: Option<&
 }
 
 /// Returns the distinct pairs of direction and element type among the records of a workload.
-fn series(workload: &str, runs: &[(String, Run)]) -> Vec<(String, &'static str)> {
+fn series(workload: &str, runs: &[NamedRun]) -> Vec<(String, &'static str)> {
     let mut found = Vec::new();
-    let records = runs.iter().flat_map(|(_, run)| &run.records).filter(|r| r.parts.workload == workload);
+    let records = runs.iter().flat_map(|NamedRun { run, .. }| &run.records).filter(|r| r.parts.workload == workload);
     for pair in records.map(|record| (record.parts.direction.clone(), record.parts.dtype.name())) {
         if !found.contains(&pair) {
             found.push(pair);
@@ -94,7 +94,7 @@ struct TableBuilder<'a> {
     scaling: &'a ScalingFacts,
     /// Direction and element type.
     series: (String, &'static str),
-    runs: &'a [(String, Run)],
+    runs: &'a [NamedRun],
 }
 
 impl<'a> TableBuilder<'a> {
@@ -125,7 +125,7 @@ impl<'a> TableBuilder<'a> {
     /// Returns a table for each run with a record of at least one of the two variants.
     fn variants(&self, base: &str, other: &str) -> Vec<ScalingTable> {
         let mut tables = Vec::new();
-        for (name, run) in self.runs {
+        for NamedRun { name, run } in self.runs {
             let mut table = self.table(base, Some(other));
             if self.runs.len() > 1 {
                 table.name = format!("{} of {name}", table.name);
@@ -151,28 +151,30 @@ impl<'a> TableBuilder<'a> {
     /// Returns a table for each device's run beside that of the host. Without a device but with a reason, it returns one table
     /// without a device.
     fn host_and_device(&self, no_device: Option<&str>) -> Vec<ScalingTable> {
-        let Some((_, host)) = self.runs.iter().find(|(_, run)| run.target == HOST) else { return Vec::new() };
+        let Some(NamedRun { run: host, .. }) = self.runs.iter().find(|NamedRun { run, .. }| run.target == HOST) else {
+            return Vec::new();
+        };
         let of_host = |shape: &str| {
             self.records(host, shape).find(|record| record.parts.variant == CPU_VARIANT && record.timing().is_some())
         };
         if self.scaling.shapes.iter().all(|(shape, _)| of_host(shape).is_none()) {
             return Vec::new();
         }
-        let mut devices: Vec<Option<&(String, Run)>> =
-            self.runs.iter().filter(|(_, run)| run.target != HOST).map(Some).collect();
+        let mut devices: Vec<Option<&NamedRun>> =
+            self.runs.iter().filter(|NamedRun { run, .. }| run.target != HOST).map(Some).collect();
         if devices.is_empty() && no_device.is_some() {
             devices.push(None);
         }
         let mut tables = Vec::new();
         for device in devices {
-            let mut table = self.table(HOST, device.map(|(name, _)| name.as_str()));
+            let mut table = self.table(HOST, device.map(|NamedRun { name, .. }| name.as_str()));
             table.missing.extend(no_device.filter(|_| device.is_none()).map(|why| format!("no device: {why}")));
             for &(shape, extent) in &self.scaling.shapes {
                 let first = of_host(shape).map(|record| (host, record));
                 for (word, data) in self.scaling.sides.data() {
                     let with = if word.is_empty() { shape.to_owned() } else { format!("{shape},{word}") };
-                    let found = device.and_then(|(_, run)| Some((run, fastest(self.records(run, &with))?)));
-                    if let (None, Some((_, run))) = (found, device) {
+                    let found = device.and_then(|NamedRun { run, .. }| Some((run, fastest(self.records(run, &with))?)));
+                    if let (None, Some(NamedRun { run, .. })) = (found, device) {
                         let why = self.records(run, &with).filter_map(|r| missing(&r.parts.variant, r));
                         table.missing.extend(why.map(|why| format!("{extent} {}: {why}", table.counts)));
                     }
@@ -235,10 +237,10 @@ mod tests {
         (1_000_000, "r1000000,g83333,d64,sorted"),
     ];
 
-    fn run(target: &str, cases: &[(String, f64)]) -> (String, Run) {
+    fn run(target: &str, cases: &[(String, f64)]) -> NamedRun {
         let cases: Vec<(&str, Vec<f64>)> =
             cases.iter().map(|(case, median)| (case.as_str(), spread(*median, 0.002, 40))).collect();
-        (target.to_owned(), testing::run(target, "X", &cases))
+        NamedRun::new(target, testing::run(target, "X", &cases))
     }
 
     fn hashed(shape: &str, variant: &str, median: f64) -> (String, f64) {
@@ -279,13 +281,13 @@ mod tests {
     fn of_two_variants_a_skip_says_why_there_is_no_answer() {
         let case = |rows: u64, variant: &str| format!("prefetch/fwd/r{rows},g{},d64,f128/f32/{variant}", rows / 64);
         let times = [(case(4096, "serial"), 100.0), (case(4096, "overlapped"), 120.0), (case(8192, "serial"), 200.0)];
-        let (name, mut run) = run("cuda", &times);
-        let tables = scaled(&Registry, &[(name.clone(), run.clone())], None);
+        let NamedRun { name, run: mut run } = run("cuda", &times);
+        let tables = scaled(&Registry, &[NamedRun::new(name.clone(), run.clone())], None);
         assert_eq!(tables.len(), 1);
         let told: Vec<_> = tables[0].points.iter().map(|point| (point.extent, point.is_faster())).collect();
         assert_eq!(told, [(512, Some(false)), (1024, None)]);
         run.records[1].outcome = Outcome::Skipped { reason: "one queue".to_owned() };
-        let tables = scaled(&Registry, &[(name, run)], None);
+        let tables = scaled(&Registry, &[NamedRun { name, run }], None);
         assert_eq!(tables[0].missing, ["`overlapped` has no time: one queue"]);
         assert!(tables[0].points.iter().all(|point| point.is_faster().is_none()));
     }

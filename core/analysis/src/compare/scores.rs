@@ -3,7 +3,7 @@
 //! The interval of the difference `b - a` takes the far ends of both intervals, `[b.low - a.high, b.high - a.low]`. The interval of
 //! a ratio of times does the same ([`crate::compare::verdict`]). The resolution is a share of the base's score.
 
-use parallax_schema::record::{Better, Record, Run, Score};
+use parallax_schema::record::{Better, NamedRun, Record, Run, Score};
 use parallax_schema::units::four_digits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -117,15 +117,15 @@ fn signed(value: f64) -> String {
 
 /// Pairs every score of the base with those of the other runs for the same case. `finest` returns a run's resolution against the
 /// base.
-pub(crate) fn pair(runs: &[(String, Run)], base: usize, finest: impl Fn(&Run) -> f64) -> Vec<ScorePair> {
+pub(crate) fn pair(runs: &[NamedRun], base: usize, finest: impl Fn(&Run) -> f64) -> Vec<ScorePair> {
     let of_record =
         |record: &Record| record.scores().iter().map(|s| (record.case.clone(), s.clone())).collect::<Vec<_>>();
     let mut pairs = Vec::new();
-    for (case, score) in runs[base].1.as_planned().into_iter().flat_map(of_record) {
+    for (case, score) in runs[base].run.as_planned().into_iter().flat_map(of_record) {
         let scores: Vec<Option<Score>> =
-            runs.iter().map(|(_, run)| find(run, &case, &score.name, score.better).cloned()).collect();
+            runs.iter().map(|NamedRun { run, .. }| find(run, &case, &score.name, score.better).cloned()).collect();
         let against = |(i, other): (usize, &Option<Score>)| {
-            other.as_ref().filter(|_| i != base).map(|other| Difference::of(&score, other, finest(&runs[i].1)))
+            other.as_ref().filter(|_| i != base).map(|other| Difference::of(&score, other, finest(&runs[i].run)))
         };
         let differences: Vec<Option<Difference>> = scores.iter().enumerate().map(against).collect();
         if differences.iter().any(Option::is_some) {

@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 use parallax_schema::case::{problem_of, variant_of};
 use parallax_schema::device::BrowserMode;
 use parallax_schema::record::stats::{Summary, geometric_mean};
-use parallax_schema::record::{OneCall, Record, Run, completion_step};
+use parallax_schema::record::{NamedRun, OneCall, Record, Run, completion_step};
 use parallax_schema::units::{Nanos, percent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -145,17 +145,17 @@ impl Call {
 ///
 /// # Errors
 /// Runs that are not of several targets on one GPU, or without a common case.
-pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool, pairing: Pairing) -> Result<Tax, TaxError> {
+pub fn tax(runs: &[NamedRun], base: Option<usize>, same_gpu: bool, pairing: Pairing) -> Result<Tax, TaxError> {
     one_gpu(&runs.iter().collect::<Vec<_>>(), same_gpu)?;
     let mut order: Vec<usize> = (0..runs.len()).collect();
-    order.sort_by_key(|i| away(&runs[*i].1));
+    order.sort_by_key(|i| away(&runs[*i].run));
     let base = base.and_then(|b| order.iter().position(|i| *i == b)).unwrap_or(0);
     let all = runs;
-    let runs: Vec<&(String, Run)> = order.into_iter().map(|i| &runs[i]).collect();
-    let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
+    let runs: Vec<&NamedRun> = order.into_iter().map(|i| &runs[i]).collect();
+    let names: Vec<&str> = runs.iter().map(|NamedRun { name, .. }| name.as_str()).collect();
 
     let mut cases: Vec<TaxCase> = Vec::new();
-    for record in runs[base].1.as_planned().into_iter().filter(|r| r.timing().is_some()) {
+    for record in runs[base].run.as_planned().into_iter().filter(|r| r.timing().is_some()) {
         let cache = |r: &Record| r.timing().map(|t| t.cache);
         let problem = problem_of(&record.case);
         if pairing == Pairing::Best && cases.iter().any(|known| known.case == problem) {
@@ -165,8 +165,8 @@ pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool, pairing:
             Pairing::Same => timed(run, &record.case).filter(|other| cache(other) == cache(record)).cloned(),
             Pairing::Best => fastest(run, problem, |other| cache(other) == cache(record)).cloned(),
         };
-        let partners: Vec<Option<Record>> = runs.iter().map(|(_, run)| partner(run)).collect();
-        let call = |((_, run), other): (&&(String, Run), &Option<Record>)| Call::of(run, other.as_ref()?);
+        let partners: Vec<Option<Record>> = runs.iter().map(|NamedRun { run, .. }| partner(run)).collect();
+        let call = |(NamedRun { run, .. }, other): (&&NamedRun, &Option<Record>)| Call::of(run, other.as_ref()?);
         let calls: Vec<Option<Call>> = runs.iter().zip(&partners).map(call).collect();
         if calls[base].is_none() || calls.iter().flatten().count() < 2 {
             continue;
@@ -184,7 +184,7 @@ pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool, pairing:
     if cases.is_empty() {
         return Err(TaxError::NothingInCommon(names[base].to_owned()));
     }
-    let heads = runs.iter().enumerate().map(|(i, (name, run))| TaxRun {
+    let heads = runs.iter().enumerate().map(|(i, NamedRun { name, run })| TaxRun {
         name: name.clone(),
         target: run.target.clone(),
         reach: run.reach,
@@ -271,7 +271,7 @@ fn without_parts(name: &str, cases: &[TaxCase], run: usize) -> Vec<String> {
 }
 
 /// Returns a remark on a run's calls: that there are none, or the step in its waiting times.
-fn about_calls((name, run): &(String, Run)) -> Option<String> {
+fn about_calls(NamedRun { name, run }: &NamedRun) -> Option<String> {
     let timed = || run.records.iter().filter(|record| record.timing().is_some()).filter_map(Record::measured);
     // A case with a long execution has no call, in any file.
     if timed().next().is_some() && timed().all(|measured| measured.call.is_none()) {

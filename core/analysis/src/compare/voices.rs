@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_schema::case::{CUBE_VARIANT, CUBEK_VARIANT, of_cubecl, problem_of, variant_of, workload_of};
 use parallax_schema::device::Dialect;
-use parallax_schema::record::{Record, Run, way};
+use parallax_schema::record::{NamedRun, Record, Run, way};
 use parallax_schema::units::Nanos;
 
 use crate::compare::compare::{device_drift, judge};
@@ -101,20 +101,20 @@ pub struct ImplementationTable {
 ///
 /// # Errors
 /// Runs of several GPUs, or no run with a time of one source.
-pub fn voices(runs: &[(String, Run)], same_gpu: bool) -> Result<ImplementationTable, TaxError> {
+pub fn voices(runs: &[NamedRun], same_gpu: bool) -> Result<ImplementationTable, TaxError> {
     if let [_, _, ..] = runs {
         one_gpu(&runs.iter().collect::<Vec<_>>(), same_gpu)?;
     }
-    let mut runs: Vec<&(String, Run)> = runs.iter().collect();
-    runs.sort_by_key(|run| away(&run.1));
+    let mut runs: Vec<&NamedRun> = runs.iter().collect();
+    runs.sort_by_key(|run| away(&run.run));
     let against = |(a, of_a): (usize, &Record), (b, of_b): (usize, &Record)| {
-        let (run_a, run_b) = (&runs[a].1, &runs[b].1);
+        let (run_a, run_b) = (&runs[a].run, &runs[b].run);
         let (finest, drift) = (resolution_between(run_a, run_b), device_drift(run_a, run_b));
         let ratio = judge((run_a, of_a), (run_b, of_b), finest, drift)?;
         (ratio.value.is_finite() && ratio.value > 0.0).then_some(ratio)
     };
     let best = |run: usize, voice: Implementation, problem: &str| {
-        fastest(&runs[run].1, problem, |record| Implementation::of(variant_of(&record.case)) == voice)
+        fastest(&runs[run].run, problem, |record| Implementation::of(variant_of(&record.case)) == voice)
     };
     let of_voice = |voice: Implementation| (0..runs.len()).map(move |run| (run, voice));
     let all: Vec<(usize, Implementation)> =
@@ -122,7 +122,8 @@ pub fn voices(runs: &[(String, Run)], same_gpu: bool) -> Result<ImplementationTa
             .into_iter()
             .flat_map(of_voice)
             .collect();
-    let told = runs.iter().flat_map(|(_, run)| run.records.iter()).filter(|record| record.timing().is_some());
+    let told =
+        runs.iter().flat_map(|NamedRun { run, .. }| run.records.iter()).filter(|record| record.timing().is_some());
     let spoken = told.filter(|record| of_cubecl(variant_of(&record.case)));
     let names: BTreeSet<&str> = spoken.map(|record| problem_of(&record.case)).collect();
     if names.is_empty() {
@@ -159,11 +160,11 @@ pub fn voices(runs: &[(String, Run)], same_gpu: bool) -> Result<ImplementationTa
     }
     let columns = kept.iter().map(|i| {
         let (run, voice) = all[*i];
-        ImplementationColumn { run, voice, title: title(&runs[run].1, voice) }
+        ImplementationColumn { run, voice, title: title(&runs[run].run, voice) }
     });
     let columns = columns.collect();
     Ok(ImplementationTable {
-        runs: runs.iter().map(|(name, run)| way(name, run.reach)).collect(),
+        runs: runs.iter().map(|NamedRun { name, run }| way(name, run.reach)).collect(),
         columns,
         problems,
         prices,
@@ -207,11 +208,11 @@ mod tests {
     use super::*;
     use parallax_schema::testing::{run, spread};
 
-    fn named(target: &str, cases: &[(&str, f64)]) -> (String, Run) {
+    fn named(target: &str, cases: &[(&str, f64)]) -> NamedRun {
         let cases: Vec<_> = cases.iter().map(|(case, median)| (*case, spread(*median, 0.002, 40))).collect();
         let mut run = run(target, "NVIDIA H200", &cases);
         run.devices[0].caps.dialect = if target == "cuda" { Dialect::Cuda } else { Dialect::Wgsl };
-        (target.to_owned(), run)
+        NamedRun::new(target, run)
     }
 
     #[test]
@@ -288,7 +289,7 @@ mod tests {
     fn of_variants_that_a_run_did_not_come_to_there_is_no_fastest() {
         let cases = [("copy/fwd/n64/f32/scalar", 90.0), ("copy/fwd/n64/f32/cube", 50.0)];
         let mut cut = named("browser", &cases);
-        cut.1.planned.push("copy/fwd/n64/f32/vec4".to_owned());
+        cut.run.planned.push("copy/fwd/n64/f32/vec4".to_owned());
         let whole = named("wgpu", &cases);
         let found = voices(&[whole, cut.clone()], true).expect("one GPU");
         let titles: Vec<&str> = found.columns.iter().map(|column| column.title.as_str()).collect();
@@ -306,7 +307,7 @@ mod tests {
     fn a_browser_that_hides_its_gpu_is_believed_when_somebody_vouches() {
         let case = [("copy/fwd/n64/f32/cube", 50.0)];
         let mut runs = [named("wgpu", &case), named("browser", &case)];
-        runs[1].1.devices[0].name = "a device".to_owned();
+        runs[1].run.devices[0].name = "a device".to_owned();
         assert!(matches!(voices(&runs, false), Err(TaxError::DifferentGpus { .. })));
         assert_eq!(voices(&runs, true).expect("vouched for").columns.len(), 2);
     }

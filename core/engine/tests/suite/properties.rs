@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use parallax_analysis::compare::{Options, compare};
 use parallax_engine::plan::plan;
 use parallax_schema::device::DeviceKind;
-use parallax_schema::record::{Better, Run, Suite};
+use parallax_schema::record::{Better, NamedRun, Run, Suite};
 use parallax_schema::spec::schedule::Schedule;
 use parallax_schema::spec::settings::{SETTINGS, Setting, Values};
 use parallax_schema::spec::{Spec, filter, query};
@@ -125,9 +125,9 @@ proptest! {
     #[test]
     fn a_third_run_leaves_every_pair_alone(runs in [measured_run(), measured_run(), measured_run()], third in 1..3usize) {
         let [base, other, further] = runs;
-        let two = vec![("base".to_owned(), base), ("other".to_owned(), other)];
+        let two = vec![NamedRun::new("base", base), NamedRun::new("other", other)];
         let mut three = two.clone();
-        three.insert(third, ("further".to_owned(), further));
+        three.insert(third, NamedRun::new("further", further));
         if let Ok(alone) = compare(&two, &Options::default()) {
             let among = compare(&three, &Options::default()).expect("the same pairs, and more");
             let place = 3 - third;

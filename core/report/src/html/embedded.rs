@@ -8,7 +8,7 @@ use parallax_analysis::compare::{Comparison, Cost};
 use parallax_schema::case::workload_of;
 use parallax_schema::catalog::Catalog;
 use parallax_schema::record::stats::Summary;
-use parallax_schema::record::{Record, Run, RunSummary};
+use parallax_schema::record::{NamedRun, Record, Run, RunSummary};
 use parallax_schema::units::{counted, sentence};
 
 use super::compared::verdicts;
@@ -59,7 +59,7 @@ pub fn cost_pictures(costs: &[Cost]) -> Vec<(String, String)> {
 }
 
 /// Returns a comparison: other differences of the runs, costs of targets on one GPU or processor, verdicts and ratios.
-pub fn comparison(catalog: &dyn Catalog, runs: &[(String, Run)], comparison: &Comparison, costs: &[Cost]) -> String {
+pub fn comparison(catalog: &dyn Catalog, runs: &[NamedRun], comparison: &Comparison, costs: &[Cost]) -> String {
     let markup = html! {
         p { (sentence(&comparison.tally())) }
         @for note in crate::compared_runs(runs).notes { p.soft { (note) } }
@@ -79,7 +79,7 @@ pub fn comparison(catalog: &dyn Catalog, runs: &[(String, Run)], comparison: &Co
 }
 
 /// Returns the runs beside each other by workload, with the cases of each in closed tables; nothing without valid cases.
-fn by_workload(catalog: &dyn Catalog, runs: &[(String, Run)], comparison: &Comparison) -> Markup {
+fn by_workload(catalog: &dyn Catalog, runs: &[NamedRun], comparison: &Comparison) -> Markup {
     let families = comparison.by_workload(runs);
     let cases = |workload: &str| {
         let of_this = |case: &str| workload_of(case) == workload;
@@ -106,13 +106,13 @@ fn by_workload(catalog: &dyn Catalog, runs: &[(String, Run)], comparison: &Compa
 }
 
 /// Returns the parts of one call on the GPU with the most runs. `None` if fewer than two of them timed single calls.
-pub(crate) fn one_call(catalog: &dyn Catalog, runs: &[(String, Run)]) -> Option<Markup> {
+pub(crate) fn one_call(catalog: &dyn Catalog, runs: &[NamedRun]) -> Option<Markup> {
     let called = |run: &Run| run.records.iter().any(|record| record.measured().is_some_and(|m| m.call.is_some()));
-    let mut gpus: Vec<Vec<(String, Run)>> = Vec::new();
-    for named in runs.iter().filter(|(_, run)| called(run)) {
+    let mut gpus: Vec<Vec<NamedRun>> = Vec::new();
+    for named in runs.iter().filter(|NamedRun { run, .. }| called(run)) {
         // A target of a GPU counts once, with the first of its runs.
-        match gpus.iter_mut().find(|gpu| same_device(&gpu[0].1, &named.1)) {
-            Some(gpu) if gpu.iter().any(|(_, run)| run.way() == named.1.way()) => {}
+        match gpus.iter_mut().find(|gpu| same_device(&gpu[0].run, &named.run)) {
+            Some(gpu) if gpu.iter().any(|NamedRun { run, .. }| run.way() == named.run.way()) => {}
             Some(gpu) => gpu.push(named.clone()),
             None => gpus.push(vec![named.clone()]),
         }
@@ -131,11 +131,11 @@ mod tests {
 
     const CASE: &str = "copy/fwd/n64/f32/vec4";
 
-    fn called(target: &str, device: &str) -> (String, Run) {
+    fn called(target: &str, device: &str) -> NamedRun {
         let mut run = testing::run(target, device, &[(CASE, spread(100.0, 0.01, 40))]);
         let call = OneCall { done: vec![900.0; 8], result: vec![1200.0; 8] };
         measured(&mut run, CASE).call = Some(call);
-        (format!("{target} on {device}"), run)
+        NamedRun::new(format!("{target} on {device}"), run)
     }
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
         let mut runs = vec![called("cuda", "X"), called("browser", "Y"), called("cuda", "Y"), called("browser", "Y")];
         let shown = one_call(&Registry, &runs).expect("two targets of Y").into_string();
         assert!(shown.contains("one call") && shown.contains("cuda on Y") && !shown.contains("on X"), "{shown}");
-        measured(&mut runs[2].1, CASE).call = None;
+        measured(&mut runs[2].run, CASE).call = None;
         assert!(one_call(&Registry, &runs).is_none(), "one target alone says nothing");
     }
 }

@@ -97,13 +97,14 @@ fn alone(width: f64, height: f64, title: &str, inside: Markup) -> String {
 mod tests {
     use super::*;
     use parallax_analysis::compare::costs;
+    use parallax_schema::record::NamedRun;
     use parallax_schema::testing::{run, spread};
 
     const CASES: [&str; 2] = ["matmul/fwd/m8,n8,k8/f32/tiled", "copy/fwd/n64/f32/vec4"];
 
-    fn named(target: &str, device: &str, median: f64) -> (String, Run) {
+    fn named(target: &str, device: &str, median: f64) -> NamedRun {
         let cases: Vec<_> = CASES.iter().map(|case| (*case, spread(median, 0.01, 40))).collect();
-        (target.to_owned(), run(target, device, &cases))
+        NamedRun::new(target, run(target, device, &cases))
     }
 
     /// Checks the form of a stand-alone file: one closed element, with its style inside and no external resources.
@@ -120,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_roofline_stands_alone() {
-        let (_, run) = named("browser", "</style><script>\u{1}", 100.0);
+        let NamedRun { run, .. } = named("browser", "</style><script>\u{1}", 100.0);
         let svg = roofline_picture(&run).expect("matmul does arithmetic");
         stands_alone(&svg);
         assert!(svg.contains("matrix products") && svg.contains("FLOP/s") && svg.contains("browser"));

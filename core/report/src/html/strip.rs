@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use maud::{Markup, html};
 use parallax_analysis::compare::timed;
-use parallax_schema::record::{Run, Timing};
+use parallax_schema::record::{NamedRun, Timing};
 use parallax_schema::units::percent;
 
 use super::mark;
@@ -21,10 +21,10 @@ const AXIS: f64 = LINE + 3.0;
 const FAR: f64 = 6.0;
 
 /// Returns the strips of one case, a row per run that has a time for it, in its family's colour.
-pub(super) fn strip(case: &str, runs: &[(String, Run)]) -> Markup {
+pub(super) fn strip(case: &str, runs: &[NamedRun]) -> Markup {
     let colour = mark::of_case(case);
     let rows: Vec<(&str, &Timing)> =
-        runs.iter().filter_map(|(name, run)| Some((name.as_str(), timed(run, case)?.timing()?))).collect();
+        runs.iter().filter_map(|NamedRun { name, run }| Some((name.as_str(), timed(run, case)?.timing()?))).collect();
     let ranges: Vec<(f64, f64)> = rows.iter().filter_map(|(_, timing)| range(timing)).collect();
     if ranges.len() < rows.len() || rows.is_empty() {
         return html! {};

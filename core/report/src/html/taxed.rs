@@ -116,7 +116,7 @@ fn over(time: fn(&Call) -> Option<Nanos>, base: Option<Call>, other: Option<Call
 mod tests {
     use super::*;
     use parallax_analysis::compare::tax::{Pairing, tax};
-    use parallax_schema::record::OneCall;
+    use parallax_schema::record::{NamedRun, OneCall};
     use parallax_schema::testing::{measured, run, spread};
     use parallax_workloads::Registry;
 
@@ -128,7 +128,7 @@ mod tests {
             let mut run = run(target, "X", &CASES.map(|case| (case, spread(time, 0.002, 40))));
             let call = OneCall { done: vec![900.0; 8], result: vec![1200.0; 8] };
             measured(&mut run, CASES[0]).call = called.then_some(call);
-            (target.to_owned(), run)
+            NamedRun::new(target, run)
         };
         for (called, titles) in [
             (false, vec!["case", "cuda: kernel", "browser: kernel", "kernel, browser ÷ cuda"]),

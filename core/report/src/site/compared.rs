@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use parallax_analysis::compare::{Comparison, Options, compare};
-use parallax_schema::record::{Run, way};
+use parallax_schema::record::{NamedRun, Run, way};
 use parallax_schema::spec::query;
 use parallax_schema::units::sentence;
 
@@ -25,7 +25,8 @@ pub(super) struct Set<'r> {
 impl Set<'_> {
     /// Returns the comparison; `None` if the runs have no common case.
     fn comparison(&self) -> Option<Comparison> {
-        let runs: Vec<(String, Run)> = self.runs.iter().map(|(name, run, _)| (name.clone(), (*run).clone())).collect();
+        let runs: Vec<NamedRun> =
+            self.runs.iter().map(|(name, run, _)| NamedRun::new(name.clone(), (*run).clone())).collect();
         compare(&runs, &Options::default()).ok()
     }
 }
@@ -37,7 +38,7 @@ pub(super) fn sets<'r>(devices: &Devices<'r>) -> Vec<Set<'r>> {
     for device in devices.all() {
         let targets = device.views().into_iter().map(|kept| target_name(&kept.run.target, kept.run.reach));
         let targets = targets.collect::<Vec<_>>().join(" vs ");
-        let runs = device.views().into_iter().map(|kept| (kept.named.0.clone(), kept.run, kept.path()));
+        let runs = device.views().into_iter().map(|kept| (kept.named.name.clone(), kept.run, kept.path()));
         found.push(Set {
             path: format!("compare/on-{}", device.slug),
             title: format!("{}: {targets}", device.name),

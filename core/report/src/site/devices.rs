@@ -5,7 +5,7 @@ use parallax_analysis::compare::one_gpu::distance;
 use parallax_analysis::compare::{Cost, cost};
 use parallax_schema::catalog::Catalog;
 use parallax_schema::device::BrowserMode;
-use parallax_schema::record::Run;
+use parallax_schema::record::{NamedRun, Run};
 
 /// Devices with their runs, sorted by the number of targets, then by the newest run.
 pub(super) struct Devices<'r> {
@@ -27,7 +27,7 @@ pub(super) struct OnDevice<'r> {
 /// A run with its name in paths.
 pub(super) struct Kept<'r> {
     /// The named run.
-    pub named: &'r (String, Run),
+    pub named: &'r NamedRun,
     /// The run.
     pub run: &'r Run,
     path: String,
@@ -51,38 +51,38 @@ impl Kept<'_> {
 }
 
 /// Shortens names that are paths to file names, unless another run of the same device has that name.
-pub fn shorten_names(runs: &mut [(String, Run)]) {
+pub fn shorten_names(runs: &mut [NamedRun]) {
     let short = |name: &str| {
         let file = name.rsplit(['/', '\\']).next().unwrap_or(name);
         file.trim_end_matches(".gz").trim_end_matches(".json").to_owned()
     };
     let others = |at: usize, own: &str| {
-        let same = |i: &usize| *i != at && same_device(&runs[*i].1, &runs[at].1);
-        (0..runs.len()).filter(same).any(|i| short(&runs[i].0) == own)
+        let same = |i: &usize| *i != at && same_device(&runs[*i].run, &runs[at].run);
+        (0..runs.len()).filter(same).any(|i| short(&runs[i].name) == own)
     };
     let names: Vec<String> = (0..runs.len())
         .map(|at| {
-            let own = short(&runs[at].0);
-            if own.is_empty() || others(at, &own) { runs[at].0.clone() } else { own }
+            let own = short(&runs[at].name);
+            if own.is_empty() || others(at, &own) { runs[at].name.clone() } else { own }
         })
         .collect();
-    runs.iter_mut().zip(names).for_each(|((name, _), short)| *name = short);
+    runs.iter_mut().zip(names).for_each(|(NamedRun { name, .. }, short)| *name = short);
 }
 
 impl<'r> Devices<'r> {
     /// Returns named runs, grouped by device.
-    pub fn new(catalog: &'r dyn Catalog, runs: impl IntoIterator<Item = &'r (String, Run)>) -> Devices<'r> {
-        let mut groups: Vec<Vec<&(String, Run)>> = Vec::new();
+    pub fn new(catalog: &'r dyn Catalog, runs: impl IntoIterator<Item = &'r NamedRun>) -> Devices<'r> {
+        let mut groups: Vec<Vec<&NamedRun>> = Vec::new();
         for named in runs {
-            match groups.iter_mut().find(|group| same_device(&group[0].1, &named.1)) {
+            match groups.iter_mut().find(|group| same_device(&group[0].run, &named.run)) {
                 Some(group) => group.push(named),
                 None => groups.push(vec![named]),
             }
         }
         // Devices with several targets first, then the newest; emulated ones last.
         groups.sort_by_key(|group| {
-            let newest = group.iter().map(|(_, run)| run.started).max();
-            (group[0].1.device().kind.is_emulated(), std::cmp::Reverse((targets_of(group).len(), newest)))
+            let newest = group.iter().map(|NamedRun { run, .. }| run.started).max();
+            (group[0].run.device().kind.is_emulated(), std::cmp::Reverse((targets_of(group).len(), newest)))
         });
         let mut taken = Vec::new();
         let all = groups.into_iter().map(|group| on_device(group, &mut taken)).collect();
@@ -171,30 +171,31 @@ fn timed(run: &Run) -> usize {
     run.records.iter().filter(|record| record.timing().is_some()).count()
 }
 
-fn targets_of<'a>(group: &[&'a (String, Run)]) -> Vec<&'a str> {
-    let mut targets: Vec<&str> = group.iter().map(|(_, run)| run.target.as_str()).collect();
+fn targets_of<'a>(group: &[&'a NamedRun]) -> Vec<&'a str> {
+    let mut targets: Vec<&str> = group.iter().map(|NamedRun { run, .. }| run.target.as_str()).collect();
     targets.sort_unstable();
     targets.dedup();
     targets
 }
 
-fn on_device<'r>(mut group: Vec<&'r (String, Run)>, taken: &mut Vec<String>) -> OnDevice<'r> {
-    group
-        .sort_by_key(|(_, run)| (distance(&run.target), run.reach.unwrap_or_default(), std::cmp::Reverse(run.started)));
+fn on_device<'r>(mut group: Vec<&'r NamedRun>, taken: &mut Vec<String>) -> OnDevice<'r> {
+    group.sort_by_key(|NamedRun { run, .. }| {
+        (distance(&run.target), run.reach.unwrap_or_default(), std::cmp::Reverse(run.started))
+    });
     // A given name has precedence, then the name in the run nearest to the hardware.
-    let given = group.iter().find_map(|(_, run)| run.given_name());
-    let name = given.unwrap_or_else(|| group[0].1.device().name.clone());
+    let given = group.iter().find_map(|NamedRun { run, .. }| run.given_name());
+    let name = given.unwrap_or_else(|| group[0].run.device().name.clone());
     let slug = unused(&slug(&normalised(&name)), taken);
     let mut files = Vec::new();
-    let kept = |named: &'r (String, Run)| {
+    let kept = |named: &'r NamedRun| {
         let file = unused(&slug_of_run(named), &mut files);
-        Kept { named, run: &named.1, path: format!("runs/{slug}/{file}.json") }
+        Kept { named, run: &named.run, path: format!("runs/{slug}/{file}.json") }
     };
     let runs = group.into_iter().map(kept).collect();
     OnDevice { name, slug, runs }
 }
 
-fn slug_of_run((name, run): &(String, Run)) -> String {
+fn slug_of_run(NamedRun { name, run }: &NamedRun) -> String {
     let target = slug(&run.target);
     let own = slug(name);
     if own.contains(&target) { own } else { format!("{target}-{own}") }
@@ -238,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_path_is_shortened_to_the_name_that_no_other_run_of_the_device_has() {
-        let of = |path: &str, device: &str| (path.to_owned(), run("cuda", device, &[]));
+        let of = |path: &str, device: &str| NamedRun::new(path, run("cuda", device, &[]));
         let mut runs = [
             of("a/quick/cuda.json", "NVIDIA H100"),
             of("b/quick/cuda.json", "NVIDIA H200"),
@@ -247,7 +248,7 @@ mod tests {
             of("c/older/cuda.json", "NVIDIA H300"),
         ];
         shorten_names(&mut runs);
-        let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
+        let names: Vec<&str> = runs.iter().map(|NamedRun { name, .. }| name.as_str()).collect();
         assert_eq!(names, ["cuda", "cuda", "block", "b/older/cuda.json", "c/older/cuda.json"]);
     }
 
@@ -257,7 +258,7 @@ mod tests {
             let cases: Vec<_> = cases.iter().map(|case| (*case, spread(time, 0.002, 40))).collect();
             let mut run = run(target, "NVIDIA H200", &cases);
             run.reach = reach;
-            (format!("{target}-{time}"), run)
+            NamedRun::new(format!("{target}-{time}"), run)
         };
         let (copy, read) = ("copy/fwd/n64/f32/vec4", "read/fwd/n64/f32/vec4");
         let runs = [

@@ -2,7 +2,7 @@
 
 use maud::{Markup, PreEscaped, html};
 use parallax_analysis::compare::tax::{Pairing, tax};
-use parallax_schema::record::{Run, completion_step};
+use parallax_schema::record::{NamedRun, Run, completion_step};
 
 use super::Site;
 use super::devices::Devices;
@@ -137,7 +137,7 @@ fn of_views(
 
 fn costs(devices: &Devices<'_>) -> Markup {
     let Some((device, cost)) = devices.told() else { return html! {} };
-    let runs: Vec<(String, Run)> = device.views().iter().map(|kept| kept.named.clone()).collect();
+    let runs: Vec<NamedRun> = device.views().iter().map(|kept| kept.named.clone()).collect();
     let found = tax(&runs, None, false, Pairing::Same).ok();
     html! {
         section {

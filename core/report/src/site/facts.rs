@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use parallax_schema::catalog::Catalog;
+use parallax_schema::record::NamedRun;
 
 use super::Site;
 use super::devices::{Kept, OnDevice};
@@ -28,7 +29,7 @@ pub(super) fn page(device: &OnDevice<'_>, site: Site) -> String {
 }
 
 fn run(catalog: &dyn Catalog, head: &Head<'_>, kept: &Kept<'_>) -> Markup {
-    let (name, run) = kept.named;
+    let NamedRun { name, run } = kept.named;
     let skips = skipped(run);
     // Reasons of single cases also stand below the tables of their families.
     let notes: Vec<String> = table(catalog, run).notes.into_iter().filter(|note| !skips.contains(note)).collect();

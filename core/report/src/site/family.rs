@@ -5,7 +5,7 @@ use parallax_analysis::Family;
 use parallax_analysis::compare::Cost;
 use parallax_schema::case::by_case;
 use parallax_schema::catalog::Catalog;
-use parallax_schema::record::Run;
+use parallax_schema::record::{NamedRun, Run};
 use parallax_schema::units::counted;
 
 use super::devices::OnDevice;
@@ -37,8 +37,8 @@ pub(super) fn page(device: &OnDevice<'_>, family: Family, site: Site) -> String 
     let about = format!("Every version of {} on {}, on every target.", family.name(), device.name);
     let head = &Head { depth: 3, title: &title, about: &about };
     let runs = of_family(device, family);
-    let views: Vec<(String, Run)> =
-        device.views().iter().map(|kept| (kept.named.0.clone(), only(kept.run, family))).collect();
+    let views: Vec<NamedRun> =
+        device.views().iter().map(|kept| NamedRun::new(kept.named.name.clone(), only(kept.run, family))).collect();
     let costs: Vec<Cost> = device.costs().into_iter().map(|cost| within(cost, family)).collect();
     let libraries = peers::on(device, site.peers, Some(family));
     let main = html! {
@@ -63,7 +63,7 @@ pub(super) fn page(device: &OnDevice<'_>, family: Family, site: Site) -> String 
                 a href=(head.to(&format!("{}/", samples_path(device, family)))) { "The samples of each case" } "; "
                 a href=(head.to(&format!("{}/", facts::path(device)))) { "device, clocks and skipped cases of each run" } "."
             }
-            @for (name, run) in &runs { (cases(site.catalog, name, run)) }
+            @for NamedRun { name, run } in &runs { (cases(site.catalog, name, run)) }
         }
     };
     whole(head, site, &main)
@@ -84,9 +84,9 @@ pub(super) fn samples_page(device: &OnDevice<'_>, family: Family, site: Site) ->
 }
 
 /// Returns the runs of a device with the cases of one family only, without runs that have no row.
-fn of_family(device: &OnDevice<'_>, family: Family) -> Vec<(String, Run)> {
-    let runs = device.runs.iter().map(|kept| (kept.named.0.clone(), only(kept.run, family)));
-    runs.filter(|(_, run)| run.records.iter().any(has_row)).collect()
+fn of_family(device: &OnDevice<'_>, family: Family) -> Vec<NamedRun> {
+    let runs = device.runs.iter().map(|kept| NamedRun::new(kept.named.name.clone(), only(kept.run, family)));
+    runs.filter(|NamedRun { run, .. }| run.records.iter().any(has_row)).collect()
 }
 
 /// Returns a run with the cases of one family only, in the order of cases.

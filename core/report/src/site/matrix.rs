@@ -121,18 +121,18 @@ fn shade(ratio: f64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_schema::record::Run;
+    use parallax_schema::record::NamedRun;
     use parallax_schema::testing::{run, spread};
     use parallax_workloads::Registry;
 
     #[test]
     fn two_devices_make_a_matrix_and_one_makes_none() {
-        let of = |device: &str, target: &str, time: f64| -> (String, Run) {
+        let of = |device: &str, target: &str, time: f64| -> NamedRun {
             let run = run(target, device, &[("copy/fwd/n64/f32/vec4", spread(time, 0.002, 40))]);
-            (format!("{target} on {device}"), run)
+            NamedRun::new(format!("{target} on {device}"), run)
         };
         let all = [of("A", "browser", 100.0), of("B", "browser", 400.0), of("B", "cuda", 50.0)];
-        let found = |runs: &[(String, Run)]| {
+        let found = |runs: &[NamedRun]| {
             let matrices = matrices(&Devices::new(&Registry, runs));
             matrices.iter().map(|matrix| matrix.section().into_string()).collect::<Vec<_>>()
         };

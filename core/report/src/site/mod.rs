@@ -26,7 +26,7 @@ use self::explain::{TOPICS, Topic};
 use crate::Peers;
 use parallax_analysis::Family;
 use parallax_schema::catalog::Catalog;
-use parallax_schema::record::Run;
+use parallax_schema::record::NamedRun;
 
 /// A file of the site.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,7 +89,7 @@ enum Part<'p, 'r> {
 
 impl<'r> Pages<'r> {
     /// Returns the site about these runs. No page is made yet.
-    pub fn new(runs: impl IntoIterator<Item = &'r (String, Run)>, site: Site<'r>) -> Pages<'r> {
+    pub fn new(runs: impl IntoIterator<Item = &'r NamedRun>, site: Site<'r>) -> Pages<'r> {
         let devices = Devices::new(site.catalog, runs);
         let sets = compared::sets(&devices);
         Pages { site, devices, sets }
@@ -186,7 +186,7 @@ pub fn fixed(path: &str) -> Option<&'static str> {
 }
 
 /// Returns every page of a site about these named runs, its style sheet, and its run files.
-pub fn files(runs: &[(String, Run)], site: Site) -> Vec<File> {
+pub fn files(runs: &[NamedRun], site: Site) -> Vec<File> {
     let pages = Pages::new(runs, site);
     let made = |(path, part)| pages.made(&part).map(|text| File { path, text });
     pages.parts().into_iter().filter_map(made).collect()
@@ -194,20 +194,20 @@ pub fn files(runs: &[(String, Run)], site: Site) -> Vec<File> {
 
 #[cfg(test)]
 mod tests {
-    use parallax_workloads::Registry;
     use std::collections::BTreeSet;
 
     use super::*;
     use parallax_schema::testing::{run, spread};
+    use parallax_workloads::Registry;
 
     const TILED: &str = "matmul/fwd/m8,n8,k8/f32/tiled";
     const HOSTILE: &str = "\"><script>alert(1)</script>/../../x";
 
-    fn named(name: &str, target: &str, device: &str, median: f64) -> (String, Run) {
-        (name.to_owned(), run(target, device, &[(TILED, spread(median, 0.002, 40))]))
+    fn named(name: &str, target: &str, device: &str, median: f64) -> NamedRun {
+        NamedRun::new(name, run(target, device, &[(TILED, spread(median, 0.002, 40))]))
     }
 
-    fn runs() -> Vec<(String, Run)> {
+    fn runs() -> Vec<NamedRun> {
         vec![
             named("cuda", "cuda", "NVIDIA H200", 100.0),
             named("browser", "browser", "h200", 150.0),
@@ -322,7 +322,7 @@ mod tests {
     fn a_desk_looks_for_results_and_says_how_to_join() {
         let code = vec![vec![true, false], vec![false, true]];
         let address = "https://192.0.2.1:8080/?desk=x&y";
-        let front = |runs: &[(String, Run)], code| {
+        let front = |runs: &[NamedRun], code| {
             let files = files(
                 runs,
                 Site { measures: true, desk: Some(Desk { address, code, hidden: &[] }), ..Site::new(&Registry) },

@@ -98,6 +98,7 @@ mod tests {
     use super::*;
     use crate::peers::tests::{PROBLEM, text};
     use crate::site::{Site, files};
+    use parallax_schema::record::NamedRun;
     use parallax_schema::testing::{run, spread};
     use parallax_workloads::Registry;
 
@@ -105,7 +106,7 @@ mod tests {
     fn marks_stand_on_the_page_of_their_device_alone() {
         let peers = [Peers::parse(&text("", "")).expect("sound")];
         let of = |device: &str| {
-            ("cuda".to_owned(), run("cuda", device, &[(&*format!("{PROBLEM}/tiled"), spread(100.0, 0.002, 40))]))
+            NamedRun::new("cuda", run("cuda", device, &[(&*format!("{PROBLEM}/tiled"), spread(100.0, 0.002, 40))]))
         };
         let runs = [of("NVIDIA H200"), of("NVIDIA H100")];
         let files = files(&runs, Site { peers: &peers, ..Site::new(&Registry) });

@@ -7,7 +7,7 @@ use parallax_analysis::compare::*;
 use parallax_report::{Cell, comparison_table};
 use parallax_schema::device::Launching;
 use parallax_schema::record::roofline::{Analysis, Bound};
-use parallax_schema::record::{Better, Run};
+use parallax_schema::record::{Better, NamedRun};
 use parallax_schema::spec::Cache;
 use parallax_schema::testing::{drift, measured, run, score, spread};
 use parallax_schema::units::Nanos;
@@ -15,14 +15,14 @@ use parallax_schema::units::Nanos;
 const CASE: &str = "attention/fwd/b1,h1,s4,d2/f32/flash";
 const OTHER: &str = "attention/fwd/b1,h1,s4,d2/f32/manual";
 
-fn named(name: &str, target: &str, device: &str, median: f64) -> (String, Run) {
-    (name.to_owned(), run(target, device, &[(CASE, spread(median, 0.002, 40))]))
+fn named(name: &str, target: &str, device: &str, median: f64) -> NamedRun {
+    NamedRun::new(name, run(target, device, &[(CASE, spread(median, 0.002, 40))]))
 }
 
 #[test]
 fn any_number_of_runs_against_a_chosen_base() {
     let runs = [named("a", "cuda", "X", 100.0), named("b", "cuda", "X", 150.0), named("c", "cuda", "X", 50.0)];
-    let names: Vec<String> = runs.iter().map(|(name, _)| name.clone()).collect();
+    let names: Vec<String> = runs.iter().map(|NamedRun { name, .. }| name.clone()).collect();
     let base = find_base(&names, "b").expect("a name");
     assert_eq!(find_base(&names, "2"), Ok(base), "numbers count from one");
     for wrong in ["0", "4", "d", "-1"] {
@@ -41,17 +41,17 @@ fn any_number_of_runs_against_a_chosen_base() {
 #[test]
 fn hot_and_cold_are_no_pair() {
     let mut runs = [named("a", "cuda", "X", 100.0), named("b", "cuda", "X", 150.0)];
-    for (_, run) in &mut runs {
+    for NamedRun { run, .. } in &mut runs {
         run.records.push(parallax_schema::testing::record(OTHER, parallax_schema::testing::timing(&[9.0; 10])));
     }
-    measured(&mut runs[1].1, CASE).timing.as_mut().expect("timed").cache = Cache::Cold;
+    measured(&mut runs[1].run, CASE).timing.as_mut().expect("timed").cache = Cache::Cold;
     let comparison = compare(&runs, &Options::default()).expect("the other case");
     assert_eq!(comparison.pairs.len(), 1);
     assert_eq!(comparison.unpaired.len(), 2);
     assert_eq!(comparison.unpaired[0].reason, "caches are hot here and cold in b");
     let notes = comparison_table(&comparison).all_notes().join("\n");
     assert!(notes.contains(CASE) && notes.contains("cold here and hot in a"), "{notes}");
-    for (_, run) in &mut runs {
+    for NamedRun { run, .. } in &mut runs {
         run.records.retain(|r| r.case == CASE);
     }
     assert!(matches!(compare(&runs, &Options::default()), Err(CompareError::NothingInCommon { .. })));
@@ -59,7 +59,7 @@ fn hot_and_cold_are_no_pair() {
     let runs: Vec<_> = ["cuda", "browser"]
         .iter()
         .zip(apart)
-        .map(|(target, case)| ((*target).to_owned(), run(target, "X", &[(case, spread(100.0, 0.002, 40))])))
+        .map(|(target, case)| NamedRun::new(*target, run(target, "X", &[(case, spread(100.0, 0.002, 40))])))
         .collect();
     let why = compare(&runs, &Options::default()).expect_err("another type").to_string();
     assert!(
@@ -72,7 +72,7 @@ fn hot_and_cold_are_no_pair() {
 fn another_way_of_launching_is_a_pair_with_a_note() {
     let pair = |base: Option<Launching>, other: Option<Launching>| {
         let mut runs = [named("a", "cuda", "X", 100.0), named("b", "cuda", "X", 50.0)];
-        for ((_, run), launch) in runs.iter_mut().zip([base, other]) {
+        for (NamedRun { run, .. }, launch) in runs.iter_mut().zip([base, other]) {
             measured(run, CASE).timing.as_mut().expect("timed").launch = launch;
         }
         let comparison = compare(&runs, &Options::default()).expect("pairs");
@@ -92,7 +92,7 @@ fn another_way_of_launching_is_a_pair_with_a_note() {
 fn reference_kernels_count_only_on_one_device_and_target() {
     let mut runs =
         [named("a", "cuda", "X", 100.0), named("b", "cuda", "NVIDIA X", 105.0), named("c", "wgpu", "X", 105.0)];
-    for (i, (_, run)) in runs.iter_mut().enumerate() {
+    for (i, NamedRun { run, .. }) in runs.iter_mut().enumerate() {
         run.drift = drift(&spread(if i == 0 { 500.0 } else { 540.0 }, 0.001, 10));
     }
     let comparison = compare(&runs, &Options::default()).expect("pairs");
@@ -105,7 +105,7 @@ fn reference_kernels_count_only_on_one_device_and_target() {
 fn different_devices_are_compared_by_utilisation_too() {
     let mut runs = [named("a", "cuda", "X", 100.0), named("b", "cuda", "Y", 150.0)];
     assert_eq!(comparison_table(&compare(&runs, &Options::default()).expect("pairs")).columns.len(), 5);
-    for ((_, run), utilisation) in runs.iter_mut().zip([0.5, 0.875]) {
+    for (NamedRun { run, .. }, utilisation) in runs.iter_mut().zip([0.5, 0.875]) {
         measured(run, CASE).analysis = Some(Analysis {
             intensity: 4.0,
             floor: Nanos(50.0),
@@ -120,7 +120,7 @@ fn different_devices_are_compared_by_utilisation_too() {
     let titles: Vec<&str> = table.columns[5..].iter().map(|c| c.title.as_str()).collect();
     assert_eq!(titles, ["a: of ceiling", "b: of ceiling"]);
     assert_eq!(table.rows[0][5..], ["50.0 %", "87.5 %"].map(Cell::from));
-    runs[1].1.devices[0].name = "X".to_owned();
+    runs[1].run.devices[0].name = "X".to_owned();
     assert_eq!(comparison_table(&compare(&runs, &Options::default()).expect("pairs")).columns.len(), 5, "one device");
 }
 
@@ -128,7 +128,7 @@ fn different_devices_are_compared_by_utilisation_too() {
 fn scores_are_paired_judged_and_gated_as_times_are() {
     let with = |name: &str, accuracy: f64, time: f64| {
         let mut run = named(name, "cuda", "X", time);
-        measured(&mut run.1, CASE).scores = vec![score("accuracy", accuracy, Better::Higher)];
+        measured(&mut run.run, CASE).scores = vec![score("accuracy", accuracy, Better::Higher)];
         run
     };
     let mut runs = [with("a", 0.9, 100.0), with("b", 0.8, 100.0)];
@@ -150,10 +150,10 @@ fn scores_are_paired_judged_and_gated_as_times_are() {
     let table = parallax_report::compared_scores(&comparison).expect("scores").markdown();
     assert!(table.contains("accuracy") && table.contains("worse"), "{table}");
     // A run with scores only is compared by them. A score with the other direction of improvement is no pair.
-    for (_, run) in &mut runs {
+    for NamedRun { run, .. } in &mut runs {
         measured(run, CASE).timing = None;
     }
     assert_eq!(compare(&runs, &Options::default()).expect("scores").pairs.len(), 0);
-    measured(&mut runs[1].1, CASE).scores[0].better = Better::Lower;
+    measured(&mut runs[1].run, CASE).scores[0].better = Better::Lower;
     assert!(matches!(compare(&runs, &Options::default()), Err(CompareError::NothingInCommon { .. })));
 }

@@ -5,21 +5,21 @@ use parallax_report::{tax_rows, tax_table};
 use parallax_schema::device::{BrowserMode, Launch};
 use parallax_schema::record::roofline::Ceilings;
 use parallax_schema::record::stats::Summary;
-use parallax_schema::record::{Baseline, OneCall, Run, Slope, TimerTest, Waited};
+use parallax_schema::record::{Baseline, NamedRun, OneCall, Slope, TimerTest, Waited};
 use parallax_schema::testing::{measured, run};
 use parallax_schema::units::Nanos;
 
 const CASE: &str = "attention/fwd/b1,h1,s4,d2/f32/flash";
 
 /// Returns a run of one case with two launches and all parts of the call.
-fn known(target: &str, device: &str, kernel: f64, dispatch: f64, completion: f64, readback: f64) -> (String, Run) {
+fn known(target: &str, device: &str, kernel: f64, dispatch: f64, completion: f64, readback: f64) -> NamedRun {
     let mut run = run(target, device, &[(CASE, vec![kernel; 9])]);
     measured(&mut run, CASE).launches = vec![Launch::default(); 2];
     let done = kernel + completion;
     measured(&mut run, CASE).call = Some(OneCall { done: vec![done; 9], result: vec![done + readback; 9] });
     let ceilings = Ceilings { dispatch: Some(Nanos(dispatch)), ..Ceilings::default() };
     run.baseline = Some(Baseline { clock: run.clock.clone(), timer: TimerTest::default(), ceilings });
-    (target.to_owned(), run)
+    NamedRun::new(target, run)
 }
 
 #[test]
@@ -73,9 +73,9 @@ fn no_part_of_a_call_is_negative() {
 #[test]
 fn what_a_browser_was_let_do_is_a_way_of_its_own() {
     let reached = |reach: Option<BrowserMode>, kernel: f64| {
-        let (name, mut run) = known("browser", "NVIDIA H200", kernel, 1_000.0, 5_000.0, 1_000.0);
+        let NamedRun { name, mut run } = known("browser", "NVIDIA H200", kernel, 1_000.0, 5_000.0, 1_000.0);
         run.reach = reach;
-        (format!("{name}-{kernel}"), run)
+        NamedRun::new(format!("{name}-{kernel}"), run)
     };
     let near = known("cuda", "NVIDIA H200", 10_000.0, 1_000.0, 5_000.0, 1_000.0);
     let (stock, further) = (reached(Some(BrowserMode::Stock), 30_000.0), reached(Some(BrowserMode::Unsafe), 11_000.0));
@@ -92,9 +92,9 @@ fn what_a_browser_was_let_do_is_a_way_of_its_own() {
 #[test]
 fn runs_of_two_cards_are_no_tax_and_those_of_unknown_ones_say_so() {
     let at = |pci: Option<&str>, target: &str| {
-        let (name, mut run) = known(target, "NVIDIA H200", 10_000.0, 1_000.0, 5_000.0, 1_000.0);
-        run.devices[0].identity.pci = pci.map(str::to_owned);
-        (name, run)
+        let mut named = known(target, "NVIDIA H200", 10_000.0, 1_000.0, 5_000.0, 1_000.0);
+        named.run.devices[0].identity.pci = pci.map(str::to_owned);
+        named
     };
     let (first, second) = (Some("0000:65:00.0"), Some("0000:66:00.0"));
     for same_gpu in [false, true] {
@@ -111,7 +111,7 @@ fn runs_of_two_cards_are_no_tax_and_those_of_unknown_ones_say_so() {
 #[test]
 fn the_kernel_is_the_slope_and_the_intercept_is_no_call() {
     let mut one = known("cuda", "X", 10_000.0, 8_000.0, 5_000.0, 1_000.0);
-    measured(&mut one.1, CASE).timing.as_mut().expect("timed").slope = Some(Slope {
+    measured(&mut one.run, CASE).timing.as_mut().expect("timed").slope = Some(Slope {
         short: 1,
         execution: Nanos(9_000.0),
         low: Nanos(8_900.0),
@@ -130,7 +130,7 @@ fn the_kernel_is_the_slope_and_the_intercept_is_no_call() {
 
 #[test]
 fn runs_without_a_baseline_still_show_kernels() {
-    let runs = ["cuda", "wgpu"].map(|target| (target.to_owned(), run(target, "X", &[(CASE, vec![100.0; 9])])));
+    let runs = ["cuda", "wgpu"].map(|target| NamedRun::new(target, run(target, "X", &[(CASE, vec![100.0; 9])])));
     let found = tax(&runs, None, false, Pairing::Same).expect("one GPU");
     assert_eq!(found.cases[0].calls[1].expect("timed").whole(), None);
     assert!(found.cases[0].words.ends_with("not measured: dispatch, completion, readback"), "{:?}", found.cases[0]);
@@ -145,7 +145,7 @@ fn a_step_in_waiting_is_told_beside_the_calls() {
     let mut far = known("browser", "X", 12_000.0, 1_000.0, 2.4e6, -1_000.0);
     let waited = |device, done| Waited { device: Nanos(device), done: Summary::of(&[done; 9]).expect("samples") };
     let waits = vec![waited(0.0, 1.2e5), waited(6e4, 2.5e6)];
-    far.1.baseline.as_mut().expect("known").timer.waits = waits;
+    far.run.baseline.as_mut().expect("known").timer.waits = waits;
     let found = tax(&[near, far], None, false, Pairing::Same).expect("one GPU");
     assert!(found.notes.iter().any(|note| note.contains("only after 2.50 ms")), "{:?}", found.notes);
     assert_eq!(found.cases[0].calls[1].expect("timed").whole(), Some(Nanos(2.411e6)), "a part may be negative");
@@ -157,9 +157,9 @@ fn best_with_best_says_which_variants_they_are() {
     let (flash, mma) = (case("flash"), case("flash_mma"));
     let near = run("cuda", "X", &[(&flash, vec![400.0; 9]), (&mma, vec![100.0; 9])]);
     let far = run("wgpu", "X", &[(&flash, vec![600.0; 9])]);
-    let mut runs = [("cuda".to_owned(), near), ("wgpu".to_owned(), far)];
-    runs[0].1.devices[0].caps.dialect = parallax_schema::device::Dialect::Cuda;
-    runs.iter_mut().for_each(|(_, run)| run.devices[0].identity.pci = Some("0000:65:00.0".to_owned()));
+    let mut runs = [NamedRun::new("cuda", near), NamedRun::new("wgpu", far)];
+    runs[0].run.devices[0].caps.dialect = parallax_schema::device::Dialect::Cuda;
+    runs.iter_mut().for_each(|named| named.run.devices[0].identity.pci = Some("0000:65:00.0".to_owned()));
     let like = tax(&runs, None, false, Pairing::Same).expect("one GPU");
     let ratio = |found: &Tax| found.runs[1].kernel_ratio.expect("a case");
     assert_eq!((like.cases.len(), &like.cases[0].case, ratio(&like).round()), (1, &flash, 2.0));
@@ -172,7 +172,7 @@ fn best_with_best_says_which_variants_they_are() {
     assert!(like.notes.iter().chain(&best.notes).all(|n| n.contains("no calls")), "these files know the new names");
 
     // A file from before the split.
-    runs[0].1.version = 2;
+    runs[0].run.version = 2;
     let like = tax(&runs, None, false, Pairing::Same).expect("one GPU");
     assert!(like.notes.iter().any(|n| n.contains("flash_mma, on tensor cores")), "{:?}", like.notes);
     assert!(tax_table(&like).notes.contains(&like.notes[0]));

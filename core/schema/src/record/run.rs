@@ -19,6 +19,22 @@ pub const SCHEMA: &str = "parallax.run";
 /// Version of the schema; raised when a reader of the old one would misunderstand.
 pub const VERSION: u32 = 3;
 
+/// Run under the name that tables and pages show.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NamedRun {
+    /// Name: the stem of its file, or a target.
+    pub name: String,
+    /// The run.
+    pub run: Run,
+}
+
+impl NamedRun {
+    /// Returns a run under a name.
+    pub fn new(name: impl Into<String>, run: Run) -> NamedRun {
+        NamedRun { name: name.into(), run }
+    }
+}
+
 /// One run: a device, an environment and a record of each planned case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
