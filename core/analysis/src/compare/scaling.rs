@@ -281,7 +281,7 @@ mod tests {
     fn of_two_variants_a_skip_says_why_there_is_no_answer() {
         let case = |rows: u64, variant: &str| format!("prefetch/fwd/r{rows},g{},d64,f128/f32/{variant}", rows / 64);
         let times = [(case(4096, "serial"), 100.0), (case(4096, "overlapped"), 120.0), (case(8192, "serial"), 200.0)];
-        let NamedRun { name, run: mut run } = run("cuda", &times);
+        let NamedRun { name, mut run } = run("cuda", &times);
         let tables = scaled(&Registry, &[NamedRun::new(name.clone(), run.clone())], None);
         assert_eq!(tables.len(), 1);
         let told: Vec<_> = tables[0].points.iter().map(|point| (point.extent, point.is_faster())).collect();
