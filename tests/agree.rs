@@ -50,7 +50,7 @@ fn agree(bench: &mut impl Bench, cases: Vec<Case>) {
 /// Checks a few shapes of every problem on each of its stress inputs.
 fn agree_on_hard_inputs(bench: &mut impl Bench, cases: Vec<Case>) {
     let on_each = |case: Case| {
-        let sets = case.problem.form().hard.iter().filter(|hard| (hard.applies)(&case.problem));
+        let sets = case.problem.form().stress.iter().filter(|hard| (hard.applies)(&case.problem));
         sets.map(|hard| Planned { case: case.clone(), actual: None, hard: Some(hard) }).collect::<Vec<_>>()
     };
     agree_on(bench, cases.into_iter().filter(is_hard).flat_map(on_each).collect());

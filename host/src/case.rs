@@ -16,7 +16,7 @@ use crate::profiler::Breathe;
 /// Computes the results of the set-up, by position in the buffer list. It uses the reference, once and untimed.
 fn set_up(problem: &Problem, inputs: &Inputs) -> BTreeMap<usize, Vec<f64>> {
     let specs = problem.buffers();
-    let row_of = problem.form().reference.rows.of_inputs(problem, inputs);
+    let row_of = problem.form().reference.rows.rows(problem, inputs);
     let computed = problem.outputs().into_iter().enumerate().filter_map(|(output, buffer)| {
         let Role::Setup { row_len } = specs[buffer].role else { return None };
         let storage = specs[buffer].elem.storage(problem.dtype);
@@ -156,7 +156,7 @@ impl HostCase {
             }
             Outputs::Reference(outputs) => {
                 let specs = self.problem.buffers();
-                let row_of = form.reference.rows.of_inputs(&self.problem, &self.inputs);
+                let row_of = form.reference.rows.rows(&self.problem, &self.inputs);
                 let checked = self.problem.outputs();
                 for (buffer, values) in self.written.iter().zip(outputs) {
                     let Some(row_len) = specs[*buffer].role.row_len() else { continue };

@@ -18,14 +18,10 @@ fn form(setup: fn(&Problem, &Caps) -> Program) -> OpSpec {
     let program = |_: &Problem, _: &Caps| Program {
         stages: vec![Stage::copy("what it was", "x", "out"), Stage::copy("what was kept", "kept", "x")],
     };
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Bytes,
-        headline: None,
-        shapes: |_| &[],
-        huge: &[],
-        awkward: &["n1009"],
-        buffers: |p| {
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Bytes,
+        |p| {
             let dims = [p["n"]];
             vec![
                 BufferSpec::input("g", Elem::Real, &dims, |_, draw| draw.normal()),
@@ -34,27 +30,24 @@ fn form(setup: fn(&Problem, &Caps) -> Program) -> OpSpec {
                 BufferSpec::output("out", Elem::Real, &dims),
             ]
         },
-        cost: |_| Cost::default(),
-        tolerance: |_, _| Tolerance { abs: 0.0, rel: 1e-12, reason: "copies are exact" },
-        reference: Reference {
-            row_cost: |p, _| p["n"],
-            rows: RowsFn::of(|_, inputs| {
+        |_| Cost::default(),
+        |_, _| Tolerance { abs: 0.0, rel: 1e-12, reason: "copies are exact" },
+        Reference::new(
+            |p, _| p["n"],
+            |_, inputs| {
                 Box::new(move |output, _, row| {
                     // Of what is checked, only the last is what `x` was.
                     let from = if output == 2 { 1 } else { 0 };
                     row.iter_mut().enumerate().for_each(|(i, slot)| *slot = inputs.at(from, i as u64));
                 })
-            }),
-        },
-        host: None,
-        setup: Some(setup),
-        variants: vec![Variant::kernel("copies", "for tests", program).only_in(&[Dialect::Wgsl])],
-        fallback: &[],
-        preconditions: Vec::new(),
-        hard: Vec::new(),
-        nan: OfNan::Unsaid("for tests"),
-        only: Some((&[Dialect::Wgsl], "for tests")),
-    }
+            },
+        ),
+        OfNan::Unsaid("for tests"),
+    )
+    .awkward(&["n1009"])
+    .setup(setup)
+    .variants(vec![Variant::kernel("copies", "for tests", program).only_in(&[Dialect::Wgsl])])
+    .only_in(&[Dialect::Wgsl], "for tests")
 }
 
 fn keep(_: &Problem, _: &Caps) -> Program {

@@ -9,7 +9,7 @@ pub(super) fn on_hard(case: Case, actual: &Option<Actual>) -> (Vec<Planned>, Opt
     let form = case.problem.form();
     let not_on = form.variant(case.variant).map_or(&[][..], |variant| variant.not_on);
     let exempt = |hard: &StressInput| not_on.iter().find(|not_on| not_on.sets.contains(&hard.name));
-    let sets = form.hard.iter().filter(|hard| (hard.applies)(&case.problem));
+    let sets = form.stress.iter().filter(|hard| (hard.applies)(&case.problem));
     let (left_out, sets): (Vec<_>, Vec<_>) = sets.partition(|hard| exempt(hard).is_some());
     let planned = |hard| Planned { case: case.clone(), actual: actual.clone(), hard: Some(hard) };
     let cases = sets.into_iter().map(planned).collect();

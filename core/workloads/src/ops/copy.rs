@@ -4,11 +4,11 @@
 //! kernels that read as much as they write. Bytes are counted as in STREAM's copy: read once, written once.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, exact, subnormal, zero};
+use parallax_ir::hard::{exact, subnormal, zero};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, Finds, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Probe, Problem, Program, Reference,
-    Role, Rows, RowsFn, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, spread,
+    Axis, BufferSpec, Draw, Elem, Finds, HostBuffer, Inputs, OfNan, OpSpec, Probe, Problem, Program, Reference, Role,
+    Rows, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, spread,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -29,21 +29,23 @@ pub fn workload() -> Workload {
         axes: const { &[Axis::extent("n", "elements")] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |shape| indexable(shape["n"]),
-        forms: vec![OpSpec {
-            direction: Direction::Fwd,
-            rate: Rate::Bytes,
-            headline: Some("n16777216"),
-            shapes,
+        forms: vec![
+            OpSpec::new(
+                Direction::Fwd,
+                Rate::Bytes,
+                buffers,
+                cost,
+                tolerance,
+                Reference::new(row_cost, rows),
+                OfNan::Kept,
+            )
+            .headline("n16777216")
+            .shapes(shapes)
             // The last is more than one pass of `stride` if the number of multiprocessors is unknown.
-            awkward: &["n1", "n3", "n4", "n7", "n8", "n1009", "n2051", "n5003", "n9437184"],
-            huge: &["n2148532224"],
-            buffers,
-            cost,
-            tolerance,
-            reference: Reference { row_cost, rows: RowsFn::of(rows) },
-            setup: None,
-            host: Some(HostFn::of(host)),
-            variants: vec![
+            .awkward(&["n1", "n3", "n4", "n7", "n8", "n1009", "n2051", "n5003", "n9437184"])
+            .huge(&["n2148532224"])
+            .host(host)
+            .variants(vec![
                 Variant::kernel("scalar", "one element per thread", scalar),
                 Variant::kernel(
                     "vec4",
@@ -53,17 +55,14 @@ pub fn workload() -> Workload {
                 Variant::kernel(
                     "stride",
                     "as many workgroups as the device holds, each going over the whole array in strides of the \
-                     grid with four independent accesses of 16 bytes a turn: no cost of starting workgroups",
+                 grid with four independent accesses of 16 bytes a turn: no cost of starting workgroups",
                     stride,
                 ),
                 Variant::cube("one source in CubeCL: accesses as those of `vec4`", cube),
-            ],
-            fallback: &["stride", "vec4", "scalar"],
-            preconditions: Vec::new(),
-            hard: hard_sets(),
-            nan: OfNan::Kept,
-            only: None,
-        }],
+            ])
+            .fallback(&["stride", "vec4", "scalar"])
+            .stress(hard_sets()),
+        ],
     }
 }
 
@@ -95,7 +94,7 @@ pub(super) fn cost(p: &Problem) -> Cost {
 }
 
 pub(super) fn hard_sets() -> Vec<StressInput> {
-    let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance: exact };
+    let set = |name, about, fills| StressInput::new(name, about, fills, exact);
     vec![
         set("zeros", "all zero", |_| vec![("x", zero)]),
         set("subnormal", "numbers too small to be normal: moved like any other, not flushed", |p| {

@@ -8,11 +8,11 @@
 use std::f64::consts::{FRAC_2_SQRT_PI, PI, SQRT_2};
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, one, scattered_nan, smallest_normal, subnormal, zero};
+use parallax_ir::hard::{one, scattered_nan, smallest_normal, subnormal, zero};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, HostFn, OfNan, OpSpec, Problem, Program, Reference, Role, RowsFn,
-    Shape, Stage, StressInput, Tolerance, Variant, Workload, by_pieces, indexable, width,
+    Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, OfNan, OpSpec, Problem, Program, Reference, Role, Shape, Stage,
+    StressInput, Tolerance, Variant, Workload, by_pieces, indexable, width,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -38,41 +38,37 @@ pub fn workload() -> Workload {
 const AWKWARD: &[&str] = &["n1,tanh", "n3,erf", "n1009,tanh", "n2050,erf", "n4100,tanh", "n4104,erf", "n65544,tanh"];
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Bytes,
-        headline: Some("n4194304,tanh"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
-        buffers: |p| vec![BufferSpec::input("x", Elem::Real, &[p["n"]], wide), output(p, "out")],
-        cost: |p| Cost::new(10 * p["n"], bytes(p), bytes(p)),
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Bytes,
+        |p| vec![BufferSpec::input("x", Elem::Real, &[p["n"]], wide), output(p, "out")],
+        |p| Cost::new(10 * p["n"], bytes(p), bytes(p)),
         tolerance,
-        reference: Reference {
-            row_cost: |p, _| 4 * row_len(p),
-            rows: RowsFn::of(|p, inputs| {
+        Reference::new(
+            |p, _| 4 * row_len(p),
+            |p, inputs| {
                 Box::new(move |_, row, out| {
                     for (out, at) in out.iter_mut().zip(row * row_len(p)..) {
                         let x = inputs.at(X, at);
                         *out = x * share(p, x);
                     }
                 })
-            }),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel("scalar", "one element per thread", |p, _| program(p, 1)),
-            Variant::kernel("vector", "a vector per thread in one access", |p, caps| {
-                program(p, width(p["n"], p.dtype, caps))
-            }),
-        ],
-        fallback: &["vector", "scalar"],
-        preconditions: Vec::new(),
-        hard: hard_sets(tolerance),
-        nan: OfNan::Kept,
-        only: None,
-    }
+            },
+        ),
+        OfNan::Kept,
+    )
+    .headline("n4194304,tanh")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .host(host)
+    .variants(vec![
+        Variant::kernel("scalar", "one element per thread", |p, _| program(p, 1)),
+        Variant::kernel("vector", "a vector per thread in one access", |p, caps| {
+            program(p, width(p["n"], p.dtype, caps))
+        }),
+    ])
+    .fallback(&["vector", "scalar"])
+    .stress(hard_sets(tolerance))
 }
 
 fn backward() -> OpSpec {
@@ -84,18 +80,18 @@ fn backward() -> OpSpec {
         },
         cost: |p| Cost::new(15 * p["n"], 2 * bytes(p), bytes(p)),
         tolerance: slope_tolerance,
-        reference: Reference {
-            row_cost: |p, _| 8 * row_len(p),
-            rows: RowsFn::of(|p, inputs| {
+        reference: Reference::new(
+            |p, _| 8 * row_len(p),
+            |p, inputs| {
                 Box::new(move |_, row, out| {
                     for (out, at) in out.iter_mut().zip(row * row_len(p)..) {
                         *out = inputs.at(DOUT, at) * slope(p, inputs.at(X, at));
                     }
                 })
-            }),
-        },
+            },
+        ),
         host: None,
-        hard: hard_sets(slope_tolerance),
+        stress: hard_sets(slope_tolerance),
         nan: OfNan::Kept,
         ..forward()
     }
@@ -142,7 +138,7 @@ fn slope_tolerance(p: &Problem, output: usize) -> Tolerance {
 
 /// Stress inputs with overflow or underflow of powers and exponentials.
 fn hard_sets(tolerance: fn(&Problem, usize) -> Tolerance) -> Vec<StressInput> {
-    let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance };
+    let set = |name, about, fills| StressInput::new(name, about, fills, tolerance);
     vec![
         set("zeros", "all zero: a result of zero, and a slope of a half", |_| vec![("x", zero)]),
         set("equal", "all one", |_| vec![("x", one)]),

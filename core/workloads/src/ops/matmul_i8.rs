@@ -10,8 +10,8 @@ use parallax_ir::Access::{Read, Write};
 use parallax_ir::hard::{any, smallest_normal, wide, zero};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    Axis, BufferSpec, CudaLaunch, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference,
-    RowsFn, Shape, Stage, StressInput, Tolerance, Tunable, Variant, Workload, indexable, spread,
+    Axis, BufferSpec, CudaLaunch, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Shape,
+    Stage, StressInput, Tolerance, Tunable, Variant, Workload, indexable, spread,
 };
 use parallax_schema::case::{Allowed, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect, MatrixShape};
@@ -35,71 +35,68 @@ pub fn workload() -> Workload {
         axes: const { &[Axis::extent("m", "rows"), Axis::extent("n", "columns"), Axis::extent("k", "depth")] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate,
-        forms: vec![OpSpec {
-            direction: Direction::Fwd,
-            rate: Rate::Ops,
-            headline: Some("m1024,n1024,k1024"),
-            shapes,
-            awkward: &[
-                "m1,n1,k4",
-                "m5,n3,k28",
-                "m16,n16,k32",
-                "m65,n67,k132",
-                "m1,n257,k124",
-                "m131,n1,k68",
-                "m129,n136,k160",
-                "m200,n72,k336",
-                // More than eight rows of tiles: the order of tiles has a second band, and a short last one.
-                "m1160,n264,k16",
-                // Enough tiles for 64 sums a thread if the number of multiprocessors is unknown; ragged, and in whole vectors.
-                "m1409,n1283,k12",
-                "m1412,n1284,k16",
-                // Tiles are whole.
-                "m256,n512,k256",
-                // Enough for wide tiles.
-                "m2056,n2310,k12",
-            ],
-            huge: &["m46344,n46344,k8"],
+        forms: vec![OpSpec::new(
+            Direction::Fwd,
+            Rate::Ops,
             buffers,
-            cost: |p| p.each_once(2 * p["m"] * p["n"] * p["k"]),
+            |p| p.each_once(2 * p["m"] * p["n"] * p["k"]),
             tolerance,
-            reference: Reference {
-                row_cost: |p, _| p["n"] * p["k"],
-                rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
-            },
-            setup: None,
-            host: Some(HostFn::of(host)),
-            variants: vec![
-                Variant::kernel("naive", "one output element per thread, each number unpacked and multiplied by itself", naive),
-                Variant::kernel(
-                    "dot4",
-                    "one instruction for four products (WGSL: dot4I8Packed), on tiles in workgroup memory, with 16 or 64 sums in a \
-                     thread's registers",
-                    dot4,
-                )
-                .tunables(&[LARGE_FROM]),
-                Variant::kernel(
-                    "coopmat",
-                    "matrix units through the matrices of a subgroup, which Chromium has behind flags",
-                    coopmat,
-                )
-                .only_in(&[Dialect::Wgsl])
-                .available(coopmat_available),
-                Variant::kernel(
-                    "mma",
-                    "tensor cores by warp-wide instructions, tiles copied asynchronously two steps ahead",
-                    mma,
-                )
-                .only_in(&[Dialect::Cuda])
-                .tunables(&[WIDE_FROM])
-                .available(mma_available),
-            ],
-            fallback: &["coopmat", "mma", "dot4", "naive"],
-            preconditions: Vec::new(),
-            hard: hard_sets(),
-            nan: OfNan::WHOLE_NUMBERS,
-            only: None,
-        }],
+            Reference::new(
+                |p, _| p["n"] * p["k"],
+                |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+            ),
+            OfNan::WHOLE_NUMBERS,
+        )
+        .headline("m1024,n1024,k1024")
+        .shapes(shapes)
+        .awkward(&[
+            "m1,n1,k4",
+            "m5,n3,k28",
+            "m16,n16,k32",
+            "m65,n67,k132",
+            "m1,n257,k124",
+            "m131,n1,k68",
+            "m129,n136,k160",
+            "m200,n72,k336",
+            // More than eight rows of tiles: the order of tiles has a second band, and a short last one.
+            "m1160,n264,k16",
+            // Enough tiles for 64 sums a thread if the number of multiprocessors is unknown; ragged, and in whole vectors.
+            "m1409,n1283,k12",
+            "m1412,n1284,k16",
+            // Tiles are whole.
+            "m256,n512,k256",
+            // Enough for wide tiles.
+            "m2056,n2310,k12",
+        ])
+        .huge(&["m46344,n46344,k8"])
+        .host(host)
+        .variants(vec![
+            Variant::kernel("naive", "one output element per thread, each number unpacked and multiplied by itself", naive),
+            Variant::kernel(
+                "dot4",
+                "one instruction for four products (WGSL: dot4I8Packed), on tiles in workgroup memory, with 16 or 64 sums in a \
+                 thread's registers",
+                dot4,
+            )
+            .tunables(&[LARGE_FROM]),
+            Variant::kernel(
+                "coopmat",
+                "matrix units through the matrices of a subgroup, which Chromium has behind flags",
+                coopmat,
+            )
+            .only_in(&[Dialect::Wgsl])
+            .available(coopmat_available),
+            Variant::kernel(
+                "mma",
+                "tensor cores by warp-wide instructions, tiles copied asynchronously two steps ahead",
+                mma,
+            )
+            .only_in(&[Dialect::Cuda])
+            .tunables(&[WIDE_FROM])
+            .available(mma_available),
+        ])
+        .fallback(&["coopmat", "mma", "dot4", "naive"])
+        .stress(hard_sets())],
     }
 }
 
@@ -157,7 +154,7 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
 }
 
 fn hard_sets() -> Vec<StressInput> {
-    let set = |name, about, applies, fills| StressInput { name, about, applies, fills, tolerance };
+    let set = |name, about, applies, fills| StressInput::new(name, about, fills, tolerance).applies(applies);
     vec![
         StressInput {
             tolerance: |p, _| Tolerance { abs: smallest_normal(p), rel: 0.0, reason: "sums of zeros are zero" },

@@ -8,12 +8,12 @@
 
 use std::sync::OnceLock;
 
-use parallax_ir::hard::{any, one, zero};
+use parallax_ir::hard::{one, zero};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    Axis, BufferSpec, CopyRange, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Place, Precondition, Problem,
-    Product, Program, Reference, Rows, RowsFn, Scaling, Shape, Sides, Stage, StressInput, Tolerance, Variant, Workload,
-    indexable, normal,
+    Axis, BufferSpec, CopyRange, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Place, Precondition, Problem, Product,
+    Program, Reference, Rows, Scaling, Shape, Sides, Stage, StressInput, Tolerance, Variant, Workload, indexable,
+    normal,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -53,44 +53,41 @@ pub fn workload() -> Workload {
         },
         dtypes: &[DType::F32],
         validate,
-        forms: vec![OpSpec {
-            direction: Direction::Fwd,
-            rate: Rate::Bytes,
-            headline: Some("r65536,g1024,d64,f128"),
-            shapes,
-            awkward: &[
-                "r1,c1,g1,d1,f1",
-                "r14,c2,g13,d5,f3",
-                "r771,c3,g83,d64,f36",
-                "r2000,c4,g1,d3,f7",
-                "r3027,c3,g101,d67,f65",
-                "r8,g2,d4,f4",
-                "r1024,g16,d64,f128",
-            ],
-            huge: &[],
+        forms: vec![OpSpec::new(
+            Direction::Fwd,
+            Rate::Bytes,
             buffers,
             cost,
-            tolerance: |p, _| tolerance(p, usual_rows(p)),
-            reference: Reference { row_cost, rows: RowsFn::of(rows) },
-            setup: None,
-            host: Some(HostFn::of(host)),
-            variants: vec![
-                Variant::kernel("serial", "a batch is uploaded, then computed on, then the next", |p, caps| {
-                    program(p, caps, false)
-                }),
-                Variant::kernel(
-                    "overlapped",
-                    "uploads on a queue of their own, into two rooms in turn: while one batch is computed on, the next one comes",
-                    |p, caps| program(p, caps, true),
-                )
-                .available(several_queues),
-            ],
-            fallback: &["overlapped", "serial"],
-            preconditions: vec![Precondition::Below { buffer: "group", bound: |p| p["g"] }],
-            hard: hard_sets(),
-            nan: OfNan::MIXED,
-            only: None,
-        }],
+            |p, _| tolerance(p, usual_rows(p)),
+            Reference::new(row_cost, rows),
+            OfNan::MIXED,
+        )
+        .headline("r65536,g1024,d64,f128")
+        .shapes(shapes)
+        .awkward(&[
+            "r1,c1,g1,d1,f1",
+            "r14,c2,g13,d5,f3",
+            "r771,c3,g83,d64,f36",
+            "r2000,c4,g1,d3,f7",
+            "r3027,c3,g101,d67,f65",
+            "r8,g2,d4,f4",
+            "r1024,g16,d64,f128",
+        ])
+        .host(host)
+        .variants(vec![
+            Variant::kernel("serial", "a batch is uploaded, then computed on, then the next", |p, caps| {
+                program(p, caps, false)
+            }),
+            Variant::kernel(
+                "overlapped",
+                "uploads on a queue of their own, into two rooms in turn: while one batch is computed on, the next one comes",
+                |p, caps| program(p, caps, true),
+            )
+            .available(several_queues),
+        ])
+        .fallback(&["overlapped", "serial"])
+        .preconditions(vec![Precondition::Below { buffer: "group", bound: |p| p["g"] }])
+        .stress(hard_sets())],
     }
 }
 
@@ -217,27 +214,24 @@ fn tolerance(p: &Problem, rows: f64) -> Tolerance {
 
 fn hard_sets() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "zeros",
-            about: "weights and biases of zero: GELU of zero everywhere",
-            applies: any,
-            fills: |_| vec![("weight", zero), ("bias", zero)],
-            tolerance: |p, _| tolerance(p, usual_rows(p)),
-        },
-        StressInput {
-            name: "same index",
-            about: "every row of a batch in one column of one group: all atomics meet in one word",
-            applies: any,
-            fills: |_| vec![("id", zero), ("group", zero)],
-            tolerance: |p, _| tolerance(p, batch_rows(p) as f64),
-        },
-        StressInput {
-            name: "last group",
-            about: "every row in the last group, with a weight of one: the others have biases alone",
-            applies: any,
-            fills: |_| vec![("group", |shape, _| (shape["g"] - 1) as f64), ("weight", one)],
-            tolerance: |p, _| tolerance(p, batch_rows(p) as f64),
-        },
+        StressInput::new(
+            "zeros",
+            "weights and biases of zero: GELU of zero everywhere",
+            |_| vec![("weight", zero), ("bias", zero)],
+            |p, _| tolerance(p, usual_rows(p)),
+        ),
+        StressInput::new(
+            "same index",
+            "every row of a batch in one column of one group: all atomics meet in one word",
+            |_| vec![("id", zero), ("group", zero)],
+            |p, _| tolerance(p, batch_rows(p) as f64),
+        ),
+        StressInput::new(
+            "last group",
+            "every row in the last group, with a weight of one: the others have biases alone",
+            |_| vec![("group", |shape, _| (shape["g"] - 1) as f64), ("weight", one)],
+            |p, _| tolerance(p, batch_rows(p) as f64),
+        ),
     ]
 }
 

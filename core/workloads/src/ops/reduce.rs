@@ -6,12 +6,11 @@
 use std::sync::OnceLock;
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
+use parallax_ir::hard::{exact, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    Axis, BufferSpec, Elem, HostBuffer, HostFn, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference, Rows,
-    RowsFn, Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, parts_of, pieces_in_parts, spread,
-    width,
+    Axis, BufferSpec, Elem, HostBuffer, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference, Rows, Stage,
+    StressInput, Tolerance, Variant, Workload, indexable, normal, parts_of, pieces_in_parts, spread, width,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -29,25 +28,10 @@ pub fn workload() -> Workload {
         axes: const { &[Axis::extent("n", "elements"), Axis::word("op", "what is made of them", &["sum", "max"])] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |shape| indexable(shape["n"]),
-        forms: vec![OpSpec {
-            direction: Direction::Fwd,
-            rate: Rate::Bytes,
-            headline: Some("n16777216,sum"),
-            shapes,
-            awkward: &[
-                "n1,sum",
-                "n1,max",
-                "n3,sum",
-                "n1009,max",
-                "n4095,sum",
-                "n4100,max",
-                "n8200,sum",
-                "n50001,sum",
-                "n1048584,max",
-                "n1048577,sum",
-            ],
-            huge: &["n2148532224,sum"],
-            buffers: |p| {
+        forms: vec![OpSpec::new(
+            Direction::Fwd,
+            Rate::Bytes,
+            |p| {
                 vec![
                     BufferSpec::input("x", Elem::Real, &[p["n"]], normal),
                     BufferSpec::output("out", Elem::F32, &[1]),
@@ -56,36 +40,48 @@ pub fn workload() -> Workload {
             },
             cost,
             tolerance,
-            reference: Reference { row_cost: |p, _| p["n"], rows: RowsFn::of(reference) },
-            setup: None,
-            host: Some(HostFn::of(host)),
-            variants: vec![
-                Variant::kernel(
-                    "atomic",
-                    "a workgroup halves what its threads have until one number is left, which it adds to the result by an \
-                     atomic operation; in WGSL, which has none on floats, by comparing and exchanging bits. What is added \
-                     first is not said, so that sums of several runs may differ in their last bits",
-                    atomic,
-                ),
-                Variant::kernel(
-                    "tree",
-                    "as many workgroups as the device holds leave a part each, and one more makes the result of these: the \
-                     same in every run",
-                    |p, caps| in_parts(p, caps, 1),
-                ),
-                Variant::kernel(
-                    "vector",
-                    "the same with accesses of 16 bytes (WGSL: four elements), four of which are under way in every thread",
-                    |p, caps| in_parts(p, caps, width(p["n"], p.dtype, caps)),
-                ),
-                Variant::cube("one source in CubeCL: the two stages of `tree`, by pieces as those of `vector`", cube),
-            ],
-            fallback: &["vector", "tree", "atomic"],
-            preconditions: Vec::new(),
-            hard: hard_sets(),
-            nan: OfNan::Kept,
-            only: None,
-        }],
+            Reference::new(|p, _| p["n"], reference),
+            OfNan::Kept,
+        )
+        .headline("n16777216,sum")
+        .shapes(shapes)
+        .awkward(&[
+            "n1,sum",
+            "n1,max",
+            "n3,sum",
+            "n1009,max",
+            "n4095,sum",
+            "n4100,max",
+            "n8200,sum",
+            "n50001,sum",
+            "n1048584,max",
+            "n1048577,sum",
+        ])
+        .huge(&["n2148532224,sum"])
+        .host(host)
+        .variants(vec![
+            Variant::kernel(
+                "atomic",
+                "a workgroup halves what its threads have until one number is left, which it adds to the result by an \
+                 atomic operation; in WGSL, which has none on floats, by comparing and exchanging bits. What is added \
+                 first is not said, so that sums of several runs may differ in their last bits",
+                atomic,
+            ),
+            Variant::kernel(
+                "tree",
+                "as many workgroups as the device holds leave a part each, and one more makes the result of these: the \
+                 same in every run",
+                |p, caps| in_parts(p, caps, 1),
+            ),
+            Variant::kernel(
+                "vector",
+                "the same with accesses of 16 bytes (WGSL: four elements), four of which are under way in every thread",
+                |p, caps| in_parts(p, caps, width(p["n"], p.dtype, caps)),
+            ),
+            Variant::cube("one source in CubeCL: the two stages of `tree`, by pieces as those of `vector`", cube),
+        ])
+        .fallback(&["vector", "tree", "atomic"])
+        .stress(hard_sets())],
     }
 }
 
@@ -135,7 +131,7 @@ fn of_one_sign(p: &Problem, output: usize) -> Tolerance {
 }
 
 fn hard_sets() -> Vec<StressInput> {
-    let set = |name, about, fills, tolerance| StressInput { name, about, applies: any, fills, tolerance };
+    let set = |name, about, fills, tolerance| StressInput::new(name, about, fills, tolerance);
     vec![
         set("zeros", "all zero", |_| vec![("x", zero)], exact),
         set("equal", "all one: their number, exactly as far as f32 counts, or one", |_| vec![("x", one)], of_one_sign),

@@ -9,8 +9,8 @@ use parallax_ir::Access::{Read, Write};
 use parallax_ir::hard::{any, one, smallest_normal, subnormal, sums_of_zeros, wide, zero};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    Axis, BufferSpec, Elem, HostBuffer, HostFn, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference, Role,
-    Rows, RowsFn, Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, parts_of, spread, width,
+    Axis, BufferSpec, Elem, HostBuffer, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference, Role, Rows,
+    Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, parts_of, spread, width,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -33,57 +33,54 @@ pub fn workload() -> Workload {
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |shape| indexable(shape["n"]),
-        forms: vec![OpSpec {
-            direction: Direction::Fwd,
-            rate: Rate::Bytes,
-            headline: Some("n8388608,inclusive"),
-            shapes,
-            awkward: &[
-                "n1,inclusive",
-                "n1,exclusive",
-                "n7,exclusive",
-                "n1009,inclusive",
-                "n4096,exclusive",
-                "n4100,inclusive",
-                "n16392,exclusive",
-                "n40961,inclusive",
-                // More tiles than stretches if the number of multiprocessors is unknown.
-                "n525319,exclusive",
-                "n2101256,inclusive",
-            ],
-            huge: &["n2148532224,inclusive"],
+        forms: vec![OpSpec::new(
+            Direction::Fwd,
+            Rate::Bytes,
             buffers,
             cost,
             tolerance,
-            reference: Reference { row_cost: |p, _| 2 * row_len(p), rows: RowsFn::of(reference) },
-            setup: None,
-            host: Some(HostFn::of(host)),
-            variants: vec![
-                Variant::kernel(
-                    "three_pass",
-                    "stretches are summed, their sums are scanned, and stretches are scanned from there: what is scanned is \
-                     read twice",
-                    |p, caps| three_pass(p, caps, 1),
-                ),
-                Variant::kernel("vector", "the same with accesses of 16 bytes (WGSL: four elements)", |p, caps| {
-                    three_pass(p, caps, width(p["n"], p.dtype, caps))
-                }),
-                Variant::kernel(
-                    "decoupled",
-                    "one pass: a block tells the sum of its tile at once, and looks back over those of the tiles before it \
-                     until one knows its running sum. It waits for blocks that have begun, which CUDA carries on; WebGPU does \
-                     not promise that a workgroup that others wait for goes on, so that there it might wait for ever. Which \
-                     sums it finds is not said, so that those of several runs may differ in their last bits",
-                    decoupled,
-                )
-                .only_in(&[Dialect::Cuda]),
-            ],
-            fallback: &["decoupled", "vector", "three_pass"],
-            preconditions: Vec::new(),
-            hard: hard_sets(),
-            nan: OfNan::MIXED,
-            only: None,
-        }],
+            Reference::new(|p, _| 2 * row_len(p), reference),
+            OfNan::MIXED,
+        )
+        .headline("n8388608,inclusive")
+        .shapes(shapes)
+        .awkward(&[
+            "n1,inclusive",
+            "n1,exclusive",
+            "n7,exclusive",
+            "n1009,inclusive",
+            "n4096,exclusive",
+            "n4100,inclusive",
+            "n16392,exclusive",
+            "n40961,inclusive",
+            // More tiles than stretches if the number of multiprocessors is unknown.
+            "n525319,exclusive",
+            "n2101256,inclusive",
+        ])
+        .huge(&["n2148532224,inclusive"])
+        .host(host)
+        .variants(vec![
+            Variant::kernel(
+                "three_pass",
+                "stretches are summed, their sums are scanned, and stretches are scanned from there: what is scanned is \
+                 read twice",
+                |p, caps| three_pass(p, caps, 1),
+            ),
+            Variant::kernel("vector", "the same with accesses of 16 bytes (WGSL: four elements)", |p, caps| {
+                three_pass(p, caps, width(p["n"], p.dtype, caps))
+            }),
+            Variant::kernel(
+                "decoupled",
+                "one pass: a block tells the sum of its tile at once, and looks back over those of the tiles before it \
+                 until one knows its running sum. It waits for blocks that have begun, which CUDA carries on; WebGPU does \
+                 not promise that a workgroup that others wait for goes on, so that there it might wait for ever. Which \
+                 sums it finds is not said, so that those of several runs may differ in their last bits",
+                decoupled,
+            )
+            .only_in(&[Dialect::Cuda]),
+        ])
+        .fallback(&["decoupled", "vector", "three_pass"])
+        .stress(hard_sets())],
     }
 }
 
@@ -137,7 +134,7 @@ fn rising(p: &Problem, _output: usize) -> Tolerance {
 }
 
 fn hard_sets() -> Vec<StressInput> {
-    let set = |name, about, applies, fills, tolerance| StressInput { name, about, applies, fills, tolerance };
+    let set = |name, about, applies, fills, tolerance| StressInput::new(name, about, fills, tolerance).applies(applies);
     vec![
         set("zeros", "all zero", any, |_| vec![("x", zero)], |p, _| sums_of_zeros(p)),
         set(

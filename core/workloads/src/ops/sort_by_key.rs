@@ -8,12 +8,12 @@
 //! Bytes: each key and value read and written once.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, zero};
+use parallax_ir::hard::zero;
 use parallax_ir::parallel::*;
 use parallax_ir::{
     Axis, BufferSpec, CudaLaunch, Draw, Elem, Inputs, MOST_PARTS, OfNan, OpSpec, Precondition, Problem, Program,
-    Reference, Role, Rows, RowsFn, Shape, Stage, StressInput, Tolerance, Tunable, Variant, Workload, indexable,
-    parts_of, spread,
+    Reference, Role, Rows, Shape, Stage, StressInput, Tolerance, Tunable, Variant, Workload, indexable, parts_of,
+    spread,
 };
 use parallax_schema::case::{Allowed, Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -36,67 +36,63 @@ pub fn workload() -> Workload {
             ..=32 => indexable(shape["n"]),
             _ => Err("a key has at most 32 bits".to_owned()),
         },
-        forms: vec![OpSpec {
-            direction: Direction::Fwd,
-            rate: Rate::Bytes,
-            headline: Some("n1048576"),
-            shapes,
-            awkward: &[
-                "n1",
-                "n2,bits1",
-                "n255,bits8",
-                "n1009",
-                "n2049,bits12",
-                "n5003,bits5",
-                "n12289",
-                "n40961,bits20",
-            ],
-            huge: &[],
+        forms: vec![OpSpec::new(
+            Direction::Fwd,
+            Rate::Bytes,
             buffers,
-            cost: |p| Cost::new(0, 8 * p["n"], 8 * p["n"]),
+            |p| Cost::new(0, 8 * p["n"], 8 * p["n"]),
             tolerance,
-            reference: Reference { row_cost: |p, _| 32 * row_len(p), rows: RowsFn::of(reference) },
-            setup: None,
-            host: None,
-            variants: vec![
-                Variant::kernel(
-                    "order",
-                    "keys are sorted with their positions by few workgroups, in digits of 8 to 10 bits, and values are fetched \
-                     from there at the end",
-                    order,
-                ),
-                Variant::kernel(
-                    "radix4",
-                    "digits of 4 bits: values move with their keys, by as many workgroups as the device holds; keys are ranked \
-                     by masks of who has the same digit",
-                    |p, caps| radix(p, caps, 4),
-                ),
-                Variant::kernel(
-                    "radix8",
-                    "the same by digits of 8 bits: half the passes, and shorter runs",
-                    |p, caps| radix(p, caps, 8),
-                ),
-                Variant::kernel(
-                    "onesweep",
-                    "digits of 8 bits, each moved in one pass: a workgroup looks back over the tiles before its own for where its \
-                     keys go, and puts them in order in its memory, so that those of a digit are written as neighbours. It waits \
-                     for workgroups that have begun, which CUDA carries on; WebGPU does not promise that a workgroup that others \
-                     wait for goes on, so that there it might wait for ever",
-                    onesweep,
-                )
-                .only_in(&[Dialect::Cuda])
-                .available(|p, _| match p["n"] < MOST_TOLD {
-                    true => Ok(()),
-                    false => Err(format!("what a tile tells are counts below {MOST_TOLD}")),
-                })
-                .tunables(&[KEYS_EACH]),
-            ],
-            fallback: &["onesweep", "radix8", "radix4", "order"],
-            preconditions: vec![Precondition::Below { buffer: "keys", bound: |p| 1 << p["bits"] }],
-            hard: hard_sets(),
-            nan: OfNan::WHOLE_NUMBERS,
-            only: None,
-        }],
+            Reference::new(|p, _| 32 * row_len(p), reference),
+            OfNan::WHOLE_NUMBERS,
+        )
+        .headline("n1048576")
+        .shapes(shapes)
+        .awkward(&[
+            "n1",
+            "n2,bits1",
+            "n255,bits8",
+            "n1009",
+            "n2049,bits12",
+            "n5003,bits5",
+            "n12289",
+            "n40961,bits20",
+        ])
+        .variants(vec![
+            Variant::kernel(
+                "order",
+                "keys are sorted with their positions by few workgroups, in digits of 8 to 10 bits, and values are fetched \
+                 from there at the end",
+                order,
+            ),
+            Variant::kernel(
+                "radix4",
+                "digits of 4 bits: values move with their keys, by as many workgroups as the device holds; keys are ranked \
+                 by masks of who has the same digit",
+                |p, caps| radix(p, caps, 4),
+            ),
+            Variant::kernel(
+                "radix8",
+                "the same by digits of 8 bits: half the passes, and shorter runs",
+                |p, caps| radix(p, caps, 8),
+            ),
+            Variant::kernel(
+                "onesweep",
+                "digits of 8 bits, each moved in one pass: a workgroup looks back over the tiles before its own for where its \
+                 keys go, and puts them in order in its memory, so that those of a digit are written as neighbours. It waits \
+                 for workgroups that have begun, which CUDA carries on; WebGPU does not promise that a workgroup that others \
+                 wait for goes on, so that there it might wait for ever",
+                onesweep,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(|p, _| match p["n"] < MOST_TOLD {
+                true => Ok(()),
+                false => Err(format!("what a tile tells are counts below {MOST_TOLD}")),
+            })
+            .tunables(&[KEYS_EACH]),
+        ])
+        .fallback(&["onesweep", "radix8", "radix4", "order"])
+        .preconditions(vec![Precondition::Below { buffer: "keys", bound: |p| 1 << p["bits"] }])
+        .stress(hard_sets())],
     }
 }
 
@@ -150,7 +146,7 @@ fn hard_sets() -> Vec<StressInput> {
     fn largest(shape: &Shape, _: Draw) -> f64 {
         ((1u64 << shape["bits"]) - 1) as f64
     }
-    let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance };
+    let set = |name, about, fills| StressInput::new(name, about, fills, tolerance);
     vec![
         set("zeros", "keys all zero: nothing moves", |_| vec![("keys", zero)]),
         set("equal", "keys all the largest: nothing moves", |_| vec![("keys", largest)]),

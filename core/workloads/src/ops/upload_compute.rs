@@ -7,11 +7,11 @@
 //! Operations: `2·8·k` per element of the output. Bytes: all pieces read from the host once, all outputs written once.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, exact, zero};
+use parallax_ir::hard::{exact, zero};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Place, Problem, Program, Reference,
-    Role, RowsFn, Shape, Stage, StressInput, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, Inputs, OfNan, OpSpec, Place, Problem, Program, Reference, Role,
+    Shape, Stage, StressInput, Tolerance, Variant, Workload, spread,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 
@@ -46,54 +46,49 @@ pub fn workload() -> Workload {
             (_, c) if c > PIECES.len() as u64 => Err(format!("at most {} pieces", PIECES.len())),
             _ => Ok(()),
         },
-        forms: vec![OpSpec {
-            direction: Direction::Fwd,
-            rate: Rate::Bytes,
-            headline: Some("n32768,k512,pinned"),
-            shapes,
-            huge: &[],
-            awkward: &["n1,k1,c1,pinned", "n3,k15,c2,pageable", "n257,k17,c3,pinned", "n1009,k5,pinned"],
+        forms: vec![OpSpec::new(
+            Direction::Fwd,
+            Rate::Bytes,
             buffers,
             cost,
-            tolerance: |_, _| Tolerance {
+            |_, _| Tolerance {
                 abs: 0.0,
                 // Second-order terms are under a hundredth of the first.
                 rel: 1.02 * 12.0 * 2f64.powi(-24),
                 reason: "a round adds at most 2u of the accumulator and shrinks what was there by a < 1/2, a geometric \
                          series of sum 4u for rising positive values; eight are summed in f32",
             },
-            reference: Reference {
-                row_cost: |p, _| ACCUMULATORS * p["k"],
-                rows: RowsFn::of(|p, inputs| {
+            Reference::new(
+                |p, _| ACCUMULATORS * p["k"],
+                |p, inputs| {
                     Box::new(move |piece, row, out| out[0] = reference(p, inputs, piece, row))
-                }),
-            },
-            setup: None,
-            host: Some(HostFn::of(host)),
-            variants: vec![
-                Variant::kernel("serial", "a piece is uploaded, then computed on, then the next", |p, _| {
-                    program(p, false)
-                }),
-                Variant::kernel(
-                    "overlapped",
-                    "uploads on a queue of their own, into two rooms in turn: while one piece is computed on, the \
-                     next one comes; from pageable memory the driver copies through a buffer of its own, and little \
-                     overlaps; with one queue it is `serial` under another name",
-                    |p, _| program(p, true),
-                ),
-            ],
-            fallback: &["overlapped", "serial"],
-            preconditions: Vec::new(),
-            hard: vec![StressInput {
-                name: "zeros",
-                about: "zero times zero plus zero, over and over",
-                applies: any,
-                fills: |p| ["a"].iter().chain(&PIECES[..pieces(p)]).map(|name| (*name, zero as Fill)).collect(),
-                tolerance: exact,
-            }],
-            nan: OfNan::MIXED,
-            only: None,
-        }],
+                },
+            ),
+            OfNan::MIXED,
+        )
+        .headline("n32768,k512,pinned")
+        .shapes(shapes)
+        .awkward(&["n1,k1,c1,pinned", "n3,k15,c2,pageable", "n257,k17,c3,pinned", "n1009,k5,pinned"])
+        .host(host)
+        .variants(vec![
+            Variant::kernel("serial", "a piece is uploaded, then computed on, then the next", |p, _| {
+                program(p, false)
+            }),
+            Variant::kernel(
+                "overlapped",
+                "uploads on a queue of their own, into two rooms in turn: while one piece is computed on, the \
+                 next one comes; from pageable memory the driver copies through a buffer of its own, and little \
+                 overlaps; with one queue it is `serial` under another name",
+                |p, _| program(p, true),
+            ),
+        ])
+        .fallback(&["overlapped", "serial"])
+        .stress(vec![StressInput::new(
+            "zeros",
+            "zero times zero plus zero, over and over",
+            |p| ["a"].iter().chain(&PIECES[..pieces(p)]).map(|name| (*name, zero as Fill)).collect(),
+            exact,
+        )])],
     }
 }
 

@@ -6,7 +6,7 @@
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::hard::{one, zero};
 use parallax_ir::{
-    BufferSpec, Elem, OfNan, OpSpec, Problem, Program, Reference, RowsFn, StressInput, Tolerance, Variant, normal,
+    BufferSpec, Elem, OfNan, OpSpec, Problem, Program, Reference, StressInput, Tolerance, Variant, normal,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
 use parallax_schema::device::Caps;
@@ -21,39 +21,28 @@ const DSUM: usize = 3;
 
 /// Specification of the backward direction.
 pub fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Bytes,
-        headline: Some("r4096,c1024"),
-        shapes: backward::shapes,
-        awkward: layernorm::AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Bwd,
+        Rate::Bytes,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, Spread::of_normal(p)),
-        reference: Reference {
-            row_cost: backward::row_cost,
-            rows: RowsFn::of(|p, inputs| {
-                backward::gradients(p, inputs, [GAMMA, DOUT], |at| inputs.at(SUM, at), |at| inputs.at(DSUM, at))
-            }),
-        },
-        setup: Some(|p, _| layernorm::statistics_stage(p, "sum").into()),
-        host: None,
-        variants: vec![
-            Variant::kernel("naive", "the stages of layernorm's naive, and then the sum", naive),
-            Variant::kernel(
-                "fused",
-                "one pass and the sum of its parts: dsum is added to dx before it is written",
-                fused,
-            )
+        |p, output| tolerance(p, output, Spread::of_normal(p)),
+        Reference::new(backward::row_cost, |p, inputs| {
+            backward::gradients(p, inputs, [GAMMA, DOUT], |at| inputs.at(SUM, at), |at| inputs.at(DSUM, at))
+        }),
+        OfNan::MIXED,
+    )
+    .headline("r4096,c1024")
+    .shapes(backward::shapes)
+    .awkward(layernorm::AWKWARD)
+    .setup(|p, _| layernorm::statistics_stage(p, "sum").into())
+    .variants(vec![
+        Variant::kernel("naive", "the stages of layernorm's naive, and then the sum", naive),
+        Variant::kernel("fused", "one pass and the sum of its parts: dsum is added to dx before it is written", fused)
             .available(|p, caps| backward::kept(p, caps).map(|_| ())),
-        ],
-        fallback: &["fused", "naive"],
-        preconditions: Vec::new(),
-        hard: hard(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+    ])
+    .fallback(&["fused", "naive"])
+    .stress(hard())
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {

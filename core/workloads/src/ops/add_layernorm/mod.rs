@@ -10,8 +10,8 @@ use parallax_ir::Access::{Read, Write};
 use parallax_ir::hard::{one, smallest_normal, zero};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    Access, Axis, BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows,
-    RowsFn, Stage, StressInput, Tolerance, Variant, Workload, by_pieces, normal, round_to, width,
+    Access, Axis, BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows, Stage,
+    StressInput, Tolerance, Variant, Workload, by_pieces, normal, round_to, width,
 };
 use parallax_schema::case::{Cost, DType, Direction, Rate};
 use parallax_schema::device::Caps;
@@ -49,49 +49,45 @@ pub fn workload() -> Workload {
 }
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Bytes,
-        headline: Some("r4096,c1024"),
-        shapes: layernorm::shapes,
-        awkward: &[
-            "r1,c1",
-            "r13,c3,in_place",
-            "r67,c130",
-            "r259,c8,in_place",
-            "r5,c64",
-            "r7,c1009,in_place",
-            "r3,c4100,in_place",
-            "r2,c34004",
-        ],
-        huge: &[],
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Bytes,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, spread(p)),
-        reference: Reference { row_cost: |p, _| 6 * p["c"], rows: RowsFn::of(rows) },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel("naive", "the sum, and then the two stages of layernorm's naive", |p, caps| {
-                let [statistics, apply] = layernorm::naive(p, sum_buffer(p));
-                Program { stages: vec![sum(p, caps), statistics, apply] }
-            }),
-            Variant::kernel(
-                "separate",
-                "two stages: the sum, and layer normalisation that reads it again and keeps rows in registers",
-                |p, caps| Program { stages: vec![sum(p, caps), layernorm::row(p, caps, sum_buffer(p))] },
-            )
+        |p, output| tolerance(p, output, spread(p)),
+        Reference::new(|p, _| 6 * p["c"], rows),
+        OfNan::MIXED,
+    )
+    .headline("r4096,c1024")
+    .shapes(layernorm::shapes)
+    .awkward(&[
+        "r1,c1",
+        "r13,c3,in_place",
+        "r67,c130",
+        "r259,c8,in_place",
+        "r5,c64",
+        "r7,c1009,in_place",
+        "r3,c4100,in_place",
+        "r2,c34004",
+    ])
+    .host(host)
+    .variants(vec![
+        Variant::kernel("naive", "the sum, and then the two stages of layernorm's naive", |p, caps| {
+            let [statistics, apply] = layernorm::naive(p, sum_buffer(p));
+            Program { stages: vec![sum(p, caps), statistics, apply] }
+        }),
+        Variant::kernel(
+            "separate",
+            "two stages: the sum, and layer normalisation that reads it again and keeps rows in registers",
+            |p, caps| Program { stages: vec![sum(p, caps), layernorm::row(p, caps, sum_buffer(p))] },
+        )
+        .available(|p, caps| layernorm::kept(p, caps).map(|_| ())),
+        Variant::kernel("fused", "one stage: the sum is made, written and normalised in registers", fused)
             .available(|p, caps| layernorm::kept(p, caps).map(|_| ())),
-            Variant::kernel("fused", "one stage: the sum is made, written and normalised in registers", fused)
-                .available(|p, caps| layernorm::kept(p, caps).map(|_| ())),
-            Variant::cube("one source in CubeCL: a workgroup a row, the sum and three passes over it", cube),
-        ],
-        fallback: &["fused", "separate", "naive"],
-        preconditions: Vec::new(),
-        hard: hard(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        Variant::cube("one source in CubeCL: a workgroup a row, the sum and three passes over it", cube),
+    ])
+    .fallback(&["fused", "separate", "naive"])
+    .stress(hard())
 }
 
 /// Name of the buffer of the sum.

@@ -1,6 +1,6 @@
 //! Stress inputs of attention and their tolerances.
 
-use parallax_ir::hard::{any, exact, nan_in_rows, one, smallest_normal, subnormal, zero};
+use parallax_ir::hard::{exact, nan_in_rows, one, smallest_normal, subnormal, zero};
 use parallax_ir::{Draw, Problem, Shape, StressInput, Tolerance};
 use parallax_schema::case::DType;
 
@@ -28,41 +28,37 @@ fn rising(shape: &Shape, draw: Draw) -> f64 {
 
 pub(super) fn sets() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "zeros",
-            about: "all zero: equal weights, and a result of zero",
-            applies: any,
-            fills: |_| vec![("q", zero), ("k", zero), ("v", zero)],
-            tolerance: exact,
-        },
-        StressInput {
-            name: "equal",
-            about: "all one: equal weights, whose sum is one",
-            applies: any,
-            fills: |_| vec![("q", one), ("k", one), ("v", one)],
-            tolerance: |p, _| Tolerance {
+        StressInput::new(
+            "zeros",
+            "all zero: equal weights, and a result of zero",
+            |_| vec![("q", zero), ("k", zero), ("v", zero)],
+            exact,
+        ),
+        StressInput::new(
+            "equal",
+            "all one: equal weights, whose sum is one",
+            |_| vec![("q", one), ("k", one), ("v", one)],
+            |p, _| Tolerance {
                 abs: 0.0,
                 rel: 2.0 * p.dtype.unit_roundoff() + (p["t"] as f64 + 4.0) * 2f64.powi(-24),
                 reason: "each of t weights is rounded in f32, so is each sum of them, and the result once more",
             },
-        },
-        StressInput {
-            name: "saturating",
-            about: "scores of ±1000: keys of the lesser sign weigh nothing, those of the greater all the same",
-            applies: any,
-            fills: |_| vec![("q", |s, d| saturated(s, d, false)), ("k", |s, d| saturated(s, d, true))],
-            tolerance: |p, _| {
+        ),
+        StressInput::new(
+            "saturating",
+            "scores of ±1000: keys of the lesser sign weigh nothing, those of the greater all the same",
+            |_| vec![("q", |s, d| saturated(s, d, false)), ("k", |s, d| saturated(s, d, true))],
+            |p, _| {
                 // Keys of a sign are no longer bit-identical: a mask is added to 1443, the score to base two.
                 let mask = if p.shape.has("biased") { 3.47 * 2f64.powi(-22) * 1443.0 } else { 0.0 };
                 Tolerance { abs: tolerance(p, 0).abs + mask, ..tolerance(p, 0) }
             },
-        },
-        StressInput {
-            name: "rising",
-            about: "scores that rise by 60 from the first key to the last: what was the highest so far never stays it",
-            applies: any,
-            fills: |_| vec![("q", one), ("k", rising)],
-            tolerance: |p, _| {
+        ),
+        StressInput::new(
+            "rising",
+            "scores that rise by 60 from the first key to the last: what was the highest so far never stays it",
+            |_| vec![("q", one), ("k", rising)],
+            |p, _| {
                 let scores = 60.0 * (2.0 * (p["d"] as f64).sqrt() + 3.0) * 2f64.powi(-24);
                 Tolerance {
                     abs: tolerance(p, 0).abs + 3.47 * 2.0 * scores,
@@ -71,62 +67,59 @@ pub(super) fn sets() -> Vec<StressInput> {
                     ..tolerance(p, 0)
                 }
             },
-        },
-        StressInput {
-            name: "huge",
-            about: "values of up to 60 000 in f16 and 1e30 otherwise: sums over keys stay within f32, the result is finite",
-            applies: any,
-            fills: |p| match p.dtype {
+        ),
+        StressInput::new(
+            "huge",
+            "values of up to 60 000 in f16 and 1e30 otherwise: sums over keys stay within f32, the result is finite",
+            |p| match p.dtype {
                 DType::F16 => vec![("v", |_, draw| 6e4 * (0.5 + 0.5 * draw.uniform()))],
                 _ => vec![("v", |_, draw| 1e30 * (0.5 + 0.5 * draw.uniform()))],
             },
-            tolerance: |p, _| Tolerance { abs: tolerance(p, 0).abs * huge(p) / 3.47, ..tolerance(p, 0) },
-        },
-        StressInput {
-            name: "subnormal",
-            about: "values too small to be normal: the result is such a number, or zero where the device flushes them",
-            applies: any,
-            fills: |p| vec![("v", subnormal(p))],
-            tolerance: |p, _| Tolerance {
+            |p, _| Tolerance { abs: tolerance(p, 0).abs * huge(p) / 3.47, ..tolerance(p, 0) },
+        ),
+        StressInput::new(
+            "subnormal",
+            "values too small to be normal: the result is such a number, or zero where the device flushes them",
+            |p| vec![("v", subnormal(p))],
+            |p, _| Tolerance {
                 abs: 2.0 * smallest_normal(p),
                 rel: 0.0,
                 reason: "a device may take what is below the smallest normal number for zero, before and after the sum",
             },
-        },
-        StressInput {
-            name: "masked",
-            about: "more queries than keys under a causal mask: rows that see no key are zero",
-            applies: |p| p.shape.has("causal") && p["s"] > p["t"],
-            fills: |_| Vec::new(),
+        ),
+        StressInput::new(
+            "masked",
+            "more queries than keys under a causal mask: rows that see no key are zero",
+            |_| Vec::new(),
             tolerance,
-        },
-        StressInput {
-            name: "lowest",
-            about: "two thirds of the mask, and all of every fifth row, at the lowest finite number: it hides keys as −∞ does, \
+        )
+        .applies(|p| p.shape.has("causal") && p["s"] > p["t"]),
+        StressInput::new(
+            "lowest",
+            "two thirds of the mask, and all of every fifth row, at the lowest finite number: it hides keys as −∞ does, \
                     but in a row of nothing else all keys weigh the same",
-            // In f16 the score would still change such a number.
-            applies: |p| p.shape.has("biased") && p.dtype != DType::F16,
-            fills: |_| vec![("mask", |shape, draw| if hidden(shape, draw) { -3.3e38 } else { draw.normal() })],
+            |_| vec![("mask", |shape, draw| if hidden(shape, draw) { -3.3e38 } else { draw.normal() })],
             tolerance,
-        },
+        )
+        // In f16 the score would still change such a number.
+        .applies(|p| p.shape.has("biased") && p.dtype != DType::F16),
     ]
     .into_iter()
     .chain(unseen_keys(tolerance))
     .chain([
-        StressInput {
-            name: "nan",
-            about: "NaN in every third query: so are their results, but for those that see no key",
-            applies: any,
-            fills: |_| vec![("q", |shape, draw| nan_in_rows(draw, shape["d"]))],
+        StressInput::new(
+            "nan",
+            "NaN in every third query: so are their results, but for those that see no key",
+            |_| vec![("q", |shape, draw| nan_in_rows(draw, shape["d"]))],
             tolerance,
-        },
-        StressInput {
-            name: "nan value",
-            about: "NaN in the first value of each head: so is the first column of results",
-            applies: |p| !p.shape.has("causal"),
-            fills: |_| vec![("v", |shape, draw| nan_in_rows(draw, shape["t"] * shape["d"]))],
+        ),
+        StressInput::new(
+            "nan value",
+            "NaN in the first value of each head: so is the first column of results",
+            |_| vec![("v", |shape, draw| nan_in_rows(draw, shape["t"] * shape["d"]))],
             tolerance,
-        },
+        )
+        .applies(|p| !p.shape.has("causal")),
     ])
     .collect()
 }
@@ -146,26 +139,26 @@ fn nan_beyond(shape: &Shape, draw: Draw) -> f64 {
 /// Stress inputs with keys that no query sees, for either direction.
 pub(super) fn unseen_keys(tolerance: fn(&Problem, usize) -> Tolerance) -> [StressInput; 3] {
     [
-        StressInput {
-            name: "unread",
-            about: "NaN in all keys and values beyond the lengths: they are never read into a sum",
-            applies: |p| p.shape.has("padded"),
-            fills: |_| vec![("k", nan_beyond), ("v", nan_beyond)],
+        StressInput::new(
+            "unread",
+            "NaN in all keys and values beyond the lengths: they are never read into a sum",
+            |_| vec![("k", nan_beyond), ("v", nan_beyond)],
             tolerance,
-        },
-        StressInput {
-            name: "empty",
-            about: "batch items of no keys and of one, by turns: zero, and the value of the one",
-            applies: |p| p.shape.has("padded"),
-            fills: |_| vec![("lengths", |_, draw| (draw.index % 2) as f64)],
+        )
+        .applies(|p| p.shape.has("padded")),
+        StressInput::new(
+            "empty",
+            "batch items of no keys and of one, by turns: zero, and the value of the one",
+            |_| vec![("lengths", |_, draw| (draw.index % 2) as f64)],
             tolerance,
-        },
-        StressInput {
-            name: "hidden",
-            about: "two thirds of the mask, and all of every fifth row, at −∞: those rows are zero",
-            applies: |p| p.shape.has("biased"),
-            fills: |_| vec![("mask", |s, d| if hidden(s, d) { f64::NEG_INFINITY } else { d.normal() })],
+        )
+        .applies(|p| p.shape.has("padded")),
+        StressInput::new(
+            "hidden",
+            "two thirds of the mask, and all of every fifth row, at −∞: those rows are zero",
+            |_| vec![("mask", |s, d| if hidden(s, d) { f64::NEG_INFINITY } else { d.normal() })],
             tolerance,
-        },
+        )
+        .applies(|p| p.shape.has("biased")),
     ]
 }

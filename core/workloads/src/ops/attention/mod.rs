@@ -28,8 +28,8 @@ use masks::{Looks, Masks, looking};
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    Axis, BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, RowsFn, Stage,
-    StageOp, Tolerance, Variant, Workload, cube_available, normal, spread,
+    Axis, BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Stage, StageOp, Tolerance,
+    Variant, Workload, cube_available, normal, spread,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -81,85 +81,82 @@ pub fn workload() -> Workload {
 }
 
 fn forward() -> OpSpec {
-    let mut form = OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Flops,
-        headline: Some("b1,h8,s512,d64"),
-        shapes,
-        awkward: &[
-            "b1,h1,s1,d1",
-            "b1,h1,s1,t5,d3",
-            "b2,h3,s7,d5",
-            "b1,h2,s31,t67,d72",
-            "b1,h2,s67,t31,d64",
-            "b1,h1,s65,d129",
-            "b2,h1,s13,d17,causal",
-            "b1,h2,s37,t101,d64,causal",
-            "b1,h2,s101,t37,d72,causal",
-            "b1,h1,s130,d128,causal",
-            "b1,h4,kv1,s35,d64",
-            "b5,h2,s35,t101,d64,padded",
-            "b1,h2,s33,t70,d40,biased",
-            "b3,h4,kv2,s67,t35,d24,causal,padded",
-            "b3,h4,kv2,s35,t67,d72,causal,padded,biased",
-            "b3,h4,kv2,s70,d24,causal,padded",
-            "b2,h6,kv2,s19,t37,d24,causal",
-        ],
-        huge: &[],
+    let mut form = OpSpec::new(
+        Direction::Fwd,
+        Rate::Flops,
         buffers,
         cost,
         tolerance,
-        reference: Reference {
+        Reference::new(
             row_cost,
-            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "manual",
-                "three stages with the score matrix in device memory: scores, softmax, weighted sum",
-                manual,
-            ),
-            Variant::kernel(
-                "subgroup",
-                "one stage with an online softmax, rows shared by threads of a subgroup: no score matrix, and no barriers between tiles",
-                subgroup::program,
-            )
-            .only_in(&[Dialect::Wgsl])
-            .available(subgroup::available),
-            Variant::kernel(
-                "flash",
-                "one stage with an online softmax over key tiles: no score matrix, O(N) memory",
-                flash,
-            )
-            .available(|p, _| short_rows(p))
-            .tunables(&[DEPTH]),
-            Variant::kernel(
-                "flash_mma",
-                "the same on tensor cores by warp-wide instructions, tiles copied asynchronously",
-                flash_mma,
-            )
-            .only_in(&[Dialect::Cuda])
-            .available(mma_available),
-            Variant::kernel(
-                "flash_coopmat",
-                "the same on matrix units through WGSL's cooperative matrices, an extension of native wgpu and of Chromium; \
-                 scores pass through workgroup memory",
-                coopmat::program,
-            )
-            .only_in(&[Dialect::Wgsl])
-            .available(coopmat::available),
-            Variant::cube("one source in CubeCL: one stage with an online softmax over key tiles, as `flash`", flash::cube)
-                .available(|p, caps| cube_available(p, caps).and_then(|()| short_rows(p))),
-        ],
-        // Without `vendor`: a time of the library must not come from another kernel.
-        fallback: &["flash_mma", "flash_coopmat", "flash", "subgroup", "manual"],
-        preconditions: vec![masks::precondition()],
-        hard: hard::sets(),
-        nan: OfNan::Kept,
-        only: None,
-    };
+            |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+        ),
+        OfNan::Kept,
+    )
+    .headline("b1,h8,s512,d64")
+    .shapes(shapes)
+    .awkward(&[
+        "b1,h1,s1,d1",
+        "b1,h1,s1,t5,d3",
+        "b2,h3,s7,d5",
+        "b1,h2,s31,t67,d72",
+        "b1,h2,s67,t31,d64",
+        "b1,h1,s65,d129",
+        "b2,h1,s13,d17,causal",
+        "b1,h2,s37,t101,d64,causal",
+        "b1,h2,s101,t37,d72,causal",
+        "b1,h1,s130,d128,causal",
+        "b1,h4,kv1,s35,d64",
+        "b5,h2,s35,t101,d64,padded",
+        "b1,h2,s33,t70,d40,biased",
+        "b3,h4,kv2,s67,t35,d24,causal,padded",
+        "b3,h4,kv2,s35,t67,d72,causal,padded,biased",
+        "b3,h4,kv2,s70,d24,causal,padded",
+        "b2,h6,kv2,s19,t37,d24,causal",
+    ])
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "manual",
+            "three stages with the score matrix in device memory: scores, softmax, weighted sum",
+            manual,
+        ),
+        Variant::kernel(
+            "subgroup",
+            "one stage with an online softmax, rows shared by threads of a subgroup: no score matrix, and no barriers between tiles",
+            subgroup::program,
+        )
+        .only_in(&[Dialect::Wgsl])
+        .available(subgroup::available),
+        Variant::kernel(
+            "flash",
+            "one stage with an online softmax over key tiles: no score matrix, O(N) memory",
+            flash,
+        )
+        .available(|p, _| short_rows(p))
+        .tunables(&[DEPTH]),
+        Variant::kernel(
+            "flash_mma",
+            "the same on tensor cores by warp-wide instructions, tiles copied asynchronously",
+            flash_mma,
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(mma_available),
+        Variant::kernel(
+            "flash_coopmat",
+            "the same on matrix units through WGSL's cooperative matrices, an extension of native wgpu and of Chromium; \
+             scores pass through workgroup memory",
+            coopmat::program,
+        )
+        .only_in(&[Dialect::Wgsl])
+        .available(coopmat::available),
+        Variant::cube("one source in CubeCL: one stage with an online softmax over key tiles, as `flash`", flash::cube)
+            .available(|p, caps| cube_available(p, caps).and_then(|()| short_rows(p))),
+    ])
+    // Without `vendor`: a time of the library must not come from another kernel.
+    .fallback(&["flash_mma", "flash_coopmat", "flash", "subgroup", "manual"])
+    .preconditions(vec![masks::precondition()])
+    .stress(hard::sets());
     form.variants.extend(vendor::forward());
     form
 }

@@ -11,10 +11,10 @@
 //!
 //! Operations: those of the four GEMMs, `8·b·s·(h·d)²`, and of attention, `4·b·h·s²·d`, halved when causal.
 
-use parallax_ir::hard::{any, one, smallest_normal, zero};
+use parallax_ir::hard::{one, smallest_normal, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Product, Program, Rearrange,
-    Reference, Rows, RowsFn, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable,
+    Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Product, Program, Rearrange, Reference,
+    Rows, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -67,44 +67,37 @@ pub fn workload() -> Workload {
 }
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Flops,
-        headline: Some("b1,h8,s512,d64"),
-        shapes,
-        awkward: &["b1,h1,s1,d1", "b3,h2,s5,d3", "b2,h2,s70,d36,causal", "b1,h2,s130,d64"],
-        huge: &[],
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Flops,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, 1.0),
-        reference: Reference { row_cost, rows: RowsFn::of(rows) },
-        setup: Some(side_by_side),
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "level0",
-                "nothing fused: three products, biases, heads and softmax in stages of their own, scores in device memory",
-                level0,
-            ),
-            Variant::kernel(
-                "level1",
-                "queries, keys and values by one product, biases added to sums in registers",
-                level1,
-            ),
-            Variant::kernel("level2", "the same, and attention in one stage without a score matrix", level2)
-                .available(|p, caps| attention(p, Direction::Fwd).available("flash", caps)),
-            Variant::kernel("level3", "the same on the device's matrix units", level3).available(matrix_units),
-            Variant::kernel("vendor", "products and attention by the vendor's libraries, cuBLASLt and cuDNN", vendor)
-                .only_in(&[Dialect::Cuda])
-                .available(|p, caps| attention(p, Direction::Fwd).available("vendor", caps)),
-        ],
-        // Without `vendor`: a time of the library must not come from another kernel.
-        fallback: &["level3", "level2", "level1", "level0"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        |p, output| tolerance(p, output, 1.0),
+        Reference::new(row_cost, rows),
+        OfNan::MIXED,
+    )
+    .headline("b1,h8,s512,d64")
+    .shapes(shapes)
+    .awkward(&["b1,h1,s1,d1", "b3,h2,s5,d3", "b2,h2,s70,d36,causal", "b1,h2,s130,d64"])
+    .setup(side_by_side)
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "level0",
+            "nothing fused: three products, biases, heads and softmax in stages of their own, scores in device memory",
+            level0,
+        ),
+        Variant::kernel("level1", "queries, keys and values by one product, biases added to sums in registers", level1),
+        Variant::kernel("level2", "the same, and attention in one stage without a score matrix", level2)
+            .available(|p, caps| attention(p, Direction::Fwd).available("flash", caps)),
+        Variant::kernel("level3", "the same on the device's matrix units", level3).available(matrix_units),
+        Variant::kernel("vendor", "products and attention by the vendor's libraries, cuBLASLt and cuDNN", vendor)
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| attention(p, Direction::Fwd).available("vendor", caps)),
+    ])
+    // Without `vendor`: a time of the library must not come from another kernel.
+    .fallback(&["level3", "level2", "level1", "level0"])
+    .stress(hard_sets())
 }
 
 /// Shapes of a preset. 16 heads of 72 are those of SigLIP 2's So400m vision tower, which has 256 patches an image.
@@ -217,28 +210,25 @@ pub(crate) fn mixed_error(p: &Problem, scale: f64, projected: f64) -> f64 {
 
 fn hard_sets() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "zeros",
-            about: "no inputs: every row is what the biases of values make",
-            applies: any,
-            fills: |_| vec![("x", zero)],
-            tolerance: |p, output| tolerance(p, output, 1.0),
-        },
-        StressInput {
-            name: "equal",
-            about: "all rows alike: every key has the same weight",
-            applies: any,
-            fills: |_| vec![("x", one)],
-            tolerance: |p, output| tolerance(p, output, 1.0),
-        },
-        StressInput {
-            name: "large",
-            about: "inputs eight times as large: rows whose weights are close to one and nothing",
-            applies: any,
-            fills: |_| vec![("x", |shape, draw| 8.0 * items(shape, draw))],
+        StressInput::new(
+            "zeros",
+            "no inputs: every row is what the biases of values make",
+            |_| vec![("x", zero)],
+            |p, output| tolerance(p, output, 1.0),
+        ),
+        StressInput::new(
+            "equal",
+            "all rows alike: every key has the same weight",
+            |_| vec![("x", one)],
+            |p, output| tolerance(p, output, 1.0),
+        ),
+        StressInput::new(
+            "large",
+            "inputs eight times as large: rows whose weights are close to one and nothing",
+            |_| vec![("x", |shape, draw| 8.0 * items(shape, draw))],
             // Weights that are nearly equal may change places for an error of their scores.
-            tolerance: |p, output| tolerance(p, output, 8.0),
-        },
+            |p, output| tolerance(p, output, 8.0),
+        ),
     ]
 }
 

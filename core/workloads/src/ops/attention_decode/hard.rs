@@ -1,6 +1,6 @@
 //! Stress inputs of decoding and their tolerances.
 
-use parallax_ir::hard::{any, exact, nan_in_rows, one, smallest_normal, subnormal, zero};
+use parallax_ir::hard::{exact, nan_in_rows, one, smallest_normal, subnormal, zero};
 use parallax_ir::{Draw, Fill, Problem, Shape, StressInput, Tolerance};
 use parallax_schema::case::DType;
 
@@ -29,19 +29,17 @@ fn nan_beyond(shape: &Shape, draw: Draw) -> f64 {
 
 pub(super) fn sets() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "zeros",
-            about: "all zero: equal weights, and a result of zero",
-            applies: any,
-            fills: |p| filled(p, vec![("q", zero), ("k", zero), ("v", zero)]),
-            tolerance: exact,
-        },
-        StressInput {
-            name: "equal",
-            about: "all one: equal weights, whose sum is one",
-            applies: any,
-            fills: |p| filled(p, vec![("q", one), ("k", one), ("v", one)]),
-            tolerance: |p, output| {
+        StressInput::new(
+            "zeros",
+            "all zero: equal weights, and a result of zero",
+            |p| filled(p, vec![("q", zero), ("k", zero), ("v", zero)]),
+            exact,
+        ),
+        StressInput::new(
+            "equal",
+            "all one: equal weights, whose sum is one",
+            |p| filled(p, vec![("q", one), ("k", one), ("v", one)]),
+            |p, output| {
                 let summed = Tolerance {
                     abs: 0.0,
                     rel: 2.0 * p.dtype.unit_roundoff() + (p["t"] as f64 + 8.0) * 2f64.powi(-24),
@@ -49,68 +47,63 @@ pub(super) fn sets() -> Vec<StressInput> {
                 };
                 of_result(p, output, summed)
             },
-        },
-        StressInput {
-            name: "saturating",
-            about: "scores of ±1000: tokens of the lesser sign weigh nothing, those of the greater all the same",
-            applies: any,
-            fills: |p| filled(p, vec![("q", |s, d| saturated(s, d, false)), ("k", |s, d| saturated(s, d, true))]),
+        ),
+        StressInput::new(
+            "saturating",
+            "scores of ±1000: tokens of the lesser sign weigh nothing, those of the greater all the same",
+            |p| filled(p, vec![("q", |s, d| saturated(s, d, false)), ("k", |s, d| saturated(s, d, true))]),
             tolerance,
-        },
-        StressInput {
-            name: "huge",
-            about: "values of up to 60 000 in f16 and 1e30 otherwise: sums over tokens stay within f32, the result is finite",
-            applies: any,
-            fills: |p| {
+        ),
+        StressInput::new(
+            "huge",
+            "values of up to 60 000 in f16 and 1e30 otherwise: sums over tokens stay within f32, the result is finite",
+            |p| {
                 let large: Fill = match p.dtype {
                     DType::F16 => |_, draw| 6e4 * (0.5 + 0.5 * draw.uniform()),
                     _ => |_, draw| 1e30 * (0.5 + 0.5 * draw.uniform()),
                 };
                 filled(p, vec![("v", large)])
             },
-            tolerance: |p, output| {
+            |p, output| {
                 let mixed = tolerance(p, result(p));
                 of_result(p, output, Tolerance { abs: mixed.abs * huge(p) / 3.47, ..mixed })
             },
-        },
-        StressInput {
-            name: "subnormal",
-            about: "values too small to be normal: the result is such a number, or zero where the device flushes them",
-            applies: any,
-            fills: |p| filled(p, vec![("v", subnormal(p))]),
-            tolerance: |p, _| Tolerance {
+        ),
+        StressInput::new(
+            "subnormal",
+            "values too small to be normal: the result is such a number, or zero where the device flushes them",
+            |p| filled(p, vec![("v", subnormal(p))]),
+            |p, _| Tolerance {
                 abs: 2.0 * smallest_normal(p),
                 rel: 0.0,
                 reason: "a device may take what is below the smallest normal number for zero, before and after the sum",
             },
-        },
-        StressInput {
-            name: "empty",
-            about: "sequences of no tokens and of one, by turns: zero, and the value of the one, which may be the new one",
-            applies: any,
-            fills: |_| vec![("lengths", |_, draw| (draw.index % 2) as f64)],
+        ),
+        StressInput::new(
+            "empty",
+            "sequences of no tokens and of one, by turns: zero, and the value of the one, which may be the new one",
+            |_| vec![("lengths", |_, draw| (draw.index % 2) as f64)],
             tolerance,
-        },
-        StressInput {
-            name: "nan",
-            about: "NaN in every third query: so are their results",
-            applies: any,
-            fills: |_| vec![("q", |shape, draw| nan_in_rows(draw, shape["d"]))],
+        ),
+        StressInput::new(
+            "nan",
+            "NaN in every third query: so are their results",
+            |_| vec![("q", |shape, draw| nan_in_rows(draw, shape["d"]))],
             tolerance,
-        },
-        StressInput {
-            name: "unread",
-            about: "NaN in the caches beyond the lengths: it is never read into a sum",
-            applies: |p| p.shape.has("contiguous"),
-            fills: |_| vec![("k", nan_beyond), ("v", nan_beyond)],
+        ),
+        StressInput::new(
+            "unread",
+            "NaN in the caches beyond the lengths: it is never read into a sum",
+            |_| vec![("k", nan_beyond), ("v", nan_beyond)],
             tolerance,
-        },
-        StressInput {
-            name: "shared page",
-            about: "every entry of the table names the last page, as where sequences begin alike",
-            applies: |p| !p.shape.has("contiguous") && !append::asked(p),
-            fills: |_| vec![("table", |shape, _| (shape["b"] * pages_of_one(shape) - 1) as f64)],
+        )
+        .applies(|p| p.shape.has("contiguous")),
+        StressInput::new(
+            "shared page",
+            "every entry of the table names the last page, as where sequences begin alike",
+            |_| vec![("table", |shape, _| (shape["b"] * pages_of_one(shape) - 1) as f64)],
             tolerance,
-        },
+        )
+        .applies(|p| !p.shape.has("contiguous") && !append::asked(p)),
     ]
 }

@@ -10,8 +10,8 @@ use parallax_ir::conv::Conv;
 use parallax_ir::hard::{closed, exact, no_gradient, one, wide};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    BufferSpec, Choice, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference, RowsFn,
-    StressInput, Tolerance, Variant, by_cudnn, normal,
+    BufferSpec, Choice, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference, StressInput,
+    Tolerance, Variant, by_cudnn, normal,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -35,59 +35,55 @@ const DW: usize = 1;
 
 /// Specification of the backward direction, for shapes of two or three dimensions.
 pub(in super::super) fn form(shapes: Shapes) -> OpSpec {
-    let mut form = OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Flops,
-        headline: Some(shapes.headline),
-        shapes: shapes.presets,
-        awkward: shapes.awkward,
-        huge: &[],
+    let mut form = OpSpec::new(
+        Direction::Bwd,
+        Rate::Flops,
         buffers,
         cost,
         tolerance,
-        reference: Reference {
-            row_cost: |p, output| {
+        Reference::new(
+            |p, output| {
                 let conv = Conv::of(&p.shape);
                 match output {
                     DX => conv.of_group()[1] * conv.taps() * conv.x_dims().last().expect("extents"),
                     _ => conv.pixels()[1],
                 }
             },
-            rows: RowsFn::of(|p, inputs| Box::new(move |output, row, out| reference(p, inputs, output, row, out))),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel("direct", "one element of a gradient per thread, straight from device memory", direct),
-            Variant::kernel(
-                "implicit_gemm",
-                "both gradients are products by tiles in workgroup memory; that of the kernels is made in parts of the \
-                 positions, which a second stage adds up",
-                implicit_gemm,
-            ),
-            Variant::kernel(
-                "mma",
-                "the same on tensor cores; unless channels are last, a stage turns the kernels round, so that terms of a \
-                 row are neighbours",
-                mma,
-            )
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| Product::mma_available(p.dtype, caps)),
-            Variant::kernel(
-                "wgmma",
-                "the same by warpgroups, straight from shared memory: Hopper's instructions; channels last",
-                wgmma,
-            )
-            .only_in(&[Dialect::Cuda])
-            .available(warpgroups::available_backward),
-        ],
-        // Without `vendor`: a time of the library must not come from another kernel.
-        fallback: &["wgmma", "mma", "implicit_gemm", "direct"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    };
+            |p, inputs| Box::new(move |output, row, out| reference(p, inputs, output, row, out)),
+        ),
+        OfNan::MIXED,
+    )
+    .headline(shapes.headline)
+    .shapes(shapes.presets)
+    .awkward(shapes.awkward)
+    .host(host)
+    .variants(vec![
+        Variant::kernel("direct", "one element of a gradient per thread, straight from device memory", direct),
+        Variant::kernel(
+            "implicit_gemm",
+            "both gradients are products by tiles in workgroup memory; that of the kernels is made in parts of the \
+             positions, which a second stage adds up",
+            implicit_gemm,
+        ),
+        Variant::kernel(
+            "mma",
+            "the same on tensor cores; unless channels are last, a stage turns the kernels round, so that terms of a \
+             row are neighbours",
+            mma,
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| Product::mma_available(p.dtype, caps)),
+        Variant::kernel(
+            "wgmma",
+            "the same by warpgroups, straight from shared memory: Hopper's instructions; channels last",
+            wgmma,
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(warpgroups::available_backward),
+    ])
+    // Without `vendor`: a time of the library must not come from another kernel.
+    .fallback(&["wgmma", "mma", "implicit_gemm", "direct"])
+    .stress(hard_sets());
     let library = by_cudnn(
         |p, caps| backward(p, caps).program(With::Library(Choice::Heuristic)),
         |p, caps| backward(p, caps).program(With::Library(Choice::Timed)),
@@ -141,21 +137,21 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
 fn hard_sets() -> Vec<StressInput> {
     vec![
         no_gradient(exact),
-        StressInput {
-            name: "equal",
-            about: "all one: the number of terms inside",
-            // Gradients of kernels count positions, and f16 holds no large count.
-            applies: |p| wide(p) || Conv::of(&p.shape).pixels()[1] < 60_000,
-            fills: |p| match p.shape.has("relu") {
+        StressInput::new(
+            "equal",
+            "all one: the number of terms inside",
+            |p| match p.shape.has("relu") {
                 true => vec![("x", one), ("w", one), ("dout", one), ("out", one)],
                 false => vec![("x", one), ("w", one), ("dout", one)],
             },
-            tolerance: |p, _| Tolerance {
+            |p, _| Tolerance {
                 abs: 0.0,
                 rel: 2.0 * p.dtype.unit_roundoff(),
                 reason: "sums of ones are exact in f32, and rounded once to the element type",
             },
-        },
+        )
+        // Gradients of kernels count positions, and f16 holds no large count.
+        .applies(|p| wide(p) || Conv::of(&p.shape).pixels()[1] < 60_000),
         closed(|p| p.shape.has("relu"), exact),
     ]
 }

@@ -1,11 +1,11 @@
 //! Forward direction of convolutions.
 
 use parallax_ir::conv::Conv;
-use parallax_ir::hard::{any, exact, nan_bias, one, smallest_normal, subnormal, wide, zero};
+use parallax_ir::hard::{exact, nan_bias, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    BufferSpec, Choice, ConvPass, Convolution, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Product,
-    Program, Reference, RowsFn, StressInput, Tolerance, Variant, by_cudnn, normal,
+    BufferSpec, Choice, ConvPass, Convolution, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Product, Program,
+    Reference, StressInput, Tolerance, Variant, by_cudnn, normal,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -22,71 +22,67 @@ const BIAS: usize = 2;
 
 /// Specification of the forward direction, for shapes of two or three dimensions.
 pub(in super::super) fn form(shapes: Shapes) -> OpSpec {
-    let mut form = OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Flops,
-        headline: Some(shapes.headline),
-        shapes: shapes.presets,
-        awkward: shapes.awkward,
-        huge: &[],
+    let mut form = OpSpec::new(
+        Direction::Fwd,
+        Rate::Flops,
         buffers,
         cost,
         tolerance,
-        reference: Reference {
-            row_cost: |p, _| {
+        Reference::new(
+            |p, _| {
                 let conv = Conv::of(&p.shape);
                 conv.terms() * conv.out_dims().last().expect("extents")
             },
-            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel("direct", "one output element per thread, straight from device memory", direct),
-            Variant::kernel(
-                "implicit_gemm",
-                "a product of kernels with pixels by tiles in workgroup memory: pixels are gathered as they are staged",
-                implicit_gemm,
-            ),
-            Variant::kernel(
-                "mma",
-                "the same on tensor cores; with channels last and eight to a vector, pixels are copied asynchronously",
-                mma,
-            )
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| Product::mma_available(p.dtype, caps)),
-            Variant::kernel(
-                "wgmma",
-                "the same by warpgroups, which multiply straight from shared memory; tiles of 64 to 256 channels, copied two \
-                 steps ahead",
-                wgmma,
-            )
-            .only_in(&[Dialect::Cuda])
-            .available(warpgroups::available),
-            Variant::kernel(
-                "coopmat",
-                "on matrix units through WGSL's cooperative matrices, an extension of native wgpu and of \
-                 Chromium; staged as by implicit_gemm",
-                coopmat,
-            )
-            .only_in(&[Dialect::Wgsl])
-            .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
-            Variant::kernel(
-                "winograd",
-                "squares of 2 × 2 results from 16 products in place of 36 (3 × 3 without stride), by four stages: kernels, \
-                 pixels, products of matrices, results",
-                winograd,
-            )
-            .available(|p, _| Squares::of(p).map(|_| ()))
-            .by_fewer(Squares::fewer),
-        ],
-        // Without `vendor`: a time of the library must not come from another kernel.
-        fallback: &["coopmat", "wgmma", "mma", "implicit_gemm", "direct"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::Kept,
-        only: None,
-    };
+            |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+        ),
+        OfNan::Kept,
+    )
+    .headline(shapes.headline)
+    .shapes(shapes.presets)
+    .awkward(shapes.awkward)
+    .host(host)
+    .variants(vec![
+        Variant::kernel("direct", "one output element per thread, straight from device memory", direct),
+        Variant::kernel(
+            "implicit_gemm",
+            "a product of kernels with pixels by tiles in workgroup memory: pixels are gathered as they are staged",
+            implicit_gemm,
+        ),
+        Variant::kernel(
+            "mma",
+            "the same on tensor cores; with channels last and eight to a vector, pixels are copied asynchronously",
+            mma,
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| Product::mma_available(p.dtype, caps)),
+        Variant::kernel(
+            "wgmma",
+            "the same by warpgroups, which multiply straight from shared memory; tiles of 64 to 256 channels, copied two \
+             steps ahead",
+            wgmma,
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(warpgroups::available),
+        Variant::kernel(
+            "coopmat",
+            "on matrix units through WGSL's cooperative matrices, an extension of native wgpu and of \
+             Chromium; staged as by implicit_gemm",
+            coopmat,
+        )
+        .only_in(&[Dialect::Wgsl])
+        .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
+        Variant::kernel(
+            "winograd",
+            "squares of 2 × 2 results from 16 products in place of 36 (3 × 3 without stride), by four stages: kernels, \
+             pixels, products of matrices, results",
+            winograd,
+        )
+        .available(|p, _| Squares::of(p).map(|_| ()))
+        .by_fewer(Squares::fewer),
+    ])
+    // Without `vendor`: a time of the library must not come from another kernel.
+    .fallback(&["coopmat", "wgmma", "mma", "implicit_gemm", "direct"])
+    .stress(hard_sets());
     let library = by_cudnn(|p, _| vendor(p, Choice::Heuristic), |p, _| vendor(p, Choice::Timed));
     form.variants.extend(library.map(|variant| variant.by_fewer(of_library)));
     form
@@ -141,46 +137,38 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
 fn hard_sets() -> Vec<StressInput> {
     vec![
         nan_bias(tolerance),
-        StressInput {
-            name: "zeros",
-            about: "images of zeros give the bias, or zeros",
-            applies: any,
-            fills: |_| vec![("x", zero)],
-            tolerance: exact,
-        },
-        StressInput {
-            name: "equal",
-            about: "all one: the number of terms inside the image",
-            applies: any,
-            fills: |p| match p.shape.has("bias") {
+        StressInput::new("zeros", "images of zeros give the bias, or zeros", |_| vec![("x", zero)], exact),
+        StressInput::new(
+            "equal",
+            "all one: the number of terms inside the image",
+            |p| match p.shape.has("bias") {
                 true => vec![("x", one), ("w", one), ("bias", one)],
                 false => vec![("x", one), ("w", one)],
             },
-            tolerance: |p, _| Tolerance {
+            |p, _| Tolerance {
                 abs: 0.0,
                 rel: 2.0 * p.dtype.unit_roundoff(),
                 reason: "the sum of ones is exact in f32, and rounded once to the element type",
             },
-        },
-        StressInput {
-            name: "huge",
-            about: "products of up to 1e36, whose sums stay within f32; f16 has no such numbers",
-            applies: |p| wide(p) && Conv::of(&p.shape).terms() <= 256,
-            fills: |_| vec![("x", |_, draw| 1e18 * draw.uniform()), ("w", |_, draw| 1e18 * draw.uniform())],
-            tolerance: |p, _| Tolerance { abs: tolerance(p, 0).abs * 1e36, ..tolerance(p, 0) },
-        },
-        StressInput {
-            name: "subnormal",
-            about: "pixels too small to be normal: their sum is small, or zero where the device flushes them",
-            applies: any,
-            fills: |p| vec![("x", subnormal(p))],
-            tolerance: |p, _| Tolerance {
+        ),
+        StressInput::new(
+            "huge",
+            "products of up to 1e36, whose sums stay within f32; f16 has no such numbers",
+            |_| vec![("x", |_, draw| 1e18 * draw.uniform()), ("w", |_, draw| 1e18 * draw.uniform())],
+            |p, _| Tolerance { abs: tolerance(p, 0).abs * 1e36, ..tolerance(p, 0) },
+        )
+        .applies(|p| wide(p) && Conv::of(&p.shape).terms() <= 256),
+        StressInput::new(
+            "subnormal",
+            "pixels too small to be normal: their sum is small, or zero where the device flushes them",
+            |p| vec![("x", subnormal(p))],
+            |p, _| Tolerance {
                 abs: (3.47 * Conv::of(&p.shape).terms() as f64 + 1.0) * smallest_normal(p),
                 rel: 2.0 * p.dtype.unit_roundoff(),
                 reason: "each product of at most 3.47 times such a number may be taken for zero, and so may the sum; \
                          with the bias it is rounded once",
             },
-        },
+        ),
     ]
 }
 

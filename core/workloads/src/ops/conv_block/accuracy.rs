@@ -80,19 +80,17 @@ const FAR: f64 = 1024.0;
 
 pub(super) fn hard_sets() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "nan",
-            about: "NaN as the first channel's β, which ReLU lets through",
-            applies: any,
-            fills: |_| vec![("beta", |shape, draw| 0.5 * nan_of_first(shape, draw))],
+        StressInput::new(
+            "nan",
+            "NaN as the first channel's β, which ReLU lets through",
+            |_| vec![("beta", |shape, draw| 0.5 * nan_of_first(shape, draw))],
             tolerance,
-        },
-        StressInput {
-            name: "zeros",
-            about: "images of zeros: every value is its channel's bias, the variance zero, and the result β above zero",
-            applies: |p| !inference(p),
-            fills: |_| vec![("x", zero)],
-            tolerance: |p, output| {
+        ),
+        StressInput::new(
+            "zeros",
+            "images of zeros: every value is its channel's bias, the variance zero, and the result β above zero",
+            |_| vec![("x", zero)],
+            |p, output| {
                 let mean = 64.0 * 2f64.powi(-24);
                 let reason = "the mean of equal numbers up to one is off by at most 64 roundings, and that over the root of ε is what a \
                               result may be off by";
@@ -105,24 +103,24 @@ pub(super) fn hard_sets() -> Vec<StressInput> {
                     }
                 }
             },
-        },
-        StressInput {
-            name: "closed",
-            about: "β so far below zero that nothing comes through ReLU",
-            applies: any,
-            fills: |_| vec![("beta", |_, _| -64.0)],
-            tolerance: |p, output| match holds(p, output) {
+        )
+        .applies(|p| !inference(p)),
+        StressInput::new(
+            "closed",
+            "β so far below zero that nothing comes through ReLU",
+            |_| vec![("beta", |_, _| -64.0)],
+            |p, output| match holds(p, output) {
                 Holds::Out => exact(p, output),
                 Holds::Mean | Holds::Variance => tolerance(p, output),
             },
-        },
-        StressInput {
-            name: "offset",
-            about: "means a thousand times the deviation: the mean of squares minus the square of the mean would lose it",
-            applies: |p| p.dtype == DType::F32 && !inference(p),
-            fills: |_| vec![("bias", |_, draw| FAR + 0.25 * draw.normal())],
-            tolerance: |p, output| of_size(p, output, FAR),
-        },
+        ),
+        StressInput::new(
+            "offset",
+            "means a thousand times the deviation: the mean of squares minus the square of the mean would lose it",
+            |_| vec![("bias", |_, draw| FAR + 0.25 * draw.normal())],
+            |p, output| of_size(p, output, FAR),
+        )
+        .applies(|p| p.dtype == DType::F32 && !inference(p)),
     ]
 }
 
@@ -168,13 +166,13 @@ pub(super) fn backward_hard_sets() -> Vec<StressInput> {
     vec![
         no_gradient(exact),
         closed(any, exact),
-        StressInput {
-            name: "equal",
-            about: "the same gradient everywhere, which normalisation takes away but for what chance left in the values",
-            // Their sum is their number, and f16 holds no large count.
-            applies: |p| Conv::of(&p.shape).pixels()[1] < 60_000,
-            fills: |_| vec![("dout", one), ("out", one)],
-            tolerance: backward_tolerance,
-        },
+        StressInput::new(
+            "equal",
+            "the same gradient everywhere, which normalisation takes away but for what chance left in the values",
+            |_| vec![("dout", one), ("out", one)],
+            backward_tolerance,
+        )
+        // Their sum is their number, and f16 holds no large count.
+        .applies(|p| Conv::of(&p.shape).pixels()[1] < 60_000),
     ]
 }

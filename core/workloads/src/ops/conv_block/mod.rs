@@ -14,8 +14,8 @@
 
 use parallax_ir::conv::Conv;
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, HostFn, MOST_PARTS, OfNan, OpSpec, Problem, Product, Reference, RowsFn, Shape,
-    Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Draw, Elem, MOST_PARTS, OfNan, OpSpec, Problem, Product, Reference, Shape, Variant, Workload,
+    indexable, normal,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Dialect;
@@ -75,45 +75,41 @@ pub fn workload() -> Workload {
 }
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Flops,
-        headline: Some("n8,c64,h56,k3,p1,nchw"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Flops,
         buffers,
         cost,
-        tolerance: accuracy::tolerance,
-        reference: Reference { row_cost: reference::row_cost, rows: RowsFn::of(reference::rows) },
-        setup: None,
-        host: Some(HostFn::of(reference::host)),
-        variants: vec![
-            Variant::kernel(
-                "unfused",
-                "every step a stage: the convolution by tiles in workgroup memory, bias, statistics, normalisation, ReLU",
-                stages::unfused,
-            ),
-            Variant::kernel("unfused_mma", "the same, with the convolution on tensor cores", stages::unfused_mma)
-                .only_in(&[Dialect::Cuda])
-                .available(|p, caps| Product::mma_available(p.dtype, caps)),
-            Variant::kernel(
-                "fused",
-                "the convolution's tiles add the bias and leave each channel's mean and sum of squares around it; these are merged \
-                 (Chan, Golub and LeVeque 1983), and one pass normalises and takes ReLU. With given statistics all of it is done to \
-                 sums in registers, in one stage",
-                stages::fused,
-            ),
-            Variant::kernel("fused_mma", "the same, with the convolution on tensor cores", stages::fused_mma)
-                .only_in(&[Dialect::Cuda])
-                .available(|p, caps| Product::mma_available(p.dtype, caps)),
-        ],
-        fallback: &["fused_mma", "fused", "unfused_mma", "unfused"],
-        preconditions: Vec::new(),
-        hard: accuracy::hard_sets(),
-        nan: OfNan::Kept,
-        only: None,
-    }
+        accuracy::tolerance,
+        Reference::new(reference::row_cost, reference::rows),
+        OfNan::Kept,
+    )
+    .headline("n8,c64,h56,k3,p1,nchw")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .host(reference::host)
+    .variants(vec![
+        Variant::kernel(
+            "unfused",
+            "every step a stage: the convolution by tiles in workgroup memory, bias, statistics, normalisation, ReLU",
+            stages::unfused,
+        ),
+        Variant::kernel("unfused_mma", "the same, with the convolution on tensor cores", stages::unfused_mma)
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| Product::mma_available(p.dtype, caps)),
+        Variant::kernel(
+            "fused",
+            "the convolution's tiles add the bias and leave each channel's mean and sum of squares around it; these are merged \
+             (Chan, Golub and LeVeque 1983), and one pass normalises and takes ReLU. With given statistics all of it is done to \
+             sums in registers, in one stage",
+            stages::fused,
+        ),
+        Variant::kernel("fused_mma", "the same, with the convolution on tensor cores", stages::fused_mma)
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| Product::mma_available(p.dtype, caps)),
+    ])
+    .fallback(&["fused_mma", "fused", "unfused_mma", "unfused"])
+    .stress(accuracy::hard_sets())
 }
 
 /// Shapes of a preset. 64 channels of 56 × 56 are the first stage of ResNet-50 (He et al. 2016); 128 × 128 are those of

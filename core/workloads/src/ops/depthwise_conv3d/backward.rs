@@ -7,11 +7,11 @@
 //! Operations: `4·kd·k·kw` per element of the result, and one more for each of bias and ReLU.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, exact, no_gradient, one, smallest_normal};
+use parallax_ir::hard::{exact, no_gradient, one, smallest_normal};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, RowsFn, Stage,
-    StressInput, Tolerance, Tunable, Variant, by_pieces, normal, spread, sum_of_parts, width,
+    BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Stage, StressInput, Tolerance,
+    Tunable, Variant, by_pieces, normal, spread, sum_of_parts, width,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -35,51 +35,47 @@ pub(crate) fn form(
     awkward: &'static [&'static str],
     tunables: &'static [Tunable],
 ) -> OpSpec {
-    let mut form = OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Bytes,
-        headline: Some(headline),
-        shapes,
-        awkward,
-        huge: &[],
+    let mut form = OpSpec::new(
+        Direction::Bwd,
+        Rate::Bytes,
         buffers,
         cost,
         tolerance,
-        reference: Reference {
-            row_cost: |p, output| {
+        Reference::new(
+            |p, output| {
                 let v = Volume::of(&p.shape);
                 match output {
                     DX => v.taps() * v.row(v.image),
                     _ => terms(&v),
                 }
             },
-            rows: RowsFn::of(|p, inputs| Box::new(move |output, row, out| reference(p, inputs, (output, row), out))),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "direct",
-                "one element of dx per thread, and one workgroup for each tap of a channel, which goes over everything",
-                direct,
-            ),
-            Variant::kernel(
-                marching::NAME,
-                "dx as the forward pass with the filter reversed (where the stride is one; otherwise as `direct` does); for dw \
-                 threads march with the taps' sums and the gradients of a few slices in registers, and leave parts that a second \
-                 stage adds up, always in the same order",
-                marched,
-            )
-            .available(|p, _| marching::available(&Volume::of(&p.shape)))
-            .tunables(tunables),
-        ],
-        // Without `vendor`: a time of the library must not come from another kernel.
-        fallback: &[marching::NAME, "direct"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    };
+            |p, inputs| Box::new(move |output, row, out| reference(p, inputs, (output, row), out)),
+        ),
+        OfNan::MIXED,
+    )
+    .headline(headline)
+    .shapes(shapes)
+    .awkward(awkward)
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "direct",
+            "one element of dx per thread, and one workgroup for each tap of a channel, which goes over everything",
+            direct,
+        ),
+        Variant::kernel(
+            marching::NAME,
+            "dx as the forward pass with the filter reversed (where the stride is one; otherwise as `direct` does); for dw \
+             threads march with the taps' sums and the gradients of a few slices in registers, and leave parts that a second \
+             stage adds up, always in the same order",
+            marched,
+        )
+        .available(|p, _| marching::available(&Volume::of(&p.shape)))
+        .tunables(tunables),
+    ])
+    // Without `vendor`: a time of the library must not come from another kernel.
+    .fallback(&[marching::NAME, "direct"])
+    .stress(hard_sets());
     form.variants.extend(vendor::backward());
     form
 }
@@ -154,20 +150,19 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
 fn hard_sets() -> Vec<StressInput> {
     vec![
         no_gradient(exact),
-        StressInput {
-            name: "equal",
-            about: "all one: counts of the taps that fall on an element, and of the elements under a tap",
-            applies: any,
-            fills: |p| {
+        StressInput::new(
+            "equal",
+            "all one: counts of the taps that fall on an element, and of the elements under a tap",
+            |p| {
                 let out = word(p, "relu").then_some(("out", one as parallax_ir::Fill));
                 [("x", one as parallax_ir::Fill), ("w", one), ("dout", one)].into_iter().chain(out).collect()
             },
-            tolerance: |p, _| Tolerance {
+            |p, _| Tolerance {
                 abs: 0.0,
                 rel: 2.0 * p.dtype.unit_roundoff(),
                 reason: "sums of ones are exact in f32 below 2^24, and rounded once to the element type",
             },
-        },
+        ),
     ]
 }
 

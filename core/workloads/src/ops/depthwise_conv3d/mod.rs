@@ -11,11 +11,11 @@
 
 use marching::Finish;
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, exact, nan_bias, one, smallest_normal, subnormal, wide, zero};
+use parallax_ir::hard::{exact, nan_bias, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    Arg, Axis, BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, RowsFn, Stage,
-    StressInput, Tolerance, Variant, Workload, normal, spread,
+    Arg, Axis, BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Stage, StressInput,
+    Tolerance, Variant, Workload, normal, spread,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -63,44 +63,40 @@ pub fn workload() -> Workload {
 }
 
 fn forward() -> OpSpec {
-    let mut form = OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Bytes,
-        headline: Some("n1,c16,d32,h64,k3,p1,ncdhw"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    let mut form = OpSpec::new(
+        Direction::Fwd,
+        Rate::Bytes,
         buffers,
         cost,
         tolerance,
-        reference: Reference {
-            row_cost: |p, _| Volume::of(&p.shape).taps() * Volume::of(&p.shape).row(Volume::of(&p.shape).out),
-            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel("direct", "one output element per thread, straight from device memory", direct),
-            Variant::kernel(
-                marching::NAME,
-                "a thread marches along the depth with its results in the making in registers, and reads its part of each slice \
-                 once, in pieces",
-                |p, caps| {
-                    let v = Volume::of(&p.shape);
-                    let finish = Finish { bias: p.shape.has("bias"), relu: p.shape.has("relu"), flip: false };
-                    marching::stage(&v, p, caps, finish, ["x", "out"]).costing(cost(p)).into()
-                },
-            )
-            .available(|p, _| marching::available(&Volume::of(&p.shape)))
-            .tunables(marching::TUNABLES),
-        ],
-        // Without `vendor`: a time of the library must not come from another kernel.
-        fallback: &[marching::NAME, "direct"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::Kept,
-        only: None,
-    };
+        Reference::new(
+            |p, _| Volume::of(&p.shape).taps() * Volume::of(&p.shape).row(Volume::of(&p.shape).out),
+            |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+        ),
+        OfNan::Kept,
+    )
+    .headline("n1,c16,d32,h64,k3,p1,ncdhw")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .host(host)
+    .variants(vec![
+        Variant::kernel("direct", "one output element per thread, straight from device memory", direct),
+        Variant::kernel(
+            marching::NAME,
+            "a thread marches along the depth with its results in the making in registers, and reads its part of each slice \
+             once, in pieces",
+            |p, caps| {
+                let v = Volume::of(&p.shape);
+                let finish = Finish { bias: p.shape.has("bias"), relu: p.shape.has("relu"), flip: false };
+                marching::stage(&v, p, caps, finish, ["x", "out"]).costing(cost(p)).into()
+            },
+        )
+        .available(|p, _| marching::available(&Volume::of(&p.shape)))
+        .tunables(marching::TUNABLES),
+    ])
+    // Without `vendor`: a time of the library must not come from another kernel.
+    .fallback(&[marching::NAME, "direct"])
+    .stress(hard_sets());
     form.variants.extend(vendor::forward());
     form
 }
@@ -179,30 +175,23 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
 fn hard_sets() -> Vec<StressInput> {
     vec![
         nan_bias(tolerance),
-        StressInput {
-            name: "zeros",
-            about: "an image of zeros gives the bias, or zeros",
-            applies: any,
-            fills: |_| vec![("x", zero)],
-            tolerance: exact,
-        },
-        StressInput {
-            name: "equal",
-            about: "all one: the number of taps inside the image, and the bias",
-            applies: |p| !p.shape.has("bias"),
-            fills: |_| vec![("x", one), ("w", one)],
-            tolerance: |p, _| Tolerance {
+        StressInput::new("zeros", "an image of zeros gives the bias, or zeros", |_| vec![("x", zero)], exact),
+        StressInput::new(
+            "equal",
+            "all one: the number of taps inside the image, and the bias",
+            |_| vec![("x", one), ("w", one)],
+            |p, _| Tolerance {
                 abs: 0.0,
                 rel: 2.0 * p.dtype.unit_roundoff(),
                 reason: "the sum of ones is exact in f32, and rounded once to the element type",
             },
-        },
-        StressInput {
-            name: "huge",
-            about: "products of 1e36, whose sums stay within f32; f16 has no such numbers",
-            applies: |p| wide(p) && Volume::of(&p.shape).taps() <= 100,
-            fills: |_| vec![("x", |_, draw| 1e18 * draw.uniform()), ("w", |_, draw| 1e18 * draw.uniform())],
-            tolerance: |p, _| {
+        )
+        .applies(|p| !p.shape.has("bias")),
+        StressInput::new(
+            "huge",
+            "products of 1e36, whose sums stay within f32; f16 has no such numbers",
+            |_| vec![("x", |_, draw| 1e18 * draw.uniform()), ("w", |_, draw| 1e18 * draw.uniform())],
+            |p, _| {
                 let terms = Volume::of(&p.shape).taps() as f64 + 1.0;
                 Tolerance {
                     abs: terms * terms * 2f64.powi(-24) * 1e36,
@@ -210,18 +199,19 @@ fn hard_sets() -> Vec<StressInput> {
                     reason: "n·u times the sum of magnitudes of at most 1e36 each; the result is rounded once",
                 }
             },
-        },
-        StressInput {
-            name: "subnormal",
-            about: "an image too small to be normal: the result is small, or zero where the device flushes such numbers",
-            applies: |p| !p.shape.has("bias"),
-            fills: |p| vec![("x", subnormal(p))],
-            tolerance: |p, _| Tolerance {
+        )
+        .applies(|p| wide(p) && Volume::of(&p.shape).taps() <= 100),
+        StressInput::new(
+            "subnormal",
+            "an image too small to be normal: the result is small, or zero where the device flushes such numbers",
+            |p| vec![("x", subnormal(p))],
+            |p, _| Tolerance {
                 abs: (3.47 * Volume::of(&p.shape).taps() as f64 + 1.0) * smallest_normal(p),
                 rel: 0.0,
                 reason: "each tap of at most 3.47 times such a number may be taken for zero, and so may the sum",
             },
-        },
+        )
+        .applies(|p| !p.shape.has("bias")),
     ]
 }
 

@@ -4,10 +4,10 @@
 //! Formula: Chen, Xu, Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost" (2016), with one segment per layer.
 //! Recomputation is not counted among the operations, as in `encoder_layer`.
 
-use parallax_ir::hard::{any, sums_of_zeros, zero};
+use parallax_ir::hard::{sums_of_zeros, zero};
 use parallax_ir::{
-    BufferSpec, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, Role, Rows, RowsFn,
-    StressInput, Tolerance, Variant, numbered,
+    BufferSpec, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Role, Rows, StressInput, Tolerance,
+    Variant, numbered,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -23,20 +23,13 @@ use crate::dense::Real;
 
 /// Specification of both directions.
 pub(super) fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::FwdBwd,
-        rate: Rate::Flops,
-        headline: Some("l2,b1,s64,h8,d64,f1024"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
-        buffers,
-        cost,
-        tolerance,
-        reference: Reference { row_cost, rows: RowsFn::of(rows) },
-        setup: Some(setup),
-        host: Some(HostFn::of(host)),
-        variants: vec![
+    OpSpec::new(Direction::FwdBwd, Rate::Flops, buffers, cost, tolerance, Reference::new(row_cost, rows), OfNan::MIXED)
+        .headline("l2,b1,s64,h8,d64,f1024")
+        .shapes(shapes)
+        .awkward(AWKWARD)
+        .setup(setup)
+        .host(host)
+        .variants(vec![
             Variant::kernel("unfused", "every step of a layer a stage, scores in device memory", |p, caps| {
                 program(p, caps, "unfused", None)
             })
@@ -57,14 +50,10 @@ pub(super) fn form() -> OpSpec {
             )
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| available(p, caps, "vendor")),
-        ],
+        ])
         // Without `vendor`: a time of the library must not come from another kernel.
-        fallback: &["mma", "fused", "unfused"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        .fallback(&["mma", "fused", "unfused"])
+        .stress(hard_sets())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -143,16 +132,15 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
 }
 
 fn hard_sets() -> Vec<StressInput> {
-    vec![StressInput {
-        name: "zeros",
-        about: "no gradient: the result is as usual, and every gradient is zero",
-        applies: any,
-        fills: |_| vec![("dout", zero)],
-        tolerance: |p, output| match checked(p, output) {
+    vec![StressInput::new(
+        "zeros",
+        "no gradient: the result is as usual, and every gradient is zero",
+        |_| vec![("dout", zero)],
+        |p, output| match checked(p, output) {
             Checked::Copied | Checked::Out => tolerance(p, output),
             _ => sums_of_zeros(p),
         },
-    }]
+    )]
 }
 
 /// Operations of a row: a copy, because everything is computed before the first row.

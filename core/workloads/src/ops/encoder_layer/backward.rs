@@ -5,10 +5,10 @@
 //! leaves GELU's argument. Normalised rows are recomputed. Gradients of the weights and biases of queries, keys and values are
 //! concatenated.
 
-use parallax_ir::hard::{any, smallest_normal, sums_of_zeros, zero};
+use parallax_ir::hard::{smallest_normal, sums_of_zeros, zero};
 use parallax_ir::{
-    BufferSpec, Draw, Elem, HostBuffer, HostFn, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Reference, Rows, RowsFn,
-    Shape, StressInput, Tolerance, Variant,
+    BufferSpec, Draw, Elem, HostBuffer, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Reference, Rows, Shape,
+    StressInput, Tolerance, Variant,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::Dialect;
@@ -29,46 +29,43 @@ pub(super) const DOUT: usize = 1 + LEARNED.len();
 
 /// Specification of the backward direction.
 pub fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Flops,
-        headline: Some("b1,s64,h8,d64,f2048"),
-        shapes,
-        awkward: super::AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Bwd,
+        Rate::Flops,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, 1.0),
-        reference: Reference { row_cost, rows: RowsFn::of(rows) },
-        setup: Some(setup),
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel("unfused", "every step a stage, scores and their gradients in device memory", unfused),
-            Variant::kernel(
-                "fused",
-                "probabilities made anew from the log-sum-exp, GELU and its slope done to sums in registers, products for \
-                 queries, keys and values in one",
-                |p, caps| fused(p, caps, By::Tiles),
-            )
-            .available(|p, caps| available(p, caps, By::Tiles)),
-            Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
-                fused(p, caps, By::Mma)
-            })
+        |p, output| tolerance(p, output, 1.0),
+        Reference::new(row_cost, rows),
+        OfNan::MIXED,
+    )
+    .headline("b1,s64,h8,d64,f2048")
+    .shapes(shapes)
+    .awkward(super::AWKWARD)
+    .setup(setup)
+    .host(host)
+    .variants(vec![
+        Variant::kernel("unfused", "every step a stage, scores and their gradients in device memory", unfused),
+        Variant::kernel(
+            "fused",
+            "probabilities made anew from the log-sum-exp, GELU and its slope done to sums in registers, products for \
+             queries, keys and values in one",
+            |p, caps| fused(p, caps, By::Tiles),
+        )
+        .available(|p, caps| available(p, caps, By::Tiles)),
+        Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| fused(p, caps, By::Mma))
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| available(p, caps, By::Mma)),
-            Variant::kernel("vendor", "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN", |p, caps| {
-                fused(p, caps, By::Library)
-            })
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| available(p, caps, By::Library)),
-        ],
-        // Without `vendor`: a time of the library must not come from another kernel.
-        fallback: &["mma", "fused", "unfused"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        Variant::kernel(
+            "vendor",
+            "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN",
+            |p, caps| fused(p, caps, By::Library),
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| available(p, caps, By::Library)),
+    ])
+    // Without `vendor`: a time of the library must not come from another kernel.
+    .fallback(&["mma", "fused", "unfused"])
+    .stress(hard_sets())
 }
 
 pub(super) fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -239,28 +236,26 @@ pub(super) fn tolerance(p: &Problem, output: usize, dout: f64) -> Tolerance {
 
 fn hard_sets() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "zeros",
-            about: "no gradient: every gradient is zero",
-            applies: any,
-            fills: |_| vec![("dout", zero)],
-            tolerance: |p, output| match checked(p, output) {
+        StressInput::new(
+            "zeros",
+            "no gradient: every gradient is zero",
+            |_| vec![("dout", zero)],
+            |p, output| match checked(p, output) {
                 0..DX => tolerance(p, output, 1.0),
                 _ => sums_of_zeros(p),
             },
-        },
-        StressInput {
-            name: "small",
-            about: "gradients a thousand times smaller, as at the end of a training",
-            applies: any,
-            fills: |_| vec![("dout", |shape, draw| gradient_of_items(shape, draw) / 1024.0)],
+        ),
+        StressInput::new(
+            "small",
+            "gradients a thousand times smaller, as at the end of a training",
+            |_| vec![("dout", |shape, draw| gradient_of_items(shape, draw) / 1024.0)],
             // An underflow in 16 bits loses a value once for each summed row.
-            tolerance: |p, output| {
+            |p, output| {
                 let seeded = tolerance(p, output, 1.0 / 1024.0);
                 let lost = smallest_normal(p) * 64.0 * (row_count(p) as f64).sqrt();
                 Tolerance { abs: seeded.abs + lost, ..seeded }
             },
-        },
+        ),
     ]
 }
 

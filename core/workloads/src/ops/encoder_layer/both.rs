@@ -1,10 +1,10 @@
 //! Both directions, as in a training step: the forward pass, which leaves the inputs of the backward pass, and then the backward
 //! pass. Everything is timed, and all memory belongs to one program.
 
-use parallax_ir::hard::{any, sums_of_zeros, zero};
+use parallax_ir::hard::{sums_of_zeros, zero};
 use parallax_ir::{
-    BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows, RowsFn,
-    StressInput, Tolerance, Variant,
+    BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows, StressInput, Tolerance,
+    Variant,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -22,47 +22,42 @@ use super::{
 
 /// Specification of both directions.
 pub fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::FwdBwd,
-        rate: Rate::Flops,
-        headline: Some("b1,s64,h8,d64,f1024"),
-        shapes: backward::shapes,
-        awkward: super::AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::FwdBwd,
+        Rate::Flops,
         buffers,
         cost,
         tolerance,
-        reference: Reference { row_cost: |p, _| p["s"] * width(p), rows: RowsFn::of(rows) },
-        setup: Some(side_by_side),
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "unfused",
-                "the unfused forms of both directions; GELU's argument stays in memory in any case",
-                |p, caps| step(forward::unfused(p, caps), backward_stages::unfused_with(p, caps, true)),
-            ),
-            Variant::kernel("fused", "the fused forms of both directions", |p, caps| fused(p, caps, By::Tiles))
-                .available(|p, caps| possible(p, caps, By::Tiles)),
-            Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
-                fused(p, caps, By::Mma)
-            })
+        Reference::new(|p, _| p["s"] * width(p), rows),
+        OfNan::MIXED,
+    )
+    .headline("b1,s64,h8,d64,f1024")
+    .shapes(backward::shapes)
+    .awkward(super::AWKWARD)
+    .setup(side_by_side)
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "unfused",
+            "the unfused forms of both directions; GELU's argument stays in memory in any case",
+            |p, caps| step(forward::unfused(p, caps), backward_stages::unfused_with(p, caps, true)),
+        ),
+        Variant::kernel("fused", "the fused forms of both directions", |p, caps| fused(p, caps, By::Tiles))
+            .available(|p, caps| possible(p, caps, By::Tiles)),
+        Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| fused(p, caps, By::Mma))
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| possible(p, caps, By::Mma)),
-            Variant::kernel(
-                "vendor",
-                "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN",
-                |p, caps| fused(p, caps, By::Library),
-            )
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| possible(p, caps, By::Library)),
-        ],
-        // Without `vendor`: a time of the library must not come from another kernel.
-        fallback: &["mma", "fused", "unfused"],
-        preconditions: Vec::new(),
-        hard: hard(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        Variant::kernel(
+            "vendor",
+            "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN",
+            |p, caps| fused(p, caps, By::Library),
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| possible(p, caps, By::Library)),
+    ])
+    // Without `vendor`: a time of the library must not come from another kernel.
+    .fallback(&["mma", "fused", "unfused"])
+    .stress(hard())
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
@@ -108,16 +103,15 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
 }
 
 fn hard() -> Vec<StressInput> {
-    vec![StressInput {
-        name: "zeros",
-        about: "no gradient: the result is as usual, and every gradient is zero",
-        applies: any,
-        fills: |_| vec![("dout", zero)],
-        tolerance: |p, output| match output {
+    vec![StressInput::new(
+        "zeros",
+        "no gradient: the result is as usual, and every gradient is zero",
+        |_| vec![("dout", zero)],
+        |p, output| match output {
             0..=OUT => tolerance(p, output),
             _ => sums_of_zeros(p),
         },
-    }]
+    )]
 }
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {

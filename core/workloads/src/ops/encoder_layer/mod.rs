@@ -17,10 +17,10 @@
 //! Operations forward: `2·b·s·c·(4·c + 2·f)` of the GEMMs and attention's own, `4·b·h·s²·d`. Backward: twice those of the GEMMs and
 //! two and a half times attention's. Recomputation and dropout are not counted.
 
-use parallax_ir::hard::{any, one, smallest_normal, zero};
+use parallax_ir::hard::{one, smallest_normal, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Reference, Rows, RowsFn, Shape,
-    StressInput, Tolerance, Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Reference, Rows, Shape, StressInput,
+    Tolerance, Variant, Workload, indexable, normal,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Dialect;
@@ -99,48 +99,45 @@ const AWKWARD: &[&str] = &[
 ];
 
 fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Flops,
-        headline: Some("b1,s64,h8,d64,f2048"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Flops,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, 1.0),
-        reference: Reference { row_cost, rows: RowsFn::of(rows) },
-        setup: Some(side_by_side),
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel("unfused", "every step a stage, scores in device memory", forward::unfused),
-            Variant::kernel(
-                "fused",
-                "queries, keys and values by one product, no score matrix, sums normalised as they are made, biases and GELU \
-                 done to sums in registers",
-                |p, caps| forward::fused(p, caps, By::Tiles),
-            )
-            .available(|p, caps| forward::fusable(p, caps, By::Tiles)),
-            Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
-                forward::fused(p, caps, By::Mma)
-            })
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| forward::fusable(p, caps, By::Mma)),
-            Variant::kernel(
-                "vendor",
-                "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN; a kept argument makes GELU a stage of ours",
-                |p, caps| forward::fused(p, caps, By::Library),
-            )
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| forward::fusable(p, caps, By::Library)),
-        ],
-        // Without `vendor`: a time of the library must not come from another kernel.
-        fallback: &["mma", "fused", "unfused"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        |p, output| tolerance(p, output, 1.0),
+        Reference::new(row_cost, rows),
+        OfNan::MIXED,
+    )
+    .headline("b1,s64,h8,d64,f2048")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .setup(side_by_side)
+    .host(host)
+    .variants(vec![
+        Variant::kernel("unfused", "every step a stage, scores in device memory", forward::unfused),
+        Variant::kernel(
+            "fused",
+            "queries, keys and values by one product, no score matrix, sums normalised as they are made, biases and GELU \
+             done to sums in registers",
+            |p, caps| forward::fused(p, caps, By::Tiles),
+        )
+        .available(|p, caps| forward::fusable(p, caps, By::Tiles)),
+        Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
+            forward::fused(p, caps, By::Mma)
+        })
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| forward::fusable(p, caps, By::Mma)),
+        Variant::kernel(
+            "vendor",
+            "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN; a kept argument makes GELU a stage of ours",
+            |p, caps| forward::fused(p, caps, By::Library),
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| forward::fusable(p, caps, By::Library)),
+    ])
+    // Without `vendor`: a time of the library must not come from another kernel.
+    .fallback(&["mma", "fused", "unfused"])
+    .stress(hard_sets())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -279,27 +276,24 @@ fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
 
 fn hard_sets() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "zeros",
-            about: "no inputs and no offsets: norms divide by the root of ε, and biases are all there is",
-            applies: any,
-            fills: |_| vec![("x", zero), ("beta1", zero), ("bv", zero), ("bo", zero)],
-            tolerance: |p, output| tolerance(p, output, 1.0),
-        },
-        StressInput {
-            name: "equal",
-            about: "all rows alike: every key has the same weight",
-            applies: any,
-            fills: |_| vec![("x", |shape: &Shape, draw: Draw| normal(shape, draw.repeating(shape["h"] * shape["d"])))],
-            tolerance: |p, output| tolerance(p, output, 1.0),
-        },
-        StressInput {
-            name: "large",
-            about: "a residual stream 64 times as large, beside which the layer's parts are small",
-            applies: any,
-            fills: |_| vec![("x", |shape, draw| 64.0 * items(shape, draw)), ("gamma1", one)],
-            tolerance: |p, output| tolerance(p, output, 64.0),
-        },
+        StressInput::new(
+            "zeros",
+            "no inputs and no offsets: norms divide by the root of ε, and biases are all there is",
+            |_| vec![("x", zero), ("beta1", zero), ("bv", zero), ("bo", zero)],
+            |p, output| tolerance(p, output, 1.0),
+        ),
+        StressInput::new(
+            "equal",
+            "all rows alike: every key has the same weight",
+            |_| vec![("x", |shape: &Shape, draw: Draw| normal(shape, draw.repeating(shape["h"] * shape["d"])))],
+            |p, output| tolerance(p, output, 1.0),
+        ),
+        StressInput::new(
+            "large",
+            "a residual stream 64 times as large, beside which the layer's parts are small",
+            |_| vec![("x", |shape, draw| 64.0 * items(shape, draw)), ("gamma1", one)],
+            |p, output| tolerance(p, output, 64.0),
+        ),
     ]
 }
 

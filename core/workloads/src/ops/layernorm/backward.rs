@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::hard::{one, smallest_normal, zero};
 use parallax_ir::{
-    Access, BufferSpec, Elem, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference, RowShare, Rows, RowsFn,
-    Stage, StressInput, Tolerance, Variant,
+    Access, BufferSpec, Elem, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference, RowShare, Rows, Stage,
+    StressInput, Tolerance, Variant,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -27,45 +27,41 @@ const DOUT: usize = 2;
 
 /// Specification of the backward direction.
 pub fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Bytes,
-        headline: Some("r4096,c1024"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Bwd,
+        Rate::Bytes,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, Spread::of_normal(p)),
-        reference: Reference {
+        |p, output| tolerance(p, output, Spread::of_normal(p)),
+        Reference::new(
             row_cost,
-            rows: RowsFn::of(|p, inputs| gradients(p, inputs, [GAMMA, DOUT], |at| inputs.at(X, at), |_| 0.0)),
-        },
-        setup: Some(|p, _| statistics_stage(p, "x").into()),
-        host: None,
-        variants: vec![
-            Variant::kernel(
-                "naive",
-                "a workgroup a row for dx, in two passes by single elements, and then one thread a column for dγ and dβ",
-                |p, _| Program { stages: naive(p, "x").into() },
-            ),
-            Variant::kernel(
-                "row",
-                "one pass: as many workgroups as the device holds go over the rows, which stay in registers, and so do each \
-                 workgroup's parts of dγ and dβ; a second stage sums the parts, in an order that is always the same",
-                |p, caps| {
-                    let text = "layernorm/backward";
-                    Program { stages: row(p, caps, text, "x", &[], cost(p)).into() }
-                },
-            )
-            .available(|p, caps| kept(p, caps).map(|_| ())),
-        ],
-        fallback: &["row", "naive"],
-        preconditions: Vec::new(),
-        hard: hard(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+            |p, inputs| gradients(p, inputs, [GAMMA, DOUT], |at| inputs.at(X, at), |_| 0.0),
+        ),
+        OfNan::MIXED,
+    )
+    .headline("r4096,c1024")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .setup(|p, _| statistics_stage(p, "x").into())
+    .variants(vec![
+        Variant::kernel(
+            "naive",
+            "a workgroup a row for dx, in two passes by single elements, and then one thread a column for dγ and dβ",
+            |p, _| Program { stages: naive(p, "x").into() },
+        ),
+        Variant::kernel(
+            "row",
+            "one pass: as many workgroups as the device holds go over the rows, which stay in registers, and so do each \
+             workgroup's parts of dγ and dβ; a second stage sums the parts, in an order that is always the same",
+            |p, caps| {
+                let text = "layernorm/backward";
+                Program { stages: row(p, caps, text, "x", &[], cost(p)).into() }
+            },
+        )
+        .available(|p, caps| kept(p, caps).map(|_| ())),
+    ])
+    .fallback(&["row", "naive"])
+    .stress(hard())
 }
 
 pub(crate) fn shapes(preset: Preset) -> &'static [&'static str] {

@@ -8,9 +8,8 @@ use parallax_ir::Access::{Read, Write};
 use parallax_ir::hard::{any, nan_in_rows, one, smallest_normal, zero};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    Access, Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference,
-    RowShare, Rows2d, RowsFn, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, spread,
-    width,
+    Access, Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference,
+    RowShare, Rows2d, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, spread, width,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -51,48 +50,44 @@ pub(super) fn validate(shape: &Shape) -> Result<(), String> {
 }
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Bytes,
-        headline: Some("r4096,c1024"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Bytes,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, Spread::of_normal(p), p.dtype.unit_roundoff()),
-        reference: Reference {
-            row_cost: |p, _| 4 * p["c"],
-            rows: RowsFn::of(|p, inputs| {
+        |p, output| tolerance(p, output, Spread::of_normal(p), p.dtype.unit_roundoff()),
+        Reference::new(
+            |p, _| 4 * p["c"],
+            |p, inputs| {
                 let value = |at| inputs.at(X, at);
                 Box::new(move |output, row, out| reference(p, inputs, [GAMMA, BETA], value, (output, row), out))
-            }),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "naive",
-                "a workgroup a row in two stages and three passes, by single elements: mean and deviation, result",
-                |p, _| Program { stages: naive(p, "x").into() },
-            ),
-            Variant::kernel(
-                "row",
-                "one pass: a row stays in the registers of as many threads as it takes, several short rows to a workgroup",
-                |p, caps| row(p, caps, "x").into(),
-            )
-            .available(|p, caps| kept(p, caps).map(|_| ())),
-            Variant::cube("one source in CubeCL: a workgroup a row, three passes over it", |p, caps| {
-                let own = [("x", Read), ("gamma", Read), ("beta", Read), ("out", Write), ("mean", Write), ("rstd", Write)];
-                cube(p, caps, "cube_layernorm").args(own).costing(cost(p)).into()
-            }),
-        ],
-        fallback: &["row", "naive"],
-        preconditions: Vec::new(),
-        hard: hard(),
-        nan: OfNan::Kept,
-        only: None,
-    }
+            },
+        ),
+        OfNan::Kept,
+    )
+    .headline("r4096,c1024")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "naive",
+            "a workgroup a row in two stages and three passes, by single elements: mean and deviation, result",
+            |p, _| Program { stages: naive(p, "x").into() },
+        ),
+        Variant::kernel(
+            "row",
+            "one pass: a row stays in the registers of as many threads as it takes, several short rows to a workgroup",
+            |p, caps| row(p, caps, "x").into(),
+        )
+        .available(|p, caps| kept(p, caps).map(|_| ())),
+        Variant::cube("one source in CubeCL: a workgroup a row, three passes over it", |p, caps| {
+            let own = [("x", Read), ("gamma", Read), ("beta", Read), ("out", Write), ("mean", Write), ("rstd", Write)];
+            cube(p, caps, "cube_layernorm").args(own).costing(cost(p)).into()
+        }),
+    ])
+    .fallback(&["row", "naive"])
+    .stress(hard())
 }
 
 pub(super) fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -209,8 +204,9 @@ pub(super) type HardPart = (fn(&Problem) -> Vec<(&'static str, Fill)>, fn(&Probl
 /// Stress inputs of every workload that normalises rows.
 pub(super) fn hard_sets(parts: [HardPart; 4]) -> Vec<StressInput> {
     let [zeros, equal, offset, huge] = parts;
-    let set =
-        |name, about, applies, (fills, tolerance): HardPart| StressInput { name, about, applies, fills, tolerance };
+    let set = |name, about, applies, (fills, tolerance): HardPart| {
+        StressInput::new(name, about, fills, tolerance).applies(applies)
+    };
     vec![
         set("zeros", "all zero: no deviation", any, zeros),
         set("equal", "all one: no deviation, but for the rounding of the mean", any, equal),
@@ -229,13 +225,12 @@ fn hard() -> Vec<StressInput> {
         (|_| vec![("x", offset)], of::<2>()),
         (|p| vec![("x", huge(p))], of::<3>()),
     ]);
-    sets.push(StressInput {
-        name: "nan",
-        about: "rows with NaN, which are NaN",
-        applies: any,
-        fills: |_| vec![("x", |shape, draw| nan_in_rows(draw, shape["c"]))],
-        tolerance: |p, output| tolerance(p, output, Spread::of_normal(p), p.dtype.unit_roundoff()),
-    });
+    sets.push(StressInput::new(
+        "nan",
+        "rows with NaN, which are NaN",
+        |_| vec![("x", |shape, draw| nan_in_rows(draw, shape["c"]))],
+        |p, output| tolerance(p, output, Spread::of_normal(p), p.dtype.unit_roundoff()),
+    ));
     sets
 }
 

@@ -8,11 +8,11 @@
 
 use std::sync::OnceLock;
 
-use parallax_ir::hard::{any, no_gradient, one, smallest_normal};
+use parallax_ir::hard::{no_gradient, one, smallest_normal};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference, Role, Rows,
-    RowsFn, Stage, Stored, StressInput, Tolerance, Variant,
+    BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference, Role, Rows, Stage,
+    Stored, StressInput, Tolerance, Variant,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -30,48 +30,45 @@ const KEPT: usize = 4;
 
 /// Specification of the backward direction.
 pub fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Flops,
-        headline: Some("m512,n1024,k1024,nt,gelu"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Bwd,
+        Rate::Flops,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, checked(p, output)),
-        reference: Reference { row_cost: |p, output| row_cost(p, checked(p, output)), rows: RowsFn::of(rows) },
-        setup: Some(|p, caps| {
-            let biased = || stages(p, caps, By::Tiles).fused(product(p), Then::Bias, ["x", "w", "pre"], &["bias"]);
-            Program { stages: kept(p).then(biased).into_iter().collect() }
+        |p, output| tolerance(p, checked(p, output)),
+        Reference::new(|p, output| row_cost(p, checked(p, output)), rows),
+        OfNan::MIXED,
+    )
+    .headline("m512,n1024,k1024,nt,gelu")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .setup(|p, caps| {
+        let biased = || stages(p, caps, By::Tiles).fused(product(p), Then::Bias, ["x", "w", "pre"], &["bias"]);
+        Program { stages: kept(p).then(biased).into_iter().collect() }
+    })
+    .host(host)
+    .variants(vec![
+        Variant::kernel("naive", "products with one element per thread; columns are summed in parts", |p, caps| {
+            program(p, caps, By::Elements)
         }),
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel("naive", "products with one element per thread; columns are summed in parts", |p, caps| {
-                program(p, caps, By::Elements)
-            }),
-            Variant::kernel("tiled", "products by tiles in workgroup memory", |p, caps| program(p, caps, By::Tiles)),
-            Variant::kernel("mma", "products on tensor cores by warp-wide instructions", |p, caps| {
-                program(p, caps, By::Mma)
-            })
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| Product::mma_available(p.dtype, caps)),
-            Variant::kernel("coopmat", "products on matrix units through WGSL's cooperative matrices", |p, caps| {
-                program(p, caps, By::Coopmat)
-            })
-            .only_in(&[Dialect::Wgsl])
-            .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
-            Variant::kernel("vendor", "products by the vendor's library, cuBLASLt; the rest is ours", |p, caps| {
-                program(p, caps, By::Library)
-            })
-            .only_in(&[Dialect::Cuda]),
-        ],
-        fallback: &["coopmat", "mma", "tiled", "naive"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        Variant::kernel("tiled", "products by tiles in workgroup memory", |p, caps| program(p, caps, By::Tiles)),
+        Variant::kernel("mma", "products on tensor cores by warp-wide instructions", |p, caps| {
+            program(p, caps, By::Mma)
+        })
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| Product::mma_available(p.dtype, caps)),
+        Variant::kernel("coopmat", "products on matrix units through WGSL's cooperative matrices", |p, caps| {
+            program(p, caps, By::Coopmat)
+        })
+        .only_in(&[Dialect::Wgsl])
+        .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
+        Variant::kernel("vendor", "products by the vendor's library, cuBLASLt; the rest is ours", |p, caps| {
+            program(p, caps, By::Library)
+        })
+        .only_in(&[Dialect::Cuda]),
+    ])
+    .fallback(&["coopmat", "mma", "tiled", "naive"])
+    .stress(hard_sets())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -160,12 +157,11 @@ fn hard_sets() -> Vec<StressInput> {
             PRE => tolerance(p, PRE),
             gradient => scaled(p, gradient, [1.0, 1.0, 0.0]),
         }),
-        StressInput {
-            name: "equal",
-            about: "all one: sums that are counts, but for GELU's slope",
-            applies: any,
-            fills: |_| vec![("x", one), ("w", one), ("dout", one)],
-            tolerance: |p, output| {
+        StressInput::new(
+            "equal",
+            "all one: sums that are counts, but for GELU's slope",
+            |_| vec![("x", one), ("w", one), ("dout", one)],
+            |p, output| {
                 let output = checked(p, output);
                 let alike = tolerance(p, output);
                 // Errors are equal too, and add in proportion to their number.
@@ -177,7 +173,7 @@ fn hard_sets() -> Vec<StressInput> {
                 } as f64;
                 Tolerance { abs: alike.abs * (terms * p["k"] as f64).sqrt(), ..alike }
             },
-        },
+        ),
     ]
 }
 

@@ -7,11 +7,11 @@
 //! Operations: `2·b·m·n·k`, those of the GEMM. Sums are kept in f32 for every element type. A fused epilogue is computed in f32
 //! before the only rounding.
 
-use parallax_ir::hard::{any, one, smallest_normal, zero};
+use parallax_ir::hard::{one, smallest_normal, zero};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, Epilogue, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Product, Program,
-    Reference, RowsFn, Shape, Stored, StressInput, Tolerance, Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Draw, Elem, Epilogue, HostBuffer, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference,
+    Shape, Stored, StressInput, Tolerance, Variant, Workload, indexable, normal,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -83,56 +83,52 @@ const AWKWARD: &[&str] = &[
 ];
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Flops,
-        headline: Some("m512,n1024,k1024,nt,gelu"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Flops,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, Sizes::seeded(p)),
-        reference: Reference {
-            row_cost: |p, _| p["n"] * p["k"],
-            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "naive",
-                "two stages: a product with one element per thread, straight from device memory, and what follows",
-                |p, caps| apart(p, caps, By::Elements),
-            ),
-            Variant::kernel("separate", "two stages: a product by tiles in workgroup memory, and what follows", |p, caps| {
-                apart(p, caps, By::Tiles)
-            }),
-            Variant::kernel("tiled", "one stage: what follows is done to sums in registers", |p, caps| {
-                fused(p, caps, By::Tiles)
-            }),
-            Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| fused(p, caps, By::Mma))
-                .only_in(&[Dialect::Cuda])
-                .available(|p, caps| Product::mma_available(p.dtype, caps)),
-            Variant::kernel("coopmat", "the same on matrix units through WGSL's cooperative matrices", |p, caps| {
-                fused(p, caps, By::Coopmat)
-            })
-            .only_in(&[Dialect::Wgsl])
-            .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
-            Variant::kernel(
-                "vendor",
-                "the vendor's library, cuBLASLt, with its own epilogue; it has none for the residual, which is a stage of ours",
-                vendor,
-            )
-            .only_in(&[Dialect::Cuda]),
-        ],
-        // Without `vendor`: a time of the library must not come from another kernel.
-        fallback: &["coopmat", "mma", "tiled", "separate", "naive"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        |p, output| tolerance(p, output, Sizes::seeded(p)),
+        Reference::new(
+            |p, _| p["n"] * p["k"],
+            |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+        ),
+        OfNan::MIXED,
+    )
+    .headline("m512,n1024,k1024,nt,gelu")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "naive",
+            "two stages: a product with one element per thread, straight from device memory, and what follows",
+            |p, caps| apart(p, caps, By::Elements),
+        ),
+        Variant::kernel("separate", "two stages: a product by tiles in workgroup memory, and what follows", |p, caps| {
+            apart(p, caps, By::Tiles)
+        }),
+        Variant::kernel("tiled", "one stage: what follows is done to sums in registers", |p, caps| {
+            fused(p, caps, By::Tiles)
+        }),
+        Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| fused(p, caps, By::Mma))
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| Product::mma_available(p.dtype, caps)),
+        Variant::kernel("coopmat", "the same on matrix units through WGSL's cooperative matrices", |p, caps| {
+            fused(p, caps, By::Coopmat)
+        })
+        .only_in(&[Dialect::Wgsl])
+        .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
+        Variant::kernel(
+            "vendor",
+            "the vendor's library, cuBLASLt, with its own epilogue; it has none for the residual, which is a stage of ours",
+            vendor,
+        )
+        .only_in(&[Dialect::Cuda]),
+    ])
+    // Without `vendor`: a time of the library must not come from another kernel.
+    .fallback(&["coopmat", "mma", "tiled", "separate", "naive"])
+    .stress(hard_sets())
 }
 
 /// Shapes of a preset. The second and third are of a vision transformer's MLP: 1152 wide, 4304 in the middle.
@@ -226,30 +222,27 @@ fn tolerance(p: &Problem, _output: usize, sizes: Sizes) -> Tolerance {
 
 fn hard_sets() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "zeros",
-            about: "all zero: half-way down GELU's slope",
-            applies: any,
-            fills: |_| vec![("x", zero), ("bias", zero)],
-            tolerance: |p, output| tolerance(p, output, Sizes { largest: 0.0, error: 0.0 }),
-        },
-        StressInput {
-            name: "equal",
-            about: "all one: the depth and one",
-            applies: any,
-            fills: |_| vec![("x", one), ("w", one), ("bias", one)],
-            tolerance: |p, output| tolerance(p, output, Sizes { largest: p["k"] as f64 + 1.0, error: 0.0 }),
-        },
-        StressInput {
-            name: "far",
-            about: "sums far out on either side, where GELU is its argument or nothing",
-            applies: any,
-            fills: |_| vec![("x", |_, draw| 64.0 * draw.normal())],
-            tolerance: |p, output| {
+        StressInput::new(
+            "zeros",
+            "all zero: half-way down GELU's slope",
+            |_| vec![("x", zero), ("bias", zero)],
+            |p, output| tolerance(p, output, Sizes { largest: 0.0, error: 0.0 }),
+        ),
+        StressInput::new(
+            "equal",
+            "all one: the depth and one",
+            |_| vec![("x", one), ("w", one), ("bias", one)],
+            |p, output| tolerance(p, output, Sizes { largest: p["k"] as f64 + 1.0, error: 0.0 }),
+        ),
+        StressInput::new(
+            "far",
+            "sums far out on either side, where GELU is its argument or nothing",
+            |_| vec![("x", |_, draw| 64.0 * draw.normal())],
+            |p, output| {
                 let seeded = Sizes::seeded(p);
                 tolerance(p, output, Sizes { largest: 64.0 * seeded.largest, error: 64.0 * seeded.error })
             },
-        },
+        ),
     ]
 }
 

@@ -12,8 +12,8 @@ use parallax_ir::Access::{Read, Write};
 use parallax_ir::hard::smallest_normal;
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference, Rows, RowsFn,
-    Stage, Stored, Tolerance, Variant, sum_of_parts,
+    BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference, Rows, Stage, Stored,
+    Tolerance, Variant, sum_of_parts,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
 use parallax_schema::device::Caps;
@@ -33,41 +33,37 @@ const DTEMPERATURE: usize = 2;
 
 /// Specification of the backward direction.
 pub fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Flops,
-        headline: Some("n1024,d512"),
-        shapes: super::shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Bwd,
+        Rate::Flops,
         buffers,
-        cost: |p| Cost::new(3 * products(p), 2 * set(p) + 12, 2 * set(p) + 8),
-        tolerance: |p, output| tolerance(p, output, None),
-        reference: Reference { row_cost, rows: RowsFn::of(reference) },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "naive",
-                "slopes by a workgroup a row, which leaves its parts of dt and db; then dx and dy by a thread an element",
-                naive,
-            ),
-            Variant::kernel(
-                "tiled",
-                "the same stages by tiles of 64 by 64, whose rows and columns are shared in the workgroup's memory",
-                tiled,
-            ),
-        ],
-        fallback: &["tiled", "naive"],
-        preconditions: Vec::new(),
-        hard: hard_sets([
-            |p, output| tolerance(p, output, None),
-            |p, output| tolerance(p, output, Some(1.0)),
-            |p, output| tolerance(p, output, Some(LARGE)),
-        ]),
-        nan: OfNan::EVERYWHERE,
-        only: None,
-    }
+        |p| Cost::new(3 * products(p), 2 * set(p) + 12, 2 * set(p) + 8),
+        |p, output| tolerance(p, output, None),
+        Reference::new(row_cost, reference),
+        OfNan::EVERYWHERE,
+    )
+    .headline("n1024,d512")
+    .shapes(super::shapes)
+    .awkward(AWKWARD)
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "naive",
+            "slopes by a workgroup a row, which leaves its parts of dt and db; then dx and dy by a thread an element",
+            naive,
+        ),
+        Variant::kernel(
+            "tiled",
+            "the same stages by tiles of 64 by 64, whose rows and columns are shared in the workgroup's memory",
+            tiled,
+        ),
+    ])
+    .fallback(&["tiled", "naive"])
+    .stress(hard_sets([
+        |p, output| tolerance(p, output, None),
+        |p, output| tolerance(p, output, Some(1.0)),
+        |p, output| tolerance(p, output, Some(LARGE)),
+    ]))
 }
 
 /// Largest number of rows of parts that the stage of slopes leaves: one per row, or one per tile.

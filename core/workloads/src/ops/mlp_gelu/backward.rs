@@ -10,11 +10,11 @@
 
 use std::sync::OnceLock;
 
-use parallax_ir::hard::{any, no_gradient, smallest_normal, sums_of_zeros};
+use parallax_ir::hard::{no_gradient, smallest_normal, sums_of_zeros};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference, Rows, RowsFn,
-    Stage, Stored, StressInput, Tolerance, Variant,
+    BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference, Rows, Stage, Stored,
+    StressInput, Tolerance, Variant,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -34,52 +34,45 @@ const KEPT: usize = 5;
 
 /// Specification of the backward direction.
 pub fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Flops,
-        headline: Some("m64,c768,f3072"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Bwd,
+        Rate::Flops,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, 1.0),
-        reference: Reference { row_cost, rows: RowsFn::of(rows) },
-        setup: Some(|p, caps| Program { stages: kept(p).then(|| biased(p, caps, By::Tiles)).into_iter().collect() }),
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel("naive", "every step a stage, products with one element per thread", |p, caps| {
-                separate(p, caps, By::Elements)
-            }),
-            Variant::kernel("separate", "every step a stage, products by tiles in workgroup memory", |p, caps| {
-                separate(p, caps, By::Tiles)
-            }),
-            Variant::kernel(
-                "fused",
-                "GELU and its slope are done to the sums of dout·w2ᵀ in registers",
-                |p, caps| fused(p, caps, By::Tiles),
-            ),
-            Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
-                fused(p, caps, By::Mma)
-            })
+        |p, output| tolerance(p, output, 1.0),
+        Reference::new(row_cost, rows),
+        OfNan::MIXED,
+    )
+    .headline("m64,c768,f3072")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .setup(|p, caps| Program { stages: kept(p).then(|| biased(p, caps, By::Tiles)).into_iter().collect() })
+    .host(host)
+    .variants(vec![
+        Variant::kernel("naive", "every step a stage, products with one element per thread", |p, caps| {
+            separate(p, caps, By::Elements)
+        }),
+        Variant::kernel("separate", "every step a stage, products by tiles in workgroup memory", |p, caps| {
+            separate(p, caps, By::Tiles)
+        }),
+        Variant::kernel("fused", "GELU and its slope are done to the sums of dout·w2ᵀ in registers", |p, caps| {
+            fused(p, caps, By::Tiles)
+        }),
+        Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| fused(p, caps, By::Mma))
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| Product::mma_available(p.dtype, caps)),
-            Variant::kernel("coopmat", "the same on matrix units through WGSL's cooperative matrices", |p, caps| {
-                fused(p, caps, By::Coopmat)
-            })
-            .only_in(&[Dialect::Wgsl])
-            .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
-            Variant::kernel("vendor", "products by the vendor's library, cuBLASLt; the rest is ours", |p, caps| {
-                fused(p, caps, By::Library)
-            })
-            .only_in(&[Dialect::Cuda]),
-        ],
-        fallback: &["coopmat", "mma", "fused", "separate", "naive"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        Variant::kernel("coopmat", "the same on matrix units through WGSL's cooperative matrices", |p, caps| {
+            fused(p, caps, By::Coopmat)
+        })
+        .only_in(&[Dialect::Wgsl])
+        .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
+        Variant::kernel("vendor", "products by the vendor's library, cuBLASLt; the rest is ours", |p, caps| {
+            fused(p, caps, By::Library)
+        })
+        .only_in(&[Dialect::Cuda]),
+    ])
+    .fallback(&["coopmat", "mma", "fused", "separate", "naive"])
+    .stress(hard_sets())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -164,13 +157,12 @@ fn hard_sets() -> Vec<StressInput> {
             PRE => tolerance(p, output, 1.0),
             _ => sums_of_zeros(p),
         }),
-        StressInput {
-            name: "far",
-            about: "sums far out on either side, where GELU's slope is one or nothing",
-            applies: any,
-            fills: |_| vec![("x", |_, draw| 64.0 * draw.normal())],
-            tolerance: |p, output| tolerance(p, output, 64.0),
-        },
+        StressInput::new(
+            "far",
+            "sums far out on either side, where GELU's slope is one or nothing",
+            |_| vec![("x", |_, draw| 64.0 * draw.normal())],
+            |p, output| tolerance(p, output, 64.0),
+        ),
     ]
 }
 

@@ -8,11 +8,11 @@
 
 use std::sync::OnceLock;
 
-use parallax_ir::hard::{any, smallest_normal, zero};
+use parallax_ir::hard::{smallest_normal, zero};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference,
-    Rows, RowsFn, Shape, StressInput, Tolerance, Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference, Rows, Shape,
+    StressInput, Tolerance, Variant, Workload, indexable, normal,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -59,57 +59,51 @@ pub fn workload() -> Workload {
 const AWKWARD: &[&str] = &["m1,c1,f1", "m5,c3,f7,kept", "m67,c65,f131", "m66,c72,f136,kept", "m131,c40,f200"];
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Flops,
-        headline: Some("m64,c768,f3072"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Flops,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, 1.0),
-        reference: Reference { row_cost, rows: RowsFn::of(rows) },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "naive",
-                "four stages, products with one element per thread: product, bias and GELU, product, bias",
-                |p, caps| apart(p, caps, By::Elements),
-            ),
-            Variant::kernel("separate", "the same four, products by tiles in workgroup memory", |p, caps| {
-                apart(p, caps, By::Tiles)
-            }),
-            Variant::kernel("fused", "two stages: biases and GELU are done to sums in registers", |p, caps| {
-                fused(p, caps, By::Tiles)
-            }),
-            Variant::kernel("mma", "the same two on tensor cores by warp-wide instructions", |p, caps| {
-                fused(p, caps, By::Mma)
-            })
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| Product::mma_available(p.dtype, caps)),
-            Variant::kernel(
-                "coopmat",
-                "the same two on matrix units through WGSL's cooperative matrices",
-                |p, caps| fused(p, caps, By::Coopmat),
-            )
-            .only_in(&[Dialect::Wgsl])
-            .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
-            Variant::kernel(
-                "vendor",
-                "the vendor's library, cuBLASLt, with its own epilogues; a kept argument makes GELU a stage of ours",
-                |p, caps| fused(p, caps, By::Library),
-            )
-            .only_in(&[Dialect::Cuda]),
-        ],
-        // Without `vendor`: a time of the library must not come from another kernel.
-        fallback: &["coopmat", "mma", "fused", "separate", "naive"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        |p, output| tolerance(p, output, 1.0),
+        Reference::new(row_cost, rows),
+        OfNan::MIXED,
+    )
+    .headline("m64,c768,f3072")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "naive",
+            "four stages, products with one element per thread: product, bias and GELU, product, bias",
+            |p, caps| apart(p, caps, By::Elements),
+        ),
+        Variant::kernel("separate", "the same four, products by tiles in workgroup memory", |p, caps| {
+            apart(p, caps, By::Tiles)
+        }),
+        Variant::kernel("fused", "two stages: biases and GELU are done to sums in registers", |p, caps| {
+            fused(p, caps, By::Tiles)
+        }),
+        Variant::kernel("mma", "the same two on tensor cores by warp-wide instructions", |p, caps| {
+            fused(p, caps, By::Mma)
+        })
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| Product::mma_available(p.dtype, caps)),
+        Variant::kernel("coopmat", "the same two on matrix units through WGSL's cooperative matrices", |p, caps| {
+            fused(p, caps, By::Coopmat)
+        })
+        .only_in(&[Dialect::Wgsl])
+        .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
+        Variant::kernel(
+            "vendor",
+            "the vendor's library, cuBLASLt, with its own epilogues; a kept argument makes GELU a stage of ours",
+            |p, caps| fused(p, caps, By::Library),
+        )
+        .only_in(&[Dialect::Cuda]),
+    ])
+    // Without `vendor`: a time of the library must not come from another kernel.
+    .fallback(&["coopmat", "mma", "fused", "separate", "naive"])
+    .stress(hard_sets())
 }
 
 /// Shapes of a preset. 1152 and 4304 are those of SigLIP 2's So400m vision tower, which has 256 patches an image.
@@ -208,20 +202,18 @@ fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
 
 fn hard_sets() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "zeros",
-            about: "all zero: half-way down GELU's slope",
-            applies: any,
-            fills: |_| vec![("x", zero), ("b1", zero)],
-            tolerance: |p, output| tolerance(p, output, 1.0),
-        },
-        StressInput {
-            name: "far",
-            about: "sums far out on either side, where GELU is its argument or nothing",
-            applies: any,
-            fills: |_| vec![("x", |_, draw| 64.0 * draw.normal())],
-            tolerance: |p, output| tolerance(p, output, 64.0),
-        },
+        StressInput::new(
+            "zeros",
+            "all zero: half-way down GELU's slope",
+            |_| vec![("x", zero), ("b1", zero)],
+            |p, output| tolerance(p, output, 1.0),
+        ),
+        StressInput::new(
+            "far",
+            "sums far out on either side, where GELU is its argument or nothing",
+            |_| vec![("x", |_, draw| 64.0 * draw.normal())],
+            |p, output| tolerance(p, output, 64.0),
+        ),
     ]
 }
 

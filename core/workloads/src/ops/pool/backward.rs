@@ -3,10 +3,10 @@
 //! training does.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, exact, one, scattered_nan, smallest_normal, subnormal, sums_of_zeros, zero};
+use parallax_ir::hard::{exact, one, scattered_nan, smallest_normal, subnormal, sums_of_zeros, zero};
 use parallax_ir::{
-    BufferSpec, Elem, Inputs, OfNan, OpSpec, Problem, Program, Reference, RowsFn, Stage, StressInput, Tolerance,
-    Variant, normal, spread,
+    BufferSpec, Elem, Inputs, OfNan, OpSpec, Problem, Program, Reference, Stage, StressInput, Tolerance, Variant,
+    normal, spread,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
 
@@ -18,44 +18,40 @@ use super::{
 
 /// Specification of the backward direction.
 pub(super) fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Bytes,
-        headline: Some("n8,c64,h112,k3,s2,p1,nchw,max"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Bwd,
+        Rate::Bytes,
         buffers,
         cost,
         tolerance,
-        reference: Reference {
-            row_cost: |p, _| {
+        Reference::new(
+            |p, _| {
                 let [rows, columns] = Windows::of(&p.shape);
                 let of_largest = if largest(p) { most_pixels(p) } else { 1 };
                 rows.sharing() * columns.sharing() * of_largest * image(p)[3].max(pooled(p)[3])
             },
-            rows: RowsFn::of(|p, inputs| Box::new(move |output, row, out| reference(p, inputs, (output, row), out))),
-        },
-        setup: Some(|p, _| Program { stages: if largest(p) { vec![first_largest(p)] } else { Vec::new() } }),
-        host: None,
-        variants: vec![
-            Variant::kernel("naive", "one pixel per thread, which looks through the windows around it", |p, _| {
-                program(p, 1)
-            }),
-            Variant::kernel(
-                "vector",
-                "16 bytes of the gradient per thread (WGSL: four elements): of neighbouring channels, whose windows are the \
-                 same, in nhwc; of a row in nchw",
-                |p, caps| program(p, along(p, image(p), caps)),
-            )
-            .available(|p, caps| several(p, image(p), caps)),
-        ],
-        fallback: &["vector", "naive"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::Kept,
-        only: None,
-    }
+            |p, inputs| Box::new(move |output, row, out| reference(p, inputs, (output, row), out)),
+        ),
+        OfNan::Kept,
+    )
+    .headline("n8,c64,h112,k3,s2,p1,nchw,max")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .setup(|p, _| Program { stages: if largest(p) { vec![first_largest(p)] } else { Vec::new() } })
+    .variants(vec![
+        Variant::kernel("naive", "one pixel per thread, which looks through the windows around it", |p, _| {
+            program(p, 1)
+        }),
+        Variant::kernel(
+            "vector",
+            "16 bytes of the gradient per thread (WGSL: four elements): of neighbouring channels, whose windows are the \
+             same, in nhwc; of a row in nchw",
+            |p, caps| program(p, along(p, image(p), caps)),
+        )
+        .available(|p, caps| several(p, image(p), caps)),
+    ])
+    .fallback(&["vector", "naive"])
+    .stress(hard_sets())
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
@@ -110,7 +106,7 @@ fn hard_sets() -> Vec<StressInput> {
             ..tolerance(p, output)
         }
     }
-    let set = |name, about, fills, tolerance| StressInput { name, about, applies: any, fills, tolerance };
+    let set = |name, about, fills, tolerance| StressInput::new(name, about, fills, tolerance);
     vec![
         set(
             "zeros",

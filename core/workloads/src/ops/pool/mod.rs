@@ -13,11 +13,11 @@ use window::Windows;
 
 use crate::dense::{maximum, total};
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, exact, one, scattered_nan, smallest_normal, subnormal, wide, zero};
+use parallax_ir::hard::{exact, one, scattered_nan, smallest_normal, subnormal, wide, zero};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, RowsFn,
-    Shape, Stage, StressInput, Tolerance, Variant, Workload, countable, indexable, normal, spread, width,
+    Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Shape, Stage,
+    StressInput, Tolerance, Variant, Workload, countable, indexable, normal, spread, width,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -68,43 +68,39 @@ const AWKWARD: &[&str] = &[
 ];
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Bytes,
-        headline: Some("n8,c64,h112,k3,s2,p1,nchw,max"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
-        buffers: |p| {
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Bytes,
+        |p| {
             vec![
                 BufferSpec::input("x", Elem::Real, &image(p), normal),
                 BufferSpec::output("out", Elem::Real, &pooled(p)),
             ]
         },
-        cost: |p| Cost::new(pixels_of_windows(p), bytes(p, &image(p)), bytes(p, &pooled(p))),
+        |p| Cost::new(pixels_of_windows(p), bytes(p, &image(p)), bytes(p, &pooled(p))),
         tolerance,
-        reference: Reference {
-            row_cost: |p, _| most_pixels(p) * pooled(p)[3],
-            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel("naive", "one element of the result per thread", |p, _| program(p, 1)),
-            Variant::kernel(
-                "vector",
-                "16 bytes of the result per thread (WGSL: four elements): of neighbouring channels, which are read so too, in \
-                 nhwc; of a row in nchw, where neighbours share what they read",
-                |p, caps| program(p, along(p, pooled(p), caps)),
-            )
-            .available(|p, caps| several(p, pooled(p), caps)),
-        ],
-        fallback: &["vector", "naive"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::Kept,
-        only: None,
-    }
+        Reference::new(
+            |p, _| most_pixels(p) * pooled(p)[3],
+            |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+        ),
+        OfNan::Kept,
+    )
+    .headline("n8,c64,h112,k3,s2,p1,nchw,max")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .host(host)
+    .variants(vec![
+        Variant::kernel("naive", "one element of the result per thread", |p, _| program(p, 1)),
+        Variant::kernel(
+            "vector",
+            "16 bytes of the result per thread (WGSL: four elements): of neighbouring channels, which are read so too, in \
+             nhwc; of a row in nchw, where neighbours share what they read",
+            |p, caps| program(p, along(p, pooled(p), caps)),
+        )
+        .available(|p, caps| several(p, pooled(p), caps)),
+    ])
+    .fallback(&["vector", "naive"])
+    .stress(hard_sets())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -211,7 +207,7 @@ fn not_finite(shape: &Shape, draw: Draw) -> f64 {
 }
 
 fn hard_sets() -> Vec<StressInput> {
-    let set = |name, about, fills, tolerance| StressInput { name, about, applies: any, fills, tolerance };
+    let set = |name, about, fills, tolerance| StressInput::new(name, about, fills, tolerance);
     vec![
         set("zeros", "all zero", |_| vec![("x", zero)], exact),
         set(

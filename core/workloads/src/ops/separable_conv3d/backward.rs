@@ -13,8 +13,8 @@ use std::sync::OnceLock;
 
 use parallax_ir::hard::{closed, exact, no_gradient, one, smallest_normal, wide};
 use parallax_ir::{
-    BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows, RowsFn, Stage,
-    StressInput, Tolerance, Variant, normal,
+    BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows, Stage, StressInput,
+    Tolerance, Variant, normal,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
 use parallax_schema::device::Caps;
@@ -31,45 +31,42 @@ const OUT: usize = 4;
 
 /// Specification of the backward direction.
 pub(super) fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Flops,
-        headline: Some("n1,c16,m32,d32,h64,p1,ncdhw"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Bwd,
+        Rate::Flops,
         buffers,
         cost,
         tolerance,
-        reference: Reference { row_cost, rows: RowsFn::of(rows) },
-        setup: Some(|p, caps| Program { stages: kept(p).then(|| stages::best(p, caps)).into_iter().collect() }),
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "direct",
-                "every step by one element per thread, straight from device memory",
-                |p, caps| {
-                    let again = (!kept(p)).then(|| stages::plain(p));
-                    program(p, caps, again, ["direct", "direct"])
-                },
-            ),
-            Variant::kernel(
-                "unfused",
-                "products with the pointwise weights by tiles in workgroup memory, depthwise steps by marching threads (where \
-                 these are written out; otherwise as `direct` does)",
-                |p, caps| {
-                    let again = (!kept(p)).then(|| stages::best(p, caps));
-                    let marching = depthwise_part(p).best(&["marching", "direct"], caps);
-                    program(p, caps, again, ["implicit_gemm", marching])
-                },
-            ),
-        ],
-        fallback: &["unfused", "direct"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        Reference::new(row_cost, rows),
+        OfNan::MIXED,
+    )
+    .headline("n1,c16,m32,d32,h64,p1,ncdhw")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .setup(|p, caps| Program { stages: kept(p).then(|| stages::best(p, caps)).into_iter().collect() })
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "direct",
+            "every step by one element per thread, straight from device memory",
+            |p, caps| {
+                let again = (!kept(p)).then(|| stages::plain(p));
+                program(p, caps, again, ["direct", "direct"])
+            },
+        ),
+        Variant::kernel(
+            "unfused",
+            "products with the pointwise weights by tiles in workgroup memory, depthwise steps by marching threads (where \
+             these are written out; otherwise as `direct` does)",
+            |p, caps| {
+                let again = (!kept(p)).then(|| stages::best(p, caps));
+                let marching = depthwise_part(p).best(&["marching", "direct"], caps);
+                program(p, caps, again, ["implicit_gemm", marching])
+            },
+        ),
+    ])
+    .fallback(&["unfused", "direct"])
+    .stress(hard_sets())
 }
 
 /// Second step as a sub-operation.
@@ -177,26 +174,26 @@ fn hard_sets() -> Vec<StressInput> {
     vec![
         no_gradient(of_nothing),
         closed(|p| p.shape.has("relu"), of_nothing),
-        StressInput {
-            name: "equal",
-            about: "all one: counts of taps, channels and positions, and products of these",
-            applies: |p| {
-                let (v, [_, positions]) = (Volume::of(&p.shape), pointwise(p).pixels());
-                let most = positions.max(v.taps()) * v.taps().max(p["m"]);
-                most < if wide(p) { 1 << 24 } else { 60_000 }
-            },
-            fills: |p| {
+        StressInput::new(
+            "equal",
+            "all one: counts of taps, channels and positions, and products of these",
+            |p| {
                 let out = p.shape.has("relu").then_some(("out", one as parallax_ir::Fill));
                 let all = ["x", "w", "pointwise", "dout"].map(|name| (name, one as parallax_ir::Fill));
                 all.into_iter().chain(out).collect()
             },
-            tolerance: |p, _| Tolerance {
+            |p, _| Tolerance {
                 abs: 0.0,
                 rel: 4.0 * p.dtype.unit_roundoff(),
                 reason: "sums of ones are exact in f32 below 2^24; what is stored in between is rounded to the element type, and so \
                          is the result",
             },
-        },
+        )
+        .applies(|p| {
+            let (v, [_, positions]) = (Volume::of(&p.shape), pointwise(p).pixels());
+            let most = positions.max(v.taps()) * v.taps().max(p["m"]);
+            most < if wide(p) { 1 << 24 } else { 60_000 }
+        }),
     ]
 }
 

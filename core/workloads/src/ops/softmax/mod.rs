@@ -4,12 +4,11 @@
 //! written once.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, not_finite_rows, one, smallest_normal, zero};
+use parallax_ir::hard::{not_finite_rows, one, smallest_normal, zero};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference,
-    RowShare, Rows2d, RowsFn, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, spread,
-    width,
+    Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, RowShare,
+    Rows2d, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, spread, width,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -34,49 +33,42 @@ pub fn workload() -> Workload {
 }
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Bytes,
-        headline: Some("r4096,c1024"),
-        shapes,
-        // Single elements, rows that share a warp, odd and even lengths, more rows than a workgroup takes, and rows that no
-        // workgroup can keep.
-        awkward: &["r1,c1", "r13,c3", "r67,c130", "r259,c8", "r5,c64", "r7,c1009", "r3,c4100", "r2,c40004"],
-        huge: &[],
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Bytes,
         buffers,
         cost,
         tolerance,
-        reference: Reference {
-            row_cost: |p, _| 2 * p["c"],
-            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| probabilities(p, inputs, row, out))),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "naive",
-                "a workgroup a row, three passes over it by single elements: maximum, sum, result",
-                naive,
-            ),
-            Variant::kernel(
-                "online",
-                "two passes: maximum and sum together, each thread rescaling its sum when its maximum rises; vectors",
-                online,
-            ),
-            Variant::kernel(
-                "row",
-                "one pass: a row stays in the registers of as many threads as it takes, several short rows to a workgroup",
-                row,
-            )
-            .available(|p, caps| kept(p, caps).map(|_| ())),
-            Variant::cube("one source in CubeCL: a workgroup a row, two passes as those of `online`", cube),
-        ],
-        fallback: &["row", "online", "naive"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::Kept,
-        only: None,
-    }
+        Reference::new(|p, _| 2 * p["c"], |p, inputs| Box::new(move |_, row, out| probabilities(p, inputs, row, out))),
+        OfNan::Kept,
+    )
+    .headline("r4096,c1024")
+    .shapes(shapes)
+    // Single elements, rows that share a warp, odd and even lengths, more rows than a workgroup takes, and rows that no
+    // workgroup can keep.
+    .awkward(&["r1,c1", "r13,c3", "r67,c130", "r259,c8", "r5,c64", "r7,c1009", "r3,c4100", "r2,c40004"])
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "naive",
+            "a workgroup a row, three passes over it by single elements: maximum, sum, result",
+            naive,
+        ),
+        Variant::kernel(
+            "online",
+            "two passes: maximum and sum together, each thread rescaling its sum when its maximum rises; vectors",
+            online,
+        ),
+        Variant::kernel(
+            "row",
+            "one pass: a row stays in the registers of as many threads as it takes, several short rows to a workgroup",
+            row,
+        )
+        .available(|p, caps| kept(p, caps).map(|_| ())),
+        Variant::cube("one source in CubeCL: a workgroup a row, two passes as those of `online`", cube),
+    ])
+    .fallback(&["row", "online", "naive"])
+    .stress(hard_sets())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -138,7 +130,7 @@ fn not_finite_x(shape: &Shape, draw: Draw) -> f64 {
 }
 
 fn hard_sets() -> Vec<StressInput> {
-    let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance };
+    let set = |name, about, fills| StressInput::new(name, about, fills, tolerance);
     vec![
         set("zeros", "all zero: every weight is 1/c", |_| vec![("x", zero)]),
         set("equal", "all one: every weight is 1/c", |_| vec![("x", one)]),

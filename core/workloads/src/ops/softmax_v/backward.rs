@@ -6,9 +6,9 @@
 use std::sync::OnceLock;
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, one, smallest_normal, zero};
+use parallax_ir::hard::{one, smallest_normal, zero};
 use parallax_ir::{
-    BufferSpec, Elem, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference, Rows, RowsFn, Stored, StressInput,
+    BufferSpec, Elem, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference, Rows, Stored, StressInput,
     Tolerance, Variant,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
@@ -27,49 +27,45 @@ const DX: usize = 1;
 
 /// Specification of the backward direction.
 pub fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Flops,
-        headline: Some("b8,s512,t512,d64"),
-        shapes,
-        awkward: &[
-            "s1,t1,d1",
-            "s3,t5,d2",
-            "b2,s64,t32,d64",
-            "b3,s7,t130,d33",
-            "s67,t259,d129",
-            "b2,s65,t33,d5",
-            "s5,t1009,d20",
-            "b2,s37,t96,d72",
-            // Rows that no workgroup can keep.
-            "s2,t40004,d3",
-            "b2,s31,t70,d260",
-        ],
-        huge: &[],
+    OpSpec::new(
+        Direction::Bwd,
+        Rate::Flops,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, p["s"] as f64 / p["t"] as f64),
-        reference: Reference { row_cost, rows: RowsFn::of(reference) },
-        setup: Some(|p, caps| softmax(p, caps).into()),
-        host: None,
-        variants: vec![
-            Variant::kernel(
-                "separate",
-                "three stages: both products by tiles, with dP in device memory, and what the softmax makes of it",
-                |p, caps| separate(p, caps, By::Tiles),
-            ),
-            Variant::kernel("separate_mma", "the same with the products on tensor cores", |p, caps| {
-                separate(p, caps, By::Mma)
-            })
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| Product::mma_available(p.dtype, caps)),
-        ],
-        fallback: &["separate_mma", "separate"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::EVERYWHERE,
-        only: None,
-    }
+        |p, output| tolerance(p, output, p["s"] as f64 / p["t"] as f64),
+        Reference::new(row_cost, reference),
+        OfNan::EVERYWHERE,
+    )
+    .headline("b8,s512,t512,d64")
+    .shapes(shapes)
+    .awkward(&[
+        "s1,t1,d1",
+        "s3,t5,d2",
+        "b2,s64,t32,d64",
+        "b3,s7,t130,d33",
+        "s67,t259,d129",
+        "b2,s65,t33,d5",
+        "s5,t1009,d20",
+        "b2,s37,t96,d72",
+        // Rows that no workgroup can keep.
+        "s2,t40004,d3",
+        "b2,s31,t70,d260",
+    ])
+    .setup(|p, caps| softmax(p, caps).into())
+    .variants(vec![
+        Variant::kernel(
+            "separate",
+            "three stages: both products by tiles, with dP in device memory, and what the softmax makes of it",
+            |p, caps| separate(p, caps, By::Tiles),
+        ),
+        Variant::kernel("separate_mma", "the same with the products on tensor cores", |p, caps| {
+            separate(p, caps, By::Mma)
+        })
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| Product::mma_available(p.dtype, caps)),
+    ])
+    .fallback(&["separate_mma", "separate"])
+    .stress(hard_sets())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -133,13 +129,14 @@ fn tolerance(p: &Problem, output: usize, mass: f64) -> Tolerance {
 
 /// Stress inputs: rows with equal weights, and rows with all weight in a third of the elements.
 fn hard_sets() -> Vec<StressInput> {
-    let set = |name, about, fills| StressInput {
-        name,
-        about,
-        applies: any,
-        fills,
-        // All rows may put all their weight on the same one.
-        tolerance: |p, output| tolerance(p, output, p["s"] as f64),
+    let set = |name, about, fills| {
+        StressInput::new(
+            name,
+            about,
+            fills,
+            // All rows may put all their weight on the same one.
+            |p, output| tolerance(p, output, p["s"] as f64),
+        )
     };
     vec![
         set("zeros", "all zero: weights are equal, and every gradient is zero", |_| {
