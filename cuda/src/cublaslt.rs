@@ -16,7 +16,7 @@ use cudarc::cublaslt::sys::{
 };
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use parallax_ir::device::BackendError;
-use parallax_ir::{Epilogue, PRODUCT_WORKSPACE, Product, Stored};
+use parallax_ir::{LibraryEpilogue, PRODUCT_WORKSPACE, Product, Stored};
 use parallax_schema::case::DType;
 
 /// Workspace limit of a GEMM, in bytes of device memory.
@@ -51,7 +51,7 @@ impl CublasLt {
     ///
     /// # Errors
     /// [`BackendError::Refused`] when the library is not installed, or cannot compute this GEMM here.
-    pub(crate) fn plan(&self, dtype: DType, wanted: Product, epilogue: Epilogue) -> Result<Gemm, BackendError> {
+    pub(crate) fn plan(&self, dtype: DType, wanted: Product, epilogue: LibraryEpilogue) -> Result<Gemm, BackendError> {
         let open = self.open()?;
         let api = open.api;
         // f32 inputs use f32 arithmetic, not the tensor cores' 19 bits; 16-bit inputs accumulate in f32.
@@ -142,11 +142,11 @@ fn set<T>(
     api.check("describing a product", status)
 }
 
-fn code(epilogue: Epilogue) -> c_int {
+fn code(epilogue: LibraryEpilogue) -> c_int {
     let code = match epilogue {
-        Epilogue::Plain => sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_DEFAULT,
-        Epilogue::Bias => sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS,
-        Epilogue::BiasGelu => sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_GELU_BIAS,
+        LibraryEpilogue::Plain => sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_DEFAULT,
+        LibraryEpilogue::Bias => sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS,
+        LibraryEpilogue::BiasGelu => sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_GELU_BIAS,
     };
     code as c_int
 }
@@ -189,7 +189,7 @@ pub(crate) struct Gemm {
     product: Owned,
     layouts: [Owned; 3],
     algorithm: sys::cublasLtMatmulAlgo_t,
-    epilogue: Epilogue,
+    epilogue: LibraryEpilogue,
     /// Last field, so that the library's handle is dropped after the objects made with it.
     open: Rc<Open>,
 }
@@ -204,7 +204,7 @@ impl Gemm {
 
     /// Number of buffers of a launch: the matrices, and the column vector where the epilogue adds one.
     pub(crate) fn buffers(&self) -> usize {
-        if self.epilogue == Epilogue::Plain { 3 } else { 4 }
+        if self.epilogue == LibraryEpilogue::Plain { 3 } else { 4 }
     }
 
     /// Queues `c = a·b` on the stream, with the epilogue's `bias`.
@@ -300,7 +300,7 @@ mod tests {
         };
         let stream = device.context.new_stream().expect("a stream");
         let library = CublasLt::default();
-        let gemm = match library.plan(DType::F32, Product::new(m, n, k), Epilogue::Plain) {
+        let gemm = match library.plan(DType::F32, Product::new(m, n, k), LibraryEpilogue::Plain) {
             Ok(gemm) => gemm,
             Err(error) => return assert!(matches!(error, BackendError::Refused(_)), "{error}"),
         };

@@ -7,7 +7,8 @@ use std::time::Instant;
 use cudarc::driver::sys::CUdeviceptr;
 use parallax_ir::device::{BackendError, Ledger, POISON, Rotation, settle};
 use parallax_ir::{
-    Arg, BufferSpec, Case, Epilogue, Inputs, Library, Product, Program, Queues, Region, Role, Scratch, Stage, StageOp,
+    Arg, BufferSpec, Case, Inputs, Library, LibraryEpilogue, Product, Program, Queues, Region, Role, Scratch, Stage,
+    StageOp,
 };
 use parallax_schema::case::DType;
 use parallax_schema::device::{Compiled, Dialect, Launching, Step as CompileStep};
@@ -172,7 +173,7 @@ impl Cuda {
 
     fn plan_product(
         &self,
-        (product, epilogue): (Product, Epilogue),
+        (product, epilogue): (Product, LibraryEpilogue),
         dtype: DType,
         compiled: &mut Compiled,
     ) -> Result<Gemm, BackendError> {

@@ -5,14 +5,14 @@ use parallax_schema::device::{Caps, Dialect};
 use parallax_schema::units::Bytes;
 
 use super::Access::{Read, Write};
-use super::{Conv, Epilogue, Problem, Product, Program, Rearrange, Stage, Variant};
+use super::{Conv, LibraryEpilogue, Problem, Product, Program, Rearrange, Stage, Variant};
 
 /// Call into a vendor's library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Library {
     /// cuBLASLt: a GEMM in the case's element type, accumulated in f32. Arguments: A, B, C, and the bias of the columns if the
     /// epilogue adds one.
-    Gemm(Product, Epilogue),
+    Gemm(Product, LibraryEpilogue),
     /// cuDNN: a convolution or one of its gradients in the case's element type, accumulated in f32. Arguments: see [`ConvPass`].
     Conv(Convolution),
     /// cuDNN: attention or its gradients in the case's element type, accumulated in f32. Arguments: see [`AttentionPass`].

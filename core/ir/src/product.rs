@@ -35,7 +35,7 @@ pub enum Stored {
 
 /// Epilogue of a GEMM by a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Epilogue {
+pub enum LibraryEpilogue {
     /// None.
     Plain,
     /// Adds a bias per column.
@@ -342,7 +342,7 @@ impl Product {
     }
 
     /// Returns a stage of the vendor's library.
-    pub fn library(self, label: &'static str, epilogue: Epilogue) -> Stage {
+    pub fn library(self, label: &'static str, epilogue: LibraryEpilogue) -> Stage {
         Stage::library(label, Library::Gemm(self, epilogue))
     }
 }

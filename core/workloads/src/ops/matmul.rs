@@ -5,9 +5,9 @@
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::hard::{exact, nan_in_rows, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, Epilogue, Finds, HostBuffer, Inputs, MatrixTiles, OfNan, OpSpec, Probe, Problem,
-    Product, Program, Reference, Shape, Stage, StressInput, Tiles, Tolerance, Tunable, Variant, Workload, normal,
-    spread, width,
+    Axis, BufferSpec, Draw, Elem, Finds, HostBuffer, Inputs, LibraryEpilogue, MatrixTiles, OfNan, OpSpec, Probe,
+    Problem, Product, Program, Reference, Shape, Stage, StressInput, Tiles, Tolerance, Tunable, Variant, Workload,
+    normal, spread, width,
 };
 use parallax_schema::case::{Allowed, CPU_VARIANT, Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -305,7 +305,7 @@ fn coopmat(p: &Problem, caps: &Caps) -> Program {
 }
 
 fn vendor(p: &Problem, _caps: &Caps) -> Program {
-    program(p, product(p).library("cublaslt_matmul", Epilogue::Plain))
+    program(p, product(p).library("cublaslt_matmul", LibraryEpilogue::Plain))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use parallax_schema::units::Bytes;
 
 use super::gelu::gelu_tanh;
 use super::hash_embedding::{any_id, by_group, place};
-use super::linear::stages::{By, Stages};
+use super::linear::stages::{GemmKind, Stages};
 use crate::SubOp;
 
 const ID: usize = 0;
@@ -299,7 +299,7 @@ fn computed(p: &Problem, caps: &Caps, batch: u64, [id, group, weight]: [&'static
     let shape = format!("r{},g{},d{},unsorted", batch_rows(p), p["g"], p["d"]);
     let names = [("id", id), ("group", group), ("weight", weight), ("out", "features")];
     let mut stages = SubOp::new("hash_embedding", Direction::Fwd, &shape, p.dtype).stages("basic", caps, &names);
-    let made = Stages { dtype: p.dtype, caps, by: By::Tiles };
+    let made = Stages { dtype: p.dtype, caps, kind: GemmKind::Tiles };
     stages.extend(made.with_gelu(layer(p), ["features", "w", OUTPUTS[batch as usize]], "bias", None));
     stages.into_iter().map(|stage| stage.renamed(|name| format!("{name} {batch}"))).collect()
 }

@@ -30,11 +30,11 @@ fn the_bias_is_an_argument_where_there_is_one() {
 #[test]
 fn the_largest_workspace_of_a_program_counts_once() {
     let (forward, product) = (call(ConvPass::Image).stage(["a", "b", "c"]), Product::new(1, 1, 1));
-    let gemm = Stage::library("product", Library::Gemm(product, Epilogue::Plain));
+    let gemm = Stage::library("product", Library::Gemm(product, LibraryEpilogue::Plain));
     let fill = Stage::fill("zeros", "out", 0);
     let of = |stages: &[&Stage]| Program { stages: stages.iter().copied().cloned().collect() }.workspace();
     assert_eq!(of(&[&fill]), Bytes(0));
-    assert_eq!(of(&[&fill, &gemm, &gemm]), Library::Gemm(product, Epilogue::Plain).most_workspace());
+    assert_eq!(of(&[&fill, &gemm, &gemm]), Library::Gemm(product, LibraryEpilogue::Plain).most_workspace());
     assert_eq!(of(&[&forward, &gemm]), Library::Conv(call(ConvPass::Image)).most_workspace());
 }
 

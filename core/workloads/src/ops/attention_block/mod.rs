@@ -21,7 +21,7 @@ use parallax_schema::device::{Caps, Dialect};
 
 use self::heads::Heads;
 use self::items::{Items, normal_items};
-use super::linear::stages::{By, Stages, Then};
+use super::linear::stages::{Epilogue, GemmKind, Stages};
 use crate::SubOp;
 use crate::dense::{Real, add_to_rows, product_of};
 
@@ -311,8 +311,8 @@ pub(crate) fn side_by_side(p: &Problem, caps: &Caps) -> Program {
     Program { stages: beside(c, WEIGHTS, "wqkv").into_iter().chain(beside(1, BIASES, "bqkv")).collect() }
 }
 
-pub(crate) fn stages<'a>(p: &Problem, caps: &'a Caps, by: By) -> Stages<'a> {
-    Stages { dtype: p.dtype, caps, by }
+pub(crate) fn stages<'a>(p: &Problem, caps: &'a Caps, kind: GemmKind) -> Stages<'a> {
+    Stages { dtype: p.dtype, caps, kind }
 }
 
 /// GEMM of all rows with a square matrix.
@@ -334,13 +334,15 @@ fn level0(p: &Problem, caps: &Caps) -> Program {
 
 /// Stages of the query, key and value projections of a buffer, one per step.
 pub(crate) fn projected_apart(p: &Problem, caps: &Caps, x: &'static str) -> Vec<Stage> {
-    let (by, c) = (stages(p, caps, By::Tiles), width(p));
+    let (made, c) = (stages(p, caps, GemmKind::Tiles), width(p));
     let rows = [row_count(p), c];
     let mut all = Vec::new();
     for which in 0..3 {
         let name = PROJECTED[which];
-        all.push(by.product(square(p), [x, WEIGHTS[which], "product"]).called(format!("{name}_product")));
-        all.push(by.finish(rows, Then::Bias, ["product", "rows"], &[BIASES[which]]).called(format!("{name}_bias")));
+        all.push(made.product(square(p), [x, WEIGHTS[which], "product"]).called(format!("{name}_product")));
+        all.push(
+            made.finish(rows, Epilogue::Bias, ["product", "rows"], &[BIASES[which]]).called(format!("{name}_bias")),
+        );
         all.push(split(p, c, 0).stage(p.dtype, caps, ["rows", name]).called(SPLIT[which]));
     }
     all.into_iter().map(|stage| stage.of(INTO_HEADS)).collect()
@@ -348,9 +350,9 @@ pub(crate) fn projected_apart(p: &Problem, caps: &Caps, x: &'static str) -> Vec<
 
 /// Stages after attention, one per step.
 pub(crate) fn output_apart(p: &Problem, caps: &Caps, out: &'static str) -> Vec<Stage> {
-    let (by, rows) = (stages(p, caps, By::Tiles), [row_count(p), width(p)]);
-    let product = by.product(square(p), ["merged", "wo", "product"]).called("out_product");
-    let bias = by.finish(rows, Then::Bias, ["product", out], &["bo"]).called("out_bias");
+    let (made, rows) = (stages(p, caps, GemmKind::Tiles), [row_count(p), width(p)]);
+    let product = made.product(square(p), ["merged", "wo", "product"]).called("out_product");
+    let bias = made.finish(rows, Epilogue::Bias, ["product", out], &["bo"]).called("out_bias");
     [merge(p, caps), product, bias].into_iter().map(|stage| stage.of(OUT_OF_HEADS)).collect()
 }
 
@@ -366,10 +368,10 @@ pub(crate) fn merge(p: &Problem, caps: &Caps) -> Stage {
 }
 
 /// Stages of the query, key and value projections of a buffer, with one GEMM.
-pub(crate) fn projected(p: &Problem, caps: &Caps, by: By, x: &'static str) -> Vec<Stage> {
+pub(crate) fn projected(p: &Problem, caps: &Caps, kind: GemmKind, x: &'static str) -> Vec<Stage> {
     let c = width(p);
     let wide = Product::new(row_count(p), 3 * c, c);
-    let product = stages(p, caps, by).with_bias(wide, [x, "wqkv", "qkv"], "bqkv").called("qkv_product");
+    let product = stages(p, caps, kind).with_bias(wide, [x, "wqkv", "qkv"], "bqkv").called("qkv_product");
     let mut all = vec![product];
     for which in 0..3 {
         let apart = split(p, 3 * c, which as u64 * c);
@@ -379,22 +381,22 @@ pub(crate) fn projected(p: &Problem, caps: &Caps, by: By, x: &'static str) -> Ve
 }
 
 /// Stages after attention.
-pub(crate) fn output(p: &Problem, caps: &Caps, by: By, out: &'static str) -> Vec<Stage> {
-    let product = stages(p, caps, by).with_bias(square(p), ["merged", "wo", out], "bo").called("out_product");
+pub(crate) fn output(p: &Problem, caps: &Caps, kind: GemmKind, out: &'static str) -> Vec<Stage> {
+    let product = stages(p, caps, kind).with_bias(square(p), ["merged", "wo", out], "bo").called("out_product");
     let all = [merge(p, caps), product];
     all.into_iter().map(|stage| stage.of(OUT_OF_HEADS)).collect()
 }
 
 /// Program with one GEMM into heads and one out of them, around attention.
-fn around(p: &Problem, caps: &Caps, by: By, attention: Vec<Stage>) -> Program {
-    let mut all = projected(p, caps, by, "x");
+fn around(p: &Problem, caps: &Caps, kind: GemmKind, attention: Vec<Stage>) -> Program {
+    let mut all = projected(p, caps, kind, "x");
     all.extend(attention);
-    all.extend(output(p, caps, by, "out"));
+    all.extend(output(p, caps, kind, "out"));
     Program { stages: all }
 }
 
 fn level1(p: &Problem, caps: &Caps) -> Program {
-    around(p, caps, By::Tiles, unfused(p, caps))
+    around(p, caps, GemmKind::Tiles, unfused(p, caps))
 }
 
 /// Attention in one stage, by the named variant.
@@ -407,22 +409,22 @@ pub(crate) fn flash(p: &Problem, caps: &Caps, variant: &str) -> Vec<Stage> {
 }
 
 fn level2(p: &Problem, caps: &Caps) -> Program {
-    around(p, caps, By::Tiles, flash(p, caps, "flash"))
+    around(p, caps, GemmKind::Tiles, flash(p, caps, "flash"))
 }
 
 /// GEMM kind on the device's matrix units, and the attention variant for them.
-fn on_matrix_units(caps: &Caps) -> (By, &'static str) {
+fn on_matrix_units(caps: &Caps) -> (GemmKind, &'static str) {
     match caps.dialect {
-        Dialect::Wgsl => (By::Coopmat, "flash_coopmat"),
-        _ => (By::Mma, "flash_mma"),
+        Dialect::Wgsl => (GemmKind::Coopmat, "flash_coopmat"),
+        _ => (GemmKind::Mma, "flash_mma"),
     }
 }
 
 /// Checks that the device has matrix units for it.
 pub(crate) fn matrix_units(p: &Problem, caps: &Caps) -> Result<(), String> {
-    let (by, flash) = on_matrix_units(caps);
-    let product = || match by {
-        By::Coopmat => Product::coopmat_available(p.dtype, caps),
+    let (kind, flash) = on_matrix_units(caps);
+    let product = || match kind {
+        GemmKind::Coopmat => Product::coopmat_available(p.dtype, caps),
         _ => Product::mma_available(p.dtype, caps),
     };
     let both = attention(p, Direction::Fwd).available(flash, caps).and_then(|()| product());
@@ -430,10 +432,10 @@ pub(crate) fn matrix_units(p: &Problem, caps: &Caps) -> Result<(), String> {
 }
 
 fn level3(p: &Problem, caps: &Caps) -> Program {
-    let (by, attention) = on_matrix_units(caps);
-    around(p, caps, by, flash(p, caps, attention))
+    let (kind, attention) = on_matrix_units(caps);
+    around(p, caps, kind, flash(p, caps, attention))
 }
 
 fn vendor(p: &Problem, caps: &Caps) -> Program {
-    around(p, caps, By::Library, flash(p, caps, "vendor"))
+    around(p, caps, GemmKind::Library, flash(p, caps, "vendor"))
 }

@@ -200,7 +200,7 @@ impl Backward<'_> {
     fn bias(&self, g: &'static str) -> [Stage; 2] {
         let (channels, positions) = (self.conv.channels[1], self.conv.pixels()[1]);
         if self.conv.last {
-            let stages = Stages { dtype: self.dtype, caps: self.caps, by: stages::By::Tiles };
+            let stages = Stages { dtype: self.dtype, caps: self.caps, kind: stages::GemmKind::Tiles };
             return stages.columns([positions, channels], [g, "sums", "dbias"]);
         }
         let wanted = self.caps.units.map_or(UNITS, u64::from) * GROUPS_PER_UNIT / channels;

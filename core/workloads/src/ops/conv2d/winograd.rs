@@ -10,7 +10,7 @@ use parallax_ir::{BufferSpec, Elem, Problem, Product, Program, Stage, Stored, in
 use parallax_schema::case::{Cost, DType};
 use parallax_schema::device::Caps;
 
-use super::super::linear::stages::{By, Stages};
+use super::super::linear::stages::{GemmKind, Stages};
 use super::stages::Gather;
 
 /// Multiplications of a tile, and results of it per dimension.
@@ -106,7 +106,7 @@ impl Squares {
             .costing(Cost::new(2 * pixels, x, 4 * pixels));
         let names = if self.conv.last { ["pixels", "kernels", "products"] } else { ["kernels", "pixels", "products"] };
         let products =
-            Stages { dtype: DType::F32, caps, by: By::Tiles }.product(self.product(), names).elem(DType::F32);
+            Stages { dtype: DType::F32, caps, kind: GemmKind::Tiles }.product(self.product(), names).elem(DType::F32);
         let of_sums = gather
             .sides(self.stage("conv2d_winograd_results", "conv2d/winograd_results", sums / PRODUCTS))
             .args([("products", "products", Read), ("result", "out", Write)])

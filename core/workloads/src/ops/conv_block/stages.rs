@@ -21,7 +21,7 @@ const EVERYTHING: &str = "convolution, bias, normalisation and ReLU";
 
 /// Kernel kind of the convolution.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
+enum ConvKind {
     /// Tiles in workgroup memory.
     Tiles,
     /// Tensor cores by warp-wide instructions (CUDA).
@@ -70,11 +70,11 @@ impl Block<'_> {
     }
 
     /// Program with one stage per step.
-    fn unfused(&self, by: By) -> Program {
+    fn unfused(&self, kind: ConvKind) -> Program {
         let (plain, buffers) = (Gather::of(self.conv), ["x", "w", "sums"]);
-        let convolution = match by {
-            By::Tiles => plain.implicit(self.caps, buffers),
-            By::Mma => plain.mma(buffers),
+        let convolution = match kind {
+            ConvKind::Tiles => plain.implicit(self.caps, buffers),
+            ConvKind::Mma => plain.mma(buffers),
         };
         let mut stages = vec![
             convolution.called("convolution").costing(self.convolution_cost(0, 0)).of(CONVOLUTION),
@@ -89,19 +89,19 @@ impl Block<'_> {
     }
 
     /// Program with all steps that fit fused into the convolution's epilogue.
-    fn fused(&self, by: By) -> Program {
+    fn fused(&self, kind: ConvKind) -> Program {
         match inference(self.p) {
-            true => self.in_one(by).into(),
-            false => self.with_sums(by),
+            true => self.in_one(kind).into(),
+            false => self.with_sums(kind),
         }
     }
 
     /// All steps in one stage, with input statistics.
-    fn in_one(&self, by: By) -> Stage {
+    fn in_one(&self, kind: ConvKind) -> Stage {
         let all = Gather { bias: true, normalised: Some(EPS as f32), relu: true, ..Gather::of(self.conv) };
-        let stage = match by {
-            By::Tiles => all.implicit(self.caps, ["x", "w", "out"]),
-            By::Mma => all.mma(["x", "w", "out"]),
+        let stage = match kind {
+            ConvKind::Tiles => all.implicit(self.caps, ["x", "w", "out"]),
+            ConvKind::Mma => all.mma(["x", "w", "out"]),
         };
         let Cost { flops, read, written } = self.convolution_cost(3, 0);
         let cost = Cost::new(flops.0, read.0 + 8 * self.conv.channels[1], written.0);
@@ -109,12 +109,12 @@ impl Block<'_> {
     }
 
     /// Program with a convolution that leaves statistics of its tiles. They are merged before the normalisation of its result.
-    fn with_sums(&self, by: By) -> Program {
+    fn with_sums(&self, kind: ConvKind) -> Program {
         let biased = Gather { bias: true, ..Gather::of(self.conv) };
         let ([_, m], [_, positions], buffers) = (self.conv.channels, self.conv.pixels(), ["x", "w", "biased"]);
-        let (mut convolution, strip) = match by {
-            By::Tiles => biased.implicit_by("conv_block/moments", "conv_block_moments", self.caps, buffers),
-            By::Mma => (biased.mma_by("conv_block/moments_mma", "conv_block_moments_mma", buffers), MMA_STRIP),
+        let (mut convolution, strip) = match kind {
+            ConvKind::Tiles => biased.implicit_by("conv_block/moments", "conv_block_moments", self.caps, buffers),
+            ConvKind::Mma => (biased.mma_by("conv_block/moments_mma", "conv_block_moments_mma", buffers), MMA_STRIP),
         };
         convolution.args.push(("parts", Write).into());
         let cost = self.convolution_cost(1, 2 * m * positions.div_ceil(strip));
@@ -223,19 +223,19 @@ impl Block<'_> {
 }
 
 pub(super) fn unfused(p: &Problem, caps: &Caps) -> Program {
-    Block::of(p, caps).unfused(By::Tiles)
+    Block::of(p, caps).unfused(ConvKind::Tiles)
 }
 
 pub(super) fn unfused_mma(p: &Problem, caps: &Caps) -> Program {
-    Block::of(p, caps).unfused(By::Mma)
+    Block::of(p, caps).unfused(ConvKind::Mma)
 }
 
 pub(super) fn fused(p: &Problem, caps: &Caps) -> Program {
-    Block::of(p, caps).fused(By::Tiles)
+    Block::of(p, caps).fused(ConvKind::Tiles)
 }
 
 pub(super) fn fused_mma(p: &Problem, caps: &Caps) -> Program {
-    Block::of(p, caps).fused(By::Mma)
+    Block::of(p, caps).fused(ConvKind::Mma)
 }
 
 #[cfg(test)]

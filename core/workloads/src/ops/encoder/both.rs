@@ -15,7 +15,7 @@ use parallax_schema::units::Bytes;
 
 use super::super::attention_block::{row_count, width};
 use super::super::encoder_layer::{Layer, Parameters, checkpointed, layer_of, parameters};
-use super::super::linear::stages::By;
+use super::super::linear::stages::GemmKind;
 use super::{
     AWKWARD, Items, LEARNED, X, copied_row, input_of, layer, of_layer, on_layer, setup, tolerance as tolerances,
 };
@@ -35,18 +35,18 @@ pub(super) fn form() -> OpSpec {
             })
             .available(|p, _| addressable(p, usize::BITS)),
             Variant::kernel("fused", "the fused form of a layer in both directions", |p, caps| {
-                program(p, caps, "fused", Some(By::Tiles))
+                program(p, caps, "fused", Some(GemmKind::Tiles))
             })
             .available(|p, caps| available(p, caps, "fused")),
             Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
-                program(p, caps, "mma", Some(By::Mma))
+                program(p, caps, "mma", Some(GemmKind::Mma))
             })
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| available(p, caps, "mma")),
             Variant::kernel(
                 "vendor",
                 "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN",
-                |p, caps| program(p, caps, "vendor", Some(By::Library)),
+                |p, caps| program(p, caps, "vendor", Some(GemmKind::Library)),
             )
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| available(p, caps, "vendor")),
@@ -241,9 +241,9 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 }
 
 /// Program of a variant's forward pass, and of the backward pass by the matching stages of a layer.
-fn program(p: &Problem, caps: &Caps, variant: &str, by: Option<By>) -> Program {
+fn program(p: &Problem, caps: &Caps, variant: &str, kind: Option<GemmKind>) -> Program {
     let (inner, Program { stages: mut all }) = (layer(p), super::program(p, caps, variant));
-    let (specs, back) = (inner.problem().buffers(), checkpointed(inner.problem(), caps, by).stages);
+    let (specs, back) = (inner.problem().buffers(), checkpointed(inner.problem(), caps, kind).stages);
     for at in (0..p["l"]).rev() {
         let names: Vec<_> = specs.iter().map(|spec| (spec.name, on_the_way_back(p, spec, at))).collect();
         all.extend(on_layer(&back, at, &names));

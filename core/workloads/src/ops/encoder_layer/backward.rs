@@ -16,7 +16,7 @@ use parallax_schema::device::Dialect;
 use super::super::attention_block::items::{DIFFERENT, Items, normal_items};
 use super::super::attention_block::{Rounding, attention, row_beside, row_count, width};
 use super::super::linear::backward::by_element;
-use super::super::linear::stages::{By, most_parts};
+use super::super::linear::stages::{GemmKind, most_parts};
 use super::backward_stages::{available, fused, setup, unfused};
 use super::dropout::{DROPPED, factor};
 use super::layer::Passed;
@@ -49,19 +49,21 @@ pub fn form() -> OpSpec {
             "fused",
             "probabilities made anew from the log-sum-exp, GELU and its slope done to sums in registers, products for \
              queries, keys and values in one",
-            |p, caps| fused(p, caps, By::Tiles),
+            |p, caps| fused(p, caps, GemmKind::Tiles),
         )
-        .available(|p, caps| available(p, caps, By::Tiles)),
-        Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| fused(p, caps, By::Mma))
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| available(p, caps, By::Mma)),
+        .available(|p, caps| available(p, caps, GemmKind::Tiles)),
+        Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
+            fused(p, caps, GemmKind::Mma)
+        })
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| available(p, caps, GemmKind::Mma)),
         Variant::kernel(
             "vendor",
             "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN",
-            |p, caps| fused(p, caps, By::Library),
+            |p, caps| fused(p, caps, GemmKind::Library),
         )
         .only_in(&[Dialect::Cuda])
-        .available(|p, caps| available(p, caps, By::Library)),
+        .available(|p, caps| available(p, caps, GemmKind::Library)),
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
     .fallback(&["mma", "fused", "unfused"])

@@ -11,7 +11,7 @@ use parallax_schema::device::{Caps, Dialect};
 
 use super::super::attention::keeping_lse;
 use super::super::attention_block::{row_beside, side_by_side, width};
-use super::super::linear::stages::By;
+use super::super::linear::stages::GemmKind;
 use super::backward::{DX, Known, gradients, host_passes, known, remembered, upstream};
 use super::backward_stages::available;
 use super::forward::{MLP, fusable, remembering};
@@ -42,18 +42,20 @@ pub fn form() -> OpSpec {
             "the unfused forms of both directions; GELU's argument stays in memory in any case",
             |p, caps| step(forward::unfused(p, caps), backward_stages::unfused_with(p, caps, true)),
         ),
-        Variant::kernel("fused", "the fused forms of both directions", |p, caps| fused(p, caps, By::Tiles))
-            .available(|p, caps| possible(p, caps, By::Tiles)),
-        Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| fused(p, caps, By::Mma))
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| possible(p, caps, By::Mma)),
+        Variant::kernel("fused", "the fused forms of both directions", |p, caps| fused(p, caps, GemmKind::Tiles))
+            .available(|p, caps| possible(p, caps, GemmKind::Tiles)),
+        Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
+            fused(p, caps, GemmKind::Mma)
+        })
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| possible(p, caps, GemmKind::Mma)),
         Variant::kernel(
             "vendor",
             "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN",
-            |p, caps| fused(p, caps, By::Library),
+            |p, caps| fused(p, caps, GemmKind::Library),
         )
         .only_in(&[Dialect::Cuda])
-        .available(|p, caps| possible(p, caps, By::Library)),
+        .available(|p, caps| possible(p, caps, GemmKind::Library)),
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
     .fallback(&["mma", "fused", "unfused"])
@@ -145,20 +147,20 @@ fn step(there: Program, back: Program) -> Program {
 /// Program of both directions without the result, from an item's rows alone. An encoder uses it that keeps only each layer's rows.
 /// It recomputes the values before the MLP, and those of the MLP that every backward pass recomputes. Each step is a stage without
 /// `by`; otherwise the fused variants use this kind of GEMM.
-pub(crate) fn checkpointed(p: &Problem, caps: &Caps, by: Option<By>) -> Program {
-    let (there, back) = match by {
+pub(crate) fn checkpointed(p: &Problem, caps: &Caps, kind: Option<GemmKind>) -> Program {
+    let (there, back) = match kind {
         None => (forward::unfused(p, caps), backward_stages::unfused_with(p, caps, false)),
-        Some(by) => (forward::fused(p, caps, by), backward_stages::fused(p, caps, by)),
+        Some(kind) => (forward::fused(p, caps, kind), backward_stages::fused(p, caps, kind)),
     };
     let before_mlp = there.stages.into_iter().take_while(|stage| stage.component != Some(MLP));
     let again = before_mlp.map(|stage| stage.renamed(|label| format!("again_{label}")));
     step(Program { stages: again.collect() }, back)
 }
 
-fn possible(p: &Problem, caps: &Caps, by: By) -> Result<(), String> {
-    fusable(p, caps, by).and_then(|()| available(p, caps, by))
+fn possible(p: &Problem, caps: &Caps, kind: GemmKind) -> Result<(), String> {
+    fusable(p, caps, kind).and_then(|()| available(p, caps, kind))
 }
 
-fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
-    step(forward::fused(p, caps, by), backward_stages::fused(p, caps, by))
+fn fused(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
+    step(forward::fused(p, caps, kind), backward_stages::fused(p, caps, kind))
 }

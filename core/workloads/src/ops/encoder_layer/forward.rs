@@ -8,7 +8,7 @@ use super::super::attention_block::{
     FLASH, attention, output, output_apart, projected, projected_apart, row_count, stages, unfused as attention_apart,
     width,
 };
-use super::super::linear::stages::{By, Then};
+use super::super::linear::stages::{Epilogue, GemmKind};
 use super::super::{add_layernorm, gelu};
 use super::dropout::{DROPPED, dropping};
 use super::{dropout, kept};
@@ -82,7 +82,7 @@ fn dropping_both(p: &Problem, caps: &Caps, stages: Vec<Stage>) -> Vec<Stage> {
 }
 
 pub(super) fn unfused(p: &Problem, caps: &Caps) -> Program {
-    let by = stages(p, caps, By::Tiles);
+    let made = stages(p, caps, GemmKind::Tiles);
     let (rows, c, f) = (row_count(p), width(p), p["f"]);
     let of = |component: &'static str| move |stage: Stage| stage.of(component);
     let mut all: Vec<Stage> = normed(p, caps, ["x", "normed"], 0).into_iter().map(of(NORM1)).collect();
@@ -93,11 +93,11 @@ pub(super) fn unfused(p: &Problem, caps: &Caps) -> Program {
     all.extend(normed(p, caps, ["sum", "normed2"], 1).into_iter().map(of(NORM2)));
     let [into, out_of] = products(p);
     let mlp = [
-        by.product(into, ["normed2", "w1", "first"]).called("mlp_product_1"),
-        by.finish([rows, f], Then::Bias, ["first", "pre"], &["b1"]).called("mlp_bias_1"),
+        made.product(into, ["normed2", "w1", "first"]).called("mlp_product_1"),
+        made.finish([rows, f], Epilogue::Bias, ["first", "pre"], &["b1"]).called("mlp_bias_1"),
         gelu::forward_stage(rows * f, p.dtype, caps, ["pre", "hidden"]).called("mlp_gelu"),
-        by.product(out_of, ["hidden", "w2", "product"]).called("mlp_product_2"),
-        by.finish([rows, c], Then::Bias, ["product", "second"], &["b2"]).called("mlp_bias_2"),
+        made.product(out_of, ["hidden", "w2", "product"]).called("mlp_product_2"),
+        made.finish([rows, c], Epilogue::Bias, ["product", "second"], &["b2"]).called("mlp_bias_2"),
     ];
     all.extend(mlp.map(of(MLP)));
     all.push(added(p, caps, ["sum", "second", "out"], "add_2").of(ADD));
@@ -105,19 +105,19 @@ pub(super) fn unfused(p: &Problem, caps: &Caps) -> Program {
 }
 
 /// Attention variant for a kind of GEMM.
-pub(super) fn flash_of(by: By) -> &'static str {
-    match by {
-        By::Tiles => "flash",
-        By::Library => "vendor",
+pub(super) fn flash_of(kind: GemmKind) -> &'static str {
+    match kind {
+        GemmKind::Tiles => "flash",
+        GemmKind::Library => "vendor",
         _ => "flash_mma",
     }
 }
 
 /// Checks that a device can run the fused variant with this kind of GEMM.
-pub(super) fn fusable(p: &Problem, caps: &Caps, by: By) -> Result<(), String> {
-    attention(p, Direction::Fwd).available(flash_of(by), caps)?;
+pub(super) fn fusable(p: &Problem, caps: &Caps, kind: GemmKind) -> Result<(), String> {
+    attention(p, Direction::Fwd).available(flash_of(kind), caps)?;
     sum_and_norm(p).available("fused", caps)?;
-    if by == By::Mma { Product::mma_available(p.dtype, caps) } else { Ok(()) }
+    if kind == GemmKind::Mma { Product::mma_available(p.dtype, caps) } else { Ok(()) }
 }
 
 fn sum_and_norm(p: &Problem) -> SubOp {
@@ -125,10 +125,10 @@ fn sum_and_norm(p: &Problem) -> SubOp {
 }
 
 /// Stages after the projections to `q`, `k` and `v`, up to the result, with the given attention stages.
-fn after_heads(p: &Problem, caps: &Caps, by: By, attention: Vec<Stage>) -> Vec<Stage> {
-    let made = stages(p, caps, by);
+fn after_heads(p: &Problem, caps: &Caps, kind: GemmKind, attention: Vec<Stage>) -> Vec<Stage> {
+    let made = stages(p, caps, kind);
     let mut all: Vec<Stage> = attention.into_iter().map(|stage| stage.of(FLASH)).collect();
-    all.extend(output(p, caps, by, "projected"));
+    all.extend(output(p, caps, kind, "projected"));
     let names = [("x", "projected"), ("residual", "x"), ("gamma", "gamma2"), ("beta", "beta2"), ("out", "normed2")];
     all.extend(sum_and_norm(p).stages("fused", caps, &names).into_iter().map(|stage| stage.of(NORM2)));
     let [into, out_of] = products(p);
@@ -140,11 +140,11 @@ fn after_heads(p: &Problem, caps: &Caps, by: By, attention: Vec<Stage>) -> Vec<S
     all
 }
 
-pub(super) fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
+pub(super) fn fused(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
     let mut all: Vec<Stage> = normed(p, caps, ["x", "normed"], 0).into_iter().map(|stage| stage.of(NORM1)).collect();
-    all.extend(projected(p, caps, by, "normed"));
-    let attention = attention(p, Direction::Fwd).stages(flash_of(by), caps, &[("out", "mixed")]);
-    all.extend(after_heads(p, caps, by, attention));
+    all.extend(projected(p, caps, kind, "normed"));
+    let attention = attention(p, Direction::Fwd).stages(flash_of(kind), caps, &[("out", "mixed")]);
+    all.extend(after_heads(p, caps, kind, attention));
     Program { stages: dropping_both(p, caps, all) }
 }
 

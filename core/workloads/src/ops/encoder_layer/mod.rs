@@ -31,7 +31,7 @@ use super::attention_block::items::Items;
 use super::attention_block::{BIASES, Rounding, WEIGHTS, items, mixed_error, row_beside, side_by_side, weight, width};
 use super::dropout::below_one;
 use super::layernorm;
-use super::linear::stages::By;
+use super::linear::stages::GemmKind;
 
 mod backward;
 mod backward_stages;
@@ -119,21 +119,21 @@ fn form() -> OpSpec {
             "fused",
             "queries, keys and values by one product, no score matrix, sums normalised as they are made, biases and GELU \
              done to sums in registers",
-            |p, caps| forward::fused(p, caps, By::Tiles),
+            |p, caps| forward::fused(p, caps, GemmKind::Tiles),
         )
-        .available(|p, caps| forward::fusable(p, caps, By::Tiles)),
+        .available(|p, caps| forward::fusable(p, caps, GemmKind::Tiles)),
         Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
-            forward::fused(p, caps, By::Mma)
+            forward::fused(p, caps, GemmKind::Mma)
         })
         .only_in(&[Dialect::Cuda])
-        .available(|p, caps| forward::fusable(p, caps, By::Mma)),
+        .available(|p, caps| forward::fusable(p, caps, GemmKind::Mma)),
         Variant::kernel(
             "vendor",
             "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN; a kept argument makes GELU a stage of ours",
-            |p, caps| forward::fused(p, caps, By::Library),
+            |p, caps| forward::fused(p, caps, GemmKind::Library),
         )
         .only_in(&[Dialect::Cuda])
-        .available(|p, caps| forward::fusable(p, caps, By::Library)),
+        .available(|p, caps| forward::fusable(p, caps, GemmKind::Library)),
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
     .fallback(&["mma", "fused", "unfused"])

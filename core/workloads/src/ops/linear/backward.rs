@@ -19,7 +19,7 @@ use parallax_schema::device::{Caps, Dialect};
 
 use super::super::gelu;
 use super::super::gelu::slope_tanh;
-use super::stages::{By, Then, most_parts};
+use super::stages::{Epilogue, GemmKind, most_parts};
 use super::{AWKWARD, W, X, biased, normal, product, sizes, stages, w_at, w_dims, weight, x_at, x_dims};
 use crate::dense;
 
@@ -43,27 +43,28 @@ pub fn form() -> OpSpec {
     .shapes(shapes)
     .awkward(AWKWARD)
     .setup(|p, caps| {
-        let biased = || stages(p, caps, By::Tiles).fused(product(p), Then::Bias, ["x", "w", "pre"], &["bias"]);
+        let biased =
+            || stages(p, caps, GemmKind::Tiles).fused(product(p), Epilogue::Bias, ["x", "w", "pre"], &["bias"]);
         Program { stages: kept(p).then(biased).into_iter().collect() }
     })
     .host(host)
     .variants(vec![
         Variant::kernel("naive", "products with one element per thread; columns are summed in parts", |p, caps| {
-            program(p, caps, By::Elements)
+            program(p, caps, GemmKind::Elements)
         }),
-        Variant::kernel("tiled", "products by tiles in workgroup memory", |p, caps| program(p, caps, By::Tiles)),
+        Variant::kernel("tiled", "products by tiles in workgroup memory", |p, caps| program(p, caps, GemmKind::Tiles)),
         Variant::kernel("mma", "products on tensor cores by warp-wide instructions", |p, caps| {
-            program(p, caps, By::Mma)
+            program(p, caps, GemmKind::Mma)
         })
         .only_in(&[Dialect::Cuda])
         .available(|p, caps| Product::mma_available(p.dtype, caps)),
         Variant::kernel("coopmat", "products on matrix units through WGSL's cooperative matrices", |p, caps| {
-            program(p, caps, By::Coopmat)
+            program(p, caps, GemmKind::Coopmat)
         })
         .only_in(&[Dialect::Wgsl])
         .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
         Variant::kernel("vendor", "products by the vendor's library, cuBLASLt; the rest is ours", |p, caps| {
-            program(p, caps, By::Library)
+            program(p, caps, GemmKind::Library)
         })
         .only_in(&[Dialect::Cuda]),
     ])
@@ -262,9 +263,9 @@ pub(crate) fn slope(x: f32) -> f32 {
     slope_tanh(f64::from(x)) as f32
 }
 
-fn program(p: &Problem, caps: &Caps, by: By) -> Program {
+fn program(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
     let Product { batch, m, n, .. } = product(p);
-    let by = stages(p, caps, by);
+    let made = stages(p, caps, kind);
     let mut stages = Vec::new();
     let g = match kept(p) {
         true => {
@@ -274,8 +275,8 @@ fn program(p: &Problem, caps: &Caps, by: By) -> Program {
         false => "dout",
     };
     for ((product, [a, b]), to) in gradients(product(p), ["x", "w", g]).into_iter().zip(["dx", "dw"]) {
-        stages.push(Stage { label: to.into(), ..by.product(product, [a, b, to]) });
+        stages.push(Stage { label: to.into(), ..made.product(product, [a, b, to]) });
     }
-    stages.extend(by.columns([batch * m, n], [g, "parts", "dbias"]));
+    stages.extend(made.columns([batch * m, n], [g, "parts", "dbias"]));
     Program { stages }
 }

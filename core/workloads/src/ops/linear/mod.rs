@@ -10,13 +10,13 @@
 use parallax_ir::hard::{one, smallest_normal, zero};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, Epilogue, HostBuffer, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference,
-    Shape, Stored, StressInput, Tolerance, Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, LibraryEpilogue, OfNan, OpSpec, Problem, Product, Program,
+    Reference, Shape, Stored, StressInput, Tolerance, Variant, Workload, indexable, normal,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
-use self::stages::{By, Stages, Then};
+use self::stages::{Epilogue, GemmKind, Stages};
 use super::add_layernorm;
 use super::gelu::gelu_tanh;
 use crate::dense;
@@ -103,19 +103,19 @@ fn forward() -> OpSpec {
         Variant::kernel(
             "naive",
             "two stages: a product with one element per thread, straight from device memory, and what follows",
-            |p, caps| apart(p, caps, By::Elements),
+            |p, caps| apart(p, caps, GemmKind::Elements),
         ),
         Variant::kernel("separate", "two stages: a product by tiles in workgroup memory, and what follows", |p, caps| {
-            apart(p, caps, By::Tiles)
+            apart(p, caps, GemmKind::Tiles)
         }),
         Variant::kernel("tiled", "one stage: what follows is done to sums in registers", |p, caps| {
-            fused(p, caps, By::Tiles)
+            fused(p, caps, GemmKind::Tiles)
         }),
-        Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| fused(p, caps, By::Mma))
+        Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| fused(p, caps, GemmKind::Mma))
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| Product::mma_available(p.dtype, caps)),
         Variant::kernel("coopmat", "the same on matrix units through WGSL's cooperative matrices", |p, caps| {
-            fused(p, caps, By::Coopmat)
+            fused(p, caps, GemmKind::Coopmat)
         })
         .only_in(&[Dialect::Wgsl])
         .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
@@ -309,11 +309,11 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 }
 
 /// Epilogue of the problem.
-fn then(p: &Problem) -> Then {
+fn epilogue(p: &Problem) -> Epilogue {
     match (p.shape.has("gelu"), p.shape.has("residual")) {
-        (true, _) => Then::Gelu,
-        (_, true) => Then::Residual,
-        _ => Then::Bias,
+        (true, _) => Epilogue::Gelu,
+        (_, true) => Epilogue::Residual,
+        _ => Epilogue::Bias,
     }
 }
 
@@ -322,33 +322,33 @@ fn taken(p: &Problem) -> &'static [&'static str] {
     if p.shape.has("residual") { &["bias", "residual"] } else { &["bias"] }
 }
 
-fn stages<'a>(p: &Problem, caps: &'a Caps, by: By) -> Stages<'a> {
-    Stages { dtype: p.dtype, caps, by }
+fn stages<'a>(p: &Problem, caps: &'a Caps, kind: GemmKind) -> Stages<'a> {
+    Stages { dtype: p.dtype, caps, kind }
 }
 
 /// Program with the GEMM and its epilogue in separate stages.
-fn apart(p: &Problem, caps: &Caps, by: By) -> Program {
-    let stages = stages(p, caps, by);
+fn apart(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
+    let stages = stages(p, caps, kind);
     let rows = [p["b"] * p["m"], p["n"]];
     let product = stages.product(product(p), ["x", "w", "product"]);
-    Program { stages: vec![product, stages.finish(rows, then(p), ["product", "out"], taken(p))] }
+    Program { stages: vec![product, stages.finish(rows, epilogue(p), ["product", "out"], taken(p))] }
 }
 
-fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
-    stages(p, caps, by).fused(product(p), then(p), ["x", "w", "out"], taken(p)).into()
+fn fused(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
+    stages(p, caps, kind).fused(product(p), epilogue(p), ["x", "w", "out"], taken(p)).into()
 }
 
 fn vendor(p: &Problem, caps: &Caps) -> Program {
-    let stages = stages(p, caps, By::Library);
+    let stages = stages(p, caps, GemmKind::Library);
     let product = product(p);
     let [.., elements] = product.elements();
     let library = |epilogue, to| stages.library(product, epilogue, ["x", "w", to], "bias");
-    match then(p) {
-        Then::Bias => library(Epilogue::Bias, "out").into(),
-        Then::Gelu => library(Epilogue::BiasGelu, "out").into(),
+    match epilogue(p) {
+        Epilogue::Bias => library(LibraryEpilogue::Bias, "out").into(),
+        Epilogue::Gelu => library(LibraryEpilogue::BiasGelu, "out").into(),
         _ => {
             let sum = add_layernorm::sum_stage(elements, p.dtype, caps, ["product", "residual", "out"]);
-            Program { stages: vec![library(Epilogue::BiasGelu, "product"), sum] }
+            Program { stages: vec![library(LibraryEpilogue::BiasGelu, "product"), sum] }
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Stages of linear layers, for every workload that has such layers.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::{Access, Elem, Epilogue, MatrixTiles, Product, Stage, Tiles, by_pieces, spread, sum_of_parts, width};
+use parallax_ir::{
+    Access, Elem, LibraryEpilogue, MatrixTiles, Product, Stage, Tiles, by_pieces, spread, sum_of_parts, width,
+};
 use parallax_schema::case::{Cost, DType};
 use parallax_schema::device::{Caps, Dialect};
 
@@ -9,7 +11,7 @@ use super::super::gelu;
 
 /// Kind of GEMM kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum GemmKind {
     /// One thread per element, with operands in device memory.
     Elements,
     /// Tiles in workgroup memory.
@@ -24,7 +26,7 @@ pub(crate) enum By {
 
 /// Epilogue of a GEMM, with buffers named as in the kernel source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Then {
+pub(crate) enum Epilogue {
     /// Adds the column's `bias`.
     Bias,
     /// GELU of the biased sum.
@@ -32,29 +34,33 @@ pub(crate) enum Then {
     /// GELU of the biased sum, added to the `residual`.
     Residual,
     /// GELU of the biased sum, which is stored in `pre`.
-    Kept,
+    GeluSaveInput,
     /// Backward GELU: the sum is the gradient of GELU's result. It is multiplied by the slope at `pre`, and GELU of `pre` goes to
     /// `hidden`.
-    Slope,
+    GeluBackward,
 }
 
-impl Then {
+impl Epilogue {
     /// Name of the epilogue's kernel source, entry points for tiles and tensor cores, and the additional bindings.
-    fn texts(self) -> (&'static str, [&'static str; 2], &'static [(&'static str, Access)]) {
+    fn kernel(self) -> (&'static str, [&'static str; 2], &'static [(&'static str, Access)]) {
         match self {
-            Then::Bias => ("bias", ["linear_tiled_bias", "linear_mma_bias"], &[("bias", Read)]),
-            Then::Gelu => ("gelu", ["linear_tiled_gelu", "linear_mma_gelu"], &[("bias", Read)]),
-            Then::Residual => {
+            Epilogue::Bias => ("bias", ["linear_tiled_bias", "linear_mma_bias"], &[("bias", Read)]),
+            Epilogue::Gelu => ("gelu", ["linear_tiled_gelu", "linear_mma_gelu"], &[("bias", Read)]),
+            Epilogue::Residual => {
                 ("residual", ["linear_tiled_residual", "linear_mma_residual"], &[("bias", Read), ("residual", Read)])
             }
-            Then::Kept => ("kept", ["linear_tiled_kept", "linear_mma_kept"], &[("bias", Read), ("pre", Write)]),
-            Then::Slope => ("slope", ["linear_tiled_slope", "linear_mma_slope"], &[("pre", Read), ("hidden", Write)]),
+            Epilogue::GeluSaveInput => {
+                ("kept", ["linear_tiled_kept", "linear_mma_kept"], &[("bias", Read), ("pre", Write)])
+            }
+            Epilogue::GeluBackward => {
+                ("slope", ["linear_tiled_slope", "linear_mma_slope"], &[("pre", Read), ("hidden", Write)])
+            }
         }
     }
 }
 
 /// Stages of GELU's backward pass, with the buffers of GELU's result and of its argument's gradient.
-pub(crate) struct Through {
+pub(crate) struct GeluBackwardStages {
     pub(crate) stages: Vec<Stage>,
     pub(crate) hidden: &'static str,
     pub(crate) dpre: &'static str,
@@ -65,7 +71,7 @@ pub(crate) struct Through {
 pub(crate) struct Stages<'a> {
     pub(crate) dtype: DType,
     pub(crate) caps: &'a Caps,
-    pub(crate) by: By,
+    pub(crate) kind: GemmKind,
 }
 
 impl Stages<'_> {
@@ -82,44 +88,46 @@ impl Stages<'_> {
 
     /// GEMM without epilogue: `c = a·b`.
     pub(crate) fn product(self, product: Product, [a, b, c]: [&'static str; 3]) -> Stage {
-        let stage = match self.by {
-            By::Elements => product.naive("matmul/naive", "matmul_naive"),
-            By::Tiles => product.tiled(self.caps, Tiles::DEFAULT),
-            By::Mma => product.mma("matmul/mma", "matmul_mma"),
-            By::Coopmat => product.coopmat(self.caps, MatrixTiles::DEFAULT, "matmul/coopmat"),
-            By::Library => product.library("cublaslt_matmul", Epilogue::Plain),
+        let stage = match self.kind {
+            GemmKind::Elements => product.naive("matmul/naive", "matmul_naive"),
+            GemmKind::Tiles => product.tiled(self.caps, Tiles::DEFAULT),
+            GemmKind::Mma => product.mma("matmul/mma", "matmul_mma"),
+            GemmKind::Coopmat => product.coopmat(self.caps, MatrixTiles::DEFAULT, "matmul/coopmat"),
+            GemmKind::Library => product.library("cublaslt_matmul", LibraryEpilogue::Plain),
         };
         stage.args([("a", a, Read), ("b", b, Read), ("c", c, Write)]).costing(self.cost(product))
     }
 
-    /// GEMM by tiles or on matrix units with a fused epilogue. `buffers` are those of [`Then`], in its order.
+    /// GEMM by tiles or on matrix units with a fused epilogue. `buffers` are those of [`Epilogue`], in its order.
     ///
     /// # Panics
     /// No fused kernel of that kind.
     pub(crate) fn fused(
         self,
         product: Product,
-        then: Then,
+        epilogue: Epilogue,
         [a, b, c]: [&'static str; 3],
         buffers: &[&'static str],
     ) -> Stage {
-        let (epilogue, [tiled, mma], parameters) = then.texts();
-        let stage = match self.by {
-            By::Tiles => product.tiled_then(self.caps, Tiles::DEFAULT, "linear/tiled", tiled, then != Then::Bias),
-            By::Mma => product.mma("linear/mma", mma),
-            By::Coopmat => product.coopmat(self.caps, MatrixTiles::DEFAULT, "linear/coopmat"),
-            By::Elements | By::Library => panic!("only tiles and matrix units do more than multiply"),
+        let (name, [tiled, mma], parameters) = epilogue.kernel();
+        let stage = match self.kind {
+            GemmKind::Tiles => {
+                product.tiled_then(self.caps, Tiles::DEFAULT, "linear/tiled", tiled, epilogue != Epilogue::Bias)
+            }
+            GemmKind::Mma => product.mma("linear/mma", mma),
+            GemmKind::Coopmat => product.coopmat(self.caps, MatrixTiles::DEFAULT, "linear/coopmat"),
+            GemmKind::Elements | GemmKind::Library => panic!("only tiles and matrix units do more than multiply"),
         };
         let more = parameters.iter().zip(buffers).map(|((parameter, access), buffer)| (*parameter, *buffer, *access));
         let whole = self.bytes(product.batch * product.m * product.n);
         let Cost { flops, read, written } = self.cost(product);
-        let (also_read, also_written) = match then {
-            Then::Bias | Then::Gelu => (self.bytes(product.n), 0),
-            Then::Residual => (self.bytes(product.n) + whole, 0),
-            Then::Kept => (self.bytes(product.n), whole),
-            Then::Slope => (whole, whole),
+        let (also_read, also_written) = match epilogue {
+            Epilogue::Bias | Epilogue::Gelu => (self.bytes(product.n), 0),
+            Epilogue::Residual => (self.bytes(product.n) + whole, 0),
+            Epilogue::GeluSaveInput => (self.bytes(product.n), whole),
+            Epilogue::GeluBackward => (whole, whole),
         };
-        let stage = stage.consts(&[("EPILOGUE", epilogue)]);
+        let stage = stage.consts(&[("EPILOGUE", name)]);
         stage.args([("a", a, Read), ("b", b, Read), ("c", c, Write)].into_iter().chain(more)).costing(Cost::new(
             flops.0,
             read.0 + also_read,
@@ -131,7 +139,7 @@ impl Stages<'_> {
     pub(crate) fn library(
         self,
         product: Product,
-        epilogue: Epilogue,
+        epilogue: LibraryEpilogue,
         [a, b, c]: [&'static str; 3],
         bias: &'static str,
     ) -> Stage {
@@ -144,9 +152,9 @@ impl Stages<'_> {
 
     /// GEMM with a column bias in one stage.
     pub(crate) fn with_bias(self, product: Product, names: [&'static str; 3], bias: &'static str) -> Stage {
-        match self.by {
-            By::Library => self.library(product, Epilogue::Bias, names, bias),
-            _ => self.fused(product, Then::Bias, names, &[bias]),
+        match self.kind {
+            GemmKind::Library => self.library(product, LibraryEpilogue::Bias, names, bias),
+            _ => self.fused(product, Epilogue::Bias, names, &[bias]),
         }
     }
 
@@ -158,26 +166,26 @@ impl Stages<'_> {
         bias: &'static str,
         kept: Option<&'static str>,
     ) -> Vec<Stage> {
-        match (self.by, kept) {
+        match (self.kind, kept) {
             // The library stores GELU's argument in an order of its own.
-            (By::Library, Some(pre)) => vec![
+            (GemmKind::Library, Some(pre)) => vec![
                 self.with_bias(product, [a, b, pre], bias),
                 gelu::forward_stage(product.batch * product.m * product.n, self.dtype, self.caps, [pre, hidden]),
             ],
-            (By::Library, None) => vec![self.library(product, Epilogue::BiasGelu, [a, b, hidden], bias)],
-            (_, Some(pre)) => vec![self.fused(product, Then::Kept, [a, b, hidden], &[bias, pre])],
-            (_, None) => vec![self.fused(product, Then::Gelu, [a, b, hidden], &[bias])],
+            (GemmKind::Library, None) => vec![self.library(product, LibraryEpilogue::BiasGelu, [a, b, hidden], bias)],
+            (_, Some(pre)) => vec![self.fused(product, Epilogue::GeluSaveInput, [a, b, hidden], &[bias, pre])],
+            (_, None) => vec![self.fused(product, Epilogue::Gelu, [a, b, hidden], &[bias])],
         }
     }
 
     /// Stages of GELU's backward pass, with `a·b` as the gradient of its result: multiplication by the slope at `pre`, and
     /// recomputation of GELU's result. If the argument need not be kept, CUDA overwrites it. It also overwrites `dhidden`, the
     /// library's intermediate.
-    pub(crate) fn through_gelu(self, product: Product, [a, b]: [&'static str; 2], kept: bool) -> Through {
+    pub(crate) fn gelu_backward(self, product: Product, [a, b]: [&'static str; 2], kept: bool) -> GeluBackwardStages {
         let over = self.caps.dialect == Dialect::Cuda && !kept;
         let hidden = if over { "pre" } else { "hidden" };
-        match self.by {
-            By::Library => {
+        match self.kind {
+            GemmKind::Library => {
                 let dpre = if over { "dhidden" } else { "dpre" };
                 let elements = product.batch * product.m * product.n;
                 let names = ["pre", "dhidden", hidden, dpre];
@@ -185,11 +193,12 @@ impl Stages<'_> {
                     self.product(product, [a, b, "dhidden"]).called("dhidden"),
                     gelu::through_stage(elements, self.dtype, self.caps, names).called("dpre"),
                 ];
-                Through { stages, hidden, dpre }
+                GeluBackwardStages { stages, hidden, dpre }
             }
             _ => {
-                let stage = self.fused(product, Then::Slope, [a, b, "dpre"], &["pre", hidden]).called("dpre");
-                Through { stages: vec![stage], hidden, dpre: "dpre" }
+                let stage =
+                    self.fused(product, Epilogue::GeluBackward, [a, b, "dpre"], &["pre", hidden]).called("dpre");
+                GeluBackwardStages { stages: vec![stage], hidden, dpre: "dpre" }
             }
         }
     }
@@ -202,15 +211,15 @@ impl Stages<'_> {
     pub(crate) fn finish(
         self,
         [rows, columns]: [u64; 2],
-        then: Then,
+        epilogue: Epilogue,
         [from, to]: [&'static str; 2],
         buffers: &[&'static str],
     ) -> Stage {
-        let (entry, operations, reads) = match then {
-            Then::Bias => ("linear_finish_bias", 1, 1),
-            Then::Gelu => ("linear_finish_gelu", 11, 1),
-            Then::Residual => ("linear_finish_residual", 12, 2),
-            Then::Kept | Then::Slope => panic!("a stage of its own has other ways"),
+        let (entry, operations, reads) = match epilogue {
+            Epilogue::Bias => ("linear_finish_bias", 1, 1),
+            Epilogue::Gelu => ("linear_finish_gelu", 11, 1),
+            Epilogue::Residual => ("linear_finish_residual", 12, 2),
+            Epilogue::GeluSaveInput | Epilogue::GeluBackward => panic!("a stage of its own has other ways"),
         };
         let (elements, width) = (rows * columns, width(columns, self.dtype, self.caps));
         let text = "linear/finish";
@@ -291,7 +300,7 @@ mod tests {
     #[test]
     fn products_over_rows_are_made_in_parts_of_as_many_rows() {
         let caps = caps();
-        let made = Stages { dtype: DType::F32, caps: &caps, by: By::Tiles };
+        let made = Stages { dtype: DType::F32, caps: &caps, kind: GemmKind::Tiles };
         // Few elements and many rows; too few rows; a number of rows without divisor; enough elements for the device.
         for ([m, n, rows], parts) in
             [([64, 256, 65_536], 64), ([64, 2, 96], 2), ([64, 256, 4097], 1), ([2048, 2048, 65_536], 1)]

@@ -22,7 +22,7 @@ use parallax_schema::device::{Caps, Dialect};
 use super::super::gelu;
 use super::super::gelu::{gelu_tanh, slope_tanh};
 use super::super::linear::backward::{by_element, slope};
-use super::super::linear::stages::{By, Then, most_parts};
+use super::super::linear::stages::{Epilogue, GemmKind, most_parts};
 use super::{
     AWKWARD, B1, W1, W2, X, activated, argument, bytes, inputs, kept, middle, normal, products, stages, sum_error,
 };
@@ -46,28 +46,30 @@ pub fn form() -> OpSpec {
     .headline("m64,c768,f3072")
     .shapes(shapes)
     .awkward(AWKWARD)
-    .setup(|p, caps| Program { stages: kept(p).then(|| biased(p, caps, By::Tiles)).into_iter().collect() })
+    .setup(|p, caps| Program { stages: kept(p).then(|| biased(p, caps, GemmKind::Tiles)).into_iter().collect() })
     .host(host)
     .variants(vec![
         Variant::kernel("naive", "every step a stage, products with one element per thread", |p, caps| {
-            separate(p, caps, By::Elements)
+            separate(p, caps, GemmKind::Elements)
         }),
         Variant::kernel("separate", "every step a stage, products by tiles in workgroup memory", |p, caps| {
-            separate(p, caps, By::Tiles)
+            separate(p, caps, GemmKind::Tiles)
         }),
         Variant::kernel("fused", "GELU and its slope are done to the sums of dout·w2ᵀ in registers", |p, caps| {
-            fused(p, caps, By::Tiles)
+            fused(p, caps, GemmKind::Tiles)
         }),
-        Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| fused(p, caps, By::Mma))
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| Product::mma_available(p.dtype, caps)),
+        Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
+            fused(p, caps, GemmKind::Mma)
+        })
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| Product::mma_available(p.dtype, caps)),
         Variant::kernel("coopmat", "the same on matrix units through WGSL's cooperative matrices", |p, caps| {
-            fused(p, caps, By::Coopmat)
+            fused(p, caps, GemmKind::Coopmat)
         })
         .only_in(&[Dialect::Wgsl])
         .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
         Variant::kernel("vendor", "products by the vendor's library, cuBLASLt; the rest is ours", |p, caps| {
-            fused(p, caps, By::Library)
+            fused(p, caps, GemmKind::Library)
         })
         .only_in(&[Dialect::Cuda]),
     ])
@@ -255,40 +257,40 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 }
 
 /// GELU's argument in one stage.
-fn biased(p: &Problem, caps: &Caps, by: By) -> Stage {
+fn biased(p: &Problem, caps: &Caps, kind: GemmKind) -> Stage {
     let [into, _] = products(p);
-    stages(p, caps, by).with_bias(into, ["x", "w1", "pre"], "b1")
+    stages(p, caps, kind).with_bias(into, ["x", "w1", "pre"], "b1")
 }
 
 /// Program with one stage per step.
-fn separate(p: &Problem, caps: &Caps, by: By) -> Program {
+fn separate(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
     let (m, f) = (p["m"], p["f"]);
-    let made = stages(p, caps, by);
+    let made = stages(p, caps, kind);
     let mut all = Vec::new();
     let [into, _] = products(p);
     if !kept(p) {
         all.push(made.product(into, ["x", "w1", "first"]));
-        all.push(made.finish([m, f], Then::Bias, ["first", "pre"], &["b1"]));
+        all.push(made.finish([m, f], Epilogue::Bias, ["first", "pre"], &["b1"]));
     }
     all.push(gelu::forward_stage(m * f, p.dtype, caps, ["pre", "hidden"]));
     all.push(made.product(through(p), ["dout", "w2", "dhidden"]));
     all.push(gelu::backward_stage(m * f, p.dtype, caps, ["pre", "dhidden", "dpre"]));
-    all.extend(learned(p, caps, by, ["hidden", "dpre"]));
+    all.extend(learned(p, caps, kind, ["hidden", "dpre"]));
     Program { stages: all }
 }
 
 /// Program with bias, GELU and its slope fused into GEMMs, as far as the kernel kind supports it.
-fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
-    let back = stages(p, caps, by).through_gelu(through(p), ["dout", "w2"], kept(p));
-    let mut all: Vec<Stage> = (!kept(p)).then(|| biased(p, caps, by)).into_iter().collect();
+fn fused(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
+    let back = stages(p, caps, kind).gelu_backward(through(p), ["dout", "w2"], kept(p));
+    let mut all: Vec<Stage> = (!kept(p)).then(|| biased(p, caps, kind)).into_iter().collect();
     all.extend(back.stages);
-    all.extend(learned(p, caps, by, [back.hidden, back.dpre]));
+    all.extend(learned(p, caps, kind, [back.hidden, back.dpre]));
     Program { stages: all }
 }
 
 /// Stages of the gradients, from GELU's result and its argument's gradient.
-fn learned(p: &Problem, caps: &Caps, by: By, [hidden, dpre]: [&'static str; 2]) -> Vec<Stage> {
-    let made = stages(p, caps, by);
+fn learned(p: &Problem, caps: &Caps, kind: GemmKind, [hidden, dpre]: [&'static str; 2]) -> Vec<Stage> {
+    let made = stages(p, caps, kind);
     let taken = ["x", "w1", "dout", hidden, dpre];
     let products = gradients(p, taken).into_iter().zip(["dw2", "dw1", "dx"]);
     let mut all: Vec<Stage> =

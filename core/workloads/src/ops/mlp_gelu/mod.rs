@@ -19,7 +19,7 @@ use parallax_schema::device::{Caps, Dialect};
 
 use super::gelu;
 use super::gelu::gelu_tanh;
-use super::linear::stages::{By, Stages, Then};
+use super::linear::stages::{Epilogue, GemmKind, Stages};
 use crate::dense;
 
 mod backward;
@@ -76,28 +76,28 @@ fn forward() -> OpSpec {
         Variant::kernel(
             "naive",
             "four stages, products with one element per thread: product, bias and GELU, product, bias",
-            |p, caps| apart(p, caps, By::Elements),
+            |p, caps| apart(p, caps, GemmKind::Elements),
         ),
         Variant::kernel("separate", "the same four, products by tiles in workgroup memory", |p, caps| {
-            apart(p, caps, By::Tiles)
+            apart(p, caps, GemmKind::Tiles)
         }),
         Variant::kernel("fused", "two stages: biases and GELU are done to sums in registers", |p, caps| {
-            fused(p, caps, By::Tiles)
+            fused(p, caps, GemmKind::Tiles)
         }),
         Variant::kernel("mma", "the same two on tensor cores by warp-wide instructions", |p, caps| {
-            fused(p, caps, By::Mma)
+            fused(p, caps, GemmKind::Mma)
         })
         .only_in(&[Dialect::Cuda])
         .available(|p, caps| Product::mma_available(p.dtype, caps)),
         Variant::kernel("coopmat", "the same two on matrix units through WGSL's cooperative matrices", |p, caps| {
-            fused(p, caps, By::Coopmat)
+            fused(p, caps, GemmKind::Coopmat)
         })
         .only_in(&[Dialect::Wgsl])
         .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
         Variant::kernel(
             "vendor",
             "the vendor's library, cuBLASLt, with its own epilogues; a kept argument makes GELU a stage of ours",
-            |p, caps| fused(p, caps, By::Library),
+            |p, caps| fused(p, caps, GemmKind::Library),
         )
         .only_in(&[Dialect::Cuda]),
     ])
@@ -278,8 +278,8 @@ fn activated(pre: &[f32]) -> Vec<f32> {
     pre.par_iter().map(|pre| gelu_tanh(f64::from(*pre)) as f32).collect()
 }
 
-fn stages<'a>(p: &Problem, caps: &'a Caps, by: By) -> Stages<'a> {
-    Stages { dtype: p.dtype, caps, by }
+fn stages<'a>(p: &Problem, caps: &'a Caps, kind: GemmKind) -> Stages<'a> {
+    Stages { dtype: p.dtype, caps, kind }
 }
 
 /// GEMMs into the middle, and out of it.
@@ -289,25 +289,25 @@ fn products(p: &Problem) -> [Product; 2] {
 }
 
 /// Program with one stage per step.
-fn apart(p: &Problem, caps: &Caps, by: By) -> Program {
-    let stages = stages(p, caps, by);
+fn apart(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
+    let stages = stages(p, caps, kind);
     let (m, c, f) = (p["m"], p["c"], p["f"]);
     let [into, out_of] = products(p);
     let mut all = vec![stages.product(into, ["x", "w1", "first"])];
     match kept(p) {
         true => {
-            all.push(stages.finish([m, f], Then::Bias, ["first", "pre"], &["b1"]));
+            all.push(stages.finish([m, f], Epilogue::Bias, ["first", "pre"], &["b1"]));
             all.push(gelu::forward_stage(m * f, p.dtype, caps, ["pre", "hidden"]));
         }
-        false => all.push(stages.finish([m, f], Then::Gelu, ["first", "hidden"], &["b1"])),
+        false => all.push(stages.finish([m, f], Epilogue::Gelu, ["first", "hidden"], &["b1"])),
     }
     all.push(stages.product(out_of, ["hidden", "w2", "second"]));
-    all.push(stages.finish([m, c], Then::Bias, ["second", "out"], &["b2"]));
+    all.push(stages.finish([m, c], Epilogue::Bias, ["second", "out"], &["b2"]));
     Program { stages: all }
 }
 
-fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
-    let made = stages(p, caps, by);
+fn fused(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
+    let made = stages(p, caps, kind);
     let [into, out_of] = products(p);
     let mut all = made.with_gelu(into, ["x", "w1", "hidden"], "b1", kept(p).then_some("pre"));
     all.push(made.with_bias(out_of, ["hidden", "w2", "out"], "b2"));

@@ -14,7 +14,7 @@ use parallax_ir::{
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
-use super::super::linear::stages::{By, Stages};
+use super::super::linear::stages::{GemmKind, Stages};
 use super::super::softmax::backward::BACKWARD;
 use super::super::softmax::by_rows;
 use super::{V, masked_x, matrix, normal, rows, sizes, softmax, weight_error, weights};
@@ -56,10 +56,10 @@ pub fn form() -> OpSpec {
         Variant::kernel(
             "separate",
             "three stages: both products by tiles, with dP in device memory, and what the softmax makes of it",
-            |p, caps| separate(p, caps, By::Tiles),
+            |p, caps| separate(p, caps, GemmKind::Tiles),
         ),
         Variant::kernel("separate_mma", "the same with the products on tensor cores", |p, caps| {
-            separate(p, caps, By::Mma)
+            separate(p, caps, GemmKind::Mma)
         })
         .only_in(&[Dialect::Cuda])
         .available(|p, caps| Product::mma_available(p.dtype, caps)),
@@ -193,8 +193,8 @@ fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     })
 }
 
-fn separate(p: &Problem, caps: &Caps, by: By) -> Program {
-    let stages = Stages { dtype: p.dtype, caps, by };
+fn separate(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
+    let stages = Stages { dtype: p.dtype, caps, kind };
     let [of_weights, of_values] = products(p);
     let [x, ..] = sizes(p);
     let (share, kept) = rows(p, caps);

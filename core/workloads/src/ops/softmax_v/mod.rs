@@ -15,7 +15,7 @@ use parallax_ir::{
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
-use super::linear::stages::{By, Stages};
+use super::linear::stages::{GemmKind, Stages};
 use super::softmax::{FORWARD, OF_A_WARP};
 use crate::dense::{maximum, total};
 
@@ -80,10 +80,10 @@ fn forward() -> OpSpec {
         Variant::kernel(
             "separate",
             "two stages with the weights in device memory: softmax of rows, product by tiles",
-            |p, caps| separate(p, caps, By::Tiles),
+            |p, caps| separate(p, caps, GemmKind::Tiles),
         ),
         Variant::kernel("separate_mma", "the same with the product on tensor cores", |p, caps| {
-            separate(p, caps, By::Mma)
+            separate(p, caps, GemmKind::Mma)
         })
         .only_in(&[Dialect::Cuda])
         .available(|p, caps| Product::mma_available(p.dtype, caps)),
@@ -264,8 +264,8 @@ fn softmax(p: &Problem, caps: &Caps) -> Stage {
         .costing(Cost::new(5 * p["b"] * p["s"] * p["t"], x, x))
 }
 
-fn separate(p: &Problem, caps: &Caps, by: By) -> Program {
-    let stages = Stages { dtype: p.dtype, caps, by };
+fn separate(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
+    let stages = Stages { dtype: p.dtype, caps, kind };
     Program { stages: vec![softmax(p, caps), stages.product(product(p), ["weights", "v", "out"])] }
 }
 

@@ -7,7 +7,7 @@ use parallax_schema::case::{Cost, Direction};
 use parallax_schema::device::Caps;
 
 use super::super::gelu;
-use super::super::linear::stages::{By, Stages, Then, parts_of_rows};
+use super::super::linear::stages::{Epilogue, GemmKind, Stages, parts_of_rows};
 use super::{HEADS, NAMES, features, lengths};
 use crate::{Sort, Sorted, SubOp};
 
@@ -85,26 +85,26 @@ fn scatter(p: &Problem) -> Stage {
 }
 
 fn products(p: &Problem, caps: &Caps) -> impl Fn(Product, [&'static str; 3]) -> Stage {
-    let made = Stages { dtype: p.dtype, caps, by: By::Tiles };
+    let made = Stages { dtype: p.dtype, caps, kind: GemmKind::Tiles };
     move |product, names| made.product(product, names).called(names[2])
 }
 
 /// Stages from `x` to the predictions.
 fn predicted(p: &Problem, caps: &Caps, fused: bool) -> Vec<Stage> {
-    let made = Stages { dtype: p.dtype, caps, by: By::Tiles };
+    let made = Stages { dtype: p.dtype, caps, kind: GemmKind::Tiles };
     let (n, d, f) = (p["n"], p["d"], p["f"]);
     let (into, heads) = (Product::new(n, f, d), Product::new(n, HEADS, f));
     match fused {
         true => vec![
-            made.fused(into, Then::Kept, ["x", "w1", "hidden"], &["b1", "pre"]).called("hidden"),
-            made.fused(heads, Then::Bias, ["hidden", "w2", "pred"], &["b2"]).called("pred"),
+            made.fused(into, Epilogue::GeluSaveInput, ["x", "w1", "hidden"], &["b1", "pre"]).called("hidden"),
+            made.fused(heads, Epilogue::Bias, ["hidden", "w2", "pred"], &["b2"]).called("pred"),
         ],
         false => vec![
             made.product(into, ["x", "w1", "first"]).called("product_1"),
-            made.finish([n, f], Then::Bias, ["first", "pre"], &["b1"]).called("bias_1"),
+            made.finish([n, f], Epilogue::Bias, ["first", "pre"], &["b1"]).called("bias_1"),
             gelu::forward_stage(n * f, p.dtype, caps, ["pre", "hidden"]).called("gelu"),
             made.product(heads, ["hidden", "w2", "second"]).called("product_2"),
-            made.finish([n, HEADS], Then::Bias, ["second", "pred"], &["b2"]).called("bias_2"),
+            made.finish([n, HEADS], Epilogue::Bias, ["second", "pred"], &["b2"]).called("bias_2"),
         ],
     }
 }
@@ -122,7 +122,7 @@ pub(super) fn weight_parts(p: &Problem) -> u64 {
 
 /// Stages from the gradient of the predictions to those of all parameters.
 fn gradients(p: &Problem, caps: &Caps, fused: bool) -> Vec<Stage> {
-    let made = Stages { dtype: p.dtype, caps, by: By::Tiles };
+    let made = Stages { dtype: p.dtype, caps, kind: GemmKind::Tiles };
     let product = products(p, caps);
     let (n, d, f) = (p["n"], p["d"], p["f"]);
     let sums = |columns: u64, from: &'static str, to: &'static str| {
@@ -138,7 +138,9 @@ fn gradients(p: &Problem, caps: &Caps, fused: bool) -> Vec<Stage> {
     let mut all = weight(of_w2, ["hidden", "dpred", "dw2"]);
     all.extend(sums(HEADS, "dpred", "db2"));
     match fused {
-        true => all.push(made.fused(through, Then::Slope, ["dpred", "w2", "dpre"], &["pre", "hidden"]).called("dpre")),
+        true => all.push(
+            made.fused(through, Epilogue::GeluBackward, ["dpred", "w2", "dpre"], &["pre", "hidden"]).called("dpre"),
+        ),
         false => {
             all.push(product(through, ["dpred", "w2", "dhidden"]));
             all.push(gelu::backward_stage(n * f, p.dtype, caps, ["pre", "dhidden", "dpre"]).called("dpre"));
