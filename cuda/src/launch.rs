@@ -12,7 +12,7 @@ use parallax_ir::{CopyRange, CudaLaunch, Kernel, Place, Stage};
 use parallax_schema::device::{Launch, SpanKind};
 use parallax_schema::units::Bytes;
 
-use crate::cublaslt::Gemm;
+use crate::cublaslt::PlannedGemm;
 use crate::driver::{
     CudaContext, CudaStream, DriverError, cuFuncGetAttribute, cuFuncSetAttribute, cuLaunchKernel, cuMemAllocAsync,
     cuMemFreeAsync, cuMemcpyDtoDAsync_v2, cuMemcpyDtoHAsync_v2, cuMemcpyHtoDAsync_v2, cuMemsetD16Async,
@@ -73,7 +73,7 @@ pub(crate) enum Ready {
     /// A kernel of this suite.
     Kernel(Rc<Function>),
     /// A GEMM of the library, with the address of its workspace.
-    Gemm(Rc<Gemm>, sys::CUdeviceptr),
+    Gemm(Rc<PlannedGemm>, sys::CUdeviceptr),
     /// A convolution or attention of the library, with a workspace of its own.
     Graph(Rc<cudnn::Planned>),
     /// A fill with a 32-bit word, of the whole buffer or of a range: offset and length.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use cudarc::driver::sys::CUdeviceptr;
 use parallax_ir::device::{BackendError, Ledger, POISON, Rotation, settle};
 use parallax_ir::{
-    Arg, BufferSpec, Case, Inputs, Library, LibraryEpilogue, Product, Program, Queues, Region, Role, Scratch, Stage,
+    Arg, BufferSpec, Case, Gemm, Inputs, Library, LibraryEpilogue, Program, Queues, Region, Role, Scratch, Stage,
     StageOp,
 };
 use parallax_schema::case::DType;
@@ -15,7 +15,7 @@ use parallax_schema::device::{Compiled, Dialect, Launching, Step as CompileStep}
 use rayon::prelude::*;
 
 use crate::compile::{compile_cached, hash};
-use crate::cublaslt::{Gemm, WORKSPACE};
+use crate::cublaslt::{PlannedGemm, WORKSPACE};
 use crate::cudnn;
 use crate::errors::Context;
 use crate::events::{event, since};
@@ -68,8 +68,8 @@ impl Cuda {
             false => None,
         };
         let works = program.stages.iter().zip(&places).map(|(stage, place)| match (&stage.work, place, &workspace) {
-            (StageOp::Library(Library::Gemm(product, epilogue)), _, Some(workspace)) => {
-                let gemm = self.plan_product((*product, *epilogue), case.problem.dtype, &mut compiled)?;
+            (StageOp::Library(Library::Gemm(gemm, epilogue)), _, Some(workspace)) => {
+                let gemm = self.plan_gemm((*gemm, *epilogue), case.problem.dtype, &mut compiled)?;
                 Ok(Ready::Gemm(Rc::new(gemm), workspace.pointer()))
             }
             (StageOp::Library(call @ (Library::Conv(_) | Library::Attention(_))), ..) => {
@@ -171,14 +171,14 @@ impl Cuda {
         Ok((module, compiled))
     }
 
-    fn plan_product(
+    fn plan_gemm(
         &self,
-        (product, epilogue): (Product, LibraryEpilogue),
+        (gemm, epilogue): (Gemm, LibraryEpilogue),
         dtype: DType,
         compiled: &mut Compiled,
-    ) -> Result<Gemm, BackendError> {
+    ) -> Result<PlannedGemm, BackendError> {
         let begin = Instant::now();
-        let gemm = self.products.plan(dtype, product, epilogue)?;
+        let gemm = self.products.plan(dtype, gemm, epilogue)?;
         add_step(compiled, "cuBLASLt plan", begin);
         tell(compiled, gemm.version());
         Ok(gemm)

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
     use crate::{Options, open};
     use parallax_ir::device::{Batch, Prepared};
-    use parallax_ir::{Library, LibraryEpilogue, Product};
+    use parallax_ir::{Gemm, Library, LibraryEpilogue};
     use parallax_workloads::parse_case;
     use pollster::block_on;
 
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn what_cannot_be_a_kernel_is_refused() {
         let case = parse_case("matmul/fwd/m1,n1,k1/f32/naive").expect("valid");
-        let call = Stage::library("product", Library::Gemm(Product::new(1, 1, 1), LibraryEpilogue::Plain));
+        let call = Stage::library("product", Library::Gemm(Gemm::new(1, 1, 1), LibraryEpilogue::Plain));
         let refused = lower(call.into(), &case.problem).expect_err("no library here");
         assert!(refused.to_string().contains("product"), "{refused}");
     }

@@ -67,12 +67,12 @@ impl Drawing<'_> {
 
     /// Adds an argument with the rows of queries, outputs or their gradients.
     fn of_queries(&mut self, position: usize) -> Id {
-        self.argument(position, self.stored, [self.batch, self.heads, self.queries, self.width])
+        self.argument(position, self.layout, [self.batch, self.heads, self.queries, self.width])
     }
 
     /// Adds an argument with the rows of keys, values or their gradients.
     fn of_keys(&mut self, position: usize) -> Id {
-        self.argument(position, self.stored, [self.batch, self.shared, self.keys, self.width])
+        self.argument(position, self.layout, [self.batch, self.shared, self.keys, self.width])
     }
 
     /// Adds the transposed argument of keys or values: each row is a column.
@@ -81,7 +81,7 @@ impl Drawing<'_> {
         let extents = vec![self.batch, self.shared, width, rows];
         let strides = vec![self.shared * rows * width, rows * width, 1, width];
         let source = Source::Argument(position);
-        self.graph.tensor(Tensor { element: self.stored, extents, strides, source })
+        self.graph.tensor(Tensor { element: self.layout, extents, strides, source })
     }
 
     /// Extents of a tensor with one number per query.
@@ -101,7 +101,7 @@ impl Drawing<'_> {
             [queries, self.argument(first, INT32, items)]
         });
         let extents = [1, 1, self.queries, self.keys];
-        let mask = biased.then(|| self.argument(first + usize::from(padded), self.stored, extents));
+        let mask = biased.then(|| self.argument(first + usize::from(padded), self.layout, extents));
         (lengths, mask)
     }
 
@@ -176,7 +176,7 @@ impl Drawing<'_> {
         let lse = if lse { self.argument(behind, FLOAT, rows) } else { self.graph.between(FLOAT, &rows) };
         self.graph.pointwise_into(Mode::CUDNN_POINTWISE_ADD, top, logarithm, lse);
         let weights = self.graph.pointwise(Mode::CUDNN_POINTWISE_DIV, exponential, sum);
-        self.graph.of_element(weights, self.stored);
+        self.graph.of_element(weights, self.layout);
         let sizes = [lengths.map(|[queries, _]| queries), None, lengths.map(|[_, keys]| keys)];
         self.graph.product([weights, v, out], sizes);
     }
@@ -203,7 +203,7 @@ impl Drawing<'_> {
         let below = self.causal(below);
         let weights = self.graph.pointwise(Mode::CUDNN_POINTWISE_EXP, below, None);
 
-        let by_key = self.graph.transposed(weights, self.stored);
+        let by_key = self.graph.transposed(weights, self.layout);
         self.add_to_keys([by_key, dout, dv], [keys, None, queries]);
 
         let of_weights = self.graph.between(FLOAT, &[self.batch, self.heads, self.queries, self.keys]);
@@ -213,11 +213,11 @@ impl Drawing<'_> {
         let scale = self.scale();
         let of_scores = self.graph.pointwise(Mode::CUDNN_POINTWISE_MUL, of_scores, scale);
 
-        let by_key = self.graph.transposed(of_scores, self.stored);
+        let by_key = self.graph.transposed(of_scores, self.layout);
         self.add_to_keys([by_key, q, dk], [keys, None, queries]);
 
         // Blocks of keys accumulate into the queries' gradients, in f32.
-        let by_row = self.graph.transposed(k, self.stored);
+        let by_row = self.graph.transposed(k, self.layout);
         let extents = [self.batch, self.heads, self.queries, self.width];
         let source = Source::Own;
         let sums =
@@ -231,7 +231,7 @@ impl Drawing<'_> {
         if self.heads == self.shared {
             return self.graph.product([a, b, into], sizes);
         }
-        let each = self.graph.between(self.stored, &[self.batch, self.heads, self.keys, self.width]);
+        let each = self.graph.between(self.layout, &[self.batch, self.heads, self.keys, self.width]);
         self.graph.product([a, b, each], sizes);
         self.graph.reduce(Reduce::CUDNN_REDUCE_TENSOR_ADD, each, into);
     }

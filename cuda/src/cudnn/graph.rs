@@ -49,7 +49,7 @@ pub(super) enum Source {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Operation {
     /// `c = a·b` over the last two extents. `sizes` holds M, N and K of each batch item, where they differ.
-    Product { a: Id, b: Id, c: Id, sizes: [Option<Id>; 3] },
+    Gemm { a: Id, b: Id, c: Id, sizes: [Option<Id>; 3] },
     /// `y = mode(x, b)`, or `t ? x : b`. An index counts along `axis`. `precision` is the type of the computation.
     Pointwise { mode: Mode, precision: Element, axis: Option<i64>, x: Id, b: Option<Id>, t: Option<Id>, y: Id },
     /// `y` is the sum or the maximum of `x` along the extents in which `y` is one.
@@ -126,7 +126,7 @@ impl Graph {
 
     /// Adds the GEMM `a·b` into `c`, with M, N and K of each batch item where they differ.
     pub(super) fn product(&mut self, [a, b, c]: [Id; 3], sizes: [Option<Id>; 3]) {
-        self.operation(Operation::Product { a, b, c, sizes });
+        self.operation(Operation::Gemm { a, b, c, sizes });
     }
 
     /// Adds `mode(x, b)` in f32, with the extents of `x`.
@@ -262,7 +262,7 @@ impl Operation {
             |part: &Descriptor, name, element: Element| part.choice(name, Type::CUDNN_TYPE_DATA_TYPE, element as u32);
         let float = Element::CUDNN_DATA_FLOAT;
         let (operation, part) = match self {
-            Operation::Product { a, b, c, sizes } => {
+            Operation::Gemm { a, b, c, sizes } => {
                 let part = Descriptor::new(api, Kind::CUDNN_BACKEND_MATMUL_DESCRIPTOR)?;
                 precision(&part, Name::CUDNN_ATTR_MATMUL_COMP_TYPE, float)?;
                 let part = part.finalized("describing a product")?;

@@ -169,7 +169,7 @@ fn launchable(label: &str, kernel: &Kernel, buffers: u32, caps: &Caps) -> Result
 mod tests {
     use super::*;
     use parallax_ir::{
-        Access, Collective, CopyRange, FillRange, Library, LibraryEpilogue, Product, Storage, Swizzle, TensorMap,
+        Access, Collective, CopyRange, FillRange, Gemm, Library, LibraryEpilogue, Storage, Swizzle, TensorMap,
     };
     use parallax_schema::case::DType;
     use parallax_schema::testing::{HOPPER, caps};
@@ -181,7 +181,7 @@ mod tests {
         let refused = |stage: Stage| within_limits(&case.problem, &stage.into(), &caps()).expect_err("cannot be run");
         let sum = refused(Stage::collective("sum of gradients", Collective::AllReduce));
         assert_eq!(sum, "not run: sum of gradients needs 2 devices or more, the limit is 1");
-        let library = refused(Stage::library("product", Library::Gemm(Product::new(1, 1, 1), LibraryEpilogue::Plain)));
+        let library = refused(Stage::library("product", Library::Gemm(Gemm::new(1, 1, 1), LibraryEpilogue::Plain)));
         assert!(library.contains("product calls the vendor's library"), "{library}");
         assert!(refused(Stage::copy("keep", "scores", "out")).contains("same size"));
         let half = Stage::kernel("cast", "attention/flash", "attention_flash").elem(DType::BF16);

@@ -5,9 +5,9 @@
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::hard::{exact, nan_in_rows, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, Finds, HostBuffer, Inputs, LibraryEpilogue, MatrixTiles, OfNan, OpSpec, Probe,
-    Problem, Product, Program, Reference, Shape, Stage, StressInput, Tiles, Tolerance, Tunable, Variant, Workload,
-    normal, spread, width,
+    Axis, BufferSpec, Draw, Elem, Finds, Gemm, HostBuffer, Inputs, LibraryEpilogue, MatrixTiles, OfNan, OpSpec, Probe,
+    Problem, Program, Reference, Shape, Stage, StressInput, Tiles, Tolerance, Tunable, Variant, Workload, normal,
+    spread, width,
 };
 use parallax_schema::case::{Allowed, CPU_VARIANT, Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -214,12 +214,12 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     outputs[0].fill(0.0);
-    dense::add_product(product(p), inputs[A].f32(), inputs[B].f32(), &mut outputs[0]);
+    dense::add_gemm(gemm(p), inputs[A].f32(), inputs[B].f32(), &mut outputs[0]);
 }
 
 /// GEMM of the problem.
-fn product(p: &Problem) -> Product {
-    Product::new(p["m"], p["n"], p["k"])
+fn gemm(p: &Problem) -> Gemm {
+    Gemm::new(p["m"], p["n"], p["k"])
 }
 
 /// Program with a stage that computes C from A and B.
@@ -228,7 +228,7 @@ fn program(p: &Problem, stage: Stage) -> Program {
 }
 
 fn naive(p: &Problem, _caps: &Caps) -> Program {
-    program(p, product(p).naive("matmul/naive", "matmul_naive"))
+    program(p, gemm(p).naive("matmul/naive", "matmul_naive"))
 }
 
 /// Tunables of `tiled`.
@@ -248,7 +248,7 @@ const LARGE_FROM: Tunable = Tunable {
 fn tiled(p: &Problem, caps: &Caps) -> Program {
     let tuned = |tunable| p.tuned(caps, "tiled", tunable);
     let tiles = Tiles { depth: tuned(&DEPTH), large_from: tuned(&LARGE_FROM) };
-    program(p, product(p).tiled(caps, tiles))
+    program(p, gemm(p).tiled(caps, tiles))
 }
 
 fn cube(p: &Problem, caps: &Caps) -> Program {
@@ -273,15 +273,15 @@ fn cubek(p: &Problem, caps: &Caps) -> Program {
 }
 
 fn mma_available(p: &Problem, caps: &Caps) -> Result<(), String> {
-    Product::mma_available(p.dtype, caps)
+    Gemm::mma_available(p.dtype, caps)
 }
 
 fn mma(p: &Problem, _caps: &Caps) -> Program {
-    program(p, product(p).mma("matmul/mma", "matmul_mma"))
+    program(p, gemm(p).mma("matmul/mma", "matmul_mma"))
 }
 
 fn coopmat_available(p: &Problem, caps: &Caps) -> Result<(), String> {
-    Product::coopmat_available(p.dtype, caps)
+    Gemm::coopmat_available(p.dtype, caps)
 }
 
 /// Tunables of `coopmat`.
@@ -301,11 +301,11 @@ const SQUARE_BELOW: Tunable = Tunable {
 fn coopmat(p: &Problem, caps: &Caps) -> Program {
     let tuned = |tunable| p.tuned(caps, "coopmat", tunable);
     let tiles = MatrixTiles { wide_from: tuned(&WIDE_FROM), square_below: tuned(&SQUARE_BELOW) };
-    program(p, product(p).coopmat(caps, tiles, "matmul/coopmat"))
+    program(p, gemm(p).coopmat(caps, tiles, "matmul/coopmat"))
 }
 
 fn vendor(p: &Problem, _caps: &Caps) -> Program {
-    program(p, product(p).library("cublaslt_matmul", LibraryEpilogue::Plain))
+    program(p, gemm(p).library("cublaslt_matmul", LibraryEpilogue::Plain))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use parallax_ir::hard::{one, zero};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    Axis, BufferSpec, CopyRange, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Place, Precondition, Problem, Product,
+    Axis, BufferSpec, CopyRange, Draw, Elem, Gemm, HostBuffer, Inputs, OfNan, OpSpec, Place, Precondition, Problem,
     Program, Reference, Rows, Scaling, Shape, Sides, Stage, StressInput, Tolerance, Variant, Workload, indexable,
     normal,
 };
@@ -179,8 +179,8 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     buffers
 }
 
-fn layer(p: &Problem) -> Product {
-    Product::new(p["g"], p["f"], p["d"])
+fn layer(p: &Problem) -> Gemm {
+    Gemm::new(p["g"], p["f"], p["d"])
 }
 
 fn cost(p: &Problem) -> Cost {

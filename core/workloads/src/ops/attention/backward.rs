@@ -24,7 +24,7 @@ use super::flash::short_rows;
 use super::hard::unseen_keys;
 use super::masks::{Looks, Masks, looking};
 use super::{
-    ROW_THREADS, by_rows, by_tiles, group, masks, normal, product, score_error, sizes, stage, vendor, weighted_sum,
+    ROW_THREADS, by_rows, by_tiles, gemm_flops, group, masks, normal, score_error, sizes, stage, vendor, weighted_sum,
 };
 use crate::dense;
 use crate::dense::maximum;
@@ -209,7 +209,7 @@ pub(super) fn cost(p: &Problem) -> Cost {
     let (queries, keys, _) = sizes(p);
     // Reads: Q, dO and O; K and V; one number per row.
     let read = 3 * queries + 2 * keys + p["b"] * p["h"] * p["s"] * 4 + masks::all_bytes(p);
-    Cost::new(5 * product(p), read, queries + 2 * keys)
+    Cost::new(5 * gemm_flops(p), read, queries + 2 * keys)
 }
 
 fn tolerance(p: &Problem, output: usize) -> Tolerance {
@@ -410,7 +410,7 @@ fn setup(p: &Problem, _caps: &Caps) -> Program {
         .args([("q", Read), ("k", Read), ("v", Read), ("out", Write), ("lse", Write)])
         // One number per thread for reductions, and one weight.
         .shared(2 * ROW_THREADS * 4)
-        .costing(Cost::new(2 * product(p), queries + 2 * keys, queries + p["b"] * p["h"] * p["s"] * 4));
+        .costing(Cost::new(2 * gemm_flops(p), queries + 2 * keys, queries + p["b"] * p["h"] * p["s"] * 4));
     looking(p, Looks::Both, stage).into()
 }
 
@@ -419,7 +419,7 @@ fn gradient(p: &Problem, label: &'static str, [left, right, to]: [&'static str; 
     let (queries, keys, scores) = sizes(p);
     let stage = by_tiles(p, ["attention/gradient", "attention_gradient"], [p["kv"], p["t"], p["d"]], 2)
         .args([("left", left, Write), ("right", right, Read), ("gradient", to, Write)])
-        .costing(Cost::new(product(p), scores + queries, keys));
+        .costing(Cost::new(gemm_flops(p), scores + queries, keys));
     Stage { label: label.into(), ..stage }
 }
 
@@ -451,7 +451,7 @@ fn manual(p: &Problem, _caps: &Caps) -> Program {
             ("v", "v", Read),
             ("lse", "lse", Read),
         ])
-        .costing(Cost::new(2 * product(p), 2 * (queries + keys), 2 * scores));
+        .costing(Cost::new(2 * gemm_flops(p), 2 * (queries + keys), 2 * scores));
     Program {
         stages: vec![
             delta(p),

@@ -209,7 +209,7 @@ const INPUTS: usize = 3;
 /// Cost of a one-stage variant without the optional inputs. [`looking`] adds their bytes.
 fn cost_of_one_stage(p: &Problem) -> Cost {
     let (queries, keys, _) = sizes(p);
-    Cost::new(2 * product(p), queries + 2 * keys, queries)
+    Cost::new(2 * gemm_flops(p), queries + 2 * keys, queries)
 }
 
 fn cost(p: &Problem) -> Cost {
@@ -370,7 +370,7 @@ fn sizes(p: &Problem) -> (u64, u64, u64) {
 }
 
 /// Operations of one GEMM of depth s, t or d.
-fn product(p: &Problem) -> u64 {
+fn gemm_flops(p: &Problem) -> u64 {
     counted(p, 2 * masks::keys(p) * p["h"] * p["s"] * p["d"])
 }
 
@@ -379,7 +379,7 @@ fn weighted_sum(p: &Problem, [weights, values, to]: [&'static str; 3]) -> Stage 
     let (queries, keys, scores) = sizes(p);
     let stage = by_tiles(p, ["attention/weighted_sum", "attention_weighted_sum"], [p["h"], p["s"], p["d"]], 2)
         .args([("scores", weights, Write), ("v", values, Read), ("out", to, Write)])
-        .costing(Cost::new(product(p), scores + keys, queries));
+        .costing(Cost::new(gemm_flops(p), scores + keys, queries));
     looking(p, Looks::Lengths, stage)
 }
 
@@ -389,7 +389,7 @@ fn manual(p: &Problem, _caps: &Caps) -> Program {
     let softmax = counted(p, 5 * masks::keys(p) * p["h"] * p["s"]);
     let of_scores = by_tiles(p, ["attention/manual", "attention_scores"], [p["h"], p["s"], p["t"]], 2)
         .args([("scores", Write), ("q", Read), ("k", Read)])
-        .costing(Cost::new(product(p), queries + keys, scores));
+        .costing(Cost::new(gemm_flops(p), queries + keys, scores));
     let of_rows = by_rows(p, "attention/manual", "attention_softmax")
         .args([("scores", Write)])
         .costing(Cost::new(softmax, scores, scores));

@@ -13,7 +13,7 @@
 
 use parallax_ir::hard::{one, smallest_normal, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Product, Program, Rearrange, Reference,
+    Axis, BufferSpec, Draw, Elem, Gemm, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Rearrange, Reference,
     Rows, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
@@ -23,7 +23,7 @@ use self::heads::Heads;
 use self::items::{Items, normal_items};
 use super::linear::stages::{Epilogue, GemmKind, Stages};
 use crate::SubOp;
-use crate::dense::{Real, add_to_rows, product_of};
+use crate::dense::{Real, add_to_rows, gemm_of};
 
 pub(super) mod heads;
 pub(super) mod items;
@@ -247,8 +247,8 @@ pub(crate) fn heads_of(p: &Problem) -> Heads {
 /// Output rows of a batch item.
 fn item<T: Real>(p: &Problem, x: &[T], weights: [&[T]; 4], biases: [&[T]; 4]) -> Vec<T> {
     let (heads, c) = (heads_of(p), width(p));
-    let square = Product::new(heads.s as u64, c, c);
-    let projected = |x: &[T], which: usize| add_to_rows(product_of(square, x, weights[which]), biases[which]);
+    let square = Gemm::new(heads.s as u64, c, c);
+    let projected = |x: &[T], which: usize| add_to_rows(gemm_of(square, x, weights[which]), biases[which]);
     let [q, k, v] = [0, 1, 2].map(|which| projected(x, which));
     projected(&heads.attend(&q, &k, &v).out, 3)
 }
@@ -316,8 +316,8 @@ pub(crate) fn stages<'a>(p: &Problem, caps: &'a Caps, kind: GemmKind) -> Stages<
 }
 
 /// GEMM of all rows with a square matrix.
-pub(crate) fn square(p: &Problem) -> Product {
-    Product::new(row_count(p), width(p), width(p))
+pub(crate) fn square(p: &Problem) -> Gemm {
+    Gemm::new(row_count(p), width(p), width(p))
 }
 
 /// Rearrangement that separates heads, from rows of `width` elements with the heads at `first`.
@@ -339,7 +339,7 @@ pub(crate) fn projected_apart(p: &Problem, caps: &Caps, x: &'static str) -> Vec<
     let mut all = Vec::new();
     for which in 0..3 {
         let name = PROJECTED[which];
-        all.push(made.product(square(p), [x, WEIGHTS[which], "product"]).called(format!("{name}_product")));
+        all.push(made.gemm(square(p), [x, WEIGHTS[which], "product"]).called(format!("{name}_product")));
         all.push(
             made.finish(rows, Epilogue::Bias, ["product", "rows"], &[BIASES[which]]).called(format!("{name}_bias")),
         );
@@ -351,9 +351,9 @@ pub(crate) fn projected_apart(p: &Problem, caps: &Caps, x: &'static str) -> Vec<
 /// Stages after attention, one per step.
 pub(crate) fn output_apart(p: &Problem, caps: &Caps, out: &'static str) -> Vec<Stage> {
     let (made, rows) = (stages(p, caps, GemmKind::Tiles), [row_count(p), width(p)]);
-    let product = made.product(square(p), ["merged", "wo", "product"]).called("out_product");
+    let gemm = made.gemm(square(p), ["merged", "wo", "product"]).called("out_product");
     let bias = made.finish(rows, Epilogue::Bias, ["product", out], &["bo"]).called("out_bias");
-    [merge(p, caps), product, bias].into_iter().map(|stage| stage.of(OUT_OF_HEADS)).collect()
+    [merge(p, caps), gemm, bias].into_iter().map(|stage| stage.of(OUT_OF_HEADS)).collect()
 }
 
 /// Attention with its scores in device memory.
@@ -370,9 +370,9 @@ pub(crate) fn merge(p: &Problem, caps: &Caps) -> Stage {
 /// Stages of the query, key and value projections of a buffer, with one GEMM.
 pub(crate) fn projected(p: &Problem, caps: &Caps, kind: GemmKind, x: &'static str) -> Vec<Stage> {
     let c = width(p);
-    let wide = Product::new(row_count(p), 3 * c, c);
-    let product = stages(p, caps, kind).with_bias(wide, [x, "wqkv", "qkv"], "bqkv").called("qkv_product");
-    let mut all = vec![product];
+    let wide = Gemm::new(row_count(p), 3 * c, c);
+    let gemm = stages(p, caps, kind).with_bias(wide, [x, "wqkv", "qkv"], "bqkv").called("qkv_product");
+    let mut all = vec![gemm];
     for which in 0..3 {
         let apart = split(p, 3 * c, which as u64 * c);
         all.push(apart.stage(p.dtype, caps, ["qkv", PROJECTED[which]]).called(SPLIT[which]));
@@ -382,8 +382,8 @@ pub(crate) fn projected(p: &Problem, caps: &Caps, kind: GemmKind, x: &'static st
 
 /// Stages after attention.
 pub(crate) fn output(p: &Problem, caps: &Caps, kind: GemmKind, out: &'static str) -> Vec<Stage> {
-    let product = stages(p, caps, kind).with_bias(square(p), ["merged", "wo", out], "bo").called("out_product");
-    let all = [merge(p, caps), product];
+    let gemm = stages(p, caps, kind).with_bias(square(p), ["merged", "wo", out], "bo").called("out_product");
+    let all = [merge(p, caps), gemm];
     all.into_iter().map(|stage| stage.of(OUT_OF_HEADS)).collect()
 }
 
@@ -423,11 +423,11 @@ fn on_matrix_units(caps: &Caps) -> (GemmKind, &'static str) {
 /// Checks that the device has matrix units for it.
 pub(crate) fn matrix_units(p: &Problem, caps: &Caps) -> Result<(), String> {
     let (kind, flash) = on_matrix_units(caps);
-    let product = || match kind {
-        GemmKind::Coopmat => Product::coopmat_available(p.dtype, caps),
-        _ => Product::mma_available(p.dtype, caps),
+    let gemm = || match kind {
+        GemmKind::Coopmat => Gemm::coopmat_available(p.dtype, caps),
+        _ => Gemm::mma_available(p.dtype, caps),
     };
-    let both = attention(p, Direction::Fwd).available(flash, caps).and_then(|()| product());
+    let both = attention(p, Direction::Fwd).available(flash, caps).and_then(|()| gemm());
     both.map_err(|why| format!("level2 is the best that this device has: {why}"))
 }
 

@@ -10,7 +10,7 @@ use parallax_ir::conv::Conv;
 use parallax_ir::hard::{closed, exact, no_gradient, one, wide};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    BufferSpec, Choice, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference, StressInput,
+    BufferSpec, Choice, Elem, Gemm, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, StressInput,
     Tolerance, Variant, by_cudnn, normal,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
@@ -72,7 +72,7 @@ pub(in super::super) fn form(shapes: Shapes) -> OpSpec {
             mma,
         )
         .only_in(&[Dialect::Cuda])
-        .available(|p, caps| Product::mma_available(p.dtype, caps)),
+        .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
         Variant::kernel(
             "wgmma",
             "the same by warpgroups, straight from shared memory: Hopper's instructions; channels last",

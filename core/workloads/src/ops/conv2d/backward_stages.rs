@@ -3,7 +3,7 @@
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::conv::Conv;
 use parallax_ir::{
-    Choice, ConvPass, Convolution, Elem, MATRIX_DEPTH, MATRIX_TILE, Product, Program, Stage, Stored, by_pieces, spread,
+    Choice, ConvPass, Convolution, Elem, Gemm, Layout, MATRIX_DEPTH, MATRIX_TILE, Program, Stage, by_pieces, spread,
     sum_of_parts, width,
 };
 use parallax_schema::case::{Cost, DType};
@@ -64,7 +64,7 @@ impl Backward<'_> {
         if self.relu {
             stages.push(self.gate());
         }
-        stages.extend(self.products(with, g));
+        stages.extend(self.gradients(with, g));
         if self.bias {
             stages.extend(self.bias(g));
         }
@@ -72,7 +72,7 @@ impl Backward<'_> {
     }
 
     /// Stages of the gradients of the input and of the kernels, from a gradient of the result before ReLU.
-    pub(in super::super) fn products(&self, with: With, g: &'static str) -> Vec<Stage> {
+    pub(in super::super) fn gradients(&self, with: With, g: &'static str) -> Vec<Stage> {
         let mut stages = self.input(with, g);
         match with {
             With::Elements => stages.push(self.weights_directly(g)),
@@ -98,7 +98,7 @@ impl Backward<'_> {
             With::Wgmma => wgmma::stage(back, self.caps, [g, "w", "dx"]),
             With::Mma if self.conv.last => back.mma([g, "w", "dx"]),
             With::Mma => {
-                stages.push(back.turned(["w", "turned"]).costing(Cost::new(0, w, w)));
+                stages.push(back.transposed_kernels(["w", "turned"]).costing(Cost::new(0, w, w)));
                 back.mma([g, "turned", "dx"])
             }
             With::Library(choice) => self.library(ConvPass::Image, choice, ["w", g, "dx"]),
@@ -166,12 +166,12 @@ impl Backward<'_> {
     fn weights_mma(&self, g: &'static str) -> [Stage; 2] {
         let conv = &self.conv;
         let ([_, m], positions) = (conv.of_group(), conv.pixels()[1]);
-        let stored = if conv.last { Stored::Tn } else { Stored::Nt };
-        let whole = Product::new(m, conv.terms(), positions).batch(conv.groups).stored(stored);
+        let layout = if conv.last { Layout::Tn } else { Layout::Nt };
+        let whole = Gemm::new(m, conv.terms(), positions).batch(conv.groups).layout(layout);
         let at_a_time = self.caps.units.map_or(UNITS, u64::from) * MMA_GROUPS_PER_UNIT;
         let parts = (at_a_time / whole.tiles(u64::from(MATRIX_TILE))).clamp(1, most_parts_of_weights(conv));
         let part = positions.div_ceil(parts).next_multiple_of(u64::from(MATRIX_DEPTH));
-        let stage = Product { k: part, ..whole }
+        let stage = Gemm { k: part, ..whole }
             .batch(conv.groups * parts)
             .mma("conv2d/weights_mma", "conv2d_weights_mma")
             .called("dw_parts");

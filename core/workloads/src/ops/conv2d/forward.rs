@@ -4,7 +4,7 @@ use parallax_ir::conv::Conv;
 use parallax_ir::hard::{exact, nan_bias, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    BufferSpec, Choice, ConvPass, Convolution, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Product, Program,
+    BufferSpec, Choice, ConvPass, Convolution, Elem, Gemm, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program,
     Reference, StressInput, Tolerance, Variant, by_cudnn, normal,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
@@ -54,7 +54,7 @@ pub(in super::super) fn form(shapes: Shapes) -> OpSpec {
             mma,
         )
         .only_in(&[Dialect::Cuda])
-        .available(|p, caps| Product::mma_available(p.dtype, caps)),
+        .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
         Variant::kernel(
             "wgmma",
             "the same by warpgroups, which multiply straight from shared memory; tiles of 64 to 256 channels, copied two \
@@ -70,7 +70,7 @@ pub(in super::super) fn form(shapes: Shapes) -> OpSpec {
             coopmat,
         )
         .only_in(&[Dialect::Wgsl])
-        .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
+        .available(|p, caps| Gemm::coopmat_available(p.dtype, caps)),
         Variant::kernel(
             "winograd",
             "squares of 2 × 2 results from 16 products in place of 36 (3 × 3 without stride), by four stages: kernels, \

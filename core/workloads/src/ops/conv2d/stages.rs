@@ -2,7 +2,7 @@
 
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::conv::Conv;
-use parallax_ir::{Product, Stage, Stored, spread};
+use parallax_ir::{Gemm, Layout, Stage, spread};
 use parallax_schema::device::Caps;
 
 /// Implicit GEMM of kernels and gathered pixels. Forward, it gathers the input around output positions. Backward, it gathers the
@@ -152,15 +152,15 @@ impl Gather {
 
     /// GEMM on matrix units. With channels last it is pixels times kernels, otherwise kernels times pixels, so that results keep
     /// their layout. Kernels with adjacent terms are stored columns.
-    fn product(&self) -> Product {
+    fn gemm(&self) -> Gemm {
         let ([channels, pixels, groups], [c, m]) = (self.extents(), self.conv.of_group());
         let terms = if self.back { m } else { c } * self.conv.taps();
-        let product = match (self.conv.last, self.back) {
-            (true, false) => Product::new(pixels, channels, terms).stored(Stored::Nt),
-            (true, true) => Product::new(pixels, channels, terms),
-            (false, _) => Product::new(channels, pixels, terms),
+        let gemm = match (self.conv.last, self.back) {
+            (true, false) => Gemm::new(pixels, channels, terms).layout(Layout::Nt),
+            (true, true) => Gemm::new(pixels, channels, terms),
+            (false, _) => Gemm::new(channels, pixels, terms),
         };
-        product.batch(groups)
+        gemm.batch(groups)
     }
 
     /// Stage on CUDA's tensor cores. Backward, it needs transposed kernels unless channels are last.
@@ -175,17 +175,17 @@ impl Gather {
         entry: &'static str,
         buffers: [&'static str; 3],
     ) -> Stage {
-        self.told(self.product().mma(text, entry), buffers)
+        self.told(self.gemm().mma(text, entry), buffers)
     }
 
     /// Stage with WGSL's cooperative matrices, forward.
     pub(super) fn coopmat(&self, buffers: [&'static str; 3]) -> Stage {
         let results = if self.conv.last { self.extents()[0] } else { self.conv.out().iter().product() };
-        self.told(self.product().coopmat_gathering(results, "conv2d/coopmat", "conv2d_coopmat"), buffers)
+        self.told(self.gemm().coopmat_gathering(results, "conv2d/coopmat", "conv2d_coopmat"), buffers)
     }
 
     /// Stage that transposes kernels from one buffer to another: for each input channel, the output channels at each tap.
-    pub(super) fn turned(&self, [from, to]: [&'static str; 2]) -> Stage {
+    pub(super) fn transposed_kernels(&self, [from, to]: [&'static str; 2]) -> Stage {
         let weights: u64 = self.conv.w_dims().iter().product();
         let stage = Stage::kernel("conv2d_turned", "conv2d/turned", "conv2d_turned")
             .consts(&[("THREADS", THREADS as u32)])

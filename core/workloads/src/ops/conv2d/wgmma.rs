@@ -2,7 +2,7 @@
 //! input is a convolution, like the forward pass. The gradient of the kernels is computed in parts of the positions.
 
 use parallax_ir::conv::Conv;
-use parallax_ir::{CudaLaunch, Problem, Product, Stage, spread};
+use parallax_ir::{CudaLaunch, Gemm, Problem, Stage, spread};
 use parallax_schema::device::Caps;
 
 use super::stages::Gather;
@@ -82,7 +82,7 @@ fn units(caps: &Caps) -> u64 {
 /// # Errors
 /// Reason against it.
 pub(super) fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
-    Product::mma_available(p.dtype, caps)?;
+    Gemm::mma_available(p.dtype, caps)?;
     let conv = Conv::of(&p.shape);
     match conv.of_group()[0] {
         _ if !caps.cuda.is_some_and(|cuda| cuda.wgmma) => {

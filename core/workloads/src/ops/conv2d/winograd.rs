@@ -6,7 +6,7 @@
 
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::conv::Conv;
-use parallax_ir::{BufferSpec, Elem, Problem, Product, Program, Stage, Stored, indexable, spread};
+use parallax_ir::{BufferSpec, Elem, Gemm, Layout, Problem, Program, Stage, indexable, spread};
 use parallax_schema::case::{Cost, DType};
 use parallax_schema::device::Caps;
 
@@ -71,13 +71,13 @@ impl Squares {
     }
 
     /// GEMM of one tile position over all tiles, in the stored layout.
-    fn product(&self) -> Product {
+    fn gemm(&self) -> Gemm {
         let ([c, m], squares) = (self.conv.of_group(), self.count());
-        let product = match self.conv.last {
-            true => Product::new(squares, m, c).stored(Stored::Nt),
-            false => Product::new(m, squares, c),
+        let gemm = match self.conv.last {
+            true => Gemm::new(squares, m, c).layout(Layout::Nt),
+            false => Gemm::new(m, squares, c),
         };
-        product.batch(PRODUCTS * self.conv.groups)
+        gemm.batch(PRODUCTS * self.conv.groups)
     }
 
     /// Stage with one thread per item.
@@ -105,8 +105,7 @@ impl Squares {
             .args([("source", "x", Read), ("pixels", "pixels", Write)])
             .costing(Cost::new(2 * pixels, x, 4 * pixels));
         let names = if self.conv.last { ["pixels", "kernels", "products"] } else { ["kernels", "pixels", "products"] };
-        let products =
-            Stages { dtype: DType::F32, caps, kind: GemmKind::Tiles }.product(self.product(), names).elem(DType::F32);
+        let gemms = Stages { dtype: DType::F32, caps, kind: GemmKind::Tiles }.gemm(self.gemm(), names).elem(DType::F32);
         let of_sums = gather
             .sides(self.stage("conv2d_winograd_results", "conv2d/winograd_results", sums / PRODUCTS))
             .args([("products", "products", Read), ("result", "out", Write)])
@@ -115,6 +114,6 @@ impl Squares {
         if gather.bias {
             results.args.push(("bias", Read).into());
         }
-        Program { stages: vec![of_kernels, of_pixels, products, results] }
+        Program { stages: vec![of_kernels, of_pixels, gemms, results] }
     }
 }

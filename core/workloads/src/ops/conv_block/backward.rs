@@ -12,7 +12,7 @@
 //! Operations: those of the two GEMMs, twice the forward pass. The rest is not counted.
 
 use parallax_ir::conv::Conv;
-use parallax_ir::{BufferSpec, Elem, OfNan, OpSpec, Problem, Product, Reference, Variant, normal};
+use parallax_ir::{BufferSpec, Elem, Gemm, OfNan, OpSpec, Problem, Reference, Variant, normal};
 use parallax_schema::case::{Cost, Direction, Rate};
 use parallax_schema::device::Dialect;
 
@@ -61,7 +61,7 @@ pub(super) fn form() -> OpSpec {
             Block::of(p, caps).backward(With::Mma, false)
         })
         .only_in(&[Dialect::Cuda])
-        .available(|p, caps| Product::mma_available(p.dtype, caps)),
+        .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
         Variant::kernel(
             "fused",
             "the gradient before ReLU is made where it is read, for the sums and for the gradient before normalisation",
@@ -71,7 +71,7 @@ pub(super) fn form() -> OpSpec {
             Block::of(p, caps).backward(With::Mma, true)
         })
         .only_in(&[Dialect::Cuda])
-        .available(|p, caps| Product::mma_available(p.dtype, caps)),
+        .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
     ])
     .fallback(&["fused_mma", "fused", "unfused_mma", "unfused"])
     .stress(accuracy::backward_hard_sets())

@@ -21,7 +21,7 @@ impl Block<'_> {
             }
         };
         stages.extend(self.normalisation(g, fused).map(|stage| stage.of(component)));
-        stages.extend(convolution.products(with, "dv").into_iter().map(|stage| stage.of(CONVOLUTION)));
+        stages.extend(convolution.gradients(with, "dv").into_iter().map(|stage| stage.of(CONVOLUTION)));
         Program { stages }
     }
 

@@ -14,7 +14,7 @@
 
 use parallax_ir::conv::Conv;
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, MOST_PARTS, OfNan, OpSpec, Problem, Product, Reference, Shape, Variant, Workload,
+    Axis, BufferSpec, Draw, Elem, Gemm, MOST_PARTS, OfNan, OpSpec, Problem, Reference, Shape, Variant, Workload,
     indexable, normal,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
@@ -96,7 +96,7 @@ fn forward() -> OpSpec {
         ),
         Variant::kernel("unfused_mma", "the same, with the convolution on tensor cores", stages::unfused_mma)
             .only_in(&[Dialect::Cuda])
-            .available(|p, caps| Product::mma_available(p.dtype, caps)),
+            .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
         Variant::kernel(
             "fused",
             "the convolution's tiles add the bias and leave each channel's mean and sum of squares around it; these are merged \
@@ -106,7 +106,7 @@ fn forward() -> OpSpec {
         ),
         Variant::kernel("fused_mma", "the same, with the convolution on tensor cores", stages::fused_mma)
             .only_in(&[Dialect::Cuda])
-            .available(|p, caps| Product::mma_available(p.dtype, caps)),
+            .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
     ])
     .fallback(&["fused_mma", "fused", "unfused_mma", "unfused"])
     .stress(accuracy::hard_sets())

@@ -4,7 +4,8 @@
 //! of this suite transposes kernels before the call and their gradient after it. It moves a few kilobytes.
 
 use parallax_ir::{
-    BufferSpec, Choice, Conv, ConvPass, Convolution, Elem, Problem, Program, Stage, Variant, by_cudnn, turned,
+    BufferSpec, Choice, Conv, ConvPass, Convolution, Elem, Problem, Program, Stage, Variant, by_cudnn,
+    transposed_kernels,
 };
 use parallax_schema::case::{Cost, DType};
 use parallax_schema::device::Caps;
@@ -56,19 +57,19 @@ fn sums_exactly(p: &Problem) -> Result<(), String> {
 /// Buffer of the kernels in the library's layout, and the stage that fills it, if one is necessary.
 fn kernels(p: &Problem, conv: &Conv, caps: &Caps) -> (&'static str, Option<Stage>) {
     match conv.last {
-        true => (KERNELS, Some(turned(conv, true, p.dtype, caps, ["w", KERNELS]))),
+        true => (KERNELS, Some(transposed_kernels(conv, true, p.dtype, caps, ["w", KERNELS]))),
         false => ("w", None),
     }
 }
 
 fn forward_program(p: &Problem, caps: &Caps, choice: Choice) -> Program {
     let (conv, v) = (Conv::depthwise(&p.shape), Volume::of(&p.shape));
-    let (w, turned) = kernels(p, &conv, caps);
+    let (w, transposed) = kernels(p, &conv, caps);
     let [image, result, filter] = sizes(p, &v);
     let pass = ConvPass::Forward { bias: p.shape.has("bias"), relu: p.shape.has("relu") };
     let cost = Cost::new(conv.flops(), image + filter, result);
     let call = Convolution { conv, pass, choice }.stage(["x", w, "out"]).costing(cost);
-    Program { stages: turned.into_iter().chain([call]).collect() }
+    Program { stages: transposed.into_iter().chain([call]).collect() }
 }
 
 fn backward_program(p: &Problem, caps: &Caps, choice: Choice) -> Program {
@@ -76,7 +77,9 @@ fn backward_program(p: &Problem, caps: &Caps, choice: Choice) -> Program {
     let (dout, mask) = masked(p, caps);
     let (w, there) = kernels(p, &conv, caps);
     let (dw, back) = match conv.last {
-        true => (GRADIENT, Some(turned(&conv, false, p.dtype, caps, [GRADIENT, "dw"]).called("turned_back"))),
+        true => {
+            (GRADIENT, Some(transposed_kernels(&conv, false, p.dtype, caps, [GRADIENT, "dw"]).called("turned_back")))
+        }
         false => ("dw", None),
     };
     let [image, result, filter] = sizes(p, &v);

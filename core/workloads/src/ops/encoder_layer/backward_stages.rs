@@ -1,6 +1,6 @@
 //! Stages of the backward pass, and the forward pass of its set-up.
 
-use parallax_ir::{Problem, Product, Program, Rearrange, Stage, Stored};
+use parallax_ir::{Gemm, Layout, Problem, Program, Rearrange, Stage};
 use parallax_schema::case::Direction;
 use parallax_schema::device::Caps;
 
@@ -10,7 +10,7 @@ use super::super::attention_block::{
 use super::super::linear::stages::GemmKind;
 use super::super::{add_layernorm, gelu};
 use super::dropout::{DROPPED, dropping};
-use super::forward::{MLP, flash_of, fusable, normed, products, remembering};
+use super::forward::{MLP, flash_of, fusable, gemms, normed, remembering};
 use super::{dropout, kept};
 use crate::SubOp;
 
@@ -37,7 +37,7 @@ pub(super) fn setup(p: &Problem, caps: &Caps) -> Program {
     all.push(added(p, caps, ["x", "projected", "sum"]).called("add_1"));
     all.extend(normed(p, caps, ["sum", "normed2"], 1));
     if kept(p) {
-        let [into, _] = products(p);
+        let [into, _] = gemms(p);
         all.push(made.with_bias(into, ["normed2", "w1", "pre"], "b1").called("mlp_product_1"));
     }
     Program { stages: remembering(dropping(p, caps, all, 0, ["projected", DROPPED[0]])) }
@@ -83,14 +83,14 @@ fn norm_backward(p: &Problem, caps: &Caps, which: usize, [x, dout, also, dx]: [&
 
 /// GEMM for the gradient of an `m × n` weight: its input rows times the gradient of the result.
 fn of_weight(p: &Problem, caps: &Caps, kind: GemmKind, [m, n]: [u64; 2], names: [&'static str; 3]) -> Stage {
-    let product = Product::new(m, n, row_count(p)).stored(Stored::Tn);
-    stages(p, caps, kind).product(product, names).called(names[2])
+    let gemm = Gemm::new(m, n, row_count(p)).layout(Layout::Tn);
+    stages(p, caps, kind).gemm(gemm, names).called(names[2])
 }
 
 /// GEMM for the gradients of rows that were multiplied by an `m × n` weight.
 fn of_rows(p: &Problem, caps: &Caps, kind: GemmKind, [m, n]: [u64; 2], names: [&'static str; 3]) -> Stage {
-    let product = Product::new(row_count(p), m, n).stored(Stored::Nt);
-    stages(p, caps, kind).product(product, names).called(names[2])
+    let gemm = Gemm::new(row_count(p), m, n).layout(Layout::Nt);
+    stages(p, caps, kind).gemm(gemm, names).called(names[2])
 }
 
 /// Stages of the sum of all rows of `columns` columns.
@@ -102,8 +102,8 @@ fn of_bias(p: &Problem, caps: &Caps, columns: u64, [from, to]: [&'static str; 2]
 /// Stages of the MLP and the second norm, up to `dsum`, the gradient of the sum. GELU's argument is kept or recomputed.
 fn through_mlp(p: &Problem, caps: &Caps, kind: GemmKind, fused: bool, kept: bool) -> Vec<Stage> {
     let (made, rows, c, f) = (stages(p, caps, kind), row_count(p), width(p), p["f"]);
-    let [into, _] = products(p);
-    let through = Product::new(rows, f, c).stored(Stored::Nt);
+    let [into, _] = gemms(p);
+    let through = Gemm::new(rows, f, c).layout(Layout::Nt);
     let mut all = normed(p, caps, ["sum", "normed2"], 1);
     if !kept {
         all.push(made.with_bias(into, ["normed2", "w1", "pre"], "b1").called("mlp_product_1"));
@@ -116,7 +116,7 @@ fn through_mlp(p: &Problem, caps: &Caps, kind: GemmKind, fused: bool, kept: bool
         }
         false => {
             all.push(gelu::forward_stage(rows * f, p.dtype, caps, ["pre", "hidden"]).called("mlp_gelu"));
-            all.push(made.product(through, ["dout", "w2", "dhidden"]).called("dhidden"));
+            all.push(made.gemm(through, ["dout", "w2", "dhidden"]).called("dhidden"));
             all.push(gelu::backward_stage(rows * f, p.dtype, caps, ["pre", "dhidden", "dpre"]).called("dpre"));
             ["hidden", "dpre"]
         }

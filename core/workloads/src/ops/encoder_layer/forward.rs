@@ -1,6 +1,6 @@
 //! Stages of the forward pass.
 
-use parallax_ir::{Access, BufferSpec, Elem, Problem, Product, Program, Stage};
+use parallax_ir::{Access, BufferSpec, Elem, Gemm, Problem, Program, Stage};
 use parallax_schema::case::Direction;
 use parallax_schema::device::Caps;
 
@@ -65,9 +65,9 @@ pub(super) fn normed(p: &Problem, caps: &Caps, [x, out]: [&'static str; 2], whic
 }
 
 /// GEMMs of the MLP: into the middle, and out of it.
-pub(super) fn products(p: &Problem) -> [Product; 2] {
+pub(super) fn gemms(p: &Problem) -> [Gemm; 2] {
     let (rows, c, f) = (row_count(p), width(p), p["f"]);
-    [Product::new(rows, f, c), Product::new(rows, c, f)]
+    [Gemm::new(rows, f, c), Gemm::new(rows, c, f)]
 }
 
 /// Stage of a sum of rows.
@@ -91,12 +91,12 @@ pub(super) fn unfused(p: &Problem, caps: &Caps) -> Program {
     all.extend(output_apart(p, caps, "projected"));
     all.push(added(p, caps, ["x", "projected", "sum"], "add_1").of(NORM2));
     all.extend(normed(p, caps, ["sum", "normed2"], 1).into_iter().map(of(NORM2)));
-    let [into, out_of] = products(p);
+    let [into, out_of] = gemms(p);
     let mlp = [
-        made.product(into, ["normed2", "w1", "first"]).called("mlp_product_1"),
+        made.gemm(into, ["normed2", "w1", "first"]).called("mlp_product_1"),
         made.finish([rows, f], Epilogue::Bias, ["first", "pre"], &["b1"]).called("mlp_bias_1"),
         gelu::forward_stage(rows * f, p.dtype, caps, ["pre", "hidden"]).called("mlp_gelu"),
-        made.product(out_of, ["hidden", "w2", "product"]).called("mlp_product_2"),
+        made.gemm(out_of, ["hidden", "w2", "product"]).called("mlp_product_2"),
         made.finish([rows, c], Epilogue::Bias, ["product", "second"], &["b2"]).called("mlp_bias_2"),
     ];
     all.extend(mlp.map(of(MLP)));
@@ -117,7 +117,7 @@ pub(super) fn flash_of(kind: GemmKind) -> &'static str {
 pub(super) fn fusable(p: &Problem, caps: &Caps, kind: GemmKind) -> Result<(), String> {
     attention(p, Direction::Fwd).available(flash_of(kind), caps)?;
     sum_and_norm(p).available("fused", caps)?;
-    if kind == GemmKind::Mma { Product::mma_available(p.dtype, caps) } else { Ok(()) }
+    if kind == GemmKind::Mma { Gemm::mma_available(p.dtype, caps) } else { Ok(()) }
 }
 
 fn sum_and_norm(p: &Problem) -> SubOp {
@@ -131,7 +131,7 @@ fn after_heads(p: &Problem, caps: &Caps, kind: GemmKind, attention: Vec<Stage>) 
     all.extend(output(p, caps, kind, "projected"));
     let names = [("x", "projected"), ("residual", "x"), ("gamma", "gamma2"), ("beta", "beta2"), ("out", "normed2")];
     all.extend(sum_and_norm(p).stages("fused", caps, &names).into_iter().map(|stage| stage.of(NORM2)));
-    let [into, out_of] = products(p);
+    let [into, out_of] = gemms(p);
     let mut middle = made.with_gelu(into, ["normed2", "w1", "hidden"], "b1", kept(p).then_some("pre")).into_iter();
     all.extend(middle.next().map(|stage| stage.called("mlp_product_1").of(MLP)));
     all.extend(middle.map(|stage| stage.called("mlp_gelu").of(MLP)));

@@ -11,8 +11,8 @@ use std::sync::OnceLock;
 use parallax_ir::hard::{no_gradient, one, smallest_normal};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference, Role, Rows, Stage,
-    Stored, StressInput, Tolerance, Variant,
+    BufferSpec, Elem, Gemm, HostBuffer, Inputs, Layout, OfNan, OpSpec, Problem, Program, Reference, Role, Rows, Stage,
+    StressInput, Tolerance, Variant,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -20,7 +20,7 @@ use parallax_schema::device::{Caps, Dialect};
 use super::super::gelu;
 use super::super::gelu::slope_tanh;
 use super::stages::{Epilogue, GemmKind, most_parts};
-use super::{AWKWARD, W, X, biased, normal, product, sizes, stages, w_at, w_dims, weight, x_at, x_dims};
+use super::{AWKWARD, W, X, biased, gemm, normal, sizes, stages, w_at, w_dims, weight, x_at, x_dims};
 use crate::dense;
 
 const DOUT: usize = 2;
@@ -43,8 +43,7 @@ pub fn form() -> OpSpec {
     .shapes(shapes)
     .awkward(AWKWARD)
     .setup(|p, caps| {
-        let biased =
-            || stages(p, caps, GemmKind::Tiles).fused(product(p), Epilogue::Bias, ["x", "w", "pre"], &["bias"]);
+        let biased = || stages(p, caps, GemmKind::Tiles).fused(gemm(p), Epilogue::Bias, ["x", "w", "pre"], &["bias"]);
         Program { stages: kept(p).then(biased).into_iter().collect() }
     })
     .host(host)
@@ -57,12 +56,12 @@ pub fn form() -> OpSpec {
             program(p, caps, GemmKind::Mma)
         })
         .only_in(&[Dialect::Cuda])
-        .available(|p, caps| Product::mma_available(p.dtype, caps)),
+        .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
         Variant::kernel("coopmat", "products on matrix units through WGSL's cooperative matrices", |p, caps| {
             program(p, caps, GemmKind::Coopmat)
         })
         .only_in(&[Dialect::Wgsl])
-        .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
+        .available(|p, caps| Gemm::coopmat_available(p.dtype, caps)),
         Variant::kernel("vendor", "products by the vendor's library, cuBLASLt; the rest is ours", |p, caps| {
             program(p, caps, GemmKind::Library)
         })
@@ -124,7 +123,7 @@ fn checked(p: &Problem, output: usize) -> usize {
 fn cost(p: &Problem) -> Cost {
     let [x, w, out, bias] = sizes(p);
     let pre = if kept(p) { out } else { 0 };
-    Cost::new(2 * product(p).flops(), x + w + out + pre, x + w + bias)
+    Cost::new(2 * gemm(p).flops(), x + w + out + pre, x + w + bias)
 }
 
 fn tolerance(p: &Problem, output: usize) -> Tolerance {
@@ -195,8 +194,8 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     // Gradient before GELU at row i and column j of a batch.
     let gradient = move |batch: u64, i: u64, j: u64| {
         let slope = || {
-            let product = |l| inputs.at(X, x_at(batch, i, l)) * inputs.at(W, w_at(batch, l, j));
-            slope_tanh(inputs.at(BIAS, j) + (0..k).map(product).sum::<f64>())
+            let term = |l| inputs.at(X, x_at(batch, i, l)) * inputs.at(W, w_at(batch, l, j));
+            slope_tanh(inputs.at(BIAS, j) + (0..k).map(term).sum::<f64>())
         };
         inputs.at(DOUT, (batch * m + i) * n + j) * if kept { slope() } else { 1.0 }
     };
@@ -216,9 +215,9 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
             (PRE, ..) => biased(p, inputs, BIAS, row, out),
             (DX, true, _) => out.iter_mut().zip(0..).for_each(|(out, i)| *out = dx(row / k, i, row % k)),
             (DX, ..) => out.iter_mut().zip(0..).for_each(|(out, l)| *out = dx(row / m, row % m, l)),
-            (DW, _, turned) => {
+            (DW, _, transposed) => {
                 let (batch, within) = (row / (k * n), row % (k * n));
-                let (l, j) = if turned { (within % k, within / k) } else { (within / n, within % n) };
+                let (l, j) = if transposed { (within % k, within / k) } else { (within / n, within % n) };
                 let column = column_of(batch, j).iter().zip(0..);
                 out[0] = column.map(|(g, i)| g * inputs.at(X, x_at(batch, i, l))).sum();
             }
@@ -229,13 +228,13 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
 
 /// GEMMs for the gradients of `x` and of `w`, each with its operands. The operands are from `x`, `w` and the gradient before GELU.
 /// Their order and transposition depend on the stored layouts.
-fn gradients<T: Copy>(forward: Product, [x, w, g]: [T; 3]) -> [(Product, [T; 2]); 2] {
-    let Product { batch, m, n, k, stored } = forward;
-    let product = |m, n, k, stored| Product { batch, m, n, k, stored };
-    match stored {
-        Stored::Nn => [(product(m, k, n, Stored::Nt), [g, w]), (product(k, n, m, Stored::Tn), [x, g])],
-        Stored::Nt => [(product(m, k, n, Stored::Nn), [g, w]), (product(n, k, m, Stored::Tn), [g, x])],
-        Stored::Tn => [(product(k, m, n, Stored::Nt), [w, g]), (product(k, n, m, Stored::Nn), [x, g])],
+fn gradients<T: Copy>(forward: Gemm, [x, w, g]: [T; 3]) -> [(Gemm, [T; 2]); 2] {
+    let Gemm { batch, m, n, k, layout } = forward;
+    let gemm = |m, n, k, layout| Gemm { batch, m, n, k, layout };
+    match layout {
+        Layout::Nn => [(gemm(m, k, n, Layout::Nt), [g, w]), (gemm(k, n, m, Layout::Tn), [x, g])],
+        Layout::Nt => [(gemm(m, k, n, Layout::Nn), [g, w]), (gemm(n, k, m, Layout::Tn), [g, x])],
+        Layout::Tn => [(gemm(k, m, n, Layout::Nt), [w, g]), (gemm(k, n, m, Layout::Nn), [x, g])],
     }
 }
 
@@ -249,11 +248,9 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
         }
         None => inputs[DOUT].f32(),
     };
-    for ((product, [a, b]), out) in
-        gradients(product(p), [inputs[X].f32(), inputs[W].f32(), g]).into_iter().zip([dx, dw])
-    {
+    for ((gemm, [a, b]), out) in gradients(gemm(p), [inputs[X].f32(), inputs[W].f32(), g]).into_iter().zip([dx, dw]) {
         out.fill(0.0);
-        dense::add_product(product, a, b, out);
+        dense::add_gemm(gemm, a, b, out);
     }
     dense::sum_of_rows(g, dbias);
 }
@@ -264,7 +261,7 @@ pub(crate) fn slope(x: f32) -> f32 {
 }
 
 fn program(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
-    let Product { batch, m, n, .. } = product(p);
+    let Gemm { batch, m, n, .. } = gemm(p);
     let made = stages(p, caps, kind);
     let mut stages = Vec::new();
     let g = match kept(p) {
@@ -274,8 +271,8 @@ fn program(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
         }
         false => "dout",
     };
-    for ((product, [a, b]), to) in gradients(product(p), ["x", "w", g]).into_iter().zip(["dx", "dw"]) {
-        stages.push(Stage { label: to.into(), ..made.product(product, [a, b, to]) });
+    for ((gemm, [a, b]), to) in gradients(gemm(p), ["x", "w", g]).into_iter().zip(["dx", "dw"]) {
+        stages.push(Stage { label: to.into(), ..made.gemm(gemm, [a, b, to]) });
     }
     stages.extend(made.columns([batch * m, n], [g, "parts", "dbias"]));
     Program { stages }

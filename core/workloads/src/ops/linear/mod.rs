@@ -10,8 +10,8 @@
 use parallax_ir::hard::{one, smallest_normal, zero};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, LibraryEpilogue, OfNan, OpSpec, Problem, Product, Program,
-    Reference, Shape, Stored, StressInput, Tolerance, Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Draw, Elem, Gemm, HostBuffer, Inputs, Layout, LibraryEpilogue, OfNan, OpSpec, Problem, Program,
+    Reference, Shape, StressInput, Tolerance, Variant, Workload, indexable, normal,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -50,22 +50,22 @@ pub fn workload() -> Workload {
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        validate: |shape| product_of(shape).elements().into_iter().try_for_each(indexable),
+        validate: |shape| gemm_of(shape).elements().into_iter().try_for_each(indexable),
         forms: vec![forward(), backward::form()],
     }
 }
 
-fn product_of(shape: &Shape) -> Product {
-    let stored = match (shape.has("nt"), shape.has("tn")) {
-        (true, _) => Stored::Nt,
-        (_, true) => Stored::Tn,
-        _ => Stored::Nn,
+fn gemm_of(shape: &Shape) -> Gemm {
+    let layout = match (shape.has("nt"), shape.has("tn")) {
+        (true, _) => Layout::Nt,
+        (_, true) => Layout::Tn,
+        _ => Layout::Nn,
     };
-    Product::new(shape["m"], shape["n"], shape["k"]).batch(shape["b"]).stored(stored)
+    Gemm::new(shape["m"], shape["n"], shape["k"]).batch(shape["b"]).layout(layout)
 }
 
-fn product(p: &Problem) -> Product {
-    product_of(&p.shape)
+fn gemm(p: &Problem) -> Gemm {
+    gemm_of(&p.shape)
 }
 
 /// Shapes that cross the edges of all tiles, in each layout and with each epilogue. The last two are enough for large tiles if the
@@ -113,12 +113,12 @@ fn forward() -> OpSpec {
         }),
         Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| fused(p, caps, GemmKind::Mma))
             .only_in(&[Dialect::Cuda])
-            .available(|p, caps| Product::mma_available(p.dtype, caps)),
+            .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
         Variant::kernel("coopmat", "the same on matrix units through WGSL's cooperative matrices", |p, caps| {
             fused(p, caps, GemmKind::Coopmat)
         })
         .only_in(&[Dialect::Wgsl])
-        .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
+        .available(|p, caps| Gemm::coopmat_available(p.dtype, caps)),
         Variant::kernel(
             "vendor",
             "the vendor's library, cuBLASLt, with its own epilogue; it has none for the residual, which is a stage of ours",
@@ -184,14 +184,14 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 
 /// Bytes of x, of w, of the result, and of the bias.
 fn sizes(p: &Problem) -> [u64; 4] {
-    let [x, w, out] = product(p).elements();
+    let [x, w, out] = gemm(p).elements();
     [x, w, out, p["n"]].map(|elements| elements * Elem::Real.storage(p.dtype).bytes())
 }
 
 fn cost(p: &Problem) -> Cost {
     let [x, w, out, bias] = sizes(p);
     let residual = if p.shape.has("residual") { out } else { 0 };
-    Cost::new(product(p).flops(), x + w + bias + residual, out)
+    Cost::new(gemm(p).flops(), x + w + bias + residual, out)
 }
 
 /// Bound of sums, and of their error.
@@ -246,11 +246,11 @@ fn hard_sets() -> Vec<StressInput> {
     ]
 }
 
-/// Returns the index function of element `(row, column)` of a batch of matrices with these extents, transposed if `turned`. It
+/// Returns the index function of element `(row, column)` of a batch of matrices with these extents, transposed if `transposed`. It
 /// captures the extents, because a look-up by name per element is too slow.
-fn at([_, rows, columns]: [u64; 3], turned: bool) -> impl Fn(u64, u64, u64) -> u64 + Copy {
+fn at([_, rows, columns]: [u64; 3], transposed: bool) -> impl Fn(u64, u64, u64) -> u64 + Copy {
     move |batch, row, column| {
-        let (row, column) = if turned { (column, row) } else { (row, column) };
+        let (row, column) = if transposed { (column, row) } else { (row, column) };
         (batch * rows + row) * columns + column
     }
 }
@@ -297,7 +297,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let n = p["n"] as usize;
     let out = &mut outputs[0];
     out.par_chunks_mut(n).for_each(|out| out.copy_from_slice(inputs[BIAS].f32()));
-    dense::add_product(product(p), inputs[X].f32(), inputs[W].f32(), out);
+    dense::add_gemm(gemm(p), inputs[X].f32(), inputs[W].f32(), out);
     out.par_chunks_mut(n).enumerate().for_each(|(row, out)| {
         if p.shape.has("gelu") || p.shape.has("residual") {
             out.iter_mut().for_each(|out| *out = gelu_tanh(f64::from(*out)) as f32);
@@ -330,19 +330,19 @@ fn stages<'a>(p: &Problem, caps: &'a Caps, kind: GemmKind) -> Stages<'a> {
 fn apart(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
     let stages = stages(p, caps, kind);
     let rows = [p["b"] * p["m"], p["n"]];
-    let product = stages.product(product(p), ["x", "w", "product"]);
-    Program { stages: vec![product, stages.finish(rows, epilogue(p), ["product", "out"], taken(p))] }
+    let gemm = stages.gemm(gemm(p), ["x", "w", "product"]);
+    Program { stages: vec![gemm, stages.finish(rows, epilogue(p), ["product", "out"], taken(p))] }
 }
 
 fn fused(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
-    stages(p, caps, kind).fused(product(p), epilogue(p), ["x", "w", "out"], taken(p)).into()
+    stages(p, caps, kind).fused(gemm(p), epilogue(p), ["x", "w", "out"], taken(p)).into()
 }
 
 fn vendor(p: &Problem, caps: &Caps) -> Program {
     let stages = stages(p, caps, GemmKind::Library);
-    let product = product(p);
-    let [.., elements] = product.elements();
-    let library = |epilogue, to| stages.library(product, epilogue, ["x", "w", to], "bias");
+    let gemm = gemm(p);
+    let [.., elements] = gemm.elements();
+    let library = |epilogue, to| stages.library(gemm, epilogue, ["x", "w", to], "bias");
     match epilogue(p) {
         Epilogue::Bias => library(LibraryEpilogue::Bias, "out").into(),
         Epilogue::Gelu => library(LibraryEpilogue::BiasGelu, "out").into(),

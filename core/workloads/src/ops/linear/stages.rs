@@ -2,7 +2,7 @@
 
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::{
-    Access, Elem, LibraryEpilogue, MatrixTiles, Product, Stage, Tiles, by_pieces, spread, sum_of_parts, width,
+    Access, Elem, Gemm, LibraryEpilogue, MatrixTiles, Stage, Tiles, by_pieces, spread, sum_of_parts, width,
 };
 use parallax_schema::case::{Cost, DType};
 use parallax_schema::device::{Caps, Dialect};
@@ -81,21 +81,21 @@ impl Stages<'_> {
     }
 
     /// Operations and bytes of a GEMM.
-    fn cost(self, product: Product) -> Cost {
-        let [a, b, c] = product.elements().map(|elements| self.bytes(elements));
-        Cost::new(product.flops(), a + b, c)
+    fn cost(self, gemm: Gemm) -> Cost {
+        let [a, b, c] = gemm.elements().map(|elements| self.bytes(elements));
+        Cost::new(gemm.flops(), a + b, c)
     }
 
     /// GEMM without epilogue: `c = a·b`.
-    pub(crate) fn product(self, product: Product, [a, b, c]: [&'static str; 3]) -> Stage {
+    pub(crate) fn gemm(self, gemm: Gemm, [a, b, c]: [&'static str; 3]) -> Stage {
         let stage = match self.kind {
-            GemmKind::Elements => product.naive("matmul/naive", "matmul_naive"),
-            GemmKind::Tiles => product.tiled(self.caps, Tiles::DEFAULT),
-            GemmKind::Mma => product.mma("matmul/mma", "matmul_mma"),
-            GemmKind::Coopmat => product.coopmat(self.caps, MatrixTiles::DEFAULT, "matmul/coopmat"),
-            GemmKind::Library => product.library("cublaslt_matmul", LibraryEpilogue::Plain),
+            GemmKind::Elements => gemm.naive("matmul/naive", "matmul_naive"),
+            GemmKind::Tiles => gemm.tiled(self.caps, Tiles::DEFAULT),
+            GemmKind::Mma => gemm.mma("matmul/mma", "matmul_mma"),
+            GemmKind::Coopmat => gemm.coopmat(self.caps, MatrixTiles::DEFAULT, "matmul/coopmat"),
+            GemmKind::Library => gemm.library("cublaslt_matmul", LibraryEpilogue::Plain),
         };
-        stage.args([("a", a, Read), ("b", b, Read), ("c", c, Write)]).costing(self.cost(product))
+        stage.args([("a", a, Read), ("b", b, Read), ("c", c, Write)]).costing(self.cost(gemm))
     }
 
     /// GEMM by tiles or on matrix units with a fused epilogue. `buffers` are those of [`Epilogue`], in its order.
@@ -104,7 +104,7 @@ impl Stages<'_> {
     /// No fused kernel of that kind.
     pub(crate) fn fused(
         self,
-        product: Product,
+        gemm: Gemm,
         epilogue: Epilogue,
         [a, b, c]: [&'static str; 3],
         buffers: &[&'static str],
@@ -112,19 +112,19 @@ impl Stages<'_> {
         let (name, [tiled, mma], parameters) = epilogue.kernel();
         let stage = match self.kind {
             GemmKind::Tiles => {
-                product.tiled_then(self.caps, Tiles::DEFAULT, "linear/tiled", tiled, epilogue != Epilogue::Bias)
+                gemm.tiled_then(self.caps, Tiles::DEFAULT, "linear/tiled", tiled, epilogue != Epilogue::Bias)
             }
-            GemmKind::Mma => product.mma("linear/mma", mma),
-            GemmKind::Coopmat => product.coopmat(self.caps, MatrixTiles::DEFAULT, "linear/coopmat"),
+            GemmKind::Mma => gemm.mma("linear/mma", mma),
+            GemmKind::Coopmat => gemm.coopmat(self.caps, MatrixTiles::DEFAULT, "linear/coopmat"),
             GemmKind::Elements | GemmKind::Library => panic!("only tiles and matrix units do more than multiply"),
         };
         let more = parameters.iter().zip(buffers).map(|((parameter, access), buffer)| (*parameter, *buffer, *access));
-        let whole = self.bytes(product.batch * product.m * product.n);
-        let Cost { flops, read, written } = self.cost(product);
+        let whole = self.bytes(gemm.batch * gemm.m * gemm.n);
+        let Cost { flops, read, written } = self.cost(gemm);
         let (also_read, also_written) = match epilogue {
-            Epilogue::Bias | Epilogue::Gelu => (self.bytes(product.n), 0),
-            Epilogue::Residual => (self.bytes(product.n) + whole, 0),
-            Epilogue::GeluSaveInput => (self.bytes(product.n), whole),
+            Epilogue::Bias | Epilogue::Gelu => (self.bytes(gemm.n), 0),
+            Epilogue::Residual => (self.bytes(gemm.n) + whole, 0),
+            Epilogue::GeluSaveInput => (self.bytes(gemm.n), whole),
             Epilogue::GeluBackward => (whole, whole),
         };
         let stage = stage.consts(&[("EPILOGUE", name)]);
@@ -138,30 +138,29 @@ impl Stages<'_> {
     /// GEMM by the library with an epilogue of its own.
     pub(crate) fn library(
         self,
-        product: Product,
+        gemm: Gemm,
         epilogue: LibraryEpilogue,
         [a, b, c]: [&'static str; 3],
         bias: &'static str,
     ) -> Stage {
-        let Cost { flops, read, written } = self.cost(product);
-        product
-            .library("cublaslt_matmul", epilogue)
+        let Cost { flops, read, written } = self.cost(gemm);
+        gemm.library("cublaslt_matmul", epilogue)
             .args([("a", a, Read), ("b", b, Read), ("c", c, Write), ("bias", bias, Read)])
-            .costing(Cost::new(flops.0, read.0 + self.bytes(product.n), written.0))
+            .costing(Cost::new(flops.0, read.0 + self.bytes(gemm.n), written.0))
     }
 
     /// GEMM with a column bias in one stage.
-    pub(crate) fn with_bias(self, product: Product, names: [&'static str; 3], bias: &'static str) -> Stage {
+    pub(crate) fn with_bias(self, gemm: Gemm, names: [&'static str; 3], bias: &'static str) -> Stage {
         match self.kind {
-            GemmKind::Library => self.library(product, LibraryEpilogue::Bias, names, bias),
-            _ => self.fused(product, Epilogue::Bias, names, &[bias]),
+            GemmKind::Library => self.library(gemm, LibraryEpilogue::Bias, names, bias),
+            _ => self.fused(gemm, Epilogue::Bias, names, &[bias]),
         }
     }
 
     /// Stages of `hidden = gelu(a·b + bias)`. GELU's argument is stored in `pre` if it is kept.
     pub(crate) fn with_gelu(
         self,
-        product: Product,
+        gemm: Gemm,
         [a, b, hidden]: [&'static str; 3],
         bias: &'static str,
         kept: Option<&'static str>,
@@ -169,35 +168,34 @@ impl Stages<'_> {
         match (self.kind, kept) {
             // The library stores GELU's argument in an order of its own.
             (GemmKind::Library, Some(pre)) => vec![
-                self.with_bias(product, [a, b, pre], bias),
-                gelu::forward_stage(product.batch * product.m * product.n, self.dtype, self.caps, [pre, hidden]),
+                self.with_bias(gemm, [a, b, pre], bias),
+                gelu::forward_stage(gemm.batch * gemm.m * gemm.n, self.dtype, self.caps, [pre, hidden]),
             ],
-            (GemmKind::Library, None) => vec![self.library(product, LibraryEpilogue::BiasGelu, [a, b, hidden], bias)],
-            (_, Some(pre)) => vec![self.fused(product, Epilogue::GeluSaveInput, [a, b, hidden], &[bias, pre])],
-            (_, None) => vec![self.fused(product, Epilogue::Gelu, [a, b, hidden], &[bias])],
+            (GemmKind::Library, None) => vec![self.library(gemm, LibraryEpilogue::BiasGelu, [a, b, hidden], bias)],
+            (_, Some(pre)) => vec![self.fused(gemm, Epilogue::GeluSaveInput, [a, b, hidden], &[bias, pre])],
+            (_, None) => vec![self.fused(gemm, Epilogue::Gelu, [a, b, hidden], &[bias])],
         }
     }
 
     /// Stages of GELU's backward pass, with `a·b` as the gradient of its result: multiplication by the slope at `pre`, and
     /// recomputation of GELU's result. If the argument need not be kept, CUDA overwrites it. It also overwrites `dhidden`, the
     /// library's intermediate.
-    pub(crate) fn gelu_backward(self, product: Product, [a, b]: [&'static str; 2], kept: bool) -> GeluBackwardStages {
+    pub(crate) fn gelu_backward(self, gemm: Gemm, [a, b]: [&'static str; 2], kept: bool) -> GeluBackwardStages {
         let over = self.caps.dialect == Dialect::Cuda && !kept;
         let hidden = if over { "pre" } else { "hidden" };
         match self.kind {
             GemmKind::Library => {
                 let dpre = if over { "dhidden" } else { "dpre" };
-                let elements = product.batch * product.m * product.n;
+                let elements = gemm.batch * gemm.m * gemm.n;
                 let names = ["pre", "dhidden", hidden, dpre];
                 let stages = vec![
-                    self.product(product, [a, b, "dhidden"]).called("dhidden"),
+                    self.gemm(gemm, [a, b, "dhidden"]).called("dhidden"),
                     gelu::through_stage(elements, self.dtype, self.caps, names).called("dpre"),
                 ];
                 GeluBackwardStages { stages, hidden, dpre }
             }
             _ => {
-                let stage =
-                    self.fused(product, Epilogue::GeluBackward, [a, b, "dpre"], &["pre", hidden]).called("dpre");
+                let stage = self.fused(gemm, Epilogue::GeluBackward, [a, b, "dpre"], &["pre", hidden]).called("dpre");
                 GeluBackwardStages { stages: vec![stage], hidden, dpre: "dpre" }
             }
         }
@@ -231,18 +229,18 @@ impl Stages<'_> {
             .costing(Cost::new(operations * elements, reads * whole + self.bytes(columns), whole))
     }
 
-    /// GEMM over many rows, stored as [`Stored::Tn`], with few result elements (split K). Workgroups compute parts of the rows, and
+    /// GEMM over many rows, stored as [`Layout::Tn`], with few result elements (split K). Workgroups compute parts of the rows, and
     /// a second stage sums them. The buffer `parts` has [`parts_of_rows`] parts in the element type: for f32.
-    pub(crate) fn over_rows(self, product: Product, [a, b, c]: [&'static str; 3], parts: &'static str) -> Vec<Stage> {
-        let count = parts_of_rows(product);
+    pub(crate) fn over_rows(self, gemm: Gemm, [a, b, c]: [&'static str; 3], parts: &'static str) -> Vec<Stage> {
+        let count = parts_of_rows(gemm);
         if count == 1 {
-            return vec![self.product(product, [a, b, c]).called(c)];
+            return vec![self.gemm(gemm, [a, b, c]).called(c)];
         }
-        let columns = product.m * product.n;
+        let columns = gemm.m * gemm.n;
         // Parts of the rows are adjacent, like the matrices of a batch.
-        let of_parts = Product { k: product.k / count, ..product }.batch(count);
+        let of_parts = Gemm { k: gemm.k / count, ..gemm }.batch(count);
         let sum = self.added_up([count, columns], [parts, c]);
-        vec![self.product(of_parts, [a, b, parts]).called(format!("{c}_parts")), sum.called(c)]
+        vec![self.gemm(of_parts, [a, b, parts]).called(format!("{c}_parts")), sum.called(c)]
     }
 
     /// Sums of the columns of a matrix, in parts in the buffer `parts`. See [`most_parts`].
@@ -278,12 +276,12 @@ const UNITS: u64 = 128;
 const GROUPS_PER_UNIT: u64 = 8;
 
 /// Number of row parts of a GEMM over rows: a power of two that divides the rows, so that parts are equal.
-pub(crate) fn parts_of_rows(product: Product) -> u64 {
+pub(crate) fn parts_of_rows(gemm: Gemm) -> u64 {
     /// Small tiles of all parts, and the fewest rows of a part.
     const TILES: u64 = 512;
     const FEWEST: u64 = 32;
-    let most = (TILES / product.tiles(64)).min(product.k / FEWEST);
-    [64, 32, 16, 8, 4, 2].into_iter().find(|parts| *parts <= most && product.k.is_multiple_of(*parts)).unwrap_or(1)
+    let most = (TILES / gemm.tiles(64)).min(gemm.k / FEWEST);
+    [64, 32, 16, 8, 4, 2].into_iter().find(|parts| *parts <= most && gemm.k.is_multiple_of(*parts)).unwrap_or(1)
 }
 
 /// Largest number of parts of the column sums of `rows` rows.
@@ -294,7 +292,7 @@ pub(crate) fn most_parts(rows: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_ir::Stored;
+    use parallax_ir::Layout;
     use parallax_schema::testing::caps;
 
     #[test]
@@ -305,11 +303,11 @@ mod tests {
         for ([m, n, rows], parts) in
             [([64, 256, 65_536], 64), ([64, 2, 96], 2), ([64, 256, 4097], 1), ([2048, 2048, 65_536], 1)]
         {
-            let product = Product::new(m, n, rows).stored(Stored::Tn);
-            assert_eq!(parts_of_rows(product), parts, "{product:?}");
-            let stages = made.over_rows(product, ["a", "b", "c"], "parts");
+            let gemm = Gemm::new(m, n, rows).layout(Layout::Tn);
+            assert_eq!(parts_of_rows(gemm), parts, "{gemm:?}");
+            let stages = made.over_rows(gemm, ["a", "b", "c"], "parts");
             assert_eq!(stages.len(), if parts == 1 { 1 } else { 2 });
-            assert_eq!(stages[0].cost.flops.0, product.flops(), "every row once");
+            assert_eq!(stages[0].cost.flops.0, gemm.flops(), "every row once");
             let last = stages.last().expect("one");
             assert_eq!((&*last.label, last.args.last().map(|arg| arg.buffer)), ("c", Some("c")));
         }

@@ -12,7 +12,7 @@ use parallax_ir::Access::{Read, Write};
 use parallax_ir::hard::smallest_normal;
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference, Rows, Stage, Stored,
+    BufferSpec, Elem, Gemm, HostBuffer, Inputs, Layout, OfNan, OpSpec, Problem, Program, Reference, Rows, Stage,
     Tolerance, Variant, sum_of_parts,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
@@ -144,7 +144,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let [temperature, bias, dloss] = [TEMPERATURE, BIAS, DLOSS].map(|scalar| inputs[scalar].f32()[0]);
     let [dx, dy, dtemperature, dbias] = outputs else { unreachable!("four gradients") };
     let factor = dloss / n as f32;
-    let mut slopes = dense::product_of(Product::new(n, n, d).stored(Stored::Nt), x, y);
+    let mut slopes = dense::gemm_of(Gemm::new(n, n, d).layout(Layout::Nt), x, y);
     let of_row = |(i, row): (usize, &mut [f32])| {
         let mut sums = [0.0; 2];
         for (j, slope) in row.iter_mut().enumerate() {
@@ -161,9 +161,9 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     for (of, out) in [dtemperature, dbias].into_iter().enumerate() {
         out[0] = sums.iter().map(|sums| sums[of]).sum::<f64>() as f32;
     }
-    for (stored, set, out) in [(Stored::Nn, y, dx), (Stored::Tn, x, dy)] {
+    for (layout, set, out) in [(Layout::Nn, y, dx), (Layout::Tn, x, dy)] {
         out.fill(0.0);
-        dense::add_product(Product::new(n, d, n).stored(stored), &slopes, set, out);
+        dense::add_gemm(Gemm::new(n, d, n).layout(layout), &slopes, set, out);
     }
 }
 

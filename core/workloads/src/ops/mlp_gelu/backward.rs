@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use parallax_ir::hard::{no_gradient, smallest_normal, sums_of_zeros};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference, Rows, Stage, Stored,
+    BufferSpec, Elem, Gemm, HostBuffer, Inputs, Layout, OfNan, OpSpec, Problem, Program, Reference, Rows, Stage,
     StressInput, Tolerance, Variant,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
@@ -24,7 +24,7 @@ use super::super::gelu::{gelu_tanh, slope_tanh};
 use super::super::linear::backward::{by_element, slope};
 use super::super::linear::stages::{Epilogue, GemmKind, most_parts};
 use super::{
-    AWKWARD, B1, W1, W2, X, activated, argument, bytes, inputs, kept, middle, normal, products, stages, sum_error,
+    AWKWARD, B1, W1, W2, X, activated, argument, bytes, gemms, inputs, kept, middle, normal, stages, sum_error,
 };
 use crate::dense;
 
@@ -62,12 +62,12 @@ pub fn form() -> OpSpec {
             fused(p, caps, GemmKind::Mma)
         })
         .only_in(&[Dialect::Cuda])
-        .available(|p, caps| Product::mma_available(p.dtype, caps)),
+        .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
         Variant::kernel("coopmat", "the same on matrix units through WGSL's cooperative matrices", |p, caps| {
             fused(p, caps, GemmKind::Coopmat)
         })
         .only_in(&[Dialect::Wgsl])
-        .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
+        .available(|p, caps| Gemm::coopmat_available(p.dtype, caps)),
         Variant::kernel("vendor", "products by the vendor's library, cuBLASLt; the rest is ours", |p, caps| {
             fused(p, caps, GemmKind::Library)
         })
@@ -219,18 +219,18 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
 }
 
 /// GEMM for the gradient of GELU's result.
-fn through(p: &Problem) -> Product {
-    Product::new(p["m"], p["f"], p["c"]).stored(Stored::Nt)
+fn through(p: &Problem) -> Gemm {
+    Gemm::new(p["m"], p["f"], p["c"]).layout(Layout::Nt)
 }
 
 /// GEMMs for the gradients of both weights and of `x`, each with its operands. The operands are from `x`, `w1`, `dout`, GELU's
 /// result and the gradient before GELU.
-fn gradients<T: Copy>(p: &Problem, [x, w1, dout, hidden, dpre]: [T; 5]) -> [(Product, [T; 2]); 3] {
+fn gradients<T: Copy>(p: &Problem, [x, w1, dout, hidden, dpre]: [T; 5]) -> [(Gemm, [T; 2]); 3] {
     let (m, c, f) = (p["m"], p["c"], p["f"]);
     [
-        (Product::new(f, c, m).stored(Stored::Tn), [hidden, dout]),
-        (Product::new(c, f, m).stored(Stored::Tn), [x, dpre]),
-        (Product::new(m, c, f).stored(Stored::Nt), [dpre, w1]),
+        (Gemm::new(f, c, m).layout(Layout::Tn), [hidden, dout]),
+        (Gemm::new(c, f, m).layout(Layout::Tn), [x, dpre]),
+        (Gemm::new(m, c, f).layout(Layout::Nt), [dpre, w1]),
     ]
 }
 
@@ -246,11 +246,11 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
         }
     };
     let hidden = activated(pre);
-    let mut dpre = dense::product_of(through(p), dout, w2);
+    let mut dpre = dense::gemm_of(through(p), dout, w2);
     dpre.par_iter_mut().zip(pre).for_each(|(dpre, pre)| *dpre *= slope(*pre));
-    for ((product, [a, b]), out) in gradients(p, [x, w1, dout, &hidden, &dpre]).into_iter().zip([dw2, dw1, dx]) {
+    for ((gemm, [a, b]), out) in gradients(p, [x, w1, dout, &hidden, &dpre]).into_iter().zip([dw2, dw1, dx]) {
         out.fill(0.0);
-        dense::add_product(product, a, b, out);
+        dense::add_gemm(gemm, a, b, out);
     }
     dense::sum_of_rows(&dpre, db1);
     dense::sum_of_rows(dout, db2);
@@ -258,7 +258,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 
 /// GELU's argument in one stage.
 fn biased(p: &Problem, caps: &Caps, kind: GemmKind) -> Stage {
-    let [into, _] = products(p);
+    let [into, _] = gemms(p);
     stages(p, caps, kind).with_bias(into, ["x", "w1", "pre"], "b1")
 }
 
@@ -267,13 +267,13 @@ fn separate(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
     let (m, f) = (p["m"], p["f"]);
     let made = stages(p, caps, kind);
     let mut all = Vec::new();
-    let [into, _] = products(p);
+    let [into, _] = gemms(p);
     if !kept(p) {
-        all.push(made.product(into, ["x", "w1", "first"]));
+        all.push(made.gemm(into, ["x", "w1", "first"]));
         all.push(made.finish([m, f], Epilogue::Bias, ["first", "pre"], &["b1"]));
     }
     all.push(gelu::forward_stage(m * f, p.dtype, caps, ["pre", "hidden"]));
-    all.push(made.product(through(p), ["dout", "w2", "dhidden"]));
+    all.push(made.gemm(through(p), ["dout", "w2", "dhidden"]));
     all.push(gelu::backward_stage(m * f, p.dtype, caps, ["pre", "dhidden", "dpre"]));
     all.extend(learned(p, caps, kind, ["hidden", "dpre"]));
     Program { stages: all }
@@ -292,9 +292,8 @@ fn fused(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
 fn learned(p: &Problem, caps: &Caps, kind: GemmKind, [hidden, dpre]: [&'static str; 2]) -> Vec<Stage> {
     let made = stages(p, caps, kind);
     let taken = ["x", "w1", "dout", hidden, dpre];
-    let products = gradients(p, taken).into_iter().zip(["dw2", "dw1", "dx"]);
-    let mut all: Vec<Stage> =
-        products.map(|((product, [a, b]), to)| made.product(product, [a, b, to]).called(to)).collect();
+    let gemms = gradients(p, taken).into_iter().zip(["dw2", "dw1", "dx"]);
+    let mut all: Vec<Stage> = gemms.map(|((gemm, [a, b]), to)| made.gemm(gemm, [a, b, to]).called(to)).collect();
     all.extend(made.columns([p["m"], p["f"]], [dpre, "parts1", "db1"]));
     all.extend(made.columns([p["m"], p["c"]], ["dout", "parts2", "db2"]));
     all

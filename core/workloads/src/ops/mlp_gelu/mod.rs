@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use parallax_ir::hard::{smallest_normal, zero};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference, Rows, Shape,
+    Axis, BufferSpec, Draw, Elem, Gemm, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows, Shape,
     StressInput, Tolerance, Variant, Workload, indexable, normal,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
@@ -88,12 +88,12 @@ fn forward() -> OpSpec {
             fused(p, caps, GemmKind::Mma)
         })
         .only_in(&[Dialect::Cuda])
-        .available(|p, caps| Product::mma_available(p.dtype, caps)),
+        .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
         Variant::kernel("coopmat", "the same two on matrix units through WGSL's cooperative matrices", |p, caps| {
             fused(p, caps, GemmKind::Coopmat)
         })
         .only_in(&[Dialect::Wgsl])
-        .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
+        .available(|p, caps| Gemm::coopmat_available(p.dtype, caps)),
         Variant::kernel(
             "vendor",
             "the vendor's library, cuBLASLt, with its own epilogues; a kept argument makes GELU a stage of ours",
@@ -256,20 +256,20 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let [x, w1, b1, w2, b2] = [X, W1, B1, W2, B2].map(|at| inputs[at].f32());
-    let [_, out_of] = products(p);
+    let [_, out_of] = gemms(p);
     let (out, kept) = outputs.split_last_mut().expect("the result, and what is kept");
     let pre = argument(p, [x, w1, b1]);
     let hidden = activated(&pre);
     kept.iter_mut().for_each(|kept| kept.copy_from_slice(&pre));
     out.par_chunks_mut(b2.len()).for_each(|out| out.copy_from_slice(b2));
-    dense::add_product(out_of, &hidden, w2, out);
+    dense::add_gemm(out_of, &hidden, w2, out);
 }
 
 /// GELU's argument, in f32.
 fn argument(p: &Problem, [x, w1, b1]: [&[f32]; 3]) -> Vec<f32> {
-    let [into, _] = products(p);
+    let [into, _] = gemms(p);
     let mut sums = b1.repeat(p["m"] as usize);
-    dense::add_product(into, x, w1, &mut sums);
+    dense::add_gemm(into, x, w1, &mut sums);
     sums
 }
 
@@ -283,17 +283,17 @@ fn stages<'a>(p: &Problem, caps: &'a Caps, kind: GemmKind) -> Stages<'a> {
 }
 
 /// GEMMs into the middle, and out of it.
-fn products(p: &Problem) -> [Product; 2] {
+fn gemms(p: &Problem) -> [Gemm; 2] {
     let (m, c, f) = (p["m"], p["c"], p["f"]);
-    [Product::new(m, f, c), Product::new(m, c, f)]
+    [Gemm::new(m, f, c), Gemm::new(m, c, f)]
 }
 
 /// Program with one stage per step.
 fn apart(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
     let stages = stages(p, caps, kind);
     let (m, c, f) = (p["m"], p["c"], p["f"]);
-    let [into, out_of] = products(p);
-    let mut all = vec![stages.product(into, ["x", "w1", "first"])];
+    let [into, out_of] = gemms(p);
+    let mut all = vec![stages.gemm(into, ["x", "w1", "first"])];
     match kept(p) {
         true => {
             all.push(stages.finish([m, f], Epilogue::Bias, ["first", "pre"], &["b1"]));
@@ -301,14 +301,14 @@ fn apart(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
         }
         false => all.push(stages.finish([m, f], Epilogue::Gelu, ["first", "hidden"], &["b1"])),
     }
-    all.push(stages.product(out_of, ["hidden", "w2", "second"]));
+    all.push(stages.gemm(out_of, ["hidden", "w2", "second"]));
     all.push(stages.finish([m, c], Epilogue::Bias, ["second", "out"], &["b2"]));
     Program { stages: all }
 }
 
 fn fused(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
     let made = stages(p, caps, kind);
-    let [into, out_of] = products(p);
+    let [into, out_of] = gemms(p);
     let mut all = made.with_gelu(into, ["x", "w1", "hidden"], "b1", kept(p).then_some("pre"));
     all.push(made.with_bias(out_of, ["hidden", "w2", "out"], "b2"));
     Program { stages: all }

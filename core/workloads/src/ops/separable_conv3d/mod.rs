@@ -18,8 +18,8 @@ use parallax_ir::conv::Conv;
 use parallax_ir::hard::{exact, nan_bias, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    Axis, BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Product, Reference, Shape, StressInput,
-    Tolerance, Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Elem, Gemm, HostBuffer, Inputs, OfNan, OpSpec, Problem, Reference, Shape, StressInput, Tolerance,
+    Variant, Workload, indexable, normal,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Dialect;
@@ -101,7 +101,7 @@ fn forward() -> OpSpec {
         ),
         Variant::kernel("unfused_mma", "the same, with the product on tensor cores", stages::unfused_mma)
             .only_in(&[Dialect::Cuda])
-            .available(|p, caps| Product::mma_available(p.dtype, caps)),
+            .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
         Variant::kernel(
             "fused",
             "one stage: depthwise results of a tile of positions are staged in workgroup memory, a block of channels at a time, \

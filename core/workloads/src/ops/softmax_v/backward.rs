@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::hard::{one, smallest_normal, zero};
 use parallax_ir::{
-    BufferSpec, Elem, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference, Rows, Stored, StressInput,
-    Tolerance, Variant,
+    BufferSpec, Elem, Gemm, Inputs, Layout, OfNan, OpSpec, Problem, Program, Reference, Rows, StressInput, Tolerance,
+    Variant,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -62,7 +62,7 @@ pub fn form() -> OpSpec {
             separate(p, caps, GemmKind::Mma)
         })
         .only_in(&[Dialect::Cuda])
-        .available(|p, caps| Product::mma_available(p.dtype, caps)),
+        .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
     ])
     .fallback(&["separate_mma", "separate"])
     .stress(hard_sets())
@@ -89,16 +89,16 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 }
 
 /// GEMMs `dout vᵀ` and `Pᵀ dout`.
-fn products(p: &Problem) -> [Product; 2] {
+fn gemms(p: &Problem) -> [Gemm; 2] {
     let (s, t, d) = (p["s"], p["t"], p["d"]);
-    let of = |m, n, k, stored| Product::new(m, n, k).batch(p["b"]).stored(stored);
-    [of(s, t, d, Stored::Nt), of(t, d, s, Stored::Tn)]
+    let of = |m, n, k, layout| Gemm::new(m, n, k).batch(p["b"]).layout(layout);
+    [of(s, t, d, Layout::Nt), of(t, d, s, Layout::Tn)]
 }
 
 fn cost(p: &Problem) -> Cost {
     let [x, v, out] = sizes(p);
     // Weights, v and dout; dx and dv.
-    Cost::new(products(p).iter().map(Product::flops).sum(), x + v + out, x + v)
+    Cost::new(gemms(p).iter().map(Gemm::flops).sum(), x + v + out, x + v)
 }
 
 /// Tolerance for rows of x with a total weight of `mass` on a row of v, on average.
@@ -195,7 +195,7 @@ fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
 
 fn separate(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
     let stages = Stages { dtype: p.dtype, caps, kind };
-    let [of_weights, of_values] = products(p);
+    let [of_weights, of_values] = gemms(p);
     let [x, ..] = sizes(p);
     let (share, kept) = rows(p, caps);
     let backward = match kept {
@@ -207,9 +207,9 @@ fn separate(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
         .costing(Cost::new(4 * p["b"] * p["s"] * p["t"], 2 * x, x));
     Program {
         stages: vec![
-            stages.product(of_weights, ["dout", "v", "dweights"]),
+            stages.gemm(of_weights, ["dout", "v", "dweights"]),
             backward,
-            stages.product(of_values, ["weights", "dout", "dv"]),
+            stages.gemm(of_values, ["weights", "dout", "dv"]),
         ],
     }
 }

@@ -9,8 +9,8 @@ use parallax_ir::Access::{Read, Write};
 use parallax_ir::hard::{exact, not_finite_rows, one, smallest_normal, zero};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference,
-    RowShare, Rows2d, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, spread,
+    Axis, BufferSpec, Draw, Elem, Fill, Gemm, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, RowShare,
+    Rows2d, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, spread,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -86,7 +86,7 @@ fn forward() -> OpSpec {
             separate(p, caps, GemmKind::Mma)
         })
         .only_in(&[Dialect::Cuda])
-        .available(|p, caps| Product::mma_available(p.dtype, caps)),
+        .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
         Variant::kernel(
             "fused",
             "one stage: a workgroup owns 64 rows and walks over them with an online softmax; no weights in device memory",
@@ -121,12 +121,12 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 
 /// Bytes of x, of v and of the output.
 fn sizes(p: &Problem) -> [u64; 3] {
-    product(p).elements().map(|elements| elements * Elem::Real.storage(p.dtype).bytes())
+    gemm(p).elements().map(|elements| elements * Elem::Real.storage(p.dtype).bytes())
 }
 
 fn cost(p: &Problem) -> Cost {
     let [x, v, out] = sizes(p);
-    Cost::new(product(p).flops(), x + v, out)
+    Cost::new(gemm(p).flops(), x + v, out)
 }
 
 /// Relative error of a weight: its rounding to the element type, and that of the softmax.
@@ -237,8 +237,8 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 }
 
 /// GEMM of weights and values.
-fn product(p: &Problem) -> Product {
-    Product::new(p["s"], p["d"], p["t"]).batch(p["b"])
+fn gemm(p: &Problem) -> Gemm {
+    Gemm::new(p["s"], p["d"], p["t"]).batch(p["b"])
 }
 
 /// Matrix of the rows of x.
@@ -266,7 +266,7 @@ fn softmax(p: &Problem, caps: &Caps) -> Stage {
 
 fn separate(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
     let stages = Stages { dtype: p.dtype, caps, kind };
-    Program { stages: vec![softmax(p, caps), stages.product(product(p), ["weights", "v", "out"])] }
+    Program { stages: vec![softmax(p, caps), stages.gemm(gemm(p), ["weights", "v", "out"])] }
 }
 
 /// Columns of the output that 16 threads keep of a row.

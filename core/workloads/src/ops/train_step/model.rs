@@ -8,7 +8,7 @@ use super::super::gelu::{gelu_tanh, slope_tanh};
 use super::super::hash_embedding::place;
 use super::super::{adamw, loss_smape};
 use super::{HEADS, stages};
-use crate::dense::{Real, add, add_to_rows, narrow, product_nn, product_nt, product_tn, rows_summed, wide};
+use crate::dense::{Real, add, add_to_rows, gemm_nn, gemm_nt, gemm_tn, narrow, rows_summed, wide};
 
 /// Inputs of a step.
 pub(super) struct Batch<T> {
@@ -70,9 +70,9 @@ impl Model {
         for (row, category) in x.chunks_exact_mut(d).zip(&batch.categories) {
             add(row, T::one(), &table[*category as usize * d..][..d]);
         }
-        let pre = add_to_rows(product_nn(&x, w1, [n, f, d]), b1);
+        let pre = add_to_rows(gemm_nn(&x, w1, [n, f, d]), b1);
         let hidden: Vec<T> = pre.par_iter().map(|x| narrow(gelu_tanh(wide(*x)))).collect();
-        let pred = add_to_rows(product_nn(&hidden, w2, [n, TWO, f]), b2);
+        let pred = add_to_rows(gemm_nn(&hidden, w2, [n, TWO, f]), b2);
         let terms = pred.iter().zip(&batch.targets);
         let sum: f64 = terms.map(|(pred, target)| loss_smape::term(&self.loss, wide(*pred), wide(*target))).sum();
         let loss = narrow(sum / pred.len() as f64);
@@ -90,12 +90,12 @@ impl Model {
         let share = batch.dloss / narrow(passed.pred.len() as f64);
         let slope = |(pred, target): (&T, &T)| loss_smape::slope(&self.loss, wide(*pred), wide(*target));
         let dpred: Vec<T> = passed.pred.iter().zip(&batch.targets).map(|at| share * narrow(slope(at))).collect();
-        let dw2 = product_tn(&passed.hidden, &dpred, [f, TWO, n]);
-        let dhidden = product_nt(&dpred, w2, [n, f, TWO]);
+        let dw2 = gemm_tn(&passed.hidden, &dpred, [f, TWO, n]);
+        let dhidden = gemm_nt(&dpred, w2, [n, f, TWO]);
         let dpre: Vec<T> =
             dhidden.par_iter().zip(&passed.pre).map(|(g, x)| *g * narrow(slope_tanh(wide(*x)))).collect();
-        let dw1 = product_tn(&passed.x, &dpre, [d, f, n]);
-        let dx = product_nt(&dpre, w1, [n, d, f]);
+        let dw1 = gemm_tn(&passed.x, &dpre, [d, f, n]);
+        let dx = gemm_nt(&dpre, w1, [n, d, f]);
         let mut dtable = vec![T::zero(); table.len()];
         for (row, category) in dx.chunks_exact(d).zip(&batch.categories) {
             add(&mut dtable[*category as usize * d..][..d], T::one(), row);

@@ -2,7 +2,7 @@
 //! over samples sorted by category.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::{Problem, Product, Program, Stage, Stored, by_pieces, spread, width};
+use parallax_ir::{Gemm, Layout, Problem, Program, Stage, by_pieces, spread, width};
 use parallax_schema::case::{Cost, Direction};
 use parallax_schema::device::Caps;
 
@@ -84,56 +84,56 @@ fn scatter(p: &Problem) -> Stage {
         .costing(Cost::new(n * d, 4 * (2 * n + n * d), 4 * v * d))
 }
 
-fn products(p: &Problem, caps: &Caps) -> impl Fn(Product, [&'static str; 3]) -> Stage {
+fn gemm_stage(p: &Problem, caps: &Caps) -> impl Fn(Gemm, [&'static str; 3]) -> Stage {
     let made = Stages { dtype: p.dtype, caps, kind: GemmKind::Tiles };
-    move |product, names| made.product(product, names).called(names[2])
+    move |gemm, names| made.gemm(gemm, names).called(names[2])
 }
 
 /// Stages from `x` to the predictions.
 fn predicted(p: &Problem, caps: &Caps, fused: bool) -> Vec<Stage> {
     let made = Stages { dtype: p.dtype, caps, kind: GemmKind::Tiles };
     let (n, d, f) = (p["n"], p["d"], p["f"]);
-    let (into, heads) = (Product::new(n, f, d), Product::new(n, HEADS, f));
+    let (into, heads) = (Gemm::new(n, f, d), Gemm::new(n, HEADS, f));
     match fused {
         true => vec![
             made.fused(into, Epilogue::GeluSaveInput, ["x", "w1", "hidden"], &["b1", "pre"]).called("hidden"),
             made.fused(heads, Epilogue::Bias, ["hidden", "w2", "pred"], &["b2"]).called("pred"),
         ],
         false => vec![
-            made.product(into, ["x", "w1", "first"]).called("product_1"),
+            made.gemm(into, ["x", "w1", "first"]).called("product_1"),
             made.finish([n, f], Epilogue::Bias, ["first", "pre"], &["b1"]).called("bias_1"),
             gelu::forward_stage(n * f, p.dtype, caps, ["pre", "hidden"]).called("gelu"),
-            made.product(heads, ["hidden", "w2", "second"]).called("product_2"),
+            made.gemm(heads, ["hidden", "w2", "second"]).called("product_2"),
             made.finish([n, HEADS], Epilogue::Bias, ["second", "pred"], &["b2"]).called("bias_2"),
         ],
     }
 }
 
 /// GEMMs over all samples for the gradients of both weights.
-fn of_weights(p: &Problem) -> [Product; 2] {
+fn of_weights(p: &Problem) -> [Gemm; 2] {
     let (n, d, f) = (p["n"], p["d"], p["f"]);
-    [Product::new(d, f, n), Product::new(f, HEADS, n)].map(|product| product.stored(Stored::Tn))
+    [Gemm::new(d, f, n), Gemm::new(f, HEADS, n)].map(|gemm| gemm.layout(Layout::Tn))
 }
 
 /// Number of elements of their parts, which are adjacent.
 pub(super) fn weight_parts(p: &Problem) -> u64 {
-    of_weights(p).map(|product| parts_of_rows(product) * product.m * product.n).into_iter().max().unwrap_or(0)
+    of_weights(p).map(|gemm| parts_of_rows(gemm) * gemm.m * gemm.n).into_iter().max().unwrap_or(0)
 }
 
 /// Stages from the gradient of the predictions to those of all parameters.
 fn gradients(p: &Problem, caps: &Caps, fused: bool) -> Vec<Stage> {
     let made = Stages { dtype: p.dtype, caps, kind: GemmKind::Tiles };
-    let product = products(p, caps);
+    let gemm = gemm_stage(p, caps);
     let (n, d, f) = (p["n"], p["d"], p["f"]);
     let sums = |columns: u64, from: &'static str, to: &'static str| {
         let [first, second] = made.columns([n, columns], [from, "parts", to]);
         [first.called(format!("{to}_parts")), second.called(to)]
     };
-    let through = Product::new(n, f, HEADS).stored(Stored::Nt);
+    let through = Gemm::new(n, f, HEADS).layout(Layout::Nt);
     let [of_w1, of_w2] = of_weights(p);
-    let weight = |gradient: Product, names: [&'static str; 3]| match fused {
+    let weight = |gradient: Gemm, names: [&'static str; 3]| match fused {
         true => made.over_rows(gradient, names, "weight_parts"),
-        false => vec![product(gradient, names)],
+        false => vec![gemm(gradient, names)],
     };
     let mut all = weight(of_w2, ["hidden", "dpred", "dw2"]);
     all.extend(sums(HEADS, "dpred", "db2"));
@@ -142,13 +142,13 @@ fn gradients(p: &Problem, caps: &Caps, fused: bool) -> Vec<Stage> {
             made.fused(through, Epilogue::GeluBackward, ["dpred", "w2", "dpre"], &["pre", "hidden"]).called("dpre"),
         ),
         false => {
-            all.push(product(through, ["dpred", "w2", "dhidden"]));
+            all.push(gemm(through, ["dpred", "w2", "dhidden"]));
             all.push(gelu::backward_stage(n * f, p.dtype, caps, ["pre", "dhidden", "dpre"]).called("dpre"));
         }
     }
     all.extend(weight(of_w1, ["x", "dpre", "dw1"]));
     all.extend(sums(f, "dpre", "db1"));
-    all.push(product(Product::new(n, d, f).stored(Stored::Nt), ["dpre", "w1", "dx"]));
+    all.push(gemm(Gemm::new(n, d, f).layout(Layout::Nt), ["dpre", "w1", "dx"]));
     all.push(scatter(p));
     all
 }
