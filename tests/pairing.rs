@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use naga::valid::{Capabilities, GlobalUse, ValidationFlags, Validator};
 use parallax_ir::device::{BackendError, settle};
-use parallax_ir::{Access, Case, KernelSources, Role, Source, Stage, Storage, VariantKind};
+use parallax_ir::{Access, Authoring, Case, KernelSources, Role, Stage, Storage, VariantKind};
 use parallax_schema::case::DType;
 use parallax_schema::device::{Caps, Dialect, MatrixShape};
 
@@ -163,10 +163,12 @@ fn bindings(at: &str, case: &Case, stage: &Stage, module: &naga::Module, info: &
             naga::AddressSpace::Storage { access } => {
                 let binding = global.binding.expect("storage is bound");
                 assert_eq!(binding.group, 0, "{at}: `{name}`");
-                let position = match kernel.source {
-                    Source::Own => stage.args.iter().position(|arg| arg.parameter == name),
+                let position = match kernel.authoring {
+                    Authoring::Handwritten => stage.args.iter().position(|arg| arg.parameter == name),
                     // CubeCL gives buffers names of its own.
-                    Source::Cube | Source::CubeK => Some(binding.binding as usize).filter(|at| *at < stage.args.len()),
+                    Authoring::CubeCl | Authoring::CubeK => {
+                        Some(binding.binding as usize).filter(|at| *at < stage.args.len())
+                    }
                 };
                 let position = position.unwrap_or_else(|| panic!("{at}: uses `{name}`, the form does not say so"));
                 assert_eq!(position, binding.binding as usize, "{at}: `{name}` must have its argument's position");

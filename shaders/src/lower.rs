@@ -123,7 +123,7 @@ mod tests {
         let case = parse_case("copy/fwd/n5003/f32/scalar").expect("valid");
         let inputs = case.problem.inputs(3);
         let options = |queue: u32| {
-            let stages = vec![Stage::fill("ones", "out", 1), Stage::copy("keep", "x", "out").on(queue, &[0])];
+            let stages = vec![Stage::fill("ones", "out", 1), Stage::copy("keep", "x", "out").queue(queue, &[0])];
             let mut prepared =
                 block_on(wgpu.program(&case, (Program { stages }, 0), &inputs, 1)).expect("a small case");
             block_on(prepared.measure(Batch::of(1))).expect("runs");

@@ -10,7 +10,7 @@ use parallax_schema::units::{Bytes, Nanos};
 use web_time::Instant;
 
 use crate::buffers::Buffers;
-use crate::compile::Source;
+use crate::compile::ProgramSource;
 use crate::gpu::Gpu;
 use crate::launch::{Pass, Step, batch};
 use crate::mapped;
@@ -27,7 +27,7 @@ pub struct WgpuCase {
     pub gpu: Rc<Gpu>,
     pub timestamps: Option<Rc<Timestamps>>,
     pub compiled: Compiled,
-    pub source: Source,
+    pub source: ProgramSource,
     pub ledger: Rc<Ledger>,
     pub buffers: Buffers,
     pub steps: Vec<Step>,

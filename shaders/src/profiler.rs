@@ -12,7 +12,7 @@ use web_time::Instant;
 
 use crate::buffers::Buffers;
 use crate::checks::Checks;
-use crate::compile::Source;
+use crate::compile::ProgramSource;
 use crate::device::Options;
 use crate::fence::Fence;
 use crate::gpu::Gpu;
@@ -96,7 +96,7 @@ impl Wgpu {
             return Err(BackendError::Unsupported("several buffer sets, as kernels bind no further buffer".to_owned()));
         }
         let layout = |stage: &Stage| order.map(|order| order.layout(gpu, stage));
-        let source = Source::of(&program, (texts, &places), layout, self.checks);
+        let source = ProgramSource::of(&program, (texts, &places), layout, self.checks);
         let imitated = |place: &Option<usize>| place.and_then(|text| source.texts[text].imitation);
         let (pipelines, mut compiled) = source.compile(gpu).await?;
         compiled.options.extend(blueprints);

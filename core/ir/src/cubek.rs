@@ -11,7 +11,7 @@ use parallax_schema::device::{Caps, CudaCaps, Dialect};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CudaLaunch, KernelSources, Problem, Program, Source, Stage, StageOp, Untranslated, Variant, cube_available,
+    Authoring, CudaLaunch, KernelSources, Problem, Program, Stage, StageOp, Untranslated, Variant, cube_available,
     translated,
 };
 
@@ -38,7 +38,7 @@ impl Variant {
 impl Stage {
     /// Returns a stage whose launch CubeK chooses. The device properties that CubeK reads are constants of the stage.
     pub fn cubek(name: &'static str, caps: &Caps) -> Stage {
-        Stage::cube(name).change(|kernel| kernel.source = Source::CubeK).consts(&device(caps))
+        Stage::cube(name).change(|kernel| kernel.authoring = Authoring::CubeK).consts(&device(caps))
     }
 }
 
@@ -80,7 +80,7 @@ pub fn settled(
     let mut blueprints = Vec::new();
     for stage in &mut program.stages {
         let StageOp::Kernel(kernel) = &mut stage.work else { continue };
-        if kernel.source != Source::CubeK {
+        if kernel.authoring != Authoring::CubeK {
             continue;
         }
         let Some(chosen) = translated(texts, kernel, dtype, dialect)?.launch else {

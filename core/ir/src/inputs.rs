@@ -33,7 +33,7 @@ pub struct Inputs {
 #[derive(Clone)]
 struct Input {
     spec: BufferSpec,
-    source: Source,
+    contents: Contents,
     /// Values of a buffer that is small enough to keep. Computed at the first access to a single element.
     kept: OnceLock<Vec<f64>>,
 }
@@ -42,7 +42,7 @@ struct Input {
 const KEEP: u64 = 4 << 20;
 
 #[derive(Clone)]
-enum Source {
+enum Contents {
     Seeded {
         stream: u64,
         fill: Fill,
@@ -74,8 +74,8 @@ impl Inputs {
     /// Returns inputs from a seed, one for each buffer that is filled before the first stage.
     pub fn seeded(shape: &Shape, dtype: DType, buffers: Vec<BufferSpec>, seed: u64) -> Inputs {
         let input = |spec: BufferSpec| {
-            let source = Source::Seeded { stream: stream(seed, spec.name), fill: spec.role.fill()? };
-            Some(Input { spec, source, kept: OnceLock::new() })
+            let contents = Contents::Seeded { stream: stream(seed, spec.name), fill: spec.role.fill()? };
+            Some(Input { spec, contents, kept: OnceLock::new() })
         };
         Inputs { shape: shape.clone(), dtype, sources: buffers.into_iter().map(input).collect(), hard: None }
     }
@@ -91,7 +91,7 @@ impl Inputs {
             }
             let mut block = vec![0; (PERIOD * spec.elem.storage(dtype).bytes()) as usize];
             inputs.write(buffer, 0, &mut block);
-            inputs.sources[buffer].as_mut().expect("just seen").source = Source::Repeated(block);
+            inputs.sources[buffer].as_mut().expect("just seen").contents = Contents::Repeated(block);
         }
         inputs
     }
@@ -102,7 +102,7 @@ impl Inputs {
             let of_that_name = |input: &&mut Input| input.spec.name == name;
             let input =
                 self.sources.iter_mut().flatten().find(of_that_name).expect("a hard set fills inputs of the form");
-            if let Source::Seeded { fill, .. } = &mut input.source {
+            if let Contents::Seeded { fill, .. } = &mut input.contents {
                 *fill = with;
             }
         }
@@ -123,7 +123,7 @@ impl Inputs {
         if bytes.len() as u64 != want {
             return Err(WrongLength { name: input.spec.name, got: bytes.len() as u64, want });
         }
-        input.source = Source::Given(bytes);
+        input.contents = Contents::Given(bytes);
         input.kept = OnceLock::new();
         Ok(())
     }
@@ -165,13 +165,13 @@ impl Inputs {
 
     fn make(&self, input: &Input, index: u64) -> f64 {
         let storage = input.spec.elem.storage(self.dtype);
-        match &input.source {
-            Source::Seeded { stream, fill } => round_to(storage, fill(&self.shape, Draw::new(*stream, index))),
-            Source::Given(bytes) => {
+        match &input.contents {
+            Contents::Seeded { stream, fill } => round_to(storage, fill(&self.shape, Draw::new(*stream, index))),
+            Contents::Given(bytes) => {
                 let size = storage.bytes() as usize;
                 load(storage, &bytes[index as usize * size..][..size])
             }
-            Source::Repeated(block) => {
+            Contents::Repeated(block) => {
                 let size = storage.bytes() as usize;
                 load(storage, &block[(index % PERIOD) as usize * size..][..size])
             }
@@ -181,14 +181,14 @@ impl Inputs {
     /// Writes elements `start..` as little-endian bytes into `out`, as many as fit, on all processors. They are not kept for
     /// later variants, because they may exceed the host's memory.
     pub fn write(&self, buffer: usize, start: u64, out: &mut [u8]) {
-        let Input { spec, source, .. } = self.input(buffer);
+        let Input { spec, contents, .. } = self.input(buffer);
         let storage = spec.elem.storage(self.dtype);
         let size = storage.bytes() as usize;
-        match source {
-            Source::Given(bytes) => {
+        match contents {
+            Contents::Given(bytes) => {
                 out.copy_from_slice(&bytes[start as usize * size..][..out.len()]);
             }
-            Source::Repeated(block) => {
+            Contents::Repeated(block) => {
                 let mut from = (start % PERIOD) as usize * size;
                 let mut rest = out;
                 while !rest.is_empty() {
@@ -198,7 +198,7 @@ impl Inputs {
                     (rest, from) = (later, 0);
                 }
             }
-            Source::Seeded { stream, fill } => {
+            Contents::Seeded { stream, fill } => {
                 out.par_chunks_mut(PART).enumerate().for_each(|(part, out)| {
                     let first = start + (part * PART / size) as u64;
                     for (slot, index) in out.chunks_exact_mut(size).zip(first..) {

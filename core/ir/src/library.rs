@@ -218,5 +218,5 @@ pub fn transposed_kernels(
         first_from: 0,
         first_to: 0,
     };
-    order.stage(dtype, caps, buffers).called("turned")
+    order.stage(dtype, caps, buffers).label("turned")
 }

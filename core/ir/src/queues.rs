@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     fn stage(queue: u32, after: &[usize], args: &[(&'static str, Access)]) -> Stage {
-        Stage::kernel("stage", "fma/scalar", "fma_scalar").args(args.iter().copied()).on(queue, after)
+        Stage::kernel("stage", "fma/scalar", "fma_scalar").args(args.iter().copied()).queue(queue, after)
     }
 
     fn run(queue: usize, stage: usize) -> Order {

@@ -158,7 +158,7 @@ pub fn sum_of_parts(parts: u64, columns: u64, caps: &Caps, text: &'static str, e
         .threads([32, down as u32, 1])
         .grid(spread(columns.div_ceil(32)))
         .shared(32 * down as u32 * 4)
-        .costing(Cost::new(parts * columns, parts * columns * 4, columns * 4))
+        .cost(Cost::new(parts * columns, parts * columns * 4, columns * 4))
 }
 
 impl RowShare {

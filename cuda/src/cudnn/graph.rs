@@ -25,12 +25,12 @@ pub(super) struct Tensor {
     pub(super) extents: Vec<i64>,
     /// Distance of neighbours along each extent, in elements.
     pub(super) strides: Vec<i64>,
-    pub(super) source: Source,
+    pub(super) source: TensorSource,
 }
 
 /// Storage of a tensor's elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Source {
+pub(super) enum TensorSource {
     /// The launch argument at this position.
     Argument(usize),
     /// No memory.
@@ -96,28 +96,28 @@ impl Graph {
 
     /// Adds a number that the launch passes.
     pub(super) fn float(&mut self, value: f32) -> Id {
-        self.scalar(Element::CUDNN_DATA_FLOAT, Source::Float(value))
+        self.scalar(Element::CUDNN_DATA_FLOAT, TensorSource::Float(value))
     }
 
     /// Adds an integer that the launch passes.
     pub(super) fn integer(&mut self, value: i32) -> Id {
-        self.scalar(Element::CUDNN_DATA_INT32, Source::Integer(value))
+        self.scalar(Element::CUDNN_DATA_INT32, TensorSource::Integer(value))
     }
 
-    fn scalar(&mut self, element: Element, source: Source) -> Id {
+    fn scalar(&mut self, element: Element, source: TensorSource) -> Id {
         self.tensor(Tensor { element, extents: vec![1; 4], strides: vec![1; 4], source })
     }
 
     /// Adds a virtual tensor, dense in the order of its extents.
     pub(super) fn between(&mut self, element: Element, extents: &[i64]) -> Id {
         let strides = dense(extents);
-        self.tensor(Tensor { element, extents: extents.to_vec(), strides, source: Source::Virtual })
+        self.tensor(Tensor { element, extents: extents.to_vec(), strides, source: TensorSource::Virtual })
     }
 
     /// Adds a virtual tensor with the extents and strides of another.
     fn like(&mut self, element: Element, other: Id) -> Id {
         let Tensor { extents, strides, .. } = self.tensors[other.0].clone();
-        self.tensor(Tensor { element, extents, strides, source: Source::Virtual })
+        self.tensor(Tensor { element, extents, strides, source: TensorSource::Virtual })
     }
 
     pub(super) fn operation(&mut self, operation: Operation) {
@@ -182,7 +182,7 @@ impl Graph {
         let last = extents.len() - 1;
         extents.swap(last - 1, last);
         strides.swap(last - 1, last);
-        let y = self.tensor(Tensor { element, extents, strides, source: Source::Virtual });
+        let y = self.tensor(Tensor { element, extents, strides, source: TensorSource::Virtual });
         self.operation(Operation::Reshape { x, y });
         y
     }
@@ -239,9 +239,11 @@ impl Tensor {
         tensor.integers(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, &[id])?;
         tensor.integers(Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, &[ALIGNMENT])?;
         match self.source {
-            Source::Virtual => tensor.flag(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL, true)?,
-            Source::Float(_) | Source::Integer(_) => tensor.flag(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE, true)?,
-            Source::Argument(_) | Source::Own | Source::OwnFilled(_) => {}
+            TensorSource::Virtual => tensor.flag(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL, true)?,
+            TensorSource::Float(_) | TensorSource::Integer(_) => {
+                tensor.flag(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE, true)?
+            }
+            TensorSource::Argument(_) | TensorSource::Own | TensorSource::OwnFilled(_) => {}
         }
         tensor.finalized("describing a tensor")
     }

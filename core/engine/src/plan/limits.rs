@@ -186,7 +186,8 @@ mod tests {
         assert!(refused(Stage::copy("keep", "scores", "out")).contains("same size"));
         let half = Stage::kernel("cast", "attention/flash", "attention_flash").elem(DType::BF16);
         assert_eq!(refused(half), "not run: cast computes with bf16, this device does not");
-        let race = Program { stages: vec![Stage::copy("keep", "q", "out"), Stage::fill("zeros", "out", 0).on(1, &[])] };
+        let race =
+            Program { stages: vec![Stage::copy("keep", "q", "out"), Stage::fill("zeros", "out", 0).queue(1, &[])] };
         let said = within_limits(&case.problem, &race, &caps()).expect_err("a race");
         assert!(said.contains("`keep` and `zeros` touch `out` on two queues"), "{said}");
         for fine in [Stage::copy("keep", "q", "out"), Stage::fill("zeros", "out", 0)] {

@@ -227,18 +227,18 @@ fn stage(p: &Problem, width: u64, text: &'static str, entry: &'static str) -> St
 fn fused(p: &Problem, width: u64) -> Program {
     stage(p, width, "adamw/fused", "adamw_step")
         .args([("param", Write), ("grad", Read), ("m", Write), ("v", Write)])
-        .costing(cost(p))
+        .cost(cost(p))
         .into()
 }
 
 fn separate(p: &Problem, caps: &Caps) -> Program {
     let stage = |entry| stage(p, across(p, caps), "adamw/separate", entry);
-    let first = stage("adamw_first").args([("m", Write), ("grad", Read)]).costing(costing(p, 3, [1, 1], [0, 1]));
-    let second = stage("adamw_second").args([("v", Write), ("grad", Read)]).costing(costing(p, 4, [1, 1], [0, 1]));
+    let first = stage("adamw_first").args([("m", Write), ("grad", Read)]).cost(costing(p, 3, [1, 1], [0, 1]));
+    let second = stage("adamw_second").args([("v", Write), ("grad", Read)]).cost(costing(p, 4, [1, 1], [0, 1]));
     let direction = stage("adamw_direction")
         .args([("direction", "direction", Write), ("first", "m", Read), ("second", "v", Read)])
-        .costing(costing(p, 4, [0, 2], [0, 1]));
-    let apply = stage("adamw_apply").args([("param", "param", Write), ("along", "direction", Read)]).costing(costing(
+        .cost(costing(p, 4, [0, 2], [0, 1]));
+    let apply = stage("adamw_apply").args([("param", "param", Write), ("along", "direction", Read)]).cost(costing(
         p,
         3,
         [1, 1],

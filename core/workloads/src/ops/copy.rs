@@ -174,7 +174,7 @@ fn program(
         .args([("x", Read), ("out", Write)])
         .threads([THREADS as u32, 1, 1])
         .grid(spread(groups))
-        .costing(cost(p))
+        .cost(cost(p))
         .into()
 }
 
@@ -205,7 +205,7 @@ fn cube(p: &Problem, _caps: &Caps) -> Program {
         .consts(&[("WIDTH", width)])
         .consts(&[("WORDS", words)])
         .args([("x", Read), ("out", Write)])
-        .costing(cost(p))
+        .cost(cost(p))
         .into()
 }
 

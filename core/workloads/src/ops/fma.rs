@@ -259,6 +259,6 @@ fn program(p: &Problem, text: &'static str, entry: &'static str) -> Program {
         .args([("a", Read), ("b", Read), ("out", Write)])
         .threads([THREADS as u32, 1, 1])
         .grid(spread(p["n"].div_ceil(THREADS)))
-        .costing(cost(p))
+        .cost(cost(p))
         .into()
 }

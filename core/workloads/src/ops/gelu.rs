@@ -219,7 +219,7 @@ fn program(p: &Problem, width: u64) -> Program {
         Direction::Fwd => stage(p["n"], width, "gelu_forward", erf).args([("x", Read), ("out", Write)]),
         _ => stage(p["n"], width, "gelu_backward", erf).args([("x", Read), ("dout", Read), ("dx", Write)]),
     }
-    .costing(p.cost())
+    .cost(p.cost())
     .into()
 }
 
@@ -231,9 +231,11 @@ fn stage(n: u64, width: u64, entry: &'static str, erf: bool) -> Stage {
 /// Forward stage of the tanh formula, from one buffer of `n` elements to another.
 pub(super) fn forward_stage(n: u64, dtype: DType, caps: &Caps, [x, out]: [&'static str; 2]) -> Stage {
     let bytes = n * Elem::Real.storage(dtype).bytes();
-    stage(n, width(n, dtype, caps), "gelu_forward", false)
-        .args([("x", x, Read), ("out", out, Write)])
-        .costing(Cost::new(10 * n, bytes, bytes))
+    stage(n, width(n, dtype, caps), "gelu_forward", false).args([("x", x, Read), ("out", out, Write)]).cost(Cost::new(
+        10 * n,
+        bytes,
+        bytes,
+    ))
 }
 
 /// Backward stage of the tanh formula on buffers of `n` elements: input, gradient of the result, and gradient of the input.
@@ -241,7 +243,7 @@ pub(super) fn backward_stage(n: u64, dtype: DType, caps: &Caps, [x, dout, dx]: [
     let bytes = n * Elem::Real.storage(dtype).bytes();
     stage(n, width(n, dtype, caps), "gelu_backward", false)
         .args([("x", x, Read), ("dout", dout, Read), ("dx", dx, Write)])
-        .costing(Cost::new(15 * n, 2 * bytes, bytes))
+        .cost(Cost::new(15 * n, 2 * bytes, bytes))
 }
 
 /// Fused stage of both: `gelu(x)` to `anew`, and the gradient. In CUDA `x` and `anew` may be one buffer, and so may both gradients.
@@ -249,7 +251,7 @@ pub(super) fn through_stage(n: u64, dtype: DType, caps: &Caps, [x, dout, anew, d
     let bytes = n * Elem::Real.storage(dtype).bytes();
     stage(n, width(n, dtype, caps), "gelu_through", false)
         .args([("x", x, Read), ("dout", dout, Read), ("anew", anew, Write), ("gradient", dx, Write)])
-        .costing(Cost::new(25 * n, 2 * bytes, 2 * bytes))
+        .cost(Cost::new(25 * n, 2 * bytes, 2 * bytes))
 }
 
 #[cfg(test)]

@@ -66,5 +66,5 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 
 fn program(p: &Problem) -> Program {
     let way = if p.shape.has("upload") { "upload" } else { "download" };
-    Stage::copy(way, "x", "out").costing(copy::cost(p)).into()
+    Stage::copy(way, "x", "out").cost(copy::cost(p)).into()
 }

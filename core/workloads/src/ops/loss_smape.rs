@@ -280,14 +280,14 @@ fn mean(p: &Problem, caps: &Caps, parts: u64) -> Stage {
 
 fn fused(p: &Problem, caps: &Caps) -> Program {
     let (pass, parts) = pass(p, caps, "loss_smape_fused");
-    let pass = pass.costing(Cost::new(12 * p["n"], 2 * bytes(p), 4 * parts));
+    let pass = pass.cost(Cost::new(12 * p["n"], 2 * bytes(p), 4 * parts));
     Program { stages: vec![pass, mean(p, caps, parts)] }
 }
 
 fn separate(p: &Problem, caps: &Caps) -> Program {
     let of_one = |entry, flops| {
         let (pass, parts) = pass(p, caps, entry);
-        (pass.costing(Cost::new(flops * p["n"], 2 * bytes(p), 4 * parts)), parts)
+        (pass.cost(Cost::new(flops * p["n"], 2 * bytes(p), 4 * parts)), parts)
     };
     // One pass stores its parts after those of the other.
     let ((error, parts), (outside, _)) = (of_one("loss_smape_error", 6), of_one("loss_smape_outside", 6));
@@ -299,7 +299,7 @@ fn gradient(p: &Problem, width: u64) -> Program {
     knowing(by_pieces(p["n"] / width, width, text, "loss_smape_backward"), p)
         .consts(&[("SHARE", 1.0 / p["n"] as f32)])
         .args([("pred", Read), ("targets", Read), ("dloss", Read), ("dpred", Write)])
-        .costing(Cost::new(15 * p["n"], 2 * bytes(p), bytes(p)))
+        .cost(Cost::new(15 * p["n"], 2 * bytes(p), bytes(p)))
         .into()
 }
 

@@ -224,7 +224,7 @@ fn gemm(p: &Problem) -> Gemm {
 
 /// Program with a stage that computes C from A and B.
 fn program(p: &Problem, stage: Stage) -> Program {
-    stage.args([("a", Read), ("b", Read), ("c", Write)]).costing(cost(p)).into()
+    stage.args([("a", Read), ("b", Read), ("c", Write)]).cost(cost(p)).into()
 }
 
 fn naive(p: &Problem, _caps: &Caps) -> Program {

@@ -237,7 +237,7 @@ fn stage(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
 /// Program of one stage.
 fn program(p: &Problem, stage: Stage) -> Program {
     let args = [("a", Read), ("b", Read), ("a_scale", Read), ("b_scale", Read), ("c", Write)];
-    stage.args(args).costing(p.cost()).into()
+    stage.args(args).cost(p.cost()).into()
 }
 
 fn naive(p: &Problem, _caps: &Caps) -> Program {

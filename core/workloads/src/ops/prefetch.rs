@@ -290,7 +290,7 @@ fn uploads(p: &Problem, batch: u64, room: [&'static str; 3]) -> impl Iterator<It
     let bytes = 4 * batch_rows(p);
     let range = CopyRange { from: Bytes(batch * bytes), to: Bytes(0), bytes: Bytes(bytes) };
     COLUMNS.into_iter().zip(room).map(move |(column, room)| {
-        Stage::copy_range(format!("upload {column} {batch}"), [column, room], range).costing(Cost::new(0, 0, bytes))
+        Stage::copy_range(format!("upload {column} {batch}"), [column, room], range).cost(Cost::new(0, 0, bytes))
     })
 }
 
@@ -315,7 +315,7 @@ fn program(p: &Problem, caps: &Caps, overlapped: bool) -> Program {
         let room = ROOMS[turn];
         for upload in uploads(p, batch, room) {
             let after = left[turn].as_slice();
-            stages.push(if overlapped { upload.on(1, after) } else { upload });
+            stages.push(if overlapped { upload.queue(1, after) } else { upload });
         }
         let uploaded = stages.len() - 1;
         for stage in computed(p, caps, batch, room) {
@@ -324,7 +324,7 @@ fn program(p: &Problem, caps: &Caps, overlapped: bool) -> Program {
                 left[turn] = Some(stages.len());
             }
             let after: &[usize] = if reads { &[uploaded] } else { &[] };
-            stages.push(if overlapped { stage.on(0, after) } else { stage });
+            stages.push(if overlapped { stage.queue(0, after) } else { stage });
         }
     }
     Program { stages }

@@ -175,7 +175,7 @@ fn program(p: &Problem, text: &'static str, entry: &'static str) -> Program {
         .threads([THREADS as u32, 1, 1])
         .grid(spread(p["n"].div_ceil(CHUNK)))
         .shared(THREADS as u32 * 4)
-        .costing(cost(p))
+        .cost(cost(p))
         .into()
 }
 

@@ -217,7 +217,7 @@ fn atomic(p: &Problem, _caps: &Caps) -> Program {
         .threads([THREADS as u32, 1, 1])
         .grid(spread(p["n"].div_ceil(OF_A_GROUP)))
         .shared(4 * THREADS as u32)
-        .costing(cost(p));
+        .cost(cost(p));
     Program { stages: vec![Stage::fill("begin", "out", begin), add] }
 }
 
@@ -232,8 +232,8 @@ fn in_parts(p: &Problem, caps: &Caps, width: u64) -> Program {
         .args([("parts", Read), ("out", Write)])
         .threads([THREADS as u32, 1, 1])
         .shared(4 * THREADS as u32)
-        .costing(Cost::new(parts, 4 * parts, 4));
-    Program { stages: vec![stage.costing(Cost::new(p["n"], read, 4 * parts)), last] }
+        .cost(Cost::new(parts, 4 * parts, 4));
+    Program { stages: vec![stage.cost(Cost::new(p["n"], read, 4 * parts)), last] }
 }
 
 fn cube(p: &Problem, caps: &Caps) -> Program {
@@ -251,11 +251,8 @@ fn cube(p: &Problem, caps: &Caps) -> Program {
         .consts(&[("PIECES", pieces as u32), ("WIDTH", width as u32)])
         .args([("x", Read), ("parts", Write)])
         .grid(spread(parts))
-        .costing(Cost::new(p["n"], cost(p).read.0, 4 * parts));
-    let last = stage("cube_reduce_last", parts).args([("parts", Read), ("out", Write)]).costing(Cost::new(
-        parts,
-        4 * parts,
-        4,
-    ));
+        .cost(Cost::new(p["n"], cost(p).read.0, 4 * parts));
+    let last =
+        stage("cube_reduce_last", parts).args([("parts", Read), ("out", Write)]).cost(Cost::new(parts, 4 * parts, 4));
     Program { stages: vec![first, last] }
 }

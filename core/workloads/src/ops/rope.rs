@@ -223,7 +223,7 @@ fn program(p: &Problem, width: u64, entry: &'static str, heads: u64) -> Program 
         )
         .consts(&[("INVERSE", p.direction == Direction::Bwd)])
         .args([("x", from, Read), ("cosines", "cosines", Read), ("sines", "sines", Read), ("out", to, Write)])
-        .costing(cost(p))
+        .cost(cost(p))
         .into()
 }
 

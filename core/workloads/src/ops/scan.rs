@@ -250,17 +250,17 @@ fn three_pass(p: &Problem, caps: &Caps, width: u64) -> Program {
     let sums = stretches(over_tiles(p, [width, ROWS], "scan/sums", "scan_sums"))
         .args([("x", Read), ("parts", Write)])
         .shared(4 * THREADS as u32)
-        .costing(Cost::new(p["n"], read.0, 4 * parts));
+        .cost(Cost::new(p["n"], read.0, 4 * parts));
     let starts = Stage::kernel("scan_starts", "scan/starts", "scan_starts")
         .consts(&[("PARTS", parts as u32), ("THREADS", THREADS as u32), ("MOST_PARTS", MOST_PARTS as u32)])
         .args([("parts", Write)])
         .threads([THREADS as u32, 1, 1])
         .shared(4 * THREADS as u32)
-        .costing(Cost::new(parts, 4 * parts, 4 * parts));
+        .cost(Cost::new(parts, 4 * parts, 4 * parts));
     let scanned = stretches(over_tiles(p, [width, ROWS], "scan/tiles", "scan_tiles"))
         .args([("x", Read), ("parts", Read), ("out", Write)])
         .shared(16 * THREADS as u32)
-        .costing(Cost::new(p["n"], read.0 + 4 * parts, written.0));
+        .cost(Cost::new(p["n"], read.0 + 4 * parts, written.0));
     Program { stages: vec![sums, starts, scanned] }
 }
 
@@ -269,7 +269,7 @@ fn decoupled(p: &Problem, _: &Caps) -> Program {
     let pass = over_tiles(p, [width, decoupled_rows(width)], "scan/decoupled", "scan_decoupled")
         .args([("x", Read), ("told", Write), ("out", Write)])
         .grid(spread(tiles(p["n"] / width, decoupled_rows(width))))
-        .costing(cost(p));
+        .cost(cost(p));
     Program { stages: vec![Stage::fill("nothing told", "told", 0), pass] }
 }
 

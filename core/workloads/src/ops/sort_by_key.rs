@@ -191,7 +191,7 @@ fn order(p: &Problem, _caps: &Caps) -> Program {
         .args([("order", Read), ("values", Read), ("carried", Write)])
         .threads([THREADS as u32, 1, 1])
         .grid(spread(p["n"].div_ceil(THREADS)))
-        .costing(Cost::new(0, 8 * p["n"], 4 * p["n"]));
+        .cost(Cost::new(0, 8 * p["n"], 4 * p["n"]));
     stages.push(fetch);
     Program { stages }
 }
@@ -231,11 +231,11 @@ fn radix(p: &Problem, caps: &Caps, bits: u64) -> Program {
         let count = launch(format!("count_{}", pass + 1), "lib/sort_count", "sort_count", pass, stretches)
             .args([("keys", from[0], Read), ("counts", "counts", Write)])
             .shared(4 * bins as u32)
-            .costing(Cost::new(0, array, table));
+            .cost(Cost::new(0, array, table));
         let begin = launch(format!("begin_{}", pass + 1), "sort_by_key/begin", "sort_by_key_begin", pass, bins)
             .args([("counts", Write), ("totals", Write)])
             .shared(4 * THREADS as u32)
-            .costing(Cost::new(0, table, table));
+            .cost(Cost::new(0, table, table));
         let place = launch(format!("place_{}", pass + 1), "sort_by_key/place", "sort_by_key_place", pass, stretches)
             .args([
                 ("counts", "counts", Read),
@@ -246,7 +246,7 @@ fn radix(p: &Problem, caps: &Caps, bits: u64) -> Program {
                 ("carried", to(pass)[1], Write),
             ])
             .shared((4 * (THREADS + bins + bins * THREADS / 32)) as u32)
-            .costing(Cost::new(0, 2 * array + table, 2 * array));
+            .cost(Cost::new(0, 2 * array + table, 2 * array));
         [count, begin, place]
     };
     Program { stages: (0..passes).flat_map(pass).collect() }
@@ -297,7 +297,7 @@ fn onesweep(p: &Problem, caps: &Caps) -> Program {
     let digits = launch("digits".to_owned(), "sort_by_key/digits", "sort_by_key_digits", THREADS, parts)
         .consts(&[("PARTS", parts as u32)])
         .args([("keys", Read), ("told", Write)])
-        .costing(Cost::new(0, array, 4 * passes * bins));
+        .cost(Cost::new(0, array, 4 * passes * bins));
     let sweep = |pass: u64| {
         let to = |pass: u64| match (passes - pass) % 2 {
             1 => ["sorted", "carried"],
@@ -316,7 +316,7 @@ fn onesweep(p: &Problem, caps: &Caps) -> Program {
                 ("carried", carried, Write),
             ])
             .cuda(CudaLaunch { dynamic_shared_bytes: (8 * tile) as u32, ..CudaLaunch::default() })
-            .costing(Cost::new(0, 2 * array + table, 2 * array + table))
+            .cost(Cost::new(0, 2 * array + table, 2 * array + table))
     };
     let fill = Stage::fill("nothing told", "told", 0);
     Program { stages: [fill, digits].into_iter().chain((0..passes).map(sweep)).collect() }

@@ -88,7 +88,7 @@ pub fn workload() -> Workload {
                 "allocated",
                 "the same through room that is allocated before and freed behind, each time, in the order of the stream \
                  (cuMemAllocAsync): within a batch the driver keeps what was freed, and gives it back when the host waits",
-                |p, _| Stage::copy_through(label(p), "x", "out").costing(through(p)).into(),
+                |p, _| Stage::copy_through(label(p), "x", "out").cost(through(p)).into(),
             )
             .available(allocates),
         ])
@@ -230,13 +230,13 @@ fn separate(p: &Problem) -> Program {
     let one = |i: u64| {
         let first = Bytes(bytes(i * p["n"]));
         let part = CopyRange { from: first, to: first, bytes: Bytes(bytes(p["n"])) };
-        Stage::copy_range(format!("{} {i}", label(p)), ["x", "out"], part).costing(crossing(p, p["n"]))
+        Stage::copy_range(format!("{} {i}", label(p)), ["x", "out"], part).cost(crossing(p, p["n"]))
     };
     Program { stages: (0..p["k"]).map(one).collect() }
 }
 
 fn collated(p: &Problem) -> Program {
-    Stage::copy(label(p), "x", "out").costing(cost(p)).into()
+    Stage::copy(label(p), "x", "out").cost(cost(p)).into()
 }
 
 /// Cost of all bytes over the link, and of a copy on the device.
@@ -251,10 +251,8 @@ fn pooled(p: &Problem) -> Program {
         true => [(label(p), cost(p)), ("to its place", aside)],
         false => [("from its place", aside), (label(p), cost(p))],
     };
-    let stages = vec![
-        Stage::copy(first.0, "x", "room").costing(first.1),
-        Stage::copy(second.0, "room", "out").costing(second.1),
-    ];
+    let stages =
+        vec![Stage::copy(first.0, "x", "room").cost(first.1), Stage::copy(second.0, "room", "out").cost(second.1)];
     Program { stages }
 }
 
@@ -273,7 +271,7 @@ fn reached(p: &Problem, _caps: &Caps) -> Program {
         .args([("x", Access::Read), ("out", Access::Write)])
         .threads([THREADS as u32, 1, 1])
         .grid(spread(groups))
-        .costing(cost(p))
+        .cost(cost(p))
         .into()
 }
 

@@ -121,7 +121,7 @@ fn stage(p: &Problem, threads: u64, text: &'static str, entry: &'static str, gro
         .args([("x", Read), ("out", Write)])
         .threads([threads as u32, 1, 1])
         .grid(spread(groups))
-        .costing(cost(p))
+        .cost(cost(p))
 }
 
 fn naive(p: &Problem, _caps: &Caps) -> Program {

@@ -183,17 +183,17 @@ fn program(p: &Problem, overlapped: bool) -> Program {
     let mut stages = Vec::new();
     for i in 0..pieces(p) {
         let room = ROOMS[i % ROOMS.len()];
-        let upload = Stage::copy(format!("upload {i}"), PIECES[i], room).costing(Cost::new(0, piece, piece));
+        let upload = Stage::copy(format!("upload {i}"), PIECES[i], room).cost(Cost::new(0, piece, piece));
         let compute = Stage::kernel(format!("compute {i}"), "fma/scalar", "fma_scalar")
             .consts(&consts)
             .args([("a", "a", Read), ("b", room, Read), ("out", OUTPUTS[i], Write)])
             .threads([THREADS as u32, 1, 1])
             .grid(spread(p["n"].div_ceil(THREADS)))
-            .costing(Cost::new(flops, piece + 4 * FACTORS * p["n"], output));
+            .cost(Cost::new(flops, piece + 4 * FACTORS * p["n"], output));
         // Two stages per piece: this buffer's last kernel is three stages back.
         let left: Vec<usize> = (2 * i).checked_sub(3).into_iter().collect();
         match overlapped {
-            true => stages.extend([upload.on(1, &left), compute.on(0, &[2 * i])]),
+            true => stages.extend([upload.queue(1, &left), compute.queue(0, &[2 * i])]),
             false => stages.extend([upload, compute]),
         }
     }

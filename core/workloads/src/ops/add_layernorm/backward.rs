@@ -93,7 +93,7 @@ fn naive(p: &Problem, caps: &Caps) -> Program {
     let [rows, columns] = backward::naive(p, "sum");
     let add = super::added(p["r"] * p["c"], p.dtype, caps, "residual_add_in_place")
         .args([("sum", "dx", Write), ("x", "dsum", Read)])
-        .costing(Cost::new(p["r"] * p["c"], 2 * matrix, matrix));
+        .cost(Cost::new(p["r"] * p["c"], 2 * matrix, matrix));
     Program { stages: vec![rows, columns, add] }
 }
 

@@ -187,7 +187,7 @@ fn stage_of_sum(p: &Problem, stage: impl FnOnce(&'static str) -> Stage) -> Stage
         true => stage("residual_add_in_place").args([("sum", "residual", Write), ("x", "x", Read)]),
         false => stage("residual_add").args([("sum", Write), ("x", Read), ("residual", Read)]),
     };
-    stage.costing(Cost::new(p["r"] * p["c"], 2 * matrix, matrix))
+    stage.cost(Cost::new(p["r"] * p["c"], 2 * matrix, matrix))
 }
 
 /// Stage of that kernel source on `n` elements.
@@ -201,7 +201,7 @@ pub(super) fn sum_stage(n: u64, dtype: DType, caps: &Caps, [x, residual, sum]: [
     let bytes = n * Elem::Real.storage(dtype).bytes();
     added(n, dtype, caps, "residual_add")
         .args([("sum", sum, Write), ("x", x, Read), ("residual", residual, Read)])
-        .costing(Cost::new(n, 2 * bytes, bytes))
+        .cost(Cost::new(n, 2 * bytes, bytes))
 }
 
 fn sum(p: &Problem, caps: &Caps) -> Stage {
@@ -220,7 +220,7 @@ fn fused(p: &Problem, caps: &Caps) -> Program {
             layernorm::row_stage(p, caps, text, &rows)
         }
     };
-    stage.costing(cost(p)).into()
+    stage.cost(cost(p)).into()
 }
 
 fn cube(p: &Problem, caps: &Caps) -> Program {
@@ -233,5 +233,5 @@ fn cube(p: &Problem, caps: &Caps) -> Program {
         true => ("cube_add_layernorm_in_place", args(&[("x", Read), ("residual", Write)], &[])),
         false => ("cube_add_layernorm", args(&[("x", Read), ("residual", Read)], &[("sum", Write)])),
     };
-    layernorm::cube(p, caps, name).args(args).costing(cost(p)).into()
+    layernorm::cube(p, caps, name).args(args).cost(cost(p)).into()
 }

@@ -410,7 +410,7 @@ fn setup(p: &Problem, _caps: &Caps) -> Program {
         .args([("q", Read), ("k", Read), ("v", Read), ("out", Write), ("lse", Write)])
         // One number per thread for reductions, and one weight.
         .shared(2 * ROW_THREADS * 4)
-        .costing(Cost::new(2 * gemm_flops(p), queries + 2 * keys, queries + p["b"] * p["h"] * p["s"] * 4));
+        .cost(Cost::new(2 * gemm_flops(p), queries + 2 * keys, queries + p["b"] * p["h"] * p["s"] * 4));
     looking(p, Looks::Both, stage).into()
 }
 
@@ -419,7 +419,7 @@ fn gradient(p: &Problem, label: &'static str, [left, right, to]: [&'static str; 
     let (queries, keys, scores) = sizes(p);
     let stage = by_tiles(p, ["attention/gradient", "attention_gradient"], [p["kv"], p["t"], p["d"]], 2)
         .args([("left", left, Write), ("right", right, Read), ("gradient", to, Write)])
-        .costing(Cost::new(gemm_flops(p), scores + queries, keys));
+        .cost(Cost::new(gemm_flops(p), scores + queries, keys));
     Stage { label: label.into(), ..stage }
 }
 
@@ -435,7 +435,7 @@ fn delta(p: &Problem) -> Stage {
         .grid(spread(rows.div_ceil(THREADS / LANES)))
         // Shared memory of WGSL's reductions over neighbouring threads.
         .shared(4 * (THREADS + THREADS / LANES * 16) as u32)
-        .costing(Cost::new(2 * rows * p["d"], 2 * queries, rows * 4))
+        .cost(Cost::new(2 * rows * p["d"], 2 * queries, rows * 4))
 }
 
 fn manual(p: &Problem, _caps: &Caps) -> Program {
@@ -451,7 +451,7 @@ fn manual(p: &Problem, _caps: &Caps) -> Program {
             ("v", "v", Read),
             ("lse", "lse", Read),
         ])
-        .costing(Cost::new(2 * gemm_flops(p), 2 * (queries + keys), 2 * scores));
+        .cost(Cost::new(2 * gemm_flops(p), 2 * (queries + keys), 2 * scores));
     Program {
         stages: vec![
             delta(p),

@@ -75,7 +75,7 @@ pub fn program(p: &Problem, _caps: &Caps) -> Program {
         .threads([THREADS as u32, 1, 1])
         .grid(spread(p["b"] * p["h"] * s.div_ceil(ROWS)))
         .shared(shared(width) as u32)
-        .costing(cost_of_one_stage(p));
+        .cost(cost_of_one_stage(p));
     looking(p, Looks::Both, stage).into()
 }
 

@@ -43,7 +43,7 @@ pub(super) fn flash_mma(p: &Problem, _caps: &Caps) -> Program {
         .args([("q", Read), ("k", Read), ("v", Read), ("out", Write)])
         .threads([16, 16, 1])
         .grid(spread(p["b"] * p["h"] * p["s"].div_ceil(u64::from(MMA_ROWS))))
-        .costing(cost_of_one_stage(p));
+        .cost(cost_of_one_stage(p));
     looking(p, Looks::Both, stage).into()
 }
 
@@ -52,7 +52,7 @@ pub(super) fn flash(p: &Problem, caps: &Caps) -> Program {
         .stage(p, caps.dialect)
         .consts(&[(KEEPS_LSE, false)])
         .args([("q", Read), ("k", Read), ("v", Read), ("out", Write)])
-        .costing(cost_of_one_stage(p));
+        .cost(cost_of_one_stage(p));
     looking(p, Looks::Both, stage).into()
 }
 
@@ -143,6 +143,6 @@ pub(super) fn cube(p: &Problem, caps: &Caps) -> Program {
         .threads([256, 1, 1])
         .grid(spread(p["b"] * p["h"] * p["s"].div_ceil(64)))
         .cube_shared(shared, caps)
-        .costing(cost_of_one_stage(p));
+        .cost(cost_of_one_stage(p));
     looking(p, Looks::Both, stage).into()
 }

@@ -379,7 +379,7 @@ fn weighted_sum(p: &Problem, [weights, values, to]: [&'static str; 3]) -> Stage 
     let (queries, keys, scores) = sizes(p);
     let stage = by_tiles(p, ["attention/weighted_sum", "attention_weighted_sum"], [p["h"], p["s"], p["d"]], 2)
         .args([("scores", weights, Write), ("v", values, Read), ("out", to, Write)])
-        .costing(Cost::new(gemm_flops(p), scores + keys, queries));
+        .cost(Cost::new(gemm_flops(p), scores + keys, queries));
     looking(p, Looks::Lengths, stage)
 }
 
@@ -389,10 +389,10 @@ fn manual(p: &Problem, _caps: &Caps) -> Program {
     let softmax = counted(p, 5 * masks::keys(p) * p["h"] * p["s"]);
     let of_scores = by_tiles(p, ["attention/manual", "attention_scores"], [p["h"], p["s"], p["t"]], 2)
         .args([("scores", Write), ("q", Read), ("k", Read)])
-        .costing(Cost::new(gemm_flops(p), queries + keys, scores));
+        .cost(Cost::new(gemm_flops(p), queries + keys, scores));
     let of_rows = by_rows(p, "attention/manual", "attention_softmax")
         .args([("scores", Write)])
-        .costing(Cost::new(softmax, scores, scores));
+        .cost(Cost::new(softmax, scores, scores));
     Program {
         stages: vec![
             looking(p, Looks::Mask, of_scores),

@@ -76,7 +76,7 @@ fn wanted(p: &Problem, pass: AttentionPass, choice: Choice) -> Attention {
 fn call(p: &Problem, wanted: Attention, args: &[(&'static str, Access)], cost: Cost) -> Program {
     let call = Library::Attention(wanted);
     let sometimes = masks::buffers(p).into_iter().map(|buffer| (buffer.name, Read));
-    Stage::library(call.name(), call).args(args.iter().copied().chain(sometimes)).costing(cost).into()
+    Stage::library(call.name(), call).args(args.iter().copied().chain(sometimes)).cost(cost).into()
 }
 
 /// Makes a forward library call write the log-sum-exp of every score row into the buffer `lse`. Returns whether the stage is such a

@@ -304,7 +304,7 @@ pub(crate) fn side_by_side(p: &Problem, caps: &Caps) -> Program {
     let beside = |rows: u64, names: [&'static str; 3], to: &'static str| {
         let stage = move |(which, from): (usize, &'static str)| {
             let moved = Rearrange::beside([rows, c], 3 * c, which as u64 * c);
-            moved.stage(p.dtype, caps, [from, to]).called(format!("{from}_beside"))
+            moved.stage(p.dtype, caps, [from, to]).label(format!("{from}_beside"))
         };
         names.into_iter().enumerate().map(stage).collect::<Vec<_>>()
     };
@@ -339,52 +339,52 @@ pub(crate) fn projected_apart(p: &Problem, caps: &Caps, x: &'static str) -> Vec<
     let mut all = Vec::new();
     for which in 0..3 {
         let name = PROJECTED[which];
-        all.push(made.gemm(square(p), [x, WEIGHTS[which], "product"]).called(format!("{name}_product")));
+        all.push(made.gemm(square(p), [x, WEIGHTS[which], "product"]).label(format!("{name}_product")));
         all.push(
-            made.finish(rows, Epilogue::Bias, ["product", "rows"], &[BIASES[which]]).called(format!("{name}_bias")),
+            made.finish(rows, Epilogue::Bias, ["product", "rows"], &[BIASES[which]]).label(format!("{name}_bias")),
         );
-        all.push(split(p, c, 0).stage(p.dtype, caps, ["rows", name]).called(SPLIT[which]));
+        all.push(split(p, c, 0).stage(p.dtype, caps, ["rows", name]).label(SPLIT[which]));
     }
-    all.into_iter().map(|stage| stage.of(INTO_HEADS)).collect()
+    all.into_iter().map(|stage| stage.component(INTO_HEADS)).collect()
 }
 
 /// Stages after attention, one per step.
 pub(crate) fn output_apart(p: &Problem, caps: &Caps, out: &'static str) -> Vec<Stage> {
     let (made, rows) = (stages(p, caps, GemmKind::Tiles), [row_count(p), width(p)]);
-    let gemm = made.gemm(square(p), ["merged", "wo", "product"]).called("out_product");
-    let bias = made.finish(rows, Epilogue::Bias, ["product", out], &["bo"]).called("out_bias");
-    [merge(p, caps), gemm, bias].into_iter().map(|stage| stage.of(OUT_OF_HEADS)).collect()
+    let gemm = made.gemm(square(p), ["merged", "wo", "product"]).label("out_product");
+    let bias = made.finish(rows, Epilogue::Bias, ["product", out], &["bo"]).label("out_bias");
+    [merge(p, caps), gemm, bias].into_iter().map(|stage| stage.component(OUT_OF_HEADS)).collect()
 }
 
 /// Attention with its scores in device memory.
 pub(crate) fn unfused(p: &Problem, caps: &Caps) -> Vec<Stage> {
     let stages = attention(p, Direction::Fwd).stages("manual", caps, &[("out", "mixed")]);
-    stages.into_iter().zip([SCORES, SOFTMAX, WEIGHTED]).map(|(stage, component)| stage.of(component)).collect()
+    stages.into_iter().zip([SCORES, SOFTMAX, WEIGHTED]).map(|(stage, component)| stage.component(component)).collect()
 }
 
 /// Stage that concatenates the heads again.
 pub(crate) fn merge(p: &Problem, caps: &Caps) -> Stage {
-    split(p, width(p), 0).reversed().stage(p.dtype, caps, ["mixed", "merged"]).called("merge_heads")
+    split(p, width(p), 0).reversed().stage(p.dtype, caps, ["mixed", "merged"]).label("merge_heads")
 }
 
 /// Stages of the query, key and value projections of a buffer, with one GEMM.
 pub(crate) fn projected(p: &Problem, caps: &Caps, kind: GemmKind, x: &'static str) -> Vec<Stage> {
     let c = width(p);
     let wide = Gemm::new(row_count(p), 3 * c, c);
-    let gemm = stages(p, caps, kind).with_bias(wide, [x, "wqkv", "qkv"], "bqkv").called("qkv_product");
+    let gemm = stages(p, caps, kind).with_bias(wide, [x, "wqkv", "qkv"], "bqkv").label("qkv_product");
     let mut all = vec![gemm];
     for which in 0..3 {
         let apart = split(p, 3 * c, which as u64 * c);
-        all.push(apart.stage(p.dtype, caps, ["qkv", PROJECTED[which]]).called(SPLIT[which]));
+        all.push(apart.stage(p.dtype, caps, ["qkv", PROJECTED[which]]).label(SPLIT[which]));
     }
-    all.into_iter().map(|stage| stage.of(INTO_HEADS)).collect()
+    all.into_iter().map(|stage| stage.component(INTO_HEADS)).collect()
 }
 
 /// Stages after attention.
 pub(crate) fn output(p: &Problem, caps: &Caps, kind: GemmKind, out: &'static str) -> Vec<Stage> {
-    let gemm = stages(p, caps, kind).with_bias(square(p), ["merged", "wo", out], "bo").called("out_product");
+    let gemm = stages(p, caps, kind).with_bias(square(p), ["merged", "wo", out], "bo").label("out_product");
     let all = [merge(p, caps), gemm];
-    all.into_iter().map(|stage| stage.of(OUT_OF_HEADS)).collect()
+    all.into_iter().map(|stage| stage.component(OUT_OF_HEADS)).collect()
 }
 
 /// Program with one GEMM into heads and one out of them, around attention.
@@ -404,7 +404,7 @@ pub(crate) fn flash(p: &Problem, caps: &Caps, variant: &str) -> Vec<Stage> {
     attention(p, Direction::Fwd)
         .stages(variant, caps, &[("out", "mixed")])
         .into_iter()
-        .map(|stage| stage.of(FLASH))
+        .map(|stage| stage.component(FLASH))
         .collect()
 }
 

@@ -82,7 +82,7 @@ pub fn apart(p: &Problem) -> Stage {
         .args([("k", Write), ("v", Write), ("new_k", Read), ("new_v", Read), ("table", Read), ("lengths", Read)])
         .threads([THREADS, 1, 1])
         .grid(spread((p["b"] * p["kv"] * p["d"]).div_ceil(u64::from(THREADS))))
-        .costing(Cost::new(0, bytes(p) + looked_up, bytes(p)))
+        .cost(Cost::new(0, bytes(p) + looked_up, bytes(p)))
 }
 
 #[cfg(test)]

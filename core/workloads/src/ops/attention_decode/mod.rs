@@ -391,7 +391,7 @@ fn naive(p: &Problem, _caps: &Caps) -> Program {
         .threads([THREADS, 1, 1])
         .grid(spread(p["b"] * p["h"]))
         .shared(THREADS * 4)
-        .costing(attending(p));
+        .cost(attending(p));
     after_appending(p, [attend])
 }
 

@@ -108,7 +108,7 @@ pub(super) fn stages(p: &Problem, caps: &Caps, (first, division): (Stage, Divisi
         .consts(&[("APPENDS", appends)])
         .args(args.into_iter().chain(new.into_iter().filter(|_| appends)))
         .grid(spread(shares * splits))
-        .costing(Cost::new(operations(p), read, left + if appends { append::bytes(p) } else { 0 }));
+        .cost(Cost::new(operations(p), read, left + if appends { append::bytes(p) } else { 0 }));
     // CUDA: a weight for each part, and the scratch of reductions.
     let shared = if caps.dialect == Dialect::Cuda { 4 * (splits + THREADS / 32) } else { 0 };
     let combine = Stage::kernel("attention_decode_combine", "attention_decode/combine", "attention_decode_combine")
@@ -117,7 +117,7 @@ pub(super) fn stages(p: &Problem, caps: &Caps, (first, division): (Stage, Divisi
         .threads([THREADS as u32, 1, 1])
         .grid(spread(p["b"] * p["h"]))
         .shared(shared as u32)
-        .costing(Cost::new(2 * p["b"] * p["h"] * splits * p["d"], left, queries));
+        .cost(Cost::new(2 * p["b"] * p["h"] * splits * p["d"], left, queries));
     [first, combine]
 }
 

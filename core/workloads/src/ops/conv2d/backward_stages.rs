@@ -81,7 +81,7 @@ impl Backward<'_> {
             With::Wgmma => stages.extend(self.weights_wgmma(g)),
             With::Library(choice) => {
                 let ([x, w, out], weights) = (self.bytes(), self.library(ConvPass::Kernels, choice, ["x", g, "dw"]));
-                stages.push(weights.called("dw").costing(Cost::new(self.conv.flops(), x + out, w)));
+                stages.push(weights.label("dw").cost(Cost::new(self.conv.flops(), x + out, w)));
             }
         }
         stages
@@ -98,12 +98,12 @@ impl Backward<'_> {
             With::Wgmma => wgmma::stage(back, self.caps, [g, "w", "dx"]),
             With::Mma if self.conv.last => back.mma([g, "w", "dx"]),
             With::Mma => {
-                stages.push(back.transposed_kernels(["w", "turned"]).costing(Cost::new(0, w, w)));
+                stages.push(back.transposed_kernels(["w", "turned"]).cost(Cost::new(0, w, w)));
                 back.mma([g, "turned", "dx"])
             }
             With::Library(choice) => self.library(ConvPass::Image, choice, ["w", g, "dx"]),
         };
-        stages.push(stage.called("dx").costing(Cost::new(self.conv.flops(), w + out, x)));
+        stages.push(stage.label("dx").cost(Cost::new(self.conv.flops(), w + out, x)));
         stages
     }
 
@@ -124,8 +124,8 @@ impl Backward<'_> {
         let text = "conv2d/gate";
         by_pieces(elements / width, width, text, "conv2d_gate")
             .args([("result", "out", Read), ("gradient", "dout", Read), ("gated", "gated", Write)])
-            .costing(Cost::new(elements, 2 * out, out))
-            .called("gate")
+            .cost(Cost::new(elements, 2 * out, out))
+            .label("gate")
     }
 
     /// Forward gather: the kernels' gradient reads the same pixels.
@@ -142,7 +142,7 @@ impl Backward<'_> {
             .threads([THREADS as u32, 1, 1])
             .grid(spread(weights.div_ceil(THREADS)))
             .args([("source", "x", Read), ("gradient", g, Read), ("weights", "dw", Write)])
-            .costing(Cost::new(self.conv.flops(), x + out, w));
+            .cost(Cost::new(self.conv.flops(), x + out, w));
         self.forward().sides(stage)
     }
 
@@ -174,7 +174,7 @@ impl Backward<'_> {
         let stage = Gemm { k: part, ..whole }
             .batch(conv.groups * parts)
             .mma("conv2d/weights_mma", "conv2d_weights_mma")
-            .called("dw_parts");
+            .label("dw_parts");
         self.in_parts(stage, parts, g)
     }
 
@@ -192,7 +192,7 @@ impl Backward<'_> {
             .forward()
             .sides(stage)
             .args([("source", "x", Read), ("gradient", g, Read), ("parts", "parts", Write)])
-            .costing(Cost::new(self.conv.flops(), x + out, 4 * parts * weights));
+            .cost(Cost::new(self.conv.flops(), x + out, 4 * parts * weights));
         [stage, self.added_up([parts, weights], ["parts", "dw"])]
     }
 
@@ -214,7 +214,7 @@ impl Backward<'_> {
             .grid(spread(channels * parts))
             .shared(4 * THREADS as u32)
             .args([("gradient", g, Read), ("sums", "sums", Write)])
-            .costing(Cost::new(positions * channels, self.bytes()[2], 4 * parts * channels));
+            .cost(Cost::new(positions * channels, self.bytes()[2], 4 * parts * channels));
         [stage, self.added_up([parts, channels], ["sums", "dbias"])]
     }
 
@@ -223,6 +223,6 @@ impl Backward<'_> {
         sum_of_parts(parts, columns, self.caps, "rmsnorm/parts", "rmsnorm_parts")
             .consts(&[("COLUMNS", columns as u32)])
             .args([("parts", from, Read), ("dgamma", to, Write)])
-            .called(to)
+            .label(to)
     }
 }

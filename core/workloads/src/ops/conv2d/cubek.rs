@@ -54,6 +54,6 @@ fn program(p: &Problem, caps: &Caps) -> Program {
     Stage::cubek("cubek_conv2d", caps)
         .consts(&numbers.map(|(name, value)| (name, value as u32)))
         .args([("x", Read), ("w", Read), ("out", Write)])
-        .costing(p.cost())
+        .cost(p.cost())
         .into()
 }

@@ -233,29 +233,29 @@ fn gather(p: &Problem) -> Gather {
 }
 
 fn direct(p: &Problem, _caps: &Caps) -> Program {
-    gather(p).direct(["x", "w", "out"]).costing(cost(p)).into()
+    gather(p).direct(["x", "w", "out"]).cost(cost(p)).into()
 }
 
 fn implicit_gemm(p: &Problem, caps: &Caps) -> Program {
-    gather(p).implicit(caps, ["x", "w", "out"]).costing(cost(p)).into()
+    gather(p).implicit(caps, ["x", "w", "out"]).cost(cost(p)).into()
 }
 
 fn mma(p: &Problem, _caps: &Caps) -> Program {
-    gather(p).mma(["x", "w", "out"]).costing(cost(p)).into()
+    gather(p).mma(["x", "w", "out"]).cost(cost(p)).into()
 }
 
 fn wgmma(p: &Problem, caps: &Caps) -> Program {
-    warpgroups::stage(gather(p), caps, ["x", "w", "out"]).costing(cost(p)).into()
+    warpgroups::stage(gather(p), caps, ["x", "w", "out"]).cost(cost(p)).into()
 }
 
 fn coopmat(p: &Problem, _caps: &Caps) -> Program {
-    gather(p).coopmat(["x", "w", "out"]).costing(cost(p)).into()
+    gather(p).coopmat(["x", "w", "out"]).cost(cost(p)).into()
 }
 
 fn vendor(p: &Problem, choice: Choice) -> Program {
     let Gather { conv, bias, relu, .. } = gather(p);
     let call = Convolution { conv, pass: ConvPass::Forward { bias, relu }, choice };
-    call.stage(["x", "w", "out"]).costing(cost(p)).into()
+    call.stage(["x", "w", "out"]).cost(cost(p)).into()
 }
 
 /// Program of `winograd`, only for problems that support it.

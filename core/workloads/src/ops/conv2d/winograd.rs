@@ -99,17 +99,17 @@ impl Squares {
         let of_kernels = plain
             .sides(self.stage("conv2d_winograd_kernels", "conv2d/winograd_kernels", kernels / PRODUCTS))
             .args([("w", "w", Read), ("kernels", "kernels", Write)])
-            .costing(Cost::new(2 * kernels, w, 4 * kernels));
+            .cost(Cost::new(2 * kernels, w, 4 * kernels));
         let of_pixels = plain
             .sides(self.stage("conv2d_winograd_pixels", "conv2d/winograd_pixels", pixels / PRODUCTS))
             .args([("source", "x", Read), ("pixels", "pixels", Write)])
-            .costing(Cost::new(2 * pixels, x, 4 * pixels));
+            .cost(Cost::new(2 * pixels, x, 4 * pixels));
         let names = if self.conv.last { ["pixels", "kernels", "products"] } else { ["kernels", "pixels", "products"] };
         let gemms = Stages { dtype: DType::F32, caps, kind: GemmKind::Tiles }.gemm(self.gemm(), names).elem(DType::F32);
         let of_sums = gather
             .sides(self.stage("conv2d_winograd_results", "conv2d/winograd_results", sums / PRODUCTS))
             .args([("products", "products", Read), ("result", "out", Write)])
-            .costing(Cost::new(2 * sums, 4 * sums, out));
+            .cost(Cost::new(2 * sums, 4 * sums, out));
         let mut results = of_sums;
         if gather.bias {
             results.args.push(("bias", Read).into());

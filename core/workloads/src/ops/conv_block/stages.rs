@@ -77,14 +77,14 @@ impl Block<'_> {
             ConvKind::Mma => plain.mma(buffers),
         };
         let mut stages = vec![
-            convolution.called("convolution").costing(self.convolution_cost(0, 0)).of(CONVOLUTION),
-            self.bias(["sums", "biased"]).of(BIAS),
+            convolution.label("convolution").cost(self.convolution_cost(0, 0)).component(CONVOLUTION),
+            self.bias(["sums", "biased"]).component(BIAS),
         ];
         if !inference(self.p) {
-            stages.extend(self.statistics("biased").into_iter().map(|stage| stage.of(NORMALISATION)));
+            stages.extend(self.statistics("biased").into_iter().map(|stage| stage.component(NORMALISATION)));
         }
-        stages.push(self.normalise(["biased", "normalised"], false).of(NORMALISATION));
-        stages.push(self.relu(["normalised", "out"]).of(RELU));
+        stages.push(self.normalise(["biased", "normalised"], false).component(NORMALISATION));
+        stages.push(self.relu(["normalised", "out"]).component(RELU));
         Program { stages }
     }
 
@@ -105,7 +105,7 @@ impl Block<'_> {
         };
         let Cost { flops, read, written } = self.convolution_cost(3, 0);
         let cost = Cost::new(flops.0, read.0 + 8 * self.conv.channels[1], written.0);
-        stage.called("convolution").costing(cost).of(EVERYTHING)
+        stage.label("convolution").cost(cost).component(EVERYTHING)
     }
 
     /// Program with a convolution that leaves statistics of its tiles. They are merged before the normalisation of its result.
@@ -120,9 +120,9 @@ impl Block<'_> {
         let cost = self.convolution_cost(1, 2 * m * positions.div_ceil(strip));
         Program {
             stages: vec![
-                convolution.called("convolution").costing(cost).of(CONVOLUTION_AND_SUMS),
-                self.merged(strip).of(NORMALISATION_AND_RELU),
-                self.normalise(["biased", "out"], true).of(NORMALISATION_AND_RELU),
+                convolution.label("convolution").cost(cost).component(CONVOLUTION_AND_SUMS),
+                self.merged(strip).component(NORMALISATION_AND_RELU),
+                self.normalise(["biased", "out"], true).component(NORMALISATION_AND_RELU),
             ],
         }
     }
@@ -139,7 +139,7 @@ impl Block<'_> {
         let strips = self
             .strips("conv_block_planes", "conv_block/planes")
             .args([("given", from, Read), ("parts", "parts", Write)])
-            .costing(Cost::new(4 * self.elements(), self.bytes(self.elements()), left));
+            .cost(Cost::new(4 * self.elements(), self.bytes(self.elements()), left));
         vec![strips, self.merged(STRIP)]
     }
 
@@ -201,7 +201,7 @@ impl Block<'_> {
         self.placed(entry, "conv_block/channels")
             .consts(&[("RELU", relu)])
             .args([("given", from, Read), ("made", to, Write)])
-            .costing(Cost::new(operations * elements, bytes, bytes))
+            .cost(Cost::new(operations * elements, bytes, bytes))
     }
 
     fn bias(&self, buffers: [&'static str; 2]) -> Stage {

@@ -145,7 +145,7 @@ fn reference(p: &Problem, inputs: &Inputs, output: usize, row: u64, out: &mut [f
 /// Arguments and cost of a stage that computes everything.
 fn given_rows(stage: Stage, p: &Problem) -> Stage {
     let read = ["logits", "lse", "targets", "dloss"].map(|name| (name, Read));
-    stage.args(read.into_iter().chain([("dlogits", Write)])).costing(cost(p))
+    stage.args(read.into_iter().chain([("dlogits", Write)])).cost(cost(p))
 }
 
 /// Share of a row in the mean.
@@ -166,10 +166,10 @@ fn separate(p: &Problem, caps: &Caps) -> Program {
     let ((matrix, of_rows), n) = (sizes(p), p["r"] * p["c"]);
     let weights = pieces(p, caps, WEIGHTS, "cross_entropy_softmax")
         .args([("logits", Read), ("lse", Read), ("softmax", Write)])
-        .costing(Cost::new(2 * n, matrix + of_rows, 4 * n));
+        .cost(Cost::new(2 * n, matrix + of_rows, 4 * n));
     let subtract = pieces(p, caps, SUBTRACT, "cross_entropy_subtract")
         .args([("softmax", Read), ("targets", Read), ("dloss", Read), ("dlogits", Write)])
-        .costing(Cost::new(2 * n, 4 * n + of_rows, matrix));
+        .cost(Cost::new(2 * n, 4 * n + of_rows, matrix));
     Program { stages: vec![weights, subtract] }
 }
 

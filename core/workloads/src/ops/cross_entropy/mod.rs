@@ -204,7 +204,7 @@ fn by_rows(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
 
 /// Adds the arguments and cost of a stage that computes losses.
 fn finish(stage: Stage, p: &Problem) -> Stage {
-    stage.args([("logits", Read), ("lse", Write), ("loss", Write), ("targets", Read)]).costing(cost(p))
+    stage.args([("logits", Read), ("lse", Write), ("loss", Write), ("targets", Read)]).cost(cost(p))
 }
 
 fn naive(p: &Problem) -> Stage {
@@ -234,12 +234,12 @@ fn separate(p: &Problem, caps: &Caps) -> Program {
     let store = RowShare::streamed(matrix(p), p.dtype, caps)
         .stage(ROWS, "cross_entropy_log_softmax")
         .args([("logits", Read), ("lse", Write), ("log_softmax", Write)])
-        .costing(Cost::new(5 * n, matrix_bytes, 4 * n + of_rows));
+        .cost(Cost::new(5 * n, matrix_bytes, 4 * n + of_rows));
     let pick = Stage::kernel("cross_entropy_pick", "cross_entropy/pick", "cross_entropy_pick")
         .consts(&[("ROWS", p["r"] as u32), ("COLUMNS", p["c"] as u32), ("ROW_THREADS", ROW_THREADS)])
         .threads([ROW_THREADS, 1, 1])
         .grid(spread(p["r"].div_ceil(u64::from(ROW_THREADS))))
         .args([("log_softmax", Read), ("targets", Read), ("loss", Write)])
-        .costing(Cost::new(p["r"], 2 * of_rows, of_rows));
+        .cost(Cost::new(p["r"], 2 * of_rows, of_rows));
     Program { stages: vec![store, pick] }
 }

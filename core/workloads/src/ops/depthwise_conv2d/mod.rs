@@ -82,7 +82,7 @@ fn forward() -> OpSpec {
              once, in pieces; no workgroup memory, no barriers",
             |p, caps| {
                 let v = Volume::of(&p.shape);
-                marching::stage(&v, p, caps, Finish::default(), ["x", "out"]).costing(cost(p)).into()
+                marching::stage(&v, p, caps, Finish::default(), ["x", "out"]).cost(cost(p)).into()
             },
         )
         .available(|p, _| marching::available(&Volume::of(&p.shape)))
@@ -346,7 +346,7 @@ fn stage(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
         .consts(&[("NHWC", p.shape.has("nhwc"))])
         .args([("x", Read), ("w", Read), ("out", Write)])
         .threads([THREADS, 1, 1])
-        .costing(cost(p))
+        .cost(cost(p))
 }
 
 fn direct(p: &Problem, _caps: &Caps) -> Program {
@@ -367,7 +367,7 @@ fn cube(p: &Problem, caps: &Caps) -> Program {
         .consts(&[("CHANNELS", channels as u32), ("OH", oh as u32), ("OW", ow as u32), ("WIDTH", width as u32)])
         .consts(&[("NHWC", nhwc)])
         .args([("x", Read), ("w", Read), ("out", Write)])
-        .costing(cost(p))
+        .cost(cost(p))
         .into()
 }
 

@@ -258,7 +258,7 @@ pub(super) fn masked(p: &Problem, caps: &Caps) -> (&'static str, Option<Stage>) 
     let text = "depthwise_conv3d/relu";
     let stage = by_pieces(elements / width, width, text, "depthwise_relu")
         .args([("out", Read), ("dout", Read), ("dpre", Write)])
-        .costing(Cost::new(elements, 2 * bytes, bytes));
+        .cost(Cost::new(elements, 2 * bytes, bytes));
     ("dpre", Some(stage))
 }
 
@@ -274,7 +274,7 @@ fn of_image(p: &Problem, v: &Volume, dout: &'static str) -> Stage {
     let ([elements, out], [image, result, filter]) = (v.elements(), sizes(p, v));
     by_element(p, elements, "depthwise_conv3d/gradient", "depthwise_gradient")
         .args([("dout", dout, Read), ("w", "w", Read), ("dx", "dx", Write)])
-        .costing(Cost::new(2 * v.taps() * out, result + filter, image))
+        .cost(Cost::new(2 * v.taps() * out, result + filter, image))
 }
 
 fn direct(p: &Problem, caps: &Caps) -> Program {
@@ -283,7 +283,7 @@ fn direct(p: &Problem, caps: &Caps) -> Program {
     let (dout, mask) = masked(p, caps);
     let filters = a_workgroup(p, v.c * v.taps(), "depthwise_filter_direct")
         .args([("x", "x", Read), ("dout", dout, Read), ("dw", "dw", Write)])
-        .costing(Cost::new(2 * v.taps() * out, image + result, filter));
+        .cost(Cost::new(2 * v.taps() * out, image + result, filter));
     let stages = mask.into_iter().chain([of_image(p, &v, dout), filters]).chain(of_bias(p, &v, dout));
     Program { stages: stages.collect() }
 }
@@ -302,7 +302,7 @@ pub(super) fn of_bias(p: &Problem, v: &Volume, dout: &'static str) -> Option<Sta
     let ([_, result, filter], [_, out]) = (sizes(p, v), v.elements());
     let args = [("dbias", "dbias", Write), ("dout", dout, Read)];
     let stage = || a_workgroup(p, v.c, "depthwise_bias_direct").args(args);
-    word(p, "bias").then(|| stage().costing(Cost::new(out, result, filter / v.taps())))
+    word(p, "bias").then(|| stage().cost(Cost::new(out, result, filter / v.taps())))
 }
 
 /// Largest number of parts of the filters' gradient, on any device. It limits all parts to a few megabytes.
@@ -331,7 +331,7 @@ fn marched(p: &Problem, caps: &Caps) -> Program {
             let finish = Finish { flip: true, ..Finish::default() };
             let ([image, result, filter], [_, out]) = (sizes(p, &v), v.elements());
             let cost = Cost::new(2 * v.taps() * out, result + filter, image);
-            marching::stage(&transposed, p, caps, finish, [dout, "dx"]).called("depthwise_gradient").costing(cost)
+            marching::stage(&transposed, p, caps, finish, [dout, "dx"]).label("depthwise_gradient").cost(cost)
         }
         false => of_image(p, &v, dout),
     };
@@ -360,7 +360,7 @@ fn filters(p: &Problem, v: &Volume, caps: &Caps, dout: &'static str) -> [Stage; 
         .threads([marching::THREADS as u32, 1, 1])
         .grid(spread(parts * groups))
         .shared((marching::THREADS * lanes * 4) as u32)
-        .costing(Cost::new((2 * v.taps() + u64::from(biased)) * out, image + result, parts * columns * 4));
+        .cost(Cost::new((2 * v.taps() + u64::from(biased)) * out, image + result, parts * columns * 4));
     let bias = biased.then_some(("dbias", Write));
     let total = sum_of_parts(parts, columns, caps, "depthwise_conv3d/filter_parts", "depthwise_filter_parts")
         .consts(&[("FILTERS", (v.c * v.taps()) as u32)])

@@ -88,7 +88,7 @@ fn forward() -> OpSpec {
             |p, caps| {
                 let v = Volume::of(&p.shape);
                 let finish = Finish { bias: p.shape.has("bias"), relu: p.shape.has("relu"), flip: false };
-                marching::stage(&v, p, caps, finish, ["x", "out"]).costing(cost(p)).into()
+                marching::stage(&v, p, caps, finish, ["x", "out"]).cost(cost(p)).into()
             },
         )
         .available(|p, _| marching::available(&Volume::of(&p.shape)))
@@ -292,7 +292,7 @@ pub(super) fn direct_stage(p: &Problem, Finish { bias, relu, .. }: Finish, [x, o
 
 fn direct(p: &Problem, _caps: &Caps) -> Program {
     let finish = Finish { bias: p.shape.has("bias"), relu: p.shape.has("relu"), flip: false };
-    direct_stage(p, finish, ["x", "out"]).costing(cost(p)).into()
+    direct_stage(p, finish, ["x", "out"]).cost(cost(p)).into()
 }
 
 #[cfg(test)]

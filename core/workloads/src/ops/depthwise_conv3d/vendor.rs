@@ -68,7 +68,7 @@ fn forward_program(p: &Problem, caps: &Caps, choice: Choice) -> Program {
     let [image, result, filter] = sizes(p, &v);
     let pass = ConvPass::Forward { bias: p.shape.has("bias"), relu: p.shape.has("relu") };
     let cost = Cost::new(conv.flops(), image + filter, result);
-    let call = Convolution { conv, pass, choice }.stage(["x", w, "out"]).costing(cost);
+    let call = Convolution { conv, pass, choice }.stage(["x", w, "out"]).cost(cost);
     Program { stages: transposed.into_iter().chain([call]).collect() }
 }
 
@@ -78,14 +78,14 @@ fn backward_program(p: &Problem, caps: &Caps, choice: Choice) -> Program {
     let (w, there) = kernels(p, &conv, caps);
     let (dw, back) = match conv.last {
         true => {
-            (GRADIENT, Some(transposed_kernels(&conv, false, p.dtype, caps, [GRADIENT, "dw"]).called("turned_back")))
+            (GRADIENT, Some(transposed_kernels(&conv, false, p.dtype, caps, [GRADIENT, "dw"]).label("turned_back")))
         }
         false => ("dw", None),
     };
     let [image, result, filter] = sizes(p, &v);
     let call = |pass, buffers| Convolution { conv, pass, choice }.stage(buffers);
-    let dx = call(ConvPass::Image, [w, dout, "dx"]).costing(Cost::new(conv.flops(), result + filter, image));
-    let filters = call(ConvPass::Kernels, ["x", dout, dw]).costing(Cost::new(conv.flops(), image + result, filter));
+    let dx = call(ConvPass::Image, [w, dout, "dx"]).cost(Cost::new(conv.flops(), result + filter, image));
+    let filters = call(ConvPass::Kernels, ["x", dout, dw]).cost(Cost::new(conv.flops(), image + result, filter));
     let first = mask.into_iter().chain(there);
     Program { stages: first.chain([dx, filters]).chain(back).chain(of_bias(p, &v, dout)).collect() }
 }

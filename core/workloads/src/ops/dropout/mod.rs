@@ -291,7 +291,7 @@ fn naive(p: &Problem, _: &Caps) -> Program {
     let [from, to] = names(p);
     stage(p, (1, 1), "dropout/naive", "dropout_naive")
         .args([("x", from, Read), ("seed", "seed", Read), ("out", to, Write)])
-        .costing(cost(p, 8, 0))
+        .cost(cost(p, 8, 0))
         .into()
 }
 
@@ -303,15 +303,17 @@ fn vectors(p: &Problem, caps: &Caps, entry: &'static str) -> Stage {
 }
 
 fn stored(p: &Problem, caps: &Caps) -> Stage {
-    vectors(p, caps, "dropout_stored")
-        .args([("x", Read), ("seed", Read), ("out", Write), ("mask", Write)])
-        .costing(cost(p, 8, 4 * counters(p)))
+    vectors(p, caps, "dropout_stored").args([("x", Read), ("seed", Read), ("out", Write), ("mask", Write)]).cost(cost(
+        p,
+        8,
+        4 * counters(p),
+    ))
 }
 
 fn by_mask(p: &Problem, caps: &Caps) -> Program {
     vectors(p, caps, "dropout_by_mask")
         .args([("x", "dout", Read), ("kept", "mask", Read), ("out", "dx", Write)])
-        .costing(cost(p, 4 * counters(p), 0))
+        .cost(cost(p, 4 * counters(p), 0))
         .into()
 }
 
@@ -319,7 +321,7 @@ fn regenerated(p: &Problem, caps: &Caps) -> Program {
     let [from, to] = names(p);
     vectors(p, caps, "dropout_regenerated")
         .args([("x", from, Read), ("seed", "seed", Read), ("out", to, Write)])
-        .costing(cost(p, 8, 0))
+        .cost(cost(p, 8, 0))
         .into()
 }
 

@@ -154,7 +154,7 @@ fn naive(p: &Problem, _: &Caps) -> Program {
     by_pieces(p["n"] * p["d"], 1, "embedding/naive", "embedding_naive")
         .consts(&[("COLUMNS", p["d"] as u32)])
         .args([("index", Read), ("table", Read), ("out", Write)])
-        .costing(p.cost())
+        .cost(p.cost())
         .into()
 }
 
@@ -164,7 +164,7 @@ fn cube(p: &Problem, caps: &Caps) -> Program {
     Stage::cube_over("cube_embedding", p["n"] * pieces)
         .consts(&[("PIECES", pieces as u32), ("WIDTH", width as u32)])
         .args([("index", Read), ("table", Read), ("out", Write)])
-        .costing(p.cost())
+        .cost(p.cost())
         .into()
 }
 

@@ -34,11 +34,11 @@ pub(super) fn setup(p: &Problem, caps: &Caps) -> Program {
     all.extend(projected(p, caps, GemmKind::Tiles, "normed"));
     all.extend(attention(p, Direction::Bwd).setup(caps, &[("out", "mixed")]));
     all.extend(output(p, caps, GemmKind::Tiles, "projected"));
-    all.push(added(p, caps, ["x", "projected", "sum"]).called("add_1"));
+    all.push(added(p, caps, ["x", "projected", "sum"]).label("add_1"));
     all.extend(normed(p, caps, ["sum", "normed2"], 1));
     if kept(p) {
         let [into, _] = gemms(p);
-        all.push(made.with_bias(into, ["normed2", "w1", "pre"], "b1").called("mlp_product_1"));
+        all.push(made.with_bias(into, ["normed2", "w1", "pre"], "b1").label("mlp_product_1"));
     }
     Program { stages: remembering(dropping(p, caps, all, 0, ["projected", DROPPED[0]])) }
 }
@@ -77,26 +77,26 @@ fn norm_backward(p: &Problem, caps: &Caps, which: usize, [x, dout, also, dx]: [&
     let inner = sum_and_norm(p);
     let component = [NORM1, NORM2][which];
     let number = which + 1;
-    let called = |stage: Stage| stage.renamed(|label| format!("{label}_{number}")).of(component);
+    let called = |stage: Stage| stage.renamed(|label| format!("{label}_{number}")).component(component);
     inner.stages(inner.best(&["fused", "naive"], caps), caps, &names).into_iter().map(called).collect()
 }
 
 /// GEMM for the gradient of an `m × n` weight: its input rows times the gradient of the result.
 fn of_weight(p: &Problem, caps: &Caps, kind: GemmKind, [m, n]: [u64; 2], names: [&'static str; 3]) -> Stage {
     let gemm = Gemm::new(m, n, row_count(p)).layout(Layout::Tn);
-    stages(p, caps, kind).gemm(gemm, names).called(names[2])
+    stages(p, caps, kind).gemm(gemm, names).label(names[2])
 }
 
 /// GEMM for the gradients of rows that were multiplied by an `m × n` weight.
 fn of_rows(p: &Problem, caps: &Caps, kind: GemmKind, [m, n]: [u64; 2], names: [&'static str; 3]) -> Stage {
     let gemm = Gemm::new(row_count(p), m, n).layout(Layout::Nt);
-    stages(p, caps, kind).gemm(gemm, names).called(names[2])
+    stages(p, caps, kind).gemm(gemm, names).label(names[2])
 }
 
 /// Stages of the sum of all rows of `columns` columns.
 fn of_bias(p: &Problem, caps: &Caps, columns: u64, [from, to]: [&'static str; 2]) -> [Stage; 2] {
     let [first, second] = stages(p, caps, GemmKind::Tiles).columns([row_count(p), columns], [from, "parts", to]);
-    [first.renamed(|label| format!("{label}_{to}")), second.called(to)]
+    [first.renamed(|label| format!("{label}_{to}")), second.label(to)]
 }
 
 /// Stages of the MLP and the second norm, up to `dsum`, the gradient of the sum. GELU's argument is kept or recomputed.
@@ -106,7 +106,7 @@ fn through_mlp(p: &Problem, caps: &Caps, kind: GemmKind, fused: bool, kept: bool
     let through = Gemm::new(rows, f, c).layout(Layout::Nt);
     let mut all = normed(p, caps, ["sum", "normed2"], 1);
     if !kept {
-        all.push(made.with_bias(into, ["normed2", "w1", "pre"], "b1").called("mlp_product_1"));
+        all.push(made.with_bias(into, ["normed2", "w1", "pre"], "b1").label("mlp_product_1"));
     }
     let [hidden, dpre] = match fused {
         true => {
@@ -115,9 +115,9 @@ fn through_mlp(p: &Problem, caps: &Caps, kind: GemmKind, fused: bool, kept: bool
             [back.hidden, back.dpre]
         }
         false => {
-            all.push(gelu::forward_stage(rows * f, p.dtype, caps, ["pre", "hidden"]).called("mlp_gelu"));
-            all.push(made.gemm(through, ["dout", "w2", "dhidden"]).called("dhidden"));
-            all.push(gelu::backward_stage(rows * f, p.dtype, caps, ["pre", "dhidden", "dpre"]).called("dpre"));
+            all.push(gelu::forward_stage(rows * f, p.dtype, caps, ["pre", "hidden"]).label("mlp_gelu"));
+            all.push(made.gemm(through, ["dout", "w2", "dhidden"]).label("dhidden"));
+            all.push(gelu::backward_stage(rows * f, p.dtype, caps, ["pre", "dhidden", "dpre"]).label("dpre"));
             ["hidden", "dpre"]
         }
     };
@@ -126,7 +126,7 @@ fn through_mlp(p: &Problem, caps: &Caps, kind: GemmKind, fused: bool, kept: bool
     all.push(of_weight(p, caps, kind, [c, f], ["normed2", dpre, "dw1"]));
     all.extend(of_bias(p, caps, f, [dpre, "db1"]));
     all.push(of_rows(p, caps, kind, [c, f], [dpre, "w1", "dnormed"]));
-    let all = all.into_iter().map(|stage| stage.of(MLP)).collect();
+    let all = all.into_iter().map(|stage| stage.component(MLP)).collect();
     let mut all = dropping(p, caps, all, 1, ["dout", dropout::GRADIENTS[1]]);
     all.extend(norm_backward(p, caps, 1, ["sum", "dnormed", "dout", "dsum"]));
     all
@@ -138,11 +138,11 @@ fn through_attention(p: &Problem, caps: &Caps, kind: GemmKind, variant: &str) ->
     let mut all = vec![merge(p, caps), of_weight(p, caps, kind, [c, c], ["merged", "dsum", "dwo"])];
     all.extend(of_bias(p, caps, c, ["dsum", "dbo"]));
     all.push(of_rows(p, caps, kind, [c, c], ["dsum", "wo", "dmerged"]));
-    all.push(split(p, c, 0).stage(p.dtype, caps, ["dmerged", "dmixed"]).called("split_heads"));
-    let all = all.into_iter().map(|stage| stage.of(PROJECTION)).collect();
+    all.push(split(p, c, 0).stage(p.dtype, caps, ["dmerged", "dmixed"]).label("split_heads"));
+    let all = all.into_iter().map(|stage| stage.component(PROJECTION)).collect();
     let mut all = dropping(p, caps, all, 0, ["dsum", dropout::GRADIENTS[0]]);
     let inner = attention(p, Direction::Bwd).stages(variant, caps, &[("out", "mixed"), ("dout", "dmixed")]);
-    all.extend(inner.into_iter().map(|stage| stage.of(ATTENTION)));
+    all.extend(inner.into_iter().map(|stage| stage.component(ATTENTION)));
     all
 }
 
@@ -153,13 +153,13 @@ pub(super) fn fused(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
     let mut last = Vec::new();
     for (which, gradient) in GRADIENTS.into_iter().enumerate() {
         let together = split(p, 3 * c, which as u64 * c).reversed();
-        last.push(together.stage(p.dtype, caps, [gradient, "dqkv"]).called(format!("{gradient}_beside")));
+        last.push(together.stage(p.dtype, caps, [gradient, "dqkv"]).label(format!("{gradient}_beside")));
     }
     last.extend(normed(p, caps, ["x", "normed"], 0));
     last.push(of_weight(p, caps, kind, [c, 3 * c], ["normed", "dqkv", "dwqkv"]));
     last.extend(of_bias(p, caps, 3 * c, ["dqkv", "dbqkv"]));
     last.push(of_rows(p, caps, kind, [c, 3 * c], ["dqkv", "wqkv", "dnormed"]));
-    all.extend(last.into_iter().map(|stage| stage.of(QKV)));
+    all.extend(last.into_iter().map(|stage| stage.component(QKV)));
     all.extend(norm_backward(p, caps, 0, ["x", "dnormed", "dsum", "dx"]));
     Program { stages: all }
 }
@@ -179,18 +179,18 @@ pub(super) fn unfused_with(p: &Problem, caps: &Caps, kept: bool) -> Program {
         let side = Rearrange::beside([c, c], 3 * c, which as u64 * c);
         let of_biases = Rearrange::beside([1, c], 3 * c, which as u64 * c);
         let rows = GRADIENT_ROWS[which];
-        last.push(split(p, c, 0).reversed().stage(p.dtype, caps, [gradient, rows]).called(rows));
+        last.push(split(p, c, 0).reversed().stage(p.dtype, caps, [gradient, rows]).label(rows));
         last.push(of_weight(p, caps, kind, [c, c], ["normed", rows, WEIGHT_GRADIENTS[which]]));
-        last.push(side.stage(p.dtype, caps, [WEIGHT_GRADIENTS[which], "dwqkv"]).called(format!("dw{name}_beside")));
+        last.push(side.stage(p.dtype, caps, [WEIGHT_GRADIENTS[which], "dwqkv"]).label(format!("dw{name}_beside")));
         last.extend(of_bias(p, caps, c, [rows, BIAS_GRADIENTS[which]]));
-        last.push(of_biases.stage(p.dtype, caps, [BIAS_GRADIENTS[which], "dbqkv"]).called(format!("db{name}_beside")));
+        last.push(of_biases.stage(p.dtype, caps, [BIAS_GRADIENTS[which], "dbqkv"]).label(format!("db{name}_beside")));
         // The first writes the buffer to which the others are added.
         let to = ["some", "product", "through"][which];
-        last.push(of_rows(p, caps, kind, [c, c], [rows, WEIGHTS[which], to]).called(format!("{name}_dnormed")));
+        last.push(of_rows(p, caps, kind, [c, c], [rows, WEIGHTS[which], to]).label(format!("{name}_dnormed")));
     }
-    last.push(added(p, caps, ["some", "product", "projected"]).called("add_dnormed_1"));
-    last.push(added(p, caps, ["projected", "through", "dnormed"]).called("add_dnormed_2"));
-    all.extend(last.into_iter().map(|stage| stage.of(QKV)));
+    last.push(added(p, caps, ["some", "product", "projected"]).label("add_dnormed_1"));
+    last.push(added(p, caps, ["projected", "through", "dnormed"]).label("add_dnormed_2"));
+    all.extend(last.into_iter().map(|stage| stage.component(QKV)));
     all.extend(norm_backward(p, caps, 0, ["x", "dnormed", "dsum", "dx"]));
     Program { stages: all }
 }

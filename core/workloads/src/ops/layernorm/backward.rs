@@ -207,10 +207,10 @@ pub(crate) fn naive(p: &Problem, x: &'static str) -> [Stage; 2] {
     let rows = plain(p, "layernorm_backward_naive", p["r"])
         .args(read.into_iter().chain([("gamma", "gamma", Read), ("dout", "dout", Read), ("dx", "dx", Write)]))
         .shared(ROW_THREADS * 4)
-        .costing(Cost::new(10 * p["r"] * p["c"], 2 * matrix + 2 * of_rows + of_columns, matrix));
+        .cost(Cost::new(10 * p["r"] * p["c"], 2 * matrix + 2 * of_rows + of_columns, matrix));
     let columns = plain(p, "layernorm_columns", p["c"].div_ceil(u64::from(ROW_THREADS)))
         .args(read.into_iter().chain([("dgamma", "dgamma", Write), ("dout", "dout", Read), ("dbeta", "dbeta", Write)]))
-        .costing(Cost::new(4 * p["r"] * p["c"], 2 * matrix + 2 * of_rows, 2 * of_columns));
+        .cost(Cost::new(4 * p["r"] * p["c"], 2 * matrix + 2 * of_rows, 2 * of_columns));
     [rows, columns]
 }
 
@@ -240,7 +240,7 @@ pub(crate) fn row(
         ("dx", "dx", Write),
         ("parts", "parts", Write),
     ];
-    let rows = share.in_parts(caps, 2, text, "layernorm_backward_row").costing(cost);
+    let rows = share.in_parts(caps, 2, text, "layernorm_backward_row").cost(cost);
     let parts = share.sum_of_parts(caps, 2, "layernorm/parts", "layernorm_parts").args([
         ("parts", Read),
         ("dgamma", Write),

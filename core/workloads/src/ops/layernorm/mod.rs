@@ -83,7 +83,7 @@ fn forward() -> OpSpec {
         .available(|p, caps| kept(p, caps).map(|_| ())),
         Variant::cube("one source in CubeCL: a workgroup a row, three passes over it", |p, caps| {
             let own = [("x", Read), ("gamma", Read), ("beta", Read), ("out", Write), ("mean", Write), ("rstd", Write)];
-            cube(p, caps, "cube_layernorm").args(own).costing(cost(p)).into()
+            cube(p, caps, "cube_layernorm").args(own).cost(cost(p)).into()
         }),
     ])
     .fallback(&["row", "naive"])
@@ -301,7 +301,7 @@ pub(super) fn statistics_stage(p: &Problem, x: &'static str) -> Stage {
     plain(p, "layernorm_statistics", p["r"])
         .args([("x", x, Read), ("row_mean", "mean", Write), ("row_rstd", "rstd", Write)])
         .shared(ROW_THREADS * 4)
-        .costing(Cost::new(5 * p["r"] * p["c"], matrix, 2 * of_rows))
+        .cost(Cost::new(5 * p["r"] * p["c"], matrix, 2 * of_rows))
 }
 
 /// Both stages of `naive` on the rows of a buffer.
@@ -316,7 +316,7 @@ pub(super) fn naive(p: &Problem, x: &'static str) -> [Stage; 2] {
             ("beta", "beta", Read),
             ("out", "out", Write),
         ])
-        .costing(Cost::new(4 * p["r"] * p["c"], matrix + 2 * of_rows + 2 * of_columns, matrix));
+        .cost(Cost::new(4 * p["r"] * p["c"], matrix + 2 * of_rows + 2 * of_columns, matrix));
     [statistics_stage(p, x), apply]
 }
 
@@ -361,5 +361,5 @@ pub(super) fn row_stage(
 /// One stage for the rows of a buffer.
 pub(super) fn row(p: &Problem, caps: &Caps, x: &'static str) -> Stage {
     let text = "layernorm/forward";
-    row_stage(p, caps, text, &[("x", x, Read)]).costing(cost(p))
+    row_stage(p, caps, text, &[("x", x, Read)]).cost(cost(p))
 }

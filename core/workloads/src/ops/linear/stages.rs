@@ -95,7 +95,7 @@ impl Stages<'_> {
             GemmKind::Coopmat => gemm.coopmat(self.caps, MatrixTiles::DEFAULT, "matmul/coopmat"),
             GemmKind::Library => gemm.library("cublaslt_matmul", LibraryEpilogue::Plain),
         };
-        stage.args([("a", a, Read), ("b", b, Read), ("c", c, Write)]).costing(self.cost(gemm))
+        stage.args([("a", a, Read), ("b", b, Read), ("c", c, Write)]).cost(self.cost(gemm))
     }
 
     /// GEMM by tiles or on matrix units with a fused epilogue. `buffers` are those of [`Epilogue`], in its order.
@@ -128,7 +128,7 @@ impl Stages<'_> {
             Epilogue::GeluBackward => (whole, whole),
         };
         let stage = stage.consts(&[("EPILOGUE", name)]);
-        stage.args([("a", a, Read), ("b", b, Read), ("c", c, Write)].into_iter().chain(more)).costing(Cost::new(
+        stage.args([("a", a, Read), ("b", b, Read), ("c", c, Write)].into_iter().chain(more)).cost(Cost::new(
             flops.0,
             read.0 + also_read,
             written.0 + also_written,
@@ -146,7 +146,7 @@ impl Stages<'_> {
         let Cost { flops, read, written } = self.cost(gemm);
         gemm.library("cublaslt_matmul", epilogue)
             .args([("a", a, Read), ("b", b, Read), ("c", c, Write), ("bias", bias, Read)])
-            .costing(Cost::new(flops.0, read.0 + self.bytes(gemm.n), written.0))
+            .cost(Cost::new(flops.0, read.0 + self.bytes(gemm.n), written.0))
     }
 
     /// GEMM with a column bias in one stage.
@@ -189,13 +189,13 @@ impl Stages<'_> {
                 let elements = gemm.batch * gemm.m * gemm.n;
                 let names = ["pre", "dhidden", hidden, dpre];
                 let stages = vec![
-                    self.gemm(gemm, [a, b, "dhidden"]).called("dhidden"),
-                    gelu::through_stage(elements, self.dtype, self.caps, names).called("dpre"),
+                    self.gemm(gemm, [a, b, "dhidden"]).label("dhidden"),
+                    gelu::through_stage(elements, self.dtype, self.caps, names).label("dpre"),
                 ];
                 GeluBackwardStages { stages, hidden, dpre }
             }
             _ => {
-                let stage = self.fused(gemm, Epilogue::GeluBackward, [a, b, "dpre"], &["pre", hidden]).called("dpre");
+                let stage = self.fused(gemm, Epilogue::GeluBackward, [a, b, "dpre"], &["pre", hidden]).label("dpre");
                 GeluBackwardStages { stages: vec![stage], hidden, dpre: "dpre" }
             }
         }
@@ -226,7 +226,7 @@ impl Stages<'_> {
         by_pieces(elements / width, width, text, entry)
             .consts(&[("BIAS_PIECES", (columns / width) as u32)])
             .args([("product", from, Read), ("out", to, Write)].into_iter().chain(more))
-            .costing(Cost::new(operations * elements, reads * whole + self.bytes(columns), whole))
+            .cost(Cost::new(operations * elements, reads * whole + self.bytes(columns), whole))
     }
 
     /// GEMM over many rows, stored as [`Layout::Tn`], with few result elements (split K). Workgroups compute parts of the rows, and
@@ -234,13 +234,13 @@ impl Stages<'_> {
     pub(crate) fn over_rows(self, gemm: Gemm, [a, b, c]: [&'static str; 3], parts: &'static str) -> Vec<Stage> {
         let count = parts_of_rows(gemm);
         if count == 1 {
-            return vec![self.gemm(gemm, [a, b, c]).called(c)];
+            return vec![self.gemm(gemm, [a, b, c]).label(c)];
         }
         let columns = gemm.m * gemm.n;
         // Parts of the rows are adjacent, like the matrices of a batch.
         let of_parts = Gemm { k: gemm.k / count, ..gemm }.batch(count);
         let sum = self.added_up([count, columns], [parts, c]);
-        vec![self.gemm(of_parts, [a, b, parts]).called(format!("{c}_parts")), sum.called(c)]
+        vec![self.gemm(of_parts, [a, b, parts]).label(format!("{c}_parts")), sum.label(c)]
     }
 
     /// Sums of the columns of a matrix, in parts in the buffer `parts`. See [`most_parts`].
@@ -257,7 +257,7 @@ impl Stages<'_> {
             .grid(spread(across * count))
             .shared((32 * DOWN * width * 4) as u32)
             .args([("x", from, Read), ("sums", parts, Write)])
-            .costing(Cost::new(rows * columns, self.bytes(rows * columns), count * columns * 4));
+            .cost(Cost::new(rows * columns, self.bytes(rows * columns), count * columns * 4));
         [first, self.added_up([count, columns], [parts, to])]
     }
 

@@ -170,7 +170,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 /// Adds the arguments and cost of a stage that computes slopes.
 fn making_slopes(stage: Stage, p: &Problem, parts: u64) -> Stage {
     let read = ["x", "y", "temperature", "bias"].map(|name| (name, Read));
-    stage.args(read.into_iter().chain([("parts", Write), ("dloss", Read), ("slopes", Write)])).costing(Cost::new(
+    stage.args(read.into_iter().chain([("parts", Write), ("dloss", Read), ("slopes", Write)])).cost(Cost::new(
         products(p),
         2 * set(p) + 12,
         4 * p["n"] * p["n"] + 8 * parts,
@@ -190,7 +190,7 @@ fn scalars(caps: &Caps, parts: u64) -> Stage {
 fn of_set(stage: Stage, p: &Problem, [other, to]: [&'static str; 2]) -> Stage {
     let args = [("slopes", "slopes", Read), ("temperature", "temperature", Read), ("other", other, Read)];
     let bytes = 4 * p["n"] * p["n"] + set(p) + 4;
-    Stage { label: to.into(), ..stage }.args(args.into_iter().chain([("gradient", to, Write)])).costing(Cost::new(
+    Stage { label: to.into(), ..stage }.args(args.into_iter().chain([("gradient", to, Write)])).cost(Cost::new(
         products(p),
         bytes,
         set(p),

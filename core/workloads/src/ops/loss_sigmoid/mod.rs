@@ -269,9 +269,9 @@ fn mean(p: &Problem, caps: &Caps, parts: u64) -> Stage {
 /// Program with stored logits, computed by the given stage.
 fn stored(p: &Problem, caps: &Caps, make: Stage) -> Program {
     let count = p["n"] * p["n"];
-    let make = making_logits(make, "logits").costing(Cost::new(products(p), 2 * set(p) + 8, 4 * count));
+    let make = making_logits(make, "logits").cost(Cost::new(products(p), 2 * set(p) + 8, 4 * count));
     let (terms, parts) = pieces_in_parts(count, 1, caps, "loss_sigmoid/terms", "loss_sigmoid_terms");
-    let terms = terms.consts(&[("N", p["n"] as u32)]).args([("logits", Read), ("parts", Write)]).costing(Cost::new(
+    let terms = terms.consts(&[("N", p["n"] as u32)]).args([("logits", Read), ("parts", Write)]).cost(Cost::new(
         0,
         4 * count,
         4 * parts,
@@ -289,6 +289,6 @@ fn fused(p: &Problem, caps: &Caps) -> Program {
     let parts = parts_of(tiles.count(), caps);
     let sums =
         making_logits(tiles.stage(p, "loss_sigmoid_fused", parts), "parts").shared(TILE_BYTES + 4 * THREADS as u32);
-    let sums = sums.costing(Cost::new(products(p), 2 * set(p) + 8, 4 * parts));
+    let sums = sums.cost(Cost::new(products(p), 2 * set(p) + 8, 4 * parts));
     Program { stages: vec![sums, mean(p, caps, parts)] }
 }

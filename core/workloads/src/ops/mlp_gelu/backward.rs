@@ -293,7 +293,7 @@ fn learned(p: &Problem, caps: &Caps, kind: GemmKind, [hidden, dpre]: [&'static s
     let made = stages(p, caps, kind);
     let taken = ["x", "w1", "dout", hidden, dpre];
     let gemms = gradients(p, taken).into_iter().zip(["dw2", "dw1", "dx"]);
-    let mut all: Vec<Stage> = gemms.map(|((gemm, [a, b]), to)| made.gemm(gemm, [a, b, to]).called(to)).collect();
+    let mut all: Vec<Stage> = gemms.map(|((gemm, [a, b]), to)| made.gemm(gemm, [a, b, to]).label(to)).collect();
     all.extend(made.columns([p["m"], p["f"]], [dpre, "parts1", "db1"]));
     all.extend(made.columns([p["m"], p["c"]], ["dout", "parts2", "db2"]));
     all

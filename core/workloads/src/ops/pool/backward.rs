@@ -190,12 +190,12 @@ fn first_largest(p: &Problem) -> Stage {
     by_pieces_of(p, (pooled(p), 1), ["pool/place"; 2], "pool_place")
         .args([("x", Read), ("place", Write)])
         .grid(spread(outputs.div_ceil(THREADS)))
-        .costing(Cost::new(super::pixels_of_windows(p), bytes(p, &image(p)), 4 * outputs))
+        .cost(Cost::new(super::pixels_of_windows(p), bytes(p, &image(p)), 4 * outputs))
 }
 
 fn program(p: &Problem, width: u64) -> Program {
     let texts = ["pool/backward", "pool/backward_row"];
-    let stage = by_pieces_of(p, (image(p), width), texts, "pool_backward").costing(cost(p));
+    let stage = by_pieces_of(p, (image(p), width), texts, "pool_backward").cost(cost(p));
     match largest(p) {
         true => stage.args([("dout", Read), ("dx", Write), ("place", Read)]),
         false => stage.args([("dout", Read), ("dx", Write)]),

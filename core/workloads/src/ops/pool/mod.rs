@@ -340,7 +340,7 @@ fn program(p: &Problem, width: u64) -> Program {
     let texts = ["pool/forward", "pool/forward_row"];
     by_pieces_of(p, (pooled(p), width), texts, "pool_forward")
         .args([("x", Read), ("out", Write)])
-        .costing((forward().cost)(p))
+        .cost((forward().cost)(p))
         .into()
 }
 

@@ -176,10 +176,10 @@ fn naive(p: &Problem, _caps: &Caps) -> Program {
     let rows = plain(p, "rmsnorm_backward_naive", p["r"])
         .args([("x", Read), ("gamma", Read), ("rstd", Read), ("dout", Read), ("dx", Write)])
         .shared(ROW_THREADS * 4)
-        .costing(Cost::new(7 * p["r"] * p["c"], 2 * matrix + of_rows + of_columns, matrix));
+        .cost(Cost::new(7 * p["r"] * p["c"], 2 * matrix + of_rows + of_columns, matrix));
     let columns = plain(p, "rmsnorm_columns", p["c"].div_ceil(u64::from(ROW_THREADS)))
         .args([("x", Read), ("dgamma", Write), ("rstd", Read), ("dout", Read)])
-        .costing(Cost::new(3 * p["r"] * p["c"], 2 * matrix + of_rows, of_columns));
+        .cost(Cost::new(3 * p["r"] * p["c"], 2 * matrix + of_rows, of_columns));
     Program { stages: vec![rows, columns] }
 }
 
@@ -189,5 +189,5 @@ fn row(p: &Problem, caps: &Caps) -> Program {
     let own = [("x", Read), ("rstd", Read), ("gamma", Read), ("dout", Read), ("dx", Write), ("parts", Write)];
     let parts =
         share.sum_of_parts(caps, 1, "rmsnorm/parts", "rmsnorm_parts").args([("parts", Read), ("dgamma", Write)]);
-    Program { stages: vec![share.in_parts(caps, 1, text, "rmsnorm_backward_row").args(own).costing(cost(p)), parts] }
+    Program { stages: vec![share.in_parts(caps, 1, text, "rmsnorm_backward_row").args(own).cost(cost(p)), parts] }
 }

@@ -162,7 +162,7 @@ fn naive(p: &Problem, _caps: &Caps) -> Program {
     plain(p, "rmsnorm_naive", p["r"])
         .args([("x", "x", Read), ("gamma", "gamma", Read), ("out", "out", Write), ("row_rstd", "rstd", Write)])
         .shared(ROW_THREADS * 4)
-        .costing(cost(p))
+        .cost(cost(p))
         .into()
 }
 
@@ -172,6 +172,6 @@ fn row(p: &Problem, caps: &Caps) -> Program {
         .stage("rmsnorm/forward", "rmsnorm_row")
         .consts(&[("EPS", EPS as f32)])
         .args([("x", Read), ("gamma", Read), ("out", Write), ("rstd", Write)])
-        .costing(cost(p))
+        .cost(cost(p))
         .into()
 }

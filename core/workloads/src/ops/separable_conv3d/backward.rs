@@ -299,10 +299,11 @@ fn program(p: &Problem, caps: &Caps, again: Option<Stage>, [second, first]: [&'s
     let names = [("x", "mid"), ("w", "pointwise"), ("dx", "dmid"), ("dw", "dpointwise"), ("parts", "pointwise_parts")];
     let through = pointwise_part(p).stages(second, caps, &names).into_iter();
     let through = through.map(|stage| {
-        stage.renamed(|label| label.replace("dx", "dmid").replace("dw", "dpointwise")).of(stages::SECOND_STEP)
+        stage.renamed(|label| label.replace("dx", "dmid").replace("dw", "dpointwise")).component(stages::SECOND_STEP)
     });
     let names = [("dout", "dmid"), ("parts", "filter_parts")];
-    let back = depthwise_part(p).stages(first, caps, &names).into_iter().map(|stage| stage.of(stages::FIRST_STEP));
+    let back =
+        depthwise_part(p).stages(first, caps, &names).into_iter().map(|stage| stage.component(stages::FIRST_STEP));
     Program { stages: again.into_iter().chain(through).chain(back).collect() }
 }
 

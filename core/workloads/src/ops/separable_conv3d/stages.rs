@@ -38,13 +38,13 @@ fn gather(p: &Problem) -> Gather {
 /// Program of both steps in sequence.
 fn both(p: &Problem, depthwise: Stage, pointwise: Stage) -> Program {
     let [_, cost] = costs(p);
-    Program { stages: vec![depthwise, pointwise.called("pointwise").costing(cost).of(SECOND_STEP)] }
+    Program { stages: vec![depthwise, pointwise.label("pointwise").cost(cost).component(SECOND_STEP)] }
 }
 
 /// First step, from `x` to `mid`, with one element per thread.
 pub(super) fn plain(p: &Problem) -> Stage {
     let [cost, _] = costs(p);
-    direct_stage(p, Finish::default(), ["x", "mid"]).called("depthwise").costing(cost).of(FIRST_STEP)
+    direct_stage(p, Finish::default(), ["x", "mid"]).label("depthwise").cost(cost).component(FIRST_STEP)
 }
 
 /// First step by the fastest stage for its filter.
@@ -52,9 +52,9 @@ pub(super) fn best(p: &Problem, caps: &Caps) -> Stage {
     let (v, [cost, _]) = (Volume::of(&p.shape), costs(p));
     match marching::available(&v) {
         Ok(()) => marching::stage(&v, p, caps, Finish::default(), ["x", "mid"])
-            .called("depthwise")
-            .costing(cost)
-            .of(FIRST_STEP),
+            .label("depthwise")
+            .cost(cost)
+            .component(FIRST_STEP),
         Err(_) => plain(p),
     }
 }
@@ -86,6 +86,6 @@ pub(super) fn fused(p: &Problem, _caps: &Caps) -> Program {
         .consts(&[("CHANNELS_LAST", v.channels_last), ("BIAS", bias), ("NORMALISED", false), ("RELU", relu)])
         .args(args.into_iter().chain(bias.then_some(("bias", Read))))
         .grid(spread(tile.count([m, positions, 1])))
-        .costing(super::cost(p))
+        .cost(super::cost(p))
         .into()
 }

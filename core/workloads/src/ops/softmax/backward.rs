@@ -36,7 +36,7 @@ pub fn form() -> OpSpec {
         Variant::kernel(
             "naive",
             "a workgroup a row, two passes over it by single elements: the sum of y·dout, the gradient",
-            |p, _| by_rows(matrix_of(p), "softmax_backward_naive").args(ARGS).costing(cost(p)).into(),
+            |p, _| by_rows(matrix_of(p), "softmax_backward_naive").args(ARGS).cost(cost(p)).into(),
         ),
         Variant::kernel(
             "row",
@@ -137,10 +137,5 @@ pub(crate) const BACKWARD: &str = "softmax/backward";
 const ARGS: [(&str, &str, parallax_ir::Access); 3] = [("y", "out", Read), ("dout", "dout", Read), ("dx", "dx", Write)];
 
 fn row(p: &Problem, caps: &Caps) -> Program {
-    kept(p, caps)
-        .expect("the plan asks first")
-        .stage(BACKWARD, "softmax_backward_row")
-        .args(ARGS)
-        .costing(cost(p))
-        .into()
+    kept(p, caps).expect("the plan asks first").stage(BACKWARD, "softmax_backward_row").args(ARGS).cost(cost(p)).into()
 }

@@ -179,13 +179,13 @@ pub(crate) fn by_rows(of: Rows2d, entry: &'static str) -> Stage {
 }
 
 fn naive(p: &Problem, _caps: &Caps) -> Program {
-    by_rows(matrix_of(p), "softmax_naive").args([("x", Read), ("out", Write)]).costing(cost(p)).into()
+    by_rows(matrix_of(p), "softmax_naive").args([("x", Read), ("out", Write)]).cost(cost(p)).into()
 }
 
 fn cube(p: &Problem, caps: &Caps) -> Program {
     Stage::cube_rows("cube_softmax", matrix_of(p), width(p["c"], p.dtype, caps), caps)
         .args([("x", Read), ("out", Write)])
-        .costing(cost(p))
+        .cost(cost(p))
         .into()
 }
 
@@ -198,7 +198,7 @@ fn matrix_of(p: &Problem) -> Rows2d {
 
 fn online(p: &Problem, caps: &Caps) -> Program {
     let share = RowShare::streamed(matrix_of(p), p.dtype, caps);
-    share.stage(FORWARD, "softmax_online").args([("x", Read), ("out", Write)]).costing(cost(p)).into()
+    share.stage(FORWARD, "softmax_online").args([("x", Read), ("out", Write)]).cost(cost(p)).into()
 }
 
 /// Largest number of elements per thread of a row that a warp keeps.
@@ -210,5 +210,5 @@ fn kept(p: &Problem, caps: &Caps) -> Result<RowShare, String> {
 
 fn row(p: &Problem, caps: &Caps) -> Program {
     let share = kept(p, caps).expect("the plan asks first");
-    share.stage(FORWARD, "softmax_row").args([("x", Read), ("out", Write)]).costing(cost(p)).into()
+    share.stage(FORWARD, "softmax_row").args([("x", Read), ("out", Write)]).cost(cost(p)).into()
 }

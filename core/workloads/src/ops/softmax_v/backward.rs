@@ -204,7 +204,7 @@ fn separate(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
     };
     let backward = backward
         .args([("y", "weights", Read), ("dout", "dweights", Read), ("dx", "dx", Write)])
-        .costing(Cost::new(4 * p["b"] * p["s"] * p["t"], 2 * x, x));
+        .cost(Cost::new(4 * p["b"] * p["s"] * p["t"], 2 * x, x));
     Program {
         stages: vec![
             stages.gemm(of_weights, ["dout", "v", "dweights"]),

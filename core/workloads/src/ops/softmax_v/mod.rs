@@ -261,7 +261,7 @@ fn softmax(p: &Problem, caps: &Caps) -> Stage {
     share
         .stage(FORWARD, if kept { "softmax_row" } else { "softmax_online" })
         .args([("x", "x", Read), ("out", "weights", Write)])
-        .costing(Cost::new(5 * p["b"] * p["s"] * p["t"], x, x))
+        .cost(Cost::new(5 * p["b"] * p["s"] * p["t"], x, x))
 }
 
 fn separate(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
@@ -289,7 +289,7 @@ fn fused(p: &Problem, caps: &Caps) -> Program {
         .threads([16, 16, 1])
         .grid(spread(p["b"] * p["s"].div_ceil(u64::from(ROWS))))
         .args([("x", Read), ("v", Read), ("out", Write)])
-        .costing(cost(p));
+        .cost(cost(p));
     match caps.dialect {
         // Staged columns of a transposed operand, which this kernel does not have.
         Dialect::Cuda => stage.consts(&[("DEPTH", 4)]),

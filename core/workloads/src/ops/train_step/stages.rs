@@ -48,8 +48,8 @@ fn lookup(p: &Problem, caps: &Caps) -> Stage {
     by_pieces(n * d / width, width, text, "train_step_lookup")
         .consts(&[("PIECES", (d / width) as u32)])
         .args([("hashed", Read), ("category", Read), ("table", Read), ("x", Write)])
-        .costing(Cost::new(n * d, 4 * (n * d + n.min(p["v"]) * d + n), 4 * n * d))
-        .called("lookup")
+        .cost(Cost::new(n * d, 4 * (n * d + n.min(p["v"]) * d + n), 4 * n * d))
+        .label("lookup")
 }
 
 /// Sort of the samples by category.
@@ -81,12 +81,12 @@ fn scatter(p: &Problem) -> Stage {
         .threads([lanes as u32, down as u32, 1])
         .grid(spread(v * stretches))
         .shared((lanes * down * 4) as u32)
-        .costing(Cost::new(n * d, 4 * (2 * n + n * d), 4 * v * d))
+        .cost(Cost::new(n * d, 4 * (2 * n + n * d), 4 * v * d))
 }
 
 fn gemm_stage(p: &Problem, caps: &Caps) -> impl Fn(Gemm, [&'static str; 3]) -> Stage {
     let made = Stages { dtype: p.dtype, caps, kind: GemmKind::Tiles };
-    move |gemm, names| made.gemm(gemm, names).called(names[2])
+    move |gemm, names| made.gemm(gemm, names).label(names[2])
 }
 
 /// Stages from `x` to the predictions.
@@ -96,15 +96,15 @@ fn predicted(p: &Problem, caps: &Caps, fused: bool) -> Vec<Stage> {
     let (into, heads) = (Gemm::new(n, f, d), Gemm::new(n, HEADS, f));
     match fused {
         true => vec![
-            made.fused(into, Epilogue::GeluSaveInput, ["x", "w1", "hidden"], &["b1", "pre"]).called("hidden"),
-            made.fused(heads, Epilogue::Bias, ["hidden", "w2", "pred"], &["b2"]).called("pred"),
+            made.fused(into, Epilogue::GeluSaveInput, ["x", "w1", "hidden"], &["b1", "pre"]).label("hidden"),
+            made.fused(heads, Epilogue::Bias, ["hidden", "w2", "pred"], &["b2"]).label("pred"),
         ],
         false => vec![
-            made.gemm(into, ["x", "w1", "first"]).called("product_1"),
-            made.finish([n, f], Epilogue::Bias, ["first", "pre"], &["b1"]).called("bias_1"),
-            gelu::forward_stage(n * f, p.dtype, caps, ["pre", "hidden"]).called("gelu"),
-            made.gemm(heads, ["hidden", "w2", "second"]).called("product_2"),
-            made.finish([n, HEADS], Epilogue::Bias, ["second", "pred"], &["b2"]).called("bias_2"),
+            made.gemm(into, ["x", "w1", "first"]).label("product_1"),
+            made.finish([n, f], Epilogue::Bias, ["first", "pre"], &["b1"]).label("bias_1"),
+            gelu::forward_stage(n * f, p.dtype, caps, ["pre", "hidden"]).label("gelu"),
+            made.gemm(heads, ["hidden", "w2", "second"]).label("product_2"),
+            made.finish([n, HEADS], Epilogue::Bias, ["second", "pred"], &["b2"]).label("bias_2"),
         ],
     }
 }
@@ -127,7 +127,7 @@ fn gradients(p: &Problem, caps: &Caps, fused: bool) -> Vec<Stage> {
     let (n, d, f) = (p["n"], p["d"], p["f"]);
     let sums = |columns: u64, from: &'static str, to: &'static str| {
         let [first, second] = made.columns([n, columns], [from, "parts", to]);
-        [first.called(format!("{to}_parts")), second.called(to)]
+        [first.label(format!("{to}_parts")), second.label(to)]
     };
     let through = Gemm::new(n, f, HEADS).layout(Layout::Nt);
     let [of_w1, of_w2] = of_weights(p);
@@ -139,11 +139,11 @@ fn gradients(p: &Problem, caps: &Caps, fused: bool) -> Vec<Stage> {
     all.extend(sums(HEADS, "dpred", "db2"));
     match fused {
         true => all.push(
-            made.fused(through, Epilogue::GeluBackward, ["dpred", "w2", "dpre"], &["pre", "hidden"]).called("dpre"),
+            made.fused(through, Epilogue::GeluBackward, ["dpred", "w2", "dpre"], &["pre", "hidden"]).label("dpre"),
         ),
         false => {
             all.push(gemm(through, ["dpred", "w2", "dhidden"]));
-            all.push(gelu::backward_stage(n * f, p.dtype, caps, ["pre", "dhidden", "dpre"]).called("dpre"));
+            all.push(gelu::backward_stage(n * f, p.dtype, caps, ["pre", "dhidden", "dpre"]).label("dpre"));
         }
     }
     all.extend(weight(of_w1, ["x", "dpre", "dw1"]));
@@ -164,7 +164,7 @@ fn optimised(p: &Problem, caps: &Caps, variant: &str) -> Vec<Stage> {
 }
 
 fn step(p: &Problem, caps: &Caps, fused: bool, parts: &Parts) -> Program {
-    let of = |component: &'static str| move |stage: Stage| stage.of(component);
+    let of = |component: &'static str| move |stage: Stage| stage.component(component);
     let mut forward = hashed(p, caps, parts.hash);
     forward.push(lookup(p, caps));
     forward.extend(predicted(p, caps, fused));

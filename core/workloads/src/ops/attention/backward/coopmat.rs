@@ -71,10 +71,16 @@ fn by_own_rows<'a>(
 
 pub fn program(p: &Problem, caps: &Caps) -> Program {
     let (queries, keys, _) = sizes(p);
-    let dkdv = by_own_rows(p, caps, "attention_flash_coopmat_dkdv", [p["kv"], p["t"]], &OF_KEYS, true)
-        .costing(Cost::new(4 * gemm_flops(p), operands(p), 2 * keys));
-    let dq = by_own_rows(p, caps, "attention_flash_coopmat_dq", [p["h"], p["s"]], &OF_QUERIES, false)
-        .costing(Cost::new(3 * gemm_flops(p), operands(p), queries));
+    let dkdv = by_own_rows(p, caps, "attention_flash_coopmat_dkdv", [p["kv"], p["t"]], &OF_KEYS, true).cost(Cost::new(
+        4 * gemm_flops(p),
+        operands(p),
+        2 * keys,
+    ));
+    let dq = by_own_rows(p, caps, "attention_flash_coopmat_dq", [p["h"], p["s"]], &OF_QUERIES, false).cost(Cost::new(
+        3 * gemm_flops(p),
+        operands(p),
+        queries,
+    ));
     Program { stages: vec![delta(p), looking(p, Looks::Both, dkdv), looking(p, Looks::Both, dq)] }
 }
 
