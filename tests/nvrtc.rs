@@ -26,7 +26,7 @@ fn caps(arch: Arch) -> Caps {
     Caps {
         subgroup: Some((32, 32)),
         compute_capability: Some((arch.major, arch.minor)),
-        units: Some(100),
+        compute_units: Some(100),
         matrices: Vec::new(),
         matrix_units: true,
         cuda: Some(CudaCaps {

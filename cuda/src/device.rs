@@ -226,7 +226,7 @@ fn describe_device(context: &CudaContext, (major, minor): (u32, u32)) -> Result<
         max_storage_buffers: None,
         memory: Some(memory),
         compute_capability: Some((arch.major, arch.minor)),
-        units: Some(attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?),
+        compute_units: Some(attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?),
         matrices: Vec::new(),
         in_a_browser: false,
         matrix_units: arch.major >= 7,

@@ -267,7 +267,7 @@ impl Cuda {
         let info = &self.device.info;
         let threads = info.limits.get("max_threads_per_multiprocessor").copied().unwrap_or(0);
         Multiprocessors {
-            count: info.caps.units.unwrap_or(0),
+            count: info.caps.compute_units.unwrap_or(0),
             threads: u32::try_from(threads).unwrap_or(0),
             warp: info.caps.subgroup.map_or(0, |(warp, _)| warp),
         }

@@ -154,7 +154,7 @@ impl Profiler for Cuda {
         transfer(&self.device.context, &self.stream, way, bytes).map(Some)
     }
 
-    async fn expect(&mut self, cases: &[Case]) {
+    async fn prefetch(&mut self, cases: &[Case]) {
         self.compile_ahead(cases);
     }
 

@@ -11,7 +11,7 @@ use parallax_schema::device::{Compiled, Launch, MemoryStats, Span, SpanKind, Tra
 use parallax_schema::units::{Bytes, Nanos};
 use web_time::Instant;
 
-use crate::profiler::Breathe;
+use crate::profiler::YieldNow;
 
 /// Computes the results of the set-up, by position in the buffer list. It uses the reference, once and untimed.
 fn set_up(problem: &Problem, inputs: &Inputs) -> BTreeMap<usize, Vec<f64>> {
@@ -95,7 +95,7 @@ pub struct HostCase {
     outputs: Outputs,
     held: Bytes,
     opened: Instant,
-    yield_now: Breathe,
+    yield_now: YieldNow,
     compiled: Compiled,
 }
 
@@ -108,7 +108,7 @@ impl HostCase {
         problem: &Problem,
         inputs: &Inputs,
         opened: Instant,
-        yield_now: Breathe,
+        yield_now: YieldNow,
     ) -> Result<HostCase, BackendError> {
         let specs = problem.buffers();
         make_sure_of_room(problem, &specs)?;

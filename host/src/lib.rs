@@ -9,4 +9,4 @@
 mod case;
 mod profiler;
 
-pub use profiler::{Breathe, Cpu, Place};
+pub use profiler::{Cpu, Place, YieldNow};

@@ -15,7 +15,7 @@ use web_time::Instant;
 use crate::case::HostCase;
 
 /// Function that lets other tasks run: see [`Profiler::yield_now`].
-pub type Breathe = fn() -> Pin<Box<dyn Future<Output = ()>>>;
+pub type YieldNow = fn() -> Pin<Box<dyn Future<Output = ()>>>;
 
 /// Environment of the code, as far as the code cannot query it.
 pub struct Place {
@@ -28,7 +28,7 @@ pub struct Place {
     /// Features besides threads.
     pub features: Vec<String>,
     /// Function that lets other tasks run.
-    pub yield_now: Breathe,
+    pub yield_now: YieldNow,
 }
 
 /// A processor as a profiler.
@@ -36,7 +36,7 @@ pub struct Cpu {
     device: DeviceInfo,
     clock: ClockInfo,
     opened: Instant,
-    yield_now: Breathe,
+    yield_now: YieldNow,
 }
 
 impl Cpu {
@@ -56,7 +56,7 @@ impl Cpu {
             max_storage_buffers: None,
             memory: place.memory,
             compute_capability: None,
-            units: Some(threads),
+            compute_units: Some(threads),
             matrices: Vec::new(),
             in_a_browser: false,
             matrix_units: false,
@@ -126,7 +126,7 @@ impl Profiler for Cpu {
         Ok(None)
     }
 
-    async fn expect(&mut self, _cases: &[Case]) {}
+    async fn prefetch(&mut self, _cases: &[Case]) {}
 
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {
         if sets > 1 {
@@ -147,7 +147,7 @@ mod tests {
     use parallax_workloads::ops::hash_embedding;
 
     fn here() -> Place {
-        let yield_now: Breathe = || Box::pin(std::future::ready(()));
+        let yield_now: YieldNow = || Box::pin(std::future::ready(()));
         Place {
             name: "a processor".to_owned(),
             api: "host",
@@ -162,7 +162,10 @@ mod tests {
         let device = Cpu::open(here()).device().clone();
         let threads = current_num_threads();
         let count = if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
-        assert_eq!((device.features, device.caps.units), (vec![count, "some".to_owned()], Some(threads as u32)));
+        assert_eq!(
+            (device.features, device.caps.compute_units),
+            (vec![count, "some".to_owned()], Some(threads as u32))
+        );
     }
 
     #[test]

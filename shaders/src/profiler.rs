@@ -247,7 +247,7 @@ impl Profiler for Wgpu {
     }
 
     /// No effect: drivers do not expose compiled pipelines, so compilation ahead has no result to keep.
-    async fn expect(&mut self, _cases: &[Case]) {}
+    async fn prefetch(&mut self, _cases: &[Case]) {}
 
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {
         Ok(Box::new(self.case(case, inputs, sets).await?))

@@ -166,7 +166,7 @@ impl Profiler for Mock {
         Ok(Some(Nanos(time)))
     }
 
-    async fn expect(&mut self, _cases: &[Case]) {}
+    async fn prefetch(&mut self, _cases: &[Case]) {}
 
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {
         let problem = case.problem.clone();

@@ -62,7 +62,7 @@ fn device(caps: &Caps) -> [(&'static str, u32); 12] {
         ("DEVICE_GRID_X", across),
         ("DEVICE_GRID_Y", down),
         ("DEVICE_GRID_Z", deep),
-        ("DEVICE_UNITS", caps.units.unwrap_or(0)),
+        ("DEVICE_UNITS", caps.compute_units.unwrap_or(0)),
         ("DEVICE_COMPUTE_CAPABILITY", 10 * major + minor),
     ]
 }

@@ -175,7 +175,7 @@ impl Gemm {
     /// Returns a tiled stage whose kernel source has an epilogue. `much` marks an epilogue of much work.
     pub fn tiled_then(&self, caps: &Caps, tiles: Tiles, text: &'static str, entry: &'static str, much: bool) -> Stage {
         // Large tiles read less, but need enough of them to fill the device.
-        let large = self.tiles(128) * 100 >= caps.units.map_or(UNITS, u64::from) * u64::from(tiles.large_from);
+        let large = self.tiles(128) * 100 >= caps.compute_units.map_or(UNITS, u64::from) * u64::from(tiles.large_from);
         if caps.dialect == Dialect::Wgsl {
             let (share, depth) = if large { (LARGE, tiles.depth / 2) } else { (SMALL, tiles.depth) };
             return self.tiled_in_wgsl(caps, share, depth, text, entry).consts(&[("HEAVY_EPILOGUE", much)]);
@@ -317,7 +317,7 @@ impl Gemm {
         if self.matrix_tiles(WIDE) * 100 < UNITS * u64::from(tiles.wide_from) {
             return NARROW;
         }
-        let wave = caps.units.map_or(WAVE, u64::from);
+        let wave = caps.compute_units.map_or(WAVE, u64::from);
         let waves = |tile: [u32; 3]| self.matrix_tiles(tile).div_ceil(wave) * u64::from(tile[0] * tile[1]);
         let fits = SQUARE[2] <= caps.max_invocations && self.matrix_bytes(SQUARE) <= caps.shared_bytes;
         let square = fits && waves(SQUARE) * 100 < waves(WIDE) * u64::from(tiles.square_below);

@@ -130,7 +130,7 @@ const PARTS: u64 = 512;
 
 /// Number of workgroups that loop over `count` items. Each leaves one partial sum.
 pub fn parts_of(count: u64, caps: &Caps) -> u64 {
-    let held = caps.units.map_or(PARTS, |units| u64::from(units) * PARTS_PER_UNIT);
+    let held = caps.compute_units.map_or(PARTS, |units| u64::from(units) * PARTS_PER_UNIT);
     held.min(MOST_PARTS).min(count)
 }
 

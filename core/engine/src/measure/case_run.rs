@@ -261,7 +261,7 @@ impl<'p> CaseRun<'p> {
         };
         let timing = Timing { launch: self.prepared.launching(), ..timing };
         let relaunched = match mode {
-            Mode::TakeApart => self.relaunch(&timing, setting, profiler).await,
+            Mode::Profile => self.relaunch(&timing, setting, profiler).await,
             _ => Ok(None),
         };
         let timing = match relaunched {

@@ -38,7 +38,7 @@ pub enum Mode {
     /// Check it, time it, check it again.
     Measure,
     /// As [`Mode::Measure`]; a case that is bound by launching is also timed side by side in a cheaper launch method.
-    TakeApart,
+    Profile,
 }
 
 /// Answer of an event's receiver.
@@ -163,15 +163,15 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
             return RunEnd::Complete;
         }
         let coming: Vec<Case> = todo.iter().map(|planned| planned.runs()).collect();
-        profiler.expect(&coming).await;
+        profiler.prefetch(&coming).await;
         let now = profiler.now();
         self.remaining = match self.mode {
             Mode::Verify => Remaining::of_checks(now, todo.len()),
-            Mode::Measure | Mode::TakeApart => Remaining::of_measuring(now, todo.len(), self.limits().budget),
+            Mode::Measure | Mode::Profile => Remaining::of_measuring(now, todo.len(), self.limits().budget),
         };
         let ended = match self.mode {
             Mode::Verify => self.verify(&todo, profiler).await,
-            Mode::Measure | Mode::TakeApart => self.measure(&todo, profiler, so_far).await,
+            Mode::Measure | Mode::Profile => self.measure(&todo, profiler, so_far).await,
         };
         match ended {
             Ok(()) => RunEnd::Complete,

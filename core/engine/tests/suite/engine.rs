@@ -393,7 +393,7 @@ fn a_case_that_launching_binds_is_timed_as_a_graph_beside() {
         let (_, run) = run_with(&spec, mode, world, |_| Flow::Continue);
         run.records[0].timing().unwrap_or_else(|| panic!("no figure: {:?}", run.records[0])).clone()
     };
-    let cuda = told(Mode::TakeApart, Dialect::Cuda, None);
+    let cuda = told(Mode::Profile, Dialect::Cuda, None);
     assert_eq!(cuda.launch, Some(Launching::Stream));
     let relaunched = cuda.relaunched.expect("launching binds it");
     assert_eq!(relaunched.launch, Launching::Graph);
@@ -402,8 +402,8 @@ fn a_case_that_launching_binds_is_timed_as_a_graph_beside() {
     assert!(near(relaunched.as_usual.median.0, cuda.summary.median.0, 0.01), "the usual way is as it was");
 
     assert_eq!(told(Mode::Measure, Dialect::Cuda, None).relaunched, None, "only where it was asked for");
-    assert_eq!(told(Mode::TakeApart, Dialect::Wgsl, None).relaunched, None, "nothing cheaper is known there");
-    let graph = told(Mode::TakeApart, Dialect::Cuda, Some(Launching::Graph));
+    assert_eq!(told(Mode::Profile, Dialect::Wgsl, None).relaunched, None, "nothing cheaper is known there");
+    let graph = told(Mode::Profile, Dialect::Cuda, Some(Launching::Graph));
     assert_eq!((graph.launch, graph.relaunched), (Some(Launching::Graph), None));
     assert!(near(graph.summary.median.0 + 1_000.0, cuda.summary.median.0, 0.01));
 }

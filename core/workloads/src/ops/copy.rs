@@ -187,7 +187,7 @@ fn vec4(p: &Problem, _caps: &Caps) -> Program {
 }
 
 fn stride(p: &Problem, caps: &Caps) -> Program {
-    let held = caps.units.map_or(GROUPS, |units| u64::from(units) * GROUPS_PER_UNIT);
+    let held = caps.compute_units.map_or(GROUPS, |units| u64::from(units) * GROUPS_PER_UNIT);
     let groups = held.min(vectors(p).div_ceil(THREADS * AT_ONCE));
     let consts = [("VECTORS", vectors(p)), ("STRIDE", groups * THREADS)];
     program(p, "copy/stride", "copy_stride", groups, &consts)
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn strides_start_as_many_workgroups_as_the_device_holds_and_no_more_than_it_needs() {
-        let known = Caps { units: Some(132), ..caps() };
+        let known = Caps { compute_units: Some(132), ..caps() };
         assert_eq!(groups("copy/fwd/n16777216/f32/stride", &known), 132 * 16);
         assert_eq!(groups("copy/fwd/n16777216/f32/stride", &caps()), 2048);
         assert_eq!(groups("copy/fwd/n65537/f32/stride", &known), 17);

@@ -256,7 +256,7 @@ fn cube(p: &Problem, caps: &Caps) -> Program {
     const DEPTH: u32 = 16;
     let tiles = |each: u64| p["m"].div_ceil(EDGE * each) * p["n"].div_ceil(EDGE * each);
     // Large tiles if they are enough for the device, as in `tiled`.
-    let each = if tiles(8) >= u64::from(caps.units.unwrap_or(100)) { 8 } else { 4 };
+    let each = if tiles(8) >= u64::from(caps.compute_units.unwrap_or(100)) { 8 } else { 4 };
     let width = width(p["n"], p.dtype, caps).min(4);
     let stage = Stage::cube("cube_matmul")
         .consts(&[("M", "m"), ("N", "n"), ("K", "k")].map(|(name, key)| (name, p[key] as u32)))

@@ -288,7 +288,7 @@ impl Squares {
 
 fn dot4(p: &Problem, caps: &Caps) -> Program {
     let from = u64::from(p.tuned(caps, "dot4", &LARGE_FROM));
-    let large = Squares::of(true, caps.dialect).count(p) * 100 >= caps.units.map_or(UNITS, u64::from) * from;
+    let large = Squares::of(true, caps.dialect).count(p) * 100 >= caps.compute_units.map_or(UNITS, u64::from) * from;
     let squares = Squares::of(large, caps.dialect);
     let Squares { tile, across, pieces } = squares;
     let stage = stage(p, "matmul_i8/dot4", "matmul_i8_dot4")
@@ -349,7 +349,7 @@ fn mma(p: &Problem, caps: &Caps) -> Program {
     const STEPS: u32 = 3;
     // A wide tile reads three quarters of the bytes from the cache, but there must be enough tiles for the device.
     let from = u64::from(p.tuned(caps, "mma", &WIDE_FROM));
-    let wide = tiles(p, u64::from(ROWS), 256) * 100 >= caps.units.map_or(UNITS, u64::from) * from;
+    let wide = tiles(p, u64::from(ROWS), 256) * 100 >= caps.compute_units.map_or(UNITS, u64::from) * from;
     let columns = if wide { 256 } else { 128 };
     // One warp for each 64 by 64 elements.
     let threads = ROWS / 64 * (columns / 64) * 32;

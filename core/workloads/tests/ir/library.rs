@@ -29,12 +29,13 @@ fn the_bias_is_an_argument_where_there_is_one() {
 
 #[test]
 fn the_largest_workspace_of_a_program_counts_once() {
-    let (forward, gemm) = (call(ConvPass::Image).stage(["a", "b", "c"]), Gemm::new(1, 1, 1));
-    let gemm = Stage::library("product", Library::Gemm(gemm, LibraryEpilogue::Plain));
+    let forward = call(ConvPass::Image).stage(["a", "b", "c"]);
+    let library = Library::Gemm(Gemm::new(1, 1, 1), LibraryEpilogue::Plain);
+    let gemm = Stage::library("product", library);
     let fill = Stage::fill("zeros", "out", 0);
     let of = |stages: &[&Stage]| Program { stages: stages.iter().copied().cloned().collect() }.workspace();
     assert_eq!(of(&[&fill]), Bytes(0));
-    assert_eq!(of(&[&fill, &gemm, &gemm]), Library::Gemm(gemm, LibraryEpilogue::Plain).most_workspace());
+    assert_eq!(of(&[&fill, &gemm, &gemm]), library.most_workspace());
     assert_eq!(of(&[&forward, &gemm]), Library::Conv(call(ConvPass::Image)).most_workspace());
 }
 

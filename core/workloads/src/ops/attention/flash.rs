@@ -91,7 +91,7 @@ impl Share {
             Share { values: 1 << values.ilog2(), ..share }
         };
         let workgroups = p["b"] * p["h"] * p["s"].div_ceil(4 * u64::from(LONG[1]));
-        let threads = if workgroups < caps.units.map_or(UNITS, u64::from) { SHORT } else { LONG };
+        let threads = if workgroups < caps.compute_units.map_or(UNITS, u64::from) { SHORT } else { LONG };
         let choices = [new(threads, 2, 1), new(threads, 1, 1)];
         // With the default depth the last choice fits into the portable 16 KiB.
         choices

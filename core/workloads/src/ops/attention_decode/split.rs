@@ -48,7 +48,7 @@ impl Division {
     /// `groups_per_unit` workgroups, if the sequences are long enough.
     pub fn of(p: &Problem, caps: &Caps, tokens: u64, held: u64, groups_per_unit: u64) -> Division {
         let shares = p["b"] * p["kv"] * group(p).div_ceil(held);
-        let wanted = groups_per_unit * caps.units.map_or(UNITS, u64::from);
+        let wanted = groups_per_unit * caps.compute_units.map_or(UNITS, u64::from);
         let splits = wanted.div_ceil(shares).clamp(1, most_parts(p));
         let chunk = p["t"].div_ceil(splits).next_multiple_of(tokens);
         Division { held, shares, chunk, splits: p["t"].div_ceil(chunk) }

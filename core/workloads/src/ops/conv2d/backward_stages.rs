@@ -152,7 +152,7 @@ impl Backward<'_> {
         let ([_, m], positions) = (conv.of_group(), conv.pixels()[1]);
         let tile = Tile::largest(m);
         let tiles = tile.count([m, conv.terms(), conv.groups]);
-        let wanted = (self.caps.units.map_or(UNITS, u64::from) * GROUPS_PER_UNIT).div_ceil(tiles);
+        let wanted = (self.caps.compute_units.map_or(UNITS, u64::from) * GROUPS_PER_UNIT).div_ceil(tiles);
         let parts = wanted.min(most_parts_of_weights(conv));
         // Whole steps, so that the end of a part does not cut a vector of positions.
         let part = positions.div_ceil(parts).next_multiple_of(DEPTH);
@@ -168,7 +168,7 @@ impl Backward<'_> {
         let ([_, m], positions) = (conv.of_group(), conv.pixels()[1]);
         let layout = if conv.last { Layout::Tn } else { Layout::Nt };
         let whole = Gemm::new(m, conv.terms(), positions).batch(conv.groups).layout(layout);
-        let at_a_time = self.caps.units.map_or(UNITS, u64::from) * MMA_GROUPS_PER_UNIT;
+        let at_a_time = self.caps.compute_units.map_or(UNITS, u64::from) * MMA_GROUPS_PER_UNIT;
         let parts = (at_a_time / whole.tiles(u64::from(MATRIX_TILE))).clamp(1, most_parts_of_weights(conv));
         let part = positions.div_ceil(parts).next_multiple_of(u64::from(MATRIX_DEPTH));
         let stage = Gemm { k: part, ..whole }
@@ -203,7 +203,7 @@ impl Backward<'_> {
             let stages = Stages { dtype: self.dtype, caps: self.caps, kind: stages::GemmKind::Tiles };
             return stages.columns([positions, channels], [g, "sums", "dbias"]);
         }
-        let wanted = self.caps.units.map_or(UNITS, u64::from) * GROUPS_PER_UNIT / channels;
+        let wanted = self.caps.compute_units.map_or(UNITS, u64::from) * GROUPS_PER_UNIT / channels;
         let parts = wanted.clamp(1, most_parts(positions));
         let [_, m] = self.conv.of_group();
         let stage = Stage::kernel("dbias_parts", "conv2d/channels", "conv2d_channels")

@@ -55,7 +55,7 @@ impl Tile {
     /// Tile for `times` results of `rows` × `columns`. Large tiles read less, but there must be enough for the device.
     fn of([rows, columns, times]: [u64; 3], caps: &Caps) -> Tile {
         let largest = Tile::largest(rows);
-        let enough = largest.count([rows, columns, times]) >= caps.units.map_or(UNITS, u64::from);
+        let enough = largest.count([rows, columns, times]) >= caps.compute_units.map_or(UNITS, u64::from);
         if rows <= 32 || enough { largest } else { Tile::new(16, [1, 1]) }
     }
 

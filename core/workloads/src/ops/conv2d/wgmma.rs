@@ -74,7 +74,7 @@ impl Tile {
 }
 
 fn units(caps: &Caps) -> u64 {
-    caps.units.map_or(UNITS, u64::from)
+    caps.compute_units.map_or(UNITS, u64::from)
 }
 
 /// Checks that the variant can compute a problem on a device.
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn tiles_leave_few_multiprocessors_without_work() {
-        let caps = Caps { units: Some(132), ..hopper() };
+        let caps = Caps { compute_units: Some(132), ..hopper() };
         // 196 blocks of 128 positions are two waves of 132; 131 of 192 are one. The time of a block is proportional to its rows.
         for (shape, warpgroups, columns) in
             [("n8,c256,h56,k3,p1,nhwc", 3, 256), ("n1,c8,h136,k1,nhwc", 3, 64), ("n1,c8,m70,h12,w11,k1,nhwc", 2, 128)]
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn parts_of_positions_are_one_turn() {
-        let caps = Caps { units: Some(132), ..hopper() };
+        let caps = Caps { compute_units: Some(132), ..hopper() };
         // 2304 weights of 256 channels: 12 tiles of 192, 11 times; 576 of 64: three tiles, 44 times.
         for (shape, warpgroups, columns, parts) in
             [("n8,c256,h56,k3,p1,nhwc", 3, 256, 11), ("n8,c64,h128,k3,p1,nhwc", 3, 64, 44)]

@@ -141,7 +141,7 @@ impl Share {
         let (units, tiles) = (v.out[2].div_ceil(along), v.out[1].div_ceil(down));
         let images = if v.channels_last { v.n } else { v.n * v.c };
         let threads = images * channels * units * tiles;
-        let wanted = caps.units.map_or(UNITS, u64::from) * THREADS_PER_UNIT;
+        let wanted = caps.compute_units.map_or(UNITS, u64::from) * THREADS_PER_UNIT;
         let fill = wanted.div_ceil(threads).min(v.out[0].div_ceil(LEAST_STRIP));
         let strip = strip(v, p, caps, fill);
         let strips = v.out[0].div_ceil(strip);
@@ -233,7 +233,7 @@ impl Blocks {
             return None;
         }
         let flat = v.n * (share.channels / beside) * v.out[2].div_ceil(units * along) * v.out[1].div_ceil(tiles * down);
-        let fill = (2 * caps.units.map_or(UNITS, u64::from)).div_ceil(flat).min(v.out[0].div_ceil(LEAST_STRIP));
+        let fill = (2 * caps.compute_units.map_or(UNITS, u64::from)).div_ceil(flat).min(v.out[0].div_ceil(LEAST_STRIP));
         let strip = strip(v, p, caps, fill);
         let strips = v.out[0].div_ceil(strip);
         let share = Share {

@@ -247,7 +247,7 @@ impl Stages<'_> {
     pub(crate) fn columns(self, [rows, columns]: [u64; 2], [from, parts, to]: [&'static str; 3]) -> [Stage; 2] {
         let width = width(columns, self.dtype, self.caps);
         let across = (columns / width).div_ceil(32);
-        let wanted = self.caps.units.map_or(UNITS, u64::from) * GROUPS_PER_UNIT / across;
+        let wanted = self.caps.compute_units.map_or(UNITS, u64::from) * GROUPS_PER_UNIT / across;
         let count = wanted.max(1).min(most_parts(rows));
         let consts = [("ROWS", rows), ("COLUMNS", columns), ("WIDTH", width), ("PARTS", count), ("DOWN", DOWN)];
         let text = "linear/columns";
