@@ -12,7 +12,7 @@ use parallax_ir::{Case, Inputs, KernelSources, Role};
 use parallax_schema::device::{Compiled, Dialect, Launch, MemoryStats, Trace};
 use parallax_schema::units::Nanos;
 use parallax_shaders::text::{Compiler, assemble_all};
-use parallax_shaders::{Options, Wgpu};
+use parallax_shaders::{Wgpu, WgpuOptions};
 
 use crate::memo::{Key, Memo};
 
@@ -32,7 +32,7 @@ impl Replaying {
     ///
     /// # Panics
     /// No adapter. A machine that tests has one, llvmpipe at least.
-    pub fn open(options: Options) -> Replaying {
+    pub fn open(options: WgpuOptions) -> Replaying {
         let (texts, checks) = (options.texts.clone(), options.checks);
         let compiler = if options.imitate_matrices { Compiler::Imitating } else { Compiler::HERE };
         let device = pollster::block_on(parallax_shaders::open(options)).expect("an adapter (llvmpipe will do)");

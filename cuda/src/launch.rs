@@ -139,7 +139,7 @@ impl Given {
 }
 
 /// A stage with bound arguments.
-pub(crate) struct Step {
+pub(crate) struct BoundStage {
     pub(crate) label: Cow<'static, str>,
     entry: &'static str,
     work: Ready,
@@ -147,9 +147,9 @@ pub(crate) struct Step {
     given: Box<[Given]>,
 }
 
-impl Step {
+impl BoundStage {
     /// Binds a stage to memory ranges, in the order of its arguments.
-    pub(crate) fn new(stage: &Stage, work: Ready, given: Box<[Given]>) -> Result<Step, BackendError> {
+    pub(crate) fn new(stage: &Stage, work: Ready, given: Box<[Given]>) -> Result<BoundStage, BackendError> {
         let (count, host) = (given.len(), |one: &Given| one.range.place.is_host());
         let fits = match work {
             // The device accesses pinned memory like its own.
@@ -164,7 +164,7 @@ impl Step {
             let label = &stage.label;
             return Err(BackendError::Unsupported(format!("{label} cannot be given these {count} buffers")));
         }
-        Ok(Step { label: stage.label.clone(), entry: stage.entry(), work, given })
+        Ok(BoundStage { label: stage.label.clone(), entry: stage.entry(), work, given })
     }
 
     /// Driver or library call that launches the stage.

@@ -52,13 +52,13 @@ mod transfer;
 
 pub use compile::{Arch, check_text, compile_text};
 pub use device::{Unavailable, devices, driver_is_here};
-pub use profiler::{Cuda, Options};
+pub use profiler::{Cuda, CudaOptions};
 
 /// Opens a CUDA device.
 ///
 /// # Errors
 /// A missing, outdated or broken driver, device or compiler. The message names the object searched for and the remedy. A machine
 /// without CUDA never causes a panic.
-pub fn open(options: Options) -> Result<Cuda, Unavailable> {
+pub fn open(options: CudaOptions) -> Result<Cuda, Unavailable> {
     Cuda::open(options)
 }

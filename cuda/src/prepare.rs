@@ -11,7 +11,7 @@ use parallax_ir::{
     StageOp,
 };
 use parallax_schema::case::DType;
-use parallax_schema::device::{Compiled, Dialect, Launching, Step as CompileStep};
+use parallax_schema::device::{Compiled, Dialect, Launching, Step};
 use rayon::prelude::*;
 
 use crate::compile::{compile_cached, hash};
@@ -19,7 +19,7 @@ use crate::cublaslt::{PlannedGemm, WORKSPACE};
 use crate::cudnn;
 use crate::errors::Context;
 use crate::events::{event, since};
-use crate::launch::{Given, Module, Range, Ready, Step};
+use crate::launch::{BoundStage, Given, Module, Range, Ready};
 use crate::memory::Buffer;
 use crate::occupancy::Multiprocessors;
 use crate::prepared::{PreparedCase, Set};
@@ -94,7 +94,7 @@ impl Cuda {
         let dtype = case.problem.dtype;
         let steps = |set| execution(program, &works, (&specs, dtype), set);
         let mut executions = sets.iter().map(steps).collect::<Result<Vec<_>, _>>()?;
-        let timed: Vec<Vec<Step>> = executions.iter_mut().map(|steps| steps.split_off(setup)).collect();
+        let timed: Vec<Vec<BoundStage>> = executions.iter_mut().map(|steps| steps.split_off(setup)).collect();
         let streams = Streams::new(context, &self.stream, Queues::behind(setup, &program.stages))?;
         if streams.count() > 1 {
             compiled.options.push(format!("{} streams", streams.count()));
@@ -194,7 +194,7 @@ impl Cuda {
         compiled: &mut Compiled,
     ) -> Result<cudnn::Planned, BackendError> {
         let begin = Instant::now();
-        let place = cudnn::Place { context: &self.device.context, stream: &self.stream, ledger };
+        let place = cudnn::PlanContext { context: &self.device.context, stream: &self.stream, ledger };
         // SAFETY: the set's buffers have the size of their specifications, which are the call's extents. The device is idle while a
         // case is prepared.
         let planned = unsafe { self.graphs.plan(dtype, call, arguments, &place) }?;
@@ -311,7 +311,7 @@ fn tell(compiled: &mut Compiled, sentence: String) {
 fn add_step(compiled: &mut Compiled, name: &str, begin: Instant) {
     let time = since(begin);
     compiled.time += time;
-    compiled.steps.push(CompileStep { name: name.to_owned(), time });
+    compiled.steps.push(Step { name: name.to_owned(), time });
 }
 
 /// Returns the buffer of a stage's argument in a set.
@@ -334,7 +334,7 @@ fn execution(
     works: &[Ready],
     (specs, dtype): (&[BufferSpec], DType),
     set: &Set,
-) -> Result<Vec<Step>, BackendError> {
+) -> Result<Vec<BoundStage>, BackendError> {
     let step = |(stage, work): (&Stage, &Ready)| {
         let give = |arg: &Arg| {
             let (spec, buffer) = given(stage, arg, specs, set)?;
@@ -342,7 +342,7 @@ fn execution(
             let encoded = |map| encode(map, spec.elem.storage(dtype), range.pointer, range.bytes);
             Ok(Given { range, map: arg.map.as_ref().map(encoded).transpose()? })
         };
-        Step::new(stage, work.clone(), stage.args.iter().map(give).collect::<Result<_, _>>()?)
+        BoundStage::new(stage, work.clone(), stage.args.iter().map(give).collect::<Result<_, _>>()?)
     };
     program.stages.iter().zip(works).map(step).collect()
 }

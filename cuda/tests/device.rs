@@ -1,6 +1,6 @@
 //! A case on a real device, through the whole contract. Where there is no device, opening must say so.
 
-use parallax_cuda::{Cuda, Options, open};
+use parallax_cuda::{Cuda, CudaOptions, open};
 use parallax_ir::device::{Batch, POISON, Prepared, Profiler, Transfer};
 use parallax_ir::{Case, Role};
 use parallax_schema::case::DType;
@@ -17,7 +17,7 @@ const SETS: u32 = 3;
 /// The device with an empty cache, unless there is none and opening said why.
 fn device() -> Option<(Cuda, TempDir)> {
     let cache = tempfile::tempdir().expect("temporary folder");
-    match open(Options { cache: Some(cache.path().into()), ..Options::default() }) {
+    match open(CudaOptions { cache: Some(cache.path().into()), ..CudaOptions::default() }) {
         Ok(cuda) => Some((cuda, cache)),
         Err(error) => {
             assert!(error.to_string().len() > 40, "not a sentence: {error}");

@@ -18,7 +18,7 @@ use crate::case::HostCase;
 pub type YieldNow = fn() -> Pin<Box<dyn Future<Output = ()>>>;
 
 /// Environment of the code, as far as the code cannot query it.
-pub struct Place {
+pub struct HostEnvironment {
     /// The processor's name.
     pub name: String,
     /// Compilation target: `host`, `wasm`.
@@ -41,7 +41,7 @@ pub struct Cpu {
 
 impl Cpu {
     /// Opens the processor. It is always available.
-    pub fn open(place: Place) -> Cpu {
+    pub fn open(place: HostEnvironment) -> Cpu {
         let threads = current_num_threads() as u32;
         let caps = Caps {
             dialect: Dialect::Cpu,
@@ -146,9 +146,9 @@ mod tests {
     use parallax_workloads::find;
     use parallax_workloads::ops::hash_embedding;
 
-    fn here() -> Place {
+    fn here() -> HostEnvironment {
         let yield_now: YieldNow = || Box::pin(std::future::ready(()));
-        Place {
+        HostEnvironment {
             name: "a processor".to_owned(),
             api: "host",
             memory: None,

@@ -8,8 +8,8 @@ use parallax_schema::device::{Compiled, Step};
 use parallax_schema::units::Nanos;
 
 use crate::checks::Checks;
+use crate::device_errors::{Scopes, backend_error};
 use crate::gpu::Gpu;
-use crate::incidents::{Scopes, backend_error};
 use crate::text::{Text, hash_of};
 
 /// One pipeline for each stage that is a kernel.
@@ -128,7 +128,7 @@ fn total(steps: &[Step]) -> Nanos {
 
 /// Runs `make` in an error scope. It is the only place that catches errors of kernel sources and pipelines.
 async fn judged<T>(gpu: &Gpu, text: &Text, make: impl FnOnce() -> T) -> Result<T, BackendError> {
-    let scopes = Scopes::open(&gpu.device, &gpu.incidents);
+    let scopes = Scopes::open(&gpu.device, &gpu.errors);
     let made = make();
     match scopes.close().await? {
         None => Ok(made),
@@ -180,13 +180,13 @@ fn pipeline(
 mod tests {
     use super::*;
     use crate::text::{Compiler, assemble_all, embedded};
-    use crate::{Options, open};
+    use crate::{WgpuOptions, open};
     use parallax_workloads::parse_case;
     use pollster::block_on;
 
     #[test]
     fn a_text_of_another_place_is_compiled_with_all_checks() {
-        let wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
+        let wgpu = block_on(open(WgpuOptions::default())).expect("an adapter (llvmpipe will do)");
         let case = parse_case("attention/fwd/b1,h1,s5,d3/f32/flash").expect("valid");
         let program = case.program(&parallax_schema::testing::caps()).expect("a kernel variant");
         let line = "all checks: attention/flash.wgsl, which is not the program's own";
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn rejected_text_and_missing_entries_are_compile_errors() {
-        let wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
+        let wgpu = block_on(open(WgpuOptions::default())).expect("an adapter (llvmpipe will do)");
         let case = parse_case("attention/fwd/b1,h1,s5,d3/f32/flash").expect("valid");
         let program = case.program(&parallax_schema::testing::caps()).expect("a kernel variant");
         for (wgsl, said) in [("fn attention_flash( {", "expected"), ("const UNUSED: u32 = 1u;", "attention_flash")] {

@@ -27,7 +27,7 @@ pub struct Inputs {
     /// One entry per buffer of the problem; `None` for outputs and scratch.
     sources: Vec<Option<Input>>,
     /// Stress input in use, if any.
-    hard: Option<&'static StressInput>,
+    stress: Option<&'static StressInput>,
 }
 
 #[derive(Clone)]
@@ -77,7 +77,7 @@ impl Inputs {
             let contents = Contents::Seeded { stream: stream(seed, spec.name), fill: spec.role.fill()? };
             Some(Input { spec, contents, kept: OnceLock::new() })
         };
-        Inputs { shape: shape.clone(), dtype, sources: buffers.into_iter().map(input).collect(), hard: None }
+        Inputs { shape: shape.clone(), dtype, sources: buffers.into_iter().map(input).collect(), stress: None }
     }
 
     /// Returns seeded inputs that repeat after 65 537 elements. They are computed in negligible time. They serve probes of
@@ -97,8 +97,8 @@ impl Inputs {
     }
 
     /// Applies a stress input.
-    pub(super) fn harder(mut self, problem: &Problem, hard: &'static StressInput) -> Inputs {
-        for (name, with) in (hard.fills)(problem) {
+    pub(super) fn with_stress(mut self, problem: &Problem, stress: &'static StressInput) -> Inputs {
+        for (name, with) in (stress.fills)(problem) {
             let of_that_name = |input: &&mut Input| input.spec.name == name;
             let input =
                 self.sources.iter_mut().flatten().find(of_that_name).expect("a hard set fills inputs of the form");
@@ -106,13 +106,13 @@ impl Inputs {
                 *fill = with;
             }
         }
-        self.hard = Some(hard);
+        self.stress = Some(stress);
         self
     }
 
     /// Tolerance of an output computed from these inputs, against the reference.
     pub fn tolerance(&self, problem: &Problem, output: usize) -> Tolerance {
-        self.hard.map_or(problem.form().tolerance, |hard| hard.tolerance)(problem, output)
+        self.stress.map_or(problem.form().tolerance, |stress| stress.tolerance)(problem, output)
     }
 
     /// Replaces one input by the caller's little-endian bytes, in the buffer's storage type.

@@ -6,7 +6,7 @@ use super::{Access, Stage};
 
 /// Command for a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum QueueCommand {
     /// Runs a stage, given by its position.
     Run {
         /// Queue.
@@ -39,7 +39,7 @@ pub struct Queues {
     /// Number of marks.
     pub marks: usize,
     /// Commands, in the order in which the host issues them.
-    pub orders: Vec<Order>,
+    pub orders: Vec<QueueCommand>,
 }
 
 /// Returns the queue numbers of stages in ascending order. The position is the queue in [`Queues`].
@@ -63,7 +63,7 @@ impl Queues {
             if other == 1 {
                 made.mark(0);
             }
-            made.orders.push(Order::Wait { queue: other, mark: 0 });
+            made.orders.push(QueueCommand::Wait { queue: other, mark: 0 });
         }
         // Mark after each stage that another queue waits for.
         let mut marks: Vec<Option<usize>> = vec![None; stages.len()];
@@ -76,10 +76,10 @@ impl Queues {
                 if known.is_none_or(|known| known < before) {
                     *known = Some(before);
                     let mark = marks[before].expect("made behind the stage, which came before");
-                    made.orders.push(Order::Wait { queue, mark });
+                    made.orders.push(QueueCommand::Wait { queue, mark });
                 }
             }
-            made.orders.push(Order::Run { queue, stage });
+            made.orders.push(QueueCommand::Run { queue, stage });
             let awaited = |later: usize| stages[later].after.contains(&stage) && queue_of(later) != queue;
             if (stage + 1..stages.len()).any(awaited) {
                 marks[stage] = Some(made.mark(queue));
@@ -87,7 +87,7 @@ impl Queues {
         }
         for other in 1..queues {
             let mark = made.mark(other);
-            made.orders.push(Order::Wait { queue: 0, mark });
+            made.orders.push(QueueCommand::Wait { queue: 0, mark });
         }
         Ok(made)
     }
@@ -108,7 +108,7 @@ impl Queues {
     fn mark(&mut self, queue: usize) -> usize {
         let mark = self.marks;
         self.marks += 1;
-        self.orders.push(Order::Mark { queue, mark });
+        self.orders.push(QueueCommand::Mark { queue, mark });
         mark
     }
 }
@@ -156,16 +156,16 @@ mod tests {
         Stage::kernel("stage", "fma/scalar", "fma_scalar").args(args.iter().copied()).queue(queue, after)
     }
 
-    fn run(queue: usize, stage: usize) -> Order {
-        Order::Run { queue, stage }
+    fn run(queue: usize, stage: usize) -> QueueCommand {
+        QueueCommand::Run { queue, stage }
     }
 
-    fn mark(queue: usize, mark: usize) -> Order {
-        Order::Mark { queue, mark }
+    fn mark(queue: usize, mark: usize) -> QueueCommand {
+        QueueCommand::Mark { queue, mark }
     }
 
-    fn wait(queue: usize, mark: usize) -> Order {
-        Order::Wait { queue, mark }
+    fn wait(queue: usize, mark: usize) -> QueueCommand {
+        QueueCommand::Wait { queue, mark }
     }
 
     #[test]
@@ -231,20 +231,23 @@ mod tests {
         let mut made = BTreeSet::new();
         for order in &queues.orders {
             match order {
-                Order::Mark { mark, .. } => assert!(made.insert(*mark), "{mark} twice"),
-                Order::Wait { mark, .. } => assert!(made.contains(mark), "{mark} is not made yet"),
-                Order::Run { .. } => {}
+                QueueCommand::Mark { mark, .. } => assert!(made.insert(*mark), "{mark} twice"),
+                QueueCommand::Wait { mark, .. } => assert!(made.contains(mark), "{mark} is not made yet"),
+                QueueCommand::Run { .. } => {}
             }
         }
         assert_eq!(made.len(), queues.marks);
         let ran: Vec<usize> = queues
             .orders
             .iter()
-            .filter_map(|o| if let Order::Run { stage, .. } = o { Some(*stage) } else { None })
+            .filter_map(|o| if let QueueCommand::Run { stage, .. } = o { Some(*stage) } else { None })
             .collect();
         assert_eq!(ran, (0..40).collect::<Vec<_>>());
         // Join: all queues but the main one, at the end.
-        assert!(matches!(queues.orders[..], [.., Order::Mark { queue: 4, .. }, Order::Wait { queue: 0, .. }]));
+        assert!(matches!(
+            queues.orders[..],
+            [.., QueueCommand::Mark { queue: 4, .. }, QueueCommand::Wait { queue: 0, .. }]
+        ));
     }
 
     #[test]

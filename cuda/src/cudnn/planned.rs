@@ -11,7 +11,7 @@ use parallax_ir::device::BackendError;
 use super::descriptor::Descriptor;
 use super::engines::Engine;
 use super::graph::{Described, Graph, TensorSource};
-use super::{Open, Place};
+use super::{Open, PlanContext};
 use crate::memory::Buffer;
 
 /// Alignment of tensors in the plan's own memory, in bytes.
@@ -39,7 +39,7 @@ enum Bound {
 
 impl Wired {
     /// Passes a graph to the library, and allocates its tensors that are not arguments.
-    pub(super) fn new(open: Rc<Open>, graph: &Graph, place: &Place<'_>) -> Result<Wired, BackendError> {
+    pub(super) fn new(open: Rc<Open>, graph: &Graph, place: &PlanContext<'_>) -> Result<Wired, BackendError> {
         let described = graph.describe(open.api, Some(open.handle.object))?;
         let own = |source| matches!(source, TensorSource::Own | TensorSource::OwnFilled(_));
         let mut bytes = 0u64;
@@ -108,7 +108,12 @@ impl Execution {
     ///
     /// # Errors
     /// [`BackendError::Unsupported`] where the engine cannot compute the graph or needs more memory.
-    pub(super) fn new(wired: &Wired, engine: Engine, most: u64, place: &Place<'_>) -> Result<Execution, BackendError> {
+    pub(super) fn new(
+        wired: &Wired,
+        engine: Engine,
+        most: u64,
+        place: &PlanContext<'_>,
+    ) -> Result<Execution, BackendError> {
         let plan = Descriptor::new(wired.open.api, Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
         plan.handle(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, wired.open.handle.object)?;
         plan.descriptors(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[&engine.config])?;

@@ -125,7 +125,7 @@ fn the_librarys_convolution_is_the_convolution() {
     let library = Cudnn::default();
     for choice in [Choice::Heuristic, Choice::Timed] {
         let call = Library::Conv(Convolution { conv, pass: ConvPass::Forward { bias: false, relu: false }, choice });
-        let place = Place { context: &device.context, stream: &stream, ledger: &ledger };
+        let place = PlanContext { context: &device.context, stream: &stream, ledger: &ledger };
         // SAFETY: the buffers have the sizes of the convolution.
         let planned = match unsafe { library.plan(DType::F32, call, &arguments, &place) } {
             Ok(planned) => planned,

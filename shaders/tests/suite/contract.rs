@@ -5,7 +5,7 @@ use parallax_ir::device::{BackendError, Batch, POISON, Prepared, Profiler, Trans
 use parallax_ir::{Case, Inputs, Role};
 use parallax_schema::device::{Clock, Dialect, Launching, SpanKind, Track};
 use parallax_schema::units::Bytes;
-use parallax_shaders::{Options, Wgpu, open};
+use parallax_shaders::{Wgpu, WgpuOptions, open};
 use parallax_workloads::{all, parse_case};
 use pollster::block_on;
 
@@ -20,7 +20,7 @@ const CASES: [&str; 5] = [
 const UPLOADS: &str = "upload_compute/fwd/n257,k17,c3,pinned/f32/overlapped";
 
 fn wgpu() -> Wgpu {
-    block_on(open(Options::default())).expect("an adapter (llvmpipe will do)")
+    block_on(open(WgpuOptions::default())).expect("an adapter (llvmpipe will do)")
 }
 
 fn case(text: &str) -> (Case, Inputs) {

@@ -9,7 +9,7 @@ use parallax_ir::{
 use parallax_schema::case::{Cost, DType, Direction, Rate};
 use parallax_schema::device::{Caps, Dialect};
 use parallax_schema::record::CheckResult;
-use parallax_shaders::{Options, open};
+use parallax_shaders::{WgpuOptions, open};
 use pollster::block_on;
 
 /// The set-up keeps `g` in `kept`; an execution puts what `x` was into `out`, and then `kept` into `x`. All are copies, so
@@ -73,7 +73,7 @@ fn results(form: OpSpec, dtype: DType, sets: u32) -> Vec<CheckResult> {
     let case = Case { problem, variant: "copies" };
     let inputs = case.problem.inputs(3);
     block_on(async {
-        let mut wgpu = open(Options::default()).await.expect("an adapter (llvmpipe will do)");
+        let mut wgpu = open(WgpuOptions::default()).await.expect("an adapter (llvmpipe will do)");
         let mut prepared = wgpu.prepare(&case, &inputs, sets).await.expect("a small case");
         assert_eq!(prepared.launches().len(), 2, "the set-up is no launch of an execution");
         let mut results = Vec::new();

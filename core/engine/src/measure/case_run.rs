@@ -67,20 +67,20 @@ impl From<CaseEnd> for Outcome {
 }
 
 /// Inputs and reference results of one problem, shared by its variants, which are measured one after another.
-struct Reference {
+struct ProblemReference {
     inputs: Inputs,
     expected: Expected,
 }
 
 /// Reference of the latest problem.
 #[derive(Default)]
-pub struct References {
-    last: Option<(String, Rc<Reference>)>,
+pub struct ReferenceCache {
+    last: Option<(String, Rc<ProblemReference>)>,
 }
 
-impl References {
-    async fn of(&mut self, planned: &Planned, seed: u64, profiler: &dyn Profiler) -> Rc<Reference> {
-        let set = planned.hard.map_or("", |hard| hard.name);
+impl ReferenceCache {
+    async fn of(&mut self, planned: &Planned, seed: u64, profiler: &dyn Profiler) -> Rc<ProblemReference> {
+        let set = planned.stress.map_or("", |stress| stress.name);
         let problem = format!("{} [{set}]", planned.case.problem);
         if let Some((known, reference)) = &self.last
             && *known == problem
@@ -89,7 +89,7 @@ impl References {
         }
         let inputs = planned.inputs(seed);
         let expected = Expected::of(profiler, &planned.case.problem, &inputs, check::WORK).await;
-        let reference = Rc::new(Reference { inputs, expected });
+        let reference = Rc::new(ProblemReference { inputs, expected });
         self.last = Some((problem, reference.clone()));
         reference
     }
@@ -103,7 +103,7 @@ pub struct CaseRun<'p> {
     sets: u32,
     planned_memory: Bytes,
     prepared: Box<dyn Prepared>,
-    reference: Rc<Reference>,
+    reference: Rc<ProblemReference>,
     check: CheckResult,
     /// Digest of the outputs of the checked execution.
     left: OutputDigest,
@@ -123,7 +123,7 @@ impl<'p> CaseRun<'p> {
         planned: &'p Planned,
         sets: u32,
         spec: &Spec,
-        references: &mut References,
+        references: &mut ReferenceCache,
         profiler: &mut dyn Profiler,
     ) -> Result<CaseRun<'p>, CaseEnd> {
         profiler.yield_now().await;

@@ -19,7 +19,7 @@ use parallax_schema::spec::{Cache, PRECISION_NATIVE, Spec};
 use parallax_schema::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use crate::measure::case_run::{CaseEnd, CaseRun, References};
+use crate::measure::case_run::{CaseEnd, CaseRun, ReferenceCache};
 use crate::measure::ended::{finished, record, skipped};
 use crate::measure::meter::Metered;
 use crate::measure::order::{shuffle, shuffled_by_problem};
@@ -181,7 +181,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
     }
 
     async fn verify(&mut self, todo: &[&Planned], profiler: &mut dyn Profiler) -> Result<(), Interruption> {
-        let mut references = References::default();
+        let mut references = ReferenceCache::default();
         for planned in todo {
             let case = planned.name();
             self.event(Event::Started { case: case.clone() });
@@ -275,7 +275,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         profiler: &mut dyn Profiler,
     ) -> Result<(), Interruption> {
         let mut case_runs: Vec<CaseRun> = Vec::new();
-        let mut references = References::default();
+        let mut references = ReferenceCache::default();
         let mut held = 0;
         while let Some(planned) = queue.last().copied() {
             let case = planned.name();

@@ -1,7 +1,7 @@
 //! Samples of one case: size of the batch, single samples, and the resulting timing.
 
 use parallax_ir::device::{BackendError, Batch, Prepared, Profiler, Sample};
-use parallax_schema::device::{Clock, ClockInfo, Conditions, digits};
+use parallax_schema::device::{Clock, ClockInfo, Conditions, rounding};
 use parallax_schema::record::stats::Summary;
 use parallax_schema::record::{Discarded, Method, Slope, Spent, StopReason, Timing};
 use parallax_schema::spec::Cache;
@@ -325,7 +325,7 @@ impl Sampler {
             }
         }
         // Rounded as in the file, so that figures derived from the file are the same.
-        samples.iter_mut().chain(&mut self.host).for_each(|time| *time = digits::time(*time));
+        samples.iter_mut().chain(&mut self.host).for_each(|time| *time = rounding::time(*time));
         let Some(summary) = Summary::of(&samples) else {
             let why = self.refused.last().map_or("the run ended before the first one", |r| r.reason.as_str());
             return Err(format!("no sample counts: {why}"));
@@ -348,7 +348,7 @@ impl Sampler {
             samples,
             host_samples: self.host,
             conditions: self.conditions,
-            discarded: disturbed.chain(self.refused).map(|d| Discarded { time: digits::time(d.time), ..d }).collect(),
+            discarded: disturbed.chain(self.refused).map(|d| Discarded { time: rounding::time(d.time), ..d }).collect(),
             caveat,
             stopped,
             summary,

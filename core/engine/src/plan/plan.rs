@@ -14,10 +14,10 @@ use parallax_schema::spec::{InputSet, Spec};
 use parallax_schema::units::Bytes;
 use parallax_workloads::all;
 
-use crate::plan::asked::asked;
-use crate::plan::hard::on_hard;
+use crate::plan::buffer_access::check_access;
 use crate::plan::limits::{within_limits, within_memory};
-use crate::plan::places::places;
+use crate::plan::select::selected_cases;
+use crate::plan::stress::with_stress_inputs;
 
 /// One planned case.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ pub struct Planned {
     /// Variant that runs instead of the requested one, with the reason.
     pub actual: Option<Actual>,
     /// Stress inputs of the case; seeded inputs if absent.
-    pub hard: Option<&'static StressInput>,
+    pub stress: Option<&'static StressInput>,
 }
 
 /// Variant that actually runs.
@@ -42,16 +42,16 @@ pub struct Actual {
 impl Planned {
     /// Returns the case's string, with the name of its stress inputs if any: the key of its record.
     pub fn name(&self) -> String {
-        match self.hard {
-            Some(hard) => format!("{} [{}]", self.case, hard.name),
+        match self.stress {
+            Some(stress) => format!("{} [{}]", self.case, stress.name),
             None => self.case.to_string(),
         }
     }
 
     /// Returns the inputs of the case.
     pub fn inputs(&self, seed: u64) -> Inputs {
-        match self.hard {
-            Some(hard) => self.case.problem.hard_inputs(seed, hard),
+        match self.stress {
+            Some(stress) => self.case.problem.stress_inputs(seed, stress),
             None => self.case.problem.inputs(seed),
         }
     }
@@ -175,7 +175,7 @@ impl<'a> Planning<'a> {
             };
             return Err(PlanError::Launch { wanted: wanted.name(), choices });
         }
-        let left = asked(spec, caps)?.into_iter();
+        let left = selected_cases(spec, caps)?.into_iter();
         Ok(Planning { spec, caps, left, seen: BTreeSet::new(), plan: Plan::default() })
     }
 
@@ -188,11 +188,11 @@ impl<'a> Planning<'a> {
         }
         match decide(&case, self.spec, self.caps) {
             Ok(actual) if self.spec.inputs == InputSet::Hard => {
-                let (cases, skip) = on_hard(case, &actual);
+                let (cases, skip) = with_stress_inputs(case, &actual);
                 self.plan.cases.extend(cases);
                 self.plan.skips.extend(skip);
             }
-            Ok(actual) => self.plan.cases.push(Planned { case, actual, hard: None }),
+            Ok(actual) => self.plan.cases.push(Planned { case, actual, stress: None }),
             Err(reason) => self.plan.skips.push(Skip { case, reason }),
         }
         true
@@ -297,7 +297,7 @@ fn runnable(problem: &Problem, variant: &str, caps: &Caps) -> Result<(), String>
     let parts = [whole.clone(), program(problem, caps)];
     // The check covers both parts together, because one of them may read buffers that the other writes.
     whole.stages.extend_from_slice(&parts[1].stages);
-    places(problem, whole.stages.iter(), caps)?;
+    check_access(problem, whole.stages.iter(), caps)?;
     parts.iter().try_for_each(|part| within_limits(problem, part, caps))?;
     within_memory(problem, &whole, caps)
 }

@@ -69,7 +69,7 @@ fn record(fault: Fault, mode: Mode) -> Record {
     let problem = Problem::new(workload(form()), Direction::FwdBwd, "n7", DType::F32).expect("valid");
     assert_eq!(problem.to_string(), "synthetic/fwd+bwd/n7/f32");
     let case = Case { problem, variant: CPU_VARIANT };
-    let plan = Plan { cases: vec![Planned { case, actual: None, hard: None }], skips: Vec::new() };
+    let plan = Plan { cases: vec![Planned { case, actual: None, stress: None }], skips: Vec::new() };
     let spec = Spec { budget: 2.0, ceilings: false, ..Spec::default() };
     let mut mock = Mock::of(World { fault, ..World::default() });
     let mut records = Vec::new();
@@ -161,9 +161,9 @@ fn seeded_and_hard_inputs_keep_what_the_forms_ask_of_them() {
         for shape in form.awkward {
             let problem = problem(shape);
             let seeded = (0..3).map(|seed| ("seeded", problem.inputs(seed)));
-            let hard =
-                form.stress.iter().filter(|h| (h.applies)(&problem)).map(|h| (h.name, problem.hard_inputs(1, h)));
-            for (name, inputs) in seeded.chain(hard) {
+            let stress =
+                form.stress.iter().filter(|h| (h.applies)(&problem)).map(|h| (h.name, problem.stress_inputs(1, h)));
+            for (name, inputs) in seeded.chain(stress) {
                 assert_eq!(problem.accepts(&inputs), Ok(()), "{problem} {name}");
             }
         }
@@ -178,10 +178,15 @@ fn every_form_has_hard_sets_with_names_and_each_applies_somewhere() {
         names.sort_unstable();
         names.dedup();
         assert!(names.len() == form.stress.len() && names.contains(&"zeros"), "{}: {names:?}", workload.name);
-        for hard in &form.stress {
+        for stress in &form.stress {
             let of = |dtype| move |shape: &&str| Problem::new(workload, form.direction, shape, dtype).expect("awkward");
-            let applies = |dtype: &DType| form.awkward.iter().map(|s| of(*dtype)(s)).any(|p| (hard.applies)(&p));
-            assert!(workload.dtypes.iter().any(applies) && !hard.about.is_empty(), "{} {}", workload.name, hard.name);
+            let applies = |dtype: &DType| form.awkward.iter().map(|s| of(*dtype)(s)).any(|p| (stress.applies)(&p));
+            assert!(
+                workload.dtypes.iter().any(applies) && !stress.about.is_empty(),
+                "{} {}",
+                workload.name,
+                stress.name
+            );
         }
     }
 }
@@ -222,9 +227,10 @@ fn a_form_that_keeps_nan_has_hard_inputs_with_nan_which_its_reference_keeps() {
         let is_small = |problem: &&Problem| problem.buffers().iter().all(|spec| spec.len <= SMALL);
         let (small, every) = (all.iter().filter(is_small).collect::<Vec<_>>(), all.iter().collect());
         let with_nan = |problems: &[&Problem]| -> Vec<&'static StressInput> {
-            let has =
-                |hard: &'static StressInput, p: &Problem| (hard.applies)(p) && has_nan(p, &p.hard_inputs(1, hard));
-            form.stress.iter().filter(|hard| problems.iter().any(|p| has(hard, p))).collect()
+            let has = |stress: &'static StressInput, p: &Problem| {
+                (stress.applies)(p) && has_nan(p, &p.stress_inputs(1, stress))
+            };
+            form.stress.iter().filter(|stress| problems.iter().any(|p| has(stress, p))).collect()
         };
         let sets = with_nan(&small);
         // Some have NaN only in shapes of several chunks.
@@ -236,9 +242,9 @@ fn a_form_that_keeps_nan_has_hard_inputs_with_nan_which_its_reference_keeps() {
             OfNan::Kept => {
                 kept += 1;
                 let mut both = [0; 2];
-                for hard in &sets {
-                    for problem in problems.iter().filter(|problem| (hard.applies)(problem)) {
-                        let count = told_apart(problem, &problem.hard_inputs(1, hard));
+                for stress in &sets {
+                    for problem in problems.iter().filter(|problem| (stress.applies)(problem)) {
+                        let count = told_apart(problem, &problem.stress_inputs(1, stress));
                         both = [both[0] + count[0], both[1] + count[1]];
                     }
                 }

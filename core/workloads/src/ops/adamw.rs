@@ -7,8 +7,8 @@
 //! Operations: fourteen an element. Bytes: parameter and averages read and written once, and the gradient read.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{one, smallest_normal, wide, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{one, smallest_normal, wide, zero};
 use parallax_ir::{
     Axis, BufferSpec, Elem, Fill, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Role, Stage,
     StressInput, Tolerance, Variant, Workload, by_pieces, indexable, normal, width,
@@ -80,7 +80,7 @@ fn form() -> OpSpec {
         }),
     ])
     .fallback(&["vector", "scalar", "separate"])
-    .stress(hard_sets())
+    .stress(stress_inputs())
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
@@ -132,7 +132,7 @@ fn tolerance(p: &Problem, output: usize, largest: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     let usual = |p: &Problem, output: usize| tolerance(p, output, 3.47);
     let set = |name, about, fills| StressInput::new(name, about, fills, usual);
     vec![

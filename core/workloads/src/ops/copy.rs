@@ -4,8 +4,8 @@
 //! kernels that read as much as they write. Bytes are counted as in STREAM's copy: read once, written once.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{exact, subnormal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, subnormal, zero};
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, Finds, HostBuffer, Inputs, OfNan, OpSpec, Probe, Problem, Program, Reference, Role,
     Rows, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, spread,
@@ -61,7 +61,7 @@ pub fn workload() -> Workload {
                 Variant::cube("one source in CubeCL: accesses as those of `vec4`", cube),
             ])
             .fallback(&["stride", "vec4", "scalar"])
-            .stress(hard_sets()),
+            .stress(stress_inputs()),
         ],
     }
 }
@@ -93,7 +93,7 @@ pub(super) fn cost(p: &Problem) -> Cost {
     Cost { flops: Flops(0), read: bytes, written: bytes }
 }
 
-pub(super) fn hard_sets() -> Vec<StressInput> {
+pub(super) fn stress_inputs() -> Vec<StressInput> {
     let set = |name, about, fills| StressInput::new(name, about, fills, exact);
     vec![
         set("zeros", "all zero", |_| vec![("x", zero)]),

@@ -14,8 +14,8 @@
 //! number, and no cancellation. Operations: `2·8·k` per thread.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{exact, smallest_normal, subnormal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, smallest_normal, subnormal, zero};
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, Finds, HostBuffer, Inputs, OfNan, OpSpec, Probe, Problem, Program, Reference, Role,
     Shape, Stage, StressInput, Tolerance, Variant, Workload, spread,
@@ -80,7 +80,7 @@ pub fn workload() -> Workload {
                 ),
             ])
             .fallback(&["vec2", "scalar"])
-            .stress(hard_sets()),
+            .stress(stress_inputs()),
         ],
     }
 }
@@ -129,7 +129,7 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         StressInput::new(
             "zeros",

@@ -8,8 +8,8 @@
 use std::f64::consts::{FRAC_2_SQRT_PI, PI, SQRT_2};
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{one, scattered_nan, smallest_normal, subnormal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{one, scattered_nan, smallest_normal, subnormal, zero};
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, OfNan, OpSpec, Problem, Program, Reference, Role, Shape, Stage,
     StressInput, Tolerance, Variant, Workload, by_pieces, indexable, width,
@@ -68,7 +68,7 @@ fn forward() -> OpSpec {
         }),
     ])
     .fallback(&["vector", "scalar"])
-    .stress(hard_sets(tolerance))
+    .stress(stress_inputs(tolerance))
 }
 
 fn backward() -> OpSpec {
@@ -91,7 +91,7 @@ fn backward() -> OpSpec {
             },
         ),
         host: None,
-        stress: hard_sets(slope_tolerance),
+        stress: stress_inputs(slope_tolerance),
         nan: OfNan::Kept,
         ..forward()
     }
@@ -137,7 +137,7 @@ fn slope_tolerance(p: &Problem, output: usize) -> Tolerance {
 }
 
 /// Stress inputs with overflow or underflow of powers and exponentials.
-fn hard_sets(tolerance: fn(&Problem, usize) -> Tolerance) -> Vec<StressInput> {
+fn stress_inputs(tolerance: fn(&Problem, usize) -> Tolerance) -> Vec<StressInput> {
     let set = |name, about, fills| StressInput::new(name, about, fills, tolerance);
     vec![
         set("zeros", "all zero: a result of zero, and a slope of a half", |_| vec![("x", zero)]),

@@ -50,7 +50,7 @@ pub fn workload() -> Workload {
             .host(copy::host)
             .variants(vec![Variant::kernel("copy", "one copy of all elements", |p, _| program(p))])
             .fallback(&["copy"])
-            .stress(copy::hard_sets()),
+            .stress(copy::stress_inputs()),
         ],
     }
 }

@@ -13,8 +13,8 @@
 use std::sync::OnceLock;
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{one, smallest_normal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference,
     Role, Rows, Stage, StressInput, Tolerance, Variant, Workload, by_pieces, indexable, pieces_in_parts, sum_of_parts,
@@ -85,7 +85,7 @@ fn forward() -> OpSpec {
         Variant::kernel("fused", "one pass for both terms, and the sum", fused),
     ])
     .fallback(&["fused", "separate"])
-    .stress(hard_sets(|p, _| tolerance(p), |p, _| tolerance(p)))
+    .stress(stress_inputs(|p, _| tolerance(p), |p, _| tolerance(p)))
 }
 
 fn backward() -> OpSpec {
@@ -124,7 +124,7 @@ fn backward() -> OpSpec {
             }),
         ],
         fallback: &["vector", "scalar"],
-        stress: hard_sets(|p, _| slope_tolerance(p, 0.5), |p, _| slope_tolerance(p, largest(p) / 2.0)),
+        stress: stress_inputs(|p, _| slope_tolerance(p, 0.5), |p, _| slope_tolerance(p, largest(p) / 2.0)),
         nan: OfNan::Kept,
         ..forward()
     }
@@ -187,7 +187,10 @@ fn huge(p: &Problem) -> Fill {
     }
 }
 
-fn hard_sets(usual: fn(&Problem, usize) -> Tolerance, of_huge: fn(&Problem, usize) -> Tolerance) -> Vec<StressInput> {
+fn stress_inputs(
+    usual: fn(&Problem, usize) -> Tolerance,
+    of_huge: fn(&Problem, usize) -> Tolerance,
+) -> Vec<StressInput> {
     let set = |name, about, fills| StressInput::new(name, about, fills, usual);
     vec![
         set("zeros", "all zero: no error, and no slope", |_| vec![("pred", zero), ("targets", zero)]),

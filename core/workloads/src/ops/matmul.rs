@@ -3,7 +3,7 @@
 //! Operations: `2·m·n·k`, the usual count. Sums are kept in f32 for every element type.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{exact, nan_in_rows, one, smallest_normal, subnormal, wide, zero};
+use parallax_ir::stress::{exact, nan_in_rows, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, Finds, Gemm, HostBuffer, Inputs, LibraryEpilogue, MatrixTiles, OfNan, OpSpec, Probe,
     Problem, Program, Reference, Shape, Stage, StressInput, Tiles, Tolerance, Tunable, Variant, Workload, normal,
@@ -108,7 +108,7 @@ pub fn workload() -> Workload {
         ])
         // Without `vendor`: a time of the library must not come from another kernel.
         .fallback(&["coopmat", "mma", "tiled", "naive"])
-        .stress(hard_sets())],
+        .stress(stress_inputs())],
     }
 }
 
@@ -146,7 +146,7 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         StressInput::new(
             "nan",

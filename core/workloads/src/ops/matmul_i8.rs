@@ -7,8 +7,8 @@
 //! Operations: `2·m·n·k`, on integers. No ceiling of this suite applies, because all are of floats.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, smallest_normal, wide, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{any, smallest_normal, wide, zero};
 use parallax_ir::{
     Axis, BufferSpec, CudaLaunch, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Shape,
     Stage, StressInput, Tolerance, Tunable, Variant, Workload, indexable, spread,
@@ -96,7 +96,7 @@ pub fn workload() -> Workload {
             .available(mma_available),
         ])
         .fallback(&["coopmat", "mma", "dot4", "naive"])
-        .stress(hard_sets())],
+        .stress(stress_inputs())],
     }
 }
 
@@ -153,7 +153,7 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     let set = |name, about, applies, fills| StressInput::new(name, about, fills, tolerance).applies(applies);
     vec![
         StressInput {

@@ -8,8 +8,8 @@
 
 use std::sync::OnceLock;
 
-use parallax_ir::hard::{one, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{one, zero};
 use parallax_ir::{
     Axis, BufferSpec, CopyRange, Draw, Elem, Gemm, HostBuffer, Inputs, OfNan, OpSpec, Place, Precondition, Problem,
     Program, Reference, Rows, Scaling, Shape, Sides, Stage, StressInput, Tolerance, Variant, Workload, indexable,
@@ -87,7 +87,7 @@ pub fn workload() -> Workload {
         ])
         .fallback(&["overlapped", "serial"])
         .preconditions(vec![Precondition::Below { buffer: "group", bound: |p| p["g"] }])
-        .stress(hard_sets())],
+        .stress(stress_inputs())],
     }
 }
 
@@ -212,7 +212,7 @@ fn tolerance(p: &Problem, rows: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         StressInput::new(
             "zeros",

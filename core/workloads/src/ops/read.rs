@@ -4,8 +4,8 @@
 //! It is mainly a probe for that ceiling, and appears only in the preset `full`.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{exact, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, Finds, HostBuffer, Inputs, OfNan, OpSpec, Probe, Problem, Program, Reference, Role,
     Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, spread,
@@ -58,7 +58,7 @@ pub fn workload() -> Workload {
                 ),
             ])
             .fallback(&["stride4", "vec4"])
-            .stress(hard_sets()),
+            .stress(stress_inputs()),
         ],
     }
 }
@@ -91,7 +91,7 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         StressInput::new("zeros", "sums of zeros", |_| vec![("x", zero)], exact),
         StressInput::new("equal", "all one: the length of the chunk, exactly", |_| vec![("x", one)], exact),

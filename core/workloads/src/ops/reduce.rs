@@ -6,8 +6,8 @@
 use std::sync::OnceLock;
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{exact, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::{
     Axis, BufferSpec, Elem, HostBuffer, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference, Rows, Stage,
     StressInput, Tolerance, Variant, Workload, indexable, normal, parts_of, pieces_in_parts, spread, width,
@@ -81,7 +81,7 @@ pub fn workload() -> Workload {
             Variant::cube("one source in CubeCL: the two stages of `tree`, by pieces as those of `vector`", cube),
         ])
         .fallback(&["vector", "tree", "atomic"])
-        .stress(hard_sets())],
+        .stress(stress_inputs())],
     }
 }
 
@@ -130,7 +130,7 @@ fn of_one_sign(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     let set = |name, about, fills, tolerance| StressInput::new(name, about, fills, tolerance);
     vec![
         set("zeros", "all zero", |_| vec![("x", zero)], exact),

@@ -7,8 +7,8 @@
 //! Operations: three an element. Bytes: the tensor, read and written once, and both tables.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{exact, one, smallest_normal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, one, smallest_normal, zero};
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Shape, StressInput,
     Tolerance, Variant, Workload, by_pieces, indexable, width,
@@ -71,7 +71,7 @@ fn form(direction: Direction) -> OpSpec {
         ),
     ])
     .fallback(&["heads", "vector", "scalar"])
-    .stress(hard_sets())
+    .stress(stress_inputs())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -157,7 +157,7 @@ fn tolerance(p: &Problem, largest: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         StressInput::new("zeros", "all zero: nothing turns into something", |p| vec![(names(p)[0], zero)], exact),
         StressInput::new(

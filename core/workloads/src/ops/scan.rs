@@ -6,8 +6,8 @@
 //! Bytes: those of a copy. Operations: one addition an element.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, one, smallest_normal, subnormal, sums_of_zeros, wide, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{any, one, smallest_normal, subnormal, sums_of_zeros, wide, zero};
 use parallax_ir::{
     Axis, BufferSpec, Elem, HostBuffer, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference, Role, Rows,
     Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, parts_of, spread, width,
@@ -80,7 +80,7 @@ pub fn workload() -> Workload {
             .only_in(&[Dialect::Cuda]),
         ])
         .fallback(&["decoupled", "vector", "three_pass"])
-        .stress(hard_sets())],
+        .stress(stress_inputs())],
     }
 }
 
@@ -133,7 +133,7 @@ fn rising(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     let set = |name, about, applies, fills, tolerance| StressInput::new(name, about, fills, tolerance).applies(applies);
     vec![
         set("zeros", "all zero", any, |_| vec![("x", zero)], |p, _| sums_of_zeros(p)),

@@ -8,8 +8,8 @@
 //! Bytes: each key and value read and written once.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::zero;
 use parallax_ir::parallel::*;
+use parallax_ir::stress::zero;
 use parallax_ir::{
     Axis, BufferSpec, CudaLaunch, Draw, Elem, Inputs, MOST_PARTS, OfNan, OpSpec, Precondition, Problem, Program,
     Reference, Role, Rows, Shape, Stage, StressInput, Tolerance, Tunable, Variant, Workload, indexable, parts_of,
@@ -92,7 +92,7 @@ pub fn workload() -> Workload {
         ])
         .fallback(&["onesweep", "radix8", "radix4", "order"])
         .preconditions(vec![Precondition::Below { buffer: "keys", bound: |p| 1 << p["bits"] }])
-        .stress(hard_sets())],
+        .stress(stress_inputs())],
     }
 }
 
@@ -142,7 +142,7 @@ fn tolerance(_p: &Problem, _output: usize) -> Tolerance {
     Tolerance { abs: 0.5, rel: 0.0, reason: "integers are moved: the bound is less than their smallest difference" }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     fn largest(shape: &Shape, _: Draw) -> f64 {
         ((1u64 << shape["bits"]) - 1) as f64
     }

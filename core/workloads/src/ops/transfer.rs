@@ -93,7 +93,7 @@ pub fn workload() -> Workload {
             .available(allocates),
         ])
         .fallback(&["collated", "separate"])
-        .stress(copy::hard_sets())],
+        .stress(copy::stress_inputs())],
     }
 }
 

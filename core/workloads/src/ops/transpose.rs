@@ -12,7 +12,7 @@ use parallax_ir::{
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
-use super::copy::{hard_sets, tolerance};
+use super::copy::{stress_inputs, tolerance};
 
 const X: usize = 0;
 
@@ -73,7 +73,7 @@ pub fn workload() -> Workload {
             .available(whole_vectors),
         ])
         .fallback(&["vector", "tiled", "naive"])
-        .stress(hard_sets())],
+        .stress(stress_inputs())],
     }
 }
 

@@ -7,8 +7,8 @@
 //! Operations: `2·8·k` per element of the output. Bytes: all pieces read from the host once, all outputs written once.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{exact, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, zero};
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, Inputs, OfNan, OpSpec, Place, Problem, Program, Reference, Role,
     Shape, Stage, StressInput, Tolerance, Variant, Workload, spread,
@@ -204,7 +204,7 @@ fn program(p: &Problem, overlapped: bool) -> Program {
 mod tests {
     use super::*;
     use crate::parse_case;
-    use parallax_ir::{Order, Queues};
+    use parallax_ir::{QueueCommand, Queues};
     use parallax_schema::device::Dialect;
     use parallax_schema::testing::caps;
 
@@ -225,9 +225,9 @@ mod tests {
         let (mut waits, mut last) = (Vec::new(), None);
         for order in &overlapped.orders {
             match *order {
-                Order::Run { stage, .. } => last = Some(stage),
-                Order::Mark { mark, .. } => drop(marked.insert(mark, last)),
-                Order::Wait { queue, mark } => waits.push((queue, last, marked[&mark])),
+                QueueCommand::Run { stage, .. } => last = Some(stage),
+                QueueCommand::Mark { mark, .. } => drop(marked.insert(mark, last)),
+                QueueCommand::Wait { queue, mark } => waits.push((queue, last, marked[&mark])),
             }
         }
         // The fork; kernels 0 and 1; upload 2 after kernel 0, its kernel; upload 3 after kernel 1, its kernel; the join.

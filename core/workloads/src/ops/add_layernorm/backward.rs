@@ -4,7 +4,7 @@
 //! fifteen an element. Bytes: three matrices read, one written.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{one, zero};
+use parallax_ir::stress::{one, zero};
 use parallax_ir::{
     BufferSpec, Elem, OfNan, OpSpec, Problem, Program, Reference, StressInput, Tolerance, Variant, normal,
 };
@@ -12,7 +12,7 @@ use parallax_schema::case::{Cost, Direction, Rate};
 use parallax_schema::device::Caps;
 
 use super::layernorm;
-use super::layernorm::{HardPart, Spread, backward};
+use super::layernorm::{Spread, StressPart, backward};
 
 const SUM: usize = 0;
 const GAMMA: usize = 1;
@@ -42,7 +42,7 @@ pub fn form() -> OpSpec {
             .available(|p, caps| backward::kept(p, caps).map(|_| ())),
     ])
     .fallback(&["fused", "naive"])
-    .stress(hard())
+    .stress(stress_inputs())
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
@@ -75,17 +75,17 @@ fn tolerance(p: &Problem, output: usize, spread: Spread) -> Tolerance {
     }
 }
 
-fn hard() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     fn of<const SET: usize>() -> fn(&Problem, usize) -> Tolerance {
-        |p, output| tolerance(p, output, layernorm::hard_spreads(p)[SET])
+        |p, output| tolerance(p, output, layernorm::stress_spreads(p)[SET])
     }
-    let parts: [HardPart; 4] = [
+    let parts: [StressPart; 4] = [
         (|_| vec![("sum", zero)], of::<0>()),
         (|_| vec![("sum", one)], of::<1>()),
         (|_| vec![("sum", layernorm::offset)], of::<2>()),
         (|p| vec![("sum", layernorm::huge(p))], of::<3>()),
     ];
-    layernorm::hard_sets(parts)
+    layernorm::stress_inputs_of_rows(parts)
 }
 
 fn naive(p: &Problem, caps: &Caps) -> Program {

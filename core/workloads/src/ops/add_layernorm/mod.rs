@@ -7,8 +7,8 @@
 //! numbers.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{one, smallest_normal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
     Access, Axis, BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows, Stage,
     StressInput, Tolerance, Variant, Workload, by_pieces, normal, round_to, width,
@@ -17,7 +17,7 @@ use parallax_schema::case::{Cost, DType, Direction, Rate};
 use parallax_schema::device::Caps;
 
 use super::layernorm;
-use super::layernorm::{HardPart, Spread};
+use super::layernorm::{Spread, StressPart};
 
 mod backward;
 
@@ -87,7 +87,7 @@ fn forward() -> OpSpec {
         Variant::cube("one source in CubeCL: a workgroup a row, the sum and three passes over it", cube),
     ])
     .fallback(&["fused", "separate", "naive"])
-    .stress(hard())
+    .stress(stress_inputs())
 }
 
 /// Name of the buffer of the sum.
@@ -138,20 +138,20 @@ fn tolerance(p: &Problem, output: usize, spread: Spread) -> Tolerance {
     }
 }
 
-fn hard() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     fn of<const SET: usize>() -> fn(&Problem, usize) -> Tolerance {
         |p, output| {
-            let of_x = layernorm::hard_spreads(p)[SET];
+            let of_x = layernorm::stress_spreads(p)[SET];
             tolerance(p, output, Spread { largest: 2.0 * of_x.largest, ..of_x })
         }
     }
-    let parts: [HardPart; 4] = [
+    let parts: [StressPart; 4] = [
         (|_| vec![("x", zero), ("residual", zero)], of::<0>()),
         (|_| vec![("x", one), ("residual", one)], of::<1>()),
         (|_| vec![("x", layernorm::offset)], of::<2>()),
         (|p| vec![("x", layernorm::huge(p))], of::<3>()),
     ];
-    layernorm::hard_sets(parts)
+    layernorm::stress_inputs_of_rows(parts)
 }
 
 /// Reference of the rows. The sum is rounded as stored, because the normalisation reads it. It is a sum in f32, which is exact for

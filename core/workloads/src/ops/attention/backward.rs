@@ -11,8 +11,8 @@
 use std::sync::OnceLock;
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{nan_of_first, one, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{nan_of_first, one, zero};
 use parallax_ir::{
     BufferSpec, Elem, Fill, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows, Stage, StressInput,
     Tolerance, Variant, spread,
@@ -21,8 +21,8 @@ use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
 use super::flash::short_rows;
-use super::hard::unseen_keys;
 use super::masks::{Looks, Masks, looking};
+use super::stress::unseen_keys;
 use super::{
     ROW_THREADS, by_rows, by_tiles, gemm_flops, group, masks, normal, score_error, sizes, stage, vendor, weighted_sum,
 };
@@ -124,13 +124,13 @@ pub fn form() -> OpSpec {
     .fallback(&["flash_mma", "flash_coopmat", "flash_atomic", "flash", "manual"])
     .setup(setup)
     .preconditions(vec![masks::precondition()])
-    .stress(hard_sets());
+    .stress(stress_inputs());
     form.variants.extend(vendor::backward());
     form
 }
 
 /// Stress inputs with constant tensors. They expose a division of zero by zero in the reference or in a kernel.
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         StressInput::new(
             "zeros",

@@ -40,13 +40,13 @@ use crate::dense::maximum;
 mod backward;
 mod coopmat;
 mod flash;
-mod hard;
 mod masks;
+mod stress;
 mod subgroup;
 mod vendor;
 
-pub use hard::{huge, saturated};
 pub use masks::ragged;
+pub use stress::{huge, saturated};
 
 const Q: usize = 0;
 const K: usize = 1;
@@ -156,7 +156,7 @@ fn forward() -> OpSpec {
     // Without `vendor`: a time of the library must not come from another kernel.
     .fallback(&["flash_mma", "flash_coopmat", "flash", "subgroup", "manual"])
     .preconditions(vec![masks::precondition()])
-    .stress(hard::sets());
+    .stress(stress::inputs());
     form.variants.extend(vendor::forward());
     form
 }

@@ -11,7 +11,7 @@
 //!
 //! Operations: those of the four GEMMs, `8·b·s·(h·d)²`, and of attention, `4·b·h·s²·d`, halved when causal.
 
-use parallax_ir::hard::{one, smallest_normal, zero};
+use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, Gemm, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Rearrange, Reference,
     Rows, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable,
@@ -97,7 +97,7 @@ fn forward() -> OpSpec {
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
     .fallback(&["level3", "level2", "level1", "level0"])
-    .stress(hard_sets())
+    .stress(stress_inputs())
 }
 
 /// Shapes of a preset. 16 heads of 72 are those of SigLIP 2's So400m vision tower, which has 256 patches an image.
@@ -208,7 +208,7 @@ pub(crate) fn mixed_error(p: &Problem, scale: f64, projected: f64) -> f64 {
     projected + scale * (score.min(1.0) + p.dtype.unit_roundoff() + 2.0 * f32u * s.sqrt())
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         StressInput::new(
             "zeros",

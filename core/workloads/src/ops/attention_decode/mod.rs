@@ -26,8 +26,8 @@
 
 use append::Appended;
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::exact;
 use parallax_ir::parallel::*;
+use parallax_ir::stress::exact;
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Precondition, Problem, Program, Reference, Rows,
     Shape, Stage, Tolerance, Variant, Workload, normal, spread,
@@ -40,9 +40,9 @@ use super::attention::ragged;
 use crate::dense::{maximum, total};
 
 mod append;
-mod hard;
 mod mma;
 mod split;
+mod stress;
 
 const Q: usize = 0;
 const K: usize = 1;
@@ -143,7 +143,7 @@ pub fn workload() -> Workload {
             Precondition::Below { buffer: "lengths", bound: |p| p["t"] + 1 },
             Precondition::Distinct { buffer: "table", when: append::asked },
         ])
-        .stress(hard::sets())],
+        .stress(stress::inputs())],
     }
 }
 

@@ -7,8 +7,8 @@
 //! Operations: those of the two GEMMs, twice the forward pass.
 
 use parallax_ir::conv::Conv;
-use parallax_ir::hard::{closed, exact, no_gradient, one, wide};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{closed, exact, no_gradient, one, wide};
 use parallax_ir::{
     BufferSpec, Choice, Elem, Gemm, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, StressInput,
     Tolerance, Variant, by_cudnn, normal,
@@ -83,7 +83,7 @@ pub(in super::super) fn form(shapes: Shapes) -> OpSpec {
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
     .fallback(&["wgmma", "mma", "implicit_gemm", "direct"])
-    .stress(hard_sets());
+    .stress(stress_inputs());
     let library = by_cudnn(
         |p, caps| backward(p, caps).program(With::Library(Choice::Heuristic)),
         |p, caps| backward(p, caps).program(With::Library(Choice::Timed)),
@@ -134,7 +134,7 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         no_gradient(exact),
         StressInput::new(

@@ -1,8 +1,8 @@
 //! Forward direction of convolutions.
 
 use parallax_ir::conv::Conv;
-use parallax_ir::hard::{exact, nan_bias, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, nan_bias, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::{
     BufferSpec, Choice, ConvPass, Convolution, Elem, Gemm, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program,
     Reference, StressInput, Tolerance, Variant, by_cudnn, normal,
@@ -82,7 +82,7 @@ pub(in super::super) fn form(shapes: Shapes) -> OpSpec {
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
     .fallback(&["coopmat", "wgmma", "mma", "implicit_gemm", "direct"])
-    .stress(hard_sets());
+    .stress(stress_inputs());
     let library = by_cudnn(|p, _| vendor(p, Choice::Heuristic), |p, _| vendor(p, Choice::Timed));
     form.variants.extend(library.map(|variant| variant.by_fewer(of_library)));
     form
@@ -134,7 +134,7 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         nan_bias(tolerance),
         StressInput::new("zeros", "images of zeros give the bias, or zeros", |_| vec![("x", zero)], exact),

@@ -1,7 +1,7 @@
 //! Tolerances and stress inputs of the block.
 
 use parallax_ir::conv::Conv;
-use parallax_ir::hard::{any, closed, exact, nan_of_first, no_gradient, one, smallest_normal, zero};
+use parallax_ir::stress::{any, closed, exact, nan_of_first, no_gradient, one, smallest_normal, zero};
 use parallax_ir::{Problem, StressInput, Tolerance};
 use parallax_schema::case::DType;
 
@@ -78,7 +78,7 @@ pub(super) fn tolerance(p: &Problem, output: usize) -> Tolerance {
 /// Common offset of all values of a channel that f32 represents, a thousand times their deviation.
 const FAR: f64 = 1024.0;
 
-pub(super) fn hard_sets() -> Vec<StressInput> {
+pub(super) fn stress_inputs() -> Vec<StressInput> {
     vec![
         StressInput::new(
             "nan",
@@ -162,7 +162,7 @@ pub(super) fn backward_tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-pub(super) fn backward_hard_sets() -> Vec<StressInput> {
+pub(super) fn backward_stress_inputs() -> Vec<StressInput> {
     vec![
         no_gradient(exact),
         closed(any, exact),

@@ -74,7 +74,7 @@ pub(super) fn form() -> OpSpec {
         .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
     ])
     .fallback(&["fused_mma", "fused", "unfused_mma", "unfused"])
-    .stress(accuracy::backward_hard_sets())
+    .stress(accuracy::backward_stress_inputs())
 }
 
 /// Shapes over the edges of strips and of the GEMMs' tiles, in both layouts, with and without input statistics.

@@ -19,7 +19,7 @@ struct Channel {
 }
 
 /// State of all rows: gradient of the normalised values, and the state of each channel.
-struct Known {
+struct SharedState {
     values: Vec<f64>,
     channels: Vec<Channel>,
 }
@@ -52,7 +52,7 @@ impl<A: Fn(u64) -> f64 + Sync> Given<A> {
         gated((self.out)(place), (self.dout)(place))
     }
 
-    fn known(&self, p: &Problem) -> Known {
+    fn known(&self, p: &Problem) -> SharedState {
         let conv = Conv::of(&p.shape);
         let count = conv.pixels()[1] as f64;
         let of_channel = |m: u64| {
@@ -73,7 +73,7 @@ impl<A: Fn(u64) -> f64 + Sync> Given<A> {
             (self.gated(place) - common) * channel.gamma / channel.deviation
         };
         let values = (0..conv.out_dims().iter().product::<u64>()).into_par_iter().map(value).collect();
-        Known { values, channels }
+        SharedState { values, channels }
     }
 }
 

@@ -109,7 +109,7 @@ fn forward() -> OpSpec {
             .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
     ])
     .fallback(&["fused_mma", "fused", "unfused_mma", "unfused"])
-    .stress(accuracy::hard_sets())
+    .stress(accuracy::stress_inputs())
 }
 
 /// Shapes of a preset. 64 channels of 56 × 56 are the first stage of ResNet-50 (He et al. 2016); 128 × 128 are those of

@@ -5,7 +5,7 @@
 //! Operations: four an element. Bytes: one matrix read, one written, and the per-row numbers.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{one, smallest_normal, zero};
+use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
     BufferSpec, Elem, Inputs, OfNan, OpSpec, Problem, Program, Reference, Stage, StressInput, Tolerance, Variant,
     by_pieces, width,
@@ -57,7 +57,7 @@ pub fn form() -> OpSpec {
     ])
     .fallback(&["fused", "separate", "naive"])
     .preconditions(vec![TARGETS_ARE_CLASSES])
-    .stress(hard_sets())
+    .stress(stress_inputs())
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
@@ -105,7 +105,7 @@ fn tolerance(p: &Problem, output: usize, largest: f64, weight: f64) -> Tolerance
 }
 
 /// Stress inputs: rows with equal weights, and rows with all weight in few elements.
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     let even = |p: &Problem, output: usize| tolerance(p, output, 1.0, 1.0 / p["c"] as f64);
     let set = |name, about, fills| StressInput::new(name, about, fills, even);
     vec![

@@ -6,8 +6,8 @@
 //! and the per-row numbers.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{not_finite_rows, one, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{not_finite_rows, one, zero};
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, Inputs, OfNan, OpSpec, Precondition, Problem, Program, Reference,
     RowShare, Rows2d, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, spread,
@@ -86,7 +86,7 @@ fn forward() -> OpSpec {
     ])
     .fallback(&["row", "online", "separate", "naive"])
     .preconditions(vec![TARGETS_ARE_CLASSES])
-    .stress(hard_sets())
+    .stress(stress_inputs())
 }
 
 const TARGETS_ARE_CLASSES: Precondition = Precondition::Below { buffer: "targets", bound: |p| p["c"] };
@@ -149,7 +149,7 @@ fn not_finite(_: &Problem) -> Vec<(&'static str, Fill)> {
     ]
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     let set = |name, about, fills| StressInput::new(name, about, fills, |p, _| tolerance(p, 3.47));
     vec![
         set("zeros", "all zero: the loss is the logarithm of c", |_| vec![("logits", zero)]),

@@ -11,8 +11,8 @@
 //! `marching`, and the backward direction, are those of `depthwise_conv3d` with a middle extent of one.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{exact, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::{
     Axis, BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Shape, Stage, StressInput,
     Tolerance, Tunable, Variant, Workload, countable, normal, spread, width,
@@ -90,7 +90,7 @@ fn forward() -> OpSpec {
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
     .fallback(&[marching::NAME, "tiled", "direct"])
-    .stress(hard_sets());
+    .stress(stress_inputs());
     form.variants.extend(vendor::forward());
     form.variants.push(Variant::cube(
         "one source in CubeCL: one output per thread as in `direct`, in nhwc a piece of neighbouring channels",
@@ -201,7 +201,7 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         StressInput::new("zeros", "an image of zeros gives zeros", |_| vec![("x", zero)], exact),
         StressInput::new(

@@ -7,8 +7,8 @@
 //! Operations: `4·kd·k·kw` per element of the result, and one more for each of bias and ReLU.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{exact, no_gradient, one, smallest_normal};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, no_gradient, one, smallest_normal};
 use parallax_ir::{
     BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Stage, StressInput, Tolerance,
     Tunable, Variant, by_pieces, normal, spread, sum_of_parts, width,
@@ -75,7 +75,7 @@ pub(crate) fn form(
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
     .fallback(&[marching::NAME, "direct"])
-    .stress(hard_sets());
+    .stress(stress_inputs());
     form.variants.extend(vendor::backward());
     form
 }
@@ -147,7 +147,7 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         no_gradient(exact),
         StressInput::new(

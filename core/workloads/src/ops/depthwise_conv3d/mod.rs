@@ -11,8 +11,8 @@
 
 use marching::Finish;
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{exact, nan_bias, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, nan_bias, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::{
     Arg, Axis, BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Stage, StressInput,
     Tolerance, Variant, Workload, normal, spread,
@@ -96,7 +96,7 @@ fn forward() -> OpSpec {
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
     .fallback(&[marching::NAME, "direct"])
-    .stress(hard_sets());
+    .stress(stress_inputs());
     form.variants.extend(vendor::forward());
     form
 }
@@ -172,7 +172,7 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         nan_bias(tolerance),
         StressInput::new("zeros", "an image of zeros gives the bias, or zeros", |_| vec![("x", zero)], exact),

@@ -9,8 +9,8 @@
 //! byte an element.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{one, smallest_normal, subnormal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{one, smallest_normal, subnormal, zero};
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Role, Shape, Stage,
     StressInput, Tolerance, Variant, Workload, by_pieces, indexable, width,
@@ -83,7 +83,7 @@ fn forward() -> OpSpec {
         Variant::kernel("regenerated", "without a mask: the backward pass is to draw the same words", regenerated),
     ])
     .fallback(&["regenerated", "stored", "naive"])
-    .stress(hard_sets())
+    .stress(stress_inputs())
 }
 
 fn backward() -> OpSpec {
@@ -182,7 +182,7 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     let small = |p: &Problem, output: usize| match (p.direction, output) {
         (Direction::Bwd, MASK) => tolerance(p, output),
         _ => Tolerance {

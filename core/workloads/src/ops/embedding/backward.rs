@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
-use parallax_ir::hard::{any, sums_of_zeros, wide, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{any, sums_of_zeros, wide, zero};
 use parallax_ir::{
     BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Precondition, Problem, Program, Reference, Rows,
     StressInput, Tolerance, Variant, normal,
@@ -52,7 +52,7 @@ pub(super) fn form() -> OpSpec {
         ],
         fallback: &["sorted", "atomic"],
         preconditions: vec![Precondition::Below { buffer: "index", bound: |p| p["v"] }],
-        stress: hard_sets(),
+        stress: stress_inputs(),
         nan: OfNan::MIXED,
         ..forward()
     }
@@ -91,7 +91,7 @@ fn crowded(p: &Problem, _output: usize) -> Tolerance {
     summed(p, p["n"] as f64, 3.47)
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     let set = |name, about, applies, fills, tolerance| StressInput::new(name, about, fills, tolerance).applies(applies);
     vec![
         set("zeros", "gradients of zero", any, |_| vec![("dout", zero)], |p, _| sums_of_zeros(p)),

@@ -5,8 +5,8 @@
 //! result. The number of distinct rows is an expected value.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{subnormal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{subnormal, zero};
 use parallax_ir::{
     Axis, BufferSpec, Elem, Fill, HostBuffer, OfNan, OpSpec, Precondition, Problem, Program, Reference, Stage,
     StressInput, Variant, Workload, by_pieces, indexable, normal, width,
@@ -91,7 +91,7 @@ fn forward() -> OpSpec {
     ])
     .fallback(&["rows", "naive"])
     .preconditions(vec![Precondition::Below { buffer: "index", bound: |p| p["v"] }])
-    .stress(hard_sets())
+    .stress(stress_inputs())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -122,7 +122,7 @@ fn row_bytes(p: &Problem) -> u64 {
     p["d"] * Elem::Real.storage(p.dtype).bytes()
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     let set = |name, about, fills| StressInput::new(name, about, fills, moved);
     vec![
         set("zeros", "a table of zeros", |_| vec![("table", zero)]),

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use parallax_ir::hard::{any, scattered_nan, sums_of_zeros, wide, zero};
+use parallax_ir::stress::{any, scattered_nan, sums_of_zeros, wide, zero};
 use parallax_ir::{
     BufferSpec, Elem, Fill, HostFn, Inputs, OfNan, OpSpec, Problem, Reference, Role, Rows, StressInput, Tolerance,
     Variant, normal,
@@ -57,7 +57,7 @@ pub(super) fn form() -> OpSpec {
             ),
         ],
         fallback: &["sorted", "atomic"],
-        stress: hard_sets(),
+        stress: stress_inputs(),
         nan: OfNan::Kept,
         ..forward()
     }
@@ -119,7 +119,7 @@ fn crowded(p: &Problem, output: usize) -> Tolerance {
     gradient(p, output, table)
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     let set = |name, about, applies, fills, tolerance| StressInput::new(name, about, fills, tolerance).applies(applies);
     vec![
         set(

@@ -12,7 +12,7 @@
 //! and the result.
 
 use parallax_ir::Access::Read;
-use parallax_ir::hard::{any, scattered_nan, sums_of_zeros, wide, zero};
+use parallax_ir::stress::{any, scattered_nan, sums_of_zeros, wide, zero};
 use parallax_ir::{
     Access, Axis, BufferSpec, Draw, Elem, Inputs, OfNan, OpSpec, Precondition, Problem, Reference, Rows, Shape,
     StressInput, Tolerance, Variant, Workload, indexable, normal,
@@ -101,7 +101,7 @@ fn forward() -> OpSpec {
     ])
     .fallback(&["rows", "naive"])
     .preconditions(preconditions())
-    .stress(hard_sets())
+    .stress(stress_inputs())
 }
 
 fn preconditions() -> Vec<Precondition> {
@@ -208,7 +208,7 @@ fn of_bags(p: &Problem, output: usize, items: f64) -> Tolerance {
     if p.shape.has("max") { moved(p, output) } else { summed(p, items, most(p)) }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     let set = |name, about, applies, fills, tolerance| StressInput::new(name, about, fills, tolerance).applies(applies);
     vec![
         set("zeros", "a table of zeros", any, |_| vec![("table", zero)], |p, _| sums_of_zeros(p)),

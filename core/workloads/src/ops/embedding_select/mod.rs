@@ -7,8 +7,8 @@
 //! Operations: none forward, one addition per element of the gradients backward. Bytes: the indices, every used row once, and the
 //! result.
 
-use parallax_ir::hard::{subnormal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{subnormal, zero};
 use parallax_ir::{
     Axis, BufferSpec, Elem, HostBuffer, OfNan, OpSpec, Precondition, Problem, Reference, StressInput, Variant,
     Workload, indexable, normal,
@@ -103,7 +103,7 @@ fn forward() -> OpSpec {
     ])
     .fallback(&["fused", "flatten", "loop"])
     .preconditions(vec![Precondition::Below { buffer: "index", bound: |p| p["v"] }])
-    .stress(hard_sets())
+    .stress(stress_inputs())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -136,7 +136,7 @@ fn taken_bytes(p: &Problem) -> u64 {
     p["t"] * different(p, p["n"]) * row_bytes(p)
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     let set = |name, about, fills| StressInput::new(name, about, fills, moved);
     vec![
         set("zeros", "tables of zeros", |_| vec![("tables", zero)]),

@@ -4,7 +4,7 @@
 //! Formula: Chen, Xu, Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost" (2016), with one segment per layer.
 //! Recomputation is not counted among the operations, as in `encoder_layer`.
 
-use parallax_ir::hard::{sums_of_zeros, zero};
+use parallax_ir::stress::{sums_of_zeros, zero};
 use parallax_ir::{
     BufferSpec, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Role, Rows, StressInput, Tolerance,
     Variant, numbered,
@@ -53,7 +53,7 @@ pub(super) fn form() -> OpSpec {
         ])
         // Without `vendor`: a time of the library must not come from another kernel.
         .fallback(&["mma", "fused", "unfused"])
-        .stress(hard_sets())
+        .stress(stress_inputs())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -131,7 +131,7 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![StressInput::new(
         "zeros",
         "no gradient: the result is as usual, and every gradient is zero",

@@ -12,7 +12,7 @@
 //!
 //! Operations: those of the layer, times the number of layers.
 
-use parallax_ir::hard::{one, smallest_normal, zero};
+use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
     Axis, BufferSpec, HostBuffer, Inputs, MOST_NUMBERED, OfNan, OpSpec, Problem, Program, Reference, Role, Rows, Shape,
     Stage, StressInput, Tolerance, Variant, Workload, numbered,
@@ -100,7 +100,7 @@ fn form() -> OpSpec {
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
     .fallback(&["mma", "fused", "unfused"])
-    .stress(hard_sets())
+    .stress(stress_inputs())
 }
 
 /// Shapes of a preset: few layers for every device, and the whole vision tower if memory and the reference's time allow.
@@ -179,7 +179,7 @@ fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         StressInput::new(
             "zeros",

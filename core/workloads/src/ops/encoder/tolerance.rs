@@ -8,7 +8,7 @@
 //! Gradients propagate back alike, and grow by the same shares. Their factors have the error of the stream at that layer. Gradients
 //! of parameters sum rows with errors of random sign, except for equal items.
 
-use parallax_ir::hard::smallest_normal;
+use parallax_ir::stress::smallest_normal;
 use parallax_ir::{Problem, Tolerance};
 
 use super::super::attention_block::items::DIFFERENT;

@@ -5,7 +5,7 @@
 //! leaves GELU's argument. Normalised rows are recomputed. Gradients of the weights and biases of queries, keys and values are
 //! concatenated.
 
-use parallax_ir::hard::{smallest_normal, sums_of_zeros, zero};
+use parallax_ir::stress::{smallest_normal, sums_of_zeros, zero};
 use parallax_ir::{
     BufferSpec, Draw, Elem, HostBuffer, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Reference, Rows, Shape,
     StressInput, Tolerance, Variant,
@@ -67,7 +67,7 @@ pub fn form() -> OpSpec {
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
     .fallback(&["mma", "fused", "unfused"])
-    .stress(hard_sets())
+    .stress(stress_inputs())
 }
 
 pub(super) fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -236,7 +236,7 @@ pub(super) fn tolerance(p: &Problem, output: usize, dout: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         StressInput::new(
             "zeros",
@@ -273,14 +273,14 @@ fn row_cost(p: &Problem, output: usize) -> u64 {
 }
 
 /// State of the reference: of each item its forward pass and the gradients of its rows, and the parameter gradients of all items.
-pub(super) struct Known<'a> {
+pub(super) struct ReferenceState<'a> {
     p: &'a Problem,
     inputs: &'a Inputs,
     pub(super) items: Items<(Passed<f64>, Vec<f64>)>,
     pub(super) learned: Vec<Vec<f64>>,
 }
 
-impl Known<'_> {
+impl ReferenceState<'_> {
     fn row(&self, output: usize, row: u64, out: &mut [f64]) {
         let (s, c, f, d) = (self.p["s"], width(self.p), self.p["f"], self.p["d"]);
         let within = |from: &[f64], at: u64, columns: u64| from[(at * columns) as usize..][..columns as usize].to_vec();
@@ -308,7 +308,7 @@ impl Known<'_> {
 }
 
 /// Both passes of all distinct items.
-pub(super) fn known<'a>(p: &'a Problem, inputs: &'a Inputs) -> Known<'a> {
+pub(super) fn known<'a>(p: &'a Problem, inputs: &'a Inputs) -> ReferenceState<'a> {
     let (layer, elements) = (layer_of(p), p["s"] * width(p));
     let of = parameters(|buffer| inputs.whole(buffer));
     let mut learned: Vec<Vec<f64>> = gradients(p).iter().skip(1).map(|spec| vec![0.0; spec.len as usize]).collect();
@@ -320,7 +320,7 @@ pub(super) fn known<'a>(p: &'a Problem, inputs: &'a Inputs) -> Known<'a> {
         (passed, gradients.dx)
     };
     let items = items_of(p, inputs, &[X, DOUT], made);
-    Known { p, inputs, items, learned }
+    ReferenceState { p, inputs, items, learned }
 }
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {

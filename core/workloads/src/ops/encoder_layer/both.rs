@@ -1,7 +1,7 @@
 //! Both directions, as in a training step: the forward pass, which leaves the inputs of the backward pass, and then the backward
 //! pass. Everything is timed, and all memory belongs to one program.
 
-use parallax_ir::hard::{sums_of_zeros, zero};
+use parallax_ir::stress::{sums_of_zeros, zero};
 use parallax_ir::{
     BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows, StressInput, Tolerance,
     Variant,
@@ -12,7 +12,7 @@ use parallax_schema::device::{Caps, Dialect};
 use super::super::attention::keeping_lse;
 use super::super::attention_block::{row_beside, side_by_side, width};
 use super::super::linear::stages::GemmKind;
-use super::backward::{DX, Known, gradients, host_passes, known, remembered, upstream};
+use super::backward::{DX, ReferenceState, gradients, host_passes, known, remembered, upstream};
 use super::backward_stages::available;
 use super::forward::{MLP, fusable, remembering};
 use super::{
@@ -59,7 +59,7 @@ pub fn form() -> OpSpec {
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
     .fallback(&["mma", "fused", "unfused"])
-    .stress(hard())
+    .stress(stress_inputs())
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
@@ -104,7 +104,7 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![StressInput::new(
         "zeros",
         "no gradient: the result is as usual, and every gradient is zero",
@@ -118,7 +118,7 @@ fn hard() -> Vec<StressInput> {
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let (s, c) = (p["s"], width(p));
-    let known: Known<'a> = known(p, inputs);
+    let known: ReferenceState<'a> = known(p, inputs);
     let within = move |from: &[f64], row: u64| from[(row % s * c) as usize..][..c as usize].to_vec();
     Box::new(move |output, row, out| match output {
         WQKV => row_beside(p, inputs, WQ, row, out),

@@ -8,8 +8,8 @@
 
 use std::sync::OnceLock;
 
-use parallax_ir::hard::{exact, one, smallest_normal, subnormal, zero, zipf};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, one, smallest_normal, subnormal, zero, zipf};
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Precondition, Problem, Reference, Rows, Scaling,
     Shape, Sides, StressInput, Tolerance, Variant, Workload, cube_available, normal,
@@ -117,7 +117,7 @@ pub fn workload() -> Workload {
             Precondition::Below { buffer: "group", bound: |p| p["g"] },
             Precondition::Ascending { buffer: "group", when: |p| p.shape.has("sorted") },
         ])
-        .stress(hard_sets())],
+        .stress(stress_inputs())],
     }
 }
 
@@ -233,7 +233,7 @@ fn crowded(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         StressInput::new(
             "zeros",

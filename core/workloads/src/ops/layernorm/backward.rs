@@ -8,7 +8,7 @@
 use std::sync::OnceLock;
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{one, smallest_normal, zero};
+use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
     Access, BufferSpec, Elem, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference, RowShare, Rows, Stage,
     StressInput, Tolerance, Variant,
@@ -17,8 +17,8 @@ use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
 
 use super::{
-    AWKWARD, HardPart, ROW_THREADS, Spread, factor, hard_sets, hard_spreads, huge, matrix, normal, offset, plain,
-    sizes, statistics, statistics_stage,
+    AWKWARD, ROW_THREADS, Spread, StressPart, factor, huge, matrix, normal, offset, plain, sizes, statistics,
+    statistics_stage, stress_inputs_of_rows, stress_spreads,
 };
 
 const X: usize = 0;
@@ -61,7 +61,7 @@ pub fn form() -> OpSpec {
         .available(|p, caps| kept(p, caps).map(|_| ())),
     ])
     .fallback(&["row", "naive"])
-    .stress(hard())
+    .stress(stress_inputs())
 }
 
 pub(crate) fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -136,17 +136,17 @@ pub(crate) fn tolerance(p: &Problem, output: usize, spread: Spread) -> Tolerance
     }
 }
 
-fn hard() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     fn of<const SET: usize>() -> fn(&Problem, usize) -> Tolerance {
-        |p, output| tolerance(p, output, hard_spreads(p)[SET])
+        |p, output| tolerance(p, output, stress_spreads(p)[SET])
     }
-    let parts: [HardPart; 4] = [
+    let parts: [StressPart; 4] = [
         (|_| vec![("x", zero)], of::<0>()),
         (|_| vec![("x", one)], of::<1>()),
         (|_| vec![("x", offset)], of::<2>()),
         (|p| vec![("x", huge(p))], of::<3>()),
     ];
-    hard_sets(parts)
+    stress_inputs_of_rows(parts)
 }
 
 /// Operations of a row: its statistics, its two means, and its result. The gradients of columns are one row each, from all rows.

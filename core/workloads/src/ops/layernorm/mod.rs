@@ -5,8 +5,8 @@
 //! per-row and per-column numbers.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, nan_in_rows, one, smallest_normal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{any, nan_in_rows, one, smallest_normal, zero};
 use parallax_ir::{
     Access, Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference,
     RowShare, Rows2d, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, spread, width,
@@ -87,7 +87,7 @@ fn forward() -> OpSpec {
         }),
     ])
     .fallback(&["row", "naive"])
-    .stress(hard())
+    .stress(stress_inputs())
 }
 
 pub(super) fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -192,19 +192,19 @@ pub(super) fn huge(p: &Problem) -> Fill {
 }
 
 /// Spreads of the stress inputs, in their order.
-pub(super) fn hard_spreads(p: &Problem) -> [Spread; 4] {
+pub(super) fn stress_spreads(p: &Problem) -> [Spread; 4] {
     let largest = if p.dtype == DType::F16 { 6e4 } else { 1e15 };
     let offset = Spread { largest: 104.0, rstd: 4.0 };
     [Spread::none(1e-30), Spread::none(1.0), offset, Spread { largest, rstd: 4.0 / largest }]
 }
 
 /// Fills of a stress input, and its tolerance.
-pub(super) type HardPart = (fn(&Problem) -> Vec<(&'static str, Fill)>, fn(&Problem, usize) -> Tolerance);
+pub(super) type StressPart = (fn(&Problem) -> Vec<(&'static str, Fill)>, fn(&Problem, usize) -> Tolerance);
 
 /// Stress inputs of every workload that normalises rows.
-pub(super) fn hard_sets(parts: [HardPart; 4]) -> Vec<StressInput> {
+pub(super) fn stress_inputs_of_rows(parts: [StressPart; 4]) -> Vec<StressInput> {
     let [zeros, equal, offset, huge] = parts;
-    let set = |name, about, applies, (fills, tolerance): HardPart| {
+    let set = |name, about, applies, (fills, tolerance): StressPart| {
         StressInput::new(name, about, fills, tolerance).applies(applies)
     };
     vec![
@@ -215,11 +215,11 @@ pub(super) fn hard_sets(parts: [HardPart; 4]) -> Vec<StressInput> {
     ]
 }
 
-fn hard() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     fn of<const SET: usize>() -> fn(&Problem, usize) -> Tolerance {
-        |p, output| tolerance(p, output, hard_spreads(p)[SET], p.dtype.unit_roundoff())
+        |p, output| tolerance(p, output, stress_spreads(p)[SET], p.dtype.unit_roundoff())
     }
-    let mut sets = hard_sets([
+    let mut sets = stress_inputs_of_rows([
         (|_| vec![("x", zero)], of::<0>()),
         (|_| vec![("x", one)], of::<1>()),
         (|_| vec![("x", offset)], of::<2>()),

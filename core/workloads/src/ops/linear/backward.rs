@@ -8,8 +8,8 @@
 
 use std::sync::OnceLock;
 
-use parallax_ir::hard::{no_gradient, one, smallest_normal};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{no_gradient, one, smallest_normal};
 use parallax_ir::{
     BufferSpec, Elem, Gemm, HostBuffer, Inputs, Layout, OfNan, OpSpec, Problem, Program, Reference, Role, Rows, Stage,
     StressInput, Tolerance, Variant,
@@ -68,7 +68,7 @@ pub fn form() -> OpSpec {
         .only_in(&[Dialect::Cuda]),
     ])
     .fallback(&["coopmat", "mma", "tiled", "naive"])
-    .stress(hard_sets())
+    .stress(stress_inputs())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -151,7 +151,7 @@ fn scaled(p: &Problem, output: usize, [x, w, dout]: [f64; 3]) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         no_gradient(|p, output| match checked(p, output) {
             PRE => tolerance(p, PRE),

@@ -7,8 +7,8 @@
 //! Operations: `2·b·m·n·k`, those of the GEMM. Sums are kept in f32 for every element type. A fused epilogue is computed in f32
 //! before the only rounding.
 
-use parallax_ir::hard::{one, smallest_normal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, Gemm, HostBuffer, Inputs, Layout, LibraryEpilogue, OfNan, OpSpec, Problem, Program,
     Reference, Shape, StressInput, Tolerance, Variant, Workload, indexable, normal,
@@ -128,7 +128,7 @@ fn forward() -> OpSpec {
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
     .fallback(&["coopmat", "mma", "tiled", "separate", "naive"])
-    .stress(hard_sets())
+    .stress(stress_inputs())
 }
 
 /// Shapes of a preset. The second and third are of a vision transformer's MLP: 1152 wide, 4304 in the middle.
@@ -220,7 +220,7 @@ fn tolerance(p: &Problem, _output: usize, sizes: Sizes) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         StressInput::new(
             "zeros",

@@ -9,8 +9,8 @@
 use std::sync::OnceLock;
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::smallest_normal;
 use parallax_ir::parallel::*;
+use parallax_ir::stress::smallest_normal;
 use parallax_ir::{
     BufferSpec, Elem, Gemm, HostBuffer, Inputs, Layout, OfNan, OpSpec, Problem, Program, Reference, Rows, Stage,
     Tolerance, Variant, sum_of_parts,
@@ -19,8 +19,8 @@ use parallax_schema::case::{Cost, Direction, Rate};
 use parallax_schema::device::Caps;
 
 use super::{
-    AWKWARD, BIAS, LARGE, Pairs, TEMPERATURE, THREADS, TILE_BYTES, Tiles, X, Y, error, given, hard_sets, lengths,
-    logits, plain, products, set,
+    AWKWARD, BIAS, LARGE, Pairs, TEMPERATURE, THREADS, TILE_BYTES, Tiles, X, Y, error, given, lengths, logits, plain,
+    products, set, stress_inputs,
 };
 use crate::dense;
 
@@ -59,7 +59,7 @@ pub fn form() -> OpSpec {
         ),
     ])
     .fallback(&["tiled", "naive"])
-    .stress(hard_sets([
+    .stress(stress_inputs([
         |p, output| tolerance(p, output, None),
         |p, output| tolerance(p, output, Some(1.0)),
         |p, output| tolerance(p, output, Some(LARGE)),

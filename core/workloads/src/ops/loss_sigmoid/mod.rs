@@ -5,8 +5,8 @@
 //! Operations: those of the dot products, two a term. Bytes: both sets read once.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{one, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{one, zero};
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference, Shape,
     Stage, StressInput, Tolerance, Variant, Workload, indexable, parts_of, pieces_in_parts, spread, sum_of_parts,
@@ -85,7 +85,7 @@ fn forward() -> OpSpec {
         Variant::kernel("fused", "the same tiles, whose terms are summed as they are made: no logit is stored", fused),
     ])
     .fallback(&["fused", "separate", "naive"])
-    .stress(hard_sets([|p, _| tolerance(p), |p, _| of_large(p, 1.0), |p, _| of_large(p, LARGE)]))
+    .stress(stress_inputs([|p, _| tolerance(p), |p, _| of_large(p, 1.0), |p, _| of_large(p, LARGE)]))
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -158,7 +158,7 @@ fn of_large(p: &Problem, largest: f64) -> Tolerance {
 const LARGE: f64 = 16.0;
 
 /// Stress inputs, with tolerances for usual elements, for those of at most one, and for large ones.
-fn hard_sets([usual, ones, large]: [fn(&Problem, usize) -> Tolerance; 3]) -> Vec<StressInput> {
+fn stress_inputs([usual, ones, large]: [fn(&Problem, usize) -> Tolerance; 3]) -> Vec<StressInput> {
     let set = |name, about, fills, tolerance| StressInput::new(name, about, fills, tolerance);
     vec![
         set("zeros", "all zero: every logit is the bias", |_| vec![("x", zero), ("y", zero)], usual),

@@ -10,8 +10,8 @@
 
 use std::sync::OnceLock;
 
-use parallax_ir::hard::{no_gradient, smallest_normal, sums_of_zeros};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{no_gradient, smallest_normal, sums_of_zeros};
 use parallax_ir::{
     BufferSpec, Elem, Gemm, HostBuffer, Inputs, Layout, OfNan, OpSpec, Problem, Program, Reference, Rows, Stage,
     StressInput, Tolerance, Variant,
@@ -74,7 +74,7 @@ pub fn form() -> OpSpec {
         .only_in(&[Dialect::Cuda]),
     ])
     .fallback(&["coopmat", "mma", "fused", "separate", "naive"])
-    .stress(hard_sets())
+    .stress(stress_inputs())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -153,7 +153,7 @@ fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         no_gradient(|p, output| match checked(p, output) {
             PRE => tolerance(p, output, 1.0),

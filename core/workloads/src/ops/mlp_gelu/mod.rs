@@ -8,8 +8,8 @@
 
 use std::sync::OnceLock;
 
-use parallax_ir::hard::{smallest_normal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{smallest_normal, zero};
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, Gemm, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows, Shape,
     StressInput, Tolerance, Variant, Workload, indexable, normal,
@@ -103,7 +103,7 @@ fn forward() -> OpSpec {
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
     .fallback(&["coopmat", "mma", "fused", "separate", "naive"])
-    .stress(hard_sets())
+    .stress(stress_inputs())
 }
 
 /// Shapes of a preset. 1152 and 4304 are those of SigLIP 2's So400m vision tower, which has 256 patches an image.
@@ -200,7 +200,7 @@ fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         StressInput::new(
             "zeros",

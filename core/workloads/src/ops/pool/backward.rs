@@ -3,7 +3,7 @@
 //! training does.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{exact, one, scattered_nan, smallest_normal, subnormal, sums_of_zeros, zero};
+use parallax_ir::stress::{exact, one, scattered_nan, smallest_normal, subnormal, sums_of_zeros, zero};
 use parallax_ir::{
     BufferSpec, Elem, Inputs, OfNan, OpSpec, Problem, Program, Reference, Stage, StressInput, Tolerance, Variant,
     normal, spread,
@@ -51,7 +51,7 @@ pub(super) fn form() -> OpSpec {
         .available(|p, caps| several(p, image(p), caps)),
     ])
     .fallback(&["vector", "naive"])
-    .stress(hard_sets())
+    .stress(stress_inputs())
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
@@ -94,7 +94,7 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     fn small(p: &Problem, output: usize) -> Tolerance {
         if is_place(p, output) {
             return tolerance(p, output);

@@ -13,8 +13,8 @@ use window::Windows;
 
 use crate::dense::{maximum, total};
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{exact, one, scattered_nan, smallest_normal, subnormal, wide, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, one, scattered_nan, smallest_normal, subnormal, wide, zero};
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Shape, Stage,
     StressInput, Tolerance, Variant, Workload, countable, indexable, normal, spread, width,
@@ -100,7 +100,7 @@ fn forward() -> OpSpec {
         .available(|p, caps| several(p, pooled(p), caps)),
     ])
     .fallback(&["vector", "naive"])
-    .stress(hard_sets())
+    .stress(stress_inputs())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -206,7 +206,7 @@ fn not_finite(shape: &Shape, draw: Draw) -> f64 {
     if draw.index % 7 == 5 { f64::NEG_INFINITY } else { scattered_nan(shape, draw) }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     let set = |name, about, fills, tolerance| StressInput::new(name, about, fills, tolerance);
     vec![
         set("zeros", "all zero", |_| vec![("x", zero)], exact),

@@ -8,7 +8,7 @@
 use std::sync::OnceLock;
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{one, smallest_normal, zero};
+use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
     BufferSpec, Elem, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference, Rows, StressInput, Tolerance,
     Variant, normal,
@@ -57,7 +57,7 @@ pub fn form() -> OpSpec {
         .available(|p, caps| kept(p, caps).map(|_| ())),
     ])
     .fallback(&["row", "naive"])
-    .stress(hard_sets())
+    .stress(stress_inputs())
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
@@ -111,7 +111,7 @@ fn tolerance(p: &Problem, output: usize, rstd: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         StressInput::new(
             "zeros",

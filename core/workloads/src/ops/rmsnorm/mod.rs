@@ -5,8 +5,8 @@
 //! numbers.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{nan_in_rows, one, smallest_normal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{nan_in_rows, one, smallest_normal, zero};
 use parallax_ir::{
     BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Stage, StressInput, Tolerance,
     Variant, Workload, normal, spread,
@@ -66,7 +66,7 @@ fn forward() -> OpSpec {
         .available(|p, caps| kept(p, caps).map(|_| ())),
     ])
     .fallback(&["row", "naive"])
-    .stress(hard_sets())
+    .stress(stress_inputs())
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
@@ -105,7 +105,7 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     let set = |name, about, fills| StressInput::new(name, about, fills, tolerance);
     vec![
         set("zeros", "all zero: a result of zero", |_| vec![("x", zero)]),

@@ -11,7 +11,7 @@
 
 use std::sync::OnceLock;
 
-use parallax_ir::hard::{closed, exact, no_gradient, one, smallest_normal, wide};
+use parallax_ir::stress::{closed, exact, no_gradient, one, smallest_normal, wide};
 use parallax_ir::{
     BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows, Stage, StressInput,
     Tolerance, Variant, normal,
@@ -66,7 +66,7 @@ pub(super) fn form() -> OpSpec {
         ),
     ])
     .fallback(&["unfused", "direct"])
-    .stress(hard_sets())
+    .stress(stress_inputs())
 }
 
 /// Second step as a sub-operation.
@@ -170,7 +170,7 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         no_gradient(of_nothing),
         closed(|p| p.shape.has("relu"), of_nothing),

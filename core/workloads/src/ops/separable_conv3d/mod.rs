@@ -15,8 +15,8 @@
 
 use middle::kept;
 use parallax_ir::conv::Conv;
-use parallax_ir::hard::{exact, nan_bias, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, nan_bias, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::{
     Axis, BufferSpec, Elem, Gemm, HostBuffer, Inputs, OfNan, OpSpec, Problem, Reference, Shape, StressInput, Tolerance,
     Variant, Workload, indexable, normal,
@@ -114,7 +114,7 @@ fn forward() -> OpSpec {
         }),
     ])
     .fallback(&["unfused_mma", "fused", "unfused", "direct"])
-    .stress(hard_sets())
+    .stress(stress_inputs())
 }
 
 /// Shapes over the edges of all tiles, in both layouts. Output channels for each height of a tile and beyond the highest. Input
@@ -241,7 +241,7 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         nan_bias(tolerance),
         StressInput::new("zeros", "an image of zeros gives the bias, or zeros", |_| vec![("x", zero)], exact),

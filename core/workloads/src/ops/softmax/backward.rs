@@ -3,7 +3,7 @@
 //! The forward pass runs before the timing. Operations: four an element. Bytes: two matrices read, one written.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{one, smallest_normal, zero};
+use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
     BufferSpec, Elem, Inputs, OfNan, OpSpec, Problem, Program, Reference, StressInput, Tolerance, Variant,
 };
@@ -46,7 +46,7 @@ pub fn form() -> OpSpec {
         .available(|p, caps| kept(p, caps).map(|_| ())),
     ])
     .fallback(&["row", "naive"])
-    .stress(hard_sets())
+    .stress(stress_inputs())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -91,7 +91,7 @@ fn tolerance(p: &Problem, output: usize, largest: f64) -> Tolerance {
 }
 
 /// Stress inputs: rows with equal weights, and rows with all weight in one element.
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     let even = |p: &Problem, output: usize| tolerance(p, output, 1.0 / p["c"] as f64);
     let uneven = |p: &Problem, output: usize| tolerance(p, output, 1.0);
     vec![

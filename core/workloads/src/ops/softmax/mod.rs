@@ -4,8 +4,8 @@
 //! written once.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{not_finite_rows, one, smallest_normal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{not_finite_rows, one, smallest_normal, zero};
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, RowShare,
     Rows2d, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, spread, width,
@@ -68,7 +68,7 @@ fn forward() -> OpSpec {
         Variant::cube("one source in CubeCL: a workgroup a row, two passes as those of `online`", cube),
     ])
     .fallback(&["row", "online", "naive"])
-    .stress(hard_sets())
+    .stress(stress_inputs())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -107,7 +107,7 @@ fn masked(shape: &Shape, draw: Draw) -> bool {
     (draw.index / shape["c"]).is_multiple_of(5) || !draw.bits().is_multiple_of(3)
 }
 
-/// Masked x of the stress inputs of both directions: see [`hard_sets`].
+/// Masked x of the stress inputs of both directions: see [`stress_inputs`].
 fn masked_x(p: &Problem) -> Fill {
     match p.dtype {
         DType::F16 => |shape, draw| if masked(shape, draw) { -65_504.0 } else { draw.normal() },
@@ -129,7 +129,7 @@ fn not_finite_x(shape: &Shape, draw: Draw) -> f64 {
     not_finite_rows(draw, shape["c"])
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     let set = |name, about, fills| StressInput::new(name, about, fills, tolerance);
     vec![
         set("zeros", "all zero: every weight is 1/c", |_| vec![("x", zero)]),

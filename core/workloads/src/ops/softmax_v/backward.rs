@@ -6,7 +6,7 @@
 use std::sync::OnceLock;
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{one, smallest_normal, zero};
+use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
     BufferSpec, Elem, Gemm, Inputs, Layout, OfNan, OpSpec, Problem, Program, Reference, Rows, StressInput, Tolerance,
     Variant,
@@ -65,7 +65,7 @@ pub fn form() -> OpSpec {
         .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
     ])
     .fallback(&["separate_mma", "separate"])
-    .stress(hard_sets())
+    .stress(stress_inputs())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -128,7 +128,7 @@ fn tolerance(p: &Problem, output: usize, mass: f64) -> Tolerance {
 }
 
 /// Stress inputs: rows with equal weights, and rows with all weight in a third of the elements.
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     let set = |name, about, fills| {
         StressInput::new(
             name,

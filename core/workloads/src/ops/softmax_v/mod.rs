@@ -6,8 +6,8 @@
 //! Operations: `2·b·s·t·d`, those of the GEMM. Weights are in f32, or in the element type if they are stored. Sums are in f32.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{exact, not_finite_rows, one, smallest_normal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, not_finite_rows, one, smallest_normal, zero};
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, Fill, Gemm, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, RowShare,
     Rows2d, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, spread,
@@ -98,7 +98,7 @@ fn forward() -> OpSpec {
         }),
     ])
     .fallback(&["fused", "separate_mma", "separate"])
-    .stress(hard_sets())
+    .stress(stress_inputs())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -158,7 +158,7 @@ fn masked_x(p: &Problem) -> Fill {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         StressInput::new(
             "zeros",

@@ -7,8 +7,8 @@
 //! With `crossing` the table is in pinned host memory, and the scaled one returns there. It shows the benefit of the device for a
 //! program with its data on the host. Means and variances stay on the device, to scale the next table.
 
-use parallax_ir::hard::{one, sums_of_zeros, wide, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{one, sums_of_zeros, wide, zero};
 use parallax_ir::{
     Axis, BufferSpec, Elem, HostBuffer, Inputs, MOST_PARTS, OfNan, OpSpec, Place, Problem, Reference, Rows, Scaling,
     Sides, StressInput, Tolerance, Variant, Workload, indexable,
@@ -79,7 +79,7 @@ pub fn workload() -> Workload {
             ),
         ])
         .fallback(&["welford", "two_pass"])
-        .stress(hard_sets())],
+        .stress(stress_inputs())],
     }
 }
 
@@ -147,7 +147,7 @@ fn tolerance(p: &Problem, output: usize, size: f64, spread: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         StressInput::new("zeros", "all zero: so is everything", |_| vec![("x", zero)], |p, _| sums_of_zeros(p)),
         StressInput::new(

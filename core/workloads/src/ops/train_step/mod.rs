@@ -17,7 +17,7 @@
 //!
 //! Operations: `6·n·f·(d + 2)` of the GEMMs, and fourteen for each parameter. Everything is in f32, like hashed features.
 
-use parallax_ir::hard::{zero, zipf};
+use parallax_ir::stress::{zero, zipf};
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, Inputs, OfNan, OpSpec, Precondition, Problem, Reference, Rows,
     Shape, StressInput, Variant, Workload, indexable,
@@ -101,7 +101,7 @@ fn form() -> OpSpec {
         Precondition::Ascending { buffer: "group", when: |_| true },
         Precondition::Below { buffer: "category", bound: |p| p["v"] },
     ])
-    .stress(hard_sets())
+    .stress(stress_inputs())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -236,7 +236,7 @@ fn multiplied(p: &Problem) -> u64 {
 /// Index of the predictions among the checked buffers, after the parameters and averages.
 const PRED: usize = 3 * NAMES.len();
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         StressInput::new(
             "zeros",

@@ -1,6 +1,6 @@
 //! Tolerances of a step.
 
-use parallax_ir::hard::{smallest_normal, sums_of_zeros};
+use parallax_ir::stress::{smallest_normal, sums_of_zeros};
 use parallax_ir::{Problem, Tolerance};
 
 use super::super::attention_block::Rounding;

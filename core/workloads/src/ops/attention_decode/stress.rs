@@ -1,6 +1,6 @@
 //! Stress inputs of decoding and their tolerances.
 
-use parallax_ir::hard::{exact, nan_in_rows, one, smallest_normal, subnormal, zero};
+use parallax_ir::stress::{exact, nan_in_rows, one, smallest_normal, subnormal, zero};
 use parallax_ir::{Draw, Fill, Problem, Shape, StressInput, Tolerance};
 use parallax_schema::case::DType;
 
@@ -27,7 +27,7 @@ fn nan_beyond(shape: &Shape, draw: Draw) -> f64 {
     if token % each < length(shape, token / each) { draw.normal() } else { f64::NAN }
 }
 
-pub(super) fn sets() -> Vec<StressInput> {
+pub(super) fn inputs() -> Vec<StressInput> {
     vec![
         StressInput::new(
             "zeros",

@@ -1,6 +1,6 @@
 //! Stress inputs of attention and their tolerances.
 
-use parallax_ir::hard::{exact, nan_in_rows, one, smallest_normal, subnormal, zero};
+use parallax_ir::stress::{exact, nan_in_rows, one, smallest_normal, subnormal, zero};
 use parallax_ir::{Draw, Problem, Shape, StressInput, Tolerance};
 use parallax_schema::case::DType;
 
@@ -26,7 +26,7 @@ fn rising(shape: &Shape, draw: Draw) -> f64 {
     60.0 * (draw.index / d % t) as f64 / (t as f64 * (d as f64).sqrt())
 }
 
-pub(super) fn sets() -> Vec<StressInput> {
+pub(super) fn inputs() -> Vec<StressInput> {
     vec![
         StressInput::new(
             "zeros",

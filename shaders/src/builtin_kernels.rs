@@ -2,7 +2,7 @@
 //!
 //! WebGPU's own commands for fills and copies stand outside of compute passes. They cannot have timestamps there, and would split a
 //! batch. As kernels they lie in the same pass as all other stages. Mappable buffers cannot be bound to a kernel, so copies from
-//! and to them remain copies ([`crate::copied`]).
+//! and to them remain copies ([`crate::pass_copies`]).
 
 use parallax_ir::device::BackendError;
 use parallax_ir::{Arg, FillRange, Place, Problem, Program, Stage, StageOp, spread};
@@ -74,7 +74,7 @@ fn places(problem: &Problem, args: &[Arg]) -> Vec<Place> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Options, open};
+    use crate::{WgpuOptions, open};
     use parallax_ir::device::{Batch, Prepared};
     use parallax_ir::{Gemm, Library, LibraryEpilogue};
     use parallax_workloads::parse_case;
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn fills_and_copies_are_stages_like_any_other() {
-        let wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
+        let wgpu = block_on(open(WgpuOptions::default())).expect("an adapter (llvmpipe will do)");
         // An odd number of 16-bit elements: the last vector is partly padding.
         for text in ["copy/fwd/n5003/f16/scalar", "copy/fwd/n1048577/f32/scalar"] {
             let case = parse_case(text).expect("valid");
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn several_queues_are_one_here_and_the_record_says_so() {
-        let wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
+        let wgpu = block_on(open(WgpuOptions::default())).expect("an adapter (llvmpipe will do)");
         let case = parse_case("copy/fwd/n5003/f32/scalar").expect("valid");
         let inputs = case.problem.inputs(3);
         let options = |queue: u32| {
