@@ -65,7 +65,7 @@ fn agree_on(bench: &mut impl Bench, mut cases: Vec<Planned>) {
     for variants in cases.chunk_by(|a, b| of_problem(a) == of_problem(b)) {
         let inputs = variants[0].inputs(42);
         let problem = &variants[0].case.problem;
-        let expected = pollster::block_on(Expected::of(bench.profiler(), problem, &inputs, EVERYTHING));
+        let expected = pollster::block_on(Expected::new(bench.profiler(), problem, &inputs, EVERYTHING));
         for planned in variants {
             match pollster::block_on(checked(bench, &planned.case, &inputs, &expected)) {
                 Ok(result) if result.passed && result.compared == result.elements => {}
@@ -112,7 +112,7 @@ async fn executed(
     prepared.poison(POISON).await?;
     // If an execution changes its inputs, the second one rightly builds on the first.
     let changes = case.problem.buffers().iter().any(|b| b.role.restored());
-    prepared.measure(Batch::of(if changes { 1 } else { 2 })).await?;
+    prepared.measure(Batch::new(if changes { 1 } else { 2 })).await?;
     check(profiler, prepared, &case.problem, expected).await
 }
 

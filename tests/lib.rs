@@ -53,7 +53,7 @@ pub fn kernel_cases(problems: Vec<Problem>, caps: &Caps) -> Vec<Case> {
         offered.map(|variant| Case { problem: problem.clone(), variant }).collect::<Vec<_>>()
     };
     let touches = |case: &Case| {
-        let whole = case.whole(caps);
+        let whole = case.whole_program(caps);
         whole.is_none_or(|(program, _)| check_access(&case.problem, program.stages.iter(), caps).is_ok())
     };
     problems.into_iter().flat_map(variants).filter(touches).collect()

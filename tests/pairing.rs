@@ -89,7 +89,7 @@ fn every_value_of_what_is_left_open_agrees_with_its_form() {
 }
 
 fn reflect(case: &Case, caps: &Caps) {
-    let (program, first) = case.whole(caps).expect("a kernel variant");
+    let (program, first) = case.whole_program(caps).expect("a kernel variant");
     let texts = wgsl_texts();
     let program = match settle(&texts, program, case.problem.dtype, Dialect::Wgsl) {
         Ok((program, _)) => program,
@@ -246,7 +246,7 @@ fn every_workload_has_kernels_in_both_dialects() {
 fn used(caps: &Caps, files: impl Fn(&Kernel, DType) -> BTreeSet<String>) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for case in kernel_cases(awkward_problems(caps), caps) {
-        let Some((program, _)) = case.whole(caps) else { continue };
+        let Some((program, _)) = case.whole_program(caps) else { continue };
         all.extend(program.kernels().flat_map(|kernel| files(kernel, case.problem.dtype)));
     }
     all

@@ -43,7 +43,7 @@ impl Replaying {
 
     /// Key of a case's result; `None` if its sources cannot be assembled, an error that its preparation reports.
     fn key(&self, case: &Case, inputs: &Inputs) -> Option<Key> {
-        let (program, first) = case.whole(&self.device.device().caps)?;
+        let (program, first) = case.whole_program(&self.device.device().caps)?;
         let dtype = case.problem.dtype;
         let (program, _) = settle(&self.texts, program, dtype, Dialect::Wgsl).ok()?;
         let (texts, _) = assemble_all(&self.texts, &program, dtype, self.compiler).ok()?;

@@ -36,7 +36,7 @@ impl Cuda {
         inputs: &Inputs,
         sets: u32,
     ) -> Result<PreparedCase, BackendError> {
-        let (program, first) = case.whole(&self.device.info.caps).ok_or_else(|| {
+        let (program, first) = case.whole_program(&self.device.info.caps).ok_or_else(|| {
             BackendError::Unsupported(format!("{case} has no kernels of its own: prepare the variant that it selects"))
         })?;
         self.prepare_program(case, (&program, first), inputs, sets)
@@ -95,7 +95,7 @@ impl Cuda {
         let steps = |set| execution(program, &works, (&specs, dtype), set);
         let mut executions = sets.iter().map(steps).collect::<Result<Vec<_>, _>>()?;
         let timed: Vec<Vec<BoundStage>> = executions.iter_mut().map(|steps| steps.split_off(setup)).collect();
-        let streams = Streams::new(context, &self.stream, Queues::behind(setup, &program.stages))?;
+        let streams = Streams::new(context, &self.stream, Queues::after_setup(setup, &program.stages))?;
         if streams.count() > 1 {
             compiled.options.push(format!("{} streams", streams.count()));
         }
@@ -129,7 +129,7 @@ impl Cuda {
     /// Compiles the kernels of the cases, on all processors. On a first visit, compilation takes far longer than all other work.
     pub(crate) fn compile_ahead(&mut self, cases: &[Case]) {
         let of_case = |case: &Case| {
-            let (program, _) = case.whole(&self.device.info.caps)?;
+            let (program, _) = case.whole_program(&self.device.info.caps)?;
             Some(assemble_all(&self.options.texts, &program, case.problem.dtype).ok()?.0)
         };
         // Cases that differ only in their launch have the same kernel source.
@@ -214,7 +214,7 @@ impl Cuda {
     ) -> Result<Vec<Set>, BackendError> {
         let specs = case.problem.buffers();
         let (context, dtype) = (&self.device.context, case.problem.dtype);
-        let scratch = Scratch::of(program, &specs, dtype);
+        let scratch = Scratch::new(program, &specs, dtype);
         let allocate_set = |_| {
             let arena = match scratch.arena {
                 0 => None,

@@ -47,7 +47,7 @@ fn every_set_gives_the_same_result() {
     assert!(poisoned.iter().all(|byte| *byte == 0xFF), "nothing has run yet");
     let results: Vec<Vec<u8>> = (0..SETS + 1)
         .map(|_| {
-            block_on(prepared.measure(Batch::of(1))).expect("runs");
+            block_on(prepared.measure(Batch::new(1))).expect("runs");
             output(&case, &mut *prepared)
         })
         .collect();
@@ -116,14 +116,14 @@ fn a_graph_gives_what_the_stream_gives() {
     let Some((mut cuda, _cache)) = device() else { return };
     let (case, mut prepared) = prepare(&mut cuda);
     assert_eq!(prepared.launching(), Some(Launching::Stream));
-    block_on(prepared.measure(Batch::of(1))).expect("runs");
+    block_on(prepared.measure(Batch::new(1))).expect("runs");
     let by_stream = output(&case, &mut *prepared);
     assert!(block_on(prepared.launch_as(Launching::OnePass)).is_err(), "that is WebGPU's");
     block_on(prepared.launch_as(Launching::Graph)).expect("three kernels can be captured");
     assert_eq!(prepared.launching(), Some(Launching::Graph));
     block_on(prepared.poison(POISON)).expect("poisons");
     for _ in 0..SETS {
-        let sample = block_on(prepared.measure(Batch::of(1))).expect("runs");
+        let sample = block_on(prepared.measure(Batch::new(1))).expect("runs");
         assert!(sample.time.0 > 0.0 && sample.time < sample.host, "{sample:?}");
         assert_eq!(output(&case, &mut *prepared), by_stream, "every set has a graph of its own");
     }
@@ -140,7 +140,7 @@ fn a_graph_gives_what_the_stream_gives() {
         _ => assert_eq!(kernels, ["graph of 3 stages"]),
     }
     block_on(prepared.launch_as(Launching::Stream)).expect("as before");
-    block_on(prepared.measure(Batch::of(1))).expect("runs");
+    block_on(prepared.measure(Batch::new(1))).expect("runs");
     assert_eq!(output(&case, &mut *prepared), by_stream);
 }
 

@@ -214,7 +214,7 @@ impl Prepared for HostCase {
 
     /// The host computes synchronously: the result exists when the call returns.
     async fn call(&mut self, executions: u32, _until: Awaited) -> Result<Nanos, BackendError> {
-        Ok(self.measure(Batch::of(executions)).await?.host)
+        Ok(self.measure(Batch::new(executions)).await?.host)
     }
 
     async fn trace(&mut self, _stacks: bool) -> Result<Trace, BackendError> {

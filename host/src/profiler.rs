@@ -184,7 +184,7 @@ mod tests {
                 prepared.poison(POISON).await?;
                 let poisoned = check_once(&cpu, &mut *prepared, &case.problem, &inputs, 1 << 30).await?;
                 assert!(!poisoned.passed, "nothing has been computed yet");
-                prepared.measure(Batch::of(2)).await?;
+                prepared.measure(Batch::new(2)).await?;
                 check_once(&cpu, &mut *prepared, &case.problem, &inputs, 1 << 30).await
             });
             let check = check.expect("the host has no errors");

@@ -29,7 +29,7 @@ async fn open(OpenRequest { way, texts, cube }: OpenRequest) -> Result<(Box<dyn 
     Ok(match target {
         Target::Browser => {
             let own = WgpuOptions { experimental: reach == BrowserMode::Unsafe, ..WgpuOptions::default() };
-            let texts = own.texts.clone().behind(move |file| Ok(texts.get(file).cloned()));
+            let texts = own.texts.clone().with_lookup(move |file| Ok(texts.get(file).cloned()));
             let (texts, compilers) = compilers::beside(texts, cube).await;
             let opened = parallax_shaders::open(WgpuOptions { texts, ..own }).await;
             (Box::new(opened.map_err(|why| why.to_string())?), compilers)
@@ -80,7 +80,7 @@ async fn planned(
             turn_began = js_sys::Date::now();
         }
     }
-    let outline = Outline::of(&planning.end()?);
+    let outline = Outline::from_plan(&planning.end()?);
     Ok(Some(Box::new(Planned { spec, tuning: device.caps.tuning, outline })))
 }
 

@@ -59,7 +59,7 @@ impl Buffers {
             };
             program.uses(spec.name).then(made)
         };
-        let scratch = Scratch::of(program, &specs, case.problem.dtype);
+        let scratch = Scratch::new(program, &specs, case.problem.dtype);
         let set = |_| {
             // In the order of the list, so that a variant with scratch and one without have their other buffers at equal positions.
             let mut slots = vec![None; scratch.slots.len()];

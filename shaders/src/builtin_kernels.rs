@@ -126,7 +126,7 @@ mod tests {
             let stages = vec![Stage::fill("ones", "out", 1), Stage::copy("keep", "x", "out").queue(queue, &[0])];
             let mut prepared =
                 block_on(wgpu.program(&case, (Program { stages }, 0), &inputs, 1)).expect("a small case");
-            block_on(prepared.measure(Batch::of(1))).expect("runs");
+            block_on(prepared.measure(Batch::new(1))).expect("runs");
             let mut wanted = vec![0; 4 * 5003];
             inputs.write(0, 0, &mut wanted);
             assert_eq!(block_on(prepared.read_back(1, 0..4 * 5003)).expect("read back"), wanted, "in order");

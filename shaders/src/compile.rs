@@ -37,7 +37,7 @@ struct Entry {
 
 impl ProgramSource {
     /// Returns the source of a program. `places` has the index of each stage's kernel source.
-    pub fn of(
+    pub fn new(
         program: &Program,
         (texts, places): (Vec<Text>, &[Option<usize>]),
         layout: impl Fn(&Stage) -> Option<wgpu::PipelineLayout>,
@@ -208,9 +208,9 @@ mod tests {
                 let same = || Ok(own.find(file).map_err(|error| error.to_string())?.map(String::from));
                 if Some(file) == theirs.as_deref() { same() } else { Ok(None) }
             };
-            let texts = embedded().behind(lookup);
+            let texts = embedded().with_lookup(lookup);
             let (texts, places) = assemble_all(&texts, &program, case.problem.dtype, Compiler::HERE).expect("a text");
-            let source = ProgramSource::of(&program, (texts, &places), |_| None, asked);
+            let source = ProgramSource::new(&program, (texts, &places), |_| None, asked);
             let checks: Vec<Checks> = source.texts.iter().map(|text| source.checks_of(text)).collect();
             assert_eq!(checks, [if place.is_some() { Checks::ALL } else { asked }], "{place:?}");
             let (_, compiled) = block_on(source.compile(wgpu.gpu())).expect("it compiles");
@@ -227,8 +227,9 @@ mod tests {
         for (wgsl, said) in [("fn attention_flash( {", "expected"), ("const UNUSED: u32 = 1u;", "attention_flash")] {
             let lookup = |file: &str| Ok((file == "attention/flash.wgsl").then(|| wgsl.to_owned()));
             let (texts, places) =
-                assemble_all(&embedded().behind(lookup), &program, case.problem.dtype, Compiler::HERE).expect("a text");
-            let source = ProgramSource::of(&program, (texts, &places), |_| None, Checks::ALL);
+                assemble_all(&embedded().with_lookup(lookup), &program, case.problem.dtype, Compiler::HERE)
+                    .expect("a text");
+            let source = ProgramSource::new(&program, (texts, &places), |_| None, Checks::ALL);
             let result = block_on(source.compile(wgpu.gpu())).map(|_| ());
             let Err(BackendError::Compile { file, log }) = result else { panic!("{wgsl}: {result:?}") };
             assert_eq!(file, "attention/flash.wgsl");

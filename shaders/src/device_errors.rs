@@ -30,7 +30,7 @@ pub fn backend_error(error: wgpu::Error) -> BackendError {
 
 impl DeviceErrors {
     /// Registers the callbacks of a device.
-    pub fn of(device: &wgpu::Device) -> Arc<DeviceErrors> {
+    pub fn new(device: &wgpu::Device) -> Arc<DeviceErrors> {
         let errors = Arc::new(DeviceErrors::default());
         let seen = errors.clone();
         device.set_device_lost_callback(move |reason, message| {

@@ -27,7 +27,7 @@ pub struct Gpu {
 
 impl Gpu {
     pub fn new(device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
-        let errors = DeviceErrors::of(&device);
+        let errors = DeviceErrors::new(&device);
         Gpu { device, queue, errors, ledger: Rc::default(), opened: Instant::now(), correlations: Cell::new(0) }
     }
 

@@ -153,7 +153,7 @@ impl Prepared for WgpuCase {
         let begun = Instant::now();
         let work = (&self.steps[..], self.launching);
         let mut commands =
-            batch(&self.gpu, work, self.rotation, Batch::of(executions), None, |set| self.buffers.written_last(set));
+            batch(&self.gpu, work, self.rotation, Batch::new(executions), None, |set| self.buffers.written_last(set));
         if let Some(Fetched::PassCopy { from, staging, bytes }) = &result {
             let mut encoder = self.gpu.device.create_command_encoder(&Default::default());
             encoder.copy_buffer_to_buffer(from, 0, &staging.buffer, 0, *bytes);

@@ -70,7 +70,7 @@ impl Wgpu {
     /// Compiles, allocates, binds and fills a case.
     pub(crate) async fn case(&self, case: &Case, inputs: &Inputs, sets: u32) -> Result<WgpuCase, BackendError> {
         let missing = || BackendError::Unsupported(format!("{case} has no WGSL kernel"));
-        let whole = case.whole(&self.device.caps).ok_or_else(missing)?;
+        let whole = case.whole_program(&self.device.caps).ok_or_else(missing)?;
         self.program(case, whole, inputs, sets).await
     }
 
@@ -96,11 +96,11 @@ impl Wgpu {
             return Err(BackendError::Unsupported("several buffer sets, as kernels bind no further buffer".to_owned()));
         }
         let layout = |stage: &Stage| order.map(|order| order.layout(gpu, stage));
-        let source = ProgramSource::of(&program, (texts, &places), layout, self.checks);
+        let source = ProgramSource::new(&program, (texts, &places), layout, self.checks);
         let imitated = |place: &Option<usize>| place.and_then(|text| source.texts[text].imitation);
         let (pipelines, mut compiled) = source.compile(gpu).await?;
         compiled.options.extend(blueprints);
-        let queues = Queues::behind(first, &program.stages).map_err(BackendError::Unsupported)?.queues;
+        let queues = Queues::after_setup(first, &program.stages).map_err(BackendError::Unsupported)?.queues;
         if queues > 1 {
             compiled.options.push(format!("one queue for {queues}: stages run in the order of the list"));
         }

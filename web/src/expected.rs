@@ -17,10 +17,10 @@ const LOOKED_AT: usize = 8;
 /// Returns the expected duration of a run of `cases` cases. Earlier runs of the device correct the estimate of the parts. Runs with
 /// the same settings have priority.
 pub fn of_run(spec: &Spec, cases: usize, emulated: bool, past: &[Past]) -> ExpectedDuration {
-    let parts = ExpectedDuration::of_parts(spec, cases, emulated);
+    let parts = ExpectedDuration::of_run(spec, cases, emulated);
     let same: Vec<&Past> = past.iter().filter(|past| past.asked == *spec && past.cases == cases).collect();
     let known = if same.is_empty() { past.iter().collect() } else { same };
-    let off = |past: &&Past| past.seconds / ExpectedDuration::of_parts(&past.asked, past.cases, emulated).middle();
+    let off = |past: &&Past| past.seconds / ExpectedDuration::of_run(&past.asked, past.cases, emulated).middle();
     let mut off: Vec<f64> = known.iter().take(LOOKED_AT).map(off).collect();
     if off.is_empty() {
         return parts;

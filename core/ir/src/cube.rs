@@ -68,7 +68,7 @@ pub struct Recipe {
 
 impl Recipe {
     /// Returns the recipe of a kernel in a case of element type `dtype`.
-    pub fn of(kernel: &Kernel, dtype: DType, dialect: Dialect) -> Recipe {
+    pub fn new(kernel: &Kernel, dtype: DType, dialect: Dialect) -> Recipe {
         Recipe {
             name: kernel.entry.to_owned(),
             consts: kernel.consts.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
@@ -109,7 +109,7 @@ pub fn translated(
     dialect: Dialect,
 ) -> Result<Translated, Untranslated> {
     let missing = || Untranslated::Failed(texts.untranslated().unwrap_or(NO_COMPILERS).to_owned());
-    texts.translator().ok_or_else(missing)?.translate(&Recipe::of(kernel, dtype, dialect))
+    texts.translator().ok_or_else(missing)?.translate(&Recipe::new(kernel, dtype, dialect))
 }
 
 /// Reason for the absence of CubeCL's kernels in a program without its compilers.

@@ -134,7 +134,7 @@ mod tests {
         let kernel = program.kernels().next().expect("a kernel");
         assert_eq!((kernel.grid, kernel.workgroup, kernel.shared_bytes), ([5, 1, 1], [64, 1, 1], 256));
         assert_eq!(blueprints, ["rows: a workgroup for each row"]);
-        let again = Recipe::of(kernel, DType::F32, Dialect::Wgsl);
+        let again = Recipe::new(kernel, DType::F32, Dialect::Wgsl);
         assert_eq!(again.workgroup, [1; 3], "what is settled is made by the recipe that settled it");
         let (program, _) = settle(5, Dialect::Cuda).expect("a launch");
         let kernel = program.kernels().next().expect("a kernel");

@@ -53,7 +53,7 @@ impl Queues {
     /// # Errors
     /// Stage that waits for one not before it. Two stages on different queues that access a buffer, at least one writing, without
     /// a wait between them.
-    pub fn of(stages: &[Stage]) -> Result<Queues, String> {
+    pub fn from_stages(stages: &[Stage]) -> Result<Queues, String> {
         let names = named(stages);
         let queue_of = |stage: usize| names.iter().position(|name| *name == stages[stage].queue).expect("collected");
         check(stages)?;
@@ -96,13 +96,13 @@ impl Queues {
     /// separately before them, so that nothing has to wait for it.
     ///
     /// # Errors
-    /// Errors of [`Queues::of`].
-    pub fn behind(setup: usize, stages: &[Stage]) -> Result<Queues, String> {
+    /// Errors of [`Queues::from_stages`].
+    pub fn after_setup(setup: usize, stages: &[Stage]) -> Result<Queues, String> {
         let timed = stages.iter().skip(setup).cloned().map(|stage| Stage {
             after: stage.after.iter().filter_map(|before| before.checked_sub(setup)).collect(),
             ..stage
         });
-        Queues::of(&timed.collect::<Vec<_>>())
+        Queues::from_stages(&timed.collect::<Vec<_>>())
     }
 
     fn mark(&mut self, queue: usize) -> usize {
@@ -172,8 +172,11 @@ mod tests {
     fn one_queue_needs_no_marks() {
         // The queue has any number, and a stage states a dependency that the order implies.
         let stages = [stage(3, &[], &[]), stage(3, &[0], &[])];
-        assert_eq!(Queues::of(&stages), Ok(Queues { queues: 1, marks: 0, orders: vec![run(0, 0), run(0, 1)] }));
-        assert_eq!(Queues::of(&[]).map(|q| q.queues), Ok(1));
+        assert_eq!(
+            Queues::from_stages(&stages),
+            Ok(Queues { queues: 1, marks: 0, orders: vec![run(0, 0), run(0, 1)] })
+        );
+        assert_eq!(Queues::from_stages(&[]).map(|q| q.queues), Ok(1));
     }
 
     #[test]
@@ -188,7 +191,7 @@ mod tests {
             stage(5, &[1], &[("even", Write)]),
             stage(2, &[4, 0], &[("even", Read)]),
         ];
-        let got = Queues::of(&stages).expect("in order");
+        let got = Queues::from_stages(&stages).expect("in order");
         let want = [
             mark(0, 0),
             wait(1, 0),
@@ -219,7 +222,7 @@ mod tests {
         let setup = [stage(0, &[], &[("x", Write)]), stage(0, &[], &[])];
         let timed = [stage(1, &[], &[("x", Read)]), stage(0, &[0], &[])];
         let shifted = [stage(1, &[], &[("x", Read)]), stage(0, &[2], &[])];
-        assert_eq!(Queues::behind(2, &[&setup[..], &shifted[..]].concat()), Queues::of(&timed));
+        assert_eq!(Queues::after_setup(2, &[&setup[..], &shifted[..]].concat()), Queues::from_stages(&timed));
     }
 
     #[test]
@@ -227,7 +230,7 @@ mod tests {
         let stages: Vec<Stage> = (0..40)
             .map(|i| stage(i as u32 * 7 % 5, &(0..i).filter(|b| (i + b) % 3 == 0).collect::<Vec<_>>(), &[]))
             .collect();
-        let queues = Queues::of(&stages).expect("nothing is shared");
+        let queues = Queues::from_stages(&stages).expect("nothing is shared");
         let mut made = BTreeSet::new();
         for order in &queues.orders {
             match order {
@@ -254,12 +257,12 @@ mod tests {
     fn what_cannot_be_waited_for_and_what_should_be_is_said() {
         use Access::{Read, Write};
         let late = [stage(0, &[1], &[]), stage(1, &[], &[])];
-        assert!(Queues::of(&late).expect_err("later").contains("waits for stage 1"));
+        assert!(Queues::from_stages(&late).expect_err("later").contains("waits for stage 1"));
         let race = [stage(0, &[], &[("x", Write)]), stage(1, &[], &[("x", Read)])];
-        assert!(Queues::of(&race).expect_err("a race").contains("touch `x` on two queues"));
+        assert!(Queues::from_stages(&race).expect_err("a race").contains("touch `x` on two queues"));
         let ordered = [stage(0, &[], &[("x", Write)]), stage(1, &[0], &[]), stage(1, &[], &[("x", Read)])];
-        assert!(Queues::of(&ordered).is_ok(), "through the queue of the one that waits");
+        assert!(Queues::from_stages(&ordered).is_ok(), "through the queue of the one that waits");
         let readers = [stage(0, &[], &[("x", Read)]), stage(1, &[], &[("x", Read)])];
-        assert!(Queues::of(&readers).is_ok());
+        assert!(Queues::from_stages(&readers).is_ok());
     }
 }

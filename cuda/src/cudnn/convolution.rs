@@ -28,7 +28,7 @@ fn graph(wanted: &Convolution, dtype: DType, bias: Option<TensorSource>, relu: b
     let (conv, mut graph) = (&wanted.conv, Graph::default());
     let ([channels, results], stored) = (conv.channels, element(dtype));
     let of_image = around(conv.images, channels, conv, conv.image)?;
-    let of_kernels = around(results, conv.of_group()[0], conv, conv.kernel)?;
+    let of_kernels = around(results, conv.group_channels()[0], conv, conv.kernel)?;
     let of_result = around(conv.images, results, conv, conv.out())?;
     let of_bias = around(1, results, conv, [1; 3])?;
     let tensor = |graph: &mut Graph, extents: &[i64], element, source| {
@@ -98,7 +98,7 @@ mod tests {
     fn made(case: &str, pass: ConvPass) -> (Conv, Graph) {
         let case = parse_case(&format!("{case}/f32/direct")).expect("valid");
         let depthwise = case.to_string().starts_with("depthwise");
-        let conv = if depthwise { Conv::depthwise(&case.problem.shape) } else { Conv::of(&case.problem.shape) };
+        let conv = if depthwise { Conv::depthwise(&case.problem.shape) } else { Conv::new(&case.problem.shape) };
         let graphs = graphs(&Convolution { conv, pass, choice: Choice::Heuristic }, DType::F16);
         (conv, graphs.expect("small numbers").swap_remove(0))
     }
@@ -131,7 +131,7 @@ mod tests {
                 place.iter().zip(&image.strides).map(|(at, step)| at * *step as u64).sum::<u64>()
             };
             for place in 0..conv.x_dims().iter().product() {
-                let ([image, channel], [z, y, x]) = conv.of_x(place);
+                let ([image, channel], [z, y, x]) = conv.x_index(place);
                 assert_eq!(at([image, channel, z, y, x]), place, "{case}");
             }
         }

@@ -31,7 +31,7 @@ const FILES: [(&str, &str); 6] = [
 /// The program's texts and those of these tests.
 fn texts() -> KernelSources {
     let own = |file: &str| FILES.iter().find(|(name, _)| *name == file).map(|(_, text)| (*text).to_owned());
-    embedded().behind(move |file| Ok(own(file)))
+    embedded().with_lookup(move |file| Ok(own(file)))
 }
 
 /// A kernel on the buffers of a case, which is not what it computes.
@@ -309,7 +309,7 @@ fn device() -> Option<Cuda> {
 
 /// The output after one execution.
 fn output(trial: &Trial, prepared: &mut dyn Prepared) -> Vec<f64> {
-    block_on(prepared.measure(Batch::of(1))).unwrap_or_else(|error| panic!("{}: {error}", trial.stage.label));
+    block_on(prepared.measure(Batch::new(1))).unwrap_or_else(|error| panic!("{}: {error}", trial.stage.label));
     let buffers = trial.case.problem.buffers();
     let index = buffers.iter().position(|spec| matches!(spec.role, Role::Output { .. })).expect("has an output");
     let bytes = buffers[index].bytes(trial.case.problem.dtype).0;

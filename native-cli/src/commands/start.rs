@@ -17,7 +17,7 @@ pub fn start(common: &Common) -> anyhow::Result<()> {
     let Opened::Here(profiler) = opened else { unreachable!("the best target is no browser") };
     let device = profiler.device();
     let plan = plan(&spec, &device.caps)?;
-    let expected = ExpectedDuration::of_parts(&spec, plan.cases.len(), device.kind.is_emulated());
+    let expected = ExpectedDuration::of_run(&spec, plan.cases.len(), device.kind.is_emulated());
     outln!("Device:  {} ({}), target {target}", device.name, device.kind.name());
     outln!("Plan:    {} cases of the preset {}, {expected}", plan.cases.len(), spec.preset.name());
     outln!("");

@@ -79,12 +79,12 @@ fn results(form: OpSpec, dtype: DType, sets: u32) -> Vec<CheckResult> {
         let mut results = Vec::new();
         for _ in 0..2 {
             prepared.poison(POISON).await.expect("a living device");
-            prepared.measure(Batch::of(1)).await.expect("runs");
+            prepared.measure(Batch::new(1)).await.expect("runs");
             results.push(check_once(&wgpu, &mut *prepared, &case.problem, &inputs, 1 << 30).await.expect("read back"));
             // What these leave behind must be gone after the next poison, and before the next batch.
             prepared.measure(Batch { lead: 2, repeats: 5 }).await.expect("runs");
             prepared.trace(false).await.expect("runs");
-            prepared.measure(Batch::of(1)).await.expect("runs");
+            prepared.measure(Batch::new(1)).await.expect("runs");
             results.push(check_once(&wgpu, &mut *prepared, &case.problem, &inputs, 1 << 30).await.expect("read back"));
         }
         results

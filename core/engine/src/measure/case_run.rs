@@ -88,7 +88,7 @@ impl ReferenceCache {
             return reference.clone();
         }
         let inputs = planned.inputs(seed);
-        let expected = Expected::of(profiler, &planned.case.problem, &inputs, check::WORK).await;
+        let expected = Expected::new(profiler, &planned.case.problem, &inputs, check::WORK).await;
         let reference = Rc::new(ProblemReference { inputs, expected });
         self.last = Some((problem, reference.clone()));
         reference
@@ -139,7 +139,7 @@ impl<'p> CaseRun<'p> {
         }
         phases.end("prepare", profiler.now());
         prepared.poison(POISON).await?;
-        let first_launch = prepared.measure(Batch::of(1)).await?.host;
+        let first_launch = prepared.measure(Batch::new(1)).await?.host;
         let (check, left) = check_and_keep(profiler, &mut *prepared, &case.problem, &reference.expected).await?;
         phases.end("check", profiler.now());
         if !check.passed {
@@ -199,8 +199,8 @@ impl<'p> CaseRun<'p> {
     }
 
     /// Continues from the samples of an earlier part of the run.
-    pub fn go_on_from(&mut self, earlier: &Timing) {
-        self.sampler.iter_mut().for_each(|sampler| sampler.go_on_from(earlier));
+    pub fn resume(&mut self, earlier: &Timing) {
+        self.sampler.iter_mut().for_each(|sampler| sampler.resume(earlier));
     }
 
     /// Whether the case needs more samples.
@@ -219,10 +219,10 @@ impl<'p> CaseRun<'p> {
     }
 
     /// Takes one sample and returns whether it counts. An error becomes the case's `failure`.
-    pub async fn turn(&mut self, profiler: &mut dyn Profiler, slow: Option<&str>) -> bool {
+    pub async fn sample(&mut self, profiler: &mut dyn Profiler, slow: Option<&str>) -> bool {
         let Some(sampler) = &mut self.sampler else { return false };
         let before = sampler.samples();
-        match sampler.turn(&mut *self.prepared, profiler, slow).await {
+        match sampler.sample(&mut *self.prepared, profiler, slow).await {
             Ok(stopped) => self.stopped = stopped,
             Err(error) => self.failure = Some(error.into()),
         }
@@ -230,14 +230,14 @@ impl<'p> CaseRun<'p> {
     }
 
     /// Returns the last sample that counts.
-    pub fn taken(&self) -> Option<CaseSample> {
+    pub fn latest_sample(&self) -> Option<CaseSample> {
         let (time, host, conditions) = self.sampler.as_ref()?.last()?;
         Some(CaseSample { case: self.planned.name(), time, host, conditions: conditions.clone() })
     }
 
     /// Returns the outcome as if the run ended now, without the check after the samples.
-    pub fn so_far(&self) -> Option<Outcome> {
-        let timing = self.sampler.as_ref()?.so_far()?;
+    pub fn result_so_far(&self) -> Option<Outcome> {
+        let timing = self.sampler.as_ref()?.result_so_far()?;
         Some(self.passed(Some(Timing { launch: self.prepared.launching(), ..timing }), None, None, None))
     }
 
@@ -338,7 +338,7 @@ impl<'p> CaseRun<'p> {
         let trace = follow(&mut *self.prepared, spec).await?;
         self.phases.end("trace", profiler.now());
         self.prepared.poison(POISON).await?;
-        self.prepared.measure(Batch::of(1)).await?;
+        self.prepared.measure(Batch::new(1)).await?;
         let problem = &self.case.problem;
         let (again, left) = check_and_keep(profiler, &mut *self.prepared, problem, &self.reference.expected).await?;
         self.check.repeatable = Some(self.left.repeated_by(&left));
@@ -422,7 +422,7 @@ async fn follow(prepared: &mut dyn Prepared, spec: &Spec) -> Result<Trace, Backe
     for (i, phase) in spec.schedule.phases().enumerate() {
         match phase {
             schedule::Phase::Wait => {
-                prepared.measure(Batch::of(1)).await?;
+                prepared.measure(Batch::new(1)).await?;
             }
             schedule::Phase::WarmUp => {
                 prepared.trace(spec.with_stack).await?;

@@ -20,7 +20,7 @@ use parallax_schema::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::measure::case_run::{CaseEnd, CaseRun, ReferenceCache};
-use crate::measure::ended::{finished, record, skipped};
+use crate::measure::ended::{finished_event, record, skipped};
 use crate::measure::meter::Metered;
 use crate::measure::order::{shuffle, shuffled_by_problem};
 use crate::measure::reference_kernel::ReferenceKernel;
@@ -72,7 +72,7 @@ pub struct ResumeState {
 
 impl ResumeState {
     /// Returns the state of an incomplete run.
-    pub fn of(run: &Run) -> ResumeState {
+    pub fn from_run(run: &Run) -> ResumeState {
         let sampled = run.sampling.iter().filter_map(|r| Some((r.case.clone(), r.timing()?.clone())));
         ResumeState {
             finished: run.records.iter().map(|r| r.case.clone()).collect(),
@@ -153,7 +153,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
 
     async fn all(mut self, profiler: &mut dyn Profiler, so_far: &ResumeState) -> RunEnd {
         for skip in self.plan.skips.iter().filter(|s| !so_far.finished.contains(&s.case.to_string())) {
-            self.event(finished(skipped(skip)));
+            self.event(finished_event(skipped(skip)));
         }
         let todo: Vec<&Planned> = self.plan.cases.iter().filter(|p| !so_far.finished.contains(&p.name())).collect();
         if self.stopping {
@@ -166,8 +166,8 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         profiler.prefetch(&coming).await;
         let now = profiler.now();
         self.remaining = match self.mode {
-            Mode::Verify => Remaining::of_checks(now, todo.len()),
-            Mode::Measure | Mode::Profile => Remaining::of_measuring(now, todo.len(), self.limits().budget),
+            Mode::Verify => Remaining::for_checks(now, todo.len()),
+            Mode::Measure | Mode::Profile => Remaining::for_measuring(now, todo.len(), self.limits().budget),
         };
         let ended = match self.mode {
             Mode::Verify => self.verify(&todo, profiler).await,
@@ -211,7 +211,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
                 // The cases cannot be measured on a device that cannot run the probes.
                 for planned in todo {
                     let reason = format!("the self-test of clocks failed: {error}");
-                    self.event(finished(record(planned, Outcome::Error { reason })));
+                    self.event(finished_event(record(planned, Outcome::Error { reason })));
                 }
                 return Ok(());
             }
@@ -288,7 +288,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
                 Ok(sets) => sets,
                 Err(reason) => {
                     queue.pop();
-                    self.event(finished(record(planned, Outcome::Skipped { reason })));
+                    self.event(finished_event(record(planned, Outcome::Skipped { reason })));
                     self.prepared(profiler.now(), false);
                     continue;
                 }
@@ -311,7 +311,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
                 {
                     Ok(()) => {
                         held += bytes;
-                        setting.sampled.get(&case).into_iter().for_each(|earlier| case_run.go_on_from(earlier));
+                        setting.sampled.get(&case).into_iter().for_each(|earlier| case_run.resume(earlier));
                         case_runs.push(case_run);
                     }
                     Err(end) => self.end(planned, end, &case)?,
@@ -379,13 +379,13 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
     /// Emits a record; a lost device ends the run.
     fn end(&mut self, planned: &Planned, end: CaseEnd, case: &str) -> Result<(), Interruption> {
         let lost = matches!(end, CaseEnd::DeviceLost(_));
-        self.event(finished(record(planned, end.into())));
+        self.event(finished_event(record(planned, end.into())));
         if lost { Err(Interruption::DeviceLost(case.to_owned())) } else { Ok(()) }
     }
 
     /// Emits the record of a case at its first sample, so that a killed run keeps the samples.
     fn sampling(&mut self, case_run: &CaseRun<'_>) {
-        if let Some(outcome) = case_run.so_far() {
+        if let Some(outcome) = case_run.result_so_far() {
             self.event(Event::Sampling { record: Box::new(record(case_run.planned, outcome)) });
         }
     }
@@ -435,10 +435,10 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
             let mut samples = Vec::new();
             for i in order {
                 let case_run = &mut case_runs[i];
-                if case_run.turn(profiler, slow.as_deref()).await {
+                if case_run.sample(profiler, slow.as_deref()).await {
                     match case_run.samples() {
                         1 => self.sampling(case_run),
-                        _ => samples.extend(case_run.taken()),
+                        _ => samples.extend(case_run.latest_sample()),
                     }
                 }
                 if let Some(lost) = case_run.failure.take_if(|e| matches!(e, CaseEnd::DeviceLost(_))) {

@@ -24,20 +24,20 @@ struct Parts {
 }
 
 /// Measured on GPUs of all sizes.
-const ON_A_GPU: Parts = Parts { test: of(0.5, 2.0), ceilings: of(3.0, 9.0), case: of(0.25, 2.0) };
+const ON_A_GPU: Parts = Parts { test: range(0.5, 2.0), ceilings: range(3.0, 9.0), case: range(0.25, 2.0) };
 /// Measured on software that emulates a GPU.
-const EMULATED: Parts = Parts { test: of(1.0, 4.0), ceilings: of(8.0, 40.0), case: of(1.0, 12.0) };
+const EMULATED: Parts = Parts { test: range(1.0, 4.0), ceilings: range(8.0, 40.0), case: range(1.0, 12.0) };
 
 /// Shares of the budget: of a run with cases that soon reach their precision, and of a run with late rounds.
-const OF_THE_BUDGET: ExpectedDuration = of(0.7, 1.3);
+const OF_THE_BUDGET: ExpectedDuration = range(0.7, 1.3);
 
-const fn of(low: f64, high: f64) -> ExpectedDuration {
+const fn range(low: f64, high: f64) -> ExpectedDuration {
     ExpectedDuration { low, high }
 }
 
 impl ExpectedDuration {
     /// Returns the duration of a run with `cases` cases.
-    pub fn of_parts(spec: &Spec, cases: usize, emulated: bool) -> ExpectedDuration {
+    pub fn of_run(spec: &Spec, cases: usize, emulated: bool) -> ExpectedDuration {
         let parts = if emulated { EMULATED } else { ON_A_GPU };
         let sum = |of: fn(&ExpectedDuration) -> f64| {
             let ceilings = if spec.ceilings { of(&parts.ceilings) } else { 0.0 };

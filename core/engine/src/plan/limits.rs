@@ -29,7 +29,7 @@ pub fn within_limits(problem: &Problem, program: &Program, caps: &Caps) -> Resul
             ));
         }
     }
-    Queues::of(&program.stages).map_err(|why| format!("not run: {why}"))?;
+    Queues::from_stages(&program.stages).map_err(|why| format!("not run: {why}"))?;
     program.stages.iter().try_for_each(|stage| carried_out(problem, stage, caps))
 }
 

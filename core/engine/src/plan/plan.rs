@@ -67,7 +67,7 @@ impl Planned {
     /// Returns the device memory of one set of its buffers.
     pub fn memory(&self, caps: &Caps) -> Bytes {
         let case = self.runs();
-        match case.whole(caps) {
+        match case.whole_program(caps) {
             Some((program, _)) => program.memory(&case.problem, caps.dialect),
             None => case.problem.bytes(|_| true),
         }
@@ -75,7 +75,7 @@ impl Planned {
 
     /// Returns the device memory of `sets` sets of its buffers, and of a vendor's library beside them.
     pub fn memory_of(&self, sets: u32, caps: &Caps) -> Bytes {
-        let workspace = self.runs().whole(caps).map_or(0, |(program, _)| program.workspace().0);
+        let workspace = self.runs().whole_program(caps).map_or(0, |(program, _)| program.workspace().0);
         Bytes(self.memory(caps).0.saturating_mul(sets.into()).saturating_add(workspace))
     }
 }

@@ -71,7 +71,7 @@ fn record(fault: Fault, mode: Mode) -> Record {
     let case = Case { problem, variant: CPU_VARIANT };
     let plan = Plan { cases: vec![Planned { case, actual: None, stress: None }], skips: Vec::new() };
     let spec = Spec { budget: 2.0, ceilings: false, ..Spec::default() };
-    let mut mock = Mock::of(World { fault, ..World::default() });
+    let mut mock = Mock::in_world(World { fault, ..World::default() });
     let mut records = Vec::new();
     let ended = pollster::block_on(runner::run(&plan, &spec, mode, &mut mock, &ResumeState::default(), |event| {
         if let Event::Record { record } = event {
@@ -133,13 +133,13 @@ fn an_integer_that_nobody_writes_is_seen_although_the_poison_is_its_value() {
     let problem = Problem::new(workload(only), Direction::FwdBwd, "n7", DType::F32).expect("valid");
     let case = Case { problem, variant: CPU_VARIANT };
     for (fault, right) in [(Fault::None, true), (Fault::UnwrittenElement, false)] {
-        let mut mock = Mock::of(World { fault, ..World::default() });
+        let mut mock = Mock::in_world(World { fault, ..World::default() });
         let inputs = case.problem.inputs(1);
         let result = pollster::block_on(async {
             use parallax_ir::device::{Batch, POISON, Profiler};
             let mut prepared = mock.prepare(&case, &inputs, 1).await?;
             prepared.poison(POISON).await?;
-            prepared.measure(Batch::of(1)).await?;
+            prepared.measure(Batch::new(1)).await?;
             parallax_engine::measure::check::check_once(&mock, &mut *prepared, &case.problem, &inputs, 1 << 20).await
         });
         let result = result.expect("the mock has no errors");

@@ -29,7 +29,7 @@ pub struct Batch {
 
 impl Batch {
     /// Returns a batch of `repeats` timed executions without a lead.
-    pub fn of(repeats: u32) -> Batch {
+    pub fn new(repeats: u32) -> Batch {
         Batch { lead: 0, repeats }
     }
 }

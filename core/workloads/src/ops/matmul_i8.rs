@@ -273,7 +273,7 @@ struct Squares {
 impl Squares {
     /// Tiling with 16 sums a thread, or with 64. In WGSL the latter has 64 threads: more workgroups fit on a multiprocessor and
     /// wait for each other less.
-    fn of(large: bool, dialect: Dialect) -> Squares {
+    fn new(large: bool, dialect: Dialect) -> Squares {
         match (large, dialect) {
             (false, _) => Squares { tile: 64, across: 16, pieces: 4 },
             (true, Dialect::Wgsl) => Squares { tile: 64, across: 8, pieces: 2 },
@@ -288,8 +288,8 @@ impl Squares {
 
 fn dot4(p: &Problem, caps: &Caps) -> Program {
     let from = u64::from(p.tuned(caps, "dot4", &LARGE_FROM));
-    let large = Squares::of(true, caps.dialect).count(p) * 100 >= caps.compute_units.map_or(UNITS, u64::from) * from;
-    let squares = Squares::of(large, caps.dialect);
+    let large = Squares::new(true, caps.dialect).count(p) * 100 >= caps.compute_units.map_or(UNITS, u64::from) * from;
+    let squares = Squares::new(large, caps.dialect);
     let Squares { tile, across, pieces } = squares;
     let stage = stage(p, "matmul_i8/dot4", "matmul_i8_dot4")
         .consts(&[("TILE", tile), ("ACROSS", across), ("PIECES", pieces)])

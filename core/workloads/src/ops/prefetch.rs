@@ -345,9 +345,9 @@ mod tests {
     #[test]
     fn uploads_run_ahead_and_no_room_is_written_while_it_is_read() {
         let overlapped = stages("overlapped");
-        // Two queues; `Queues::of` checks that no stage writes a buffer that another queue reads.
-        assert_eq!(Queues::of(&overlapped).map(|queues| queues.queues), Ok(2));
-        assert_eq!(Queues::of(&stages("serial")).map(|queues| queues.queues), Ok(1));
+        // Two queues; `Queues::from_stages` checks that no stage writes a buffer that another queue reads.
+        assert_eq!(Queues::from_stages(&overlapped).map(|queues| queues.queues), Ok(2));
+        assert_eq!(Queues::from_stages(&stages("serial")).map(|queues| queues.queues), Ok(1));
         // A kernel waits only for its own batch, and the first two batches wait for no stage.
         let copies = |stage: &&Stage| matches!(stage.work, StageOp::CopyRange(_));
         let waits: Vec<usize> = overlapped.iter().filter(copies).map(|stage| stage.after.len()).collect();

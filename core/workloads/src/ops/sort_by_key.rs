@@ -134,7 +134,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         values_between,
         BufferSpec::scratch("counts", Elem::U32, &[most]),
         BufferSpec::scratch("totals", Elem::U32, &[1 << 8]),
-        BufferSpec::scratch("told", Elem::U32, &[told(p, FEWEST_EACH)]),
+        BufferSpec::scratch("told", Elem::U32, &[state_words(p, FEWEST_EACH)]),
     ]
 }
 
@@ -274,7 +274,7 @@ fn sweep_passes(p: &Problem) -> u64 {
 }
 
 /// Words of shared state for `each` keys per thread: tickets, counts of all digits, and for each pass those of each tile.
-fn told(p: &Problem, each: u64) -> u64 {
+fn state_words(p: &Problem, each: u64) -> u64 {
     let tiles = p["n"].div_ceil(each * SWEEP_THREADS);
     TICKETS + (sweep_passes(p) << SWEEP_BITS) * (1 + tiles)
 }

@@ -212,7 +212,7 @@ mod tests {
         let case = parse_case(&format!("upload_compute/fwd/n256,k1,c4,pinned/f32/{variant}")).expect("valid");
         let stages =
             case.program(&parallax_schema::device::Caps { dialect: Dialect::Cuda, ..caps() }).expect("kernels").stages;
-        let queues = Queues::of(&stages).expect("nothing touches a buffer at the same time as a writer");
+        let queues = Queues::from_stages(&stages).expect("nothing touches a buffer at the same time as a writer");
         (stages, queues)
     }
 
@@ -248,7 +248,7 @@ mod tests {
     fn a_room_that_is_not_waited_for_is_found_out() {
         let (mut stages, _) = queues("overlapped");
         stages[4].after.clear();
-        let said = Queues::of(&stages).expect_err("upload 2 writes what kernel 0 reads");
+        let said = Queues::from_stages(&stages).expect_err("upload 2 writes what kernel 0 reads");
         assert!(said.contains("`compute 0` and `upload 2` touch `even`"), "{said}");
     }
 }

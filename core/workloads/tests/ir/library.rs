@@ -9,7 +9,7 @@ use parallax_workloads::parse_case;
 
 fn call(pass: ConvPass) -> Convolution {
     let case = parse_case("conv2d/fwd/n1,c4,h5,k3,p1,nchw/f32/direct").expect("valid");
-    Convolution { conv: Conv::of(&case.problem.shape), pass, choice: Choice::Heuristic }
+    Convolution { conv: Conv::new(&case.problem.shape), pass, choice: Choice::Heuristic }
 }
 
 #[test]

@@ -48,7 +48,7 @@ pub(super) fn flash_mma(p: &Problem, _caps: &Caps) -> Program {
 }
 
 pub(super) fn flash(p: &Problem, caps: &Caps) -> Program {
-    let stage = Share::of(p, caps)
+    let stage = Share::new(p, caps)
         .stage(p, caps.dialect)
         .consts(&[(KEEPS_LSE, false)])
         .args([("q", Read), ("k", Read), ("v", Read), ("out", Write)])
@@ -81,7 +81,7 @@ const UNITS: u64 = 128;
 
 impl Share {
     /// Partition that fits into the device's workgroup memory.
-    fn of(p: &Problem, caps: &Caps) -> Share {
+    fn new(p: &Problem, caps: &Caps) -> Share {
         let new = |[across, down]: [u32; 2], buffers, pad| {
             let columns = p["d"].div_ceil(4 * u64::from(across)) as u32;
             let depth = p.tuned(caps, "flash", &DEPTH);

@@ -174,7 +174,7 @@ fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
     if matches!(output, WQKV | BQKV) {
         return Tolerance { abs: smallest_normal(p), rel: 0.0, reason: "copied" };
     }
-    let Rounding { u, sum } = Rounding::of(p, width(p));
+    let Rounding { u, sum } = Rounding::new(p, width(p));
     let projected = scale * (2.0 * u + sum);
     Tolerance {
         abs: 8.0 * (mixed_error(p, scale, projected) + scale * (u + sum)) + smallest_normal(p),
@@ -194,7 +194,7 @@ pub(crate) struct Rounding {
 
 impl Rounding {
     /// Errors of sums of `terms` products.
-    pub(crate) fn of(p: &Problem, terms: u64) -> Rounding {
+    pub(crate) fn new(p: &Problem, terms: u64) -> Rounding {
         Rounding { u: p.dtype.unit_roundoff(), sum: 2f64.powi(-23) * (terms as f64).sqrt() }
     }
 }
@@ -261,7 +261,7 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
         let x = inputs.values(X, at * s * c..(at + 1) * s * c);
         item(p, &x, weights.each_ref().map(|w| &w[..]), biases.each_ref().map(|b| &b[..]))
     };
-    let items = Items::of(inputs, &[X], [p["b"], s * c], made);
+    let items = Items::new(inputs, &[X], [p["b"], s * c], made);
     Box::new(move |output, row, out| match output {
         WQKV => row_beside(p, inputs, WQ, row, out),
         BQKV => row_beside(p, inputs, BQ, 0, out),

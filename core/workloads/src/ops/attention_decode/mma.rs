@@ -67,7 +67,7 @@ fn first(p: &Problem, caps: &Caps) -> (Stage, Division) {
     // Heads of a group, divided as evenly as possible.
     let shares = group(p).div_ceil(ROWS);
     let held = group(p).div_ceil(shares);
-    let division = Division::of(p, caps, warps * tokens, held, tuned(&BLOCKS));
+    let division = Division::new(p, caps, warps * tokens, held, tuned(&BLOCKS));
     let dynamic_shared_bytes = (warps * stages * stage_bytes) as u32;
     let stage = stage(p, "attention_decode/split_mma", "attention_decode_split_mma")
         .consts(&[("T", p["t"]), ("WARPS", warps), ("TOKENS", tokens), ("STAGES", stages)].map(as_const))

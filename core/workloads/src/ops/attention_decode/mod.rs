@@ -287,7 +287,7 @@ fn of_result(p: &Problem, output: usize, tolerance: Tolerance) -> Tolerance {
 }
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
-    let caches = Appended::of(p, inputs);
+    let caches = Appended::new(p, inputs);
     Box::new(move |output, row, out| match output == result(p) {
         true => reference(p, inputs, &caches, row, out),
         false => {

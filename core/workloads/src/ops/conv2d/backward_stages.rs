@@ -130,7 +130,7 @@ impl Backward<'_> {
 
     /// Forward gather: the kernels' gradient reads the same pixels.
     fn forward(&self) -> Gather {
-        Gather::of(self.conv)
+        Gather::new(self.conv)
     }
 
     /// Stage with one weight per thread, over all images and positions.
@@ -149,7 +149,7 @@ impl Backward<'_> {
     /// Stages of the kernels' gradient with tiles, in parts of the positions.
     fn weights(&self, g: &'static str) -> [Stage; 2] {
         let conv = &self.conv;
-        let ([_, m], positions) = (conv.of_group(), conv.pixels()[1]);
+        let ([_, m], positions) = (conv.group_channels(), conv.pixels()[1]);
         let tile = Tile::largest(m);
         let tiles = tile.count([m, conv.terms(), conv.groups]);
         let wanted = (self.caps.compute_units.map_or(UNITS, u64::from) * GROUPS_PER_UNIT).div_ceil(tiles);
@@ -159,13 +159,13 @@ impl Backward<'_> {
         let stage = Stage::kernel("dw_parts", "conv2d/weights", "conv2d_weights")
             .consts(&[("PARTS", parts as u32), ("PART", part as u32)])
             .grid(spread(tiles * parts));
-        self.in_parts(tile.told(stage), parts, g)
+        self.in_parts(tile.with_consts(stage), parts, g)
     }
 
     /// Stages on tensor cores, with as many parts of the positions as run at a time.
     fn weights_mma(&self, g: &'static str) -> [Stage; 2] {
         let conv = &self.conv;
-        let ([_, m], positions) = (conv.of_group(), conv.pixels()[1]);
+        let ([_, m], positions) = (conv.group_channels(), conv.pixels()[1]);
         let layout = if conv.last { Layout::Tn } else { Layout::Nt };
         let whole = Gemm::new(m, conv.terms(), positions).batch(conv.groups).layout(layout);
         let at_a_time = self.caps.compute_units.map_or(UNITS, u64::from) * MMA_GROUPS_PER_UNIT;
@@ -205,7 +205,7 @@ impl Backward<'_> {
         }
         let wanted = self.caps.compute_units.map_or(UNITS, u64::from) * GROUPS_PER_UNIT / channels;
         let parts = wanted.clamp(1, most_parts(positions));
-        let [_, m] = self.conv.of_group();
+        let [_, m] = self.conv.group_channels();
         let stage = Stage::kernel("dbias_parts", "conv2d/channels", "conv2d_channels")
             .consts(&[("IMAGES", self.conv.images), ("CHANNELS", m * self.conv.groups)].map(|(n, v)| (n, v as u32)))
             .consts(&[("POSITIONS", (positions / self.conv.images) as u32), ("PARTS", parts as u32)])

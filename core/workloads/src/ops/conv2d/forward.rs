@@ -30,7 +30,7 @@ pub(in super::super) fn form(shapes: Shapes) -> OpSpec {
         tolerance,
         Reference::new(
             |p, _| {
-                let conv = Conv::of(&p.shape);
+                let conv = Conv::new(&p.shape);
                 conv.terms() * conv.out_dims().last().expect("extents")
             },
             |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
@@ -77,7 +77,7 @@ pub(in super::super) fn form(shapes: Shapes) -> OpSpec {
              pixels, products of matrices, results",
             winograd,
         )
-        .available(|p, _| Squares::of(p).map(|_| ()))
+        .available(|p, _| Squares::new(p).map(|_| ()))
         .by_fewer(Squares::fewer),
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
@@ -89,7 +89,7 @@ pub(in super::super) fn form(shapes: Shapes) -> OpSpec {
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
-    let conv = Conv::of(&p.shape);
+    let conv = Conv::new(&p.shape);
     let mut buffers = vec![
         BufferSpec::input("x", Elem::Real, &conv.x_dims(), normal),
         BufferSpec::input("w", Elem::Real, &conv.w_dims(), normal),
@@ -98,18 +98,18 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         buffers.push(BufferSpec::input("bias", Elem::Real, &[conv.channels[1]], normal));
     }
     buffers.push(BufferSpec::output("out", Elem::Real, &conv.out_dims()));
-    buffers.extend(Squares::of(p).into_iter().flat_map(|squares| squares.scratch()));
+    buffers.extend(Squares::new(p).into_iter().flat_map(|squares| squares.scratch()));
     buffers
 }
 
 /// Factor by which cuDNN may need fewer operations: its Winograd tiles have at most four results per dimension.
 pub(super) fn of_library(p: &Problem) -> f64 {
-    Conv::of(&p.shape).fewer_by_squares(4)
+    Conv::new(&p.shape).fewer_by_squares(4)
 }
 
 /// Cost that counts every pixel, including those that a stride beyond the kernel's reach skips.
 fn cost(p: &Problem) -> Cost {
-    p.each_once(Conv::of(&p.shape).flops())
+    p.each_once(Conv::new(&p.shape).flops())
 }
 
 /// Tolerance of a sum of `terms` products of normal numbers.
@@ -130,7 +130,7 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
         reason: "the products and the bias are summed in f32: 8·√k·u times the sum of magnitudes holds for any order but with \
                  probability e^-32 (Higham and Mary 2019); as many of Winograd's products make a result, of 1.5 times the \
                  magnitude, for which the sum has room; the result is rounded once to the element type",
-        ..of_terms(p, Conv::of(&p.shape).terms() + 1)
+        ..of_terms(p, Conv::new(&p.shape).terms() + 1)
     }
 }
 
@@ -157,13 +157,13 @@ fn stress_inputs() -> Vec<StressInput> {
             |_| vec![("x", |_, draw| 1e18 * draw.uniform()), ("w", |_, draw| 1e18 * draw.uniform())],
             |p, _| Tolerance { abs: tolerance(p, 0).abs * 1e36, ..tolerance(p, 0) },
         )
-        .applies(|p| wide(p) && Conv::of(&p.shape).terms() <= 256),
+        .applies(|p| wide(p) && Conv::new(&p.shape).terms() <= 256),
         StressInput::new(
             "subnormal",
             "pixels too small to be normal: their sum is small, or zero where the device flushes them",
             |p| vec![("x", subnormal(p))],
             |p, _| Tolerance {
-                abs: (3.47 * Conv::of(&p.shape).terms() as f64 + 1.0) * smallest_normal(p),
+                abs: (3.47 * Conv::new(&p.shape).terms() as f64 + 1.0) * smallest_normal(p),
                 rel: 2.0 * p.dtype.unit_roundoff(),
                 reason: "each product of at most 3.47 times such a number may be taken for zero, and so may the sum; \
                          with the bias it is rounded once",
@@ -173,14 +173,14 @@ fn stress_inputs() -> Vec<StressInput> {
 }
 
 fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
-    let conv = Conv::of(&p.shape);
-    let [in_group, out_group] = conv.of_group();
+    let conv = Conv::new(&p.shape);
+    let [in_group, out_group] = conv.group_channels();
     let (first, bias, relu) = (row * out.len() as u64, p.shape.has("bias"), p.shape.has("relu"));
     for (slot, place) in out.iter_mut().zip(first..) {
-        let ([image, m], at) = conv.of_out(place);
+        let ([image, m], at) = conv.out_index(place);
         *slot = 0.0;
         for tap in conv.every_tap() {
-            let Some(under) = conv.under(at, tap) else { continue };
+            let Some(under) = conv.input_position(at, tap) else { continue };
             for c in 0..in_group {
                 let pixel = conv.x_at([image, m / out_group * in_group + c], under);
                 *slot += inputs.at(X, pixel) * inputs.at(W, conv.w_at([m, c], tap));
@@ -197,9 +197,9 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
 
 /// Sum of an output channel of an image at a position, on the host.
 pub(in super::super) fn sum_at<T: Real>(conv: &Conv, [x, w]: [&[T]; 2], [image, m]: [u64; 2], at: [u64; 3]) -> T {
-    let ([in_group, out_group], mut sum) = (conv.of_group(), T::zero());
+    let ([in_group, out_group], mut sum) = (conv.group_channels(), T::zero());
     for tap in conv.every_tap() {
-        let Some(under) = conv.under(at, tap) else { continue };
+        let Some(under) = conv.input_position(at, tap) else { continue };
         let pixel = conv.x_at([image, m / out_group * in_group], under) as usize;
         let weight = conv.w_at([m, 0], tap) as usize;
         sum = sum
@@ -216,12 +216,12 @@ pub(in super::super) fn sum_at<T: Real>(conv: &Conv, [x, w]: [&[T]; 2], [image, 
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    let conv = Conv::of(&p.shape);
+    let conv = Conv::new(&p.shape);
     let factors = [inputs[X].f32(), inputs[W].f32()];
     let bias = p.shape.has("bias").then(|| inputs[BIAS].f32());
     let relu = p.shape.has("relu");
     outputs[0].par_iter_mut().enumerate().for_each(|(place, out)| {
-        let (of, at) = conv.of_out(place as u64);
+        let (of, at) = conv.out_index(place as u64);
         let sum = sum_at(&conv, factors, of, at) + bias.map_or(0.0, |bias| bias[of[1] as usize]);
         *out = if relu { dense::relu(sum) } else { sum };
     });
@@ -229,7 +229,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 
 /// Parameters of every stage except the pixels and the kernel.
 fn gather(p: &Problem) -> Gather {
-    Gather { bias: p.shape.has("bias"), relu: p.shape.has("relu"), ..Gather::of(Conv::of(&p.shape)) }
+    Gather { bias: p.shape.has("bias"), relu: p.shape.has("relu"), ..Gather::new(Conv::new(&p.shape)) }
 }
 
 fn direct(p: &Problem, _caps: &Caps) -> Program {
@@ -260,5 +260,5 @@ fn vendor(p: &Problem, choice: Choice) -> Program {
 
 /// Program of `winograd`, only for problems that support it.
 fn winograd(p: &Problem, caps: &Caps) -> Program {
-    Squares::of(p).expect("available").program(gather(p), caps)
+    Squares::new(p).expect("available").program(gather(p), caps)
 }

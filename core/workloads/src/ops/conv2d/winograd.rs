@@ -31,8 +31,8 @@ impl Squares {
     ///
     /// # Errors
     /// Reason why the problem is unsupported.
-    pub(super) fn of(p: &Problem) -> Result<Squares, String> {
-        let conv = Conv::of(&p.shape);
+    pub(super) fn new(p: &Problem) -> Result<Squares, String> {
+        let conv = Conv::new(&p.shape);
         if conv.kernel != [1, 3, 3] || conv.image[0] != 1 || conv.stride != 1 || conv.dilation != 1 {
             return Err("winograd computes kernels of 3 × 3 in two dimensions, without stride or dilation".to_owned());
         }
@@ -43,7 +43,7 @@ impl Squares {
 
     /// Ratio of counted multiplications to computed ones.
     pub(super) fn fewer(p: &Problem) -> f64 {
-        Conv::of(&p.shape).fewer_by_squares(SQUARE)
+        Conv::new(&p.shape).fewer_by_squares(SQUARE)
     }
 
     /// Number of tiles down and across one image.
@@ -60,7 +60,7 @@ impl Squares {
     /// Elements of the transformed kernels, pixels and results.
     fn elements(&self) -> [u64; 3] {
         let [c, m] = self.conv.channels;
-        [m * self.conv.of_group()[0], c * self.count(), m * self.count()].map(|elements| PRODUCTS * elements)
+        [m * self.conv.group_channels()[0], c * self.count(), m * self.count()].map(|elements| PRODUCTS * elements)
     }
 
     /// Buffers between the stages.
@@ -72,7 +72,7 @@ impl Squares {
 
     /// GEMM of one tile position over all tiles, in the stored layout.
     fn gemm(&self) -> Gemm {
-        let ([c, m], squares) = (self.conv.of_group(), self.count());
+        let ([c, m], squares) = (self.conv.group_channels(), self.count());
         let gemm = match self.conv.last {
             true => Gemm::new(squares, m, c).layout(Layout::Nt),
             false => Gemm::new(m, squares, c),

@@ -43,7 +43,7 @@ const REASON: &str = "products are summed in f32: 8·√k·u times the sum of ma
 
 /// Tolerance for values of about one plus an offset of size `shared` common to all values of a channel.
 fn of_size(p: &Problem, output: usize, shared: f64) -> Tolerance {
-    let (conv, u, f32u) = (Conv::of(&p.shape), p.dtype.unit_roundoff(), 2f64.powi(-24));
+    let (conv, u, f32u) = (Conv::new(&p.shape), p.dtype.unit_roundoff(), 2f64.powi(-24));
     let (k, positions) = (conv.terms() as f64, conv.pixels()[1] as f64);
     let size = 8.0 + shared;
     // Worst error of one value: weights are at most 2.25/√k, pixels 3.47, the mean of their products below 0.75/√k.
@@ -131,7 +131,7 @@ const FARTHEST: f64 = 4.0;
 
 /// Tolerance of the gradients.
 pub(super) fn backward_tolerance(p: &Problem, output: usize) -> Tolerance {
-    let (conv, u, f32u) = (Conv::of(&p.shape), p.dtype.unit_roundoff(), 2f64.powi(-24));
+    let (conv, u, f32u) = (Conv::new(&p.shape), p.dtype.unit_roundoff(), 2f64.powi(-24));
     let n = conv.pixels()[1] as f64;
     // Sums over positions: strips, then sums of strips, some dozens at a time.
     let chain = 8.0 * f32u * (64.0 + n / 32.0).sqrt();
@@ -154,7 +154,7 @@ pub(super) fn backward_tolerance(p: &Problem, output: usize) -> Tolerance {
         }
     };
     match output {
-        DX => products(conv.of_group()[1] * conv.taps()),
+        DX => products(conv.group_channels()[1] * conv.taps()),
         DW => products(conv.pixels()[1]),
         DGAMMA => numbers(3.0),
         DBETA => numbers(1.0),
@@ -173,6 +173,6 @@ pub(super) fn backward_stress_inputs() -> Vec<StressInput> {
             backward_tolerance,
         )
         // Their sum is their number, and f16 holds no large count.
-        .applies(|p| Conv::of(&p.shape).pixels()[1] < 60_000),
+        .applies(|p| Conv::new(&p.shape).pixels()[1] < 60_000),
     ]
 }

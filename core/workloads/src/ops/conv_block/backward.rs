@@ -55,20 +55,20 @@ pub(super) fn form() -> OpSpec {
             "unfused",
             "every step a stage: the gradient before ReLU, its sums, the gradient before normalisation, and the products by tiles \
              in workgroup memory",
-            |p, caps| Block::of(p, caps).backward(With::Tiles, false),
+            |p, caps| Block::new(p, caps).backward(With::Tiles, false),
         ),
         Variant::kernel("unfused_mma", "the same, with the products on tensor cores", |p, caps| {
-            Block::of(p, caps).backward(With::Mma, false)
+            Block::new(p, caps).backward(With::Mma, false)
         })
         .only_in(&[Dialect::Cuda])
         .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
         Variant::kernel(
             "fused",
             "the gradient before ReLU is made where it is read, for the sums and for the gradient before normalisation",
-            |p, caps| Block::of(p, caps).backward(With::Tiles, true),
+            |p, caps| Block::new(p, caps).backward(With::Tiles, true),
         ),
         Variant::kernel("fused_mma", "the same, with the products on tensor cores", |p, caps| {
-            Block::of(p, caps).backward(With::Mma, true)
+            Block::new(p, caps).backward(With::Mma, true)
         })
         .only_in(&[Dialect::Cuda])
         .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
@@ -94,7 +94,7 @@ const AWKWARD: &[&str] = &[
 ];
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
-    let conv = Conv::of(&p.shape);
+    let conv = Conv::new(&p.shape);
     let ([_, m], [_, positions]) = (conv.channels, conv.pixels());
     let (out, weights) = (conv.out_dims(), conv.w_dims());
     let mut buffers = vec![
@@ -130,5 +130,5 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 }
 
 fn cost(p: &Problem) -> Cost {
-    p.each_once(2 * Conv::of(&p.shape).flops())
+    p.each_once(2 * Conv::new(&p.shape).flops())
 }

@@ -65,7 +65,7 @@ pub fn workload() -> Workload {
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |shape| {
-            let conv = Conv::of(shape);
+            let conv = Conv::new(shape);
             conv.validate()?;
             // Threads that process several pieces step past the end.
             indexable(conv.out_dims().iter().product::<u64>().saturating_mul(2))
@@ -185,12 +185,12 @@ fn running_variance(_: &Shape, draw: Draw) -> f64 {
 
 /// Sub-operation that scales columns: its statistics are those of channels-last images.
 fn scaler(p: &Problem) -> SubOp {
-    let conv = Conv::of(&p.shape);
+    let conv = Conv::new(&p.shape);
     SubOp::new("standard_scaler", Direction::Fwd, &format!("n{},f{}", conv.pixels()[1], conv.channels[1]), p.dtype)
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
-    let conv = Conv::of(&p.shape);
+    let conv = Conv::new(&p.shape);
     let ([_, m], [_, positions], out) = (conv.channels, conv.pixels(), conv.out_dims());
     let mut buffers = vec![
         BufferSpec::input("x", Elem::Real, &conv.x_dims(), normal),
@@ -216,5 +216,5 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 }
 
 fn cost(p: &Problem) -> Cost {
-    p.each_once(Conv::of(&p.shape).flops())
+    p.each_once(Conv::new(&p.shape).flops())
 }

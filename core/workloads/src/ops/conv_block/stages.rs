@@ -48,8 +48,8 @@ pub(super) struct Block<'a> {
 }
 
 impl Block<'_> {
-    pub(super) fn of<'a>(p: &'a Problem, caps: &'a Caps) -> Block<'a> {
-        Block { p, caps, conv: Conv::of(&p.shape) }
+    pub(super) fn new<'a>(p: &'a Problem, caps: &'a Caps) -> Block<'a> {
+        Block { p, caps, conv: Conv::new(&p.shape) }
     }
 
     /// Bytes of `elements` elements.
@@ -71,7 +71,7 @@ impl Block<'_> {
 
     /// Program with one stage per step.
     fn unfused(&self, kind: ConvKind) -> Program {
-        let (plain, buffers) = (Gather::of(self.conv), ["x", "w", "sums"]);
+        let (plain, buffers) = (Gather::new(self.conv), ["x", "w", "sums"]);
         let convolution = match kind {
             ConvKind::Tiles => plain.implicit(self.caps, buffers),
             ConvKind::Mma => plain.mma(buffers),
@@ -98,7 +98,7 @@ impl Block<'_> {
 
     /// All steps in one stage, with input statistics.
     fn in_one(&self, kind: ConvKind) -> Stage {
-        let all = Gather { bias: true, normalised: Some(EPS as f32), relu: true, ..Gather::of(self.conv) };
+        let all = Gather { bias: true, normalised: Some(EPS as f32), relu: true, ..Gather::new(self.conv) };
         let stage = match kind {
             ConvKind::Tiles => all.implicit(self.caps, ["x", "w", "out"]),
             ConvKind::Mma => all.mma(["x", "w", "out"]),
@@ -110,7 +110,7 @@ impl Block<'_> {
 
     /// Program with a convolution that leaves statistics of its tiles. They are merged before the normalisation of its result.
     fn with_sums(&self, kind: ConvKind) -> Program {
-        let biased = Gather { bias: true, ..Gather::of(self.conv) };
+        let biased = Gather { bias: true, ..Gather::new(self.conv) };
         let ([_, m], [_, positions], buffers) = (self.conv.channels, self.conv.pixels(), ["x", "w", "biased"]);
         let (mut convolution, strip) = match kind {
             ConvKind::Tiles => biased.implicit_by("conv_block/moments", "conv_block_moments", self.caps, buffers),
@@ -223,19 +223,19 @@ impl Block<'_> {
 }
 
 pub(super) fn unfused(p: &Problem, caps: &Caps) -> Program {
-    Block::of(p, caps).unfused(ConvKind::Tiles)
+    Block::new(p, caps).unfused(ConvKind::Tiles)
 }
 
 pub(super) fn unfused_mma(p: &Problem, caps: &Caps) -> Program {
-    Block::of(p, caps).unfused(ConvKind::Mma)
+    Block::new(p, caps).unfused(ConvKind::Mma)
 }
 
 pub(super) fn fused(p: &Problem, caps: &Caps) -> Program {
-    Block::of(p, caps).fused(ConvKind::Tiles)
+    Block::new(p, caps).fused(ConvKind::Tiles)
 }
 
 pub(super) fn fused_mma(p: &Problem, caps: &Caps) -> Program {
-    Block::of(p, caps).fused(ConvKind::Mma)
+    Block::new(p, caps).fused(ConvKind::Mma)
 }
 
 #[cfg(test)]

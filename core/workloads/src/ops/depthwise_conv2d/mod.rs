@@ -81,11 +81,11 @@ fn forward() -> OpSpec {
             "a thread marches down a strip with its results in the making in registers, and reads its part of each row \
              once, in pieces; no workgroup memory, no barriers",
             |p, caps| {
-                let v = Volume::of(&p.shape);
+                let v = Volume::new(&p.shape);
                 marching::stage(&v, p, caps, Finish::default(), ["x", "out"]).cost(cost(p)).into()
             },
         )
-        .available(|p, _| marching::available(&Volume::of(&p.shape)))
+        .available(|p, _| marching::available(&Volume::new(&p.shape)))
         .tunables(marching::FLAT_TUNABLES),
     ])
     // Without `vendor`: a time of the library must not come from another kernel.

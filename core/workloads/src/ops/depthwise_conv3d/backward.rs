@@ -43,7 +43,7 @@ pub(crate) fn form(
         tolerance,
         Reference::new(
             |p, output| {
-                let v = Volume::of(&p.shape);
+                let v = Volume::new(&p.shape);
                 match output {
                     DX => v.taps() * v.row(v.image),
                     _ => terms(&v),
@@ -70,7 +70,7 @@ pub(crate) fn form(
              stage adds up, always in the same order",
             marched,
         )
-        .available(|p, _| marching::available(&Volume::of(&p.shape)))
+        .available(|p, _| marching::available(&Volume::new(&p.shape)))
         .tunables(tunables),
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
@@ -90,7 +90,7 @@ fn word(p: &Problem, word: &str) -> bool {
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     let (image, out, filter) = (v.dims(v.image), v.dims(v.out), v.filter_dims());
     let mut buffers = vec![
         BufferSpec::input("x", Elem::Real, &image, normal),
@@ -119,7 +119,7 @@ fn terms(v: &Volume) -> u64 {
 }
 
 fn cost(p: &Problem) -> Cost {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     let element = Elem::Real.storage(p.dtype).bytes();
     let ([image, out], filter) = (v.elements(), v.c * v.taps());
     let [bias, relu] = ["bias", "relu"].map(|name| u64::from(word(p, name)));
@@ -128,7 +128,7 @@ fn cost(p: &Problem) -> Cost {
 }
 
 fn tolerance(p: &Problem, output: usize) -> Tolerance {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     let (taps, terms, f32u) = (v.taps() as f64, terms(&v) as f64, 2f64.powi(-24));
     let rel = 2.0 * p.dtype.unit_roundoff();
     match output {
@@ -167,7 +167,7 @@ fn stress_inputs() -> Vec<StressInput> {
 }
 
 fn reference(p: &Problem, inputs: &Inputs, (output, row): (usize, u64), out: &mut [f64]) {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     let gradient = |at: u64| {
         let dout = inputs.at(DOUT, at);
         if word(p, "relu") { gated(inputs.at(OUT, at), dout) } else { dout }
@@ -177,7 +177,7 @@ fn reference(p: &Problem, inputs: &Inputs, (output, row): (usize, u64), out: &mu
             let (n, c, place) = v.place(v.image, row, lane);
             *slot = 0.0;
             for tap in v.each_tap() {
-                if let Some(over) = v.over(place, tap) {
+                if let Some(over) = v.output_position(place, tap) {
                     *slot += gradient(v.at(v.out, (n, c, over))) * inputs.at(W, v.tap_at(c, tap));
                 }
             }
@@ -194,7 +194,7 @@ fn reference(p: &Problem, inputs: &Inputs, (output, row): (usize, u64), out: &mu
     for n in 0..v.n {
         for at in 0..d * h * w {
             let place = [at / (h * w), at / w % h, at % w];
-            let value = match tap.map(|tap| v.under(place, tap)) {
+            let value = match tap.map(|tap| v.input_position(place, tap)) {
                 None => 1.0,
                 Some(None) => continue,
                 Some(Some(under)) => inputs.at(X, v.at(v.image, (n, c, under))),
@@ -205,7 +205,7 @@ fn reference(p: &Problem, inputs: &Inputs, (output, row): (usize, u64), out: &mu
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     let (x, w) = (inputs[X].f32(), inputs[W].f32());
     let dout = inputs[DOUT].f32();
     let result = word(p, "relu").then(|| inputs[OUT].f32());
@@ -218,7 +218,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
         for (lane, slot) in (0..).zip(dx) {
             let (n, c, place) = v.place(v.image, line as u64, lane);
             let term = |tap| {
-                let over = v.over(place, tap)?;
+                let over = v.output_position(place, tap)?;
                 Some(gradient(v.at(v.out, (n, c, over))) * w[v.tap_at(c, tap) as usize])
             };
             *slot = v.each_tap().filter_map(term).sum();
@@ -240,7 +240,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
             true => (at as u64 % v.c, taps[at / v.c as usize]),
             false => ((at / taps.len()) as u64, taps[at % taps.len()]),
         };
-        *dw = lines(c, &|n, place| Some(x[v.at(v.image, (n, c, v.under(place, tap)?)) as usize]));
+        *dw = lines(c, &|n, place| Some(x[v.at(v.image, (n, c, v.input_position(place, tap)?)) as usize]));
     });
     if let Some(dbias) = outputs.get_mut(DW + 1) {
         dbias.par_iter_mut().enumerate().for_each(|(c, dbias)| *dbias = lines(c as u64, &|_, _| Some(1.0)));
@@ -252,7 +252,7 @@ pub(super) fn masked(p: &Problem, caps: &Caps) -> (&'static str, Option<Stage>) 
     if !word(p, "relu") {
         return ("dout", None);
     }
-    let [_, elements] = Volume::of(&p.shape).elements();
+    let [_, elements] = Volume::new(&p.shape).elements();
     let bytes = elements * Elem::Real.storage(p.dtype).bytes();
     let width = width(elements, p.dtype, caps);
     let text = "depthwise_conv3d/relu";
@@ -278,7 +278,7 @@ fn of_image(p: &Problem, v: &Volume, dout: &'static str) -> Stage {
 }
 
 fn direct(p: &Problem, caps: &Caps) -> Program {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     let ([image, result, filter], [_, out]) = (sizes(p, &v), v.elements());
     let (dout, mask) = masked(p, caps);
     let filters = a_workgroup(p, v.c * v.taps(), "depthwise_filter_direct")
@@ -290,7 +290,7 @@ fn direct(p: &Problem, caps: &Caps) -> Program {
 
 /// Stage with one workgroup per sum over all elements.
 fn a_workgroup(p: &Problem, sums: u64, entry: &'static str) -> Stage {
-    let [_, out] = Volume::of(&p.shape).elements();
+    let [_, out] = Volume::new(&p.shape).elements();
     by_element(p, out, "depthwise_conv3d/filter_direct", entry)
         .consts(&[("ROW_THREADS", THREADS as u32)])
         .grid(spread(sums))
@@ -322,7 +322,7 @@ fn part_columns(p: &Problem, v: &Volume) -> u64 {
 }
 
 fn marched(p: &Problem, caps: &Caps) -> Program {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     let (dout, mask) = masked(p, caps);
     let transposed = v.transposed();
     let whole = v.stride == [1; 3] && marching::available(&transposed).is_ok();
@@ -340,7 +340,7 @@ fn marched(p: &Problem, caps: &Caps) -> Program {
 
 /// Both stages of the gradients of the filters and of the bias.
 fn filters(p: &Problem, v: &Volume, caps: &Caps, dout: &'static str) -> [Stage; 2] {
-    let share = Share::of(v, p, caps, v.taps());
+    let share = Share::new(v, p, caps, v.taps());
     let beside = share.channels.next_power_of_two().min(SIDE_BY_SIDE);
     let groups = if v.channels_last { share.channels.div_ceil(beside) } else { v.c };
     let walks = share.walks(v.n);

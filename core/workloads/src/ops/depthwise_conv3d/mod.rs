@@ -57,7 +57,7 @@ pub fn workload() -> Workload {
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        validate: |shape| Volume::of(shape).check(),
+        validate: |shape| Volume::new(shape).check(),
         forms: vec![forward(), backward::form("n1,c16,d32,h64,k3,p1,ncdhw", shapes, AWKWARD, marching::TUNABLES)],
     }
 }
@@ -70,7 +70,7 @@ fn forward() -> OpSpec {
         cost,
         tolerance,
         Reference::new(
-            |p, _| Volume::of(&p.shape).taps() * Volume::of(&p.shape).row(Volume::of(&p.shape).out),
+            |p, _| Volume::new(&p.shape).taps() * Volume::new(&p.shape).row(Volume::new(&p.shape).out),
             |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
         ),
         OfNan::Kept,
@@ -86,12 +86,12 @@ fn forward() -> OpSpec {
             "a thread marches along the depth with its results in the making in registers, and reads its part of each slice \
              once, in pieces",
             |p, caps| {
-                let v = Volume::of(&p.shape);
+                let v = Volume::new(&p.shape);
                 let finish = Finish { bias: p.shape.has("bias"), relu: p.shape.has("relu"), flip: false };
                 marching::stage(&v, p, caps, finish, ["x", "out"]).cost(cost(p)).into()
             },
         )
-        .available(|p, _| marching::available(&Volume::of(&p.shape)))
+        .available(|p, _| marching::available(&Volume::new(&p.shape)))
         .tunables(marching::TUNABLES),
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
@@ -140,7 +140,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     let mut buffers = vec![
         BufferSpec::input("x", Elem::Real, &v.dims(v.image), normal),
         BufferSpec::input("w", Elem::Real, &v.filter_dims(), normal),
@@ -154,16 +154,16 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 }
 
 fn cost(p: &Problem) -> Cost {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     let element = Elem::Real.storage(p.dtype).bytes();
     let [bias, relu] = ["bias", "relu"].map(|word| u64::from(p.shape.has(word)));
     let [_, outputs] = v.elements();
-    let read = v.touched() + v.c * v.taps() + bias * v.c;
+    let read = v.elements_read() + v.c * v.taps() + bias * v.c;
     Cost::new((2 * v.taps() + bias + relu) * outputs, read * element, outputs * element)
 }
 
 fn tolerance(p: &Problem, _output: usize) -> Tolerance {
-    let terms = Volume::of(&p.shape).taps() as f64 + 1.0;
+    let terms = Volume::new(&p.shape).taps() as f64 + 1.0;
     Tolerance {
         abs: terms * 3.47 * 3.47 * terms * 2f64.powi(-24),
         rel: 2.0 * p.dtype.unit_roundoff(),
@@ -192,7 +192,7 @@ fn stress_inputs() -> Vec<StressInput> {
             "products of 1e36, whose sums stay within f32; f16 has no such numbers",
             |_| vec![("x", |_, draw| 1e18 * draw.uniform()), ("w", |_, draw| 1e18 * draw.uniform())],
             |p, _| {
-                let terms = Volume::of(&p.shape).taps() as f64 + 1.0;
+                let terms = Volume::new(&p.shape).taps() as f64 + 1.0;
                 Tolerance {
                     abs: terms * terms * 2f64.powi(-24) * 1e36,
                     rel: 2.0 * p.dtype.unit_roundoff(),
@@ -200,13 +200,13 @@ fn stress_inputs() -> Vec<StressInput> {
                 }
             },
         )
-        .applies(|p| wide(p) && Volume::of(&p.shape).taps() <= 100),
+        .applies(|p| wide(p) && Volume::new(&p.shape).taps() <= 100),
         StressInput::new(
             "subnormal",
             "an image too small to be normal: the result is small, or zero where the device flushes such numbers",
             |p| vec![("x", subnormal(p))],
             |p, _| Tolerance {
-                abs: (3.47 * Volume::of(&p.shape).taps() as f64 + 1.0) * smallest_normal(p),
+                abs: (3.47 * Volume::new(&p.shape).taps() as f64 + 1.0) * smallest_normal(p),
                 rel: 0.0,
                 reason: "each tap of at most 3.47 times such a number may be taken for zero, and so may the sum",
             },
@@ -216,12 +216,12 @@ fn stress_inputs() -> Vec<StressInput> {
 }
 
 fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     for (lane, slot) in (0..).zip(out) {
         let (n, c, place) = v.place(v.out, row, lane);
         *slot = 0.0;
         for tap in v.each_tap() {
-            if let Some(under) = v.under(place, tap) {
+            if let Some(under) = v.input_position(place, tap) {
                 *slot += inputs.at(X, v.at(v.image, (n, c, under))) * inputs.at(W, v.tap_at(c, tap));
             }
         }
@@ -235,7 +235,7 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     let (x, w) = (inputs[X].f32(), inputs[W].f32());
     let bias = p.shape.has("bias").then(|| inputs[BIAS].f32());
     let [d, h, width] = v.out;
@@ -253,7 +253,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
         }
         for tap in v.each_tap() {
             for at in 0..width {
-                let Some(under) = v.under([z, y, at], tap) else { continue };
+                let Some(under) = v.input_position([z, y, at], tap) else { continue };
                 for c in channels.clone() {
                     let (from, weight) = (v.at(v.image, (n, c, under)), v.tap_at(c, tap));
                     out[slot(c, at)] += x[from as usize] * w[weight as usize];
@@ -271,7 +271,7 @@ const THREADS: u64 = 256;
 
 /// Stage with one thread per element.
 fn by_element(p: &Problem, elements: u64, text: &'static str, entry: &'static str) -> Stage {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     Stage::kernel(entry, text, entry)
         .consts(&v.consts())
         .consts(&[("THREADS", THREADS as u32)])
@@ -282,7 +282,7 @@ fn by_element(p: &Problem, elements: u64, text: &'static str, entry: &'static st
 
 /// Stage with one result element per thread: `out` from `x` and the filters `w`, with taps in their stored order.
 pub(super) fn direct_stage(p: &Problem, Finish { bias, relu, .. }: Finish, [x, out]: [&'static str; 2]) -> Stage {
-    let [_, outputs] = Volume::of(&p.shape).elements();
+    let [_, outputs] = Volume::new(&p.shape).elements();
     let bias_arg = bias.then_some(("bias", "bias", Read));
     let args = [("x", x, Read), ("w", "w", Read), ("out", out, Write)].into_iter().chain(bias_arg);
     by_element(p, outputs, "depthwise_conv3d/direct", "depthwise_conv3d_direct")

@@ -63,7 +63,7 @@ fn kernels(p: &Problem, conv: &Conv, caps: &Caps) -> (&'static str, Option<Stage
 }
 
 fn forward_program(p: &Problem, caps: &Caps, choice: Choice) -> Program {
-    let (conv, v) = (Conv::depthwise(&p.shape), Volume::of(&p.shape));
+    let (conv, v) = (Conv::depthwise(&p.shape), Volume::new(&p.shape));
     let (w, transposed) = kernels(p, &conv, caps);
     let [image, result, filter] = sizes(p, &v);
     let pass = ConvPass::Forward { bias: p.shape.has("bias"), relu: p.shape.has("relu") };
@@ -73,7 +73,7 @@ fn forward_program(p: &Problem, caps: &Caps, choice: Choice) -> Program {
 }
 
 fn backward_program(p: &Problem, caps: &Caps, choice: Choice) -> Program {
-    let (conv, v) = (Conv::depthwise(&p.shape), Volume::of(&p.shape));
+    let (conv, v) = (Conv::depthwise(&p.shape), Volume::new(&p.shape));
     let (dout, mask) = masked(p, caps);
     let (w, there) = kernels(p, &conv, caps);
     let (dw, back) = match conv.last {

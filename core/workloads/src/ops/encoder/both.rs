@@ -207,7 +207,7 @@ fn there_and_back<T: Real>(
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let (c, s, layers, inner) = (width(p), p["s"], p["l"] as usize, layer(p));
     let buffers = [X, dout(p)];
-    let mut items = Items::of(inputs, &buffers, [p["b"], s * c], |item, count| {
+    let mut items = Items::new(inputs, &buffers, [p["b"], s * c], |item, count| {
         let [x, gradient] = buffers.map(|buffer| inputs.values(buffer, item * s * c..(item + 1) * s * c));
         Way { rows: vec![x], gradient, count }
     });

@@ -211,7 +211,7 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let (c, s, inner) = (width(p), p["s"], layer(p));
     let layer = layer_of(inner.problem());
     let mut items =
-        Items::of(inputs, &[X], [p["b"], s * c], |item, _| inputs.values(X, item * s * c..(item + 1) * s * c));
+        Items::new(inputs, &[X], [p["b"], s * c], |item, _| inputs.values(X, item * s * c..(item + 1) * s * c));
     for at in 0..p["l"] as usize {
         let of = parameters(|buffer| inputs.whole(input_of(at, buffer)));
         items.known_mut().iter_mut().for_each(|x| *x = layer.forward(x, &of, None).out);
@@ -311,7 +311,7 @@ mod tests {
             let arena = |layers: u64| {
                 let case = case(direction, layers, "unfused");
                 let program = case.program(&caps()).expect("a kernel variant");
-                Scratch::of(&program, &case.problem.buffers(), case.problem.dtype).arena
+                Scratch::new(&program, &case.problem.buffers(), case.problem.dtype).arena
             };
             assert_eq!(arena(27) - arena(3), 24 * rows, "{direction}");
         }

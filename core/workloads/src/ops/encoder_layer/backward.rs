@@ -198,9 +198,9 @@ pub(super) fn checked(p: &Problem, output: usize) -> usize {
 
 /// Tolerance for a gradient `dout` times as large as a seeded one.
 pub(super) fn tolerance(p: &Problem, output: usize, dout: f64) -> Tolerance {
-    let errors = Errors::of(p, 1.0);
-    let Rounding { u, sum: by_width } = Rounding::of(p, width(p));
-    let (by_middle, by_rows) = (Rounding::of(p, p["f"]).sum, Rounding::of(p, row_count(p)).sum);
+    let errors = Errors::new(p, 1.0);
+    let Rounding { u, sum: by_width } = Rounding::new(p, width(p));
+    let (by_middle, by_rows) = (Rounding::new(p, p["f"]).sum, Rounding::new(p, row_count(p)).sum);
     let rows = row_count(p) as f64;
     // Gradients grow on their way back. After the MLP they are about three. After attention, with values of that size, they are
     // about six. A norm divides by the deviation of its rows, which is small in short rows.

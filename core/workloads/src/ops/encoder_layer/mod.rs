@@ -240,9 +240,9 @@ struct Errors {
 }
 
 impl Errors {
-    fn of(p: &Problem, scale: f64) -> Errors {
-        let Rounding { u, sum: by_width } = Rounding::of(p, width(p));
-        let by_middle = Rounding::of(p, p["f"]).sum;
+    fn new(p: &Problem, scale: f64) -> Errors {
+        let Rounding { u, sum: by_width } = Rounding::new(p, width(p));
+        let by_middle = Rounding::new(p, p["f"]).sum;
         // Normalised rows are about one, with the error of their rounding.
         let normed = 2.0 * u + by_width;
         let projected = normed + 2.0 * u + by_width;
@@ -266,7 +266,7 @@ fn likely(p: &Problem, deviation: f64) -> Tolerance {
 }
 
 fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
-    let errors = Errors::of(p, scale);
+    let errors = Errors::new(p, scale);
     match checked(p, output) {
         WQKV | BQKV => Tolerance { abs: smallest_normal(p), rel: 0.0, reason: "copied" },
         PRE => likely(p, errors.pre),
@@ -325,7 +325,7 @@ pub(crate) fn parameters<T: Clone>(read: impl Fn(usize) -> Vec<T>) -> Parameters
 fn items_of<T>(p: &Problem, inputs: &Inputs, buffers: &[usize], make: impl FnMut(u64, f64) -> T) -> Items<T> {
     match drops(p) {
         true => Items::each(p["b"], make),
-        false => Items::of(inputs, buffers, [p["b"], p["s"] * width(p)], make),
+        false => Items::new(inputs, buffers, [p["b"], p["s"] * width(p)], make),
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) fn form() -> OpSpec {
         tolerance,
         Reference::new(
             |p, _| {
-                let [rows, columns] = Windows::of(&p.shape);
+                let [rows, columns] = Windows::from_shape(&p.shape);
                 let of_largest = if largest(p) { most_pixels(p) } else { 1 };
                 rows.sharing() * columns.sharing() * of_largest * image(p)[3].max(pooled(p)[3])
             },
@@ -70,7 +70,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 fn cost(p: &Problem) -> Cost {
     let outputs = pooled(p).iter().product::<u64>();
     let places = if largest(p) { 4 * outputs } else { 0 };
-    let [rows, columns] = Windows::of(&p.shape);
+    let [rows, columns] = Windows::from_shape(&p.shape);
     let pairs = image(p).iter().product::<u64>() * rows.sharing() * columns.sharing();
     Cost::new(pairs, bytes(p, &pooled(p)) + places, bytes(p, &image(p)))
 }
@@ -84,7 +84,7 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     if is_place(p, output) {
         return Tolerance { abs: 0.5, rel: 0.0, reason: "a whole number" };
     }
-    let [rows, columns] = Windows::of(&p.shape);
+    let [rows, columns] = Windows::from_shape(&p.shape);
     let terms = (rows.sharing() * columns.sharing()) as f64;
     Tolerance {
         abs: (terms + 2.0) * 2f64.powi(-24) * 3.47 * terms + smallest_normal(p),
@@ -99,7 +99,7 @@ fn stress_inputs() -> Vec<StressInput> {
         if is_place(p, output) {
             return tolerance(p, output);
         }
-        let [rows, columns] = Windows::of(&p.shape);
+        let [rows, columns] = Windows::from_shape(&p.shape);
         Tolerance {
             abs: (2 * rows.sharing() * columns.sharing() + 1) as f64 * smallest_normal(p),
             reason: "each share may be taken for zero, and so may the sum; it is rounded once",
@@ -145,7 +145,7 @@ fn stress_inputs() -> Vec<StressInput> {
 
 /// Position of the first of a window's largest pixels, or of the last NaN, within its channel.
 fn place_of_largest(p: &Problem, inputs: &Inputs, [n, c, y, x]: [u64; 4]) -> u64 {
-    let [rows, columns] = Windows::of(&p.shape);
+    let [rows, columns] = Windows::from_shape(&p.shape);
     let mut found: Option<(f64, u64)> = None;
     for i in rows.window(y) {
         for j in columns.window(x) {
@@ -166,7 +166,7 @@ fn reference(p: &Problem, inputs: &Inputs, (output, row): (usize, u64), out: &mu
         return;
     }
     let gradients = usize::from(largest(p));
-    let [rows, columns] = Windows::of(&p.shape);
+    let [rows, columns] = Windows::from_shape(&p.shape);
     for (slot, at) in out.iter_mut().zip(row * image(p)[3]..) {
         let [n, c, i, j] = split(p, image(p), at);
         *slot = 0.0;

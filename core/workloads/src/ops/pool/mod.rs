@@ -143,7 +143,7 @@ fn validate(shape: &Shape) -> Result<(), String> {
     if shape["p"] > shape["k"].min(shape["kw"]) / 2 {
         return Err("padding is at most half of the window".to_owned());
     }
-    let [rows, columns] = Windows::of(shape);
+    let [rows, columns] = Windows::from_shape(shape);
     if rows.outputs == 0 || columns.outputs == 0 {
         return Err("the window is larger than the padded image, so the output is empty".to_owned());
     }
@@ -172,7 +172,7 @@ fn image(p: &Problem) -> [u64; 4] {
 }
 
 fn pooled(p: &Problem) -> [u64; 4] {
-    let [rows, columns] = Windows::of(&p.shape);
+    let [rows, columns] = Windows::from_shape(&p.shape);
     extents(p, rows.outputs, columns.outputs)
 }
 
@@ -182,7 +182,7 @@ fn bytes(p: &Problem, extents: &[u64; 4]) -> u64 {
 
 /// Pixels of the largest window.
 fn most_pixels(p: &Problem) -> u64 {
-    Windows::of(&p.shape).iter().map(Windows::most).product()
+    Windows::from_shape(&p.shape).iter().map(Windows::most).product()
 }
 
 fn pixels_of_windows(p: &Problem) -> u64 {
@@ -258,7 +258,7 @@ fn position(p: &Problem, [_, a, b, c]: [u64; 4], [n, channel, row, column]: [u64
 }
 
 fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
-    let [rows, columns] = Windows::of(&p.shape);
+    let [rows, columns] = Windows::from_shape(&p.shape);
     for (slot, at) in out.iter_mut().zip(row * pooled(p)[3]..) {
         let [n, c, y, x] = split(p, pooled(p), at);
         let pixels = rows.window(y).flat_map(|i| columns.window(x).map(move |j| (i, j)));
@@ -272,7 +272,7 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let x = inputs[X].f32();
-    let [rows, columns] = Windows::of(&p.shape);
+    let [rows, columns] = Windows::from_shape(&p.shape);
     let length = pooled(p)[3];
     outputs[0].par_chunks_mut(length as usize).enumerate().for_each(|(row, out)| {
         for (slot, at) in out.iter_mut().zip(row as u64 * length..) {
@@ -312,7 +312,7 @@ fn by_pieces_of(
     entry: &'static str,
 ) -> Stage {
     let of_row = width > 1 && !p.shape.has("nhwc");
-    let [rows, columns] = Windows::of(&p.shape);
+    let [rows, columns] = Windows::from_shape(&p.shape);
     let count = extents.iter().product::<u64>() / width;
     let step = if p.shape.has("nhwc") { p["c"] / width } else { 1 };
     let consts = [

@@ -71,7 +71,7 @@ pub(super) fn form() -> OpSpec {
 
 /// Second step as a sub-operation.
 fn pointwise_part(p: &Problem) -> SubOp {
-    let (v, [c, m]) = (Volume::of(&p.shape), pointwise(p).channels);
+    let (v, [c, m]) = (Volume::new(&p.shape), pointwise(p).channels);
     let ([d, h, w], layout) = (v.out, layout(&v));
     let words: String =
         ["bias", "relu"].iter().filter(|word| p.shape.has(word)).map(|word| format!(",{word}")).collect();
@@ -80,7 +80,7 @@ fn pointwise_part(p: &Problem) -> SubOp {
 
 /// First step as a sub-operation.
 fn depthwise_part(p: &Problem) -> SubOp {
-    let (v, s) = (Volume::of(&p.shape), &p.shape);
+    let (v, s) = (Volume::new(&p.shape), &p.shape);
     let ([d, h, w], [kd, k, kw]) = (v.image, v.kernel);
     let steps = format!("s{},p{},l{}", s["s"], s["p"], s["l"]);
     let shape = format!("n{},c{},d{d},h{h},w{w},k{k},kd{kd},kw{kw},{steps},{}", v.n, v.c, layout(&v));
@@ -92,7 +92,7 @@ fn layout(v: &Volume) -> &'static str {
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
-    let (v, conv) = (Volume::of(&p.shape), pointwise(p));
+    let (v, conv) = (Volume::new(&p.shape), pointwise(p));
     let ([c, m], out) = (conv.channels, conv.out_dims());
     let (first, second) = (depthwise_part(p), pointwise_part(p));
     let [bias, relu] = ["bias", "relu"].map(|word| p.shape.has(word));
@@ -126,7 +126,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 }
 
 fn cost(p: &Problem) -> Cost {
-    let (v, conv) = (Volume::of(&p.shape), pointwise(p));
+    let (v, conv) = (Volume::new(&p.shape), pointwise(p));
     let ([image, mid], [c, m]) = (v.elements(), conv.channels);
     let out = conv.out_dims().iter().product::<u64>();
     let [bias, relu, kept] = ["bias", "relu", "kept"].map(|word| u64::from(p.shape.has(word)));
@@ -147,7 +147,7 @@ fn checked(p: &Problem, output: usize) -> usize {
 }
 
 fn tolerance(p: &Problem, output: usize) -> Tolerance {
-    let (v, u, f32u) = (Volume::of(&p.shape), p.dtype.unit_roundoff(), 2f64.powi(-24));
+    let (v, u, f32u) = (Volume::new(&p.shape), p.dtype.unit_roundoff(), 2f64.powi(-24));
     let (taps, m, positions) = (v.taps() as f64, pointwise(p).channels[1] as f64, pointwise(p).pixels()[1] as f64);
     // Error over `terms` terms. One factor of each is a stored sum of `products` products.
     let over = |terms: f64, products: f64| {
@@ -190,7 +190,7 @@ fn stress_inputs() -> Vec<StressInput> {
             },
         )
         .applies(|p| {
-            let (v, [_, positions]) = (Volume::of(&p.shape), pointwise(p).pixels());
+            let (v, [_, positions]) = (Volume::new(&p.shape), pointwise(p).pixels());
             let most = positions.max(v.taps()) * v.taps().max(p["m"]);
             most < if wide(p) { 1 << 24 } else { 60_000 }
         }),
@@ -208,7 +208,7 @@ fn of_nothing(p: &Problem, output: usize) -> Tolerance {
 /// Multiply-adds of a row. Rows of the filters' gradients are single elements. Each needs a channel of the intermediates, computed
 /// once.
 fn row_cost(p: &Problem, output: usize) -> u64 {
-    let (v, conv) = (Volume::of(&p.shape), pointwise(p));
+    let (v, conv) = (Volume::new(&p.shape), pointwise(p));
     let ([_, m], [_, positions]) = (conv.channels, conv.pixels());
     match checked(p, output) {
         MID => v.taps() * conv.x_dims().last().expect("extents"),
@@ -220,7 +220,7 @@ fn row_cost(p: &Problem, output: usize) -> u64 {
 }
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
-    let (v, conv) = (Volume::of(&p.shape), pointwise(p));
+    let (v, conv) = (Volume::new(&p.shape), pointwise(p));
     let ([c, m], relu) = (conv.channels, p.shape.has("relu"));
     let gradient = move |place: u64| match relu && inputs.at(OUT, place) <= 0.0 {
         true => 0.0,
@@ -249,7 +249,9 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
             DX => {
                 for (slot, lane) in out.iter_mut().zip(0..) {
                     let (n, channel, place) = v.place(v.image, row, lane);
-                    let term = |tap| Some(dmid(n, channel, v.over(place, tap)?) * inputs.at(W, v.tap_at(channel, tap)));
+                    let term = |tap| {
+                        Some(dmid(n, channel, v.output_position(place, tap)?) * inputs.at(W, v.tap_at(channel, tap)))
+                    };
                     *slot = v.each_tap().filter_map(term).sum();
                 }
             }
@@ -259,7 +261,7 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
                     false => (row / v.taps(), taps[(row % v.taps()) as usize]),
                 };
                 let term = |((n, at), g): ((u64, [u64; 3]), &f64)| {
-                    Some(g * inputs.at(X, v.at(v.image, (n, channel, v.under(at, tap)?))))
+                    Some(g * inputs.at(X, v.at(v.image, (n, channel, v.input_position(at, tap)?))))
                 };
                 out[0] = everywhere().zip(gradient_of(channel)).filter_map(term).sum();
             }

@@ -81,7 +81,7 @@ fn forward() -> OpSpec {
         Reference::new(
             |p, output| match output {
                 OUT => terms(p) * pointwise(p).out_dims().last().expect("extents"),
-                _ => Volume::of(&p.shape).taps() * pointwise(p).x_dims().last().expect("extents"),
+                _ => Volume::new(&p.shape).taps() * pointwise(p).x_dims().last().expect("extents"),
             },
             |p, inputs| Box::new(move |output, row, out| reference(p, inputs, output, row, out)),
         ),
@@ -158,7 +158,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
 const MOST_EXTENT: u64 = 1 << 30;
 
 fn validate(shape: &Shape) -> Result<(), String> {
-    let v = Volume::of(shape);
+    let v = Volume::new(shape);
     v.check()?;
     let far = (0..3).any(|axis| {
         v.image[axis].saturating_add(2 * shape["p"].min(MOST_EXTENT)) >= MOST_EXTENT
@@ -174,7 +174,7 @@ fn validate(shape: &Shape) -> Result<(), String> {
 
 /// Second step as a convolution of its own.
 fn of_shape(shape: &Shape) -> Conv {
-    let v = Volume::of(shape);
+    let v = Volume::new(shape);
     Conv::pointwise(v.n, [v.c, shape["m"]], v.out, v.channels_last)
 }
 
@@ -183,7 +183,7 @@ fn pointwise(p: &Problem) -> Conv {
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
-    let (v, conv) = (Volume::of(&p.shape), pointwise(p));
+    let (v, conv) = (Volume::new(&p.shape), pointwise(p));
     let [c, m] = conv.channels;
     let mut buffers = vec![
         BufferSpec::input("x", Elem::Real, &v.dims(v.image), normal),
@@ -203,7 +203,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 
 /// Number of products in the sum of a result element.
 fn terms(p: &Problem) -> u64 {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     v.c * (v.taps() + 1)
 }
 
@@ -215,7 +215,7 @@ fn pointwise_flops(p: &Problem) -> u64 {
 }
 
 fn cost(p: &Problem) -> Cost {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     let [depthwise, pointwise] = stages::costs(p);
     let mid = v.elements()[1] * Elem::Real.storage(p.dtype).bytes();
     let read = depthwise.read.0 + pointwise.read.0 - mid;
@@ -227,7 +227,7 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     if output != OUT {
         return middle::tolerance(p);
     }
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     let (channels, taps, u) = (v.c as f64, v.taps() as f64, p.dtype.unit_roundoff());
     let k = channels * taps + 1.0;
     // Sum of the magnitudes of k products of three normal draws, with a margin for chance: no draw is beyond 3.47.
@@ -265,7 +265,7 @@ fn stress_inputs() -> Vec<StressInput> {
             |_| vec![("x", |_, draw| 1e18 * draw.uniform()), ("w", |_, draw| 1e16 * draw.uniform())],
             |p, output| {
                 // Non-negative terms do not cancel: depthwise results are proportional to the number of taps, not to its root.
-                let (taps, usual) = (Volume::of(&p.shape).taps() as f64, tolerance(p, output));
+                let (taps, usual) = (Volume::new(&p.shape).taps() as f64, tolerance(p, output));
                 Tolerance { abs: usual.abs * 1e34 * taps.sqrt(), ..usual }
             },
         )
@@ -285,12 +285,12 @@ fn stress_inputs() -> Vec<StressInput> {
 }
 
 fn reference(p: &Problem, inputs: &Inputs, output: usize, row: u64, out: &mut [f64]) {
-    let (v, conv, first) = (Volume::of(&p.shape), pointwise(p), row * out.len() as u64);
+    let (v, conv, first) = (Volume::new(&p.shape), pointwise(p), row * out.len() as u64);
     if output != OUT {
         return middle::row(&v, inputs, &conv, row, out);
     }
     for (slot, place) in out.iter_mut().zip(first..) {
-        let ([n, m], at) = conv.of_out(place);
+        let ([n, m], at) = conv.out_index(place);
         *slot = (0..v.c).map(|c| middle::value(&v, inputs, (n, c, at)) * inputs.at(POINTWISE, m * v.c + c)).sum();
         if p.shape.has("bias") {
             *slot += inputs.at(BIAS, m);
@@ -302,7 +302,7 @@ fn reference(p: &Problem, inputs: &Inputs, output: usize, row: u64, out: &mut [f
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    let (v, conv) = (Volume::of(&p.shape), pointwise(p));
+    let (v, conv) = (Volume::new(&p.shape), pointwise(p));
     let weights = inputs[POINTWISE].f32();
     let bias = p.shape.has("bias").then(|| inputs[BIAS].f32());
     let relu = p.shape.has("relu");
@@ -310,7 +310,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     // Distance of the channels of one position: one, or the number of positions.
     let apart = if v.channels_last { 1 } else { v.out.iter().product::<u64>() as usize };
     outputs[OUT].par_iter_mut().enumerate().for_each(|(place, out)| {
-        let ([n, m], at) = conv.of_out(place as u64);
+        let ([n, m], at) = conv.out_index(place as u64);
         let channels = mid[conv.x_at([n, 0], at) as usize..].iter().step_by(apart);
         let row = &weights[(m * v.c) as usize..][..v.c as usize];
         let sum = channels.zip(row).map(|(x, w)| x * w).sum::<f32>() + bias.map_or(0.0, |bias| bias[m as usize]);

@@ -25,7 +25,7 @@ struct Share {
 }
 
 impl Share {
-    fn of(p: &Problem, caps: &Caps) -> Share {
+    fn new(p: &Problem, caps: &Caps) -> Share {
         let width = width(p["f"], p.dtype, caps);
         let pieces = p["f"] / width;
         let lanes = pieces.next_power_of_two().min(MOST_LANES);
@@ -75,7 +75,7 @@ fn scale(p: &Problem, caps: &Caps, share: &Share) -> Stage {
 }
 
 pub(super) fn two_pass(p: &Problem, caps: &Caps) -> Program {
-    let (share, elements, text) = (Share::of(p, caps), p["n"] * p["f"], "standard_scaler/sums");
+    let (share, elements, text) = (Share::new(p, caps), p["n"] * p["f"], "standard_scaler/sums");
     let left = 4 * share.parts * p["f"];
     let sums = share
         .stage(p, text, "standard_scaler_sums")
@@ -97,7 +97,7 @@ pub(super) fn two_pass(p: &Problem, caps: &Caps) -> Program {
 }
 
 pub(super) fn welford(p: &Problem, caps: &Caps) -> Program {
-    let share = Share::of(p, caps);
+    let share = Share::new(p, caps);
     let text = "standard_scaler/welford";
     let left = 8 * share.parts * p["f"];
     let moments = share
@@ -150,7 +150,7 @@ mod tests {
         for (n, f) in [(1, 1), (7, 8), (300, 264), (1_000_000, 64), (65_536, 512), (33_570_816, 64), (3, 100_000)] {
             for caps in [caps(), hopper()] {
                 let case = parse_case(&format!("standard_scaler/fwd/n{n},f{f}/f16/welford")).expect("valid");
-                let Share { width, lanes, blocks, strip, parts } = Share::of(&case.problem, &caps);
+                let Share { width, lanes, blocks, strip, parts } = Share::new(&case.problem, &caps);
                 assert!(parts * strip >= n && (parts - 1) * strip < n && parts <= MOST_PARTS, "{case}");
                 assert!(blocks * lanes * width >= f && (blocks - 1) * lanes * width < f, "{case}");
                 assert!(lanes.is_power_of_two() && THREADS.is_multiple_of(lanes), "{case}");

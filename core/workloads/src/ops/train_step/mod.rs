@@ -300,7 +300,7 @@ fn read(inputs: &Inputs) -> (Batch<f64>, [Parameter<f64>; 5]) {
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let (batch, parameters) = read(inputs);
-    let outputs = Model::of(p).step(&batch, &parameters);
+    let outputs = Model::new(p).step(&batch, &parameters);
     Box::new(move |output, row, out| {
         let len = out.len();
         out.copy_from_slice(&outputs[output][row as usize * len..][..len]);
@@ -309,7 +309,7 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (batch, parameters) = batch(|buffer| inputs[buffer].u32().to_vec(), |buffer| inputs[buffer].f32().to_vec());
-    for (out, made) in outputs.iter_mut().zip(Model::of(p).step(&batch, &parameters)) {
+    for (out, made) in outputs.iter_mut().zip(Model::new(p).step(&batch, &parameters)) {
         out.copy_from_slice(&made);
     }
 }

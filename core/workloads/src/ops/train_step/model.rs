@@ -52,7 +52,7 @@ pub(super) struct Model {
 const TWO: usize = HEADS as usize;
 
 impl Model {
-    pub(super) fn of(p: &Problem) -> Model {
+    pub(super) fn new(p: &Problem) -> Model {
         let [n, d, f] = ["n", "d", "f"].map(|axis| p[axis] as usize);
         let loss = stages::loss(p, Direction::Bwd).problem().clone();
         let optimiser = stages::optimisers(p).map(|inner| inner.problem().clone());
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn gradients_are_the_slopes_of_the_loss() {
         let p = problem("n7,e3,v3,d4,f5");
-        let (model, (batch, mut parameters)) = (Model::of(&p), read(&p.inputs(1)));
+        let (model, (batch, mut parameters)) = (Model::new(&p), read(&p.inputs(1)));
         let values = |of: &[Parameter<f64>; 5]| of.each_ref().map(|of| of.value.clone());
         let with = |values: &[Vec<f64>; 5]| -> Passed<f64> {
             model.forward(&batch, values.each_ref().map(|values| &values[..]))
@@ -167,7 +167,7 @@ mod tests {
         for p in shapes.map(problem) {
             for seed in 0..8 {
                 let (batch, parameters) = read(&p.inputs(seed));
-                let passed = Model::of(&p).forward(&batch, parameters.each_ref().map(|of| &of.value[..]));
+                let passed = Model::new(&p).forward(&batch, parameters.each_ref().map(|of| &of.value[..]));
                 assert!(passed.pred.iter().all(|pred| (3.0..5.0).contains(pred)), "{p} {seed}: {:?}", passed.pred);
             }
         }
@@ -178,7 +178,7 @@ mod tests {
         let p = problem("n3,e2,v5,d2,f3");
         let (mut batch, parameters) = read(&p.inputs(1));
         batch.categories = vec![4, 1, 4];
-        let (model, values) = (Model::of(&p), parameters.each_ref().map(|of| &of.value[..]));
+        let (model, values) = (Model::new(&p), parameters.each_ref().map(|of| &of.value[..]));
         let gradients = model.backward(&batch, values, &model.forward(&batch, values));
         let learns: Vec<bool> = gradients[0].chunks(2).map(|row| row.iter().any(|x| *x != 0.0)).collect();
         assert_eq!(learns, [false, true, false, false, true]);
