@@ -10,7 +10,7 @@ use parallax_schema::device::identity::{Identity, pci_address};
 use parallax_schema::device::{Caps, CudaCaps, DeviceInfo, DeviceKind, Dialect};
 use parallax_schema::units::Bytes;
 
-use crate::compile::Arch;
+use crate::arch::Arch;
 use crate::driver::{CudaContext, DriverError, device_attribute, device_count, device_name, device_uuid};
 use crate::errors::remedy;
 use crate::nvrtc::{Nvrtc, NvrtcError};

@@ -20,6 +20,7 @@ use crate::driver::{
     cuOccupancyMaxActiveBlocksPerMultiprocessor,
 };
 use crate::errors::Context;
+use crate::function::Function;
 use crate::occupancy::{Multiprocessors, occupancy};
 use crate::{cluster, cudnn};
 
@@ -82,22 +83,6 @@ pub(crate) enum Ready {
     Copy(Option<CopyRange>),
     /// A copy of the whole buffer through memory that is allocated for it.
     CopyThrough,
-}
-
-/// A kernel with its launch configuration.
-pub(crate) struct Function {
-    pub(crate) handle: sys::CUfunction,
-    pub(crate) grid: [u32; 3],
-    pub(crate) block: [u32; 3],
-    /// Blocks of a cluster; `[1; 3]` means no cluster.
-    pub(crate) cluster: [u32; 3],
-    pub(crate) dynamic_shared_bytes: u32,
-}
-
-impl Function {
-    fn in_clusters(&self) -> bool {
-        self.cluster != [1; 3]
-    }
 }
 
 /// A memory range. It lives as long as the case that owns the launch.

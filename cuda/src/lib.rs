@@ -25,6 +25,7 @@
 #[cfg(target_arch = "wasm32")]
 compile_error!("parallax-cuda is native only; the page uses parallax-shaders");
 
+mod arch;
 mod cluster;
 pub mod compile;
 mod cublaslt;
@@ -50,7 +51,8 @@ pub mod text;
 mod trace;
 mod transfer;
 
-pub use compile::{Arch, check_text, compile_text};
+pub use arch::Arch;
+pub use compile::{check_text, compile_text};
 pub use device::{Unavailable, devices, driver_is_here};
 pub use profiler::{Cuda, CudaOptions};
 

@@ -16,8 +16,8 @@ use parallax_schema::units::{Bytes, Nanos};
 
 use crate::measure::check::{Expected, check_and_keep};
 use crate::measure::repeat::OutputDigest;
-use crate::measure::runner::{Mode, Setting};
 use crate::measure::sampler::{Sampler, TrustedClock, Unsized};
+use crate::measure::setting::{Mode, Setting};
 use crate::measure::stopping_criterion::Limits;
 use crate::measure::{batch, call, ceilings, check};
 use crate::plan::Planned;

@@ -25,21 +25,12 @@ use crate::measure::meter::Metered;
 use crate::measure::order::{shuffle, shuffled_by_problem};
 use crate::measure::reference_kernel::ReferenceKernel;
 use crate::measure::remaining::Remaining;
-use crate::measure::sampler::TrustedClock;
+use crate::measure::setting::Setting;
 use crate::measure::stopping_criterion::Limits;
 use crate::measure::{call, ceilings, timer};
 use crate::plan::{Plan, Planned};
 
-/// Work per case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Mode {
-    /// Check it once.
-    Verify,
-    /// Check it, time it, check it again.
-    Measure,
-    /// As [`Mode::Measure`]; a case that is bound by launching is also timed side by side in a cheaper launch method.
-    Profile,
-}
+pub use crate::measure::setting::Mode;
 
 /// Answer of an event's receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,17 +109,6 @@ struct Engine<'a, F> {
     on_event: &'a mut F,
     remaining: Remaining,
     stopping: bool,
-}
-
-/// State that all cases of a run share.
-pub(super) struct Setting {
-    pub(super) clock: TrustedClock,
-    pub(super) baseline: Baseline,
-    reference_kernel: Option<ReferenceKernel>,
-    /// Bytes that one group may hold on the device.
-    room: u64,
-    /// Timings of cases that an earlier part of the run did not finish.
-    sampled: BTreeMap<String, Timing>,
 }
 
 /// Largest number of cases in a group.

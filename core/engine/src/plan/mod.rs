@@ -6,6 +6,7 @@ mod limits;
 #[allow(clippy::module_inception, reason = "the folder is named after its main file")]
 mod plan;
 mod plan_summary;
+mod planned;
 mod select;
 pub mod settings;
 mod stress;
@@ -15,6 +16,7 @@ mod tunings;
 pub use duration::ExpectedDuration;
 pub use plan::*;
 pub use plan_summary::*;
+pub use planned::*;
 pub use tunings::*;
 
 pub(crate) use parallax_schema::spec::*;

@@ -2,7 +2,7 @@
 
 use parallax_ir::{Case, StressInput};
 
-use super::plan::{Actual, Planned, Skip};
+use super::planned::{Actual, Planned, Skip};
 
 /// Returns one planned case per set of stress inputs, and one skip with the reasons of all excluded sets.
 pub(super) fn with_stress_inputs(case: Case, actual: &Option<Actual>) -> (Vec<Planned>, Option<Skip>) {

@@ -6,7 +6,7 @@ use parallax_ir::{
 };
 use parallax_schema::case::Cost;
 
-use super::{backward, cost, masks};
+use super::{cost, masks};
 
 const FORWARD: &[(&str, Access)] = &[("q", Read), ("k", Read), ("v", Read), ("out", Write)];
 
@@ -53,7 +53,7 @@ fn attend(p: &Problem, choice: Choice) -> Program {
 }
 
 fn gradients(p: &Problem, choice: Choice) -> Program {
-    call(p, wanted(p, AttentionPass::Backward, choice), BACKWARD, backward::cost(p))
+    call(p, wanted(p, AttentionPass::Backward, choice), BACKWARD, p.cost())
 }
 
 fn wanted(p: &Problem, pass: AttentionPass, choice: Choice) -> Attention {

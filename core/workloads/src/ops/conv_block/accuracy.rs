@@ -6,7 +6,7 @@ use parallax_ir::{Problem, StressInput, Tolerance};
 use parallax_schema::case::DType;
 
 use super::super::conv2d::forward::of_terms;
-use super::backward::{DBETA, DGAMMA, DW, DX};
+use super::buffers::{DBETA, DGAMMA, DW, DX};
 use super::inference;
 
 /// Quantity in an output.

@@ -5,7 +5,7 @@ use parallax_ir::parallel::*;
 use parallax_ir::{HostBuffer, Inputs, Problem, Rows};
 
 use super::super::conv2d::backward::{host_products, of_input, of_kernels};
-use super::backward::{DBETA, DGAMMA, DOUT, DW, DX, GAMMA, MEAN, OUT, VALUES, VARIANCE, W, X};
+use super::buffers::{DBETA, DGAMMA, DOUT, DW, DX, GAMMA, MEAN, OUT, VALUES, VARIANCE, W, X};
 use super::{EPS, inference};
 use crate::dense::{gated, narrow};
 

@@ -25,6 +25,7 @@ use crate::SubOp;
 mod accuracy;
 mod backward;
 mod backward_stages;
+mod buffers;
 mod gradients;
 mod reference;
 mod stages;

@@ -11,15 +11,16 @@ use parallax_ir::parallel::*;
 use parallax_ir::stress::{exact, no_gradient, one, smallest_normal};
 use parallax_ir::{
     BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Stage, StressInput, Tolerance,
-    Tunable, Variant, by_pieces, normal, spread, sum_of_parts, width,
+    Tunable, Variant, normal, spread, sum_of_parts,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
 
 use super::super::linear::backward::by_element as each_element;
+use super::gradient_stages::{a_workgroup, bias_gradient, masked, sizes, word};
 use super::marching::{Finish, Share};
 use super::volume::Volume;
-use super::{THREADS, by_element, marching, vendor};
+use super::{by_element, marching, vendor};
 use crate::dense::gated;
 
 const X: usize = 0;
@@ -83,11 +84,6 @@ pub(crate) fn form(
 /// Indices of the checked buffers, in buffer order.
 const DX: usize = 0;
 const DW: usize = 1;
-
-/// Whether the shape has an option of three dimensions.
-fn word(p: &Problem, word: &str) -> bool {
-    p.shape.has(word)
-}
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let v = Volume::new(&p.shape);
@@ -247,28 +243,6 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     }
 }
 
-/// Buffer of the effective gradient, and the stage that computes it for ReLU.
-pub(super) fn masked(p: &Problem, caps: &Caps) -> (&'static str, Option<Stage>) {
-    if !word(p, "relu") {
-        return ("dout", None);
-    }
-    let [_, elements] = Volume::new(&p.shape).elements();
-    let bytes = elements * Elem::Real.storage(p.dtype).bytes();
-    let width = width(elements, p.dtype, caps);
-    let text = "depthwise_conv3d/relu";
-    let stage = by_pieces(elements / width, width, text, "depthwise_relu")
-        .args([("out", Read), ("dout", Read), ("dpre", Write)])
-        .cost(Cost::new(elements, 2 * bytes, bytes));
-    ("dpre", Some(stage))
-}
-
-/// Bytes of the image, of the result and of the filters.
-pub(super) fn sizes(p: &Problem, v: &Volume) -> [u64; 3] {
-    let element = Elem::Real.storage(p.dtype).bytes();
-    let [image, out] = v.elements();
-    [image * element, out * element, v.c * v.taps() * element]
-}
-
 /// Stage with one thread per element of the image's gradient.
 fn of_image(p: &Problem, v: &Volume, dout: &'static str) -> Stage {
     let ([elements, out], [image, result, filter]) = (v.elements(), sizes(p, v));
@@ -284,25 +258,8 @@ fn direct(p: &Problem, caps: &Caps) -> Program {
     let filters = a_workgroup(p, v.c * v.taps(), "depthwise_filter_direct")
         .args([("x", "x", Read), ("dout", dout, Read), ("dw", "dw", Write)])
         .cost(Cost::new(2 * v.taps() * out, image + result, filter));
-    let stages = mask.into_iter().chain([of_image(p, &v, dout), filters]).chain(of_bias(p, &v, dout));
+    let stages = mask.into_iter().chain([of_image(p, &v, dout), filters]).chain(bias_gradient(p, &v, dout));
     Program { stages: stages.collect() }
-}
-
-/// Stage with one workgroup per sum over all elements.
-fn a_workgroup(p: &Problem, sums: u64, entry: &'static str) -> Stage {
-    let [_, out] = Volume::new(&p.shape).elements();
-    by_element(p, out, "depthwise_conv3d/filter_direct", entry)
-        .consts(&[("ROW_THREADS", THREADS as u32)])
-        .grid(spread(sums))
-        .shared(THREADS as u32 * 4)
-}
-
-/// Stage of the gradient of the bias, if the shape has one.
-pub(super) fn of_bias(p: &Problem, v: &Volume, dout: &'static str) -> Option<Stage> {
-    let ([_, result, filter], [_, out]) = (sizes(p, v), v.elements());
-    let args = [("dbias", "dbias", Write), ("dout", dout, Read)];
-    let stage = || a_workgroup(p, v.c, "depthwise_bias_direct").args(args);
-    word(p, "bias").then(|| stage().cost(Cost::new(out, result, filter / v.taps())))
 }
 
 /// Largest number of parts of the filters' gradient, on any device. It limits all parts to a few megabytes.

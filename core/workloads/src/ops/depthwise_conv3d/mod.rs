@@ -24,6 +24,7 @@ use volume::Volume;
 use crate::dense;
 
 pub(super) mod backward;
+mod gradient_stages;
 pub(super) mod marching;
 pub(super) mod vendor;
 pub(super) mod volume;

@@ -10,7 +10,7 @@ use parallax_ir::{
 use parallax_schema::case::{Cost, DType};
 use parallax_schema::device::Caps;
 
-use super::backward::{masked, of_bias, sizes};
+use super::gradient_stages::{bias_gradient, masked, sizes};
 use super::volume::Volume;
 
 /// Buffer of kernels in the library's layout, if it differs.
@@ -87,5 +87,5 @@ fn backward_program(p: &Problem, caps: &Caps, choice: Choice) -> Program {
     let dx = call(ConvPass::Image, [w, dout, "dx"]).cost(Cost::new(conv.flops(), result + filter, image));
     let filters = call(ConvPass::Kernels, ["x", dout, dw]).cost(Cost::new(conv.flops(), image + result, filter));
     let first = mask.into_iter().chain(there);
-    Program { stages: first.chain([dx, filters]).chain(back).chain(of_bias(p, &v, dout)).collect() }
+    Program { stages: first.chain([dx, filters]).chain(back).chain(bias_gradient(p, &v, dout)).collect() }
 }
