@@ -8,7 +8,7 @@ use parallax_ir::{Case, Inputs};
 use parallax_schema::case::{CPU_VARIANT, DType};
 use parallax_schema::device::{Caps, DeviceKind};
 use parallax_schema::record::CheckResult;
-use parallax_shaders::{Checks, Options};
+use parallax_shaders::{Checks, WgpuOptions};
 use parallax_tests::replay::{NOT_KEPT, Replaying};
 use parallax_tests::{awkward_problems, everything, kernel_cases, tuned_cases, wgsl_texts};
 
@@ -44,14 +44,14 @@ impl Bench for Cpu {
 
 /// Checks every case on seeded inputs.
 fn agree(bench: &mut impl Bench, cases: Vec<Case>) {
-    agree_on(bench, cases.into_iter().map(|case| Planned { case, actual: None, hard: None }).collect());
+    agree_on(bench, cases.into_iter().map(|case| Planned { case, actual: None, stress: None }).collect());
 }
 
 /// Checks a few shapes of every problem on each of its stress inputs.
 fn agree_on_hard_inputs(bench: &mut impl Bench, cases: Vec<Case>) {
     let on_each = |case: Case| {
-        let sets = case.problem.form().hard.iter().filter(|hard| (hard.applies)(&case.problem));
-        sets.map(|hard| Planned { case: case.clone(), actual: None, hard: Some(hard) }).collect::<Vec<_>>()
+        let sets = case.problem.form().stress.iter().filter(|stress| (stress.applies)(&case.problem));
+        sets.map(|stress| Planned { case: case.clone(), actual: None, stress: Some(stress) }).collect::<Vec<_>>()
     };
     agree_on(bench, cases.into_iter().filter(is_hard).flat_map(on_each).collect());
 }
@@ -59,13 +59,13 @@ fn agree_on_hard_inputs(bench: &mut impl Bench, cases: Vec<Case>) {
 /// Checks all cases and collects the wrong ones. Variants of a problem share its inputs and its reference.
 fn agree_on(bench: &mut impl Bench, mut cases: Vec<Planned>) {
     assert!(!cases.is_empty(), "nothing to check on {}", bench.profiler().device().name);
-    let of_problem = |planned: &Planned| (planned.case.problem.to_string(), planned.hard.map(|hard| hard.name));
+    let of_problem = |planned: &Planned| (planned.case.problem.to_string(), planned.stress.map(|stress| stress.name));
     cases.sort_by_cached_key(of_problem);
     let (mut wrong, mut too_large) = (Vec::new(), 0);
     for variants in cases.chunk_by(|a, b| of_problem(a) == of_problem(b)) {
         let inputs = variants[0].inputs(42);
         let problem = &variants[0].case.problem;
-        let expected = pollster::block_on(Expected::of(bench.profiler(), problem, &inputs, EVERYTHING));
+        let expected = pollster::block_on(Expected::new(bench.profiler(), problem, &inputs, EVERYTHING));
         for planned in variants {
             match pollster::block_on(checked(bench, &planned.case, &inputs, &expected)) {
                 Ok(result) if result.passed && result.compared == result.elements => {}
@@ -112,7 +112,7 @@ async fn executed(
     prepared.poison(POISON).await?;
     // If an execution changes its inputs, the second one rightly builds on the first.
     let changes = case.problem.buffers().iter().any(|b| b.role.restored());
-    prepared.measure(Batch::of(if changes { 1 } else { 2 })).await?;
+    prepared.measure(Batch::new(if changes { 1 } else { 2 })).await?;
     check(profiler, prepared, &case.problem, expected).await
 }
 
@@ -164,7 +164,7 @@ fn is_hard(case: &Case) -> bool {
 /// Checks seeded inputs, then stress inputs, which need no further kernels.
 fn wgsl(checks: Checks, takes: impl Fn(&Case) -> bool) {
     let texts = wgsl_texts();
-    let mut bench = Replaying::open(Options { checks, texts, ..Options::default() });
+    let mut bench = Replaying::open(WgpuOptions { checks, texts, ..WgpuOptions::default() });
     let caps = bench.device.device().caps.clone();
     if bench.device.device().kind == DeviceKind::Software {
         assert_eq!(caps.dtypes.len(), 2, "llvmpipe computes with f32 and f16");
@@ -179,7 +179,7 @@ fn wgsl(checks: Checks, takes: impl Fn(&Case) -> bool) {
 /// with all tests.
 #[test]
 fn wgsl_on_imitated_matrix_units_agrees() {
-    let mut bench = Replaying::open(Options { imitate_matrices: true, ..Options::default() });
+    let mut bench = Replaying::open(WgpuOptions { imitate_matrices: true, ..WgpuOptions::default() });
     let caps = bench.device.device().caps.clone();
     let f16 = Caps { dtypes: vec![DType::F16], ..caps };
     let mut cases = kernel_cases(awkward_problems(&f16), &f16);
@@ -196,7 +196,7 @@ fn wgsl_on_imitated_matrix_units_agrees() {
 
 #[test]
 fn wgsl_agrees_with_the_reference_whatever_is_chosen_for_what_it_leaves_open() {
-    let mut bench = Replaying::open(Options::default());
+    let mut bench = Replaying::open(WgpuOptions::default());
     let cases = tuned_cases(&bench.device.device().caps.clone(), DType::F32);
     // A part of the cases, over all variants and values, to save time.
     let some: Vec<_> = cases.into_iter().step_by(if everything() { 1 } else { 7 }).collect();

@@ -6,7 +6,7 @@ use parallax_workloads::tunables;
 pub mod memo;
 pub mod replay;
 
-use parallax_engine::plan::places::places;
+use parallax_engine::plan::buffer_access::check_access;
 use parallax_engine::plan::runs_as_asked;
 use parallax_ir::{Case, KernelSources, Problem, VariantKind};
 use parallax_schema::case::{DType, Tuning};
@@ -53,8 +53,8 @@ pub fn kernel_cases(problems: Vec<Problem>, caps: &Caps) -> Vec<Case> {
         offered.map(|variant| Case { problem: problem.clone(), variant }).collect::<Vec<_>>()
     };
     let touches = |case: &Case| {
-        let whole = case.whole(caps);
-        whole.is_none_or(|(program, _)| places(&case.problem, program.stages.iter(), caps).is_ok())
+        let whole = case.whole_program(caps);
+        whole.is_none_or(|(program, _)| check_access(&case.problem, program.stages.iter(), caps).is_ok())
     };
     problems.into_iter().flat_map(variants).filter(touches).collect()
 }

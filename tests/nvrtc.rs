@@ -10,8 +10,7 @@ use parallax_cuda::text::{Text, assemble, assemble_all, embedded};
 use parallax_cuda::{Arch, check_text, compile_text, nvrtc};
 use parallax_ir::device::BackendError;
 use parallax_ir::{Access, Arg, Case, Consts, Elem, OpSpec, Problem, Program, Stage, Value, VariantKind, Workload};
-use parallax_schema::case::DType;
-use parallax_schema::case::Storage;
+use parallax_schema::case::{DType, Storage};
 use parallax_schema::device::{Caps, CudaCaps, Dialect};
 use parallax_schema::testing::hopper;
 use parallax_tests::everything;
@@ -25,7 +24,7 @@ fn caps(arch: Arch) -> Caps {
     Caps {
         subgroup: Some((32, 32)),
         compute_capability: Some((arch.major, arch.minor)),
-        units: Some(100),
+        compute_units: Some(100),
         matrices: Vec::new(),
         matrix_units: true,
         cuda: Some(CudaCaps {
@@ -228,7 +227,7 @@ fn what_the_assembler_only_warns_of_is_told() {
             "#include \"lib/wgmma.cuh\"\nextern \"C\" __global__ void {bounds} registers(float* x) {{\n\
              if (threadIdx.x < 128) {{ give_registers<24>(); }} else {{ take_registers<240>(); x[threadIdx.x] = 1.0f; }}\n}}\n"
         );
-        let texts = embedded().behind(move |file| Ok((file == "registers.cu").then(|| body.clone())));
+        let texts = embedded().with_lookup(move |file| Ok((file == "registers.cu").then(|| body.clone())));
         let text = assemble(&texts, &kernel, DType::F16).expect("whole");
         compile_text(&text, Arch::new(9, 0)).expect("only a warning").1
     };
@@ -255,7 +254,7 @@ fn a_wrong_text_is_refused_with_its_file_and_line() {
     assert!(error.contains(&format!("attention/manual.cu({line})")), "expected line {line} in: {error}");
 
     let broken = |file: &str| Ok((file == "attention/common.cuh").then(|| "// fine\nnonsense;\n".to_owned()));
-    let (texts, _) = assemble_all(&embedded().behind(broken), &program, case.problem.dtype).expect("whole");
+    let (texts, _) = assemble_all(&embedded().with_lookup(broken), &program, case.problem.dtype).expect("whole");
     let error = compile_text(&texts[0], ARCHS[0]).expect_err("nonsense does not compile").to_string();
     assert!(error.contains("attention/common.cuh(2)"), "an included file keeps its lines too: {error}");
 }
@@ -347,7 +346,7 @@ fn with_constants(body: &str, consts: &Consts) -> String {
 fn a_condition_on_an_unknown_constant_is_refused() {
     let kernel = |name: &str| {
         let body = format!("extern \"C\" __global__ void given(float* x) {{\n#if {name}\nx[0] = 1.0f;\n#endif\n}}\n");
-        let texts = embedded().behind(move |file| Ok((file == "given.cu").then(|| body.clone())));
+        let texts = embedded().with_lookup(move |file| Ok((file == "given.cu").then(|| body.clone())));
         let stage = Stage::kernel("given", "given", "given").consts(&[("CAUSAL", false)]);
         assemble(&texts, stage.kernel_launch().expect("a kernel"), DType::F32).expect("whole")
     };

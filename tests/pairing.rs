@@ -1,13 +1,11 @@
 //! The Rust form and the kernel sources agree: names, bindings, access, workgroup sizes and memory.
 
-use parallax_ir::Kernel;
 use std::collections::BTreeSet;
 
 use naga::valid::{Capabilities, GlobalUse, ValidationFlags, Validator};
 use parallax_ir::device::{BackendError, settle};
-use parallax_ir::{Access, Case, KernelSources, Role, Source, Stage, VariantKind};
-use parallax_schema::case::DType;
-use parallax_schema::case::Storage;
+use parallax_ir::{Access, Authoring, Case, Kernel, KernelSources, Role, Stage, VariantKind};
+use parallax_schema::case::{DType, Storage};
 use parallax_schema::device::{Caps, Dialect, MatrixShape};
 
 #[cfg(feature = "cube")]
@@ -90,7 +88,7 @@ fn every_value_of_what_is_left_open_agrees_with_its_form() {
 }
 
 fn reflect(case: &Case, caps: &Caps) {
-    let (program, first) = case.whole(caps).expect("a kernel variant");
+    let (program, first) = case.whole_program(caps).expect("a kernel variant");
     let texts = wgsl_texts();
     let program = match settle(&texts, program, case.problem.dtype, Dialect::Wgsl) {
         Ok((program, _)) => program,
@@ -164,10 +162,12 @@ fn bindings(at: &str, case: &Case, stage: &Stage, module: &naga::Module, info: &
             naga::AddressSpace::Storage { access } => {
                 let binding = global.binding.expect("storage is bound");
                 assert_eq!(binding.group, 0, "{at}: `{name}`");
-                let position = match kernel.source {
-                    Source::Own => stage.args.iter().position(|arg| arg.parameter == name),
+                let position = match kernel.authoring {
+                    Authoring::Handwritten => stage.args.iter().position(|arg| arg.parameter == name),
                     // CubeCL gives buffers names of its own.
-                    Source::Cube | Source::CubeK => Some(binding.binding as usize).filter(|at| *at < stage.args.len()),
+                    Authoring::CubeCl | Authoring::CubeK => {
+                        Some(binding.binding as usize).filter(|at| *at < stage.args.len())
+                    }
                 };
                 let position = position.unwrap_or_else(|| panic!("{at}: uses `{name}`, the form does not say so"));
                 assert_eq!(position, binding.binding as usize, "{at}: `{name}` must have its argument's position");
@@ -245,7 +245,7 @@ fn every_workload_has_kernels_in_both_dialects() {
 fn used(caps: &Caps, files: impl Fn(&Kernel, DType) -> BTreeSet<String>) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for case in kernel_cases(awkward_problems(caps), caps) {
-        let Some((program, _)) = case.whole(caps) else { continue };
+        let Some((program, _)) = case.whole_program(caps) else { continue };
         all.extend(program.kernels().flat_map(|kernel| files(kernel, case.problem.dtype)));
     }
     all

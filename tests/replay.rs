@@ -12,7 +12,7 @@ use parallax_ir::{Case, Inputs, KernelSources, Role};
 use parallax_schema::device::{Compiled, Dialect, Launch, MemoryStats, Trace};
 use parallax_schema::units::Nanos;
 use parallax_shaders::text::{Compiler, assemble_all};
-use parallax_shaders::{Options, Wgpu};
+use parallax_shaders::{Wgpu, WgpuOptions};
 
 use crate::memo::{Key, Memo};
 
@@ -32,7 +32,7 @@ impl Replaying {
     ///
     /// # Panics
     /// No adapter. A machine that tests has one, llvmpipe at least.
-    pub fn open(options: Options) -> Replaying {
+    pub fn open(options: WgpuOptions) -> Replaying {
         let (texts, checks) = (options.texts.clone(), options.checks);
         let compiler = if options.imitate_matrices { Compiler::Imitating } else { Compiler::HERE };
         let device = pollster::block_on(parallax_shaders::open(options)).expect("an adapter (llvmpipe will do)");
@@ -43,7 +43,7 @@ impl Replaying {
 
     /// Key of a case's result; `None` if its sources cannot be assembled, an error that its preparation reports.
     fn key(&self, case: &Case, inputs: &Inputs) -> Option<Key> {
-        let (program, first) = case.whole(&self.device.device().caps)?;
+        let (program, first) = case.whole_program(&self.device.device().caps)?;
         let dtype = case.problem.dtype;
         let (program, _) = settle(&self.texts, program, dtype, Dialect::Wgsl).ok()?;
         let (texts, _) = assemble_all(&self.texts, &program, dtype, self.compiler).ok()?;

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use cudarc::driver::sys;
 
 use crate::driver::{CudaStream, DriverError, cuLaunchKernelEx, cuOccupancyMaxActiveClusters};
-use crate::launch::Function;
+use crate::function::Function;
 
 /// Returns the driver's configuration of a launch in clusters, without the list of attributes that it refers to.
 fn config(function: &Function, stream: sys::CUstream) -> (sys::CUlaunchConfig, sys::CUlaunchAttribute) {

@@ -12,15 +12,15 @@ use std::rc::Rc;
 pub(crate) use api::WANTED;
 use api::{Api, Heuristic, Owned, api, make};
 use cudarc::cublaslt::sys::{
-    self, cublasLtMatmulDescAttributes_t as Attribute, cublasLtMatrixLayoutAttribute_t as Layout,
+    self, cublasLtMatmulDescAttributes_t as Attribute, cublasLtMatrixLayoutAttribute_t as LayoutAttribute,
 };
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use parallax_ir::device::BackendError;
-use parallax_ir::{Epilogue, PRODUCT_WORKSPACE, Product, Stored};
+use parallax_ir::{GEMM_WORKSPACE, Gemm, Layout, LibraryEpilogue};
 use parallax_schema::case::DType;
 
 /// Workspace limit of a GEMM, in bytes of device memory.
-pub(crate) const WORKSPACE: u64 = PRODUCT_WORKSPACE.0;
+pub(crate) const WORKSPACE: u64 = GEMM_WORKSPACE.0;
 
 /// The library, initialised for the device at its first use.
 #[derive(Default)]
@@ -51,7 +51,12 @@ impl CublasLt {
     ///
     /// # Errors
     /// [`BackendError::Refused`] when the library is not installed, or cannot compute this GEMM here.
-    pub(crate) fn plan(&self, dtype: DType, wanted: Product, epilogue: Epilogue) -> Result<Gemm, BackendError> {
+    pub(crate) fn plan(
+        &self,
+        dtype: DType,
+        wanted: Gemm,
+        epilogue: LibraryEpilogue,
+    ) -> Result<PlannedGemm, BackendError> {
         let open = self.open()?;
         let api = open.api;
         // f32 inputs use f32 arithmetic, not the tensor cores' 19 bits; 16-bit inputs accumulate in f32.
@@ -74,8 +79,14 @@ impl CublasLt {
                 unsafe { (api.layout)(object, storage(dtype), rows, columns, rows as i64) }
             })?;
             let (count, apart) = (wanted.batch as i32, (rows * columns) as i64);
-            set(api, api.layout_set, &layout, Layout::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT as c_int, &count)?;
-            set(api, api.layout_set, &layout, Layout::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET as c_int, &apart)?;
+            set(api, api.layout_set, &layout, LayoutAttribute::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT as c_int, &count)?;
+            set(
+                api,
+                api.layout_set,
+                &layout,
+                LayoutAttribute::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET as c_int,
+                &apart,
+            )?;
             Ok(layout)
         };
         let layouts = [layout(first)?, layout(second)?, layout(result)?];
@@ -85,7 +96,7 @@ impl CublasLt {
             }
             other => other,
         })?;
-        Ok(Gemm { layouts, product, algorithm, epilogue, open })
+        Ok(PlannedGemm { layouts, product, algorithm, epilogue, open })
     }
 }
 
@@ -142,36 +153,36 @@ fn set<T>(
     api.check("describing a product", status)
 }
 
-fn code(epilogue: Epilogue) -> c_int {
+fn code(epilogue: LibraryEpilogue) -> c_int {
     let code = match epilogue {
-        Epilogue::Plain => sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_DEFAULT,
-        Epilogue::Bias => sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS,
-        Epilogue::BiasGelu => sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_GELU_BIAS,
+        LibraryEpilogue::Plain => sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_DEFAULT,
+        LibraryEpilogue::Bias => sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS,
+        LibraryEpilogue::BiasGelu => sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_GELU_BIAS,
     };
     code as c_int
 }
 
-/// A dense matrix in column-major order, as the library sees it. `turned` selects its transpose as the operand.
+/// A dense matrix in column-major order, as the library sees it. `transposed` selects its transpose as the operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Columns {
     rows: u64,
     columns: u64,
-    turned: bool,
+    transposed: bool,
 }
 
 impl Columns {
     /// Returns the `cublasOperation_t`: not transposed, or transposed.
     fn operation(self) -> c_int {
-        c_int::from(self.turned)
+        c_int::from(self.transposed)
     }
 }
 
 /// Returns the operands of `Cᵀ = Bᵀ·Aᵀ` in the library's order: B's memory, A's, then C's.
-fn operands(Product { m, n, k, stored, .. }: Product) -> [Columns; 3] {
-    let plain = |rows, columns| Columns { rows, columns, turned: false };
-    let turned = |rows, columns| Columns { rows, columns, turned: true };
-    let first = if stored == Stored::Nt { turned(k, n) } else { plain(n, k) };
-    let second = if stored == Stored::Tn { turned(m, k) } else { plain(k, m) };
+fn operands(Gemm { m, n, k, layout, .. }: Gemm) -> [Columns; 3] {
+    let plain = |rows, columns| Columns { rows, columns, transposed: false };
+    let transposed = |rows, columns| Columns { rows, columns, transposed: true };
+    let first = if layout == Layout::Nt { transposed(k, n) } else { plain(n, k) };
+    let second = if layout == Layout::Tn { transposed(m, k) } else { plain(k, m) };
     [first, second, plain(n, m)]
 }
 
@@ -185,16 +196,16 @@ fn storage(dtype: DType) -> c_int {
 }
 
 /// A planned GEMM.
-pub(crate) struct Gemm {
+pub(crate) struct PlannedGemm {
     product: Owned,
     layouts: [Owned; 3],
     algorithm: sys::cublasLtMatmulAlgo_t,
-    epilogue: Epilogue,
+    epilogue: LibraryEpilogue,
     /// Last field, so that the library's handle is dropped after the objects made with it.
     open: Rc<Open>,
 }
 
-impl Gemm {
+impl PlannedGemm {
     /// The library's version, for messages.
     pub(crate) fn version(&self) -> String {
         // SAFETY: takes nothing and returns a number.
@@ -204,7 +215,7 @@ impl Gemm {
 
     /// Number of buffers of a launch: the matrices, and the column vector where the epilogue adds one.
     pub(crate) fn buffers(&self) -> usize {
-        if self.epilogue == Epilogue::Plain { 3 } else { 4 }
+        if self.epilogue == LibraryEpilogue::Plain { 3 } else { 4 }
     }
 
     /// Queues `c = a·b` on the stream, with the epilogue's `bias`.
@@ -259,11 +270,11 @@ mod tests {
 
     /// Returns the GEMM in column-major order, as the library computes it: `columns[j * rows + i]` is row i of column j.
     fn by_columns(first: (&[f64], Columns), second: (&[f64], Columns), result: Columns) -> Vec<f64> {
-        let at = |(data, of): (&[f64], Columns), row, column| match of.turned {
+        let at = |(data, of): (&[f64], Columns), row, column| match of.transposed {
             false => data[(column * of.rows + row) as usize],
             true => data[(row * of.rows + column) as usize],
         };
-        let depth = if first.1.turned { first.1.rows } else { first.1.columns };
+        let depth = if first.1.transposed { first.1.rows } else { first.1.columns };
         let mut out = vec![0.0; (result.rows * result.columns) as usize];
         for j in 0..result.columns {
             for i in 0..result.rows {
@@ -282,10 +293,10 @@ mod tests {
             (0..rows * columns).map(|e| at(e / columns, e % columns)).collect()
         };
         let want = by_row(m, n, &|i, j| (0..k).map(|l| a(i, l) * b(l, j)).sum());
-        for order in [Stored::Nn, Stored::Nt, Stored::Tn] {
-            let left = if order == Stored::Tn { by_row(k, m, &|l, i| a(i, l)) } else { by_row(m, k, &a) };
-            let right = if order == Stored::Nt { by_row(n, k, &|j, l| b(l, j)) } else { by_row(k, n, &b) };
-            let [first, second, result] = operands(Product::new(m, n, k).stored(order));
+        for order in [Layout::Nn, Layout::Nt, Layout::Tn] {
+            let left = if order == Layout::Tn { by_row(k, m, &|l, i| a(i, l)) } else { by_row(m, k, &a) };
+            let right = if order == Layout::Nt { by_row(n, k, &|j, l| b(l, j)) } else { by_row(k, n, &b) };
+            let [first, second, result] = operands(Gemm::new(m, n, k).layout(order));
             assert_eq!(by_columns((&right, first), (&left, second), result), want, "{order:?}");
         }
     }
@@ -300,7 +311,7 @@ mod tests {
         };
         let stream = device.context.new_stream().expect("a stream");
         let library = CublasLt::default();
-        let gemm = match library.plan(DType::F32, Product::new(m, n, k), Epilogue::Plain) {
+        let gemm = match library.plan(DType::F32, Gemm::new(m, n, k), LibraryEpilogue::Plain) {
             Ok(gemm) => gemm,
             Err(error) => return assert!(matches!(error, BackendError::Refused(_)), "{error}"),
         };

@@ -52,7 +52,7 @@ struct Open {
 }
 
 /// Context and stream of a plan, and the ledger of its workspace.
-pub(crate) struct Place<'a> {
+pub(crate) struct PlanContext<'a> {
     pub(crate) context: &'a Arc<CudaContext>,
     pub(crate) stream: &'a CudaStream,
     pub(crate) ledger: &'a Rc<Ledger>,
@@ -93,7 +93,7 @@ impl Cudnn {
         dtype: DType,
         call: Library,
         arguments: &[CUdeviceptr],
-        place: &Place<'_>,
+        place: &PlanContext<'_>,
     ) -> Result<Planned, BackendError> {
         let (graphs, choice) = graphs_of(call, dtype)?;
         let open = self.open()?;
@@ -129,7 +129,7 @@ unsafe fn best(
     engines: Vec<Engine>,
     (choice, most): (Choice, u64),
     arguments: &[CUdeviceptr],
-    place: &Place<'_>,
+    place: &PlanContext<'_>,
     refused: &mut Vec<String>,
 ) -> Result<Option<Planned>, BackendError> {
     let mut best: Option<(Nanos, Planned)> = None;
@@ -173,7 +173,7 @@ unsafe fn time(
     planned: &Planned,
     choice: Choice,
     arguments: &[CUdeviceptr],
-    Place { context, stream, .. }: &Place<'_>,
+    PlanContext { context, stream, .. }: &PlanContext<'_>,
 ) -> Result<Nanos, BackendError> {
     let (begin, end) = (event(context)?, event(context)?);
     let sample = |launches: usize| {

@@ -10,7 +10,7 @@ use parallax_schema::device::identity::{Identity, pci_address};
 use parallax_schema::device::{Caps, CudaCaps, DeviceInfo, DeviceKind, Dialect};
 use parallax_schema::units::Bytes;
 
-use crate::compile::Arch;
+use crate::arch::Arch;
 use crate::driver::{CudaContext, DriverError, device_attribute, device_count, device_name, device_uuid};
 use crate::errors::remedy;
 use crate::nvrtc::{Nvrtc, NvrtcError};
@@ -224,7 +224,7 @@ fn describe_device(context: &CudaContext, (major, minor): (u32, u32)) -> Result<
         max_storage_buffers: None,
         memory: Some(memory),
         compute_capability: Some((arch.major, arch.minor)),
-        units: Some(attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?),
+        compute_units: Some(attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?),
         matrices: Vec::new(),
         in_a_browser: false,
         matrix_units: arch.major >= 7,

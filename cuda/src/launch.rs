@@ -12,7 +12,7 @@ use parallax_ir::{CopyRange, CudaLaunch, Kernel, Place, Stage};
 use parallax_schema::device::{Launch, SpanKind};
 use parallax_schema::units::Bytes;
 
-use crate::cublaslt::Gemm;
+use crate::cublaslt::PlannedGemm;
 use crate::driver::{
     CudaContext, CudaStream, DriverError, cuFuncGetAttribute, cuFuncSetAttribute, cuLaunchKernel, cuMemAllocAsync,
     cuMemFreeAsync, cuMemcpyDtoDAsync_v2, cuMemcpyDtoHAsync_v2, cuMemcpyHtoDAsync_v2, cuMemsetD16Async,
@@ -20,6 +20,7 @@ use crate::driver::{
     cuOccupancyMaxActiveBlocksPerMultiprocessor,
 };
 use crate::errors::Context;
+use crate::function::Function;
 use crate::occupancy::{Multiprocessors, occupancy};
 use crate::{cluster, cudnn};
 
@@ -73,7 +74,7 @@ pub(crate) enum Ready {
     /// A kernel of this suite.
     Kernel(Rc<Function>),
     /// A GEMM of the library, with the address of its workspace.
-    Gemm(Rc<Gemm>, sys::CUdeviceptr),
+    Gemm(Rc<PlannedGemm>, sys::CUdeviceptr),
     /// A convolution or attention of the library, with a workspace of its own.
     Graph(Rc<cudnn::Planned>),
     /// A fill with a 32-bit word, of the whole buffer or of a range: offset and length.
@@ -82,22 +83,6 @@ pub(crate) enum Ready {
     Copy(Option<CopyRange>),
     /// A copy of the whole buffer through memory that is allocated for it.
     CopyThrough,
-}
-
-/// A kernel with its launch configuration.
-pub(crate) struct Function {
-    pub(crate) handle: sys::CUfunction,
-    pub(crate) grid: [u32; 3],
-    pub(crate) block: [u32; 3],
-    /// Blocks of a cluster; `[1; 3]` means no cluster.
-    pub(crate) cluster: [u32; 3],
-    pub(crate) dynamic_shared_bytes: u32,
-}
-
-impl Function {
-    fn in_clusters(&self) -> bool {
-        self.cluster != [1; 3]
-    }
 }
 
 /// A memory range. It lives as long as the case that owns the launch.
@@ -139,7 +124,7 @@ impl Given {
 }
 
 /// A stage with bound arguments.
-pub(crate) struct Step {
+pub(crate) struct BoundStage {
     pub(crate) label: Cow<'static, str>,
     entry: &'static str,
     work: Ready,
@@ -147,9 +132,9 @@ pub(crate) struct Step {
     given: Box<[Given]>,
 }
 
-impl Step {
+impl BoundStage {
     /// Binds a stage to memory ranges, in the order of its arguments.
-    pub(crate) fn new(stage: &Stage, work: Ready, given: Box<[Given]>) -> Result<Step, BackendError> {
+    pub(crate) fn new(stage: &Stage, work: Ready, given: Box<[Given]>) -> Result<BoundStage, BackendError> {
         let (count, host) = (given.len(), |one: &Given| one.range.place.is_host());
         let fits = match work {
             // The device accesses pinned memory like its own.
@@ -164,7 +149,7 @@ impl Step {
             let label = &stage.label;
             return Err(BackendError::Unsupported(format!("{label} cannot be given these {count} buffers")));
         }
-        Ok(Step { label: stage.label.clone(), entry: stage.entry(), work, given })
+        Ok(BoundStage { label: stage.label.clone(), entry: stage.entry(), work, given })
     }
 
     /// Driver or library call that launches the stage.

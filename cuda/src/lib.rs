@@ -25,6 +25,7 @@
 #[cfg(target_arch = "wasm32")]
 compile_error!("parallax-cuda is native only; the page uses parallax-shaders");
 
+mod arch;
 mod cluster;
 pub mod compile;
 mod cublaslt;
@@ -35,6 +36,7 @@ mod driver;
 mod errors;
 mod events;
 pub mod found;
+mod function;
 mod graph;
 mod launch;
 mod libraries;
@@ -50,15 +52,16 @@ pub mod text;
 mod trace;
 mod transfer;
 
-pub use compile::{Arch, check_text, compile_text};
+pub use arch::Arch;
+pub use compile::{check_text, compile_text};
 pub use device::{Unavailable, devices, driver_is_here};
-pub use profiler::{Cuda, Options};
+pub use profiler::{Cuda, CudaOptions};
 
 /// Opens a CUDA device.
 ///
 /// # Errors
 /// A missing, outdated or broken driver, device or compiler. The message names the object searched for and the remedy. A machine
 /// without CUDA never causes a panic.
-pub fn open(options: Options) -> Result<Cuda, Unavailable> {
+pub fn open(options: CudaOptions) -> Result<Cuda, Unavailable> {
     Cuda::open(options)
 }

@@ -68,10 +68,10 @@ pub(crate) fn load<T, E: Into<Refusal>>(
 ) -> Result<(T, String), String> {
     // Places without such a file, and unsuitable files.
     let (mut names, mut folders, mut unfit) = (Vec::new(), Vec::new(), Vec::new());
-    for place in Places::new(wanted) {
+    for place in Locations::new(wanted) {
         match place {
             // The loader's message for an unknown name repeats the name and adds nothing.
-            Place::Loader(name) => match load(Path::new(&name), None) {
+            Location::Loader(name) => match load(Path::new(&name), None) {
                 Ok(loaded) => {
                     log::debug!("loaded {name}");
                     return Ok((loaded, name));
@@ -81,7 +81,7 @@ pub(crate) fn load<T, E: Into<Refusal>>(
                     Refusal::Unfit(why) => unfit.push(format!("{name}: {why}")),
                 },
             },
-            Place::Folder(folder) => {
+            Location::Folder(folder) => {
                 let files = libraries_in(&folder, wanted.stem);
                 if files.is_empty() {
                     folders.push(folder.display().to_string());
@@ -112,14 +112,14 @@ pub(crate) fn load<T, E: Into<Refusal>>(
 }
 
 /// Returns the folders of a search path that contain the library, in order.
-fn in_folders(path: &OsStr, stem: &str) -> Vec<Place> {
+fn in_folders(path: &OsStr, stem: &str) -> Vec<Location> {
     let contains = |folder: &PathBuf| !libraries_in(folder, stem).is_empty();
-    std::env::split_paths(path).filter(contains).map(Place::Folder).collect()
+    std::env::split_paths(path).filter(contains).map(Location::Folder).collect()
 }
 
 /// A place of the search.
 #[derive(Debug, PartialEq)]
-enum Place {
+enum Location {
     /// A name for the loader.
     Loader(String),
     /// A folder that may hold the library.
@@ -127,47 +127,51 @@ enum Place {
 }
 
 /// Places in order. The last ones start a process (Python, for its path), so they are made only when reached.
-struct Places<'a> {
+struct Locations<'a> {
     wanted: &'a Wanted,
-    queue: std::vec::IntoIter<Place>,
+    queue: std::vec::IntoIter<Location>,
     ask_python: bool,
 }
 
-impl Places<'_> {
-    fn new(wanted: &Wanted) -> Places<'_> {
+impl Locations<'_> {
+    fn new(wanted: &Wanted) -> Locations<'_> {
         // An empty variable names no folder.
         if let Some(folder) = wanted.variable.and_then(std::env::var_os).filter(|folder| !folder.is_empty()) {
-            return Places { wanted, queue: vec![Place::Folder(folder.into())].into_iter(), ask_python: false };
+            return Locations { wanted, queue: vec![Location::Folder(folder.into())].into_iter(), ask_python: false };
         }
         // The loader takes the first library of one name. `libcudnn.so` of the system would come before a wheel's `libcudnn.so.9`.
         let path = std::env::var_os("LD_LIBRARY_PATH").filter(|_| cfg!(unix)).unwrap_or_default();
         let mut queue = in_folders(&path, wanted.stem);
         queue.extend(match cfg!(windows) {
-            true => wanted.windows.iter().map(|name| Place::Loader((*name).to_owned())).collect::<Vec<_>>(),
-            false => {
-                wanted.versions.iter().map(|version| Place::Loader(format!("lib{}.so{version}", wanted.stem))).collect()
-            }
+            true => wanted.windows.iter().map(|name| Location::Loader((*name).to_owned())).collect::<Vec<_>>(),
+            false => wanted
+                .versions
+                .iter()
+                .map(|version| Location::Loader(format!("lib{}.so{version}", wanted.stem)))
+                .collect(),
         });
         let usual = if cfg!(windows) { ["bin", "bin/x64"] } else { ["lib64", "lib"] };
         let below = || usual.iter().copied().chain(wanted.toolkit);
         for root in ["CUDA_HOME", "CUDA_PATH"].iter().filter_map(std::env::var_os) {
-            queue.extend(below().map(|folder| Place::Folder(Path::new(&root).join(folder))));
+            queue.extend(below().map(|folder| Location::Folder(Path::new(&root).join(folder))));
         }
         if cfg!(unix) {
             let toolkit = Path::new("/usr/local/cuda");
-            queue.extend(["lib64"].into_iter().chain(wanted.toolkit).map(|folder| Place::Folder(toolkit.join(folder))));
+            queue.extend(
+                ["lib64"].into_iter().chain(wanted.toolkit).map(|folder| Location::Folder(toolkit.join(folder))),
+            );
         }
-        Places { wanted, queue: queue.into_iter(), ask_python: true }
+        Locations { wanted, queue: queue.into_iter(), ask_python: true }
     }
 }
 
-impl Iterator for Places<'_> {
-    type Item = Place;
+impl Iterator for Locations<'_> {
+    type Item = Location;
 
-    fn next(&mut self) -> Option<Place> {
+    fn next(&mut self) -> Option<Location> {
         if self.queue.len() == 0 && std::mem::take(&mut self.ask_python) {
             let folders = wheel_folders(python_path(), self.wanted.wheel).into_iter();
-            self.queue = folders.filter(|folder| folder.is_dir()).map(Place::Folder).collect::<Vec<_>>().into_iter();
+            self.queue = folders.filter(|folder| folder.is_dir()).map(Location::Folder).collect::<Vec<_>>().into_iter();
         }
         self.queue.next()
     }
@@ -239,7 +243,7 @@ mod tests {
         std::fs::write(wheel.join("libcudnn.so.9"), "").expect("writable");
         std::fs::write(system.join("libcudnn.so"), "").expect("writable");
         let path = std::env::join_paths([&empty, &wheel, &system]).expect("no separator in a name");
-        assert_eq!(in_folders(&path, "cudnn"), [Place::Folder(wheel), Place::Folder(system)]);
+        assert_eq!(in_folders(&path, "cudnn"), [Location::Folder(wheel), Location::Folder(system)]);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::sync::{Mutex, PoisonError};
 use libloading::Library;
 use parallax_schema::device::CUDA_HALVES;
 
-use crate::compile::Arch;
+use crate::arch::Arch;
 use crate::libraries;
 use crate::libraries::{Refusal, Wanted, names_in};
 

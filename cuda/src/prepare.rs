@@ -7,18 +7,19 @@ use std::time::Instant;
 use cudarc::driver::sys::CUdeviceptr;
 use parallax_ir::device::{BackendError, Ledger, POISON, Rotation, settle};
 use parallax_ir::{
-    Arg, BufferSpec, Case, Epilogue, Inputs, Library, Product, Program, Queues, Region, Role, Scratch, Stage, StageOp,
+    Arg, BufferSpec, Case, Gemm, Inputs, Library, LibraryEpilogue, Program, Queues, Region, Role, Scratch, Stage,
+    StageOp,
 };
 use parallax_schema::case::DType;
-use parallax_schema::device::{Compiled, Dialect, Launching, Step as CompileStep};
+use parallax_schema::device::{Compiled, Dialect, Launching, Step};
 use rayon::prelude::*;
 
 use crate::compile::{compile_cached, hash};
-use crate::cublaslt::{Gemm, WORKSPACE};
+use crate::cublaslt::{PlannedGemm, WORKSPACE};
 use crate::cudnn;
 use crate::errors::Context;
 use crate::events::{event, since};
-use crate::launch::{Given, Module, Range, Ready, Step};
+use crate::launch::{BoundStage, Given, Module, Range, Ready};
 use crate::memory::Buffer;
 use crate::occupancy::Multiprocessors;
 use crate::prepared::{PreparedCase, Set};
@@ -35,7 +36,7 @@ impl Cuda {
         inputs: &Inputs,
         sets: u32,
     ) -> Result<PreparedCase, BackendError> {
-        let (program, first) = case.whole(&self.device.info.caps).ok_or_else(|| {
+        let (program, first) = case.whole_program(&self.device.info.caps).ok_or_else(|| {
             BackendError::Unsupported(format!("{case} has no kernels of its own: prepare the variant that it selects"))
         })?;
         self.prepare_program(case, (&program, first), inputs, sets)
@@ -67,8 +68,8 @@ impl Cuda {
             false => None,
         };
         let works = program.stages.iter().zip(&places).map(|(stage, place)| match (&stage.work, place, &workspace) {
-            (StageOp::Library(Library::Gemm(product, epilogue)), _, Some(workspace)) => {
-                let gemm = self.plan_product((*product, *epilogue), case.problem.dtype, &mut compiled)?;
+            (StageOp::Library(Library::Gemm(gemm, epilogue)), _, Some(workspace)) => {
+                let gemm = self.plan_gemm((*gemm, *epilogue), case.problem.dtype, &mut compiled)?;
                 Ok(Ready::Gemm(Rc::new(gemm), workspace.pointer()))
             }
             (StageOp::Library(call @ (Library::Conv(_) | Library::Attention(_))), ..) => {
@@ -93,8 +94,8 @@ impl Cuda {
         let dtype = case.problem.dtype;
         let steps = |set| execution(program, &works, (&specs, dtype), set);
         let mut executions = sets.iter().map(steps).collect::<Result<Vec<_>, _>>()?;
-        let timed: Vec<Vec<Step>> = executions.iter_mut().map(|steps| steps.split_off(setup)).collect();
-        let streams = Streams::new(context, &self.stream, Queues::behind(setup, &program.stages))?;
+        let timed: Vec<Vec<BoundStage>> = executions.iter_mut().map(|steps| steps.split_off(setup)).collect();
+        let streams = Streams::new(context, &self.stream, Queues::after_setup(setup, &program.stages))?;
         if streams.count() > 1 {
             compiled.options.push(format!("{} streams", streams.count()));
         }
@@ -128,7 +129,7 @@ impl Cuda {
     /// Compiles the kernels of the cases, on all processors. On a first visit, compilation takes far longer than all other work.
     pub(crate) fn compile_ahead(&mut self, cases: &[Case]) {
         let of_case = |case: &Case| {
-            let (program, _) = case.whole(&self.device.info.caps)?;
+            let (program, _) = case.whole_program(&self.device.info.caps)?;
             Some(assemble_all(&self.options.texts, &program, case.problem.dtype).ok()?.0)
         };
         // Cases that differ only in their launch have the same kernel source.
@@ -170,14 +171,14 @@ impl Cuda {
         Ok((module, compiled))
     }
 
-    fn plan_product(
+    fn plan_gemm(
         &self,
-        (product, epilogue): (Product, Epilogue),
+        (gemm, epilogue): (Gemm, LibraryEpilogue),
         dtype: DType,
         compiled: &mut Compiled,
-    ) -> Result<Gemm, BackendError> {
+    ) -> Result<PlannedGemm, BackendError> {
         let begin = Instant::now();
-        let gemm = self.products.plan(dtype, product, epilogue)?;
+        let gemm = self.products.plan(dtype, gemm, epilogue)?;
         add_step(compiled, "cuBLASLt plan", begin);
         tell(compiled, gemm.version());
         Ok(gemm)
@@ -193,7 +194,7 @@ impl Cuda {
         compiled: &mut Compiled,
     ) -> Result<cudnn::Planned, BackendError> {
         let begin = Instant::now();
-        let place = cudnn::Place { context: &self.device.context, stream: &self.stream, ledger };
+        let place = cudnn::PlanContext { context: &self.device.context, stream: &self.stream, ledger };
         // SAFETY: the set's buffers have the size of their specifications, which are the call's extents. The device is idle while a
         // case is prepared.
         let planned = unsafe { self.graphs.plan(dtype, call, arguments, &place) }?;
@@ -213,7 +214,7 @@ impl Cuda {
     ) -> Result<Vec<Set>, BackendError> {
         let specs = case.problem.buffers();
         let (context, dtype) = (&self.device.context, case.problem.dtype);
-        let scratch = Scratch::of(program, &specs, dtype);
+        let scratch = Scratch::new(program, &specs, dtype);
         let allocate_set = |_| {
             let arena = match scratch.arena {
                 0 => None,
@@ -266,7 +267,7 @@ impl Cuda {
         let info = &self.device.info;
         let threads = info.limits.get("max_threads_per_multiprocessor").copied().unwrap_or(0);
         Multiprocessors {
-            count: info.caps.units.unwrap_or(0),
+            count: info.caps.compute_units.unwrap_or(0),
             threads: u32::try_from(threads).unwrap_or(0),
             warp: info.caps.subgroup.map_or(0, |(warp, _)| warp),
         }
@@ -310,7 +311,7 @@ fn tell(compiled: &mut Compiled, sentence: String) {
 fn add_step(compiled: &mut Compiled, name: &str, begin: Instant) {
     let time = since(begin);
     compiled.time += time;
-    compiled.steps.push(CompileStep { name: name.to_owned(), time });
+    compiled.steps.push(Step { name: name.to_owned(), time });
 }
 
 /// Returns the buffer of a stage's argument in a set.
@@ -333,7 +334,7 @@ fn execution(
     works: &[Ready],
     (specs, dtype): (&[BufferSpec], DType),
     set: &Set,
-) -> Result<Vec<Step>, BackendError> {
+) -> Result<Vec<BoundStage>, BackendError> {
     let step = |(stage, work): (&Stage, &Ready)| {
         let give = |arg: &Arg| {
             let (spec, buffer) = given(stage, arg, specs, set)?;
@@ -341,7 +342,7 @@ fn execution(
             let encoded = |map| encode(map, spec.elem.storage(dtype), range.pointer, range.bytes);
             Ok(Given { range, map: arg.map.as_ref().map(encoded).transpose()? })
         };
-        Step::new(stage, work.clone(), stage.args.iter().map(give).collect::<Result<_, _>>()?)
+        BoundStage::new(stage, work.clone(), stage.args.iter().map(give).collect::<Result<_, _>>()?)
     };
     program.stages.iter().zip(works).map(step).collect()
 }

@@ -15,7 +15,7 @@ use crate::driver::{CudaContext, CudaEvent, CudaStream};
 use crate::errors::Context;
 use crate::events::{elapsed, since};
 use crate::graph::Graph;
-use crate::launch::{Module, Step};
+use crate::launch::{BoundStage, Module};
 use crate::memory::{Buffer, stats};
 use crate::occupancy::Multiprocessors;
 use crate::streams::Streams;
@@ -34,7 +34,7 @@ pub(crate) struct PreparedCase {
     /// Graph of one execution on each set of buffers, made on request.
     pub(crate) graphs: Vec<Graph>,
     /// Launches of one execution, on each set of buffers.
-    pub(crate) executions: Vec<Vec<Step>>,
+    pub(crate) executions: Vec<Vec<BoundStage>>,
     pub(crate) rotation: Rotation,
     pub(crate) specs: Vec<BufferSpec>,
     pub(crate) begin: CudaEvent,
@@ -67,7 +67,7 @@ impl PreparedCase {
     }
 
     /// Launches of one execution on a set.
-    pub(crate) fn steps(&self, set: usize) -> &[Step] {
+    pub(crate) fn steps(&self, set: usize) -> &[BoundStage] {
         &self.executions[set]
     }
 
@@ -142,7 +142,7 @@ impl PreparedCase {
     }
 
     /// Runs the set-up once on every set, on poisoned buffers, and waits for it.
-    pub(crate) fn set_up(&self, stages: &[Vec<Step>]) -> Result<(), BackendError> {
+    pub(crate) fn set_up(&self, stages: &[Vec<BoundStage>]) -> Result<(), BackendError> {
         let run = || {
             for (spec, buffer) in self.sets.iter().flat_map(|set| self.specs.iter().zip(set)) {
                 if let (Role::Setup { .. }, Some(buffer)) = (spec.role, buffer) {

@@ -26,7 +26,7 @@ use crate::transfer::transfer;
 
 /// Options of an open device.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct CudaOptions {
     /// Number of the device, in the driver's order.
     pub ordinal: usize,
     /// Folder of compiled kernels; `None` compiles all kernels anew.
@@ -35,10 +35,10 @@ pub struct Options {
     pub texts: KernelSources,
 }
 
-impl Default for Options {
+impl Default for CudaOptions {
     /// The first device, the user's cache folder, and the embedded kernel sources.
     fn default() -> Self {
-        Options { ordinal: 0, cache: default_cache(), texts: embedded() }
+        CudaOptions { ordinal: 0, cache: default_cache(), texts: embedded() }
     }
 }
 
@@ -48,7 +48,7 @@ pub struct Cuda {
     pub(crate) stream: Arc<CudaStream>,
     clock: ClockInfo,
     pub(crate) opened: Instant,
-    pub(crate) options: Options,
+    pub(crate) options: CudaOptions,
     /// Free device memory before the first preparation, in bytes.
     pub(crate) free_before: u64,
     pub(crate) products: CublasLt,
@@ -60,7 +60,7 @@ pub struct Cuda {
 }
 
 impl Cuda {
-    pub(crate) fn open(options: Options) -> Result<Cuda, Unavailable> {
+    pub(crate) fn open(options: CudaOptions) -> Result<Cuda, Unavailable> {
         let opened = Instant::now();
         let mut device = Device::open(options.ordinal)?;
         device.info.caps.cube = options.texts.translator().is_some();
@@ -154,7 +154,7 @@ impl Profiler for Cuda {
         transfer(&self.device.context, &self.stream, way, bytes).map(Some)
     }
 
-    async fn expect(&mut self, cases: &[Case]) {
+    async fn prefetch(&mut self, cases: &[Case]) {
         self.compile_ahead(cases);
     }
 

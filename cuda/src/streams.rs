@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys;
 use parallax_ir::device::BackendError;
-use parallax_ir::{Order, Queues};
+use parallax_ir::{QueueCommand, Queues};
 
 use crate::driver::{CudaContext, CudaEvent, CudaStream, DriverError};
 use crate::errors::Context;
@@ -58,11 +58,11 @@ impl Streams {
         mut run: impl FnMut(usize, &CudaStream) -> Result<(), BackendError>,
     ) -> Result<(), BackendError> {
         self.queues.orders.iter().try_for_each(|order| match *order {
-            Order::Run { queue, stage } => run(stage, &self.all[queue]),
-            Order::Mark { queue, mark } => {
+            QueueCommand::Run { queue, stage } => run(stage, &self.all[queue]),
+            QueueCommand::Mark { queue, mark } => {
                 self.marks[mark].record(&self.all[queue]).doing(|| "marking a place on a stream".into())
             }
-            Order::Wait { queue, mark } => {
+            QueueCommand::Wait { queue, mark } => {
                 self.all[queue].wait(&self.marks[mark]).doing(|| "letting a stream wait for another".into())
             }
         })

@@ -9,7 +9,7 @@
 //! error, not zero.
 
 use parallax_ir::device::BackendError;
-use parallax_ir::{Kernel, KernelSources, Program, Source, Value, translated};
+use parallax_ir::{Authoring, Kernel, KernelSources, Program, Value, translated};
 use parallax_schema::case::DType;
 use parallax_schema::device::{Dialect, Step};
 
@@ -43,7 +43,7 @@ pub fn embedded() -> KernelSources {
 /// # Errors
 /// A missing kernel file, or a missing include.
 pub fn assemble(texts: &KernelSources, kernel: &Kernel, dtype: DType) -> Result<Text, BackendError> {
-    if kernel.source != Source::Own {
+    if kernel.authoring != Authoring::Handwritten {
         let file = format!("{}.cube", kernel.text);
         return match translated(texts, kernel, dtype, Dialect::Cuda) {
             Ok(translated) => Ok(Text { file, made: translated.timed_steps(), source: translated.text }),

@@ -1,6 +1,6 @@
 //! A case on a real device, through the whole contract. Where there is no device, opening must say so.
 
-use parallax_cuda::{Cuda, Options, open};
+use parallax_cuda::{Cuda, CudaOptions, open};
 use parallax_ir::device::{Batch, POISON, Prepared, Profiler, Transfer};
 use parallax_ir::{Case, Role};
 use parallax_schema::case::DType;
@@ -17,7 +17,7 @@ const SETS: u32 = 3;
 /// The device with an empty cache, unless there is none and opening said why.
 fn device() -> Option<(Cuda, TempDir)> {
     let cache = tempfile::tempdir().expect("temporary folder");
-    match open(Options { cache: Some(cache.path().into()), ..Options::default() }) {
+    match open(CudaOptions { cache: Some(cache.path().into()), ..CudaOptions::default() }) {
         Ok(cuda) => Some((cuda, cache)),
         Err(error) => {
             assert!(error.to_string().len() > 40, "not a sentence: {error}");
@@ -47,7 +47,7 @@ fn every_set_gives_the_same_result() {
     assert!(poisoned.iter().all(|byte| *byte == 0xFF), "nothing has run yet");
     let results: Vec<Vec<u8>> = (0..SETS + 1)
         .map(|_| {
-            block_on(prepared.measure(Batch::of(1))).expect("runs");
+            block_on(prepared.measure(Batch::new(1))).expect("runs");
             output(&case, &mut *prepared)
         })
         .collect();
@@ -116,14 +116,14 @@ fn a_graph_gives_what_the_stream_gives() {
     let Some((mut cuda, _cache)) = device() else { return };
     let (case, mut prepared) = prepare(&mut cuda);
     assert_eq!(prepared.launching(), Some(Launching::Stream));
-    block_on(prepared.measure(Batch::of(1))).expect("runs");
+    block_on(prepared.measure(Batch::new(1))).expect("runs");
     let by_stream = output(&case, &mut *prepared);
     assert!(block_on(prepared.launch_as(Launching::OnePass)).is_err(), "that is WebGPU's");
     block_on(prepared.launch_as(Launching::Graph)).expect("three kernels can be captured");
     assert_eq!(prepared.launching(), Some(Launching::Graph));
     block_on(prepared.poison(POISON)).expect("poisons");
     for _ in 0..SETS {
-        let sample = block_on(prepared.measure(Batch::of(1))).expect("runs");
+        let sample = block_on(prepared.measure(Batch::new(1))).expect("runs");
         assert!(sample.time.0 > 0.0 && sample.time < sample.host, "{sample:?}");
         assert_eq!(output(&case, &mut *prepared), by_stream, "every set has a graph of its own");
     }
@@ -140,7 +140,7 @@ fn a_graph_gives_what_the_stream_gives() {
         _ => assert_eq!(kernels, ["graph of 3 stages"]),
     }
     block_on(prepared.launch_as(Launching::Stream)).expect("as before");
-    block_on(prepared.measure(Batch::of(1))).expect("runs");
+    block_on(prepared.measure(Batch::new(1))).expect("runs");
     assert_eq!(output(&case, &mut *prepared), by_stream);
 }
 

@@ -1,11 +1,11 @@
 //! Opening a device works or explains itself, on every machine.
 
-use parallax_cuda::{Options, open};
+use parallax_cuda::{CudaOptions, open};
 use parallax_ir::device::Profiler;
 
 #[test]
 fn opening_works_or_says_what_is_missing() {
-    match open(Options { cache: None, ..Options::default() }) {
+    match open(CudaOptions { cache: None, ..CudaOptions::default() }) {
         Ok(cuda) => {
             assert!(!cuda.device().name.is_empty());
             assert!(cuda.clock().step.0 > 0.0);
@@ -19,5 +19,5 @@ fn opening_works_or_says_what_is_missing() {
 
 #[test]
 fn a_device_that_cannot_exist_is_an_error() {
-    assert!(open(Options { ordinal: 1_000_000, cache: None, ..Options::default() }).is_err());
+    assert!(open(CudaOptions { ordinal: 1_000_000, cache: None, ..CudaOptions::default() }).is_err());
 }

@@ -3,21 +3,21 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use parallax_schema::device::columns::within;
-use parallax_schema::device::{Conditions, Span, columns};
+use parallax_schema::device::columnar::within;
+use parallax_schema::device::{Conditions, Span, columnar};
 use parallax_schema::record::{Discarded, Drift};
 use serde::{Deserialize, Serialize};
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Lists {
-    #[serde(with = "columns")]
+    #[serde(with = "columnar")]
     drift: Vec<Drift>,
-    #[serde(with = "columns")]
+    #[serde(with = "columnar")]
     conditions: Vec<Conditions>,
-    #[serde(with = "columns")]
+    #[serde(with = "columnar")]
     discarded: Vec<Discarded>,
-    #[serde(with = "columns")]
+    #[serde(with = "columnar")]
     spans: Vec<Span>,
 }
 

@@ -12,12 +12,12 @@ use parallax_schema::device::{Compiled, Launch, MemoryStats, Span, SpanKind, Tra
 use parallax_schema::units::{Bytes, Nanos};
 use web_time::Instant;
 
-use crate::profiler::Breathe;
+use crate::profiler::YieldNow;
 
 /// Computes the results of the set-up, by position in the buffer list. It uses the reference, once and untimed.
 fn set_up(problem: &Problem, inputs: &Inputs) -> BTreeMap<usize, Vec<f64>> {
     let specs = problem.buffers();
-    let row_of = problem.form().reference.rows.of_inputs(problem, inputs);
+    let row_of = problem.form().reference.rows.rows(problem, inputs);
     let computed = problem.outputs().into_iter().enumerate().filter_map(|(output, buffer)| {
         let Role::Setup { row_len } = specs[buffer].role else { return None };
         let storage = specs[buffer].elem.storage(problem.dtype);
@@ -99,7 +99,7 @@ pub struct HostCase {
     outputs: Outputs,
     held: Bytes,
     opened: Instant,
-    yield_now: Breathe,
+    yield_now: YieldNow,
     compiled: Compiled,
 }
 
@@ -112,7 +112,7 @@ impl HostCase {
         problem: &Problem,
         inputs: &Inputs,
         opened: Instant,
-        yield_now: Breathe,
+        yield_now: YieldNow,
     ) -> Result<HostCase, BackendError> {
         let specs = problem.buffers();
         make_sure_of_room(problem, &specs)?;
@@ -160,7 +160,7 @@ impl HostCase {
             }
             Outputs::Reference(outputs) => {
                 let specs = self.problem.buffers();
-                let row_of = form.reference.rows.of_inputs(&self.problem, &self.inputs);
+                let row_of = form.reference.rows.rows(&self.problem, &self.inputs);
                 let checked = self.problem.outputs();
                 for (buffer, values) in self.written.iter().zip(outputs) {
                     let Some(row_len) = specs[*buffer].role.row_len() else { continue };
@@ -218,7 +218,7 @@ impl Prepared for HostCase {
 
     /// The host computes synchronously: the result exists when the call returns.
     async fn call(&mut self, executions: u32, _until: Awaited) -> Result<Nanos, BackendError> {
-        Ok(self.measure(Batch::of(executions)).await?.host)
+        Ok(self.measure(Batch::new(executions)).await?.host)
     }
 
     async fn trace(&mut self, _stacks: bool) -> Result<Trace, BackendError> {

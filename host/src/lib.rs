@@ -2,11 +2,11 @@
 //! no measure of the processor's speed.
 //!
 //! The same code is two targets: `cpu`, on all processors of the machine, and `wasm`, compiled for the page and run in a browser. A
-//! [`Place`] holds their differences.
+//! [`HostEnvironment`] holds their differences.
 
 #![forbid(unsafe_code)]
 
 mod case;
 mod profiler;
 
-pub use profiler::{Breathe, Cpu, Place};
+pub use profiler::{Cpu, HostEnvironment, YieldNow};

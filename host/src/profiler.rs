@@ -15,10 +15,10 @@ use web_time::Instant;
 use crate::case::HostCase;
 
 /// Function that lets other tasks run: see [`Profiler::yield_now`].
-pub type Breathe = fn() -> Pin<Box<dyn Future<Output = ()>>>;
+pub type YieldNow = fn() -> Pin<Box<dyn Future<Output = ()>>>;
 
 /// Environment of the code, as far as the code cannot query it.
-pub struct Place {
+pub struct HostEnvironment {
     /// The processor's name.
     pub name: String,
     /// Compilation target: `host`, `wasm`.
@@ -28,7 +28,7 @@ pub struct Place {
     /// Features besides threads.
     pub features: Vec<String>,
     /// Function that lets other tasks run.
-    pub yield_now: Breathe,
+    pub yield_now: YieldNow,
 }
 
 /// A processor as a profiler.
@@ -36,12 +36,12 @@ pub struct Cpu {
     device: DeviceInfo,
     clock: ClockInfo,
     opened: Instant,
-    yield_now: Breathe,
+    yield_now: YieldNow,
 }
 
 impl Cpu {
     /// Opens the processor. It is always available.
-    pub fn open(place: Place) -> Cpu {
+    pub fn open(place: HostEnvironment) -> Cpu {
         let threads = current_num_threads() as u32;
         let caps = Caps {
             dialect: Dialect::Cpu,
@@ -56,7 +56,7 @@ impl Cpu {
             max_storage_buffers: None,
             memory: place.memory,
             compute_capability: None,
-            units: Some(threads),
+            compute_units: Some(threads),
             matrices: Vec::new(),
             in_a_browser: false,
             matrix_units: false,
@@ -126,7 +126,7 @@ impl Profiler for Cpu {
         Ok(None)
     }
 
-    async fn expect(&mut self, _cases: &[Case]) {}
+    async fn prefetch(&mut self, _cases: &[Case]) {}
 
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {
         if sets > 1 {
@@ -146,9 +146,9 @@ mod tests {
     use parallax_workloads::find;
     use parallax_workloads::ops::hash_embedding;
 
-    fn here() -> Place {
-        let yield_now: Breathe = || Box::pin(std::future::ready(()));
-        Place {
+    fn here() -> HostEnvironment {
+        let yield_now: YieldNow = || Box::pin(std::future::ready(()));
+        HostEnvironment {
             name: "a processor".to_owned(),
             api: "host",
             memory: None,
@@ -162,7 +162,10 @@ mod tests {
         let device = Cpu::open(here()).device().clone();
         let threads = current_num_threads();
         let count = if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
-        assert_eq!((device.features, device.caps.units), (vec![count, "some".to_owned()], Some(threads as u32)));
+        assert_eq!(
+            (device.features, device.caps.compute_units),
+            (vec![count, "some".to_owned()], Some(threads as u32))
+        );
     }
 
     #[test]
@@ -181,7 +184,7 @@ mod tests {
                 prepared.poison(POISON).await?;
                 let poisoned = check_once(&cpu, &mut *prepared, &case.problem, &inputs, 1 << 30).await?;
                 assert!(!poisoned.passed, "nothing has been computed yet");
-                prepared.measure(Batch::of(2)).await?;
+                prepared.measure(Batch::new(2)).await?;
                 check_once(&cpu, &mut *prepared, &case.problem, &inputs, 1 << 30).await
             });
             let check = check.expect("the host has no errors");

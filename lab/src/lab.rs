@@ -1,6 +1,5 @@
 //! The worker: takes requests and sends responses. It is independent of the page and of the thread that it runs on.
 
-use parallax_workloads::Registry;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -9,7 +8,7 @@ use parallax_engine::measure::runner::Flow;
 use parallax_engine::plan;
 use parallax_engine::plan::settings::checked;
 use parallax_engine::plan::{Outline, Planning, Unplanned, tuning_for};
-use parallax_host::{Cpu, Place};
+use parallax_host::{Cpu, HostEnvironment};
 use parallax_ir::device::{Profiler, WithSensors};
 use parallax_report::{CaseInfo, DeviceContext};
 use parallax_schema::case::Tuning;
@@ -17,7 +16,8 @@ use parallax_schema::device::{BrowserMode, DeviceInfo};
 use parallax_schema::record::{Baseline, Event};
 use parallax_schema::spec::Spec;
 use parallax_schema::units::Bytes;
-use parallax_shaders::Options;
+use parallax_shaders::WgpuOptions;
+use parallax_workloads::Registry;
 use wasm_bindgen_futures::spawn_local;
 
 use crate::compilers;
@@ -29,10 +29,10 @@ async fn open(OpenRequest { way, texts, cube }: OpenRequest) -> Result<(Box<dyn 
     let TargetConfig { target, reach, .. } = way;
     Ok(match target {
         Target::Browser => {
-            let own = Options { experimental: reach == BrowserMode::Unsafe, ..Options::default() };
-            let texts = own.texts.clone().behind(move |file| Ok(texts.get(file).cloned()));
+            let own = WgpuOptions { experimental: reach == BrowserMode::Unsafe, ..WgpuOptions::default() };
+            let texts = own.texts.clone().with_lookup(move |file| Ok(texts.get(file).cloned()));
             let (texts, compilers) = compilers::beside(texts, cube).await;
-            let opened = parallax_shaders::open(Options { texts, ..own }).await;
+            let opened = parallax_shaders::open(WgpuOptions { texts, ..own }).await;
             (Box::new(opened.map_err(|why| why.to_string())?), compilers)
         }
         Target::Wasm => (Box::new(Cpu::open(processor())), None),
@@ -43,9 +43,9 @@ async fn open(OpenRequest { way, texts, cube }: OpenRequest) -> Result<(Box<dyn 
 const MEMORY: Bytes = Bytes(2 << 30);
 
 /// Returns the description of the processor. A browser shows only its number of threads.
-fn processor() -> Place {
+fn processor() -> HostEnvironment {
     let features = vec![if cfg!(target_feature = "simd128") { "simd128" } else { "no simd128" }.to_owned()];
-    Place {
+    HostEnvironment {
         name: "host processor".to_owned(),
         api: "wasm",
         memory: Some(MEMORY),
@@ -82,7 +82,7 @@ async fn planned(
             turn_began = js_sys::Date::now();
         }
     }
-    let outline = Outline::of(&planning.end()?);
+    let outline = Outline::from_plan(&planning.end()?);
     Ok(Some(Box::new(Planned { spec, tuning: device.caps.tuning, outline })))
 }
 

@@ -1,6 +1,6 @@
 //! Processor of this machine, for the target `cpu`.
 
-use parallax_host::{Cpu, Place};
+use parallax_host::{Cpu, HostEnvironment};
 
 use crate::memory;
 
@@ -16,7 +16,7 @@ pub fn threads() -> Option<usize> {
 
 /// Opens the processor, which is always present.
 pub fn open() -> Cpu {
-    Cpu::open(Place {
+    Cpu::open(HostEnvironment {
         name: name().unwrap_or_else(|| "host processor".to_owned()),
         api: "host",
         memory: memory::available(),

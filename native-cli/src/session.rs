@@ -85,7 +85,7 @@ fn here(
     let progress = Progress::new(target);
     let mut interrupted = None;
     for losses in 1.. {
-        let so_far = ResumeState::of(file.run());
+        let so_far = ResumeState::from_run(file.run());
         let since = since(file.run(), profiler.now());
         let ended = pollster::block_on(runner::run(&plan, spec, mode, &mut *profiler, &so_far, |event| {
             take_in(&mut file, &progress, event.later(since));

@@ -55,7 +55,7 @@ fn cuda(options: &Device) -> Result<Opened, String> {
         Some(card) => card.cuda.ok_or_else(|| unreachable_through("CUDA", &card))?,
         None => 0,
     };
-    let profiler = parallax_cuda::open(parallax_cuda::Options { ordinal, texts, ..Default::default() });
+    let profiler = parallax_cuda::open(parallax_cuda::CudaOptions { ordinal, texts, ..Default::default() });
     here(profiler.map_err(|e| e.to_string())?, &options.native)
 }
 
@@ -68,7 +68,7 @@ fn wgpu(options: &Device) -> Result<Opened, String> {
     };
     let checks = options.checked.unwrap_or_default();
     let host_memory = memory::available();
-    let wanted = parallax_shaders::Options { adapter, checks, host_memory, texts, ..Default::default() };
+    let wanted = parallax_shaders::WgpuOptions { adapter, checks, host_memory, texts, ..Default::default() };
     let profiler = pollster::block_on(parallax_shaders::open(wanted)).map_err(|e| e.to_string())?;
     here(profiler, options)
 }

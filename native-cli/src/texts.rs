@@ -67,7 +67,7 @@ pub struct NoFolder(PathBuf);
 fn chosen(folder: Option<PathBuf>, dialect: &str, own: KernelSources) -> Result<KernelSources, NoFolder> {
     let Some(folder) = folder else { return Ok(own) };
     let root = root(&checked(folder)?, dialect);
-    Ok(own.behind(move |file| read(&root, file)))
+    Ok(own.with_lookup(move |file| read(&root, file)))
 }
 
 /// Returns a folder, if it is one of kernels.

@@ -37,7 +37,7 @@ impl CheckedCase {
     /// Creates inputs and reference results.
     pub async fn of(case: Case, seed: u64, work: u64, profiler: &dyn Profiler) -> CheckedCase {
         let inputs = case.problem.inputs(seed);
-        let expected = Expected::of(profiler, &case.problem, &inputs, work).await;
+        let expected = Expected::new(profiler, &case.problem, &inputs, work).await;
         CheckedCase { case, inputs, expected }
     }
 
@@ -70,7 +70,7 @@ impl CheckedCase {
     /// Failed device or wrong result.
     pub async fn check(&self, prepared: &mut dyn Prepared, profiler: &dyn Profiler) -> Result<String, Failure> {
         prepared.poison(POISON).await?;
-        prepared.measure(Batch::of(1)).await?;
+        prepared.measure(Batch::new(1)).await?;
         let result = check(profiler, prepared, &self.case.problem, &self.expected).await?;
         let what = result.sentence();
         if result.passed { Ok(what) } else { Err(Failure::Wrong { case: self.case.to_string(), what }) }

@@ -8,21 +8,21 @@ use parallax_ir::{
 };
 use parallax_schema::units::Bytes;
 
-use crate::copied::{Copied, Ends};
-use crate::fence::Fence;
+use crate::barriers::BarrierBuffer;
 use crate::gpu::Gpu;
 use crate::launch::Launched;
 use crate::mapped;
-use crate::memory::{Held, UPLOAD, padded};
-use crate::order::Order;
+use crate::memory::{TrackedBuffer, UPLOAD, padded};
+use crate::pass_copies::{Ends, PassCopy};
 use crate::poison::{Fill, Poison};
+use crate::timestamp_fence::Fence;
 use crate::wait::yield_now;
 
 /// Bytes copied on the device in one submission.
 const COPY: u64 = 1 << 30;
 
 /// One set of buffers in the workload's order; `None` for buffers that the variant does not use.
-type Set = Vec<Option<Rc<Held>>>;
+type Set = Vec<Option<Rc<TrackedBuffer>>>;
 
 /// Every buffer of a case, once per set.
 ///
@@ -32,7 +32,7 @@ pub struct Buffers {
     sets: Vec<Set>,
     scratch: Scratch,
     /// Buffers that executions modify, before the first one: position and contents.
-    first: Vec<(usize, Held)>,
+    first: Vec<(usize, TrackedBuffer)>,
     /// Index of the last device buffer that a stage writes.
     written_last: usize,
     /// Buffers that the device copies to the host: position and role.
@@ -44,19 +44,22 @@ impl Buffers {
     pub fn allocate(gpu: &Gpu, ledger: &Rc<Ledger>, case: &Case, program: &Program, sets: usize) -> Buffers {
         use wgpu::BufferUsages as U;
         let specs = case.problem.buffers();
-        let make =
-            |name: &str, bytes| Held::new(ledger, &gpu.device, name, bytes, U::STORAGE | U::COPY_SRC | U::COPY_DST);
+        let make = |name: &str, bytes| {
+            TrackedBuffer::new(ledger, &gpu.device, name, bytes, U::STORAGE | U::COPY_SRC | U::COPY_DST)
+        };
         // The device's ledger does not count host memory.
         let host = Rc::<Ledger>::default();
         let own = |spec: &BufferSpec| {
             let bytes = spec.bytes(case.problem.dtype).0;
             let made = || match spec.place {
-                Place::HostPinned => Held::new(&host, &gpu.device, spec.name, bytes, mapped::usage(program, spec.name)),
+                Place::HostPinned => {
+                    TrackedBuffer::new(&host, &gpu.device, spec.name, bytes, mapped::usage(program, spec.name))
+                }
                 _ => make(spec.name, bytes),
             };
             program.uses(spec.name).then(made)
         };
-        let scratch = Scratch::of(program, &specs, case.problem.dtype);
+        let scratch = Scratch::new(program, &specs, case.problem.dtype);
         let set = |_| {
             // In the order of the list, so that a variant with scratch and one without have their other buffers at equal positions.
             let mut slots = vec![None; scratch.slots.len()];
@@ -129,13 +132,20 @@ impl Buffers {
     }
 
     /// Returns the binding of a buffer. It covers the buffer's own length in a longer shared one.
-    fn range<'b>(&self, held: &'b Held, index: usize) -> wgpu::BindingResource<'b> {
+    fn range<'b>(&self, held: &'b TrackedBuffer, index: usize) -> wgpu::BindingResource<'b> {
         let size = self.scratch.regions[index].and_then(|region| wgpu::BufferSize::new(padded(region.bytes)));
         wgpu::BindingResource::Buffer(wgpu::BufferBinding { buffer: &held.buffer, offset: 0, size })
     }
 
     /// Returns a stage that copies from or to a mappable buffer, with its buffers in every set.
-    pub fn copied(&self, gpu: &Gpu, case: &Case, stage: &Stage, order: Option<&Order>, fence: &Fence) -> Copied {
+    pub fn copied(
+        &self,
+        gpu: &Gpu,
+        case: &Case,
+        stage: &Stage,
+        order: Option<&BarrierBuffer>,
+        fence: &Fence,
+    ) -> PassCopy {
         let specs = case.problem.buffers();
         let position =
             |arg: &Arg| specs.iter().position(|b| b.name == arg.buffer).expect("stages use buffers of the workload");
@@ -150,7 +160,7 @@ impl Buffers {
             StageOp::CopyRange(part) => part,
             _ => CopyRange { from: Bytes(0), to: Bytes(0), bytes: specs[from].bytes(case.problem.dtype) },
         };
-        Copied::new(stage, part, self.sets.iter().map(ends).collect(), order.map(Order::before_copies))
+        PassCopy::new(stage, part, self.sets.iter().map(ends).collect(), order.map(BarrierBuffer::before_copies))
     }
 
     /// Fills, in every set, the buffers that the device copies to the host and that have a selected role.

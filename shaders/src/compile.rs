@@ -8,15 +8,15 @@ use parallax_schema::device::{Compiled, Step};
 use parallax_schema::units::Nanos;
 
 use crate::checks::Checks;
+use crate::device_errors::{Scopes, backend_error};
 use crate::gpu::Gpu;
-use crate::incidents::{Scopes, backend_error};
 use crate::text::{Text, hash_of};
 
 /// One pipeline for each stage that is a kernel.
 pub type Pipelines = Vec<Option<wgpu::ComputePipeline>>;
 
 /// Input of the compilation of a program's pipelines.
-pub struct Source {
+pub struct ProgramSource {
     /// Kernel sources of the program.
     pub texts: Vec<Text>,
     /// Entry of each stage. `None` for a stage that is no kernel.
@@ -35,19 +35,19 @@ struct Entry {
     layout: Option<wgpu::PipelineLayout>,
 }
 
-impl Source {
+impl ProgramSource {
     /// Returns the source of a program. `places` has the index of each stage's kernel source.
-    pub fn of(
+    pub fn new(
         program: &Program,
         (texts, places): (Vec<Text>, &[Option<usize>]),
         layout: impl Fn(&Stage) -> Option<wgpu::PipelineLayout>,
         checks: Checks,
-    ) -> Source {
+    ) -> ProgramSource {
         let entry = |(stage, place): (&Stage, &Option<usize>)| {
             place.map(|text| Entry { text, name: stage.entry(), layout: layout(stage) })
         };
         let stages = program.stages.iter().zip(places).map(entry).collect();
-        Source { texts, stages, checks }
+        ProgramSource { texts, stages, checks }
     }
 
     /// Compiles one pipeline per kernel, and returns them with the record. Stages with the same kernel source share its module.
@@ -83,7 +83,7 @@ impl Source {
     /// Returns the time of another compilation, which uses the caches of the driver and the browser.
     ///
     /// # Errors
-    /// Those of [`Source::compile`].
+    /// Those of [`ProgramSource::compile`].
     pub async fn compile_again(&self, gpu: &Gpu) -> Result<Nanos, BackendError> {
         Ok(total(&self.once(gpu).await?.1))
     }
@@ -91,7 +91,7 @@ impl Source {
     /// Compiles once, and times the steps. A step includes the device's report of success. Browsers compile in another process, so
     /// a call that returns at once has not compiled yet.
     async fn once(&self, gpu: &Gpu) -> Result<(Pipelines, Vec<Step>), BackendError> {
-        let Source { texts, stages, .. } = self;
+        let ProgramSource { texts, stages, .. } = self;
         let began = gpu.now();
         let mut modules = Vec::new();
         for text in texts {
@@ -128,7 +128,7 @@ fn total(steps: &[Step]) -> Nanos {
 
 /// Runs `make` in an error scope. It is the only place that catches errors of kernel sources and pipelines.
 async fn judged<T>(gpu: &Gpu, text: &Text, make: impl FnOnce() -> T) -> Result<T, BackendError> {
-    let scopes = Scopes::open(&gpu.device, &gpu.incidents);
+    let scopes = Scopes::open(&gpu.device, &gpu.errors);
     let made = make();
     match scopes.close().await? {
         None => Ok(made),
@@ -151,7 +151,7 @@ fn module(device: &wgpu::Device, text: &Text, checks: Checks) -> wgpu::ShaderMod
         int_div_checks: checks.divisions,
         ..wgpu::ShaderRuntimeChecks::unchecked()
     };
-    // SAFETY: the kernel source is the program's own, since others are compiled with all checks ([`Source::checks_of`]). The tests
+    // SAFETY: the kernel source is the program's own, since others are compiled with all checks ([`ProgramSource::checks_of`]). The tests
     // compare every variant, with checks on, with the reference. Their shapes exercise every boundary.
     unsafe { device.create_shader_module_trusted(descriptor, kept) }
 }
@@ -180,13 +180,13 @@ fn pipeline(
 mod tests {
     use super::*;
     use crate::text::{Compiler, assemble_all, embedded};
-    use crate::{Options, open};
+    use crate::{WgpuOptions, open};
     use parallax_workloads::parse_case;
     use pollster::block_on;
 
     #[test]
     fn a_text_of_another_place_is_compiled_with_all_checks() {
-        let wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
+        let wgpu = block_on(open(WgpuOptions::default())).expect("an adapter (llvmpipe will do)");
         let case = parse_case("attention/fwd/b1,h1,s5,d3/f32/flash").expect("valid");
         let program = case.program(&parallax_schema::testing::caps()).expect("a kernel variant");
         let line = "all checks: attention/flash.wgsl, which is not the program's own";
@@ -208,9 +208,9 @@ mod tests {
                 let same = || Ok(own.find(file).map_err(|error| error.to_string())?.map(String::from));
                 if Some(file) == theirs.as_deref() { same() } else { Ok(None) }
             };
-            let texts = embedded().behind(lookup);
+            let texts = embedded().with_lookup(lookup);
             let (texts, places) = assemble_all(&texts, &program, case.problem.dtype, Compiler::HERE).expect("a text");
-            let source = Source::of(&program, (texts, &places), |_| None, asked);
+            let source = ProgramSource::new(&program, (texts, &places), |_| None, asked);
             let checks: Vec<Checks> = source.texts.iter().map(|text| source.checks_of(text)).collect();
             assert_eq!(checks, [if place.is_some() { Checks::ALL } else { asked }], "{place:?}");
             let (_, compiled) = block_on(source.compile(wgpu.gpu())).expect("it compiles");
@@ -221,14 +221,15 @@ mod tests {
 
     #[test]
     fn rejected_text_and_missing_entries_are_compile_errors() {
-        let wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
+        let wgpu = block_on(open(WgpuOptions::default())).expect("an adapter (llvmpipe will do)");
         let case = parse_case("attention/fwd/b1,h1,s5,d3/f32/flash").expect("valid");
         let program = case.program(&parallax_schema::testing::caps()).expect("a kernel variant");
         for (wgsl, said) in [("fn attention_flash( {", "expected"), ("const UNUSED: u32 = 1u;", "attention_flash")] {
             let lookup = |file: &str| Ok((file == "attention/flash.wgsl").then(|| wgsl.to_owned()));
             let (texts, places) =
-                assemble_all(&embedded().behind(lookup), &program, case.problem.dtype, Compiler::HERE).expect("a text");
-            let source = Source::of(&program, (texts, &places), |_| None, Checks::ALL);
+                assemble_all(&embedded().with_lookup(lookup), &program, case.problem.dtype, Compiler::HERE)
+                    .expect("a text");
+            let source = ProgramSource::new(&program, (texts, &places), |_| None, Checks::ALL);
             let result = block_on(source.compile(wgpu.gpu())).map(|_| ());
             let Err(BackendError::Compile { file, log }) = result else { panic!("{wgsl}: {result:?}") };
             assert_eq!(file, "attention/flash.wgsl");

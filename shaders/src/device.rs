@@ -23,7 +23,7 @@ use crate::timing::{Timestamps, examine};
 
 /// Options of an open device.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct WgpuOptions {
     /// Index of the adapter in [`adapters`]. `None` selects the first. A page has no choice, and ignores it.
     pub adapter: Option<usize>,
     /// Safety checks of the kernels. Browsers always insert all of them.
@@ -38,10 +38,10 @@ pub struct Options {
     pub texts: KernelSources,
 }
 
-impl Default for Options {
+impl Default for WgpuOptions {
     /// The first adapter, no checks, no experimental features, the embedded kernel sources.
-    fn default() -> Options {
-        Options {
+    fn default() -> WgpuOptions {
+        WgpuOptions {
             adapter: None,
             checks: Checks::NONE,
             experimental: false,
@@ -142,7 +142,7 @@ fn kind(info: &wgpu::AdapterInfo) -> DeviceKind {
 }
 
 #[cfg(not(target_arch = "wasm32"))]
-async fn choose(instance: &wgpu::Instance, options: &Options) -> Result<wgpu::Adapter, Unavailable> {
+async fn choose(instance: &wgpu::Instance, options: &WgpuOptions) -> Result<wgpu::Adapter, Unavailable> {
     let mut present = found(instance).await;
     if present.is_empty() {
         return Err(Unavailable::NoAdapter(
@@ -159,7 +159,7 @@ async fn choose(instance: &wgpu::Instance, options: &Options) -> Result<wgpu::Ad
 }
 
 #[cfg(target_arch = "wasm32")]
-async fn choose(instance: &wgpu::Instance, _options: &Options) -> Result<wgpu::Adapter, Unavailable> {
+async fn choose(instance: &wgpu::Instance, _options: &WgpuOptions) -> Result<wgpu::Adapter, Unavailable> {
     let gpu = js_sys::Reflect::get(&js_sys::global(), &"navigator".into())
         .and_then(|navigator| js_sys::Reflect::get(&navigator, &"gpu".into()));
     if !gpu.is_ok_and(|gpu| gpu.is_object()) {
@@ -177,7 +177,7 @@ async fn choose(instance: &wgpu::Instance, _options: &Options) -> Result<wgpu::A
 }
 
 /// Opens a device with every feature and limit that the kernels can use.
-pub async fn open(options: Options) -> Result<Wgpu, Unavailable> {
+pub async fn open(options: WgpuOptions) -> Result<Wgpu, Unavailable> {
     let adapter = choose(&instance(), &options).await?;
     let info = adapter.get_info();
     let mut wanted = wgpu::Features::TIMESTAMP_QUERY | wgpu::Features::SHADER_F16 | wgpu::Features::SUBGROUP;
@@ -222,7 +222,7 @@ pub async fn open(options: Options) -> Result<Wgpu, Unavailable> {
     #[cfg(target_arch = "wasm32")]
     let device = page::described(&gpu.device, options.experimental, device);
     let checks = if cfg!(target_arch = "wasm32") { Checks::ALL } else { options.checks };
-    Ok(Wgpu::new(gpu, timestamps, clock, device, &Options { checks, ..options }))
+    Ok(Wgpu::new(gpu, timestamps, clock, device, &WgpuOptions { checks, ..options }))
 }
 
 /// Returns the matrix shapes of subgroups, if the device supports them. Saturating sums are another operation, and excluded.
@@ -270,7 +270,7 @@ fn describe(info: &wgpu::AdapterInfo, device: &wgpu::Device, matrices: Vec<Matri
         max_storage_buffers: Some(limits.max_storage_buffers_per_shader_stage),
         memory: None,
         compute_capability: None,
-        units: None,
+        compute_units: None,
         in_a_browser: Compiler::HERE == Compiler::Browser,
         // Vulkan and WebGPU do not report other matrix units.
         matrix_units: matrices.iter().any(|shape| shape.factors == MatrixElement::F16),

@@ -94,12 +94,12 @@ pub enum Fault {
 
 /// A line of a file.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct SourceLine<'a> {
     file: &'a str,
     line: usize,
 }
 
-impl Place<'_> {
+impl SourceLine<'_> {
     fn failed(self, fault: Fault) -> SourceError {
         SourceError::Directive { file: self.file.to_owned(), line: self.line, fault }
     }
@@ -123,7 +123,7 @@ pub(crate) fn conditions_resolved(file: &str, text: &str, consts: &Consts) -> Re
     let mut all = String::with_capacity(text.len());
     let mut open: Vec<Open> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
-        let failed = |fault| Place { file, line: number }.failed(fault);
+        let failed = |fault| SourceLine { file, line: number }.failed(fault);
         let stays = open.last().is_none_or(|innermost| innermost.here);
         match directive(line).map_err(failed)? {
             Some(("#if", condition)) => {
@@ -149,7 +149,7 @@ pub(crate) fn conditions_resolved(file: &str, text: &str, consts: &Consts) -> Re
     }
     match open.last() {
         None => Ok(all),
-        Some(Open { line, .. }) => Err(Place { file, line: *line }.failed(Fault::Unclosed("#if", "#endif"))),
+        Some(Open { line, .. }) => Err(SourceLine { file, line: *line }.failed(Fault::Unclosed("#if", "#endif"))),
     }
 }
 
@@ -264,7 +264,7 @@ pub(crate) fn blocks_emitted(parts: &mut [Part], consts: &Consts, between: &str)
     for part in parts {
         let mut all = String::with_capacity(part.text.len());
         for (number, line) in (part.first_line..).zip(part.text.lines()) {
-            let place = Place { file: &part.file, line: number };
+            let place = SourceLine { file: &part.file, line: number };
             match directive(line).map_err(|fault| place.failed(fault))? {
                 Some((_, call)) => {
                     all += &line[..line.len() - line.trim_start().len()];
@@ -286,7 +286,7 @@ fn blocks_taken(part: &Part, blocks: &mut Blocks) -> Result<String, SourceError>
     let mut all = String::with_capacity(part.text.len());
     let mut open: Option<(usize, String, Block)> = None;
     for (number, line) in (part.first_line..).zip(part.text.lines()) {
-        let failed = |fault| Place { file: &part.file, line: number }.failed(fault);
+        let failed = |fault| SourceLine { file: &part.file, line: number }.failed(fault);
         match (directive(line).map_err(failed)?, &mut open) {
             (Some(("#block", _)), Some(_)) => return Err(failed(Fault::BlockInBlock)),
             (Some(("#block", head)), None) => {
@@ -313,7 +313,7 @@ fn blocks_taken(part: &Part, blocks: &mut Blocks) -> Result<String, SourceError>
     }
     match open {
         None => Ok(all),
-        Some((line, ..)) => Err(Place { file: &part.file, line }.failed(Fault::Unclosed("#block", "#end"))),
+        Some((line, ..)) => Err(SourceLine { file: &part.file, line }.failed(Fault::Unclosed("#block", "#end"))),
     }
 }
 
@@ -332,7 +332,7 @@ fn call(text: &str) -> Result<(&str, Vec<&str>), Fault> {
 /// Appends the lines of a block. `within` has the names of the blocks that emit it.
 fn emit(
     text: &str,
-    place: Place,
+    place: SourceLine,
     (blocks, consts): (&Blocks, &Consts),
     within: &mut Vec<String>,
     lines: &mut Vec<String>,
@@ -349,7 +349,7 @@ fn emit(
     let parameters: Vec<(&str, &str)> = block.parameters.iter().map(String::as_str).zip(given).collect();
     within.push(name.to_owned());
     for (number, line) in &block.lines {
-        let place = Place { file: &block.file, line: *number };
+        let place = SourceLine { file: &block.file, line: *number };
         let line = filled(line, &parameters, consts).map_err(|fault| place.failed(fault))?;
         match directive(&line).map_err(|fault| place.failed(fault))? {
             Some((_, call)) => emit(call, place, (blocks, consts), within, lines)?,

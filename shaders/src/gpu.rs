@@ -10,15 +10,15 @@ use parallax_ir::device::{BackendError, Ledger};
 use parallax_schema::units::Nanos;
 use web_time::Instant;
 
-use crate::incidents::{Incidents, Scopes, backend_error};
-use crate::memory::Held;
+use crate::device_errors::{DeviceErrors, Scopes, backend_error};
+use crate::memory::TrackedBuffer;
 use crate::wait::{drive, yield_now};
 
 /// Device state shared by the profiler and all its prepared cases.
 pub struct Gpu {
     pub device: wgpu::Device,
     pub queue: wgpu::Queue,
-    pub incidents: Arc<Incidents>,
+    pub errors: Arc<DeviceErrors>,
     /// Memory of the device-wide buffers.
     pub ledger: Rc<Ledger>,
     opened: Instant,
@@ -27,8 +27,8 @@ pub struct Gpu {
 
 impl Gpu {
     pub fn new(device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
-        let incidents = Incidents::of(&device);
-        Gpu { device, queue, incidents, ledger: Rc::default(), opened: Instant::now(), correlations: Cell::new(0) }
+        let errors = DeviceErrors::new(&device);
+        Gpu { device, queue, errors, ledger: Rc::default(), opened: Instant::now(), correlations: Cell::new(0) }
     }
 
     /// Host time since the device was opened.
@@ -44,7 +44,7 @@ impl Gpu {
 
     /// Returns the error that has arrived since the last call, if any.
     pub fn incident(&self) -> Result<(), BackendError> {
-        self.incidents.look()
+        self.errors.look()
     }
 
     /// Makes objects on the device in an error scope.
@@ -52,7 +52,7 @@ impl Gpu {
     /// # Errors
     /// [`BackendError::OutOfMemory`] for a failed allocation; other errors of the device.
     pub async fn make<T>(&self, make: impl FnOnce() -> T) -> Result<T, BackendError> {
-        let scopes = Scopes::open(&self.device, &self.incidents);
+        let scopes = Scopes::open(&self.device, &self.errors);
         let made = make();
         match scopes.close().await? {
             Some(error) => Err(backend_error(error)),
@@ -140,8 +140,8 @@ impl Gpu {
     ) -> Result<Vec<u8>, BackendError> {
         let (start, end) = (range.start / 4 * 4, range.end.next_multiple_of(4));
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-        let scopes = Scopes::open(&self.device, &self.incidents);
-        let staging = Held::new(ledger, &self.device, "read back", end - start, usage);
+        let scopes = Scopes::open(&self.device, &self.errors);
+        let staging = TrackedBuffer::new(ledger, &self.device, "read back", end - start, usage);
         let mut encoder = self.device.create_command_encoder(&Default::default());
         encoder.copy_buffer_to_buffer(buffer, start, &staging.buffer, 0, end - start);
         self.queue.submit([encoder.finish()]);
@@ -157,13 +157,13 @@ impl Gpu {
     /// Waits for a callback.
     async fn answer<T>(&self, wait: oneshot::Receiver<T>) -> Result<T, BackendError> {
         if let Err(why) = drive(&self.device) {
-            self.incidents.alive()?;
+            self.errors.alive()?;
             return Err(BackendError::Device(why));
         }
-        match self.incidents.unless_lost(wait).await? {
+        match self.errors.unless_lost(wait).await? {
             Ok(answer) => Ok(answer),
             Err(oneshot::Canceled) => {
-                self.incidents.alive()?;
+                self.errors.alive()?;
                 Err(BackendError::Device("the device dropped a callback".to_owned()))
             }
         }

@@ -8,8 +8,8 @@ use parallax_ir::device::{Batch, Rotation};
 use parallax_schema::device::{Launch, Launching};
 use parallax_schema::units::Bytes;
 
-use crate::copied::Copied;
 use crate::gpu::Gpu;
+use crate::pass_copies::PassCopy;
 use crate::timing::Timestamps;
 
 /// Maximum number of launches in a pass, and so in a command buffer. Interfaces specify no limit, but keep every command in memory
@@ -18,27 +18,27 @@ const PASS: u32 = 1 << 14;
 
 /// A stage on the device.
 #[derive(Clone)]
-pub enum Step {
+pub enum BoundStage {
     /// A launch, inside a pass.
     Launch(Launched),
     /// A copy from or to a mappable buffer, between passes.
-    Copy(Copied),
+    Copy(PassCopy),
 }
 
-impl Step {
+impl BoundStage {
     /// Label of the stage.
     pub fn label(&self) -> &str {
         match self {
-            Step::Launch(launched) => &launched.label,
-            Step::Copy(copied) => &copied.label,
+            BoundStage::Launch(launched) => &launched.label,
+            BoundStage::Copy(copied) => &copied.label,
         }
     }
 
     /// Description of the stage.
     pub fn launch(&self) -> Launch {
         match self {
-            Step::Launch(launched) => launched.launch(),
-            Step::Copy(copied) => copied.launch(),
+            BoundStage::Launch(launched) => launched.launch(),
+            BoundStage::Copy(copied) => copied.launch(),
         }
     }
 }
@@ -146,7 +146,7 @@ impl<'a> Pass<'a> {
 /// `written` returns the buffer of a set that the last stage writes.
 pub fn batch<'a>(
     gpu: &Gpu,
-    (steps, launching): (&[Step], Launching),
+    (steps, launching): (&[BoundStage], Launching),
     rotation: Rotation,
     Batch { lead, repeats }: Batch,
     timestamps: Option<&Timestamps>,
@@ -160,7 +160,7 @@ pub fn batch<'a>(
         let mut encoder = gpu.device.create_command_encoder(&Default::default());
         let set = rotation.ahead(lead - 1);
         let last = match steps.last() {
-            Some(Step::Copy(copied)) => copied.wait(&mut encoder, set),
+            Some(BoundStage::Copy(copied)) => copied.wait(&mut encoder, set),
             _ => written(set),
         };
         timestamps.wait_for(&mut encoder, last);
@@ -186,7 +186,7 @@ pub struct Stamped<'a> {
 
 fn command_buffer(
     gpu: &Gpu,
-    (steps, launching): (&[Step], Launching),
+    (steps, launching): (&[BoundStage], Launching),
     rotation: Rotation,
     executions: Range<u64>,
     stamped: Stamped<'_>,
@@ -201,9 +201,14 @@ fn command_buffer(
 }
 
 /// Encodes steps on buffer sets, in order. Launches form as few passes as `launching` allows, and copies stand between passes.
-pub fn encode(encoder: &mut wgpu::CommandEncoder, work: &[(&Step, usize)], launching: Launching, stamped: Stamped<'_>) {
-    let is_launch = |step: &Step| matches!(step, Step::Launch(_));
-    let together = |(a, _): &(&Step, usize), (b, _): &(&Step, usize)| {
+pub fn encode(
+    encoder: &mut wgpu::CommandEncoder,
+    work: &[(&BoundStage, usize)],
+    launching: Launching,
+    stamped: Stamped<'_>,
+) {
+    let is_launch = |step: &BoundStage| matches!(step, BoundStage::Launch(_));
+    let together = |(a, _): &(&BoundStage, usize), (b, _): &(&BoundStage, usize)| {
         launching != Launching::PassEach && is_launch(a) && is_launch(b)
     };
     let mut parts = work.chunk_by(together).peekable();
@@ -212,14 +217,14 @@ pub fn encode(encoder: &mut wgpu::CommandEncoder, work: &[(&Step, usize)], launc
         // The first part begins the timed interval, and the last one ends it.
         let (begins, ends) = (stamped.begins && first, stamped.ends && parts.peek().is_none());
         first = false;
-        if let [(Step::Copy(copied), set)] = part {
+        if let [(BoundStage::Copy(copied), set)] = part {
             let stamp = |takes: bool, stamp| stamped.timestamps.filter(|_| takes).map(|t| t.at_end(stamp));
             copied.encode(encoder, *set, [stamp(begins, 0), stamp(ends, 1)]);
             continue;
         }
         let mut pass = Pass::begin(encoder, None, stamped.timestamps.and_then(|t| t.span(begins, ends)));
         for (step, set) in part {
-            if let Step::Launch(launched) = step {
+            if let BoundStage::Launch(launched) = step {
                 launched.encode(&mut pass, *set);
             }
         }

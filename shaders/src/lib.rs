@@ -3,51 +3,51 @@
 //! [`open`] opens a device. The [`Wgpu`] that it returns is a [`Profiler`](parallax_ir::device::Profiler). One file has one job.
 //!
 //! - The device: `device` opens and describes it, `page` adds the requests and facts of a page, `experimental` the features behind
-//!   browser flags. `gpu` submits and waits, `incidents` collects errors, `wait` differs between a program and a page, `memory`
+//!   browser flags. `gpu` submits and waits, `device_errors` collects errors, `wait` differs between a program and a page, `memory`
 //!   counts buffers, `timing` reads timestamps.
-//! - A case: `lower` converts stages without a launch to kernels, `text` assembles WGSL with `directives`, `matrix` translates matrices for browsers,
+//! - A case: `builtin_kernels` converts stages without a launch to kernels, `text` assembles WGSL with `directives`, `matrix` translates matrices for browsers,
 //!   `imitate` emulates them. `compile` makes pipelines with the requested `checks`. `buffers` allocates and fills buffers,
-//!   `mapped` handles host memory, `poison` poisons outputs. `launch` encodes batches, and `copied` the copies between their
-//!   passes. `order` serialises executions, and `fence` separates copies from timestamps. `trace` traces one execution, `stack` its
+//!   `mapped` handles host memory, `poison` poisons outputs. `launch` encodes batches, and `pass_copies` the copies between their
+//!   passes. `barriers` serialises executions, and `timestamp_fence` separates copies from timestamps. `trace` traces one execution, `stack` its
 //!   call stack.
 //! - Kernel sources: below `kernels/`, found through [`KernelSources`](parallax_ir::KernelSources) by name, as in
 //!   `matmul/tiled`. Lines that begin with `#` are directives: imports, conditions and blocks, resolved by `directives`. Bindings are
 //!   in group 0, in the order of the stage's arguments.
 //! - The interface: `profiler` and `prepared`, and `transfer` for plain transfers.
 
+mod barriers;
 mod buffers;
+mod builtin_kernels;
 mod checks;
 mod compile;
-mod copied;
 mod device;
+mod device_errors;
 mod directives;
 #[cfg(any(target_arch = "wasm32", test))]
 mod experimental;
-mod fence;
 mod gpu;
 mod imitate;
-mod incidents;
 mod launch;
 mod loops;
-mod lower;
 mod mapped;
 mod matrix;
 mod memory;
-mod order;
 #[cfg(target_arch = "wasm32")]
 mod page;
+mod pass_copies;
 mod poison;
 mod prepared;
 mod profiler;
 mod stack;
 pub mod text;
+mod timestamp_fence;
 mod timing;
 mod trace;
 mod transfer;
 mod wait;
 
 pub use checks::Checks;
-pub use device::{Adapter, Options, Unavailable, adapters, open};
+pub use device::{Adapter, Unavailable, WgpuOptions, adapters, open};
 pub use matrix::MATRICES;
 pub use profiler::Wgpu;
 pub use wait::yield_now;

@@ -6,7 +6,7 @@
 use parallax_ir::device::BackendError;
 
 use crate::gpu::Gpu;
-use crate::memory::Held;
+use crate::memory::TrackedBuffer;
 
 /// Iterations of the probe's loop: more than any 16-bit count.
 const TURNS: u32 = 70_000;
@@ -28,7 +28,7 @@ pub async fn limit(gpu: &Gpu) -> Result<Option<u32>, BackendError> {
         None,
     );
     let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
-    let data = Held::new(&gpu.ledger, &gpu.device, "turns", 8, usage);
+    let data = TrackedBuffer::new(&gpu.ledger, &gpu.device, "turns", 8, usage);
     gpu.queue.write_buffer(&data.buffer, 0, &[TURNS, 0].map(u32::to_le_bytes).concat());
     let group = gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
         label: None,

@@ -13,24 +13,30 @@ pub fn padded(bytes: u64) -> u64 {
 }
 
 /// A buffer counted by a ledger, and freed at its drop.
-pub struct Held {
+pub struct TrackedBuffer {
     /// The buffer.
     pub buffer: wgpu::Buffer,
     _entry: Entry,
 }
 
-impl Held {
+impl TrackedBuffer {
     /// Creates a buffer of the padded size.
     ///
     /// The error scope around this call receives a failed allocation.
-    pub fn new(ledger: &Rc<Ledger>, device: &wgpu::Device, label: &str, bytes: u64, usage: wgpu::BufferUsages) -> Held {
+    pub fn new(
+        ledger: &Rc<Ledger>,
+        device: &wgpu::Device,
+        label: &str,
+        bytes: u64,
+        usage: wgpu::BufferUsages,
+    ) -> TrackedBuffer {
         let size = padded(bytes);
         let descriptor = wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: false };
-        Held { buffer: device.create_buffer(&descriptor), _entry: ledger.enter(size) }
+        TrackedBuffer { buffer: device.create_buffer(&descriptor), _entry: ledger.enter(size) }
     }
 }
 
-impl Drop for Held {
+impl Drop for TrackedBuffer {
     fn drop(&mut self) {
         self.buffer.destroy();
     }

@@ -10,11 +10,11 @@ use parallax_schema::units::{Bytes, Nanos};
 use web_time::Instant;
 
 use crate::buffers::Buffers;
-use crate::compile::Source;
+use crate::compile::ProgramSource;
 use crate::gpu::Gpu;
-use crate::launch::{Pass, Step, batch};
+use crate::launch::{BoundStage, Pass, batch};
 use crate::mapped;
-use crate::memory::Held;
+use crate::memory::TrackedBuffer;
 use crate::poison::{Fill, Poison};
 use crate::timing::Timestamps;
 use crate::trace::trace;
@@ -27,10 +27,10 @@ pub struct WgpuCase {
     pub gpu: Rc<Gpu>,
     pub timestamps: Option<Rc<Timestamps>>,
     pub compiled: Compiled,
-    pub source: Source,
+    pub source: ProgramSource,
     pub ledger: Rc<Ledger>,
     pub buffers: Buffers,
-    pub steps: Vec<Step>,
+    pub steps: Vec<BoundStage>,
     pub poison: Rc<Poison>,
     /// Fills that poison the buffers.
     pub fills: Vec<Fill>,
@@ -43,14 +43,14 @@ enum Fetched<'a> {
     /// The stages copy the result to the host.
     Brought(&'a wgpu::Buffer),
     /// An additional copy to a mappable buffer.
-    Copied { from: &'a wgpu::Buffer, staging: Held, bytes: u64 },
+    PassCopy { from: &'a wgpu::Buffer, staging: TrackedBuffer, bytes: u64 },
 }
 
 impl Fetched<'_> {
     fn mapped(&self) -> &wgpu::Buffer {
         match self {
             Fetched::Brought(buffer) => buffer,
-            Fetched::Copied { staging, .. } => &staging.buffer,
+            Fetched::PassCopy { staging, .. } => &staging.buffer,
         }
     }
 
@@ -69,8 +69,8 @@ impl WgpuCase {
         }
         let from = self.buffers.written_last(set);
         let bytes = from.size().min(RESULT);
-        let staging = Held::new(&self.ledger, &self.gpu.device, "result", bytes, U::MAP_READ | U::COPY_DST);
-        Fetched::Copied { from, staging, bytes }
+        let staging = TrackedBuffer::new(&self.ledger, &self.gpu.device, "result", bytes, U::MAP_READ | U::COPY_DST);
+        Fetched::PassCopy { from, staging, bytes }
     }
 
     /// Restores the buffers that executions modify, before a clock starts.
@@ -96,7 +96,7 @@ impl Prepared for WgpuCase {
     }
 
     fn launches(&self) -> Vec<Launch> {
-        self.steps.iter().map(Step::launch).collect()
+        self.steps.iter().map(BoundStage::launch).collect()
     }
 
     fn launching(&self) -> Option<Launching> {
@@ -153,8 +153,8 @@ impl Prepared for WgpuCase {
         let begun = Instant::now();
         let work = (&self.steps[..], self.launching);
         let mut commands =
-            batch(&self.gpu, work, self.rotation, Batch::of(executions), None, |set| self.buffers.written_last(set));
-        if let Some(Fetched::Copied { from, staging, bytes }) = &result {
+            batch(&self.gpu, work, self.rotation, Batch::new(executions), None, |set| self.buffers.written_last(set));
+        if let Some(Fetched::PassCopy { from, staging, bytes }) = &result {
             let mut encoder = self.gpu.device.create_command_encoder(&Default::default());
             encoder.copy_buffer_to_buffer(from, 0, &staging.buffer, 0, *bytes);
             commands.push(encoder.finish());

@@ -10,18 +10,18 @@ use parallax_schema::device::{Clock, ClockInfo, DeviceInfo, Dialect, Launching};
 use parallax_schema::units::Nanos;
 use web_time::Instant;
 
+use crate::barriers::BarrierBuffer;
 use crate::buffers::Buffers;
+use crate::builtin_kernels::lower;
 use crate::checks::Checks;
-use crate::compile::Source;
-use crate::device::Options;
-use crate::fence::Fence;
+use crate::compile::ProgramSource;
+use crate::device::WgpuOptions;
 use crate::gpu::Gpu;
-use crate::launch::{Pass, Stamped, Step, encode};
-use crate::lower::lower;
-use crate::order::Order;
+use crate::launch::{BoundStage, Pass, Stamped, encode};
 use crate::poison::{Fill, Poison};
 use crate::prepared::WgpuCase;
 use crate::text::{Compiler, Imitation, assemble_all};
+use crate::timestamp_fence::Fence;
 use crate::timing::Timestamps;
 use crate::transfer;
 use crate::wait::yield_now;
@@ -36,7 +36,7 @@ pub struct Wgpu {
     compiler: Compiler,
     texts: KernelSources,
     poison: Rc<Poison>,
-    order: Order,
+    order: BarrierBuffer,
     fence: Fence,
 }
 
@@ -46,12 +46,12 @@ impl Wgpu {
         timestamps: Option<Timestamps>,
         clock: ClockInfo,
         device: DeviceInfo,
-        options: &Options,
+        options: &WgpuOptions,
     ) -> Wgpu {
         // A clock that failed the test is unused.
         let timestamps = timestamps.filter(|_| clock.clock == Clock::GpuTimestamps).map(Rc::new);
         let poison = Rc::new(Poison::new(&gpu));
-        let order = Order::new(&gpu);
+        let order = BarrierBuffer::new(&gpu);
         let fence = Fence::new(&gpu);
         let (checks, texts) = (options.checks, options.texts.clone());
         let compiler = if options.imitate_matrices { Compiler::Imitating } else { Compiler::HERE };
@@ -70,7 +70,7 @@ impl Wgpu {
     /// Compiles, allocates, binds and fills a case.
     pub(crate) async fn case(&self, case: &Case, inputs: &Inputs, sets: u32) -> Result<WgpuCase, BackendError> {
         let missing = || BackendError::Unsupported(format!("{case} has no WGSL kernel"));
-        let whole = case.whole(&self.device.caps).ok_or_else(missing)?;
+        let whole = case.whole_program(&self.device.caps).ok_or_else(missing)?;
         self.program(case, whole, inputs, sets).await
     }
 
@@ -92,15 +92,15 @@ impl Wgpu {
         }
         // A single set needs no order: each execution writes the buffers of the previous one.
         let order = (sets > 1).then_some(&self.order);
-        if order.is_some() && !program.stages.iter().all(|stage| Order::fits(gpu, stage)) {
+        if order.is_some() && !program.stages.iter().all(|stage| BarrierBuffer::fits(gpu, stage)) {
             return Err(BackendError::Unsupported("several buffer sets, as kernels bind no further buffer".to_owned()));
         }
         let layout = |stage: &Stage| order.map(|order| order.layout(gpu, stage));
-        let source = Source::of(&program, (texts, &places), layout, self.checks);
+        let source = ProgramSource::new(&program, (texts, &places), layout, self.checks);
         let imitated = |place: &Option<usize>| place.and_then(|text| source.texts[text].imitation);
         let (pipelines, mut compiled) = source.compile(gpu).await?;
         compiled.options.extend(blueprints);
-        let queues = Queues::behind(first, &program.stages).map_err(BackendError::Unsupported)?.queues;
+        let queues = Queues::after_setup(first, &program.stages).map_err(BackendError::Unsupported)?.queues;
         if queues > 1 {
             compiled.options.push(format!("one queue for {queues}: stages run in the order of the list"));
         }
@@ -121,9 +121,9 @@ impl Wgpu {
                 Some(pipeline) => {
                     let matrices = imitated(place).map(|buffers| imitation(gpu, stage, &pipeline, buffers));
                     let further = matrices.or_else(|| order.map(|order| order.group().clone()));
-                    Step::Launch(buffers.bind(gpu, case, stage, pipeline, further))
+                    BoundStage::Launch(buffers.bind(gpu, case, stage, pipeline, further))
                 }
-                None => Step::Copy(buffers.copied(gpu, case, stage, order, &self.fence)),
+                None => BoundStage::Copy(buffers.copied(gpu, case, stage, order, &self.fence)),
             };
             let steps: Vec<_> = stages.map(step).collect();
             let fills = buffers.poison(gpu, case, &self.poison, |role| role.poisoned());
@@ -194,7 +194,7 @@ impl Wgpu {
     /// Runs the set-up once on every set, on poisoned buffers.
     async fn set_up<'a>(
         &self,
-        setup: &'a [Step],
+        setup: &'a [BoundStage],
         fills: impl Iterator<Item = &'a Fill>,
         (buffers, sets): (&Buffers, usize),
     ) -> Result<(), BackendError> {
@@ -249,7 +249,7 @@ impl Profiler for Wgpu {
     }
 
     /// No effect: drivers do not expose compiled pipelines, so compilation ahead has no result to keep.
-    async fn expect(&mut self, _cases: &[Case]) {}
+    async fn prefetch(&mut self, _cases: &[Case]) {}
 
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {
         Ok(Box::new(self.case(case, inputs, sets).await?))
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_lost_device_ends_every_wait() {
-        let mut wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
+        let mut wgpu = block_on(open(WgpuOptions::default())).expect("an adapter (llvmpipe will do)");
         let case = parse_case("attention/fwd/b1,h1,s5,d3/f32/manual").expect("valid");
         let inputs = case.problem.inputs(1);
         let mut prepared = block_on(wgpu.case(&case, &inputs, 2)).expect("a small case");

@@ -11,7 +11,7 @@
 use std::borrow::Cow;
 
 use parallax_ir::device::BackendError;
-use parallax_ir::{Consts, Kernel, KernelSources, Part, Program, Source, Value, translated};
+use parallax_ir::{Authoring, Consts, Kernel, KernelSources, Part, Program, Value, translated};
 use parallax_schema::case::DType;
 use parallax_schema::device::{Dialect, Step};
 use sha2::{Digest, Sha256};
@@ -109,7 +109,7 @@ pub fn assemble(
         DType::F16 => ("enable f16; ", "f16"),
         DType::BF16 => return Err(BackendError::Unsupported("WGSL has no bf16".to_owned())),
     };
-    if kernel.source != Source::Own {
+    if kernel.authoring != Authoring::Handwritten {
         let file = format!("{}.cube", kernel.text);
         return match translated(texts, kernel, dtype, Dialect::Wgsl) {
             Ok(made) => {

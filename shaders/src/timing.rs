@@ -9,7 +9,7 @@ use parallax_schema::device::{Clock, ClockInfo};
 use parallax_schema::units::Nanos;
 
 use crate::gpu::Gpu;
-use crate::memory::Held;
+use crate::memory::TrackedBuffer;
 
 /// Maximum number of timestamps in a submission.
 pub const STAMPS: u32 = 32;
@@ -17,10 +17,10 @@ pub const STAMPS: u32 = 32;
 /// The device's query set, with the buffers that copy timestamps to the host.
 pub struct Timestamps {
     set: wgpu::QuerySet,
-    resolved: Held,
-    readable: Held,
+    resolved: TrackedBuffer,
+    readable: TrackedBuffer,
     /// Destination of copies that only synchronise with their source.
-    awaited: Held,
+    awaited: TrackedBuffer,
     /// Nanoseconds per tick.
     period: f64,
 }
@@ -39,9 +39,21 @@ impl Timestamps {
                 ty: wgpu::QueryType::Timestamp,
                 count: STAMPS,
             }),
-            resolved: Held::new(&gpu.ledger, &gpu.device, "resolved timestamps", bytes, U::QUERY_RESOLVE | U::COPY_SRC),
-            readable: Held::new(&gpu.ledger, &gpu.device, "readable timestamps", bytes, U::MAP_READ | U::COPY_DST),
-            awaited: Held::new(&gpu.ledger, &gpu.device, "awaited", 4, U::COPY_DST),
+            resolved: TrackedBuffer::new(
+                &gpu.ledger,
+                &gpu.device,
+                "resolved timestamps",
+                bytes,
+                U::QUERY_RESOLVE | U::COPY_SRC,
+            ),
+            readable: TrackedBuffer::new(
+                &gpu.ledger,
+                &gpu.device,
+                "readable timestamps",
+                bytes,
+                U::MAP_READ | U::COPY_DST,
+            ),
+            awaited: TrackedBuffer::new(&gpu.ledger, &gpu.device, "awaited", 4, U::COPY_DST),
             period: f64::from(gpu.queue.get_timestamp_period()),
         })
     }
@@ -167,7 +179,7 @@ fn judge(stamps: &[Vec<i64>], period: f64, host_step: Nanos) -> ClockInfo {
 struct TinyWork {
     pipeline: wgpu::ComputePipeline,
     group: wgpu::BindGroup,
-    _buffer: Held,
+    _buffer: TrackedBuffer,
 }
 
 impl TinyWork {
@@ -178,7 +190,7 @@ impl TinyWork {
                  @compute @workgroup_size(64) fn tiny(@builtin(local_invocation_index) i: u32) { data[i] += i; }",
             None,
         );
-        let buffer = Held::new(&gpu.ledger, &gpu.device, "tiny work", 256, wgpu::BufferUsages::STORAGE);
+        let buffer = TrackedBuffer::new(&gpu.ledger, &gpu.device, "tiny work", 256, wgpu::BufferUsages::STORAGE);
         let group = gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: None,
             layout: &pipeline.get_bind_group_layout(0),

@@ -5,7 +5,7 @@ use parallax_schema::device::{Span, SpanKind, Trace, TraceSource, Track};
 use parallax_schema::units::Nanos;
 
 use crate::gpu::Gpu;
-use crate::launch::{Pass, Step};
+use crate::launch::{BoundStage, Pass};
 use crate::stack;
 use crate::timing::{STAMPS, Timestamps};
 
@@ -13,7 +13,7 @@ use crate::timing::{STAMPS, Timestamps};
 pub async fn trace(
     gpu: &Gpu,
     timestamps: Option<&Timestamps>,
-    steps: &[Step],
+    steps: &[BoundStage],
     set: usize,
     stacks: bool,
 ) -> Result<Trace, BackendError> {
@@ -61,17 +61,17 @@ struct Handed {
 
 impl Traced<'_> {
     /// Encodes a pass per launch, and the copies, and submits them all. Adds a host span for each of both actions.
-    fn submit(&mut self, steps: &[Step], timestamps: Option<&Timestamps>) -> Handed {
+    fn submit(&mut self, steps: &[BoundStage], timestamps: Option<&Timestamps>) -> Handed {
         let gpu = self.gpu;
         let began = gpu.now();
         let mut encoder = gpu.device.create_command_encoder(&Default::default());
         for (i, step) in (0..).zip(steps) {
             match step {
-                Step::Launch(launched) => {
+                BoundStage::Launch(launched) => {
                     let stamps = timestamps.map(|t| t.around(i));
                     launched.encode(&mut Pass::begin(&mut encoder, Some(&launched.label), stamps), self.set);
                 }
-                Step::Copy(copied) => {
+                BoundStage::Copy(copied) => {
                     let stamps = [2 * i, 2 * i + 1].map(|stamp| timestamps.map(|t| t.at_end(stamp)));
                     copied.encode(&mut encoder, self.set, stamps);
                 }
@@ -101,10 +101,10 @@ impl Traced<'_> {
         done
     }
 
-    fn work(&mut self, step: &Step, start: Nanos, end: Nanos, handed: &Handed) {
+    fn work(&mut self, step: &BoundStage, start: Nanos, end: Nanos, handed: &Handed) {
         let (kind, bytes) = match step {
-            Step::Launch(_) => (SpanKind::Kernel, None),
-            Step::Copy(copied) => (SpanKind::Memcpy, Some(copied.bytes())),
+            BoundStage::Launch(_) => (SpanKind::Kernel, None),
+            BoundStage::Copy(copied) => (SpanKind::Memcpy, Some(copied.bytes())),
         };
         self.spans.push(Span {
             name: step.label().to_owned(),
@@ -149,13 +149,13 @@ fn place(stamps: &[f64], shift: f64, free_from: &mut f64) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Options, open};
+    use crate::{WgpuOptions, open};
     use parallax_workloads::parse_case;
     use pollster::block_on;
 
     #[test]
     fn more_stages_than_stamps_are_all_traced() {
-        let wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
+        let wgpu = block_on(open(WgpuOptions::default())).expect("an adapter (llvmpipe will do)");
         let case = parse_case("attention/fwd/b1,h1,s5,d3/f32/flash").expect("valid");
         let prepared = block_on(wgpu.case(&case, &case.problem.inputs(1), 1)).expect("a small case");
         let steps = vec![prepared.steps[0].clone(); 20];

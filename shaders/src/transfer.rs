@@ -5,7 +5,7 @@ use parallax_schema::units::Nanos;
 use web_time::Instant;
 
 use crate::gpu::Gpu;
-use crate::memory::Held;
+use crate::memory::TrackedBuffer;
 
 /// Returns the host time of one transfer of `bytes`, rounded up to four.
 ///
@@ -24,7 +24,7 @@ pub async fn time(gpu: &Gpu, way: Transfer, bytes: u64) -> Result<Nanos, Backend
     }
     let size = bytes.next_multiple_of(16).max(16);
     let data = host_bytes(size)?;
-    let buffer = |label, usage| Held::new(&gpu.ledger, &gpu.device, label, size, usage);
+    let buffer = |label, usage| TrackedBuffer::new(&gpu.ledger, &gpu.device, label, size, usage);
     match way {
         Transfer::Upload => {
             let target = gpu.make(|| buffer("upload", U::COPY_DST)).await?;

@@ -106,11 +106,11 @@ pub struct Mock {
 impl Mock {
     /// Returns a mock with executions of `time(i)` nanoseconds plus the time of their work.
     pub fn new(time: Script, fault: Fault) -> Mock {
-        Mock::of(World { time, fault, ..World::default() })
+        Mock::in_world(World { time, fault, ..World::default() })
     }
 
     /// Returns a mock with scripted properties.
-    pub fn of(world: World) -> Mock {
+    pub fn in_world(world: World) -> Mock {
         Mock {
             device: device(Caps { dialect: world.dialect, ..caps() }),
             clock: ClockInfo { step: Nanos(world.step), ..clock() },
@@ -166,7 +166,7 @@ impl Profiler for Mock {
         Ok(Some(Nanos(time)))
     }
 
-    async fn expect(&mut self, _cases: &[Case]) {}
+    async fn prefetch(&mut self, _cases: &[Case]) {}
 
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {
         let problem = case.problem.clone();
@@ -201,7 +201,7 @@ impl Profiler for Mock {
 /// Bytes of every buffer after the case ran once.
 fn compute(problem: &Problem, inputs: &Inputs, fault: Fault) -> Vec<Vec<u8>> {
     let mut output = 0;
-    let rows = problem.form().reference.rows.of_inputs(problem, inputs);
+    let rows = problem.form().reference.rows.rows(problem, inputs);
     let outcome = problem.buffers().into_iter().map(|spec| {
         let Some(row_len) = spec.role.row_len() else { return Vec::new() };
         let mut row = vec![0.0; row_len as usize];
@@ -339,7 +339,7 @@ impl Prepared for MockCase {
 
     async fn call(&mut self, executions: u32, until: Awaited) -> Result<Nanos, BackendError> {
         let begun = self.now.get();
-        let host = self.measure(Batch::of(executions)).await?.host.0;
+        let host = self.measure(Batch::new(executions)).await?.host.0;
         let known = (self.world.known)(host) + if until == Awaited::Result { READ } else { 0.0 };
         self.now.set(begun + known);
         Ok(Nanos(known))

@@ -1,7 +1,7 @@
 //! The expected duration of a run, corrected by the durations of earlier runs in this browser.
 
 use parallax_engine::measure::runner::Mode;
-use parallax_engine::plan::Expected;
+use parallax_engine::plan::ExpectedDuration;
 use parallax_schema::record::stats::quantile;
 use parallax_schema::spec::Spec;
 
@@ -16,11 +16,11 @@ const LOOKED_AT: usize = 8;
 
 /// Returns the expected duration of a run of `cases` cases. Earlier runs of the device correct the estimate of the parts. Runs with
 /// the same settings have priority.
-pub fn of_run(spec: &Spec, cases: usize, emulated: bool, past: &[Past]) -> Expected {
-    let parts = Expected::of_parts(spec, cases, emulated);
+pub fn of_run(spec: &Spec, cases: usize, emulated: bool, past: &[Past]) -> ExpectedDuration {
+    let parts = ExpectedDuration::of_run(spec, cases, emulated);
     let same: Vec<&Past> = past.iter().filter(|past| past.asked == *spec && past.cases == cases).collect();
     let known = if same.is_empty() { past.iter().collect() } else { same };
-    let off = |past: &&Past| past.seconds / Expected::of_parts(&past.asked, past.cases, emulated).middle();
+    let off = |past: &&Past| past.seconds / ExpectedDuration::of_run(&past.asked, past.cases, emulated).middle();
     let mut off: Vec<f64> = known.iter().take(LOOKED_AT).map(off).collect();
     if off.is_empty() {
         return parts;
@@ -28,7 +28,7 @@ pub fn of_run(spec: &Spec, cases: usize, emulated: bool, past: &[Past]) -> Expec
     off.sort_by(f64::total_cmp);
     // A run during which the machine slept says nothing about the next.
     let [low, high] = [0.25, 0.75].map(|p| parts.middle() * quantile(&off, p));
-    Expected { low: low / APART, high: high * APART }
+    ExpectedDuration { low: low / APART, high: high * APART }
 }
 
 /// A finished run of this browser.

@@ -35,10 +35,10 @@ struct Seen {
 }
 
 /// Key of a coverage entry: workload, direction, variant, target and element type.
-type Place = (&'static str, Direction, &'static str, &'static str, DType);
+type CoverageKey = (&'static str, Direction, &'static str, &'static str, DType);
 
-fn seen() -> HashMap<Place, Seen> {
-    let mut seen: HashMap<Place, Seen> = HashMap::new();
+fn seen() -> HashMap<CoverageKey, Seen> {
+    let mut seen: HashMap<CoverageKey, Seen> = HashMap::new();
     for (target, _, caps) in targets() {
         for preset in PRESETS {
             let all = plan(&Spec { preset, ..Spec::default() }, &caps).expect("every device can run something");
@@ -79,7 +79,7 @@ impl Notes {
 
 /// Returns one cell: the element types that run, each with the number of its gap.
 fn cell(
-    seen: &HashMap<Place, Seen>,
+    seen: &HashMap<CoverageKey, Seen>,
     (workload, direction, variant): (&'static str, Direction, &'static str),
     (target, caps): (&'static str, &Caps),
     notes: &mut Notes,
@@ -106,7 +106,7 @@ fn cell(
     words.join(" ")
 }
 
-fn table(workload: &'static Workload, seen: &HashMap<Place, Seen>) -> String {
+fn table(workload: &'static Workload, seen: &HashMap<CoverageKey, Seen>) -> String {
     let targets = targets();
     let mut out = format!("\n## {}\n\n{}.\n\n| direction | variant |", workload.name, workload.about);
     targets.iter().for_each(|(target, ..)| _ = write!(out, " {target} |"));

@@ -56,7 +56,7 @@ impl Case {
     }
 
     /// Returns all stages of this case on a device, set-up first, and the number of set-up stages.
-    pub fn whole(&self, caps: &Caps) -> Option<(Program, usize)> {
+    pub fn whole_program(&self, caps: &Caps) -> Option<(Program, usize)> {
         let execution = self.program(caps)?;
         let Some(mut whole) = self.setup(caps) else { return Some((execution, 0)) };
         let first = whole.stages.len();

@@ -9,7 +9,7 @@ use super::{HostBuffer, Inputs, Problem};
 struct Code<F>(Option<F>);
 
 impl<F> Code<F> {
-    fn of(code: F) -> Code<F> {
+    fn new(code: F) -> Code<F> {
         Code(cfg!(feature = "compute").then_some(code))
     }
 
@@ -20,14 +20,15 @@ impl<F> Code<F> {
 
 /// Host implementation: inputs in buffer order, outputs in buffer order, 16-bit floats widened.
 #[derive(Clone, Copy)]
-pub struct HostFn(Code<OnHost>);
+pub struct HostFn(Code<HostCode>);
 
-type OnHost = fn(&Problem, &[HostBuffer], &mut [Vec<f32>]);
+/// Function of a host implementation.
+pub type HostCode = fn(&Problem, &[HostBuffer], &mut [Vec<f32>]);
 
 impl HostFn {
     /// Returns a host implementation by this function.
-    pub fn of(code: OnHost) -> HostFn {
-        HostFn(Code::of(code))
+    pub fn new(code: HostCode) -> HostFn {
+        HostFn(Code::new(code))
     }
 
     /// Computes the outputs.
@@ -38,18 +39,19 @@ impl HostFn {
 
 /// Function that computes rows of a reference.
 #[derive(Clone, Copy)]
-pub struct RowsFn(Code<OfRows>);
+pub struct RowsFn(Code<ReferenceCode>);
 
-type OfRows = for<'a> fn(&'a Problem, &'a Inputs) -> Rows<'a>;
+/// Function that computes rows of a reference for given inputs.
+pub type ReferenceCode = for<'a> fn(&'a Problem, &'a Inputs) -> Rows<'a>;
 
 impl RowsFn {
-    /// Returns a reference by this function.
-    pub fn of(code: OfRows) -> RowsFn {
-        RowsFn(Code::of(code))
+    /// Returns the rows by this function.
+    pub fn new(code: ReferenceCode) -> RowsFn {
+        RowsFn(Code::new(code))
     }
 
     /// Returns the rows of the reference for these inputs.
-    pub fn of_inputs<'a>(self, problem: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
+    pub fn rows<'a>(self, problem: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
         (self.0.get())(problem, inputs)
     }
 }

@@ -34,7 +34,7 @@ const MOST_EXTENT: u64 = 1 << 30;
 impl Conv {
     /// Returns the convolution of a shape with the axes `n`, `c`, `m`, `h`, `w`, `k`, `kw`, `s`, `p`, `l`, `g`. Three dimensions
     /// add `d` and `kd`.
-    pub fn of(shape: &Shape) -> Conv {
+    pub fn new(shape: &Shape) -> Conv {
         Conv::with(shape, shape["m"], shape["g"])
     }
 
@@ -101,7 +101,7 @@ impl Conv {
     }
 
     /// Channels per group of the input, and of the output.
-    pub fn of_group(&self) -> [u64; 2] {
+    pub fn group_channels(&self) -> [u64; 2] {
         self.channels.map(|channels| channels / self.groups)
     }
 
@@ -117,7 +117,7 @@ impl Conv {
 
     /// Number of terms of an output element, with those in the padding.
     pub fn terms(&self) -> u64 {
-        self.of_group()[0] * self.taps()
+        self.group_channels()[0] * self.taps()
     }
 
     /// Number of operations of one direction, by the usual count: the border is included.
@@ -158,7 +158,7 @@ impl Conv {
 
     /// Extents of the kernel, slowest first: an image per output channel, of the input channels of its group.
     pub fn w_dims(&self) -> Vec<u64> {
-        self.dims(self.channels[1], self.of_group()[0], self.kernel)
+        self.dims(self.channels[1], self.group_channels()[0], self.kernel)
     }
 
     /// Extents of the output, slowest first.
@@ -178,7 +178,7 @@ impl Conv {
     }
 
     /// Inverse of `at`: first index, channel and position of an element at a place.
-    fn of_place(&self, place: u64, channels: u64, extents: [u64; 3]) -> ([u64; 2], [u64; 3]) {
+    fn split_index(&self, place: u64, channels: u64, extents: [u64; 3]) -> ([u64; 2], [u64; 3]) {
         let positions: u64 = extents.iter().product();
         let (first, channel, at) = match self.last {
             true => (place / channels / positions, place % channels, place / channels % positions),
@@ -188,8 +188,8 @@ impl Conv {
     }
 
     /// Image, channel and position of an element of the output.
-    pub fn of_out(&self, place: u64) -> ([u64; 2], [u64; 3]) {
-        self.of_place(place, self.channels[1], self.out())
+    pub fn out_index(&self, place: u64) -> ([u64; 2], [u64; 3]) {
+        self.split_index(place, self.channels[1], self.out())
     }
 
     /// Index of an element of the input, from image and channel, and position.
@@ -199,11 +199,11 @@ impl Conv {
 
     /// Index of a weight, from output channel and input channel within the group, and tap.
     pub fn w_at(&self, of: [u64; 2], tap: [u64; 3]) -> u64 {
-        self.at(of, self.of_group()[0], tap, self.kernel)
+        self.at(of, self.group_channels()[0], tap, self.kernel)
     }
 
     /// Position of the image under a tap at a position of the output; `None` in the padding.
-    pub fn under(&self, out: [u64; 3], tap: [u64; 3]) -> Option<[u64; 3]> {
+    pub fn input_position(&self, out: [u64; 3], tap: [u64; 3]) -> Option<[u64; 3]> {
         let mut found = [0; 3];
         for i in 0..3 {
             let padded = out[i] * self.stride + tap[i] * self.dilation;
@@ -213,13 +213,13 @@ impl Conv {
     }
 
     /// Image, channel and position of an element of the input.
-    pub fn of_x(&self, place: u64) -> ([u64; 2], [u64; 3]) {
-        self.of_place(place, self.channels[0], self.image)
+    pub fn x_index(&self, place: u64) -> ([u64; 2], [u64; 3]) {
+        self.split_index(place, self.channels[0], self.image)
     }
 
     /// Output channel, input channel within the group, and tap of a weight.
-    pub fn of_w(&self, place: u64) -> ([u64; 2], [u64; 3]) {
-        self.of_place(place, self.of_group()[0], self.kernel)
+    pub fn w_index(&self, place: u64) -> ([u64; 2], [u64; 3]) {
+        self.split_index(place, self.group_channels()[0], self.kernel)
     }
 
     /// Index of an element of the output, from image and channel, and position.
@@ -233,7 +233,7 @@ impl Conv {
     }
 
     /// Position of the output that has a position of the image under a tap, if any.
-    pub fn over(&self, at: [u64; 3], tap: [u64; 3]) -> Option<[u64; 3]> {
+    pub fn output_position(&self, at: [u64; 3], tap: [u64; 3]) -> Option<[u64; 3]> {
         let (out, mut found) = (self.out(), [0; 3]);
         for i in 0..3 {
             let apart = (at[i] + self.pad[i]).checked_sub(tap[i] * self.dilation)?;
@@ -248,8 +248,8 @@ impl Conv {
     }
 
     /// Adds the constants of all convolution sources to a stage.
-    pub fn told(&self, stage: Stage) -> Stage {
-        let [c, m] = self.of_group();
+    pub fn with_consts(&self, stage: Stage) -> Stage {
+        let [c, m] = self.group_channels();
         let [kd, kh, kw] = self.kernel;
         let extents = [
             ("IMAGES", self.images),

@@ -14,12 +14,12 @@ use super::{Chosen, CudaLaunch, Kernel, KernelSources, Problem, Program, Rows2d,
 
 /// Authoring of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Source {
+pub enum Authoring {
     /// Kernel source of this project in the device's dialect.
     #[default]
-    Own,
+    Handwritten,
     /// Rust, with CubeCL.
-    Cube,
+    CubeCl,
     /// Rust, from CubeK, which also chooses the launch.
     CubeK,
 }
@@ -68,11 +68,11 @@ pub struct Recipe {
 
 impl Recipe {
     /// Returns the recipe of a kernel in a case of element type `dtype`.
-    pub fn of(kernel: &Kernel, dtype: DType, dialect: Dialect) -> Recipe {
+    pub fn new(kernel: &Kernel, dtype: DType, dialect: Dialect) -> Recipe {
         Recipe {
             name: kernel.entry.to_owned(),
             consts: kernel.consts.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
-            workgroup: if kernel.source == Source::CubeK { [1; 3] } else { kernel.workgroup },
+            workgroup: if kernel.authoring == Authoring::CubeK { [1; 3] } else { kernel.workgroup },
             elem: kernel.elem.unwrap_or(dtype),
             dialect,
         }
@@ -109,7 +109,7 @@ pub fn translated(
     dialect: Dialect,
 ) -> Result<Translated, Untranslated> {
     let missing = || Untranslated::Failed(texts.untranslated().unwrap_or(NO_COMPILERS).to_owned());
-    texts.translator().ok_or_else(missing)?.translate(&Recipe::of(kernel, dtype, dialect))
+    texts.translator().ok_or_else(missing)?.translate(&Recipe::new(kernel, dtype, dialect))
 }
 
 /// Reason for the absence of CubeCL's kernels in a program without its compilers.
@@ -143,7 +143,7 @@ pub fn cube_available(p: &Problem, caps: &Caps) -> Result<(), String> {
 impl Stage {
     /// Returns a launch of a CubeCL kernel, with one thread by default. Source and entry point have the kernel's name.
     pub fn cube(name: &'static str) -> Stage {
-        Stage::kernel(name, name, name).change(|kernel| kernel.source = Source::Cube)
+        Stage::kernel(name, name, name).change(|kernel| kernel.authoring = Authoring::CubeCl)
     }
 
     /// Returns a launch with one thread for each of `count` items.

@@ -11,7 +11,7 @@ use parallax_schema::device::{Caps, CudaCaps, Dialect};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CudaLaunch, KernelSources, Problem, Program, Source, Stage, StageOp, Untranslated, Variant, cube_available,
+    Authoring, CudaLaunch, KernelSources, Problem, Program, Stage, StageOp, Untranslated, Variant, cube_available,
     translated,
 };
 
@@ -38,7 +38,7 @@ impl Variant {
 impl Stage {
     /// Returns a stage whose launch CubeK chooses. The device properties that CubeK reads are constants of the stage.
     pub fn cubek(name: &'static str, caps: &Caps) -> Stage {
-        Stage::cube(name).change(|kernel| kernel.source = Source::CubeK).consts(&device(caps))
+        Stage::cube(name).change(|kernel| kernel.authoring = Authoring::CubeK).consts(&device(caps))
     }
 }
 
@@ -62,7 +62,7 @@ fn device(caps: &Caps) -> [(&'static str, u32); 12] {
         ("DEVICE_GRID_X", across),
         ("DEVICE_GRID_Y", down),
         ("DEVICE_GRID_Z", deep),
-        ("DEVICE_UNITS", caps.units.unwrap_or(0)),
+        ("DEVICE_UNITS", caps.compute_units.unwrap_or(0)),
         ("DEVICE_COMPUTE_CAPABILITY", 10 * major + minor),
     ]
 }
@@ -80,7 +80,7 @@ pub fn settled(
     let mut blueprints = Vec::new();
     for stage in &mut program.stages {
         let StageOp::Kernel(kernel) = &mut stage.work else { continue };
-        if kernel.source != Source::CubeK {
+        if kernel.authoring != Authoring::CubeK {
             continue;
         }
         let Some(chosen) = translated(texts, kernel, dtype, dialect)?.launch else {
@@ -134,7 +134,7 @@ mod tests {
         let kernel = program.kernels().next().expect("a kernel");
         assert_eq!((kernel.grid, kernel.workgroup, kernel.shared_bytes), ([5, 1, 1], [64, 1, 1], 256));
         assert_eq!(blueprints, ["rows: a workgroup for each row"]);
-        let again = Recipe::of(kernel, DType::F32, Dialect::Wgsl);
+        let again = Recipe::new(kernel, DType::F32, Dialect::Wgsl);
         assert_eq!(again.workgroup, [1; 3], "a settled launch comes from its recipe");
         let (program, _) = settle(5, Dialect::Cuda).expect("a launch");
         let kernel = program.kernels().next().expect("a kernel");

@@ -6,7 +6,9 @@
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
-use super::{BufferSpec, HostFn, Precondition, Problem, Program, RowsFn, StressInput, Tunable};
+use super::{
+    BufferSpec, HostCode, HostFn, Precondition, Problem, Program, ReferenceCode, RowsFn, StressInput, Tunable,
+};
 
 /// Specification of one direction of a workload, complete in itself.
 pub struct OpSpec {
@@ -43,7 +45,7 @@ pub struct OpSpec {
     /// Preconditions on the contents of inputs.
     pub preconditions: Vec<Precondition>,
     /// Stress inputs beside the seeded ones.
-    pub hard: Vec<StressInput>,
+    pub stress: Vec<StressInput>,
     /// Statement about NaN among the inputs.
     pub nan: OfNan,
     /// Dialects to which it is restricted, with the reason; every dialect if `None`.
@@ -78,6 +80,13 @@ pub struct Reference {
     pub row_cost: fn(&Problem, usize) -> u64,
     /// Function that computes rows for given inputs.
     pub rows: RowsFn,
+}
+
+impl Reference {
+    /// Returns a reference with this cost of a row and this function for the rows.
+    pub fn new(row_cost: fn(&Problem, usize) -> u64, rows: ReferenceCode) -> Reference {
+        Reference { row_cost, rows: RowsFn::new(rows) }
+    }
 }
 
 /// Error bound: an output element `x` with reference `r` is right if `|x - r| <= abs + rel * |r|`.
@@ -182,6 +191,93 @@ impl Variant {
 }
 
 impl OpSpec {
+    /// Returns a specification without shapes, host code, set-up, variants and stress inputs. The methods below add them.
+    pub fn new(
+        direction: Direction,
+        rate: Rate,
+        buffers: fn(&Problem) -> Vec<BufferSpec>,
+        cost: fn(&Problem) -> Cost,
+        tolerance: fn(&Problem, usize) -> Tolerance,
+        reference: Reference,
+        nan: OfNan,
+    ) -> OpSpec {
+        OpSpec {
+            direction,
+            rate,
+            headline: None,
+            shapes: |_| &[],
+            awkward: &[],
+            huge: &[],
+            buffers,
+            cost,
+            tolerance,
+            reference,
+            host: None,
+            setup: None,
+            variants: Vec::new(),
+            fallback: &[],
+            preconditions: Vec::new(),
+            stress: Vec::new(),
+            nan,
+            only: None,
+        }
+    }
+
+    /// Sets the shape of the preset `quick`.
+    pub fn headline(self, headline: &'static str) -> OpSpec {
+        OpSpec { headline: Some(headline), ..self }
+    }
+
+    /// Sets the shapes to measure.
+    pub fn shapes(self, shapes: fn(Preset) -> &'static [&'static str]) -> OpSpec {
+        OpSpec { shapes, ..self }
+    }
+
+    /// Sets the edge shapes.
+    pub fn awkward(self, awkward: &'static [&'static str]) -> OpSpec {
+        OpSpec { awkward, ..self }
+    }
+
+    /// Sets the shapes with a buffer beyond 4 GiB.
+    pub fn huge(self, huge: &'static [&'static str]) -> OpSpec {
+        OpSpec { huge, ..self }
+    }
+
+    /// Sets the f32 implementation for the host.
+    pub fn host(self, host: HostCode) -> OpSpec {
+        OpSpec { host: Some(HostFn::new(host)), ..self }
+    }
+
+    /// Sets the stages of the set-up.
+    pub fn setup(self, setup: fn(&Problem, &Caps) -> Program) -> OpSpec {
+        OpSpec { setup: Some(setup), ..self }
+    }
+
+    /// Sets the variants, naive first.
+    pub fn variants(self, variants: Vec<Variant>) -> OpSpec {
+        OpSpec { variants, ..self }
+    }
+
+    /// Sets the variants that replace one that cannot run, best first.
+    pub fn fallback(self, fallback: &'static [&'static str]) -> OpSpec {
+        OpSpec { fallback, ..self }
+    }
+
+    /// Sets the preconditions on the contents of inputs.
+    pub fn preconditions(self, preconditions: Vec<Precondition>) -> OpSpec {
+        OpSpec { preconditions, ..self }
+    }
+
+    /// Sets the stress inputs.
+    pub fn stress(self, stress: Vec<StressInput>) -> OpSpec {
+        OpSpec { stress, ..self }
+    }
+
+    /// Restricts it to these dialects, with the reason.
+    pub fn only_in(self, dialects: &'static [Dialect], reason: &'static str) -> OpSpec {
+        OpSpec { only: Some((dialects, reason)), ..self }
+    }
+
     /// Returns the shapes of a preset.
     pub fn preset(&self, preset: Preset) -> &[&'static str] {
         match preset {

@@ -9,11 +9,10 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::OnceLock;
 
 use half::{bf16, f16};
-use parallax_schema::case::DType;
+use parallax_schema::case::{DType, Storage};
 
 use super::{BufferSpec, Draw, Fill, HostBuffer, Problem, Shape, StressInput, Tolerance, splitmix64};
 use crate::parallel::*;
-use parallax_schema::case::Storage;
 
 /// Random stream of one buffer. It depends on the seed and the buffer's name, not on the buffer's position.
 fn stream(seed: u64, name: &str) -> u64 {
@@ -28,13 +27,13 @@ pub struct Inputs {
     /// One entry per buffer of the problem; `None` for outputs and scratch.
     sources: Vec<Option<Input>>,
     /// Stress input in use, if any.
-    hard: Option<&'static StressInput>,
+    stress: Option<&'static StressInput>,
 }
 
 #[derive(Clone)]
 struct Input {
     spec: BufferSpec,
-    source: Source,
+    contents: Contents,
     /// Values of a buffer that is small enough to keep. Computed at the first access to a single element.
     kept: OnceLock<Vec<f64>>,
 }
@@ -43,7 +42,7 @@ struct Input {
 const KEEP: u64 = 4 << 20;
 
 #[derive(Clone)]
-enum Source {
+enum Contents {
     Seeded {
         stream: u64,
         fill: Fill,
@@ -75,10 +74,10 @@ impl Inputs {
     /// Returns inputs from a seed, one for each buffer that is filled before the first stage.
     pub fn seeded(shape: &Shape, dtype: DType, buffers: Vec<BufferSpec>, seed: u64) -> Inputs {
         let input = |spec: BufferSpec| {
-            let source = Source::Seeded { stream: stream(seed, spec.name), fill: spec.role.fill()? };
-            Some(Input { spec, source, kept: OnceLock::new() })
+            let contents = Contents::Seeded { stream: stream(seed, spec.name), fill: spec.role.fill()? };
+            Some(Input { spec, contents, kept: OnceLock::new() })
         };
-        Inputs { shape: shape.clone(), dtype, sources: buffers.into_iter().map(input).collect(), hard: None }
+        Inputs { shape: shape.clone(), dtype, sources: buffers.into_iter().map(input).collect(), stress: None }
     }
 
     /// Returns seeded inputs that repeat after 65 537 elements. They are computed in negligible time. They serve probes of
@@ -92,28 +91,28 @@ impl Inputs {
             }
             let mut block = vec![0; (PERIOD * spec.elem.storage(dtype).bytes()) as usize];
             inputs.write(buffer, 0, &mut block);
-            inputs.sources[buffer].as_mut().expect("just seen").source = Source::Repeated(block);
+            inputs.sources[buffer].as_mut().expect("just seen").contents = Contents::Repeated(block);
         }
         inputs
     }
 
     /// Applies a stress input.
-    pub(super) fn harder(mut self, problem: &Problem, hard: &'static StressInput) -> Inputs {
-        for (name, with) in (hard.fills)(problem) {
+    pub(super) fn with_stress(mut self, problem: &Problem, stress: &'static StressInput) -> Inputs {
+        for (name, with) in (stress.fills)(problem) {
             let of_that_name = |input: &&mut Input| input.spec.name == name;
             let input =
                 self.sources.iter_mut().flatten().find(of_that_name).expect("a hard set fills inputs of the form");
-            if let Source::Seeded { fill, .. } = &mut input.source {
+            if let Contents::Seeded { fill, .. } = &mut input.contents {
                 *fill = with;
             }
         }
-        self.hard = Some(hard);
+        self.stress = Some(stress);
         self
     }
 
     /// Tolerance of an output computed from these inputs, against the reference.
     pub fn tolerance(&self, problem: &Problem, output: usize) -> Tolerance {
-        self.hard.map_or(problem.form().tolerance, |hard| hard.tolerance)(problem, output)
+        self.stress.map_or(problem.form().tolerance, |stress| stress.tolerance)(problem, output)
     }
 
     /// Replaces one input by the caller's little-endian bytes, in the buffer's storage type.
@@ -124,7 +123,7 @@ impl Inputs {
         if bytes.len() as u64 != want {
             return Err(WrongLength { name: input.spec.name, got: bytes.len() as u64, want });
         }
-        input.source = Source::Given(bytes);
+        input.contents = Contents::Given(bytes);
         input.kept = OnceLock::new();
         Ok(())
     }
@@ -166,13 +165,13 @@ impl Inputs {
 
     fn make(&self, input: &Input, index: u64) -> f64 {
         let storage = input.spec.elem.storage(self.dtype);
-        match &input.source {
-            Source::Seeded { stream, fill } => round_to(storage, fill(&self.shape, Draw::new(*stream, index))),
-            Source::Given(bytes) => {
+        match &input.contents {
+            Contents::Seeded { stream, fill } => round_to(storage, fill(&self.shape, Draw::new(*stream, index))),
+            Contents::Given(bytes) => {
                 let size = storage.bytes() as usize;
                 load(storage, &bytes[index as usize * size..][..size])
             }
-            Source::Repeated(block) => {
+            Contents::Repeated(block) => {
                 let size = storage.bytes() as usize;
                 load(storage, &block[(index % PERIOD) as usize * size..][..size])
             }
@@ -182,14 +181,14 @@ impl Inputs {
     /// Writes elements `start..` as little-endian bytes into `out`, as many as fit, on all processors. They are not kept for
     /// later variants, because they may exceed the host's memory.
     pub fn write(&self, buffer: usize, start: u64, out: &mut [u8]) {
-        let Input { spec, source, .. } = self.input(buffer);
+        let Input { spec, contents, .. } = self.input(buffer);
         let storage = spec.elem.storage(self.dtype);
         let size = storage.bytes() as usize;
-        match source {
-            Source::Given(bytes) => {
+        match contents {
+            Contents::Given(bytes) => {
                 out.copy_from_slice(&bytes[start as usize * size..][..out.len()]);
             }
-            Source::Repeated(block) => {
+            Contents::Repeated(block) => {
                 let mut from = (start % PERIOD) as usize * size;
                 let mut rest = out;
                 while !rest.is_empty() {
@@ -199,7 +198,7 @@ impl Inputs {
                     (rest, from) = (later, 0);
                 }
             }
-            Source::Seeded { stream, fill } => {
+            Contents::Seeded { stream, fill } => {
                 out.par_chunks_mut(PART).enumerate().for_each(|(part, out)| {
                     let first = start + (part * PART / size) as u64;
                     for (slot, index) in out.chunks_exact_mut(size).zip(first..) {

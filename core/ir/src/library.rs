@@ -5,14 +5,14 @@ use parallax_schema::device::{Caps, Dialect};
 use parallax_schema::units::Bytes;
 
 use super::Access::{Read, Write};
-use super::{Conv, Epilogue, Problem, Product, Program, Rearrange, Stage, Variant};
+use super::{Conv, Gemm, LibraryEpilogue, Problem, Program, Rearrange, Stage, Variant};
 
 /// Call into a vendor's library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Library {
     /// cuBLASLt: a GEMM in the case's element type, accumulated in f32. Arguments: A, B, C, and the bias of the columns if the
     /// epilogue adds one.
-    Gemm(Product, Epilogue),
+    Gemm(Gemm, LibraryEpilogue),
     /// cuDNN: a convolution or one of its gradients in the case's element type, accumulated in f32. Arguments: see [`ConvPass`].
     Conv(Convolution),
     /// cuDNN: attention or its gradients in the case's element type, accumulated in f32. Arguments: see [`AttentionPass`].
@@ -20,7 +20,7 @@ pub enum Library {
 }
 
 /// Workspace of a GEMM, in device memory: NVIDIA's recommendation for Hopper.
-pub const PRODUCT_WORKSPACE: Bytes = Bytes(32 << 20);
+pub const GEMM_WORKSPACE: Bytes = Bytes(32 << 20);
 
 impl Library {
     /// Name of the call in traces and profiles.
@@ -39,7 +39,7 @@ impl Library {
     /// measured here.
     pub fn most_workspace(self) -> Bytes {
         match self {
-            Library::Gemm(..) => PRODUCT_WORKSPACE,
+            Library::Gemm(..) => GEMM_WORKSPACE,
             Library::Conv(_) => Bytes(256 << 20),
             Library::Attention(attention) => attention.most_workspace(),
         }
@@ -202,7 +202,13 @@ impl Convolution {
 /// Returns a stage that transposes the kernels of a depthwise convolution with channels last. Our channels are the last index of
 /// kernels and images; the library's are the first of kernels. The direction is `[taps, channels]` to `[channels, taps]`, or the
 /// reverse.
-pub fn turned(conv: &Conv, to_library: bool, dtype: DType, caps: &Caps, buffers: [&'static str; 2]) -> Stage {
+pub fn transposed_kernels(
+    conv: &Conv,
+    to_library: bool,
+    dtype: DType,
+    caps: &Caps,
+    buffers: [&'static str; 2],
+) -> Stage {
     let (taps, channels) = (conv.taps(), conv.channels[1]);
     let [rows, columns] = if to_library { [taps, channels] } else { [channels, taps] };
     let order = Rearrange {
@@ -212,5 +218,5 @@ pub fn turned(conv: &Conv, to_library: bool, dtype: DType, caps: &Caps, buffers:
         first_from: 0,
         first_to: 0,
     };
-    order.stage(dtype, caps, buffers).called("turned")
+    order.stage(dtype, caps, buffers).label("turned")
 }

@@ -6,7 +6,7 @@ use parallax_schema::case::{Cost, DType};
 use parallax_schema::units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::{Access, Library, Source, TensorMap};
+use super::{Access, Authoring, Library, TensorMap};
 
 /// Work of a variant for one problem on one device. It is plain data, so that a plan can be printed and tested.
 #[derive(Debug, Clone, PartialEq)]
@@ -145,7 +145,7 @@ pub enum StageOp {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Kernel {
     /// Authoring of the kernel.
-    pub source: Source,
+    pub authoring: Authoring,
     /// Kernel source, as in `matmul/tiled`. Any workload may use any source.
     pub text: &'static str,
     /// Entry point, in every dialect.
@@ -265,8 +265,8 @@ impl Stage {
     /// Returns a launch of an entry point of a kernel source, with one thread by default.
     pub fn kernel(label: impl Into<Cow<'static, str>>, text: &'static str, entry: &'static str) -> Stage {
         let (consts, cuda) = (Vec::new(), CudaLaunch::default());
-        let (source, workgroup, grid) = (Source::Own, [1; 3], [1; 3]);
-        let kernel = Kernel { source, text, entry, elem: None, consts, workgroup, grid, shared_bytes: 0, cuda };
+        let (authoring, workgroup, grid) = (Authoring::Handwritten, [1; 3], [1; 3]);
+        let kernel = Kernel { authoring, text, entry, elem: None, consts, workgroup, grid, shared_bytes: 0, cuda };
         Stage::new(label, StageOp::Kernel(kernel))
     }
 
@@ -332,18 +332,18 @@ impl Stage {
     }
 
     /// Sets the name.
-    pub fn called(self, label: impl Into<Cow<'static, str>>) -> Stage {
+    pub fn label(self, label: impl Into<Cow<'static, str>>) -> Stage {
         Stage { label: label.into(), ..self }
     }
 
     /// Sets a name made from the present one.
     pub fn renamed(self, name: impl FnOnce(&str) -> String) -> Stage {
         let label = name(&self.label);
-        self.called(label)
+        self.label(label)
     }
 
     /// Sets the component.
-    pub fn of(self, component: &'static str) -> Stage {
+    pub fn component(self, component: &'static str) -> Stage {
         Stage { component: Some(component), ..self }
     }
 
@@ -356,12 +356,12 @@ impl Stage {
     }
 
     /// Sets its operations and least bytes.
-    pub fn costing(self, cost: Cost) -> Stage {
+    pub fn cost(self, cost: Cost) -> Stage {
         Stage { cost, ..self }
     }
 
     /// Sets its queue, and earlier stages of other queues that it waits for.
-    pub fn on(self, queue: u32, after: &[usize]) -> Stage {
+    pub fn queue(self, queue: u32, after: &[usize]) -> Stage {
         Stage { queue, after: after.to_vec(), ..self }
     }
 

@@ -6,7 +6,7 @@ use super::{Access, Stage};
 
 /// Command for a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum QueueCommand {
     /// Runs a stage, given by its position.
     Run {
         /// Queue.
@@ -39,7 +39,7 @@ pub struct Queues {
     /// Number of marks.
     pub marks: usize,
     /// Commands, in the order in which the host issues them.
-    pub orders: Vec<Order>,
+    pub orders: Vec<QueueCommand>,
 }
 
 /// Returns the queue numbers of stages in ascending order. The position is the queue in [`Queues`].
@@ -53,7 +53,7 @@ impl Queues {
     /// # Errors
     /// Stage that waits for one not before it. Two stages on different queues that access a buffer, at least one writing, without
     /// a wait between them.
-    pub fn of(stages: &[Stage]) -> Result<Queues, String> {
+    pub fn from_stages(stages: &[Stage]) -> Result<Queues, String> {
         let names = named(stages);
         let queue_of = |stage: usize| names.iter().position(|name| *name == stages[stage].queue).expect("collected");
         check(stages)?;
@@ -63,7 +63,7 @@ impl Queues {
             if other == 1 {
                 made.mark(0);
             }
-            made.orders.push(Order::Wait { queue: other, mark: 0 });
+            made.orders.push(QueueCommand::Wait { queue: other, mark: 0 });
         }
         // Mark after each stage that another queue waits for.
         let mut marks: Vec<Option<usize>> = vec![None; stages.len()];
@@ -76,10 +76,10 @@ impl Queues {
                 if known.is_none_or(|known| known < before) {
                     *known = Some(before);
                     let mark = marks[before].expect("made behind the stage, which came before");
-                    made.orders.push(Order::Wait { queue, mark });
+                    made.orders.push(QueueCommand::Wait { queue, mark });
                 }
             }
-            made.orders.push(Order::Run { queue, stage });
+            made.orders.push(QueueCommand::Run { queue, stage });
             let awaited = |later: usize| stages[later].after.contains(&stage) && queue_of(later) != queue;
             if (stage + 1..stages.len()).any(awaited) {
                 marks[stage] = Some(made.mark(queue));
@@ -87,7 +87,7 @@ impl Queues {
         }
         for other in 1..queues {
             let mark = made.mark(other);
-            made.orders.push(Order::Wait { queue: 0, mark });
+            made.orders.push(QueueCommand::Wait { queue: 0, mark });
         }
         Ok(made)
     }
@@ -96,19 +96,19 @@ impl Queues {
     /// separately before them, so that nothing has to wait for it.
     ///
     /// # Errors
-    /// Errors of [`Queues::of`].
-    pub fn behind(setup: usize, stages: &[Stage]) -> Result<Queues, String> {
+    /// Errors of [`Queues::from_stages`].
+    pub fn after_setup(setup: usize, stages: &[Stage]) -> Result<Queues, String> {
         let timed = stages.iter().skip(setup).cloned().map(|stage| Stage {
             after: stage.after.iter().filter_map(|before| before.checked_sub(setup)).collect(),
             ..stage
         });
-        Queues::of(&timed.collect::<Vec<_>>())
+        Queues::from_stages(&timed.collect::<Vec<_>>())
     }
 
     fn mark(&mut self, queue: usize) -> usize {
         let mark = self.marks;
         self.marks += 1;
-        self.orders.push(Order::Mark { queue, mark });
+        self.orders.push(QueueCommand::Mark { queue, mark });
         mark
     }
 }
@@ -153,27 +153,30 @@ mod tests {
     use super::*;
 
     fn stage(queue: u32, after: &[usize], args: &[(&'static str, Access)]) -> Stage {
-        Stage::kernel("stage", "fma/scalar", "fma_scalar").args(args.iter().copied()).on(queue, after)
+        Stage::kernel("stage", "fma/scalar", "fma_scalar").args(args.iter().copied()).queue(queue, after)
     }
 
-    fn run(queue: usize, stage: usize) -> Order {
-        Order::Run { queue, stage }
+    fn run(queue: usize, stage: usize) -> QueueCommand {
+        QueueCommand::Run { queue, stage }
     }
 
-    fn mark(queue: usize, mark: usize) -> Order {
-        Order::Mark { queue, mark }
+    fn mark(queue: usize, mark: usize) -> QueueCommand {
+        QueueCommand::Mark { queue, mark }
     }
 
-    fn wait(queue: usize, mark: usize) -> Order {
-        Order::Wait { queue, mark }
+    fn wait(queue: usize, mark: usize) -> QueueCommand {
+        QueueCommand::Wait { queue, mark }
     }
 
     #[test]
     fn one_queue_needs_no_marks() {
         // The queue has any number, and a stage states a dependency that the order implies.
         let stages = [stage(3, &[], &[]), stage(3, &[0], &[])];
-        assert_eq!(Queues::of(&stages), Ok(Queues { queues: 1, marks: 0, orders: vec![run(0, 0), run(0, 1)] }));
-        assert_eq!(Queues::of(&[]).map(|q| q.queues), Ok(1));
+        assert_eq!(
+            Queues::from_stages(&stages),
+            Ok(Queues { queues: 1, marks: 0, orders: vec![run(0, 0), run(0, 1)] })
+        );
+        assert_eq!(Queues::from_stages(&[]).map(|q| q.queues), Ok(1));
     }
 
     #[test]
@@ -188,7 +191,7 @@ mod tests {
             stage(5, &[1], &[("even", Write)]),
             stage(2, &[4, 0], &[("even", Read)]),
         ];
-        let got = Queues::of(&stages).expect("in order");
+        let got = Queues::from_stages(&stages).expect("in order");
         let want = [
             mark(0, 0),
             wait(1, 0),
@@ -219,7 +222,7 @@ mod tests {
         let setup = [stage(0, &[], &[("x", Write)]), stage(0, &[], &[])];
         let timed = [stage(1, &[], &[("x", Read)]), stage(0, &[0], &[])];
         let shifted = [stage(1, &[], &[("x", Read)]), stage(0, &[2], &[])];
-        assert_eq!(Queues::behind(2, &[&setup[..], &shifted[..]].concat()), Queues::of(&timed));
+        assert_eq!(Queues::after_setup(2, &[&setup[..], &shifted[..]].concat()), Queues::from_stages(&timed));
     }
 
     #[test]
@@ -227,36 +230,39 @@ mod tests {
         let stages: Vec<Stage> = (0..40)
             .map(|i| stage(i as u32 * 7 % 5, &(0..i).filter(|b| (i + b) % 3 == 0).collect::<Vec<_>>(), &[]))
             .collect();
-        let queues = Queues::of(&stages).expect("nothing is shared");
+        let queues = Queues::from_stages(&stages).expect("nothing is shared");
         let mut made = BTreeSet::new();
         for order in &queues.orders {
             match order {
-                Order::Mark { mark, .. } => assert!(made.insert(*mark), "{mark} twice"),
-                Order::Wait { mark, .. } => assert!(made.contains(mark), "{mark} is not made yet"),
-                Order::Run { .. } => {}
+                QueueCommand::Mark { mark, .. } => assert!(made.insert(*mark), "{mark} twice"),
+                QueueCommand::Wait { mark, .. } => assert!(made.contains(mark), "{mark} is not made yet"),
+                QueueCommand::Run { .. } => {}
             }
         }
         assert_eq!(made.len(), queues.marks);
         let ran: Vec<usize> = queues
             .orders
             .iter()
-            .filter_map(|o| if let Order::Run { stage, .. } = o { Some(*stage) } else { None })
+            .filter_map(|o| if let QueueCommand::Run { stage, .. } = o { Some(*stage) } else { None })
             .collect();
         assert_eq!(ran, (0..40).collect::<Vec<_>>());
         // Join: all queues but the main one, at the end.
-        assert!(matches!(queues.orders[..], [.., Order::Mark { queue: 4, .. }, Order::Wait { queue: 0, .. }]));
+        assert!(matches!(
+            queues.orders[..],
+            [.., QueueCommand::Mark { queue: 4, .. }, QueueCommand::Wait { queue: 0, .. }]
+        ));
     }
 
     #[test]
     fn what_cannot_be_waited_for_and_what_should_be_is_said() {
         use Access::{Read, Write};
         let late = [stage(0, &[1], &[]), stage(1, &[], &[])];
-        assert!(Queues::of(&late).expect_err("later").contains("waits for stage 1"));
+        assert!(Queues::from_stages(&late).expect_err("later").contains("waits for stage 1"));
         let race = [stage(0, &[], &[("x", Write)]), stage(1, &[], &[("x", Read)])];
-        assert!(Queues::of(&race).expect_err("a race").contains("touch `x` on two queues"));
+        assert!(Queues::from_stages(&race).expect_err("a race").contains("touch `x` on two queues"));
         let ordered = [stage(0, &[], &[("x", Write)]), stage(1, &[0], &[]), stage(1, &[], &[("x", Read)])];
-        assert!(Queues::of(&ordered).is_ok(), "through the queue of the one that waits");
+        assert!(Queues::from_stages(&ordered).is_ok(), "through the queue of the one that waits");
         let readers = [stage(0, &[], &[("x", Read)]), stage(1, &[], &[("x", Read)])];
-        assert!(Queues::of(&readers).is_ok());
+        assert!(Queues::from_stages(&readers).is_ok());
     }
 }

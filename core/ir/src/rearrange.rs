@@ -78,7 +78,7 @@ impl Rearrange {
             .consts(&counts.map(|(name, value)| (name, value as u32)))
             .consts(&distances.map(|(name, value)| (name, (value / width) as u32)))
             .args([("given", from, Read), ("moved", to, Write)])
-            .costing(Cost::new(0, bytes, bytes))
+            .cost(Cost::new(0, bytes, bytes))
     }
 }
 

@@ -130,7 +130,7 @@ const PARTS: u64 = 512;
 
 /// Number of workgroups that loop over `count` items. Each leaves one partial sum.
 pub fn parts_of(count: u64, caps: &Caps) -> u64 {
-    let held = caps.units.map_or(PARTS, |units| u64::from(units) * PARTS_PER_UNIT);
+    let held = caps.compute_units.map_or(PARTS, |units| u64::from(units) * PARTS_PER_UNIT);
     held.min(MOST_PARTS).min(count)
 }
 
@@ -158,7 +158,7 @@ pub fn sum_of_parts(parts: u64, columns: u64, caps: &Caps, text: &'static str, e
         .threads([32, down as u32, 1])
         .grid(spread(columns.div_ceil(32)))
         .shared(32 * down as u32 * 4)
-        .costing(Cost::new(parts * columns, parts * columns * 4, columns * 4))
+        .cost(Cost::new(parts * columns, parts * columns * 4, columns * 4))
 }
 
 impl RowShare {

@@ -56,7 +56,7 @@ impl Scratch {
     /// lifetime.
     ///
     /// With stages on several queues, the order of the list is not the order in time, and no memory is shared.
-    pub fn of(program: &Program, buffers: &[BufferSpec], dtype: DType) -> Scratch {
+    pub fn new(program: &Program, buffers: &[BufferSpec], dtype: DType) -> Scratch {
         let all = program.stages.len().saturating_sub(1);
         let ordered = program.stages.iter().all(|stage| stage.queue == program.stages[0].queue);
         let live = |(index, spec): (usize, &BufferSpec)| {
@@ -110,7 +110,7 @@ impl Program {
         let kept = |spec: &BufferSpec| {
             spec.place == Place::Device && !matches!(spec.role, Role::Scratch) && self.uses(spec.name)
         };
-        let scratch = Scratch::of(self, &problem.buffers(), problem.dtype);
+        let scratch = Scratch::new(self, &problem.buffers(), problem.dtype);
         let shared = if dialect == Dialect::Wgsl { scratch.slots.iter().sum() } else { scratch.arena };
         Bytes(problem.bytes(kept).0.saturating_add(shared))
     }
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_chain_of_thirty_stages_needs_the_memory_of_its_largest_pair() {
         let (program, buffers) = (chain(), scratch(&[1 << 20; 31]));
-        let found = Scratch::of(&program, &buffers, DType::F32);
+        let found = Scratch::new(&program, &buffers, DType::F32);
         sound(&program, &buffers, &found);
         assert_eq!((found.arena, &found.slots[..]), (2 << 20, &[1 << 20; 2][..]));
     }
@@ -179,7 +179,7 @@ mod tests {
         // One buffer lives throughout, and one is used only at both ends.
         program.stages[29].args.push(("s3", Read).into());
         program.stages[0].args.push(("s30", Write).into());
-        let found = Scratch::of(&program, &buffers, DType::F32);
+        let found = Scratch::new(&program, &buffers, DType::F32);
         sound(&program, &buffers, &found);
         let apart: u64 = sizes.iter().map(|size| size.next_multiple_of(ALIGNMENT)).sum();
         assert!(found.arena <= found.slots.iter().sum() && found.slots.iter().sum::<u64>() * 3 < apart, "{found:?}");
@@ -189,14 +189,14 @@ mod tests {
     fn nothing_is_shared_between_queues_and_only_scratch_is_placed() {
         let (mut program, mut buffers) = (chain(), scratch(&[1024; 31]));
         program.stages[7].queue = 1;
-        let found = Scratch::of(&program, &buffers, DType::F32);
+        let found = Scratch::new(&program, &buffers, DType::F32);
         assert_eq!((found.arena, found.slots.len()), (31 * 1024, 31));
         buffers[0].role = Role::Output { row_len: 1 };
         program.stages.truncate(2);
-        let found = Scratch::of(&program, &buffers, DType::F32);
+        let found = Scratch::new(&program, &buffers, DType::F32);
         let placed = found.regions.iter().enumerate().filter(|(_, place)| place.is_some()).map(|(i, _)| i);
         assert_eq!(placed.collect::<Vec<_>>(), [1, 2], "no output, and nothing that no stage names");
-        let nothing = Scratch::of(&Program { stages: Vec::new() }, &buffers, DType::F32);
+        let nothing = Scratch::new(&Program { stages: Vec::new() }, &buffers, DType::F32);
         assert_eq!((nothing.arena, nothing.slots.len()), (0, 0));
     }
 }

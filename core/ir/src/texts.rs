@@ -61,7 +61,7 @@ impl KernelSources {
     }
 
     /// Adds a lookup before the embedded sources. It is called each time a source is assembled, so that edits take effect.
-    pub fn behind(
+    pub fn with_lookup(
         self,
         lookup: impl Fn(&str) -> Result<Option<String>, String> + Send + Sync + 'static,
     ) -> KernelSources {
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn another_place_comes_first_and_its_failures_are_told() {
-        let texts = KernelSources::embedded(TEXTS).behind(|file| match file {
+        let texts = KernelSources::embedded(TEXTS).with_lookup(|file| match file {
             "b" => Ok(Some("new\n".to_owned())),
             "e" => Err("a folder".to_owned()),
             _ => Ok(None),

@@ -90,8 +90,8 @@ impl Problem {
     }
 
     /// Returns its inputs from a seed, with those of a stress input in their place.
-    pub fn hard_inputs(&self, seed: u64, hard: &'static StressInput) -> Inputs {
-        self.inputs(seed).harder(self, hard)
+    pub fn stress_inputs(&self, seed: u64, stress: &'static StressInput) -> Inputs {
+        self.inputs(seed).with_stress(self, stress)
     }
 
     /// Returns its periodic inputs: see [`Inputs::repeated`].

@@ -172,7 +172,7 @@ pub fn caps() -> Caps {
         max_storage_buffers: Some(8),
         memory: None,
         compute_capability: None,
-        units: None,
+        compute_units: None,
         matrices: Vec::new(),
         in_a_browser: false,
         matrix_units: false,

@@ -5,7 +5,7 @@ use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView, ArrayView2, ArrayViewMut, s};
 use num_traits::Float;
 use parallax_ir::parallel::*;
-use parallax_ir::{Product, Stored};
+use parallax_ir::{Gemm, Layout};
 
 /// Rows of C that a thread computes together, enough that the right matrix is fetched rarely.
 const TOGETHER: usize = 64;
@@ -67,16 +67,16 @@ pub fn add<T: Real>(out: &mut [T], factor: T, row: &[T]) {
 }
 
 /// Adds the batched GEMM `A·B` to C.
-pub fn add_product<T: Real>(product: Product, a: &[T], b: &[T], c: &mut [T]) {
-    let [m, n, k] = [product.m, product.n, product.k].map(|extent| extent as usize);
-    let stored = |turned: bool, [rows, columns]: [usize; 2], matrix| match turned {
+pub fn add_gemm<T: Real>(gemm: Gemm, a: &[T], b: &[T], c: &mut [T]) {
+    let [m, n, k] = [gemm.m, gemm.n, gemm.k].map(|extent| extent as usize);
+    let operand = |transposed: bool, [rows, columns]: [usize; 2], matrix| match transposed {
         true => viewed([columns, rows], matrix).reversed_axes(),
         false => viewed([rows, columns], matrix),
     };
     let batch = c.par_chunks_exact_mut(m * n).zip(a.par_chunks_exact(m * k)).zip(b.par_chunks_exact(k * n));
     batch.for_each(|((c, a), b)| {
-        let a = stored(product.stored == Stored::Tn, [m, k], a);
-        let b = stored(product.stored == Stored::Nt, [k, n], b);
+        let a = operand(gemm.layout == Layout::Tn, [m, k], a);
+        let b = operand(gemm.layout == Layout::Nt, [k, n], b);
         c.par_chunks_mut(TOGETHER * n).enumerate().for_each(|(block, c)| {
             let first = block * TOGETHER;
             let mut c = ArrayViewMut::from_shape([c.len() / n, n], c).expect("whole rows");
@@ -91,26 +91,26 @@ fn viewed<T>(shape: [usize; 2], matrix: &[T]) -> ArrayView2<'_, T> {
 }
 
 /// Returns the batched GEMM `A·B`.
-pub fn product_of<T: Real>(product: Product, a: &[T], b: &[T]) -> Vec<T> {
-    let [.., elements] = product.elements();
+pub fn gemm_of<T: Real>(gemm: Gemm, a: &[T], b: &[T]) -> Vec<T> {
+    let [.., elements] = gemm.elements();
     let mut c = vec![T::zero(); elements as usize];
-    add_product(product, a, b, &mut c);
+    add_gemm(gemm, a, b, &mut c);
     c
 }
 
 /// Returns `A·B` of extents `[m, n, k]`, both row-major.
-pub fn product_nn<T: Real>(a: &[T], b: &[T], [m, n, k]: [usize; 3]) -> Vec<T> {
-    product_of(Product::new(m as u64, n as u64, k as u64), a, b)
+pub fn gemm_nn<T: Real>(a: &[T], b: &[T], [m, n, k]: [usize; 3]) -> Vec<T> {
+    gemm_of(Gemm::new(m as u64, n as u64, k as u64), a, b)
 }
 
 /// Returns `A·B` of extents `[m, n, k]`, with B transposed.
-pub fn product_nt<T: Real>(a: &[T], b: &[T], [m, n, k]: [usize; 3]) -> Vec<T> {
-    product_of(Product::new(m as u64, n as u64, k as u64).stored(Stored::Nt), a, b)
+pub fn gemm_nt<T: Real>(a: &[T], b: &[T], [m, n, k]: [usize; 3]) -> Vec<T> {
+    gemm_of(Gemm::new(m as u64, n as u64, k as u64).layout(Layout::Nt), a, b)
 }
 
 /// Returns `A·B` of extents `[m, n, k]`, with A transposed.
-pub fn product_tn<T: Real>(a: &[T], b: &[T], [m, n, k]: [usize; 3]) -> Vec<T> {
-    product_of(Product::new(m as u64, n as u64, k as u64).stored(Stored::Tn), a, b)
+pub fn gemm_tn<T: Real>(a: &[T], b: &[T], [m, n, k]: [usize; 3]) -> Vec<T> {
+    gemm_of(Gemm::new(m as u64, n as u64, k as u64).layout(Layout::Tn), a, b)
 }
 
 /// Sums the rows of a matrix into `out`, of a row's length. The order of additions is the same for any number of threads.
@@ -157,22 +157,22 @@ mod tests {
     fn products_are_what_their_definition_says_in_each_order_of_storing() {
         let (batch, m, n, k) = (3, 19, 5, 37);
         let (a, b) = (numbers(batch * m * k), numbers(batch * k * n));
-        for stored in [Stored::Nn, Stored::Nt, Stored::Tn] {
-            let left = |o: usize, i: usize, l: usize| match stored {
-                Stored::Tn => a[(o * k + l) * m + i],
+        for layout in [Layout::Nn, Layout::Nt, Layout::Tn] {
+            let left = |o: usize, i: usize, l: usize| match layout {
+                Layout::Tn => a[(o * k + l) * m + i],
                 _ => a[(o * m + i) * k + l],
             };
-            let right = |o: usize, l: usize, j: usize| match stored {
-                Stored::Nt => b[(o * n + j) * k + l],
+            let right = |o: usize, l: usize, j: usize| match layout {
+                Layout::Nt => b[(o * n + j) * k + l],
                 _ => b[(o * k + l) * n + j],
             };
-            let product = Product::new(m as u64, n as u64, k as u64).batch(batch as u64).stored(stored);
+            let gemm = Gemm::new(m as u64, n as u64, k as u64).batch(batch as u64).layout(layout);
             let mut got = vec![0.5; batch * m * n];
-            add_product(product, &a, &b, &mut got);
+            add_gemm(gemm, &a, &b, &mut got);
             for (at, got) in got.into_iter().enumerate() {
                 let (o, i, j) = (at / (m * n), at / n % m, at % n);
                 let want = 0.5 + (0..k).map(|l| left(o, i, l) * right(o, l, j)).sum::<f32>();
-                assert_eq!(got, want, "{stored:?} at {o}, {i}, {j}");
+                assert_eq!(got, want, "{layout:?} at {o}, {i}, {j}");
             }
         }
     }

@@ -88,7 +88,7 @@ impl Sort {
             let counted = launch(format!("sort_count_{}", pass + 1), "lib/sort_count", "sort_count", pass)
                 .args([("keys", from[0], Read), ("counts", names.counts, Write)])
                 .shared(4 * bins as u32)
-                .costing(Cost::new(0, keys, table));
+                .cost(Cost::new(0, keys, table));
             let [sorted, order] = to(pass);
             let moved = [
                 ("counts", names.counts, Read),
@@ -102,7 +102,7 @@ impl Sort {
                 .consts(&[("FIRST", !later), ("LATER", later)])
                 .args(moved.into_iter().chain(before).map(Arg::from))
                 .shared(4 * (bins + THREADS) as u32)
-                .costing(Cost::new(0, table + keys * if later { 2 } else { 1 }, 2 * keys));
+                .cost(Cost::new(0, table + keys * if later { 2 } else { 1 }, 2 * keys));
             [counted, placed]
         };
         (0..passes).flat_map(pass).collect()

@@ -7,7 +7,7 @@ use parallax_ir::device::BackendError;
 use parallax_ir::{Attention, AttentionPass};
 use parallax_schema::case::DType;
 
-use super::graph::{Element, Graph, Id, Mode, Reduce, Source, Tensor, dense, element};
+use super::graph::{Element, Graph, Id, Mode, Reduce, Tensor, TensorSource, dense, element};
 
 const FLOAT: Element = Element::CUDNN_DATA_FLOAT;
 const INT32: Element = Element::CUDNN_DATA_INT32;
@@ -61,7 +61,7 @@ impl Drawing<'_> {
 
     /// Adds the dense launch argument at a position.
     fn argument(&mut self, position: usize, element: Element, extents: [i64; 4]) -> Id {
-        let source = Source::Argument(position);
+        let source = TensorSource::Argument(position);
         self.graph.tensor(Tensor { element, extents: extents.to_vec(), strides: dense(&extents), source })
     }
 
@@ -80,7 +80,7 @@ impl Drawing<'_> {
         let (rows, width) = (self.keys, self.width);
         let extents = vec![self.batch, self.shared, width, rows];
         let strides = vec![self.shared * rows * width, rows * width, 1, width];
-        let source = Source::Argument(position);
+        let source = TensorSource::Argument(position);
         self.graph.tensor(Tensor { element: self.stored, extents, strides, source })
     }
 
@@ -96,7 +96,7 @@ impl Drawing<'_> {
         let (padded, biased) = (self.wanted.padded, self.wanted.biased);
         let items = [self.batch, 1, 1, 1];
         let lengths = padded.then(|| {
-            let (source, extents) = (Source::OwnFilled(self.queries as i32), items.to_vec());
+            let (source, extents) = (TensorSource::OwnFilled(self.queries as i32), items.to_vec());
             let queries = self.graph.tensor(Tensor { element: INT32, extents, strides: dense(&items), source });
             [queries, self.argument(first, INT32, items)]
         });
@@ -195,7 +195,8 @@ impl Drawing<'_> {
         self.graph.reduce(Reduce::CUDNN_REDUCE_TENSOR_ADD, products, summed);
         let one = self.graph.float(1.0);
         let extents = rows.to_vec();
-        let delta = self.graph.tensor(Tensor { element: FLOAT, extents, strides: dense(&rows), source: Source::Own });
+        let delta =
+            self.graph.tensor(Tensor { element: FLOAT, extents, strides: dense(&rows), source: TensorSource::Own });
         self.graph.pointwise_into(Mode::CUDNN_POINTWISE_MUL, summed, one, delta);
 
         let scores = self.scores([q, k], lengths, mask);
@@ -219,7 +220,7 @@ impl Drawing<'_> {
         // Blocks of keys accumulate into the queries' gradients, in f32.
         let by_row = self.graph.transposed(k, self.stored);
         let extents = [self.batch, self.heads, self.queries, self.width];
-        let source = Source::Own;
+        let source = TensorSource::Own;
         let sums =
             self.graph.tensor(Tensor { element: FLOAT, extents: extents.to_vec(), strides: dense(&extents), source });
         self.graph.product([of_scores, by_row, sums], [queries, None, keys]);
@@ -268,7 +269,7 @@ mod tests {
             let arguments = |wanted: Attention| {
                 let graph = graph(&wanted, DType::BF16).expect("small numbers");
                 let position = |tensor: &Tensor| match tensor.source {
-                    Source::Argument(position) => Some(position),
+                    TensorSource::Argument(position) => Some(position),
                     _ => None,
                 };
                 let mut found: Vec<usize> = graph.tensors().iter().filter_map(position).collect();

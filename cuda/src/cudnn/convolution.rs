@@ -4,7 +4,7 @@ use parallax_ir::device::BackendError;
 use parallax_ir::{Conv, ConvPass, Convolution};
 use parallax_schema::case::DType;
 
-use super::graph::{Element, Graph, Mode, Operation, Pass, Source, Tensor, Window, dense, element};
+use super::graph::{Element, Graph, Mode, Operation, Pass, Tensor, TensorSource, Window, dense, element};
 
 /// Returns the graphs of a convolution, in order of preference. Arguments are those of [`ConvPass`], in order.
 ///
@@ -12,23 +12,23 @@ use super::graph::{Element, Graph, Mode, Operation, Pass, Source, Tensor, Window
 /// [`BackendError::Unsupported`] where an extent is beyond the library's integers.
 pub(super) fn graphs(wanted: &Convolution, dtype: DType) -> Result<Vec<Graph>, BackendError> {
     let (bias, relu) = match wanted.pass {
-        ConvPass::Forward { bias, relu } => (bias.then_some(Source::Argument(3)), relu),
+        ConvPass::Forward { bias, relu } => (bias.then_some(TensorSource::Argument(3)), relu),
         ConvPass::Image | ConvPass::Kernels => (None, false),
     };
     let mut graphs = vec![graph(wanted, dtype, bias, relu)?];
     if relu && bias.is_none() {
         // Engines without tensor cores support ReLU only after a bias: here zero for every channel.
-        graphs.push(graph(wanted, dtype, Some(Source::OwnFilled(0)), relu)?);
+        graphs.push(graph(wanted, dtype, Some(TensorSource::OwnFilled(0)), relu)?);
     }
     Ok(graphs)
 }
 
 /// Returns a graph with an optional bias from this source, and an optional ReLU after it.
-fn graph(wanted: &Convolution, dtype: DType, bias: Option<Source>, relu: bool) -> Result<Graph, BackendError> {
+fn graph(wanted: &Convolution, dtype: DType, bias: Option<TensorSource>, relu: bool) -> Result<Graph, BackendError> {
     let (conv, mut graph) = (&wanted.conv, Graph::default());
     let ([channels, results], stored) = (conv.channels, element(dtype));
     let of_image = around(conv.images, channels, conv, conv.image)?;
-    let of_kernels = around(results, conv.of_group()[0], conv, conv.kernel)?;
+    let of_kernels = around(results, conv.group_channels()[0], conv, conv.kernel)?;
     let of_result = around(conv.images, results, conv, conv.out())?;
     let of_bias = around(1, results, conv, [1; 3])?;
     let tensor = |graph: &mut Graph, extents: &[i64], element, source| {
@@ -41,9 +41,9 @@ fn graph(wanted: &Convolution, dtype: DType, bias: Option<Source>, relu: bool) -
         ConvPass::Image => (Pass::Image, [2, 0, 1]),
         ConvPass::Kernels => (Pass::Kernels, [0, 2, 1]),
     };
-    let image = tensor(&mut graph, &of_image, stored, Source::Argument(image));
-    let kernels = tensor(&mut graph, &of_kernels, stored, Source::Argument(kernels));
-    let result = tensor(&mut graph, &of_result, stored, Source::Argument(result));
+    let image = tensor(&mut graph, &of_image, stored, TensorSource::Argument(image));
+    let kernels = tensor(&mut graph, &of_kernels, stored, TensorSource::Argument(kernels));
+    let result = tensor(&mut graph, &of_result, stored, TensorSource::Argument(result));
     let bias = bias.map(|source| tensor(&mut graph, &of_bias, stored, source));
     let spatial = |extents: [u64; 3]| integers(conv.dimensions(&extents).iter().copied());
     let (padding, stride, dilation) = (spatial(conv.pad)?, spatial([conv.stride; 3])?, spatial([conv.dilation; 3])?);
@@ -55,7 +55,7 @@ fn graph(wanted: &Convolution, dtype: DType, bias: Option<Source>, relu: bool) -
     let mut then = bias.into_iter().chain(relu).peekable();
     let next = |graph: &mut Graph, last: bool| match last {
         true => result,
-        false => tensor(graph, &of_result, Element::CUDNN_DATA_FLOAT, Source::Virtual),
+        false => tensor(graph, &of_result, Element::CUDNN_DATA_FLOAT, TensorSource::Virtual),
     };
     let mut sums = next(&mut graph, then.peek().is_none());
     graph.operation(Operation::Convolution { pass, image, kernels, result: sums, window });
@@ -98,7 +98,7 @@ mod tests {
     fn made(case: &str, pass: ConvPass) -> (Conv, Graph) {
         let case = parse_case(&format!("{case}/f32/direct")).expect("valid");
         let depthwise = case.to_string().starts_with("depthwise");
-        let conv = if depthwise { Conv::depthwise(&case.problem.shape) } else { Conv::of(&case.problem.shape) };
+        let conv = if depthwise { Conv::depthwise(&case.problem.shape) } else { Conv::new(&case.problem.shape) };
         let graphs = graphs(&Convolution { conv, pass, choice: Choice::Heuristic }, DType::F16);
         (conv, graphs.expect("small numbers").swap_remove(0))
     }
@@ -131,7 +131,7 @@ mod tests {
                 place.iter().zip(&image.strides).map(|(at, step)| at * *step as u64).sum::<u64>()
             };
             for place in 0..conv.x_dims().iter().product() {
-                let ([image, channel], [z, y, x]) = conv.of_x(place);
+                let ([image, channel], [z, y, x]) = conv.x_index(place);
                 assert_eq!(at([image, channel, z, y, x]), place, "{case}");
             }
         }
@@ -141,7 +141,7 @@ mod tests {
     fn bias_and_relu_take_sums_that_are_not_rounded() {
         let types = |bias, relu| {
             let (_, graph) = made("conv2d/fwd/n1,c3,h5,k3,p1,nhwc", ConvPass::Forward { bias, relu });
-            let between = graph.tensors().iter().filter(|tensor| tensor.source == Source::Virtual);
+            let between = graph.tensors().iter().filter(|tensor| tensor.source == TensorSource::Virtual);
             between.map(|tensor| tensor.element).collect::<Vec<_>>()
         };
         assert_eq!(types(false, false), []);
@@ -156,7 +156,7 @@ mod tests {
             [(PLAIN, [2, 4, 3, 3]), (ConvPass::Image, [2, 3, 5, 5]), (ConvPass::Kernels, [4, 3, 3, 3])]
         {
             let (_, graph) = made("conv2d/fwd/n2,c3,m4,h5,k3,nchw", pass);
-            let of = |position| graph.tensors().iter().find(|tensor| tensor.source == Source::Argument(position));
+            let of = |position| graph.tensors().iter().find(|tensor| tensor.source == TensorSource::Argument(position));
             assert_eq!(of(2).expect("three arguments").extents, written, "{pass:?}");
         }
     }

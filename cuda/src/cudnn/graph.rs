@@ -25,12 +25,12 @@ pub(super) struct Tensor {
     pub(super) extents: Vec<i64>,
     /// Distance of neighbours along each extent, in elements.
     pub(super) strides: Vec<i64>,
-    pub(super) source: Source,
+    pub(super) source: TensorSource,
 }
 
 /// Storage of a tensor's elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Source {
+pub(super) enum TensorSource {
     /// The launch argument at this position.
     Argument(usize),
     /// No memory.
@@ -49,7 +49,7 @@ pub(super) enum Source {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Operation {
     /// `c = a·b` over the last two extents. `sizes` holds M, N and K of each batch item, where they differ.
-    Product { a: Id, b: Id, c: Id, sizes: [Option<Id>; 3] },
+    Gemm { a: Id, b: Id, c: Id, sizes: [Option<Id>; 3] },
     /// `y = mode(x, b)`, or `t ? x : b`. An index counts along `axis`. `precision` is the type of the computation.
     Pointwise { mode: Mode, precision: Element, axis: Option<i64>, x: Id, b: Option<Id>, t: Option<Id>, y: Id },
     /// `y` is the sum or the maximum of `x` along the extents in which `y` is one.
@@ -96,28 +96,28 @@ impl Graph {
 
     /// Adds a number that the launch passes.
     pub(super) fn float(&mut self, value: f32) -> Id {
-        self.scalar(Element::CUDNN_DATA_FLOAT, Source::Float(value))
+        self.scalar(Element::CUDNN_DATA_FLOAT, TensorSource::Float(value))
     }
 
     /// Adds an integer that the launch passes.
     pub(super) fn integer(&mut self, value: i32) -> Id {
-        self.scalar(Element::CUDNN_DATA_INT32, Source::Integer(value))
+        self.scalar(Element::CUDNN_DATA_INT32, TensorSource::Integer(value))
     }
 
-    fn scalar(&mut self, element: Element, source: Source) -> Id {
+    fn scalar(&mut self, element: Element, source: TensorSource) -> Id {
         self.tensor(Tensor { element, extents: vec![1; 4], strides: vec![1; 4], source })
     }
 
     /// Adds a virtual tensor, dense in the order of its extents.
     pub(super) fn between(&mut self, element: Element, extents: &[i64]) -> Id {
         let strides = dense(extents);
-        self.tensor(Tensor { element, extents: extents.to_vec(), strides, source: Source::Virtual })
+        self.tensor(Tensor { element, extents: extents.to_vec(), strides, source: TensorSource::Virtual })
     }
 
     /// Adds a virtual tensor with the extents and strides of another.
     fn like(&mut self, element: Element, other: Id) -> Id {
         let Tensor { extents, strides, .. } = self.tensors[other.0].clone();
-        self.tensor(Tensor { element, extents, strides, source: Source::Virtual })
+        self.tensor(Tensor { element, extents, strides, source: TensorSource::Virtual })
     }
 
     pub(super) fn operation(&mut self, operation: Operation) {
@@ -126,7 +126,7 @@ impl Graph {
 
     /// Adds the GEMM `a·b` into `c`, with M, N and K of each batch item where they differ.
     pub(super) fn product(&mut self, [a, b, c]: [Id; 3], sizes: [Option<Id>; 3]) {
-        self.operation(Operation::Product { a, b, c, sizes });
+        self.operation(Operation::Gemm { a, b, c, sizes });
     }
 
     /// Adds `mode(x, b)` in f32, with the extents of `x`.
@@ -182,7 +182,7 @@ impl Graph {
         let last = extents.len() - 1;
         extents.swap(last - 1, last);
         strides.swap(last - 1, last);
-        let y = self.tensor(Tensor { element, extents, strides, source: Source::Virtual });
+        let y = self.tensor(Tensor { element, extents, strides, source: TensorSource::Virtual });
         self.operation(Operation::Reshape { x, y });
         y
     }
@@ -239,9 +239,11 @@ impl Tensor {
         tensor.integers(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, &[id])?;
         tensor.integers(Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, &[ALIGNMENT])?;
         match self.source {
-            Source::Virtual => tensor.flag(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL, true)?,
-            Source::Float(_) | Source::Integer(_) => tensor.flag(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE, true)?,
-            Source::Argument(_) | Source::Own | Source::OwnFilled(_) => {}
+            TensorSource::Virtual => tensor.flag(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL, true)?,
+            TensorSource::Float(_) | TensorSource::Integer(_) => {
+                tensor.flag(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE, true)?
+            }
+            TensorSource::Argument(_) | TensorSource::Own | TensorSource::OwnFilled(_) => {}
         }
         tensor.finalized("describing a tensor")
     }
@@ -262,7 +264,7 @@ impl Operation {
             |part: &Descriptor, name, element: Element| part.choice(name, Type::CUDNN_TYPE_DATA_TYPE, element as u32);
         let float = Element::CUDNN_DATA_FLOAT;
         let (operation, part) = match self {
-            Operation::Product { a, b, c, sizes } => {
+            Operation::Gemm { a, b, c, sizes } => {
                 let part = Descriptor::new(api, Kind::CUDNN_BACKEND_MATMUL_DESCRIPTOR)?;
                 precision(&part, Name::CUDNN_ATTR_MATMUL_COMP_TYPE, float)?;
                 let part = part.finalized("describing a product")?;

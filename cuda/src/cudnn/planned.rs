@@ -10,8 +10,8 @@ use parallax_ir::device::BackendError;
 
 use super::descriptor::Descriptor;
 use super::engines::Engine;
-use super::graph::{Described, Graph, Source};
-use super::{Open, Place};
+use super::graph::{Described, Graph, TensorSource};
+use super::{Open, PlanContext};
 use crate::memory::Buffer;
 
 /// Alignment of tensors in the plan's own memory, in bytes.
@@ -39,9 +39,9 @@ enum Bound {
 
 impl Wired {
     /// Passes a graph to the library, and allocates its tensors that are not arguments.
-    pub(super) fn new(open: Rc<Open>, graph: &Graph, place: &Place<'_>) -> Result<Wired, BackendError> {
+    pub(super) fn new(open: Rc<Open>, graph: &Graph, place: &PlanContext<'_>) -> Result<Wired, BackendError> {
         let described = graph.describe(open.api, Some(open.handle.object))?;
-        let own = |source| matches!(source, Source::Own | Source::OwnFilled(_));
+        let own = |source| matches!(source, TensorSource::Own | TensorSource::OwnFilled(_));
         let mut bytes = 0u64;
         let mut offsets = Vec::new();
         for tensor in graph.tensors() {
@@ -58,12 +58,12 @@ impl Wired {
         let mut bound = Vec::new();
         for ((id, tensor), offset) in (0..).zip(graph.tensors()).zip(offsets) {
             let what = match tensor.source {
-                Source::Virtual => continue,
-                Source::Argument(position) => Bound::Argument(position),
-                Source::Float(value) => Bound::Number(Box::new(value.to_ne_bytes())),
-                Source::Integer(value) => Bound::Number(Box::new(value.to_ne_bytes())),
-                Source::Own => Bound::Own(first + offset),
-                Source::OwnFilled(value) => {
+                TensorSource::Virtual => continue,
+                TensorSource::Argument(position) => Bound::Argument(position),
+                TensorSource::Float(value) => Bound::Number(Box::new(value.to_ne_bytes())),
+                TensorSource::Integer(value) => Bound::Number(Box::new(value.to_ne_bytes())),
+                TensorSource::Own => Bound::Own(first + offset),
+                TensorSource::OwnFilled(value) => {
                     let count = tensor.bytes().div_ceil(4);
                     let words: Vec<u8> = (0..count).flat_map(|_| value.to_ne_bytes()).collect();
                     memory.as_ref().expect("allocated for it").write(offset, &words)?;
@@ -108,7 +108,12 @@ impl Execution {
     ///
     /// # Errors
     /// [`BackendError::Unsupported`] where the engine cannot compute the graph or needs more memory.
-    pub(super) fn new(wired: &Wired, engine: Engine, most: u64, place: &Place<'_>) -> Result<Execution, BackendError> {
+    pub(super) fn new(
+        wired: &Wired,
+        engine: Engine,
+        most: u64,
+        place: &PlanContext<'_>,
+    ) -> Result<Execution, BackendError> {
         let plan = Descriptor::new(wired.open.api, Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
         plan.handle(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, wired.open.handle.object)?;
         plan.descriptors(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[&engine.config])?;

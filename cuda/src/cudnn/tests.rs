@@ -14,7 +14,7 @@ const H100: &str = include_str!("h100.json");
 
 fn case(shape: &str) -> Conv {
     let case = parse_case(&format!("conv2d/fwd/{shape}/f32/direct")).expect("valid");
-    Conv::of(&case.problem.shape)
+    Conv::new(&case.problem.shape)
 }
 
 /// Returns the names of the engines that the library offers on a described H100.
@@ -116,16 +116,16 @@ fn the_librarys_convolution_is_the_convolution() {
     let arguments = buffers.each_ref().map(Buffer::pointer);
     let mut want = vec![0.0f32; elements[2] as usize];
     for (want, place) in want.iter_mut().zip(0..) {
-        let ([image, m], at) = conv.of_out(place);
+        let ([image, m], at) = conv.out_index(place);
         for (tap, c) in conv.every_tap().flat_map(|tap| (0..3).map(move |c| (tap, c))) {
-            let Some(under) = conv.under(at, tap) else { continue };
+            let Some(under) = conv.input_position(at, tap) else { continue };
             *want += x[conv.x_at([image, c], under) as usize] * w[conv.w_at([m, c], tap) as usize];
         }
     }
     let library = Cudnn::default();
     for choice in [Choice::Heuristic, Choice::Timed] {
         let call = Library::Conv(Convolution { conv, pass: ConvPass::Forward { bias: false, relu: false }, choice });
-        let place = Place { context: &device.context, stream: &stream, ledger: &ledger };
+        let place = PlanContext { context: &device.context, stream: &stream, ledger: &ledger };
         // SAFETY: the buffers have the sizes of the convolution.
         let planned = match unsafe { library.plan(DType::F32, call, &arguments, &place) } {
             Ok(planned) => planned,

@@ -9,7 +9,7 @@ use parallax_schema::device::{Launching, Span, SpanKind, Track};
 use parallax_schema::units::{Bytes, Nanos};
 
 use crate::driver::CudaStream;
-use crate::launch::Step;
+use crate::launch::BoundStage;
 use crate::prepared::PreparedCase;
 
 /// Label, kind and identification of a stage.
@@ -77,7 +77,7 @@ pub(super) fn submit(
     let waited = case.wait();
     let done = now();
     launched.and(waited)?;
-    let told = |step: &Step| {
+    let told = |step: &BoundStage| {
         let (kind, bytes) = step.kind();
         Told { label: step.label.clone(), kind, bytes, symbol: step.symbol() }
     };

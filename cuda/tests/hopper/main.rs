@@ -7,13 +7,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parallax_cuda::text::{assemble_all, embedded};
-use parallax_cuda::{Arch, Cuda, Options, compile_text, open};
+use parallax_cuda::{Arch, Cuda, CudaOptions, compile_text, open};
 use parallax_ir::device::{Batch, Prepared, Profiler};
 use parallax_ir::{
     Access, Arg, Case, CudaLaunch, Inputs, KernelSources, Program, Role, Stage, Swizzle, TensorMap, Value, load,
 };
-use parallax_schema::case::DType;
-use parallax_schema::case::Storage;
+use parallax_schema::case::{DType, Storage};
 use parallax_schema::device::Launching;
 use parallax_workloads::parse_case;
 use pollster::block_on;
@@ -31,7 +30,7 @@ const FILES: [(&str, &str); 6] = [
 /// The program's texts and those of these tests.
 fn texts() -> KernelSources {
     let own = |file: &str| FILES.iter().find(|(name, _)| *name == file).map(|(_, text)| (*text).to_owned());
-    embedded().behind(move |file| Ok(own(file)))
+    embedded().with_lookup(move |file| Ok(own(file)))
 }
 
 /// A kernel on the buffers of a case, which is not what it computes.
@@ -290,7 +289,7 @@ static SEEN: AtomicBool = AtomicBool::new(false);
 
 /// The device, where there is one that can do all this.
 fn device() -> Option<Cuda> {
-    match open(Options { cache: None, texts: texts(), ..Options::default() }) {
+    match open(CudaOptions { cache: None, texts: texts(), ..CudaOptions::default() }) {
         Ok(cuda) if cuda.device().caps.cuda.is_some_and(|cuda| cuda.wgmma && cuda.tensor_maps) => {
             SEEN.store(true, Ordering::Relaxed);
             Some(cuda)
@@ -309,7 +308,7 @@ fn device() -> Option<Cuda> {
 
 /// The output after one execution.
 fn output(trial: &Trial, prepared: &mut dyn Prepared) -> Vec<f64> {
-    block_on(prepared.measure(Batch::of(1))).unwrap_or_else(|error| panic!("{}: {error}", trial.stage.label));
+    block_on(prepared.measure(Batch::new(1))).unwrap_or_else(|error| panic!("{}: {error}", trial.stage.label));
     let buffers = trial.case.problem.buffers();
     let index = buffers.iter().position(|spec| matches!(spec.role, Role::Output { .. })).expect("has an output");
     let bytes = buffers[index].bytes(trial.case.problem.dtype).0;

@@ -225,7 +225,7 @@ impl<'a> Bench<'a> {
         let trial = subject.trial.insert(trial);
         let (case, program) = match trial.runs(profiler) {
             Ok(case) => {
-                let (program, _) = case.whole(&profiler.device().caps).expect("a planned case has a program");
+                let (program, _) = case.whole_program(&profiler.device().caps).expect("a planned case has a program");
                 (case, program)
             }
             Err(why) => {

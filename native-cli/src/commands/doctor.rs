@@ -97,7 +97,7 @@ fn gather(args: &Doctor, start_browser: bool) -> Facts {
     let page = browser::page(&options).map(|page| page.to_string()).map_err(|e| reason(&e.to_string()));
     let executable = browser::executable(&options).map_err(|e| reason(&e.to_string()));
     let in_page = (start_browser && page.is_ok() && executable.is_ok()).then(|| in_page(&options));
-    let cuda = parallax_cuda::open(parallax_cuda::Options::default());
+    let cuda = parallax_cuda::open(parallax_cuda::CudaOptions::default());
     let opened_cuda = cuda.as_ref().ok();
     let adapters: Vec<(String, DeviceKind)> =
         pollster::block_on(parallax_shaders::adapters()).into_iter().map(|a| (a.name, a.kind)).collect();

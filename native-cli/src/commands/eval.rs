@@ -85,7 +85,7 @@ async fn compute(
     let case = planned.runs();
     let mut prepared = profiler.prepare(&case, inputs, 1).await?;
     prepared.poison(POISON).await?;
-    prepared.measure(Batch::of(1)).await?;
+    prepared.measure(Batch::new(1)).await?;
     let mut outputs = Vec::new();
     let specs = case.problem.buffers();
     for index in case.problem.outputs() {

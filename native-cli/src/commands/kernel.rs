@@ -2,8 +2,8 @@
 
 use anyhow::bail;
 use clap::Args;
+use parallax_cuda::Arch;
 use parallax_cuda::compile;
-use parallax_cuda::compile::Arch;
 use parallax_engine::plan::{Plan, plan};
 use parallax_ir::device::typical;
 use parallax_ir::{Arg, Case, Program, Stage};

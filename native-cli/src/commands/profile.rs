@@ -69,7 +69,7 @@ pub fn profile(args: &Profile) -> anyhow::Result<ExitCode> {
     writable_folder(&common.out)?;
     let mut written = Vec::new();
     let out = Output::of(common);
-    let measured = each_target(common, &spec, Mode::TakeApart, &out, |done| {
+    let measured = each_target(common, &spec, Mode::Profile, &out, |done| {
         show(common, &tables(&taken_apart(&done.run), width()));
         written.push(done.paths());
     })?;

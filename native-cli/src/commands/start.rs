@@ -1,6 +1,6 @@
 //! Program without arguments: prints the device, the plan, its expected duration, and the command that starts it.
 
-use parallax_engine::plan::{Expected, plan};
+use parallax_engine::plan::{ExpectedDuration, plan};
 
 use crate::args::Common;
 use crate::console::outln;
@@ -17,7 +17,7 @@ pub fn start(common: &Common) -> anyhow::Result<()> {
     let Opened::Here(profiler) = opened else { unreachable!("the best target is never a browser") };
     let device = profiler.device();
     let plan = plan(&spec, &device.caps)?;
-    let expected = Expected::of_parts(&spec, plan.cases.len(), device.kind.is_emulated());
+    let expected = ExpectedDuration::of_run(&spec, plan.cases.len(), device.kind.is_emulated());
     outln!("Device:  {} ({}), target {target}", device.name, device.kind.name());
     outln!("Plan:    {} cases of the preset {}, {expected}", plan.cases.len(), spec.preset.name());
     outln!("");

@@ -27,7 +27,7 @@ struct Matrix<'a> {
 
 impl<'a> Matrix<'a> {
     /// Parses a type such as `coop_mat16x16<f16, A>`.
-    fn of(name: &'a str) -> Option<Matrix<'a>> {
+    fn from_name(name: &'a str) -> Option<Matrix<'a>> {
         let (size, inner) = name.strip_suffix('>')?.split_once('<')?;
         match (size, &arguments(inner)[..]) {
             ("coop_mat16x16", [_, role @ ("A" | "B" | "C")]) => Some(Matrix { role, depth: 16 }),
@@ -85,7 +85,7 @@ impl<'a> Found<'a> {
     fn value<'r>(&mut self, right: &'r str) -> Option<(Matrix<'r>, String)> {
         let result = Matrix { role: "C", depth: 16 };
         if let Some(name) = right.strip_suffix("()") {
-            return (Matrix::of(name)? == result).then(|| (result, "zero_matrix(@);".to_owned()));
+            return (Matrix::from_name(name)? == result).then(|| (result, "zero_matrix(@);".to_owned()));
         }
         if let Some(rest) = right.strip_prefix("coopMultiplyAdd(") {
             let (inner, rest) = closed(rest, '(', ')')?;
@@ -99,7 +99,7 @@ impl<'a> Found<'a> {
             let (inner, rest) = closed(rest.strip_prefix('(')?, '(', ')')?;
             let [from, stride] = arguments(inner)[..] else { return None };
             let (array, first) = element(from)?;
-            let matrix = Matrix::of(name)?;
+            let matrix = Matrix::from_name(name)?;
             // All operands of a kernel source have one depth.
             if matrix.role != "C" && *self.depth.get_or_insert(matrix.depth) != matrix.depth {
                 return None;

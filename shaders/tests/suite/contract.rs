@@ -5,7 +5,7 @@ use parallax_ir::device::{BackendError, Batch, POISON, Prepared, Profiler, Trans
 use parallax_ir::{Case, Inputs, Role};
 use parallax_schema::device::{Clock, Dialect, Launching, SpanKind, Track};
 use parallax_schema::units::Bytes;
-use parallax_shaders::{Options, Wgpu, open};
+use parallax_shaders::{Wgpu, WgpuOptions, open};
 use parallax_workloads::{all, parse_case};
 use pollster::block_on;
 
@@ -20,7 +20,7 @@ const CASES: [&str; 5] = [
 const UPLOADS: &str = "upload_compute/fwd/n257,k17,c3,pinned/f32/overlapped";
 
 fn wgpu() -> Wgpu {
-    block_on(open(Options::default())).expect("an adapter (llvmpipe will do)")
+    block_on(open(WgpuOptions::default())).expect("an adapter (llvmpipe will do)")
 }
 
 fn case(text: &str) -> (Case, Inputs) {
@@ -91,7 +91,7 @@ fn every_variant_runs_on_several_sets() {
             // What changes its inputs has changed them five times: it is put back, and done once.
             if case.problem.buffers().iter().any(|buffer| buffer.role.restored()) {
                 block_on(prepared.poison(POISON)).unwrap_or_else(|e| panic!("{text}: {e}"));
-                block_on(prepared.measure(Batch::of(1))).unwrap_or_else(|e| panic!("{text}: {e}"));
+                block_on(prepared.measure(Batch::new(1))).unwrap_or_else(|e| panic!("{text}: {e}"));
             }
             let result = block_on(check_once(&wgpu, &mut *prepared, &case.problem, &inputs, WORK)).expect("read back");
             assert!(result.passed, "{text}: {}", result.sentence());
@@ -124,7 +124,7 @@ fn the_lead_is_waited_for_but_not_timed() {
     assert_eq!(wgpu.clock().clock, Clock::GpuTimestamps, "llvmpipe has timestamps");
     let (case, inputs) = case("attention/fwd/b1,h4,s64,d16/f32/manual");
     let mut prepared = block_on(wgpu.prepare(&case, &inputs, 1)).expect("a small case");
-    block_on(prepared.measure(Batch::of(10))).expect("warm");
+    block_on(prepared.measure(Batch::new(10))).expect("warm");
     let sample = block_on(prepared.measure(Batch { lead: 300, repeats: 10 })).expect("a sample");
     assert!(sample.time.0 > 0.0 && sample.time.0 * 4.0 < sample.host.0, "{sample:?}");
 }
@@ -134,8 +134,8 @@ fn a_batch_longer_than_one_pass_is_one_sample() {
     let mut wgpu = wgpu();
     let (case, inputs) = case(CASES[3]);
     let mut prepared = block_on(wgpu.prepare(&case, &inputs, 3)).expect("a small case");
-    block_on(prepared.measure(Batch::of(100))).expect("warm");
-    let short = block_on(prepared.measure(Batch::of(1_000))).expect("a sample");
+    block_on(prepared.measure(Batch::new(100))).expect("warm");
+    let short = block_on(prepared.measure(Batch::new(1_000))).expect("a sample");
     block_on(prepared.poison(POISON)).expect("poison");
     let long = block_on(prepared.measure(Batch { lead: 20_000, repeats: 20_000 })).expect("a sample");
     assert!(long.time.0 > short.time.0, "{long:?} {short:?}: stamps at both ends of all its passes");
@@ -209,7 +209,7 @@ fn stamps_bracket_copies_that_begin_and_end_a_batch() {
             let mut prepared = block_on(wgpu.prepare(&case, &inputs, sets)).expect("a small case");
             for launching in Launching::choices(Dialect::Wgsl) {
                 block_on(prepared.launch_as(*launching)).expect("WebGPU's own");
-                block_on(prepared.measure(Batch::of(4))).expect("warm");
+                block_on(prepared.measure(Batch::new(4))).expect("warm");
                 let sample = block_on(prepared.measure(Batch { lead: 0, repeats: 20 })).expect("a sample");
                 // Handing over and stamping are nothing beside 320 MiB.
                 assert!(sample.time.0 < sample.host.0 && sample.time.0 > sample.host.0 / 4.0, "{way}: {sample:?}");

@@ -3,13 +3,12 @@
 use parallax_engine::measure::check::check_once;
 use parallax_ir::device::{Batch, POISON, Profiler};
 use parallax_ir::{
-    Axis, BufferSpec, Case, Elem, OfNan, OpSpec, Problem, Program, Reference, RowsFn, Stage, Tolerance, Variant,
-    Workload,
+    Axis, BufferSpec, Case, Elem, OfNan, OpSpec, Problem, Program, Reference, Stage, Tolerance, Variant, Workload,
 };
 use parallax_schema::case::{Cost, DType, Direction, Rate};
 use parallax_schema::device::{Caps, Dialect};
 use parallax_schema::record::CheckResult;
-use parallax_shaders::{Options, open};
+use parallax_shaders::{WgpuOptions, open};
 use pollster::block_on;
 
 /// The set-up keeps `g` in `kept`; an execution puts what `x` was into `out`, and then `kept` into `x`. All are copies, so
@@ -18,14 +17,10 @@ fn form(setup: fn(&Problem, &Caps) -> Program) -> OpSpec {
     let program = |_: &Problem, _: &Caps| Program {
         stages: vec![Stage::copy("what it was", "x", "out"), Stage::copy("what was kept", "kept", "x")],
     };
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Bytes,
-        headline: None,
-        shapes: |_| &[],
-        huge: &[],
-        awkward: &["n1009"],
-        buffers: |p| {
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Bytes,
+        |p| {
             let dims = [p["n"]];
             vec![
                 BufferSpec::input("g", Elem::Real, &dims, |_, draw| draw.normal()),
@@ -34,27 +29,24 @@ fn form(setup: fn(&Problem, &Caps) -> Program) -> OpSpec {
                 BufferSpec::output("out", Elem::Real, &dims),
             ]
         },
-        cost: |_| Cost::default(),
-        tolerance: |_, _| Tolerance { abs: 0.0, rel: 1e-12, reason: "copies are exact" },
-        reference: Reference {
-            row_cost: |p, _| p["n"],
-            rows: RowsFn::of(|_, inputs| {
+        |_| Cost::default(),
+        |_, _| Tolerance { abs: 0.0, rel: 1e-12, reason: "copies are exact" },
+        Reference::new(
+            |p, _| p["n"],
+            |_, inputs| {
                 Box::new(move |output, _, row| {
                     // Of what is checked, only the last is what `x` was.
                     let from = if output == 2 { 1 } else { 0 };
                     row.iter_mut().enumerate().for_each(|(i, slot)| *slot = inputs.at(from, i as u64));
                 })
-            }),
-        },
-        host: None,
-        setup: Some(setup),
-        variants: vec![Variant::kernel("copies", "for tests", program).only_in(&[Dialect::Wgsl])],
-        fallback: &[],
-        preconditions: Vec::new(),
-        hard: Vec::new(),
-        nan: OfNan::Unsaid("for tests"),
-        only: Some((&[Dialect::Wgsl], "for tests")),
-    }
+            },
+        ),
+        OfNan::Unsaid("for tests"),
+    )
+    .awkward(&["n1009"])
+    .setup(setup)
+    .variants(vec![Variant::kernel("copies", "for tests", program).only_in(&[Dialect::Wgsl])])
+    .only_in(&[Dialect::Wgsl], "for tests")
 }
 
 fn keep(_: &Problem, _: &Caps) -> Program {
@@ -80,18 +72,18 @@ fn results(form: OpSpec, dtype: DType, sets: u32) -> Vec<CheckResult> {
     let case = Case { problem, variant: "copies" };
     let inputs = case.problem.inputs(3);
     block_on(async {
-        let mut wgpu = open(Options::default()).await.expect("an adapter (llvmpipe will do)");
+        let mut wgpu = open(WgpuOptions::default()).await.expect("an adapter (llvmpipe will do)");
         let mut prepared = wgpu.prepare(&case, &inputs, sets).await.expect("a small case");
         assert_eq!(prepared.launches().len(), 2, "the set-up is no launch of an execution");
         let mut results = Vec::new();
         for _ in 0..2 {
             prepared.poison(POISON).await.expect("a living device");
-            prepared.measure(Batch::of(1)).await.expect("runs");
+            prepared.measure(Batch::new(1)).await.expect("runs");
             results.push(check_once(&wgpu, &mut *prepared, &case.problem, &inputs, 1 << 30).await.expect("read back"));
             // What these leave behind must be gone after the next poison, and before the next batch.
             prepared.measure(Batch { lead: 2, repeats: 5 }).await.expect("runs");
             prepared.trace(false).await.expect("runs");
-            prepared.measure(Batch::of(1)).await.expect("runs");
+            prepared.measure(Batch::new(1)).await.expect("runs");
             results.push(check_once(&wgpu, &mut *prepared, &case.problem, &inputs, 1 << 30).await.expect("read back"));
         }
         results

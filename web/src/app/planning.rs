@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use parallax_engine::measure::runner::Mode;
-use parallax_engine::plan::{Expected, Outline, Unplanned};
+use parallax_engine::plan::{ExpectedDuration, Outline, Unplanned};
 use parallax_lab::way::Target;
 use parallax_schema::case::CUBECL_VARIANTS;
 use parallax_schema::device::DeviceInfo;
@@ -141,7 +141,7 @@ impl App {
     }
 
     /// Expected duration of a run of the plan.
-    pub(super) fn expected(&self, spec: &Spec, plan: &Outline, device: &DeviceInfo) -> Expected {
+    pub(super) fn expected(&self, spec: &Spec, plan: &Outline, device: &DeviceInfo) -> ExpectedDuration {
         let past = Past::of(&self.kept.borrow(), &device.name);
         of_run(spec, plan.cases(), device.kind.is_emulated(), &past)
     }

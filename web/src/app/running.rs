@@ -84,7 +84,7 @@ impl App {
 
         let never: BTreeSet<String> = plan.skips.iter().map(|skip| skip.case.clone()).collect();
         let interrupted = loop {
-            let so_far = self.run.borrow().as_ref().map(ResumeState::of).unwrap_or_default();
+            let so_far = self.run.borrow().as_ref().map(ResumeState::from_run).unwrap_or_default();
             let mode = self.mode;
             let known = self.run.borrow().as_ref().is_some_and(|run| run.baseline.is_some());
             *self.activity.borrow_mut() = Some(Activity::new(mode, spec.ceilings && !known));

@@ -87,7 +87,7 @@ pub(super) fn launch(launch: &Launch, caps: &Caps) -> Map<String, Value> {
     known("registers per thread", launch.registers.map(|r| json!(r)));
     known("spilled bytes per thread", launch.spilled.map(|s| json!(s)));
     known("est. achieved occupancy %", launch.occupancy.map(|o| json!((o * 100.0).round() as u32)));
-    if let (Dialect::Cuda, Some(units)) = (caps.dialect, caps.units.filter(|u| *u > 0)) {
+    if let (Dialect::Cuda, Some(units)) = (caps.dialect, caps.compute_units.filter(|u| *u > 0)) {
         let product = |extents: [u32; 3]| extents.iter().map(|e| f64::from(*e)).product::<f64>();
         let blocks = product(launch.grid) / f64::from(units);
         let warps = blocks * (product(launch.block) / WARP).ceil();
@@ -118,6 +118,6 @@ pub(super) fn properties(device: &DeviceInfo) -> Map<String, Value> {
     known("maxThreadsPerBlock", Some(json!(caps.max_invocations)));
     known("warpSize", caps.subgroup.filter(|(least, most)| least == most).map(|(size, _)| json!(size)));
     known("sharedMemPerBlock", Some(json!(caps.shared_bytes)));
-    known("numSms", caps.units.map(|u| json!(u)));
+    known("numSms", caps.compute_units.map(|u| json!(u)));
     args
 }

@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_call_is_taken_as_one_until_either_is_known() {
-        let mut mock = Mock::of(World { time: |_| 5e4, known: |done| done.max(2.4e6), ..World::default() });
+        let mut mock = Mock::in_world(World { time: |_| 5e4, known: |done| done.max(2.4e6), ..World::default() });
         let case = parse_case("copy/fwd/n64/f32/scalar").expect("valid");
         let mut prepared = block_on(mock.prepare(&case, &case.problem.inputs(1), 1)).expect("a mock");
         let call = block_on(calls(&mut *prepared, &mock, Nanos(5e4))).expect("no fault").expect("short");
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn the_sweep_finds_where_whoever_tells_looks_again() {
         let known = |done: f64| if done < 1e5 { 1.2e5 } else { done.max(2.5e6) };
-        let mut mock = Mock::of(World { time: |_| 3e4, known, ..World::default() });
+        let mut mock = Mock::in_world(World { time: |_| 3e4, known, ..World::default() });
         let (sweep, step) = block_on(async {
             let mut reference = ReferenceKernel::new(&mut mock).await.expect("a mock");
             let clock = TrustedClock { info: mock.clock().clone(), fixed: Nanos(0.0), error: Nanos(1.0) };

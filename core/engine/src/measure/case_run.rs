@@ -16,8 +16,8 @@ use parallax_schema::units::{Bytes, Nanos};
 
 use crate::measure::check::{Expected, check_and_keep};
 use crate::measure::repeat::OutputDigest;
-use crate::measure::runner::{Mode, Setting};
 use crate::measure::sampler::{Sampler, TrustedClock, Unsized};
+use crate::measure::setting::{Mode, Setting};
 use crate::measure::stopping_criterion::Limits;
 use crate::measure::{batch, call, ceilings, check};
 use crate::plan::Planned;
@@ -67,20 +67,20 @@ impl From<CaseEnd> for Outcome {
 }
 
 /// Inputs and reference results of one problem, shared by its variants, which are measured one after another.
-struct Reference {
+struct ProblemReference {
     inputs: Inputs,
     expected: Expected,
 }
 
 /// Reference of the latest problem.
 #[derive(Default)]
-pub struct References {
-    last: Option<(String, Rc<Reference>)>,
+pub struct ReferenceCache {
+    last: Option<(String, Rc<ProblemReference>)>,
 }
 
-impl References {
-    async fn of(&mut self, planned: &Planned, seed: u64, profiler: &dyn Profiler) -> Rc<Reference> {
-        let set = planned.hard.map_or("", |hard| hard.name);
+impl ReferenceCache {
+    async fn of(&mut self, planned: &Planned, seed: u64, profiler: &dyn Profiler) -> Rc<ProblemReference> {
+        let set = planned.stress.map_or("", |stress| stress.name);
         let problem = format!("{} [{set}]", planned.case.problem);
         if let Some((known, reference)) = &self.last
             && *known == problem
@@ -88,8 +88,8 @@ impl References {
             return reference.clone();
         }
         let inputs = planned.inputs(seed);
-        let expected = Expected::of(profiler, &planned.case.problem, &inputs, check::WORK).await;
-        let reference = Rc::new(Reference { inputs, expected });
+        let expected = Expected::new(profiler, &planned.case.problem, &inputs, check::WORK).await;
+        let reference = Rc::new(ProblemReference { inputs, expected });
         self.last = Some((problem, reference.clone()));
         reference
     }
@@ -103,7 +103,7 @@ pub struct CaseRun<'p> {
     sets: u32,
     planned_memory: Bytes,
     prepared: Box<dyn Prepared>,
-    reference: Rc<Reference>,
+    reference: Rc<ProblemReference>,
     check: CheckResult,
     /// Digest of the outputs of the checked execution.
     left: OutputDigest,
@@ -123,7 +123,7 @@ impl<'p> CaseRun<'p> {
         planned: &'p Planned,
         sets: u32,
         spec: &Spec,
-        references: &mut References,
+        references: &mut ReferenceCache,
         profiler: &mut dyn Profiler,
     ) -> Result<CaseRun<'p>, CaseEnd> {
         profiler.yield_now().await;
@@ -139,7 +139,7 @@ impl<'p> CaseRun<'p> {
         }
         phases.end("prepare", profiler.now());
         prepared.poison(POISON).await?;
-        let first_launch = prepared.measure(Batch::of(1)).await?.host;
+        let first_launch = prepared.measure(Batch::new(1)).await?.host;
         let (check, left) = check_and_keep(profiler, &mut *prepared, &case.problem, &reference.expected).await?;
         phases.end("check", profiler.now());
         if !check.passed {
@@ -199,8 +199,8 @@ impl<'p> CaseRun<'p> {
     }
 
     /// Continues from the samples of an earlier part of the run.
-    pub fn go_on_from(&mut self, earlier: &Timing) {
-        self.sampler.iter_mut().for_each(|sampler| sampler.go_on_from(earlier));
+    pub fn resume(&mut self, earlier: &Timing) {
+        self.sampler.iter_mut().for_each(|sampler| sampler.resume(earlier));
     }
 
     /// Whether the case needs more samples.
@@ -219,10 +219,10 @@ impl<'p> CaseRun<'p> {
     }
 
     /// Takes one sample and returns whether it counts. An error becomes the case's `failure`.
-    pub async fn turn(&mut self, profiler: &mut dyn Profiler, slow: Option<&str>) -> bool {
+    pub async fn sample(&mut self, profiler: &mut dyn Profiler, slow: Option<&str>) -> bool {
         let Some(sampler) = &mut self.sampler else { return false };
         let before = sampler.samples();
-        match sampler.turn(&mut *self.prepared, profiler, slow).await {
+        match sampler.sample(&mut *self.prepared, profiler, slow).await {
             Ok(stopped) => self.stopped = stopped,
             Err(error) => self.failure = Some(error.into()),
         }
@@ -230,14 +230,14 @@ impl<'p> CaseRun<'p> {
     }
 
     /// Returns the last sample that counts.
-    pub fn taken(&self) -> Option<CaseSample> {
+    pub fn latest_sample(&self) -> Option<CaseSample> {
         let (time, host, conditions) = self.sampler.as_ref()?.last()?;
         Some(CaseSample { case: self.planned.name(), time, host, conditions: conditions.clone() })
     }
 
     /// Returns the outcome as if the run ended now, without the check after the samples.
-    pub fn so_far(&self) -> Option<Outcome> {
-        let timing = self.sampler.as_ref()?.so_far()?;
+    pub fn result_so_far(&self) -> Option<Outcome> {
+        let timing = self.sampler.as_ref()?.result_so_far()?;
         Some(self.passed(Some(Timing { launch: self.prepared.launching(), ..timing }), None, None, None))
     }
 
@@ -261,7 +261,7 @@ impl<'p> CaseRun<'p> {
         };
         let timing = Timing { launch: self.prepared.launching(), ..timing };
         let relaunched = match mode {
-            Mode::TakeApart => self.relaunch(&timing, setting, profiler).await,
+            Mode::Profile => self.relaunch(&timing, setting, profiler).await,
             _ => Ok(None),
         };
         let timing = match relaunched {
@@ -338,7 +338,7 @@ impl<'p> CaseRun<'p> {
         let trace = follow(&mut *self.prepared, spec).await?;
         self.phases.end("trace", profiler.now());
         self.prepared.poison(POISON).await?;
-        self.prepared.measure(Batch::of(1)).await?;
+        self.prepared.measure(Batch::new(1)).await?;
         let problem = &self.case.problem;
         let (again, left) = check_and_keep(profiler, &mut *self.prepared, problem, &self.reference.expected).await?;
         self.check.repeatable = Some(self.left.repeated_by(&left));
@@ -422,7 +422,7 @@ async fn follow(prepared: &mut dyn Prepared, spec: &Spec) -> Result<Trace, Backe
     for (i, phase) in spec.schedule.phases().enumerate() {
         match phase {
             schedule::Phase::Wait => {
-                prepared.measure(Batch::of(1)).await?;
+                prepared.measure(Batch::new(1)).await?;
             }
             schedule::Phase::WarmUp => {
                 prepared.trace(spec.with_stack).await?;

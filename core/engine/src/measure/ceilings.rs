@@ -348,9 +348,9 @@ async fn timed(profiler: &mut dyn Profiler, by: Timed<'_>, case: &Case) -> Resul
     let problem = &case.problem;
     let inputs = problem.repeated_inputs(1);
     let mut prepared = profiler.prepare(case, &inputs, 1).await?;
-    prepared.measure(Batch::of(1)).await?;
+    prepared.measure(Batch::new(1)).await?;
     if problem.bytes(|b| matches!(b.role, Role::Output { .. })).0 <= CHECKED {
-        let expected = Expected::of(profiler, problem, &inputs, WORK).await;
+        let expected = Expected::new(profiler, problem, &inputs, WORK).await;
         let verdict = check(profiler, &mut *prepared, problem, &expected).await?;
         if !verdict.passed {
             let what = format!("gives wrong results: {}", verdict.sentence());
@@ -358,7 +358,7 @@ async fn timed(profiler: &mut dyn Profiler, by: Timed<'_>, case: &Case) -> Resul
         }
     }
     let mut sampler = Sampler::size(&mut *prepared, by.clock, by.limits, plan::Cache::Hot, 1).await?;
-    let stopped = sampler.turns(&mut *prepared, profiler).await?;
+    let stopped = sampler.sample_all(&mut *prepared, profiler).await?;
     sampler.finish(stopped).map_err(|why| Unsized::Backend(BackendError::Device(why)))
 }
 

@@ -47,11 +47,11 @@ struct ExpectedOutput {
 
 impl Expected {
     /// Computes the reference for the number of rows that `work` multiply-adds allow.
-    pub async fn of(profiler: &dyn Profiler, problem: &Problem, inputs: &Inputs, work: u64) -> Expected {
+    pub async fn new(profiler: &dyn Profiler, problem: &Problem, inputs: &Inputs, work: u64) -> Expected {
         let specs = problem.buffers();
         let mut outputs = Vec::new();
         let reference = &problem.form().reference;
-        let row_of = reference.rows.of_inputs(problem, inputs);
+        let row_of = reference.rows.rows(problem, inputs);
         let positions = problem.outputs();
         let work = work / positions.len().max(1) as u64;
         for (output, buffer) in positions.into_iter().enumerate() {
@@ -100,7 +100,7 @@ pub async fn check_and_keep(
     problem: &Problem,
     expected: &Expected,
 ) -> Result<(CheckResult, OutputDigest), BackendError> {
-    let mut comparison = Comparison { left: OutputDigest::of(expected.elements()), ..Comparison::default() };
+    let mut comparison = Comparison { left: OutputDigest::new(expected.elements()), ..Comparison::default() };
     // Runs of integers that hold the poison: position of the buffer, and elements.
     let mut suspects: Vec<(usize, Range<u64>)> = Vec::new();
     let specs = problem.buffers();
@@ -140,7 +140,7 @@ pub async fn check_and_keep(
     }
     if comparison.result.passed && !suspects.is_empty() {
         prepared.poison(OTHER_POISON).await?;
-        prepared.measure(Batch::of(1)).await?;
+        prepared.measure(Batch::new(1)).await?;
         for (buffer, run) in suspects {
             let spec = &specs[buffer];
             let storage = spec.elem.storage(problem.dtype);
@@ -166,7 +166,7 @@ pub async fn check_once(
     inputs: &Inputs,
     work: u64,
 ) -> Result<CheckResult, BackendError> {
-    let expected = Expected::of(profiler, problem, inputs, work).await;
+    let expected = Expected::new(profiler, problem, inputs, work).await;
     check(profiler, prepared, problem, &expected).await
 }
 

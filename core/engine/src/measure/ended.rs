@@ -5,7 +5,7 @@ use parallax_schema::record::{ActualVariant, Event, Outcome, Record};
 use crate::plan::{Planned, Skip};
 
 /// Returns the event of a record.
-pub(super) fn finished(record: Record) -> Event {
+pub(super) fn finished_event(record: Record) -> Event {
     Event::Record { record: Box::new(record) }
 }
 

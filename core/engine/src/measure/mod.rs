@@ -13,6 +13,7 @@ pub mod remaining;
 pub mod repeat;
 pub mod runner;
 pub mod sampler;
+mod setting;
 pub mod side_by_side;
 pub mod stopping_criterion;
 pub mod timer;

@@ -68,8 +68,8 @@ impl ReferenceKernel {
     /// negligible.
     pub async fn long(&mut self, profiler: &mut dyn Profiler, time: Nanos) -> Result<Box<dyn Prepared>, BackendError> {
         const PROBES: u32 = 16;
-        self.prepared.measure(Batch::of(1)).await?;
-        let execution = self.prepared.measure(Batch::of(PROBES)).await?.host.0 / f64::from(PROBES);
+        self.prepared.measure(Batch::new(1)).await?;
+        let execution = self.prepared.measure(Batch::new(PROBES)).await?.host.0 / f64::from(PROBES);
         let longer = (time.0 / execution.max(1.0)).ceil().clamp(1.0, 4096.0) as u64;
         let device = profiler.device();
         let case = case(device.caps.dialect, device.kind, longer.next_power_of_two());

@@ -45,16 +45,16 @@ pub struct Remaining {
 
 impl Remaining {
     /// Progress of a run that checks each case once.
-    pub fn of_checks(now: Nanos, cases: usize) -> Remaining {
+    pub fn for_checks(now: Nanos, cases: usize) -> Remaining {
         let prepare = Steps { of: cases as f64, ..Steps::default() };
         Remaining { began: now, until: now, prepare, ..Remaining::default() }
     }
 
     /// Progress of a run that measures each case for `sampling`.
-    pub fn of_measuring(now: Nanos, cases: usize, sampling: Nanos) -> Remaining {
+    pub fn for_measuring(now: Nanos, cases: usize, sampling: Nanos) -> Remaining {
         let each = Steps { of: cases as f64, ..Steps::default() };
         let baseline = Steps { of: 1.0, ..Steps::default() };
-        Remaining { sample: sampling.0, baseline, sampling: each, complete: each, ..Remaining::of_checks(now, cases) }
+        Remaining { sample: sampling.0, baseline, sampling: each, complete: each, ..Remaining::for_checks(now, cases) }
     }
 
     fn since(&mut self, now: Nanos) -> f64 {
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn the_time_left_covers_everything_that_is_still_to_come() {
         let at = |seconds: f64| Nanos(seconds * SECOND);
-        let mut run = Remaining::of_measuring(at(0.0), 2, at(3.0));
+        let mut run = Remaining::for_measuring(at(0.0), 2, at(3.0));
         // Half of the ceilings took 4 s; two cases are assumed to take 3 s each for preparing, sampling and completing.
         assert_eq!(told(run.baseline(at(4.0), 0.5)), (4.0 / 26.0, 22.0));
         assert_eq!(told(run.baseline(at(8.0), 1.0)).1, 18.0);
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn progress_never_runs_backwards() {
-        let mut run = Remaining::of_checks(Nanos(0.0), 3);
+        let mut run = Remaining::for_checks(Nanos(0.0), 3);
         let (first, left) = told(run.prepared(Nanos(SECOND), true));
         assert_eq!((first, left), (1.0 / 3.0, 2.0));
         // The second case takes longer than the assumed rest of the run.

@@ -23,13 +23,13 @@ pub struct OutputDigest {
 
 impl Default for OutputDigest {
     fn default() -> OutputDigest {
-        OutputDigest::of(0)
+        OutputDigest::new(0)
     }
 }
 
 impl OutputDigest {
     /// Returns an empty digest for `elements` elements.
-    pub fn of(elements: usize) -> OutputDigest {
+    pub fn new(elements: usize) -> OutputDigest {
         OutputDigest { fingerprint: 0, stride: elements.div_ceil(KEPT).max(1), offered: 0, kept: Vec::new() }
     }
 
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     fn left(values: &[f32]) -> OutputDigest {
-        let mut left = OutputDigest::of(values.len());
+        let mut left = OutputDigest::new(values.len());
         for piece in values.chunks(5) {
             left.bits(&piece.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>());
         }
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn of_many_elements_an_even_choice_is_kept() {
         let elements = 5 * KEPT + 3;
-        let mut left = OutputDigest::of(elements);
+        let mut left = OutputDigest::new(elements);
         (0..elements).for_each(|i| left.element(i as f64, 1.0));
         assert!(left.kept.len() <= KEPT && left.kept.len() > KEPT / 2);
         assert!(left.kept.last().expect("many").0 > 0.99 * elements as f64);

@@ -19,27 +19,18 @@ use parallax_schema::spec::{Cache, PRECISION_NATIVE, Spec};
 use parallax_schema::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use crate::measure::case_run::{CaseEnd, CaseRun, References};
-use crate::measure::ended::{finished, record, skipped};
+use crate::measure::case_run::{CaseEnd, CaseRun, ReferenceCache};
+use crate::measure::ended::{finished_event, record, skipped};
 use crate::measure::meter::Metered;
 use crate::measure::order::{shuffle, shuffled_by_problem};
 use crate::measure::reference_kernel::ReferenceKernel;
 use crate::measure::remaining::Remaining;
-use crate::measure::sampler::TrustedClock;
+use crate::measure::setting::Setting;
 use crate::measure::stopping_criterion::Limits;
 use crate::measure::{call, ceilings, timer};
 use crate::plan::{Plan, Planned};
 
-/// Work per case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Mode {
-    /// Check it once.
-    Verify,
-    /// Check it, time it, check it again.
-    Measure,
-    /// As [`Mode::Measure`]; a case that is bound by launching is also timed side by side in a cheaper launch method.
-    TakeApart,
-}
+pub use crate::measure::setting::Mode;
 
 /// Answer of an event's receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +63,7 @@ pub struct ResumeState {
 
 impl ResumeState {
     /// Returns the state of an incomplete run.
-    pub fn of(run: &Run) -> ResumeState {
+    pub fn from_run(run: &Run) -> ResumeState {
         let sampled = run.sampling.iter().filter_map(|r| Some((r.case.clone(), r.timing()?.clone())));
         ResumeState {
             finished: run.records.iter().map(|r| r.case.clone()).collect(),
@@ -120,17 +111,6 @@ struct Engine<'a, F> {
     stopping: bool,
 }
 
-/// State that all cases of a run share.
-pub(super) struct Setting {
-    pub(super) clock: TrustedClock,
-    pub(super) baseline: Baseline,
-    reference_kernel: Option<ReferenceKernel>,
-    /// Bytes that one group may hold on the device.
-    room: u64,
-    /// Timings of cases that an earlier part of the run did not finish.
-    sampled: BTreeMap<String, Timing>,
-}
-
 /// Largest number of cases in a group.
 const GROUP: usize = 64;
 /// Number of cases after which a group takes no other problem. Records then arrive at intervals, and a killed run leaves some.
@@ -153,7 +133,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
 
     async fn all(mut self, profiler: &mut dyn Profiler, so_far: &ResumeState) -> RunEnd {
         for skip in self.plan.skips.iter().filter(|s| !so_far.finished.contains(&s.case.to_string())) {
-            self.event(finished(skipped(skip)));
+            self.event(finished_event(skipped(skip)));
         }
         let todo: Vec<&Planned> = self.plan.cases.iter().filter(|p| !so_far.finished.contains(&p.name())).collect();
         if self.stopping {
@@ -163,15 +143,15 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
             return RunEnd::Complete;
         }
         let coming: Vec<Case> = todo.iter().map(|planned| planned.runs()).collect();
-        profiler.expect(&coming).await;
+        profiler.prefetch(&coming).await;
         let now = profiler.now();
         self.remaining = match self.mode {
-            Mode::Verify => Remaining::of_checks(now, todo.len()),
-            Mode::Measure | Mode::TakeApart => Remaining::of_measuring(now, todo.len(), self.limits().budget),
+            Mode::Verify => Remaining::for_checks(now, todo.len()),
+            Mode::Measure | Mode::Profile => Remaining::for_measuring(now, todo.len(), self.limits().budget),
         };
         let ended = match self.mode {
             Mode::Verify => self.verify(&todo, profiler).await,
-            Mode::Measure | Mode::TakeApart => self.measure(&todo, profiler, so_far).await,
+            Mode::Measure | Mode::Profile => self.measure(&todo, profiler, so_far).await,
         };
         match ended {
             Ok(()) => RunEnd::Complete,
@@ -181,7 +161,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
     }
 
     async fn verify(&mut self, todo: &[&Planned], profiler: &mut dyn Profiler) -> Result<(), Interruption> {
-        let mut references = References::default();
+        let mut references = ReferenceCache::default();
         for planned in todo {
             let case = planned.name();
             self.event(Event::Started { case: case.clone() });
@@ -211,7 +191,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
                 // The cases cannot be measured on a device that cannot run the probes.
                 for planned in todo {
                     let reason = format!("the self-test of clocks failed: {error}");
-                    self.event(finished(record(planned, Outcome::Error { reason })));
+                    self.event(finished_event(record(planned, Outcome::Error { reason })));
                 }
                 return Ok(());
             }
@@ -275,7 +255,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         profiler: &mut dyn Profiler,
     ) -> Result<(), Interruption> {
         let mut case_runs: Vec<CaseRun> = Vec::new();
-        let mut references = References::default();
+        let mut references = ReferenceCache::default();
         let mut held = 0;
         while let Some(planned) = queue.last().copied() {
             let case = planned.name();
@@ -288,7 +268,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
                 Ok(sets) => sets,
                 Err(reason) => {
                     queue.pop();
-                    self.event(finished(record(planned, Outcome::Skipped { reason })));
+                    self.event(finished_event(record(planned, Outcome::Skipped { reason })));
                     self.prepared(profiler.now(), false);
                     continue;
                 }
@@ -311,7 +291,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
                 {
                     Ok(()) => {
                         held += bytes;
-                        setting.sampled.get(&case).into_iter().for_each(|earlier| case_run.go_on_from(earlier));
+                        setting.sampled.get(&case).into_iter().for_each(|earlier| case_run.resume(earlier));
                         case_runs.push(case_run);
                     }
                     Err(end) => self.end(planned, end, &case)?,
@@ -379,13 +359,13 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
     /// Emits a record; a lost device ends the run.
     fn end(&mut self, planned: &Planned, end: CaseEnd, case: &str) -> Result<(), Interruption> {
         let lost = matches!(end, CaseEnd::DeviceLost(_));
-        self.event(finished(record(planned, end.into())));
+        self.event(finished_event(record(planned, end.into())));
         if lost { Err(Interruption::DeviceLost(case.to_owned())) } else { Ok(()) }
     }
 
     /// Emits the record of a case at its first sample, so that a killed run keeps the samples.
     fn sampling(&mut self, case_run: &CaseRun<'_>) {
-        if let Some(outcome) = case_run.so_far() {
+        if let Some(outcome) = case_run.result_so_far() {
             self.event(Event::Sampling { record: Box::new(record(case_run.planned, outcome)) });
         }
     }
@@ -435,10 +415,10 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
             let mut samples = Vec::new();
             for i in order {
                 let case_run = &mut case_runs[i];
-                if case_run.turn(profiler, slow.as_deref()).await {
+                if case_run.sample(profiler, slow.as_deref()).await {
                     match case_run.samples() {
                         1 => self.sampling(case_run),
-                        _ => samples.extend(case_run.taken()),
+                        _ => samples.extend(case_run.latest_sample()),
                     }
                 }
                 if let Some(lost) = case_run.failure.take_if(|e| matches!(e, CaseEnd::DeviceLost(_))) {

@@ -1,7 +1,7 @@
 //! Samples of one case: size of the batch, single samples, and the resulting timing.
 
 use parallax_ir::device::{BackendError, Batch, Prepared, Profiler, Sample};
-use parallax_schema::device::{Clock, ClockInfo, Conditions, digits};
+use parallax_schema::device::{Clock, ClockInfo, Conditions, rounding};
 use parallax_schema::record::stats::Summary;
 use parallax_schema::record::{Discarded, Method, Slope, Spent, StopReason, Timing};
 use parallax_schema::spec::Cache;
@@ -106,7 +106,7 @@ impl Sampler {
         // Times of submissions of one execution, the fixed cost included.
         let mut single = Vec::new();
         for _ in 0..SINGLES {
-            single.push(prepared.measure(Batch::of(1)).await?);
+            single.push(prepared.measure(Batch::new(1)).await?);
         }
         let least = |of: &dyn Fn(&Sample) -> f64| single.iter().map(of).fold(f64::INFINITY, f64::min);
         let (one, one_on_host) = (least(&|s| clock.read(*s).0), least(&|s| s.host.0));
@@ -125,7 +125,7 @@ impl Sampler {
                 1 if slope => (0.0, 0.0),
                 1 => (one, one_on_host),
                 _ => {
-                    let sample = prepared.measure(Batch::of(repeats)).await?;
+                    let sample = prepared.measure(Batch::new(repeats)).await?;
                     let without = |time: f64, first: f64| if slope { time - first } else { time };
                     (without(clock.read(sample).0, one), without(sample.host.0, one_on_host))
                 }
@@ -182,14 +182,14 @@ impl Sampler {
 
     /// Continues from the samples that an earlier part of the run took with the same method, cache state and buffer sets. Other
     /// samples are ignored.
-    pub fn go_on_from(&mut self, earlier: &Timing) {
+    pub fn resume(&mut self, earlier: &Timing) {
         let same_way = (earlier.method, earlier.cache, earlier.sets) == (self.method, self.cache, self.sets);
         if !same_way || earlier.host_samples.len() != earlier.samples.len() {
             return;
         }
         let all = |times: &[f64], executions: u32| Nanos(times.iter().sum::<f64>() * f64::from(executions));
         let host = all(&earlier.host_samples, earlier.repeats.saturating_add(earlier.lead));
-        self.rule.go_on_from(&earlier.samples, host);
+        self.rule.resume(&earlier.samples, host);
         self.spent += Spent { wall: host, waiting: host, device: all(&earlier.samples, earlier.repeats), cpu: None };
         self.host.clone_from(&earlier.host_samples);
         self.conditions.clone_from(&earlier.conditions);
@@ -198,13 +198,13 @@ impl Sampler {
     }
 
     /// Takes samples until the criterion stops, for a case that is measured alone.
-    pub async fn turns(
+    pub async fn sample_all(
         &mut self,
         prepared: &mut dyn Prepared,
         profiler: &mut dyn Profiler,
     ) -> Result<StopReason, BackendError> {
         loop {
-            if let Some(why) = self.turn(prepared, profiler, None).await? {
+            if let Some(why) = self.sample(prepared, profiler, None).await? {
                 return Ok(why);
             }
             profiler.yield_now().await;
@@ -214,7 +214,7 @@ impl Sampler {
     /// Takes one sample: a short and a long batch. `slow` is the reason why the device is known to be slower than usual.
     ///
     /// Returns the reason to stop after enough samples.
-    pub async fn turn(
+    pub async fn sample(
         &mut self,
         prepared: &mut dyn Prepared,
         profiler: &mut dyn Profiler,
@@ -306,7 +306,7 @@ impl Sampler {
     }
 
     /// Returns the timing so far, if any sample counts.
-    pub fn so_far(&self) -> Option<Timing> {
+    pub fn result_so_far(&self) -> Option<Timing> {
         self.clone().finish(StopReason::Killed).ok()
     }
 
@@ -325,7 +325,7 @@ impl Sampler {
             }
         }
         // Rounded as in the file, so that figures derived from the file are the same.
-        samples.iter_mut().chain(&mut self.host).for_each(|time| *time = digits::time(*time));
+        samples.iter_mut().chain(&mut self.host).for_each(|time| *time = rounding::time(*time));
         let Some(summary) = Summary::of(&samples) else {
             let why = self.refused.last().map_or("the run ended before the first one", |r| r.reason.as_str());
             return Err(format!("no sample counts: {why}"));
@@ -348,7 +348,7 @@ impl Sampler {
             samples,
             host_samples: self.host,
             conditions: self.conditions,
-            discarded: disturbed.chain(self.refused).map(|d| Discarded { time: digits::time(d.time), ..d }).collect(),
+            discarded: disturbed.chain(self.refused).map(|d| Discarded { time: rounding::time(d.time), ..d }).collect(),
             caveat,
             stopped,
             summary,

@@ -52,7 +52,7 @@ pub async fn side_by_side(
         order.sort_by_key(|i| draw(*i));
         for i in order {
             let Ok(sampler) = &mut samplers[i] else { continue };
-            ends[i] = sampler.turn(&mut *contenders[i], profiler, None).await?;
+            ends[i] = sampler.sample(&mut *contenders[i], profiler, None).await?;
             profiler.yield_now().await;
         }
     }
@@ -85,7 +85,7 @@ mod tests {
         // The device slows down steadily; one variant takes twice as long as the other.
         let of_case = |case: &Case| if case.variant == "manual" { 2.0 } else { 1.0 };
         let pace = |now: f64| 1.0 + now / 1e9;
-        let mut mock = Mock::of(World { of_case, pace, ..World::default() });
+        let mut mock = Mock::in_world(World { of_case, pace, ..World::default() });
         let mut prepared = contenders(&mut mock, &["manual", "flash"]);
         let (_, clock) = block_on(timer::test(&mut mock, None)).expect("clocks");
         let mut both: Vec<&mut dyn Prepared> = prepared.iter_mut().map(|p| &mut **p as &mut dyn Prepared).collect();
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn whoever_cannot_wait_keeps_what_there_is() {
-        let mut mock = Mock::of(World::default());
+        let mut mock = Mock::in_world(World::default());
         let mut prepared = contenders(&mut mock, &["flash"]);
         let (_, clock) = block_on(timer::test(&mut mock, None)).expect("clocks");
         let mut one: Vec<&mut dyn Prepared> = prepared.iter_mut().map(|p| &mut **p as &mut dyn Prepared).collect();

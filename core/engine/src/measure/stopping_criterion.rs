@@ -66,7 +66,7 @@ impl StoppingCriterion {
     }
 
     /// Continues from samples that were kept before and took `spent` host time. New samples warm up again.
-    pub fn go_on_from(&mut self, samples: &[f64], spent: Nanos) {
+    pub fn resume(&mut self, samples: &[f64], spent: Nanos) {
         self.samples = samples.to_vec();
         self.spent = spent;
     }

@@ -46,7 +46,7 @@ pub async fn test(
     }
     found.completion = Summary::of(&readings);
     if let Some(reference) = reference {
-        reference.prepared().measure(Batch::of(1)).await?;
+        reference.prepared().measure(Batch::new(1)).await?;
         let mut readings = Vec::new();
         let began = profiler.now();
         while readings.len() < READINGS && (profiler.now() - began).0 < PATIENCE.0 {
@@ -91,7 +91,7 @@ async fn cross_check(
 ) -> Result<CrossCheck, BackendError> {
     let mut repeats = 4u32;
     loop {
-        let sample = reference.measure(Batch::of(repeats)).await?;
+        let sample = reference.measure(Batch::new(repeats)).await?;
         let factor = (LONG.0 / sample.host.0.max(1.0)).clamp(0.0, 4.0);
         if factor <= 1.0 || repeats > 1 << 20 {
             break;
@@ -102,8 +102,8 @@ async fn cross_check(
     let (mut device, mut host) = (Nanos(0.0), Nanos(0.0));
     let apart = |device: Nanos, host: Nanos| (device.0 / host.0.max(1.0) - 1.0).abs();
     for i in 0..PAIRS {
-        let short = reference.measure(Batch::of(repeats / 4)).await?;
-        let long = reference.measure(Batch::of(repeats)).await?;
+        let short = reference.measure(Batch::new(repeats / 4)).await?;
+        let long = reference.measure(Batch::new(repeats)).await?;
         let (now, then) = (long.time - short.time, long.host - short.host);
         if i == 0 || apart(now, then) < apart(device, host) {
             (device, host) = (now, then);

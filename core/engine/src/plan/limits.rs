@@ -29,7 +29,7 @@ pub fn within_limits(problem: &Problem, program: &Program, caps: &Caps) -> Resul
             ));
         }
     }
-    Queues::of(&program.stages).map_err(|why| format!("not run: {why}"))?;
+    Queues::from_stages(&program.stages).map_err(|why| format!("not run: {why}"))?;
     program.stages.iter().try_for_each(|stage| carried_out(problem, stage, caps))
 }
 
@@ -168,9 +168,8 @@ fn launchable(label: &str, kernel: &Kernel, buffers: u32, caps: &Caps) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_ir::{Access, Collective, CopyRange, Epilogue, FillRange, Library, Product, Swizzle, TensorMap};
-    use parallax_schema::case::DType;
-    use parallax_schema::case::Storage;
+    use parallax_ir::{Access, Collective, CopyRange, FillRange, Gemm, Library, LibraryEpilogue, Swizzle, TensorMap};
+    use parallax_schema::case::{DType, Storage};
     use parallax_schema::testing::{HOPPER, caps};
     use parallax_workloads::parse_case;
 
@@ -180,12 +179,13 @@ mod tests {
         let refused = |stage: Stage| within_limits(&case.problem, &stage.into(), &caps()).expect_err("cannot be run");
         let sum = refused(Stage::collective("sum of gradients", Collective::AllReduce));
         assert_eq!(sum, "not run: sum of gradients needs 2 devices or more, the limit is 1");
-        let library = refused(Stage::library("product", Library::Gemm(Product::new(1, 1, 1), Epilogue::Plain)));
+        let library = refused(Stage::library("product", Library::Gemm(Gemm::new(1, 1, 1), LibraryEpilogue::Plain)));
         assert!(library.contains("product calls the vendor's library"), "{library}");
         assert!(refused(Stage::copy("keep", "scores", "out")).contains("same size"));
         let half = Stage::kernel("cast", "attention/flash", "attention_flash").elem(DType::BF16);
         assert_eq!(refused(half), "not run: cast computes with bf16, this device does not");
-        let race = Program { stages: vec![Stage::copy("keep", "q", "out"), Stage::fill("zeros", "out", 0).on(1, &[])] };
+        let race =
+            Program { stages: vec![Stage::copy("keep", "q", "out"), Stage::fill("zeros", "out", 0).queue(1, &[])] };
         let said = within_limits(&case.problem, &race, &caps()).expect_err("a race");
         assert!(said.contains("`keep` and `zeros` touch `out` on two queues"), "{said}");
         for fine in [Stage::copy("keep", "q", "out"), Stage::fill("zeros", "out", 0)] {

@@ -1,20 +1,22 @@
 //! The request, and its plan on a device.
 
-mod asked;
-mod expected;
-mod hard;
+pub mod buffer_access;
+mod duration;
 mod limits;
-mod outline;
-pub mod places;
 #[allow(clippy::module_inception, reason = "the folder is named after its main file")]
 mod plan;
+mod plan_summary;
+mod planned;
+mod select;
 pub mod settings;
+mod stress;
 pub mod sweep;
 mod tunings;
 
-pub use expected::Expected;
-pub use outline::*;
+pub use duration::ExpectedDuration;
 pub use plan::*;
+pub use plan_summary::*;
+pub use planned::*;
 pub use tunings::*;
 
 pub(crate) use parallax_schema::spec::*;

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use parallax_ir::device::Profiler;
-use parallax_ir::{Case, Inputs, Problem, Program, StressInput, VariantKind};
+use parallax_ir::{Case, Problem, Program, VariantKind};
 use parallax_schema::case::{CPU_VARIANT, CaseError, nearest};
 use parallax_schema::device::{Caps, Dialect, Launching};
 use parallax_schema::record::{Run, Suite};
@@ -14,80 +14,11 @@ use parallax_schema::spec::{InputSet, Spec};
 use parallax_schema::units::Bytes;
 use parallax_workloads::all;
 
-use crate::plan::asked::asked;
-use crate::plan::hard::on_hard;
+use crate::plan::buffer_access::check_access;
 use crate::plan::limits::{within_limits, within_memory};
-use crate::plan::places::places;
-
-/// One planned case.
-#[derive(Debug, Clone)]
-pub struct Planned {
-    /// Case as requested; its string is the key for comparing.
-    pub case: Case,
-    /// Variant that runs instead of the requested one, with the reason.
-    pub actual: Option<Actual>,
-    /// Stress inputs of the case; seeded inputs if absent.
-    pub hard: Option<&'static StressInput>,
-}
-
-/// Variant that actually runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Actual {
-    /// Name of the variant.
-    pub variant: &'static str,
-    /// Reason for this variant in place of the requested one.
-    pub reason: String,
-}
-
-impl Planned {
-    /// Returns the case's string, with the name of its stress inputs if any: the key of its record.
-    pub fn name(&self) -> String {
-        match self.hard {
-            Some(hard) => format!("{} [{}]", self.case, hard.name),
-            None => self.case.to_string(),
-        }
-    }
-
-    /// Returns the inputs of the case.
-    pub fn inputs(&self, seed: u64) -> Inputs {
-        match self.hard {
-            Some(hard) => self.case.problem.hard_inputs(seed, hard),
-            None => self.case.problem.inputs(seed),
-        }
-    }
-
-    /// Returns the case for the profiler, with the variant that actually runs.
-    pub fn runs(&self) -> Case {
-        match &self.actual {
-            Some(actual) => Case { variant: actual.variant, ..self.case.clone() },
-            None => self.case.clone(),
-        }
-    }
-
-    /// Returns the device memory of one set of its buffers.
-    pub fn memory(&self, caps: &Caps) -> Bytes {
-        let case = self.runs();
-        match case.whole(caps) {
-            Some((program, _)) => program.memory(&case.problem, caps.dialect),
-            None => case.problem.bytes(|_| true),
-        }
-    }
-
-    /// Returns the device memory of `sets` sets of its buffers, and of a vendor's library beside them.
-    pub fn memory_of(&self, sets: u32, caps: &Caps) -> Bytes {
-        let workspace = self.runs().whole(caps).map_or(0, |(program, _)| program.workspace().0);
-        Bytes(self.memory(caps).0.saturating_mul(sets.into()).saturating_add(workspace))
-    }
-}
-
-/// Case that will not run.
-#[derive(Debug, Clone)]
-pub struct Skip {
-    /// The case.
-    pub case: Case,
-    /// Reason for the skip, with the limit and the requirement.
-    pub reason: String,
-}
+use crate::plan::planned::{Actual, Planned, Skip};
+use crate::plan::select::selected_cases;
+use crate::plan::stress::with_stress_inputs;
 
 /// Cases of a run.
 #[derive(Debug, Clone, Default)]
@@ -175,7 +106,7 @@ impl<'a> Planning<'a> {
             };
             return Err(PlanError::Launch { wanted: wanted.name(), choices });
         }
-        let left = asked(spec, caps)?.into_iter();
+        let left = selected_cases(spec, caps)?.into_iter();
         Ok(Planning { spec, caps, left, seen: BTreeSet::new(), plan: Plan::default() })
     }
 
@@ -188,11 +119,11 @@ impl<'a> Planning<'a> {
         }
         match decide(&case, self.spec, self.caps) {
             Ok(actual) if self.spec.inputs == InputSet::Hard => {
-                let (cases, skip) = on_hard(case, &actual);
+                let (cases, skip) = with_stress_inputs(case, &actual);
                 self.plan.cases.extend(cases);
                 self.plan.skips.extend(skip);
             }
-            Ok(actual) => self.plan.cases.push(Planned { case, actual, hard: None }),
+            Ok(actual) => self.plan.cases.push(Planned { case, actual, stress: None }),
             Err(reason) => self.plan.skips.push(Skip { case, reason }),
         }
         true
@@ -297,7 +228,7 @@ fn runnable(problem: &Problem, variant: &str, caps: &Caps) -> Result<(), String>
     let parts = [whole.clone(), program(problem, caps)];
     // The check covers both parts together, because one of them may read buffers that the other writes.
     whole.stages.extend_from_slice(&parts[1].stages);
-    places(problem, whole.stages.iter(), caps)?;
+    check_access(problem, whole.stages.iter(), caps)?;
     parts.iter().try_for_each(|part| within_limits(problem, part, caps))?;
     within_memory(problem, &whole, caps)
 }

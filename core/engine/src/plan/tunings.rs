@@ -82,7 +82,7 @@ impl TuningFile {
     }
 
     /// Returns the values for kernels of a dialect.
-    pub fn of(&self, dialect: Dialect) -> Tuning {
+    pub fn for_dialect(&self, dialect: Dialect) -> Tuning {
         match dialect {
             Dialect::Wgsl => self.wgsl.clone(),
             Dialect::Cuda => self.cuda.clone(),
@@ -148,7 +148,7 @@ fn take(into: &mut Tuning, name: &str, number: i64) -> Result<(), TuningFileErro
 /// An invalid assignment.
 pub fn tuning_for(device: &DeviceInfo, file: Option<TuningFile>, asked: &[String]) -> Result<Tuning, TuningError> {
     let file = file.or_else(|| TuningFile::shipped(&device.class())).unwrap_or_default();
-    let mut tuning = file.of(device.caps.dialect);
+    let mut tuning = file.for_dialect(device.caps.dialect);
     for assignment in asked {
         tunables::assign(&mut tuning, assignment)?;
     }
@@ -182,7 +182,7 @@ mod tests {
             _ => key == "hash_embedding.shared.MOST_WORDS",
         };
         for dialect in [Dialect::Cuda, Dialect::Wgsl] {
-            let all = h200.of(dialect);
+            let all = h200.for_dialect(dialect);
             let mut defaults: Vec<(String, u32)> = tunables().into_iter().map(|k| (k.key, k.tunable.default)).collect();
             defaults.sort();
             let keys = |of: &[(String, u32)]| of.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>();
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn in_pages_every_variant_keeps_within_the_limits_that_every_browser_has() {
-        let tuning = TuningFile::shipped("browser").expect("shipped").of(Dialect::Wgsl);
+        let tuning = TuningFile::shipped("browser").expect("shipped").for_dialect(Dialect::Wgsl);
         // The mock's limits are the defaults of WebGPU.
         let (plain, tuned) = (caps(), Caps { tuning, ..caps() });
         let mut cases = 0;
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_comes_after_the_file_of_the_class() {
-        let mut device = parallax_testing::mock::Mock::of(Default::default()).device().clone();
+        let mut device = parallax_testing::mock::Mock::in_world(Default::default()).device().clone();
         let asked = ["DEPTH=8".to_owned()];
         let depth = |tuning: Tuning| tuning.values().find(|(key, _)| *key == "matmul.tiled.DEPTH").map(|(_, v)| v);
         let own = || Some(TuningFile::parse("[wgsl.matmul.tiled]\nDEPTH = 32").expect("valid"));

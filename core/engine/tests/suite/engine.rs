@@ -29,7 +29,7 @@ fn run_under_ceilings(cases: &[&str], world: World) -> Run {
 /// Run cases in a world; the edge's part of the bargain is done here as the edges do it.
 fn run_with(spec: &Spec, mode: Mode, world: World, mut flow: impl FnMut(&Event) -> Flow) -> (RunEnd, Run) {
     let plan = plan(spec, &Caps { dialect: world.dialect, ..caps() }).expect("cases");
-    let mut mock = Mock::of(world);
+    let mut mock = Mock::in_world(world);
     let suite = Suite { version: String::new(), commit: String::new() };
     let mut run = plan.begin("mock", suite, &mock, spec);
     let ended = pollster::block_on(runner::run(&plan, spec, mode, &mut mock, &ResumeState::default(), |event| {
@@ -286,7 +286,7 @@ fn cases_that_do_not_fit_together_are_measured_apart() {
 fn a_run_that_is_cut_off_between_rounds_keeps_the_samples_of_all() {
     let spec = spec(&CASES);
     let plan = plan(&spec, &caps()).expect("cases");
-    let mut mock = Mock::of(World::default());
+    let mut mock = Mock::in_world(World::default());
     let suite = Suite { version: String::new(), commit: String::new() };
     let begun = plan.begin("mock", suite, &mock, &spec);
     let mut lines = vec![Event::Begin { run: Box::new(begun) }.line()];
@@ -340,8 +340,8 @@ fn a_lost_device_fails_the_case_in_hand_and_a_fresh_one_goes_on() {
     let failed = run.records.iter().find(|r| r.case == guilty).expect("it has a record");
     assert!(matches!(&failed.outcome, Outcome::Error { reason } if reason == "device lost: scripted"), "{failed:?}");
     let plan = plan(&spec(&CASES), &caps()).expect("cases");
-    let so_far = ResumeState::of(&run);
-    let mut fresh = Mock::of(World::default());
+    let so_far = ResumeState::from_run(&run);
+    let mut fresh = Mock::in_world(World::default());
     let ended = pollster::block_on(runner::run(&plan, &spec(&CASES), Mode::Measure, &mut fresh, &so_far, |event| {
         run.apply(event);
         Flow::Continue
@@ -393,7 +393,7 @@ fn a_case_that_launching_binds_is_timed_as_a_graph_beside() {
         let (_, run) = run_with(&spec, mode, world, |_| Flow::Continue);
         run.records[0].timing().unwrap_or_else(|| panic!("no figure: {:?}", run.records[0])).clone()
     };
-    let cuda = told(Mode::TakeApart, Dialect::Cuda, None);
+    let cuda = told(Mode::Profile, Dialect::Cuda, None);
     assert_eq!(cuda.launch, Some(Launching::Stream));
     let relaunched = cuda.relaunched.expect("launching binds it");
     assert_eq!(relaunched.launch, Launching::Graph);
@@ -402,8 +402,8 @@ fn a_case_that_launching_binds_is_timed_as_a_graph_beside() {
     assert!(near(relaunched.as_usual.median.0, cuda.summary.median.0, 0.01), "the usual way is as it was");
 
     assert_eq!(told(Mode::Measure, Dialect::Cuda, None).relaunched, None, "only on request");
-    assert_eq!(told(Mode::TakeApart, Dialect::Wgsl, None).relaunched, None, "nothing cheaper is known there");
-    let graph = told(Mode::TakeApart, Dialect::Cuda, Some(Launching::Graph));
+    assert_eq!(told(Mode::Profile, Dialect::Wgsl, None).relaunched, None, "nothing cheaper is known there");
+    let graph = told(Mode::Profile, Dialect::Cuda, Some(Launching::Graph));
     assert_eq!((graph.launch, graph.relaunched), (Some(Launching::Graph), None));
     assert!(near(graph.summary.median.0 + 1_000.0, cuda.summary.median.0, 0.01));
 }

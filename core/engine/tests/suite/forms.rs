@@ -17,14 +17,10 @@ use parallax_workloads::{all, parse_case};
 
 /// `x += g`, with twice `g` made by the set-up, `out = 2g + x`, and the number of each element, counted down from the top.
 fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::FwdBwd,
-        rate: Rate::Bytes,
-        headline: None,
-        shapes: |_| &[],
-        huge: &[],
-        awkward: &["n7"],
-        buffers: |p| {
+    OpSpec::new(
+        Direction::FwdBwd,
+        Rate::Bytes,
+        |p| {
             let dims = [p["n"]];
             vec![
                 BufferSpec::input("g", Elem::F32, &dims, |_, draw| draw.normal()),
@@ -34,15 +30,11 @@ fn form() -> OpSpec {
                 BufferSpec::output("number", Elem::U32, &dims),
             ]
         },
-        cost: |p| Cost { read: parallax_schema::units::Bytes(p["n"] * 12), ..Cost::default() },
-        tolerance: |_, output| Tolerance {
-            abs: if output == 3 { 0.5 } else { 1e-5 },
-            rel: 0.0,
-            reason: "a sum in f32",
-        },
-        reference: Reference {
-            row_cost: |p, _| p["n"],
-            rows: RowsFn::of(|_, inputs| {
+        |p| Cost { read: parallax_schema::units::Bytes(p["n"] * 12), ..Cost::default() },
+        |_, output| Tolerance { abs: if output == 3 { 0.5 } else { 1e-5 }, rel: 0.0, reason: "a sum in f32" },
+        Reference::new(
+            |p, _| p["n"],
+            |_, inputs| {
                 Box::new(move |output, _, row| {
                     for (i, slot) in row.iter_mut().enumerate() {
                         let (g, x) = (inputs.at(0, i as u64), inputs.at(1, i as u64));
@@ -54,17 +46,11 @@ fn form() -> OpSpec {
                         };
                     }
                 })
-            }),
-        },
-        host: None,
-        setup: None,
-        variants: Vec::new(),
-        fallback: &[],
-        preconditions: Vec::new(),
-        hard: Vec::new(),
-        nan: OfNan::Unsaid("for tests"),
-        only: None,
-    }
+            },
+        ),
+        OfNan::Unsaid("for tests"),
+    )
+    .awkward(&["n7"])
 }
 
 fn workload(form: OpSpec) -> &'static Workload {
@@ -83,9 +69,9 @@ fn record(fault: Fault, mode: Mode) -> Record {
     let problem = Problem::new(workload(form()), Direction::FwdBwd, "n7", DType::F32).expect("valid");
     assert_eq!(problem.to_string(), "synthetic/fwd+bwd/n7/f32");
     let case = Case { problem, variant: CPU_VARIANT };
-    let plan = Plan { cases: vec![Planned { case, actual: None, hard: None }], skips: Vec::new() };
+    let plan = Plan { cases: vec![Planned { case, actual: None, stress: None }], skips: Vec::new() };
     let spec = Spec { budget: 2.0, ceilings: false, ..Spec::default() };
-    let mut mock = Mock::of(World { fault, ..World::default() });
+    let mut mock = Mock::in_world(World { fault, ..World::default() });
     let mut records = Vec::new();
     let ended = pollster::block_on(runner::run(&plan, &spec, mode, &mut mock, &ResumeState::default(), |event| {
         if let Event::Record { record } = event {
@@ -143,17 +129,17 @@ fn an_integer_that_nobody_writes_is_seen_although_the_poison_is_its_value() {
     let mut only = form();
     only.buffers = |p| vec![BufferSpec::output("number", Elem::U32, &[p["n"]])];
     only.tolerance = |_, _| Tolerance { abs: 0.5, rel: 0.0, reason: "exact" };
-    only.reference.rows = RowsFn::of(|_, _| Box::new(|_, _, row| row.fill(f64::from(u32::MAX))));
+    only.reference.rows = RowsFn::new(|_, _| Box::new(|_, _, row| row.fill(f64::from(u32::MAX))));
     let problem = Problem::new(workload(only), Direction::FwdBwd, "n7", DType::F32).expect("valid");
     let case = Case { problem, variant: CPU_VARIANT };
     for (fault, right) in [(Fault::None, true), (Fault::UnwrittenElement, false)] {
-        let mut mock = Mock::of(World { fault, ..World::default() });
+        let mut mock = Mock::in_world(World { fault, ..World::default() });
         let inputs = case.problem.inputs(1);
         let result = pollster::block_on(async {
             use parallax_ir::device::{Batch, POISON, Profiler};
             let mut prepared = mock.prepare(&case, &inputs, 1).await?;
             prepared.poison(POISON).await?;
-            prepared.measure(Batch::of(1)).await?;
+            prepared.measure(Batch::new(1)).await?;
             parallax_engine::measure::check::check_once(&mock, &mut *prepared, &case.problem, &inputs, 1 << 20).await
         });
         let result = result.expect("the mock has no errors");
@@ -175,8 +161,9 @@ fn seeded_and_hard_inputs_keep_what_the_forms_ask_of_them() {
         for shape in form.awkward {
             let problem = problem(shape);
             let seeded = (0..3).map(|seed| ("seeded", problem.inputs(seed)));
-            let hard = form.hard.iter().filter(|h| (h.applies)(&problem)).map(|h| (h.name, problem.hard_inputs(1, h)));
-            for (name, inputs) in seeded.chain(hard) {
+            let stress =
+                form.stress.iter().filter(|h| (h.applies)(&problem)).map(|h| (h.name, problem.stress_inputs(1, h)));
+            for (name, inputs) in seeded.chain(stress) {
                 assert_eq!(problem.accepts(&inputs), Ok(()), "{problem} {name}");
             }
         }
@@ -187,14 +174,19 @@ fn seeded_and_hard_inputs_keep_what_the_forms_ask_of_them() {
 #[test]
 fn every_form_has_hard_sets_with_names_and_each_applies_somewhere() {
     for (workload, form) in all().iter().flat_map(|w| w.forms.iter().map(move |f| (w, f))) {
-        let mut names: Vec<&str> = form.hard.iter().map(|h| h.name).collect();
+        let mut names: Vec<&str> = form.stress.iter().map(|h| h.name).collect();
         names.sort_unstable();
         names.dedup();
-        assert!(names.len() == form.hard.len() && names.contains(&"zeros"), "{}: {names:?}", workload.name);
-        for hard in &form.hard {
+        assert!(names.len() == form.stress.len() && names.contains(&"zeros"), "{}: {names:?}", workload.name);
+        for stress in &form.stress {
             let of = |dtype| move |shape: &&str| Problem::new(workload, form.direction, shape, dtype).expect("awkward");
-            let applies = |dtype: &DType| form.awkward.iter().map(|s| of(*dtype)(s)).any(|p| (hard.applies)(&p));
-            assert!(workload.dtypes.iter().any(applies) && !hard.about.is_empty(), "{} {}", workload.name, hard.name);
+            let applies = |dtype: &DType| form.awkward.iter().map(|s| of(*dtype)(s)).any(|p| (stress.applies)(&p));
+            assert!(
+                workload.dtypes.iter().any(applies) && !stress.about.is_empty(),
+                "{} {}",
+                workload.name,
+                stress.name
+            );
         }
     }
 }
@@ -208,7 +200,7 @@ fn has_nan(problem: &Problem, inputs: &Inputs) -> bool {
 
 /// Of results, how many are NaN, and how many are none.
 fn told_apart(problem: &Problem, inputs: &Inputs) -> [usize; 2] {
-    let (specs, rows) = (problem.buffers(), problem.form().reference.rows.of_inputs(problem, inputs));
+    let (specs, rows) = (problem.buffers(), problem.form().reference.rows.rows(problem, inputs));
     let mut count = [0; 2];
     for (output, buffer) in problem.outputs().into_iter().enumerate() {
         let row_len = specs[buffer].role.row_len().expect("an output");
@@ -235,9 +227,10 @@ fn a_form_that_keeps_nan_has_hard_inputs_with_nan_which_its_reference_keeps() {
         let is_small = |problem: &&Problem| problem.buffers().iter().all(|spec| spec.len <= SMALL);
         let (small, every) = (all.iter().filter(is_small).collect::<Vec<_>>(), all.iter().collect());
         let with_nan = |problems: &[&Problem]| -> Vec<&'static StressInput> {
-            let has =
-                |hard: &'static StressInput, p: &Problem| (hard.applies)(p) && has_nan(p, &p.hard_inputs(1, hard));
-            form.hard.iter().filter(|hard| problems.iter().any(|p| has(hard, p))).collect()
+            let has = |stress: &'static StressInput, p: &Problem| {
+                (stress.applies)(p) && has_nan(p, &p.stress_inputs(1, stress))
+            };
+            form.stress.iter().filter(|stress| problems.iter().any(|p| has(stress, p))).collect()
         };
         let sets = with_nan(&small);
         // Some have NaN only in shapes of several chunks.
@@ -249,9 +242,9 @@ fn a_form_that_keeps_nan_has_hard_inputs_with_nan_which_its_reference_keeps() {
             OfNan::Kept => {
                 kept += 1;
                 let mut both = [0; 2];
-                for hard in &sets {
-                    for problem in problems.iter().filter(|problem| (hard.applies)(problem)) {
-                        let count = told_apart(problem, &problem.hard_inputs(1, hard));
+                for stress in &sets {
+                    for problem in problems.iter().filter(|problem| (stress.applies)(problem)) {
+                        let count = told_apart(problem, &problem.stress_inputs(1, stress));
                         both = [both[0] + count[0], both[1] + count[1]];
                     }
                 }

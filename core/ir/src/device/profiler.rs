@@ -29,7 +29,7 @@ pub struct Batch {
 
 impl Batch {
     /// Returns a batch of `repeats` timed executions without a lead.
-    pub fn of(repeats: u32) -> Batch {
+    pub fn new(repeats: u32) -> Batch {
         Batch { lead: 0, repeats }
     }
 }
@@ -155,7 +155,7 @@ pub trait Profiler {
 
     /// Announces cases that will be prepared. Work that other processors can do in advance starts now. It reports no failure;
     /// preparing the case does.
-    async fn expect(&mut self, cases: &[Case]);
+    async fn prefetch(&mut self, cases: &[Case]);
 
     /// Compiles a case, allocates its buffers, uploads its inputs, and runs the set-up of its operation specification once on each
     /// set. Dropping the result frees everything.

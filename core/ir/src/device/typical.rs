@@ -19,7 +19,7 @@ pub fn native() -> Caps {
         max_storage_buffers: Some(16),
         memory: None,
         compute_capability: None,
-        units: None,
+        compute_units: None,
         matrices: vec![MatrixShape::F16_IN_F32],
         in_a_browser: false,
         matrix_units: true,
@@ -52,7 +52,7 @@ pub fn cuda() -> Caps {
         max_binding: Bytes(u64::MAX),
         max_storage_buffers: None,
         compute_capability: Some((9, 0)),
-        units: Some(132),
+        compute_units: Some(132),
         matrices: Vec::new(),
         cuda: Some(CudaCaps {
             max_cluster: 8,

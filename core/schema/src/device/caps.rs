@@ -50,7 +50,8 @@ pub struct Caps {
     /// CUDA compute capability (major, minor).
     pub compute_capability: Option<(u32, u32)>,
     /// Multiprocessors (CUDA) or host threads (CPU), where known.
-    pub units: Option<u32>,
+    #[serde(rename = "units")]
+    pub compute_units: Option<u32>,
     /// WGSL only: the matrices that threads together can multiply, where kernels may use such.
     #[serde(default, alias = "coop_matrix", deserialize_with = "listed", skip_serializing_if = "Vec::is_empty")]
     pub matrices: Vec<MatrixShape>,

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::device::identity::Identity;
-use crate::device::{Caps, digits};
+use crate::device::{Caps, rounding};
 use crate::units::Nanos;
 
 /// Name of a limit that a probe finds on a device that ends the loops of a kernel early: total iterations of all loops.
@@ -131,16 +131,16 @@ pub struct ClockInfo {
 #[serde(default)]
 pub struct Conditions {
     /// Clock of the multiprocessors, in MHz.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "digits::of_reading")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "rounding::of_reading")]
     pub sm_clock_mhz: Option<f64>,
     /// Clock of the device memory, in MHz.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "digits::of_reading")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "rounding::of_reading")]
     pub memory_clock_mhz: Option<f64>,
     /// Temperature of the chip, in degrees Celsius.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "digits::of_reading")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "rounding::of_reading")]
     pub temperature_c: Option<f64>,
     /// Power of the board, in watts.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "digits::of_reading")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "rounding::of_reading")]
     pub power_w: Option<f64>,
     /// Reasons for reduced clocks, in the driver's words; empty at full clocks.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -3,14 +3,14 @@
 mod caps;
 mod class;
 pub mod clock;
-pub mod columns;
-pub mod digits;
+pub mod columnar;
 pub mod identity;
 mod info;
 mod launch;
 mod launching;
 mod matrix;
 mod reach;
+pub mod rounding;
 mod span;
 
 pub use caps::*;

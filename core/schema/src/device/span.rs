@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::device::columns::Columns;
-use crate::device::{columns, digits};
+use crate::device::columnar::Columns;
+use crate::device::{columnar, rounding};
 use crate::units::{Bytes, Nanos};
 
 /// Location of a span.
@@ -57,10 +57,10 @@ pub struct Span {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<u32>,
     /// Start on the host clock, rounded to the nanosecond.
-    #[serde(serialize_with = "digits::whole_time")]
+    #[serde(serialize_with = "rounding::whole_time")]
     pub start: Nanos,
     /// End on the host clock, rounded to the nanosecond.
-    #[serde(serialize_with = "digits::whole_time")]
+    #[serde(serialize_with = "rounding::whole_time")]
     pub end: Nanos,
     /// Number that joins the host span of a submission with the device spans of its work.
     pub correlation: Option<u32>,
@@ -94,7 +94,7 @@ pub enum TraceSource {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Trace {
     /// Spans of host and device. Spans of one stream of one device do not overlap; those of different streams may.
-    #[serde(with = "columns")]
+    #[serde(with = "columnar")]
     #[schemars(with = "Columns")]
     pub spans: Vec<Span>,
     /// Largest possible shift of the device track against the host track.

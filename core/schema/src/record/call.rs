@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::device::digits;
+use crate::device::rounding;
 use crate::record::stats::Summary;
 use crate::units::Nanos;
 
@@ -11,10 +11,10 @@ use crate::units::Nanos;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OneCall {
     /// Until it is known to be done, in nanoseconds, to seven digits.
-    #[serde(serialize_with = "digits::of_times")]
+    #[serde(serialize_with = "rounding::of_times")]
     pub done: Vec<f64>,
     /// Until the first bytes of its result are in the host's memory. Not the same calls.
-    #[serde(serialize_with = "digits::of_times")]
+    #[serde(serialize_with = "rounding::of_times")]
     pub result: Vec<f64>,
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::stats::{FEWEST, Summary};
 use super::{Baseline, Drift, Outcome, Record, Run, Spent, StopReason, UNFINISHED};
-use crate::device::{Conditions, columns, digits};
+use crate::device::{Conditions, columnar, rounding};
 use crate::units::Nanos;
 
 /// One event.
@@ -85,10 +85,10 @@ pub struct CaseSample {
     /// The case.
     pub case: String,
     /// Time of one execution on the run's clock, in nanoseconds, to seven digits.
-    #[serde(serialize_with = "digits::of_number")]
+    #[serde(serialize_with = "rounding::of_number")]
     pub time: f64,
     /// Time of one execution on the host's clock, in nanoseconds, to seven digits.
-    #[serde(serialize_with = "digits::of_number")]
+    #[serde(serialize_with = "rounding::of_number")]
     pub host: f64,
     /// The sensors' readings after the sample.
     #[serde(default, skip_serializing_if = "Conditions::say_nothing")]
@@ -131,7 +131,7 @@ impl Event {
 /// A line that is no event, or lists far longer than the JSON.
 #[inline]
 pub fn events(text: &str) -> Result<Vec<Event>, serde_json::Error> {
-    columns::within(text.len(), || lines(text).collect())
+    columnar::within(text.len(), || lines(text).collect())
 }
 
 /// Returns events line by line, within the limit for the lists of the whole JSON.

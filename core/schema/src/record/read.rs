@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::roofline::FASTEST_LINK;
 use super::valid::validate;
 use super::{Event, Invalid, Outcome, Refusal, Run, SCHEMA, VERSION, is_trace};
-use crate::device::columns;
+use crate::device::columnar;
 use crate::units::brief;
 
 /// Characters of a message about JSON, which quotes its input.
@@ -61,8 +61,8 @@ impl Run {
     /// JSON that is no run, is a newer one, or has impossible values.
     #[inline]
     pub fn parse(text: &str) -> Result<Run, ReadError> {
-        columns::within(text.len(), || parse(text))
-            .map_err(|mistake| columns::within(text.len(), || placed(text, mistake)))
+        columnar::within(text.len(), || parse(text))
+            .map_err(|mistake| columnar::within(text.len(), || placed(text, mistake)))
     }
 }
 

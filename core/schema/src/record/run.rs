@@ -8,8 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::roofline::Ceilings;
 use super::{Record, Spent, TimerTest};
-use crate::device::columns::Columns;
-use crate::device::{BrowserMode, ClockInfo, Conditions, DeviceInfo, columns, digits};
+use crate::device::columnar::Columns;
+use crate::device::{BrowserMode, ClockInfo, Conditions, DeviceInfo, columnar, rounding};
 use crate::spec::Spec;
 use crate::units::Nanos;
 
@@ -68,7 +68,7 @@ pub struct Run {
     #[serde(default)]
     pub baseline: Option<Baseline>,
     /// The reference kernel between rounds: how the device's own speed went during the run.
-    #[serde(default, with = "columns")]
+    #[serde(default, with = "columnar")]
     #[schemars(with = "Columns")]
     pub drift: Vec<Drift>,
     /// Records, in the order in which cases ended. A planned case without a record was not reached.
@@ -118,10 +118,10 @@ pub struct Baseline {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Drift {
     /// When, on the profiler's host clock; to the nanosecond.
-    #[serde(serialize_with = "digits::whole_time")]
+    #[serde(serialize_with = "rounding::whole_time")]
     pub at: Nanos,
     /// Time of one execution of the reference kernel, to seven digits.
-    #[serde(rename = "canary", serialize_with = "digits::of_time")]
+    #[serde(rename = "canary", serialize_with = "rounding::of_time")]
     pub reference_kernel: Nanos,
     /// Readings of the sensors.
     #[serde(default)]

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::device::columns::Columns;
-use crate::device::{Conditions, Launching, columns, digits};
+use crate::device::columnar::Columns;
+use crate::device::{Conditions, Launching, columnar, rounding};
 use crate::record::stats::Summary;
 use crate::spec::Cache;
 use crate::units::Nanos;
@@ -83,17 +83,17 @@ pub struct Timing {
     #[serde(default)]
     pub lead: u32,
     /// Time of one execution in each sample on the run's clock, in nanoseconds, to seven digits.
-    #[serde(serialize_with = "digits::of_times")]
+    #[serde(serialize_with = "rounding::of_times")]
     pub samples: Vec<f64>,
     /// The same on the host clock, from submission to completion, divided by the executions, the lead's included.
-    #[serde(serialize_with = "digits::of_times")]
+    #[serde(serialize_with = "rounding::of_times")]
     pub host_samples: Vec<f64>,
     /// Readings of the sensors after each sample; empty where there are none.
-    #[serde(default, with = "columns", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, with = "columnar", skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Columns")]
     pub conditions: Vec<Conditions>,
     /// Samples that do not count, and why.
-    #[serde(default, alias = "set_aside", with = "columns", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, alias = "set_aside", with = "columnar", skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Columns")]
     pub discarded: Vec<Discarded>,
     /// Remark on these samples, if any.
@@ -124,7 +124,7 @@ fn one() -> u32 {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Discarded {
     /// Time of one execution, in nanoseconds.
-    #[serde(serialize_with = "digits::of_number")]
+    #[serde(serialize_with = "rounding::of_number")]
     pub time: f64,
     /// Why it does not count.
     pub reason: String,

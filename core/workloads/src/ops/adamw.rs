@@ -7,11 +7,11 @@
 //! Operations: fourteen an element. Bytes: parameter and averages read and written once, and the gradient read.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, one, smallest_normal, wide, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{one, smallest_normal, wide, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Elem, Fill, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, Role, RowsFn,
-    Stage, StressInput, Tolerance, Variant, Workload, by_pieces, indexable, normal, width,
+    Axis, BufferSpec, Elem, Fill, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Role, Stage,
+    StressInput, Tolerance, Variant, Workload, by_pieces, indexable, normal, width,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -43,48 +43,44 @@ pub fn workload() -> Workload {
 }
 
 fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Bytes,
-        headline: Some("n4194304"),
-        shapes: |preset| match preset {
-            Preset::Standard => &["n4194304", "n67108864"],
-            _ => &["n4194304", "n67108864", "n268435456"],
-        },
-        awkward: &["n1,t1", "n3", "n1009,t1", "n2050", "n4100,t1000000", "n65544"],
-        huge: &[],
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Bytes,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, 3.47),
-        reference: Reference {
-            row_cost: |p, _| 8 * row_len(p),
-            rows: RowsFn::of(|p, inputs| {
+        |p, output| tolerance(p, output, 3.47),
+        Reference::new(
+            |p, _| 8 * row_len(p),
+            |p, inputs| {
                 Box::new(move |output, row, out| {
                     for (out, at) in out.iter_mut().zip(row * row_len(p)..) {
                         *out = step(p, inputs, at)[output];
                     }
                 })
-            }),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "separate",
-                "four stages in vectors, as a framework chains them: each average, the direction of the step, the step",
-                separate,
-            ),
-            Variant::kernel("scalar", "one stage, one element per thread", |p, _| fused(p, 1)),
-            Variant::kernel("vector", "one stage, a vector per thread in one access of each array", |p, caps| {
-                fused(p, across(p, caps))
-            }),
-        ],
-        fallback: &["vector", "scalar", "separate"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+            },
+        ),
+        OfNan::MIXED,
+    )
+    .headline("n4194304")
+    .shapes(|preset| match preset {
+        Preset::Standard => &["n4194304", "n67108864"],
+        _ => &["n4194304", "n67108864", "n268435456"],
+    })
+    .awkward(&["n1,t1", "n3", "n1009,t1", "n2050", "n4100,t1000000", "n65544"])
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "separate",
+            "four stages in vectors, as a framework chains them: each average, the direction of the step, the step",
+            separate,
+        ),
+        Variant::kernel("scalar", "one stage, one element per thread", |p, _| fused(p, 1)),
+        Variant::kernel("vector", "one stage, a vector per thread in one access of each array", |p, caps| {
+            fused(p, across(p, caps))
+        }),
+    ])
+    .fallback(&["vector", "scalar", "separate"])
+    .stress(stress_inputs())
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
@@ -136,9 +132,9 @@ fn tolerance(p: &Problem, output: usize, largest: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     let usual = |p: &Problem, output: usize| tolerance(p, output, 3.47);
-    let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance: usual };
+    let set = |name, about, fills| StressInput::new(name, about, fills, usual);
     vec![
         set("zeros", "no gradient yet: a step of zero over ε, and the decay", |_| {
             vec![("grad", zero), ("m", zero), ("v", zero)]
@@ -229,18 +225,18 @@ fn stage(p: &Problem, width: u64, text: &'static str, entry: &'static str) -> St
 fn fused(p: &Problem, width: u64) -> Program {
     stage(p, width, "adamw/fused", "adamw_step")
         .args([("param", Write), ("grad", Read), ("m", Write), ("v", Write)])
-        .costing(cost(p))
+        .cost(cost(p))
         .into()
 }
 
 fn separate(p: &Problem, caps: &Caps) -> Program {
     let stage = |entry| stage(p, across(p, caps), "adamw/separate", entry);
-    let first = stage("adamw_first").args([("m", Write), ("grad", Read)]).costing(costing(p, 3, [1, 1], [0, 1]));
-    let second = stage("adamw_second").args([("v", Write), ("grad", Read)]).costing(costing(p, 4, [1, 1], [0, 1]));
+    let first = stage("adamw_first").args([("m", Write), ("grad", Read)]).cost(costing(p, 3, [1, 1], [0, 1]));
+    let second = stage("adamw_second").args([("v", Write), ("grad", Read)]).cost(costing(p, 4, [1, 1], [0, 1]));
     let direction = stage("adamw_direction")
         .args([("direction", "direction", Write), ("first", "m", Read), ("second", "v", Read)])
-        .costing(costing(p, 4, [0, 2], [0, 1]));
-    let apply = stage("adamw_apply").args([("param", "param", Write), ("along", "direction", Read)]).costing(costing(
+        .cost(costing(p, 4, [0, 2], [0, 1]));
+    let apply = stage("adamw_apply").args([("param", "param", Write), ("along", "direction", Read)]).cost(costing(
         p,
         3,
         [1, 1],

@@ -4,11 +4,11 @@
 //! kernels that read as much as they write. Bytes are counted as in STREAM's copy: read once, written once.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, exact, subnormal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, subnormal, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, Finds, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Probe, Problem, Program, Reference,
-    Role, Rows, RowsFn, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, spread,
+    Axis, BufferSpec, Draw, Elem, Finds, HostBuffer, Inputs, OfNan, OpSpec, Probe, Problem, Program, Reference, Role,
+    Rows, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, spread,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -29,21 +29,23 @@ pub fn workload() -> Workload {
         axes: const { &[Axis::extent("n", "elements")] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |shape| indexable(shape["n"]),
-        forms: vec![OpSpec {
-            direction: Direction::Fwd,
-            rate: Rate::Bytes,
-            headline: Some("n16777216"),
-            shapes,
+        forms: vec![
+            OpSpec::new(
+                Direction::Fwd,
+                Rate::Bytes,
+                buffers,
+                cost,
+                tolerance,
+                Reference::new(row_cost, rows),
+                OfNan::Kept,
+            )
+            .headline("n16777216")
+            .shapes(shapes)
             // The last is more than one pass of `stride` if the number of multiprocessors is unknown.
-            awkward: &["n1", "n3", "n4", "n7", "n8", "n1009", "n2051", "n5003", "n9437184"],
-            huge: &["n2148532224"],
-            buffers,
-            cost,
-            tolerance,
-            reference: Reference { row_cost, rows: RowsFn::of(rows) },
-            setup: None,
-            host: Some(HostFn::of(host)),
-            variants: vec![
+            .awkward(&["n1", "n3", "n4", "n7", "n8", "n1009", "n2051", "n5003", "n9437184"])
+            .huge(&["n2148532224"])
+            .host(host)
+            .variants(vec![
                 Variant::kernel("scalar", "one element per thread", scalar),
                 Variant::kernel(
                     "vec4",
@@ -53,17 +55,14 @@ pub fn workload() -> Workload {
                 Variant::kernel(
                     "stride",
                     "as many workgroups as the device holds, each going over the whole array in strides of the \
-                     grid with four independent accesses of 16 bytes a turn: no cost of starting workgroups",
+                 grid with four independent accesses of 16 bytes a turn: no cost of starting workgroups",
                     stride,
                 ),
                 Variant::cube("one source in CubeCL: accesses as those of `vec4`", cube),
-            ],
-            fallback: &["stride", "vec4", "scalar"],
-            preconditions: Vec::new(),
-            hard: hard_sets(),
-            nan: OfNan::Kept,
-            only: None,
-        }],
+            ])
+            .fallback(&["stride", "vec4", "scalar"])
+            .stress(stress_inputs()),
+        ],
     }
 }
 
@@ -94,8 +93,8 @@ pub(super) fn cost(p: &Problem) -> Cost {
     Cost { flops: Flops(0), read: bytes, written: bytes }
 }
 
-pub(super) fn hard_sets() -> Vec<StressInput> {
-    let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance: exact };
+pub(super) fn stress_inputs() -> Vec<StressInput> {
+    let set = |name, about, fills| StressInput::new(name, about, fills, exact);
     vec![
         set("zeros", "all zero", |_| vec![("x", zero)]),
         set("subnormal", "numbers too small to be normal: moved like any other, not flushed", |p| {
@@ -175,7 +174,7 @@ fn program(
         .args([("x", Read), ("out", Write)])
         .threads([THREADS as u32, 1, 1])
         .grid(spread(groups))
-        .costing(cost(p))
+        .cost(cost(p))
         .into()
 }
 
@@ -188,7 +187,7 @@ fn vec4(p: &Problem, _caps: &Caps) -> Program {
 }
 
 fn stride(p: &Problem, caps: &Caps) -> Program {
-    let held = caps.units.map_or(GROUPS, |units| u64::from(units) * GROUPS_PER_UNIT);
+    let held = caps.compute_units.map_or(GROUPS, |units| u64::from(units) * GROUPS_PER_UNIT);
     let groups = held.min(vectors(p).div_ceil(THREADS * AT_ONCE));
     let consts = [("VECTORS", vectors(p)), ("STRIDE", groups * THREADS)];
     program(p, "copy/stride", "copy_stride", groups, &consts)
@@ -206,7 +205,7 @@ fn cube(p: &Problem, _caps: &Caps) -> Program {
         .consts(&[("WIDTH", width)])
         .consts(&[("WORDS", words)])
         .args([("x", Read), ("out", Write)])
-        .costing(cost(p))
+        .cost(cost(p))
         .into()
 }
 
@@ -223,7 +222,7 @@ mod tests {
 
     #[test]
     fn strides_start_as_many_workgroups_as_the_device_holds_and_no_more_than_it_needs() {
-        let known = Caps { units: Some(132), ..caps() };
+        let known = Caps { compute_units: Some(132), ..caps() };
         assert_eq!(groups("copy/fwd/n16777216/f32/stride", &known), 132 * 16);
         assert_eq!(groups("copy/fwd/n16777216/f32/stride", &caps()), 2048);
         assert_eq!(groups("copy/fwd/n65537/f32/stride", &known), 17);

@@ -14,11 +14,11 @@
 //! number, and no cancellation. Operations: `2·8·k` per thread.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, exact, smallest_normal, subnormal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, smallest_normal, subnormal, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, Finds, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Probe, Problem, Program, Reference,
-    Role, RowsFn, Shape, Stage, StressInput, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Draw, Elem, Finds, HostBuffer, Inputs, OfNan, OpSpec, Probe, Problem, Program, Reference, Role,
+    Shape, Stage, StressInput, Tolerance, Variant, Workload, spread,
 };
 use parallax_schema::case::{Cost, DType, Direction, Rate};
 use parallax_schema::units::{Bytes, Flops};
@@ -57,23 +57,19 @@ pub fn workload() -> Workload {
             n if n > MOST => Err(format!("kernels count threads in 32 bits: at most {MOST} of them")),
             _ => Ok(()),
         },
-        forms: vec![OpSpec {
-            direction: Direction::Fwd,
-            rate: Rate::Flops,
-            headline: None,
-            shapes: |_| &[],
-            awkward: &["n1,k1", "n1,k16", "n3,k15", "n257,k17", "n1009,k5", "n640,k100"],
-            huge: &[],
-            buffers,
-            cost,
-            tolerance,
-            reference: Reference {
-                row_cost,
-                rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
-            },
-            setup: None,
-            host: Some(HostFn::of(host)),
-            variants: vec![
+        forms: vec![
+            OpSpec::new(
+                Direction::Fwd,
+                Rate::Flops,
+                buffers,
+                cost,
+                tolerance,
+                Reference::new(row_cost, |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
+                OfNan::EVERYWHERE,
+            )
+            .awkward(&["n1,k1", "n1,k16", "n3,k15", "n257,k17", "n1009,k5", "n640,k100"])
+            .host(host)
+            .variants(vec![
                 Variant::kernel("scalar", "eight accumulators of one element", |p, _| {
                     program(p, "fma/scalar", "fma_scalar")
                 }),
@@ -82,13 +78,10 @@ pub fn workload() -> Workload {
                     "four accumulators of two elements: units for 16-bit floats take two at a time",
                     |p, _| program(p, "fma/vec2", "fma_vec2"),
                 ),
-            ],
-            fallback: &["vec2", "scalar"],
-            preconditions: Vec::new(),
-            hard: hard_sets(),
-            nan: OfNan::EVERYWHERE,
-            only: None,
-        }],
+            ])
+            .fallback(&["vec2", "scalar"])
+            .stress(stress_inputs()),
+        ],
     }
 }
 
@@ -136,43 +129,39 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "zeros",
-            about: "zero times zero plus zero, over and over",
-            applies: any,
-            fills: |_| vec![("a", zero), ("b", zero)],
-            tolerance: exact,
-        },
-        StressInput {
-            name: "equal",
-            about: "a = 1/4 and b = 1/2 everywhere: all accumulators rise alike",
-            applies: any,
-            fills: |_| vec![("a", |_, _| 0.25), ("b", |_, _| 0.5)],
+        StressInput::new(
+            "zeros",
+            "zero times zero plus zero, over and over",
+            |_| vec![("a", zero), ("b", zero)],
+            exact,
+        ),
+        StressInput::new(
+            "equal",
+            "a = 1/4 and b = 1/2 everywhere: all accumulators rise alike",
+            |_| vec![("a", |_, _| 0.25), ("b", |_, _| 0.5)],
             tolerance,
-        },
-        StressInput {
-            name: "huge",
-            about: "terms near the end of the range: accumulators stay below twice that, their sum within f32",
-            applies: any,
-            fills: |p| match p.dtype {
+        ),
+        StressInput::new(
+            "huge",
+            "terms near the end of the range: accumulators stay below twice that, their sum within f32",
+            |p| match p.dtype {
                 DType::F16 => vec![("b", |_, draw| 3e4 * (0.25 + 0.7425 * draw.uniform()))],
                 _ => vec![("b", |_, draw| 1e37 * (0.25 + 0.7425 * draw.uniform()))],
             },
             tolerance,
-        },
-        StressInput {
-            name: "subnormal",
-            about: "terms too small to be normal: the sum is small, or zero where the device flushes them",
-            applies: any,
-            fills: |p| vec![("b", subnormal(p))],
-            tolerance: |p, _| Tolerance {
+        ),
+        StressInput::new(
+            "subnormal",
+            "terms too small to be normal: the sum is small, or zero where the device flushes them",
+            |p| vec![("b", subnormal(p))],
+            |p, _| Tolerance {
                 abs: 4.0 * ACCUMULATORS as f64 * smallest_normal(p),
                 rel: 0.0,
                 reason: "each of eight accumulators stays below twice such a number, and may be taken for zero",
             },
-        },
+        ),
     ]
 }
 
@@ -270,6 +259,6 @@ fn program(p: &Problem, text: &'static str, entry: &'static str) -> Program {
         .args([("a", Read), ("b", Read), ("out", Write)])
         .threads([THREADS as u32, 1, 1])
         .grid(spread(p["n"].div_ceil(THREADS)))
-        .costing(cost(p))
+        .cost(cost(p))
         .into()
 }

@@ -8,11 +8,11 @@
 use std::f64::consts::{FRAC_2_SQRT_PI, PI, SQRT_2};
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, one, scattered_nan, smallest_normal, subnormal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{one, scattered_nan, smallest_normal, subnormal, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, HostFn, OfNan, OpSpec, Problem, Program, Reference, Role, RowsFn,
-    Shape, Stage, StressInput, Tolerance, Variant, Workload, by_pieces, indexable, width,
+    Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, OfNan, OpSpec, Problem, Program, Reference, Role, Shape, Stage,
+    StressInput, Tolerance, Variant, Workload, by_pieces, indexable, width,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -38,41 +38,37 @@ pub fn workload() -> Workload {
 const AWKWARD: &[&str] = &["n1,tanh", "n3,erf", "n1009,tanh", "n2050,erf", "n4100,tanh", "n4104,erf", "n65544,tanh"];
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Bytes,
-        headline: Some("n4194304,tanh"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
-        buffers: |p| vec![BufferSpec::input("x", Elem::Real, &[p["n"]], wide), output(p, "out")],
-        cost: |p| Cost::new(10 * p["n"], bytes(p), bytes(p)),
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Bytes,
+        |p| vec![BufferSpec::input("x", Elem::Real, &[p["n"]], wide), output(p, "out")],
+        |p| Cost::new(10 * p["n"], bytes(p), bytes(p)),
         tolerance,
-        reference: Reference {
-            row_cost: |p, _| 4 * row_len(p),
-            rows: RowsFn::of(|p, inputs| {
+        Reference::new(
+            |p, _| 4 * row_len(p),
+            |p, inputs| {
                 Box::new(move |_, row, out| {
                     for (out, at) in out.iter_mut().zip(row * row_len(p)..) {
                         let x = inputs.at(X, at);
                         *out = x * share(p, x);
                     }
                 })
-            }),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel("scalar", "one element per thread", |p, _| program(p, 1)),
-            Variant::kernel("vector", "a vector per thread in one access", |p, caps| {
-                program(p, width(p["n"], p.dtype, caps))
-            }),
-        ],
-        fallback: &["vector", "scalar"],
-        preconditions: Vec::new(),
-        hard: hard_sets(tolerance),
-        nan: OfNan::Kept,
-        only: None,
-    }
+            },
+        ),
+        OfNan::Kept,
+    )
+    .headline("n4194304,tanh")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .host(host)
+    .variants(vec![
+        Variant::kernel("scalar", "one element per thread", |p, _| program(p, 1)),
+        Variant::kernel("vector", "a vector per thread in one access", |p, caps| {
+            program(p, width(p["n"], p.dtype, caps))
+        }),
+    ])
+    .fallback(&["vector", "scalar"])
+    .stress(stress_inputs(tolerance))
 }
 
 fn backward() -> OpSpec {
@@ -84,18 +80,18 @@ fn backward() -> OpSpec {
         },
         cost: |p| Cost::new(15 * p["n"], 2 * bytes(p), bytes(p)),
         tolerance: slope_tolerance,
-        reference: Reference {
-            row_cost: |p, _| 8 * row_len(p),
-            rows: RowsFn::of(|p, inputs| {
+        reference: Reference::new(
+            |p, _| 8 * row_len(p),
+            |p, inputs| {
                 Box::new(move |_, row, out| {
                     for (out, at) in out.iter_mut().zip(row * row_len(p)..) {
                         *out = inputs.at(DOUT, at) * slope(p, inputs.at(X, at));
                     }
                 })
-            }),
-        },
+            },
+        ),
         host: None,
-        hard: hard_sets(slope_tolerance),
+        stress: stress_inputs(slope_tolerance),
         nan: OfNan::Kept,
         ..forward()
     }
@@ -141,8 +137,8 @@ fn slope_tolerance(p: &Problem, output: usize) -> Tolerance {
 }
 
 /// Stress inputs with overflow or underflow of powers and exponentials.
-fn hard_sets(tolerance: fn(&Problem, usize) -> Tolerance) -> Vec<StressInput> {
-    let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance };
+fn stress_inputs(tolerance: fn(&Problem, usize) -> Tolerance) -> Vec<StressInput> {
+    let set = |name, about, fills| StressInput::new(name, about, fills, tolerance);
     vec![
         set("zeros", "all zero: a result of zero, and a slope of a half", |_| vec![("x", zero)]),
         set("equal", "all one", |_| vec![("x", one)]),
@@ -223,7 +219,7 @@ fn program(p: &Problem, width: u64) -> Program {
         Direction::Fwd => stage(p["n"], width, "gelu_forward", erf).args([("x", Read), ("out", Write)]),
         _ => stage(p["n"], width, "gelu_backward", erf).args([("x", Read), ("dout", Read), ("dx", Write)]),
     }
-    .costing(p.cost())
+    .cost(p.cost())
     .into()
 }
 
@@ -235,9 +231,11 @@ fn stage(n: u64, width: u64, entry: &'static str, erf: bool) -> Stage {
 /// Forward stage of the tanh formula, from one buffer of `n` elements to another.
 pub(super) fn forward_stage(n: u64, dtype: DType, caps: &Caps, [x, out]: [&'static str; 2]) -> Stage {
     let bytes = n * Elem::Real.storage(dtype).bytes();
-    stage(n, width(n, dtype, caps), "gelu_forward", false)
-        .args([("x", x, Read), ("out", out, Write)])
-        .costing(Cost::new(10 * n, bytes, bytes))
+    stage(n, width(n, dtype, caps), "gelu_forward", false).args([("x", x, Read), ("out", out, Write)]).cost(Cost::new(
+        10 * n,
+        bytes,
+        bytes,
+    ))
 }
 
 /// Backward stage of the tanh formula on buffers of `n` elements: input, gradient of the result, and gradient of the input.
@@ -245,7 +243,7 @@ pub(super) fn backward_stage(n: u64, dtype: DType, caps: &Caps, [x, dout, dx]: [
     let bytes = n * Elem::Real.storage(dtype).bytes();
     stage(n, width(n, dtype, caps), "gelu_backward", false)
         .args([("x", x, Read), ("dout", dout, Read), ("dx", dx, Write)])
-        .costing(Cost::new(15 * n, 2 * bytes, bytes))
+        .cost(Cost::new(15 * n, 2 * bytes, bytes))
 }
 
 /// Fused stage of both: `gelu(x)` to `anew`, and the gradient. In CUDA `x` and `anew` may be one buffer, and so may both gradients.
@@ -253,7 +251,7 @@ pub(super) fn through_stage(n: u64, dtype: DType, caps: &Caps, [x, dout, anew, d
     let bytes = n * Elem::Real.storage(dtype).bytes();
     stage(n, width(n, dtype, caps), "gelu_through", false)
         .args([("x", x, Read), ("dout", dout, Read), ("anew", anew, Write), ("gradient", dx, Write)])
-        .costing(Cost::new(25 * n, 2 * bytes, 2 * bytes))
+        .cost(Cost::new(25 * n, 2 * bytes, 2 * bytes))
 }
 
 #[cfg(test)]

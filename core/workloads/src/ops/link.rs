@@ -5,8 +5,7 @@
 //! stage needs no kernel source, so this is a separate workload.
 
 use parallax_ir::{
-    Axis, BufferSpec, Finds, HostFn, OfNan, OpSpec, Place, Probe, Problem, Program, Reference, RowsFn, Stage, Variant,
-    Workload,
+    Axis, BufferSpec, Finds, OfNan, OpSpec, Place, Probe, Problem, Program, Reference, Stage, Variant, Workload,
 };
 use parallax_schema::case::{DType, Direction, Rate};
 
@@ -30,13 +29,18 @@ pub fn workload() -> Workload {
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |_| Ok(()),
-        forms: vec![OpSpec {
-            direction: Direction::Fwd,
-            rate: Rate::Bytes,
-            headline: None,
-            shapes: |_| &[],
+        forms: vec![
+            OpSpec::new(
+                Direction::Fwd,
+                Rate::Bytes,
+                buffers,
+                copy::cost,
+                copy::tolerance,
+                Reference::new(copy::row_cost, copy::rows),
+                OfNan::Kept,
+            )
             // Halves end in the middle of a word; the last exceeds a single write to a mapping.
-            awkward: &[
+            .awkward(&[
                 "n1,upload",
                 "n1,download",
                 "n3,upload",
@@ -44,21 +48,12 @@ pub fn workload() -> Workload {
                 "n1009,upload",
                 "n1048579,upload",
                 "n5003,download",
-            ],
-            huge: &[],
-            buffers,
-            cost: copy::cost,
-            tolerance: copy::tolerance,
-            reference: Reference { row_cost: copy::row_cost, rows: RowsFn::of(copy::rows) },
-            setup: None,
-            host: Some(HostFn::of(copy::host)),
-            variants: vec![Variant::kernel("copy", "one copy of all elements", |p, _| program(p))],
-            fallback: &["copy"],
-            preconditions: Vec::new(),
-            hard: copy::hard_sets(),
-            nan: OfNan::Kept,
-            only: None,
-        }],
+            ])
+            .host(copy::host)
+            .variants(vec![Variant::kernel("copy", "one copy of all elements", |p, _| program(p))])
+            .fallback(&["copy"])
+            .stress(copy::stress_inputs()),
+        ],
     }
 }
 
@@ -73,5 +68,5 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 
 fn program(p: &Problem) -> Program {
     let way = if p.shape.has("upload") { "upload" } else { "download" };
-    Stage::copy(way, "x", "out").costing(copy::cost(p)).into()
+    Stage::copy(way, "x", "out").cost(copy::cost(p)).into()
 }

@@ -13,12 +13,12 @@
 use std::sync::OnceLock;
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, one, smallest_normal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, HostFn, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program,
-    Reference, Role, Rows, RowsFn, Stage, StressInput, Tolerance, Variant, Workload, by_pieces, indexable,
-    pieces_in_parts, sum_of_parts, width,
+    Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference,
+    Role, Rows, Stage, StressInput, Tolerance, Variant, Workload, by_pieces, indexable, pieces_in_parts, sum_of_parts,
+    width,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -59,37 +59,33 @@ pub fn workload() -> Workload {
 }
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Bytes,
-        headline: Some("n4194304"),
-        shapes,
-        awkward: &["n1", "n3,k1", "n1009", "n2050,w0", "n4100,k4,w2.5", "n4104", "n65544"],
-        huge: &[],
-        buffers: |p| {
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Bytes,
+        |p| {
             let [pred, targets] = given(p);
             let parts = BufferSpec::scratch("parts", Elem::F32, &[2, p["n"].min(MOST_PARTS)]);
             vec![pred, targets, BufferSpec::output("loss", Elem::F32, &[1]), parts]
         },
-        cost: |p| Cost::new(12 * p["n"], 2 * bytes(p), 4),
-        tolerance: |p, _| tolerance(p),
-        reference: Reference { row_cost: |p, _| 4 * p["n"], rows: RowsFn::of(reference) },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "separate",
-                "a pass over both arrays for each term, and the sum of the workgroups' parts",
-                separate,
-            ),
-            Variant::kernel("fused", "one pass for both terms, and the sum", fused),
-        ],
-        fallback: &["fused", "separate"],
-        preconditions: Vec::new(),
-        hard: hard_sets(|p, _| tolerance(p), |p, _| tolerance(p)),
-        nan: OfNan::Kept,
-        only: None,
-    }
+        |p| Cost::new(12 * p["n"], 2 * bytes(p), 4),
+        |p, _| tolerance(p),
+        Reference::new(|p, _| 4 * p["n"], reference),
+        OfNan::Kept,
+    )
+    .headline("n4194304")
+    .shapes(shapes)
+    .awkward(&["n1", "n3,k1", "n1009", "n2050,w0", "n4100,k4,w2.5", "n4104", "n65544"])
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "separate",
+            "a pass over both arrays for each term, and the sum of the workgroups' parts",
+            separate,
+        ),
+        Variant::kernel("fused", "one pass for both terms, and the sum", fused),
+    ])
+    .fallback(&["fused", "separate"])
+    .stress(stress_inputs(|p, _| tolerance(p), |p, _| tolerance(p)))
 }
 
 fn backward() -> OpSpec {
@@ -109,17 +105,17 @@ fn backward() -> OpSpec {
         },
         cost: |p| Cost::new(15 * p["n"], 2 * bytes(p), bytes(p)),
         tolerance: |p, _| slope_tolerance(p, 0.5),
-        reference: Reference {
-            row_cost: |p, _| 8 * row_len(p),
-            rows: RowsFn::of(|p, inputs| {
+        reference: Reference::new(
+            |p, _| 8 * row_len(p),
+            |p, inputs| {
                 Box::new(move |_, row, out| {
                     for (out, at) in out.iter_mut().zip(row * row_len(p)..) {
                         let slope = slope(p, inputs.at(PRED, at), inputs.at(TARGETS, at));
                         *out = inputs.at(DLOSS, 0) / p["n"] as f64 * slope;
                     }
                 })
-            }),
-        },
+            },
+        ),
         host: None,
         variants: vec![
             Variant::kernel("scalar", "one element per thread", |p, _| gradient(p, 1)),
@@ -128,7 +124,7 @@ fn backward() -> OpSpec {
             }),
         ],
         fallback: &["vector", "scalar"],
-        hard: hard_sets(|p, _| slope_tolerance(p, 0.5), |p, _| slope_tolerance(p, largest(p) / 2.0)),
+        stress: stress_inputs(|p, _| slope_tolerance(p, 0.5), |p, _| slope_tolerance(p, largest(p) / 2.0)),
         nan: OfNan::Kept,
         ..forward()
     }
@@ -191,8 +187,11 @@ fn huge(p: &Problem) -> Fill {
     }
 }
 
-fn hard_sets(usual: fn(&Problem, usize) -> Tolerance, of_huge: fn(&Problem, usize) -> Tolerance) -> Vec<StressInput> {
-    let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance: usual };
+fn stress_inputs(
+    usual: fn(&Problem, usize) -> Tolerance,
+    of_huge: fn(&Problem, usize) -> Tolerance,
+) -> Vec<StressInput> {
+    let set = |name, about, fills| StressInput::new(name, about, fills, usual);
     vec![
         set("zeros", "all zero: no error, and no slope", |_| vec![("pred", zero), ("targets", zero)]),
         set("equal", "all one: no error, and no slope", |_| vec![("pred", one), ("targets", one)]),
@@ -284,14 +283,14 @@ fn mean(p: &Problem, caps: &Caps, parts: u64) -> Stage {
 
 fn fused(p: &Problem, caps: &Caps) -> Program {
     let (pass, parts) = pass(p, caps, "loss_smape_fused");
-    let pass = pass.costing(Cost::new(12 * p["n"], 2 * bytes(p), 4 * parts));
+    let pass = pass.cost(Cost::new(12 * p["n"], 2 * bytes(p), 4 * parts));
     Program { stages: vec![pass, mean(p, caps, parts)] }
 }
 
 fn separate(p: &Problem, caps: &Caps) -> Program {
     let of_one = |entry, flops| {
         let (pass, parts) = pass(p, caps, entry);
-        (pass.costing(Cost::new(flops * p["n"], 2 * bytes(p), 4 * parts)), parts)
+        (pass.cost(Cost::new(flops * p["n"], 2 * bytes(p), 4 * parts)), parts)
     };
     // One pass stores its parts after those of the other.
     let ((error, parts), (outside, _)) = (of_one("loss_smape_error", 6), of_one("loss_smape_outside", 6));
@@ -303,7 +302,7 @@ fn gradient(p: &Problem, width: u64) -> Program {
     knowing(by_pieces(p["n"] / width, width, text, "loss_smape_backward"), p)
         .consts(&[("SHARE", 1.0 / p["n"] as f32)])
         .args([("pred", Read), ("targets", Read), ("dloss", Read), ("dpred", Write)])
-        .costing(Cost::new(15 * p["n"], 2 * bytes(p), bytes(p)))
+        .cost(Cost::new(15 * p["n"], 2 * bytes(p), bytes(p)))
         .into()
 }
 

@@ -3,11 +3,11 @@
 //! Operations: `2·m·n·k`, the usual count. Sums are kept in f32 for every element type.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, exact, nan_in_rows, one, smallest_normal, subnormal, wide, zero};
+use parallax_ir::stress::{exact, nan_in_rows, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, Epilogue, Finds, HostBuffer, HostFn, Inputs, MatrixTiles, OfNan, OpSpec, Probe,
-    Problem, Product, Program, Reference, RowsFn, Shape, Stage, StressInput, Tiles, Tolerance, Tunable, Variant,
-    Workload, normal, spread, width,
+    Axis, BufferSpec, Draw, Elem, Finds, Gemm, HostBuffer, Inputs, LibraryEpilogue, MatrixTiles, OfNan, OpSpec, Probe,
+    Problem, Program, Reference, Shape, Stage, StressInput, Tiles, Tolerance, Tunable, Variant, Workload, normal,
+    spread, width,
 };
 use parallax_schema::case::{Allowed, CPU_VARIANT, Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -40,77 +40,75 @@ pub fn workload() -> Workload {
         axes: const { &[Axis::extent("m", "rows"), Axis::extent("n", "columns"), Axis::extent("k", "depth")] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |_| Ok(()),
-        forms: vec![OpSpec {
-            direction: Direction::Fwd,
-            rate: Rate::Flops,
-            headline: Some("m1024,n1024,k1024"),
-            shapes,
-            awkward: &[
-                "m1,n1,k1",
-                "m5,n3,k7",
-                "m16,n16,k16",
-                "m65,n67,k33",
-                "m1,n257,k31",
-                "m131,n1,k17",
-                "m129,n136,k40",
-                "m200,n72,k136",
-                // More than eight rows of tiles: the order of tiles has a second band, and a short last one.
-                "m1160,n264,k8",
-                // Enough for tiles of 128 if the number of multiprocessors is unknown; ragged, and in whole vectors.
-                "m1409,n1283,k3",
-                "m1416,n1288,k8",
-            ],
-            huge: &["m46344,n46344,k8"],
+        forms: vec![OpSpec::new(
+            Direction::Fwd,
+            Rate::Flops,
             buffers,
             cost,
             tolerance,
-            reference: Reference {
+            Reference::new(
                 row_cost,
-                rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
-            },
-            setup: None,
-            host: Some(HostFn::of(host)),
-            variants: vec![
-                Variant::kernel("naive", "one output element per thread, straight from device memory", naive),
-                Variant::kernel(
-                    "tiled",
-                    "a workgroup stages tiles of A and B in workgroup memory; a thread keeps 16 or 64 sums in \
-                     registers",
-                    tiled,
-                )
-                .tunables(&[DEPTH, LARGE_FROM]),
-                Variant::kernel(
-                    "mma",
-                    "tensor cores by warp-wide instructions, tiles copied asynchronously two steps ahead",
-                    mma,
-                )
-                .only_in(&[Dialect::Cuda])
-                .available(mma_available),
-                Variant::kernel(
-                    "coopmat",
-                    "matrix units through WGSL's cooperative matrices, an extension of native wgpu and of Chromium",
-                    coopmat,
-                )
-                .only_in(&[Dialect::Wgsl])
-                .available(coopmat_available)
-                .tunables(&[WIDE_FROM, SQUARE_BELOW]),
-                Variant::kernel("vendor", "the vendor's library, cuBLASLt", vendor).only_in(&[Dialect::Cuda]),
-                Variant::cube(
-                    "one source in CubeCL: tiles of A and B in workgroup memory, 16 or 64 sums in a thread's registers, as in `tiled`",
-                    cube,
-                ),
-                Variant::cubek(
-                    "CubeK's own product, with the tiles, threads and instructions that it chooses for the device",
-                    cubek,
-                ),
-            ],
-            // Without `vendor`: a time of the library must not come from another kernel.
-            fallback: &["coopmat", "mma", "tiled", "naive"],
-            preconditions: Vec::new(),
-            hard: hard_sets(),
-            nan: OfNan::Kept,
-            only: None,
-        }],
+                |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+            ),
+            OfNan::Kept,
+        )
+        .headline("m1024,n1024,k1024")
+        .shapes(shapes)
+        .awkward(&[
+            "m1,n1,k1",
+            "m5,n3,k7",
+            "m16,n16,k16",
+            "m65,n67,k33",
+            "m1,n257,k31",
+            "m131,n1,k17",
+            "m129,n136,k40",
+            "m200,n72,k136",
+            // More than eight rows of tiles: the order of tiles has a second band, and a short last one.
+            "m1160,n264,k8",
+            // Enough for tiles of 128 if the number of multiprocessors is unknown; ragged, and in whole vectors.
+            "m1409,n1283,k3",
+            "m1416,n1288,k8",
+        ])
+        .huge(&["m46344,n46344,k8"])
+        .host(host)
+        .variants(vec![
+            Variant::kernel("naive", "one output element per thread, straight from device memory", naive),
+            Variant::kernel(
+                "tiled",
+                "a workgroup stages tiles of A and B in workgroup memory; a thread keeps 16 or 64 sums in \
+                 registers",
+                tiled,
+            )
+            .tunables(&[DEPTH, LARGE_FROM]),
+            Variant::kernel(
+                "mma",
+                "tensor cores by warp-wide instructions, tiles copied asynchronously two steps ahead",
+                mma,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(mma_available),
+            Variant::kernel(
+                "coopmat",
+                "matrix units through WGSL's cooperative matrices, an extension of native wgpu and of Chromium",
+                coopmat,
+            )
+            .only_in(&[Dialect::Wgsl])
+            .available(coopmat_available)
+            .tunables(&[WIDE_FROM, SQUARE_BELOW]),
+            Variant::kernel("vendor", "the vendor's library, cuBLASLt", vendor)
+                .only_in(&[Dialect::Cuda]),
+            Variant::cube(
+                "one source in CubeCL: tiles of A and B in workgroup memory, 16 or 64 sums in a thread's registers, as in `tiled`",
+                cube,
+            ),
+            Variant::cubek(
+                "CubeK's own product, with the tiles, threads and instructions that it chooses for the device",
+                cubek,
+            ),
+        ])
+        // Without `vendor`: a time of the library must not come from another kernel.
+        .fallback(&["coopmat", "mma", "tiled", "naive"])
+        .stress(stress_inputs())],
     }
 }
 
@@ -148,58 +146,49 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "nan",
-            about: "rows of A with NaN: so are those of the result",
-            applies: any,
-            fills: |_| vec![("a", |shape, draw| nan_in_rows(draw, shape["k"]))],
+        StressInput::new(
+            "nan",
+            "rows of A with NaN: so are those of the result",
+            |_| vec![("a", |shape, draw| nan_in_rows(draw, shape["k"]))],
             tolerance,
-        },
-        StressInput {
-            name: "zeros",
-            about: "zero times anything finite is zero",
-            applies: any,
-            fills: |_| vec![("a", zero)],
-            tolerance: exact,
-        },
-        StressInput {
-            name: "equal",
-            about: "all one: the depth",
-            applies: any,
-            fills: |_| vec![("a", one), ("b", one)],
-            tolerance: |p, _| Tolerance {
+        ),
+        StressInput::new("zeros", "zero times anything finite is zero", |_| vec![("a", zero)], exact),
+        StressInput::new(
+            "equal",
+            "all one: the depth",
+            |_| vec![("a", one), ("b", one)],
+            |p, _| Tolerance {
                 abs: 0.0,
                 rel: 2.0 * p.dtype.unit_roundoff(),
                 reason: "the sum of ones is exact in f32, and rounded once to the element type",
             },
-        },
-        StressInput {
-            name: "saturating",
-            about: "±1000 times ±1000: sums that f16 cannot hold, so it has no such set",
-            applies: wide,
-            fills: |_| vec![("a", plus_minus), ("b", plus_minus)],
-            tolerance: |p, _| Tolerance { abs: tolerance(p, 0).abs * 1e6, ..tolerance(p, 0) },
-        },
-        StressInput {
-            name: "huge",
-            about: "products of up to 1e36, whose sums stay within f32; f16 has no such numbers",
-            applies: |p| wide(p) && p["k"] <= 256,
-            fills: |_| vec![("a", |_, draw| 1e18 * draw.uniform()), ("b", |_, draw| 1e18 * draw.uniform())],
-            tolerance: |p, _| Tolerance { abs: tolerance(p, 0).abs * 1e36, ..tolerance(p, 0) },
-        },
-        StressInput {
-            name: "subnormal",
-            about: "one factor too small to be normal: the sum is small, or zero where the device flushes them",
-            applies: any,
-            fills: |p| vec![("a", subnormal(p))],
-            tolerance: |p, _| Tolerance {
+        ),
+        StressInput::new(
+            "saturating",
+            "±1000 times ±1000: sums that f16 cannot hold, so it has no such set",
+            |_| vec![("a", plus_minus), ("b", plus_minus)],
+            |p, _| Tolerance { abs: tolerance(p, 0).abs * 1e6, ..tolerance(p, 0) },
+        )
+        .applies(wide),
+        StressInput::new(
+            "huge",
+            "products of up to 1e36, whose sums stay within f32; f16 has no such numbers",
+            |_| vec![("a", |_, draw| 1e18 * draw.uniform()), ("b", |_, draw| 1e18 * draw.uniform())],
+            |p, _| Tolerance { abs: tolerance(p, 0).abs * 1e36, ..tolerance(p, 0) },
+        )
+        .applies(|p| wide(p) && p["k"] <= 256),
+        StressInput::new(
+            "subnormal",
+            "one factor too small to be normal: the sum is small, or zero where the device flushes them",
+            |p| vec![("a", subnormal(p))],
+            |p, _| Tolerance {
                 abs: (3.47 * p["k"] as f64 + 1.0) * smallest_normal(p),
                 rel: 0.0,
                 reason: "each product of at most 3.47 times such a number may be taken for zero, and so may the sum",
             },
-        },
+        ),
     ]
 }
 
@@ -225,21 +214,21 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     outputs[0].fill(0.0);
-    dense::add_product(product(p), inputs[A].f32(), inputs[B].f32(), &mut outputs[0]);
+    dense::add_gemm(gemm(p), inputs[A].f32(), inputs[B].f32(), &mut outputs[0]);
 }
 
 /// GEMM of the problem.
-fn product(p: &Problem) -> Product {
-    Product::new(p["m"], p["n"], p["k"])
+fn gemm(p: &Problem) -> Gemm {
+    Gemm::new(p["m"], p["n"], p["k"])
 }
 
 /// Program with a stage that computes C from A and B.
 fn program(p: &Problem, stage: Stage) -> Program {
-    stage.args([("a", Read), ("b", Read), ("c", Write)]).costing(cost(p)).into()
+    stage.args([("a", Read), ("b", Read), ("c", Write)]).cost(cost(p)).into()
 }
 
 fn naive(p: &Problem, _caps: &Caps) -> Program {
-    program(p, product(p).naive("matmul/naive", "matmul_naive"))
+    program(p, gemm(p).naive("matmul/naive", "matmul_naive"))
 }
 
 /// Tunables of `tiled`.
@@ -259,7 +248,7 @@ const LARGE_FROM: Tunable = Tunable {
 fn tiled(p: &Problem, caps: &Caps) -> Program {
     let tuned = |tunable| p.tuned(caps, "tiled", tunable);
     let tiles = Tiles { depth: tuned(&DEPTH), large_from: tuned(&LARGE_FROM) };
-    program(p, product(p).tiled(caps, tiles))
+    program(p, gemm(p).tiled(caps, tiles))
 }
 
 fn cube(p: &Problem, caps: &Caps) -> Program {
@@ -267,7 +256,7 @@ fn cube(p: &Problem, caps: &Caps) -> Program {
     const DEPTH: u32 = 16;
     let tiles = |each: u64| p["m"].div_ceil(EDGE * each) * p["n"].div_ceil(EDGE * each);
     // Large tiles if they are enough for the device, as in `tiled`.
-    let each = if tiles(8) >= u64::from(caps.units.unwrap_or(100)) { 8 } else { 4 };
+    let each = if tiles(8) >= u64::from(caps.compute_units.unwrap_or(100)) { 8 } else { 4 };
     let width = width(p["n"], p.dtype, caps).min(4);
     let stage = Stage::cube("cube_matmul")
         .consts(&[("M", "m"), ("N", "n"), ("K", "k")].map(|(name, key)| (name, p[key] as u32)))
@@ -284,15 +273,15 @@ fn cubek(p: &Problem, caps: &Caps) -> Program {
 }
 
 fn mma_available(p: &Problem, caps: &Caps) -> Result<(), String> {
-    Product::mma_available(p.dtype, caps)
+    Gemm::mma_available(p.dtype, caps)
 }
 
 fn mma(p: &Problem, _caps: &Caps) -> Program {
-    program(p, product(p).mma("matmul/mma", "matmul_mma"))
+    program(p, gemm(p).mma("matmul/mma", "matmul_mma"))
 }
 
 fn coopmat_available(p: &Problem, caps: &Caps) -> Result<(), String> {
-    Product::coopmat_available(p.dtype, caps)
+    Gemm::coopmat_available(p.dtype, caps)
 }
 
 /// Tunables of `coopmat`.
@@ -312,11 +301,11 @@ const SQUARE_BELOW: Tunable = Tunable {
 fn coopmat(p: &Problem, caps: &Caps) -> Program {
     let tuned = |tunable| p.tuned(caps, "coopmat", tunable);
     let tiles = MatrixTiles { wide_from: tuned(&WIDE_FROM), square_below: tuned(&SQUARE_BELOW) };
-    program(p, product(p).coopmat(caps, tiles, "matmul/coopmat"))
+    program(p, gemm(p).coopmat(caps, tiles, "matmul/coopmat"))
 }
 
 fn vendor(p: &Problem, _caps: &Caps) -> Program {
-    program(p, product(p).library("cublaslt_matmul", Epilogue::Plain))
+    program(p, gemm(p).library("cublaslt_matmul", LibraryEpilogue::Plain))
 }
 
 #[cfg(test)]

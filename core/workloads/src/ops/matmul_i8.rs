@@ -7,11 +7,11 @@
 //! Operations: `2·m·n·k`, on integers. No ceiling of this suite applies, because all are of floats.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, smallest_normal, wide, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{any, smallest_normal, wide, zero};
 use parallax_ir::{
-    Axis, BufferSpec, CudaLaunch, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference,
-    RowsFn, Shape, Stage, StressInput, Tolerance, Tunable, Variant, Workload, indexable, spread,
+    Axis, BufferSpec, CudaLaunch, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Shape,
+    Stage, StressInput, Tolerance, Tunable, Variant, Workload, indexable, spread,
 };
 use parallax_schema::case::{Allowed, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect, MatrixShape};
@@ -35,71 +35,68 @@ pub fn workload() -> Workload {
         axes: const { &[Axis::extent("m", "rows"), Axis::extent("n", "columns"), Axis::extent("k", "depth")] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate,
-        forms: vec![OpSpec {
-            direction: Direction::Fwd,
-            rate: Rate::Ops,
-            headline: Some("m1024,n1024,k1024"),
-            shapes,
-            awkward: &[
-                "m1,n1,k4",
-                "m5,n3,k28",
-                "m16,n16,k32",
-                "m65,n67,k132",
-                "m1,n257,k124",
-                "m131,n1,k68",
-                "m129,n136,k160",
-                "m200,n72,k336",
-                // More than eight rows of tiles: the order of tiles has a second band, and a short last one.
-                "m1160,n264,k16",
-                // Enough tiles for 64 sums a thread if the number of multiprocessors is unknown; ragged, and in whole vectors.
-                "m1409,n1283,k12",
-                "m1412,n1284,k16",
-                // Tiles are whole.
-                "m256,n512,k256",
-                // Enough for wide tiles.
-                "m2056,n2310,k12",
-            ],
-            huge: &["m46344,n46344,k8"],
+        forms: vec![OpSpec::new(
+            Direction::Fwd,
+            Rate::Ops,
             buffers,
-            cost: |p| p.each_once(2 * p["m"] * p["n"] * p["k"]),
+            |p| p.each_once(2 * p["m"] * p["n"] * p["k"]),
             tolerance,
-            reference: Reference {
-                row_cost: |p, _| p["n"] * p["k"],
-                rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
-            },
-            setup: None,
-            host: Some(HostFn::of(host)),
-            variants: vec![
-                Variant::kernel("naive", "one output element per thread, each number unpacked and multiplied by itself", naive),
-                Variant::kernel(
-                    "dot4",
-                    "one instruction for four products (WGSL: dot4I8Packed), on tiles in workgroup memory, with 16 or 64 sums in a \
-                     thread's registers",
-                    dot4,
-                )
-                .tunables(&[LARGE_FROM]),
-                Variant::kernel(
-                    "coopmat",
-                    "matrix units through the matrices of a subgroup, which Chromium has behind flags",
-                    coopmat,
-                )
-                .only_in(&[Dialect::Wgsl])
-                .available(coopmat_available),
-                Variant::kernel(
-                    "mma",
-                    "tensor cores by warp-wide instructions, tiles copied asynchronously two steps ahead",
-                    mma,
-                )
-                .only_in(&[Dialect::Cuda])
-                .tunables(&[WIDE_FROM])
-                .available(mma_available),
-            ],
-            fallback: &["coopmat", "mma", "dot4", "naive"],
-            preconditions: Vec::new(),
-            hard: hard_sets(),
-            nan: OfNan::WHOLE_NUMBERS,
-            only: None,
-        }],
+            Reference::new(
+                |p, _| p["n"] * p["k"],
+                |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+            ),
+            OfNan::WHOLE_NUMBERS,
+        )
+        .headline("m1024,n1024,k1024")
+        .shapes(shapes)
+        .awkward(&[
+            "m1,n1,k4",
+            "m5,n3,k28",
+            "m16,n16,k32",
+            "m65,n67,k132",
+            "m1,n257,k124",
+            "m131,n1,k68",
+            "m129,n136,k160",
+            "m200,n72,k336",
+            // More than eight rows of tiles: the order of tiles has a second band, and a short last one.
+            "m1160,n264,k16",
+            // Enough tiles for 64 sums a thread if the number of multiprocessors is unknown; ragged, and in whole vectors.
+            "m1409,n1283,k12",
+            "m1412,n1284,k16",
+            // Tiles are whole.
+            "m256,n512,k256",
+            // Enough for wide tiles.
+            "m2056,n2310,k12",
+        ])
+        .huge(&["m46344,n46344,k8"])
+        .host(host)
+        .variants(vec![
+            Variant::kernel("naive", "one output element per thread, each number unpacked and multiplied by itself", naive),
+            Variant::kernel(
+                "dot4",
+                "one instruction for four products (WGSL: dot4I8Packed), on tiles in workgroup memory, with 16 or 64 sums in a \
+                 thread's registers",
+                dot4,
+            )
+            .tunables(&[LARGE_FROM]),
+            Variant::kernel(
+                "coopmat",
+                "matrix units through the matrices of a subgroup, which Chromium has behind flags",
+                coopmat,
+            )
+            .only_in(&[Dialect::Wgsl])
+            .available(coopmat_available),
+            Variant::kernel(
+                "mma",
+                "tensor cores by warp-wide instructions, tiles copied asynchronously two steps ahead",
+                mma,
+            )
+            .only_in(&[Dialect::Cuda])
+            .tunables(&[WIDE_FROM])
+            .available(mma_available),
+        ])
+        .fallback(&["coopmat", "mma", "dot4", "naive"])
+        .stress(stress_inputs())],
     }
 }
 
@@ -156,8 +153,8 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
-    let set = |name, about, applies, fills| StressInput { name, about, applies, fills, tolerance };
+fn stress_inputs() -> Vec<StressInput> {
+    let set = |name, about, applies, fills| StressInput::new(name, about, fills, tolerance).applies(applies);
     vec![
         StressInput {
             tolerance: |p, _| Tolerance { abs: smallest_normal(p), rel: 0.0, reason: "sums of zeros are zero" },
@@ -240,7 +237,7 @@ fn stage(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
 /// Program of one stage.
 fn program(p: &Problem, stage: Stage) -> Program {
     let args = [("a", Read), ("b", Read), ("a_scale", Read), ("b_scale", Read), ("c", Write)];
-    stage.args(args).costing(p.cost()).into()
+    stage.args(args).cost(p.cost()).into()
 }
 
 fn naive(p: &Problem, _caps: &Caps) -> Program {
@@ -276,7 +273,7 @@ struct Squares {
 impl Squares {
     /// Tiling with 16 sums a thread, or with 64. In WGSL the latter has 64 threads: more workgroups fit on a multiprocessor and
     /// wait for each other less.
-    fn of(large: bool, dialect: Dialect) -> Squares {
+    fn new(large: bool, dialect: Dialect) -> Squares {
         match (large, dialect) {
             (false, _) => Squares { tile: 64, across: 16, pieces: 4 },
             (true, Dialect::Wgsl) => Squares { tile: 64, across: 8, pieces: 2 },
@@ -291,8 +288,8 @@ impl Squares {
 
 fn dot4(p: &Problem, caps: &Caps) -> Program {
     let from = u64::from(p.tuned(caps, "dot4", &LARGE_FROM));
-    let large = Squares::of(true, caps.dialect).count(p) * 100 >= caps.units.map_or(UNITS, u64::from) * from;
-    let squares = Squares::of(large, caps.dialect);
+    let large = Squares::new(true, caps.dialect).count(p) * 100 >= caps.compute_units.map_or(UNITS, u64::from) * from;
+    let squares = Squares::new(large, caps.dialect);
     let Squares { tile, across, pieces } = squares;
     let stage = stage(p, "matmul_i8/dot4", "matmul_i8_dot4")
         .consts(&[("TILE", tile), ("ACROSS", across), ("PIECES", pieces)])
@@ -352,7 +349,7 @@ fn mma(p: &Problem, caps: &Caps) -> Program {
     const STEPS: u32 = 3;
     // A wide tile reads three quarters of the bytes from the cache, but there must be enough tiles for the device.
     let from = u64::from(p.tuned(caps, "mma", &WIDE_FROM));
-    let wide = tiles(p, u64::from(ROWS), 256) * 100 >= caps.units.map_or(UNITS, u64::from) * from;
+    let wide = tiles(p, u64::from(ROWS), 256) * 100 >= caps.compute_units.map_or(UNITS, u64::from) * from;
     let columns = if wide { 256 } else { 128 };
     // One warp for each 64 by 64 elements.
     let threads = ROWS / 64 * (columns / 64) * 32;

@@ -8,12 +8,11 @@
 
 use std::sync::OnceLock;
 
-use parallax_ir::hard::{any, one, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{one, zero};
 use parallax_ir::{
-    Axis, BufferSpec, CopyRange, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Place, Precondition, Problem,
-    Product, Program, Reference, Rows, RowsFn, Scaling, Shape, Stage, StressInput, Tolerance, Variant, Workload,
-    indexable, normal,
+    Axis, BufferSpec, CopyRange, Draw, Elem, Gemm, HostBuffer, Inputs, OfNan, OpSpec, Place, Precondition, Problem,
+    Program, Reference, Rows, Scaling, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, normal,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::catalog::Sides;
@@ -22,7 +21,7 @@ use parallax_schema::units::Bytes;
 
 use super::gelu::gelu_tanh;
 use super::hash_embedding::{any_id, by_group, place};
-use super::linear::stages::{By, Stages};
+use super::linear::stages::{GemmKind, Stages};
 use crate::SubOp;
 
 const ID: usize = 0;
@@ -54,44 +53,41 @@ pub fn workload() -> Workload {
         },
         dtypes: &[DType::F32],
         validate,
-        forms: vec![OpSpec {
-            direction: Direction::Fwd,
-            rate: Rate::Bytes,
-            headline: Some("r65536,g1024,d64,f128"),
-            shapes,
-            awkward: &[
-                "r1,c1,g1,d1,f1",
-                "r14,c2,g13,d5,f3",
-                "r771,c3,g83,d64,f36",
-                "r2000,c4,g1,d3,f7",
-                "r3027,c3,g101,d67,f65",
-                "r8,g2,d4,f4",
-                "r1024,g16,d64,f128",
-            ],
-            huge: &[],
+        forms: vec![OpSpec::new(
+            Direction::Fwd,
+            Rate::Bytes,
             buffers,
             cost,
-            tolerance: |p, _| tolerance(p, usual_rows(p)),
-            reference: Reference { row_cost, rows: RowsFn::of(rows) },
-            setup: None,
-            host: Some(HostFn::of(host)),
-            variants: vec![
-                Variant::kernel("serial", "a batch is uploaded, then computed on, then the next", |p, caps| {
-                    program(p, caps, false)
-                }),
-                Variant::kernel(
-                    "overlapped",
-                    "uploads on a queue of their own, into two rooms in turn: while one batch is computed on, the next one comes",
-                    |p, caps| program(p, caps, true),
-                )
-                .available(several_queues),
-            ],
-            fallback: &["overlapped", "serial"],
-            preconditions: vec![Precondition::Below { buffer: "group", bound: |p| p["g"] }],
-            hard: hard_sets(),
-            nan: OfNan::MIXED,
-            only: None,
-        }],
+            |p, _| tolerance(p, usual_rows(p)),
+            Reference::new(row_cost, rows),
+            OfNan::MIXED,
+        )
+        .headline("r65536,g1024,d64,f128")
+        .shapes(shapes)
+        .awkward(&[
+            "r1,c1,g1,d1,f1",
+            "r14,c2,g13,d5,f3",
+            "r771,c3,g83,d64,f36",
+            "r2000,c4,g1,d3,f7",
+            "r3027,c3,g101,d67,f65",
+            "r8,g2,d4,f4",
+            "r1024,g16,d64,f128",
+        ])
+        .host(host)
+        .variants(vec![
+            Variant::kernel("serial", "a batch is uploaded, then computed on, then the next", |p, caps| {
+                program(p, caps, false)
+            }),
+            Variant::kernel(
+                "overlapped",
+                "uploads on a queue of their own, into two rooms in turn: while one batch is computed on, the next one comes",
+                |p, caps| program(p, caps, true),
+            )
+            .available(several_queues),
+        ])
+        .fallback(&["overlapped", "serial"])
+        .preconditions(vec![Precondition::Below { buffer: "group", bound: |p| p["g"] }])
+        .stress(stress_inputs())],
     }
 }
 
@@ -183,8 +179,8 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     buffers
 }
 
-fn layer(p: &Problem) -> Product {
-    Product::new(p["g"], p["f"], p["d"])
+fn layer(p: &Problem) -> Gemm {
+    Gemm::new(p["g"], p["f"], p["d"])
 }
 
 fn cost(p: &Problem) -> Cost {
@@ -216,29 +212,26 @@ fn tolerance(p: &Problem, rows: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "zeros",
-            about: "weights and biases of zero: GELU of zero everywhere",
-            applies: any,
-            fills: |_| vec![("weight", zero), ("bias", zero)],
-            tolerance: |p, _| tolerance(p, usual_rows(p)),
-        },
-        StressInput {
-            name: "same index",
-            about: "every row of a batch in one column of one group: all atomics meet in one word",
-            applies: any,
-            fills: |_| vec![("id", zero), ("group", zero)],
-            tolerance: |p, _| tolerance(p, batch_rows(p) as f64),
-        },
-        StressInput {
-            name: "last group",
-            about: "every row in the last group, with a weight of one: the others have biases alone",
-            applies: any,
-            fills: |_| vec![("group", |shape, _| (shape["g"] - 1) as f64), ("weight", one)],
-            tolerance: |p, _| tolerance(p, batch_rows(p) as f64),
-        },
+        StressInput::new(
+            "zeros",
+            "weights and biases of zero: GELU of zero everywhere",
+            |_| vec![("weight", zero), ("bias", zero)],
+            |p, _| tolerance(p, usual_rows(p)),
+        ),
+        StressInput::new(
+            "same index",
+            "every row of a batch in one column of one group: all atomics meet in one word",
+            |_| vec![("id", zero), ("group", zero)],
+            |p, _| tolerance(p, batch_rows(p) as f64),
+        ),
+        StressInput::new(
+            "last group",
+            "every row in the last group, with a weight of one: the others have biases alone",
+            |_| vec![("group", |shape, _| (shape["g"] - 1) as f64), ("weight", one)],
+            |p, _| tolerance(p, batch_rows(p) as f64),
+        ),
     ]
 }
 
@@ -297,7 +290,7 @@ fn uploads(p: &Problem, batch: u64, room: [&'static str; 3]) -> impl Iterator<It
     let bytes = 4 * batch_rows(p);
     let range = CopyRange { from: Bytes(batch * bytes), to: Bytes(0), bytes: Bytes(bytes) };
     COLUMNS.into_iter().zip(room).map(move |(column, room)| {
-        Stage::copy_range(format!("upload {column} {batch}"), [column, room], range).costing(Cost::new(0, 0, bytes))
+        Stage::copy_range(format!("upload {column} {batch}"), [column, room], range).cost(Cost::new(0, 0, bytes))
     })
 }
 
@@ -306,7 +299,7 @@ fn computed(p: &Problem, caps: &Caps, batch: u64, [id, group, weight]: [&'static
     let shape = format!("r{},g{},d{},unsorted", batch_rows(p), p["g"], p["d"]);
     let names = [("id", id), ("group", group), ("weight", weight), ("out", "features")];
     let mut stages = SubOp::new("hash_embedding", Direction::Fwd, &shape, p.dtype).stages("basic", caps, &names);
-    let made = Stages { dtype: p.dtype, caps, by: By::Tiles };
+    let made = Stages { dtype: p.dtype, caps, kind: GemmKind::Tiles };
     stages.extend(made.with_gelu(layer(p), ["features", "w", OUTPUTS[batch as usize]], "bias", None));
     stages.into_iter().map(|stage| stage.renamed(|name| format!("{name} {batch}"))).collect()
 }
@@ -322,7 +315,7 @@ fn program(p: &Problem, caps: &Caps, overlapped: bool) -> Program {
         let room = ROOMS[turn];
         for upload in uploads(p, batch, room) {
             let after = left[turn].as_slice();
-            stages.push(if overlapped { upload.on(1, after) } else { upload });
+            stages.push(if overlapped { upload.queue(1, after) } else { upload });
         }
         let uploaded = stages.len() - 1;
         for stage in computed(p, caps, batch, room) {
@@ -331,7 +324,7 @@ fn program(p: &Problem, caps: &Caps, overlapped: bool) -> Program {
                 left[turn] = Some(stages.len());
             }
             let after: &[usize] = if reads { &[uploaded] } else { &[] };
-            stages.push(if overlapped { stage.on(0, after) } else { stage });
+            stages.push(if overlapped { stage.queue(0, after) } else { stage });
         }
     }
     Program { stages }
@@ -352,9 +345,9 @@ mod tests {
     #[test]
     fn uploads_run_ahead_and_no_room_is_written_while_it_is_read() {
         let overlapped = stages("overlapped");
-        // Two queues; `Queues::of` checks that no stage writes a buffer that another queue reads.
-        assert_eq!(Queues::of(&overlapped).map(|queues| queues.queues), Ok(2));
-        assert_eq!(Queues::of(&stages("serial")).map(|queues| queues.queues), Ok(1));
+        // Two queues; `Queues::from_stages` checks that no stage writes a buffer that another queue reads.
+        assert_eq!(Queues::from_stages(&overlapped).map(|queues| queues.queues), Ok(2));
+        assert_eq!(Queues::from_stages(&stages("serial")).map(|queues| queues.queues), Ok(1));
         // A kernel waits only for its own batch, and the first two batches wait for no stage.
         let copies = |stage: &&Stage| matches!(stage.work, StageOp::CopyRange(_));
         let waits: Vec<usize> = overlapped.iter().filter(copies).map(|stage| stage.after.len()).collect();

@@ -4,11 +4,11 @@
 //! It is mainly a probe for that ceiling, and appears only in the preset `full`.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, Finds, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Probe, Problem, Program, Reference,
-    Role, RowsFn, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, spread,
+    Axis, BufferSpec, Draw, Elem, Finds, HostBuffer, Inputs, OfNan, OpSpec, Probe, Problem, Program, Reference, Role,
+    Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, spread,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -28,26 +28,24 @@ pub fn workload() -> Workload {
         axes: const { &[Axis::extent("n", "elements")] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |shape| indexable(shape["n"]),
-        forms: vec![OpSpec {
-            direction: Direction::Fwd,
-            rate: Rate::Bytes,
-            headline: None,
-            shapes: |preset| match preset {
+        forms: vec![
+            OpSpec::new(
+                Direction::Fwd,
+                Rate::Bytes,
+                buffers,
+                cost,
+                tolerance,
+                Reference::new(row_cost, |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
+                OfNan::Kept,
+            )
+            .shapes(|preset| match preset {
                 Preset::Full => &["n67108864"],
                 _ => &[],
-            },
-            awkward: &["n1", "n3", "n9", "n1009", "n16383", "n16384", "n16385", "n50001", "n163841"],
-            huge: &["n2148532224"],
-            buffers,
-            cost,
-            tolerance,
-            reference: Reference {
-                row_cost,
-                rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
-            },
-            setup: None,
-            host: Some(HostFn::of(host)),
-            variants: vec![
+            })
+            .awkward(&["n1", "n3", "n9", "n1009", "n16383", "n16384", "n16385", "n50001", "n163841"])
+            .huge(&["n2148532224"])
+            .host(host)
+            .variants(vec![
                 Variant::kernel(
                     "vec4",
                     "a workgroup per chunk; a thread reads 16 bytes, adds them, and reads on",
@@ -58,13 +56,10 @@ pub fn workload() -> Workload {
                     "the same with four independent accesses of 16 bytes under way before the first is added",
                     stride4,
                 ),
-            ],
-            fallback: &["stride4", "vec4"],
-            preconditions: Vec::new(),
-            hard: hard_sets(),
-            nan: OfNan::Kept,
-            only: None,
-        }],
+            ])
+            .fallback(&["stride4", "vec4"])
+            .stress(stress_inputs()),
+        ],
     }
 }
 
@@ -96,51 +91,36 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "zeros",
-            about: "sums of zeros",
-            applies: any,
-            fills: |_| vec![("x", zero)],
-            tolerance: exact,
-        },
-        StressInput {
-            name: "equal",
-            about: "all one: the length of the chunk, exactly",
-            applies: any,
-            fills: |_| vec![("x", one)],
-            tolerance: exact,
-        },
-        StressInput {
-            name: "huge",
-            about: "60 000 in f16 and 1e34 otherwise: sums of a chunk stay within f32",
-            applies: any,
-            fills: |p| match p.dtype {
+        StressInput::new("zeros", "sums of zeros", |_| vec![("x", zero)], exact),
+        StressInput::new("equal", "all one: the length of the chunk, exactly", |_| vec![("x", one)], exact),
+        StressInput::new(
+            "huge",
+            "60 000 in f16 and 1e34 otherwise: sums of a chunk stay within f32",
+            |p| match p.dtype {
                 DType::F16 => vec![("x", |_, draw| 6e4 * draw.uniform())],
                 _ => vec![("x", |_, draw| 1e34 * draw.uniform())],
             },
-            tolerance: |p, _| Tolerance {
+            |p, _| Tolerance {
                 abs: DEPTH * 2f64.powi(-24) * p["n"].min(CHUNK) as f64 * if wide(p) { 1e34 } else { 6e4 },
                 ..tolerance(p, 0)
             },
-        },
-        StressInput {
-            name: "subnormal",
-            about: "numbers too small to be normal: a small sum, or zero where the device flushes them",
-            applies: any,
-            fills: |p| vec![("x", subnormal(p))],
-            tolerance: |p, _| Tolerance {
+        ),
+        StressInput::new(
+            "subnormal",
+            "numbers too small to be normal: a small sum, or zero where the device flushes them",
+            |p| vec![("x", subnormal(p))],
+            |p, _| Tolerance {
                 abs: (p["n"].min(CHUNK) + 1) as f64 * smallest_normal(p),
                 rel: 0.0,
                 reason: "each term may be taken for zero, and so may the sum",
             },
-        },
-        StressInput {
-            name: "not finite",
-            about: "an infinity in every second chunk and NaN in the others: so are their sums",
-            applies: any,
-            fills: |_| {
+        ),
+        StressInput::new(
+            "not finite",
+            "an infinity in every second chunk and NaN in the others: so are their sums",
+            |_| {
                 vec![("x", |_, draw| match (draw.index % 1000, draw.index / CHUNK % 2) {
                     (0, 0) => f64::INFINITY,
                     (0, _) => f64::NAN,
@@ -148,7 +128,7 @@ fn hard_sets() -> Vec<StressInput> {
                 })]
             },
             tolerance,
-        },
+        ),
     ]
 }
 
@@ -195,7 +175,7 @@ fn program(p: &Problem, text: &'static str, entry: &'static str) -> Program {
         .threads([THREADS as u32, 1, 1])
         .grid(spread(p["n"].div_ceil(CHUNK)))
         .shared(THREADS as u32 * 4)
-        .costing(cost(p))
+        .cost(cost(p))
         .into()
 }
 

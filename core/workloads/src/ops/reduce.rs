@@ -6,12 +6,11 @@
 use std::sync::OnceLock;
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Elem, HostBuffer, HostFn, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference, Rows,
-    RowsFn, Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, parts_of, pieces_in_parts, spread,
-    width,
+    Axis, BufferSpec, Elem, HostBuffer, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference, Rows, Stage,
+    StressInput, Tolerance, Variant, Workload, indexable, normal, parts_of, pieces_in_parts, spread, width,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -29,25 +28,10 @@ pub fn workload() -> Workload {
         axes: const { &[Axis::extent("n", "elements"), Axis::word("op", "operation", &["sum", "max"])] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |shape| indexable(shape["n"]),
-        forms: vec![OpSpec {
-            direction: Direction::Fwd,
-            rate: Rate::Bytes,
-            headline: Some("n16777216,sum"),
-            shapes,
-            awkward: &[
-                "n1,sum",
-                "n1,max",
-                "n3,sum",
-                "n1009,max",
-                "n4095,sum",
-                "n4100,max",
-                "n8200,sum",
-                "n50001,sum",
-                "n1048584,max",
-                "n1048577,sum",
-            ],
-            huge: &["n2148532224,sum"],
-            buffers: |p| {
+        forms: vec![OpSpec::new(
+            Direction::Fwd,
+            Rate::Bytes,
+            |p| {
                 vec![
                     BufferSpec::input("x", Elem::Real, &[p["n"]], normal),
                     BufferSpec::output("out", Elem::F32, &[1]),
@@ -56,36 +40,48 @@ pub fn workload() -> Workload {
             },
             cost,
             tolerance,
-            reference: Reference { row_cost: |p, _| p["n"], rows: RowsFn::of(reference) },
-            setup: None,
-            host: Some(HostFn::of(host)),
-            variants: vec![
-                Variant::kernel(
-                    "atomic",
-                    "a workgroup reduces its threads' partial results to one number by halves, and adds it to the result by an \
+            Reference::new(|p, _| p["n"], reference),
+            OfNan::Kept,
+        )
+        .headline("n16777216,sum")
+        .shapes(shapes)
+        .awkward(&[
+            "n1,sum",
+            "n1,max",
+            "n3,sum",
+            "n1009,max",
+            "n4095,sum",
+            "n4100,max",
+            "n8200,sum",
+            "n50001,sum",
+            "n1048584,max",
+            "n1048577,sum",
+        ])
+        .huge(&["n2148532224,sum"])
+        .host(host)
+        .variants(vec![
+            Variant::kernel(
+                "atomic",
+                "a workgroup reduces its threads' partial results to one number by halves, and adds it to the result by an \
                      atomic operation (WGSL: a compare-and-exchange loop on the bits). The order of additions \
                      varies, so sums of several runs may differ in their last bits",
-                    atomic,
-                ),
-                Variant::kernel(
-                    "tree",
-                    "as many workgroups as the device holds leave a part each, and one more makes the result of these: the \
-                     same in every run",
-                    |p, caps| in_parts(p, caps, 1),
-                ),
-                Variant::kernel(
-                    "vector",
-                    "the same with accesses of 16 bytes (WGSL: four elements), four of which are under way in every thread",
-                    |p, caps| in_parts(p, caps, width(p["n"], p.dtype, caps)),
-                ),
-                Variant::cube("one source in CubeCL: the two stages of `tree`, by pieces as those of `vector`", cube),
-            ],
-            fallback: &["vector", "tree", "atomic"],
-            preconditions: Vec::new(),
-            hard: hard_sets(),
-            nan: OfNan::Kept,
-            only: None,
-        }],
+                atomic,
+            ),
+            Variant::kernel(
+                "tree",
+                "as many workgroups as the device holds leave a part each, and one more makes the result of these: the \
+                 same in every run",
+                |p, caps| in_parts(p, caps, 1),
+            ),
+            Variant::kernel(
+                "vector",
+                "the same with accesses of 16 bytes (WGSL: four elements), four of which are under way in every thread",
+                |p, caps| in_parts(p, caps, width(p["n"], p.dtype, caps)),
+            ),
+            Variant::cube("one source in CubeCL: the two stages of `tree`, by pieces as those of `vector`", cube),
+        ])
+        .fallback(&["vector", "tree", "atomic"])
+        .stress(stress_inputs())],
     }
 }
 
@@ -134,8 +130,8 @@ fn of_one_sign(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
-    let set = |name, about, fills, tolerance| StressInput { name, about, applies: any, fills, tolerance };
+fn stress_inputs() -> Vec<StressInput> {
+    let set = |name, about, fills, tolerance| StressInput::new(name, about, fills, tolerance);
     vec![
         set("zeros", "all zero", |_| vec![("x", zero)], exact),
         set("equal", "all one: their number, exactly as far as f32 counts, or one", |_| vec![("x", one)], of_one_sign),
@@ -221,7 +217,7 @@ fn atomic(p: &Problem, _caps: &Caps) -> Program {
         .threads([THREADS as u32, 1, 1])
         .grid(spread(p["n"].div_ceil(OF_A_GROUP)))
         .shared(4 * THREADS as u32)
-        .costing(cost(p));
+        .cost(cost(p));
     Program { stages: vec![Stage::fill("begin", "out", begin), add] }
 }
 
@@ -236,8 +232,8 @@ fn in_parts(p: &Problem, caps: &Caps, width: u64) -> Program {
         .args([("parts", Read), ("out", Write)])
         .threads([THREADS as u32, 1, 1])
         .shared(4 * THREADS as u32)
-        .costing(Cost::new(parts, 4 * parts, 4));
-    Program { stages: vec![stage.costing(Cost::new(p["n"], read, 4 * parts)), last] }
+        .cost(Cost::new(parts, 4 * parts, 4));
+    Program { stages: vec![stage.cost(Cost::new(p["n"], read, 4 * parts)), last] }
 }
 
 fn cube(p: &Problem, caps: &Caps) -> Program {
@@ -255,11 +251,8 @@ fn cube(p: &Problem, caps: &Caps) -> Program {
         .consts(&[("PIECES", pieces as u32), ("WIDTH", width as u32)])
         .args([("x", Read), ("parts", Write)])
         .grid(spread(parts))
-        .costing(Cost::new(p["n"], cost(p).read.0, 4 * parts));
-    let last = stage("cube_reduce_last", parts).args([("parts", Read), ("out", Write)]).costing(Cost::new(
-        parts,
-        4 * parts,
-        4,
-    ));
+        .cost(Cost::new(p["n"], cost(p).read.0, 4 * parts));
+    let last =
+        stage("cube_reduce_last", parts).args([("parts", Read), ("out", Write)]).cost(Cost::new(parts, 4 * parts, 4));
     Program { stages: vec![first, last] }
 }

@@ -7,11 +7,11 @@
 //! Operations: three an element. Bytes: the tensor, read and written once, and both tables.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, exact, one, smallest_normal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, one, smallest_normal, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, RowsFn,
-    Shape, StressInput, Tolerance, Variant, Workload, by_pieces, indexable, width,
+    Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Shape, StressInput,
+    Tolerance, Variant, Workload, by_pieces, indexable, width,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -45,37 +45,33 @@ pub fn workload() -> Workload {
 
 /// Specification of a direction. Both differ in the sign of the angle and in the names of the tensors.
 fn form(direction: Direction) -> OpSpec {
-    OpSpec {
+    OpSpec::new(
         direction,
-        rate: Rate::Bytes,
-        headline: Some("b1,h16,s2048,d64"),
-        shapes,
-        awkward: &["b1,h1,s1,d2", "b2,h3,s7,d6", "b1,h4,s3,d68", "b3,h1,s1009,d2", "b1,h9,s5,d128", "b1,h7,s31,d72"],
-        huge: &[],
+        Rate::Bytes,
         buffers,
         cost,
-        tolerance: |p, _| tolerance(p, 3.47),
-        reference: Reference {
-            row_cost: |p, _| 2 * p["d"],
-            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel("scalar", "one pair of elements per thread", |p, _| pairs(p, 1)),
-            Variant::kernel("vector", "a vector of each half per thread", |p, caps| pairs(p, across(p, caps))),
-            Variant::kernel(
-                "heads",
-                "the same vectors of four heads per thread: tables are read once for all four, and more loads are under way",
-                heads,
-            ),
-        ],
-        fallback: &["heads", "vector", "scalar"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        |p, _| tolerance(p, 3.47),
+        Reference::new(
+            |p, _| 2 * p["d"],
+            |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+        ),
+        OfNan::MIXED,
+    )
+    .headline("b1,h16,s2048,d64")
+    .shapes(shapes)
+    .awkward(&["b1,h1,s1,d2", "b2,h3,s7,d6", "b1,h4,s3,d68", "b3,h1,s1009,d2", "b1,h9,s5,d128", "b1,h7,s31,d72"])
+    .host(host)
+    .variants(vec![
+        Variant::kernel("scalar", "one pair of elements per thread", |p, _| pairs(p, 1)),
+        Variant::kernel("vector", "a vector of each half per thread", |p, caps| pairs(p, across(p, caps))),
+        Variant::kernel(
+            "heads",
+            "the same vectors of four heads per thread: tables are read once for all four, and more loads are under way",
+            heads,
+        ),
+    ])
+    .fallback(&["heads", "vector", "scalar"])
+    .stress(stress_inputs())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -161,39 +157,30 @@ fn tolerance(p: &Problem, largest: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "zeros",
-            about: "all zero: a result of zero",
-            applies: any,
-            fills: |p| vec![(names(p)[0], zero)],
-            tolerance: exact,
-        },
-        StressInput {
-            name: "equal",
-            about: "all one: the diagonal is rotated",
-            applies: any,
-            fills: |p| vec![(names(p)[0], one)],
-            tolerance: |p, _| tolerance(p, 1.0),
-        },
-        StressInput {
-            name: "no angle",
-            about: "cosines of one and sines of zero: elements arrive as they were",
-            applies: any,
-            fills: |_| vec![("cosines", one), ("sines", zero)],
-            tolerance: exact,
-        },
-        StressInput {
-            name: "huge",
-            about: "up to 4e4 in f16 and 1e30 otherwise: √2 times that is a number still",
-            applies: any,
-            fills: |p| match p.dtype {
+        StressInput::new("zeros", "all zero: a result of zero", |p| vec![(names(p)[0], zero)], exact),
+        StressInput::new(
+            "equal",
+            "all one: the diagonal is rotated",
+            |p| vec![(names(p)[0], one)],
+            |p, _| tolerance(p, 1.0),
+        ),
+        StressInput::new(
+            "no angle",
+            "cosines of one and sines of zero: elements arrive as they were",
+            |_| vec![("cosines", one), ("sines", zero)],
+            exact,
+        ),
+        StressInput::new(
+            "huge",
+            "up to 4e4 in f16 and 1e30 otherwise: √2 times that is a number still",
+            |p| match p.dtype {
                 DType::F16 => vec![(names(p)[0], |_, draw| 4e4 * (2.0 * draw.uniform() - 1.0))],
                 _ => vec![(names(p)[0], |_, draw| 1e30 * (2.0 * draw.uniform() - 1.0))],
             },
-            tolerance: |p, _| tolerance(p, if p.dtype == DType::F16 { 4e4 } else { 1e30 }),
-        },
+            |p, _| tolerance(p, if p.dtype == DType::F16 { 4e4 } else { 1e30 }),
+        ),
     ]
 }
 
@@ -236,7 +223,7 @@ fn program(p: &Problem, width: u64, entry: &'static str, heads: u64) -> Program 
         )
         .consts(&[("INVERSE", p.direction == Direction::Bwd)])
         .args([("x", from, Read), ("cosines", "cosines", Read), ("sines", "sines", Read), ("out", to, Write)])
-        .costing(cost(p))
+        .cost(cost(p))
         .into()
 }
 

@@ -6,11 +6,11 @@
 //! Bytes: those of a copy. Operations: one addition an element.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, one, smallest_normal, subnormal, sums_of_zeros, wide, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{any, one, smallest_normal, subnormal, sums_of_zeros, wide, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Elem, HostBuffer, HostFn, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference, Role,
-    Rows, RowsFn, Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, parts_of, spread, width,
+    Axis, BufferSpec, Elem, HostBuffer, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference, Role, Rows,
+    Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, parts_of, spread, width,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -33,57 +33,54 @@ pub fn workload() -> Workload {
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |shape| indexable(shape["n"]),
-        forms: vec![OpSpec {
-            direction: Direction::Fwd,
-            rate: Rate::Bytes,
-            headline: Some("n8388608,inclusive"),
-            shapes,
-            awkward: &[
-                "n1,inclusive",
-                "n1,exclusive",
-                "n7,exclusive",
-                "n1009,inclusive",
-                "n4096,exclusive",
-                "n4100,inclusive",
-                "n16392,exclusive",
-                "n40961,inclusive",
-                // More tiles than stretches if the number of multiprocessors is unknown.
-                "n525319,exclusive",
-                "n2101256,inclusive",
-            ],
-            huge: &["n2148532224,inclusive"],
+        forms: vec![OpSpec::new(
+            Direction::Fwd,
+            Rate::Bytes,
             buffers,
             cost,
             tolerance,
-            reference: Reference { row_cost: |p, _| 2 * row_len(p), rows: RowsFn::of(reference) },
-            setup: None,
-            host: Some(HostFn::of(host)),
-            variants: vec![
-                Variant::kernel(
-                    "three_pass",
-                    "stretches are summed, their sums are scanned, and stretches are scanned from there: the input is \
+            Reference::new(|p, _| 2 * row_len(p), reference),
+            OfNan::MIXED,
+        )
+        .headline("n8388608,inclusive")
+        .shapes(shapes)
+        .awkward(&[
+            "n1,inclusive",
+            "n1,exclusive",
+            "n7,exclusive",
+            "n1009,inclusive",
+            "n4096,exclusive",
+            "n4100,inclusive",
+            "n16392,exclusive",
+            "n40961,inclusive",
+            // More tiles than stretches if the number of multiprocessors is unknown.
+            "n525319,exclusive",
+            "n2101256,inclusive",
+        ])
+        .huge(&["n2148532224,inclusive"])
+        .host(host)
+        .variants(vec![
+            Variant::kernel(
+                "three_pass",
+                "stretches are summed, their sums are scanned, and stretches are scanned from there: the input is \
                      read twice",
-                    |p, caps| three_pass(p, caps, 1),
-                ),
-                Variant::kernel("vector", "the same with accesses of 16 bytes (WGSL: four elements)", |p, caps| {
-                    three_pass(p, caps, width(p["n"], p.dtype, caps))
-                }),
-                Variant::kernel(
-                    "decoupled",
-                    "one pass: a block publishes the sum of its tile at once, and looks back over those of the tiles before it \
+                |p, caps| three_pass(p, caps, 1),
+            ),
+            Variant::kernel("vector", "the same with accesses of 16 bytes (WGSL: four elements)", |p, caps| {
+                three_pass(p, caps, width(p["n"], p.dtype, caps))
+            }),
+            Variant::kernel(
+                "decoupled",
+                "one pass: a block publishes the sum of its tile at once, and looks back over those of the tiles before it \
                      until one has its running sum. It waits for blocks that have begun, which CUDA carries on; WebGPU does \
                      not promise that a workgroup that others wait for goes on, so that there it might wait for ever. Which \
                      sums it finds is not said, so that those of several runs may differ in their last bits",
-                    decoupled,
-                )
-                .only_in(&[Dialect::Cuda]),
-            ],
-            fallback: &["decoupled", "vector", "three_pass"],
-            preconditions: Vec::new(),
-            hard: hard_sets(),
-            nan: OfNan::MIXED,
-            only: None,
-        }],
+                decoupled,
+            )
+            .only_in(&[Dialect::Cuda]),
+        ])
+        .fallback(&["decoupled", "vector", "three_pass"])
+        .stress(stress_inputs())],
     }
 }
 
@@ -136,8 +133,8 @@ fn rising(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
-    let set = |name, about, applies, fills, tolerance| StressInput { name, about, applies, fills, tolerance };
+fn stress_inputs() -> Vec<StressInput> {
+    let set = |name, about, applies, fills, tolerance| StressInput::new(name, about, fills, tolerance).applies(applies);
     vec![
         set("zeros", "all zero", any, |_| vec![("x", zero)], |p, _| sums_of_zeros(p)),
         set(
@@ -253,17 +250,17 @@ fn three_pass(p: &Problem, caps: &Caps, width: u64) -> Program {
     let sums = stretches(over_tiles(p, [width, ROWS], "scan/sums", "scan_sums"))
         .args([("x", Read), ("parts", Write)])
         .shared(4 * THREADS as u32)
-        .costing(Cost::new(p["n"], read.0, 4 * parts));
+        .cost(Cost::new(p["n"], read.0, 4 * parts));
     let starts = Stage::kernel("scan_starts", "scan/starts", "scan_starts")
         .consts(&[("PARTS", parts as u32), ("THREADS", THREADS as u32), ("MOST_PARTS", MOST_PARTS as u32)])
         .args([("parts", Write)])
         .threads([THREADS as u32, 1, 1])
         .shared(4 * THREADS as u32)
-        .costing(Cost::new(parts, 4 * parts, 4 * parts));
+        .cost(Cost::new(parts, 4 * parts, 4 * parts));
     let scanned = stretches(over_tiles(p, [width, ROWS], "scan/tiles", "scan_tiles"))
         .args([("x", Read), ("parts", Read), ("out", Write)])
         .shared(16 * THREADS as u32)
-        .costing(Cost::new(p["n"], read.0 + 4 * parts, written.0));
+        .cost(Cost::new(p["n"], read.0 + 4 * parts, written.0));
     Program { stages: vec![sums, starts, scanned] }
 }
 
@@ -272,7 +269,7 @@ fn decoupled(p: &Problem, _: &Caps) -> Program {
     let pass = over_tiles(p, [width, decoupled_rows(width)], "scan/decoupled", "scan_decoupled")
         .args([("x", Read), ("told", Write), ("out", Write)])
         .grid(spread(tiles(p["n"] / width, decoupled_rows(width))))
-        .costing(cost(p));
+        .cost(cost(p));
     Program { stages: vec![Stage::fill("nothing told", "told", 0), pass] }
 }
 

@@ -8,12 +8,12 @@
 //! Bytes: each key and value read and written once.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::zero;
 use parallax_ir::{
     Axis, BufferSpec, CudaLaunch, Draw, Elem, Inputs, MOST_PARTS, OfNan, OpSpec, Precondition, Problem, Program,
-    Reference, Role, Rows, RowsFn, Shape, Stage, StressInput, Tolerance, Tunable, Variant, Workload, indexable,
-    parts_of, spread,
+    Reference, Role, Rows, Shape, Stage, StressInput, Tolerance, Tunable, Variant, Workload, indexable, parts_of,
+    spread,
 };
 use parallax_schema::case::{Allowed, Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -36,67 +36,63 @@ pub fn workload() -> Workload {
             ..=32 => indexable(shape["n"]),
             _ => Err("a key has at most 32 bits".to_owned()),
         },
-        forms: vec![OpSpec {
-            direction: Direction::Fwd,
-            rate: Rate::Bytes,
-            headline: Some("n1048576"),
-            shapes,
-            awkward: &[
-                "n1",
-                "n2,bits1",
-                "n255,bits8",
-                "n1009",
-                "n2049,bits12",
-                "n5003,bits5",
-                "n12289",
-                "n40961,bits20",
-            ],
-            huge: &[],
+        forms: vec![OpSpec::new(
+            Direction::Fwd,
+            Rate::Bytes,
             buffers,
-            cost: |p| Cost::new(0, 8 * p["n"], 8 * p["n"]),
+            |p| Cost::new(0, 8 * p["n"], 8 * p["n"]),
             tolerance,
-            reference: Reference { row_cost: |p, _| 32 * row_len(p), rows: RowsFn::of(reference) },
-            setup: None,
-            host: None,
-            variants: vec![
-                Variant::kernel(
-                    "order",
-                    "keys are sorted with their positions by few workgroups, in digits of 8 to 10 bits, and values are fetched \
-                     from there at the end",
-                    order,
-                ),
-                Variant::kernel(
-                    "radix4",
-                    "digits of 4 bits: values move with their keys, by as many workgroups as the device holds; keys are ranked \
+            Reference::new(|p, _| 32 * row_len(p), reference),
+            OfNan::WHOLE_NUMBERS,
+        )
+        .headline("n1048576")
+        .shapes(shapes)
+        .awkward(&[
+            "n1",
+            "n2,bits1",
+            "n255,bits8",
+            "n1009",
+            "n2049,bits12",
+            "n5003,bits5",
+            "n12289",
+            "n40961,bits20",
+        ])
+        .variants(vec![
+            Variant::kernel(
+                "order",
+                "keys are sorted with their positions by few workgroups, in digits of 8 to 10 bits, and values are fetched \
+                 from there at the end",
+                order,
+            ),
+            Variant::kernel(
+                "radix4",
+                "digits of 4 bits: values move with their keys, by as many workgroups as the device holds; keys are ranked \
                      by masks of the keys with the same digit",
-                    |p, caps| radix(p, caps, 4),
-                ),
-                Variant::kernel(
-                    "radix8",
-                    "the same by digits of 8 bits: half the passes, and shorter runs",
-                    |p, caps| radix(p, caps, 8),
-                ),
-                Variant::kernel(
-                    "onesweep",
-                    "digits of 8 bits, each moved in one pass: a workgroup looks back over the tiles before its own for where its \
-                     keys go, and puts them in order in its memory, so that those of a digit are written as neighbours. It waits \
-                     for workgroups that have begun, which CUDA carries on; WebGPU does not promise that a workgroup that others \
-                     wait for goes on, so that there it might wait for ever",
-                    onesweep,
-                )
-                .only_in(&[Dialect::Cuda])
-                .available(|p, _| match p["n"] < MOST_TOLD {
-                    true => Ok(()),
-                    false => Err(format!("a tile publishes counts below {MOST_TOLD}")),
-                })
-                .tunables(&[KEYS_EACH]),
-            ],
-            fallback: &["onesweep", "radix8", "radix4", "order"],
-            preconditions: vec![Precondition::Below { buffer: "keys", bound: |p| 1 << p["bits"] }],
-            hard: hard_sets(),
-            nan: OfNan::WHOLE_NUMBERS,
-            only: None,
-        }],
+                |p, caps| radix(p, caps, 4),
+            ),
+            Variant::kernel(
+                "radix8",
+                "the same by digits of 8 bits: half the passes, and shorter runs",
+                |p, caps| radix(p, caps, 8),
+            ),
+            Variant::kernel(
+                "onesweep",
+                "digits of 8 bits, each moved in one pass: a workgroup looks back over the tiles before its own for where its \
+                 keys go, and puts them in order in its memory, so that those of a digit are written as neighbours. It waits \
+                 for workgroups that have begun, which CUDA carries on; WebGPU does not promise that a workgroup that others \
+                 wait for goes on, so that there it might wait for ever",
+                onesweep,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(|p, _| match p["n"] < MOST_TOLD {
+                true => Ok(()),
+                false => Err(format!("a tile publishes counts below {MOST_TOLD}")),
+            })
+            .tunables(&[KEYS_EACH]),
+        ])
+        .fallback(&["onesweep", "radix8", "radix4", "order"])
+        .preconditions(vec![Precondition::Below { buffer: "keys", bound: |p| 1 << p["bits"] }])
+        .stress(stress_inputs())],
     }
 }
 
@@ -138,7 +134,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         values_between,
         BufferSpec::scratch("counts", Elem::U32, &[most]),
         BufferSpec::scratch("totals", Elem::U32, &[1 << 8]),
-        BufferSpec::scratch("told", Elem::U32, &[told(p, FEWEST_EACH)]),
+        BufferSpec::scratch("told", Elem::U32, &[state_words(p, FEWEST_EACH)]),
     ]
 }
 
@@ -146,11 +142,11 @@ fn tolerance(_p: &Problem, _output: usize) -> Tolerance {
     Tolerance { abs: 0.5, rel: 0.0, reason: "integers are moved: the bound is less than their smallest difference" }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     fn largest(shape: &Shape, _: Draw) -> f64 {
         ((1u64 << shape["bits"]) - 1) as f64
     }
-    let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance };
+    let set = |name, about, fills| StressInput::new(name, about, fills, tolerance);
     vec![
         set("zeros", "keys all zero: nothing moves", |_| vec![("keys", zero)]),
         set("equal", "keys all the largest: nothing moves", |_| vec![("keys", largest)]),
@@ -195,7 +191,7 @@ fn order(p: &Problem, _caps: &Caps) -> Program {
         .args([("order", Read), ("values", Read), ("carried", Write)])
         .threads([THREADS as u32, 1, 1])
         .grid(spread(p["n"].div_ceil(THREADS)))
-        .costing(Cost::new(0, 8 * p["n"], 4 * p["n"]));
+        .cost(Cost::new(0, 8 * p["n"], 4 * p["n"]));
     stages.push(fetch);
     Program { stages }
 }
@@ -235,11 +231,11 @@ fn radix(p: &Problem, caps: &Caps, bits: u64) -> Program {
         let count = launch(format!("count_{}", pass + 1), "lib/sort_count", "sort_count", pass, stretches)
             .args([("keys", from[0], Read), ("counts", "counts", Write)])
             .shared(4 * bins as u32)
-            .costing(Cost::new(0, array, table));
+            .cost(Cost::new(0, array, table));
         let begin = launch(format!("begin_{}", pass + 1), "sort_by_key/begin", "sort_by_key_begin", pass, bins)
             .args([("counts", Write), ("totals", Write)])
             .shared(4 * THREADS as u32)
-            .costing(Cost::new(0, table, table));
+            .cost(Cost::new(0, table, table));
         let place = launch(format!("place_{}", pass + 1), "sort_by_key/place", "sort_by_key_place", pass, stretches)
             .args([
                 ("counts", "counts", Read),
@@ -250,7 +246,7 @@ fn radix(p: &Problem, caps: &Caps, bits: u64) -> Program {
                 ("carried", to(pass)[1], Write),
             ])
             .shared((4 * (THREADS + bins + bins * THREADS / 32)) as u32)
-            .costing(Cost::new(0, 2 * array + table, 2 * array));
+            .cost(Cost::new(0, 2 * array + table, 2 * array));
         [count, begin, place]
     };
     Program { stages: (0..passes).flat_map(pass).collect() }
@@ -278,7 +274,7 @@ fn sweep_passes(p: &Problem) -> u64 {
 }
 
 /// Words of shared state for `each` keys per thread: tickets, counts of all digits, and for each pass those of each tile.
-fn told(p: &Problem, each: u64) -> u64 {
+fn state_words(p: &Problem, each: u64) -> u64 {
     let tiles = p["n"].div_ceil(each * SWEEP_THREADS);
     TICKETS + (sweep_passes(p) << SWEEP_BITS) * (1 + tiles)
 }
@@ -301,7 +297,7 @@ fn onesweep(p: &Problem, caps: &Caps) -> Program {
     let digits = launch("digits".to_owned(), "sort_by_key/digits", "sort_by_key_digits", THREADS, parts)
         .consts(&[("PARTS", parts as u32)])
         .args([("keys", Read), ("told", Write)])
-        .costing(Cost::new(0, array, 4 * passes * bins));
+        .cost(Cost::new(0, array, 4 * passes * bins));
     let sweep = |pass: u64| {
         let to = |pass: u64| match (passes - pass) % 2 {
             1 => ["sorted", "carried"],
@@ -320,7 +316,7 @@ fn onesweep(p: &Problem, caps: &Caps) -> Program {
                 ("carried", carried, Write),
             ])
             .cuda(CudaLaunch { dynamic_shared_bytes: (8 * tile) as u32, ..CudaLaunch::default() })
-            .costing(Cost::new(0, 2 * array + table, 2 * array + table))
+            .cost(Cost::new(0, 2 * array + table, 2 * array + table))
     };
     let fill = Stage::fill("nothing told", "told", 0);
     Program { stages: [fill, digits].into_iter().chain((0..passes).map(sweep)).collect() }

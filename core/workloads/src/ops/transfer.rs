@@ -9,8 +9,8 @@
 //! Bytes are counted once: writes to the device for an upload, reads from it for a download.
 
 use parallax_ir::{
-    Access, Axis, BufferSpec, CopyRange, Elem, HostFn, OfNan, OpSpec, Place, Problem, Program, Reference, Role, RowsFn,
-    Stage, Variant, Workload, indexable, normal, spread,
+    Access, Axis, BufferSpec, CopyRange, Elem, OfNan, OpSpec, Place, Problem, Program, Reference, Role, Stage, Variant,
+    Workload, indexable, normal, spread,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -37,67 +37,63 @@ pub fn workload() -> Workload {
             k if k > MOST_BUFFERS => Err(format!("each may be a stage of its own: at most {MOST_BUFFERS} buffers")),
             k => indexable(shape["n"] * k),
         },
-        forms: vec![OpSpec {
-            direction: Direction::Fwd,
-            rate: Rate::Bytes,
-            headline: Some("n65536,k16,up,pinned"),
-            shapes,
-            // The last but one exceeds a single write to a mapping.
-            awkward: &[
-                "n1,up,pinned",
-                "n1,k3,down,pinned",
-                "n3,k7,up,pinned",
-                "n7,down,pageable",
-                "n257,k5,up,pinned",
-                "n1009,k2,up,pageable",
-                "n5003,k9,down,pinned",
-                "n1048579,up,pinned",
-                "n64,k64,down,pinned",
-            ],
-            huge: &[],
+        forms: vec![OpSpec::new(
+            Direction::Fwd,
+            Rate::Bytes,
             buffers,
             cost,
-            tolerance: copy::tolerance,
-            reference: Reference { row_cost: |p, _| row_len(p), rows: RowsFn::of(copy::rows) },
-            setup: None,
-            host: Some(HostFn::of(copy::host)),
-            variants: vec![
-                Variant::kernel("separate", "a copy for each buffer, one behind the other", |p, _| separate(p))
-                    .available(several),
-                Variant::kernel(
-                    "collated",
-                    "one copy of all, which the host has gathered before: the fixed cost of a copy \
+            copy::tolerance,
+            Reference::new(|p, _| row_len(p), copy::rows),
+            OfNan::Kept,
+        )
+        .headline("n65536,k16,up,pinned")
+        .shapes(shapes)
+        // The last but one exceeds a single write to a mapping.
+        .awkward(&[
+            "n1,up,pinned",
+            "n1,k3,down,pinned",
+            "n3,k7,up,pinned",
+            "n7,down,pageable",
+            "n257,k5,up,pinned",
+            "n1009,k2,up,pageable",
+            "n5003,k9,down,pinned",
+            "n1048579,up,pinned",
+            "n64,k64,down,pinned",
+        ])
+        .host(copy::host)
+        .variants(vec![
+            Variant::kernel("separate", "a copy for each buffer, one behind the other", |p, _| separate(p))
+                .available(several),
+            Variant::kernel(
+                "collated",
+                "one copy of all, which the host has gathered before: the fixed cost of a copy \
                      occurs once",
-                    |p, _| collated(p),
-                ),
-                Variant::kernel(
-                    "reached",
-                    "a kernel that reads or writes pinned memory of the host across the link: no copy engine, and nothing to \
-                     start but a kernel; WebGPU binds no memory that the host maps",
-                    reached,
-                )
-                .only_in(&[Dialect::Cuda])
-                .available(reachable),
-                Variant::kernel(
-                    "pooled",
-                    "all as one into room on the device that is kept from execution to execution, and from there by a copy on the \
-                     device, as where a pool hands out buffers",
-                    |p, _| pooled(p),
-                ),
-                Variant::kernel(
-                    "allocated",
-                    "the same through room that is allocated before and freed behind, each time, in the order of the stream \
+                |p, _| collated(p),
+            ),
+            Variant::kernel(
+                "reached",
+                "a kernel that reads or writes pinned memory of the host across the link: no copy engine, and nothing to \
+                 start but a kernel; WebGPU binds no memory that the host maps",
+                reached,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(reachable),
+            Variant::kernel(
+                "pooled",
+                "all as one into room on the device that is kept from execution to execution, and from there by a copy on the \
+                 device, as where a pool hands out buffers",
+                |p, _| pooled(p),
+            ),
+            Variant::kernel(
+                "allocated",
+                "the same through room that is allocated before and freed behind, each time, in the order of the stream \
                      (cuMemAllocAsync): within a batch the driver keeps freed memory, and returns it when the host waits",
-                    |p, _| Stage::copy_through(label(p), "x", "out").costing(through(p)).into(),
-                )
-                .available(allocates),
-            ],
-            fallback: &["collated", "separate"],
-            preconditions: Vec::new(),
-            hard: copy::hard_sets(),
-            nan: OfNan::Kept,
-            only: None,
-        }],
+                |p, _| Stage::copy_through(label(p), "x", "out").cost(through(p)).into(),
+            )
+            .available(allocates),
+        ])
+        .fallback(&["collated", "separate"])
+        .stress(copy::stress_inputs())],
     }
 }
 
@@ -234,13 +230,13 @@ fn separate(p: &Problem) -> Program {
     let one = |i: u64| {
         let first = Bytes(bytes(i * p["n"]));
         let part = CopyRange { from: first, to: first, bytes: Bytes(bytes(p["n"])) };
-        Stage::copy_range(format!("{} {i}", label(p)), ["x", "out"], part).costing(crossing(p, p["n"]))
+        Stage::copy_range(format!("{} {i}", label(p)), ["x", "out"], part).cost(crossing(p, p["n"]))
     };
     Program { stages: (0..p["k"]).map(one).collect() }
 }
 
 fn collated(p: &Problem) -> Program {
-    Stage::copy(label(p), "x", "out").costing(cost(p)).into()
+    Stage::copy(label(p), "x", "out").cost(cost(p)).into()
 }
 
 /// Cost of all bytes over the link, and of a copy on the device.
@@ -255,10 +251,8 @@ fn pooled(p: &Problem) -> Program {
         true => [(label(p), cost(p)), ("to its place", aside)],
         false => [("from its place", aside), (label(p), cost(p))],
     };
-    let stages = vec![
-        Stage::copy(first.0, "x", "room").costing(first.1),
-        Stage::copy(second.0, "room", "out").costing(second.1),
-    ];
+    let stages =
+        vec![Stage::copy(first.0, "x", "room").cost(first.1), Stage::copy(second.0, "room", "out").cost(second.1)];
     Program { stages }
 }
 
@@ -277,7 +271,7 @@ fn reached(p: &Problem, _caps: &Caps) -> Program {
         .args([("x", Access::Read), ("out", Access::Write)])
         .threads([THREADS as u32, 1, 1])
         .grid(spread(groups))
-        .costing(cost(p))
+        .cost(cost(p))
         .into()
 }
 

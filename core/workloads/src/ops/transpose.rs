@@ -6,13 +6,13 @@
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    Axis, BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, RowsFn, Stage,
-    Variant, Workload, indexable, normal, spread,
+    Axis, BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Stage, Variant, Workload,
+    indexable, normal, spread,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
-use super::copy::{hard_sets, tolerance};
+use super::copy::{stress_inputs, tolerance};
 
 const X: usize = 0;
 
@@ -28,55 +28,52 @@ pub fn workload() -> Workload {
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         // Extents multiply to less than 2^58, so their product does not overflow.
         validate: |shape| indexable(shape["b"] * shape["r"] * shape["c"]),
-        forms: vec![OpSpec {
-            direction: Direction::Fwd,
-            rate: Rate::Bytes,
-            headline: Some("r2048"),
-            shapes,
-            awkward: &[
-                "r1",
-                "r1,c7",
-                "r7,c1",
-                "b3,r5,c9",
-                "r33,c65",
-                "r37,c101",
-                "b2,r8",
-                "b2,r72,c40",
-                "r64",
-                "b3,r136,c200",
-                "r264,c72",
-            ],
-            huge: &["r65536,c32784"],
+        forms: vec![OpSpec::new(
+            Direction::Fwd,
+            Rate::Bytes,
             buffers,
             cost,
             tolerance,
-            reference: Reference {
-                row_cost: |p, _| p["r"],
-                rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
-            },
-            setup: None,
-            host: Some(HostFn::of(host)),
-            variants: vec![
-                Variant::kernel("naive", "one element per thread: reads are neighbours, writes a row apart", naive),
-                Variant::kernel(
-                    "tiled",
-                    "a workgroup transposes a tile of 32 × 32 in its memory, whose rows are one longer so that columns lie in \
+            Reference::new(
+                |p, _| p["r"],
+                |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+            ),
+            OfNan::Kept,
+        )
+        .headline("r2048")
+        .shapes(shapes)
+        .awkward(&[
+            "r1",
+            "r1,c7",
+            "r7,c1",
+            "b3,r5,c9",
+            "r33,c65",
+            "r37,c101",
+            "b2,r8",
+            "b2,r72,c40",
+            "r64",
+            "b3,r136,c200",
+            "r264,c72",
+        ])
+        .huge(&["r65536,c32784"])
+        .host(host)
+        .variants(vec![
+            Variant::kernel("naive", "one element per thread: reads are neighbours, writes a row apart", naive),
+            Variant::kernel(
+                "tiled",
+                "a workgroup transposes a tile of 32 × 32 in its memory, whose rows are one longer so that columns lie in \
                      different banks: writes are neighbours too",
-                    tiled,
-                ),
-                Variant::kernel(
-                    "vector",
-                    "16 bytes per access on either side, and elements of 16 bits transposed in pairs",
-                    vector,
-                )
-                .available(whole_vectors),
-            ],
-            fallback: &["vector", "tiled", "naive"],
-            preconditions: Vec::new(),
-            hard: hard_sets(),
-            nan: OfNan::Kept,
-            only: None,
-        }],
+                tiled,
+            ),
+            Variant::kernel(
+                "vector",
+                "16 bytes per access on either side, and elements of 16 bits transposed in pairs",
+                vector,
+            )
+            .available(whole_vectors),
+        ])
+        .fallback(&["vector", "tiled", "naive"])
+        .stress(stress_inputs())],
     }
 }
 
@@ -124,7 +121,7 @@ fn stage(p: &Problem, threads: u64, text: &'static str, entry: &'static str, gro
         .args([("x", Read), ("out", Write)])
         .threads([threads as u32, 1, 1])
         .grid(spread(groups))
-        .costing(cost(p))
+        .cost(cost(p))
 }
 
 fn naive(p: &Problem, _caps: &Caps) -> Program {

@@ -7,11 +7,11 @@
 //! Operations: `2·8·k` per element of the output. Bytes: all pieces read from the host once, all outputs written once.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, exact, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Place, Problem, Program, Reference,
-    Role, RowsFn, Shape, Stage, StressInput, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, Inputs, OfNan, OpSpec, Place, Problem, Program, Reference, Role,
+    Shape, Stage, StressInput, Tolerance, Variant, Workload, spread,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 
@@ -46,54 +46,49 @@ pub fn workload() -> Workload {
             (_, c) if c > PIECES.len() as u64 => Err(format!("at most {} pieces", PIECES.len())),
             _ => Ok(()),
         },
-        forms: vec![OpSpec {
-            direction: Direction::Fwd,
-            rate: Rate::Bytes,
-            headline: Some("n32768,k512,pinned"),
-            shapes,
-            huge: &[],
-            awkward: &["n1,k1,c1,pinned", "n3,k15,c2,pageable", "n257,k17,c3,pinned", "n1009,k5,pinned"],
+        forms: vec![OpSpec::new(
+            Direction::Fwd,
+            Rate::Bytes,
             buffers,
             cost,
-            tolerance: |_, _| Tolerance {
+            |_, _| Tolerance {
                 abs: 0.0,
                 // Second-order terms are under a hundredth of the first.
                 rel: 1.02 * 12.0 * 2f64.powi(-24),
                 reason: "a round adds at most 2u of the accumulator and shrinks the previous value by a < 1/2, a geometric \
                          series of sum 4u for rising positive values; eight are summed in f32",
             },
-            reference: Reference {
-                row_cost: |p, _| ACCUMULATORS * p["k"],
-                rows: RowsFn::of(|p, inputs| {
+            Reference::new(
+                |p, _| ACCUMULATORS * p["k"],
+                |p, inputs| {
                     Box::new(move |piece, row, out| out[0] = reference(p, inputs, piece, row))
-                }),
-            },
-            setup: None,
-            host: Some(HostFn::of(host)),
-            variants: vec![
-                Variant::kernel("serial", "a piece is uploaded, then computed on, then the next", |p, _| {
-                    program(p, false)
-                }),
-                Variant::kernel(
-                    "overlapped",
-                    "uploads on a queue of their own, into two rooms in turn: while one piece is computed on, the \
-                     next one comes; from pageable memory the driver copies through a buffer of its own, and little \
-                     overlaps; with one queue it is `serial` under another name",
-                    |p, _| program(p, true),
-                ),
-            ],
-            fallback: &["overlapped", "serial"],
-            preconditions: Vec::new(),
-            hard: vec![StressInput {
-                name: "zeros",
-                about: "zero times zero plus zero, over and over",
-                applies: any,
-                fills: |p| ["a"].iter().chain(&PIECES[..pieces(p)]).map(|name| (*name, zero as Fill)).collect(),
-                tolerance: exact,
-            }],
-            nan: OfNan::MIXED,
-            only: None,
-        }],
+                },
+            ),
+            OfNan::MIXED,
+        )
+        .headline("n32768,k512,pinned")
+        .shapes(shapes)
+        .awkward(&["n1,k1,c1,pinned", "n3,k15,c2,pageable", "n257,k17,c3,pinned", "n1009,k5,pinned"])
+        .host(host)
+        .variants(vec![
+            Variant::kernel("serial", "a piece is uploaded, then computed on, then the next", |p, _| {
+                program(p, false)
+            }),
+            Variant::kernel(
+                "overlapped",
+                "uploads on a queue of their own, into two rooms in turn: while one piece is computed on, the \
+                 next one comes; from pageable memory the driver copies through a buffer of its own, and little \
+                 overlaps; with one queue it is `serial` under another name",
+                |p, _| program(p, true),
+            ),
+        ])
+        .fallback(&["overlapped", "serial"])
+        .stress(vec![StressInput::new(
+            "zeros",
+            "zero times zero plus zero, over and over",
+            |p| ["a"].iter().chain(&PIECES[..pieces(p)]).map(|name| (*name, zero as Fill)).collect(),
+            exact,
+        )])],
     }
 }
 
@@ -188,17 +183,17 @@ fn program(p: &Problem, overlapped: bool) -> Program {
     let mut stages = Vec::new();
     for i in 0..pieces(p) {
         let room = ROOMS[i % ROOMS.len()];
-        let upload = Stage::copy(format!("upload {i}"), PIECES[i], room).costing(Cost::new(0, piece, piece));
+        let upload = Stage::copy(format!("upload {i}"), PIECES[i], room).cost(Cost::new(0, piece, piece));
         let compute = Stage::kernel(format!("compute {i}"), "fma/scalar", "fma_scalar")
             .consts(&consts)
             .args([("a", "a", Read), ("b", room, Read), ("out", OUTPUTS[i], Write)])
             .threads([THREADS as u32, 1, 1])
             .grid(spread(p["n"].div_ceil(THREADS)))
-            .costing(Cost::new(flops, piece + 4 * FACTORS * p["n"], output));
+            .cost(Cost::new(flops, piece + 4 * FACTORS * p["n"], output));
         // Two stages per piece: this buffer's last kernel is three stages back.
         let left: Vec<usize> = (2 * i).checked_sub(3).into_iter().collect();
         match overlapped {
-            true => stages.extend([upload.on(1, &left), compute.on(0, &[2 * i])]),
+            true => stages.extend([upload.queue(1, &left), compute.queue(0, &[2 * i])]),
             false => stages.extend([upload, compute]),
         }
     }
@@ -209,7 +204,7 @@ fn program(p: &Problem, overlapped: bool) -> Program {
 mod tests {
     use super::*;
     use crate::parse_case;
-    use parallax_ir::{Order, Queues};
+    use parallax_ir::{QueueCommand, Queues};
     use parallax_schema::device::Dialect;
     use parallax_schema::testing::caps;
 
@@ -217,7 +212,7 @@ mod tests {
         let case = parse_case(&format!("upload_compute/fwd/n256,k1,c4,pinned/f32/{variant}")).expect("valid");
         let stages =
             case.program(&parallax_schema::device::Caps { dialect: Dialect::Cuda, ..caps() }).expect("kernels").stages;
-        let queues = Queues::of(&stages).expect("nothing touches a buffer at the same time as a writer");
+        let queues = Queues::from_stages(&stages).expect("nothing touches a buffer at the same time as a writer");
         (stages, queues)
     }
 
@@ -230,9 +225,9 @@ mod tests {
         let (mut waits, mut last) = (Vec::new(), None);
         for order in &overlapped.orders {
             match *order {
-                Order::Run { stage, .. } => last = Some(stage),
-                Order::Mark { mark, .. } => drop(marked.insert(mark, last)),
-                Order::Wait { queue, mark } => waits.push((queue, last, marked[&mark])),
+                QueueCommand::Run { stage, .. } => last = Some(stage),
+                QueueCommand::Mark { mark, .. } => drop(marked.insert(mark, last)),
+                QueueCommand::Wait { queue, mark } => waits.push((queue, last, marked[&mark])),
             }
         }
         // The fork; kernels 0 and 1; upload 2 after kernel 0, its kernel; upload 3 after kernel 1, its kernel; the join.
@@ -253,7 +248,7 @@ mod tests {
     fn a_room_that_is_not_waited_for_is_found_out() {
         let (mut stages, _) = queues("overlapped");
         stages[4].after.clear();
-        let said = Queues::of(&stages).expect_err("upload 2 writes the input of kernel 0");
+        let said = Queues::from_stages(&stages).expect_err("upload 2 writes the input of kernel 0");
         assert!(said.contains("`compute 0` and `upload 2` touch `even`"), "{said}");
     }
 }

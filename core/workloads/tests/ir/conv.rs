@@ -7,7 +7,7 @@ use parallax_workloads::parse_case;
 fn squares_of_results_need_fewer_products() {
     let of = |shape: &str, square| {
         let case = parse_case(&format!("{shape}/f32/direct")).expect("valid");
-        Conv::of(&case.problem.shape).fewer_by_squares(square)
+        Conv::new(&case.problem.shape).fewer_by_squares(square)
     };
     let close = |got: f64, want: f64| assert!((got - want).abs() < 1e-12, "{got} for {want}");
     close(of("conv2d/fwd/n1,c1,h9,k3,p1,nhwc", 2), 36.0 / 16.0);
@@ -28,23 +28,23 @@ fn places_positions_and_taps_go_both_ways() {
         "conv3d/fwd/n1,c2,m2,d4,h5,k2,l2,p1,ncdhw",
     ] {
         let case = parse_case(&format!("{shape}/f32/direct")).expect("valid");
-        let conv = Conv::of(&case.problem.shape);
+        let conv = Conv::new(&case.problem.shape);
         let count = |dims: Vec<u64>| 0..dims.iter().product::<u64>();
         for place in count(conv.x_dims()) {
-            let (of, at) = conv.of_x(place);
+            let (of, at) = conv.x_index(place);
             assert_eq!(conv.x_at(of, at), place, "{shape}");
         }
         for place in count(conv.w_dims()) {
-            let (of, tap) = conv.of_w(place);
+            let (of, tap) = conv.w_index(place);
             assert_eq!(conv.w_at(of, tap), place, "{shape}");
         }
         for place in count(conv.out_dims()) {
-            let (of, at) = conv.of_out(place);
+            let (of, at) = conv.out_index(place);
             assert_eq!(conv.out_at(of, at), place, "{shape}");
         }
         for (out, tap) in conv.every_output().flat_map(|out| conv.every_tap().map(move |tap| (out, tap))) {
-            let Some(at) = conv.under(out, tap) else { continue };
-            assert_eq!(conv.over(at, tap), Some(out), "{shape}");
+            let Some(at) = conv.input_position(out, tap) else { continue };
+            assert_eq!(conv.output_position(at, tap), Some(out), "{shape}");
         }
     }
 }

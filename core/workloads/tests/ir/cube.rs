@@ -11,7 +11,7 @@ use parallax_workloads::parse_case;
 fn a_recipe_and_what_becomes_of_it_survive_the_way_to_another_program() {
     let stage = Stage::cube_over("cube_copy", 9).consts(&[("WIDTH", 4)]).consts(&[("WORDS", true)]);
     let program: Program = stage.consts(&[("EPS", 1e-5f32)]).into();
-    let recipe = Recipe::of(program.kernels().next().expect("a kernel"), DType::F16, Dialect::Wgsl);
+    let recipe = Recipe::new(program.kernels().next().expect("a kernel"), DType::F16, Dialect::Wgsl);
     let back: Recipe = serde_json::from_str(&serde_json::to_string(&recipe).expect("JSON")).expect("a recipe");
     assert_eq!(back, recipe);
     assert_eq!((back.name.as_str(), back.workgroup, back.elem), ("cube_copy", [256, 1, 1], DType::F16));

@@ -9,7 +9,7 @@ use parallax_workloads::parse_case;
 
 fn call(pass: ConvPass) -> Convolution {
     let case = parse_case("conv2d/fwd/n1,c4,h5,k3,p1,nchw/f32/direct").expect("valid");
-    Convolution { conv: Conv::of(&case.problem.shape), pass, choice: Choice::Heuristic }
+    Convolution { conv: Conv::new(&case.problem.shape), pass, choice: Choice::Heuristic }
 }
 
 #[test]
@@ -29,12 +29,13 @@ fn the_bias_is_an_argument_where_there_is_one() {
 
 #[test]
 fn the_largest_workspace_of_a_program_counts_once() {
-    let (forward, product) = (call(ConvPass::Image).stage(["a", "b", "c"]), Product::new(1, 1, 1));
-    let gemm = Stage::library("product", Library::Gemm(product, Epilogue::Plain));
+    let forward = call(ConvPass::Image).stage(["a", "b", "c"]);
+    let library = Library::Gemm(Gemm::new(1, 1, 1), LibraryEpilogue::Plain);
+    let gemm = Stage::library("product", library);
     let fill = Stage::fill("zeros", "out", 0);
     let of = |stages: &[&Stage]| Program { stages: stages.iter().copied().cloned().collect() }.workspace();
     assert_eq!(of(&[&fill]), Bytes(0));
-    assert_eq!(of(&[&fill, &gemm, &gemm]), Library::Gemm(product, Epilogue::Plain).most_workspace());
+    assert_eq!(of(&[&fill, &gemm, &gemm]), library.most_workspace());
     assert_eq!(of(&[&forward, &gemm]), Library::Conv(call(ConvPass::Image)).most_workspace());
 }
 
@@ -52,8 +53,8 @@ fn depthwise_kernels_are_groups_of_one_channel_and_turned_around_where_channels_
         let len = |name: &str| buffers.iter().find(|spec| spec.name == name).expect("a buffer").len;
         assert_eq!(conv.x_dims().iter().product::<u64>(), len("x"), "{shape}");
         assert_eq!(conv.out_dims().iter().product::<u64>(), len("out"), "{shape}");
-        let there = turned(&conv, true, DType::F32, &caps(), ["w", "kernels"]);
-        let back = turned(&conv, false, DType::F32, &caps(), ["kernels", "w"]);
+        let there = transposed_kernels(&conv, true, DType::F32, &caps(), ["w", "kernels"]);
+        let back = transposed_kernels(&conv, false, DType::F32, &caps(), ["kernels", "w"]);
         let constant = |stage: &Stage, wanted: &str| match &stage.work {
             StageOp::Kernel(kernel) => kernel.consts.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value),
             _ => None,

@@ -18,8 +18,8 @@ fn scalings_rise_along_their_axis_in_canonical_shapes_that_are_valid() {
             let shape = parse(&text);
             assert_eq!(shape.to_string(), text);
             assert_eq!((workload.validate)(&shape), Ok(()), "{text}");
-            let by = scaling.per.map_or(1, |key| shape[key]);
-            assert!(shape[axis.key].is_multiple_of(by), "{text}");
+            let kind = scaling.per.map_or(1, |key| shape[key]);
+            assert!(shape[axis.key].is_multiple_of(kind), "{text}");
         }
         if let Sides::Variants { base, other, .. } = scaling.sides {
             let known = |name| workload.forms.iter().all(|form| form.variant(name).is_some());

@@ -203,7 +203,7 @@ pub fn cuda_run() -> Run {
             subgroup: Some((32, 32)),
             memory: Some(Bytes(150_000_000_000)),
             compute_capability: Some((9, 0)),
-            units: Some(132),
+            compute_units: Some(132),
             ..run.device().caps.clone()
         },
         ..run.device().clone()

@@ -4,15 +4,15 @@
 //! fifteen an element. Bytes: three matrices read, one written.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{one, zero};
+use parallax_ir::stress::{one, zero};
 use parallax_ir::{
-    BufferSpec, Elem, OfNan, OpSpec, Problem, Program, Reference, RowsFn, StressInput, Tolerance, Variant, normal,
+    BufferSpec, Elem, OfNan, OpSpec, Problem, Program, Reference, StressInput, Tolerance, Variant, normal,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
 use parallax_schema::device::Caps;
 
 use super::layernorm;
-use super::layernorm::{HardPart, Spread, backward};
+use super::layernorm::{Spread, StressPart, backward};
 
 const SUM: usize = 0;
 const GAMMA: usize = 1;
@@ -21,39 +21,28 @@ const DSUM: usize = 3;
 
 /// Specification of the backward direction.
 pub fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Bytes,
-        headline: Some("r4096,c1024"),
-        shapes: backward::shapes,
-        awkward: layernorm::AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Bwd,
+        Rate::Bytes,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, Spread::of_normal(p)),
-        reference: Reference {
-            row_cost: backward::row_cost,
-            rows: RowsFn::of(|p, inputs| {
-                backward::gradients(p, inputs, [GAMMA, DOUT], |at| inputs.at(SUM, at), |at| inputs.at(DSUM, at))
-            }),
-        },
-        setup: Some(|p, _| layernorm::statistics_stage(p, "sum").into()),
-        host: None,
-        variants: vec![
-            Variant::kernel("naive", "the stages of layernorm's naive, and then the sum", naive),
-            Variant::kernel(
-                "fused",
-                "one pass and the sum of its parts: dsum is added to dx before it is written",
-                fused,
-            )
+        |p, output| tolerance(p, output, Spread::of_normal(p)),
+        Reference::new(backward::row_cost, |p, inputs| {
+            backward::gradients(p, inputs, [GAMMA, DOUT], |at| inputs.at(SUM, at), |at| inputs.at(DSUM, at))
+        }),
+        OfNan::MIXED,
+    )
+    .headline("r4096,c1024")
+    .shapes(backward::shapes)
+    .awkward(layernorm::AWKWARD)
+    .setup(|p, _| layernorm::statistics_stage(p, "sum").into())
+    .variants(vec![
+        Variant::kernel("naive", "the stages of layernorm's naive, and then the sum", naive),
+        Variant::kernel("fused", "one pass and the sum of its parts: dsum is added to dx before it is written", fused)
             .available(|p, caps| backward::kept(p, caps).map(|_| ())),
-        ],
-        fallback: &["fused", "naive"],
-        preconditions: Vec::new(),
-        hard: hard(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+    ])
+    .fallback(&["fused", "naive"])
+    .stress(stress_inputs())
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
@@ -86,17 +75,17 @@ fn tolerance(p: &Problem, output: usize, spread: Spread) -> Tolerance {
     }
 }
 
-fn hard() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     fn of<const SET: usize>() -> fn(&Problem, usize) -> Tolerance {
-        |p, output| tolerance(p, output, layernorm::hard_spreads(p)[SET])
+        |p, output| tolerance(p, output, layernorm::stress_spreads(p)[SET])
     }
-    let parts: [HardPart; 4] = [
+    let parts: [StressPart; 4] = [
         (|_| vec![("sum", zero)], of::<0>()),
         (|_| vec![("sum", one)], of::<1>()),
         (|_| vec![("sum", layernorm::offset)], of::<2>()),
         (|p| vec![("sum", layernorm::huge(p))], of::<3>()),
     ];
-    layernorm::hard_sets(parts)
+    layernorm::stress_inputs_of_rows(parts)
 }
 
 fn naive(p: &Problem, caps: &Caps) -> Program {
@@ -104,7 +93,7 @@ fn naive(p: &Problem, caps: &Caps) -> Program {
     let [rows, columns] = backward::naive(p, "sum");
     let add = super::added(p["r"] * p["c"], p.dtype, caps, "residual_add_in_place")
         .args([("sum", "dx", Write), ("x", "dsum", Read)])
-        .costing(Cost::new(p["r"] * p["c"], 2 * matrix, matrix));
+        .cost(Cost::new(p["r"] * p["c"], 2 * matrix, matrix));
     Program { stages: vec![rows, columns, add] }
 }
 

@@ -7,17 +7,17 @@
 //! numbers.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{one, smallest_normal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
-    Access, Axis, BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows,
-    RowsFn, Stage, StressInput, Tolerance, Variant, Workload, by_pieces, normal, round_to, width,
+    Access, Axis, BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows, Stage,
+    StressInput, Tolerance, Variant, Workload, by_pieces, normal, round_to, width,
 };
 use parallax_schema::case::{Cost, DType, Direction, Rate};
 use parallax_schema::device::Caps;
 
 use super::layernorm;
-use super::layernorm::{HardPart, Spread};
+use super::layernorm::{Spread, StressPart};
 
 mod backward;
 
@@ -49,49 +49,45 @@ pub fn workload() -> Workload {
 }
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Bytes,
-        headline: Some("r4096,c1024"),
-        shapes: layernorm::shapes,
-        awkward: &[
-            "r1,c1",
-            "r13,c3,in_place",
-            "r67,c130",
-            "r259,c8,in_place",
-            "r5,c64",
-            "r7,c1009,in_place",
-            "r3,c4100,in_place",
-            "r2,c34004",
-        ],
-        huge: &[],
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Bytes,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, spread(p)),
-        reference: Reference { row_cost: |p, _| 6 * p["c"], rows: RowsFn::of(rows) },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel("naive", "the sum, and then the two stages of layernorm's naive", |p, caps| {
-                let [statistics, apply] = layernorm::naive(p, sum_buffer(p));
-                Program { stages: vec![sum(p, caps), statistics, apply] }
-            }),
-            Variant::kernel(
-                "separate",
-                "two stages: the sum, and layer normalisation that reads it again and keeps rows in registers",
-                |p, caps| Program { stages: vec![sum(p, caps), layernorm::row(p, caps, sum_buffer(p))] },
-            )
+        |p, output| tolerance(p, output, spread(p)),
+        Reference::new(|p, _| 6 * p["c"], rows),
+        OfNan::MIXED,
+    )
+    .headline("r4096,c1024")
+    .shapes(layernorm::shapes)
+    .awkward(&[
+        "r1,c1",
+        "r13,c3,in_place",
+        "r67,c130",
+        "r259,c8,in_place",
+        "r5,c64",
+        "r7,c1009,in_place",
+        "r3,c4100,in_place",
+        "r2,c34004",
+    ])
+    .host(host)
+    .variants(vec![
+        Variant::kernel("naive", "the sum, and then the two stages of layernorm's naive", |p, caps| {
+            let [statistics, apply] = layernorm::naive(p, sum_buffer(p));
+            Program { stages: vec![sum(p, caps), statistics, apply] }
+        }),
+        Variant::kernel(
+            "separate",
+            "two stages: the sum, and layer normalisation that reads it again and keeps rows in registers",
+            |p, caps| Program { stages: vec![sum(p, caps), layernorm::row(p, caps, sum_buffer(p))] },
+        )
+        .available(|p, caps| layernorm::kept(p, caps).map(|_| ())),
+        Variant::kernel("fused", "one stage: the sum is made, written and normalised in registers", fused)
             .available(|p, caps| layernorm::kept(p, caps).map(|_| ())),
-            Variant::kernel("fused", "one stage: the sum is made, written and normalised in registers", fused)
-                .available(|p, caps| layernorm::kept(p, caps).map(|_| ())),
-            Variant::cube("one source in CubeCL: a workgroup a row, the sum and three passes over it", cube),
-        ],
-        fallback: &["fused", "separate", "naive"],
-        preconditions: Vec::new(),
-        hard: hard(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        Variant::cube("one source in CubeCL: a workgroup a row, the sum and three passes over it", cube),
+    ])
+    .fallback(&["fused", "separate", "naive"])
+    .stress(stress_inputs())
 }
 
 /// Name of the buffer of the sum.
@@ -142,20 +138,20 @@ fn tolerance(p: &Problem, output: usize, spread: Spread) -> Tolerance {
     }
 }
 
-fn hard() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     fn of<const SET: usize>() -> fn(&Problem, usize) -> Tolerance {
         |p, output| {
-            let of_x = layernorm::hard_spreads(p)[SET];
+            let of_x = layernorm::stress_spreads(p)[SET];
             tolerance(p, output, Spread { largest: 2.0 * of_x.largest, ..of_x })
         }
     }
-    let parts: [HardPart; 4] = [
+    let parts: [StressPart; 4] = [
         (|_| vec![("x", zero), ("residual", zero)], of::<0>()),
         (|_| vec![("x", one), ("residual", one)], of::<1>()),
         (|_| vec![("x", layernorm::offset)], of::<2>()),
         (|p| vec![("x", layernorm::huge(p))], of::<3>()),
     ];
-    layernorm::hard_sets(parts)
+    layernorm::stress_inputs_of_rows(parts)
 }
 
 /// Reference of the rows. The sum is rounded as stored, because the normalisation reads it. It is a sum in f32, which is exact for
@@ -191,7 +187,7 @@ fn stage_of_sum(p: &Problem, stage: impl FnOnce(&'static str) -> Stage) -> Stage
         true => stage("residual_add_in_place").args([("sum", "residual", Write), ("x", "x", Read)]),
         false => stage("residual_add").args([("sum", Write), ("x", Read), ("residual", Read)]),
     };
-    stage.costing(Cost::new(p["r"] * p["c"], 2 * matrix, matrix))
+    stage.cost(Cost::new(p["r"] * p["c"], 2 * matrix, matrix))
 }
 
 /// Stage of that kernel source on `n` elements.
@@ -205,7 +201,7 @@ pub(super) fn sum_stage(n: u64, dtype: DType, caps: &Caps, [x, residual, sum]: [
     let bytes = n * Elem::Real.storage(dtype).bytes();
     added(n, dtype, caps, "residual_add")
         .args([("sum", sum, Write), ("x", x, Read), ("residual", residual, Read)])
-        .costing(Cost::new(n, 2 * bytes, bytes))
+        .cost(Cost::new(n, 2 * bytes, bytes))
 }
 
 fn sum(p: &Problem, caps: &Caps) -> Stage {
@@ -224,7 +220,7 @@ fn fused(p: &Problem, caps: &Caps) -> Program {
             layernorm::row_stage(p, caps, text, &rows)
         }
     };
-    stage.costing(cost(p)).into()
+    stage.cost(cost(p)).into()
 }
 
 fn cube(p: &Problem, caps: &Caps) -> Program {
@@ -237,5 +233,5 @@ fn cube(p: &Problem, caps: &Caps) -> Program {
         true => ("cube_add_layernorm_in_place", args(&[("x", Read), ("residual", Write)], &[])),
         false => ("cube_add_layernorm", args(&[("x", Read), ("residual", Read)], &[("sum", Write)])),
     };
-    layernorm::cube(p, caps, name).args(args).costing(cost(p)).into()
+    layernorm::cube(p, caps, name).args(args).cost(cost(p)).into()
 }

@@ -11,20 +11,20 @@
 use std::sync::OnceLock;
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, nan_of_first, one, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{nan_of_first, one, zero};
 use parallax_ir::{
-    BufferSpec, Elem, Fill, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows, RowsFn,
-    Stage, StressInput, Tolerance, Variant, spread,
+    BufferSpec, Elem, Fill, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows, Stage, StressInput,
+    Tolerance, Variant, spread,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
 use super::flash::short_rows;
-use super::hard::unseen_keys;
 use super::masks::{Looks, Masks, looking};
+use super::stress::unseen_keys;
 use super::{
-    ROW_THREADS, by_rows, by_tiles, group, masks, normal, product, score_error, sizes, stage, vendor, weighted_sum,
+    ROW_THREADS, by_rows, by_tiles, gemm_flops, group, masks, normal, score_error, sizes, stage, vendor, weighted_sum,
 };
 use crate::dense;
 use crate::dense::maximum;
@@ -47,114 +47,110 @@ const DK: usize = 3;
 
 /// Specification of the backward direction.
 pub fn form() -> OpSpec {
-    let mut form = OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Flops,
-        headline: Some("b1,h8,s512,d64"),
-        shapes,
-        awkward: &[
-            "b1,h1,s1,d1",
-            "b1,h1,s1,t5,d3",
-            "b2,h3,s7,d5",
-            "b1,h2,s31,t67,d72",
-            "b1,h2,s67,t31,d64",
-            "b1,h1,s65,d129",
-            "b2,h1,s13,d17,causal",
-            "b1,h2,s37,t101,d64,causal",
-            "b1,h2,s101,t37,d72,causal",
-            // Several steps of several tiles on tensor cores.
-            "b1,h1,s130,t201,d128,causal",
-            // Rows that no variant keeps in registers.
-            "b1,h2,s5,t9,d260",
-            "b1,h4,kv1,s35,d64",
-            "b5,h2,s35,t101,d64,padded",
-            "b1,h2,s33,t70,d40,biased",
-            "b3,h4,kv2,s67,t35,d24,causal,padded",
-            // Keys of whole tiles are beyond the length.
-            "b3,h2,kv1,s35,t260,d20,padded",
-            "b3,h4,kv2,s35,t67,d72,causal,padded,biased",
-            "b3,h4,kv2,s70,d24,causal,padded",
-            "b2,h6,kv2,s19,t37,d24,causal",
-        ],
-        huge: &[],
+    let mut form = OpSpec::new(
+        Direction::Bwd,
+        Rate::Flops,
         buffers,
         cost,
         tolerance,
-        reference: Reference { row_cost, rows: RowsFn::of(rows) },
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "manual",
-                "five stages with probabilities and their gradients in device memory: delta, dscores, dV, dQ, dK",
-                manual,
-            ),
-            Variant::kernel(
-                "flash",
-                "probabilities made anew from the log-sum-exp, once for dK and dV over key tiles and once for dQ over query \
-                 tiles: no score matrix, deterministic",
-                flash::flash,
-            )
-            .available(|p, _| short_rows(p)),
-            Variant::kernel(
-                "flash_atomic",
-                "probabilities made anew once, over key tiles; dQ is summed in f32 by atomic additions, which WGSL lacks",
-                flash::flash_atomic,
-            )
-            .only_in(&[Dialect::Cuda])
-            .available(|p, _| short_rows(p)),
-            Variant::kernel(
-                "flash_mma",
-                "the same on tensor cores by warp-wide instructions, tiles copied asynchronously",
-                flash::flash_mma,
-            )
-            .only_in(&[Dialect::Cuda])
-            .available(flash::mma_available),
-            Variant::kernel(
-                "flash_coopmat",
-                "as `flash`, on matrix units through WGSL's cooperative matrices, an extension of native wgpu and of Chromium; \
-                 scores pass through workgroup memory",
-                coopmat::program,
-            )
-            .only_in(&[Dialect::Wgsl])
-            .available(coopmat::available)
-            .tunables(&[coopmat::OWN]),
-        ],
-        // Without `vendor`: a time of the library must not come from another kernel.
-        fallback: &["flash_mma", "flash_coopmat", "flash_atomic", "flash", "manual"],
-        setup: Some(setup),
-        preconditions: vec![masks::precondition()],
-        hard: hard_sets(),
-        nan: OfNan::Kept,
-        only: None,
-    };
+        Reference::new(row_cost, rows),
+        OfNan::Kept,
+    )
+    .headline("b1,h8,s512,d64")
+    .shapes(shapes)
+    .awkward(&[
+        "b1,h1,s1,d1",
+        "b1,h1,s1,t5,d3",
+        "b2,h3,s7,d5",
+        "b1,h2,s31,t67,d72",
+        "b1,h2,s67,t31,d64",
+        "b1,h1,s65,d129",
+        "b2,h1,s13,d17,causal",
+        "b1,h2,s37,t101,d64,causal",
+        "b1,h2,s101,t37,d72,causal",
+        // Several steps of several tiles on tensor cores.
+        "b1,h1,s130,t201,d128,causal",
+        // Rows that no variant keeps in registers.
+        "b1,h2,s5,t9,d260",
+        "b1,h4,kv1,s35,d64",
+        "b5,h2,s35,t101,d64,padded",
+        "b1,h2,s33,t70,d40,biased",
+        "b3,h4,kv2,s67,t35,d24,causal,padded",
+        // Keys of whole tiles are beyond the length.
+        "b3,h2,kv1,s35,t260,d20,padded",
+        "b3,h4,kv2,s35,t67,d72,causal,padded,biased",
+        "b3,h4,kv2,s70,d24,causal,padded",
+        "b2,h6,kv2,s19,t37,d24,causal",
+    ])
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "manual",
+            "five stages with probabilities and their gradients in device memory: delta, dscores, dV, dQ, dK",
+            manual,
+        ),
+        Variant::kernel(
+            "flash",
+            "probabilities made anew from the log-sum-exp, once for dK and dV over key tiles and once for dQ over query \
+             tiles: no score matrix, deterministic",
+            flash::flash,
+        )
+        .available(|p, _| short_rows(p)),
+        Variant::kernel(
+            "flash_atomic",
+            "probabilities made anew once, over key tiles; dQ is summed in f32 by atomic additions, which WGSL lacks",
+            flash::flash_atomic,
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(|p, _| short_rows(p)),
+        Variant::kernel(
+            "flash_mma",
+            "the same on tensor cores by warp-wide instructions, tiles copied asynchronously",
+            flash::flash_mma,
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(flash::mma_available),
+        Variant::kernel(
+            "flash_coopmat",
+            "as `flash`, on matrix units through WGSL's cooperative matrices, an extension of native wgpu and of Chromium; \
+             scores pass through workgroup memory",
+            coopmat::program,
+        )
+        .only_in(&[Dialect::Wgsl])
+        .available(coopmat::available)
+        .tunables(&[coopmat::OWN]),
+    ])
+    // Without `vendor`: a time of the library must not come from another kernel.
+    .fallback(&["flash_mma", "flash_coopmat", "flash_atomic", "flash", "manual"])
+    .setup(setup)
+    .preconditions(vec![masks::precondition()])
+    .stress(stress_inputs());
     form.variants.extend(vendor::backward());
     form
 }
 
 /// Stress inputs with constant tensors. They expose a division of zero by zero in the reference or in a kernel.
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "zeros",
-            about: "all zero: every key has the same weight, and every gradient is zero",
-            applies: any,
-            fills: |_| INPUTS.map(|name| (name, zero as Fill)).to_vec(),
+        StressInput::new(
+            "zeros",
+            "all zero: every key has the same weight, and every gradient is zero",
+            |_| INPUTS.map(|name| (name, zero as Fill)).to_vec(),
             tolerance,
-        },
-        StressInput {
-            name: "equal",
-            about: "all one: dV adds weights, and the gradient of the scores cancels",
-            applies: any,
-            fills: |_| INPUTS.map(|name| (name, one as Fill)).to_vec(),
+        ),
+        StressInput::new(
+            "equal",
+            "all one: dV adds weights, and the gradient of the scores cancels",
+            |_| INPUTS.map(|name| (name, one as Fill)).to_vec(),
             tolerance,
-        },
-        StressInput {
-            name: "nan",
-            about: "NaN in the very first query: so are its gradient and those of all keys and values of its head",
-            applies: |p| !p.shape.has("causal") && !p.shape.has("padded") && !p.shape.has("biased"),
-            fills: |_| vec![("q", nan_of_first)],
+        ),
+        StressInput::new(
+            "nan",
+            "NaN in the very first query: so are its gradient and those of all keys and values of its head",
+            |_| vec![("q", nan_of_first)],
             tolerance,
-        },
+        )
+        .applies(|p| !p.shape.has("causal") && !p.shape.has("padded") && !p.shape.has("biased")),
     ]
     .into_iter()
     .chain(unseen_keys(|p, output| {
@@ -213,7 +209,7 @@ pub(super) fn cost(p: &Problem) -> Cost {
     let (queries, keys, _) = sizes(p);
     // Reads: Q, dO and O; K and V; one number per row.
     let read = 3 * queries + 2 * keys + p["b"] * p["h"] * p["s"] * 4 + masks::all_bytes(p);
-    Cost::new(5 * product(p), read, queries + 2 * keys)
+    Cost::new(5 * gemm_flops(p), read, queries + 2 * keys)
 }
 
 fn tolerance(p: &Problem, output: usize) -> Tolerance {
@@ -414,7 +410,7 @@ fn setup(p: &Problem, _caps: &Caps) -> Program {
         .args([("q", Read), ("k", Read), ("v", Read), ("out", Write), ("lse", Write)])
         // One number per thread for reductions, and one weight.
         .shared(2 * ROW_THREADS * 4)
-        .costing(Cost::new(2 * product(p), queries + 2 * keys, queries + p["b"] * p["h"] * p["s"] * 4));
+        .cost(Cost::new(2 * gemm_flops(p), queries + 2 * keys, queries + p["b"] * p["h"] * p["s"] * 4));
     looking(p, Looks::Both, stage).into()
 }
 
@@ -423,7 +419,7 @@ fn gradient(p: &Problem, label: &'static str, [left, right, to]: [&'static str; 
     let (queries, keys, scores) = sizes(p);
     let stage = by_tiles(p, ["attention/gradient", "attention_gradient"], [p["kv"], p["t"], p["d"]], 2)
         .args([("left", left, Write), ("right", right, Read), ("gradient", to, Write)])
-        .costing(Cost::new(product(p), scores + queries, keys));
+        .cost(Cost::new(gemm_flops(p), scores + queries, keys));
     Stage { label: label.into(), ..stage }
 }
 
@@ -439,7 +435,7 @@ fn delta(p: &Problem) -> Stage {
         .grid(spread(rows.div_ceil(THREADS / LANES)))
         // Shared memory of WGSL's reductions over neighbouring threads.
         .shared(4 * (THREADS + THREADS / LANES * 16) as u32)
-        .costing(Cost::new(2 * rows * p["d"], 2 * queries, rows * 4))
+        .cost(Cost::new(2 * rows * p["d"], 2 * queries, rows * 4))
 }
 
 fn manual(p: &Problem, _caps: &Caps) -> Program {
@@ -455,7 +451,7 @@ fn manual(p: &Problem, _caps: &Caps) -> Program {
             ("v", "v", Read),
             ("lse", "lse", Read),
         ])
-        .costing(Cost::new(2 * product(p), 2 * (queries + keys), 2 * scores));
+        .cost(Cost::new(2 * gemm_flops(p), 2 * (queries + keys), 2 * scores));
     Program {
         stages: vec![
             delta(p),

@@ -1,7 +1,7 @@
 //! Variant on matrix units through WGSL's cooperative matrices.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::{Problem, Product, Program, spread};
+use parallax_ir::{Gemm, Problem, Program, spread};
 use parallax_schema::device::Caps;
 
 use super::masks::{Looks, looking};
@@ -25,7 +25,7 @@ pub(super) const COLUMNS: [&str; 4] = ["", "COLUMN1", "COLUMN2", "COLUMN3"];
 const FETCHES: [&str; 2] = ["", "FETCH1"];
 
 pub fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
-    Product::coopmat_available(p.dtype, caps)?;
+    Gemm::coopmat_available(p.dtype, caps)?;
     match p["d"] {
         d if d <= MAX_DIM => Ok(()),
         d => Err(format!("flash_coopmat keeps a row of the output in registers: head_dim {d} > {MAX_DIM}")),
@@ -75,7 +75,7 @@ pub fn program(p: &Problem, _caps: &Caps) -> Program {
         .threads([THREADS as u32, 1, 1])
         .grid(spread(p["b"] * p["h"] * s.div_ceil(ROWS)))
         .shared(shared(width) as u32)
-        .costing(cost_of_one_stage(p));
+        .cost(cost_of_one_stage(p));
     looking(p, Looks::Both, stage).into()
 }
 

@@ -43,16 +43,16 @@ pub(super) fn flash_mma(p: &Problem, _caps: &Caps) -> Program {
         .args([("q", Read), ("k", Read), ("v", Read), ("out", Write)])
         .threads([16, 16, 1])
         .grid(spread(p["b"] * p["h"] * p["s"].div_ceil(u64::from(MMA_ROWS))))
-        .costing(cost_of_one_stage(p));
+        .cost(cost_of_one_stage(p));
     looking(p, Looks::Both, stage).into()
 }
 
 pub(super) fn flash(p: &Problem, caps: &Caps) -> Program {
-    let stage = Share::of(p, caps)
+    let stage = Share::new(p, caps)
         .stage(p, caps.dialect)
         .consts(&[(KEEPS_LSE, false)])
         .args([("q", Read), ("k", Read), ("v", Read), ("out", Write)])
-        .costing(cost_of_one_stage(p));
+        .cost(cost_of_one_stage(p));
     looking(p, Looks::Both, stage).into()
 }
 
@@ -81,7 +81,7 @@ const UNITS: u64 = 128;
 
 impl Share {
     /// Partition that fits into the device's workgroup memory.
-    fn of(p: &Problem, caps: &Caps) -> Share {
+    fn new(p: &Problem, caps: &Caps) -> Share {
         let new = |[across, down]: [u32; 2], buffers, pad| {
             let columns = p["d"].div_ceil(4 * u64::from(across)) as u32;
             let depth = p.tuned(caps, "flash", &DEPTH);
@@ -91,7 +91,7 @@ impl Share {
             Share { values: 1 << values.ilog2(), ..share }
         };
         let workgroups = p["b"] * p["h"] * p["s"].div_ceil(4 * u64::from(LONG[1]));
-        let threads = if workgroups < caps.units.map_or(UNITS, u64::from) { SHORT } else { LONG };
+        let threads = if workgroups < caps.compute_units.map_or(UNITS, u64::from) { SHORT } else { LONG };
         let choices = [new(threads, 2, 1), new(threads, 1, 1)];
         // With the default depth the last choice fits into the portable 16 KiB.
         choices
@@ -143,6 +143,6 @@ pub(super) fn cube(p: &Problem, caps: &Caps) -> Program {
         .threads([256, 1, 1])
         .grid(spread(p["b"] * p["h"] * p["s"].div_ceil(64)))
         .cube_shared(shared, caps)
-        .costing(cost_of_one_stage(p));
+        .cost(cost_of_one_stage(p));
     looking(p, Looks::Both, stage).into()
 }

@@ -28,8 +28,8 @@ use masks::{Looks, Masks, looking};
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::parallel::*;
 use parallax_ir::{
-    Axis, BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, RowsFn, Stage,
-    StageOp, Tolerance, Variant, Workload, cube_available, normal, spread,
+    Axis, BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Stage, StageOp, Tolerance,
+    Variant, Workload, cube_available, normal, spread,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -40,13 +40,13 @@ use crate::dense::maximum;
 mod backward;
 mod coopmat;
 mod flash;
-mod hard;
 mod masks;
+mod stress;
 mod subgroup;
 mod vendor;
 
-pub use hard::{huge, saturated};
 pub use masks::ragged;
+pub use stress::{huge, saturated};
 
 const Q: usize = 0;
 const K: usize = 1;
@@ -81,85 +81,82 @@ pub fn workload() -> Workload {
 }
 
 fn forward() -> OpSpec {
-    let mut form = OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Flops,
-        headline: Some("b1,h8,s512,d64"),
-        shapes,
-        awkward: &[
-            "b1,h1,s1,d1",
-            "b1,h1,s1,t5,d3",
-            "b2,h3,s7,d5",
-            "b1,h2,s31,t67,d72",
-            "b1,h2,s67,t31,d64",
-            "b1,h1,s65,d129",
-            "b2,h1,s13,d17,causal",
-            "b1,h2,s37,t101,d64,causal",
-            "b1,h2,s101,t37,d72,causal",
-            "b1,h1,s130,d128,causal",
-            "b1,h4,kv1,s35,d64",
-            "b5,h2,s35,t101,d64,padded",
-            "b1,h2,s33,t70,d40,biased",
-            "b3,h4,kv2,s67,t35,d24,causal,padded",
-            "b3,h4,kv2,s35,t67,d72,causal,padded,biased",
-            "b3,h4,kv2,s70,d24,causal,padded",
-            "b2,h6,kv2,s19,t37,d24,causal",
-        ],
-        huge: &[],
+    let mut form = OpSpec::new(
+        Direction::Fwd,
+        Rate::Flops,
         buffers,
         cost,
         tolerance,
-        reference: Reference {
+        Reference::new(
             row_cost,
-            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "manual",
-                "three stages with the score matrix in device memory: scores, softmax, weighted sum",
-                manual,
-            ),
-            Variant::kernel(
-                "subgroup",
-                "one stage with an online softmax, rows shared by threads of a subgroup: no score matrix, and no barriers between tiles",
-                subgroup::program,
-            )
-            .only_in(&[Dialect::Wgsl])
-            .available(subgroup::available),
-            Variant::kernel(
-                "flash",
-                "one stage with an online softmax over key tiles: no score matrix, O(N) memory",
-                flash,
-            )
-            .available(|p, _| short_rows(p))
-            .tunables(&[DEPTH]),
-            Variant::kernel(
-                "flash_mma",
-                "the same on tensor cores by warp-wide instructions, tiles copied asynchronously",
-                flash_mma,
-            )
-            .only_in(&[Dialect::Cuda])
-            .available(mma_available),
-            Variant::kernel(
-                "flash_coopmat",
-                "the same on matrix units through WGSL's cooperative matrices, an extension of native wgpu and of Chromium; \
-                 scores pass through workgroup memory",
-                coopmat::program,
-            )
-            .only_in(&[Dialect::Wgsl])
-            .available(coopmat::available),
-            Variant::cube("one source in CubeCL: one stage with an online softmax over key tiles, as `flash`", flash::cube)
-                .available(|p, caps| cube_available(p, caps).and_then(|()| short_rows(p))),
-        ],
-        // Without `vendor`: a time of the library must not come from another kernel.
-        fallback: &["flash_mma", "flash_coopmat", "flash", "subgroup", "manual"],
-        preconditions: vec![masks::precondition()],
-        hard: hard::sets(),
-        nan: OfNan::Kept,
-        only: None,
-    };
+            |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+        ),
+        OfNan::Kept,
+    )
+    .headline("b1,h8,s512,d64")
+    .shapes(shapes)
+    .awkward(&[
+        "b1,h1,s1,d1",
+        "b1,h1,s1,t5,d3",
+        "b2,h3,s7,d5",
+        "b1,h2,s31,t67,d72",
+        "b1,h2,s67,t31,d64",
+        "b1,h1,s65,d129",
+        "b2,h1,s13,d17,causal",
+        "b1,h2,s37,t101,d64,causal",
+        "b1,h2,s101,t37,d72,causal",
+        "b1,h1,s130,d128,causal",
+        "b1,h4,kv1,s35,d64",
+        "b5,h2,s35,t101,d64,padded",
+        "b1,h2,s33,t70,d40,biased",
+        "b3,h4,kv2,s67,t35,d24,causal,padded",
+        "b3,h4,kv2,s35,t67,d72,causal,padded,biased",
+        "b3,h4,kv2,s70,d24,causal,padded",
+        "b2,h6,kv2,s19,t37,d24,causal",
+    ])
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "manual",
+            "three stages with the score matrix in device memory: scores, softmax, weighted sum",
+            manual,
+        ),
+        Variant::kernel(
+            "subgroup",
+            "one stage with an online softmax, rows shared by threads of a subgroup: no score matrix, and no barriers between tiles",
+            subgroup::program,
+        )
+        .only_in(&[Dialect::Wgsl])
+        .available(subgroup::available),
+        Variant::kernel(
+            "flash",
+            "one stage with an online softmax over key tiles: no score matrix, O(N) memory",
+            flash,
+        )
+        .available(|p, _| short_rows(p))
+        .tunables(&[DEPTH]),
+        Variant::kernel(
+            "flash_mma",
+            "the same on tensor cores by warp-wide instructions, tiles copied asynchronously",
+            flash_mma,
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(mma_available),
+        Variant::kernel(
+            "flash_coopmat",
+            "the same on matrix units through WGSL's cooperative matrices, an extension of native wgpu and of Chromium; \
+             scores pass through workgroup memory",
+            coopmat::program,
+        )
+        .only_in(&[Dialect::Wgsl])
+        .available(coopmat::available),
+        Variant::cube("one source in CubeCL: one stage with an online softmax over key tiles, as `flash`", flash::cube)
+            .available(|p, caps| cube_available(p, caps).and_then(|()| short_rows(p))),
+    ])
+    // Without `vendor`: a time of the library must not come from another kernel.
+    .fallback(&["flash_mma", "flash_coopmat", "flash", "subgroup", "manual"])
+    .preconditions(vec![masks::precondition()])
+    .stress(stress::inputs());
     form.variants.extend(vendor::forward());
     form
 }
@@ -212,7 +209,7 @@ const INPUTS: usize = 3;
 /// Cost of a one-stage variant without the optional inputs. [`looking`] adds their bytes.
 fn cost_of_one_stage(p: &Problem) -> Cost {
     let (queries, keys, _) = sizes(p);
-    Cost::new(2 * product(p), queries + 2 * keys, queries)
+    Cost::new(2 * gemm_flops(p), queries + 2 * keys, queries)
 }
 
 fn cost(p: &Problem) -> Cost {
@@ -373,7 +370,7 @@ fn sizes(p: &Problem) -> (u64, u64, u64) {
 }
 
 /// Operations of one GEMM of depth s, t or d.
-fn product(p: &Problem) -> u64 {
+fn gemm_flops(p: &Problem) -> u64 {
     counted(p, 2 * masks::keys(p) * p["h"] * p["s"] * p["d"])
 }
 
@@ -382,7 +379,7 @@ fn weighted_sum(p: &Problem, [weights, values, to]: [&'static str; 3]) -> Stage 
     let (queries, keys, scores) = sizes(p);
     let stage = by_tiles(p, ["attention/weighted_sum", "attention_weighted_sum"], [p["h"], p["s"], p["d"]], 2)
         .args([("scores", weights, Write), ("v", values, Read), ("out", to, Write)])
-        .costing(Cost::new(product(p), scores + keys, queries));
+        .cost(Cost::new(gemm_flops(p), scores + keys, queries));
     looking(p, Looks::Lengths, stage)
 }
 
@@ -392,10 +389,10 @@ fn manual(p: &Problem, _caps: &Caps) -> Program {
     let softmax = counted(p, 5 * masks::keys(p) * p["h"] * p["s"]);
     let of_scores = by_tiles(p, ["attention/manual", "attention_scores"], [p["h"], p["s"], p["t"]], 2)
         .args([("scores", Write), ("q", Read), ("k", Read)])
-        .costing(Cost::new(product(p), queries + keys, scores));
+        .cost(Cost::new(gemm_flops(p), queries + keys, scores));
     let of_rows = by_rows(p, "attention/manual", "attention_softmax")
         .args([("scores", Write)])
-        .costing(Cost::new(softmax, scores, scores));
+        .cost(Cost::new(softmax, scores, scores));
     Program {
         stages: vec![
             looking(p, Looks::Mask, of_scores),

@@ -40,7 +40,7 @@ pub fn program(p: &Problem, caps: &Caps) -> Program {
         .grid(spread(p["b"] * p["h"] * p["s"].div_ceil(u64::from(rows))))
         // Counter that numbers the teams.
         .shared(4)
-        .costing(cost_of_one_stage(p));
+        .cost(cost_of_one_stage(p));
     looking(p, Looks::Both, stage).into()
 }
 

@@ -6,7 +6,7 @@ use parallax_ir::{
 };
 use parallax_schema::case::Cost;
 
-use super::{backward, cost, masks};
+use super::{cost, masks};
 
 const FORWARD: &[(&str, Access)] = &[("q", Read), ("k", Read), ("v", Read), ("out", Write)];
 
@@ -53,7 +53,7 @@ fn attend(p: &Problem, choice: Choice) -> Program {
 }
 
 fn gradients(p: &Problem, choice: Choice) -> Program {
-    call(p, wanted(p, AttentionPass::Backward, choice), BACKWARD, backward::cost(p))
+    call(p, wanted(p, AttentionPass::Backward, choice), BACKWARD, p.cost())
 }
 
 fn wanted(p: &Problem, pass: AttentionPass, choice: Choice) -> Attention {
@@ -76,7 +76,7 @@ fn wanted(p: &Problem, pass: AttentionPass, choice: Choice) -> Attention {
 fn call(p: &Problem, wanted: Attention, args: &[(&'static str, Access)], cost: Cost) -> Program {
     let call = Library::Attention(wanted);
     let sometimes = masks::buffers(p).into_iter().map(|buffer| (buffer.name, Read));
-    Stage::library(call.name(), call).args(args.iter().copied().chain(sometimes)).costing(cost).into()
+    Stage::library(call.name(), call).args(args.iter().copied().chain(sometimes)).cost(cost).into()
 }
 
 /// Makes a forward library call write the log-sum-exp of every score row into the buffer `lse`. Returns whether the stage is such a

@@ -24,7 +24,7 @@ pub(crate) struct Items<T> {
 impl<T> Items<T> {
     /// Values of items that are equal in all `buffers`, with `elements` elements each. An array from the user need not repeat.
     /// `make` takes an item and the number of items equal to it.
-    pub(crate) fn of(
+    pub(crate) fn new(
         inputs: &Inputs,
         buffers: &[usize],
         [items, elements]: [u64; 2],
@@ -80,7 +80,7 @@ mod tests {
         let problem = Problem::new(workload, Direction::Fwd, "b5,h1,s2,d2", DType::F32).expect("valid");
         let made = |inputs: &Inputs| {
             let mut counts = Vec::new();
-            let items = Items::of(inputs, &[0], [5, 4], |item, count| {
+            let items = Items::new(inputs, &[0], [5, 4], |item, count| {
                 counts.push((item, count));
                 item
             });

@@ -11,19 +11,19 @@
 //!
 //! Operations: those of the four GEMMs, `8·b·s·(h·d)²`, and of attention, `4·b·h·s²·d`, halved when causal.
 
-use parallax_ir::hard::{any, one, smallest_normal, zero};
+use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Product, Program, Rearrange,
-    Reference, Rows, RowsFn, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable,
+    Axis, BufferSpec, Draw, Elem, Gemm, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Rearrange, Reference,
+    Rows, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
 use self::heads::Heads;
 use self::items::{Items, normal_items};
-use super::linear::stages::{By, Stages, Then};
+use super::linear::stages::{Epilogue, GemmKind, Stages};
 use crate::SubOp;
-use crate::dense::{Real, add_to_rows, product_of};
+use crate::dense::{Real, add_to_rows, gemm_of};
 
 pub(super) mod heads;
 pub(super) mod items;
@@ -67,44 +67,37 @@ pub fn workload() -> Workload {
 }
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Flops,
-        headline: Some("b1,h8,s512,d64"),
-        shapes,
-        awkward: &["b1,h1,s1,d1", "b3,h2,s5,d3", "b2,h2,s70,d36,causal", "b1,h2,s130,d64"],
-        huge: &[],
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Flops,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, 1.0),
-        reference: Reference { row_cost, rows: RowsFn::of(rows) },
-        setup: Some(side_by_side),
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "level0",
-                "nothing fused: three products, biases, heads and softmax in stages of their own, scores in device memory",
-                level0,
-            ),
-            Variant::kernel(
-                "level1",
-                "queries, keys and values by one product, biases added to sums in registers",
-                level1,
-            ),
-            Variant::kernel("level2", "the same, and attention in one stage without a score matrix", level2)
-                .available(|p, caps| attention(p, Direction::Fwd).available("flash", caps)),
-            Variant::kernel("level3", "the same on the device's matrix units", level3).available(matrix_units),
-            Variant::kernel("vendor", "products and attention by the vendor's libraries, cuBLASLt and cuDNN", vendor)
-                .only_in(&[Dialect::Cuda])
-                .available(|p, caps| attention(p, Direction::Fwd).available("vendor", caps)),
-        ],
-        // Without `vendor`: a time of the library must not come from another kernel.
-        fallback: &["level3", "level2", "level1", "level0"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        |p, output| tolerance(p, output, 1.0),
+        Reference::new(row_cost, rows),
+        OfNan::MIXED,
+    )
+    .headline("b1,h8,s512,d64")
+    .shapes(shapes)
+    .awkward(&["b1,h1,s1,d1", "b3,h2,s5,d3", "b2,h2,s70,d36,causal", "b1,h2,s130,d64"])
+    .setup(side_by_side)
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "level0",
+            "nothing fused: three products, biases, heads and softmax in stages of their own, scores in device memory",
+            level0,
+        ),
+        Variant::kernel("level1", "queries, keys and values by one product, biases added to sums in registers", level1),
+        Variant::kernel("level2", "the same, and attention in one stage without a score matrix", level2)
+            .available(|p, caps| attention(p, Direction::Fwd).available("flash", caps)),
+        Variant::kernel("level3", "the same on the device's matrix units", level3).available(matrix_units),
+        Variant::kernel("vendor", "products and attention by the vendor's libraries, cuBLASLt and cuDNN", vendor)
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| attention(p, Direction::Fwd).available("vendor", caps)),
+    ])
+    // Without `vendor`: a time of the library must not come from another kernel.
+    .fallback(&["level3", "level2", "level1", "level0"])
+    .stress(stress_inputs())
 }
 
 /// Shapes of a preset. 16 heads of 72 are those of SigLIP 2's So400m vision tower, which has 256 patches an image.
@@ -181,7 +174,7 @@ fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
     if matches!(output, WQKV | BQKV) {
         return Tolerance { abs: smallest_normal(p), rel: 0.0, reason: "copied" };
     }
-    let Rounding { u, sum } = Rounding::of(p, width(p));
+    let Rounding { u, sum } = Rounding::new(p, width(p));
     let projected = scale * (2.0 * u + sum);
     Tolerance {
         abs: 8.0 * (mixed_error(p, scale, projected) + scale * (u + sum)) + smallest_normal(p),
@@ -201,7 +194,7 @@ pub(crate) struct Rounding {
 
 impl Rounding {
     /// Errors of sums of `terms` products.
-    pub(crate) fn of(p: &Problem, terms: u64) -> Rounding {
+    pub(crate) fn new(p: &Problem, terms: u64) -> Rounding {
         Rounding { u: p.dtype.unit_roundoff(), sum: 2f64.powi(-23) * (terms as f64).sqrt() }
     }
 }
@@ -215,30 +208,27 @@ pub(crate) fn mixed_error(p: &Problem, scale: f64, projected: f64) -> f64 {
     projected + scale * (score.min(1.0) + p.dtype.unit_roundoff() + 2.0 * f32u * s.sqrt())
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "zeros",
-            about: "no inputs: every row is the projected bias of the values",
-            applies: any,
-            fills: |_| vec![("x", zero)],
-            tolerance: |p, output| tolerance(p, output, 1.0),
-        },
-        StressInput {
-            name: "equal",
-            about: "all rows alike: every key has the same weight",
-            applies: any,
-            fills: |_| vec![("x", one)],
-            tolerance: |p, output| tolerance(p, output, 1.0),
-        },
-        StressInput {
-            name: "large",
-            about: "inputs eight times as large: rows whose weights are close to one and nothing",
-            applies: any,
-            fills: |_| vec![("x", |shape, draw| 8.0 * items(shape, draw))],
+        StressInput::new(
+            "zeros",
+            "no inputs: every row is the projected bias of the values",
+            |_| vec![("x", zero)],
+            |p, output| tolerance(p, output, 1.0),
+        ),
+        StressInput::new(
+            "equal",
+            "all rows alike: every key has the same weight",
+            |_| vec![("x", one)],
+            |p, output| tolerance(p, output, 1.0),
+        ),
+        StressInput::new(
+            "large",
+            "inputs eight times as large: rows whose weights are close to one and nothing",
+            |_| vec![("x", |shape, draw| 8.0 * items(shape, draw))],
             // Weights that are nearly equal may change places for an error of their scores.
-            tolerance: |p, output| tolerance(p, output, 8.0),
-        },
+            |p, output| tolerance(p, output, 8.0),
+        ),
     ]
 }
 
@@ -257,8 +247,8 @@ pub(crate) fn heads_of(p: &Problem) -> Heads {
 /// Output rows of a batch item.
 fn item<T: Real>(p: &Problem, x: &[T], weights: [&[T]; 4], biases: [&[T]; 4]) -> Vec<T> {
     let (heads, c) = (heads_of(p), width(p));
-    let square = Product::new(heads.s as u64, c, c);
-    let projected = |x: &[T], which: usize| add_to_rows(product_of(square, x, weights[which]), biases[which]);
+    let square = Gemm::new(heads.s as u64, c, c);
+    let projected = |x: &[T], which: usize| add_to_rows(gemm_of(square, x, weights[which]), biases[which]);
     let [q, k, v] = [0, 1, 2].map(|which| projected(x, which));
     projected(&heads.attend(&q, &k, &v).out, 3)
 }
@@ -271,7 +261,7 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
         let x = inputs.values(X, at * s * c..(at + 1) * s * c);
         item(p, &x, weights.each_ref().map(|w| &w[..]), biases.each_ref().map(|b| &b[..]))
     };
-    let items = Items::of(inputs, &[X], [p["b"], s * c], made);
+    let items = Items::new(inputs, &[X], [p["b"], s * c], made);
     Box::new(move |output, row, out| match output {
         WQKV => row_beside(p, inputs, WQ, row, out),
         BQKV => row_beside(p, inputs, BQ, 0, out),
@@ -314,20 +304,20 @@ pub(crate) fn side_by_side(p: &Problem, caps: &Caps) -> Program {
     let beside = |rows: u64, names: [&'static str; 3], to: &'static str| {
         let stage = move |(which, from): (usize, &'static str)| {
             let moved = Rearrange::beside([rows, c], 3 * c, which as u64 * c);
-            moved.stage(p.dtype, caps, [from, to]).called(format!("{from}_beside"))
+            moved.stage(p.dtype, caps, [from, to]).label(format!("{from}_beside"))
         };
         names.into_iter().enumerate().map(stage).collect::<Vec<_>>()
     };
     Program { stages: beside(c, WEIGHTS, "wqkv").into_iter().chain(beside(1, BIASES, "bqkv")).collect() }
 }
 
-pub(crate) fn stages<'a>(p: &Problem, caps: &'a Caps, by: By) -> Stages<'a> {
-    Stages { dtype: p.dtype, caps, by }
+pub(crate) fn stages<'a>(p: &Problem, caps: &'a Caps, kind: GemmKind) -> Stages<'a> {
+    Stages { dtype: p.dtype, caps, kind }
 }
 
 /// GEMM of all rows with a square matrix.
-pub(crate) fn square(p: &Problem) -> Product {
-    Product::new(row_count(p), width(p), width(p))
+pub(crate) fn square(p: &Problem) -> Gemm {
+    Gemm::new(row_count(p), width(p), width(p))
 }
 
 /// Rearrangement that separates heads, from rows of `width` elements with the heads at `first`.
@@ -344,67 +334,69 @@ fn level0(p: &Problem, caps: &Caps) -> Program {
 
 /// Stages of the query, key and value projections of a buffer, one per step.
 pub(crate) fn projected_apart(p: &Problem, caps: &Caps, x: &'static str) -> Vec<Stage> {
-    let (by, c) = (stages(p, caps, By::Tiles), width(p));
+    let (made, c) = (stages(p, caps, GemmKind::Tiles), width(p));
     let rows = [row_count(p), c];
     let mut all = Vec::new();
     for which in 0..3 {
         let name = PROJECTED[which];
-        all.push(by.product(square(p), [x, WEIGHTS[which], "product"]).called(format!("{name}_product")));
-        all.push(by.finish(rows, Then::Bias, ["product", "rows"], &[BIASES[which]]).called(format!("{name}_bias")));
-        all.push(split(p, c, 0).stage(p.dtype, caps, ["rows", name]).called(SPLIT[which]));
+        all.push(made.gemm(square(p), [x, WEIGHTS[which], "product"]).label(format!("{name}_product")));
+        all.push(
+            made.finish(rows, Epilogue::Bias, ["product", "rows"], &[BIASES[which]]).label(format!("{name}_bias")),
+        );
+        all.push(split(p, c, 0).stage(p.dtype, caps, ["rows", name]).label(SPLIT[which]));
     }
-    all.into_iter().map(|stage| stage.of(INTO_HEADS)).collect()
+    all.into_iter().map(|stage| stage.component(INTO_HEADS)).collect()
 }
 
 /// Stages after attention, one per step.
 pub(crate) fn output_apart(p: &Problem, caps: &Caps, out: &'static str) -> Vec<Stage> {
-    let (by, rows) = (stages(p, caps, By::Tiles), [row_count(p), width(p)]);
-    let product = by.product(square(p), ["merged", "wo", "product"]).called("out_product");
-    let bias = by.finish(rows, Then::Bias, ["product", out], &["bo"]).called("out_bias");
-    [merge(p, caps), product, bias].into_iter().map(|stage| stage.of(OUT_OF_HEADS)).collect()
+    let (made, rows) = (stages(p, caps, GemmKind::Tiles), [row_count(p), width(p)]);
+    let gemm = made.gemm(square(p), ["merged", "wo", "product"]).label("out_product");
+    let bias = made.finish(rows, Epilogue::Bias, ["product", out], &["bo"]).label("out_bias");
+    [merge(p, caps), gemm, bias].into_iter().map(|stage| stage.component(OUT_OF_HEADS)).collect()
 }
 
 /// Attention with its scores in device memory.
 pub(crate) fn unfused(p: &Problem, caps: &Caps) -> Vec<Stage> {
     let stages = attention(p, Direction::Fwd).stages("manual", caps, &[("out", "mixed")]);
-    stages.into_iter().zip([SCORES, SOFTMAX, WEIGHTED]).map(|(stage, component)| stage.of(component)).collect()
+    stages.into_iter().zip([SCORES, SOFTMAX, WEIGHTED]).map(|(stage, component)| stage.component(component)).collect()
 }
 
 /// Stage that concatenates the heads again.
 pub(crate) fn merge(p: &Problem, caps: &Caps) -> Stage {
-    split(p, width(p), 0).reversed().stage(p.dtype, caps, ["mixed", "merged"]).called("merge_heads")
+    split(p, width(p), 0).reversed().stage(p.dtype, caps, ["mixed", "merged"]).label("merge_heads")
 }
 
 /// Stages of the query, key and value projections of a buffer, with one GEMM.
-pub(crate) fn projected(p: &Problem, caps: &Caps, by: By, x: &'static str) -> Vec<Stage> {
+pub(crate) fn projected(p: &Problem, caps: &Caps, kind: GemmKind, x: &'static str) -> Vec<Stage> {
     let c = width(p);
-    let wide = Product::new(row_count(p), 3 * c, c);
-    let product = stages(p, caps, by).with_bias(wide, [x, "wqkv", "qkv"], "bqkv").called("qkv_product");
-    let mut all = vec![product];
+    let wide = Gemm::new(row_count(p), 3 * c, c);
+    let gemm = stages(p, caps, kind).with_bias(wide, [x, "wqkv", "qkv"], "bqkv").label("qkv_product");
+    let mut all = vec![gemm];
     for which in 0..3 {
         let apart = split(p, 3 * c, which as u64 * c);
-        all.push(apart.stage(p.dtype, caps, ["qkv", PROJECTED[which]]).called(SPLIT[which]));
+        all.push(apart.stage(p.dtype, caps, ["qkv", PROJECTED[which]]).label(SPLIT[which]));
     }
-    all.into_iter().map(|stage| stage.of(INTO_HEADS)).collect()
+    all.into_iter().map(|stage| stage.component(INTO_HEADS)).collect()
 }
 
 /// Stages after attention.
-pub(crate) fn output(p: &Problem, caps: &Caps, by: By, out: &'static str) -> Vec<Stage> {
-    let product = stages(p, caps, by).with_bias(square(p), ["merged", "wo", out], "bo").called("out_product");
-    let all = [merge(p, caps), product];
-    all.into_iter().map(|stage| stage.of(OUT_OF_HEADS)).collect()
+pub(crate) fn output(p: &Problem, caps: &Caps, kind: GemmKind, out: &'static str) -> Vec<Stage> {
+    let gemm = stages(p, caps, kind).with_bias(square(p), ["merged", "wo", out], "bo").label("out_product");
+    let all = [merge(p, caps), gemm];
+    all.into_iter().map(|stage| stage.component(OUT_OF_HEADS)).collect()
 }
 
 /// Program with one GEMM into heads and one out of them, around attention.
-fn around(p: &Problem, caps: &Caps, by: By, attention: Vec<Stage>) -> Program {
-    let mut all = projected(p, caps, by, "x");
+fn around(p: &Problem, caps: &Caps, kind: GemmKind, attention: Vec<Stage>) -> Program {
+    let mut all = projected(p, caps, kind, "x");
     all.extend(attention);
-    all.extend(output(p, caps, by, "out"));
+    all.extend(output(p, caps, kind, "out"));
     Program { stages: all }
 }
 
 fn level1(p: &Problem, caps: &Caps) -> Program {
-    around(p, caps, By::Tiles, unfused(p, caps))
+    around(p, caps, GemmKind::Tiles, unfused(p, caps))
 }
 
 /// Attention in one stage, by the named variant.
@@ -412,38 +404,38 @@ pub(crate) fn flash(p: &Problem, caps: &Caps, variant: &str) -> Vec<Stage> {
     attention(p, Direction::Fwd)
         .stages(variant, caps, &[("out", "mixed")])
         .into_iter()
-        .map(|stage| stage.of(FLASH))
+        .map(|stage| stage.component(FLASH))
         .collect()
 }
 
 fn level2(p: &Problem, caps: &Caps) -> Program {
-    around(p, caps, By::Tiles, flash(p, caps, "flash"))
+    around(p, caps, GemmKind::Tiles, flash(p, caps, "flash"))
 }
 
 /// GEMM kind on the device's matrix units, and the attention variant for them.
-fn on_matrix_units(caps: &Caps) -> (By, &'static str) {
+fn on_matrix_units(caps: &Caps) -> (GemmKind, &'static str) {
     match caps.dialect {
-        Dialect::Wgsl => (By::Coopmat, "flash_coopmat"),
-        _ => (By::Mma, "flash_mma"),
+        Dialect::Wgsl => (GemmKind::Coopmat, "flash_coopmat"),
+        _ => (GemmKind::Mma, "flash_mma"),
     }
 }
 
 /// Checks that the device has matrix units for it.
 pub(crate) fn matrix_units(p: &Problem, caps: &Caps) -> Result<(), String> {
-    let (by, flash) = on_matrix_units(caps);
-    let product = || match by {
-        By::Coopmat => Product::coopmat_available(p.dtype, caps),
-        _ => Product::mma_available(p.dtype, caps),
+    let (kind, flash) = on_matrix_units(caps);
+    let gemm = || match kind {
+        GemmKind::Coopmat => Gemm::coopmat_available(p.dtype, caps),
+        _ => Gemm::mma_available(p.dtype, caps),
     };
-    let both = attention(p, Direction::Fwd).available(flash, caps).and_then(|()| product());
+    let both = attention(p, Direction::Fwd).available(flash, caps).and_then(|()| gemm());
     both.map_err(|why| format!("level2 is the best that this device has: {why}"))
 }
 
 fn level3(p: &Problem, caps: &Caps) -> Program {
-    let (by, attention) = on_matrix_units(caps);
-    around(p, caps, by, flash(p, caps, attention))
+    let (kind, attention) = on_matrix_units(caps);
+    around(p, caps, kind, flash(p, caps, attention))
 }
 
 fn vendor(p: &Problem, caps: &Caps) -> Program {
-    around(p, caps, By::Library, flash(p, caps, "vendor"))
+    around(p, caps, GemmKind::Library, flash(p, caps, "vendor"))
 }

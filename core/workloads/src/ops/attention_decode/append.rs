@@ -33,7 +33,7 @@ pub struct Appended<'a> {
 
 impl<'a> Appended<'a> {
     /// Caches after the appending of these inputs.
-    pub fn of(p: &'a Problem, inputs: &'a Inputs) -> Appended<'a> {
+    pub fn new(p: &'a Problem, inputs: &'a Inputs) -> Appended<'a> {
         let mut all = Appended { p, inputs, sequences: HashMap::new() };
         if asked(p) {
             let last = |i| Some((all.place(i, (inputs.at(LENGTHS, i) as u64).checked_sub(1)?), i));
@@ -82,7 +82,7 @@ pub fn apart(p: &Problem) -> Stage {
         .args([("k", Write), ("v", Write), ("new_k", Read), ("new_v", Read), ("table", Read), ("lengths", Read)])
         .threads([THREADS, 1, 1])
         .grid(spread((p["b"] * p["kv"] * p["d"]).div_ceil(u64::from(THREADS))))
-        .costing(Cost::new(0, bytes(p) + looked_up, bytes(p)))
+        .cost(Cost::new(0, bytes(p) + looked_up, bytes(p)))
 }
 
 #[cfg(test)]
@@ -96,7 +96,7 @@ mod tests {
         let p = &case.problem;
         let mut inputs = p.inputs(1);
         inputs.replace(LENGTHS, [5u32, 0, 3].iter().flat_map(|n| n.to_le_bytes()).collect()).expect("three of them");
-        let caches = Appended::of(p, &inputs);
+        let caches = Appended::new(p, &inputs);
         let changed = [(0, caches.place(0, 4)), (2, caches.place(2, 2))];
         for place in 0..p.buffers()[K].len / p["d"] {
             let new = changed.iter().find(|(_, changed)| *changed == place).map(|(sequence, _)| sequence * p["d"]);

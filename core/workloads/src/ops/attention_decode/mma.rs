@@ -1,6 +1,6 @@
 //! Variant that splits sequences and multiplies on tensor cores.
 
-use parallax_ir::{CudaLaunch, Problem, Product, Program, Stage, Tunable};
+use parallax_ir::{CudaLaunch, Gemm, Problem, Program, Stage, Tunable};
 use parallax_schema::case::Allowed;
 use parallax_schema::device::{Caps, CudaCaps};
 
@@ -39,7 +39,7 @@ const BLOCKS: Tunable = Tunable {
 pub const TUNABLES: &[Tunable] = &[WARPS, TOKENS, STAGES, BLOCKS];
 
 pub fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
-    Product::mma_available(p.dtype, caps)?;
+    Gemm::mma_available(p.dtype, caps)?;
     short_rows(p)?;
     if !p["d"].is_multiple_of(8) {
         return Err(format!("split_mma copies 16 bytes at a time: head_dim {} is not a multiple of 8", p["d"]));
@@ -67,7 +67,7 @@ fn first(p: &Problem, caps: &Caps) -> (Stage, Division) {
     // Heads of a group, divided as evenly as possible.
     let shares = group(p).div_ceil(ROWS);
     let held = group(p).div_ceil(shares);
-    let division = Division::of(p, caps, warps * tokens, held, tuned(&BLOCKS));
+    let division = Division::new(p, caps, warps * tokens, held, tuned(&BLOCKS));
     let dynamic_shared_bytes = (warps * stages * stage_bytes) as u32;
     let stage = stage(p, "attention_decode/split_mma", "attention_decode_split_mma")
         .consts(&[("T", p["t"]), ("WARPS", warps), ("TOKENS", tokens), ("STAGES", stages)].map(as_const))

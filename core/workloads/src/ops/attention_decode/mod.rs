@@ -26,11 +26,11 @@
 
 use append::Appended;
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::exact;
 use parallax_ir::parallel::*;
+use parallax_ir::stress::exact;
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Precondition, Problem, Program, Reference,
-    Rows, RowsFn, Shape, Stage, Tolerance, Variant, Workload, normal, spread,
+    Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Precondition, Problem, Program, Reference, Rows,
+    Shape, Stage, Tolerance, Variant, Workload, normal, spread,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -40,9 +40,9 @@ use super::attention::ragged;
 use crate::dense::{maximum, total};
 
 mod append;
-mod hard;
 mod mma;
 mod split;
+mod stress;
 
 const Q: usize = 0;
 const K: usize = 1;
@@ -76,77 +76,74 @@ pub fn workload() -> Workload {
             (h, kv) if h.is_multiple_of(kv) => Ok(()),
             (h, kv) => Err(format!("{h} heads cannot share {kv} heads of keys and values evenly")),
         },
-        forms: vec![OpSpec {
-            direction: Direction::Fwd,
-            rate: Rate::Bytes,
-            headline: Some("b8,h8,kv2,t1024,d64"),
-            shapes,
-            // Single elements; pages that end within a sequence, and sequences within a page; odd rows. Groups of a prime number of
-            // heads, of more heads than a workgroup holds, and several splits. With `append`: a full last page, a page of one
-            // token. Also groups of as many heads as a matrix instruction has rows, and of more.
-            awkward: &[
-                "b1,h1,t1,d1",
-                "b3,h2,t5,d3,p2,ragged",
-                "b2,h6,kv2,t67,d72,ragged",
-                "b2,h3,t33,d129,p1",
-                "b3,h5,kv1,t130,d64,p7,ragged",
-                "b2,h4,kv2,t300,d128,contiguous",
-                "b5,h24,kv2,t517,d16,p32,ragged",
-                "b3,h2,t5,d3,p2,ragged,append",
-                "b1,h16,kv1,t64,d8,append",
-                "b2,h6,kv2,t67,d72,p1,contiguous,append",
-                "b4,h20,kv1,t260,d40,p7,ragged,append",
-                "b3,h2,t40,d256,ragged,contiguous",
-            ],
-            huge: &[],
+        forms: vec![OpSpec::new(
+            Direction::Fwd,
+            Rate::Bytes,
             buffers,
             cost,
             tolerance,
-            reference: Reference {
-                row_cost: |p, output| if output == result(p) { 2 * p["t"] * p["d"] } else { p["d"] },
-                rows: RowsFn::of(rows),
-            },
-            setup: None,
-            host: Some(HostFn::of(host)),
-            variants: vec![
-                Variant::kernel(
-                    "naive",
-                    "a workgroup per head of queries: scores of all tokens in device memory, softmax, weighted sum",
-                    naive,
-                ),
-                Variant::kernel(
-                    "split",
-                    "workgroups per head of keys and part of the sequence, which read each key and value once for several \
-                     heads of queries, with an online softmax; a second stage puts the parts together",
-                    split::split,
-                )
-                .available(|p, _| split::available(p)),
-                Variant::kernel(
-                    "split_append",
-                    "the same, and the new tokens are appended by the workgroups of the last part: no stage of its own",
-                    split::split_append,
-                )
-                .available(|p, _| split::append_available(p)),
-                Variant::kernel(
-                    "split_mma",
-                    "as split on tensor cores: tokens pass through shared memory in several stages under way, up to sixteen \
-                     heads of queries are the rows of a matrix product; appends as split_append",
-                    mma::split_mma,
-                )
-                .only_in(&[Dialect::Cuda])
-                .available(mma::available)
-                .tunables(mma::TUNABLES),
-            ],
-            fallback: &["split_mma", "split_append", "split", "naive"],
-            preconditions: vec![
-                Precondition::Below { buffer: "table", bound: pages },
-                Precondition::Below { buffer: "lengths", bound: |p| p["t"] + 1 },
-                Precondition::Distinct { buffer: "table", when: append::asked },
-            ],
-            hard: hard::sets(),
-            nan: OfNan::Kept,
-            only: None,
-        }],
+            Reference::new(
+                |p, output| if output == result(p) { 2 * p["t"] * p["d"] } else { p["d"] },
+                rows,
+            ),
+            OfNan::Kept,
+        )
+        .headline("b8,h8,kv2,t1024,d64")
+        .shapes(shapes)
+        // Single elements; pages that end within a sequence, and sequences within a page; odd rows. Groups of a prime number of
+        // heads, of more heads than a workgroup holds, and several splits. With `append`: a full last page, a page of one
+        // token. Also groups of as many heads as a matrix instruction has rows, and of more.
+        .awkward(&[
+            "b1,h1,t1,d1",
+            "b3,h2,t5,d3,p2,ragged",
+            "b2,h6,kv2,t67,d72,ragged",
+            "b2,h3,t33,d129,p1",
+            "b3,h5,kv1,t130,d64,p7,ragged",
+            "b2,h4,kv2,t300,d128,contiguous",
+            "b5,h24,kv2,t517,d16,p32,ragged",
+            "b3,h2,t5,d3,p2,ragged,append",
+            "b1,h16,kv1,t64,d8,append",
+            "b2,h6,kv2,t67,d72,p1,contiguous,append",
+            "b4,h20,kv1,t260,d40,p7,ragged,append",
+            "b3,h2,t40,d256,ragged,contiguous",
+        ])
+        .host(host)
+        .variants(vec![
+            Variant::kernel(
+                "naive",
+                "a workgroup per head of queries: scores of all tokens in device memory, softmax, weighted sum",
+                naive,
+            ),
+            Variant::kernel(
+                "split",
+                "workgroups per head of keys and part of the sequence, which read each key and value once for several \
+                 heads of queries, with an online softmax; a second stage puts the parts together",
+                split::split,
+            )
+            .available(|p, _| split::available(p)),
+            Variant::kernel(
+                "split_append",
+                "the same, and the new tokens are appended by the workgroups of the last part: no stage of its own",
+                split::split_append,
+            )
+            .available(|p, _| split::append_available(p)),
+            Variant::kernel(
+                "split_mma",
+                "as split on tensor cores: tokens pass through shared memory in several stages under way, up to sixteen \
+                 heads of queries are the rows of a matrix product; appends as split_append",
+                mma::split_mma,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(mma::available)
+            .tunables(mma::TUNABLES),
+        ])
+        .fallback(&["split_mma", "split_append", "split", "naive"])
+        .preconditions(vec![
+            Precondition::Below { buffer: "table", bound: pages },
+            Precondition::Below { buffer: "lengths", bound: |p| p["t"] + 1 },
+            Precondition::Distinct { buffer: "table", when: append::asked },
+        ])
+        .stress(stress::inputs())],
     }
 }
 
@@ -290,7 +287,7 @@ fn of_result(p: &Problem, output: usize, tolerance: Tolerance) -> Tolerance {
 }
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
-    let caches = Appended::of(p, inputs);
+    let caches = Appended::new(p, inputs);
     Box::new(move |output, row, out| match output == result(p) {
         true => reference(p, inputs, &caches, row, out),
         false => {
@@ -394,7 +391,7 @@ fn naive(p: &Problem, _caps: &Caps) -> Program {
         .threads([THREADS, 1, 1])
         .grid(spread(p["b"] * p["h"]))
         .shared(THREADS * 4)
-        .costing(attending(p));
+        .cost(attending(p));
     after_appending(p, [attend])
 }
 

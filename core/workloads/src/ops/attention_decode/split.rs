@@ -46,9 +46,9 @@ pub(super) struct Division {
 impl Division {
     /// Division into parts of a multiple of `tokens`, for `held` heads at a time. Each multiprocessor has at least
     /// `groups_per_unit` workgroups, if the sequences are long enough.
-    pub fn of(p: &Problem, caps: &Caps, tokens: u64, held: u64, groups_per_unit: u64) -> Division {
+    pub fn new(p: &Problem, caps: &Caps, tokens: u64, held: u64, groups_per_unit: u64) -> Division {
         let shares = p["b"] * p["kv"] * group(p).div_ceil(held);
-        let wanted = groups_per_unit * caps.units.map_or(UNITS, u64::from);
+        let wanted = groups_per_unit * caps.compute_units.map_or(UNITS, u64::from);
         let splits = wanted.div_ceil(shares).clamp(1, most_parts(p));
         let chunk = p["t"].div_ceil(splits).next_multiple_of(tokens);
         Division { held, shares, chunk, splits: p["t"].div_ceil(chunk) }
@@ -108,7 +108,7 @@ pub(super) fn stages(p: &Problem, caps: &Caps, (first, division): (Stage, Divisi
         .consts(&[("APPENDS", appends)])
         .args(args.into_iter().chain(new.into_iter().filter(|_| appends)))
         .grid(spread(shares * splits))
-        .costing(Cost::new(operations(p), read, left + if appends { append::bytes(p) } else { 0 }));
+        .cost(Cost::new(operations(p), read, left + if appends { append::bytes(p) } else { 0 }));
     // CUDA: a weight for each part, and the scratch of reductions.
     let shared = if caps.dialect == Dialect::Cuda { 4 * (splits + THREADS / 32) } else { 0 };
     let combine = Stage::kernel("attention_decode_combine", "attention_decode/combine", "attention_decode_combine")
@@ -117,7 +117,7 @@ pub(super) fn stages(p: &Problem, caps: &Caps, (first, division): (Stage, Divisi
         .threads([THREADS as u32, 1, 1])
         .grid(spread(p["b"] * p["h"]))
         .shared(shared as u32)
-        .costing(Cost::new(2 * p["b"] * p["h"] * splits * p["d"], left, queries));
+        .cost(Cost::new(2 * p["b"] * p["h"] * splits * p["d"], left, queries));
     [first, combine]
 }
 
@@ -136,7 +136,7 @@ fn by_teams(p: &Problem, caps: &Caps) -> (Stage, Division) {
     // Registers hold a piece of each query and of each sum.
     let held = held(p, (64 / (kept * width)).clamp(1, 8));
     let consts = [("THREADS", THREADS), ("WIDTH", width), ("LANES", lanes), ("PIECES", kept), ("KEYS", KEYS)];
-    let division = Division::of(p, caps, KEYS * THREADS / lanes, held, GROUPS_PER_UNIT);
+    let division = Division::new(p, caps, KEYS * THREADS / lanes, held, GROUPS_PER_UNIT);
     // Sums of every thread for one query at a time, and two numbers for each team and query.
     let shared = 4 * THREADS * kept * width + 8 * held * THREADS / lanes;
     let stage = stage(p, "attention_decode/split", "attention_decode_split")
@@ -151,7 +151,7 @@ fn by_tiles(p: &Problem, caps: &Caps) -> (Stage, Division) {
     const KEYS: u64 = 32;
     const MOST_HELD: u64 = THREADS / KEYS;
     let held = held(p, MOST_HELD);
-    let division = Division::of(p, caps, KEYS, held, GROUPS_PER_UNIT);
+    let division = Division::new(p, caps, KEYS, held, GROUPS_PER_UNIT);
     // Queries; four parts of each product; weights; positions of rows; a factor per query; scratch of reductions.
     let words = held * p["d"] + 4 * THREADS + THREADS + KEYS + MOST_HELD + THREADS + MOST_HELD * 16;
     let stage = stage(p, "attention_decode/split", "attention_decode_split")

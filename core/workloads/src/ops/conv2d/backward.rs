@@ -7,11 +7,11 @@
 //! Operations: those of the two GEMMs, twice the forward pass.
 
 use parallax_ir::conv::Conv;
-use parallax_ir::hard::{closed, exact, no_gradient, one, wide};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{closed, exact, no_gradient, one, wide};
 use parallax_ir::{
-    BufferSpec, Choice, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference, RowsFn,
-    StressInput, Tolerance, Variant, by_cudnn, normal,
+    BufferSpec, Choice, Elem, Gemm, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, StressInput,
+    Tolerance, Variant, by_cudnn, normal,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -35,59 +35,55 @@ const DW: usize = 1;
 
 /// Specification of the backward direction, for shapes of two or three dimensions.
 pub(in super::super) fn form(shapes: Shapes) -> OpSpec {
-    let mut form = OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Flops,
-        headline: Some(shapes.headline),
-        shapes: shapes.presets,
-        awkward: shapes.awkward,
-        huge: &[],
+    let mut form = OpSpec::new(
+        Direction::Bwd,
+        Rate::Flops,
         buffers,
         cost,
         tolerance,
-        reference: Reference {
-            row_cost: |p, output| {
-                let conv = Conv::of(&p.shape);
+        Reference::new(
+            |p, output| {
+                let conv = Conv::new(&p.shape);
                 match output {
-                    DX => conv.of_group()[1] * conv.taps() * conv.x_dims().last().expect("extents"),
+                    DX => conv.group_channels()[1] * conv.taps() * conv.x_dims().last().expect("extents"),
                     _ => conv.pixels()[1],
                 }
             },
-            rows: RowsFn::of(|p, inputs| Box::new(move |output, row, out| reference(p, inputs, output, row, out))),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel("direct", "one element of a gradient per thread, straight from device memory", direct),
-            Variant::kernel(
-                "implicit_gemm",
-                "both gradients are products by tiles in workgroup memory; that of the kernels is made in parts of the \
-                 positions, which a second stage adds up",
-                implicit_gemm,
-            ),
-            Variant::kernel(
-                "mma",
-                "the same on tensor cores; unless channels are last, a stage transposes the kernels, so that terms of a \
+            |p, inputs| Box::new(move |output, row, out| reference(p, inputs, output, row, out)),
+        ),
+        OfNan::MIXED,
+    )
+    .headline(shapes.headline)
+    .shapes(shapes.presets)
+    .awkward(shapes.awkward)
+    .host(host)
+    .variants(vec![
+        Variant::kernel("direct", "one element of a gradient per thread, straight from device memory", direct),
+        Variant::kernel(
+            "implicit_gemm",
+            "both gradients are products by tiles in workgroup memory; that of the kernels is made in parts of the \
+             positions, which a second stage adds up",
+            implicit_gemm,
+        ),
+        Variant::kernel(
+            "mma",
+            "the same on tensor cores; unless channels are last, a stage transposes the kernels, so that terms of a \
                  row are neighbours",
-                mma,
-            )
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| Product::mma_available(p.dtype, caps)),
-            Variant::kernel(
-                "wgmma",
-                "the same by warpgroups, straight from shared memory: Hopper's instructions; channels last",
-                wgmma,
-            )
-            .only_in(&[Dialect::Cuda])
-            .available(warpgroups::available_backward),
-        ],
-        // Without `vendor`: a time of the library must not come from another kernel.
-        fallback: &["wgmma", "mma", "implicit_gemm", "direct"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    };
+            mma,
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
+        Variant::kernel(
+            "wgmma",
+            "the same by warpgroups, straight from shared memory: Hopper's instructions; channels last",
+            wgmma,
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(warpgroups::available_backward),
+    ])
+    // Without `vendor`: a time of the library must not come from another kernel.
+    .fallback(&["wgmma", "mma", "implicit_gemm", "direct"])
+    .stress(stress_inputs());
     let library = by_cudnn(
         |p, caps| backward(p, caps).program(With::Library(Choice::Heuristic)),
         |p, caps| backward(p, caps).program(With::Library(Choice::Timed)),
@@ -97,7 +93,7 @@ pub(in super::super) fn form(shapes: Shapes) -> OpSpec {
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
-    let conv = Conv::of(&p.shape);
+    let conv = Conv::new(&p.shape);
     let (bias, relu) = (p.shape.has("bias"), p.shape.has("relu"));
     let (out, weights) = (conv.out_dims(), conv.w_dims());
     let mut buffers = vec![
@@ -127,35 +123,35 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 }
 
 fn cost(p: &Problem) -> Cost {
-    p.each_once(2 * Conv::of(&p.shape).flops())
+    p.each_once(2 * Conv::new(&p.shape).flops())
 }
 
 fn tolerance(p: &Problem, output: usize) -> Tolerance {
-    let conv = Conv::of(&p.shape);
+    let conv = Conv::new(&p.shape);
     match output {
-        DX => of_terms(p, conv.of_group()[1] * conv.taps()),
+        DX => of_terms(p, conv.group_channels()[1] * conv.taps()),
         _ => of_terms(p, conv.pixels()[1]),
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         no_gradient(exact),
-        StressInput {
-            name: "equal",
-            about: "all one: the number of terms inside",
-            // Gradients of kernels count positions, and f16 holds no large count.
-            applies: |p| wide(p) || Conv::of(&p.shape).pixels()[1] < 60_000,
-            fills: |p| match p.shape.has("relu") {
+        StressInput::new(
+            "equal",
+            "all one: the number of terms inside",
+            |p| match p.shape.has("relu") {
                 true => vec![("x", one), ("w", one), ("dout", one), ("out", one)],
                 false => vec![("x", one), ("w", one), ("dout", one)],
             },
-            tolerance: |p, _| Tolerance {
+            |p, _| Tolerance {
                 abs: 0.0,
                 rel: 2.0 * p.dtype.unit_roundoff(),
                 reason: "sums of ones are exact in f32, and rounded once to the element type",
             },
-        },
+        )
+        // Gradients of kernels count positions, and f16 holds no large count.
+        .applies(|p| wide(p) || Conv::new(&p.shape).pixels()[1] < 60_000),
         closed(|p| p.shape.has("relu"), exact),
     ]
 }
@@ -167,7 +163,7 @@ fn gradient(p: &Problem, inputs: &Inputs) -> impl Fn(u64) -> f64 {
 }
 
 fn reference(p: &Problem, inputs: &Inputs, output: usize, row: u64, out: &mut [f64]) {
-    let (conv, gradient) = (Conv::of(&p.shape), gradient(p, inputs));
+    let (conv, gradient) = (Conv::new(&p.shape), gradient(p, inputs));
     let first = row * out.len() as u64;
     for (slot, place) in out.iter_mut().zip(first..) {
         *slot = match output {
@@ -188,10 +184,10 @@ pub(in super::super) fn of_input(
     gradient: impl Fn(u64) -> f64,
     weights: impl Fn(u64) -> f64,
 ) -> f64 {
-    let ([in_group, out_group], ([image, c], at)) = (conv.of_group(), conv.of_x(place));
+    let ([in_group, out_group], ([image, c], at)) = (conv.group_channels(), conv.x_index(place));
     let mut sum = 0.0;
     for tap in conv.every_tap() {
-        let Some(over) = conv.over(at, tap) else { continue };
+        let Some(over) = conv.output_position(at, tap) else { continue };
         for m in c / in_group * out_group..(c / in_group + 1) * out_group {
             let weight = weights(conv.w_at([m, c % in_group], tap));
             sum += gradient(conv.out_at([image, m], over)) * weight;
@@ -207,10 +203,10 @@ pub(in super::super) fn of_kernels(
     gradient: impl Fn(u64) -> f64,
     pixels: impl Fn(u64) -> f64,
 ) -> f64 {
-    let ([in_group, out_group], ([m, c], tap)) = (conv.of_group(), conv.of_w(place));
+    let ([in_group, out_group], ([m, c], tap)) = (conv.group_channels(), conv.w_index(place));
     let mut sum = 0.0;
     for at in conv.every_output() {
-        let Some(under) = conv.under(at, tap) else { continue };
+        let Some(under) = conv.input_position(at, tap) else { continue };
         for image in 0..conv.images {
             let pixel = pixels(conv.x_at([image, m / out_group * in_group + c], under));
             sum += gradient(conv.out_at([image, m], at)) * pixel;
@@ -220,7 +216,7 @@ pub(in super::super) fn of_kernels(
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    let conv = Conv::of(&p.shape);
+    let conv = Conv::new(&p.shape);
     let dout = inputs[DOUT].f32();
     let g: Vec<f32> = match p.shape.has("relu") {
         true => dout.par_iter().zip(inputs[OUT].f32()).map(|(g, out)| gated(*out, *g)).collect(),
@@ -241,19 +237,19 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 /// Computes the gradients of the input and of the kernels, the first outputs. Operands are the input, the kernels and the gradient
 /// of the result.
 pub(in super::super) fn host_products(conv: &Conv, [x, w, g]: [&[f32]; 3], outputs: &mut [Vec<f32>]) {
-    let [in_group, out_group] = conv.of_group();
+    let [in_group, out_group] = conv.group_channels();
     outputs[DX].par_iter_mut().enumerate().for_each(|(place, dx)| {
-        let ([image, c], at) = conv.of_x(place as u64);
+        let ([image, c], at) = conv.x_index(place as u64);
         *dx = 0.0;
         for tap in conv.every_tap() {
-            let Some(over) = conv.over(at, tap) else { continue };
+            let Some(over) = conv.output_position(at, tap) else { continue };
             let ms = c / in_group * out_group..(c / in_group + 1) * out_group;
             let term = |m| g[conv.out_at([image, m], over) as usize] * w[conv.w_at([m, c % in_group], tap) as usize];
             *dx += ms.map(term).sum::<f32>();
         }
     });
     outputs[DW].par_iter_mut().enumerate().for_each(|(place, dw)| {
-        let ([m, c], tap) = conv.of_w(place as u64);
+        let ([m, c], tap) = conv.w_index(place as u64);
         let channel = m / out_group * in_group + c;
         // Sums by image, then by row of positions, for smaller rounding errors.
         let of_image = |image: u64| {
@@ -261,7 +257,7 @@ pub(in super::super) fn host_products(conv: &Conv, [x, w, g]: [&[f32]; 3], outpu
                 let [depth, y] = [row / conv.out()[1], row % conv.out()[1]];
                 let term = |column: u64| {
                     let at = [depth, y, column];
-                    let under = conv.under(at, tap)?;
+                    let under = conv.input_position(at, tap)?;
                     let pixel = x[conv.x_at([image, channel], under) as usize];
                     Some(pixel * g[conv.out_at([image, m], at) as usize])
                 };
@@ -274,7 +270,7 @@ pub(in super::super) fn host_products(conv: &Conv, [x, w, g]: [&[f32]; 3], outpu
 }
 
 fn backward<'a>(p: &Problem, caps: &'a Caps) -> Backward<'a> {
-    let conv = Conv::of(&p.shape);
+    let conv = Conv::new(&p.shape);
     Backward { conv, dtype: p.dtype, caps, bias: p.shape.has("bias"), relu: p.shape.has("relu") }
 }
 

@@ -3,7 +3,7 @@
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::conv::Conv;
 use parallax_ir::{
-    Choice, ConvPass, Convolution, Elem, MATRIX_DEPTH, MATRIX_TILE, Product, Program, Stage, Stored, by_pieces, spread,
+    Choice, ConvPass, Convolution, Elem, Gemm, Layout, MATRIX_DEPTH, MATRIX_TILE, Program, Stage, by_pieces, spread,
     sum_of_parts, width,
 };
 use parallax_schema::case::{Cost, DType};
@@ -64,7 +64,7 @@ impl Backward<'_> {
         if self.relu {
             stages.push(self.gate());
         }
-        stages.extend(self.products(with, g));
+        stages.extend(self.gradients(with, g));
         if self.bias {
             stages.extend(self.bias(g));
         }
@@ -72,7 +72,7 @@ impl Backward<'_> {
     }
 
     /// Stages of the gradients of the input and of the kernels, from a gradient of the result before ReLU.
-    pub(in super::super) fn products(&self, with: With, g: &'static str) -> Vec<Stage> {
+    pub(in super::super) fn gradients(&self, with: With, g: &'static str) -> Vec<Stage> {
         let mut stages = self.input(with, g);
         match with {
             With::Elements => stages.push(self.weights_directly(g)),
@@ -81,7 +81,7 @@ impl Backward<'_> {
             With::Wgmma => stages.extend(self.weights_wgmma(g)),
             With::Library(choice) => {
                 let ([x, w, out], weights) = (self.bytes(), self.library(ConvPass::Kernels, choice, ["x", g, "dw"]));
-                stages.push(weights.called("dw").costing(Cost::new(self.conv.flops(), x + out, w)));
+                stages.push(weights.label("dw").cost(Cost::new(self.conv.flops(), x + out, w)));
             }
         }
         stages
@@ -98,12 +98,12 @@ impl Backward<'_> {
             With::Wgmma => wgmma::stage(back, self.caps, [g, "w", "dx"]),
             With::Mma if self.conv.last => back.mma([g, "w", "dx"]),
             With::Mma => {
-                stages.push(back.turned(["w", "turned"]).costing(Cost::new(0, w, w)));
+                stages.push(back.transposed_kernels(["w", "turned"]).cost(Cost::new(0, w, w)));
                 back.mma([g, "turned", "dx"])
             }
             With::Library(choice) => self.library(ConvPass::Image, choice, ["w", g, "dx"]),
         };
-        stages.push(stage.called("dx").costing(Cost::new(self.conv.flops(), w + out, x)));
+        stages.push(stage.label("dx").cost(Cost::new(self.conv.flops(), w + out, x)));
         stages
     }
 
@@ -124,13 +124,13 @@ impl Backward<'_> {
         let text = "conv2d/gate";
         by_pieces(elements / width, width, text, "conv2d_gate")
             .args([("result", "out", Read), ("gradient", "dout", Read), ("gated", "gated", Write)])
-            .costing(Cost::new(elements, 2 * out, out))
-            .called("gate")
+            .cost(Cost::new(elements, 2 * out, out))
+            .label("gate")
     }
 
     /// Forward gather: the kernels' gradient reads the same pixels.
     fn forward(&self) -> Gather {
-        Gather::of(self.conv)
+        Gather::new(self.conv)
     }
 
     /// Stage with one weight per thread, over all images and positions.
@@ -142,39 +142,39 @@ impl Backward<'_> {
             .threads([THREADS as u32, 1, 1])
             .grid(spread(weights.div_ceil(THREADS)))
             .args([("source", "x", Read), ("gradient", g, Read), ("weights", "dw", Write)])
-            .costing(Cost::new(self.conv.flops(), x + out, w));
+            .cost(Cost::new(self.conv.flops(), x + out, w));
         self.forward().sides(stage)
     }
 
     /// Stages of the kernels' gradient with tiles, in parts of the positions.
     fn weights(&self, g: &'static str) -> [Stage; 2] {
         let conv = &self.conv;
-        let ([_, m], positions) = (conv.of_group(), conv.pixels()[1]);
+        let ([_, m], positions) = (conv.group_channels(), conv.pixels()[1]);
         let tile = Tile::largest(m);
         let tiles = tile.count([m, conv.terms(), conv.groups]);
-        let wanted = (self.caps.units.map_or(UNITS, u64::from) * GROUPS_PER_UNIT).div_ceil(tiles);
+        let wanted = (self.caps.compute_units.map_or(UNITS, u64::from) * GROUPS_PER_UNIT).div_ceil(tiles);
         let parts = wanted.min(most_parts_of_weights(conv));
         // Whole steps, so that the end of a part does not cut a vector of positions.
         let part = positions.div_ceil(parts).next_multiple_of(DEPTH);
         let stage = Stage::kernel("dw_parts", "conv2d/weights", "conv2d_weights")
             .consts(&[("PARTS", parts as u32), ("PART", part as u32)])
             .grid(spread(tiles * parts));
-        self.in_parts(tile.told(stage), parts, g)
+        self.in_parts(tile.with_consts(stage), parts, g)
     }
 
     /// Stages on tensor cores, with as many parts of the positions as run at a time.
     fn weights_mma(&self, g: &'static str) -> [Stage; 2] {
         let conv = &self.conv;
-        let ([_, m], positions) = (conv.of_group(), conv.pixels()[1]);
-        let stored = if conv.last { Stored::Tn } else { Stored::Nt };
-        let whole = Product::new(m, conv.terms(), positions).batch(conv.groups).stored(stored);
-        let at_a_time = self.caps.units.map_or(UNITS, u64::from) * MMA_GROUPS_PER_UNIT;
+        let ([_, m], positions) = (conv.group_channels(), conv.pixels()[1]);
+        let layout = if conv.last { Layout::Tn } else { Layout::Nt };
+        let whole = Gemm::new(m, conv.terms(), positions).batch(conv.groups).layout(layout);
+        let at_a_time = self.caps.compute_units.map_or(UNITS, u64::from) * MMA_GROUPS_PER_UNIT;
         let parts = (at_a_time / whole.tiles(u64::from(MATRIX_TILE))).clamp(1, most_parts_of_weights(conv));
         let part = positions.div_ceil(parts).next_multiple_of(u64::from(MATRIX_DEPTH));
-        let stage = Product { k: part, ..whole }
+        let stage = Gemm { k: part, ..whole }
             .batch(conv.groups * parts)
             .mma("conv2d/weights_mma", "conv2d_weights_mma")
-            .called("dw_parts");
+            .label("dw_parts");
         self.in_parts(stage, parts, g)
     }
 
@@ -192,7 +192,7 @@ impl Backward<'_> {
             .forward()
             .sides(stage)
             .args([("source", "x", Read), ("gradient", g, Read), ("parts", "parts", Write)])
-            .costing(Cost::new(self.conv.flops(), x + out, 4 * parts * weights));
+            .cost(Cost::new(self.conv.flops(), x + out, 4 * parts * weights));
         [stage, self.added_up([parts, weights], ["parts", "dw"])]
     }
 
@@ -200,12 +200,12 @@ impl Backward<'_> {
     fn bias(&self, g: &'static str) -> [Stage; 2] {
         let (channels, positions) = (self.conv.channels[1], self.conv.pixels()[1]);
         if self.conv.last {
-            let stages = Stages { dtype: self.dtype, caps: self.caps, by: stages::By::Tiles };
+            let stages = Stages { dtype: self.dtype, caps: self.caps, kind: stages::GemmKind::Tiles };
             return stages.columns([positions, channels], [g, "sums", "dbias"]);
         }
-        let wanted = self.caps.units.map_or(UNITS, u64::from) * GROUPS_PER_UNIT / channels;
+        let wanted = self.caps.compute_units.map_or(UNITS, u64::from) * GROUPS_PER_UNIT / channels;
         let parts = wanted.clamp(1, most_parts(positions));
-        let [_, m] = self.conv.of_group();
+        let [_, m] = self.conv.group_channels();
         let stage = Stage::kernel("dbias_parts", "conv2d/channels", "conv2d_channels")
             .consts(&[("IMAGES", self.conv.images), ("CHANNELS", m * self.conv.groups)].map(|(n, v)| (n, v as u32)))
             .consts(&[("POSITIONS", (positions / self.conv.images) as u32), ("PARTS", parts as u32)])
@@ -214,7 +214,7 @@ impl Backward<'_> {
             .grid(spread(channels * parts))
             .shared(4 * THREADS as u32)
             .args([("gradient", g, Read), ("sums", "sums", Write)])
-            .costing(Cost::new(positions * channels, self.bytes()[2], 4 * parts * channels));
+            .cost(Cost::new(positions * channels, self.bytes()[2], 4 * parts * channels));
         [stage, self.added_up([parts, channels], ["sums", "dbias"])]
     }
 
@@ -223,6 +223,6 @@ impl Backward<'_> {
         sum_of_parts(parts, columns, self.caps, "rmsnorm/parts", "rmsnorm_parts")
             .consts(&[("COLUMNS", columns as u32)])
             .args([("parts", from, Read), ("dgamma", to, Write)])
-            .called(to)
+            .label(to)
     }
 }

@@ -14,7 +14,7 @@ pub(super) fn variant() -> Variant {
 
 /// Checks that CubeK has such a convolution.
 fn takes(p: &Problem) -> Result<(), String> {
-    if !Conv::of(&p.shape).last {
+    if !Conv::new(&p.shape).last {
         return Err("CubeK's convolutions have channels last (`nhwc`)".to_owned());
     }
     if p.dtype != DType::F32 {
@@ -29,7 +29,7 @@ fn takes(p: &Problem) -> Result<(), String> {
 }
 
 fn program(p: &Problem, caps: &Caps) -> Program {
-    let conv = Conv::of(&p.shape);
+    let conv = Conv::new(&p.shape);
     let ([_, h, w], [_, oh, ow], [_, kh, kw], [_, pad_h, pad_w]) = (conv.image, conv.out(), conv.kernel, conv.pad);
     let [c, m] = conv.channels;
     let numbers = [
@@ -40,7 +40,7 @@ fn program(p: &Problem, caps: &Caps) -> Program {
         ("M", m),
         ("KH", kh),
         ("KW", kw),
-        ("OF_GROUP", conv.of_group()[0]),
+        ("OF_GROUP", conv.group_channels()[0]),
         ("OH", oh),
         ("OW", ow),
         ("GROUPS", conv.groups),
@@ -54,6 +54,6 @@ fn program(p: &Problem, caps: &Caps) -> Program {
     Stage::cubek("cubek_conv2d", caps)
         .consts(&numbers.map(|(name, value)| (name, value as u32)))
         .args([("x", Read), ("w", Read), ("out", Write)])
-        .costing(p.cost())
+        .cost(p.cost())
         .into()
 }

@@ -61,7 +61,7 @@ pub fn workload() -> Workload {
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        validate: |shape| Conv::of(shape).validate(),
+        validate: |shape| Conv::new(shape).validate(),
         forms: vec![forward, backward::form(shapes)],
     }
 }

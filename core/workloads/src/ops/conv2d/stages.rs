@@ -2,7 +2,7 @@
 
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::conv::Conv;
-use parallax_ir::{Product, Stage, Stored, spread};
+use parallax_ir::{Gemm, Layout, Stage, spread};
 use parallax_schema::device::Caps;
 
 /// Implicit GEMM of kernels and gathered pixels. Forward, it gathers the input around output positions. Backward, it gathers the
@@ -53,9 +53,9 @@ impl Tile {
     }
 
     /// Tile for `times` results of `rows` × `columns`. Large tiles read less, but there must be enough for the device.
-    fn of([rows, columns, times]: [u64; 3], caps: &Caps) -> Tile {
+    fn for_results([rows, columns, times]: [u64; 3], caps: &Caps) -> Tile {
         let largest = Tile::largest(rows);
-        let enough = largest.count([rows, columns, times]) >= caps.units.map_or(UNITS, u64::from);
+        let enough = largest.count([rows, columns, times]) >= caps.compute_units.map_or(UNITS, u64::from);
         if rows <= 32 || enough { largest } else { Tile::new(16, [1, 1]) }
     }
 
@@ -65,7 +65,7 @@ impl Tile {
     }
 
     /// Stage with the tile's constants.
-    pub(in super::super) fn told(&self, stage: Stage) -> Stage {
+    pub(in super::super) fn with_consts(&self, stage: Stage) -> Stage {
         let sizes = [
             ("TILE_ROWS", self.rows),
             ("TILE_COLUMNS", self.columns),
@@ -82,14 +82,14 @@ impl Tile {
 
 impl Gather {
     /// Forward pass without epilogue.
-    pub(in super::super) fn of(conv: Conv) -> Gather {
+    pub(in super::super) fn new(conv: Conv) -> Gather {
         Gather { conv, back: false, bias: false, normalised: None, relu: false }
     }
 
     /// Stage with the constants of both sides. Pixels come from one side, around positions of the other.
     pub(super) fn sides(&self, stage: Stage) -> Stage {
         let Gather { conv, back, bias, normalised, relu } = *self;
-        let ([c, m], [image, out]) = (conv.of_group(), [conv.image, conv.out()]);
+        let ([c, m], [image, out]) = (conv.group_channels(), [conv.image, conv.out()]);
         let ((from, from_c), (to, to_c)) = if back { ((out, m), (image, c)) } else { ((image, c), (out, m)) };
         let extents = [
             ("FROM_C", from_c),
@@ -103,11 +103,11 @@ impl Gather {
         ];
         let words = [("BACK", back), ("BIAS", bias), ("NORMALISED", normalised.is_some()), ("RELU", relu)];
         let eps: Vec<_> = normalised.into_iter().map(|eps| ("EPS", eps)).collect();
-        conv.told(stage).consts(&extents.map(|(name, value)| (name, value as u32))).consts(&words).consts(&eps)
+        conv.with_consts(stage).consts(&extents.map(|(name, value)| (name, value as u32))).consts(&words).consts(&eps)
     }
 
     /// Stage with these constants and the buffers of pixels, kernels and results.
-    pub(super) fn told(&self, stage: Stage, [source, w, result]: [&'static str; 3]) -> Stage {
+    pub(super) fn with_consts(&self, stage: Stage, [source, w, result]: [&'static str; 3]) -> Stage {
         let args = [("source", source, Read), ("w", w, Read), ("result", result, Write)];
         let numbers = ["mean", "variance", "gamma", "beta"].map(|name| (name, name, Read));
         let more = self.bias.then_some(("bias", "bias", Read)).into_iter();
@@ -117,7 +117,7 @@ impl Gather {
 
     /// Channels of a group, positions, and groups of the result.
     pub(super) fn extents(&self) -> [u64; 3] {
-        let ([c, m], [image, out]) = (self.conv.of_group(), self.conv.pixels());
+        let ([c, m], [image, out]) = (self.conv.group_channels(), self.conv.pixels());
         let (channels, pixels) = if self.back { (c, image) } else { (m, out) };
         [channels, pixels, self.conv.groups]
     }
@@ -129,7 +129,7 @@ impl Gather {
             .consts(&[("THREADS", THREADS as u32)])
             .threads([THREADS as u32, 1, 1])
             .grid(spread(elements.div_ceil(THREADS)));
-        self.told(stage, buffers)
+        self.with_consts(stage, buffers)
     }
 
     /// Stage with tiles in workgroup memory.
@@ -145,22 +145,22 @@ impl Gather {
         caps: &Caps,
         buffers: [&'static str; 3],
     ) -> (Stage, u64) {
-        let tile = Tile::of(self.extents(), caps);
-        let stage = tile.told(Stage::kernel(entry, text, entry)).grid(spread(tile.count(self.extents())));
-        (self.told(stage, buffers), tile.columns)
+        let tile = Tile::for_results(self.extents(), caps);
+        let stage = tile.with_consts(Stage::kernel(entry, text, entry)).grid(spread(tile.count(self.extents())));
+        (self.with_consts(stage, buffers), tile.columns)
     }
 
     /// GEMM on matrix units. With channels last it is pixels times kernels, otherwise kernels times pixels, so that results keep
     /// their layout. Kernels with adjacent terms are stored columns.
-    fn product(&self) -> Product {
-        let ([channels, pixels, groups], [c, m]) = (self.extents(), self.conv.of_group());
+    fn gemm(&self) -> Gemm {
+        let ([channels, pixels, groups], [c, m]) = (self.extents(), self.conv.group_channels());
         let terms = if self.back { m } else { c } * self.conv.taps();
-        let product = match (self.conv.last, self.back) {
-            (true, false) => Product::new(pixels, channels, terms).stored(Stored::Nt),
-            (true, true) => Product::new(pixels, channels, terms),
-            (false, _) => Product::new(channels, pixels, terms),
+        let gemm = match (self.conv.last, self.back) {
+            (true, false) => Gemm::new(pixels, channels, terms).layout(Layout::Nt),
+            (true, true) => Gemm::new(pixels, channels, terms),
+            (false, _) => Gemm::new(channels, pixels, terms),
         };
-        product.batch(groups)
+        gemm.batch(groups)
     }
 
     /// Stage on CUDA's tensor cores. Backward, it needs transposed kernels unless channels are last.
@@ -175,17 +175,17 @@ impl Gather {
         entry: &'static str,
         buffers: [&'static str; 3],
     ) -> Stage {
-        self.told(self.product().mma(text, entry), buffers)
+        self.with_consts(self.gemm().mma(text, entry), buffers)
     }
 
     /// Stage with WGSL's cooperative matrices, forward.
     pub(super) fn coopmat(&self, buffers: [&'static str; 3]) -> Stage {
         let results = if self.conv.last { self.extents()[0] } else { self.conv.out().iter().product() };
-        self.told(self.product().coopmat_gathering(results, "conv2d/coopmat", "conv2d_coopmat"), buffers)
+        self.with_consts(self.gemm().coopmat_gathering(results, "conv2d/coopmat", "conv2d_coopmat"), buffers)
     }
 
     /// Stage that transposes kernels from one buffer to another: for each input channel, the output channels at each tap.
-    pub(super) fn turned(&self, [from, to]: [&'static str; 2]) -> Stage {
+    pub(super) fn transposed_kernels(&self, [from, to]: [&'static str; 2]) -> Stage {
         let weights: u64 = self.conv.w_dims().iter().product();
         let stage = Stage::kernel("conv2d_turned", "conv2d/turned", "conv2d_turned")
             .consts(&[("THREADS", THREADS as u32)])

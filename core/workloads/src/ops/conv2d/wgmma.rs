@@ -2,7 +2,7 @@
 //! input is a convolution, like the forward pass. The gradient of the kernels is computed in parts of the positions.
 
 use parallax_ir::conv::Conv;
-use parallax_ir::{CudaLaunch, Problem, Product, Stage, spread};
+use parallax_ir::{CudaLaunch, Gemm, Problem, Stage, spread};
 use parallax_schema::device::Caps;
 
 use super::stages::Gather;
@@ -29,7 +29,7 @@ struct Tile {
 impl Tile {
     /// Tile of two or three warpgroups, by the smaller number of waves in `turns`. A multiprocessor runs one block, and the last
     /// wave is often far from full.
-    fn of(columns: u64, turns: impl Fn(&Tile) -> u64) -> Tile {
+    fn new(columns: u64, turns: impl Fn(&Tile) -> u64) -> Tile {
         let columns = match columns {
             0..=64 => 64,
             65..=128 => 128,
@@ -41,7 +41,7 @@ impl Tile {
 
     /// Tile of a convolution's result: a row is a position, a column a channel.
     fn of_result(extents @ [channels, ..]: [u64; 3], caps: &Caps) -> Tile {
-        Tile::of(channels, |tile| tile.of_results(extents).div_ceil(units(caps)))
+        Tile::new(channels, |tile| tile.of_results(extents).div_ceil(units(caps)))
     }
 
     /// Number of tiles of a convolution's result with these channels, positions and groups.
@@ -59,7 +59,7 @@ impl Tile {
     }
 
     /// Stage with `blocks` such tiles.
-    fn told(&self, stage: Stage, blocks: u64) -> Stage {
+    fn with_consts(&self, stage: Stage, blocks: u64) -> Stage {
         let threads = self.warpgroups * THREADS;
         let staged = STEPS * (self.rows() + self.columns) * DEPTH * 2;
         stage
@@ -74,7 +74,7 @@ impl Tile {
 }
 
 fn units(caps: &Caps) -> u64 {
-    caps.units.map_or(UNITS, u64::from)
+    caps.compute_units.map_or(UNITS, u64::from)
 }
 
 /// Checks that the variant can compute a problem on a device.
@@ -82,9 +82,9 @@ fn units(caps: &Caps) -> u64 {
 /// # Errors
 /// Reason against it.
 pub(super) fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
-    Product::mma_available(p.dtype, caps)?;
-    let conv = Conv::of(&p.shape);
-    match conv.of_group()[0] {
+    Gemm::mma_available(p.dtype, caps)?;
+    let conv = Conv::new(&p.shape);
+    match conv.group_channels()[0] {
         _ if !caps.cuda.is_some_and(|cuda| cuda.wgmma) => {
             Err(format!("wgmma is an instruction of compute capability 9.0, not {:?}", caps.compute_capability))
         }
@@ -101,7 +101,7 @@ pub(super) fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
 /// Reason against it.
 pub(super) fn available_backward(p: &Problem, caps: &Caps) -> Result<(), String> {
     available(p, caps)?;
-    in_pieces(Conv::of(&p.shape).of_group()[1], "output")
+    in_pieces(Conv::new(&p.shape).group_channels()[1], "output")
 }
 
 /// Checks that the channels of a group are whole pieces.
@@ -119,7 +119,7 @@ pub(super) fn stage(gather: Gather, caps: &Caps, buffers: [&'static str; 3]) -> 
     let extents = gather.extents();
     let tile = Tile::of_result(extents, caps);
     let stage = Stage::kernel("conv2d_wgmma", "conv2d/wgmma", "conv2d_wgmma");
-    gather.told(tile.told(stage, tile.of_results(extents)), buffers)
+    gather.with_consts(tile.with_consts(stage, tile.of_results(extents)), buffers)
 }
 
 /// Partition of the gradient of the kernels: a row is a weight of an output channel, a column an output channel.
@@ -133,8 +133,8 @@ struct Shared {
 
 impl Shared {
     /// Partition with as many parts as run at a time, but at most `most`.
-    fn of(conv: &Conv, caps: &Caps, most: u64) -> Shared {
-        let ([_, m], positions) = (conv.of_group(), conv.pixels()[1]);
+    fn new(conv: &Conv, caps: &Caps, most: u64) -> Shared {
+        let ([_, m], positions) = (conv.group_channels(), conv.pixels()[1]);
         let shared = |tile: &Tile| {
             let parts = (units(caps) / (conv.groups * tile.count([conv.terms(), m]))).clamp(1, most);
             let part = positions.div_ceil(parts).next_multiple_of(DEPTH);
@@ -144,20 +144,20 @@ impl Shared {
             let shared = shared(tile);
             shared.blocks(conv).div_ceil(units(caps)) * shared.part
         };
-        shared(&Tile::of(m, turns))
+        shared(&Tile::new(m, turns))
     }
 
     fn blocks(&self, conv: &Conv) -> u64 {
-        conv.groups * self.parts * self.tile.count([conv.terms(), conv.of_group()[1]])
+        conv.groups * self.parts * self.tile.count([conv.terms(), conv.group_channels()[1]])
     }
 }
 
 /// Stage for the parts of the kernels' gradient, and the number of parts, at most `most`.
 pub(super) fn weights(conv: &Conv, caps: &Caps, most: u64) -> (Stage, u64) {
-    let shared = Shared::of(conv, caps, most);
+    let shared = Shared::new(conv, caps, most);
     let stage = Stage::kernel("dw_parts", "conv2d/weights_wgmma", "conv2d_weights_wgmma")
         .consts(&[("PARTS", shared.parts as u32), ("PART", shared.part as u32)]);
-    (shared.tile.told(stage, shared.blocks(conv)), shared.parts)
+    (shared.tile.with_consts(stage, shared.blocks(conv)), shared.parts)
 }
 
 #[cfg(test)]
@@ -168,31 +168,31 @@ mod tests {
 
     fn conv(shape: &str) -> (Problem, Conv) {
         let case = parse_case(&format!("conv2d/fwd/{shape}/bf16/direct")).expect("valid");
-        let conv = Conv::of(&case.problem.shape);
+        let conv = Conv::new(&case.problem.shape);
         (case.problem, conv)
     }
 
     #[test]
     fn tiles_leave_few_multiprocessors_without_work() {
-        let caps = Caps { units: Some(132), ..hopper() };
+        let caps = Caps { compute_units: Some(132), ..hopper() };
         // 196 blocks of 128 positions are two waves of 132; 131 of 192 are one. The time of a block is proportional to its rows.
         for (shape, warpgroups, columns) in
             [("n8,c256,h56,k3,p1,nhwc", 3, 256), ("n1,c8,h136,k1,nhwc", 3, 64), ("n1,c8,m70,h12,w11,k1,nhwc", 2, 128)]
         {
             let conv = conv(shape).1;
-            let extents = [conv.of_group()[1], conv.pixels()[1], conv.groups];
+            let extents = [conv.group_channels()[1], conv.pixels()[1], conv.groups];
             assert_eq!(Tile::of_result(extents, &caps), Tile { warpgroups, columns }, "{shape}");
         }
     }
 
     #[test]
     fn parts_of_positions_are_one_turn() {
-        let caps = Caps { units: Some(132), ..hopper() };
+        let caps = Caps { compute_units: Some(132), ..hopper() };
         // 2304 weights of 256 channels: 12 tiles of 192, 11 times; 576 of 64: three tiles, 44 times.
         for (shape, warpgroups, columns, parts) in
             [("n8,c256,h56,k3,p1,nhwc", 3, 256, 11), ("n8,c64,h128,k3,p1,nhwc", 3, 64, 44)]
         {
-            let shared = Shared::of(&conv(shape).1, &caps, 256);
+            let shared = Shared::new(&conv(shape).1, &caps, 256);
             assert_eq!(shared.tile, Tile { warpgroups, columns }, "{shape}");
             assert_eq!(shared.parts, parts, "{shape}");
             assert!(shared.part * parts >= conv(shape).1.pixels()[1], "{shape}");

@@ -6,11 +6,11 @@
 
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::conv::Conv;
-use parallax_ir::{BufferSpec, Elem, Problem, Product, Program, Stage, Stored, indexable, spread};
+use parallax_ir::{BufferSpec, Elem, Gemm, Layout, Problem, Program, Stage, indexable, spread};
 use parallax_schema::case::{Cost, DType};
 use parallax_schema::device::Caps;
 
-use super::super::linear::stages::{By, Stages};
+use super::super::linear::stages::{GemmKind, Stages};
 use super::stages::Gather;
 
 /// Multiplications of a tile, and results of it per dimension.
@@ -31,8 +31,8 @@ impl Squares {
     ///
     /// # Errors
     /// Reason why the problem is unsupported.
-    pub(super) fn of(p: &Problem) -> Result<Squares, String> {
-        let conv = Conv::of(&p.shape);
+    pub(super) fn new(p: &Problem) -> Result<Squares, String> {
+        let conv = Conv::new(&p.shape);
         if conv.kernel != [1, 3, 3] || conv.image[0] != 1 || conv.stride != 1 || conv.dilation != 1 {
             return Err("winograd computes kernels of 3 × 3 in two dimensions, without stride or dilation".to_owned());
         }
@@ -43,7 +43,7 @@ impl Squares {
 
     /// Ratio of counted multiplications to computed ones.
     pub(super) fn fewer(p: &Problem) -> f64 {
-        Conv::of(&p.shape).fewer_by_squares(SQUARE)
+        Conv::new(&p.shape).fewer_by_squares(SQUARE)
     }
 
     /// Number of tiles down and across one image.
@@ -60,7 +60,7 @@ impl Squares {
     /// Elements of the transformed kernels, pixels and results.
     fn elements(&self) -> [u64; 3] {
         let [c, m] = self.conv.channels;
-        [m * self.conv.of_group()[0], c * self.count(), m * self.count()].map(|elements| PRODUCTS * elements)
+        [m * self.conv.group_channels()[0], c * self.count(), m * self.count()].map(|elements| PRODUCTS * elements)
     }
 
     /// Buffers between the stages.
@@ -71,13 +71,13 @@ impl Squares {
     }
 
     /// GEMM of one tile position over all tiles, in the stored layout.
-    fn product(&self) -> Product {
-        let ([c, m], squares) = (self.conv.of_group(), self.count());
-        let product = match self.conv.last {
-            true => Product::new(squares, m, c).stored(Stored::Nt),
-            false => Product::new(m, squares, c),
+    fn gemm(&self) -> Gemm {
+        let ([c, m], squares) = (self.conv.group_channels(), self.count());
+        let gemm = match self.conv.last {
+            true => Gemm::new(squares, m, c).layout(Layout::Nt),
+            false => Gemm::new(m, squares, c),
         };
-        product.batch(PRODUCTS * self.conv.groups)
+        gemm.batch(PRODUCTS * self.conv.groups)
     }
 
     /// Stage with one thread per item.
@@ -99,22 +99,21 @@ impl Squares {
         let of_kernels = plain
             .sides(self.stage("conv2d_winograd_kernels", "conv2d/winograd_kernels", kernels / PRODUCTS))
             .args([("w", "w", Read), ("kernels", "kernels", Write)])
-            .costing(Cost::new(2 * kernels, w, 4 * kernels));
+            .cost(Cost::new(2 * kernels, w, 4 * kernels));
         let of_pixels = plain
             .sides(self.stage("conv2d_winograd_pixels", "conv2d/winograd_pixels", pixels / PRODUCTS))
             .args([("source", "x", Read), ("pixels", "pixels", Write)])
-            .costing(Cost::new(2 * pixels, x, 4 * pixels));
+            .cost(Cost::new(2 * pixels, x, 4 * pixels));
         let names = if self.conv.last { ["pixels", "kernels", "products"] } else { ["kernels", "pixels", "products"] };
-        let products =
-            Stages { dtype: DType::F32, caps, by: By::Tiles }.product(self.product(), names).elem(DType::F32);
+        let gemms = Stages { dtype: DType::F32, caps, kind: GemmKind::Tiles }.gemm(self.gemm(), names).elem(DType::F32);
         let of_sums = gather
             .sides(self.stage("conv2d_winograd_results", "conv2d/winograd_results", sums / PRODUCTS))
             .args([("products", "products", Read), ("result", "out", Write)])
-            .costing(Cost::new(2 * sums, 4 * sums, out));
+            .cost(Cost::new(2 * sums, 4 * sums, out));
         let mut results = of_sums;
         if gather.bias {
             results.args.push(("bias", Read).into());
         }
-        Program { stages: vec![of_kernels, of_pixels, products, results] }
+        Program { stages: vec![of_kernels, of_pixels, gemms, results] }
     }
 }

@@ -1,12 +1,12 @@
 //! Tolerances and stress inputs of the block.
 
 use parallax_ir::conv::Conv;
-use parallax_ir::hard::{any, closed, exact, nan_of_first, no_gradient, one, smallest_normal, zero};
+use parallax_ir::stress::{any, closed, exact, nan_of_first, no_gradient, one, smallest_normal, zero};
 use parallax_ir::{Problem, StressInput, Tolerance};
 use parallax_schema::case::DType;
 
 use super::super::conv2d::forward::of_terms;
-use super::backward::{DBETA, DGAMMA, DW, DX};
+use super::buffers::{DBETA, DGAMMA, DW, DX};
 use super::inference;
 
 /// Quantity in an output.
@@ -43,7 +43,7 @@ const REASON: &str = "products are summed in f32: 8·√k·u times the sum of ma
 
 /// Tolerance for values of about one plus an offset of size `shared` common to all values of a channel.
 fn of_size(p: &Problem, output: usize, shared: f64) -> Tolerance {
-    let (conv, u, f32u) = (Conv::of(&p.shape), p.dtype.unit_roundoff(), 2f64.powi(-24));
+    let (conv, u, f32u) = (Conv::new(&p.shape), p.dtype.unit_roundoff(), 2f64.powi(-24));
     let (k, positions) = (conv.terms() as f64, conv.pixels()[1] as f64);
     let size = 8.0 + shared;
     // Worst error of one value: weights are at most 2.25/√k, pixels 3.47, the mean of their products below 0.75/√k.
@@ -78,21 +78,19 @@ pub(super) fn tolerance(p: &Problem, output: usize) -> Tolerance {
 /// Common offset of all values of a channel that f32 represents, a thousand times their deviation.
 const FAR: f64 = 1024.0;
 
-pub(super) fn hard_sets() -> Vec<StressInput> {
+pub(super) fn stress_inputs() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "nan",
-            about: "NaN as the first channel's β, which ReLU lets through",
-            applies: any,
-            fills: |_| vec![("beta", |shape, draw| 0.5 * nan_of_first(shape, draw))],
+        StressInput::new(
+            "nan",
+            "NaN as the first channel's β, which ReLU lets through",
+            |_| vec![("beta", |shape, draw| 0.5 * nan_of_first(shape, draw))],
             tolerance,
-        },
-        StressInput {
-            name: "zeros",
-            about: "images of zeros: every value is its channel's bias, the variance zero, and the result β above zero",
-            applies: |p| !inference(p),
-            fills: |_| vec![("x", zero)],
-            tolerance: |p, output| {
+        ),
+        StressInput::new(
+            "zeros",
+            "images of zeros: every value is its channel's bias, the variance zero, and the result β above zero",
+            |_| vec![("x", zero)],
+            |p, output| {
                 let mean = 64.0 * 2f64.powi(-24);
                 let reason = "the mean of equal numbers up to one is off by at most 64 roundings, and that over the root of ε bounds the \
                               error of a result";
@@ -105,24 +103,24 @@ pub(super) fn hard_sets() -> Vec<StressInput> {
                     }
                 }
             },
-        },
-        StressInput {
-            name: "closed",
-            about: "β so far below zero that nothing comes through ReLU",
-            applies: any,
-            fills: |_| vec![("beta", |_, _| -64.0)],
-            tolerance: |p, output| match holds(p, output) {
+        )
+        .applies(|p| !inference(p)),
+        StressInput::new(
+            "closed",
+            "β so far below zero that nothing comes through ReLU",
+            |_| vec![("beta", |_, _| -64.0)],
+            |p, output| match holds(p, output) {
                 Holds::Out => exact(p, output),
                 Holds::Mean | Holds::Variance => tolerance(p, output),
             },
-        },
-        StressInput {
-            name: "offset",
-            about: "means a thousand times the deviation: the mean of squares minus the square of the mean would lose it",
-            applies: |p| p.dtype == DType::F32 && !inference(p),
-            fills: |_| vec![("bias", |_, draw| FAR + 0.25 * draw.normal())],
-            tolerance: |p, output| of_size(p, output, FAR),
-        },
+        ),
+        StressInput::new(
+            "offset",
+            "means a thousand times the deviation: the mean of squares minus the square of the mean would lose it",
+            |_| vec![("bias", |_, draw| FAR + 0.25 * draw.normal())],
+            |p, output| of_size(p, output, FAR),
+        )
+        .applies(|p| p.dtype == DType::F32 && !inference(p)),
     ]
 }
 
@@ -133,7 +131,7 @@ const FARTHEST: f64 = 4.0;
 
 /// Tolerance of the gradients.
 pub(super) fn backward_tolerance(p: &Problem, output: usize) -> Tolerance {
-    let (conv, u, f32u) = (Conv::of(&p.shape), p.dtype.unit_roundoff(), 2f64.powi(-24));
+    let (conv, u, f32u) = (Conv::new(&p.shape), p.dtype.unit_roundoff(), 2f64.powi(-24));
     let n = conv.pixels()[1] as f64;
     // Sums over positions: strips, then sums of strips, some dozens at a time.
     let chain = 8.0 * f32u * (64.0 + n / 32.0).sqrt();
@@ -156,7 +154,7 @@ pub(super) fn backward_tolerance(p: &Problem, output: usize) -> Tolerance {
         }
     };
     match output {
-        DX => products(conv.of_group()[1] * conv.taps()),
+        DX => products(conv.group_channels()[1] * conv.taps()),
         DW => products(conv.pixels()[1]),
         DGAMMA => numbers(3.0),
         DBETA => numbers(1.0),
@@ -164,17 +162,17 @@ pub(super) fn backward_tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-pub(super) fn backward_hard_sets() -> Vec<StressInput> {
+pub(super) fn backward_stress_inputs() -> Vec<StressInput> {
     vec![
         no_gradient(exact),
         closed(any, exact),
-        StressInput {
-            name: "equal",
-            about: "the same gradient everywhere, which normalisation removes except for the sample's chance in the values",
-            // Their sum is their number, and f16 holds no large count.
-            applies: |p| Conv::of(&p.shape).pixels()[1] < 60_000,
-            fills: |_| vec![("dout", one), ("out", one)],
-            tolerance: backward_tolerance,
-        },
+        StressInput::new(
+            "equal",
+            "the same gradient everywhere, which normalisation removes except for the sample's chance in the values",
+            |_| vec![("dout", one), ("out", one)],
+            backward_tolerance,
+        )
+        // Their sum is their number, and f16 holds no large count.
+        .applies(|p| Conv::new(&p.shape).pixels()[1] < 60_000),
     ]
 }

@@ -12,7 +12,7 @@
 //! Operations: those of the two GEMMs, twice the forward pass. The rest is not counted.
 
 use parallax_ir::conv::Conv;
-use parallax_ir::{BufferSpec, Elem, HostFn, OfNan, OpSpec, Problem, Product, Reference, RowsFn, Variant, normal};
+use parallax_ir::{BufferSpec, Elem, Gemm, OfNan, OpSpec, Problem, Reference, Variant, normal};
 use parallax_schema::case::{Cost, Direction, Rate};
 use parallax_schema::device::Dialect;
 
@@ -21,64 +21,45 @@ use super::super::linear::backward::by_element;
 use super::stages::Block;
 use super::{accuracy, bias, factor, gradients, inference, running_variance, stages};
 
-pub(super) const X: usize = 0;
-pub(super) const W: usize = 1;
-pub(super) const GAMMA: usize = 2;
-pub(super) const MEAN: usize = 3;
-pub(super) const VARIANCE: usize = 4;
-pub(super) const VALUES: usize = 5;
-pub(super) const OUT: usize = 6;
-pub(super) const DOUT: usize = 7;
-
-/// Indices of the outputs, in buffer order. The bias follows them.
-pub(super) const DX: usize = 0;
-pub(super) const DW: usize = 1;
-pub(super) const DGAMMA: usize = 2;
-pub(super) const DBETA: usize = 3;
-
 pub(super) fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Flops,
-        headline: Some("n8,c64,h56,k3,p1,nchw"),
-        shapes: super::shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Bwd,
+        Rate::Flops,
         buffers,
         cost,
-        tolerance: accuracy::backward_tolerance,
-        reference: Reference { row_cost: gradients::row_cost, rows: RowsFn::of(gradients::rows) },
-        setup: None,
-        host: Some(HostFn::of(gradients::host)),
-        variants: vec![
-            Variant::kernel(
-                "unfused",
-                "every step a stage: the gradient before ReLU, its sums, the gradient before normalisation, and the products by tiles \
-                 in workgroup memory",
-                |p, caps| Block::of(p, caps).backward(With::Tiles, false),
-            ),
-            Variant::kernel("unfused_mma", "the same, with the products on tensor cores", |p, caps| {
-                Block::of(p, caps).backward(With::Mma, false)
-            })
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| Product::mma_available(p.dtype, caps)),
-            Variant::kernel(
-                "fused",
-                "the gradient before ReLU is made where it is read, for the sums and for the gradient before normalisation",
-                |p, caps| Block::of(p, caps).backward(With::Tiles, true),
-            ),
-            Variant::kernel("fused_mma", "the same, with the products on tensor cores", |p, caps| {
-                Block::of(p, caps).backward(With::Mma, true)
-            })
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| Product::mma_available(p.dtype, caps)),
-        ],
-        fallback: &["fused_mma", "fused", "unfused_mma", "unfused"],
-        preconditions: Vec::new(),
-        hard: accuracy::backward_hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        accuracy::backward_tolerance,
+        Reference::new(gradients::row_cost, gradients::rows),
+        OfNan::MIXED,
+    )
+    .headline("n8,c64,h56,k3,p1,nchw")
+    .shapes(super::shapes)
+    .awkward(AWKWARD)
+    .host(gradients::host)
+    .variants(vec![
+        Variant::kernel(
+            "unfused",
+            "every step a stage: the gradient before ReLU, its sums, the gradient before normalisation, and the products by tiles \
+             in workgroup memory",
+            |p, caps| Block::new(p, caps).backward(With::Tiles, false),
+        ),
+        Variant::kernel("unfused_mma", "the same, with the products on tensor cores", |p, caps| {
+            Block::new(p, caps).backward(With::Mma, false)
+        })
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
+        Variant::kernel(
+            "fused",
+            "the gradient before ReLU is made where it is read, for the sums and for the gradient before normalisation",
+            |p, caps| Block::new(p, caps).backward(With::Tiles, true),
+        ),
+        Variant::kernel("fused_mma", "the same, with the products on tensor cores", |p, caps| {
+            Block::new(p, caps).backward(With::Mma, true)
+        })
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
+    ])
+    .fallback(&["fused_mma", "fused", "unfused_mma", "unfused"])
+    .stress(accuracy::backward_stress_inputs())
 }
 
 /// Shapes over the edges of strips and of the GEMMs' tiles, in both layouts, with and without input statistics.
@@ -98,7 +79,7 @@ const AWKWARD: &[&str] = &[
 ];
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
-    let conv = Conv::of(&p.shape);
+    let conv = Conv::new(&p.shape);
     let ([_, m], [_, positions]) = (conv.channels, conv.pixels());
     let (out, weights) = (conv.out_dims(), conv.w_dims());
     let mut buffers = vec![
@@ -134,5 +115,5 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 }
 
 fn cost(p: &Problem) -> Cost {
-    p.each_once(2 * Conv::of(&p.shape).flops())
+    p.each_once(2 * Conv::new(&p.shape).flops())
 }

@@ -16,12 +16,12 @@ impl Block<'_> {
         let (g, component) = match fused {
             true => ("dout", NORMALISATION_AND_RELU),
             false => {
-                stages.push(convolution.gate().of(RELU));
+                stages.push(convolution.gate().component(RELU));
                 ("gated", NORMALISATION)
             }
         };
-        stages.extend(self.normalisation(g, fused).map(|stage| stage.of(component)));
-        stages.extend(convolution.products(with, "dv").into_iter().map(|stage| stage.of(CONVOLUTION)));
+        stages.extend(self.normalisation(g, fused).map(|stage| stage.component(component)));
+        stages.extend(convolution.gradients(with, "dv").into_iter().map(|stage| stage.component(CONVOLUTION)));
         Program { stages }
     }
 
@@ -41,12 +41,12 @@ impl Block<'_> {
                     .into_iter()
                     .chain(result()),
             )
-            .costing(Cost::new(4 * elements, read, 8 * parts * m));
+            .cost(Cost::new(4 * elements, read, 8 * parts * m));
         let totals = sum_of_parts(parts, 2 * m, self.caps, "rmsnorm/parts", "rmsnorm_parts")
             .elem(DType::F32)
             .consts(&[("COLUMNS", (2 * m) as u32)])
             .args([("parts", "strips", Read), ("dgamma", "totals", Write)])
-            .called("totals");
+            .label("totals");
         let before = self
             .placed("conv_block_gradient", "conv_block/gradient")
             .consts(&[("ROWS", self.conv.pixels()[1] as u32)])
@@ -64,7 +64,7 @@ impl Block<'_> {
                 .into_iter()
                 .chain(result()),
             )
-            .costing(Cost::new(5 * elements, if inference(self.p) { read - bytes } else { read }, bytes));
+            .cost(Cost::new(5 * elements, if inference(self.p) { read - bytes } else { read }, bytes));
         [sums, totals, self.numbers(), before]
     }
 
@@ -113,6 +113,6 @@ impl Block<'_> {
                 .into_iter()
                 .chain(more),
             )
-            .costing(Cost::new(3 * m, 12 * m, self.bytes(2 * m)))
+            .cost(Cost::new(3 * m, 12 * m, self.bytes(2 * m)))
     }
 }

@@ -14,8 +14,8 @@
 
 use parallax_ir::conv::Conv;
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, HostFn, MOST_PARTS, OfNan, OpSpec, Problem, Product, Reference, RowsFn, Shape,
-    Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Draw, Elem, Gemm, MOST_PARTS, OfNan, OpSpec, Problem, Reference, Shape, Variant, Workload,
+    indexable, normal,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Dialect;
@@ -25,6 +25,7 @@ use crate::SubOp;
 mod accuracy;
 mod backward;
 mod backward_stages;
+mod buffers;
 mod gradients;
 mod reference;
 mod stages;
@@ -65,7 +66,7 @@ pub fn workload() -> Workload {
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |shape| {
-            let conv = Conv::of(shape);
+            let conv = Conv::new(shape);
             conv.validate()?;
             // Threads that process several pieces step past the end.
             indexable(conv.out_dims().iter().product::<u64>().saturating_mul(2))
@@ -75,45 +76,41 @@ pub fn workload() -> Workload {
 }
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Flops,
-        headline: Some("n8,c64,h56,k3,p1,nchw"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Flops,
         buffers,
         cost,
-        tolerance: accuracy::tolerance,
-        reference: Reference { row_cost: reference::row_cost, rows: RowsFn::of(reference::rows) },
-        setup: None,
-        host: Some(HostFn::of(reference::host)),
-        variants: vec![
-            Variant::kernel(
-                "unfused",
-                "every step a stage: the convolution by tiles in workgroup memory, bias, statistics, normalisation, ReLU",
-                stages::unfused,
-            ),
-            Variant::kernel("unfused_mma", "the same, with the convolution on tensor cores", stages::unfused_mma)
-                .only_in(&[Dialect::Cuda])
-                .available(|p, caps| Product::mma_available(p.dtype, caps)),
-            Variant::kernel(
-                "fused",
-                "the convolution's tiles add the bias and leave each channel's mean and sum of squares around it; these are merged \
-                 (Chan, Golub and LeVeque 1983), and one pass normalises and takes ReLU. With given statistics all of it is done to \
-                 sums in registers, in one stage",
-                stages::fused,
-            ),
-            Variant::kernel("fused_mma", "the same, with the convolution on tensor cores", stages::fused_mma)
-                .only_in(&[Dialect::Cuda])
-                .available(|p, caps| Product::mma_available(p.dtype, caps)),
-        ],
-        fallback: &["fused_mma", "fused", "unfused_mma", "unfused"],
-        preconditions: Vec::new(),
-        hard: accuracy::hard_sets(),
-        nan: OfNan::Kept,
-        only: None,
-    }
+        accuracy::tolerance,
+        Reference::new(reference::row_cost, reference::rows),
+        OfNan::Kept,
+    )
+    .headline("n8,c64,h56,k3,p1,nchw")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .host(reference::host)
+    .variants(vec![
+        Variant::kernel(
+            "unfused",
+            "every step a stage: the convolution by tiles in workgroup memory, bias, statistics, normalisation, ReLU",
+            stages::unfused,
+        ),
+        Variant::kernel("unfused_mma", "the same, with the convolution on tensor cores", stages::unfused_mma)
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
+        Variant::kernel(
+            "fused",
+            "the convolution's tiles add the bias and leave each channel's mean and sum of squares around it; these are merged \
+             (Chan, Golub and LeVeque 1983), and one pass normalises and takes ReLU. With given statistics all of it is done to \
+             sums in registers, in one stage",
+            stages::fused,
+        ),
+        Variant::kernel("fused_mma", "the same, with the convolution on tensor cores", stages::fused_mma)
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
+    ])
+    .fallback(&["fused_mma", "fused", "unfused_mma", "unfused"])
+    .stress(accuracy::stress_inputs())
 }
 
 /// Shapes of a preset. 64 channels of 56 × 56 are the first stage of ResNet-50 (He et al. 2016); 128 × 128 are those of
@@ -189,12 +186,12 @@ fn running_variance(_: &Shape, draw: Draw) -> f64 {
 
 /// Sub-operation that scales columns: its statistics are those of channels-last images.
 fn scaler(p: &Problem) -> SubOp {
-    let conv = Conv::of(&p.shape);
+    let conv = Conv::new(&p.shape);
     SubOp::new("standard_scaler", Direction::Fwd, &format!("n{},f{}", conv.pixels()[1], conv.channels[1]), p.dtype)
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
-    let conv = Conv::of(&p.shape);
+    let conv = Conv::new(&p.shape);
     let ([_, m], [_, positions], out) = (conv.channels, conv.pixels(), conv.out_dims());
     let mut buffers = vec![
         BufferSpec::input("x", Elem::Real, &conv.x_dims(), normal),
@@ -220,5 +217,5 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 }
 
 fn cost(p: &Problem) -> Cost {
-    p.each_once(Conv::of(&p.shape).flops())
+    p.each_once(Conv::new(&p.shape).flops())
 }

@@ -11,7 +11,7 @@ use crate::dense::{Real, narrow, relu, wide};
 
 /// Multiply-adds of a row. Statistics read every value, once for all rows.
 pub(super) fn row_cost(p: &Problem, output: usize) -> u64 {
-    let conv = Conv::of(&p.shape);
+    let conv = Conv::new(&p.shape);
     match holds(p, output) {
         Holds::Mean => conv.flops() / 2,
         Holds::Variance => conv.channels[1],
@@ -22,7 +22,7 @@ pub(super) fn row_cost(p: &Problem, output: usize) -> u64 {
 /// Values before normalisation: sums of the convolution with the bias, in the layout of the result.
 fn values<T: Real>(conv: &Conv, x: &[T], w: &[T], bias: &[T]) -> Vec<T> {
     let value = |place: u64| {
-        let ([image, m], at) = conv.of_out(place);
+        let ([image, m], at) = conv.out_index(place);
         sum_at(conv, [x, w], [image, m], at) + bias[m as usize]
     };
     (0..conv.out_dims().iter().product::<u64>()).into_par_iter().map(value).collect()
@@ -47,7 +47,7 @@ fn finished(value: f64, (mean, variance): (f64, f64), gamma: f64, beta: f64) -> 
 
 /// Computes a row at a time if the statistics are inputs. Otherwise every value is computed before the first row.
 pub(super) fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
-    let conv = Conv::of(&p.shape);
+    let conv = Conv::new(&p.shape);
     let (x, w, bias) = (inputs.whole(X), inputs.whole(W), inputs.whole(BIAS));
     let known = (!inference(p)).then(|| {
         let values = values(&conv, &x, &w, &bias);
@@ -65,7 +65,7 @@ pub(super) fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
                 Holds::Mean => statistics(place).0,
                 Holds::Variance => statistics(place).1,
                 Holds::Out => {
-                    let ([image, m], at) = conv.of_out(place);
+                    let ([image, m], at) = conv.out_index(place);
                     let value = match &known {
                         Some((values, _)) => values[place as usize],
                         None => sum_at(&conv, [&x, &w], [image, m], at) + bias[m as usize],
@@ -78,7 +78,7 @@ pub(super) fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
 }
 
 pub(super) fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    let conv = Conv::of(&p.shape);
+    let conv = Conv::new(&p.shape);
     let [x, w, bias, gamma, beta] = [X, W, BIAS, GAMMA, BETA].map(|at| inputs[at].f32());
     let values = values(&conv, x, w, bias);
     let moments: Vec<(f64, f64)> = match inference(p) {
@@ -87,7 +87,7 @@ pub(super) fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>])
     };
     let (out, statistics) = outputs.split_last_mut().expect("a result");
     out.par_iter_mut().zip(values).enumerate().for_each(|(place, (out, value))| {
-        let m = conv.of_out(place as u64).0[1] as usize;
+        let m = conv.out_index(place as u64).0[1] as usize;
         *out = narrow(finished(wide(value), moments[m], wide(gamma[m]), wide(beta[m])));
     });
     if let [mean, variance] = statistics {

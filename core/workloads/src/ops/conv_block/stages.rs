@@ -21,7 +21,7 @@ const EVERYTHING: &str = "convolution, bias, normalisation and ReLU";
 
 /// Kernel kind of the convolution.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
+enum ConvKind {
     /// Tiles in workgroup memory.
     Tiles,
     /// Tensor cores by warp-wide instructions (CUDA).
@@ -48,8 +48,8 @@ pub(super) struct Block<'a> {
 }
 
 impl Block<'_> {
-    pub(super) fn of<'a>(p: &'a Problem, caps: &'a Caps) -> Block<'a> {
-        Block { p, caps, conv: Conv::of(&p.shape) }
+    pub(super) fn new<'a>(p: &'a Problem, caps: &'a Caps) -> Block<'a> {
+        Block { p, caps, conv: Conv::new(&p.shape) }
     }
 
     /// Bytes of `elements` elements.
@@ -70,59 +70,59 @@ impl Block<'_> {
     }
 
     /// Program with one stage per step.
-    fn unfused(&self, by: By) -> Program {
-        let (plain, buffers) = (Gather::of(self.conv), ["x", "w", "sums"]);
-        let convolution = match by {
-            By::Tiles => plain.implicit(self.caps, buffers),
-            By::Mma => plain.mma(buffers),
+    fn unfused(&self, kind: ConvKind) -> Program {
+        let (plain, buffers) = (Gather::new(self.conv), ["x", "w", "sums"]);
+        let convolution = match kind {
+            ConvKind::Tiles => plain.implicit(self.caps, buffers),
+            ConvKind::Mma => plain.mma(buffers),
         };
         let mut stages = vec![
-            convolution.called("convolution").costing(self.convolution_cost(0, 0)).of(CONVOLUTION),
-            self.bias(["sums", "biased"]).of(BIAS),
+            convolution.label("convolution").cost(self.convolution_cost(0, 0)).component(CONVOLUTION),
+            self.bias(["sums", "biased"]).component(BIAS),
         ];
         if !inference(self.p) {
-            stages.extend(self.statistics("biased").into_iter().map(|stage| stage.of(NORMALISATION)));
+            stages.extend(self.statistics("biased").into_iter().map(|stage| stage.component(NORMALISATION)));
         }
-        stages.push(self.normalise(["biased", "normalised"], false).of(NORMALISATION));
-        stages.push(self.relu(["normalised", "out"]).of(RELU));
+        stages.push(self.normalise(["biased", "normalised"], false).component(NORMALISATION));
+        stages.push(self.relu(["normalised", "out"]).component(RELU));
         Program { stages }
     }
 
     /// Program with all steps that fit fused into the convolution's epilogue.
-    fn fused(&self, by: By) -> Program {
+    fn fused(&self, kind: ConvKind) -> Program {
         match inference(self.p) {
-            true => self.in_one(by).into(),
-            false => self.with_sums(by),
+            true => self.in_one(kind).into(),
+            false => self.with_sums(kind),
         }
     }
 
     /// All steps in one stage, with input statistics.
-    fn in_one(&self, by: By) -> Stage {
-        let all = Gather { bias: true, normalised: Some(EPS as f32), relu: true, ..Gather::of(self.conv) };
-        let stage = match by {
-            By::Tiles => all.implicit(self.caps, ["x", "w", "out"]),
-            By::Mma => all.mma(["x", "w", "out"]),
+    fn in_one(&self, kind: ConvKind) -> Stage {
+        let all = Gather { bias: true, normalised: Some(EPS as f32), relu: true, ..Gather::new(self.conv) };
+        let stage = match kind {
+            ConvKind::Tiles => all.implicit(self.caps, ["x", "w", "out"]),
+            ConvKind::Mma => all.mma(["x", "w", "out"]),
         };
         let Cost { flops, read, written } = self.convolution_cost(3, 0);
         let cost = Cost::new(flops.0, read.0 + 8 * self.conv.channels[1], written.0);
-        stage.called("convolution").costing(cost).of(EVERYTHING)
+        stage.label("convolution").cost(cost).component(EVERYTHING)
     }
 
     /// Program with a convolution that leaves statistics of its tiles. They are merged before the normalisation of its result.
-    fn with_sums(&self, by: By) -> Program {
-        let biased = Gather { bias: true, ..Gather::of(self.conv) };
+    fn with_sums(&self, kind: ConvKind) -> Program {
+        let biased = Gather { bias: true, ..Gather::new(self.conv) };
         let ([_, m], [_, positions], buffers) = (self.conv.channels, self.conv.pixels(), ["x", "w", "biased"]);
-        let (mut convolution, strip) = match by {
-            By::Tiles => biased.implicit_by("conv_block/moments", "conv_block_moments", self.caps, buffers),
-            By::Mma => (biased.mma_by("conv_block/moments_mma", "conv_block_moments_mma", buffers), MMA_STRIP),
+        let (mut convolution, strip) = match kind {
+            ConvKind::Tiles => biased.implicit_by("conv_block/moments", "conv_block_moments", self.caps, buffers),
+            ConvKind::Mma => (biased.mma_by("conv_block/moments_mma", "conv_block_moments_mma", buffers), MMA_STRIP),
         };
         convolution.args.push(("parts", Write).into());
         let cost = self.convolution_cost(1, 2 * m * positions.div_ceil(strip));
         Program {
             stages: vec![
-                convolution.called("convolution").costing(cost).of(CONVOLUTION_AND_SUMS),
-                self.merged(strip).of(NORMALISATION_AND_RELU),
-                self.normalise(["biased", "out"], true).of(NORMALISATION_AND_RELU),
+                convolution.label("convolution").cost(cost).component(CONVOLUTION_AND_SUMS),
+                self.merged(strip).component(NORMALISATION_AND_RELU),
+                self.normalise(["biased", "out"], true).component(NORMALISATION_AND_RELU),
             ],
         }
     }
@@ -139,7 +139,7 @@ impl Block<'_> {
         let strips = self
             .strips("conv_block_planes", "conv_block/planes")
             .args([("given", from, Read), ("parts", "parts", Write)])
-            .costing(Cost::new(4 * self.elements(), self.bytes(self.elements()), left));
+            .cost(Cost::new(4 * self.elements(), self.bytes(self.elements()), left));
         vec![strips, self.merged(STRIP)]
     }
 
@@ -201,7 +201,7 @@ impl Block<'_> {
         self.placed(entry, "conv_block/channels")
             .consts(&[("RELU", relu)])
             .args([("given", from, Read), ("made", to, Write)])
-            .costing(Cost::new(operations * elements, bytes, bytes))
+            .cost(Cost::new(operations * elements, bytes, bytes))
     }
 
     fn bias(&self, buffers: [&'static str; 2]) -> Stage {
@@ -223,19 +223,19 @@ impl Block<'_> {
 }
 
 pub(super) fn unfused(p: &Problem, caps: &Caps) -> Program {
-    Block::of(p, caps).unfused(By::Tiles)
+    Block::new(p, caps).unfused(ConvKind::Tiles)
 }
 
 pub(super) fn unfused_mma(p: &Problem, caps: &Caps) -> Program {
-    Block::of(p, caps).unfused(By::Mma)
+    Block::new(p, caps).unfused(ConvKind::Mma)
 }
 
 pub(super) fn fused(p: &Problem, caps: &Caps) -> Program {
-    Block::of(p, caps).fused(By::Tiles)
+    Block::new(p, caps).fused(ConvKind::Tiles)
 }
 
 pub(super) fn fused_mma(p: &Problem, caps: &Caps) -> Program {
-    Block::of(p, caps).fused(By::Mma)
+    Block::new(p, caps).fused(ConvKind::Mma)
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@
 //! Operations: four an element. Bytes: one matrix read, one written, and the per-row numbers.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, one, smallest_normal, zero};
+use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
-    BufferSpec, Elem, Inputs, OfNan, OpSpec, Problem, Program, Reference, RowsFn, Stage, StressInput, Tolerance,
-    Variant, by_pieces, width,
+    BufferSpec, Elem, Inputs, OfNan, OpSpec, Problem, Program, Reference, Stage, StressInput, Tolerance, Variant,
+    by_pieces, width,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
 use parallax_schema::device::Caps;
@@ -25,42 +25,39 @@ const DLOGITS: usize = 2;
 
 /// Specification of the backward direction.
 pub fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Bytes,
-        headline: Some("r4096,c1024"),
-        shapes: super::shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Bwd,
+        Rate::Bytes,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, 3.47, largest(p)),
-        reference: Reference {
-            row_cost: |p, _| 3 * p["c"],
-            rows: RowsFn::of(|p, inputs| Box::new(move |output, row, out| reference(p, inputs, output, row, out))),
-        },
-        setup: Some(|p, caps| super::online(p, caps).into()),
-        host: None,
-        variants: vec![
-            Variant::kernel("naive", "a workgroup a row, by single elements", |p, _| {
-                let stage = by_rows(p, "cross_entropy/naive_backward", "cross_entropy_backward_naive");
-                given_rows(stage.consts(&[share(p)]), p).into()
-            }),
-            Variant::kernel(
-                "separate",
-                "two stages: the softmax is stored, in f32, and then one is taken from the target's; vectors",
-                separate,
-            ),
-            Variant::kernel("fused", "one stage, a vector per thread", |p, caps| {
-                given_rows(pieces(p, caps, WEIGHTS, "cross_entropy_backward"), p).into()
-            }),
-        ],
-        fallback: &["fused", "separate", "naive"],
-        preconditions: vec![TARGETS_ARE_CLASSES],
-        hard: hard_sets(),
-        nan: OfNan::Kept,
-        only: None,
-    }
+        |p, output| tolerance(p, output, 3.47, largest(p)),
+        Reference::new(
+            |p, _| 3 * p["c"],
+            |p, inputs| Box::new(move |output, row, out| reference(p, inputs, output, row, out)),
+        ),
+        OfNan::Kept,
+    )
+    .headline("r4096,c1024")
+    .shapes(super::shapes)
+    .awkward(AWKWARD)
+    .setup(|p, caps| super::online(p, caps).into())
+    .variants(vec![
+        Variant::kernel("naive", "a workgroup a row, by single elements", |p, _| {
+            let stage = by_rows(p, "cross_entropy/naive_backward", "cross_entropy_backward_naive");
+            given_rows(stage.consts(&[share(p)]), p).into()
+        }),
+        Variant::kernel(
+            "separate",
+            "two stages: the softmax is stored, in f32, and then one is taken from the target's; vectors",
+            separate,
+        ),
+        Variant::kernel("fused", "one stage, a vector per thread", |p, caps| {
+            given_rows(pieces(p, caps, WEIGHTS, "cross_entropy_backward"), p).into()
+        }),
+    ])
+    .fallback(&["fused", "separate", "naive"])
+    .preconditions(vec![TARGETS_ARE_CLASSES])
+    .stress(stress_inputs())
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
@@ -108,9 +105,9 @@ fn tolerance(p: &Problem, output: usize, largest: f64, weight: f64) -> Tolerance
 }
 
 /// Stress inputs: rows with equal weights, and rows with all weight in few elements.
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     let even = |p: &Problem, output: usize| tolerance(p, output, 1.0, 1.0 / p["c"] as f64);
-    let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance: even };
+    let set = |name, about, fills| StressInput::new(name, about, fills, even);
     vec![
         set("zeros", "all zero: weights are equal", |_| vec![("logits", zero)]),
         set("equal", "all one: weights are equal", |_| vec![("logits", one)]),
@@ -148,7 +145,7 @@ fn reference(p: &Problem, inputs: &Inputs, output: usize, row: u64, out: &mut [f
 /// Arguments and cost of a stage that computes everything.
 fn given_rows(stage: Stage, p: &Problem) -> Stage {
     let read = ["logits", "lse", "targets", "dloss"].map(|name| (name, Read));
-    stage.args(read.into_iter().chain([("dlogits", Write)])).costing(cost(p))
+    stage.args(read.into_iter().chain([("dlogits", Write)])).cost(cost(p))
 }
 
 /// Share of a row in the mean.
@@ -169,10 +166,10 @@ fn separate(p: &Problem, caps: &Caps) -> Program {
     let ((matrix, of_rows), n) = (sizes(p), p["r"] * p["c"]);
     let weights = pieces(p, caps, WEIGHTS, "cross_entropy_softmax")
         .args([("logits", Read), ("lse", Read), ("softmax", Write)])
-        .costing(Cost::new(2 * n, matrix + of_rows, 4 * n));
+        .cost(Cost::new(2 * n, matrix + of_rows, 4 * n));
     let subtract = pieces(p, caps, SUBTRACT, "cross_entropy_subtract")
         .args([("softmax", Read), ("targets", Read), ("dloss", Read), ("dlogits", Write)])
-        .costing(Cost::new(2 * n, 4 * n + of_rows, matrix));
+        .cost(Cost::new(2 * n, 4 * n + of_rows, matrix));
     Program { stages: vec![weights, subtract] }
 }
 

@@ -6,11 +6,11 @@
 //! and the per-row numbers.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, not_finite_rows, one, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{not_finite_rows, one, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Precondition, Problem, Program,
-    Reference, RowShare, Rows2d, RowsFn, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, spread,
+    Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, Inputs, OfNan, OpSpec, Precondition, Problem, Program, Reference,
+    RowShare, Rows2d, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, spread,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -43,57 +43,50 @@ pub fn workload() -> Workload {
 }
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Bytes,
-        headline: Some("r4096,c1024"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
-        buffers: |p| {
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Bytes,
+        |p| {
             let [logits, targets] = given(p);
             let [loss, lse] = results(p, BufferSpec::output);
             vec![logits, targets, loss, lse, BufferSpec::scratch("log_softmax", Elem::F32, &[p["r"], p["c"]])]
         },
         cost,
-        tolerance: |p, _| tolerance(p, 3.47),
-        reference: Reference {
-            row_cost: |p, _| 2 * p["c"],
-            rows: RowsFn::of(|p, inputs| Box::new(move |output, row, out| out[0] = reference(p, inputs, output, row))),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "naive",
-                "a workgroup a row, two passes over it by single elements: maximum, sum",
-                |p, _| naive(p).into(),
-            ),
-            Variant::kernel(
-                "separate",
-                "two stages: the logarithm of the softmax is stored, in f32, and then the target's is picked; vectors",
-                separate,
-            ),
-            Variant::kernel(
-                "online",
-                "one stage and one pass: maximum and sum together, each thread rescaling its sum when its maximum rises",
-                |p, caps| online(p, caps).into(),
-            ),
-            Variant::kernel(
-                "row",
-                "the same pass, by as many threads as keep a row in registers, several short rows to a workgroup",
-                |p, caps| {
-                    finish(kept(p, caps).expect("the plan asks first").stage(ROWS, "cross_entropy_row"), p).into()
-                },
-            )
-            .available(|p, caps| kept(p, caps).map(|_| ())),
-        ],
-        fallback: &["row", "online", "separate", "naive"],
-        preconditions: vec![TARGETS_ARE_CLASSES],
-        hard: hard_sets(),
-        nan: OfNan::Kept,
-        only: None,
-    }
+        |p, _| tolerance(p, 3.47),
+        Reference::new(
+            |p, _| 2 * p["c"],
+            |p, inputs| Box::new(move |output, row, out| out[0] = reference(p, inputs, output, row)),
+        ),
+        OfNan::Kept,
+    )
+    .headline("r4096,c1024")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .host(host)
+    .variants(vec![
+        Variant::kernel("naive", "a workgroup a row, two passes over it by single elements: maximum, sum", |p, _| {
+            naive(p).into()
+        }),
+        Variant::kernel(
+            "separate",
+            "two stages: the logarithm of the softmax is stored, in f32, and then the target's is picked; vectors",
+            separate,
+        ),
+        Variant::kernel(
+            "online",
+            "one stage and one pass: maximum and sum together, each thread rescaling its sum when its maximum rises",
+            |p, caps| online(p, caps).into(),
+        ),
+        Variant::kernel(
+            "row",
+            "the same pass, by as many threads as keep a row in registers, several short rows to a workgroup",
+            |p, caps| finish(kept(p, caps).expect("the plan asks first").stage(ROWS, "cross_entropy_row"), p).into(),
+        )
+        .available(|p, caps| kept(p, caps).map(|_| ())),
+    ])
+    .fallback(&["row", "online", "separate", "naive"])
+    .preconditions(vec![TARGETS_ARE_CLASSES])
+    .stress(stress_inputs())
 }
 
 const TARGETS_ARE_CLASSES: Precondition = Precondition::Below { buffer: "targets", bound: |p| p["c"] };
@@ -156,9 +149,8 @@ fn not_finite(_: &Problem) -> Vec<(&'static str, Fill)> {
     ]
 }
 
-fn hard_sets() -> Vec<StressInput> {
-    let set =
-        |name, about, fills| StressInput { name, about, applies: any, fills, tolerance: |p, _| tolerance(p, 3.47) };
+fn stress_inputs() -> Vec<StressInput> {
+    let set = |name, about, fills| StressInput::new(name, about, fills, |p, _| tolerance(p, 3.47));
     vec![
         set("zeros", "all zero: the loss is the logarithm of c", |_| vec![("logits", zero)]),
         set("equal", "all one: the loss is the logarithm of c", |_| vec![("logits", one)]),
@@ -212,7 +204,7 @@ fn by_rows(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
 
 /// Adds the arguments and cost of a stage that computes losses.
 fn finish(stage: Stage, p: &Problem) -> Stage {
-    stage.args([("logits", Read), ("lse", Write), ("loss", Write), ("targets", Read)]).costing(cost(p))
+    stage.args([("logits", Read), ("lse", Write), ("loss", Write), ("targets", Read)]).cost(cost(p))
 }
 
 fn naive(p: &Problem) -> Stage {
@@ -242,12 +234,12 @@ fn separate(p: &Problem, caps: &Caps) -> Program {
     let store = RowShare::streamed(matrix(p), p.dtype, caps)
         .stage(ROWS, "cross_entropy_log_softmax")
         .args([("logits", Read), ("lse", Write), ("log_softmax", Write)])
-        .costing(Cost::new(5 * n, matrix_bytes, 4 * n + of_rows));
+        .cost(Cost::new(5 * n, matrix_bytes, 4 * n + of_rows));
     let pick = Stage::kernel("cross_entropy_pick", "cross_entropy/pick", "cross_entropy_pick")
         .consts(&[("ROWS", p["r"] as u32), ("COLUMNS", p["c"] as u32), ("ROW_THREADS", ROW_THREADS)])
         .threads([ROW_THREADS, 1, 1])
         .grid(spread(p["r"].div_ceil(u64::from(ROW_THREADS))))
         .args([("log_softmax", Read), ("targets", Read), ("loss", Write)])
-        .costing(Cost::new(p["r"], 2 * of_rows, of_rows));
+        .cost(Cost::new(p["r"], 2 * of_rows, of_rows));
     Program { stages: vec![store, pick] }
 }

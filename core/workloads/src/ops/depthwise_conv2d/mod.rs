@@ -11,11 +11,11 @@
 //! `marching`, and the backward direction, are those of `depthwise_conv3d` with a middle extent of one.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, RowsFn, Shape,
-    Stage, StressInput, Tolerance, Tunable, Variant, Workload, countable, normal, spread, width,
+    Axis, BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Shape, Stage, StressInput,
+    Tolerance, Tunable, Variant, Workload, countable, normal, spread, width,
 };
 use parallax_schema::case::{Allowed, Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -55,49 +55,42 @@ pub fn workload() -> Workload {
 }
 
 fn forward() -> OpSpec {
-    let mut form = OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Bytes,
-        headline: Some("n8,c8,h128,k3,p1,nchw"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    let mut form = OpSpec::new(
+        Direction::Fwd,
+        Rate::Bytes,
         buffers,
         cost,
         tolerance,
-        reference: Reference {
-            row_cost,
-            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel("direct", "one output element per thread, straight from device memory", direct),
-            Variant::kernel(
-                "tiled",
-                "a workgroup stages the input patch of an output tile in workgroup memory and reads it once",
-                tiled,
-            )
-            .tunables(&[ROWS, COLUMNS, MOST_CHANNELS, NHWC_ROWS]),
-            Variant::kernel(
-                marching::NAME,
-                "a thread marches down a strip with its results in the making in registers, and reads its part of each row \
-                 once, in pieces; no workgroup memory, no barriers",
-                |p, caps| {
-                    let v = Volume::of(&p.shape);
-                    marching::stage(&v, p, caps, Finish::default(), ["x", "out"]).costing(cost(p)).into()
-                },
-            )
-            .available(|p, _| marching::available(&Volume::of(&p.shape)))
-            .tunables(marching::FLAT_TUNABLES),
-        ],
-        // Without `vendor`: a time of the library must not come from another kernel.
-        fallback: &[marching::NAME, "tiled", "direct"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    };
+        Reference::new(row_cost, |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
+        OfNan::MIXED,
+    )
+    .headline("n8,c8,h128,k3,p1,nchw")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .host(host)
+    .variants(vec![
+        Variant::kernel("direct", "one output element per thread, straight from device memory", direct),
+        Variant::kernel(
+            "tiled",
+            "a workgroup stages the input patch of an output tile in workgroup memory and reads it once",
+            tiled,
+        )
+        .tunables(&[ROWS, COLUMNS, MOST_CHANNELS, NHWC_ROWS]),
+        Variant::kernel(
+            marching::NAME,
+            "a thread marches down a strip with its results in the making in registers, and reads its part of each row \
+             once, in pieces; no workgroup memory, no barriers",
+            |p, caps| {
+                let v = Volume::new(&p.shape);
+                marching::stage(&v, p, caps, Finish::default(), ["x", "out"]).cost(cost(p)).into()
+            },
+        )
+        .available(|p, _| marching::available(&Volume::new(&p.shape)))
+        .tunables(marching::FLAT_TUNABLES),
+    ])
+    // Without `vendor`: a time of the library must not come from another kernel.
+    .fallback(&[marching::NAME, "tiled", "direct"])
+    .stress(stress_inputs());
     form.variants.extend(vendor::forward());
     form.variants.push(Variant::cube(
         "one source in CubeCL: one output per thread as in `direct`, in nhwc a piece of neighbouring channels",
@@ -208,32 +201,24 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "zeros",
-            about: "an image of zeros gives zeros",
-            applies: any,
-            fills: |_| vec![("x", zero)],
-            tolerance: exact,
-        },
-        StressInput {
-            name: "equal",
-            about: "all one: the number of taps inside the image",
-            applies: any,
-            fills: |_| vec![("x", one), ("w", one)],
-            tolerance: |p, _| Tolerance {
+        StressInput::new("zeros", "an image of zeros gives zeros", |_| vec![("x", zero)], exact),
+        StressInput::new(
+            "equal",
+            "all one: the number of taps inside the image",
+            |_| vec![("x", one), ("w", one)],
+            |p, _| Tolerance {
                 abs: 0.0,
                 rel: 2.0 * p.dtype.unit_roundoff(),
                 reason: "the sum of ones is exact in f32, and rounded once to the element type",
             },
-        },
-        StressInput {
-            name: "huge",
-            about: "products of 1e36, whose sums stay within f32; f16 has no such numbers",
-            applies: |p| wide(p) && p["k"] * p["kw"] <= 100,
-            fills: |_| vec![("x", |_, draw| 1e18 * draw.uniform()), ("w", |_, draw| 1e18 * draw.uniform())],
-            tolerance: |p, _| {
+        ),
+        StressInput::new(
+            "huge",
+            "products of 1e36, whose sums stay within f32; f16 has no such numbers",
+            |_| vec![("x", |_, draw| 1e18 * draw.uniform()), ("w", |_, draw| 1e18 * draw.uniform())],
+            |p, _| {
                 let taps = (p["k"] * p["kw"]) as f64;
                 Tolerance {
                     abs: taps * taps * 2f64.powi(-24) * 1e36,
@@ -241,18 +226,18 @@ fn hard_sets() -> Vec<StressInput> {
                     reason: "n·u times the sum of magnitudes of at most 1e36 each; the result is rounded once",
                 }
             },
-        },
-        StressInput {
-            name: "subnormal",
-            about: "pixels too small to be normal: the result is small, or zero where the device flushes them",
-            applies: any,
-            fills: |p| vec![("x", subnormal(p))],
-            tolerance: |p, _| Tolerance {
+        )
+        .applies(|p| wide(p) && p["k"] * p["kw"] <= 100),
+        StressInput::new(
+            "subnormal",
+            "pixels too small to be normal: the result is small, or zero where the device flushes them",
+            |p| vec![("x", subnormal(p))],
+            |p, _| Tolerance {
                 abs: (3.47 * (p["k"] * p["kw"]) as f64 + 1.0) * smallest_normal(p),
                 rel: 0.0,
                 reason: "each tap of at most 3.47 times such a number may be taken for zero, and so may the sum",
             },
-        },
+        ),
     ]
 }
 
@@ -361,7 +346,7 @@ fn stage(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
         .consts(&[("NHWC", p.shape.has("nhwc"))])
         .args([("x", Read), ("w", Read), ("out", Write)])
         .threads([THREADS, 1, 1])
-        .costing(cost(p))
+        .cost(cost(p))
 }
 
 fn direct(p: &Problem, _caps: &Caps) -> Program {
@@ -382,7 +367,7 @@ fn cube(p: &Problem, caps: &Caps) -> Program {
         .consts(&[("CHANNELS", channels as u32), ("OH", oh as u32), ("OW", ow as u32), ("WIDTH", width as u32)])
         .consts(&[("NHWC", nhwc)])
         .args([("x", Read), ("w", Read), ("out", Write)])
-        .costing(cost(p))
+        .cost(cost(p))
         .into()
 }
 

@@ -7,19 +7,20 @@
 //! Operations: `4·kd·k·kw` per element of the result, and one more for each of bias and ReLU.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, exact, no_gradient, one, smallest_normal};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, no_gradient, one, smallest_normal};
 use parallax_ir::{
-    BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, RowsFn, Stage,
-    StressInput, Tolerance, Tunable, Variant, by_pieces, normal, spread, sum_of_parts, width,
+    BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Stage, StressInput, Tolerance,
+    Tunable, Variant, normal, spread, sum_of_parts,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
 
 use super::super::linear::backward::by_element as each_element;
+use super::gradient_stages::{a_workgroup, bias_gradient, masked, sizes, word};
 use super::marching::{Finish, Share};
 use super::volume::Volume;
-use super::{THREADS, by_element, marching, vendor};
+use super::{by_element, marching, vendor};
 use crate::dense::gated;
 
 const X: usize = 0;
@@ -35,51 +36,47 @@ pub(crate) fn form(
     awkward: &'static [&'static str],
     tunables: &'static [Tunable],
 ) -> OpSpec {
-    let mut form = OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Bytes,
-        headline: Some(headline),
-        shapes,
-        awkward,
-        huge: &[],
+    let mut form = OpSpec::new(
+        Direction::Bwd,
+        Rate::Bytes,
         buffers,
         cost,
         tolerance,
-        reference: Reference {
-            row_cost: |p, output| {
-                let v = Volume::of(&p.shape);
+        Reference::new(
+            |p, output| {
+                let v = Volume::new(&p.shape);
                 match output {
                     DX => v.taps() * v.row(v.image),
                     _ => terms(&v),
                 }
             },
-            rows: RowsFn::of(|p, inputs| Box::new(move |output, row, out| reference(p, inputs, (output, row), out))),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "direct",
-                "one element of dx per thread, and one workgroup for each tap of a channel, which goes over everything",
-                direct,
-            ),
-            Variant::kernel(
-                marching::NAME,
-                "dx as the forward pass with the filter reversed (where the stride is one; otherwise as `direct` does); for dw \
-                 threads march with the taps' sums and the gradients of a few slices in registers, and leave parts that a second \
-                 stage adds up, always in the same order",
-                marched,
-            )
-            .available(|p, _| marching::available(&Volume::of(&p.shape)))
-            .tunables(tunables),
-        ],
-        // Without `vendor`: a time of the library must not come from another kernel.
-        fallback: &[marching::NAME, "direct"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    };
+            |p, inputs| Box::new(move |output, row, out| reference(p, inputs, (output, row), out)),
+        ),
+        OfNan::MIXED,
+    )
+    .headline(headline)
+    .shapes(shapes)
+    .awkward(awkward)
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "direct",
+            "one element of dx per thread, and one workgroup for each tap of a channel, which goes over everything",
+            direct,
+        ),
+        Variant::kernel(
+            marching::NAME,
+            "dx as the forward pass with the filter reversed (where the stride is one; otherwise as `direct` does); for dw \
+             threads march with the taps' sums and the gradients of a few slices in registers, and leave parts that a second \
+             stage adds up, always in the same order",
+            marched,
+        )
+        .available(|p, _| marching::available(&Volume::new(&p.shape)))
+        .tunables(tunables),
+    ])
+    // Without `vendor`: a time of the library must not come from another kernel.
+    .fallback(&[marching::NAME, "direct"])
+    .stress(stress_inputs());
     form.variants.extend(vendor::backward());
     form
 }
@@ -88,13 +85,8 @@ pub(crate) fn form(
 const DX: usize = 0;
 const DW: usize = 1;
 
-/// Whether the shape has an option of three dimensions.
-fn word(p: &Problem, word: &str) -> bool {
-    p.shape.has(word)
-}
-
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     let (image, out, filter) = (v.dims(v.image), v.dims(v.out), v.filter_dims());
     let mut buffers = vec![
         BufferSpec::input("x", Elem::Real, &image, normal),
@@ -123,7 +115,7 @@ fn terms(v: &Volume) -> u64 {
 }
 
 fn cost(p: &Problem) -> Cost {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     let element = Elem::Real.storage(p.dtype).bytes();
     let ([image, out], filter) = (v.elements(), v.c * v.taps());
     let [bias, relu] = ["bias", "relu"].map(|name| u64::from(word(p, name)));
@@ -132,7 +124,7 @@ fn cost(p: &Problem) -> Cost {
 }
 
 fn tolerance(p: &Problem, output: usize) -> Tolerance {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     let (taps, terms, f32u) = (v.taps() as f64, terms(&v) as f64, 2f64.powi(-24));
     let rel = 2.0 * p.dtype.unit_roundoff();
     match output {
@@ -151,28 +143,27 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         no_gradient(exact),
-        StressInput {
-            name: "equal",
-            about: "all one: counts of the taps that fall on an element, and of the elements under a tap",
-            applies: any,
-            fills: |p| {
+        StressInput::new(
+            "equal",
+            "all one: counts of the taps that fall on an element, and of the elements under a tap",
+            |p| {
                 let out = word(p, "relu").then_some(("out", one as parallax_ir::Fill));
                 [("x", one as parallax_ir::Fill), ("w", one), ("dout", one)].into_iter().chain(out).collect()
             },
-            tolerance: |p, _| Tolerance {
+            |p, _| Tolerance {
                 abs: 0.0,
                 rel: 2.0 * p.dtype.unit_roundoff(),
                 reason: "sums of ones are exact in f32 below 2^24, and rounded once to the element type",
             },
-        },
+        ),
     ]
 }
 
 fn reference(p: &Problem, inputs: &Inputs, (output, row): (usize, u64), out: &mut [f64]) {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     let gradient = |at: u64| {
         let dout = inputs.at(DOUT, at);
         if word(p, "relu") { gated(inputs.at(OUT, at), dout) } else { dout }
@@ -182,7 +173,7 @@ fn reference(p: &Problem, inputs: &Inputs, (output, row): (usize, u64), out: &mu
             let (n, c, place) = v.place(v.image, row, lane);
             *slot = 0.0;
             for tap in v.each_tap() {
-                if let Some(over) = v.over(place, tap) {
+                if let Some(over) = v.output_position(place, tap) {
                     *slot += gradient(v.at(v.out, (n, c, over))) * inputs.at(W, v.tap_at(c, tap));
                 }
             }
@@ -199,7 +190,7 @@ fn reference(p: &Problem, inputs: &Inputs, (output, row): (usize, u64), out: &mu
     for n in 0..v.n {
         for at in 0..d * h * w {
             let place = [at / (h * w), at / w % h, at % w];
-            let value = match tap.map(|tap| v.under(place, tap)) {
+            let value = match tap.map(|tap| v.input_position(place, tap)) {
                 None => 1.0,
                 Some(None) => continue,
                 Some(Some(under)) => inputs.at(X, v.at(v.image, (n, c, under))),
@@ -210,7 +201,7 @@ fn reference(p: &Problem, inputs: &Inputs, (output, row): (usize, u64), out: &mu
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     let (x, w) = (inputs[X].f32(), inputs[W].f32());
     let dout = inputs[DOUT].f32();
     let result = word(p, "relu").then(|| inputs[OUT].f32());
@@ -223,7 +214,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
         for (lane, slot) in (0..).zip(dx) {
             let (n, c, place) = v.place(v.image, line as u64, lane);
             let term = |tap| {
-                let over = v.over(place, tap)?;
+                let over = v.output_position(place, tap)?;
                 Some(gradient(v.at(v.out, (n, c, over))) * w[v.tap_at(c, tap) as usize])
             };
             *slot = v.each_tap().filter_map(term).sum();
@@ -245,33 +236,11 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
             true => (at as u64 % v.c, taps[at / v.c as usize]),
             false => ((at / taps.len()) as u64, taps[at % taps.len()]),
         };
-        *dw = lines(c, &|n, place| Some(x[v.at(v.image, (n, c, v.under(place, tap)?)) as usize]));
+        *dw = lines(c, &|n, place| Some(x[v.at(v.image, (n, c, v.input_position(place, tap)?)) as usize]));
     });
     if let Some(dbias) = outputs.get_mut(DW + 1) {
         dbias.par_iter_mut().enumerate().for_each(|(c, dbias)| *dbias = lines(c as u64, &|_, _| Some(1.0)));
     }
-}
-
-/// Buffer of the effective gradient, and the stage that computes it for ReLU.
-pub(super) fn masked(p: &Problem, caps: &Caps) -> (&'static str, Option<Stage>) {
-    if !word(p, "relu") {
-        return ("dout", None);
-    }
-    let [_, elements] = Volume::of(&p.shape).elements();
-    let bytes = elements * Elem::Real.storage(p.dtype).bytes();
-    let width = width(elements, p.dtype, caps);
-    let text = "depthwise_conv3d/relu";
-    let stage = by_pieces(elements / width, width, text, "depthwise_relu")
-        .args([("out", Read), ("dout", Read), ("dpre", Write)])
-        .costing(Cost::new(elements, 2 * bytes, bytes));
-    ("dpre", Some(stage))
-}
-
-/// Bytes of the image, of the result and of the filters.
-pub(super) fn sizes(p: &Problem, v: &Volume) -> [u64; 3] {
-    let element = Elem::Real.storage(p.dtype).bytes();
-    let [image, out] = v.elements();
-    [image * element, out * element, v.c * v.taps() * element]
 }
 
 /// Stage with one thread per element of the image's gradient.
@@ -279,35 +248,18 @@ fn of_image(p: &Problem, v: &Volume, dout: &'static str) -> Stage {
     let ([elements, out], [image, result, filter]) = (v.elements(), sizes(p, v));
     by_element(p, elements, "depthwise_conv3d/gradient", "depthwise_gradient")
         .args([("dout", dout, Read), ("w", "w", Read), ("dx", "dx", Write)])
-        .costing(Cost::new(2 * v.taps() * out, result + filter, image))
+        .cost(Cost::new(2 * v.taps() * out, result + filter, image))
 }
 
 fn direct(p: &Problem, caps: &Caps) -> Program {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     let ([image, result, filter], [_, out]) = (sizes(p, &v), v.elements());
     let (dout, mask) = masked(p, caps);
     let filters = a_workgroup(p, v.c * v.taps(), "depthwise_filter_direct")
         .args([("x", "x", Read), ("dout", dout, Read), ("dw", "dw", Write)])
-        .costing(Cost::new(2 * v.taps() * out, image + result, filter));
-    let stages = mask.into_iter().chain([of_image(p, &v, dout), filters]).chain(of_bias(p, &v, dout));
+        .cost(Cost::new(2 * v.taps() * out, image + result, filter));
+    let stages = mask.into_iter().chain([of_image(p, &v, dout), filters]).chain(bias_gradient(p, &v, dout));
     Program { stages: stages.collect() }
-}
-
-/// Stage with one workgroup per sum over all elements.
-fn a_workgroup(p: &Problem, sums: u64, entry: &'static str) -> Stage {
-    let [_, out] = Volume::of(&p.shape).elements();
-    by_element(p, out, "depthwise_conv3d/filter_direct", entry)
-        .consts(&[("ROW_THREADS", THREADS as u32)])
-        .grid(spread(sums))
-        .shared(THREADS as u32 * 4)
-}
-
-/// Stage of the gradient of the bias, if the shape has one.
-pub(super) fn of_bias(p: &Problem, v: &Volume, dout: &'static str) -> Option<Stage> {
-    let ([_, result, filter], [_, out]) = (sizes(p, v), v.elements());
-    let args = [("dbias", "dbias", Write), ("dout", dout, Read)];
-    let stage = || a_workgroup(p, v.c, "depthwise_bias_direct").args(args);
-    word(p, "bias").then(|| stage().costing(Cost::new(out, result, filter / v.taps())))
 }
 
 /// Largest number of parts of the filters' gradient, on any device. It limits all parts to a few megabytes.
@@ -327,7 +279,7 @@ fn part_columns(p: &Problem, v: &Volume) -> u64 {
 }
 
 fn marched(p: &Problem, caps: &Caps) -> Program {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     let (dout, mask) = masked(p, caps);
     let transposed = v.transposed();
     let whole = v.stride == [1; 3] && marching::available(&transposed).is_ok();
@@ -336,7 +288,7 @@ fn marched(p: &Problem, caps: &Caps) -> Program {
             let finish = Finish { flip: true, ..Finish::default() };
             let ([image, result, filter], [_, out]) = (sizes(p, &v), v.elements());
             let cost = Cost::new(2 * v.taps() * out, result + filter, image);
-            marching::stage(&transposed, p, caps, finish, [dout, "dx"]).called("depthwise_gradient").costing(cost)
+            marching::stage(&transposed, p, caps, finish, [dout, "dx"]).label("depthwise_gradient").cost(cost)
         }
         false => of_image(p, &v, dout),
     };
@@ -345,7 +297,7 @@ fn marched(p: &Problem, caps: &Caps) -> Program {
 
 /// Both stages of the gradients of the filters and of the bias.
 fn filters(p: &Problem, v: &Volume, caps: &Caps, dout: &'static str) -> [Stage; 2] {
-    let share = Share::of(v, p, caps, v.taps());
+    let share = Share::new(v, p, caps, v.taps());
     let beside = share.channels.next_power_of_two().min(SIDE_BY_SIDE);
     let groups = if v.channels_last { share.channels.div_ceil(beside) } else { v.c };
     let walks = share.walks(v.n);
@@ -365,7 +317,7 @@ fn filters(p: &Problem, v: &Volume, caps: &Caps, dout: &'static str) -> [Stage; 
         .threads([marching::THREADS as u32, 1, 1])
         .grid(spread(parts * groups))
         .shared((marching::THREADS * lanes * 4) as u32)
-        .costing(Cost::new((2 * v.taps() + u64::from(biased)) * out, image + result, parts * columns * 4));
+        .cost(Cost::new((2 * v.taps() + u64::from(biased)) * out, image + result, parts * columns * 4));
     let bias = biased.then_some(("dbias", Write));
     let total = sum_of_parts(parts, columns, caps, "depthwise_conv3d/filter_parts", "depthwise_filter_parts")
         .consts(&[("FILTERS", (v.c * v.taps()) as u32)])

@@ -98,7 +98,7 @@ impl Share {
     }
 
     /// Partition of a problem's convolution for threads with `sums` other sums per channel.
-    pub fn of(v: &Volume, p: &Problem, caps: &Caps, sums: u64) -> Share {
+    pub fn new(v: &Volume, p: &Problem, caps: &Caps, sums: u64) -> Share {
         let tuned = |tunable| u64::from(p.tuned(caps, NAME, tunable));
         let in_flight = Share::in_flight(v);
         let one_channel = sums == 0 && one_channel(v, p, caps);
@@ -141,7 +141,7 @@ impl Share {
         let (units, tiles) = (v.out[2].div_ceil(along), v.out[1].div_ceil(down));
         let images = if v.channels_last { v.n } else { v.n * v.c };
         let threads = images * channels * units * tiles;
-        let wanted = caps.units.map_or(UNITS, u64::from) * THREADS_PER_UNIT;
+        let wanted = caps.compute_units.map_or(UNITS, u64::from) * THREADS_PER_UNIT;
         let fill = wanted.div_ceil(threads).min(v.out[0].div_ceil(LEAST_STRIP));
         let strip = strip(v, p, caps, fill);
         let strips = v.out[0].div_ceil(strip);
@@ -213,7 +213,7 @@ impl Blocks {
     const MOST_ROOM: u64 = 96 << 10;
 
     /// Partition derived from that of independent threads, if the image can be copied in parts of 16 bytes.
-    fn of(v: &Volume, p: &Problem, caps: &Caps, share: Share) -> Option<Blocks> {
+    fn new(v: &Volume, p: &Problem, caps: &Caps, share: Share) -> Option<Blocks> {
         let asynchronous = caps.dialect == Dialect::Cuda && caps.compute_capability >= Some((8, 0));
         let neighbours = v.stride == [1; 3] && v.dilation == [1; 3];
         // A filter of one row shares nothing with adjacent rows.
@@ -233,7 +233,7 @@ impl Blocks {
             return None;
         }
         let flat = v.n * (share.channels / beside) * v.out[2].div_ceil(units * along) * v.out[1].div_ceil(tiles * down);
-        let fill = (2 * caps.units.map_or(UNITS, u64::from)).div_ceil(flat).min(v.out[0].div_ceil(LEAST_STRIP));
+        let fill = (2 * caps.compute_units.map_or(UNITS, u64::from)).div_ceil(flat).min(v.out[0].div_ceil(LEAST_STRIP));
         let strip = strip(v, p, caps, fill);
         let strips = v.out[0].div_ceil(strip);
         let share = Share {
@@ -313,7 +313,7 @@ pub(crate) struct Finish {
 
 /// Stage that computes `out` from `x` and the filters `w`.
 pub(crate) fn stage(v: &Volume, p: &Problem, caps: &Caps, finish: Finish, names: [&'static str; 2]) -> Stage {
-    let share = Share::of(v, p, caps, 0);
+    let share = Share::new(v, p, caps, 0);
     let [x, out] = names;
     let bias = finish.bias.then_some(("bias", "bias", Read));
     let args = [("x", x, Read), ("w", "w", Read), ("out", out, Write)].into_iter().chain(bias).map(Arg::from);
@@ -331,7 +331,7 @@ pub(crate) fn stage(v: &Volume, p: &Problem, caps: &Caps, finish: Finish, names:
             .threads([share.threads as u32, 1, 1])
             .grid(spread(blocks))
     };
-    if let Some(blocks) = Blocks::of(v, p, caps, share) {
+    if let Some(blocks) = Blocks::new(v, p, caps, share) {
         return told("depthwise_conv3d/staged", "depthwise_staged", &blocks.share, blocks.count)
             .consts(&blocks.consts())
             .cuda(CudaLaunch { dynamic_shared_bytes: blocks.room as u32, ..CudaLaunch::default() });

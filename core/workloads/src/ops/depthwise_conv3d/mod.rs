@@ -11,11 +11,11 @@
 
 use marching::Finish;
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, exact, nan_bias, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, nan_bias, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::{
-    Arg, Axis, BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, RowsFn, Stage,
-    StressInput, Tolerance, Variant, Workload, normal, spread,
+    Arg, Axis, BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Stage, StressInput,
+    Tolerance, Variant, Workload, normal, spread,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -24,6 +24,7 @@ use volume::Volume;
 use crate::dense;
 
 pub(super) mod backward;
+mod gradient_stages;
 pub(super) mod marching;
 pub(super) mod vendor;
 pub(super) mod volume;
@@ -57,50 +58,46 @@ pub fn workload() -> Workload {
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        validate: |shape| Volume::of(shape).check(),
+        validate: |shape| Volume::new(shape).check(),
         forms: vec![forward(), backward::form("n1,c16,d32,h64,k3,p1,ncdhw", shapes, AWKWARD, marching::TUNABLES)],
     }
 }
 
 fn forward() -> OpSpec {
-    let mut form = OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Bytes,
-        headline: Some("n1,c16,d32,h64,k3,p1,ncdhw"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    let mut form = OpSpec::new(
+        Direction::Fwd,
+        Rate::Bytes,
         buffers,
         cost,
         tolerance,
-        reference: Reference {
-            row_cost: |p, _| Volume::of(&p.shape).taps() * Volume::of(&p.shape).row(Volume::of(&p.shape).out),
-            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel("direct", "one output element per thread, straight from device memory", direct),
-            Variant::kernel(
-                marching::NAME,
-                "a thread marches along the depth with its results in the making in registers, and reads its part of each slice \
-                 once, in pieces",
-                |p, caps| {
-                    let v = Volume::of(&p.shape);
-                    let finish = Finish { bias: p.shape.has("bias"), relu: p.shape.has("relu"), flip: false };
-                    marching::stage(&v, p, caps, finish, ["x", "out"]).costing(cost(p)).into()
-                },
-            )
-            .available(|p, _| marching::available(&Volume::of(&p.shape)))
-            .tunables(marching::TUNABLES),
-        ],
-        // Without `vendor`: a time of the library must not come from another kernel.
-        fallback: &[marching::NAME, "direct"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::Kept,
-        only: None,
-    };
+        Reference::new(
+            |p, _| Volume::new(&p.shape).taps() * Volume::new(&p.shape).row(Volume::new(&p.shape).out),
+            |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+        ),
+        OfNan::Kept,
+    )
+    .headline("n1,c16,d32,h64,k3,p1,ncdhw")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .host(host)
+    .variants(vec![
+        Variant::kernel("direct", "one output element per thread, straight from device memory", direct),
+        Variant::kernel(
+            marching::NAME,
+            "a thread marches along the depth with its results in the making in registers, and reads its part of each slice \
+             once, in pieces",
+            |p, caps| {
+                let v = Volume::new(&p.shape);
+                let finish = Finish { bias: p.shape.has("bias"), relu: p.shape.has("relu"), flip: false };
+                marching::stage(&v, p, caps, finish, ["x", "out"]).cost(cost(p)).into()
+            },
+        )
+        .available(|p, _| marching::available(&Volume::new(&p.shape)))
+        .tunables(marching::TUNABLES),
+    ])
+    // Without `vendor`: a time of the library must not come from another kernel.
+    .fallback(&[marching::NAME, "direct"])
+    .stress(stress_inputs());
     form.variants.extend(vendor::forward());
     form
 }
@@ -144,7 +141,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     let mut buffers = vec![
         BufferSpec::input("x", Elem::Real, &v.dims(v.image), normal),
         BufferSpec::input("w", Elem::Real, &v.filter_dims(), normal),
@@ -158,16 +155,16 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 }
 
 fn cost(p: &Problem) -> Cost {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     let element = Elem::Real.storage(p.dtype).bytes();
     let [bias, relu] = ["bias", "relu"].map(|word| u64::from(p.shape.has(word)));
     let [_, outputs] = v.elements();
-    let read = v.touched() + v.c * v.taps() + bias * v.c;
+    let read = v.elements_read() + v.c * v.taps() + bias * v.c;
     Cost::new((2 * v.taps() + bias + relu) * outputs, read * element, outputs * element)
 }
 
 fn tolerance(p: &Problem, _output: usize) -> Tolerance {
-    let terms = Volume::of(&p.shape).taps() as f64 + 1.0;
+    let terms = Volume::new(&p.shape).taps() as f64 + 1.0;
     Tolerance {
         abs: terms * 3.47 * 3.47 * terms * 2f64.powi(-24),
         rel: 2.0 * p.dtype.unit_roundoff(),
@@ -176,62 +173,56 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         nan_bias(tolerance),
-        StressInput {
-            name: "zeros",
-            about: "an image of zeros gives the bias, or zeros",
-            applies: any,
-            fills: |_| vec![("x", zero)],
-            tolerance: exact,
-        },
-        StressInput {
-            name: "equal",
-            about: "all one: the number of taps inside the image, and the bias",
-            applies: |p| !p.shape.has("bias"),
-            fills: |_| vec![("x", one), ("w", one)],
-            tolerance: |p, _| Tolerance {
+        StressInput::new("zeros", "an image of zeros gives the bias, or zeros", |_| vec![("x", zero)], exact),
+        StressInput::new(
+            "equal",
+            "all one: the number of taps inside the image, and the bias",
+            |_| vec![("x", one), ("w", one)],
+            |p, _| Tolerance {
                 abs: 0.0,
                 rel: 2.0 * p.dtype.unit_roundoff(),
                 reason: "the sum of ones is exact in f32, and rounded once to the element type",
             },
-        },
-        StressInput {
-            name: "huge",
-            about: "products of 1e36, whose sums stay within f32; f16 has no such numbers",
-            applies: |p| wide(p) && Volume::of(&p.shape).taps() <= 100,
-            fills: |_| vec![("x", |_, draw| 1e18 * draw.uniform()), ("w", |_, draw| 1e18 * draw.uniform())],
-            tolerance: |p, _| {
-                let terms = Volume::of(&p.shape).taps() as f64 + 1.0;
+        )
+        .applies(|p| !p.shape.has("bias")),
+        StressInput::new(
+            "huge",
+            "products of 1e36, whose sums stay within f32; f16 has no such numbers",
+            |_| vec![("x", |_, draw| 1e18 * draw.uniform()), ("w", |_, draw| 1e18 * draw.uniform())],
+            |p, _| {
+                let terms = Volume::new(&p.shape).taps() as f64 + 1.0;
                 Tolerance {
                     abs: terms * terms * 2f64.powi(-24) * 1e36,
                     rel: 2.0 * p.dtype.unit_roundoff(),
                     reason: "n·u times the sum of magnitudes of at most 1e36 each; the result is rounded once",
                 }
             },
-        },
-        StressInput {
-            name: "subnormal",
-            about: "an image too small to be normal: the result is small, or zero where the device flushes such numbers",
-            applies: |p| !p.shape.has("bias"),
-            fills: |p| vec![("x", subnormal(p))],
-            tolerance: |p, _| Tolerance {
-                abs: (3.47 * Volume::of(&p.shape).taps() as f64 + 1.0) * smallest_normal(p),
+        )
+        .applies(|p| wide(p) && Volume::new(&p.shape).taps() <= 100),
+        StressInput::new(
+            "subnormal",
+            "an image too small to be normal: the result is small, or zero where the device flushes such numbers",
+            |p| vec![("x", subnormal(p))],
+            |p, _| Tolerance {
+                abs: (3.47 * Volume::new(&p.shape).taps() as f64 + 1.0) * smallest_normal(p),
                 rel: 0.0,
                 reason: "each tap of at most 3.47 times such a number may be taken for zero, and so may the sum",
             },
-        },
+        )
+        .applies(|p| !p.shape.has("bias")),
     ]
 }
 
 fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     for (lane, slot) in (0..).zip(out) {
         let (n, c, place) = v.place(v.out, row, lane);
         *slot = 0.0;
         for tap in v.each_tap() {
-            if let Some(under) = v.under(place, tap) {
+            if let Some(under) = v.input_position(place, tap) {
                 *slot += inputs.at(X, v.at(v.image, (n, c, under))) * inputs.at(W, v.tap_at(c, tap));
             }
         }
@@ -245,7 +236,7 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     let (x, w) = (inputs[X].f32(), inputs[W].f32());
     let bias = p.shape.has("bias").then(|| inputs[BIAS].f32());
     let [d, h, width] = v.out;
@@ -263,7 +254,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
         }
         for tap in v.each_tap() {
             for at in 0..width {
-                let Some(under) = v.under([z, y, at], tap) else { continue };
+                let Some(under) = v.input_position([z, y, at], tap) else { continue };
                 for c in channels.clone() {
                     let (from, weight) = (v.at(v.image, (n, c, under)), v.tap_at(c, tap));
                     out[slot(c, at)] += x[from as usize] * w[weight as usize];
@@ -281,7 +272,7 @@ const THREADS: u64 = 256;
 
 /// Stage with one thread per element.
 fn by_element(p: &Problem, elements: u64, text: &'static str, entry: &'static str) -> Stage {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     Stage::kernel(entry, text, entry)
         .consts(&v.consts())
         .consts(&[("THREADS", THREADS as u32)])
@@ -292,7 +283,7 @@ fn by_element(p: &Problem, elements: u64, text: &'static str, entry: &'static st
 
 /// Stage with one result element per thread: `out` from `x` and the filters `w`, with taps in their stored order.
 pub(super) fn direct_stage(p: &Problem, Finish { bias, relu, .. }: Finish, [x, out]: [&'static str; 2]) -> Stage {
-    let [_, outputs] = Volume::of(&p.shape).elements();
+    let [_, outputs] = Volume::new(&p.shape).elements();
     let bias_arg = bias.then_some(("bias", "bias", Read));
     let args = [("x", x, Read), ("w", "w", Read), ("out", out, Write)].into_iter().chain(bias_arg);
     by_element(p, outputs, "depthwise_conv3d/direct", "depthwise_conv3d_direct")
@@ -302,7 +293,7 @@ pub(super) fn direct_stage(p: &Problem, Finish { bias, relu, .. }: Finish, [x, o
 
 fn direct(p: &Problem, _caps: &Caps) -> Program {
     let finish = Finish { bias: p.shape.has("bias"), relu: p.shape.has("relu"), flip: false };
-    direct_stage(p, finish, ["x", "out"]).costing(cost(p)).into()
+    direct_stage(p, finish, ["x", "out"]).cost(cost(p)).into()
 }
 
 #[cfg(test)]

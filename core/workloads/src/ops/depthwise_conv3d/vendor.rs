@@ -4,12 +4,13 @@
 //! of this suite transposes kernels before the call and their gradient after it. It moves a few kilobytes.
 
 use parallax_ir::{
-    BufferSpec, Choice, Conv, ConvPass, Convolution, Elem, Problem, Program, Stage, Variant, by_cudnn, turned,
+    BufferSpec, Choice, Conv, ConvPass, Convolution, Elem, Problem, Program, Stage, Variant, by_cudnn,
+    transposed_kernels,
 };
 use parallax_schema::case::{Cost, DType};
 use parallax_schema::device::Caps;
 
-use super::backward::{masked, of_bias, sizes};
+use super::gradient_stages::{bias_gradient, masked, sizes};
 use super::volume::Volume;
 
 /// Buffer of kernels in the library's layout, if it differs.
@@ -56,33 +57,35 @@ fn sums_exactly(p: &Problem) -> Result<(), String> {
 /// Buffer of the kernels in the library's layout, and the stage that fills it, if one is necessary.
 fn kernels(p: &Problem, conv: &Conv, caps: &Caps) -> (&'static str, Option<Stage>) {
     match conv.last {
-        true => (KERNELS, Some(turned(conv, true, p.dtype, caps, ["w", KERNELS]))),
+        true => (KERNELS, Some(transposed_kernels(conv, true, p.dtype, caps, ["w", KERNELS]))),
         false => ("w", None),
     }
 }
 
 fn forward_program(p: &Problem, caps: &Caps, choice: Choice) -> Program {
-    let (conv, v) = (Conv::depthwise(&p.shape), Volume::of(&p.shape));
-    let (w, turned) = kernels(p, &conv, caps);
+    let (conv, v) = (Conv::depthwise(&p.shape), Volume::new(&p.shape));
+    let (w, transposed) = kernels(p, &conv, caps);
     let [image, result, filter] = sizes(p, &v);
     let pass = ConvPass::Forward { bias: p.shape.has("bias"), relu: p.shape.has("relu") };
     let cost = Cost::new(conv.flops(), image + filter, result);
-    let call = Convolution { conv, pass, choice }.stage(["x", w, "out"]).costing(cost);
-    Program { stages: turned.into_iter().chain([call]).collect() }
+    let call = Convolution { conv, pass, choice }.stage(["x", w, "out"]).cost(cost);
+    Program { stages: transposed.into_iter().chain([call]).collect() }
 }
 
 fn backward_program(p: &Problem, caps: &Caps, choice: Choice) -> Program {
-    let (conv, v) = (Conv::depthwise(&p.shape), Volume::of(&p.shape));
+    let (conv, v) = (Conv::depthwise(&p.shape), Volume::new(&p.shape));
     let (dout, mask) = masked(p, caps);
     let (w, there) = kernels(p, &conv, caps);
     let (dw, back) = match conv.last {
-        true => (GRADIENT, Some(turned(&conv, false, p.dtype, caps, [GRADIENT, "dw"]).called("turned_back"))),
+        true => {
+            (GRADIENT, Some(transposed_kernels(&conv, false, p.dtype, caps, [GRADIENT, "dw"]).label("turned_back")))
+        }
         false => ("dw", None),
     };
     let [image, result, filter] = sizes(p, &v);
     let call = |pass, buffers| Convolution { conv, pass, choice }.stage(buffers);
-    let dx = call(ConvPass::Image, [w, dout, "dx"]).costing(Cost::new(conv.flops(), result + filter, image));
-    let filters = call(ConvPass::Kernels, ["x", dout, dw]).costing(Cost::new(conv.flops(), image + result, filter));
+    let dx = call(ConvPass::Image, [w, dout, "dx"]).cost(Cost::new(conv.flops(), result + filter, image));
+    let filters = call(ConvPass::Kernels, ["x", dout, dw]).cost(Cost::new(conv.flops(), image + result, filter));
     let first = mask.into_iter().chain(there);
-    Program { stages: first.chain([dx, filters]).chain(back).chain(of_bias(p, &v, dout)).collect() }
+    Program { stages: first.chain([dx, filters]).chain(back).chain(bias_gradient(p, &v, dout)).collect() }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Volume {
 
 impl Volume {
     /// Convolution of a shape of either workload.
-    pub fn of(shape: &Shape) -> Volume {
+    pub fn new(shape: &Shape) -> Volume {
         let flat = !shape.extents().iter().any(|(key, _)| *key == "d");
         let (image, kernel) = match flat {
             true => ([shape["h"], 1, shape["w"]], [shape["k"], 1, shape["kw"]]),
@@ -88,7 +88,7 @@ impl Volume {
     }
 
     /// Elements of the image that are used: with a stride beyond the kernel's reach, some are not.
-    pub fn touched(&self) -> u64 {
+    pub fn elements_read(&self) -> u64 {
         let along = |axis: usize| match self.stride[axis] > self.kernel[axis] {
             true => (self.out[axis] * self.kernel[axis]).min(self.image[axis]),
             false => self.image[axis],
@@ -149,7 +149,7 @@ impl Volume {
     }
 
     /// Image position under a tap for an element of the result, if it is inside the image.
-    pub fn under(&self, out: Three, tap: Three) -> Option<Three> {
+    pub fn input_position(&self, out: Three, tap: Three) -> Option<Three> {
         let mut place = [0; 3];
         for axis in 0..3 {
             let padded = out[axis] * self.stride[axis] + tap[axis] * self.dilation[axis];
@@ -163,7 +163,7 @@ impl Volume {
     }
 
     /// Result element that has this tap on this image element, if there is one.
-    pub fn over(&self, image: Three, tap: Three) -> Option<Three> {
+    pub fn output_position(&self, image: Three, tap: Three) -> Option<Three> {
         let mut place = [0; 3];
         for axis in 0..3 {
             let padded = image[axis].checked_add_signed(self.pad[axis])?;
@@ -202,7 +202,7 @@ mod tests {
     fn volume(workload: &str, shape: &str) -> Volume {
         let found = find(workload).expect("registered");
         let problem = Problem::new(found, Direction::Fwd, shape, parallax_schema::case::DType::F32).expect("valid");
-        Volume::of(&problem.shape)
+        Volume::new(&problem.shape)
     }
 
     #[test]
@@ -222,8 +222,10 @@ mod tests {
             let volume = volume("depthwise_conv3d", shape);
             let each = |[d, h, w]: Three| (0..d * h * w).map(move |at| [at / (h * w), at / w % h, at % w]);
             for tap in volume.each_tap() {
-                let forth: Vec<_> = each(volume.out).filter_map(|o| Some((volume.under(o, tap)?, o))).collect();
-                let mut back: Vec<_> = each(volume.image).filter_map(|i| Some((i, volume.over(i, tap)?))).collect();
+                let forth: Vec<_> =
+                    each(volume.out).filter_map(|o| Some((volume.input_position(o, tap)?, o))).collect();
+                let mut back: Vec<_> =
+                    each(volume.image).filter_map(|i| Some((i, volume.output_position(i, tap)?))).collect();
                 back.sort_by_key(|(_, out)| *out);
                 assert_eq!(forth, back, "{shape} {tap:?}");
             }
@@ -237,7 +239,7 @@ mod tests {
         assert_eq!((transposed.pad, transposed.transposed()), ([3; 3], of.clone()));
         let reversed = |tap: Three| [0, 1, 2].map(|axis| of.kernel[axis] - 1 - tap[axis]);
         for tap in of.each_tap() {
-            assert_eq!(transposed.under([2, 3, 1], tap), of.over([2, 3, 1], reversed(tap)));
+            assert_eq!(transposed.input_position([2, 3, 1], tap), of.output_position([2, 3, 1], reversed(tap)));
         }
     }
 }

@@ -9,11 +9,11 @@
 //! byte an element.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, one, smallest_normal, subnormal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{one, smallest_normal, subnormal, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, Role, RowsFn,
-    Shape, Stage, StressInput, Tolerance, Variant, Workload, by_pieces, indexable, width,
+    Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Role, Shape, Stage,
+    StressInput, Tolerance, Variant, Workload, by_pieces, indexable, width,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -57,44 +57,33 @@ pub(crate) fn below_one(shape: &Shape) -> Result<(), String> {
 }
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Bytes,
-        headline: Some("n4194304"),
-        shapes,
-        awkward: &["n1", "n3,p0.5", "n1009", "n2050,p0.25", "n4100", "n4104,p0.9", "n65544,p0"],
-        huge: &[],
-        buffers: |p| {
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Bytes,
+        |p| {
             let [x, seed] = drawn_from(p);
             vec![x, seed, output(p, "out"), BufferSpec::scratch("mask", Elem::U32, &[counters(p)])]
         },
-        cost: |p| cost(p, 0, 0),
+        |p| cost(p, 0, 0),
         tolerance,
-        reference: Reference {
-            row_cost,
-            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| dropped(p, inputs, X, row, out))),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "naive",
-                "one element per thread, each of which draws all four words of its counter",
-                naive,
-            ),
-            Variant::kernel(
-                "stored",
-                "a vector per thread, or the elements of a counter; a mask is written, a byte an element",
-                |p, caps| stored(p, caps).into(),
-            ),
-            Variant::kernel("regenerated", "without a mask: the backward pass is to draw the same words", regenerated),
-        ],
-        fallback: &["regenerated", "stored", "naive"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        Reference::new(row_cost, |p, inputs| Box::new(move |_, row, out| dropped(p, inputs, X, row, out))),
+        OfNan::MIXED,
+    )
+    .headline("n4194304")
+    .shapes(shapes)
+    .awkward(&["n1", "n3,p0.5", "n1009", "n2050,p0.25", "n4100", "n4104,p0.9", "n65544,p0"])
+    .host(host)
+    .variants(vec![
+        Variant::kernel("naive", "one element per thread, each of which draws all four words of its counter", naive),
+        Variant::kernel(
+            "stored",
+            "a vector per thread, or the elements of a counter; a mask is written, a byte an element",
+            |p, caps| stored(p, caps).into(),
+        ),
+        Variant::kernel("regenerated", "without a mask: the backward pass is to draw the same words", regenerated),
+    ])
+    .fallback(&["regenerated", "stored", "naive"])
+    .stress(stress_inputs())
 }
 
 fn backward() -> OpSpec {
@@ -113,16 +102,13 @@ fn backward() -> OpSpec {
                 output(p, "dx"),
             ]
         },
-        reference: Reference {
-            row_cost,
-            rows: RowsFn::of(|p, inputs| {
-                Box::new(move |output, row, out| match output {
-                    0 => dropped(p, inputs, X, row, out),
-                    MASK => mask(p, inputs, row, out),
-                    _ => dropped(p, inputs, DOUT, row, out),
-                })
-            }),
-        },
+        reference: Reference::new(row_cost, |p, inputs| {
+            Box::new(move |output, row, out| match output {
+                0 => dropped(p, inputs, X, row, out),
+                MASK => mask(p, inputs, row, out),
+                _ => dropped(p, inputs, DOUT, row, out),
+            })
+        }),
         setup: Some(|p, caps| stored(p, caps).into()),
         host: None,
         variants: vec![
@@ -196,7 +182,7 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     let small = |p: &Problem, output: usize| match (p.direction, output) {
         (Direction::Bwd, MASK) => tolerance(p, output),
         _ => Tolerance {
@@ -205,7 +191,7 @@ fn hard_sets() -> Vec<StressInput> {
             ..tolerance(p, output)
         },
     };
-    let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance };
+    let set = |name, about, fills| StressInput::new(name, about, fills, tolerance);
     vec![
         set("zeros", "all zero, and a key of zero", |p| vec![(dropped_from(p), zero), ("seed", zero)]),
         set("equal", "all one: a result is zero or the factor", |p| vec![(dropped_from(p), one)]),
@@ -305,7 +291,7 @@ fn naive(p: &Problem, _: &Caps) -> Program {
     let [from, to] = names(p);
     stage(p, (1, 1), "dropout/naive", "dropout_naive")
         .args([("x", from, Read), ("seed", "seed", Read), ("out", to, Write)])
-        .costing(cost(p, 8, 0))
+        .cost(cost(p, 8, 0))
         .into()
 }
 
@@ -317,15 +303,17 @@ fn vectors(p: &Problem, caps: &Caps, entry: &'static str) -> Stage {
 }
 
 fn stored(p: &Problem, caps: &Caps) -> Stage {
-    vectors(p, caps, "dropout_stored")
-        .args([("x", Read), ("seed", Read), ("out", Write), ("mask", Write)])
-        .costing(cost(p, 8, 4 * counters(p)))
+    vectors(p, caps, "dropout_stored").args([("x", Read), ("seed", Read), ("out", Write), ("mask", Write)]).cost(cost(
+        p,
+        8,
+        4 * counters(p),
+    ))
 }
 
 fn by_mask(p: &Problem, caps: &Caps) -> Program {
     vectors(p, caps, "dropout_by_mask")
         .args([("x", "dout", Read), ("kept", "mask", Read), ("out", "dx", Write)])
-        .costing(cost(p, 4 * counters(p), 0))
+        .cost(cost(p, 4 * counters(p), 0))
         .into()
 }
 
@@ -333,7 +321,7 @@ fn regenerated(p: &Problem, caps: &Caps) -> Program {
     let [from, to] = names(p);
     vectors(p, caps, "dropout_regenerated")
         .args([("x", from, Read), ("seed", "seed", Read), ("out", to, Write)])
-        .costing(cost(p, 8, 0))
+        .cost(cost(p, 8, 0))
         .into()
 }
 

@@ -1,6 +1,6 @@
 //! Indices of table rows, uniform or by Zipf's law, and the expected number of uses of a row.
 
-use parallax_ir::hard::{smallest_normal, zipf, zipf_octaves};
+use parallax_ir::stress::{smallest_normal, zipf, zipf_octaves};
 use parallax_ir::{Axis, Draw, Fill, Problem, Shape, Tolerance};
 
 /// Distribution of the rows.

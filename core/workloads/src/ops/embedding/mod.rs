@@ -5,11 +5,11 @@
 //! result. The number of distinct rows is an expected value.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, subnormal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{subnormal, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Elem, Fill, HostBuffer, HostFn, OfNan, OpSpec, Precondition, Problem, Program, Reference, RowsFn,
-    Stage, StressInput, Variant, Workload, by_pieces, indexable, normal, width,
+    Axis, BufferSpec, Elem, Fill, HostBuffer, OfNan, OpSpec, Precondition, Problem, Program, Reference, Stage,
+    StressInput, Variant, Workload, by_pieces, indexable, normal, width,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -45,55 +45,53 @@ pub fn workload() -> Workload {
 }
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Bytes,
-        headline: Some("n65536,v100000,d128"),
-        shapes,
-        awkward: &[
-            "n1,v1,d1",
-            "n3,v7,d5,zipf",
-            "n257,v1,d12",
-            "n100,v33,d8,zipf",
-            "n67,v1009,d130",
-            "n1009,v101,d4,zipf",
-            "n401,v13,d36",
-        ],
-        huge: &["n33554432,v1000,d68"],
-        buffers: |p| {
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Bytes,
+        |p| {
             vec![
                 BufferSpec::input("index", Elem::U32, &[p["n"]], chosen),
                 BufferSpec::input("table", Elem::Real, &[p["v"], p["d"]], normal),
                 BufferSpec::output("out", Elem::Real, &[p["n"], p["d"]]),
             ]
         },
-        cost: |p| Cost::new(0, 4 * p["n"] + different(p, p["n"]) * row_bytes(p), p["n"] * row_bytes(p)),
-        tolerance: moved,
-        reference: Reference {
-            row_cost: |p, _| p["d"],
-            rows: RowsFn::of(|p, inputs| {
+        |p| Cost::new(0, 4 * p["n"] + different(p, p["n"]) * row_bytes(p), p["n"] * row_bytes(p)),
+        moved,
+        Reference::new(
+            |p, _| p["d"],
+            |p, inputs| {
                 Box::new(move |_, item, out| {
                     let row = inputs.at(INDEX, item) as u64;
                     for (out, at) in out.iter_mut().zip(row * p["d"]..) {
                         *out = inputs.at(TABLE, at);
                     }
                 })
-            }),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel("naive", "one element per thread, which looks up its item's row", naive),
-            Variant::kernel("rows", "pieces of up to sixteen bytes, several under way in each thread", rows)
-                .tunables(&[AT_ONCE]),
-            Variant::cube("one source in CubeCL: a piece of up to sixteen bytes per thread", cube),
-        ],
-        fallback: &["rows", "naive"],
-        preconditions: vec![Precondition::Below { buffer: "index", bound: |p| p["v"] }],
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+            },
+        ),
+        OfNan::MIXED,
+    )
+    .headline("n65536,v100000,d128")
+    .shapes(shapes)
+    .awkward(&[
+        "n1,v1,d1",
+        "n3,v7,d5,zipf",
+        "n257,v1,d12",
+        "n100,v33,d8,zipf",
+        "n67,v1009,d130",
+        "n1009,v101,d4,zipf",
+        "n401,v13,d36",
+    ])
+    .huge(&["n33554432,v1000,d68"])
+    .host(host)
+    .variants(vec![
+        Variant::kernel("naive", "one element per thread, which looks up its item's row", naive),
+        Variant::kernel("rows", "pieces of up to sixteen bytes, several under way in each thread", rows)
+            .tunables(&[AT_ONCE]),
+        Variant::cube("one source in CubeCL: a piece of up to sixteen bytes per thread", cube),
+    ])
+    .fallback(&["rows", "naive"])
+    .preconditions(vec![Precondition::Below { buffer: "index", bound: |p| p["v"] }])
+    .stress(stress_inputs())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -124,8 +122,8 @@ fn row_bytes(p: &Problem) -> u64 {
     p["d"] * Elem::Real.storage(p.dtype).bytes()
 }
 
-fn hard_sets() -> Vec<StressInput> {
-    let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance: moved };
+fn stress_inputs() -> Vec<StressInput> {
+    let set = |name, about, fills| StressInput::new(name, about, fills, moved);
     vec![
         set("zeros", "a table of zeros", |_| vec![("table", zero)]),
         set("one row", "every item takes the last row", |_| vec![("index", LAST)]),
@@ -156,7 +154,7 @@ fn naive(p: &Problem, _: &Caps) -> Program {
     by_pieces(p["n"] * p["d"], 1, "embedding/naive", "embedding_naive")
         .consts(&[("COLUMNS", p["d"] as u32)])
         .args([("index", Read), ("table", Read), ("out", Write)])
-        .costing(p.cost())
+        .cost(p.cost())
         .into()
 }
 
@@ -166,7 +164,7 @@ fn cube(p: &Problem, caps: &Caps) -> Program {
     Stage::cube_over("cube_embedding", p["n"] * pieces)
         .consts(&[("PIECES", pieces as u32), ("WIDTH", width as u32)])
         .args([("index", Read), ("table", Read), ("out", Write)])
-        .costing(p.cost())
+        .cost(p.cost())
         .into()
 }
 

@@ -65,7 +65,7 @@ impl Taken {
         let stage = by_pieces(count, width, text, "embedding_rows")
             .consts(&[("PIECES", pieces as u32), ("AT_ONCE", at_once)])
             .args([("index", index, Read), ("table", table, Read), ("out", out, Write)])
-            .costing(Cost::new(0, 4 * self.items + different * self.columns * self.bytes(), made));
+            .cost(Cost::new(0, 4 * self.items + different * self.columns * self.bytes(), made));
         let threads = u64::from(stage.kernel_launch().expect("a kernel").workgroup[0]);
         self.at_items(stage).grid(spread(count.div_ceil(threads * u64::from(at_once))))
     }
@@ -80,7 +80,7 @@ impl Taken {
         let stage = by_pieces(self.items * pieces, width, text, "embedding_scatter")
             .consts(&[("PIECES", pieces as u32)])
             .args([("index", index, Read), ("dout", dout, Read), ("sums", sums, Write)])
-            .costing(Cost::new(elements, 4 * self.items + elements * self.bytes() + met, met));
+            .cost(Cost::new(elements, 4 * self.items + elements * self.bytes() + met, met));
         self.at_items(stage)
     }
 }
@@ -96,7 +96,7 @@ pub(crate) fn added_to_zeros(
 ) -> Vec<Stage> {
     let in_place = dtype == DType::F32;
     let to = if in_place { result } else { sums };
-    let mut all = vec![Stage::fill("zeros", to, 0).costing(Cost::new(0, 0, 4 * elements))];
+    let mut all = vec![Stage::fill("zeros", to, 0).cost(Cost::new(0, 0, 4 * elements))];
     all.extend(adding(to));
     if !in_place {
         let bytes = Elem::Real.storage(dtype).bytes();
@@ -104,8 +104,8 @@ pub(crate) fn added_to_zeros(
         let text = "embedding/narrow";
         let stage = by_pieces(elements / width, width, text, "embedding_narrow")
             .args([("sums", sums, Read), ("result", result, Write)])
-            .costing(Cost::new(0, 4 * elements, bytes * elements));
-        all.push(stage.called("narrow"));
+            .cost(Cost::new(0, 4 * elements, bytes * elements));
+        all.push(stage.label("narrow"));
     }
     all
 }
@@ -193,8 +193,8 @@ impl Segments {
             .args([("sorted", sorted, Read), ("parts", parts, Read), ("dtable", result, Write)])
             .grid(spread(self.stretches() * across))
             .shared((THREADS * width * 4) as u32)
-            .costing(Cost::new(0, 12 * self.stretches(), 0))
-            .called("join")
+            .cost(Cost::new(0, 12 * self.stretches(), 0))
+            .label("join")
     }
 
     /// Stages from sorted keys, with their order and gradients, to the table's gradient, with a buffer for parts.
@@ -210,7 +210,7 @@ impl Segments {
             ("dtable", dtable, Write),
             ("parts", parts, Write),
         ];
-        let zeros = Stage::fill("zeros", dtable, 0).costing(Cost::new(0, 0, self.rows * self.columns * bytes));
+        let zeros = Stage::fill("zeros", dtable, 0).cost(Cost::new(0, 0, self.rows * self.columns * bytes));
         let made = self.items.min(self.rows) * self.columns * bytes;
         // Key and position of each item, and its additional data.
         let known = 4 * self.items * (2 + u64::from(bag.is_some()) + u64::from(scale.is_some()));
@@ -222,8 +222,8 @@ impl Segments {
             .consts(&[("SOURCES", self.sources as u32)])
             .consts(&[("BAGS", bag.is_some()), ("SCALED", scale.is_some()), ("PICKED", winner.is_some())])
             .args(always.into_iter().chain(optional).map(Arg::from))
-            .costing(Cost::new(self.items * self.columns, read, made));
-        vec![zeros, summed.called("segments"), self.join(caps, [sorted.sorted, parts, dtable])]
+            .cost(Cost::new(self.items * self.columns, read, made));
+        vec![zeros, summed.label("segments"), self.join(caps, [sorted.sorted, parts, dtable])]
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::sync::OnceLock;
 
-use parallax_ir::hard::{any, scattered_nan, sums_of_zeros, wide, zero};
+use parallax_ir::stress::{any, scattered_nan, sums_of_zeros, wide, zero};
 use parallax_ir::{
-    BufferSpec, Elem, Fill, HostFn, Inputs, OfNan, OpSpec, Problem, Reference, Role, Rows, RowsFn, StressInput,
-    Tolerance, Variant, normal,
+    BufferSpec, Elem, Fill, HostFn, Inputs, OfNan, OpSpec, Problem, Reference, Role, Rows, StressInput, Tolerance,
+    Variant, normal,
 };
 use parallax_schema::case::{Cost, Direction};
 
@@ -29,8 +29,8 @@ pub(super) fn form() -> OpSpec {
         buffers,
         cost,
         tolerance: |p, output| gradient(p, output, summed(p, most_alike(p, items(p)), 4.0 * most(p))),
-        reference: Reference {
-            row_cost: |p, output| match output {
+        reference: Reference::new(
+            |p, output| match output {
                 DTABLE => {
                     items(p).div_ceil(p["v"])
                         * (2 + p["d"])
@@ -38,10 +38,10 @@ pub(super) fn form() -> OpSpec {
                 }
                 _ => p["d"] * (1 + p["l"]),
             },
-            rows: RowsFn::of(reference),
-        },
+            reference,
+        ),
         setup: Some(stages::winner),
-        host: Some(HostFn::of(host::backward)),
+        host: Some(HostFn::new(host::backward)),
         variants: vec![
             Variant::kernel(
                 "atomic",
@@ -57,7 +57,7 @@ pub(super) fn form() -> OpSpec {
             ),
         ],
         fallback: &["sorted", "atomic"],
-        hard: hard_sets(),
+        stress: stress_inputs(),
         nan: OfNan::Kept,
         ..forward()
     }
@@ -119,8 +119,8 @@ fn crowded(p: &Problem, output: usize) -> Tolerance {
     gradient(p, output, table)
 }
 
-fn hard_sets() -> Vec<StressInput> {
-    let set = |name, about, applies, fills, tolerance| StressInput { name, about, applies, fills, tolerance };
+fn stress_inputs() -> Vec<StressInput> {
+    let set = |name, about, applies, fills, tolerance| StressInput::new(name, about, fills, tolerance).applies(applies);
     vec![
         set(
             "zeros",

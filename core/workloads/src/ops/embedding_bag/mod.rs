@@ -12,10 +12,10 @@
 //! and the result.
 
 use parallax_ir::Access::Read;
-use parallax_ir::hard::{any, scattered_nan, sums_of_zeros, wide, zero};
+use parallax_ir::stress::{any, scattered_nan, sums_of_zeros, wide, zero};
 use parallax_ir::{
-    Access, Axis, BufferSpec, Draw, Elem, HostFn, Inputs, OfNan, OpSpec, Precondition, Problem, Reference, Rows,
-    RowsFn, Shape, StressInput, Tolerance, Variant, Workload, indexable, normal,
+    Access, Axis, BufferSpec, Draw, Elem, Inputs, OfNan, OpSpec, Precondition, Problem, Reference, Rows, Shape,
+    StressInput, Tolerance, Variant, Workload, indexable, normal,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 
@@ -73,38 +73,35 @@ const AWKWARD: &[&str] = &[
 ];
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Bytes,
-        headline: Some("b8192,l20,v100000,d64,sum"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
-        buffers: |p| {
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Bytes,
+        |p| {
             let mut all = inputs(p);
             all.push(BufferSpec::output("out", Elem::Real, &[p["b"], p["d"]]));
             all.extend(weighted(p).then(|| factors(p)));
             all
         },
-        cost: |p| Cost::new(operations(p), known(p) + taken_bytes(p), p["b"] * row_bytes(p)),
+        |p| Cost::new(operations(p), known(p) + taken_bytes(p), p["b"] * row_bytes(p)),
         tolerance,
-        reference: Reference { row_cost: |p, _| p["d"] * (1 + p["l"]), rows: RowsFn::of(reference) },
-        setup: None,
-        host: Some(HostFn::of(host::forward)),
-        variants: vec![
-            Variant::kernel("naive", "one element per thread, which goes through its bag", stages::naive),
-            Variant::kernel(
-                "rows",
-                "pieces of up to sixteen bytes, several rows of a bag under way in each thread",
-                stages::rows,
-            ),
-        ],
-        fallback: &["rows", "naive"],
-        preconditions: preconditions(),
-        hard: hard_sets(),
-        nan: OfNan::Kept,
-        only: None,
-    }
+        Reference::new(|p, _| p["d"] * (1 + p["l"]), reference),
+        OfNan::Kept,
+    )
+    .headline("b8192,l20,v100000,d64,sum")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .host(host::forward)
+    .variants(vec![
+        Variant::kernel("naive", "one element per thread, which goes through its bag", stages::naive),
+        Variant::kernel(
+            "rows",
+            "pieces of up to sixteen bytes, several rows of a bag under way in each thread",
+            stages::rows,
+        ),
+    ])
+    .fallback(&["rows", "naive"])
+    .preconditions(preconditions())
+    .stress(stress_inputs())
 }
 
 fn preconditions() -> Vec<Precondition> {
@@ -211,8 +208,8 @@ fn of_bags(p: &Problem, output: usize, items: f64) -> Tolerance {
     if p.shape.has("max") { moved(p, output) } else { summed(p, items, most(p)) }
 }
 
-fn hard_sets() -> Vec<StressInput> {
-    let set = |name, about, applies, fills, tolerance| StressInput { name, about, applies, fills, tolerance };
+fn stress_inputs() -> Vec<StressInput> {
+    let set = |name, about, applies, fills, tolerance| StressInput::new(name, about, fills, tolerance).applies(applies);
     vec![
         set("zeros", "a table of zeros", any, |_| vec![("table", zero)], |p, _| sums_of_zeros(p)),
         set("nan", "NaN in the table: so are bags that hold it", any, |_| vec![("table", scattered_nan)], tolerance),

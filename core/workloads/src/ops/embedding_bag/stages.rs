@@ -18,7 +18,7 @@ fn forward(p: &Problem, width: u64) -> Program {
     of_bags(p, width, text, "embedding_bag_rows")
         .consts(&[("MEAN", p.shape.has("mean")), ("MAX", p.shape.has("max")), ("WEIGHTED", weighted(p))])
         .args(arguments(p))
-        .costing(p.cost())
+        .cost(p.cost())
         .into()
 }
 
@@ -27,7 +27,7 @@ pub(super) fn naive(p: &Problem, _: &Caps) -> Program {
     of_bags(p, 1, text, "embedding_bag_naive")
         .consts(&[("MEAN", p.shape.has("mean")), ("MAX", p.shape.has("max")), ("WEIGHTED", weighted(p))])
         .args(arguments(p))
-        .costing(p.cost())
+        .cost(p.cost())
         .into()
 }
 
@@ -42,7 +42,7 @@ pub(super) fn winner(p: &Problem, _: &Caps) -> Program {
     }
     of_bags(p, 1, "embedding_bag/winner", "embedding_bag_winner")
         .args([("index", Read), ("offsets", Read), ("table", Read), ("winner", Write)])
-        .costing(Cost::new(items(p) * p["d"], known(p) + taken_bytes(p), 4 * p["b"] * p["d"]))
+        .cost(Cost::new(items(p) * p["d"], known(p) + taken_bytes(p), 4 * p["b"] * p["d"]))
         .into()
 }
 
@@ -62,7 +62,7 @@ fn places(p: &Problem) -> Stage {
         .args(args.into_iter().chain(share).map(Arg::from))
         .threads([THREADS as u32, 1, 1])
         .grid(spread(items(p).div_ceil(THREADS)))
-        .costing(Cost::new(0, 4 * (p["b"] + 1), 4 * items(p) * (1 + u64::from(mean))))
+        .cost(Cost::new(0, 4 * (p["b"] + 1), 4 * items(p) * (1 + u64::from(mean))))
 }
 
 /// Stage of the gradient of each item's factor: the dot product of its row with its bag's gradient.
@@ -85,7 +85,7 @@ fn of_factors(p: &Problem, caps: &Caps) -> Stage {
         .threads([THREADS as u32, 1, 1])
         .grid(spread(items(p).div_ceil(THREADS / lanes)))
         .shared(4 * (THREADS + THREADS / lanes * lanes.min(16)) as u32)
-        .costing(Cost::new(2 * items(p) * p["d"], 8 * items(p) + taken_bytes(p) + p["b"] * row_bytes(p), 4 * items(p)))
+        .cost(Cost::new(2 * items(p) * p["d"], 8 * items(p) + taken_bytes(p) + p["b"] * row_bytes(p), 4 * items(p)))
 }
 
 pub(super) fn segments(p: &Problem) -> Segments {
@@ -127,7 +127,7 @@ fn scatter(p: &Problem, caps: &Caps, sums: &'static str) -> Stage {
     of_bags(p, width, "embedding_bag/scatter", "embedding_bag_scatter")
         .consts(&[("MEAN", p.shape.has("mean")), ("WEIGHTED", weighted(p))])
         .args(args.into_iter().chain(weight).map(Arg::from))
-        .costing(Cost::new(additions, known(p) + p["b"] * row_bytes(p) + met(p, additions), met(p, additions)))
+        .cost(Cost::new(additions, known(p) + p["b"] * row_bytes(p) + met(p, additions), met(p, additions)))
 }
 
 /// Stage that adds each element of the gradients to the row that won it.
@@ -136,7 +136,7 @@ fn won(p: &Problem, sums: &'static str) -> Stage {
     of_bags(p, 1, "embedding_bag/won", "embedding_bag_won")
         .consts(&[("ITEMS", items(p) as u32)])
         .args([("index", "index", Read), ("winner", "winner", Read), ("dout", "dout", Read), ("sums", sums, Write)])
-        .costing(Cost::new(
+        .cost(Cost::new(
             elements,
             4 * items(p) + 4 * elements + p["b"] * row_bytes(p) + met(p, elements),
             met(p, elements),

@@ -2,11 +2,11 @@
 
 use std::sync::OnceLock;
 
-use parallax_ir::hard::{any, sums_of_zeros, wide, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{any, sums_of_zeros, wide, zero};
 use parallax_ir::{
-    BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Reference, Rows, RowsFn, StressInput,
-    Tolerance, Variant, normal,
+    BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Reference, Rows, StressInput, Tolerance,
+    Variant, normal,
 };
 use parallax_schema::case::{Cost, Direction};
 
@@ -23,8 +23,8 @@ pub(super) fn form() -> OpSpec {
         buffers,
         cost: |p| Cost::new(items(p) * p["d"], items(p) * (4 + row_bytes(p)), p["t"] * p["v"] * row_bytes(p)),
         tolerance: |p, _| summed(p, most_alike(p, p["n"]), 3.47),
-        reference: Reference { row_cost: |p, _| p["n"].div_ceil(p["v"]) * (2 + p["d"]), rows: RowsFn::of(reference) },
-        host: Some(HostFn::of(host)),
+        reference: Reference::new(|p, _| p["n"].div_ceil(p["v"]) * (2 + p["d"]), reference),
+        host: Some(HostFn::new(host)),
         variants: vec![
             Variant::kernel(
                 "loop",
@@ -41,7 +41,7 @@ pub(super) fn form() -> OpSpec {
             ),
         ],
         fallback: &["sorted", "fused", "loop"],
-        hard: hard_sets(),
+        stress: stress_inputs(),
         nan: OfNan::MIXED,
         ..forward()
     }
@@ -66,8 +66,8 @@ fn crowded(p: &Problem, _output: usize) -> Tolerance {
     summed(p, p["n"] as f64, 3.47)
 }
 
-fn hard_sets() -> Vec<StressInput> {
-    let set = |name, about, applies, fills, tolerance| StressInput { name, about, applies, fills, tolerance };
+fn stress_inputs() -> Vec<StressInput> {
+    let set = |name, about, applies, fills, tolerance| StressInput::new(name, about, fills, tolerance).applies(applies);
     vec![
         set("zeros", "gradients of zero", any, |_| vec![("dout", zero)], |p, _| sums_of_zeros(p)),
         set("one row", "every sample took the last row of each table", any, |_| vec![("index", LAST)], crowded),

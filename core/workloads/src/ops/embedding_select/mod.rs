@@ -7,11 +7,11 @@
 //! Operations: none forward, one addition per element of the gradients backward. Bytes: the indices, every used row once, and the
 //! result.
 
-use parallax_ir::hard::{any, subnormal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{subnormal, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Elem, HostBuffer, HostFn, OfNan, OpSpec, Precondition, Problem, Reference, RowsFn, StressInput,
-    Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Elem, HostBuffer, OfNan, OpSpec, Precondition, Problem, Reference, StressInput, Variant,
+    Workload, indexable, normal,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 
@@ -58,14 +58,10 @@ const AWKWARD: &[&str] = &[
 ];
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Bytes,
-        headline: Some("n8192,t8,v5000,d32"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
-        buffers: |p| {
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Bytes,
+        |p| {
             let (n, t, d) = (p["n"], p["t"], p["d"]);
             vec![
                 BufferSpec::input("index", Elem::U32, &[n, t], chosen),
@@ -74,11 +70,11 @@ fn forward() -> OpSpec {
                 BufferSpec::scratch("shifted", Elem::U32, &[n, t]),
             ]
         },
-        cost: |p| Cost::new(0, 4 * items(p) + taken_bytes(p), items(p) * row_bytes(p)),
-        tolerance: moved,
-        reference: Reference {
-            row_cost: |p, _| p["t"] * p["d"],
-            rows: RowsFn::of(|p, inputs| {
+        |p| Cost::new(0, 4 * items(p) + taken_bytes(p), items(p) * row_bytes(p)),
+        moved,
+        Reference::new(
+            |p, _| p["t"] * p["d"],
+            |p, inputs| {
                 Box::new(move |_, sample, out| {
                     let (t, v, d) = (p["t"], p["v"], p["d"]);
                     for (table, out) in out.chunks_mut(d as usize).enumerate() {
@@ -88,29 +84,26 @@ fn forward() -> OpSpec {
                         }
                     }
                 })
-            }),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "loop",
-                "a launch for each table, which fills its columns of the result",
-                stages::each_table,
-            ),
-            Variant::kernel(
-                "flatten",
-                "indices shifted into one stacked table by a stage of its own, and one plain gather",
-                stages::flattened,
-            ),
-            Variant::kernel("fused", "one launch that knows which table an index is of", stages::fused),
-        ],
-        fallback: &["fused", "flatten", "loop"],
-        preconditions: vec![Precondition::Below { buffer: "index", bound: |p| p["v"] }],
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+            },
+        ),
+        OfNan::MIXED,
+    )
+    .headline("n8192,t8,v5000,d32")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .host(host)
+    .variants(vec![
+        Variant::kernel("loop", "a launch for each table, which fills its columns of the result", stages::each_table),
+        Variant::kernel(
+            "flatten",
+            "indices shifted into one stacked table by a stage of its own, and one plain gather",
+            stages::flattened,
+        ),
+        Variant::kernel("fused", "one launch that knows which table an index is of", stages::fused),
+    ])
+    .fallback(&["fused", "flatten", "loop"])
+    .preconditions(vec![Precondition::Below { buffer: "index", bound: |p| p["v"] }])
+    .stress(stress_inputs())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -143,8 +136,8 @@ fn taken_bytes(p: &Problem) -> u64 {
     p["t"] * different(p, p["n"]) * row_bytes(p)
 }
 
-fn hard_sets() -> Vec<StressInput> {
-    let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance: moved };
+fn stress_inputs() -> Vec<StressInput> {
+    let set = |name, about, fills| StressInput::new(name, about, fills, moved);
     vec![
         set("zeros", "tables of zeros", |_| vec![("tables", zero)]),
         set("one row", "every sample takes the last row of each table", |_| vec![("index", LAST)]),

@@ -35,8 +35,8 @@ fn flatten(p: &Problem) -> Stage {
     by_pieces(count, 1, "embedding_select/flatten", "embedding_select_flatten")
         .consts(&[("TABLES", p["t"] as u32), ("TABLE_ROWS", p["v"] as u32)])
         .args([("index", Read), ("shifted", Write)])
-        .costing(Cost::new(count, 4 * count, 4 * count))
-        .called("flatten")
+        .cost(Cost::new(count, 4 * count, 4 * count))
+        .label("flatten")
 }
 
 fn for_each_table(p: &Problem, stage: impl Fn(Taken) -> Stage) -> Vec<Stage> {

@@ -4,10 +4,10 @@
 //! Formula: Chen, Xu, Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost" (2016), with one segment per layer.
 //! Recomputation is not counted among the operations, as in `encoder_layer`.
 
-use parallax_ir::hard::{any, sums_of_zeros, zero};
+use parallax_ir::stress::{sums_of_zeros, zero};
 use parallax_ir::{
-    BufferSpec, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, Role, Rows, RowsFn,
-    StressInput, Tolerance, Variant, numbered,
+    BufferSpec, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Role, Rows, StressInput, Tolerance,
+    Variant, numbered,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -15,7 +15,7 @@ use parallax_schema::units::Bytes;
 
 use super::super::attention_block::{row_count, width};
 use super::super::encoder_layer::{Layer, Parameters, checkpointed, layer_of, parameters};
-use super::super::linear::stages::By;
+use super::super::linear::stages::GemmKind;
 use super::{
     AWKWARD, Items, LEARNED, X, copied_row, input_of, layer, of_layer, on_layer, setup, tolerance as tolerances,
 };
@@ -23,48 +23,37 @@ use crate::dense::Real;
 
 /// Specification of both directions.
 pub(super) fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::FwdBwd,
-        rate: Rate::Flops,
-        headline: Some("l2,b1,s64,h8,d64,f1024"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
-        buffers,
-        cost,
-        tolerance,
-        reference: Reference { row_cost, rows: RowsFn::of(rows) },
-        setup: Some(setup),
-        host: Some(HostFn::of(host)),
-        variants: vec![
+    OpSpec::new(Direction::FwdBwd, Rate::Flops, buffers, cost, tolerance, Reference::new(row_cost, rows), OfNan::MIXED)
+        .headline("l2,b1,s64,h8,d64,f1024")
+        .shapes(shapes)
+        .awkward(AWKWARD)
+        .setup(setup)
+        .host(host)
+        .variants(vec![
             Variant::kernel("unfused", "every step of a layer a stage, scores in device memory", |p, caps| {
                 program(p, caps, "unfused", None)
             })
             .available(|p, _| addressable(p, usize::BITS)),
             Variant::kernel("fused", "the fused form of a layer in both directions", |p, caps| {
-                program(p, caps, "fused", Some(By::Tiles))
+                program(p, caps, "fused", Some(GemmKind::Tiles))
             })
             .available(|p, caps| available(p, caps, "fused")),
             Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
-                program(p, caps, "mma", Some(By::Mma))
+                program(p, caps, "mma", Some(GemmKind::Mma))
             })
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| available(p, caps, "mma")),
             Variant::kernel(
                 "vendor",
                 "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN",
-                |p, caps| program(p, caps, "vendor", Some(By::Library)),
+                |p, caps| program(p, caps, "vendor", Some(GemmKind::Library)),
             )
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| available(p, caps, "vendor")),
-        ],
+        ])
         // Without `vendor`: a time of the library must not come from another kernel.
-        fallback: &["mma", "fused", "unfused"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        .fallback(&["mma", "fused", "unfused"])
+        .stress(stress_inputs())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -142,17 +131,16 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
-    vec![StressInput {
-        name: "zeros",
-        about: "no gradient: the result is as usual, and every gradient is zero",
-        applies: any,
-        fills: |_| vec![("dout", zero)],
-        tolerance: |p, output| match checked(p, output) {
+fn stress_inputs() -> Vec<StressInput> {
+    vec![StressInput::new(
+        "zeros",
+        "no gradient: the result is as usual, and every gradient is zero",
+        |_| vec![("dout", zero)],
+        |p, output| match checked(p, output) {
             Checked::Copied | Checked::Out => tolerance(p, output),
             _ => sums_of_zeros(p),
         },
-    }]
+    )]
 }
 
 /// Operations of a row: a copy, because everything is computed before the first row.
@@ -219,7 +207,7 @@ fn there_and_back<T: Real>(
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let (c, s, layers, inner) = (width(p), p["s"], p["l"] as usize, layer(p));
     let buffers = [X, dout(p)];
-    let mut items = Items::of(inputs, &buffers, [p["b"], s * c], |item, count| {
+    let mut items = Items::new(inputs, &buffers, [p["b"], s * c], |item, count| {
         let [x, gradient] = buffers.map(|buffer| inputs.values(buffer, item * s * c..(item + 1) * s * c));
         Way { rows: vec![x], gradient, count }
     });
@@ -253,9 +241,9 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 }
 
 /// Program of a variant's forward pass, and of the backward pass by the matching stages of a layer.
-fn program(p: &Problem, caps: &Caps, variant: &str, by: Option<By>) -> Program {
+fn program(p: &Problem, caps: &Caps, variant: &str, kind: Option<GemmKind>) -> Program {
     let (inner, Program { stages: mut all }) = (layer(p), super::program(p, caps, variant));
-    let (specs, back) = (inner.problem().buffers(), checkpointed(inner.problem(), caps, by).stages);
+    let (specs, back) = (inner.problem().buffers(), checkpointed(inner.problem(), caps, kind).stages);
     for at in (0..p["l"]).rev() {
         let names: Vec<_> = specs.iter().map(|spec| (spec.name, on_the_way_back(p, spec, at))).collect();
         all.extend(on_layer(&back, at, &names));

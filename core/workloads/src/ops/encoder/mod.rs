@@ -12,10 +12,10 @@
 //!
 //! Operations: those of the layer, times the number of layers.
 
-use parallax_ir::hard::{any, one, smallest_normal, zero};
+use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
-    Axis, BufferSpec, HostBuffer, HostFn, Inputs, MOST_NUMBERED, OfNan, OpSpec, Problem, Program, Reference, Role,
-    Rows, RowsFn, Shape, Stage, StressInput, Tolerance, Variant, Workload, numbered,
+    Axis, BufferSpec, HostBuffer, Inputs, MOST_NUMBERED, OfNan, OpSpec, Problem, Program, Reference, Role, Rows, Shape,
+    Stage, StressInput, Tolerance, Variant, Workload, numbered,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -62,48 +62,45 @@ const MOST_LAYERS: u64 = MOST_NUMBERED / 2;
 const AWKWARD: &[&str] = &["l1,b1,s1,h1,d1,f1", "l2,b3,s5,h2,d3,f7", "l3,b3,s34,h2,d36,f136", "l2,b2,s65,h1,f132"];
 
 fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Flops,
-        headline: Some("l4,b1,s64,h8,d64,f1024"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Flops,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, 1.0),
-        reference: Reference { row_cost, rows: RowsFn::of(rows) },
-        setup: Some(setup),
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel("unfused", "every step of a layer a stage, scores in device memory", |p, caps| {
-                program(p, caps, "unfused")
-            }),
-            Variant::kernel(
-                "fused",
-                "layers with queries, keys and values by one product, no score matrix, sums normalised as they are made, \
-                 biases and GELU done to sums in registers",
-                |p, caps| program(p, caps, "fused"),
-            )
-            .available(|p, caps| layer(p).available("fused", caps)),
-            Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
-                program(p, caps, "mma")
-            })
+        |p, output| tolerance(p, output, 1.0),
+        Reference::new(row_cost, rows),
+        OfNan::MIXED,
+    )
+    .headline("l4,b1,s64,h8,d64,f1024")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .setup(setup)
+    .host(host)
+    .variants(vec![
+        Variant::kernel("unfused", "every step of a layer a stage, scores in device memory", |p, caps| {
+            program(p, caps, "unfused")
+        }),
+        Variant::kernel(
+            "fused",
+            "layers with queries, keys and values by one product, no score matrix, sums normalised as they are made, \
+             biases and GELU done to sums in registers",
+            |p, caps| program(p, caps, "fused"),
+        )
+        .available(|p, caps| layer(p).available("fused", caps)),
+        Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| program(p, caps, "mma"))
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| layer(p).available("mma", caps)),
-            Variant::kernel("vendor", "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN", |p, caps| {
-                program(p, caps, "vendor")
-            })
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| layer(p).available("vendor", caps)),
-        ],
-        // Without `vendor`: a time of the library must not come from another kernel.
-        fallback: &["mma", "fused", "unfused"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        Variant::kernel(
+            "vendor",
+            "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN",
+            |p, caps| program(p, caps, "vendor"),
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| layer(p).available("vendor", caps)),
+    ])
+    // Without `vendor`: a time of the library must not come from another kernel.
+    .fallback(&["mma", "fused", "unfused"])
+    .stress(stress_inputs())
 }
 
 /// Shapes of a preset: few layers for every device, and the whole vision tower if memory and the reference's time allow.
@@ -182,29 +179,26 @@ fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "zeros",
-            about: "no inputs: the first norm divides by the root of ε, and all rows are alike in every layer",
-            applies: any,
-            fills: |_| vec![("x", zero)],
-            tolerance: |p, output| tolerance(p, output, 1.0),
-        },
-        StressInput {
-            name: "equal",
-            about: "all elements alike, which the first norm makes zeros of",
-            applies: any,
-            fills: |_| vec![("x", one)],
-            tolerance: |p, output| tolerance(p, output, 1.0),
-        },
-        StressInput {
-            name: "large",
-            about: "a residual stream 64 times as large, beside which all that layers add is small",
-            applies: any,
-            fills: |_| vec![("x", |shape: &Shape, draw| 64.0 * items(shape, draw))],
-            tolerance: |p, output| tolerance(p, output, 64.0),
-        },
+        StressInput::new(
+            "zeros",
+            "no inputs: the first norm divides by the root of ε, and all rows are alike in every layer",
+            |_| vec![("x", zero)],
+            |p, output| tolerance(p, output, 1.0),
+        ),
+        StressInput::new(
+            "equal",
+            "all elements alike, which the first norm makes zeros of",
+            |_| vec![("x", one)],
+            |p, output| tolerance(p, output, 1.0),
+        ),
+        StressInput::new(
+            "large",
+            "a residual stream 64 times as large, beside which all that layers add is small",
+            |_| vec![("x", |shape: &Shape, draw| 64.0 * items(shape, draw))],
+            |p, output| tolerance(p, output, 64.0),
+        ),
     ]
 }
 
@@ -217,7 +211,7 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let (c, s, inner) = (width(p), p["s"], layer(p));
     let layer = layer_of(inner.problem());
     let mut items =
-        Items::of(inputs, &[X], [p["b"], s * c], |item, _| inputs.values(X, item * s * c..(item + 1) * s * c));
+        Items::new(inputs, &[X], [p["b"], s * c], |item, _| inputs.values(X, item * s * c..(item + 1) * s * c));
     for at in 0..p["l"] as usize {
         let of = parameters(|buffer| inputs.whole(input_of(at, buffer)));
         items.known_mut().iter_mut().for_each(|x| *x = layer.forward(x, &of, None).out);
@@ -317,7 +311,7 @@ mod tests {
             let arena = |layers: u64| {
                 let case = case(direction, layers, "unfused");
                 let program = case.program(&caps()).expect("a kernel variant");
-                Scratch::of(&program, &case.problem.buffers(), case.problem.dtype).arena
+                Scratch::new(&program, &case.problem.buffers(), case.problem.dtype).arena
             };
             assert_eq!(arena(27) - arena(3), 24 * rows, "{direction}");
         }
@@ -330,7 +324,7 @@ mod tests {
             let Case { problem, .. } = case(direction, layers, "fused");
             let problem = Problem { dtype, ..problem };
             let (inputs, specs, checked) = (problem.inputs(1), problem.buffers(), problem.outputs());
-            let row_of = problem.form().reference.rows.of_inputs(&problem, &inputs);
+            let row_of = problem.form().reference.rows.rows(&problem, &inputs);
             let mut found = Vec::new();
             for output in outputs.clone().map(|output| 2 * layers as usize + output) {
                 let (spec, allowed) = (&specs[checked[output]], inputs.tolerance(&problem, output));

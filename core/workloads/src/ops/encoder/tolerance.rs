@@ -8,7 +8,7 @@
 //! Gradients propagate back alike, and grow by the same shares. Their factors have the error of the stream at that layer. Gradients
 //! of parameters sum rows with errors of random sign, except for equal items.
 
-use parallax_ir::hard::smallest_normal;
+use parallax_ir::stress::smallest_normal;
 use parallax_ir::{Problem, Tolerance};
 
 use super::super::attention_block::items::DIFFERENT;
@@ -42,9 +42,9 @@ struct Squares {
 
 impl Squares {
     /// Variances for rows `scale` times as large as seeded ones.
-    fn of(p: &Problem, scale: f64) -> Squares {
-        let Rounding { u, sum: by_width } = Rounding::of(p, width(p));
-        let by_middle = Rounding::of(p, p["f"]).sum;
+    fn new(p: &Problem, scale: f64) -> Squares {
+        let Rounding { u, sum: by_width } = Rounding::new(p, width(p));
+        let by_middle = Rounding::new(p, p["f"]).sum;
         let gain = if width(p) < SHORT { GAIN_OF_SHORT } else { GAIN };
         let (rounding, sums) = (u * u / 3.0, 4.0 * by_width * by_width + by_middle * by_middle);
         let (mut stream, mut off) = (vec![scale * scale], vec![0.0]);
@@ -85,21 +85,21 @@ fn likely(p: &Problem, square: f64) -> Tolerance {
 
 /// Tolerance of the result, for rows `scale` times as large as seeded ones.
 pub(super) fn of_result(p: &Problem, scale: f64) -> Tolerance {
-    likely(p, Squares::of(p, scale).off[p["l"] as usize])
+    likely(p, Squares::new(p, scale).off[p["l"] as usize])
 }
 
 /// Tolerance of the gradients of the rows.
 pub(super) fn of_rows(p: &Problem) -> Tolerance {
-    let squares = Squares::of(p, 1.0);
+    let squares = Squares::new(p, 1.0);
     let [_, off] = squares.through(0, squares.gradient_behind(0));
     likely(p, off)
 }
 
 /// Tolerance of the gradients of a layer's parameters.
 pub(super) fn of_learned(p: &Problem, layer: usize) -> Tolerance {
-    let squares = Squares::of(p, 1.0);
+    let squares = Squares::new(p, 1.0);
     let [gradient, off] = squares.gradient_behind(layer);
-    let by_rows = Rounding::of(p, row_count(p)).sum;
+    let by_rows = Rounding::new(p, row_count(p)).sum;
     let of_row = SUMMED * off + gradient * (squares.of_part(layer) + by_rows * by_rows);
     // Equal items have equal errors.
     let rows = row_count(p) * p["b"].div_ceil(DIFFERENT);

@@ -5,10 +5,10 @@
 //! leaves GELU's argument. Normalised rows are recomputed. Gradients of the weights and biases of queries, keys and values are
 //! concatenated.
 
-use parallax_ir::hard::{any, smallest_normal, sums_of_zeros, zero};
+use parallax_ir::stress::{smallest_normal, sums_of_zeros, zero};
 use parallax_ir::{
-    BufferSpec, Draw, Elem, HostBuffer, HostFn, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Reference, Rows, RowsFn,
-    Shape, StressInput, Tolerance, Variant,
+    BufferSpec, Draw, Elem, HostBuffer, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Reference, Rows, Shape,
+    StressInput, Tolerance, Variant,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::Dialect;
@@ -16,7 +16,7 @@ use parallax_schema::device::Dialect;
 use super::super::attention_block::items::{DIFFERENT, Items, normal_items};
 use super::super::attention_block::{Rounding, attention, row_beside, row_count, width};
 use super::super::linear::backward::by_element;
-use super::super::linear::stages::{By, most_parts};
+use super::super::linear::stages::{GemmKind, most_parts};
 use super::backward_stages::{available, fused, setup, unfused};
 use super::dropout::{DROPPED, factor};
 use super::layer::Passed;
@@ -29,46 +29,45 @@ pub(super) const DOUT: usize = 1 + LEARNED.len();
 
 /// Specification of the backward direction.
 pub fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Flops,
-        headline: Some("b1,s64,h8,d64,f2048"),
-        shapes,
-        awkward: super::AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Bwd,
+        Rate::Flops,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, 1.0),
-        reference: Reference { row_cost, rows: RowsFn::of(rows) },
-        setup: Some(setup),
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel("unfused", "every step a stage, scores and their gradients in device memory", unfused),
-            Variant::kernel(
-                "fused",
-                "probabilities made anew from the log-sum-exp, GELU and its slope done to sums in registers, products for \
-                 queries, keys and values in one",
-                |p, caps| fused(p, caps, By::Tiles),
-            )
-            .available(|p, caps| available(p, caps, By::Tiles)),
-            Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
-                fused(p, caps, By::Mma)
-            })
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| available(p, caps, By::Mma)),
-            Variant::kernel("vendor", "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN", |p, caps| {
-                fused(p, caps, By::Library)
-            })
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| available(p, caps, By::Library)),
-        ],
-        // Without `vendor`: a time of the library must not come from another kernel.
-        fallback: &["mma", "fused", "unfused"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        |p, output| tolerance(p, output, 1.0),
+        Reference::new(row_cost, rows),
+        OfNan::MIXED,
+    )
+    .headline("b1,s64,h8,d64,f2048")
+    .shapes(shapes)
+    .awkward(super::AWKWARD)
+    .setup(setup)
+    .host(host)
+    .variants(vec![
+        Variant::kernel("unfused", "every step a stage, scores and their gradients in device memory", unfused),
+        Variant::kernel(
+            "fused",
+            "probabilities made anew from the log-sum-exp, GELU and its slope done to sums in registers, products for \
+             queries, keys and values in one",
+            |p, caps| fused(p, caps, GemmKind::Tiles),
+        )
+        .available(|p, caps| available(p, caps, GemmKind::Tiles)),
+        Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
+            fused(p, caps, GemmKind::Mma)
+        })
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| available(p, caps, GemmKind::Mma)),
+        Variant::kernel(
+            "vendor",
+            "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN",
+            |p, caps| fused(p, caps, GemmKind::Library),
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| available(p, caps, GemmKind::Library)),
+    ])
+    // Without `vendor`: a time of the library must not come from another kernel.
+    .fallback(&["mma", "fused", "unfused"])
+    .stress(stress_inputs())
 }
 
 pub(super) fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -199,9 +198,9 @@ pub(super) fn checked(p: &Problem, output: usize) -> usize {
 
 /// Tolerance for a gradient `dout` times as large as a seeded one.
 pub(super) fn tolerance(p: &Problem, output: usize, dout: f64) -> Tolerance {
-    let errors = Errors::of(p, 1.0);
-    let Rounding { u, sum: by_width } = Rounding::of(p, width(p));
-    let (by_middle, by_rows) = (Rounding::of(p, p["f"]).sum, Rounding::of(p, row_count(p)).sum);
+    let errors = Errors::new(p, 1.0);
+    let Rounding { u, sum: by_width } = Rounding::new(p, width(p));
+    let (by_middle, by_rows) = (Rounding::new(p, p["f"]).sum, Rounding::new(p, row_count(p)).sum);
     let rows = row_count(p) as f64;
     // Gradients grow on their way back. After the MLP they are about three. After attention, with values of that size, they are
     // about six. A norm divides by the deviation of its rows, which is small in short rows.
@@ -237,30 +236,28 @@ pub(super) fn tolerance(p: &Problem, output: usize, dout: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "zeros",
-            about: "no gradient: every gradient is zero",
-            applies: any,
-            fills: |_| vec![("dout", zero)],
-            tolerance: |p, output| match checked(p, output) {
+        StressInput::new(
+            "zeros",
+            "no gradient: every gradient is zero",
+            |_| vec![("dout", zero)],
+            |p, output| match checked(p, output) {
                 0..DX => tolerance(p, output, 1.0),
                 _ => sums_of_zeros(p),
             },
-        },
-        StressInput {
-            name: "small",
-            about: "gradients a thousand times smaller, as at the end of a training",
-            applies: any,
-            fills: |_| vec![("dout", |shape, draw| gradient_of_items(shape, draw) / 1024.0)],
+        ),
+        StressInput::new(
+            "small",
+            "gradients a thousand times smaller, as at the end of a training",
+            |_| vec![("dout", |shape, draw| gradient_of_items(shape, draw) / 1024.0)],
             // An underflow in 16 bits loses a value once for each summed row.
-            tolerance: |p, output| {
+            |p, output| {
                 let seeded = tolerance(p, output, 1.0 / 1024.0);
                 let lost = smallest_normal(p) * 64.0 * (row_count(p) as f64).sqrt();
                 Tolerance { abs: seeded.abs + lost, ..seeded }
             },
-        },
+        ),
     ]
 }
 
@@ -276,14 +273,14 @@ fn row_cost(p: &Problem, output: usize) -> u64 {
 }
 
 /// State of the reference: of each item its forward pass and the gradients of its rows, and the parameter gradients of all items.
-pub(super) struct Known<'a> {
+pub(super) struct ReferenceState<'a> {
     p: &'a Problem,
     inputs: &'a Inputs,
     pub(super) items: Items<(Passed<f64>, Vec<f64>)>,
     pub(super) learned: Vec<Vec<f64>>,
 }
 
-impl Known<'_> {
+impl ReferenceState<'_> {
     fn row(&self, output: usize, row: u64, out: &mut [f64]) {
         let (s, c, f, d) = (self.p["s"], width(self.p), self.p["f"], self.p["d"]);
         let within = |from: &[f64], at: u64, columns: u64| from[(at * columns) as usize..][..columns as usize].to_vec();
@@ -311,7 +308,7 @@ impl Known<'_> {
 }
 
 /// Both passes of all distinct items.
-pub(super) fn known<'a>(p: &'a Problem, inputs: &'a Inputs) -> Known<'a> {
+pub(super) fn known<'a>(p: &'a Problem, inputs: &'a Inputs) -> ReferenceState<'a> {
     let (layer, elements) = (layer_of(p), p["s"] * width(p));
     let of = parameters(|buffer| inputs.whole(buffer));
     let mut learned: Vec<Vec<f64>> = gradients(p).iter().skip(1).map(|spec| vec![0.0; spec.len as usize]).collect();
@@ -323,7 +320,7 @@ pub(super) fn known<'a>(p: &'a Problem, inputs: &'a Inputs) -> Known<'a> {
         (passed, gradients.dx)
     };
     let items = items_of(p, inputs, &[X, DOUT], made);
-    Known { p, inputs, items, learned }
+    ReferenceState { p, inputs, items, learned }
 }
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {

@@ -1,16 +1,16 @@
 //! Stages of the backward pass, and the forward pass of its set-up.
 
-use parallax_ir::{Problem, Product, Program, Rearrange, Stage, Stored};
+use parallax_ir::{Gemm, Layout, Problem, Program, Rearrange, Stage};
 use parallax_schema::case::Direction;
 use parallax_schema::device::Caps;
 
 use super::super::attention_block::{
     PROJECTED, WEIGHTS, attention, merge, output, projected, row_count, side_by_side, split, stages, width,
 };
-use super::super::linear::stages::By;
+use super::super::linear::stages::GemmKind;
 use super::super::{add_layernorm, gelu};
 use super::dropout::{DROPPED, dropping};
-use super::forward::{MLP, flash_of, fusable, normed, products, remembering};
+use super::forward::{MLP, flash_of, fusable, gemms, normed, remembering};
 use super::{dropout, kept};
 use crate::SubOp;
 
@@ -28,17 +28,17 @@ const BIAS_GRADIENTS: [&str; 3] = ["dbq", "dbk", "dbv"];
 
 /// Set-up: the forward pass, which keeps the inputs of the backward pass.
 pub(super) fn setup(p: &Problem, caps: &Caps) -> Program {
-    let made = stages(p, caps, By::Tiles);
+    let made = stages(p, caps, GemmKind::Tiles);
     let mut all = side_by_side(p, caps).stages;
     all.extend(normed(p, caps, ["x", "normed"], 0));
-    all.extend(projected(p, caps, By::Tiles, "normed"));
+    all.extend(projected(p, caps, GemmKind::Tiles, "normed"));
     all.extend(attention(p, Direction::Bwd).setup(caps, &[("out", "mixed")]));
-    all.extend(output(p, caps, By::Tiles, "projected"));
-    all.push(added(p, caps, ["x", "projected", "sum"]).called("add_1"));
+    all.extend(output(p, caps, GemmKind::Tiles, "projected"));
+    all.push(added(p, caps, ["x", "projected", "sum"]).label("add_1"));
     all.extend(normed(p, caps, ["sum", "normed2"], 1));
     if kept(p) {
-        let [into, _] = products(p);
-        all.push(made.with_bias(into, ["normed2", "w1", "pre"], "b1").called("mlp_product_1"));
+        let [into, _] = gemms(p);
+        all.push(made.with_bias(into, ["normed2", "w1", "pre"], "b1").label("mlp_product_1"));
     }
     Program { stages: remembering(dropping(p, caps, all, 0, ["projected", DROPPED[0]])) }
 }
@@ -47,9 +47,9 @@ fn added(p: &Problem, caps: &Caps, names: [&'static str; 3]) -> Stage {
     add_layernorm::sum_stage(row_count(p) * width(p), p.dtype, caps, names)
 }
 
-pub(super) fn available(p: &Problem, caps: &Caps, by: By) -> Result<(), String> {
-    fusable(p, caps, by)?;
-    attention(p, Direction::Bwd).available(flash_of(by), caps)?;
+pub(super) fn available(p: &Problem, caps: &Caps, kind: GemmKind) -> Result<(), String> {
+    fusable(p, caps, kind)?;
+    attention(p, Direction::Bwd).available(flash_of(kind), caps)?;
     sum_and_norm(p).available("fused", caps)
 }
 
@@ -77,89 +77,89 @@ fn norm_backward(p: &Problem, caps: &Caps, which: usize, [x, dout, also, dx]: [&
     let inner = sum_and_norm(p);
     let component = [NORM1, NORM2][which];
     let number = which + 1;
-    let called = |stage: Stage| stage.renamed(|label| format!("{label}_{number}")).of(component);
+    let called = |stage: Stage| stage.renamed(|label| format!("{label}_{number}")).component(component);
     inner.stages(inner.best(&["fused", "naive"], caps), caps, &names).into_iter().map(called).collect()
 }
 
 /// GEMM for the gradient of an `m × n` weight: its input rows times the gradient of the result.
-fn of_weight(p: &Problem, caps: &Caps, by: By, [m, n]: [u64; 2], names: [&'static str; 3]) -> Stage {
-    let product = Product::new(m, n, row_count(p)).stored(Stored::Tn);
-    stages(p, caps, by).product(product, names).called(names[2])
+fn of_weight(p: &Problem, caps: &Caps, kind: GemmKind, [m, n]: [u64; 2], names: [&'static str; 3]) -> Stage {
+    let gemm = Gemm::new(m, n, row_count(p)).layout(Layout::Tn);
+    stages(p, caps, kind).gemm(gemm, names).label(names[2])
 }
 
 /// GEMM for the gradients of rows that were multiplied by an `m × n` weight.
-fn of_rows(p: &Problem, caps: &Caps, by: By, [m, n]: [u64; 2], names: [&'static str; 3]) -> Stage {
-    let product = Product::new(row_count(p), m, n).stored(Stored::Nt);
-    stages(p, caps, by).product(product, names).called(names[2])
+fn of_rows(p: &Problem, caps: &Caps, kind: GemmKind, [m, n]: [u64; 2], names: [&'static str; 3]) -> Stage {
+    let gemm = Gemm::new(row_count(p), m, n).layout(Layout::Nt);
+    stages(p, caps, kind).gemm(gemm, names).label(names[2])
 }
 
 /// Stages of the sum of all rows of `columns` columns.
 fn of_bias(p: &Problem, caps: &Caps, columns: u64, [from, to]: [&'static str; 2]) -> [Stage; 2] {
-    let [first, second] = stages(p, caps, By::Tiles).columns([row_count(p), columns], [from, "parts", to]);
-    [first.renamed(|label| format!("{label}_{to}")), second.called(to)]
+    let [first, second] = stages(p, caps, GemmKind::Tiles).columns([row_count(p), columns], [from, "parts", to]);
+    [first.renamed(|label| format!("{label}_{to}")), second.label(to)]
 }
 
 /// Stages of the MLP and the second norm, up to `dsum`, the gradient of the sum. GELU's argument is kept or recomputed.
-fn through_mlp(p: &Problem, caps: &Caps, by: By, fused: bool, kept: bool) -> Vec<Stage> {
-    let (made, rows, c, f) = (stages(p, caps, by), row_count(p), width(p), p["f"]);
-    let [into, _] = products(p);
-    let through = Product::new(rows, f, c).stored(Stored::Nt);
+fn through_mlp(p: &Problem, caps: &Caps, kind: GemmKind, fused: bool, kept: bool) -> Vec<Stage> {
+    let (made, rows, c, f) = (stages(p, caps, kind), row_count(p), width(p), p["f"]);
+    let [into, _] = gemms(p);
+    let through = Gemm::new(rows, f, c).layout(Layout::Nt);
     let mut all = normed(p, caps, ["sum", "normed2"], 1);
     if !kept {
-        all.push(made.with_bias(into, ["normed2", "w1", "pre"], "b1").called("mlp_product_1"));
+        all.push(made.with_bias(into, ["normed2", "w1", "pre"], "b1").label("mlp_product_1"));
     }
     let [hidden, dpre] = match fused {
         true => {
-            let back = made.through_gelu(through, ["dout", "w2"], kept);
+            let back = made.gelu_backward(through, ["dout", "w2"], kept);
             all.extend(back.stages);
             [back.hidden, back.dpre]
         }
         false => {
-            all.push(gelu::forward_stage(rows * f, p.dtype, caps, ["pre", "hidden"]).called("mlp_gelu"));
-            all.push(made.product(through, ["dout", "w2", "dhidden"]).called("dhidden"));
-            all.push(gelu::backward_stage(rows * f, p.dtype, caps, ["pre", "dhidden", "dpre"]).called("dpre"));
+            all.push(gelu::forward_stage(rows * f, p.dtype, caps, ["pre", "hidden"]).label("mlp_gelu"));
+            all.push(made.gemm(through, ["dout", "w2", "dhidden"]).label("dhidden"));
+            all.push(gelu::backward_stage(rows * f, p.dtype, caps, ["pre", "dhidden", "dpre"]).label("dpre"));
             ["hidden", "dpre"]
         }
     };
-    all.push(of_weight(p, caps, by, [f, c], [hidden, "dout", "dw2"]));
+    all.push(of_weight(p, caps, kind, [f, c], [hidden, "dout", "dw2"]));
     all.extend(of_bias(p, caps, c, ["dout", "db2"]));
-    all.push(of_weight(p, caps, by, [c, f], ["normed2", dpre, "dw1"]));
+    all.push(of_weight(p, caps, kind, [c, f], ["normed2", dpre, "dw1"]));
     all.extend(of_bias(p, caps, f, [dpre, "db1"]));
-    all.push(of_rows(p, caps, by, [c, f], [dpre, "w1", "dnormed"]));
-    let all = all.into_iter().map(|stage| stage.of(MLP)).collect();
+    all.push(of_rows(p, caps, kind, [c, f], [dpre, "w1", "dnormed"]));
+    let all = all.into_iter().map(|stage| stage.component(MLP)).collect();
     let mut all = dropping(p, caps, all, 1, ["dout", dropout::GRADIENTS[1]]);
     all.extend(norm_backward(p, caps, 1, ["sum", "dnormed", "dout", "dsum"]));
     all
 }
 
 /// Stages of the output projection and attention, up to the gradients of its heads.
-fn through_attention(p: &Problem, caps: &Caps, by: By, variant: &str) -> Vec<Stage> {
+fn through_attention(p: &Problem, caps: &Caps, kind: GemmKind, variant: &str) -> Vec<Stage> {
     let c = width(p);
-    let mut all = vec![merge(p, caps), of_weight(p, caps, by, [c, c], ["merged", "dsum", "dwo"])];
+    let mut all = vec![merge(p, caps), of_weight(p, caps, kind, [c, c], ["merged", "dsum", "dwo"])];
     all.extend(of_bias(p, caps, c, ["dsum", "dbo"]));
-    all.push(of_rows(p, caps, by, [c, c], ["dsum", "wo", "dmerged"]));
-    all.push(split(p, c, 0).stage(p.dtype, caps, ["dmerged", "dmixed"]).called("split_heads"));
-    let all = all.into_iter().map(|stage| stage.of(PROJECTION)).collect();
+    all.push(of_rows(p, caps, kind, [c, c], ["dsum", "wo", "dmerged"]));
+    all.push(split(p, c, 0).stage(p.dtype, caps, ["dmerged", "dmixed"]).label("split_heads"));
+    let all = all.into_iter().map(|stage| stage.component(PROJECTION)).collect();
     let mut all = dropping(p, caps, all, 0, ["dsum", dropout::GRADIENTS[0]]);
     let inner = attention(p, Direction::Bwd).stages(variant, caps, &[("out", "mixed"), ("dout", "dmixed")]);
-    all.extend(inner.into_iter().map(|stage| stage.of(ATTENTION)));
+    all.extend(inner.into_iter().map(|stage| stage.component(ATTENTION)));
     all
 }
 
-pub(super) fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
+pub(super) fn fused(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
     let c = width(p);
-    let mut all = through_mlp(p, caps, by, true, kept(p));
-    all.extend(through_attention(p, caps, by, flash_of(by)));
+    let mut all = through_mlp(p, caps, kind, true, kept(p));
+    all.extend(through_attention(p, caps, kind, flash_of(kind)));
     let mut last = Vec::new();
     for (which, gradient) in GRADIENTS.into_iter().enumerate() {
         let together = split(p, 3 * c, which as u64 * c).reversed();
-        last.push(together.stage(p.dtype, caps, [gradient, "dqkv"]).called(format!("{gradient}_beside")));
+        last.push(together.stage(p.dtype, caps, [gradient, "dqkv"]).label(format!("{gradient}_beside")));
     }
     last.extend(normed(p, caps, ["x", "normed"], 0));
-    last.push(of_weight(p, caps, by, [c, 3 * c], ["normed", "dqkv", "dwqkv"]));
+    last.push(of_weight(p, caps, kind, [c, 3 * c], ["normed", "dqkv", "dwqkv"]));
     last.extend(of_bias(p, caps, 3 * c, ["dqkv", "dbqkv"]));
-    last.push(of_rows(p, caps, by, [c, 3 * c], ["dqkv", "wqkv", "dnormed"]));
-    all.extend(last.into_iter().map(|stage| stage.of(QKV)));
+    last.push(of_rows(p, caps, kind, [c, 3 * c], ["dqkv", "wqkv", "dnormed"]));
+    all.extend(last.into_iter().map(|stage| stage.component(QKV)));
     all.extend(norm_backward(p, caps, 0, ["x", "dnormed", "dsum", "dx"]));
     Program { stages: all }
 }
@@ -170,27 +170,27 @@ pub(super) fn unfused(p: &Problem, caps: &Caps) -> Program {
 
 /// Unfused program with a kept or recomputed argument of GELU.
 pub(super) fn unfused_with(p: &Problem, caps: &Caps, kept: bool) -> Program {
-    let (by, c) = (By::Tiles, width(p));
-    let mut all = through_mlp(p, caps, by, false, kept);
-    all.extend(through_attention(p, caps, by, "manual"));
+    let (kind, c) = (GemmKind::Tiles, width(p));
+    let mut all = through_mlp(p, caps, kind, false, kept);
+    all.extend(through_attention(p, caps, kind, "manual"));
     let mut last = normed(p, caps, ["x", "normed"], 0);
     for which in 0..3 {
         let (gradient, name) = (GRADIENTS[which], PROJECTED[which]);
         let side = Rearrange::beside([c, c], 3 * c, which as u64 * c);
         let of_biases = Rearrange::beside([1, c], 3 * c, which as u64 * c);
         let rows = GRADIENT_ROWS[which];
-        last.push(split(p, c, 0).reversed().stage(p.dtype, caps, [gradient, rows]).called(rows));
-        last.push(of_weight(p, caps, by, [c, c], ["normed", rows, WEIGHT_GRADIENTS[which]]));
-        last.push(side.stage(p.dtype, caps, [WEIGHT_GRADIENTS[which], "dwqkv"]).called(format!("dw{name}_beside")));
+        last.push(split(p, c, 0).reversed().stage(p.dtype, caps, [gradient, rows]).label(rows));
+        last.push(of_weight(p, caps, kind, [c, c], ["normed", rows, WEIGHT_GRADIENTS[which]]));
+        last.push(side.stage(p.dtype, caps, [WEIGHT_GRADIENTS[which], "dwqkv"]).label(format!("dw{name}_beside")));
         last.extend(of_bias(p, caps, c, [rows, BIAS_GRADIENTS[which]]));
-        last.push(of_biases.stage(p.dtype, caps, [BIAS_GRADIENTS[which], "dbqkv"]).called(format!("db{name}_beside")));
+        last.push(of_biases.stage(p.dtype, caps, [BIAS_GRADIENTS[which], "dbqkv"]).label(format!("db{name}_beside")));
         // The first writes the buffer to which the others are added.
         let to = ["some", "product", "through"][which];
-        last.push(of_rows(p, caps, by, [c, c], [rows, WEIGHTS[which], to]).called(format!("{name}_dnormed")));
+        last.push(of_rows(p, caps, kind, [c, c], [rows, WEIGHTS[which], to]).label(format!("{name}_dnormed")));
     }
-    last.push(added(p, caps, ["some", "product", "projected"]).called("add_dnormed_1"));
-    last.push(added(p, caps, ["projected", "through", "dnormed"]).called("add_dnormed_2"));
-    all.extend(last.into_iter().map(|stage| stage.of(QKV)));
+    last.push(added(p, caps, ["some", "product", "projected"]).label("add_dnormed_1"));
+    last.push(added(p, caps, ["projected", "through", "dnormed"]).label("add_dnormed_2"));
+    all.extend(last.into_iter().map(|stage| stage.component(QKV)));
     all.extend(norm_backward(p, caps, 0, ["x", "dnormed", "dsum", "dx"]));
     Program { stages: all }
 }

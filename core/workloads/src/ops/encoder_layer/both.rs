@@ -1,18 +1,18 @@
 //! Both directions, as in a training step: the forward pass, which leaves the inputs of the backward pass, and then the backward
 //! pass. Everything is timed, and all memory belongs to one program.
 
-use parallax_ir::hard::{any, sums_of_zeros, zero};
+use parallax_ir::stress::{sums_of_zeros, zero};
 use parallax_ir::{
-    BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows, RowsFn,
-    StressInput, Tolerance, Variant,
+    BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows, StressInput, Tolerance,
+    Variant,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
 use super::super::attention::keeping_lse;
 use super::super::attention_block::{row_beside, side_by_side, width};
-use super::super::linear::stages::By;
-use super::backward::{DX, Known, gradients, host_passes, known, remembered, upstream};
+use super::super::linear::stages::GemmKind;
+use super::backward::{DX, ReferenceState, gradients, host_passes, known, remembered, upstream};
 use super::backward_stages::available;
 use super::forward::{MLP, fusable, remembering};
 use super::{
@@ -22,47 +22,44 @@ use super::{
 
 /// Specification of both directions.
 pub fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::FwdBwd,
-        rate: Rate::Flops,
-        headline: Some("b1,s64,h8,d64,f1024"),
-        shapes: backward::shapes,
-        awkward: super::AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::FwdBwd,
+        Rate::Flops,
         buffers,
         cost,
         tolerance,
-        reference: Reference { row_cost: |p, _| p["s"] * width(p), rows: RowsFn::of(rows) },
-        setup: Some(side_by_side),
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "unfused",
-                "the unfused forms of both directions; GELU's argument stays in memory in any case",
-                |p, caps| step(forward::unfused(p, caps), backward_stages::unfused_with(p, caps, true)),
-            ),
-            Variant::kernel("fused", "the fused forms of both directions", |p, caps| fused(p, caps, By::Tiles))
-                .available(|p, caps| possible(p, caps, By::Tiles)),
-            Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
-                fused(p, caps, By::Mma)
-            })
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| possible(p, caps, By::Mma)),
-            Variant::kernel(
-                "vendor",
-                "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN",
-                |p, caps| fused(p, caps, By::Library),
-            )
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| possible(p, caps, By::Library)),
-        ],
-        // Without `vendor`: a time of the library must not come from another kernel.
-        fallback: &["mma", "fused", "unfused"],
-        preconditions: Vec::new(),
-        hard: hard(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        Reference::new(|p, _| p["s"] * width(p), rows),
+        OfNan::MIXED,
+    )
+    .headline("b1,s64,h8,d64,f1024")
+    .shapes(backward::shapes)
+    .awkward(super::AWKWARD)
+    .setup(side_by_side)
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "unfused",
+            "the unfused forms of both directions; GELU's argument stays in memory in any case",
+            |p, caps| step(forward::unfused(p, caps), backward_stages::unfused_with(p, caps, true)),
+        ),
+        Variant::kernel("fused", "the fused forms of both directions", |p, caps| fused(p, caps, GemmKind::Tiles))
+            .available(|p, caps| possible(p, caps, GemmKind::Tiles)),
+        Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
+            fused(p, caps, GemmKind::Mma)
+        })
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| possible(p, caps, GemmKind::Mma)),
+        Variant::kernel(
+            "vendor",
+            "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN",
+            |p, caps| fused(p, caps, GemmKind::Library),
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| possible(p, caps, GemmKind::Library)),
+    ])
+    // Without `vendor`: a time of the library must not come from another kernel.
+    .fallback(&["mma", "fused", "unfused"])
+    .stress(stress_inputs())
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
@@ -107,22 +104,21 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard() -> Vec<StressInput> {
-    vec![StressInput {
-        name: "zeros",
-        about: "no gradient: the result is as usual, and every gradient is zero",
-        applies: any,
-        fills: |_| vec![("dout", zero)],
-        tolerance: |p, output| match output {
+fn stress_inputs() -> Vec<StressInput> {
+    vec![StressInput::new(
+        "zeros",
+        "no gradient: the result is as usual, and every gradient is zero",
+        |_| vec![("dout", zero)],
+        |p, output| match output {
             0..=OUT => tolerance(p, output),
             _ => sums_of_zeros(p),
         },
-    }]
+    )]
 }
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let (s, c) = (p["s"], width(p));
-    let known: Known<'a> = known(p, inputs);
+    let known: ReferenceState<'a> = known(p, inputs);
     let within = move |from: &[f64], row: u64| from[(row % s * c) as usize..][..c as usize].to_vec();
     Box::new(move |output, row, out| match output {
         WQKV => row_beside(p, inputs, WQ, row, out),
@@ -151,20 +147,20 @@ fn step(there: Program, back: Program) -> Program {
 /// Program of both directions without the result, from an item's rows alone. An encoder uses it that keeps only each layer's rows.
 /// It recomputes the values before the MLP, and those of the MLP that every backward pass recomputes. Each step is a stage without
 /// `by`; otherwise the fused variants use this kind of GEMM.
-pub(crate) fn checkpointed(p: &Problem, caps: &Caps, by: Option<By>) -> Program {
-    let (there, back) = match by {
+pub(crate) fn checkpointed(p: &Problem, caps: &Caps, kind: Option<GemmKind>) -> Program {
+    let (there, back) = match kind {
         None => (forward::unfused(p, caps), backward_stages::unfused_with(p, caps, false)),
-        Some(by) => (forward::fused(p, caps, by), backward_stages::fused(p, caps, by)),
+        Some(kind) => (forward::fused(p, caps, kind), backward_stages::fused(p, caps, kind)),
     };
     let before_mlp = there.stages.into_iter().take_while(|stage| stage.component != Some(MLP));
     let again = before_mlp.map(|stage| stage.renamed(|label| format!("again_{label}")));
     step(Program { stages: again.collect() }, back)
 }
 
-fn possible(p: &Problem, caps: &Caps, by: By) -> Result<(), String> {
-    fusable(p, caps, by).and_then(|()| available(p, caps, by))
+fn possible(p: &Problem, caps: &Caps, kind: GemmKind) -> Result<(), String> {
+    fusable(p, caps, kind).and_then(|()| available(p, caps, kind))
 }
 
-fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
-    step(forward::fused(p, caps, by), backward_stages::fused(p, caps, by))
+fn fused(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
+    step(forward::fused(p, caps, kind), backward_stages::fused(p, caps, kind))
 }

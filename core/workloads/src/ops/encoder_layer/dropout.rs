@@ -61,7 +61,7 @@ pub(super) fn dropping(
     }
     let inner = SubOp::new("dropout", Direction::Fwd, &format!("n{},p{}", row_count(p) * width(p), share(p)), p.dtype);
     let dropout = inner.stages("regenerated", caps, &[("x", from), ("seed", KEYS[which]), ("out", to)]);
-    let called = |stage: Stage| Stage { component, ..stage.called(format!("dropout_{}", which + 1)) };
+    let called = |stage: Stage| Stage { component, ..stage.label(format!("dropout_{}", which + 1)) };
     stages.splice(first..first, dropout.into_iter().map(called));
     stages
 }

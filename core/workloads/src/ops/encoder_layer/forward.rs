@@ -1,6 +1,6 @@
 //! Stages of the forward pass.
 
-use parallax_ir::{Access, BufferSpec, Elem, Problem, Product, Program, Stage};
+use parallax_ir::{Access, BufferSpec, Elem, Gemm, Problem, Program, Stage};
 use parallax_schema::case::Direction;
 use parallax_schema::device::Caps;
 
@@ -8,7 +8,7 @@ use super::super::attention_block::{
     FLASH, attention, output, output_apart, projected, projected_apart, row_count, stages, unfused as attention_apart,
     width,
 };
-use super::super::linear::stages::{By, Then};
+use super::super::linear::stages::{Epilogue, GemmKind};
 use super::super::{add_layernorm, gelu};
 use super::dropout::{DROPPED, dropping};
 use super::{dropout, kept};
@@ -65,14 +65,14 @@ pub(super) fn normed(p: &Problem, caps: &Caps, [x, out]: [&'static str; 2], whic
 }
 
 /// GEMMs of the MLP: into the middle, and out of it.
-pub(super) fn products(p: &Problem) -> [Product; 2] {
+pub(super) fn gemms(p: &Problem) -> [Gemm; 2] {
     let (rows, c, f) = (row_count(p), width(p), p["f"]);
-    [Product::new(rows, f, c), Product::new(rows, c, f)]
+    [Gemm::new(rows, f, c), Gemm::new(rows, c, f)]
 }
 
 /// Stage of a sum of rows.
 fn added(p: &Problem, caps: &Caps, names: [&'static str; 3], label: &'static str) -> Stage {
-    add_layernorm::sum_stage(row_count(p) * width(p), p.dtype, caps, names).called(label)
+    add_layernorm::sum_stage(row_count(p) * width(p), p.dtype, caps, names).label(label)
 }
 
 /// Adds dropout of both parts to the stages.
@@ -82,42 +82,42 @@ fn dropping_both(p: &Problem, caps: &Caps, stages: Vec<Stage>) -> Vec<Stage> {
 }
 
 pub(super) fn unfused(p: &Problem, caps: &Caps) -> Program {
-    let by = stages(p, caps, By::Tiles);
+    let made = stages(p, caps, GemmKind::Tiles);
     let (rows, c, f) = (row_count(p), width(p), p["f"]);
-    let of = |component: &'static str| move |stage: Stage| stage.of(component);
+    let of = |component: &'static str| move |stage: Stage| stage.component(component);
     let mut all: Vec<Stage> = normed(p, caps, ["x", "normed"], 0).into_iter().map(of(NORM1)).collect();
     all.extend(projected_apart(p, caps, "normed"));
     all.extend(attention_apart(p, caps));
     all.extend(output_apart(p, caps, "projected"));
-    all.push(added(p, caps, ["x", "projected", "sum"], "add_1").of(NORM2));
+    all.push(added(p, caps, ["x", "projected", "sum"], "add_1").component(NORM2));
     all.extend(normed(p, caps, ["sum", "normed2"], 1).into_iter().map(of(NORM2)));
-    let [into, out_of] = products(p);
+    let [into, out_of] = gemms(p);
     let mlp = [
-        by.product(into, ["normed2", "w1", "first"]).called("mlp_product_1"),
-        by.finish([rows, f], Then::Bias, ["first", "pre"], &["b1"]).called("mlp_bias_1"),
-        gelu::forward_stage(rows * f, p.dtype, caps, ["pre", "hidden"]).called("mlp_gelu"),
-        by.product(out_of, ["hidden", "w2", "product"]).called("mlp_product_2"),
-        by.finish([rows, c], Then::Bias, ["product", "second"], &["b2"]).called("mlp_bias_2"),
+        made.gemm(into, ["normed2", "w1", "first"]).label("mlp_product_1"),
+        made.finish([rows, f], Epilogue::Bias, ["first", "pre"], &["b1"]).label("mlp_bias_1"),
+        gelu::forward_stage(rows * f, p.dtype, caps, ["pre", "hidden"]).label("mlp_gelu"),
+        made.gemm(out_of, ["hidden", "w2", "product"]).label("mlp_product_2"),
+        made.finish([rows, c], Epilogue::Bias, ["product", "second"], &["b2"]).label("mlp_bias_2"),
     ];
     all.extend(mlp.map(of(MLP)));
-    all.push(added(p, caps, ["sum", "second", "out"], "add_2").of(ADD));
+    all.push(added(p, caps, ["sum", "second", "out"], "add_2").component(ADD));
     Program { stages: dropping_both(p, caps, all) }
 }
 
 /// Attention variant for a kind of GEMM.
-pub(super) fn flash_of(by: By) -> &'static str {
-    match by {
-        By::Tiles => "flash",
-        By::Library => "vendor",
+pub(super) fn flash_of(kind: GemmKind) -> &'static str {
+    match kind {
+        GemmKind::Tiles => "flash",
+        GemmKind::Library => "vendor",
         _ => "flash_mma",
     }
 }
 
 /// Checks that a device can run the fused variant with this kind of GEMM.
-pub(super) fn fusable(p: &Problem, caps: &Caps, by: By) -> Result<(), String> {
-    attention(p, Direction::Fwd).available(flash_of(by), caps)?;
+pub(super) fn fusable(p: &Problem, caps: &Caps, kind: GemmKind) -> Result<(), String> {
+    attention(p, Direction::Fwd).available(flash_of(kind), caps)?;
     sum_and_norm(p).available("fused", caps)?;
-    if by == By::Mma { Product::mma_available(p.dtype, caps) } else { Ok(()) }
+    if kind == GemmKind::Mma { Gemm::mma_available(p.dtype, caps) } else { Ok(()) }
 }
 
 fn sum_and_norm(p: &Problem) -> SubOp {
@@ -125,26 +125,27 @@ fn sum_and_norm(p: &Problem) -> SubOp {
 }
 
 /// Stages after the projections to `q`, `k` and `v`, up to the result, with the given attention stages.
-fn after_heads(p: &Problem, caps: &Caps, by: By, attention: Vec<Stage>) -> Vec<Stage> {
-    let made = stages(p, caps, by);
-    let mut all: Vec<Stage> = attention.into_iter().map(|stage| stage.of(FLASH)).collect();
-    all.extend(output(p, caps, by, "projected"));
+fn after_heads(p: &Problem, caps: &Caps, kind: GemmKind, attention: Vec<Stage>) -> Vec<Stage> {
+    let made = stages(p, caps, kind);
+    let mut all: Vec<Stage> = attention.into_iter().map(|stage| stage.component(FLASH)).collect();
+    all.extend(output(p, caps, kind, "projected"));
     let names = [("x", "projected"), ("residual", "x"), ("gamma", "gamma2"), ("beta", "beta2"), ("out", "normed2")];
-    all.extend(sum_and_norm(p).stages("fused", caps, &names).into_iter().map(|stage| stage.of(NORM2)));
-    let [into, out_of] = products(p);
+    all.extend(sum_and_norm(p).stages("fused", caps, &names).into_iter().map(|stage| stage.component(NORM2)));
+    let [into, out_of] = gemms(p);
     let mut middle = made.with_gelu(into, ["normed2", "w1", "hidden"], "b1", kept(p).then_some("pre")).into_iter();
-    all.extend(middle.next().map(|stage| stage.called("mlp_product_1").of(MLP)));
-    all.extend(middle.map(|stage| stage.called("mlp_gelu").of(MLP)));
-    all.push(made.with_bias(out_of, ["hidden", "w2", "second"], "b2").called("mlp_product_2").of(MLP));
-    all.push(added(p, caps, ["sum", "second", "out"], "add_2").of(ADD));
+    all.extend(middle.next().map(|stage| stage.label("mlp_product_1").component(MLP)));
+    all.extend(middle.map(|stage| stage.label("mlp_gelu").component(MLP)));
+    all.push(made.with_bias(out_of, ["hidden", "w2", "second"], "b2").label("mlp_product_2").component(MLP));
+    all.push(added(p, caps, ["sum", "second", "out"], "add_2").component(ADD));
     all
 }
 
-pub(super) fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
-    let mut all: Vec<Stage> = normed(p, caps, ["x", "normed"], 0).into_iter().map(|stage| stage.of(NORM1)).collect();
-    all.extend(projected(p, caps, by, "normed"));
-    let attention = attention(p, Direction::Fwd).stages(flash_of(by), caps, &[("out", "mixed")]);
-    all.extend(after_heads(p, caps, by, attention));
+pub(super) fn fused(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
+    let mut all: Vec<Stage> =
+        normed(p, caps, ["x", "normed"], 0).into_iter().map(|stage| stage.component(NORM1)).collect();
+    all.extend(projected(p, caps, kind, "normed"));
+    let attention = attention(p, Direction::Fwd).stages(flash_of(kind), caps, &[("out", "mixed")]);
+    all.extend(after_heads(p, caps, kind, attention));
     Program { stages: dropping_both(p, caps, all) }
 }
 

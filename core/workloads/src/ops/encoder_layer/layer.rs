@@ -4,7 +4,7 @@ use super::super::attention_block::heads::{Attended, Heads};
 use super::super::gelu::{gelu_tanh, slope_tanh};
 use super::super::layernorm::EPS;
 use super::dropout::Factors;
-use crate::dense::{Real, add, add_to_rows, narrow, product_nn, product_nt, product_tn, rows_summed, sum, total, wide};
+use crate::dense::{Real, add, add_to_rows, gemm_nn, gemm_nt, gemm_tn, narrow, rows_summed, sum, total, wide};
 
 /// Parameters of a layer, each in the order of its buffer.
 #[derive(Clone)]
@@ -113,14 +113,14 @@ impl Layer {
         let Layer { heads, f } = self;
         let (s, c) = (heads.s, heads.width());
         let norm1 = norm(x, &of.gamma1, &of.beta1);
-        let qkv = [0, 1, 2].map(|i| add_to_rows(product_nn(&norm1.out, &of.w[i], [s, c, c]), &of.b[i]));
+        let qkv = [0, 1, 2].map(|i| add_to_rows(gemm_nn(&norm1.out, &of.w[i], [s, c, c]), &of.b[i]));
         let attended = heads.attend(&qkv[0], &qkv[1], &qkv[2]);
-        let projected = add_to_rows(product_nn(&attended.out, &of.wo, [s, c, c]), &of.bo);
+        let projected = add_to_rows(gemm_nn(&attended.out, &of.wo, [s, c, c]), &of.bo);
         let added = sum(x, &dropped(&projected, &factors, 0));
         let norm2 = norm(&added, &of.gamma2, &of.beta2);
-        let pre = add_to_rows(product_nn(&norm2.out, &of.w1, [s, f, c]), &of.b1);
+        let pre = add_to_rows(gemm_nn(&norm2.out, &of.w1, [s, f, c]), &of.b1);
         let hidden: Vec<T> = pre.iter().map(|x| narrow(gelu_tanh(wide(*x)))).collect();
-        let second = add_to_rows(product_nn(&hidden, &of.w2, [s, c, f]), &of.b2);
+        let second = add_to_rows(gemm_nn(&hidden, &of.w2, [s, c, f]), &of.b2);
         let out = sum(&added, &dropped(&second, &factors, 1));
         Passed { norm1, qkv, attended, factors, sum: added, norm2, pre, hidden, out }
     }
@@ -130,22 +130,22 @@ impl Layer {
         let Layer { heads, f } = self;
         let (s, c) = (heads.s, heads.width());
         let dsecond = dropped(dout, &passed.factors, 1);
-        let dw2 = product_tn(&passed.hidden, &dsecond, [f, c, s]);
-        let dhidden = product_nt(&dsecond, &of.w2, [s, f, c]);
+        let dw2 = gemm_tn(&passed.hidden, &dsecond, [f, c, s]);
+        let dhidden = gemm_nt(&dsecond, &of.w2, [s, f, c]);
         let dpre: Vec<T> = dhidden.iter().zip(&passed.pre).map(|(g, x)| *g * narrow(slope_tanh(wide(*x)))).collect();
-        let dw1 = product_tn(&passed.norm2.out, &dpre, [c, f, s]);
-        let dnormed2 = product_nt(&dpre, &of.w1, [s, c, f]);
+        let dw1 = gemm_tn(&passed.norm2.out, &dpre, [c, f, s]);
+        let dnormed2 = gemm_nt(&dpre, &of.w1, [s, c, f]);
         let [through, dgamma2, dbeta2] = norm_backward(&passed.norm2, &of.gamma2, &dnormed2);
         let dsum = sum(dout, &through);
         let dprojected = dropped(&dsum, &passed.factors, 0);
-        let dwo = product_tn(&passed.attended.out, &dprojected, [c, c, s]);
-        let dmixed = product_nt(&dprojected, &of.wo, [s, c, c]);
+        let dwo = gemm_tn(&passed.attended.out, &dprojected, [c, c, s]);
+        let dmixed = gemm_nt(&dprojected, &of.wo, [s, c, c]);
         let [q, k, v] = passed.qkv.each_ref().map(|rows| &rows[..]);
         let dqkv = heads.backward([q, k, v], &passed.attended, &dmixed);
-        let dw = dqkv.each_ref().map(|rows| product_tn(&passed.norm1.out, rows, [c, c, s]));
+        let dw = dqkv.each_ref().map(|rows| gemm_tn(&passed.norm1.out, rows, [c, c, s]));
         let mut dnormed1 = vec![T::zero(); s * c];
         for (rows, weights) in dqkv.iter().zip(&of.w) {
-            dnormed1 = sum(&dnormed1, &product_nt(rows, weights, [s, c, c]));
+            dnormed1 = sum(&dnormed1, &gemm_nt(rows, weights, [s, c, c]));
         }
         let [through, dgamma1, dbeta1] = norm_backward(&passed.norm1, &of.gamma1, &dnormed1);
         let dbqkv = dqkv.iter().flat_map(|rows| rows_summed(rows, c)).collect();

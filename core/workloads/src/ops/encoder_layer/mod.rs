@@ -17,10 +17,10 @@
 //! Operations forward: `2·b·s·c·(4·c + 2·f)` of the GEMMs and attention's own, `4·b·h·s²·d`. Backward: twice those of the GEMMs and
 //! two and a half times attention's. Recomputation and dropout are not counted.
 
-use parallax_ir::hard::{any, one, smallest_normal, zero};
+use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Reference, Rows, RowsFn, Shape,
-    StressInput, Tolerance, Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Reference, Rows, Shape, StressInput,
+    Tolerance, Variant, Workload, indexable, normal,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Dialect;
@@ -31,7 +31,7 @@ use super::attention_block::items::Items;
 use super::attention_block::{BIASES, Rounding, WEIGHTS, items, mixed_error, row_beside, side_by_side, weight, width};
 use super::dropout::below_one;
 use super::layernorm;
-use super::linear::stages::By;
+use super::linear::stages::GemmKind;
 
 mod backward;
 mod backward_stages;
@@ -99,48 +99,45 @@ const AWKWARD: &[&str] = &[
 ];
 
 fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Flops,
-        headline: Some("b1,s64,h8,d64,f2048"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Flops,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, 1.0),
-        reference: Reference { row_cost, rows: RowsFn::of(rows) },
-        setup: Some(side_by_side),
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel("unfused", "every step a stage, scores in device memory", forward::unfused),
-            Variant::kernel(
-                "fused",
-                "queries, keys and values by one product, no score matrix, sums normalised as they are made, biases and GELU \
-                 done to sums in registers",
-                |p, caps| forward::fused(p, caps, By::Tiles),
-            )
-            .available(|p, caps| forward::fusable(p, caps, By::Tiles)),
-            Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
-                forward::fused(p, caps, By::Mma)
-            })
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| forward::fusable(p, caps, By::Mma)),
-            Variant::kernel(
-                "vendor",
-                "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN; a kept argument makes GELU a stage of ours",
-                |p, caps| forward::fused(p, caps, By::Library),
-            )
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| forward::fusable(p, caps, By::Library)),
-        ],
-        // Without `vendor`: a time of the library must not come from another kernel.
-        fallback: &["mma", "fused", "unfused"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        |p, output| tolerance(p, output, 1.0),
+        Reference::new(row_cost, rows),
+        OfNan::MIXED,
+    )
+    .headline("b1,s64,h8,d64,f2048")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .setup(side_by_side)
+    .host(host)
+    .variants(vec![
+        Variant::kernel("unfused", "every step a stage, scores in device memory", forward::unfused),
+        Variant::kernel(
+            "fused",
+            "queries, keys and values by one product, no score matrix, sums normalised as they are made, biases and GELU \
+             done to sums in registers",
+            |p, caps| forward::fused(p, caps, GemmKind::Tiles),
+        )
+        .available(|p, caps| forward::fusable(p, caps, GemmKind::Tiles)),
+        Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
+            forward::fused(p, caps, GemmKind::Mma)
+        })
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| forward::fusable(p, caps, GemmKind::Mma)),
+        Variant::kernel(
+            "vendor",
+            "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN; a kept argument makes GELU a stage of ours",
+            |p, caps| forward::fused(p, caps, GemmKind::Library),
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| forward::fusable(p, caps, GemmKind::Library)),
+    ])
+    // Without `vendor`: a time of the library must not come from another kernel.
+    .fallback(&["mma", "fused", "unfused"])
+    .stress(stress_inputs())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -243,9 +240,9 @@ struct Errors {
 }
 
 impl Errors {
-    fn of(p: &Problem, scale: f64) -> Errors {
-        let Rounding { u, sum: by_width } = Rounding::of(p, width(p));
-        let by_middle = Rounding::of(p, p["f"]).sum;
+    fn new(p: &Problem, scale: f64) -> Errors {
+        let Rounding { u, sum: by_width } = Rounding::new(p, width(p));
+        let by_middle = Rounding::new(p, p["f"]).sum;
         // Normalised rows are about one, with the error of their rounding.
         let normed = 2.0 * u + by_width;
         let projected = normed + 2.0 * u + by_width;
@@ -269,7 +266,7 @@ fn likely(p: &Problem, deviation: f64) -> Tolerance {
 }
 
 fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
-    let errors = Errors::of(p, scale);
+    let errors = Errors::new(p, scale);
     match checked(p, output) {
         WQKV | BQKV => Tolerance { abs: smallest_normal(p), rel: 0.0, reason: "copied" },
         PRE => likely(p, errors.pre),
@@ -277,29 +274,26 @@ fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "zeros",
-            about: "no inputs and no offsets: norms divide by the root of ε, and biases are all there is",
-            applies: any,
-            fills: |_| vec![("x", zero), ("beta1", zero), ("bv", zero), ("bo", zero)],
-            tolerance: |p, output| tolerance(p, output, 1.0),
-        },
-        StressInput {
-            name: "equal",
-            about: "all rows alike: every key has the same weight",
-            applies: any,
-            fills: |_| vec![("x", |shape: &Shape, draw: Draw| normal(shape, draw.repeating(shape["h"] * shape["d"])))],
-            tolerance: |p, output| tolerance(p, output, 1.0),
-        },
-        StressInput {
-            name: "large",
-            about: "a residual stream 64 times as large, beside which the layer's parts are small",
-            applies: any,
-            fills: |_| vec![("x", |shape, draw| 64.0 * items(shape, draw)), ("gamma1", one)],
-            tolerance: |p, output| tolerance(p, output, 64.0),
-        },
+        StressInput::new(
+            "zeros",
+            "no inputs and no offsets: norms divide by the root of ε, and biases are all there is",
+            |_| vec![("x", zero), ("beta1", zero), ("bv", zero), ("bo", zero)],
+            |p, output| tolerance(p, output, 1.0),
+        ),
+        StressInput::new(
+            "equal",
+            "all rows alike: every key has the same weight",
+            |_| vec![("x", |shape: &Shape, draw: Draw| normal(shape, draw.repeating(shape["h"] * shape["d"])))],
+            |p, output| tolerance(p, output, 1.0),
+        ),
+        StressInput::new(
+            "large",
+            "a residual stream 64 times as large, beside which the layer's parts are small",
+            |_| vec![("x", |shape, draw| 64.0 * items(shape, draw)), ("gamma1", one)],
+            |p, output| tolerance(p, output, 64.0),
+        ),
     ]
 }
 
@@ -331,7 +325,7 @@ pub(crate) fn parameters<T: Clone>(read: impl Fn(usize) -> Vec<T>) -> Parameters
 fn items_of<T>(p: &Problem, inputs: &Inputs, buffers: &[usize], make: impl FnMut(u64, f64) -> T) -> Items<T> {
     match drops(p) {
         true => Items::each(p["b"], make),
-        false => Items::of(inputs, buffers, [p["b"], p["s"] * width(p)], make),
+        false => Items::new(inputs, buffers, [p["b"], p["s"] * width(p)], make),
     }
 }
 

@@ -8,11 +8,11 @@
 
 use std::sync::OnceLock;
 
-use parallax_ir::hard::{any, exact, one, smallest_normal, subnormal, zero, zipf};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, one, smallest_normal, subnormal, zero, zipf};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Precondition, Problem, Reference, Rows,
-    RowsFn, Scaling, Shape, StressInput, Tolerance, Variant, Workload, cube_available, normal,
+    Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Precondition, Problem, Reference, Rows, Scaling,
+    Shape, StressInput, Tolerance, Variant, Workload, cube_available, normal,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::catalog::Sides;
@@ -43,85 +43,82 @@ pub fn workload() -> Workload {
         },
         dtypes: &[DType::F32],
         validate: |_| Ok(()),
-        forms: vec![OpSpec {
-            direction: Direction::Fwd,
-            rate: Rate::Bytes,
-            headline: Some("r100000,g8333,d64,sorted"),
-            shapes,
-            awkward: &[
-                "r1,g1,d1,sorted",
-                "r1,g1,d1,unsorted",
-                "r7,g13,d5,sorted",
-                "r7,g13,d5,unsorted",
-                "r1009,g101,d67,sorted",
-                "r1009,g101,d67,unsorted",
-                "r500,g1,d3,sorted",
-                "r257,g83,d64,sorted",
-                "r2600,g1501,d8,sorted",
-                "r997,g7,d4099,sorted",
-                "r997,g7,d4099,unsorted",
-            ],
-            huge: &[],
+        forms: vec![OpSpec::new(
+            Direction::Fwd,
+            Rate::Bytes,
             buffers,
             cost,
             tolerance,
-            reference: Reference { row_cost, rows: RowsFn::of(reference) },
-            setup: None,
-            host: Some(HostFn::of(host)),
-            variants: vec![
-                Variant::kernel(
-                    "basic",
-                    "zero the output, then one atomic addition per row; WGSL has no floating-point atomics, so \
-                     there the addition is a compare-and-exchange loop on the bits. Of rows in any order, a large output is taken \
-                     in windows that the cache holds",
-                    stages::basic,
-                )
-                .tunables(&[WINDOW]),
-                Variant::kernel(
-                    "owner",
-                    "sorted rows only: each output row has one owner that finds its rows by search, takes several at a \
-                     time, sums in registers and writes once; no atomics, no zero-fill, deterministic",
-                    stages::owner,
-                )
-                .available(sorted)
-                .tunables(&[MOST_LANES, MOST_COLUMNS]),
-                Variant::kernel(
-                    "shared",
-                    "sorted rows only: a workgroup owns neighbouring output rows, whose columns are private to it in its \
-                     memory; each row is read once and added there atomically, and every output row is written once",
-                    stages::shared,
-                )
-                .available(sorted)
-                .tunables(&[MOST_WORDS]),
-                Variant::kernel(
-                    "chunked",
-                    "sorted rows only: threads sum stretches of rows in registers without a search; groups that span \
+            Reference::new(row_cost, reference),
+            OfNan::MIXED,
+        )
+        .headline("r100000,g8333,d64,sorted")
+        .shapes(shapes)
+        .awkward(&[
+            "r1,g1,d1,sorted",
+            "r1,g1,d1,unsorted",
+            "r7,g13,d5,sorted",
+            "r7,g13,d5,unsorted",
+            "r1009,g101,d67,sorted",
+            "r1009,g101,d67,unsorted",
+            "r500,g1,d3,sorted",
+            "r257,g83,d64,sorted",
+            "r2600,g1501,d8,sorted",
+            "r997,g7,d4099,sorted",
+            "r997,g7,d4099,unsorted",
+        ])
+        .host(host)
+        .variants(vec![
+            Variant::kernel(
+                "basic",
+                "zero the output, then one atomic addition per row; WGSL has no floating-point atomics, so \
+                 there the addition is a compare-and-exchange loop on the bits. Of rows in any order, a large output is taken \
+                 in windows that the cache holds",
+                stages::basic,
+            )
+            .tunables(&[WINDOW]),
+            Variant::kernel(
+                "owner",
+                "sorted rows only: each output row has one owner that finds its rows by search, takes several at a \
+                 time, sums in registers and writes once; no atomics, no zero-fill, deterministic",
+                stages::owner,
+            )
+            .available(sorted)
+            .tunables(&[MOST_LANES, MOST_COLUMNS]),
+            Variant::kernel(
+                "shared",
+                "sorted rows only: a workgroup owns neighbouring output rows, whose columns are private to it in its \
+                 memory; each row is read once and added there atomically, and every output row is written once",
+                stages::shared,
+            )
+            .available(sorted)
+            .tunables(&[MOST_WORDS]),
+            Variant::kernel(
+                "chunked",
+                "sorted rows only: threads sum stretches of rows in registers without a search; groups that span \
                      stretches are joined by a stage of their own; no atomics, no zero-fill, deterministic",
-                    stages::chunked,
-                )
-                .available(sorted),
-                Variant::select(
-                    "auto",
-                    "owner for few sorted rows, shared for many, basic otherwise: whichever was measured to be faster",
-                    stages::select,
-                )
-                .tunables(&[OWNER_ROWS, SHARED_ROWS]),
-                Variant::cube(
-                    "one source in CubeCL, sorted rows only: each element of the output has a thread that finds its group's rows \
-                     by search, and sums those of its column in a register",
-                    stages::cube,
-                )
-                .available(|p, caps| cube_available(p, caps).and_then(|()| sorted(p, caps))),
-            ],
-            fallback: &["owner", "basic"],
-            preconditions: vec![
-                Precondition::Below { buffer: "group", bound: |p| p["g"] },
-                Precondition::Ascending { buffer: "group", when: |p| p.shape.has("sorted") },
-            ],
-            hard: hard_sets(),
-            nan: OfNan::MIXED,
-            only: None,
-        }],
+                stages::chunked,
+            )
+            .available(sorted),
+            Variant::select(
+                "auto",
+                "owner for few sorted rows, shared for many, basic otherwise: whichever was measured to be faster",
+                stages::select,
+            )
+            .tunables(&[OWNER_ROWS, SHARED_ROWS]),
+            Variant::cube(
+                "one source in CubeCL, sorted rows only: each element of the output has a thread that finds its group's rows \
+                 by search, and sums those of its column in a register",
+                stages::cube,
+            )
+            .available(|p, caps| cube_available(p, caps).and_then(|()| sorted(p, caps))),
+        ])
+        .fallback(&["owner", "basic"])
+        .preconditions(vec![
+            Precondition::Below { buffer: "group", bound: |p| p["g"] },
+            Precondition::Ascending { buffer: "group", when: |p| p.shape.has("sorted") },
+        ])
+        .stress(stress_inputs())],
     }
 }
 
@@ -237,59 +234,54 @@ fn crowded(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "zeros",
-            about: "weights of zero, all in one element",
-            applies: any,
-            fills: |_| vec![("id", zero), ("group", zero), ("weight", zero)],
-            tolerance: exact,
-        },
-        StressInput {
-            name: "equal",
-            about: "ids, groups and weights all one or the last there is: one element counts the rows, exactly",
-            applies: any,
-            fills: |_| vec![("id", one), ("group", |p, _| (p["g"] - 1) as f64), ("weight", one)],
-            tolerance: exact,
-        },
-        StressInput {
-            name: "same index",
-            about: "every row in one column of one group: all atomics meet in one word",
-            applies: any,
-            fills: |_| vec![("id", zero), ("group", zero)],
-            tolerance: crowded,
-        },
-        StressInput {
-            name: "zipf",
-            about: "groups and ids by Zipf's law with exponent 1.05: a few are met by most rows",
-            applies: any,
-            fills: |_| {
+        StressInput::new(
+            "zeros",
+            "weights of zero, all in one element",
+            |_| vec![("id", zero), ("group", zero), ("weight", zero)],
+            exact,
+        ),
+        StressInput::new(
+            "equal",
+            "ids, groups and weights all one or the last there is: one element counts the rows, exactly",
+            |_| vec![("id", one), ("group", |p, _| (p["g"] - 1) as f64), ("weight", one)],
+            exact,
+        ),
+        StressInput::new(
+            "same index",
+            "every row in one column of one group: all atomics meet in one word",
+            |_| vec![("id", zero), ("group", zero)],
+            crowded,
+        ),
+        StressInput::new(
+            "zipf",
+            "groups and ids by Zipf's law with exponent 1.05: a few are met by most rows",
+            |_| {
                 vec![
                     ("id", |_, draw| zipf(1 << 20, draw.uniform()) as f64),
                     ("group", |p, draw| zipf(p["g"], along(p, draw)) as f64),
                 ]
             },
-            tolerance: crowded,
-        },
-        StressInput {
-            name: "huge",
-            about: "weights of up to 1e33: sums of all rows stay within f32",
-            applies: |p| p["r"] <= 100_000,
-            fills: |_| vec![("weight", |_, draw| 1e33 * draw.uniform())],
-            tolerance: |p, _| Tolerance { abs: tolerance(p, 0).abs * 1e33, ..tolerance(p, 0) },
-        },
-        StressInput {
-            name: "subnormal",
-            about: "weights too small to be normal: a small sum, or zero where the device flushes them",
-            applies: any,
-            fills: |p| vec![("weight", subnormal(p))],
-            tolerance: |p, _| Tolerance {
+            crowded,
+        ),
+        StressInput::new(
+            "huge",
+            "weights of up to 1e33: sums of all rows stay within f32",
+            |_| vec![("weight", |_, draw| 1e33 * draw.uniform())],
+            |p, _| Tolerance { abs: tolerance(p, 0).abs * 1e33, ..tolerance(p, 0) },
+        )
+        .applies(|p| p["r"] <= 100_000),
+        StressInput::new(
+            "subnormal",
+            "weights too small to be normal: a small sum, or zero where the device flushes them",
+            |p| vec![("weight", subnormal(p))],
+            |p, _| Tolerance {
                 abs: (p["r"] + 1) as f64 * smallest_normal(p),
                 rel: 0.0,
                 reason: "each term may be taken for zero, and so may the sum",
             },
-        },
+        ),
     ]
 }
 

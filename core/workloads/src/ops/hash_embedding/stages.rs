@@ -63,11 +63,11 @@ pub(super) fn basic(p: &Problem, caps: &Caps) -> Program {
                 stage("hash_embedding_zero").args([("out", Write)]).grid(over((owned * dim / width).div_ceil(CLEARED)))
             }
         };
-        let zero = zero.costing(Cost::new(0, 0, zeros));
+        let zero = zero.cost(Cost::new(0, 0, zeros));
         let scatter = stage("hash_embedding_scatter")
             .args([("out", Write), ("id", Read), ("group", Read), ("weight", Read)])
             .grid(over(rows))
-            .costing(Cost::new(mine, rows * 4 + mine * 8 + zeros.min(mine * 4), zeros.min(mine * 4)));
+            .cost(Cost::new(mine, rows * 4 + mine * 8 + zeros.min(mine * 4), zeros.min(mine * 4)));
         [zero, scatter]
     };
     Program { stages: (0..windows).flat_map(window).collect() }
@@ -99,7 +99,7 @@ pub(super) fn owner(p: &Problem, caps: &Caps) -> Program {
         .args([("id", "id", Read), ("sorted", "group", Read), ("weight", "weight", Read), ("out", "out", Write)])
         .threads([THREADS as u32, 1, 1])
         .grid(spread((p["g"] * stretches).div_ceil(THREADS / lanes)))
-        .costing(cost(p))
+        .cost(cost(p))
         .into()
 }
 
@@ -107,7 +107,7 @@ pub(super) fn cube(p: &Problem, _caps: &Caps) -> Program {
     Stage::cube_over("cube_hash_embedding", p["g"] * p["d"])
         .consts(&[("ROWS", p["r"] as u32), ("DIM", p["d"] as u32)])
         .args([("id", Read), ("group", Read), ("weight", Read), ("out", Write)])
-        .costing(cost(p))
+        .cost(cost(p))
         .into()
 }
 
@@ -139,7 +139,7 @@ pub(super) fn shared(p: &Problem, caps: &Caps) -> Program {
         .threads([THREADS as u32, 1, 1])
         .grid(spread(owners * across))
         .shared(4 * (owned * columns) as u32 + 8)
-        .costing(cost(p))
+        .cost(cost(p))
         .into()
 }
 
@@ -162,7 +162,7 @@ pub(super) fn chunked(p: &Problem, caps: &Caps) -> Program {
             ("out", "out", Write),
             ("parts", "parts", Write),
         ])
-        .costing(cost(p));
+        .cost(cost(p));
     Program { stages: vec![summed, segments.join(caps, ["group", "parts", "out"])] }
 }
 

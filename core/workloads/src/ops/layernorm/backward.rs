@@ -8,17 +8,17 @@
 use std::sync::OnceLock;
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{one, smallest_normal, zero};
+use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
-    Access, BufferSpec, Elem, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference, RowShare, Rows, RowsFn,
-    Stage, StressInput, Tolerance, Variant,
+    Access, BufferSpec, Elem, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference, RowShare, Rows, Stage,
+    StressInput, Tolerance, Variant,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
 
 use super::{
-    AWKWARD, HardPart, ROW_THREADS, Spread, factor, hard_sets, hard_spreads, huge, matrix, normal, offset, plain,
-    sizes, statistics, statistics_stage,
+    AWKWARD, ROW_THREADS, Spread, StressPart, factor, huge, matrix, normal, offset, plain, sizes, statistics,
+    statistics_stage, stress_inputs_of_rows, stress_spreads,
 };
 
 const X: usize = 0;
@@ -27,45 +27,41 @@ const DOUT: usize = 2;
 
 /// Specification of the backward direction.
 pub fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Bytes,
-        headline: Some("r4096,c1024"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Bwd,
+        Rate::Bytes,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, Spread::of_normal(p)),
-        reference: Reference {
+        |p, output| tolerance(p, output, Spread::of_normal(p)),
+        Reference::new(
             row_cost,
-            rows: RowsFn::of(|p, inputs| gradients(p, inputs, [GAMMA, DOUT], |at| inputs.at(X, at), |_| 0.0)),
-        },
-        setup: Some(|p, _| statistics_stage(p, "x").into()),
-        host: None,
-        variants: vec![
-            Variant::kernel(
-                "naive",
-                "a workgroup a row for dx, in two passes by single elements, and then one thread a column for dγ and dβ",
-                |p, _| Program { stages: naive(p, "x").into() },
-            ),
-            Variant::kernel(
-                "row",
-                "one pass: as many workgroups as the device holds go over the rows, which stay in registers, and so do each \
-                 workgroup's parts of dγ and dβ; a second stage sums the parts, in an order that is always the same",
-                |p, caps| {
-                    let text = "layernorm/backward";
-                    Program { stages: row(p, caps, text, "x", &[], cost(p)).into() }
-                },
-            )
-            .available(|p, caps| kept(p, caps).map(|_| ())),
-        ],
-        fallback: &["row", "naive"],
-        preconditions: Vec::new(),
-        hard: hard(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+            |p, inputs| gradients(p, inputs, [GAMMA, DOUT], |at| inputs.at(X, at), |_| 0.0),
+        ),
+        OfNan::MIXED,
+    )
+    .headline("r4096,c1024")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .setup(|p, _| statistics_stage(p, "x").into())
+    .variants(vec![
+        Variant::kernel(
+            "naive",
+            "a workgroup a row for dx, in two passes by single elements, and then one thread a column for dγ and dβ",
+            |p, _| Program { stages: naive(p, "x").into() },
+        ),
+        Variant::kernel(
+            "row",
+            "one pass: as many workgroups as the device holds go over the rows, which stay in registers, and so do each \
+             workgroup's parts of dγ and dβ; a second stage sums the parts, in an order that is always the same",
+            |p, caps| {
+                let text = "layernorm/backward";
+                Program { stages: row(p, caps, text, "x", &[], cost(p)).into() }
+            },
+        )
+        .available(|p, caps| kept(p, caps).map(|_| ())),
+    ])
+    .fallback(&["row", "naive"])
+    .stress(stress_inputs())
 }
 
 pub(crate) fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -140,17 +136,17 @@ pub(crate) fn tolerance(p: &Problem, output: usize, spread: Spread) -> Tolerance
     }
 }
 
-fn hard() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     fn of<const SET: usize>() -> fn(&Problem, usize) -> Tolerance {
-        |p, output| tolerance(p, output, hard_spreads(p)[SET])
+        |p, output| tolerance(p, output, stress_spreads(p)[SET])
     }
-    let parts: [HardPart; 4] = [
+    let parts: [StressPart; 4] = [
         (|_| vec![("x", zero)], of::<0>()),
         (|_| vec![("x", one)], of::<1>()),
         (|_| vec![("x", offset)], of::<2>()),
         (|p| vec![("x", huge(p))], of::<3>()),
     ];
-    hard_sets(parts)
+    stress_inputs_of_rows(parts)
 }
 
 /// Operations of a row: its statistics, its two means, and its result. The gradients of columns are one row each, from all rows.
@@ -211,10 +207,10 @@ pub(crate) fn naive(p: &Problem, x: &'static str) -> [Stage; 2] {
     let rows = plain(p, "layernorm_backward_naive", p["r"])
         .args(read.into_iter().chain([("gamma", "gamma", Read), ("dout", "dout", Read), ("dx", "dx", Write)]))
         .shared(ROW_THREADS * 4)
-        .costing(Cost::new(10 * p["r"] * p["c"], 2 * matrix + 2 * of_rows + of_columns, matrix));
+        .cost(Cost::new(10 * p["r"] * p["c"], 2 * matrix + 2 * of_rows + of_columns, matrix));
     let columns = plain(p, "layernorm_columns", p["c"].div_ceil(u64::from(ROW_THREADS)))
         .args(read.into_iter().chain([("dgamma", "dgamma", Write), ("dout", "dout", Read), ("dbeta", "dbeta", Write)]))
-        .costing(Cost::new(4 * p["r"] * p["c"], 2 * matrix + 2 * of_rows, 2 * of_columns));
+        .cost(Cost::new(4 * p["r"] * p["c"], 2 * matrix + 2 * of_rows, 2 * of_columns));
     [rows, columns]
 }
 
@@ -244,7 +240,7 @@ pub(crate) fn row(
         ("dx", "dx", Write),
         ("parts", "parts", Write),
     ];
-    let rows = share.in_parts(caps, 2, text, "layernorm_backward_row").costing(cost);
+    let rows = share.in_parts(caps, 2, text, "layernorm_backward_row").cost(cost);
     let parts = share.sum_of_parts(caps, 2, "layernorm/parts", "layernorm_parts").args([
         ("parts", Read),
         ("dgamma", Write),

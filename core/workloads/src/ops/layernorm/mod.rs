@@ -5,12 +5,11 @@
 //! per-row and per-column numbers.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, nan_in_rows, one, smallest_normal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{any, nan_in_rows, one, smallest_normal, zero};
 use parallax_ir::{
-    Access, Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference,
-    RowShare, Rows2d, RowsFn, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, spread,
-    width,
+    Access, Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference,
+    RowShare, Rows2d, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, spread, width,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -51,48 +50,44 @@ pub(super) fn validate(shape: &Shape) -> Result<(), String> {
 }
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Bytes,
-        headline: Some("r4096,c1024"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Bytes,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, Spread::of_normal(p), p.dtype.unit_roundoff()),
-        reference: Reference {
-            row_cost: |p, _| 4 * p["c"],
-            rows: RowsFn::of(|p, inputs| {
+        |p, output| tolerance(p, output, Spread::of_normal(p), p.dtype.unit_roundoff()),
+        Reference::new(
+            |p, _| 4 * p["c"],
+            |p, inputs| {
                 let value = |at| inputs.at(X, at);
                 Box::new(move |output, row, out| reference(p, inputs, [GAMMA, BETA], value, (output, row), out))
-            }),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "naive",
-                "a workgroup a row in two stages and three passes, by single elements: mean and deviation, result",
-                |p, _| Program { stages: naive(p, "x").into() },
-            ),
-            Variant::kernel(
-                "row",
-                "one pass: a row stays in the registers of as many threads as it takes, several short rows to a workgroup",
-                |p, caps| row(p, caps, "x").into(),
-            )
-            .available(|p, caps| kept(p, caps).map(|_| ())),
-            Variant::cube("one source in CubeCL: a workgroup a row, three passes over it", |p, caps| {
-                let own = [("x", Read), ("gamma", Read), ("beta", Read), ("out", Write), ("mean", Write), ("rstd", Write)];
-                cube(p, caps, "cube_layernorm").args(own).costing(cost(p)).into()
-            }),
-        ],
-        fallback: &["row", "naive"],
-        preconditions: Vec::new(),
-        hard: hard(),
-        nan: OfNan::Kept,
-        only: None,
-    }
+            },
+        ),
+        OfNan::Kept,
+    )
+    .headline("r4096,c1024")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "naive",
+            "a workgroup a row in two stages and three passes, by single elements: mean and deviation, result",
+            |p, _| Program { stages: naive(p, "x").into() },
+        ),
+        Variant::kernel(
+            "row",
+            "one pass: a row stays in the registers of as many threads as it takes, several short rows to a workgroup",
+            |p, caps| row(p, caps, "x").into(),
+        )
+        .available(|p, caps| kept(p, caps).map(|_| ())),
+        Variant::cube("one source in CubeCL: a workgroup a row, three passes over it", |p, caps| {
+            let own = [("x", Read), ("gamma", Read), ("beta", Read), ("out", Write), ("mean", Write), ("rstd", Write)];
+            cube(p, caps, "cube_layernorm").args(own).cost(cost(p)).into()
+        }),
+    ])
+    .fallback(&["row", "naive"])
+    .stress(stress_inputs())
 }
 
 pub(super) fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -197,20 +192,21 @@ pub(super) fn huge(p: &Problem) -> Fill {
 }
 
 /// Spreads of the stress inputs, in their order.
-pub(super) fn hard_spreads(p: &Problem) -> [Spread; 4] {
+pub(super) fn stress_spreads(p: &Problem) -> [Spread; 4] {
     let largest = if p.dtype == DType::F16 { 6e4 } else { 1e15 };
     let offset = Spread { largest: 104.0, rstd: 4.0 };
     [Spread::none(1e-30), Spread::none(1.0), offset, Spread { largest, rstd: 4.0 / largest }]
 }
 
 /// Fills of a stress input, and its tolerance.
-pub(super) type HardPart = (fn(&Problem) -> Vec<(&'static str, Fill)>, fn(&Problem, usize) -> Tolerance);
+pub(super) type StressPart = (fn(&Problem) -> Vec<(&'static str, Fill)>, fn(&Problem, usize) -> Tolerance);
 
 /// Stress inputs of every workload that normalises rows.
-pub(super) fn hard_sets(parts: [HardPart; 4]) -> Vec<StressInput> {
+pub(super) fn stress_inputs_of_rows(parts: [StressPart; 4]) -> Vec<StressInput> {
     let [zeros, equal, offset, huge] = parts;
-    let set =
-        |name, about, applies, (fills, tolerance): HardPart| StressInput { name, about, applies, fills, tolerance };
+    let set = |name, about, applies, (fills, tolerance): StressPart| {
+        StressInput::new(name, about, fills, tolerance).applies(applies)
+    };
     vec![
         set("zeros", "all zero: no deviation", any, zeros),
         set("equal", "all one: no deviation, but for the rounding of the mean", any, equal),
@@ -219,23 +215,22 @@ pub(super) fn hard_sets(parts: [HardPart; 4]) -> Vec<StressInput> {
     ]
 }
 
-fn hard() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     fn of<const SET: usize>() -> fn(&Problem, usize) -> Tolerance {
-        |p, output| tolerance(p, output, hard_spreads(p)[SET], p.dtype.unit_roundoff())
+        |p, output| tolerance(p, output, stress_spreads(p)[SET], p.dtype.unit_roundoff())
     }
-    let mut sets = hard_sets([
+    let mut sets = stress_inputs_of_rows([
         (|_| vec![("x", zero)], of::<0>()),
         (|_| vec![("x", one)], of::<1>()),
         (|_| vec![("x", offset)], of::<2>()),
         (|p| vec![("x", huge(p))], of::<3>()),
     ]);
-    sets.push(StressInput {
-        name: "nan",
-        about: "rows with NaN, which are NaN",
-        applies: any,
-        fills: |_| vec![("x", |shape, draw| nan_in_rows(draw, shape["c"]))],
-        tolerance: |p, output| tolerance(p, output, Spread::of_normal(p), p.dtype.unit_roundoff()),
-    });
+    sets.push(StressInput::new(
+        "nan",
+        "rows with NaN, which are NaN",
+        |_| vec![("x", |shape, draw| nan_in_rows(draw, shape["c"]))],
+        |p, output| tolerance(p, output, Spread::of_normal(p), p.dtype.unit_roundoff()),
+    ));
     sets
 }
 
@@ -306,7 +301,7 @@ pub(super) fn statistics_stage(p: &Problem, x: &'static str) -> Stage {
     plain(p, "layernorm_statistics", p["r"])
         .args([("x", x, Read), ("row_mean", "mean", Write), ("row_rstd", "rstd", Write)])
         .shared(ROW_THREADS * 4)
-        .costing(Cost::new(5 * p["r"] * p["c"], matrix, 2 * of_rows))
+        .cost(Cost::new(5 * p["r"] * p["c"], matrix, 2 * of_rows))
 }
 
 /// Both stages of `naive` on the rows of a buffer.
@@ -321,7 +316,7 @@ pub(super) fn naive(p: &Problem, x: &'static str) -> [Stage; 2] {
             ("beta", "beta", Read),
             ("out", "out", Write),
         ])
-        .costing(Cost::new(4 * p["r"] * p["c"], matrix + 2 * of_rows + 2 * of_columns, matrix));
+        .cost(Cost::new(4 * p["r"] * p["c"], matrix + 2 * of_rows + 2 * of_columns, matrix));
     [statistics_stage(p, x), apply]
 }
 
@@ -366,5 +361,5 @@ pub(super) fn row_stage(
 /// One stage for the rows of a buffer.
 pub(super) fn row(p: &Problem, caps: &Caps, x: &'static str) -> Stage {
     let text = "layernorm/forward";
-    row_stage(p, caps, text, &[("x", x, Read)]).costing(cost(p))
+    row_stage(p, caps, text, &[("x", x, Read)]).cost(cost(p))
 }

@@ -8,19 +8,19 @@
 
 use std::sync::OnceLock;
 
-use parallax_ir::hard::{any, no_gradient, one, smallest_normal};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{no_gradient, one, smallest_normal};
 use parallax_ir::{
-    BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference, Role, Rows,
-    RowsFn, Stage, Stored, StressInput, Tolerance, Variant,
+    BufferSpec, Elem, Gemm, HostBuffer, Inputs, Layout, OfNan, OpSpec, Problem, Program, Reference, Role, Rows, Stage,
+    StressInput, Tolerance, Variant,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
 use super::super::gelu;
 use super::super::gelu::slope_tanh;
-use super::stages::{By, Then, most_parts};
-use super::{AWKWARD, W, X, biased, normal, product, sizes, stages, w_at, w_dims, weight, x_at, x_dims};
+use super::stages::{Epilogue, GemmKind, most_parts};
+use super::{AWKWARD, W, X, biased, gemm, normal, sizes, stages, w_at, w_dims, weight, x_at, x_dims};
 use crate::dense;
 
 const DOUT: usize = 2;
@@ -30,48 +30,45 @@ const KEPT: usize = 4;
 
 /// Specification of the backward direction.
 pub fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Flops,
-        headline: Some("m512,n1024,k1024,nt,gelu"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Bwd,
+        Rate::Flops,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, checked(p, output)),
-        reference: Reference { row_cost: |p, output| row_cost(p, checked(p, output)), rows: RowsFn::of(rows) },
-        setup: Some(|p, caps| {
-            let biased = || stages(p, caps, By::Tiles).fused(product(p), Then::Bias, ["x", "w", "pre"], &["bias"]);
-            Program { stages: kept(p).then(biased).into_iter().collect() }
+        |p, output| tolerance(p, checked(p, output)),
+        Reference::new(|p, output| row_cost(p, checked(p, output)), rows),
+        OfNan::MIXED,
+    )
+    .headline("m512,n1024,k1024,nt,gelu")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .setup(|p, caps| {
+        let biased = || stages(p, caps, GemmKind::Tiles).fused(gemm(p), Epilogue::Bias, ["x", "w", "pre"], &["bias"]);
+        Program { stages: kept(p).then(biased).into_iter().collect() }
+    })
+    .host(host)
+    .variants(vec![
+        Variant::kernel("naive", "products with one element per thread; columns are summed in parts", |p, caps| {
+            program(p, caps, GemmKind::Elements)
         }),
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel("naive", "products with one element per thread; columns are summed in parts", |p, caps| {
-                program(p, caps, By::Elements)
-            }),
-            Variant::kernel("tiled", "products by tiles in workgroup memory", |p, caps| program(p, caps, By::Tiles)),
-            Variant::kernel("mma", "products on tensor cores by warp-wide instructions", |p, caps| {
-                program(p, caps, By::Mma)
-            })
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| Product::mma_available(p.dtype, caps)),
-            Variant::kernel("coopmat", "products on matrix units through WGSL's cooperative matrices", |p, caps| {
-                program(p, caps, By::Coopmat)
-            })
-            .only_in(&[Dialect::Wgsl])
-            .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
-            Variant::kernel("vendor", "products by the vendor's library, cuBLASLt; the rest is ours", |p, caps| {
-                program(p, caps, By::Library)
-            })
-            .only_in(&[Dialect::Cuda]),
-        ],
-        fallback: &["coopmat", "mma", "tiled", "naive"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        Variant::kernel("tiled", "products by tiles in workgroup memory", |p, caps| program(p, caps, GemmKind::Tiles)),
+        Variant::kernel("mma", "products on tensor cores by warp-wide instructions", |p, caps| {
+            program(p, caps, GemmKind::Mma)
+        })
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
+        Variant::kernel("coopmat", "products on matrix units through WGSL's cooperative matrices", |p, caps| {
+            program(p, caps, GemmKind::Coopmat)
+        })
+        .only_in(&[Dialect::Wgsl])
+        .available(|p, caps| Gemm::coopmat_available(p.dtype, caps)),
+        Variant::kernel("vendor", "products by the vendor's library, cuBLASLt; the rest is ours", |p, caps| {
+            program(p, caps, GemmKind::Library)
+        })
+        .only_in(&[Dialect::Cuda]),
+    ])
+    .fallback(&["coopmat", "mma", "tiled", "naive"])
+    .stress(stress_inputs())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -126,7 +123,7 @@ fn checked(p: &Problem, output: usize) -> usize {
 fn cost(p: &Problem) -> Cost {
     let [x, w, out, bias] = sizes(p);
     let pre = if kept(p) { out } else { 0 };
-    Cost::new(2 * product(p).flops(), x + w + out + pre, x + w + bias)
+    Cost::new(2 * gemm(p).flops(), x + w + out + pre, x + w + bias)
 }
 
 fn tolerance(p: &Problem, output: usize) -> Tolerance {
@@ -154,18 +151,17 @@ fn scaled(p: &Problem, output: usize, [x, w, dout]: [f64; 3]) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         no_gradient(|p, output| match checked(p, output) {
             PRE => tolerance(p, PRE),
             gradient => scaled(p, gradient, [1.0, 1.0, 0.0]),
         }),
-        StressInput {
-            name: "equal",
-            about: "all one: sums that are counts, but for GELU's slope",
-            applies: any,
-            fills: |_| vec![("x", one), ("w", one), ("dout", one)],
-            tolerance: |p, output| {
+        StressInput::new(
+            "equal",
+            "all one: sums that are counts, but for GELU's slope",
+            |_| vec![("x", one), ("w", one), ("dout", one)],
+            |p, output| {
                 let output = checked(p, output);
                 let alike = tolerance(p, output);
                 // Errors are equal too, and add in proportion to their number.
@@ -177,7 +173,7 @@ fn hard_sets() -> Vec<StressInput> {
                 } as f64;
                 Tolerance { abs: alike.abs * (terms * p["k"] as f64).sqrt(), ..alike }
             },
-        },
+        ),
     ]
 }
 
@@ -198,8 +194,8 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     // Gradient before GELU at row i and column j of a batch.
     let gradient = move |batch: u64, i: u64, j: u64| {
         let slope = || {
-            let product = |l| inputs.at(X, x_at(batch, i, l)) * inputs.at(W, w_at(batch, l, j));
-            slope_tanh(inputs.at(BIAS, j) + (0..k).map(product).sum::<f64>())
+            let term = |l| inputs.at(X, x_at(batch, i, l)) * inputs.at(W, w_at(batch, l, j));
+            slope_tanh(inputs.at(BIAS, j) + (0..k).map(term).sum::<f64>())
         };
         inputs.at(DOUT, (batch * m + i) * n + j) * if kept { slope() } else { 1.0 }
     };
@@ -219,9 +215,9 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
             (PRE, ..) => biased(p, inputs, BIAS, row, out),
             (DX, true, _) => out.iter_mut().zip(0..).for_each(|(out, i)| *out = dx(row / k, i, row % k)),
             (DX, ..) => out.iter_mut().zip(0..).for_each(|(out, l)| *out = dx(row / m, row % m, l)),
-            (DW, _, turned) => {
+            (DW, _, transposed) => {
                 let (batch, within) = (row / (k * n), row % (k * n));
-                let (l, j) = if turned { (within % k, within / k) } else { (within / n, within % n) };
+                let (l, j) = if transposed { (within % k, within / k) } else { (within / n, within % n) };
                 let column = column_of(batch, j).iter().zip(0..);
                 out[0] = column.map(|(g, i)| g * inputs.at(X, x_at(batch, i, l))).sum();
             }
@@ -232,13 +228,13 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
 
 /// GEMMs for the gradients of `x` and of `w`, each with its operands. The operands are from `x`, `w` and the gradient before GELU.
 /// Their order and transposition depend on the stored layouts.
-fn gradients<T: Copy>(forward: Product, [x, w, g]: [T; 3]) -> [(Product, [T; 2]); 2] {
-    let Product { batch, m, n, k, stored } = forward;
-    let product = |m, n, k, stored| Product { batch, m, n, k, stored };
-    match stored {
-        Stored::Nn => [(product(m, k, n, Stored::Nt), [g, w]), (product(k, n, m, Stored::Tn), [x, g])],
-        Stored::Nt => [(product(m, k, n, Stored::Nn), [g, w]), (product(n, k, m, Stored::Tn), [g, x])],
-        Stored::Tn => [(product(k, m, n, Stored::Nt), [w, g]), (product(k, n, m, Stored::Nn), [x, g])],
+fn gradients<T: Copy>(forward: Gemm, [x, w, g]: [T; 3]) -> [(Gemm, [T; 2]); 2] {
+    let Gemm { batch, m, n, k, layout } = forward;
+    let gemm = |m, n, k, layout| Gemm { batch, m, n, k, layout };
+    match layout {
+        Layout::Nn => [(gemm(m, k, n, Layout::Nt), [g, w]), (gemm(k, n, m, Layout::Tn), [x, g])],
+        Layout::Nt => [(gemm(m, k, n, Layout::Nn), [g, w]), (gemm(n, k, m, Layout::Tn), [g, x])],
+        Layout::Tn => [(gemm(k, m, n, Layout::Nt), [w, g]), (gemm(k, n, m, Layout::Nn), [x, g])],
     }
 }
 
@@ -252,11 +248,9 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
         }
         None => inputs[DOUT].f32(),
     };
-    for ((product, [a, b]), out) in
-        gradients(product(p), [inputs[X].f32(), inputs[W].f32(), g]).into_iter().zip([dx, dw])
-    {
+    for ((gemm, [a, b]), out) in gradients(gemm(p), [inputs[X].f32(), inputs[W].f32(), g]).into_iter().zip([dx, dw]) {
         out.fill(0.0);
-        dense::add_product(product, a, b, out);
+        dense::add_gemm(gemm, a, b, out);
     }
     dense::sum_of_rows(g, dbias);
 }
@@ -266,9 +260,9 @@ pub(crate) fn slope(x: f32) -> f32 {
     slope_tanh(f64::from(x)) as f32
 }
 
-fn program(p: &Problem, caps: &Caps, by: By) -> Program {
-    let Product { batch, m, n, .. } = product(p);
-    let by = stages(p, caps, by);
+fn program(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
+    let Gemm { batch, m, n, .. } = gemm(p);
+    let made = stages(p, caps, kind);
     let mut stages = Vec::new();
     let g = match kept(p) {
         true => {
@@ -277,9 +271,9 @@ fn program(p: &Problem, caps: &Caps, by: By) -> Program {
         }
         false => "dout",
     };
-    for ((product, [a, b]), to) in gradients(product(p), ["x", "w", g]).into_iter().zip(["dx", "dw"]) {
-        stages.push(Stage { label: to.into(), ..by.product(product, [a, b, to]) });
+    for ((gemm, [a, b]), to) in gradients(gemm(p), ["x", "w", g]).into_iter().zip(["dx", "dw"]) {
+        stages.push(Stage { label: to.into(), ..made.gemm(gemm, [a, b, to]) });
     }
-    stages.extend(by.columns([batch * m, n], [g, "parts", "dbias"]));
+    stages.extend(made.columns([batch * m, n], [g, "parts", "dbias"]));
     Program { stages }
 }

@@ -7,16 +7,16 @@
 //! Operations: `2·b·m·n·k`, those of the GEMM. Sums are kept in f32 for every element type. A fused epilogue is computed in f32
 //! before the only rounding.
 
-use parallax_ir::hard::{any, one, smallest_normal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, Epilogue, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Product, Program,
-    Reference, RowsFn, Shape, Stored, StressInput, Tolerance, Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Draw, Elem, Gemm, HostBuffer, Inputs, Layout, LibraryEpilogue, OfNan, OpSpec, Problem, Program,
+    Reference, Shape, StressInput, Tolerance, Variant, Workload, indexable, normal,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
-use self::stages::{By, Stages, Then};
+use self::stages::{Epilogue, GemmKind, Stages};
 use super::add_layernorm;
 use super::gelu::gelu_tanh;
 use crate::dense;
@@ -50,22 +50,22 @@ pub fn workload() -> Workload {
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        validate: |shape| product_of(shape).elements().into_iter().try_for_each(indexable),
+        validate: |shape| gemm_of(shape).elements().into_iter().try_for_each(indexable),
         forms: vec![forward(), backward::form()],
     }
 }
 
-fn product_of(shape: &Shape) -> Product {
-    let stored = match (shape.has("nt"), shape.has("tn")) {
-        (true, _) => Stored::Nt,
-        (_, true) => Stored::Tn,
-        _ => Stored::Nn,
+fn gemm_of(shape: &Shape) -> Gemm {
+    let layout = match (shape.has("nt"), shape.has("tn")) {
+        (true, _) => Layout::Nt,
+        (_, true) => Layout::Tn,
+        _ => Layout::Nn,
     };
-    Product::new(shape["m"], shape["n"], shape["k"]).batch(shape["b"]).stored(stored)
+    Gemm::new(shape["m"], shape["n"], shape["k"]).batch(shape["b"]).layout(layout)
 }
 
-fn product(p: &Problem) -> Product {
-    product_of(&p.shape)
+fn gemm(p: &Problem) -> Gemm {
+    gemm_of(&p.shape)
 }
 
 /// Shapes that cross the edges of all tiles, in each layout and with each epilogue. The last two are enough for large tiles if the
@@ -83,56 +83,52 @@ const AWKWARD: &[&str] = &[
 ];
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Flops,
-        headline: Some("m512,n1024,k1024,nt,gelu"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Flops,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, Sizes::seeded(p)),
-        reference: Reference {
-            row_cost: |p, _| p["n"] * p["k"],
-            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "naive",
-                "two stages: a product with one element per thread, straight from device memory, and the epilogue",
-                |p, caps| apart(p, caps, By::Elements),
-            ),
-            Variant::kernel("separate", "two stages: a product by tiles in workgroup memory, and the epilogue", |p, caps| {
-                apart(p, caps, By::Tiles)
-            }),
-            Variant::kernel("tiled", "one stage: the epilogue works on sums in registers", |p, caps| {
-                fused(p, caps, By::Tiles)
-            }),
-            Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| fused(p, caps, By::Mma))
-                .only_in(&[Dialect::Cuda])
-                .available(|p, caps| Product::mma_available(p.dtype, caps)),
-            Variant::kernel("coopmat", "the same on matrix units through WGSL's cooperative matrices", |p, caps| {
-                fused(p, caps, By::Coopmat)
-            })
-            .only_in(&[Dialect::Wgsl])
-            .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
-            Variant::kernel(
-                "vendor",
-                "the vendor's library, cuBLASLt, with its own epilogue; it has none for the residual, which is a stage of ours",
-                vendor,
-            )
-            .only_in(&[Dialect::Cuda]),
-        ],
-        // Without `vendor`: a time of the library must not come from another kernel.
-        fallback: &["coopmat", "mma", "tiled", "separate", "naive"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        |p, output| tolerance(p, output, Sizes::seeded(p)),
+        Reference::new(
+            |p, _| p["n"] * p["k"],
+            |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+        ),
+        OfNan::MIXED,
+    )
+    .headline("m512,n1024,k1024,nt,gelu")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "naive",
+            "two stages: a product with one element per thread, straight from device memory, and the epilogue",
+            |p, caps| apart(p, caps, GemmKind::Elements),
+        ),
+        Variant::kernel("separate", "two stages: a product by tiles in workgroup memory, and the epilogue", |p, caps| {
+            apart(p, caps, GemmKind::Tiles)
+        }),
+        Variant::kernel("tiled", "one stage: the epilogue works on sums in registers", |p, caps| {
+            fused(p, caps, GemmKind::Tiles)
+        }),
+        Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| fused(p, caps, GemmKind::Mma))
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
+        Variant::kernel("coopmat", "the same on matrix units through WGSL's cooperative matrices", |p, caps| {
+            fused(p, caps, GemmKind::Coopmat)
+        })
+        .only_in(&[Dialect::Wgsl])
+        .available(|p, caps| Gemm::coopmat_available(p.dtype, caps)),
+        Variant::kernel(
+            "vendor",
+            "the vendor's library, cuBLASLt, with its own epilogue; it has none for the residual, which is a stage of ours",
+            vendor,
+        )
+        .only_in(&[Dialect::Cuda]),
+    ])
+    // Without `vendor`: a time of the library must not come from another kernel.
+    .fallback(&["coopmat", "mma", "tiled", "separate", "naive"])
+    .stress(stress_inputs())
 }
 
 /// Shapes of a preset. The second and third are of a vision transformer's MLP: 1152 wide, 4304 in the middle.
@@ -188,14 +184,14 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 
 /// Bytes of x, of w, of the result, and of the bias.
 fn sizes(p: &Problem) -> [u64; 4] {
-    let [x, w, out] = product(p).elements();
+    let [x, w, out] = gemm(p).elements();
     [x, w, out, p["n"]].map(|elements| elements * Elem::Real.storage(p.dtype).bytes())
 }
 
 fn cost(p: &Problem) -> Cost {
     let [x, w, out, bias] = sizes(p);
     let residual = if p.shape.has("residual") { out } else { 0 };
-    Cost::new(product(p).flops(), x + w + bias + residual, out)
+    Cost::new(gemm(p).flops(), x + w + bias + residual, out)
 }
 
 /// Bound of sums, and of their error.
@@ -224,40 +220,37 @@ fn tolerance(p: &Problem, _output: usize, sizes: Sizes) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "zeros",
-            about: "all zero: half-way down GELU's slope",
-            applies: any,
-            fills: |_| vec![("x", zero), ("bias", zero)],
-            tolerance: |p, output| tolerance(p, output, Sizes { largest: 0.0, error: 0.0 }),
-        },
-        StressInput {
-            name: "equal",
-            about: "all one: the depth and one",
-            applies: any,
-            fills: |_| vec![("x", one), ("w", one), ("bias", one)],
-            tolerance: |p, output| tolerance(p, output, Sizes { largest: p["k"] as f64 + 1.0, error: 0.0 }),
-        },
-        StressInput {
-            name: "far",
-            about: "sums far out on either side, where GELU is its argument or nothing",
-            applies: any,
-            fills: |_| vec![("x", |_, draw| 64.0 * draw.normal())],
-            tolerance: |p, output| {
+        StressInput::new(
+            "zeros",
+            "all zero: half-way down GELU's slope",
+            |_| vec![("x", zero), ("bias", zero)],
+            |p, output| tolerance(p, output, Sizes { largest: 0.0, error: 0.0 }),
+        ),
+        StressInput::new(
+            "equal",
+            "all one: the depth and one",
+            |_| vec![("x", one), ("w", one), ("bias", one)],
+            |p, output| tolerance(p, output, Sizes { largest: p["k"] as f64 + 1.0, error: 0.0 }),
+        ),
+        StressInput::new(
+            "far",
+            "sums far out on either side, where GELU is its argument or nothing",
+            |_| vec![("x", |_, draw| 64.0 * draw.normal())],
+            |p, output| {
                 let seeded = Sizes::seeded(p);
                 tolerance(p, output, Sizes { largest: 64.0 * seeded.largest, error: 64.0 * seeded.error })
             },
-        },
+        ),
     ]
 }
 
-/// Returns the index function of element `(row, column)` of a batch of matrices with these extents, transposed if `turned`. It
+/// Returns the index function of element `(row, column)` of a batch of matrices with these extents, transposed if `transposed`. It
 /// captures the extents, because a look-up by name per element is too slow.
-fn at([_, rows, columns]: [u64; 3], turned: bool) -> impl Fn(u64, u64, u64) -> u64 + Copy {
+fn at([_, rows, columns]: [u64; 3], transposed: bool) -> impl Fn(u64, u64, u64) -> u64 + Copy {
     move |batch, row, column| {
-        let (row, column) = if turned { (column, row) } else { (row, column) };
+        let (row, column) = if transposed { (column, row) } else { (row, column) };
         (batch * rows + row) * columns + column
     }
 }
@@ -304,7 +297,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let n = p["n"] as usize;
     let out = &mut outputs[0];
     out.par_chunks_mut(n).for_each(|out| out.copy_from_slice(inputs[BIAS].f32()));
-    dense::add_product(product(p), inputs[X].f32(), inputs[W].f32(), out);
+    dense::add_gemm(gemm(p), inputs[X].f32(), inputs[W].f32(), out);
     out.par_chunks_mut(n).enumerate().for_each(|(row, out)| {
         if p.shape.has("gelu") || p.shape.has("residual") {
             out.iter_mut().for_each(|out| *out = gelu_tanh(f64::from(*out)) as f32);
@@ -316,11 +309,11 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 }
 
 /// Epilogue of the problem.
-fn then(p: &Problem) -> Then {
+fn epilogue(p: &Problem) -> Epilogue {
     match (p.shape.has("gelu"), p.shape.has("residual")) {
-        (true, _) => Then::Gelu,
-        (_, true) => Then::Residual,
-        _ => Then::Bias,
+        (true, _) => Epilogue::Gelu,
+        (_, true) => Epilogue::Residual,
+        _ => Epilogue::Bias,
     }
 }
 
@@ -329,33 +322,33 @@ fn taken(p: &Problem) -> &'static [&'static str] {
     if p.shape.has("residual") { &["bias", "residual"] } else { &["bias"] }
 }
 
-fn stages<'a>(p: &Problem, caps: &'a Caps, by: By) -> Stages<'a> {
-    Stages { dtype: p.dtype, caps, by }
+fn stages<'a>(p: &Problem, caps: &'a Caps, kind: GemmKind) -> Stages<'a> {
+    Stages { dtype: p.dtype, caps, kind }
 }
 
 /// Program with the GEMM and its epilogue in separate stages.
-fn apart(p: &Problem, caps: &Caps, by: By) -> Program {
-    let stages = stages(p, caps, by);
+fn apart(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
+    let stages = stages(p, caps, kind);
     let rows = [p["b"] * p["m"], p["n"]];
-    let product = stages.product(product(p), ["x", "w", "product"]);
-    Program { stages: vec![product, stages.finish(rows, then(p), ["product", "out"], taken(p))] }
+    let gemm = stages.gemm(gemm(p), ["x", "w", "product"]);
+    Program { stages: vec![gemm, stages.finish(rows, epilogue(p), ["product", "out"], taken(p))] }
 }
 
-fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
-    stages(p, caps, by).fused(product(p), then(p), ["x", "w", "out"], taken(p)).into()
+fn fused(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
+    stages(p, caps, kind).fused(gemm(p), epilogue(p), ["x", "w", "out"], taken(p)).into()
 }
 
 fn vendor(p: &Problem, caps: &Caps) -> Program {
-    let stages = stages(p, caps, By::Library);
-    let product = product(p);
-    let [.., elements] = product.elements();
-    let library = |epilogue, to| stages.library(product, epilogue, ["x", "w", to], "bias");
-    match then(p) {
-        Then::Bias => library(Epilogue::Bias, "out").into(),
-        Then::Gelu => library(Epilogue::BiasGelu, "out").into(),
+    let stages = stages(p, caps, GemmKind::Library);
+    let gemm = gemm(p);
+    let [.., elements] = gemm.elements();
+    let library = |epilogue, to| stages.library(gemm, epilogue, ["x", "w", to], "bias");
+    match epilogue(p) {
+        Epilogue::Bias => library(LibraryEpilogue::Bias, "out").into(),
+        Epilogue::Gelu => library(LibraryEpilogue::BiasGelu, "out").into(),
         _ => {
             let sum = add_layernorm::sum_stage(elements, p.dtype, caps, ["product", "residual", "out"]);
-            Program { stages: vec![library(Epilogue::BiasGelu, "product"), sum] }
+            Program { stages: vec![library(LibraryEpilogue::BiasGelu, "product"), sum] }
         }
     }
 }

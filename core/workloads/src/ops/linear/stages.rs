@@ -1,7 +1,9 @@
 //! Stages of linear layers, for every workload that has such layers.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::{Access, Elem, Epilogue, MatrixTiles, Product, Stage, Tiles, by_pieces, spread, sum_of_parts, width};
+use parallax_ir::{
+    Access, Elem, Gemm, LibraryEpilogue, MatrixTiles, Stage, Tiles, by_pieces, spread, sum_of_parts, width,
+};
 use parallax_schema::case::{Cost, DType};
 use parallax_schema::device::{Caps, Dialect};
 
@@ -9,7 +11,7 @@ use super::super::gelu;
 
 /// Kind of GEMM kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum GemmKind {
     /// One thread per element, with operands in device memory.
     Elements,
     /// Tiles in workgroup memory.
@@ -24,7 +26,7 @@ pub(crate) enum By {
 
 /// Epilogue of a GEMM, with buffers named as in the kernel source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Then {
+pub(crate) enum Epilogue {
     /// Adds the column's `bias`.
     Bias,
     /// GELU of the biased sum.
@@ -32,29 +34,33 @@ pub(crate) enum Then {
     /// GELU of the biased sum, added to the `residual`.
     Residual,
     /// GELU of the biased sum, which is stored in `pre`.
-    Kept,
+    GeluSaveInput,
     /// Backward GELU: the sum is the gradient of GELU's result. It is multiplied by the slope at `pre`, and GELU of `pre` goes to
     /// `hidden`.
-    Slope,
+    GeluBackward,
 }
 
-impl Then {
+impl Epilogue {
     /// Name of the epilogue's kernel source, entry points for tiles and tensor cores, and the additional bindings.
-    fn texts(self) -> (&'static str, [&'static str; 2], &'static [(&'static str, Access)]) {
+    fn kernel(self) -> (&'static str, [&'static str; 2], &'static [(&'static str, Access)]) {
         match self {
-            Then::Bias => ("bias", ["linear_tiled_bias", "linear_mma_bias"], &[("bias", Read)]),
-            Then::Gelu => ("gelu", ["linear_tiled_gelu", "linear_mma_gelu"], &[("bias", Read)]),
-            Then::Residual => {
+            Epilogue::Bias => ("bias", ["linear_tiled_bias", "linear_mma_bias"], &[("bias", Read)]),
+            Epilogue::Gelu => ("gelu", ["linear_tiled_gelu", "linear_mma_gelu"], &[("bias", Read)]),
+            Epilogue::Residual => {
                 ("residual", ["linear_tiled_residual", "linear_mma_residual"], &[("bias", Read), ("residual", Read)])
             }
-            Then::Kept => ("kept", ["linear_tiled_kept", "linear_mma_kept"], &[("bias", Read), ("pre", Write)]),
-            Then::Slope => ("slope", ["linear_tiled_slope", "linear_mma_slope"], &[("pre", Read), ("hidden", Write)]),
+            Epilogue::GeluSaveInput => {
+                ("kept", ["linear_tiled_kept", "linear_mma_kept"], &[("bias", Read), ("pre", Write)])
+            }
+            Epilogue::GeluBackward => {
+                ("slope", ["linear_tiled_slope", "linear_mma_slope"], &[("pre", Read), ("hidden", Write)])
+            }
         }
     }
 }
 
 /// Stages of GELU's backward pass, with the buffers of GELU's result and of its argument's gradient.
-pub(crate) struct Through {
+pub(crate) struct GeluBackwardStages {
     pub(crate) stages: Vec<Stage>,
     pub(crate) hidden: &'static str,
     pub(crate) dpre: &'static str,
@@ -65,7 +71,7 @@ pub(crate) struct Through {
 pub(crate) struct Stages<'a> {
     pub(crate) dtype: DType,
     pub(crate) caps: &'a Caps,
-    pub(crate) by: By,
+    pub(crate) kind: GemmKind,
 }
 
 impl Stages<'_> {
@@ -75,52 +81,54 @@ impl Stages<'_> {
     }
 
     /// Operations and bytes of a GEMM.
-    fn cost(self, product: Product) -> Cost {
-        let [a, b, c] = product.elements().map(|elements| self.bytes(elements));
-        Cost::new(product.flops(), a + b, c)
+    fn cost(self, gemm: Gemm) -> Cost {
+        let [a, b, c] = gemm.elements().map(|elements| self.bytes(elements));
+        Cost::new(gemm.flops(), a + b, c)
     }
 
     /// GEMM without epilogue: `c = a·b`.
-    pub(crate) fn product(self, product: Product, [a, b, c]: [&'static str; 3]) -> Stage {
-        let stage = match self.by {
-            By::Elements => product.naive("matmul/naive", "matmul_naive"),
-            By::Tiles => product.tiled(self.caps, Tiles::DEFAULT),
-            By::Mma => product.mma("matmul/mma", "matmul_mma"),
-            By::Coopmat => product.coopmat(self.caps, MatrixTiles::DEFAULT, "matmul/coopmat"),
-            By::Library => product.library("cublaslt_matmul", Epilogue::Plain),
+    pub(crate) fn gemm(self, gemm: Gemm, [a, b, c]: [&'static str; 3]) -> Stage {
+        let stage = match self.kind {
+            GemmKind::Elements => gemm.naive("matmul/naive", "matmul_naive"),
+            GemmKind::Tiles => gemm.tiled(self.caps, Tiles::DEFAULT),
+            GemmKind::Mma => gemm.mma("matmul/mma", "matmul_mma"),
+            GemmKind::Coopmat => gemm.coopmat(self.caps, MatrixTiles::DEFAULT, "matmul/coopmat"),
+            GemmKind::Library => gemm.library("cublaslt_matmul", LibraryEpilogue::Plain),
         };
-        stage.args([("a", a, Read), ("b", b, Read), ("c", c, Write)]).costing(self.cost(product))
+        stage.args([("a", a, Read), ("b", b, Read), ("c", c, Write)]).cost(self.cost(gemm))
     }
 
-    /// GEMM by tiles or on matrix units with a fused epilogue. `buffers` are those of [`Then`], in its order.
+    /// GEMM by tiles or on matrix units with a fused epilogue. `buffers` are those of [`Epilogue`], in its order.
     ///
     /// # Panics
     /// No fused kernel of that kind.
     pub(crate) fn fused(
         self,
-        product: Product,
-        then: Then,
+        gemm: Gemm,
+        epilogue: Epilogue,
         [a, b, c]: [&'static str; 3],
         buffers: &[&'static str],
     ) -> Stage {
-        let (epilogue, [tiled, mma], parameters) = then.texts();
-        let stage = match self.by {
-            By::Tiles => product.tiled_then(self.caps, Tiles::DEFAULT, "linear/tiled", tiled, then != Then::Bias),
-            By::Mma => product.mma("linear/mma", mma),
-            By::Coopmat => product.coopmat(self.caps, MatrixTiles::DEFAULT, "linear/coopmat"),
-            By::Elements | By::Library => panic!("only tiles and matrix units do more than multiply"),
+        let (name, [tiled, mma], parameters) = epilogue.kernel();
+        let stage = match self.kind {
+            GemmKind::Tiles => {
+                gemm.tiled_then(self.caps, Tiles::DEFAULT, "linear/tiled", tiled, epilogue != Epilogue::Bias)
+            }
+            GemmKind::Mma => gemm.mma("linear/mma", mma),
+            GemmKind::Coopmat => gemm.coopmat(self.caps, MatrixTiles::DEFAULT, "linear/coopmat"),
+            GemmKind::Elements | GemmKind::Library => panic!("only tiles and matrix units do more than multiply"),
         };
         let more = parameters.iter().zip(buffers).map(|((parameter, access), buffer)| (*parameter, *buffer, *access));
-        let whole = self.bytes(product.batch * product.m * product.n);
-        let Cost { flops, read, written } = self.cost(product);
-        let (also_read, also_written) = match then {
-            Then::Bias | Then::Gelu => (self.bytes(product.n), 0),
-            Then::Residual => (self.bytes(product.n) + whole, 0),
-            Then::Kept => (self.bytes(product.n), whole),
-            Then::Slope => (whole, whole),
+        let whole = self.bytes(gemm.batch * gemm.m * gemm.n);
+        let Cost { flops, read, written } = self.cost(gemm);
+        let (also_read, also_written) = match epilogue {
+            Epilogue::Bias | Epilogue::Gelu => (self.bytes(gemm.n), 0),
+            Epilogue::Residual => (self.bytes(gemm.n) + whole, 0),
+            Epilogue::GeluSaveInput => (self.bytes(gemm.n), whole),
+            Epilogue::GeluBackward => (whole, whole),
         };
-        let stage = stage.consts(&[("EPILOGUE", epilogue)]);
-        stage.args([("a", a, Read), ("b", b, Read), ("c", c, Write)].into_iter().chain(more)).costing(Cost::new(
+        let stage = stage.consts(&[("EPILOGUE", name)]);
+        stage.args([("a", a, Read), ("b", b, Read), ("c", c, Write)].into_iter().chain(more)).cost(Cost::new(
             flops.0,
             read.0 + also_read,
             written.0 + also_written,
@@ -130,66 +138,65 @@ impl Stages<'_> {
     /// GEMM by the library with an epilogue of its own.
     pub(crate) fn library(
         self,
-        product: Product,
-        epilogue: Epilogue,
+        gemm: Gemm,
+        epilogue: LibraryEpilogue,
         [a, b, c]: [&'static str; 3],
         bias: &'static str,
     ) -> Stage {
-        let Cost { flops, read, written } = self.cost(product);
-        product
-            .library("cublaslt_matmul", epilogue)
+        let Cost { flops, read, written } = self.cost(gemm);
+        gemm.library("cublaslt_matmul", epilogue)
             .args([("a", a, Read), ("b", b, Read), ("c", c, Write), ("bias", bias, Read)])
-            .costing(Cost::new(flops.0, read.0 + self.bytes(product.n), written.0))
+            .cost(Cost::new(flops.0, read.0 + self.bytes(gemm.n), written.0))
     }
 
     /// GEMM with a column bias in one stage.
-    pub(crate) fn with_bias(self, product: Product, names: [&'static str; 3], bias: &'static str) -> Stage {
-        match self.by {
-            By::Library => self.library(product, Epilogue::Bias, names, bias),
-            _ => self.fused(product, Then::Bias, names, &[bias]),
+    pub(crate) fn with_bias(self, gemm: Gemm, names: [&'static str; 3], bias: &'static str) -> Stage {
+        match self.kind {
+            GemmKind::Library => self.library(gemm, LibraryEpilogue::Bias, names, bias),
+            _ => self.fused(gemm, Epilogue::Bias, names, &[bias]),
         }
     }
 
     /// Stages of `hidden = gelu(a·b + bias)`. GELU's argument is stored in `pre` if it is kept.
     pub(crate) fn with_gelu(
         self,
-        product: Product,
+        gemm: Gemm,
         [a, b, hidden]: [&'static str; 3],
         bias: &'static str,
         kept: Option<&'static str>,
     ) -> Vec<Stage> {
-        match (self.by, kept) {
+        match (self.kind, kept) {
             // The library stores GELU's argument in an order of its own.
-            (By::Library, Some(pre)) => vec![
-                self.with_bias(product, [a, b, pre], bias),
-                gelu::forward_stage(product.batch * product.m * product.n, self.dtype, self.caps, [pre, hidden]),
+            (GemmKind::Library, Some(pre)) => vec![
+                self.with_bias(gemm, [a, b, pre], bias),
+                gelu::forward_stage(gemm.batch * gemm.m * gemm.n, self.dtype, self.caps, [pre, hidden]),
             ],
-            (By::Library, None) => vec![self.library(product, Epilogue::BiasGelu, [a, b, hidden], bias)],
-            (_, Some(pre)) => vec![self.fused(product, Then::Kept, [a, b, hidden], &[bias, pre])],
-            (_, None) => vec![self.fused(product, Then::Gelu, [a, b, hidden], &[bias])],
+            (GemmKind::Library, None) => vec![self.library(gemm, LibraryEpilogue::BiasGelu, [a, b, hidden], bias)],
+            (_, Some(pre)) => vec![self.fused(gemm, Epilogue::GeluSaveInput, [a, b, hidden], &[bias, pre])],
+            (_, None) => vec![self.fused(gemm, Epilogue::Gelu, [a, b, hidden], &[bias])],
         }
     }
 
     /// Stages of GELU's backward pass, with `a·b` as the gradient of its result: multiplication by the slope at `pre`, and
     /// recomputation of GELU's result. If the argument need not be kept, CUDA overwrites it. It also overwrites `dhidden`, the
     /// library's intermediate.
-    pub(crate) fn through_gelu(self, product: Product, [a, b]: [&'static str; 2], kept: bool) -> Through {
+    pub(crate) fn gelu_backward(self, gemm: Gemm, [a, b]: [&'static str; 2], kept: bool) -> GeluBackwardStages {
         let over = self.caps.dialect == Dialect::Cuda && !kept;
         let hidden = if over { "pre" } else { "hidden" };
-        match self.by {
-            By::Library => {
+        match self.kind {
+            GemmKind::Library => {
                 let dpre = if over { "dhidden" } else { "dpre" };
-                let elements = product.batch * product.m * product.n;
+                let elements = gemm.batch * gemm.m * gemm.n;
                 let names = ["pre", "dhidden", hidden, dpre];
                 let stages = vec![
-                    self.product(product, [a, b, "dhidden"]).called("dhidden"),
-                    gelu::through_stage(elements, self.dtype, self.caps, names).called("dpre"),
+                    self.gemm(gemm, [a, b, "dhidden"]).label("dhidden"),
+                    gelu::through_stage(elements, self.dtype, self.caps, names).label("dpre"),
                 ];
-                Through { stages, hidden, dpre }
+                GeluBackwardStages { stages, hidden, dpre }
             }
             _ => {
-                let stage = self.fused(product, Then::Slope, [a, b, "dpre"], &["pre", hidden]).called("dpre");
-                Through { stages: vec![stage], hidden, dpre: "dpre" }
+                let stage = self.fused(gemm, Epilogue::GeluBackward, [a, b, "dpre"], &["pre", hidden]).label("dpre");
+                GeluBackwardStages { stages: vec![stage], hidden, dpre: "dpre" }
             }
         }
     }
@@ -202,15 +209,15 @@ impl Stages<'_> {
     pub(crate) fn finish(
         self,
         [rows, columns]: [u64; 2],
-        then: Then,
+        epilogue: Epilogue,
         [from, to]: [&'static str; 2],
         buffers: &[&'static str],
     ) -> Stage {
-        let (entry, operations, reads) = match then {
-            Then::Bias => ("linear_finish_bias", 1, 1),
-            Then::Gelu => ("linear_finish_gelu", 11, 1),
-            Then::Residual => ("linear_finish_residual", 12, 2),
-            Then::Kept | Then::Slope => panic!("a stage of its own has other ways"),
+        let (entry, operations, reads) = match epilogue {
+            Epilogue::Bias => ("linear_finish_bias", 1, 1),
+            Epilogue::Gelu => ("linear_finish_gelu", 11, 1),
+            Epilogue::Residual => ("linear_finish_residual", 12, 2),
+            Epilogue::GeluSaveInput | Epilogue::GeluBackward => panic!("a stage of its own has other ways"),
         };
         let (elements, width) = (rows * columns, width(columns, self.dtype, self.caps));
         let text = "linear/finish";
@@ -219,28 +226,28 @@ impl Stages<'_> {
         by_pieces(elements / width, width, text, entry)
             .consts(&[("BIAS_PIECES", (columns / width) as u32)])
             .args([("product", from, Read), ("out", to, Write)].into_iter().chain(more))
-            .costing(Cost::new(operations * elements, reads * whole + self.bytes(columns), whole))
+            .cost(Cost::new(operations * elements, reads * whole + self.bytes(columns), whole))
     }
 
-    /// GEMM over many rows, stored as [`Stored::Tn`], with few result elements (split K). Workgroups compute parts of the rows, and
+    /// GEMM over many rows, stored as [`Layout::Tn`], with few result elements (split K). Workgroups compute parts of the rows, and
     /// a second stage sums them. The buffer `parts` has [`parts_of_rows`] parts in the element type: for f32.
-    pub(crate) fn over_rows(self, product: Product, [a, b, c]: [&'static str; 3], parts: &'static str) -> Vec<Stage> {
-        let count = parts_of_rows(product);
+    pub(crate) fn over_rows(self, gemm: Gemm, [a, b, c]: [&'static str; 3], parts: &'static str) -> Vec<Stage> {
+        let count = parts_of_rows(gemm);
         if count == 1 {
-            return vec![self.product(product, [a, b, c]).called(c)];
+            return vec![self.gemm(gemm, [a, b, c]).label(c)];
         }
-        let columns = product.m * product.n;
+        let columns = gemm.m * gemm.n;
         // Parts of the rows are adjacent, like the matrices of a batch.
-        let of_parts = Product { k: product.k / count, ..product }.batch(count);
+        let of_parts = Gemm { k: gemm.k / count, ..gemm }.batch(count);
         let sum = self.added_up([count, columns], [parts, c]);
-        vec![self.product(of_parts, [a, b, parts]).called(format!("{c}_parts")), sum.called(c)]
+        vec![self.gemm(of_parts, [a, b, parts]).label(format!("{c}_parts")), sum.label(c)]
     }
 
     /// Sums of the columns of a matrix, in parts in the buffer `parts`. See [`most_parts`].
     pub(crate) fn columns(self, [rows, columns]: [u64; 2], [from, parts, to]: [&'static str; 3]) -> [Stage; 2] {
         let width = width(columns, self.dtype, self.caps);
         let across = (columns / width).div_ceil(32);
-        let wanted = self.caps.units.map_or(UNITS, u64::from) * GROUPS_PER_UNIT / across;
+        let wanted = self.caps.compute_units.map_or(UNITS, u64::from) * GROUPS_PER_UNIT / across;
         let count = wanted.max(1).min(most_parts(rows));
         let consts = [("ROWS", rows), ("COLUMNS", columns), ("WIDTH", width), ("PARTS", count), ("DOWN", DOWN)];
         let text = "linear/columns";
@@ -250,7 +257,7 @@ impl Stages<'_> {
             .grid(spread(across * count))
             .shared((32 * DOWN * width * 4) as u32)
             .args([("x", from, Read), ("sums", parts, Write)])
-            .costing(Cost::new(rows * columns, self.bytes(rows * columns), count * columns * 4));
+            .cost(Cost::new(rows * columns, self.bytes(rows * columns), count * columns * 4));
         [first, self.added_up([count, columns], [parts, to])]
     }
 
@@ -269,12 +276,12 @@ const UNITS: u64 = 128;
 const GROUPS_PER_UNIT: u64 = 8;
 
 /// Number of row parts of a GEMM over rows: a power of two that divides the rows, so that parts are equal.
-pub(crate) fn parts_of_rows(product: Product) -> u64 {
+pub(crate) fn parts_of_rows(gemm: Gemm) -> u64 {
     /// Small tiles of all parts, and the fewest rows of a part.
     const TILES: u64 = 512;
     const FEWEST: u64 = 32;
-    let most = (TILES / product.tiles(64)).min(product.k / FEWEST);
-    [64, 32, 16, 8, 4, 2].into_iter().find(|parts| *parts <= most && product.k.is_multiple_of(*parts)).unwrap_or(1)
+    let most = (TILES / gemm.tiles(64)).min(gemm.k / FEWEST);
+    [64, 32, 16, 8, 4, 2].into_iter().find(|parts| *parts <= most && gemm.k.is_multiple_of(*parts)).unwrap_or(1)
 }
 
 /// Largest number of parts of the column sums of `rows` rows.
@@ -285,22 +292,22 @@ pub(crate) fn most_parts(rows: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_ir::Stored;
+    use parallax_ir::Layout;
     use parallax_schema::testing::caps;
 
     #[test]
     fn products_over_rows_are_made_in_parts_of_as_many_rows() {
         let caps = caps();
-        let made = Stages { dtype: DType::F32, caps: &caps, by: By::Tiles };
+        let made = Stages { dtype: DType::F32, caps: &caps, kind: GemmKind::Tiles };
         // Few elements and many rows; too few rows; a number of rows without divisor; enough elements for the device.
         for ([m, n, rows], parts) in
             [([64, 256, 65_536], 64), ([64, 2, 96], 2), ([64, 256, 4097], 1), ([2048, 2048, 65_536], 1)]
         {
-            let product = Product::new(m, n, rows).stored(Stored::Tn);
-            assert_eq!(parts_of_rows(product), parts, "{product:?}");
-            let stages = made.over_rows(product, ["a", "b", "c"], "parts");
+            let gemm = Gemm::new(m, n, rows).layout(Layout::Tn);
+            assert_eq!(parts_of_rows(gemm), parts, "{gemm:?}");
+            let stages = made.over_rows(gemm, ["a", "b", "c"], "parts");
             assert_eq!(stages.len(), if parts == 1 { 1 } else { 2 });
-            assert_eq!(stages[0].cost.flops.0, product.flops(), "every row once");
+            assert_eq!(stages[0].cost.flops.0, gemm.flops(), "every row once");
             let last = stages.last().expect("one");
             assert_eq!((&*last.label, last.args.last().map(|arg| arg.buffer)), ("c", Some("c")));
         }

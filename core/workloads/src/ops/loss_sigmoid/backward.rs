@@ -9,18 +9,18 @@
 use std::sync::OnceLock;
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::smallest_normal;
 use parallax_ir::parallel::*;
+use parallax_ir::stress::smallest_normal;
 use parallax_ir::{
-    BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference, Rows, RowsFn,
-    Stage, Stored, Tolerance, Variant, sum_of_parts,
+    BufferSpec, Elem, Gemm, HostBuffer, Inputs, Layout, OfNan, OpSpec, Problem, Program, Reference, Rows, Stage,
+    Tolerance, Variant, sum_of_parts,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
 use parallax_schema::device::Caps;
 
 use super::{
-    AWKWARD, BIAS, LARGE, Pairs, TEMPERATURE, THREADS, TILE_BYTES, Tiles, X, Y, error, given, hard_sets, lengths,
-    logits, plain, products, set,
+    AWKWARD, BIAS, LARGE, Pairs, TEMPERATURE, THREADS, TILE_BYTES, Tiles, X, Y, error, given, lengths, logits, plain,
+    products, set, stress_inputs,
 };
 use crate::dense;
 
@@ -33,41 +33,37 @@ const DTEMPERATURE: usize = 2;
 
 /// Specification of the backward direction.
 pub fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Flops,
-        headline: Some("n1024,d512"),
-        shapes: super::shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Bwd,
+        Rate::Flops,
         buffers,
-        cost: |p| Cost::new(3 * products(p), 2 * set(p) + 12, 2 * set(p) + 8),
-        tolerance: |p, output| tolerance(p, output, None),
-        reference: Reference { row_cost, rows: RowsFn::of(reference) },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "naive",
-                "slopes by a workgroup a row, which leaves its parts of dt and db; then dx and dy by a thread an element",
-                naive,
-            ),
-            Variant::kernel(
-                "tiled",
-                "the same stages by tiles of 64 by 64, whose rows and columns are shared in the workgroup's memory",
-                tiled,
-            ),
-        ],
-        fallback: &["tiled", "naive"],
-        preconditions: Vec::new(),
-        hard: hard_sets([
-            |p, output| tolerance(p, output, None),
-            |p, output| tolerance(p, output, Some(1.0)),
-            |p, output| tolerance(p, output, Some(LARGE)),
-        ]),
-        nan: OfNan::EVERYWHERE,
-        only: None,
-    }
+        |p| Cost::new(3 * products(p), 2 * set(p) + 12, 2 * set(p) + 8),
+        |p, output| tolerance(p, output, None),
+        Reference::new(row_cost, reference),
+        OfNan::EVERYWHERE,
+    )
+    .headline("n1024,d512")
+    .shapes(super::shapes)
+    .awkward(AWKWARD)
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "naive",
+            "slopes by a workgroup a row, which leaves its parts of dt and db; then dx and dy by a thread an element",
+            naive,
+        ),
+        Variant::kernel(
+            "tiled",
+            "the same stages by tiles of 64 by 64, whose rows and columns are shared in the workgroup's memory",
+            tiled,
+        ),
+    ])
+    .fallback(&["tiled", "naive"])
+    .stress(stress_inputs([
+        |p, output| tolerance(p, output, None),
+        |p, output| tolerance(p, output, Some(1.0)),
+        |p, output| tolerance(p, output, Some(LARGE)),
+    ]))
 }
 
 /// Largest number of rows of parts that the stage of slopes leaves: one per row, or one per tile.
@@ -148,7 +144,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let [temperature, bias, dloss] = [TEMPERATURE, BIAS, DLOSS].map(|scalar| inputs[scalar].f32()[0]);
     let [dx, dy, dtemperature, dbias] = outputs else { unreachable!("four gradients") };
     let factor = dloss / n as f32;
-    let mut slopes = dense::product_of(Product::new(n, n, d).stored(Stored::Nt), x, y);
+    let mut slopes = dense::gemm_of(Gemm::new(n, n, d).layout(Layout::Nt), x, y);
     let of_row = |(i, row): (usize, &mut [f32])| {
         let mut sums = [0.0; 2];
         for (j, slope) in row.iter_mut().enumerate() {
@@ -165,16 +161,16 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     for (of, out) in [dtemperature, dbias].into_iter().enumerate() {
         out[0] = sums.iter().map(|sums| sums[of]).sum::<f64>() as f32;
     }
-    for (stored, set, out) in [(Stored::Nn, y, dx), (Stored::Tn, x, dy)] {
+    for (layout, set, out) in [(Layout::Nn, y, dx), (Layout::Tn, x, dy)] {
         out.fill(0.0);
-        dense::add_product(Product::new(n, d, n).stored(stored), &slopes, set, out);
+        dense::add_gemm(Gemm::new(n, d, n).layout(layout), &slopes, set, out);
     }
 }
 
 /// Adds the arguments and cost of a stage that computes slopes.
 fn making_slopes(stage: Stage, p: &Problem, parts: u64) -> Stage {
     let read = ["x", "y", "temperature", "bias"].map(|name| (name, Read));
-    stage.args(read.into_iter().chain([("parts", Write), ("dloss", Read), ("slopes", Write)])).costing(Cost::new(
+    stage.args(read.into_iter().chain([("parts", Write), ("dloss", Read), ("slopes", Write)])).cost(Cost::new(
         products(p),
         2 * set(p) + 12,
         4 * p["n"] * p["n"] + 8 * parts,
@@ -194,7 +190,7 @@ fn scalars(caps: &Caps, parts: u64) -> Stage {
 fn of_set(stage: Stage, p: &Problem, [other, to]: [&'static str; 2]) -> Stage {
     let args = [("slopes", "slopes", Read), ("temperature", "temperature", Read), ("other", other, Read)];
     let bytes = 4 * p["n"] * p["n"] + set(p) + 4;
-    Stage { label: to.into(), ..stage }.args(args.into_iter().chain([("gradient", to, Write)])).costing(Cost::new(
+    Stage { label: to.into(), ..stage }.args(args.into_iter().chain([("gradient", to, Write)])).cost(Cost::new(
         products(p),
         bytes,
         set(p),

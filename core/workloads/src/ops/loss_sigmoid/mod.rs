@@ -5,12 +5,11 @@
 //! Operations: those of the dot products, two a term. Bytes: both sets read once.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, one, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{one, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, HostFn, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference,
-    RowsFn, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, parts_of, pieces_in_parts, spread,
-    sum_of_parts,
+    Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference, Shape,
+    Stage, StressInput, Tolerance, Variant, Workload, indexable, parts_of, pieces_in_parts, spread, sum_of_parts,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -44,14 +43,10 @@ pub fn workload() -> Workload {
 }
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Flops,
-        headline: Some("n1024,d512"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
-        buffers: |p| {
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Flops,
+        |p| {
             let n = p["n"];
             let mut buffers = given(p).to_vec();
             buffers.extend([
@@ -61,40 +56,36 @@ fn forward() -> OpSpec {
             ]);
             buffers
         },
-        cost: |p| Cost::new(products(p), 2 * set(p) + 8, 4),
-        tolerance: |p, _| tolerance(p),
-        reference: Reference {
-            row_cost: |p, _| p["n"] * p["n"] * p["d"],
-            rows: RowsFn::of(|p, inputs| {
+        |p| Cost::new(products(p), 2 * set(p) + 8, 4),
+        |p, _| tolerance(p),
+        Reference::new(
+            |p, _| p["n"] * p["n"] * p["d"],
+            |p, inputs| {
                 let pairs = Pairs::new(p, inputs);
                 Box::new(move |_, _, out| out[0] = pairs.loss())
-            }),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "naive",
-                "three stages: logits are stored, a thread each; workgroups go over them; their parts are summed",
-                |p, caps| stored(p, caps, plain(p, "loss_sigmoid/naive", "loss_sigmoid_naive_logits", p["n"])),
-            ),
-            Variant::kernel(
-                "separate",
-                "the same stages, logits by tiles of 64 by 64 whose rows and columns are shared in the workgroup's memory",
-                separate,
-            ),
-            Variant::kernel(
-                "fused",
-                "the same tiles, whose terms are summed as they are made: no logit is stored",
-                fused,
-            ),
-        ],
-        fallback: &["fused", "separate", "naive"],
-        preconditions: Vec::new(),
-        hard: hard_sets([|p, _| tolerance(p), |p, _| of_large(p, 1.0), |p, _| of_large(p, LARGE)]),
-        nan: OfNan::EVERYWHERE,
-        only: None,
-    }
+            },
+        ),
+        OfNan::EVERYWHERE,
+    )
+    .headline("n1024,d512")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "naive",
+            "three stages: logits are stored, a thread each; workgroups go over them; their parts are summed",
+            |p, caps| stored(p, caps, plain(p, "loss_sigmoid/naive", "loss_sigmoid_naive_logits", p["n"])),
+        ),
+        Variant::kernel(
+            "separate",
+            "the same stages, logits by tiles of 64 by 64 whose rows and columns are shared in the workgroup's memory",
+            separate,
+        ),
+        Variant::kernel("fused", "the same tiles, whose terms are summed as they are made: no logit is stored", fused),
+    ])
+    .fallback(&["fused", "separate", "naive"])
+    .stress(stress_inputs([|p, _| tolerance(p), |p, _| of_large(p, 1.0), |p, _| of_large(p, LARGE)]))
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -167,8 +158,8 @@ fn of_large(p: &Problem, largest: f64) -> Tolerance {
 const LARGE: f64 = 16.0;
 
 /// Stress inputs, with tolerances for usual elements, for those of at most one, and for large ones.
-fn hard_sets([usual, ones, large]: [fn(&Problem, usize) -> Tolerance; 3]) -> Vec<StressInput> {
-    let set = |name, about, fills, tolerance| StressInput { name, about, applies: any, fills, tolerance };
+fn stress_inputs([usual, ones, large]: [fn(&Problem, usize) -> Tolerance; 3]) -> Vec<StressInput> {
+    let set = |name, about, fills, tolerance| StressInput::new(name, about, fills, tolerance);
     vec![
         set("zeros", "all zero: every logit is the bias", |_| vec![("x", zero), ("y", zero)], usual),
         set("equal", "all one: every logit is the same, and large", |_| vec![("x", one), ("y", one)], ones),
@@ -278,9 +269,9 @@ fn mean(p: &Problem, caps: &Caps, parts: u64) -> Stage {
 /// Program with stored logits, computed by the given stage.
 fn stored(p: &Problem, caps: &Caps, make: Stage) -> Program {
     let count = p["n"] * p["n"];
-    let make = making_logits(make, "logits").costing(Cost::new(products(p), 2 * set(p) + 8, 4 * count));
+    let make = making_logits(make, "logits").cost(Cost::new(products(p), 2 * set(p) + 8, 4 * count));
     let (terms, parts) = pieces_in_parts(count, 1, caps, "loss_sigmoid/terms", "loss_sigmoid_terms");
-    let terms = terms.consts(&[("N", p["n"] as u32)]).args([("logits", Read), ("parts", Write)]).costing(Cost::new(
+    let terms = terms.consts(&[("N", p["n"] as u32)]).args([("logits", Read), ("parts", Write)]).cost(Cost::new(
         0,
         4 * count,
         4 * parts,
@@ -298,6 +289,6 @@ fn fused(p: &Problem, caps: &Caps) -> Program {
     let parts = parts_of(tiles.count(), caps);
     let sums =
         making_logits(tiles.stage(p, "loss_sigmoid_fused", parts), "parts").shared(TILE_BYTES + 4 * THREADS as u32);
-    let sums = sums.costing(Cost::new(products(p), 2 * set(p) + 8, 4 * parts));
+    let sums = sums.cost(Cost::new(products(p), 2 * set(p) + 8, 4 * parts));
     Program { stages: vec![sums, mean(p, caps, parts)] }
 }

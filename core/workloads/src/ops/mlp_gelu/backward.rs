@@ -10,11 +10,11 @@
 
 use std::sync::OnceLock;
 
-use parallax_ir::hard::{any, no_gradient, smallest_normal, sums_of_zeros};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{no_gradient, smallest_normal, sums_of_zeros};
 use parallax_ir::{
-    BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference, Rows, RowsFn,
-    Stage, Stored, StressInput, Tolerance, Variant,
+    BufferSpec, Elem, Gemm, HostBuffer, Inputs, Layout, OfNan, OpSpec, Problem, Program, Reference, Rows, Stage,
+    StressInput, Tolerance, Variant,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -22,9 +22,9 @@ use parallax_schema::device::{Caps, Dialect};
 use super::super::gelu;
 use super::super::gelu::{gelu_tanh, slope_tanh};
 use super::super::linear::backward::{by_element, slope};
-use super::super::linear::stages::{By, Then, most_parts};
+use super::super::linear::stages::{Epilogue, GemmKind, most_parts};
 use super::{
-    AWKWARD, B1, W1, W2, X, activated, argument, bytes, inputs, kept, middle, normal, products, stages, sum_error,
+    AWKWARD, B1, W1, W2, X, activated, argument, bytes, gemms, inputs, kept, middle, normal, stages, sum_error,
 };
 use crate::dense;
 
@@ -34,52 +34,47 @@ const KEPT: usize = 5;
 
 /// Specification of the backward direction.
 pub fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Flops,
-        headline: Some("m64,c768,f3072"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Bwd,
+        Rate::Flops,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, 1.0),
-        reference: Reference { row_cost, rows: RowsFn::of(rows) },
-        setup: Some(|p, caps| Program { stages: kept(p).then(|| biased(p, caps, By::Tiles)).into_iter().collect() }),
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel("naive", "every step a stage, products with one element per thread", |p, caps| {
-                separate(p, caps, By::Elements)
-            }),
-            Variant::kernel("separate", "every step a stage, products by tiles in workgroup memory", |p, caps| {
-                separate(p, caps, By::Tiles)
-            }),
-            Variant::kernel(
-                "fused",
-                "GELU and its slope are done to the sums of dout·w2ᵀ in registers",
-                |p, caps| fused(p, caps, By::Tiles),
-            ),
-            Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
-                fused(p, caps, By::Mma)
-            })
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| Product::mma_available(p.dtype, caps)),
-            Variant::kernel("coopmat", "the same on matrix units through WGSL's cooperative matrices", |p, caps| {
-                fused(p, caps, By::Coopmat)
-            })
-            .only_in(&[Dialect::Wgsl])
-            .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
-            Variant::kernel("vendor", "products by the vendor's library, cuBLASLt; the rest is ours", |p, caps| {
-                fused(p, caps, By::Library)
-            })
-            .only_in(&[Dialect::Cuda]),
-        ],
-        fallback: &["coopmat", "mma", "fused", "separate", "naive"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        |p, output| tolerance(p, output, 1.0),
+        Reference::new(row_cost, rows),
+        OfNan::MIXED,
+    )
+    .headline("m64,c768,f3072")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .setup(|p, caps| Program { stages: kept(p).then(|| biased(p, caps, GemmKind::Tiles)).into_iter().collect() })
+    .host(host)
+    .variants(vec![
+        Variant::kernel("naive", "every step a stage, products with one element per thread", |p, caps| {
+            separate(p, caps, GemmKind::Elements)
+        }),
+        Variant::kernel("separate", "every step a stage, products by tiles in workgroup memory", |p, caps| {
+            separate(p, caps, GemmKind::Tiles)
+        }),
+        Variant::kernel("fused", "GELU and its slope are done to the sums of dout·w2ᵀ in registers", |p, caps| {
+            fused(p, caps, GemmKind::Tiles)
+        }),
+        Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
+            fused(p, caps, GemmKind::Mma)
+        })
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
+        Variant::kernel("coopmat", "the same on matrix units through WGSL's cooperative matrices", |p, caps| {
+            fused(p, caps, GemmKind::Coopmat)
+        })
+        .only_in(&[Dialect::Wgsl])
+        .available(|p, caps| Gemm::coopmat_available(p.dtype, caps)),
+        Variant::kernel("vendor", "products by the vendor's library, cuBLASLt; the rest is ours", |p, caps| {
+            fused(p, caps, GemmKind::Library)
+        })
+        .only_in(&[Dialect::Cuda]),
+    ])
+    .fallback(&["coopmat", "mma", "fused", "separate", "naive"])
+    .stress(stress_inputs())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -158,19 +153,18 @@ fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         no_gradient(|p, output| match checked(p, output) {
             PRE => tolerance(p, output, 1.0),
             _ => sums_of_zeros(p),
         }),
-        StressInput {
-            name: "far",
-            about: "sums far out on either side, where GELU's slope is one or nothing",
-            applies: any,
-            fills: |_| vec![("x", |_, draw| 64.0 * draw.normal())],
-            tolerance: |p, output| tolerance(p, output, 64.0),
-        },
+        StressInput::new(
+            "far",
+            "sums far out on either side, where GELU's slope is one or nothing",
+            |_| vec![("x", |_, draw| 64.0 * draw.normal())],
+            |p, output| tolerance(p, output, 64.0),
+        ),
     ]
 }
 
@@ -225,18 +219,18 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
 }
 
 /// GEMM for the gradient of GELU's result.
-fn through(p: &Problem) -> Product {
-    Product::new(p["m"], p["f"], p["c"]).stored(Stored::Nt)
+fn through(p: &Problem) -> Gemm {
+    Gemm::new(p["m"], p["f"], p["c"]).layout(Layout::Nt)
 }
 
 /// GEMMs for the gradients of both weights and of `x`, each with its operands. The operands are from `x`, `w1`, `dout`, GELU's
 /// result and the gradient before GELU.
-fn gradients<T: Copy>(p: &Problem, [x, w1, dout, hidden, dpre]: [T; 5]) -> [(Product, [T; 2]); 3] {
+fn gradients<T: Copy>(p: &Problem, [x, w1, dout, hidden, dpre]: [T; 5]) -> [(Gemm, [T; 2]); 3] {
     let (m, c, f) = (p["m"], p["c"], p["f"]);
     [
-        (Product::new(f, c, m).stored(Stored::Tn), [hidden, dout]),
-        (Product::new(c, f, m).stored(Stored::Tn), [x, dpre]),
-        (Product::new(m, c, f).stored(Stored::Nt), [dpre, w1]),
+        (Gemm::new(f, c, m).layout(Layout::Tn), [hidden, dout]),
+        (Gemm::new(c, f, m).layout(Layout::Tn), [x, dpre]),
+        (Gemm::new(m, c, f).layout(Layout::Nt), [dpre, w1]),
     ]
 }
 
@@ -252,55 +246,54 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
         }
     };
     let hidden = activated(pre);
-    let mut dpre = dense::product_of(through(p), dout, w2);
+    let mut dpre = dense::gemm_of(through(p), dout, w2);
     dpre.par_iter_mut().zip(pre).for_each(|(dpre, pre)| *dpre *= slope(*pre));
-    for ((product, [a, b]), out) in gradients(p, [x, w1, dout, &hidden, &dpre]).into_iter().zip([dw2, dw1, dx]) {
+    for ((gemm, [a, b]), out) in gradients(p, [x, w1, dout, &hidden, &dpre]).into_iter().zip([dw2, dw1, dx]) {
         out.fill(0.0);
-        dense::add_product(product, a, b, out);
+        dense::add_gemm(gemm, a, b, out);
     }
     dense::sum_of_rows(&dpre, db1);
     dense::sum_of_rows(dout, db2);
 }
 
 /// GELU's argument in one stage.
-fn biased(p: &Problem, caps: &Caps, by: By) -> Stage {
-    let [into, _] = products(p);
-    stages(p, caps, by).with_bias(into, ["x", "w1", "pre"], "b1")
+fn biased(p: &Problem, caps: &Caps, kind: GemmKind) -> Stage {
+    let [into, _] = gemms(p);
+    stages(p, caps, kind).with_bias(into, ["x", "w1", "pre"], "b1")
 }
 
 /// Program with one stage per step.
-fn separate(p: &Problem, caps: &Caps, by: By) -> Program {
+fn separate(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
     let (m, f) = (p["m"], p["f"]);
-    let made = stages(p, caps, by);
+    let made = stages(p, caps, kind);
     let mut all = Vec::new();
-    let [into, _] = products(p);
+    let [into, _] = gemms(p);
     if !kept(p) {
-        all.push(made.product(into, ["x", "w1", "first"]));
-        all.push(made.finish([m, f], Then::Bias, ["first", "pre"], &["b1"]));
+        all.push(made.gemm(into, ["x", "w1", "first"]));
+        all.push(made.finish([m, f], Epilogue::Bias, ["first", "pre"], &["b1"]));
     }
     all.push(gelu::forward_stage(m * f, p.dtype, caps, ["pre", "hidden"]));
-    all.push(made.product(through(p), ["dout", "w2", "dhidden"]));
+    all.push(made.gemm(through(p), ["dout", "w2", "dhidden"]));
     all.push(gelu::backward_stage(m * f, p.dtype, caps, ["pre", "dhidden", "dpre"]));
-    all.extend(learned(p, caps, by, ["hidden", "dpre"]));
+    all.extend(learned(p, caps, kind, ["hidden", "dpre"]));
     Program { stages: all }
 }
 
 /// Program with bias, GELU and its slope fused into GEMMs, as far as the kernel kind supports it.
-fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
-    let back = stages(p, caps, by).through_gelu(through(p), ["dout", "w2"], kept(p));
-    let mut all: Vec<Stage> = (!kept(p)).then(|| biased(p, caps, by)).into_iter().collect();
+fn fused(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
+    let back = stages(p, caps, kind).gelu_backward(through(p), ["dout", "w2"], kept(p));
+    let mut all: Vec<Stage> = (!kept(p)).then(|| biased(p, caps, kind)).into_iter().collect();
     all.extend(back.stages);
-    all.extend(learned(p, caps, by, [back.hidden, back.dpre]));
+    all.extend(learned(p, caps, kind, [back.hidden, back.dpre]));
     Program { stages: all }
 }
 
 /// Stages of the gradients, from GELU's result and its argument's gradient.
-fn learned(p: &Problem, caps: &Caps, by: By, [hidden, dpre]: [&'static str; 2]) -> Vec<Stage> {
-    let made = stages(p, caps, by);
+fn learned(p: &Problem, caps: &Caps, kind: GemmKind, [hidden, dpre]: [&'static str; 2]) -> Vec<Stage> {
+    let made = stages(p, caps, kind);
     let taken = ["x", "w1", "dout", hidden, dpre];
-    let products = gradients(p, taken).into_iter().zip(["dw2", "dw1", "dx"]);
-    let mut all: Vec<Stage> =
-        products.map(|((product, [a, b]), to)| made.product(product, [a, b, to]).called(to)).collect();
+    let gemms = gradients(p, taken).into_iter().zip(["dw2", "dw1", "dx"]);
+    let mut all: Vec<Stage> = gemms.map(|((gemm, [a, b]), to)| made.gemm(gemm, [a, b, to]).label(to)).collect();
     all.extend(made.columns([p["m"], p["f"]], [dpre, "parts1", "db1"]));
     all.extend(made.columns([p["m"], p["c"]], ["dout", "parts2", "db2"]));
     all

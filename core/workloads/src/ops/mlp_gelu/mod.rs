@@ -8,18 +8,18 @@
 
 use std::sync::OnceLock;
 
-use parallax_ir::hard::{any, smallest_normal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{smallest_normal, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference,
-    Rows, RowsFn, Shape, StressInput, Tolerance, Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Draw, Elem, Gemm, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows, Shape,
+    StressInput, Tolerance, Variant, Workload, indexable, normal,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
 use super::gelu;
 use super::gelu::gelu_tanh;
-use super::linear::stages::{By, Stages, Then};
+use super::linear::stages::{Epilogue, GemmKind, Stages};
 use crate::dense;
 
 mod backward;
@@ -59,57 +59,51 @@ pub fn workload() -> Workload {
 const AWKWARD: &[&str] = &["m1,c1,f1", "m5,c3,f7,kept", "m67,c65,f131", "m66,c72,f136,kept", "m131,c40,f200"];
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Flops,
-        headline: Some("m64,c768,f3072"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Flops,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, 1.0),
-        reference: Reference { row_cost, rows: RowsFn::of(rows) },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "naive",
-                "four stages, products with one element per thread: product, bias and GELU, product, bias",
-                |p, caps| apart(p, caps, By::Elements),
-            ),
-            Variant::kernel("separate", "the same four, products by tiles in workgroup memory", |p, caps| {
-                apart(p, caps, By::Tiles)
-            }),
-            Variant::kernel("fused", "two stages: biases and GELU are done to sums in registers", |p, caps| {
-                fused(p, caps, By::Tiles)
-            }),
-            Variant::kernel("mma", "the same two on tensor cores by warp-wide instructions", |p, caps| {
-                fused(p, caps, By::Mma)
-            })
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| Product::mma_available(p.dtype, caps)),
-            Variant::kernel(
-                "coopmat",
-                "the same two on matrix units through WGSL's cooperative matrices",
-                |p, caps| fused(p, caps, By::Coopmat),
-            )
-            .only_in(&[Dialect::Wgsl])
-            .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
-            Variant::kernel(
-                "vendor",
-                "the vendor's library, cuBLASLt, with its own epilogues; a kept argument makes GELU a stage of ours",
-                |p, caps| fused(p, caps, By::Library),
-            )
-            .only_in(&[Dialect::Cuda]),
-        ],
-        // Without `vendor`: a time of the library must not come from another kernel.
-        fallback: &["coopmat", "mma", "fused", "separate", "naive"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        |p, output| tolerance(p, output, 1.0),
+        Reference::new(row_cost, rows),
+        OfNan::MIXED,
+    )
+    .headline("m64,c768,f3072")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "naive",
+            "four stages, products with one element per thread: product, bias and GELU, product, bias",
+            |p, caps| apart(p, caps, GemmKind::Elements),
+        ),
+        Variant::kernel("separate", "the same four, products by tiles in workgroup memory", |p, caps| {
+            apart(p, caps, GemmKind::Tiles)
+        }),
+        Variant::kernel("fused", "two stages: biases and GELU are done to sums in registers", |p, caps| {
+            fused(p, caps, GemmKind::Tiles)
+        }),
+        Variant::kernel("mma", "the same two on tensor cores by warp-wide instructions", |p, caps| {
+            fused(p, caps, GemmKind::Mma)
+        })
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
+        Variant::kernel("coopmat", "the same two on matrix units through WGSL's cooperative matrices", |p, caps| {
+            fused(p, caps, GemmKind::Coopmat)
+        })
+        .only_in(&[Dialect::Wgsl])
+        .available(|p, caps| Gemm::coopmat_available(p.dtype, caps)),
+        Variant::kernel(
+            "vendor",
+            "the vendor's library, cuBLASLt, with its own epilogues; a kept argument makes GELU a stage of ours",
+            |p, caps| fused(p, caps, GemmKind::Library),
+        )
+        .only_in(&[Dialect::Cuda]),
+    ])
+    // Without `vendor`: a time of the library must not come from another kernel.
+    .fallback(&["coopmat", "mma", "fused", "separate", "naive"])
+    .stress(stress_inputs())
 }
 
 /// Shapes of a preset. 1152 and 4304 are those of SigLIP 2's So400m vision tower, which has 256 patches an image.
@@ -206,22 +200,20 @@ fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "zeros",
-            about: "all zero: half-way down GELU's slope",
-            applies: any,
-            fills: |_| vec![("x", zero), ("b1", zero)],
-            tolerance: |p, output| tolerance(p, output, 1.0),
-        },
-        StressInput {
-            name: "far",
-            about: "sums far out on either side, where GELU is its argument or nothing",
-            applies: any,
-            fills: |_| vec![("x", |_, draw| 64.0 * draw.normal())],
-            tolerance: |p, output| tolerance(p, output, 64.0),
-        },
+        StressInput::new(
+            "zeros",
+            "all zero: half-way down GELU's slope",
+            |_| vec![("x", zero), ("b1", zero)],
+            |p, output| tolerance(p, output, 1.0),
+        ),
+        StressInput::new(
+            "far",
+            "sums far out on either side, where GELU is its argument or nothing",
+            |_| vec![("x", |_, draw| 64.0 * draw.normal())],
+            |p, output| tolerance(p, output, 64.0),
+        ),
     ]
 }
 
@@ -264,20 +256,20 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let [x, w1, b1, w2, b2] = [X, W1, B1, W2, B2].map(|at| inputs[at].f32());
-    let [_, out_of] = products(p);
+    let [_, out_of] = gemms(p);
     let (out, kept) = outputs.split_last_mut().expect("the result, and the kept argument");
     let pre = argument(p, [x, w1, b1]);
     let hidden = activated(&pre);
     kept.iter_mut().for_each(|kept| kept.copy_from_slice(&pre));
     out.par_chunks_mut(b2.len()).for_each(|out| out.copy_from_slice(b2));
-    dense::add_product(out_of, &hidden, w2, out);
+    dense::add_gemm(out_of, &hidden, w2, out);
 }
 
 /// GELU's argument, in f32.
 fn argument(p: &Problem, [x, w1, b1]: [&[f32]; 3]) -> Vec<f32> {
-    let [into, _] = products(p);
+    let [into, _] = gemms(p);
     let mut sums = b1.repeat(p["m"] as usize);
-    dense::add_product(into, x, w1, &mut sums);
+    dense::add_gemm(into, x, w1, &mut sums);
     sums
 }
 
@@ -286,37 +278,37 @@ fn activated(pre: &[f32]) -> Vec<f32> {
     pre.par_iter().map(|pre| gelu_tanh(f64::from(*pre)) as f32).collect()
 }
 
-fn stages<'a>(p: &Problem, caps: &'a Caps, by: By) -> Stages<'a> {
-    Stages { dtype: p.dtype, caps, by }
+fn stages<'a>(p: &Problem, caps: &'a Caps, kind: GemmKind) -> Stages<'a> {
+    Stages { dtype: p.dtype, caps, kind }
 }
 
 /// GEMMs into the middle, and out of it.
-fn products(p: &Problem) -> [Product; 2] {
+fn gemms(p: &Problem) -> [Gemm; 2] {
     let (m, c, f) = (p["m"], p["c"], p["f"]);
-    [Product::new(m, f, c), Product::new(m, c, f)]
+    [Gemm::new(m, f, c), Gemm::new(m, c, f)]
 }
 
 /// Program with one stage per step.
-fn apart(p: &Problem, caps: &Caps, by: By) -> Program {
-    let stages = stages(p, caps, by);
+fn apart(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
+    let stages = stages(p, caps, kind);
     let (m, c, f) = (p["m"], p["c"], p["f"]);
-    let [into, out_of] = products(p);
-    let mut all = vec![stages.product(into, ["x", "w1", "first"])];
+    let [into, out_of] = gemms(p);
+    let mut all = vec![stages.gemm(into, ["x", "w1", "first"])];
     match kept(p) {
         true => {
-            all.push(stages.finish([m, f], Then::Bias, ["first", "pre"], &["b1"]));
+            all.push(stages.finish([m, f], Epilogue::Bias, ["first", "pre"], &["b1"]));
             all.push(gelu::forward_stage(m * f, p.dtype, caps, ["pre", "hidden"]));
         }
-        false => all.push(stages.finish([m, f], Then::Gelu, ["first", "hidden"], &["b1"])),
+        false => all.push(stages.finish([m, f], Epilogue::Gelu, ["first", "hidden"], &["b1"])),
     }
-    all.push(stages.product(out_of, ["hidden", "w2", "second"]));
-    all.push(stages.finish([m, c], Then::Bias, ["second", "out"], &["b2"]));
+    all.push(stages.gemm(out_of, ["hidden", "w2", "second"]));
+    all.push(stages.finish([m, c], Epilogue::Bias, ["second", "out"], &["b2"]));
     Program { stages: all }
 }
 
-fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
-    let made = stages(p, caps, by);
-    let [into, out_of] = products(p);
+fn fused(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
+    let made = stages(p, caps, kind);
+    let [into, out_of] = gemms(p);
     let mut all = made.with_gelu(into, ["x", "w1", "hidden"], "b1", kept(p).then_some("pre"));
     all.push(made.with_bias(out_of, ["hidden", "w2", "out"], "b2"));
     Program { stages: all }

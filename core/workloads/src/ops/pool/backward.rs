@@ -3,10 +3,10 @@
 //! training does.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, exact, one, scattered_nan, smallest_normal, subnormal, sums_of_zeros, zero};
+use parallax_ir::stress::{exact, one, scattered_nan, smallest_normal, subnormal, sums_of_zeros, zero};
 use parallax_ir::{
-    BufferSpec, Elem, Inputs, OfNan, OpSpec, Problem, Program, Reference, RowsFn, Stage, StressInput, Tolerance,
-    Variant, normal, spread,
+    BufferSpec, Elem, Inputs, OfNan, OpSpec, Problem, Program, Reference, Stage, StressInput, Tolerance, Variant,
+    normal, spread,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
 
@@ -18,44 +18,40 @@ use super::{
 
 /// Specification of the backward direction.
 pub(super) fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Bytes,
-        headline: Some("n8,c64,h112,k3,s2,p1,nchw,max"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Bwd,
+        Rate::Bytes,
         buffers,
         cost,
         tolerance,
-        reference: Reference {
-            row_cost: |p, _| {
-                let [rows, columns] = Windows::of(&p.shape);
+        Reference::new(
+            |p, _| {
+                let [rows, columns] = Windows::from_shape(&p.shape);
                 let of_largest = if largest(p) { most_pixels(p) } else { 1 };
                 rows.sharing() * columns.sharing() * of_largest * image(p)[3].max(pooled(p)[3])
             },
-            rows: RowsFn::of(|p, inputs| Box::new(move |output, row, out| reference(p, inputs, (output, row), out))),
-        },
-        setup: Some(|p, _| Program { stages: if largest(p) { vec![first_largest(p)] } else { Vec::new() } }),
-        host: None,
-        variants: vec![
-            Variant::kernel("naive", "one pixel per thread, which looks through the windows around it", |p, _| {
-                program(p, 1)
-            }),
-            Variant::kernel(
-                "vector",
-                "16 bytes of the gradient per thread (WGSL: four elements): of neighbouring channels, whose windows are the \
-                 same, in nhwc; of a row in nchw",
-                |p, caps| program(p, along(p, image(p), caps)),
-            )
-            .available(|p, caps| several(p, image(p), caps)),
-        ],
-        fallback: &["vector", "naive"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::Kept,
-        only: None,
-    }
+            |p, inputs| Box::new(move |output, row, out| reference(p, inputs, (output, row), out)),
+        ),
+        OfNan::Kept,
+    )
+    .headline("n8,c64,h112,k3,s2,p1,nchw,max")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .setup(|p, _| Program { stages: if largest(p) { vec![first_largest(p)] } else { Vec::new() } })
+    .variants(vec![
+        Variant::kernel("naive", "one pixel per thread, which looks through the windows around it", |p, _| {
+            program(p, 1)
+        }),
+        Variant::kernel(
+            "vector",
+            "16 bytes of the gradient per thread (WGSL: four elements): of neighbouring channels, whose windows are the \
+             same, in nhwc; of a row in nchw",
+            |p, caps| program(p, along(p, image(p), caps)),
+        )
+        .available(|p, caps| several(p, image(p), caps)),
+    ])
+    .fallback(&["vector", "naive"])
+    .stress(stress_inputs())
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
@@ -74,7 +70,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 fn cost(p: &Problem) -> Cost {
     let outputs = pooled(p).iter().product::<u64>();
     let places = if largest(p) { 4 * outputs } else { 0 };
-    let [rows, columns] = Windows::of(&p.shape);
+    let [rows, columns] = Windows::from_shape(&p.shape);
     let pairs = image(p).iter().product::<u64>() * rows.sharing() * columns.sharing();
     Cost::new(pairs, bytes(p, &pooled(p)) + places, bytes(p, &image(p)))
 }
@@ -88,7 +84,7 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     if is_place(p, output) {
         return Tolerance { abs: 0.5, rel: 0.0, reason: "a whole number" };
     }
-    let [rows, columns] = Windows::of(&p.shape);
+    let [rows, columns] = Windows::from_shape(&p.shape);
     let terms = (rows.sharing() * columns.sharing()) as f64;
     Tolerance {
         abs: (terms + 2.0) * 2f64.powi(-24) * 3.47 * terms + smallest_normal(p),
@@ -98,19 +94,19 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     fn small(p: &Problem, output: usize) -> Tolerance {
         if is_place(p, output) {
             return tolerance(p, output);
         }
-        let [rows, columns] = Windows::of(&p.shape);
+        let [rows, columns] = Windows::from_shape(&p.shape);
         Tolerance {
             abs: (2 * rows.sharing() * columns.sharing() + 1) as f64 * smallest_normal(p),
             reason: "each share may be taken for zero, and so may the sum; it is rounded once",
             ..tolerance(p, output)
         }
     }
-    let set = |name, about, fills, tolerance| StressInput { name, about, applies: any, fills, tolerance };
+    let set = |name, about, fills, tolerance| StressInput::new(name, about, fills, tolerance);
     vec![
         set(
             "zeros",
@@ -149,7 +145,7 @@ fn hard_sets() -> Vec<StressInput> {
 
 /// Position of the first of a window's largest pixels, or of the last NaN, within its channel.
 fn place_of_largest(p: &Problem, inputs: &Inputs, [n, c, y, x]: [u64; 4]) -> u64 {
-    let [rows, columns] = Windows::of(&p.shape);
+    let [rows, columns] = Windows::from_shape(&p.shape);
     let mut found: Option<(f64, u64)> = None;
     for i in rows.window(y) {
         for j in columns.window(x) {
@@ -170,7 +166,7 @@ fn reference(p: &Problem, inputs: &Inputs, (output, row): (usize, u64), out: &mu
         return;
     }
     let gradients = usize::from(largest(p));
-    let [rows, columns] = Windows::of(&p.shape);
+    let [rows, columns] = Windows::from_shape(&p.shape);
     for (slot, at) in out.iter_mut().zip(row * image(p)[3]..) {
         let [n, c, i, j] = split(p, image(p), at);
         *slot = 0.0;
@@ -194,12 +190,12 @@ fn first_largest(p: &Problem) -> Stage {
     by_pieces_of(p, (pooled(p), 1), ["pool/place"; 2], "pool_place")
         .args([("x", Read), ("place", Write)])
         .grid(spread(outputs.div_ceil(THREADS)))
-        .costing(Cost::new(super::pixels_of_windows(p), bytes(p, &image(p)), 4 * outputs))
+        .cost(Cost::new(super::pixels_of_windows(p), bytes(p, &image(p)), 4 * outputs))
 }
 
 fn program(p: &Problem, width: u64) -> Program {
     let texts = ["pool/backward", "pool/backward_row"];
-    let stage = by_pieces_of(p, (image(p), width), texts, "pool_backward").costing(cost(p));
+    let stage = by_pieces_of(p, (image(p), width), texts, "pool_backward").cost(cost(p));
     match largest(p) {
         true => stage.args([("dout", Read), ("dx", Write), ("place", Read)]),
         false => stage.args([("dout", Read), ("dx", Write)]),

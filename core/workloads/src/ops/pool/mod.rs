@@ -13,11 +13,11 @@ use window::Windows;
 
 use crate::dense::{maximum, total};
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, exact, one, scattered_nan, smallest_normal, subnormal, wide, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, one, scattered_nan, smallest_normal, subnormal, wide, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, RowsFn,
-    Shape, Stage, StressInput, Tolerance, Variant, Workload, countable, indexable, normal, spread, width,
+    Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Shape, Stage,
+    StressInput, Tolerance, Variant, Workload, countable, indexable, normal, spread, width,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -68,43 +68,39 @@ const AWKWARD: &[&str] = &[
 ];
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Bytes,
-        headline: Some("n8,c64,h112,k3,s2,p1,nchw,max"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
-        buffers: |p| {
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Bytes,
+        |p| {
             vec![
                 BufferSpec::input("x", Elem::Real, &image(p), normal),
                 BufferSpec::output("out", Elem::Real, &pooled(p)),
             ]
         },
-        cost: |p| Cost::new(pixels_of_windows(p), bytes(p, &image(p)), bytes(p, &pooled(p))),
+        |p| Cost::new(pixels_of_windows(p), bytes(p, &image(p)), bytes(p, &pooled(p))),
         tolerance,
-        reference: Reference {
-            row_cost: |p, _| most_pixels(p) * pooled(p)[3],
-            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel("naive", "one element of the result per thread", |p, _| program(p, 1)),
-            Variant::kernel(
-                "vector",
-                "16 bytes of the result per thread (WGSL: four elements): of neighbouring channels, which are read so too, in \
+        Reference::new(
+            |p, _| most_pixels(p) * pooled(p)[3],
+            |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+        ),
+        OfNan::Kept,
+    )
+    .headline("n8,c64,h112,k3,s2,p1,nchw,max")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .host(host)
+    .variants(vec![
+        Variant::kernel("naive", "one element of the result per thread", |p, _| program(p, 1)),
+        Variant::kernel(
+            "vector",
+            "16 bytes of the result per thread (WGSL: four elements): of neighbouring channels, which are read so too, in \
                  nhwc; of a row in nchw, where neighbours share their reads",
-                |p, caps| program(p, along(p, pooled(p), caps)),
-            )
-            .available(|p, caps| several(p, pooled(p), caps)),
-        ],
-        fallback: &["vector", "naive"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::Kept,
-        only: None,
-    }
+            |p, caps| program(p, along(p, pooled(p), caps)),
+        )
+        .available(|p, caps| several(p, pooled(p), caps)),
+    ])
+    .fallback(&["vector", "naive"])
+    .stress(stress_inputs())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -147,7 +143,7 @@ fn validate(shape: &Shape) -> Result<(), String> {
     if shape["p"] > shape["k"].min(shape["kw"]) / 2 {
         return Err("padding is at most half of the window".to_owned());
     }
-    let [rows, columns] = Windows::of(shape);
+    let [rows, columns] = Windows::from_shape(shape);
     if rows.outputs == 0 || columns.outputs == 0 {
         return Err("the window is larger than the padded image, so the output is empty".to_owned());
     }
@@ -176,7 +172,7 @@ fn image(p: &Problem) -> [u64; 4] {
 }
 
 fn pooled(p: &Problem) -> [u64; 4] {
-    let [rows, columns] = Windows::of(&p.shape);
+    let [rows, columns] = Windows::from_shape(&p.shape);
     extents(p, rows.outputs, columns.outputs)
 }
 
@@ -186,7 +182,7 @@ fn bytes(p: &Problem, extents: &[u64; 4]) -> u64 {
 
 /// Pixels of the largest window.
 fn most_pixels(p: &Problem) -> u64 {
-    Windows::of(&p.shape).iter().map(Windows::most).product()
+    Windows::from_shape(&p.shape).iter().map(Windows::most).product()
 }
 
 fn pixels_of_windows(p: &Problem) -> u64 {
@@ -210,8 +206,8 @@ fn not_finite(shape: &Shape, draw: Draw) -> f64 {
     if draw.index % 7 == 5 { f64::NEG_INFINITY } else { scattered_nan(shape, draw) }
 }
 
-fn hard_sets() -> Vec<StressInput> {
-    let set = |name, about, fills, tolerance| StressInput { name, about, applies: any, fills, tolerance };
+fn stress_inputs() -> Vec<StressInput> {
+    let set = |name, about, fills, tolerance| StressInput::new(name, about, fills, tolerance);
     vec![
         set("zeros", "all zero", |_| vec![("x", zero)], exact),
         set(
@@ -262,7 +258,7 @@ fn position(p: &Problem, [_, a, b, c]: [u64; 4], [n, channel, row, column]: [u64
 }
 
 fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
-    let [rows, columns] = Windows::of(&p.shape);
+    let [rows, columns] = Windows::from_shape(&p.shape);
     for (slot, at) in out.iter_mut().zip(row * pooled(p)[3]..) {
         let [n, c, y, x] = split(p, pooled(p), at);
         let pixels = rows.window(y).flat_map(|i| columns.window(x).map(move |j| (i, j)));
@@ -276,7 +272,7 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let x = inputs[X].f32();
-    let [rows, columns] = Windows::of(&p.shape);
+    let [rows, columns] = Windows::from_shape(&p.shape);
     let length = pooled(p)[3];
     outputs[0].par_chunks_mut(length as usize).enumerate().for_each(|(row, out)| {
         for (slot, at) in out.iter_mut().zip(row as u64 * length..) {
@@ -316,7 +312,7 @@ fn by_pieces_of(
     entry: &'static str,
 ) -> Stage {
     let of_row = width > 1 && !p.shape.has("nhwc");
-    let [rows, columns] = Windows::of(&p.shape);
+    let [rows, columns] = Windows::from_shape(&p.shape);
     let count = extents.iter().product::<u64>() / width;
     let step = if p.shape.has("nhwc") { p["c"] / width } else { 1 };
     let consts = [
@@ -344,7 +340,7 @@ fn program(p: &Problem, width: u64) -> Program {
     let texts = ["pool/forward", "pool/forward_row"];
     by_pieces_of(p, (pooled(p), width), texts, "pool_forward")
         .args([("x", Read), ("out", Write)])
-        .costing((forward().cost)(p))
+        .cost((forward().cost)(p))
         .into()
 }
 

@@ -19,7 +19,7 @@ pub(super) struct Windows {
 
 impl Windows {
     /// Windows along rows, and along columns.
-    pub fn of(shape: &Shape) -> [Windows; 2] {
+    pub fn from_shape(shape: &Shape) -> [Windows; 2] {
         let (stride, pad, adaptive) = (shape["s"], shape["p"], shape.has("adaptive"));
         let along = |extent: u64, kernel: u64, wanted: u64| {
             let fixed = (extent + 2 * pad).checked_sub(kernel).map_or(0, |room| room / stride + 1);
@@ -71,7 +71,7 @@ mod tests {
         for shape in ["h7,k3,s2,p1", "h13,k5,s3,p2", "h9,k2", "h9,k4,s7", "h7,oh3,ow4", "h5,oh7,ow12", "h56,oh1,ow7"] {
             let kind = if shape.contains("oh") { "adaptive" } else { "max" };
             let case = parse_case(&format!("pool/fwd/n1,c1,{shape},nchw,{kind}/f32/naive")).expect("valid");
-            for windows in Windows::of(&case.problem.shape) {
+            for windows in Windows::from_shape(&case.problem.shape) {
                 assert!((0..windows.outputs).all(|at| !windows.window(at).is_empty()), "{shape}");
                 assert!((0..windows.outputs).all(|at| windows.window(at).count() as u64 <= windows.most()), "{shape}");
                 for pixel in 0..windows.extent {

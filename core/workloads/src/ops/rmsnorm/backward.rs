@@ -8,10 +8,10 @@
 use std::sync::OnceLock;
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, one, smallest_normal, zero};
+use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
-    BufferSpec, Elem, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference, Rows, RowsFn, StressInput,
-    Tolerance, Variant, normal,
+    BufferSpec, Elem, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference, Rows, StressInput, Tolerance,
+    Variant, normal,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
 use parallax_schema::device::Caps;
@@ -24,44 +24,40 @@ const DOUT: usize = 2;
 
 /// Specification of the backward direction.
 pub fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Bytes,
-        headline: Some("r4096,c1024"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Bwd,
+        Rate::Bytes,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, usual(p)),
-        reference: Reference { row_cost, rows: RowsFn::of(rows) },
-        setup: Some(|p, _| {
-            plain(p, "rmsnorm_statistics", p["r"])
-                .args([("x", "x", Read), ("only_rstd", "rstd", Write)])
-                .shared(ROW_THREADS * 4)
-                .into()
-        }),
-        host: None,
-        variants: vec![
-            Variant::kernel(
-                "naive",
-                "a workgroup a row for dx, in two passes by single elements, and then one thread a column for dγ",
-                naive,
-            ),
-            Variant::kernel(
-                "row",
-                "one pass: as many workgroups as the device holds go over the rows, which stay in registers, and so does each \
-                 workgroup's part of dγ; a second stage sums the parts, in an order that is always the same",
-                row,
-            )
-            .available(|p, caps| kept(p, caps).map(|_| ())),
-        ],
-        fallback: &["row", "naive"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        |p, output| tolerance(p, output, usual(p)),
+        Reference::new(row_cost, rows),
+        OfNan::MIXED,
+    )
+    .headline("r4096,c1024")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .setup(|p, _| {
+        plain(p, "rmsnorm_statistics", p["r"])
+            .args([("x", "x", Read), ("only_rstd", "rstd", Write)])
+            .shared(ROW_THREADS * 4)
+            .into()
+    })
+    .variants(vec![
+        Variant::kernel(
+            "naive",
+            "a workgroup a row for dx, in two passes by single elements, and then one thread a column for dγ",
+            naive,
+        ),
+        Variant::kernel(
+            "row",
+            "one pass: as many workgroups as the device holds go over the rows, which stay in registers, and so does each \
+             workgroup's part of dγ; a second stage sums the parts, in an order that is always the same",
+            row,
+        )
+        .available(|p, caps| kept(p, caps).map(|_| ())),
+    ])
+    .fallback(&["row", "naive"])
+    .stress(stress_inputs())
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
@@ -115,29 +111,26 @@ fn tolerance(p: &Problem, output: usize, rstd: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "zeros",
-            about: "all zero: dx is dout·γ/√ε, and dγ zero",
-            applies: any,
-            fills: |_| vec![("x", zero)],
-            tolerance: |p, output| tolerance(p, output, 1000.0),
-        },
-        StressInput {
-            name: "equal",
-            about: "all one: the gradient of x is the deviation of the gradient",
-            applies: any,
-            fills: |_| vec![("x", one)],
-            tolerance: |p, output| tolerance(p, output, 1.0),
-        },
-        StressInput {
-            name: "huge",
-            about: "up to 6e4 in f16 and 1e15 otherwise: gradients are that much smaller",
-            applies: any,
-            fills: |p| vec![("x", huge(p))],
-            tolerance: |p, output| tolerance(p, output, usual(p)),
-        },
+        StressInput::new(
+            "zeros",
+            "all zero: dx is dout·γ/√ε, and dγ zero",
+            |_| vec![("x", zero)],
+            |p, output| tolerance(p, output, 1000.0),
+        ),
+        StressInput::new(
+            "equal",
+            "all one: the gradient of x is the deviation of the gradient",
+            |_| vec![("x", one)],
+            |p, output| tolerance(p, output, 1.0),
+        ),
+        StressInput::new(
+            "huge",
+            "up to 6e4 in f16 and 1e15 otherwise: gradients are that much smaller",
+            |p| vec![("x", huge(p))],
+            |p, output| tolerance(p, output, usual(p)),
+        ),
     ]
 }
 
@@ -183,10 +176,10 @@ fn naive(p: &Problem, _caps: &Caps) -> Program {
     let rows = plain(p, "rmsnorm_backward_naive", p["r"])
         .args([("x", Read), ("gamma", Read), ("rstd", Read), ("dout", Read), ("dx", Write)])
         .shared(ROW_THREADS * 4)
-        .costing(Cost::new(7 * p["r"] * p["c"], 2 * matrix + of_rows + of_columns, matrix));
+        .cost(Cost::new(7 * p["r"] * p["c"], 2 * matrix + of_rows + of_columns, matrix));
     let columns = plain(p, "rmsnorm_columns", p["c"].div_ceil(u64::from(ROW_THREADS)))
         .args([("x", Read), ("dgamma", Write), ("rstd", Read), ("dout", Read)])
-        .costing(Cost::new(3 * p["r"] * p["c"], 2 * matrix + of_rows, of_columns));
+        .cost(Cost::new(3 * p["r"] * p["c"], 2 * matrix + of_rows, of_columns));
     Program { stages: vec![rows, columns] }
 }
 
@@ -196,5 +189,5 @@ fn row(p: &Problem, caps: &Caps) -> Program {
     let own = [("x", Read), ("rstd", Read), ("gamma", Read), ("dout", Read), ("dx", Write), ("parts", Write)];
     let parts =
         share.sum_of_parts(caps, 1, "rmsnorm/parts", "rmsnorm_parts").args([("parts", Read), ("dgamma", Write)]);
-    Program { stages: vec![share.in_parts(caps, 1, text, "rmsnorm_backward_row").args(own).costing(cost(p)), parts] }
+    Program { stages: vec![share.in_parts(caps, 1, text, "rmsnorm_backward_row").args(own).cost(cost(p)), parts] }
 }

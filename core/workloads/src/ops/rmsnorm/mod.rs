@@ -5,11 +5,11 @@
 //! numbers.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, nan_in_rows, one, smallest_normal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{nan_in_rows, one, smallest_normal, zero};
 use parallax_ir::{
-    BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, RowsFn, Stage,
-    StressInput, Tolerance, Variant, Workload, normal, spread,
+    BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Stage, StressInput, Tolerance,
+    Variant, Workload, normal, spread,
 };
 use parallax_schema::case::{Cost, DType, Direction, Rate};
 use parallax_schema::device::Caps;
@@ -36,37 +36,37 @@ pub fn workload() -> Workload {
 }
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Bytes,
-        headline: Some("r4096,c1024"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Bytes,
         buffers,
         cost,
         tolerance,
-        reference: Reference {
-            row_cost: |p, _| 3 * p["c"],
-            rows: RowsFn::of(|p, inputs| Box::new(move |output, row, out| reference(p, inputs, output, row, out))),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel("naive", "a workgroup a row, two passes by single elements: the mean square, the result", naive),
-            Variant::kernel(
-                "row",
-                "one pass: a row stays in the registers of as many threads as it takes, several short rows to a workgroup",
-                row,
-            )
-            .available(|p, caps| kept(p, caps).map(|_| ())),
-        ],
-        fallback: &["row", "naive"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::Kept,
-        only: None,
-    }
+        Reference::new(
+            |p, _| 3 * p["c"],
+            |p, inputs| Box::new(move |output, row, out| reference(p, inputs, output, row, out)),
+        ),
+        OfNan::Kept,
+    )
+    .headline("r4096,c1024")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "naive",
+            "a workgroup a row, two passes by single elements: the mean square, the result",
+            naive,
+        ),
+        Variant::kernel(
+            "row",
+            "one pass: a row stays in the registers of as many threads as it takes, several short rows to a workgroup",
+            row,
+        )
+        .available(|p, caps| kept(p, caps).map(|_| ())),
+    ])
+    .fallback(&["row", "naive"])
+    .stress(stress_inputs())
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
@@ -105,8 +105,8 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
-    let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance };
+fn stress_inputs() -> Vec<StressInput> {
+    let set = |name, about, fills| StressInput::new(name, about, fills, tolerance);
     vec![
         set("zeros", "all zero: a result of zero", |_| vec![("x", zero)]),
         set("nan", "rows with NaN, which are NaN", |_| vec![("x", |shape, draw| nan_in_rows(draw, shape["c"]))]),
@@ -162,7 +162,7 @@ fn naive(p: &Problem, _caps: &Caps) -> Program {
     plain(p, "rmsnorm_naive", p["r"])
         .args([("x", "x", Read), ("gamma", "gamma", Read), ("out", "out", Write), ("row_rstd", "rstd", Write)])
         .shared(ROW_THREADS * 4)
-        .costing(cost(p))
+        .cost(cost(p))
         .into()
 }
 
@@ -172,6 +172,6 @@ fn row(p: &Problem, caps: &Caps) -> Program {
         .stage("rmsnorm/forward", "rmsnorm_row")
         .consts(&[("EPS", EPS as f32)])
         .args([("x", Read), ("gamma", Read), ("out", Write), ("rstd", Write)])
-        .costing(cost(p))
+        .cost(cost(p))
         .into()
 }

@@ -11,10 +11,10 @@
 
 use std::sync::OnceLock;
 
-use parallax_ir::hard::{closed, exact, no_gradient, one, smallest_normal, wide};
+use parallax_ir::stress::{closed, exact, no_gradient, one, smallest_normal, wide};
 use parallax_ir::{
-    BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows, RowsFn, Stage,
-    StressInput, Tolerance, Variant, normal,
+    BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows, Stage, StressInput,
+    Tolerance, Variant, normal,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
 use parallax_schema::device::Caps;
@@ -31,50 +31,47 @@ const OUT: usize = 4;
 
 /// Specification of the backward direction.
 pub(super) fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Flops,
-        headline: Some("n1,c16,m32,d32,h64,p1,ncdhw"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Bwd,
+        Rate::Flops,
         buffers,
         cost,
         tolerance,
-        reference: Reference { row_cost, rows: RowsFn::of(rows) },
-        setup: Some(|p, caps| Program { stages: kept(p).then(|| stages::best(p, caps)).into_iter().collect() }),
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "direct",
-                "every step by one element per thread, straight from device memory",
-                |p, caps| {
-                    let again = (!kept(p)).then(|| stages::plain(p));
-                    program(p, caps, again, ["direct", "direct"])
-                },
-            ),
-            Variant::kernel(
-                "unfused",
-                "products with the pointwise weights by tiles in workgroup memory, depthwise steps by marching threads (where \
-                 these are written out; otherwise as `direct` does)",
-                |p, caps| {
-                    let again = (!kept(p)).then(|| stages::best(p, caps));
-                    let marching = depthwise_part(p).best(&["marching", "direct"], caps);
-                    program(p, caps, again, ["implicit_gemm", marching])
-                },
-            ),
-        ],
-        fallback: &["unfused", "direct"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        Reference::new(row_cost, rows),
+        OfNan::MIXED,
+    )
+    .headline("n1,c16,m32,d32,h64,p1,ncdhw")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .setup(|p, caps| Program { stages: kept(p).then(|| stages::best(p, caps)).into_iter().collect() })
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "direct",
+            "every step by one element per thread, straight from device memory",
+            |p, caps| {
+                let again = (!kept(p)).then(|| stages::plain(p));
+                program(p, caps, again, ["direct", "direct"])
+            },
+        ),
+        Variant::kernel(
+            "unfused",
+            "products with the pointwise weights by tiles in workgroup memory, depthwise steps by marching threads (where \
+             these are written out; otherwise as `direct` does)",
+            |p, caps| {
+                let again = (!kept(p)).then(|| stages::best(p, caps));
+                let marching = depthwise_part(p).best(&["marching", "direct"], caps);
+                program(p, caps, again, ["implicit_gemm", marching])
+            },
+        ),
+    ])
+    .fallback(&["unfused", "direct"])
+    .stress(stress_inputs())
 }
 
 /// Second step as a sub-operation.
 fn pointwise_part(p: &Problem) -> SubOp {
-    let (v, [c, m]) = (Volume::of(&p.shape), pointwise(p).channels);
+    let (v, [c, m]) = (Volume::new(&p.shape), pointwise(p).channels);
     let ([d, h, w], layout) = (v.out, layout(&v));
     let words: String =
         ["bias", "relu"].iter().filter(|word| p.shape.has(word)).map(|word| format!(",{word}")).collect();
@@ -83,7 +80,7 @@ fn pointwise_part(p: &Problem) -> SubOp {
 
 /// First step as a sub-operation.
 fn depthwise_part(p: &Problem) -> SubOp {
-    let (v, s) = (Volume::of(&p.shape), &p.shape);
+    let (v, s) = (Volume::new(&p.shape), &p.shape);
     let ([d, h, w], [kd, k, kw]) = (v.image, v.kernel);
     let steps = format!("s{},p{},l{}", s["s"], s["p"], s["l"]);
     let shape = format!("n{},c{},d{d},h{h},w{w},k{k},kd{kd},kw{kw},{steps},{}", v.n, v.c, layout(&v));
@@ -95,7 +92,7 @@ fn layout(v: &Volume) -> &'static str {
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
-    let (v, conv) = (Volume::of(&p.shape), pointwise(p));
+    let (v, conv) = (Volume::new(&p.shape), pointwise(p));
     let ([c, m], out) = (conv.channels, conv.out_dims());
     let (first, second) = (depthwise_part(p), pointwise_part(p));
     let [bias, relu] = ["bias", "relu"].map(|word| p.shape.has(word));
@@ -129,7 +126,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 }
 
 fn cost(p: &Problem) -> Cost {
-    let (v, conv) = (Volume::of(&p.shape), pointwise(p));
+    let (v, conv) = (Volume::new(&p.shape), pointwise(p));
     let ([image, mid], [c, m]) = (v.elements(), conv.channels);
     let out = conv.out_dims().iter().product::<u64>();
     let [bias, relu, kept] = ["bias", "relu", "kept"].map(|word| u64::from(p.shape.has(word)));
@@ -150,7 +147,7 @@ fn checked(p: &Problem, output: usize) -> usize {
 }
 
 fn tolerance(p: &Problem, output: usize) -> Tolerance {
-    let (v, u, f32u) = (Volume::of(&p.shape), p.dtype.unit_roundoff(), 2f64.powi(-24));
+    let (v, u, f32u) = (Volume::new(&p.shape), p.dtype.unit_roundoff(), 2f64.powi(-24));
     let (taps, m, positions) = (v.taps() as f64, pointwise(p).channels[1] as f64, pointwise(p).pixels()[1] as f64);
     // Error over `terms` terms. One factor of each is a stored sum of `products` products.
     let over = |terms: f64, products: f64| {
@@ -173,30 +170,30 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         no_gradient(of_nothing),
         closed(|p| p.shape.has("relu"), of_nothing),
-        StressInput {
-            name: "equal",
-            about: "all one: counts of taps, channels and positions, and products of these",
-            applies: |p| {
-                let (v, [_, positions]) = (Volume::of(&p.shape), pointwise(p).pixels());
-                let most = positions.max(v.taps()) * v.taps().max(p["m"]);
-                most < if wide(p) { 1 << 24 } else { 60_000 }
-            },
-            fills: |p| {
+        StressInput::new(
+            "equal",
+            "all one: counts of taps, channels and positions, and products of these",
+            |p| {
                 let out = p.shape.has("relu").then_some(("out", one as parallax_ir::Fill));
                 let all = ["x", "w", "pointwise", "dout"].map(|name| (name, one as parallax_ir::Fill));
                 all.into_iter().chain(out).collect()
             },
-            tolerance: |p, _| Tolerance {
+            |p, _| Tolerance {
                 abs: 0.0,
                 rel: 4.0 * p.dtype.unit_roundoff(),
                 reason: "sums of ones are exact in f32 below 2^24; intermediates are rounded to the element type, and so \
                          is the result",
             },
-        },
+        )
+        .applies(|p| {
+            let (v, [_, positions]) = (Volume::new(&p.shape), pointwise(p).pixels());
+            let most = positions.max(v.taps()) * v.taps().max(p["m"]);
+            most < if wide(p) { 1 << 24 } else { 60_000 }
+        }),
     ]
 }
 
@@ -211,7 +208,7 @@ fn of_nothing(p: &Problem, output: usize) -> Tolerance {
 /// Multiply-adds of a row. Rows of the filters' gradients are single elements. Each needs a channel of the intermediates, computed
 /// once.
 fn row_cost(p: &Problem, output: usize) -> u64 {
-    let (v, conv) = (Volume::of(&p.shape), pointwise(p));
+    let (v, conv) = (Volume::new(&p.shape), pointwise(p));
     let ([_, m], [_, positions]) = (conv.channels, conv.pixels());
     match checked(p, output) {
         MID => v.taps() * conv.x_dims().last().expect("extents"),
@@ -223,7 +220,7 @@ fn row_cost(p: &Problem, output: usize) -> u64 {
 }
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
-    let (v, conv) = (Volume::of(&p.shape), pointwise(p));
+    let (v, conv) = (Volume::new(&p.shape), pointwise(p));
     let ([c, m], relu) = (conv.channels, p.shape.has("relu"));
     let gradient = move |place: u64| match relu && inputs.at(OUT, place) <= 0.0 {
         true => 0.0,
@@ -252,7 +249,9 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
             DX => {
                 for (slot, lane) in out.iter_mut().zip(0..) {
                     let (n, channel, place) = v.place(v.image, row, lane);
-                    let term = |tap| Some(dmid(n, channel, v.over(place, tap)?) * inputs.at(W, v.tap_at(channel, tap)));
+                    let term = |tap| {
+                        Some(dmid(n, channel, v.output_position(place, tap)?) * inputs.at(W, v.tap_at(channel, tap)))
+                    };
                     *slot = v.each_tap().filter_map(term).sum();
                 }
             }
@@ -262,7 +261,7 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
                     false => (row / v.taps(), taps[(row % v.taps()) as usize]),
                 };
                 let term = |((n, at), g): ((u64, [u64; 3]), &f64)| {
-                    Some(g * inputs.at(X, v.at(v.image, (n, channel, v.under(at, tap)?))))
+                    Some(g * inputs.at(X, v.at(v.image, (n, channel, v.input_position(at, tap)?))))
                 };
                 out[0] = everywhere().zip(gradient_of(channel)).filter_map(term).sum();
             }
@@ -302,10 +301,11 @@ fn program(p: &Problem, caps: &Caps, again: Option<Stage>, [second, first]: [&'s
     let names = [("x", "mid"), ("w", "pointwise"), ("dx", "dmid"), ("dw", "dpointwise"), ("parts", "pointwise_parts")];
     let through = pointwise_part(p).stages(second, caps, &names).into_iter();
     let through = through.map(|stage| {
-        stage.renamed(|label| label.replace("dx", "dmid").replace("dw", "dpointwise")).of(stages::SECOND_STEP)
+        stage.renamed(|label| label.replace("dx", "dmid").replace("dw", "dpointwise")).component(stages::SECOND_STEP)
     });
     let names = [("dout", "dmid"), ("parts", "filter_parts")];
-    let back = depthwise_part(p).stages(first, caps, &names).into_iter().map(|stage| stage.of(stages::FIRST_STEP));
+    let back =
+        depthwise_part(p).stages(first, caps, &names).into_iter().map(|stage| stage.component(stages::FIRST_STEP));
     Program { stages: again.into_iter().chain(through).chain(back).collect() }
 }
 

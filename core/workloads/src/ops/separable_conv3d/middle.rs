@@ -14,7 +14,8 @@ pub(super) fn kept(p: &Problem) -> bool {
 
 /// Value at an image, a channel and a position.
 pub(super) fn value(v: &Volume, inputs: &Inputs, (n, c, at): (u64, u64, Three)) -> f64 {
-    let term = |tap| Some(inputs.at(X, v.at(v.image, (n, c, v.under(at, tap)?))) * inputs.at(W, v.tap_at(c, tap)));
+    let term =
+        |tap| Some(inputs.at(X, v.at(v.image, (n, c, v.input_position(at, tap)?))) * inputs.at(W, v.tap_at(c, tap)));
     v.each_tap().filter_map(term).sum()
 }
 
@@ -22,14 +23,14 @@ pub(super) fn value(v: &Volume, inputs: &Inputs, (n, c, at): (u64, u64, Three)) 
 pub(super) fn row(v: &Volume, inputs: &Inputs, conv: &Conv, row: u64, out: &mut [f64]) {
     let first = row * out.len() as u64;
     for (slot, place) in out.iter_mut().zip(first..) {
-        let ([n, c], at) = conv.of_x(place);
+        let ([n, c], at) = conv.x_index(place);
         *slot = value(v, inputs, (n, c, at));
     }
 }
 
 /// Tolerance of the values.
 pub(super) fn tolerance(p: &Problem) -> Tolerance {
-    let taps = Volume::of(&p.shape).taps() as f64;
+    let taps = Volume::new(&p.shape).taps() as f64;
     Tolerance {
         abs: taps * 3.47 * 3.47 * taps * 2f64.powi(-24),
         rel: 2.0 * p.dtype.unit_roundoff(),
@@ -40,12 +41,12 @@ pub(super) fn tolerance(p: &Problem) -> Tolerance {
 
 /// All values in f32.
 pub(super) fn host(p: &Problem, x: &[f32], w: &[f32]) -> Vec<f32> {
-    let (v, conv) = (Volume::of(&p.shape), pointwise(p));
+    let (v, conv) = (Volume::new(&p.shape), pointwise(p));
     let mut mid = vec![0.0f32; v.elements()[1] as usize];
     mid.par_iter_mut().enumerate().for_each(|(place, mid)| {
-        let ([n, c], at) = conv.of_x(place as u64);
+        let ([n, c], at) = conv.x_index(place as u64);
         let term = |tap| {
-            let under = v.under(at, tap)?;
+            let under = v.input_position(at, tap)?;
             Some(x[v.at(v.image, (n, c, under)) as usize] * w[v.tap_at(c, tap) as usize])
         };
         *mid = v.each_tap().filter_map(term).sum();

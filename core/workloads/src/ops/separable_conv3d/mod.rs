@@ -15,11 +15,11 @@
 
 use middle::kept;
 use parallax_ir::conv::Conv;
-use parallax_ir::hard::{any, exact, nan_bias, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, nan_bias, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Product, Reference, RowsFn, Shape,
-    StressInput, Tolerance, Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Elem, Gemm, HostBuffer, Inputs, OfNan, OpSpec, Problem, Reference, Shape, StressInput, Tolerance,
+    Variant, Workload, indexable, normal,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Dialect;
@@ -72,53 +72,49 @@ pub fn workload() -> Workload {
 }
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Flops,
-        headline: Some("n1,c16,m32,d32,h64,p1,ncdhw"),
-        shapes,
-        awkward: AWKWARD,
-        huge: &[],
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Flops,
         buffers,
         cost,
         tolerance,
-        reference: Reference {
-            row_cost: |p, output| match output {
+        Reference::new(
+            |p, output| match output {
                 OUT => terms(p) * pointwise(p).out_dims().last().expect("extents"),
-                _ => Volume::of(&p.shape).taps() * pointwise(p).x_dims().last().expect("extents"),
+                _ => Volume::new(&p.shape).taps() * pointwise(p).x_dims().last().expect("extents"),
             },
-            rows: RowsFn::of(|p, inputs| Box::new(move |output, row, out| reference(p, inputs, output, row, out))),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel("direct", "two stages, each with an element of its result per thread", stages::direct),
-            Variant::kernel(
-                "unfused",
-                "the depthwise results by marching threads (where that is written out; otherwise as `direct` does), stored, and \
-                 then multiplied with the pointwise weights by tiles in workgroup memory",
-                stages::unfused,
-            ),
-            Variant::kernel("unfused_mma", "the same, with the product on tensor cores", stages::unfused_mma)
-                .only_in(&[Dialect::Cuda])
-                .available(|p, caps| Product::mma_available(p.dtype, caps)),
-            Variant::kernel(
-                "fused",
-                "one stage: depthwise results of a tile of positions are staged in workgroup memory, a block of channels at a time, \
-                 and multiplied there; they are never stored. Beyond 128 output channels they are computed again for each 128",
-                stages::fused,
-            )
-            .available(|p, _| match kept(p) {
-                true => Err("fused never stores the depthwise results, which `kept` asks for".to_owned()),
-                false => Ok(()),
-            }),
-        ],
-        fallback: &["unfused_mma", "fused", "unfused", "direct"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::Kept,
-        only: None,
-    }
+            |p, inputs| Box::new(move |output, row, out| reference(p, inputs, output, row, out)),
+        ),
+        OfNan::Kept,
+    )
+    .headline("n1,c16,m32,d32,h64,p1,ncdhw")
+    .shapes(shapes)
+    .awkward(AWKWARD)
+    .host(host)
+    .variants(vec![
+        Variant::kernel("direct", "two stages, each with an element of its result per thread", stages::direct),
+        Variant::kernel(
+            "unfused",
+            "the depthwise results by marching threads (where that is written out; otherwise as `direct` does), stored, and \
+             then multiplied with the pointwise weights by tiles in workgroup memory",
+            stages::unfused,
+        ),
+        Variant::kernel("unfused_mma", "the same, with the product on tensor cores", stages::unfused_mma)
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
+        Variant::kernel(
+            "fused",
+            "one stage: depthwise results of a tile of positions are staged in workgroup memory, a block of channels at a time, \
+             and multiplied there; they are never stored. Beyond 128 output channels they are computed again for each 128",
+            stages::fused,
+        )
+        .available(|p, _| match kept(p) {
+            true => Err("fused never stores the depthwise results, which `kept` asks for".to_owned()),
+            false => Ok(()),
+        }),
+    ])
+    .fallback(&["unfused_mma", "fused", "unfused", "direct"])
+    .stress(stress_inputs())
 }
 
 /// Shapes over the edges of all tiles, in both layouts. Output channels for each height of a tile and beyond the highest. Input
@@ -162,7 +158,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
 const MOST_EXTENT: u64 = 1 << 30;
 
 fn validate(shape: &Shape) -> Result<(), String> {
-    let v = Volume::of(shape);
+    let v = Volume::new(shape);
     v.check()?;
     let far = (0..3).any(|axis| {
         v.image[axis].saturating_add(2 * shape["p"].min(MOST_EXTENT)) >= MOST_EXTENT
@@ -178,7 +174,7 @@ fn validate(shape: &Shape) -> Result<(), String> {
 
 /// Second step as a convolution of its own.
 fn of_shape(shape: &Shape) -> Conv {
-    let v = Volume::of(shape);
+    let v = Volume::new(shape);
     Conv::pointwise(v.n, [v.c, shape["m"]], v.out, v.channels_last)
 }
 
@@ -187,7 +183,7 @@ fn pointwise(p: &Problem) -> Conv {
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
-    let (v, conv) = (Volume::of(&p.shape), pointwise(p));
+    let (v, conv) = (Volume::new(&p.shape), pointwise(p));
     let [c, m] = conv.channels;
     let mut buffers = vec![
         BufferSpec::input("x", Elem::Real, &v.dims(v.image), normal),
@@ -207,7 +203,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 
 /// Number of products in the sum of a result element.
 fn terms(p: &Problem) -> u64 {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     v.c * (v.taps() + 1)
 }
 
@@ -219,7 +215,7 @@ fn pointwise_flops(p: &Problem) -> u64 {
 }
 
 fn cost(p: &Problem) -> Cost {
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     let [depthwise, pointwise] = stages::costs(p);
     let mid = v.elements()[1] * Elem::Real.storage(p.dtype).bytes();
     let read = depthwise.read.0 + pointwise.read.0 - mid;
@@ -231,7 +227,7 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     if output != OUT {
         return middle::tolerance(p);
     }
-    let v = Volume::of(&p.shape);
+    let v = Volume::new(&p.shape);
     let (channels, taps, u) = (v.c as f64, v.taps() as f64, p.dtype.unit_roundoff());
     let k = channels * taps + 1.0;
     // Sum of the magnitudes of k products of three normal draws, with a margin for chance: no draw is beyond 3.47.
@@ -245,63 +241,56 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
         nan_bias(tolerance),
-        StressInput {
-            name: "zeros",
-            about: "an image of zeros gives the bias, or zeros",
-            applies: any,
-            fills: |_| vec![("x", zero)],
-            tolerance: exact,
-        },
-        StressInput {
-            name: "equal",
-            about: "all one: the number of taps inside the image, as often as there are channels, and the bias",
-            applies: |p| wide(p) || terms(p) < 60_000,
-            fills: |p| {
+        StressInput::new("zeros", "an image of zeros gives the bias, or zeros", |_| vec![("x", zero)], exact),
+        StressInput::new(
+            "equal",
+            "all one: the number of taps inside the image, as often as there are channels, and the bias",
+            |p| {
                 let bias = p.shape.has("bias").then_some(("bias", one as parallax_ir::Fill));
                 [("x", one as parallax_ir::Fill), ("w", one), ("pointwise", one)].into_iter().chain(bias).collect()
             },
-            tolerance: |p, _| Tolerance {
+            |p, _| Tolerance {
                 abs: 0.0,
                 rel: 4.0 * p.dtype.unit_roundoff(),
                 reason: "sums of ones are exact in f32; both results are rounded to the element type",
             },
-        },
-        StressInput {
-            name: "huge",
-            about: "products of up to 1e34, whose sums stay within f32; f16 has no such numbers",
-            applies: |p| wide(p) && terms(p) <= 4096,
-            fills: |_| vec![("x", |_, draw| 1e18 * draw.uniform()), ("w", |_, draw| 1e16 * draw.uniform())],
-            tolerance: |p, output| {
+        )
+        .applies(|p| wide(p) || terms(p) < 60_000),
+        StressInput::new(
+            "huge",
+            "products of up to 1e34, whose sums stay within f32; f16 has no such numbers",
+            |_| vec![("x", |_, draw| 1e18 * draw.uniform()), ("w", |_, draw| 1e16 * draw.uniform())],
+            |p, output| {
                 // Non-negative terms do not cancel: depthwise results are proportional to the number of taps, not to its root.
-                let (taps, usual) = (Volume::of(&p.shape).taps() as f64, tolerance(p, output));
+                let (taps, usual) = (Volume::new(&p.shape).taps() as f64, tolerance(p, output));
                 Tolerance { abs: usual.abs * 1e34 * taps.sqrt(), ..usual }
             },
-        },
-        StressInput {
-            name: "subnormal",
-            about: "an image too small to be normal: the result is small, or zero where the device flushes such numbers",
-            applies: any,
-            fills: |p| vec![("x", subnormal(p))],
-            tolerance: |p, _| Tolerance {
+        )
+        .applies(|p| wide(p) && terms(p) <= 4096),
+        StressInput::new(
+            "subnormal",
+            "an image too small to be normal: the result is small, or zero where the device flushes such numbers",
+            |p| vec![("x", subnormal(p))],
+            |p, _| Tolerance {
                 abs: (3.47 * (3.47 + 1.0) * terms(p) as f64 + 1.0) * smallest_normal(p),
                 rel: 4.0 * p.dtype.unit_roundoff(),
                 reason: "each tap of at most 3.47 times such a number may be taken for zero, and so may each depthwise result \
                          before its weight of at most 3.47, and the sum; with the bias it is rounded once",
             },
-        },
+        ),
     ]
 }
 
 fn reference(p: &Problem, inputs: &Inputs, output: usize, row: u64, out: &mut [f64]) {
-    let (v, conv, first) = (Volume::of(&p.shape), pointwise(p), row * out.len() as u64);
+    let (v, conv, first) = (Volume::new(&p.shape), pointwise(p), row * out.len() as u64);
     if output != OUT {
         return middle::row(&v, inputs, &conv, row, out);
     }
     for (slot, place) in out.iter_mut().zip(first..) {
-        let ([n, m], at) = conv.of_out(place);
+        let ([n, m], at) = conv.out_index(place);
         *slot = (0..v.c).map(|c| middle::value(&v, inputs, (n, c, at)) * inputs.at(POINTWISE, m * v.c + c)).sum();
         if p.shape.has("bias") {
             *slot += inputs.at(BIAS, m);
@@ -313,7 +302,7 @@ fn reference(p: &Problem, inputs: &Inputs, output: usize, row: u64, out: &mut [f
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    let (v, conv) = (Volume::of(&p.shape), pointwise(p));
+    let (v, conv) = (Volume::new(&p.shape), pointwise(p));
     let weights = inputs[POINTWISE].f32();
     let bias = p.shape.has("bias").then(|| inputs[BIAS].f32());
     let relu = p.shape.has("relu");
@@ -321,7 +310,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     // Distance of the channels of one position: one, or the number of positions.
     let apart = if v.channels_last { 1 } else { v.out.iter().product::<u64>() as usize };
     outputs[OUT].par_iter_mut().enumerate().for_each(|(place, out)| {
-        let ([n, m], at) = conv.of_out(place as u64);
+        let ([n, m], at) = conv.out_index(place as u64);
         let channels = mid[conv.x_at([n, 0], at) as usize..].iter().step_by(apart);
         let row = &weights[(m * v.c) as usize..][..v.c as usize];
         let sum = channels.zip(row).map(|(x, w)| x * w).sum::<f32>() + bias.map_or(0.0, |bias| bias[m as usize]);

@@ -3,9 +3,9 @@
 //! The forward pass runs before the timing. Operations: four an element. Bytes: two matrices read, one written.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, one, smallest_normal, zero};
+use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
-    BufferSpec, Elem, Inputs, OfNan, OpSpec, Problem, Program, Reference, RowsFn, StressInput, Tolerance, Variant,
+    BufferSpec, Elem, Inputs, OfNan, OpSpec, Problem, Program, Reference, StressInput, Tolerance, Variant,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -19,41 +19,34 @@ const Y: usize = 0;
 
 /// Specification of the backward direction.
 pub fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Bytes,
-        headline: Some("r4096,c1024"),
-        shapes,
-        awkward: &["r1,c1", "r13,c3", "r67,c130", "r259,c8", "r5,c64", "r7,c1009", "r3,c4100", "r2,c40004"],
-        huge: &[],
+    OpSpec::new(
+        Direction::Bwd,
+        Rate::Bytes,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, largest(p)),
-        reference: Reference {
-            row_cost: |p, _| 4 * p["c"],
-            rows: RowsFn::of(|p, inputs| Box::new(move |o, r, out| reference(p, inputs, o, r, out))),
-        },
-        setup: Some(super::online),
-        host: None,
-        variants: vec![
-            Variant::kernel(
-                "naive",
-                "a workgroup a row, two passes over it by single elements: the sum of y·dout, the gradient",
-                |p, _| by_rows(matrix_of(p), "softmax_backward_naive").args(ARGS).costing(cost(p)).into(),
-            ),
-            Variant::kernel(
-                "row",
-                "one pass: a row of both stays in the registers of as many threads as it takes; vectors",
-                row,
-            )
-            .available(|p, caps| kept(p, caps).map(|_| ())),
-        ],
-        fallback: &["row", "naive"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::Kept,
-        only: None,
-    }
+        |p, output| tolerance(p, output, largest(p)),
+        Reference::new(|p, _| 4 * p["c"], |p, inputs| Box::new(move |o, r, out| reference(p, inputs, o, r, out))),
+        OfNan::Kept,
+    )
+    .headline("r4096,c1024")
+    .shapes(shapes)
+    .awkward(&["r1,c1", "r13,c3", "r67,c130", "r259,c8", "r5,c64", "r7,c1009", "r3,c4100", "r2,c40004"])
+    .setup(super::online)
+    .variants(vec![
+        Variant::kernel(
+            "naive",
+            "a workgroup a row, two passes over it by single elements: the sum of y·dout, the gradient",
+            |p, _| by_rows(matrix_of(p), "softmax_backward_naive").args(ARGS).cost(cost(p)).into(),
+        ),
+        Variant::kernel(
+            "row",
+            "one pass: a row of both stays in the registers of as many threads as it takes; vectors",
+            row,
+        )
+        .available(|p, caps| kept(p, caps).map(|_| ())),
+    ])
+    .fallback(&["row", "naive"])
+    .stress(stress_inputs())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -98,45 +91,30 @@ fn tolerance(p: &Problem, output: usize, largest: f64) -> Tolerance {
 }
 
 /// Stress inputs: rows with equal weights, and rows with all weight in one element.
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     let even = |p: &Problem, output: usize| tolerance(p, output, 1.0 / p["c"] as f64);
     let uneven = |p: &Problem, output: usize| tolerance(p, output, 1.0);
     vec![
-        StressInput {
-            name: "zeros",
-            about: "all zero: weights are equal, and the gradient is zero",
-            applies: any,
-            fills: |_| vec![("x", zero), ("dout", zero)],
-            tolerance: even,
-        },
-        StressInput {
-            name: "equal",
-            about: "all one: the gradient of x cancels",
-            applies: any,
-            fills: |_| vec![("x", one), ("dout", one)],
-            tolerance: even,
-        },
-        StressInput {
-            name: "masked",
-            about: "two thirds of the elements, and all of every fifth row, at the number that masks hold",
-            applies: any,
-            fills: |p| vec![("x", masked_x(p))],
-            tolerance: uneven,
-        },
-        StressInput {
-            name: "huge",
-            about: "x up to 6e4 in f16 and 1e30 otherwise: one weight is one, and the gradient zero",
-            applies: any,
-            fills: |p| vec![("x", huge_x(p))],
-            tolerance: uneven,
-        },
-        StressInput {
-            name: "not finite",
-            about: NOT_FINITE,
-            applies: any,
-            fills: |_| vec![("x", not_finite_x)],
-            tolerance: uneven,
-        },
+        StressInput::new(
+            "zeros",
+            "all zero: weights are equal, and the gradient is zero",
+            |_| vec![("x", zero), ("dout", zero)],
+            even,
+        ),
+        StressInput::new("equal", "all one: the gradient of x cancels", |_| vec![("x", one), ("dout", one)], even),
+        StressInput::new(
+            "masked",
+            "two thirds of the elements, and all of every fifth row, at the number that masks hold",
+            |p| vec![("x", masked_x(p))],
+            uneven,
+        ),
+        StressInput::new(
+            "huge",
+            "x up to 6e4 in f16 and 1e30 otherwise: one weight is one, and the gradient zero",
+            |p| vec![("x", huge_x(p))],
+            uneven,
+        ),
+        StressInput::new("not finite", NOT_FINITE, |_| vec![("x", not_finite_x)], uneven),
     ]
 }
 
@@ -159,10 +137,5 @@ pub(crate) const BACKWARD: &str = "softmax/backward";
 const ARGS: [(&str, &str, parallax_ir::Access); 3] = [("y", "out", Read), ("dout", "dout", Read), ("dx", "dx", Write)];
 
 fn row(p: &Problem, caps: &Caps) -> Program {
-    kept(p, caps)
-        .expect("the plan asks first")
-        .stage(BACKWARD, "softmax_backward_row")
-        .args(ARGS)
-        .costing(cost(p))
-        .into()
+    kept(p, caps).expect("the plan asks first").stage(BACKWARD, "softmax_backward_row").args(ARGS).cost(cost(p)).into()
 }

@@ -4,12 +4,11 @@
 //! written once.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, not_finite_rows, one, smallest_normal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{not_finite_rows, one, smallest_normal, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Reference,
-    RowShare, Rows2d, RowsFn, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, spread,
-    width,
+    Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, RowShare,
+    Rows2d, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, spread, width,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
@@ -34,49 +33,42 @@ pub fn workload() -> Workload {
 }
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Bytes,
-        headline: Some("r4096,c1024"),
-        shapes,
-        // Single elements, rows that share a warp, odd and even lengths, more rows than a workgroup takes, and rows that no
-        // workgroup can keep.
-        awkward: &["r1,c1", "r13,c3", "r67,c130", "r259,c8", "r5,c64", "r7,c1009", "r3,c4100", "r2,c40004"],
-        huge: &[],
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Bytes,
         buffers,
         cost,
         tolerance,
-        reference: Reference {
-            row_cost: |p, _| 2 * p["c"],
-            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| probabilities(p, inputs, row, out))),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "naive",
-                "a workgroup a row, three passes over it by single elements: maximum, sum, result",
-                naive,
-            ),
-            Variant::kernel(
-                "online",
-                "two passes: maximum and sum together, each thread rescaling its sum when its maximum rises; vectors",
-                online,
-            ),
-            Variant::kernel(
-                "row",
-                "one pass: a row stays in the registers of as many threads as it takes, several short rows to a workgroup",
-                row,
-            )
-            .available(|p, caps| kept(p, caps).map(|_| ())),
-            Variant::cube("one source in CubeCL: a workgroup a row, two passes as those of `online`", cube),
-        ],
-        fallback: &["row", "online", "naive"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::Kept,
-        only: None,
-    }
+        Reference::new(|p, _| 2 * p["c"], |p, inputs| Box::new(move |_, row, out| probabilities(p, inputs, row, out))),
+        OfNan::Kept,
+    )
+    .headline("r4096,c1024")
+    .shapes(shapes)
+    // Single elements, rows that share a warp, odd and even lengths, more rows than a workgroup takes, and rows that no
+    // workgroup can keep.
+    .awkward(&["r1,c1", "r13,c3", "r67,c130", "r259,c8", "r5,c64", "r7,c1009", "r3,c4100", "r2,c40004"])
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "naive",
+            "a workgroup a row, three passes over it by single elements: maximum, sum, result",
+            naive,
+        ),
+        Variant::kernel(
+            "online",
+            "two passes: maximum and sum together, each thread rescaling its sum when its maximum rises; vectors",
+            online,
+        ),
+        Variant::kernel(
+            "row",
+            "one pass: a row stays in the registers of as many threads as it takes, several short rows to a workgroup",
+            row,
+        )
+        .available(|p, caps| kept(p, caps).map(|_| ())),
+        Variant::cube("one source in CubeCL: a workgroup a row, two passes as those of `online`", cube),
+    ])
+    .fallback(&["row", "online", "naive"])
+    .stress(stress_inputs())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -115,7 +107,7 @@ fn masked(shape: &Shape, draw: Draw) -> bool {
     (draw.index / shape["c"]).is_multiple_of(5) || !draw.bits().is_multiple_of(3)
 }
 
-/// Masked x of the stress inputs of both directions: see [`hard_sets`].
+/// Masked x of the stress inputs of both directions: see [`stress_inputs`].
 fn masked_x(p: &Problem) -> Fill {
     match p.dtype {
         DType::F16 => |shape, draw| if masked(shape, draw) { -65_504.0 } else { draw.normal() },
@@ -137,8 +129,8 @@ fn not_finite_x(shape: &Shape, draw: Draw) -> f64 {
     not_finite_rows(draw, shape["c"])
 }
 
-fn hard_sets() -> Vec<StressInput> {
-    let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance };
+fn stress_inputs() -> Vec<StressInput> {
+    let set = |name, about, fills| StressInput::new(name, about, fills, tolerance);
     vec![
         set("zeros", "all zero: every weight is 1/c", |_| vec![("x", zero)]),
         set("equal", "all one: every weight is 1/c", |_| vec![("x", one)]),
@@ -187,13 +179,13 @@ pub(crate) fn by_rows(of: Rows2d, entry: &'static str) -> Stage {
 }
 
 fn naive(p: &Problem, _caps: &Caps) -> Program {
-    by_rows(matrix_of(p), "softmax_naive").args([("x", Read), ("out", Write)]).costing(cost(p)).into()
+    by_rows(matrix_of(p), "softmax_naive").args([("x", Read), ("out", Write)]).cost(cost(p)).into()
 }
 
 fn cube(p: &Problem, caps: &Caps) -> Program {
     Stage::cube_rows("cube_softmax", matrix_of(p), width(p["c"], p.dtype, caps), caps)
         .args([("x", Read), ("out", Write)])
-        .costing(cost(p))
+        .cost(cost(p))
         .into()
 }
 
@@ -206,7 +198,7 @@ fn matrix_of(p: &Problem) -> Rows2d {
 
 fn online(p: &Problem, caps: &Caps) -> Program {
     let share = RowShare::streamed(matrix_of(p), p.dtype, caps);
-    share.stage(FORWARD, "softmax_online").args([("x", Read), ("out", Write)]).costing(cost(p)).into()
+    share.stage(FORWARD, "softmax_online").args([("x", Read), ("out", Write)]).cost(cost(p)).into()
 }
 
 /// Largest number of elements per thread of a row that a warp keeps.
@@ -218,5 +210,5 @@ fn kept(p: &Problem, caps: &Caps) -> Result<RowShare, String> {
 
 fn row(p: &Problem, caps: &Caps) -> Program {
     let share = kept(p, caps).expect("the plan asks first");
-    share.stage(FORWARD, "softmax_row").args([("x", Read), ("out", Write)]).costing(cost(p)).into()
+    share.stage(FORWARD, "softmax_row").args([("x", Read), ("out", Write)]).cost(cost(p)).into()
 }

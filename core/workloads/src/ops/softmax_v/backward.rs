@@ -6,15 +6,15 @@
 use std::sync::OnceLock;
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, one, smallest_normal, zero};
+use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
-    BufferSpec, Elem, Inputs, OfNan, OpSpec, Problem, Product, Program, Reference, Rows, RowsFn, Stored, StressInput,
-    Tolerance, Variant,
+    BufferSpec, Elem, Gemm, Inputs, Layout, OfNan, OpSpec, Problem, Program, Reference, Rows, StressInput, Tolerance,
+    Variant,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
-use super::super::linear::stages::{By, Stages};
+use super::super::linear::stages::{GemmKind, Stages};
 use super::super::softmax::backward::BACKWARD;
 use super::super::softmax::by_rows;
 use super::{V, masked_x, matrix, normal, rows, sizes, softmax, weight_error, weights};
@@ -27,49 +27,45 @@ const DX: usize = 1;
 
 /// Specification of the backward direction.
 pub fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::Bwd,
-        rate: Rate::Flops,
-        headline: Some("b8,s512,t512,d64"),
-        shapes,
-        awkward: &[
-            "s1,t1,d1",
-            "s3,t5,d2",
-            "b2,s64,t32,d64",
-            "b3,s7,t130,d33",
-            "s67,t259,d129",
-            "b2,s65,t33,d5",
-            "s5,t1009,d20",
-            "b2,s37,t96,d72",
-            // Rows that no workgroup can keep.
-            "s2,t40004,d3",
-            "b2,s31,t70,d260",
-        ],
-        huge: &[],
+    OpSpec::new(
+        Direction::Bwd,
+        Rate::Flops,
         buffers,
         cost,
-        tolerance: |p, output| tolerance(p, output, p["s"] as f64 / p["t"] as f64),
-        reference: Reference { row_cost, rows: RowsFn::of(reference) },
-        setup: Some(|p, caps| softmax(p, caps).into()),
-        host: None,
-        variants: vec![
-            Variant::kernel(
-                "separate",
-                "three stages: both products by tiles, with dP in device memory, and the softmax's gradient",
-                |p, caps| separate(p, caps, By::Tiles),
-            ),
-            Variant::kernel("separate_mma", "the same with the products on tensor cores", |p, caps| {
-                separate(p, caps, By::Mma)
-            })
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| Product::mma_available(p.dtype, caps)),
-        ],
-        fallback: &["separate_mma", "separate"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::EVERYWHERE,
-        only: None,
-    }
+        |p, output| tolerance(p, output, p["s"] as f64 / p["t"] as f64),
+        Reference::new(row_cost, reference),
+        OfNan::EVERYWHERE,
+    )
+    .headline("b8,s512,t512,d64")
+    .shapes(shapes)
+    .awkward(&[
+        "s1,t1,d1",
+        "s3,t5,d2",
+        "b2,s64,t32,d64",
+        "b3,s7,t130,d33",
+        "s67,t259,d129",
+        "b2,s65,t33,d5",
+        "s5,t1009,d20",
+        "b2,s37,t96,d72",
+        // Rows that no workgroup can keep.
+        "s2,t40004,d3",
+        "b2,s31,t70,d260",
+    ])
+    .setup(|p, caps| softmax(p, caps).into())
+    .variants(vec![
+        Variant::kernel(
+            "separate",
+            "three stages: both products by tiles, with dP in device memory, and the softmax's gradient",
+            |p, caps| separate(p, caps, GemmKind::Tiles),
+        ),
+        Variant::kernel("separate_mma", "the same with the products on tensor cores", |p, caps| {
+            separate(p, caps, GemmKind::Mma)
+        })
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
+    ])
+    .fallback(&["separate_mma", "separate"])
+    .stress(stress_inputs())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -93,16 +89,16 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 }
 
 /// GEMMs `dout vᵀ` and `Pᵀ dout`.
-fn products(p: &Problem) -> [Product; 2] {
+fn gemms(p: &Problem) -> [Gemm; 2] {
     let (s, t, d) = (p["s"], p["t"], p["d"]);
-    let of = |m, n, k, stored| Product::new(m, n, k).batch(p["b"]).stored(stored);
-    [of(s, t, d, Stored::Nt), of(t, d, s, Stored::Tn)]
+    let of = |m, n, k, layout| Gemm::new(m, n, k).batch(p["b"]).layout(layout);
+    [of(s, t, d, Layout::Nt), of(t, d, s, Layout::Tn)]
 }
 
 fn cost(p: &Problem) -> Cost {
     let [x, v, out] = sizes(p);
     // Weights, v and dout; dx and dv.
-    Cost::new(products(p).iter().map(Product::flops).sum(), x + v + out, x + v)
+    Cost::new(gemms(p).iter().map(Gemm::flops).sum(), x + v + out, x + v)
 }
 
 /// Tolerance for rows of x with a total weight of `mass` on a row of v, on average.
@@ -132,14 +128,15 @@ fn tolerance(p: &Problem, output: usize, mass: f64) -> Tolerance {
 }
 
 /// Stress inputs: rows with equal weights, and rows with all weight in a third of the elements.
-fn hard_sets() -> Vec<StressInput> {
-    let set = |name, about, fills| StressInput {
-        name,
-        about,
-        applies: any,
-        fills,
-        // All rows may put all their weight on the same one.
-        tolerance: |p, output| tolerance(p, output, p["s"] as f64),
+fn stress_inputs() -> Vec<StressInput> {
+    let set = |name, about, fills| {
+        StressInput::new(
+            name,
+            about,
+            fills,
+            // All rows may put all their weight on the same one.
+            |p, output| tolerance(p, output, p["s"] as f64),
+        )
     };
     vec![
         set("zeros", "all zero: weights are equal, and every gradient is zero", |_| {
@@ -196,9 +193,9 @@ fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     })
 }
 
-fn separate(p: &Problem, caps: &Caps, by: By) -> Program {
-    let stages = Stages { dtype: p.dtype, caps, by };
-    let [of_weights, of_values] = products(p);
+fn separate(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
+    let stages = Stages { dtype: p.dtype, caps, kind };
+    let [of_weights, of_values] = gemms(p);
     let [x, ..] = sizes(p);
     let (share, kept) = rows(p, caps);
     let backward = match kept {
@@ -207,12 +204,12 @@ fn separate(p: &Problem, caps: &Caps, by: By) -> Program {
     };
     let backward = backward
         .args([("y", "weights", Read), ("dout", "dweights", Read), ("dx", "dx", Write)])
-        .costing(Cost::new(4 * p["b"] * p["s"] * p["t"], 2 * x, x));
+        .cost(Cost::new(4 * p["b"] * p["s"] * p["t"], 2 * x, x));
     Program {
         stages: vec![
-            stages.product(of_weights, ["dout", "v", "dweights"]),
+            stages.gemm(of_weights, ["dout", "v", "dweights"]),
             backward,
-            stages.product(of_values, ["weights", "dout", "dv"]),
+            stages.gemm(of_values, ["weights", "dout", "dv"]),
         ],
     }
 }

@@ -6,17 +6,16 @@
 //! Operations: `2·b·s·t·d`, those of the GEMM. Weights are in f32, or in the element type if they are stored. Sums are in f32.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::hard::{any, exact, not_finite_rows, one, smallest_normal, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{exact, not_finite_rows, one, smallest_normal, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Product, Program,
-    Reference, RowShare, Rows2d, RowsFn, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, normal,
-    spread,
+    Axis, BufferSpec, Draw, Elem, Fill, Gemm, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, RowShare,
+    Rows2d, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, spread,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
-use super::linear::stages::{By, Stages};
+use super::linear::stages::{GemmKind, Stages};
 use super::softmax::{FORWARD, OF_A_WARP};
 use crate::dense::{maximum, total};
 
@@ -49,61 +48,57 @@ pub fn workload() -> Workload {
 }
 
 fn forward() -> OpSpec {
-    OpSpec {
-        direction: Direction::Fwd,
-        rate: Rate::Flops,
-        headline: Some("b8,s512,t512,d64"),
-        shapes,
-        // Single elements; rows and columns below, at and past a tile; odd lengths, and several tiles in each dimension.
-        awkward: &[
-            "s1,t1,d1",
-            "s3,t5,d2",
-            "b2,s64,t32,d64",
-            "b3,s7,t130,d33",
-            "s67,t259,d129",
-            "b2,s65,t33,d5",
-            "s5,t1009,d20",
-            "b2,s130,t70,d256",
-            "s9,t40,d260",
-            "b2,s37,t96,d72",
-        ],
-        huge: &[],
+    OpSpec::new(
+        Direction::Fwd,
+        Rate::Flops,
         buffers,
         cost,
         tolerance,
-        reference: Reference {
-            row_cost: |p, _| p["t"] * (p["d"] + 2),
-            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
-        },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "separate",
-                "two stages with the weights in device memory: softmax of rows, product by tiles",
-                |p, caps| separate(p, caps, By::Tiles),
-            ),
-            Variant::kernel("separate_mma", "the same with the product on tensor cores", |p, caps| {
-                separate(p, caps, By::Mma)
-            })
-            .only_in(&[Dialect::Cuda])
-            .available(|p, caps| Product::mma_available(p.dtype, caps)),
-            Variant::kernel(
-                "fused",
-                "one stage: a workgroup owns 64 rows and walks over them with an online softmax; no weights in device memory",
-                fused,
-            )
-            .available(|p, _| match p["d"] {
-                d if d <= MOST_COLUMNS => Ok(()),
-                d => Err(format!("fused keeps a row of the output in registers: {d} columns > {MOST_COLUMNS}")),
-            }),
-        ],
-        fallback: &["fused", "separate_mma", "separate"],
-        preconditions: Vec::new(),
-        hard: hard_sets(),
-        nan: OfNan::Kept,
-        only: None,
-    }
+        Reference::new(
+            |p, _| p["t"] * (p["d"] + 2),
+            |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+        ),
+        OfNan::Kept,
+    )
+    .headline("b8,s512,t512,d64")
+    .shapes(shapes)
+    // Single elements; rows and columns below, at and past a tile; odd lengths, and several tiles in each dimension.
+    .awkward(&[
+        "s1,t1,d1",
+        "s3,t5,d2",
+        "b2,s64,t32,d64",
+        "b3,s7,t130,d33",
+        "s67,t259,d129",
+        "b2,s65,t33,d5",
+        "s5,t1009,d20",
+        "b2,s130,t70,d256",
+        "s9,t40,d260",
+        "b2,s37,t96,d72",
+    ])
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "separate",
+            "two stages with the weights in device memory: softmax of rows, product by tiles",
+            |p, caps| separate(p, caps, GemmKind::Tiles),
+        ),
+        Variant::kernel("separate_mma", "the same with the product on tensor cores", |p, caps| {
+            separate(p, caps, GemmKind::Mma)
+        })
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
+        Variant::kernel(
+            "fused",
+            "one stage: a workgroup owns 64 rows and walks over them with an online softmax; no weights in device memory",
+            fused,
+        )
+        .available(|p, _| match p["d"] {
+            d if d <= MOST_COLUMNS => Ok(()),
+            d => Err(format!("fused keeps a row of the output in registers: {d} columns > {MOST_COLUMNS}")),
+        }),
+    ])
+    .fallback(&["fused", "separate_mma", "separate"])
+    .stress(stress_inputs())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -126,12 +121,12 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 
 /// Bytes of x, of v and of the output.
 fn sizes(p: &Problem) -> [u64; 3] {
-    product(p).elements().map(|elements| elements * Elem::Real.storage(p.dtype).bytes())
+    gemm(p).elements().map(|elements| elements * Elem::Real.storage(p.dtype).bytes())
 }
 
 fn cost(p: &Problem) -> Cost {
     let [x, v, out] = sizes(p);
-    Cost::new(product(p).flops(), x + v, out)
+    Cost::new(gemm(p).flops(), x + v, out)
 }
 
 /// Relative error of a weight: its rounding to the element type, and that of the softmax.
@@ -163,50 +158,45 @@ fn masked_x(p: &Problem) -> Fill {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "zeros",
-            about: "all zero: equal weights, and a result of zero",
-            applies: any,
-            fills: |_| vec![("x", zero), ("v", zero)],
-            tolerance: exact,
-        },
-        StressInput {
-            name: "equal",
-            about: "all one: equal weights, whose sum is one",
-            applies: any,
-            fills: |_| vec![("x", one), ("v", one)],
-            tolerance: |p, _| Tolerance {
+        StressInput::new(
+            "zeros",
+            "all zero: equal weights, and a result of zero",
+            |_| vec![("x", zero), ("v", zero)],
+            exact,
+        ),
+        StressInput::new(
+            "equal",
+            "all one: equal weights, whose sum is one",
+            |_| vec![("x", one), ("v", one)],
+            |p, _| Tolerance {
                 abs: 0.0,
                 rel: 2.0 * p.dtype.unit_roundoff() + (p["t"] as f64 + 8.0) * 2f64.powi(-24),
                 reason: "all weights are rounded alike to the element type, each sum of them in f32, and the result once more",
             },
-        },
-        StressInput {
-            name: "masked",
-            about: "two thirds of x, and all of every fifth row, at the number that masks hold",
-            applies: any,
-            fills: |p| vec![("x", masked_x(p))],
+        ),
+        StressInput::new(
+            "masked",
+            "two thirds of x, and all of every fifth row, at the number that masks hold",
+            |p| vec![("x", masked_x(p))],
             tolerance,
-        },
-        StressInput {
-            name: "huge",
-            about: "x up to 6e4 in f16 and 1e30 otherwise, of either sign: the result is the row of v whose x is the largest",
-            applies: any,
-            fills: |p| match p.dtype {
+        ),
+        StressInput::new(
+            "huge",
+            "x up to 6e4 in f16 and 1e30 otherwise, of either sign: the result is the row of v whose x is the largest",
+            |p| match p.dtype {
                 DType::F16 => vec![("x", |_, draw| 1.2e5 * (draw.uniform() - 0.5))],
                 DType::F32 | DType::BF16 => vec![("x", |_, draw| 2e30 * (draw.uniform() - 0.5))],
             },
             tolerance,
-        },
-        StressInput {
-            name: "not finite",
-            about: "rows of x with NaN, whose results are NaN; and rows whose first half is -inf, which weighs nothing",
-            applies: any,
-            fills: |_| vec![("x", |shape, draw| not_finite_rows(draw, shape["t"]))],
+        ),
+        StressInput::new(
+            "not finite",
+            "rows of x with NaN, whose results are NaN; and rows whose first half is -inf, which weighs nothing",
+            |_| vec![("x", |shape, draw| not_finite_rows(draw, shape["t"]))],
             tolerance,
-        },
+        ),
     ]
 }
 
@@ -247,8 +237,8 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 }
 
 /// GEMM of weights and values.
-fn product(p: &Problem) -> Product {
-    Product::new(p["s"], p["d"], p["t"]).batch(p["b"])
+fn gemm(p: &Problem) -> Gemm {
+    Gemm::new(p["s"], p["d"], p["t"]).batch(p["b"])
 }
 
 /// Matrix of the rows of x.
@@ -271,12 +261,12 @@ fn softmax(p: &Problem, caps: &Caps) -> Stage {
     share
         .stage(FORWARD, if kept { "softmax_row" } else { "softmax_online" })
         .args([("x", "x", Read), ("out", "weights", Write)])
-        .costing(Cost::new(5 * p["b"] * p["s"] * p["t"], x, x))
+        .cost(Cost::new(5 * p["b"] * p["s"] * p["t"], x, x))
 }
 
-fn separate(p: &Problem, caps: &Caps, by: By) -> Program {
-    let stages = Stages { dtype: p.dtype, caps, by };
-    Program { stages: vec![softmax(p, caps), stages.product(product(p), ["weights", "v", "out"])] }
+fn separate(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
+    let stages = Stages { dtype: p.dtype, caps, kind };
+    Program { stages: vec![softmax(p, caps), stages.gemm(gemm(p), ["weights", "v", "out"])] }
 }
 
 /// Columns of the output that 16 threads keep of a row.
@@ -299,7 +289,7 @@ fn fused(p: &Problem, caps: &Caps) -> Program {
         .threads([16, 16, 1])
         .grid(spread(p["b"] * p["s"].div_ceil(u64::from(ROWS))))
         .args([("x", Read), ("v", Read), ("out", Write)])
-        .costing(cost(p));
+        .cost(cost(p));
     match caps.dialect {
         // Staged columns of a transposed operand, which this kernel does not have.
         Dialect::Cuda => stage.consts(&[("DEPTH", 4)]),

@@ -7,11 +7,11 @@
 //! With `crossing` the table is in pinned host memory, and the scaled one returns there. It shows the benefit of the device for a
 //! program with its data on the host. Means and variances stay on the device, to scale the next table.
 
-use parallax_ir::hard::{any, one, sums_of_zeros, wide, zero};
 use parallax_ir::parallel::*;
+use parallax_ir::stress::{one, sums_of_zeros, wide, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Elem, HostBuffer, HostFn, Inputs, MOST_PARTS, OfNan, OpSpec, Place, Problem, Reference, Rows,
-    RowsFn, Scaling, StressInput, Tolerance, Variant, Workload, indexable,
+    Axis, BufferSpec, Elem, HostBuffer, Inputs, MOST_PARTS, OfNan, OpSpec, Place, Problem, Reference, Rows, Scaling,
+    StressInput, Tolerance, Variant, Workload, indexable,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::catalog::Sides;
@@ -38,52 +38,49 @@ pub fn workload() -> Workload {
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |shape| indexable(shape["n"] * shape["f"]),
-        forms: vec![OpSpec {
-            direction: Direction::Fwd,
-            rate: Rate::Bytes,
-            headline: Some("n65536,f64"),
-            shapes,
-            awkward: &[
-                "n1,f1",
-                "n2,f3",
-                "n7,f8",
-                "n257,f1",
-                "n100,f37",
-                "n67,f132",
-                "n1009,f12",
-                "n300,f264",
-                "n4099,f5",
-                "n5000,f64",
-                "n3,f5,crossing",
-                "n1009,f12,crossing",
-            ],
-            huge: &["n33570816,f64"],
+        forms: vec![OpSpec::new(
+            Direction::Fwd,
+            Rate::Bytes,
             buffers,
-            cost: |p| Cost::new(8 * p["n"] * p["f"], 2 * bytes(p), bytes(p) + 8 * p["f"]),
-            tolerance: |p, output| tolerance(p, output, 10.0, 1.0),
-            reference: Reference { row_cost, rows: RowsFn::of(reference) },
-            setup: None,
-            host: Some(HostFn::of(host)),
-            variants: vec![
-                Variant::kernel(
-                    "two_pass",
-                    "a pass for the means, one for the variances around them, and one that scales: the table is read three \
-                     times",
-                    stages::two_pass,
-                ),
-                Variant::kernel(
-                    "welford",
-                    "one pass for both: blocks of eight rows have a mean and a sum of squares around it, which are merged \
-                     (Chan, Golub and LeVeque 1983) in threads, workgroups and at the end; the table is read twice",
-                    stages::welford,
-                ),
-            ],
-            fallback: &["welford", "two_pass"],
-            preconditions: Vec::new(),
-            hard: hard_sets(),
-            nan: OfNan::MIXED,
-            only: None,
-        }],
+            |p| Cost::new(8 * p["n"] * p["f"], 2 * bytes(p), bytes(p) + 8 * p["f"]),
+            |p, output| tolerance(p, output, 10.0, 1.0),
+            Reference::new(row_cost, reference),
+            OfNan::MIXED,
+        )
+        .headline("n65536,f64")
+        .shapes(shapes)
+        .awkward(&[
+            "n1,f1",
+            "n2,f3",
+            "n7,f8",
+            "n257,f1",
+            "n100,f37",
+            "n67,f132",
+            "n1009,f12",
+            "n300,f264",
+            "n4099,f5",
+            "n5000,f64",
+            "n3,f5,crossing",
+            "n1009,f12,crossing",
+        ])
+        .huge(&["n33570816,f64"])
+        .host(host)
+        .variants(vec![
+            Variant::kernel(
+                "two_pass",
+                "a pass for the means, one for the variances around them, and one that scales: the table is read three \
+                 times",
+                stages::two_pass,
+            ),
+            Variant::kernel(
+                "welford",
+                "one pass for both: blocks of eight rows have a mean and a sum of squares around it, which are merged \
+                 (Chan, Golub and LeVeque 1983) in threads, workgroups and at the end; the table is read twice",
+                stages::welford,
+            ),
+        ])
+        .fallback(&["welford", "two_pass"])
+        .stress(stress_inputs())],
     }
 }
 
@@ -151,47 +148,39 @@ fn tolerance(p: &Problem, output: usize, size: f64, spread: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "zeros",
-            about: "all zero: so is everything",
-            applies: any,
-            fills: |_| vec![("x", zero)],
-            tolerance: |p, _| sums_of_zeros(p),
-        },
-        StressInput {
-            name: "equal",
-            about: "all one: a variance of zero, or of the error of the mean, and a result of zero",
-            applies: any,
-            fills: |_| vec![("x", one)],
-            tolerance: |p, output| match output {
+        StressInput::new("zeros", "all zero: so is everything", |_| vec![("x", zero)], |p, _| sums_of_zeros(p)),
+        StressInput::new(
+            "equal",
+            "all one: a variance of zero, or of the error of the mean, and a result of zero",
+            |_| vec![("x", one)],
+            |p, output| match output {
                 MEAN => tolerance(p, MEAN, 1.0, 1.0),
                 VARIANCE => Tolerance { abs: 1e-9, ..tolerance(p, VARIANCE, 1.0, 1.0) },
                 // Over the root of ε.
                 _ => tolerance(p, output, 1.0, 0.003),
             },
-        },
-        StressInput {
-            name: "offset",
-            about: "means a thousand times the deviation: the mean of squares minus the square of the mean would lose it",
-            applies: |p| p.dtype == DType::F32,
-            fills: |_| vec![("x", |_, draw| 1000.0 + draw.normal())],
-            tolerance: |p, output| tolerance(p, output, 1000.0, 1.0),
-        },
-        StressInput {
-            name: "huge",
-            about: "up to 6e4 in f16 and 1e15 otherwise: sums of squares stay within f32",
-            applies: any,
-            fills: |p| match wide(p) {
+        ),
+        StressInput::new(
+            "offset",
+            "means a thousand times the deviation: the mean of squares minus the square of the mean would lose it",
+            |_| vec![("x", |_, draw| 1000.0 + draw.normal())],
+            |p, output| tolerance(p, output, 1000.0, 1.0),
+        )
+        .applies(|p| p.dtype == DType::F32),
+        StressInput::new(
+            "huge",
+            "up to 6e4 in f16 and 1e15 otherwise: sums of squares stay within f32",
+            |p| match wide(p) {
                 true => vec![("x", |_, draw| 1e15 * draw.uniform())],
                 false => vec![("x", |_, draw| 6e4 * draw.uniform())],
             },
-            tolerance: |p, output| {
+            |p, output| {
                 let size = if wide(p) { 1e15 } else { 6e4 };
                 tolerance(p, output, size, size / 10.0)
             },
-        },
+        ),
     ]
 }
 

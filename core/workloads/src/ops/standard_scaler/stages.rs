@@ -25,7 +25,7 @@ struct Share {
 }
 
 impl Share {
-    fn of(p: &Problem, caps: &Caps) -> Share {
+    fn new(p: &Problem, caps: &Caps) -> Share {
         let width = width(p["f"], p.dtype, caps);
         let pieces = p["f"] / width;
         let lanes = pieces.next_power_of_two().min(MOST_LANES);
@@ -71,25 +71,25 @@ fn scale(p: &Problem, caps: &Caps, share: &Share) -> Stage {
     stage
         .consts(&[("EPS", EPS as f32)])
         .args([("x", Read), ("mean", Read), ("variance", Read), ("out", Write)])
-        .costing(Cost::new(2 * p["n"] * p["f"], bytes(p), bytes(p)))
+        .cost(Cost::new(2 * p["n"] * p["f"], bytes(p), bytes(p)))
 }
 
 pub(super) fn two_pass(p: &Problem, caps: &Caps) -> Program {
-    let (share, elements, text) = (Share::of(p, caps), p["n"] * p["f"], "standard_scaler/sums");
+    let (share, elements, text) = (Share::new(p, caps), p["n"] * p["f"], "standard_scaler/sums");
     let left = 4 * share.parts * p["f"];
     let sums = share
         .stage(p, text, "standard_scaler_sums")
         .args([("x", Read), ("parts", Write)])
         .shared(share.shared(1))
-        .costing(Cost::new(elements, bytes(p), left));
+        .cost(Cost::new(elements, bytes(p), left));
     let squares = share
         .stage(p, text, "standard_scaler_squares")
         .args([("x", Read), ("parts", Write), ("mean", Read)])
         .shared(share.shared(1))
-        .costing(Cost::new(3 * elements, bytes(p), left));
+        .cost(Cost::new(3 * elements, bytes(p), left));
     let average = |of: &'static str| {
         sum_of_parts(share.parts, p["f"], caps, "standard_scaler/average", "standard_scaler_average")
-            .called(of)
+            .label(of)
             .consts(&[("SHARE", (1.0 / p["n"] as f64) as f32)])
             .args([("parts", "parts", Read), ("average", of, Write)])
     };
@@ -97,14 +97,14 @@ pub(super) fn two_pass(p: &Problem, caps: &Caps) -> Program {
 }
 
 pub(super) fn welford(p: &Problem, caps: &Caps) -> Program {
-    let share = Share::of(p, caps);
+    let share = Share::new(p, caps);
     let text = "standard_scaler/welford";
     let left = 8 * share.parts * p["f"];
     let moments = share
         .stage(p, text, "standard_scaler_welford")
         .args([("x", Read), ("parts", Write)])
         .shared(share.shared(2))
-        .costing(Cost::new(6 * p["n"] * p["f"], bytes(p), left));
+        .cost(Cost::new(6 * p["n"] * p["f"], bytes(p), left));
     let merge = merged([p["n"], p["f"]], share.strip, caps);
     crossing(p, vec![moments, merge, scale(p, caps, &share)])
 }
@@ -124,7 +124,7 @@ pub(in super::super) fn merged([rows, columns]: [u64; 2], strip: u64, caps: &Cap
         .threads([across as u32, down as u32, 1])
         .grid(spread(columns.div_ceil(across)))
         .shared(12 * threads as u32)
-        .costing(Cost::new(6 * parts * columns, 8 * parts * columns, 8 * columns))
+        .cost(Cost::new(6 * parts * columns, 8 * parts * columns, 8 * columns))
 }
 
 /// Program of the stages, between an upload of the table and a download of the scaled one for `crossing`.
@@ -132,8 +132,8 @@ fn crossing(p: &Problem, stages: Vec<Stage>) -> Program {
     if !p.shape.has(CROSSING) {
         return Program { stages };
     }
-    let upload = Stage::copy("upload", "x", "table").costing(Cost::new(0, 0, bytes(p)));
-    let download = Stage::copy("download", "scaled", "out").costing(Cost::new(0, bytes(p), 0));
+    let upload = Stage::copy("upload", "x", "table").cost(Cost::new(0, 0, bytes(p)));
+    let download = Stage::copy("download", "scaled", "out").cost(Cost::new(0, bytes(p), 0));
     let between = stages.into_iter().map(|stage| stage.on_buffers(&[("x", "table"), ("out", "scaled")]));
     Program { stages: std::iter::once(upload).chain(between).chain([download]).collect() }
 }
@@ -150,7 +150,7 @@ mod tests {
         for (n, f) in [(1, 1), (7, 8), (300, 264), (1_000_000, 64), (65_536, 512), (33_570_816, 64), (3, 100_000)] {
             for caps in [caps(), hopper()] {
                 let case = parse_case(&format!("standard_scaler/fwd/n{n},f{f}/f16/welford")).expect("valid");
-                let Share { width, lanes, blocks, strip, parts } = Share::of(&case.problem, &caps);
+                let Share { width, lanes, blocks, strip, parts } = Share::new(&case.problem, &caps);
                 assert!(parts * strip >= n && (parts - 1) * strip < n && parts <= MOST_PARTS, "{case}");
                 assert!(blocks * lanes * width >= f && (blocks - 1) * lanes * width < f, "{case}");
                 assert!(lanes.is_power_of_two() && THREADS.is_multiple_of(lanes), "{case}");

@@ -17,10 +17,10 @@
 //!
 //! Operations: `6·n·f·(d + 2)` of the GEMMs, and fourteen for each parameter. Everything is in f32, like hashed features.
 
-use parallax_ir::hard::{any, zero, zipf};
+use parallax_ir::stress::{zero, zipf};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Precondition, Problem, Reference,
-    Rows, RowsFn, Shape, StressInput, Variant, Workload, indexable,
+    Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, Inputs, OfNan, OpSpec, Precondition, Problem, Reference, Rows,
+    Shape, StressInput, Variant, Workload, indexable,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 
@@ -61,50 +61,47 @@ pub fn workload() -> Workload {
 }
 
 fn form() -> OpSpec {
-    OpSpec {
-        direction: Direction::FwdBwd,
-        rate: Rate::Flops,
-        headline: Some("n4096,e8,v1000,d64,f256"),
-        shapes,
-        awkward: &[
-            "n1,e1,v1,d1,f1,t1",
-            "n3,e2,v5,d2,f3",
-            "n9,e3,v4,d260,f5",
-            "n1100,e2,v13,d20,f36",
-            "n130,e4,v67,d67,f70,t1000",
-            "n1500,e1,v1030,d2,f3",
-        ],
-        huge: &[],
+    OpSpec::new(
+        Direction::FwdBwd,
+        Rate::Flops,
         buffers,
         cost,
-        tolerance: |p, output| tolerance::seeded(p, output, 1.0),
-        reference: Reference { row_cost, rows: RowsFn::of(rows) },
-        setup: None,
-        host: Some(HostFn::of(host)),
-        variants: vec![
-            Variant::kernel(
-                "separate",
-                "every step a stage: biases, GELU and its slope beside the products, the loss in two passes, and four stages of \
-                 the optimiser for each parameter",
-                stages::separate,
-            ),
-            Variant::kernel(
-                "fused",
-                "features summed by their owners without atomics; biases, GELU and its slope done to sums in registers; gradients of \
-                 weights by parts of the samples; the loss in one pass, and one stage of the optimiser for each parameter",
-                stages::fused,
-            ),
-        ],
-        fallback: &["fused", "separate"],
-        preconditions: vec![
-            Precondition::Below { buffer: "group", bound: |p| p["n"] },
-            Precondition::Ascending { buffer: "group", when: |_| true },
-            Precondition::Below { buffer: "category", bound: |p| p["v"] },
-        ],
-        hard: hard_sets(),
-        nan: OfNan::MIXED,
-        only: None,
-    }
+        |p, output| tolerance::seeded(p, output, 1.0),
+        Reference::new(row_cost, rows),
+        OfNan::MIXED,
+    )
+    .headline("n4096,e8,v1000,d64,f256")
+    .shapes(shapes)
+    .awkward(&[
+        "n1,e1,v1,d1,f1,t1",
+        "n3,e2,v5,d2,f3",
+        "n9,e3,v4,d260,f5",
+        "n1100,e2,v13,d20,f36",
+        "n130,e4,v67,d67,f70,t1000",
+        "n1500,e1,v1030,d2,f3",
+    ])
+    .host(host)
+    .variants(vec![
+        Variant::kernel(
+            "separate",
+            "every step a stage: biases, GELU and its slope beside the products, the loss in two passes, and four stages of \
+             the optimiser for each parameter",
+            stages::separate,
+        ),
+        Variant::kernel(
+            "fused",
+            "features summed by their owners without atomics; biases, GELU and its slope done to sums in registers; gradients of \
+             weights by parts of the samples; the loss in one pass, and one stage of the optimiser for each parameter",
+            stages::fused,
+        ),
+    ])
+    .fallback(&["fused", "separate"])
+    .preconditions(vec![
+        Precondition::Below { buffer: "group", bound: |p| p["n"] },
+        Precondition::Ascending { buffer: "group", when: |_| true },
+        Precondition::Below { buffer: "category", bound: |p| p["v"] },
+    ])
+    .stress(stress_inputs())
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -239,36 +236,32 @@ fn multiplied(p: &Problem) -> u64 {
 /// Index of the predictions among the checked buffers, after the parameters and averages.
 const PRED: usize = 3 * NAMES.len();
 
-fn hard_sets() -> Vec<StressInput> {
+fn stress_inputs() -> Vec<StressInput> {
     vec![
-        StressInput {
-            name: "zeros",
-            about: "no features, no predictions and targets of zero: no error and no slope, and steps along the averages alone",
-            applies: any,
-            fills: |_| ["weight", "table", "w2", "b2", "targets"].map(|name| (name, zero as Fill)).into(),
-            tolerance: tolerance::of_zeros,
-        },
-        StressInput {
-            name: "one category",
-            about: "every sample in the last row of the table: all gradients meet in it, and all others have none",
-            applies: any,
-            fills: |_| vec![("category", |shape, _| (shape["v"] - 1) as f64)],
-            tolerance: tolerance::crowded,
-        },
-        StressInput {
-            name: "zipf",
-            about: "categories by Zipf's law with exponent 1.05: a few rows of the table are taken by most samples",
-            applies: any,
-            fills: |_| vec![("category", |shape, draw| zipf(shape["v"], draw.uniform()) as f64)],
-            tolerance: tolerance::crowded,
-        },
-        StressInput {
-            name: "scaled",
-            about: "a loss scaled by 1024: the newest square is nearly all of its average",
-            applies: any,
-            fills: |_| vec![("dloss", |shape, draw| 1024.0 * scale_of_loss(shape, draw))],
-            tolerance: |p, output| tolerance::seeded(p, output, 1024.0),
-        },
+        StressInput::new(
+            "zeros",
+            "no features, no predictions and targets of zero: no error and no slope, and steps along the averages alone",
+            |_| ["weight", "table", "w2", "b2", "targets"].map(|name| (name, zero as Fill)).into(),
+            tolerance::of_zeros,
+        ),
+        StressInput::new(
+            "one category",
+            "every sample in the last row of the table: all gradients meet in it, and all others have none",
+            |_| vec![("category", |shape, _| (shape["v"] - 1) as f64)],
+            tolerance::crowded,
+        ),
+        StressInput::new(
+            "zipf",
+            "categories by Zipf's law with exponent 1.05: a few rows of the table are taken by most samples",
+            |_| vec![("category", |shape, draw| zipf(shape["v"], draw.uniform()) as f64)],
+            tolerance::crowded,
+        ),
+        StressInput::new(
+            "scaled",
+            "a loss scaled by 1024: the newest square is nearly all of its average",
+            |_| vec![("dloss", |shape, draw| 1024.0 * scale_of_loss(shape, draw))],
+            |p, output| tolerance::seeded(p, output, 1024.0),
+        ),
     ]
 }
 
@@ -307,7 +300,7 @@ fn read(inputs: &Inputs) -> (Batch<f64>, [Parameter<f64>; 5]) {
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let (batch, parameters) = read(inputs);
-    let outputs = Model::of(p).step(&batch, &parameters);
+    let outputs = Model::new(p).step(&batch, &parameters);
     Box::new(move |output, row, out| {
         let len = out.len();
         out.copy_from_slice(&outputs[output][row as usize * len..][..len]);
@@ -316,7 +309,7 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (batch, parameters) = batch(|buffer| inputs[buffer].u32().to_vec(), |buffer| inputs[buffer].f32().to_vec());
-    for (out, made) in outputs.iter_mut().zip(Model::of(p).step(&batch, &parameters)) {
+    for (out, made) in outputs.iter_mut().zip(Model::new(p).step(&batch, &parameters)) {
         out.copy_from_slice(&made);
     }
 }

@@ -8,7 +8,7 @@ use super::super::gelu::{gelu_tanh, slope_tanh};
 use super::super::hash_embedding::place;
 use super::super::{adamw, loss_smape};
 use super::{HEADS, stages};
-use crate::dense::{Real, add, add_to_rows, narrow, product_nn, product_nt, product_tn, rows_summed, wide};
+use crate::dense::{Real, add, add_to_rows, gemm_nn, gemm_nt, gemm_tn, narrow, rows_summed, wide};
 
 /// Inputs of a step.
 pub(super) struct Batch<T> {
@@ -52,7 +52,7 @@ pub(super) struct Model {
 const TWO: usize = HEADS as usize;
 
 impl Model {
-    pub(super) fn of(p: &Problem) -> Model {
+    pub(super) fn new(p: &Problem) -> Model {
         let [n, d, f] = ["n", "d", "f"].map(|axis| p[axis] as usize);
         let loss = stages::loss(p, Direction::Bwd).problem().clone();
         let optimiser = stages::optimisers(p).map(|inner| inner.problem().clone());
@@ -70,9 +70,9 @@ impl Model {
         for (row, category) in x.chunks_exact_mut(d).zip(&batch.categories) {
             add(row, T::one(), &table[*category as usize * d..][..d]);
         }
-        let pre = add_to_rows(product_nn(&x, w1, [n, f, d]), b1);
+        let pre = add_to_rows(gemm_nn(&x, w1, [n, f, d]), b1);
         let hidden: Vec<T> = pre.par_iter().map(|x| narrow(gelu_tanh(wide(*x)))).collect();
-        let pred = add_to_rows(product_nn(&hidden, w2, [n, TWO, f]), b2);
+        let pred = add_to_rows(gemm_nn(&hidden, w2, [n, TWO, f]), b2);
         let terms = pred.iter().zip(&batch.targets);
         let sum: f64 = terms.map(|(pred, target)| loss_smape::term(&self.loss, wide(*pred), wide(*target))).sum();
         let loss = narrow(sum / pred.len() as f64);
@@ -90,12 +90,12 @@ impl Model {
         let share = batch.dloss / narrow(passed.pred.len() as f64);
         let slope = |(pred, target): (&T, &T)| loss_smape::slope(&self.loss, wide(*pred), wide(*target));
         let dpred: Vec<T> = passed.pred.iter().zip(&batch.targets).map(|at| share * narrow(slope(at))).collect();
-        let dw2 = product_tn(&passed.hidden, &dpred, [f, TWO, n]);
-        let dhidden = product_nt(&dpred, w2, [n, f, TWO]);
+        let dw2 = gemm_tn(&passed.hidden, &dpred, [f, TWO, n]);
+        let dhidden = gemm_nt(&dpred, w2, [n, f, TWO]);
         let dpre: Vec<T> =
             dhidden.par_iter().zip(&passed.pre).map(|(g, x)| *g * narrow(slope_tanh(wide(*x)))).collect();
-        let dw1 = product_tn(&passed.x, &dpre, [d, f, n]);
-        let dx = product_nt(&dpre, w1, [n, d, f]);
+        let dw1 = gemm_tn(&passed.x, &dpre, [d, f, n]);
+        let dx = gemm_nt(&dpre, w1, [n, d, f]);
         let mut dtable = vec![T::zero(); table.len()];
         for (row, category) in dx.chunks_exact(d).zip(&batch.categories) {
             add(&mut dtable[*category as usize * d..][..d], T::one(), row);
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn gradients_are_the_slopes_of_the_loss() {
         let p = problem("n7,e3,v3,d4,f5");
-        let (model, (batch, mut parameters)) = (Model::of(&p), read(&p.inputs(1)));
+        let (model, (batch, mut parameters)) = (Model::new(&p), read(&p.inputs(1)));
         let values = |of: &[Parameter<f64>; 5]| of.each_ref().map(|of| of.value.clone());
         let with = |values: &[Vec<f64>; 5]| -> Passed<f64> {
             model.forward(&batch, values.each_ref().map(|values| &values[..]))
@@ -167,7 +167,7 @@ mod tests {
         for p in shapes.map(problem) {
             for seed in 0..8 {
                 let (batch, parameters) = read(&p.inputs(seed));
-                let passed = Model::of(&p).forward(&batch, parameters.each_ref().map(|of| &of.value[..]));
+                let passed = Model::new(&p).forward(&batch, parameters.each_ref().map(|of| &of.value[..]));
                 assert!(passed.pred.iter().all(|pred| (3.0..5.0).contains(pred)), "{p} {seed}: {:?}", passed.pred);
             }
         }
@@ -178,7 +178,7 @@ mod tests {
         let p = problem("n3,e2,v5,d2,f3");
         let (mut batch, parameters) = read(&p.inputs(1));
         batch.categories = vec![4, 1, 4];
-        let (model, values) = (Model::of(&p), parameters.each_ref().map(|of| &of.value[..]));
+        let (model, values) = (Model::new(&p), parameters.each_ref().map(|of| &of.value[..]));
         let gradients = model.backward(&batch, values, &model.forward(&batch, values));
         let learns: Vec<bool> = gradients[0].chunks(2).map(|row| row.iter().any(|x| *x != 0.0)).collect();
         assert_eq!(learns, [false, true, false, false, true]);

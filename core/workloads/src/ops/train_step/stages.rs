@@ -2,12 +2,12 @@
 //! over samples sorted by category.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::{Problem, Product, Program, Stage, Stored, by_pieces, spread, width};
+use parallax_ir::{Gemm, Layout, Problem, Program, Stage, by_pieces, spread, width};
 use parallax_schema::case::{Cost, Direction};
 use parallax_schema::device::Caps;
 
 use super::super::gelu;
-use super::super::linear::stages::{By, Stages, Then, parts_of_rows};
+use super::super::linear::stages::{Epilogue, GemmKind, Stages, parts_of_rows};
 use super::{HEADS, NAMES, features, lengths};
 use crate::{Sort, Sorted, SubOp};
 
@@ -48,8 +48,8 @@ fn lookup(p: &Problem, caps: &Caps) -> Stage {
     by_pieces(n * d / width, width, text, "train_step_lookup")
         .consts(&[("PIECES", (d / width) as u32)])
         .args([("hashed", Read), ("category", Read), ("table", Read), ("x", Write)])
-        .costing(Cost::new(n * d, 4 * (n * d + n.min(p["v"]) * d + n), 4 * n * d))
-        .called("lookup")
+        .cost(Cost::new(n * d, 4 * (n * d + n.min(p["v"]) * d + n), 4 * n * d))
+        .label("lookup")
 }
 
 /// Sort of the samples by category.
@@ -81,72 +81,74 @@ fn scatter(p: &Problem) -> Stage {
         .threads([lanes as u32, down as u32, 1])
         .grid(spread(v * stretches))
         .shared((lanes * down * 4) as u32)
-        .costing(Cost::new(n * d, 4 * (2 * n + n * d), 4 * v * d))
+        .cost(Cost::new(n * d, 4 * (2 * n + n * d), 4 * v * d))
 }
 
-fn products(p: &Problem, caps: &Caps) -> impl Fn(Product, [&'static str; 3]) -> Stage {
-    let made = Stages { dtype: p.dtype, caps, by: By::Tiles };
-    move |product, names| made.product(product, names).called(names[2])
+fn gemm_stage(p: &Problem, caps: &Caps) -> impl Fn(Gemm, [&'static str; 3]) -> Stage {
+    let made = Stages { dtype: p.dtype, caps, kind: GemmKind::Tiles };
+    move |gemm, names| made.gemm(gemm, names).label(names[2])
 }
 
 /// Stages from `x` to the predictions.
 fn predicted(p: &Problem, caps: &Caps, fused: bool) -> Vec<Stage> {
-    let made = Stages { dtype: p.dtype, caps, by: By::Tiles };
+    let made = Stages { dtype: p.dtype, caps, kind: GemmKind::Tiles };
     let (n, d, f) = (p["n"], p["d"], p["f"]);
-    let (into, heads) = (Product::new(n, f, d), Product::new(n, HEADS, f));
+    let (into, heads) = (Gemm::new(n, f, d), Gemm::new(n, HEADS, f));
     match fused {
         true => vec![
-            made.fused(into, Then::Kept, ["x", "w1", "hidden"], &["b1", "pre"]).called("hidden"),
-            made.fused(heads, Then::Bias, ["hidden", "w2", "pred"], &["b2"]).called("pred"),
+            made.fused(into, Epilogue::GeluSaveInput, ["x", "w1", "hidden"], &["b1", "pre"]).label("hidden"),
+            made.fused(heads, Epilogue::Bias, ["hidden", "w2", "pred"], &["b2"]).label("pred"),
         ],
         false => vec![
-            made.product(into, ["x", "w1", "first"]).called("product_1"),
-            made.finish([n, f], Then::Bias, ["first", "pre"], &["b1"]).called("bias_1"),
-            gelu::forward_stage(n * f, p.dtype, caps, ["pre", "hidden"]).called("gelu"),
-            made.product(heads, ["hidden", "w2", "second"]).called("product_2"),
-            made.finish([n, HEADS], Then::Bias, ["second", "pred"], &["b2"]).called("bias_2"),
+            made.gemm(into, ["x", "w1", "first"]).label("product_1"),
+            made.finish([n, f], Epilogue::Bias, ["first", "pre"], &["b1"]).label("bias_1"),
+            gelu::forward_stage(n * f, p.dtype, caps, ["pre", "hidden"]).label("gelu"),
+            made.gemm(heads, ["hidden", "w2", "second"]).label("product_2"),
+            made.finish([n, HEADS], Epilogue::Bias, ["second", "pred"], &["b2"]).label("bias_2"),
         ],
     }
 }
 
 /// GEMMs over all samples for the gradients of both weights.
-fn of_weights(p: &Problem) -> [Product; 2] {
+fn of_weights(p: &Problem) -> [Gemm; 2] {
     let (n, d, f) = (p["n"], p["d"], p["f"]);
-    [Product::new(d, f, n), Product::new(f, HEADS, n)].map(|product| product.stored(Stored::Tn))
+    [Gemm::new(d, f, n), Gemm::new(f, HEADS, n)].map(|gemm| gemm.layout(Layout::Tn))
 }
 
 /// Number of elements of their parts, which are adjacent.
 pub(super) fn weight_parts(p: &Problem) -> u64 {
-    of_weights(p).map(|product| parts_of_rows(product) * product.m * product.n).into_iter().max().unwrap_or(0)
+    of_weights(p).map(|gemm| parts_of_rows(gemm) * gemm.m * gemm.n).into_iter().max().unwrap_or(0)
 }
 
 /// Stages from the gradient of the predictions to those of all parameters.
 fn gradients(p: &Problem, caps: &Caps, fused: bool) -> Vec<Stage> {
-    let made = Stages { dtype: p.dtype, caps, by: By::Tiles };
-    let product = products(p, caps);
+    let made = Stages { dtype: p.dtype, caps, kind: GemmKind::Tiles };
+    let gemm = gemm_stage(p, caps);
     let (n, d, f) = (p["n"], p["d"], p["f"]);
     let sums = |columns: u64, from: &'static str, to: &'static str| {
         let [first, second] = made.columns([n, columns], [from, "parts", to]);
-        [first.called(format!("{to}_parts")), second.called(to)]
+        [first.label(format!("{to}_parts")), second.label(to)]
     };
-    let through = Product::new(n, f, HEADS).stored(Stored::Nt);
+    let through = Gemm::new(n, f, HEADS).layout(Layout::Nt);
     let [of_w1, of_w2] = of_weights(p);
-    let weight = |gradient: Product, names: [&'static str; 3]| match fused {
+    let weight = |gradient: Gemm, names: [&'static str; 3]| match fused {
         true => made.over_rows(gradient, names, "weight_parts"),
-        false => vec![product(gradient, names)],
+        false => vec![gemm(gradient, names)],
     };
     let mut all = weight(of_w2, ["hidden", "dpred", "dw2"]);
     all.extend(sums(HEADS, "dpred", "db2"));
     match fused {
-        true => all.push(made.fused(through, Then::Slope, ["dpred", "w2", "dpre"], &["pre", "hidden"]).called("dpre")),
+        true => all.push(
+            made.fused(through, Epilogue::GeluBackward, ["dpred", "w2", "dpre"], &["pre", "hidden"]).label("dpre"),
+        ),
         false => {
-            all.push(product(through, ["dpred", "w2", "dhidden"]));
-            all.push(gelu::backward_stage(n * f, p.dtype, caps, ["pre", "dhidden", "dpre"]).called("dpre"));
+            all.push(gemm(through, ["dpred", "w2", "dhidden"]));
+            all.push(gelu::backward_stage(n * f, p.dtype, caps, ["pre", "dhidden", "dpre"]).label("dpre"));
         }
     }
     all.extend(weight(of_w1, ["x", "dpre", "dw1"]));
     all.extend(sums(f, "dpre", "db1"));
-    all.push(product(Product::new(n, d, f).stored(Stored::Nt), ["dpre", "w1", "dx"]));
+    all.push(gemm(Gemm::new(n, d, f).layout(Layout::Nt), ["dpre", "w1", "dx"]));
     all.push(scatter(p));
     all
 }
@@ -162,7 +164,7 @@ fn optimised(p: &Problem, caps: &Caps, variant: &str) -> Vec<Stage> {
 }
 
 fn step(p: &Problem, caps: &Caps, fused: bool, parts: &Parts) -> Program {
-    let of = |component: &'static str| move |stage: Stage| stage.of(component);
+    let of = |component: &'static str| move |stage: Stage| stage.component(component);
     let mut forward = hashed(p, caps, parts.hash);
     forward.push(lookup(p, caps));
     forward.extend(predicted(p, caps, fused));

@@ -1,6 +1,6 @@
 //! Tolerances of a step.
 
-use parallax_ir::hard::{smallest_normal, sums_of_zeros};
+use parallax_ir::stress::{smallest_normal, sums_of_zeros};
 use parallax_ir::{Problem, Tolerance};
 
 use super::super::attention_block::Rounding;
@@ -26,9 +26,9 @@ struct Along {
 
 impl Along {
     /// Intermediates for a loss scaled by `scale` times a seeded one.
-    fn of(p: &Problem, scale: f64) -> Along {
+    fn new(p: &Problem, scale: f64) -> Along {
         let (d, f) = (p["d"] as f64, p["f"] as f64);
-        let [by_width, by_middle] = [p["d"], p["f"]].map(|terms| Rounding::of(p, terms).sum);
+        let [by_width, by_middle] = [p["d"], p["f"]].map(|terms| Rounding::new(p, terms).sum);
         let features = p["e"] as f64;
         let x = 1.0 + (features / d).sqrt();
         let x_off = U * x * (1.0 + features.sqrt());
@@ -68,7 +68,7 @@ fn summed(rows: f64, [size, off]: [f64; 2]) -> [f64; 2] {
 
 /// Magnitude and error of the gradient of a parameter, with `takers` samples on the same row of the table.
 fn gradient(p: &Problem, which: usize, scale: f64, takers: f64) -> [f64; 2] {
-    let (along, rows) = (Along::of(p, scale), p["n"] as f64);
+    let (along, rows) = (Along::new(p, scale), p["n"] as f64);
     match which {
         0 => summed(takers, along.dx),
         1 => summed(rows, product(along.x, along.dpre)),
@@ -93,11 +93,11 @@ fn stepped(p: &Problem, part: usize, [size, off]: [f64; 2]) -> Tolerance {
 
 fn of_all(p: &Problem, output: usize, scale: f64, takers: f64) -> Tolerance {
     match output {
-        PRED => Tolerance { abs: 8.0 * Along::of(p, scale).pred, rel: 0.0, reason: REASON },
+        PRED => Tolerance { abs: 8.0 * Along::new(p, scale).pred, rel: 0.0, reason: REASON },
         output if output < PRED => stepped(p, output % 3, gradient(p, output / 3, scale, takers)),
         // Terms change by less than twice the predictions' change, and their mean is summed in f32.
         _ => Tolerance {
-            abs: 16.0 * Along::of(p, scale).pred,
+            abs: 16.0 * Along::new(p, scale).pred,
             rel: U * (64.0 + 8.0 * (p["n"] as f64 / 512.0 + 1.0).sqrt()),
             reason: REASON,
         },

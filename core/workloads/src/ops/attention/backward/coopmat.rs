@@ -1,12 +1,12 @@
 //! Variant on matrix units through WGSL's cooperative matrices.
 
-use parallax_ir::{Access, Problem, Product, Program, Stage, Tunable, spread};
+use parallax_ir::{Access, Gemm, Problem, Program, Stage, Tunable, spread};
 use parallax_schema::case::{Allowed, Cost};
 use parallax_schema::device::Caps;
 
 use super::super::coopmat::{MAX_DIM, PADDING, squares_and_columns, there, width};
 use super::super::masks::{Looks, looking};
-use super::super::{product, sizes, stage};
+use super::super::{gemm_flops, sizes, stage};
 use super::delta;
 use super::flash::{OF_KEYS, OF_QUERIES, operands};
 
@@ -26,7 +26,7 @@ const OWN_COLUMNS: u64 = 32;
 const FETCHES: [&str; 4] = ["", "FETCH1", "FETCH2", "FETCH3"];
 
 pub fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
-    Product::coopmat_available(p.dtype, caps)?;
+    Gemm::coopmat_available(p.dtype, caps)?;
     match p["d"] {
         d if d <= MAX_DIM => Ok(()),
         d => Err(format!("flash_coopmat keeps sums over rows in registers: head_dim {d} > {MAX_DIM}")),
@@ -71,10 +71,16 @@ fn by_own_rows<'a>(
 
 pub fn program(p: &Problem, caps: &Caps) -> Program {
     let (queries, keys, _) = sizes(p);
-    let dkdv = by_own_rows(p, caps, "attention_flash_coopmat_dkdv", [p["kv"], p["t"]], &OF_KEYS, true)
-        .costing(Cost::new(4 * product(p), operands(p), 2 * keys));
-    let dq = by_own_rows(p, caps, "attention_flash_coopmat_dq", [p["h"], p["s"]], &OF_QUERIES, false)
-        .costing(Cost::new(3 * product(p), operands(p), queries));
+    let dkdv = by_own_rows(p, caps, "attention_flash_coopmat_dkdv", [p["kv"], p["t"]], &OF_KEYS, true).cost(Cost::new(
+        4 * gemm_flops(p),
+        operands(p),
+        2 * keys,
+    ));
+    let dq = by_own_rows(p, caps, "attention_flash_coopmat_dq", [p["h"], p["s"]], &OF_QUERIES, false).cost(Cost::new(
+        3 * gemm_flops(p),
+        operands(p),
+        queries,
+    ));
     Program { stages: vec![delta(p), looking(p, Looks::Both, dkdv), looking(p, Looks::Both, dq)] }
 }
 

@@ -6,7 +6,7 @@ use parallax_schema::case::{Cost, DType};
 use parallax_schema::device::{Caps, Dialect};
 
 use super::super::masks::{Looks, looking};
-use super::super::{product, sizes, stage};
+use super::super::{gemm_flops, sizes, stage};
 use super::delta;
 
 /// Own rows of a workgroup, and rows of a tile of the other side. Each of 16 × 16 threads computes 4 × 2 scores.
@@ -65,10 +65,10 @@ pub fn flash(p: &Problem, caps: &Caps) -> Program {
     let (queries, keys, _) = sizes(p);
     let dkdv = by_own_rows(p, caps, ["attention/flash_dkdv", "attention_flash_dkdv"], [p["kv"], p["t"]])
         .args(OF_KEYS)
-        .costing(Cost::new(4 * product(p), operands(p), 2 * keys));
+        .cost(Cost::new(4 * gemm_flops(p), operands(p), 2 * keys));
     let dq = by_own_rows(p, caps, ["attention/flash_dq", "attention_flash_dq"], [p["h"], p["s"]])
         .args(OF_QUERIES)
-        .costing(Cost::new(3 * product(p), operands(p), queries));
+        .cost(Cost::new(3 * gemm_flops(p), operands(p), queries));
     Program { stages: vec![delta(p), looking(p, Looks::Both, dkdv), looking(p, Looks::Both, dq)] }
 }
 
@@ -82,9 +82,9 @@ fn summing(p: &Problem, sums: Stage) -> Program {
         .args([("dq_sum", Read), ("dq", Write)])
         .threads([THREADS, 1, 1])
         .grid(spread(elements.div_ceil(u64::from(4 * THREADS))))
-        .costing(Cost::new(0, elements * 4, queries));
-    let zero = Stage::fill("attention_dq_zero", "dq_sum", 0).costing(Cost::new(0, 0, elements * 4));
-    let sums = sums.costing(Cost::new(5 * product(p), operands(p), elements * 4 + 2 * keys));
+        .cost(Cost::new(0, elements * 4, queries));
+    let zero = Stage::fill("attention_dq_zero", "dq_sum", 0).cost(Cost::new(0, 0, elements * 4));
+    let sums = sums.cost(Cost::new(5 * gemm_flops(p), operands(p), elements * 4 + 2 * keys));
     Program { stages: vec![delta(p), zero, looking(p, Looks::Both, sums), convert] }
 }
 

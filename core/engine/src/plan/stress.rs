@@ -2,18 +2,19 @@
 
 use parallax_ir::{Case, StressInput};
 
-use super::plan::{Actual, Planned, Skip};
+use super::planned::{Actual, Planned, Skip};
 
 /// Returns one planned case per set of stress inputs, and one skip with the reasons of all excluded sets.
-pub(super) fn on_hard(case: Case, actual: &Option<Actual>) -> (Vec<Planned>, Option<Skip>) {
+pub(super) fn with_stress_inputs(case: Case, actual: &Option<Actual>) -> (Vec<Planned>, Option<Skip>) {
     let form = case.problem.form();
     let not_on = form.variant(case.variant).map_or(&[][..], |variant| variant.not_on);
-    let exempt = |hard: &StressInput| not_on.iter().find(|not_on| not_on.sets.contains(&hard.name));
-    let sets = form.hard.iter().filter(|hard| (hard.applies)(&case.problem));
-    let (left_out, sets): (Vec<_>, Vec<_>) = sets.partition(|hard| exempt(hard).is_some());
-    let planned = |hard| Planned { case: case.clone(), actual: actual.clone(), hard: Some(hard) };
+    let exempt = |stress: &StressInput| not_on.iter().find(|not_on| not_on.sets.contains(&stress.name));
+    let sets = form.stress.iter().filter(|stress| (stress.applies)(&case.problem));
+    let (left_out, sets): (Vec<_>, Vec<_>) = sets.partition(|stress| exempt(stress).is_some());
+    let planned = |stress| Planned { case: case.clone(), actual: actual.clone(), stress: Some(stress) };
     let cases = sets.into_iter().map(planned).collect();
-    let reason = |hard: &StressInput| exempt(hard).map(|not_on| format!("not on [{}]: {}", hard.name, not_on.reason));
+    let reason =
+        |stress: &StressInput| exempt(stress).map(|not_on| format!("not on [{}]: {}", stress.name, not_on.reason));
     let reasons: Vec<String> = left_out.into_iter().filter_map(reason).collect();
     (cases, (!reasons.is_empty()).then(|| Skip { case, reason: reasons.join("; ") }))
 }

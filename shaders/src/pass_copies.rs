@@ -6,18 +6,18 @@ use parallax_ir::{CopyRange, Stage};
 use parallax_schema::device::Launch;
 use parallax_schema::units::Bytes;
 
-use crate::fence::Fenced;
+use crate::timestamp_fence::Fenced;
 
 /// A copy stage, on every buffer set.
 #[derive(Clone)]
-pub struct Copied {
+pub struct PassCopy {
     /// Label of the stage.
     pub label: Cow<'static, str>,
     entry: &'static str,
     part: CopyRange,
     /// One pair of buffers per set.
     sets: Vec<Ends>,
-    /// Copy to make before the stage, with several sets: see [`crate::order`].
+    /// Copy to make before the stage, with several sets: see [`crate::barriers`].
     order: Option<[wgpu::Buffer; 2]>,
 }
 
@@ -29,11 +29,11 @@ pub struct Ends {
     pub fenced: Fenced,
 }
 
-impl Copied {
+impl PassCopy {
     /// Returns a stage that copies a range or a whole buffer. Copies have a multiple of four bytes, like buffers.
-    pub fn new(stage: &Stage, part: CopyRange, sets: Vec<Ends>, order: Option<[wgpu::Buffer; 2]>) -> Copied {
+    pub fn new(stage: &Stage, part: CopyRange, sets: Vec<Ends>, order: Option<[wgpu::Buffer; 2]>) -> PassCopy {
         let part = CopyRange { bytes: Bytes(part.bytes.0.next_multiple_of(4)), ..part };
-        Copied { label: stage.label.clone(), entry: stage.entry(), part, sets, order }
+        PassCopy { label: stage.label.clone(), entry: stage.entry(), part, sets, order }
     }
 
     /// Bytes of the copy.

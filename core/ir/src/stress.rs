@@ -20,6 +20,23 @@ pub struct StressInput {
     pub tolerance: fn(&Problem, usize) -> Tolerance,
 }
 
+impl StressInput {
+    /// Returns a stress input for every problem.
+    pub fn new(
+        name: &'static str,
+        about: &'static str,
+        fills: fn(&Problem) -> Vec<(&'static str, Fill)>,
+        tolerance: fn(&Problem, usize) -> Tolerance,
+    ) -> StressInput {
+        StressInput { name, about, applies: any, fills, tolerance }
+    }
+
+    /// Restricts it to these problems.
+    pub fn applies(self, applies: fn(&Problem) -> bool) -> StressInput {
+        StressInput { applies, ..self }
+    }
+}
+
 impl fmt::Debug for StressInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
@@ -48,24 +65,13 @@ pub fn one(_: &Shape, _: Draw) -> f64 {
 
 /// Stress input for backward passes: the gradient is zero.
 pub fn no_gradient(tolerance: fn(&Problem, usize) -> Tolerance) -> StressInput {
-    StressInput {
-        name: "zeros",
-        about: "no gradient: every result is zero",
-        applies: any,
-        fills: |_| vec![("dout", zero)],
-        tolerance,
-    }
+    StressInput::new("zeros", "no gradient: every result is zero", |_| vec![("dout", zero)], tolerance)
 }
 
 /// Stress input for backward passes behind ReLU: all of its outputs are zero.
 pub fn closed(applies: fn(&Problem) -> bool, tolerance: fn(&Problem, usize) -> Tolerance) -> StressInput {
-    StressInput {
-        name: "closed",
-        about: "ReLU let nothing through: every result is zero",
-        applies,
-        fills: |_| vec![("out", zero)],
-        tolerance,
-    }
+    StressInput::new("closed", "ReLU let nothing through: every result is zero", |_| vec![("out", zero)], tolerance)
+        .applies(applies)
 }
 
 /// NaN at every seventh element.
@@ -86,13 +92,13 @@ pub fn nan_of_first(_: &Shape, draw: Draw) -> f64 {
 
 /// Stress input of a convolution whose bias has NaN in its first channel.
 pub fn nan_bias(tolerance: fn(&Problem, usize) -> Tolerance) -> StressInput {
-    StressInput {
-        name: "nan",
-        about: "NaN as the bias of the first channel, which ReLU lets through",
-        applies: |p| p.shape.has("bias"),
-        fills: |_| vec![("bias", nan_of_first)],
+    StressInput::new(
+        "nan",
+        "NaN as the bias of the first channel, which ReLU lets through",
+        |_| vec![("bias", nan_of_first)],
         tolerance,
-    }
+    )
+    .applies(|p| p.shape.has("bias"))
 }
 
 /// Input of a softmax over `columns` elements. Of every three rows, one has -inf in its first half and one begins with NaN.

@@ -12,7 +12,7 @@ use super::sweep;
 ///
 /// # Errors
 /// Requested extents that make no problem.
-pub(super) fn asked(spec: &Spec, caps: &Caps) -> Result<Vec<Case>, CaseError> {
+pub(super) fn selected_cases(spec: &Spec, caps: &Caps) -> Result<Vec<Case>, CaseError> {
     if spec.case.is_empty() { from_preset(spec, caps) } else { exactly(spec) }
 }
 

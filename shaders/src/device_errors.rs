@@ -9,7 +9,7 @@ use parallax_ir::device::BackendError;
 
 /// Errors of a device since the last query.
 #[derive(Default)]
-pub struct Incidents {
+pub struct DeviceErrors {
     /// Reason for the loss of the device.
     lost: Mutex<Option<String>>,
     /// The first error that no scope caught.
@@ -28,20 +28,20 @@ pub fn backend_error(error: wgpu::Error) -> BackendError {
     }
 }
 
-impl Incidents {
+impl DeviceErrors {
     /// Registers the callbacks of a device.
-    pub fn of(device: &wgpu::Device) -> Arc<Incidents> {
-        let incidents = Arc::new(Incidents::default());
-        let seen = incidents.clone();
+    pub fn new(device: &wgpu::Device) -> Arc<DeviceErrors> {
+        let errors = Arc::new(DeviceErrors::default());
+        let seen = errors.clone();
         device.set_device_lost_callback(move |reason, message| {
             let why = if message.is_empty() { format!("{reason:?}") } else { format!("{reason:?}: {message}") };
             seen.lose(why);
         });
-        let seen = incidents.clone();
+        let seen = errors.clone();
         device.on_uncaptured_error(Arc::new(move |error| {
             seen.uncaptured.lock().expect("no panic while held").get_or_insert(backend_error(error));
         }));
-        incidents
+        errors
     }
 
     fn lose(&self, why: String) {
@@ -94,17 +94,17 @@ impl Incidents {
 
 /// Error scopes around a fallible operation: out of memory, validation, and errors of drivers.
 pub struct Scopes<'a> {
-    incidents: &'a Incidents,
+    errors: &'a DeviceErrors,
     /// Outermost first.
     guards: Vec<wgpu::ErrorScopeGuard>,
 }
 
 impl<'a> Scopes<'a> {
     /// Opens the scopes.
-    pub fn open(device: &wgpu::Device, incidents: &'a Incidents) -> Scopes<'a> {
+    pub fn open(device: &wgpu::Device, errors: &'a DeviceErrors) -> Scopes<'a> {
         use wgpu::ErrorFilter as F;
         let guards = [F::OutOfMemory, F::Validation, F::Internal].map(|filter| device.push_error_scope(filter));
-        Scopes { incidents, guards: guards.into() }
+        Scopes { errors, guards: guards.into() }
     }
 
     /// Closes the scopes, and returns the caught error with the likeliest cause. A failed allocation invalidates all its users.
@@ -115,12 +115,12 @@ impl<'a> Scopes<'a> {
         while let Some(guard) = self.guards.pop() {
             answers.push(guard.pop());
         }
-        let incidents = self.incidents;
+        let errors = self.errors;
         async move {
             let mut first = None;
             // The innermost scope is popped first. The outermost comes last and replaces the consequential errors.
             for answer in answers {
-                if let Some(error) = incidents.unless_lost(answer).await? {
+                if let Some(error) = errors.unless_lost(answer).await? {
                     first = Some(error);
                 }
             }
@@ -144,21 +144,21 @@ mod tests {
 
     #[test]
     fn a_wait_ends_with_the_device() {
-        let incidents = Incidents::default();
-        assert_eq!(pollster::block_on(incidents.unless_lost(ready(7))), Ok(7));
-        let never = pollster::block_on(incidents.unless_lost(pending::<u32>()));
+        let errors = DeviceErrors::default();
+        assert_eq!(pollster::block_on(errors.unless_lost(ready(7))), Ok(7));
+        let never = pollster::block_on(errors.unless_lost(pending::<u32>()));
         assert!(matches!(never, Err(BackendError::Device(_))), "{never:?}");
-        incidents.lose("unplugged".to_owned());
+        errors.lose("unplugged".to_owned());
         let lost = Err(BackendError::Lost("unplugged".to_owned()));
-        assert_eq!(pollster::block_on(incidents.unless_lost(pending::<u32>())), lost);
-        assert_eq!(incidents.look(), Err(BackendError::Lost("unplugged".to_owned())));
+        assert_eq!(pollster::block_on(errors.unless_lost(pending::<u32>())), lost);
+        assert_eq!(errors.look(), Err(BackendError::Lost("unplugged".to_owned())));
     }
 
     #[test]
     fn a_stray_error_is_reported_once() {
-        let incidents = Incidents::default();
-        *incidents.uncaptured.lock().expect("not poisoned") = Some(BackendError::Device("stray".to_owned()));
-        assert_eq!(incidents.look(), Err(BackendError::Device("stray".to_owned())));
-        assert_eq!(incidents.look(), Ok(()));
+        let errors = DeviceErrors::default();
+        *errors.uncaptured.lock().expect("not poisoned") = Some(BackendError::Device("stray".to_owned()));
+        assert_eq!(errors.look(), Err(BackendError::Device("stray".to_owned())));
+        assert_eq!(errors.look(), Ok(()));
     }
 }

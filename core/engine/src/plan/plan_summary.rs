@@ -93,7 +93,7 @@ impl Outline {
     }
 
     /// Converts a plan.
-    pub fn of(plan: &Plan) -> Outline {
+    pub fn from_plan(plan: &Plan) -> Outline {
         let mut workloads = Vec::new();
         for workload in all() {
             let mut problems: Vec<OfProblem> = Vec::new();
@@ -101,11 +101,11 @@ impl Outline {
                 let problem = planned.case.problem.to_string();
                 let name = problem.split_once('/').map_or(problem.as_str(), |(_, rest)| rest);
                 match problems.last_mut().filter(|last| last.name == name) {
-                    Some(last) => last.variants.push(OfVariant::of(planned)),
+                    Some(last) => last.variants.push(OfVariant::new(planned)),
                     None => problems.push(OfProblem {
                         name: name.to_owned(),
                         label: planned.case.problem.label(),
-                        variants: vec![OfVariant::of(planned)],
+                        variants: vec![OfVariant::new(planned)],
                     }),
                 }
             }
@@ -130,7 +130,7 @@ impl OfWorkload {
 }
 
 impl OfVariant {
-    fn of(planned: &Planned) -> OfVariant {
+    fn new(planned: &Planned) -> OfVariant {
         let variant = planned.case.variant;
         let about = planned.case.variant_form().map_or(CPU_VARIANT, |form| form.about);
         let (name, about) = match &planned.actual {
@@ -152,7 +152,7 @@ mod tests {
     fn an_outline_has_every_case_of_the_plan_once_in_its_order() {
         let shapes = [("shape", "n1,n2"), ("filter", "depthwise_conv2d copy"), ("dtype", "f32")];
         let plan = plan(&Spec::from_pairs(shapes).expect("valid"), &caps()).expect("cases");
-        let outline = Outline::of(&plan);
+        let outline = Outline::from_plan(&plan);
         assert_eq!((outline.cases(), outline.skips.len()), (plan.cases.len(), plan.skips.len()));
         let told = outline.workloads.iter().flat_map(|workload| {
             let problems = workload.problems.iter().map(move |problem| (&workload.name, problem));
@@ -170,7 +170,7 @@ mod tests {
     fn a_choice_tells_what_it_chose_and_why() {
         let plan =
             plan(&Spec::from_pairs([("case", "attention/fwd/b1,h1,s4,d300/f32/flash")]).expect("valid"), &caps());
-        let outline = Outline::of(&plan.expect("one case"));
+        let outline = Outline::from_plan(&plan.expect("one case"));
         let [variant] = &outline.workloads[0].problems[0].variants[..] else { panic!("{outline:?}") };
         assert_eq!(variant.name, "flash → manual");
         assert!(variant.about.contains(": fallback from flash: "), "{}", variant.about);

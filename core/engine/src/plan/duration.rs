@@ -6,7 +6,7 @@ use super::Spec;
 
 /// Range of seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Expected {
+pub struct ExpectedDuration {
     /// Approximate minimum.
     pub low: f64,
     /// Approximate maximum.
@@ -16,34 +16,34 @@ pub struct Expected {
 /// Seconds of the parts of a run, without its budget.
 struct Parts {
     /// Self-test of the clocks.
-    test: Expected,
+    test: ExpectedDuration,
     /// Ceilings.
-    ceilings: Expected,
+    ceilings: ExpectedDuration,
     /// Per case: inputs, the reference on the processor, compilation, two checks and a trace.
-    case: Expected,
+    case: ExpectedDuration,
 }
 
 /// Measured on GPUs of all sizes.
-const ON_A_GPU: Parts = Parts { test: of(0.5, 2.0), ceilings: of(3.0, 9.0), case: of(0.25, 2.0) };
+const ON_A_GPU: Parts = Parts { test: range(0.5, 2.0), ceilings: range(3.0, 9.0), case: range(0.25, 2.0) };
 /// Measured on software that emulates a GPU.
-const EMULATED: Parts = Parts { test: of(1.0, 4.0), ceilings: of(8.0, 40.0), case: of(1.0, 12.0) };
+const EMULATED: Parts = Parts { test: range(1.0, 4.0), ceilings: range(8.0, 40.0), case: range(1.0, 12.0) };
 
 /// Shares of the budget: of a run with cases that soon reach their precision, and of a run with late rounds.
-const OF_THE_BUDGET: Expected = of(0.7, 1.3);
+const OF_THE_BUDGET: ExpectedDuration = range(0.7, 1.3);
 
-const fn of(low: f64, high: f64) -> Expected {
-    Expected { low, high }
+const fn range(low: f64, high: f64) -> ExpectedDuration {
+    ExpectedDuration { low, high }
 }
 
-impl Expected {
+impl ExpectedDuration {
     /// Returns the duration of a run with `cases` cases.
-    pub fn of_parts(spec: &Spec, cases: usize, emulated: bool) -> Expected {
+    pub fn of_run(spec: &Spec, cases: usize, emulated: bool) -> ExpectedDuration {
         let parts = if emulated { EMULATED } else { ON_A_GPU };
-        let sum = |of: fn(&Expected) -> f64| {
+        let sum = |of: fn(&ExpectedDuration) -> f64| {
             let ceilings = if spec.ceilings { of(&parts.ceilings) } else { 0.0 };
             of(&parts.test) + ceilings + of(&parts.case) * cases as f64 + of(&OF_THE_BUDGET) * spec.budget
         };
-        Expected { low: sum(|part| part.low), high: sum(|part| part.high) }
+        ExpectedDuration { low: sum(|part| part.low), high: sum(|part| part.high) }
     }
 
     /// Returns the geometric mean of both ends.
@@ -61,7 +61,7 @@ impl Expected {
 }
 
 /// Formats the range in words: one figure if rounding makes both ends equal.
-impl fmt::Display for Expected {
+impl fmt::Display for ExpectedDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&between(self.low, self.high))
     }

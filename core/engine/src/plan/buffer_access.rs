@@ -7,7 +7,7 @@ use parallax_schema::device::{Caps, Dialect};
 ///
 /// # Errors
 /// The first inaccessible buffer, and the reason.
-pub fn places<'a>(
+pub fn check_access<'a>(
     problem: &Problem,
     stages: impl Iterator<Item = &'a Stage> + Clone,
     caps: &Caps,
@@ -101,7 +101,7 @@ mod tests {
     /// Returns the refusal of a problem. Its pieces lie in host memory; `a`, `even` and `out0` on the device.
     fn refusal(memory: &str, dialect: Dialect, stages: &[Stage]) -> Option<String> {
         let case = parse_case(&format!("upload_compute/fwd/n8,k1,c2,{memory}/f32/serial")).expect("valid");
-        places(&case.problem, stages.iter(), &Caps { dialect, ..caps() }).err()
+        check_access(&case.problem, stages.iter(), &Caps { dialect, ..caps() }).err()
     }
 
     fn upload() -> Stage {

@@ -9,7 +9,7 @@ use super::{CudaLaunch, Library, Stage, spread};
 
 /// Batched GEMM `C = A·B`: A is `[m, k]`, B is `[k, n]`, C is `[m, n]`. C is row-major, and all matrices are dense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Product {
+pub struct Gemm {
     /// Number of GEMMs, consecutive in memory.
     pub batch: u64,
     /// Rows of A and C.
@@ -19,12 +19,12 @@ pub struct Product {
     /// Columns of A, rows of B.
     pub k: u64,
     /// Layout of A and B.
-    pub stored: Stored,
+    pub layout: Layout,
 }
 
 /// Layout of A and B: N is row-major; T is transposed (column-major, as its transpose would be row-major).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stored {
+pub enum Layout {
     /// Both row-major.
     Nn,
     /// B transposed.
@@ -35,7 +35,7 @@ pub enum Stored {
 
 /// Epilogue of a GEMM by a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Epilogue {
+pub enum LibraryEpilogue {
     /// None.
     Plain,
     /// Adds a bias per column.
@@ -82,7 +82,7 @@ const SMALL: [u32; 4] = [8, 16, 1, 2];
 /// Multiprocessors of a large GPU, assumed where the device's number is unknown.
 const UNITS: u64 = 128;
 /// Multiprocessors of an H100 or H200, assumed where the number is unknown and one more or less matters.
-const TURN: u64 = 132;
+const WAVE: u64 = 132;
 
 /// K from which WGSL kernels store results one by one. Stores of four elements take registers that hold long sums.
 const LONG: u64 = 512;
@@ -106,20 +106,20 @@ const SQUARE: [u32; 3] = [192, 192, 384];
 /// Threads per tile in CUDA: four warps.
 const MMA_THREADS: u32 = 128;
 
-impl Product {
+impl Gemm {
     /// Returns one GEMM of row-major matrices.
-    pub fn new(m: u64, n: u64, k: u64) -> Product {
-        Product { batch: 1, m, n, k, stored: Stored::Nn }
+    pub fn new(m: u64, n: u64, k: u64) -> Gemm {
+        Gemm { batch: 1, m, n, k, layout: Layout::Nn }
     }
 
     /// Sets the number of GEMMs.
-    pub fn batch(self, batch: u64) -> Product {
-        Product { batch, ..self }
+    pub fn batch(self, batch: u64) -> Gemm {
+        Gemm { batch, ..self }
     }
 
     /// Sets the layout of A and B.
-    pub fn stored(self, stored: Stored) -> Product {
-        Product { stored, ..self }
+    pub fn layout(self, layout: Layout) -> Gemm {
+        Gemm { layout, ..self }
     }
 
     /// Number of operations, by the usual count.
@@ -132,12 +132,12 @@ impl Product {
         [(self.m, self.k), (self.k, self.n), (self.m, self.n)].map(|(rows, columns)| self.batch * rows * columns)
     }
 
-    fn a_by_column(&self) -> bool {
-        self.stored == Stored::Tn
+    fn a_transposed(&self) -> bool {
+        self.layout == Layout::Tn
     }
 
-    fn b_by_column(&self) -> bool {
-        self.stored == Stored::Nt
+    fn b_transposed(&self) -> bool {
+        self.layout == Layout::Nt
     }
 
     /// Number of tiles of C with this edge, over the batch.
@@ -146,20 +146,20 @@ impl Product {
     }
 
     /// Number of operands stored along K. They are transposed on their way to a tile whose vectors run along C.
-    fn turned(&self) -> u32 {
-        u32::from(!self.a_by_column()) + u32::from(self.b_by_column())
+    fn transposed_operands(&self) -> u32 {
+        u32::from(!self.a_transposed()) + u32::from(self.b_transposed())
     }
 
     /// Returns a stage with the constants of all GEMM kernel sources.
     fn stage(&self, text: &'static str, entry: &'static str) -> Stage {
-        let Product { batch, m, n, k, .. } = *self;
-        let turned = |turned, (height, width)| if turned { (width, height) } else { (height, width) };
-        let (a, b) = (turned(self.a_by_column(), (m, k)), turned(self.b_by_column(), (k, n)));
+        let Gemm { batch, m, n, k, .. } = *self;
+        let extents = |transposed, (height, width)| if transposed { (width, height) } else { (height, width) };
+        let (a, b) = (extents(self.a_transposed(), (m, k)), extents(self.b_transposed(), (k, n)));
         let sizes = [("A_HEIGHT", a.0), ("A_WIDTH", a.1), ("B_HEIGHT", b.0), ("B_WIDTH", b.1)];
         Stage::kernel(entry, text, entry)
             .consts(&[("BATCH", batch), ("M", m), ("N", n), ("K", k)].map(|(name, value)| (name, value as u32)))
             .consts(&sizes.map(|(name, value)| (name, value as u32)))
-            .consts(&[("A_TRANSPOSED", self.a_by_column()), ("B_TRANSPOSED", self.b_by_column())])
+            .consts(&[("A_TRANSPOSED", self.a_transposed()), ("B_TRANSPOSED", self.b_transposed())])
     }
 
     /// Returns a stage in which each thread computes one element of C from device memory.
@@ -175,7 +175,7 @@ impl Product {
     /// Returns a tiled stage whose kernel source has an epilogue. `much` marks an epilogue of much work.
     pub fn tiled_then(&self, caps: &Caps, tiles: Tiles, text: &'static str, entry: &'static str, much: bool) -> Stage {
         // Large tiles read less, but need enough of them to fill the device.
-        let large = self.tiles(128) * 100 >= caps.units.map_or(UNITS, u64::from) * u64::from(tiles.large_from);
+        let large = self.tiles(128) * 100 >= caps.compute_units.map_or(UNITS, u64::from) * u64::from(tiles.large_from);
         if caps.dialect == Dialect::Wgsl {
             let (share, depth) = if large { (LARGE, tiles.depth / 2) } else { (SMALL, tiles.depth) };
             return self.tiled_in_wgsl(caps, share, depth, text, entry).consts(&[("HEAVY_EPILOGUE", much)]);
@@ -183,7 +183,7 @@ impl Product {
         // A thread computes 1 × 1 or 2 × 2 register tiles of 4 × 4. A transposed operand is padded by one vector per index of K.
         let squares = if large { 2 } else { 1 };
         let tile = 64 * squares;
-        let row = 2 * tile + 4 * self.turned();
+        let row = 2 * tile + 4 * self.transposed_operands();
         self.stage(text, entry)
             .consts(&[("SQUARES", squares), ("TILE", tile), ("DEPTH", tiles.depth)])
             .threads([16, 16, 1])
@@ -202,8 +202,8 @@ impl Product {
     ) -> Stage {
         let (rows, columns) = (4 * down * tall, 4 * across * wide);
         // If memory allows: two buffers per tile, and one more vector per index of K for a transposed operand.
-        let turned = self.turned();
-        let bytes = |(buffers, pad): (u32, u32)| 16 * buffers * depth * (rows / 4 + columns / 4 + pad * turned);
+        let transposed = self.transposed_operands();
+        let bytes = |(buffers, pad): (u32, u32)| 16 * buffers * depth * (rows / 4 + columns / 4 + pad * transposed);
         let fits = [(2, 1), (2, 0), (1, 1)].into_iter().find(|how| bytes(*how) <= caps.shared_bytes).unwrap_or((1, 0));
         let consts = [
             ("THREADS_N", across),
@@ -232,7 +232,7 @@ impl Product {
 
     /// Elements of a staged tile of A (rows along K) or of B, in its layout.
     fn staged(along_depth: bool) -> u32 {
-        Product::staged_of(MATRIX_TILE, along_depth)
+        Gemm::staged_of(MATRIX_TILE, along_depth)
     }
 
     /// Elements of a staged tile of another extent.
@@ -243,9 +243,9 @@ impl Product {
         }
     }
 
-    /// Returns a stage on CUDA's tensor cores by warp-wide instructions. See [`Product::mma_available`].
+    /// Returns a stage on CUDA's tensor cores by warp-wide instructions. See [`Gemm::mma_available`].
     pub fn mma(&self, text: &'static str, entry: &'static str) -> Stage {
-        let staged = Product::staged(!self.a_by_column()) + Product::staged(self.b_by_column());
+        let staged = Gemm::staged(!self.a_transposed()) + Gemm::staged(self.b_transposed());
         self.on_matrix_units(MMA_THREADS, text, entry)
             .consts(&[("STEPS", STEPS), ("THREADS", MMA_THREADS)])
             .cuda(CudaLaunch { dynamic_shared_bytes: STEPS * staged * 2, ..CudaLaunch::default() })
@@ -267,7 +267,7 @@ impl Product {
     /// elements.
     pub fn coopmat_gathering(&self, results: u64, text: &'static str, entry: &'static str) -> Stage {
         let packed = results.is_multiple_of(8);
-        let staged = Product::staged(!self.a_by_column()) + Product::staged(self.b_by_column());
+        let staged = Gemm::staged(!self.a_transposed()) + Gemm::staged(self.b_transposed());
         self.on_matrix_units(4 * 32, text, entry)
             .consts(&[("PACKED", packed), ("WHOLE", packed && self.in_whole_tiles())])
             .shared(staged * 2 + 4 * strip(2))
@@ -282,7 +282,7 @@ impl Product {
     /// Returns a stage on WGSL's cooperative matrices, for every layout. The kernel source defines the epilogue.
     pub fn coopmat(&self, caps: &Caps, tiles: MatrixTiles, text: &'static str) -> Stage {
         let widths =
-            [if self.a_by_column() { self.m } else { self.k }, if self.b_by_column() { self.k } else { self.n }];
+            [if self.a_transposed() { self.m } else { self.k }, if self.b_transposed() { self.k } else { self.n }];
         let packed = widths.iter().chain([&self.n]).all(|width| width.is_multiple_of(8));
         let tile = self.matrix_tile(caps, tiles);
         let [down, across, threads] = tile;
@@ -309,7 +309,7 @@ impl Product {
     /// Bytes of workgroup memory: staged tiles, and one strip per subgroup.
     fn matrix_bytes(&self, tile: [u32; 3]) -> u32 {
         let [down, across, threads] = tile;
-        let staged = Product::staged_of(down, !self.a_by_column()) + Product::staged_of(across, self.b_by_column());
+        let staged = Gemm::staged_of(down, !self.a_transposed()) + Gemm::staged_of(across, self.b_transposed());
         staged * 2 + threads / 32 * strip(if tile == SQUARE { 1 } else { 2 })
     }
 
@@ -317,10 +317,10 @@ impl Product {
         if self.matrix_tiles(WIDE) * 100 < UNITS * u64::from(tiles.wide_from) {
             return NARROW;
         }
-        let turn = caps.units.map_or(TURN, u64::from);
-        let turns = |tile: [u32; 3]| self.matrix_tiles(tile).div_ceil(turn) * u64::from(tile[0] * tile[1]);
+        let wave = caps.compute_units.map_or(WAVE, u64::from);
+        let waves = |tile: [u32; 3]| self.matrix_tiles(tile).div_ceil(wave) * u64::from(tile[0] * tile[1]);
         let fits = SQUARE[2] <= caps.max_invocations && self.matrix_bytes(SQUARE) <= caps.shared_bytes;
-        let square = fits && turns(SQUARE) * 100 < turns(WIDE) * u64::from(tiles.square_below);
+        let square = fits && waves(SQUARE) * 100 < waves(WIDE) * u64::from(tiles.square_below);
         if square { SQUARE } else { WIDE }
     }
 
@@ -342,7 +342,7 @@ impl Product {
     }
 
     /// Returns a stage of the vendor's library.
-    pub fn library(self, label: &'static str, epilogue: Epilogue) -> Stage {
+    pub fn library(self, label: &'static str, epilogue: LibraryEpilogue) -> Stage {
         Stage::library(label, Library::Gemm(self, epilogue))
     }
 }
@@ -355,10 +355,10 @@ mod tests {
 
     #[test]
     fn what_is_stored_the_other_way_round_has_its_extents_swapped() {
-        let product = Product::new(2, 3, 5).batch(7);
-        assert_eq!((product.flops(), product.elements()), (2 * 7 * 30, [70, 105, 42]));
-        for (order, want) in [(Stored::Nn, [2, 5, 5, 3]), (Stored::Nt, [2, 5, 3, 5]), (Stored::Tn, [5, 2, 5, 3])] {
-            let stage = product.stored(order).tiled(&caps(), Tiles::DEFAULT);
+        let gemm = Gemm::new(2, 3, 5).batch(7);
+        assert_eq!((gemm.flops(), gemm.elements()), (2 * 7 * 30, [70, 105, 42]));
+        for (order, want) in [(Layout::Nn, [2, 5, 5, 3]), (Layout::Nt, [2, 5, 3, 5]), (Layout::Tn, [5, 2, 5, 3])] {
+            let stage = gemm.layout(order).tiled(&caps(), Tiles::DEFAULT);
             let kernel = stage.kernel_launch().expect("a kernel");
             let of = |wanted| kernel.consts.iter().find(|(name, _)| *name == wanted).expect("given").1;
             let found = ["A_HEIGHT", "A_WIDTH", "B_HEIGHT", "B_WIDTH"].map(of);
@@ -369,17 +369,17 @@ mod tests {
     #[test]
     fn tiles_on_matrix_units_are_those_that_leave_least_of_the_last_turn() {
         let large = Caps { max_invocations: 1024, shared_bytes: 48 << 10, ..caps() };
-        let tile = |[m, n, k]: [u64; 3]| Product::new(m, n, k).matrix_tile(&large, MatrixTiles::DEFAULT);
+        let tile = |[m, n, k]: [u64; 3]| Gemm::new(m, n, k).matrix_tile(&large, MatrixTiles::DEFAULT);
         // 160 wide tiles need a second wave for 28 of them; 132 tiles of 192 × 192 need one wave.
         assert_eq!(tile([4096, 1152, 4304]), SQUARE);
         assert_eq!(tile([4096, 4304, 1152]), WIDE, "four waves against five are not worth it");
         assert_eq!(tile([4096, 4096, 4096]), WIDE, "four of either");
         assert_eq!(tile([512, 512, 4096]), NARROW);
-        assert_eq!(Product::new(4096, 1152, 4304).matrix_tile(&caps(), MatrixTiles::DEFAULT), WIDE);
-        for stored in [Stored::Nn, Stored::Nt, Stored::Tn] {
-            let product = Product { stored, ..Product::new(4096, 1152, 4304) };
-            let bytes = [NARROW, WIDE, SQUARE].map(|tile| product.matrix_bytes(tile));
-            assert!(bytes.iter().all(|bytes| *bytes <= 48 << 10), "{stored:?}: {bytes:?}");
+        assert_eq!(Gemm::new(4096, 1152, 4304).matrix_tile(&caps(), MatrixTiles::DEFAULT), WIDE);
+        for layout in [Layout::Nn, Layout::Nt, Layout::Tn] {
+            let gemm = Gemm { layout, ..Gemm::new(4096, 1152, 4304) };
+            let bytes = [NARROW, WIDE, SQUARE].map(|tile| gemm.matrix_bytes(tile));
+            assert!(bytes.iter().all(|bytes| *bytes <= 48 << 10), "{layout:?}: {bytes:?}");
         }
     }
 }

@@ -6,14 +6,14 @@
 //! take the begin of a pass while earlier work still runs.
 
 use crate::gpu::Gpu;
-use crate::memory::Held;
+use crate::memory::TrackedBuffer;
 
 /// Factory of fence launches.
 pub struct Fence {
     pipeline: wgpu::ComputePipeline,
     layout: wgpu::BindGroupLayout,
     /// Buffer that the launch writes: a launch without work has no timestamps on some platforms.
-    work: Held,
+    work: TrackedBuffer,
 }
 
 /// The fence launch for copies of one buffer.
@@ -53,7 +53,7 @@ impl Fence {
                  @compute @workgroup_size(4) fn fence(@builtin(local_invocation_index) i: u32) { work[i] += 1u; }",
             Some(&pipeline_layout),
         );
-        let work = Held::new(&gpu.ledger, &gpu.device, "fence", 16, U::STORAGE | U::COPY_SRC);
+        let work = TrackedBuffer::new(&gpu.ledger, &gpu.device, "fence", 16, U::STORAGE | U::COPY_SRC);
         Fence { pipeline, layout, work }
     }
 

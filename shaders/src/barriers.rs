@@ -11,33 +11,33 @@
 use parallax_ir::{Access, Arg, Stage};
 
 use crate::gpu::Gpu;
-use crate::memory::Held;
+use crate::memory::TrackedBuffer;
 
 /// The buffer that all launches share, as bind group 1.
-pub struct Order {
+pub struct BarrierBuffer {
     layout: wgpu::BindGroupLayout,
     group: wgpu::BindGroup,
-    buffer: Held,
+    buffer: TrackedBuffer,
     /// Destination of the copy.
-    away: Held,
+    away: TrackedBuffer,
 }
 
-impl Order {
+impl BarrierBuffer {
     /// Creates the buffers and the bind group.
-    pub fn new(gpu: &Gpu) -> Order {
+    pub fn new(gpu: &Gpu) -> BarrierBuffer {
         use wgpu::BufferUsages as U;
         let layout = gpu.device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
             label: Some("order"),
             entries: &[storage(0, Access::Write)],
         });
-        let buffer = Held::new(&gpu.ledger, &gpu.device, "order", 4, U::STORAGE | U::COPY_SRC);
-        let away = Held::new(&gpu.ledger, &gpu.device, "order", 4, U::COPY_DST);
+        let buffer = TrackedBuffer::new(&gpu.ledger, &gpu.device, "order", 4, U::STORAGE | U::COPY_SRC);
+        let away = TrackedBuffer::new(&gpu.ledger, &gpu.device, "order", 4, U::COPY_DST);
         let group = gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: Some("order"),
             layout: &layout,
             entries: &[wgpu::BindGroupEntry { binding: 0, resource: buffer.buffer.as_entire_binding() }],
         });
-        Order { layout, group, buffer, away }
+        BarrierBuffer { layout, group, buffer, away }
     }
 
     /// Source and destination of the copy that precedes a copy stage.

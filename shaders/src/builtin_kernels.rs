@@ -2,7 +2,7 @@
 //!
 //! WebGPU's own commands for fills and copies stand outside of compute passes. They cannot have timestamps there, and would split a
 //! batch. As kernels they lie in the same pass as all other stages. Mappable buffers cannot be bound to a kernel, so copies from
-//! and to them remain copies ([`crate::copied`]).
+//! and to them remain copies ([`crate::pass_copies`]).
 
 use parallax_ir::device::BackendError;
 use parallax_ir::{Arg, FillRange, Place, Problem, Program, Stage, StageOp, spread};
@@ -74,15 +74,15 @@ fn places(problem: &Problem, args: &[Arg]) -> Vec<Place> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Options, open};
+    use crate::{WgpuOptions, open};
     use parallax_ir::device::{Batch, Prepared};
-    use parallax_ir::{Epilogue, Library, Product};
+    use parallax_ir::{Gemm, Library, LibraryEpilogue};
     use parallax_workloads::parse_case;
     use pollster::block_on;
 
     #[test]
     fn fills_and_copies_are_stages_like_any_other() {
-        let wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
+        let wgpu = block_on(open(WgpuOptions::default())).expect("an adapter (llvmpipe will do)");
         // An odd number of 16-bit elements: the last vector is partly padding.
         for text in ["copy/fwd/n5003/f16/scalar", "copy/fwd/n1048577/f32/scalar"] {
             let case = parse_case(text).expect("valid");
@@ -119,14 +119,14 @@ mod tests {
 
     #[test]
     fn several_queues_are_one_here_and_the_record_says_so() {
-        let wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
+        let wgpu = block_on(open(WgpuOptions::default())).expect("an adapter (llvmpipe will do)");
         let case = parse_case("copy/fwd/n5003/f32/scalar").expect("valid");
         let inputs = case.problem.inputs(3);
         let options = |queue: u32| {
-            let stages = vec![Stage::fill("ones", "out", 1), Stage::copy("keep", "x", "out").on(queue, &[0])];
+            let stages = vec![Stage::fill("ones", "out", 1), Stage::copy("keep", "x", "out").queue(queue, &[0])];
             let mut prepared =
                 block_on(wgpu.program(&case, (Program { stages }, 0), &inputs, 1)).expect("a small case");
-            block_on(prepared.measure(Batch::of(1))).expect("runs");
+            block_on(prepared.measure(Batch::new(1))).expect("runs");
             let mut wanted = vec![0; 4 * 5003];
             inputs.write(0, 0, &mut wanted);
             assert_eq!(block_on(prepared.read_back(1, 0..4 * 5003)).expect("read back"), wanted, "in order");
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn what_cannot_be_a_kernel_is_refused() {
         let case = parse_case("matmul/fwd/m1,n1,k1/f32/naive").expect("valid");
-        let call = Stage::library("product", Library::Gemm(Product::new(1, 1, 1), Epilogue::Plain));
+        let call = Stage::library("product", Library::Gemm(Gemm::new(1, 1, 1), LibraryEpilogue::Plain));
         let refused = lower(call.into(), &case.problem).expect_err("no library here");
         assert!(refused.to_string().contains("product"), "{refused}");
     }
