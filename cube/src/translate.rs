@@ -115,7 +115,7 @@ mod tests {
             for (dialect, entry) in [(Dialect::Wgsl, format!("fn {name}(")), (Dialect::Cuda, format!("  {name}("))] {
                 let translator = translator();
                 let [one, two] =
-                    [(); 2].map(|()| translator.translate(&Recipe::of(kernel, DType::F32, dialect)).expect("a text"));
+                    [(); 2].map(|()| translator.translate(&Recipe::new(kernel, DType::F32, dialect)).expect("a text"));
                 assert_eq!(one.text, two.text, "{name}");
                 assert!(one.text.contains(&entry), "{name}: {}", one.text);
                 let steps: Vec<&str> = one.steps.iter().map(|(step, _)| step.as_str()).collect();
@@ -129,7 +129,7 @@ mod tests {
         let of = |stage: Stage, dialect| {
             let program: Program = stage.into();
             let kernel = program.kernels().next().expect("a kernel").clone();
-            translator().translate(&Recipe::of(&kernel, DType::F32, dialect)).expect("a text").text
+            translator().translate(&Recipe::new(&kernel, DType::F32, dialect)).expect("a text").text
         };
         let copy = || Stage::cube_over("cube_copy", 9).consts(&[("WIDTH", 4)]).consts(&[("WORDS", true)]);
         let wgsl = of(copy(), Dialect::Wgsl);
@@ -149,7 +149,7 @@ mod tests {
         let refused = |stage: Stage, dialect| {
             let program: Program = stage.into();
             let kernel = program.kernels().next().expect("a kernel").clone();
-            translator().translate(&Recipe::of(&kernel, DType::F32, dialect)).expect_err("cannot be made")
+            translator().translate(&Recipe::new(&kernel, DType::F32, dialect)).expect_err("cannot be made")
         };
         let unknown = refused(Stage::cube("no_such"), Dialect::Wgsl).to_string();
         assert_eq!(unknown, "there is no kernel `no_such` in CubeCL");

@@ -138,7 +138,7 @@ mod tests {
     fn recipe(case: &str, caps: &Caps) -> Recipe {
         let case = parse_case(&format!("{case}/{CUBEK_VARIANT}")).expect("valid");
         let program = case.program(caps).expect("a kernel variant");
-        Recipe::of(program.kernels().next().expect("a kernel"), case.problem.dtype, caps.dialect)
+        Recipe::new(program.kernels().next().expect("a kernel"), case.problem.dtype, caps.dialect)
     }
 
     fn made(case: &str, caps: &Caps) -> Translated {

@@ -45,7 +45,7 @@ fn mistakes_in_cases_and_settings() {
 #[test]
 fn an_absent_driver_is_a_reason() {
     let dir = folder();
-    if parallax_cuda::open(parallax_cuda::Options::default()).is_ok() {
+    if parallax_cuda::open(parallax_cuda::CudaOptions::default()).is_ok() {
         return;
     }
     mistake(dir.path(), &["run", "--target", "cuda"], &["target cuda: ", "driver"]);
