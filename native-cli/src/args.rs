@@ -190,8 +190,8 @@ pub struct Common {
     pub csv: bool,
     /// Print events as they happen, one JSON object per line
     ///
-    /// These are the events of a run file in progress (`begin`, `baseline`, `sampling`, `samples`, `drift`, `record`,
-    /// `spent`, `end`), with `started` and `progress`. Everything else goes to stderr.
+    /// Those of a run file in progress (`begin`, `baseline`, `sampling`, `samples`, `drift`, `record`,
+    /// `spent`, `end`), `started` and `progress`. Everything else goes to stderr.
     #[arg(long, help_heading = RESULTS, conflicts_with_all = ["json", "csv"], hide_short_help = true)]
     pub json_lines: bool,
     /// Whether a command's own options put something for programs on stdout.

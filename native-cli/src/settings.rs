@@ -267,8 +267,8 @@ fn flag(setting: &'static Setting) -> Arg {
 /// Returns the help heading of a scope's flags.
 fn heading(scope: Scope) -> &'static str {
     match scope {
-        Scope::Preset | Scope::Cases => "Which cases",
-        Scope::Planning | Scope::Computing | Scope::Measuring => "How they run",
+        Scope::Preset | Scope::Cases => "Cases",
+        Scope::Planning | Scope::Computing | Scope::Measuring => "Measurement",
         Scope::Trace => TRACE,
     }
 }

@@ -421,7 +421,7 @@ mod tests {
             ("\n#if C\n#endif\n", "line 2: the kernel has no constant C"),
             ("#if B\n#if C\n#endif\n#endif\n", "line 2: the kernel has no constant C"),
             ("#if N\n#endif\n", "line 1: the constant N is not Boolean"),
-            ("#if A == 4\n#endif\n", "line 1: the constant A is no integer"),
+            ("#if A == 4\n#endif\n", "line 1: the constant A is not an integer"),
             ("#if N == four\n#endif\n", "line 1: no condition `N == four`"),
             ("#if A && B\n#endif\n", "line 1: no condition `A && B`"),
             ("#if\n#endif\n", "line 1: no directive `#if`"),

@@ -808,7 +808,7 @@ const tests = {
     await page.click("#run");
     await finished(page);
     await page.click("#copy-results");
-    await page.getByText("The link is on the clipboard. It has a summary of the results").waitFor();
+    await page.getByText("The link is on the clipboard. It contains the settings and a summary of the results").waitFor();
     const link = await page.evaluate(() => navigator.clipboard.readText());
     assert.match(link.slice(server.address.length), /^#r=[A-Za-z0-9_-]+$/);
     assert.ok(link.length < 700, `${link.length} letters for three cases`);
@@ -879,7 +879,7 @@ const tests = {
     assert.equal(data.environment.device_name, "Ann's <b>laptop</b>");
     await page.locator("#history li", { hasText: "Ann's <b>laptop</b> · 1 case" }).waitFor();
     await page.click("#copy-results");
-    await page.getByText("The link is on the clipboard. It has a summary of the results").waitFor();
+    await page.getByText("The link is on the clipboard. It contains the settings and a summary of the results").waitFor();
     const link = await page.evaluate(() => navigator.clipboard.readText());
     await page.reload();
     await enabledRun(page);

@@ -401,7 +401,7 @@ mod tests {
             ("k3,p0.1.2", "is not a name and a number"),
             ("k3.5", "`k` (kernel) is a whole number, not 3.5"),
             ("k3,fp9", "`fp9` has no meaning here"),
-            ("k4294967296,s4294967296", "the product of k = 4294967296, s = 4294967296 is beyond"),
+            ("k4294967296,s4294967296", "the product of k = 4294967296, s = 4294967296 is too large"),
             ("k18446744073709551615", "is too large for 64 bits"),
         ] {
             let error = parse(text).expect_err(text);

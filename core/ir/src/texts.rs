@@ -209,7 +209,7 @@ mod tests {
         let texts = KernelSources::embedded(TEXTS);
         assert_eq!(parts(&texts, "x"), Err(TextError::Missing("x".to_owned())));
         let error = parts(&texts, "d").expect_err("no such import").to_string();
-        assert_eq!(error, "d, line 1: there is no nothing to import");
+        assert_eq!(error, "d, line 1: no file nothing to import");
     }
 
     #[test]

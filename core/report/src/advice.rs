@@ -289,7 +289,7 @@ mod tests {
             bound: Bound::Memory,
         });
         let said = advice(&Registry, &run.records[0], &run).expect("a figure");
-        assert!(said.contains("one of the probes") && said.contains("50"), "{said}");
+        assert!(said.contains("a probe of the ceilings") && said.contains("50"), "{said}");
     }
 
     #[test]

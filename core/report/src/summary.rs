@@ -284,7 +284,7 @@ mod tests {
         run.drift = drift(&spread(500.0, 0.002, 12));
         assert_eq!(disturbances(&run), None);
         run.drift = drift(&spread(500.0, 0.2, 12));
-        assert!(disturbances(&run).expect("it wandered").contains("own speed wandered by"));
+        assert!(disturbances(&run).expect("it wandered").contains("own speed varied by"));
         run.drift.clear();
         let timing = measured(&mut run, &case).timing.as_mut().expect("timed");
         timing.samples[0] = 900.0;

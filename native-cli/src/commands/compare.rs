@@ -74,7 +74,7 @@ pub struct Compare {
     /// Group by dialect: cost of one CubeCL source against kernels by hand
     ///
     /// One GPU on several targets: each problem in each of its languages.
-    #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true, group = "of_one_gpu", hide_short_help = true,
+    #[arg(long, value_name = "GROUP", value_enum, hide_possible_values = true, group = "of_one_gpu", hide_short_help = true,
           conflicts_with_all = ["tax", "base", "fail_if_slower", "fail_if_undecided", "resolution"])]
     pub by: Option<By>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]

@@ -9,7 +9,7 @@ use crate::console;
 /// `completions`.
 #[derive(Debug, Args)]
 pub struct Completions {
-    /// The shell
+    /// Shell
     pub shell: Shell,
 }
 

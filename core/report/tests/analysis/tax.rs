@@ -135,7 +135,8 @@ fn runs_without_a_baseline_still_show_kernels() {
     assert_eq!(found.cases[0].calls[1].expect("timed").whole(), None);
     assert!(found.cases[0].words.ends_with("not measured: dispatch, completion, readback"), "{:?}", found.cases[0]);
     assert!(tax_table(&found).rows[1].contains(&"–".into()));
-    let none = |name: &str| found.notes.iter().any(|note| note.starts_with(&format!("{name} has no calls")));
+    let none =
+        |name: &str| found.notes.iter().any(|note| note.starts_with(&format!("{name} has batches and no calls")));
     assert!(none("cuda") && none("wgpu"), "{:?}", found.notes);
 }
 

@@ -233,7 +233,7 @@ mod tests {
         let long = "x".repeat(LONGEST_NAME + 1);
         for (pointer, value, want) in [
             ("/v", json!(9), "newer version"),
-            ("/v", json!("1"), "no summary"),
+            ("/v", json!("1"), "not a summary"),
             ("/device", json!(long), "a name"),
             ("/name", json!("x".repeat(61)), "a name"),
             ("/name", json!("a\nb"), "a name"),

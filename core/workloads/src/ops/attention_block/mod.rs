@@ -6,8 +6,8 @@
 //! columns `i·d` to `(i+1)·d − 1`. The weights and biases of queries, keys and values are concatenated before the timing, for
 //! variants with one GEMM over all three.
 //!
-//! The variants are levels of optimisation, each on top of the previous one: nothing fused; one GEMM for the three projections of
-//! `x`; no score matrix; the best kernels of the device.
+//! The variants are levels of optimisation, each on top of the previous one. Level 0 fuses nothing. The next have one GEMM for the
+//! three projections of `x`, no score matrix, and the best kernels of the device.
 //!
 //! Operations: those of the four GEMMs, `8·b·s·(h·d)²`, and of attention, `4·b·h·s²·d`, halved when causal.
 

@@ -424,7 +424,7 @@ mod tests {
         for (shape, part) in [
             ("n1,c1,h4,w4,k9", "larger than the padded image"),
             // Each extent alone is valid, but padding counts in both dimensions.
-            ("n1,c1,h4,w4,k3,p1073741824", "2147483650 x 2147483650 pixels is beyond"),
+            ("n1,c1,h4,w4,k3,p1073741824", "2147483650 x 2147483650 pixels is too large"),
         ] {
             let error = parse_case(&format!("depthwise_conv2d/fwd/{shape}/f32/direct")).expect_err(shape);
             assert!(error.to_string().contains(part), "{shape}: {error}");

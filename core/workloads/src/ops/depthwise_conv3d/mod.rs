@@ -304,7 +304,7 @@ mod tests {
     fn shapes_without_an_output_that_can_be_counted_are_refused() {
         for (shape, part) in [
             ("n1,c1,d4,k9", "larger than the padded image"),
-            ("n1,c1,d4,k3,p1073741824", "2147483650 x 2147483650 x 2147483650 voxels is beyond"),
+            ("n1,c1,d4,k3,p1073741824", "2147483650 x 2147483650 x 2147483650 voxels is too large"),
         ] {
             let error = parse_case(&format!("depthwise_conv3d/fwd/{shape}/f32/direct")).expect_err(shape);
             assert!(error.to_string().contains(part), "{shape}: {error}");
