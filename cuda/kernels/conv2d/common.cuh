@@ -101,7 +101,7 @@ __device__ __forceinline__ Under under(const Known& known, const uint3& tap) {
 }
 
 // What becomes of a sum of an output channel: the channel's number is added, it is normalised, and what is negative becomes zero.
-struct Finished {
+struct Epilogue {
     const elem* bias;
 #if NORMALISED
     const float* mean;

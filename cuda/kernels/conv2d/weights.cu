@@ -20,13 +20,13 @@ struct Weights {
     uint3 tap[4];
 
     __device__ __forceinline__ unsigned column_of(unsigned slot, unsigned i) const {
-        return first_column + (VECTORS ? slot * 4 + i : slot + i * RIGHT);
+        return first_column + (VECTORS ? slot * 4 + i : slot + i * N_VEC4);
     }
 
     __device__ __forceinline__ void begin() {
 #pragma unroll
         for (unsigned i = 0; i < 4; i++) {
-            const unsigned column = column_of(threadIdx.x % RIGHT, i);
+            const unsigned column = column_of(threadIdx.x % N_VEC4, i);
             // Past the last weight there is no such channel.
             channel[i] = column >= COLUMNS ? FROM_C : LAST ? column % FROM_C : column / TAPS;
             tap[i] = tap_at(LAST ? column / FROM_C : column % TAPS);
@@ -35,14 +35,14 @@ struct Weights {
 
     __device__ __forceinline__ void stage_right(float4* tile, unsigned depth, unsigned to) const {
 #pragma unroll
-        for (unsigned e = threadIdx.x; e < RIGHT * DEPTH; e += 256) {
-            const unsigned term = depth + e / RIGHT;
+        for (unsigned e = threadIdx.x; e < N_VEC4 * BLOCK_K; e += 256) {
+            const unsigned term = depth + e / N_VEC4;
             const Known known = known_of(term);
             float4 pixels = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
             if constexpr (VECTORS) {
                 const Under found = under(known, tap[0]);
                 if (term < to && channel[0] < FROM_C && found.there) {
-                    pixels = four_of(source + source_at(group, channel[0], known.image, found.position));
+                    pixels = load_vec4(source + source_at(group, channel[0], known.image, found.position));
                 }
             } else {
                 float x[4];
@@ -64,25 +64,25 @@ struct Weights {
         if constexpr (!LAST && TO % 4 == 0) {
             // Terms of a row lie one after the other, as long as they are of one image.
 #pragma unroll
-            for (unsigned e = threadIdx.x; e < LEFT * FOURS; e += 256) {
-                const unsigned slot = e / FOURS, d = e % FOURS * 4, term = depth + d;
+            for (unsigned e = threadIdx.x; e < M_VEC4 * K_VEC4; e += 256) {
+                const unsigned slot = e / K_VEC4, d = e % K_VEC4 * 4, term = depth + d;
                 float4 x[4];
 #pragma unroll
                 for (unsigned i = 0; i < 4; i++) {
                     const unsigned row = first_row + slot * 4 + i;
                     x[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-                    if (term < to && row < TO_C) x[i] = four_of(gradient + result_at(group, row, term / TO, term % TO));
+                    if (term < to && row < TO_C) x[i] = load_vec4(gradient + result_at(group, row, term / TO, term % TO));
                 }
-                put_turned(tile + d * LEFT + slot, LEFT, x);
+                store_transposed(tile + d * M_VEC4 + slot, M_VEC4, x);
             }
         } else {
 #pragma unroll
-            for (unsigned e = threadIdx.x; e < LEFT * DEPTH; e += 256) {
-                const unsigned term = depth + e / LEFT, row = first_row + e % LEFT * 4;
+            for (unsigned e = threadIdx.x; e < M_VEC4 * BLOCK_K; e += 256) {
+                const unsigned term = depth + e / M_VEC4, row = first_row + e % M_VEC4 * 4;
                 float4 rows = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                 if constexpr (LAST && TO_C % 4 == 0) {
                     if (term < to && row < TO_C) {
-                        rows = four_of(gradient + result_at(group, row, term / TO, term % TO));
+                        rows = load_vec4(gradient + result_at(group, row, term / TO, term % TO));
                     }
                 } else {
                     float x[4];
@@ -100,7 +100,7 @@ struct Weights {
         }
     }
 
-    __device__ __forceinline__ void put_column(unsigned tile_row, unsigned slot, unsigned i, const float4& sums) const {
+    __device__ __forceinline__ void store_column(unsigned tile_row, unsigned slot, unsigned i, const float4& sums) const {
         const unsigned row = first_row + tile_row, column = column_of(slot, i);
         if (column >= COLUMNS) return;
         const float sum[4] = {sums.x, sums.y, sums.z, sums.w};
@@ -114,15 +114,15 @@ struct Weights {
 extern "C" __global__ void __launch_bounds__(256, 2)
     conv2d_weights(const elem* __restrict__ source, const elem* __restrict__ gradient, float* __restrict__ parts) {
     // Blocks that run together share positions. Parts and groups are counted together: groups lie one behind the other in each.
-    constexpr unsigned down = (TO_C + TILE_ROWS - 1) / TILE_ROWS, across = (COLUMNS + TILE_COLUMNS - 1) / TILE_COLUMNS;
+    constexpr unsigned down = (TO_C + BLOCK_M - 1) / BLOCK_M, across = (COLUMNS + BLOCK_N - 1) / BLOCK_N;
     const u64 index = flat_workgroup(), counted = index / ((u64)down * across);
     if (counted >= (u64)GROUPS * PARTS) return;
     Weights weights{source,
                     gradient,
                     parts + counted * (TO_C * COLUMNS),
                     (unsigned)(counted % GROUPS),
-                    (unsigned)(index % down) * TILE_ROWS,
-                    (unsigned)(index / down % across) * TILE_COLUMNS};
+                    (unsigned)(index % down) * BLOCK_M,
+                    (unsigned)(index / down % across) * BLOCK_N};
     weights.begin();
     const u64 from = counted / GROUPS * PART, to = from + PART;
     tile_product<false>(weights, (unsigned)min(from, (u64)TERMS), (unsigned)min(to, (u64)TERMS));

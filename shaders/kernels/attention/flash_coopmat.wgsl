@@ -9,7 +9,7 @@ enable wgpu_cooperative_matrix;
 // workgroup memory to become weights, two threads a row. Keys and values are on their way while those before are multiplied.
 //
 // By TFLOP/s on an H200 at 1×16×4096×128, natively and in Chromium: four subgroups of 16 rows, whose sums a step may scale down, 84 and
-// 124; maxima before the main loop 113 and 137; eight subgroups 170 and 195; pairs of them 246 and 199, by `run` 237 and 195.
+// 124; maxima before the main loop 113 and 137; f16x8 subgroups 170 and 195; pairs of them 246 and 199, by `run` 237 and 195.
 //
 // Weights are taken against a row's maximum over the first tile, with room for what exceeds it: f16 and f32 hold all of them as long as
 // no score of the row lies higher by more than 2 to the 21. If one does, which is rare, a loop over all keys finds the true maxima and the
@@ -20,7 +20,7 @@ enable wgpu_cooperative_matrix;
 // that lie one after the other; keys are taken as columns. There are matrices for 16 columns of head_dim each, as many as there are such.
 
 #import attention/common
-#import attention/eights
+#import attention/f16x8
 #import attention/stage
 
 // The weight of the maximum, and the highest that f16 holds, as exponents of two.
@@ -106,11 +106,11 @@ fn score_of(half: Half, raw: f32, key: u32) -> f32 {
 }
 
 // Write a square of either half of the columns, which lie where the scores do, as elements of the output.
-fn write_squares(half: Half, head: u32, col: u32, share: f32) {
+fn write_tiles(half: Half, head: u32, col: u32, share: f32) {
     workgroupBarrier();
     for (var i = 0u; i < 2u; i++) {
         let at = half.row * LONG + half.odd * 4u + i * 2u;
-        put_out(head, half.query, half.odd * (WIDTH / 2u) + col + i * 8u, scores[at] * share, scores[at + 1u] * share);
+        store_out(head, half.query, half.odd * (WIDTH / 2u) + col + i * 8u, scores[at] * share, scores[at + 1u] * share);
     }
     workgroupBarrier();
 }
@@ -119,20 +119,20 @@ fn write_squares(half: Half, head: u32, col: u32, share: f32) {
 #block stage_queries(COLUMN)
     for (var i = 0u; i < ROWS * 4u / THREADS; i++) {
         let e = i * THREADS + thread;
-        put_eight(e / 4u * QUERY_ROW + e % 4u, eight_of_q(head, first_row + e / 4u, COLUMN + e % 4u * 8u));
+        store_f16x8(e / 4u * QUERY_ROW + e % 4u, f16x8_of_q(head, first_row + e / 4u, COLUMN + e % 4u * 8u));
     }
     workgroupBarrier();
 #end
 
-// Loads the pair's queries of 16 columns, from vector EIGHT of a staged row.
-#block load_queries(I, EIGHT)
-    let q{I}0 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + EIGHT) * PIECES], QUERY_ROW * PIECES);
-    let q{I}1 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + EIGHT) * PIECES], QUERY_ROW * PIECES);
+// Loads the pair's queries of 16 columns, from vector VEC8 of a staged row.
+#block load_queries(I, VEC8)
+    let q{I}0 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + VEC8) * PIECES], QUERY_ROW * PIECES);
+    let q{I}1 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + VEC8) * PIECES], QUERY_ROW * PIECES);
 #end
 
-// Adds the products of 16 columns of queries and keys to the scores, from vector EIGHT of a row.
-#block add_scores(UPPER, LOWER, KEY, I, EIGHT)
-    let {KEY}{I} = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + EIGHT) * PIECES], ROW * PIECES);
+// Adds the products of 16 columns of queries and keys to the scores, from vector VEC8 of a row.
+#block add_scores(UPPER, LOWER, KEY, I, VEC8)
+    let {KEY}{I} = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + VEC8) * PIECES], ROW * PIECES);
     UPPER = coopMultiplyAdd(q{I}0, {KEY}{I}, UPPER);
     LOWER = coopMultiplyAdd(q{I}1, {KEY}{I}, LOWER);
 #end
@@ -142,25 +142,25 @@ fn write_squares(half: Half, head: u32, col: u32, share: f32) {
     var UPPER = coop_mat16x16<f32, C>();
     var LOWER = coop_mat16x16<f32, C>();
     #emit add_scores(UPPER, LOWER, KEY, 0, 0u)
-#if SQUARE1
+#if D_TILE1
     #emit add_scores(UPPER, LOWER, KEY, 1, 2u)
 #endif
-#if SQUARE2
+#if D_TILE2
     #emit add_scores(UPPER, LOWER, KEY, 2, 4u)
 #endif
-#if SQUARE3
+#if D_TILE3
     #emit add_scores(UPPER, LOWER, KEY, 3, 6u)
 #endif
-#if SQUARE4
+#if D_TILE4
     #emit add_scores(UPPER, LOWER, KEY, 4, 8u)
 #endif
-#if SQUARE5
+#if D_TILE5
     #emit add_scores(UPPER, LOWER, KEY, 5, 10u)
 #endif
-#if SQUARE6
+#if D_TILE6
     #emit add_scores(UPPER, LOWER, KEY, 6, 12u)
 #endif
-#if SQUARE7
+#if D_TILE7
     #emit add_scores(UPPER, LOWER, KEY, 7, 14u)
 #endif
     coopStoreT(UPPER, &scores[strip + side * 4u], LONG);
@@ -173,9 +173,9 @@ fn write_squares(half: Half, head: u32, col: u32, share: f32) {
     {O}1{COLUMN} = coop_mat16x16<f32, C>();
 #end
 
-// Loads 16 columns of values, from vector EIGHT of a row.
-#block load_values(I, FIRST, COLUMN, EIGHT)
-    let v{I}{COLUMN} = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + FIRST * ROW + side * (EIGHTS / 2u) + EIGHT) * PIECES], ROW * PIECES);
+// Loads 16 columns of values, from vector VEC8 of a row.
+#block load_values(I, FIRST, COLUMN, VEC8)
+    let v{I}{COLUMN} = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + FIRST * ROW + side * (ROW_VEC8 / 2u) + VEC8) * PIECES], ROW * PIECES);
 #end
 
 // Adds 16 weighted columns to their sums.
@@ -214,7 +214,7 @@ fn write_squares(half: Half, head: u32, col: u32, share: f32) {
 #block write_column(I, COLUMN)
     coopStoreT(o0{I}, &scores[strip + 0u * LONG + side * 4u], LONG);
     coopStoreT(o1{I}, &scores[strip + 16u * LONG + side * 4u], LONG);
-    write_squares(half, head, COLUMN, share);
+    write_tiles(half, head, COLUMN, share);
 #end
 
 @compute @workgroup_size(THREADS)
@@ -256,30 +256,30 @@ fn attention_flash_coopmat(
     }
     #emit stage_queries(0u)
     #emit load_queries(0, 0u)
-#if SQUARE1
+#if D_TILE1
     #emit load_queries(1, 2u)
 #endif
     workgroupBarrier();
-#if SQUARE2
+#if D_TILE2
     #emit stage_queries(32u)
     #emit load_queries(2, 0u)
-#if SQUARE3
+#if D_TILE3
     #emit load_queries(3, 2u)
 #endif
     workgroupBarrier();
 #endif
-#if SQUARE4
+#if D_TILE4
     #emit stage_queries(64u)
     #emit load_queries(4, 0u)
-#if SQUARE5
+#if D_TILE5
     #emit load_queries(5, 2u)
 #endif
     workgroupBarrier();
 #endif
-#if SQUARE6
+#if D_TILE6
     #emit stage_queries(96u)
     #emit load_queries(6, 0u)
-#if SQUARE7
+#if D_TILE7
     #emit load_queries(7, 2u)
 #endif
     workgroupBarrier();
@@ -302,9 +302,9 @@ fn attention_flash_coopmat(
         var highest = HIDDEN;
         for (var t = 0u; t < scanned; t++) {
             workgroupBarrier();
-            put_staged(0u, thread, key_eight(keys, t * KEYS, thread));
+            stage_f16x8(0u, thread, f16x8_of_k(keys, t * KEYS, thread));
 #if FETCH1
-            put_staged(0u, thread + THREADS, key_eight(keys, t * KEYS, thread + THREADS));
+            stage_f16x8(0u, thread + THREADS, f16x8_of_k(keys, t * KEYS, thread + THREADS));
 #endif
             workgroupBarrier();
             #emit score(upper_first, lower_first, k_first)
@@ -326,45 +326,45 @@ fn attention_flash_coopmat(
         #emit zero_sums(o, 3)
 #endif
         workgroupBarrier();
-        put_staged(0u, thread, key_eight(keys, 0u, thread));
+        stage_f16x8(0u, thread, f16x8_of_k(keys, 0u, thread));
 #if FETCH1
-        put_staged(0u, thread + THREADS, key_eight(keys, 0u, thread + THREADS));
+        stage_f16x8(0u, thread + THREADS, f16x8_of_k(keys, 0u, thread + THREADS));
 #endif
-        var value0 = value_eight(keys, 0u, end, thread);
+        var value0 = f16x8_of_v(keys, 0u, end, thread);
 #if FETCH1
-        var value1 = value_eight(keys, 0u, end, thread + THREADS);
+        var value1 = f16x8_of_v(keys, 0u, end, thread + THREADS);
 #endif
-        var key0 = Eight();
+        var key0 = F16x8();
 #if FETCH1
-        var key1 = Eight();
+        var key1 = F16x8();
 #endif
         workgroupBarrier();
 
         for (var t = 0u; t < steps; t++) {
             if t + 1u < steps {
-                key0 = key_eight(keys, (t + 1u) * KEYS, thread);
+                key0 = f16x8_of_k(keys, (t + 1u) * KEYS, thread);
 #if FETCH1
-                key1 = key_eight(keys, (t + 1u) * KEYS, thread + THREADS);
+                key1 = f16x8_of_k(keys, (t + 1u) * KEYS, thread + THREADS);
 #endif
             }
             #emit score(upper, lower, k)
             workgroupBarrier();
-            put_staged(VALUES, thread, value0);
+            stage_f16x8(VALUES, thread, value0);
 #if FETCH1
-            put_staged(VALUES, thread + THREADS, value1);
+            stage_f16x8(VALUES, thread + THREADS, value1);
 #endif
             let found = weigh(half, t * KEYS, top);
             exceeds = exceeds || found.x > top + GROWTH;
             sum += found.y;
-            put_staged(0u, thread, key0);
+            stage_f16x8(0u, thread, key0);
 #if FETCH1
-            put_staged(0u, thread + THREADS, key1);
+            stage_f16x8(0u, thread + THREADS, key1);
 #endif
             workgroupBarrier();
             if t + 1u < steps {
-                value0 = value_eight(keys, (t + 1u) * KEYS, end, thread);
+                value0 = f16x8_of_v(keys, (t + 1u) * KEYS, end, thread);
 #if FETCH1
-                value1 = value_eight(keys, (t + 1u) * KEYS, end, thread + THREADS);
+                value1 = f16x8_of_v(keys, (t + 1u) * KEYS, end, thread + THREADS);
 #endif
             }
             #emit add_values(0, 0u, 0u)

@@ -19,7 +19,7 @@ enable wgpu_cooperative_matrix;
 // written out. There are matrices for 16 columns of head_dim each, as many as there are such, and for columns of a half.
 
 #import attention/common
-#import attention/eights_backward
+#import attention/f16x8_backward
 #import attention/stage
 
 // Rows of slopes stand behind those of scores, and gradients of scores behind probabilities, which only keys need.
@@ -117,7 +117,7 @@ fn weight_of(quarter: Quarter, raw: f32, other: u32, top: f32) -> f32 {
 }
 
 // Write a square of either half of the columns of either sum, which lie where scores and slopes do.
-fn write_squares(head: u32, first: u32, col: u32, thread: u32) {
+fn write_tiles(head: u32, first: u32, col: u32, thread: u32) {
     workgroupBarrier();
     let scale = inverseSqrt(f32(D));
 #if OF_KEYS
@@ -127,9 +127,9 @@ fn write_squares(head: u32, first: u32, col: u32, thread: u32) {
         let at = thread / 2u * LONG + half * 4u + i * 2u;
         let column = half * (WIDTH / 2u) + col + i * 8u;
         if thread / 2u < OWN {
-            put_value_gradient(head, first + row, column, scores[at], scores[at + 1u]);
+            store_value_gradient(head, first + row, column, scores[at], scores[at + 1u]);
         } else {
-            put_gradient(head, first + row, column, scores[at] * scale, scores[at + 1u] * scale);
+            store_gradient(head, first + row, column, scores[at] * scale, scores[at + 1u] * scale);
         }
     }
 #else
@@ -137,35 +137,35 @@ fn write_squares(head: u32, first: u32, col: u32, thread: u32) {
     let column = thread % 4u / 2u * (WIDTH / 2u) + col + thread % 2u * 8u;
     let low = (scores[at] + scores[SLOPES + at]) * scale;
     let high = (scores[at + 1u] + scores[SLOPES + at + 1u]) * scale;
-    put_gradient(head, first + thread / 4u, column, low, high);
+    store_gradient(head, first + thread / 4u, column, low, high);
 #endif
     workgroupBarrier();
 }
 
 // Stages 32 columns of own rows, and of their values or gradients, from COLUMN.
 #block stage_own(COLUMN)
-    put_eight(thread / 4u * OWN_ROW + thread % 4u, own_eight(head, first + thread / 4u, own_end, COLUMN + thread % 4u * 8u));
-    put_eight((OWN + thread / 4u) * OWN_ROW + thread % 4u, own_value_eight(head, first + thread / 4u, own_end, COLUMN + thread % 4u * 8u));
+    store_f16x8(thread / 4u * OWN_ROW + thread % 4u, own_f16x8(head, first + thread / 4u, own_end, COLUMN + thread % 4u * 8u));
+    store_f16x8((OWN + thread / 4u) * OWN_ROW + thread % 4u, own_value_f16x8(head, first + thread / 4u, own_end, COLUMN + thread % 4u * 8u));
     workgroupBarrier();
 #end
 
-// Loads the subgroup's own rows of 16 columns, from vector EIGHT of a staged row.
-#block load_own(I, EIGHT)
-    let own{I}0 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + EIGHT) * PIECES], OWN_ROW * PIECES);
-    let own{I}1 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + EIGHT) * PIECES], OWN_ROW * PIECES);
+// Loads the subgroup's own rows of 16 columns, from vector VEC8 of a staged row.
+#block load_own(I, VEC8)
+    let own{I}0 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + VEC8) * PIECES], OWN_ROW * PIECES);
+    let own{I}1 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + VEC8) * PIECES], OWN_ROW * PIECES);
 #end
 
-// Adds the products of 16 columns to the scores, from vector EIGHT of a row.
-#block add_scores(I, EIGHT)
-    let other{I} = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * VALUES + half * 16u * ROW + EIGHT) * PIECES], ROW * PIECES);
+// Adds the products of 16 columns to the scores, from vector VEC8 of a row.
+#block add_scores(I, VEC8)
+    let other{I} = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * VALUES + half * 16u * ROW + VEC8) * PIECES], ROW * PIECES);
     upper = coopMultiplyAdd(own{I}0, other{I}, upper);
     lower = coopMultiplyAdd(own{I}1, other{I}, lower);
 #end
 
 // Loads a thread's vectors of the tile that begins at row FIRST.
 #block fetch(ROW_NAME, VALUE_NAME, I, HEAD, FIRST, AT)
-    {ROW_NAME}{I} = other_tile_eight(HEAD, FIRST, other_end, AT);
-    {VALUE_NAME}{I} = other_value_tile_eight(HEAD, FIRST, other_end, AT);
+    {ROW_NAME}{I} = other_tile_f16x8(HEAD, FIRST, other_end, AT);
+    {VALUE_NAME}{I} = other_value_tile_f16x8(HEAD, FIRST, other_end, AT);
 #end
 
 // Loads all of them.
@@ -183,22 +183,22 @@ fn write_squares(head: u32, first: u32, col: u32, thread: u32) {
 #end
 
 // Stages two vectors.
-#block put_fetched(I, AT)
-    put_staged(0u, AT, row{I});
-    put_staged(VALUES, AT, value{I});
+#block stage_two(I, AT)
+    stage_f16x8(0u, AT, row{I});
+    stage_f16x8(VALUES, AT, value{I});
 #end
 
 // Stages the tile that `fetch_all` loaded.
 #block stage_fetched
-    #emit put_fetched(0, thread)
+    #emit stage_two(0, thread)
 #if FETCH1
-    #emit put_fetched(1, thread + THREADS)
+    #emit stage_two(1, thread + THREADS)
 #endif
 #if FETCH2
-    #emit put_fetched(2, thread + 2u * THREADS)
+    #emit stage_two(2, thread + 2u * THREADS)
 #endif
 #if FETCH3
-    #emit put_fetched(3, thread + 3u * THREADS)
+    #emit stage_two(3, thread + 3u * THREADS)
 #endif
 #if OF_KEYS
     if thread < TILE / 2u {
@@ -207,9 +207,9 @@ fn write_squares(head: u32, first: u32, col: u32, thread: u32) {
 #endif
 #end
 
-// Loads 16 columns of the rows to add, from vector EIGHT of a row.
-#block load_added(COLUMN, I, FIRST, EIGHT)
-    let added{COLUMN}{I} = coopLoadT<coop_mat16x16<f16, B>>(&stage[(added + FIRST * ROW + EIGHT) * PIECES], ROW * PIECES);
+// Loads 16 columns of the rows to add, from vector VEC8 of a row.
+#block load_added(COLUMN, I, FIRST, VEC8)
+    let added{COLUMN}{I} = coopLoadT<coop_mat16x16<f16, B>>(&stage[(added + FIRST * ROW + VEC8) * PIECES], ROW * PIECES);
 #end
 
 // Adds 16 weighted columns to their sums.
@@ -254,7 +254,7 @@ fn write_squares(head: u32, first: u32, col: u32, thread: u32) {
 #block write_column(I, COLUMN)
     coopStoreT(sum0{I}, &scores[side * SLOPES + (strip + 0u) * LONG + half * 4u], LONG);
     coopStoreT(sum1{I}, &scores[side * SLOPES + (strip + 16u) * LONG + half * 4u], LONG);
-    write_squares(head, first, COLUMN, thread);
+    write_tiles(head, first, COLUMN, thread);
 #end
 
 @compute @workgroup_size(THREADS)
@@ -308,10 +308,10 @@ fn attention_flash_coopmat_backward(
     // Its operands of the sums: weights of its rows, and the columns that they multiply.
 #if OF_KEYS
     let factors = side * GRADIENTS + strip * LIGHT;
-    let added = (1u - side) * VALUES + half * (EIGHTS / 2u);
+    let added = (1u - side) * VALUES + half * (ROW_VEC8 / 2u);
 #else
     let factors = strip * LIGHT + side * 4u;
-    let added = side * 16u * ROW + half * (EIGHTS / 2u);
+    let added = side * 16u * ROW + half * (ROW_VEC8 / 2u);
 #endif
     let row = thread / 2u % OWN;
     var quarter = Quarter(row, first + row, thread / (2u * OWN) * (TILE / 8u) + thread % 2u, keys, inverseSqrt(f32(D)) * LOG2_E, 0.0, 0.0);
@@ -322,30 +322,30 @@ fn attention_flash_coopmat_backward(
 
     #emit stage_own(0u)
     #emit load_own(0, 0u)
-#if SQUARE1
+#if D_TILE1
     #emit load_own(1, 2u)
 #endif
     workgroupBarrier();
-#if SQUARE2
+#if D_TILE2
     #emit stage_own(32u)
     #emit load_own(2, 0u)
-#if SQUARE3
+#if D_TILE3
     #emit load_own(3, 2u)
 #endif
     workgroupBarrier();
 #endif
-#if SQUARE4
+#if D_TILE4
     #emit stage_own(64u)
     #emit load_own(4, 0u)
-#if SQUARE5
+#if D_TILE5
     #emit load_own(5, 2u)
 #endif
     workgroupBarrier();
 #endif
-#if SQUARE6
+#if D_TILE6
     #emit stage_own(96u)
     #emit load_own(6, 0u)
-#if SQUARE7
+#if D_TILE7
     #emit load_own(7, 2u)
 #endif
     workgroupBarrier();
@@ -399,25 +399,25 @@ fn attention_flash_coopmat_backward(
         var upper = coop_mat16x16<f32, C>();
         var lower = coop_mat16x16<f32, C>();
         #emit add_scores(0, 0u)
-#if SQUARE1
+#if D_TILE1
         #emit add_scores(1, 2u)
 #endif
-#if SQUARE2
+#if D_TILE2
         #emit add_scores(2, 4u)
 #endif
-#if SQUARE3
+#if D_TILE3
         #emit add_scores(3, 6u)
 #endif
-#if SQUARE4
+#if D_TILE4
         #emit add_scores(4, 8u)
 #endif
-#if SQUARE5
+#if D_TILE5
         #emit add_scores(5, 10u)
 #endif
-#if SQUARE6
+#if D_TILE6
         #emit add_scores(6, 12u)
 #endif
-#if SQUARE7
+#if D_TILE7
         #emit add_scores(7, 14u)
 #endif
         coopStoreT(upper, &scores[side * SLOPES + strip * LONG + half * 4u], LONG);

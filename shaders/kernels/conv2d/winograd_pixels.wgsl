@@ -28,7 +28,7 @@ fn conv2d_winograd_pixels(
     @builtin(local_invocation_index) lane: u32,
 ) {
     let index = flat_group(workgroup, workgroups) * THREADS + lane;
-    if index >= CHANNELS * SQUARES {
+    if index >= CHANNELS * TILES {
         return;
     }
     let thing = of_thread(index, CHANNELS);
@@ -45,12 +45,12 @@ fn conv2d_winograd_pixels(
             pixel(thing.x, corner.x, row + i, column + 3u),
         ));
     }
-    let at = square_at(thing.x, thing.y, FROM_C);
+    let at = element_of(thing.x, thing.y, FROM_C);
     for (var j = 0u; j < 4u; j++) {
         let down = apart(vec4<f32>(rows[0][j], rows[1][j], rows[2][j], rows[3][j]));
-        pixels[j * (CHANNELS * SQUARES) + at] = down.x;
-        pixels[(4u + j) * (CHANNELS * SQUARES) + at] = down.y;
-        pixels[(8u + j) * (CHANNELS * SQUARES) + at] = down.z;
-        pixels[(12u + j) * (CHANNELS * SQUARES) + at] = down.w;
+        pixels[j * (CHANNELS * TILES) + at] = down.x;
+        pixels[(4u + j) * (CHANNELS * TILES) + at] = down.y;
+        pixels[(8u + j) * (CHANNELS * TILES) + at] = down.z;
+        pixels[(12u + j) * (CHANNELS * TILES) + at] = down.w;
     }
 }

@@ -96,13 +96,13 @@ fn depthwise_filter(
     for (var tap = 0u; tap < KD * KH * KW; tap++) {
         let sum = over_walkers(lane, sums[tap]);
         if mine {
-            put_sum(part * PART_COLUMNS, c, tap, sum);
+            store_sum(part * PART_COLUMNS, c, tap, sum);
         }
     }
     if BIASED {
         let sum = over_walkers(lane, of_bias);
         if mine {
-            put_bias(part * PART_COLUMNS + C * KD * KH * KW, c, sum);
+            store_bias(part * PART_COLUMNS + C * KD * KH * KW, c, sum);
         }
     }
 }

@@ -8,7 +8,7 @@ fn relu_value(x: value) -> value {
     return relu(x);
 }
 
-fn put(window: ptr<function, array<value, WINDOW>>, load: u32, piece: stored) {
+fn set_piece(window: ptr<function, array<value, WINDOW>>, load: u32, piece: stored) {
     let four = vec4<f32>(piece);
     for (var i = 0u; i < 4u; i++) {
         let at = load * 4u + i - SKIP;

@@ -62,7 +62,7 @@ fn window_of(walk: Walk, z: u32, row: u32) -> array<value, WINDOW> {
 #else
             if first + load < IW {
 #endif
-                put(&window, load, x[(base + first + load) * CHANNELS + walk.c]);
+                set_piece(&window, load, x[(base + first + load) * CHANNELS + walk.c]);
             }
         }
     } else {
@@ -73,7 +73,7 @@ fn window_of(walk: Walk, z: u32, row: u32) -> array<value, WINDOW> {
 #else
             if first + load < IW / WIDTH {
 #endif
-                put(&window, load, x[base + first + load]);
+                set_piece(&window, load, x[base + first + load]);
             }
         }
     }

@@ -2,13 +2,13 @@
 // Cooperative matrices are an extension of native wgpu; shaders/src/matrix.rs spells them for browsers. What becomes of sums is said by
 // `epilogue` of the text that imports this.
 //
-// Eight subgroups of 32 compute a tile of 128 × 256, each 64 rows of 64 columns: four by four squares of 16 × 16. Where such tiles would
+// F16x8 subgroups of 32 compute a tile of 128 × 256, each 64 rows of 64 columns: four by four squares of 16 × 16. Where such tiles would
 // be too few for the device, tiles are 128 × 128, and each has 32 rows. Where they would leave most of a device without work in its last
 // turn, twelve subgroups compute a tile of 192 × 192, each 64 rows of 48 columns: on an H200 those have 0.8 of the rate, and 4096 × 1152
 // × 4304 takes one turn and not two, 179 µs and not 254. What each step brought, by TFLOP/s there at 4096³, natively and in Chromium:
 // matrices straight from device memory 65 in Chromium; tiles staged in workgroup memory by vectors of four 126; by eights, the next ones
 // on their way meanwhile, in rows padded by one, by four subgroups to a tile of 128 × 128, 176 and 196; natively, eights written to
-// workgroup memory as they come, 198; eight subgroups to twice as wide a tile 290 and 295; matrices of the next sixteen columns of A
+// workgroup memory as they come, 198; f16x8 subgroups to twice as wide a tile 290 and 295; matrices of the next sixteen columns of A
 // loaded while those before are multiplied, across barriers, 318 and 324. Two tiles in turns, so that a step has one barrier, bring
 // nothing; nor does leaving out the checks of browsers. Results leave by eights. (By a bench of whole tiles; `run` had 293 and 308.)
 //
@@ -23,20 +23,20 @@
 
 // Eights in a row of a tile as it is stored, and rows that all threads stage at a time.
 #if A_TRANSPOSED
-const A_EIGHTS: u32 = BLOCK_M / 8u;
+const A_VEC8: u32 = BLOCK_M / 8u;
 #else
-const A_EIGHTS: u32 = BLOCK_K / 8u;
+const A_VEC8: u32 = BLOCK_K / 8u;
 #endif
 #if B_TRANSPOSED
-const B_EIGHTS: u32 = BLOCK_K / 8u;
+const B_VEC8: u32 = BLOCK_K / 8u;
 #else
-const B_EIGHTS: u32 = BLOCK_N / 8u;
+const B_VEC8: u32 = BLOCK_N / 8u;
 #endif
-const A_ROWS: u32 = THREADS / A_EIGHTS;
-const B_ROWS: u32 = THREADS / B_EIGHTS;
+const A_ROWS: u32 = THREADS / A_VEC8;
+const B_ROWS: u32 = THREADS / B_VEC8;
 // Eights from one staged row to the next: rows padded so that neighbours start in different memory banks.
-const A_ROW: u32 = A_EIGHTS + 1u;
-const B_ROW: u32 = B_EIGHTS + 1u;
+const A_ROW: u32 = A_VEC8 + 1u;
+const B_ROW: u32 = B_VEC8 + 1u;
 #if A_TRANSPOSED
 const A_TILE: u32 = BLOCK_K * A_ROW;
 #else
@@ -61,7 +61,7 @@ var<workgroup> b_tile: array<Piece, B_TILE * PIECES>;
 // A strip of one square or two for each subgroup: results pass through it to be rounded, and clipped at the edges of C.
 var<workgroup> strips: array<vec4<f32>, THREADS / 32u * 16u * STRIP>;
 
-fn put_a(at: u32, x: Eight) {
+fn stage_a(at: u32, x: F16x8) {
 #if IN_A_BROWSER
     a_tile[at] = x;
 #else
@@ -70,7 +70,7 @@ fn put_a(at: u32, x: Eight) {
 #endif
 }
 
-fn put_b(at: u32, x: Eight) {
+fn stage_b(at: u32, x: F16x8) {
 #if IN_A_BROWSER
     b_tile[at] = x;
 #else
@@ -86,7 +86,7 @@ fn write_strip(batch: u32, row: u32, col: u32, strip: u32, lane: u32) {
         let down = i * 8u + lane / (2u * WIDTH);
         let along = lane % (2u * WIDTH);
         let from_here = strip + down * STRIP + along * 2u;
-        put_eight(batch, row + down, col + along * 8u, strips[from_here], strips[from_here + 1u]);
+        store_f16x8(batch, row + down, col + along * 8u, strips[from_here], strips[from_here + 1u]);
     }
     workgroupBarrier();
 }
@@ -103,13 +103,13 @@ fn write_strip(batch: u32, row: u32, col: u32, strip: u32, lane: u32) {
 
 // Loads the thread's vectors of the next tiles, from these positions of A and B.
 #block fetch(NEXT, FROM_A, FROM_B)
-    {NEXT}_a0 = eight_of_a(batch, FROM_A.y + 0u * A_ROWS, FROM_A.x);
-    {NEXT}_a1 = eight_of_a(batch, FROM_A.y + 1u * A_ROWS, FROM_A.x);
-    {NEXT}_b0 = eight_of_b(batch, FROM_B.y + 0u * B_ROWS, FROM_B.x);
-    {NEXT}_b1 = eight_of_b(batch, FROM_B.y + 1u * B_ROWS, FROM_B.x);
+    {NEXT}_a0 = f16x8_of_a(batch, FROM_A.y + 0u * A_ROWS, FROM_A.x);
+    {NEXT}_a1 = f16x8_of_a(batch, FROM_A.y + 1u * A_ROWS, FROM_A.x);
+    {NEXT}_b0 = f16x8_of_b(batch, FROM_B.y + 0u * B_ROWS, FROM_B.x);
+    {NEXT}_b1 = f16x8_of_b(batch, FROM_B.y + 1u * B_ROWS, FROM_B.x);
 #if BLOCK_N == 256
-    {NEXT}_b2 = eight_of_b(batch, FROM_B.y + 2u * B_ROWS, FROM_B.x);
-    {NEXT}_b3 = eight_of_b(batch, FROM_B.y + 3u * B_ROWS, FROM_B.x);
+    {NEXT}_b2 = f16x8_of_b(batch, FROM_B.y + 2u * B_ROWS, FROM_B.x);
+    {NEXT}_b3 = f16x8_of_b(batch, FROM_B.y + 3u * B_ROWS, FROM_B.x);
 #endif
 #end
 
@@ -129,18 +129,18 @@ fn write_strip(batch: u32, row: u32, col: u32, strip: u32, lane: u32) {
 
 // Stages the vectors that `fetch` loaded.
 #block stage_next
-    put_a((ay + 0u * A_ROWS) * A_ROW + ax, next_a0);
-    put_a((ay + 1u * A_ROWS) * A_ROW + ax, next_a1);
-    put_b((by + 0u * B_ROWS) * B_ROW + bx, next_b0);
-    put_b((by + 1u * B_ROWS) * B_ROW + bx, next_b1);
+    stage_a((ay + 0u * A_ROWS) * A_ROW + ax, next_a0);
+    stage_a((ay + 1u * A_ROWS) * A_ROW + ax, next_a1);
+    stage_b((by + 0u * B_ROWS) * B_ROW + bx, next_b0);
+    stage_b((by + 1u * B_ROWS) * B_ROW + bx, next_b1);
 #if BLOCK_N == 256
-    put_b((by + 2u * B_ROWS) * B_ROW + bx, next_b2);
-    put_b((by + 3u * B_ROWS) * B_ROW + bx, next_b3);
+    stage_b((by + 2u * B_ROWS) * B_ROW + bx, next_b2);
+    stage_b((by + 3u * B_ROWS) * B_ROW + bx, next_b3);
 #endif
 #end
 
-// Loads matrices of 16 columns of A and 16 rows of B. AT is the first of them in the tiles, and EIGHT the same in vectors.
-#block load(LEFT, RIGHT, AT, EIGHT)
+// Loads matrices of 16 columns of A and 16 rows of B. AT is the first of them in the tiles, and VEC8 the same in vectors.
+#block load(LEFT, RIGHT, AT, VEC8)
 #if A_TRANSPOSED
     {LEFT}0 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(AT * A_ROW + row / 8u + 0u) * PIECES], A_ROW * PIECES);
     {LEFT}1 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(AT * A_ROW + row / 8u + 2u) * PIECES], A_ROW * PIECES);
@@ -149,19 +149,19 @@ fn write_strip(batch: u32, row: u32, col: u32, strip: u32, lane: u32) {
     {LEFT}3 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(AT * A_ROW + row / 8u + 6u) * PIECES], A_ROW * PIECES);
 #endif
 #else
-    {LEFT}0 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 0u) * A_ROW + EIGHT) * PIECES], A_ROW * PIECES);
-    {LEFT}1 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 16u) * A_ROW + EIGHT) * PIECES], A_ROW * PIECES);
+    {LEFT}0 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 0u) * A_ROW + VEC8) * PIECES], A_ROW * PIECES);
+    {LEFT}1 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 16u) * A_ROW + VEC8) * PIECES], A_ROW * PIECES);
 #if WARP_M == 64
-    {LEFT}2 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 32u) * A_ROW + EIGHT) * PIECES], A_ROW * PIECES);
-    {LEFT}3 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 48u) * A_ROW + EIGHT) * PIECES], A_ROW * PIECES);
+    {LEFT}2 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 32u) * A_ROW + VEC8) * PIECES], A_ROW * PIECES);
+    {LEFT}3 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 48u) * A_ROW + VEC8) * PIECES], A_ROW * PIECES);
 #endif
 #endif
 #if B_TRANSPOSED
-    {RIGHT}0 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 0u) * B_ROW + EIGHT) * PIECES], B_ROW * PIECES);
-    {RIGHT}1 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 16u) * B_ROW + EIGHT) * PIECES], B_ROW * PIECES);
-    {RIGHT}2 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 32u) * B_ROW + EIGHT) * PIECES], B_ROW * PIECES);
+    {RIGHT}0 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 0u) * B_ROW + VEC8) * PIECES], B_ROW * PIECES);
+    {RIGHT}1 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 16u) * B_ROW + VEC8) * PIECES], B_ROW * PIECES);
+    {RIGHT}2 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 32u) * B_ROW + VEC8) * PIECES], B_ROW * PIECES);
 #if WARP_N == 64
-    {RIGHT}3 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 48u) * B_ROW + EIGHT) * PIECES], B_ROW * PIECES);
+    {RIGHT}3 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 48u) * B_ROW + VEC8) * PIECES], B_ROW * PIECES);
 #endif
 #else
     {RIGHT}0 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(AT * B_ROW + col / 8u + 0u) * PIECES], B_ROW * PIECES);
@@ -222,10 +222,10 @@ fn product_coopmat(
     let row = subgroup / (BLOCK_N / WARP_N) * WARP_M;
     let col = subgroup % (BLOCK_N / WARP_N) * WARP_N;
     // Where the thread's first eights of both tiles are staged, and where they come from; its others lie farther down.
-    let ay = thread / A_EIGHTS;
-    let ax = thread % A_EIGHTS;
-    let by = thread / B_EIGHTS;
-    let bx = thread % B_EIGHTS;
+    let ay = thread / A_VEC8;
+    let ax = thread % A_VEC8;
+    let by = thread / B_VEC8;
+    let bx = thread % B_VEC8;
 #if A_TRANSPOSED
     let a_from = vec2<u32>(first.y + ax * 8u, ay);
 #else

@@ -31,16 +31,16 @@
 const THREADS: u32 = THREADS_N * THREADS_M;
 const BLOCK_M: u32 = 4u * THREADS_M * REG_TILES_M;
 const BLOCK_N: u32 = 4u * THREADS_N * REG_TILES_N;
-const A_FOURS: u32 = BLOCK_M / 4u;
-const B_FOURS: u32 = BLOCK_N / 4u;
+const A_VEC4: u32 = BLOCK_M / 4u;
+const B_VEC4: u32 = BLOCK_N / 4u;
 // A vector more between depths, so that what is turned on its way comes to lie in different memory banks.
-const A_STRIDE: u32 = A_FOURS + select(PAD, 0u, A_TRANSPOSED);
+const A_STRIDE: u32 = A_VEC4 + select(PAD, 0u, A_TRANSPOSED);
 const A_SIZE: u32 = BLOCK_K * A_STRIDE;
-const B_STRIDE: u32 = B_FOURS + select(0u, PAD, B_TRANSPOSED);
+const B_STRIDE: u32 = B_VEC4 + select(0u, PAD, B_TRANSPOSED);
 const B_SIZE: u32 = BLOCK_K * B_STRIDE;
 // Vectors of a tile, and how many of them a thread stages.
-const A_VECTORS: u32 = BLOCK_K * A_FOURS;
-const B_VECTORS: u32 = BLOCK_K * B_FOURS;
+const A_VECTORS: u32 = BLOCK_K * A_VEC4;
+const B_VECTORS: u32 = BLOCK_K * B_VEC4;
 const A_LOADS: u32 = (A_VECTORS + THREADS - 1u) / THREADS;
 const B_LOADS: u32 = (B_VECTORS + THREADS - 1u) / THREADS;
 const STEPS: u32 = (K + BLOCK_K - 1u) / BLOCK_K;
@@ -76,12 +76,12 @@ fn vector_of_a(batch: u32, row: u32, depth: u32, e: u32) -> vec4<elem> {
         return vec4<elem>();
     }
     if A_TRANSPOSED {
-        let d = depth + e / A_FOURS;
-        let r = row + e % A_FOURS * 4u;
+        let d = depth + e / A_VEC4;
+        let r = row + e % A_VEC4 * 4u;
         if A_WHOLE && A_WIDTH % 4u == 0u {
             return a[((batch * A_HEIGHT + d) * A_WIDTH + r) / 4u];
         }
-        return four_of_a(batch, d, r);
+        return vec4_of_a(batch, d, r);
     }
     let d = depth + e % BLOCK_K;
     let r = row + e / BLOCK_K * 4u;
@@ -100,27 +100,27 @@ fn vector_of_b(batch: u32, depth: u32, col: u32, e: u32) -> vec4<elem> {
         return vec4<elem>(
             one_of_b(batch, n, d), one_of_b(batch, n + 1u, d), one_of_b(batch, n + 2u, d), one_of_b(batch, n + 3u, d));
     }
-    let d = depth + e / B_FOURS;
-    let n = col + e % B_FOURS * 4u;
+    let d = depth + e / B_VEC4;
+    let n = col + e % B_VEC4 * 4u;
     if B_WHOLE && B_WIDTH % 4u == 0u {
         return b[((batch * B_HEIGHT + d) * B_WIDTH + n) / 4u];
     }
-    return four_of_b(batch, d, n);
+    return vec4_of_b(batch, d, n);
 }
 
 // Where vector e of a tile lies.
 fn place_in_a(e: u32) -> u32 {
-    if A_TRANSPOSED { return e / A_FOURS * A_STRIDE + e % A_FOURS; }
+    if A_TRANSPOSED { return e / A_VEC4 * A_STRIDE + e % A_VEC4; }
     return e % BLOCK_K * A_STRIDE + e / BLOCK_K;
 }
 
 fn place_in_b(e: u32) -> u32 {
     if B_TRANSPOSED { return e % BLOCK_K * B_STRIDE + e / BLOCK_K; }
-    return e / B_FOURS * B_STRIDE + e % B_FOURS;
+    return e / B_VEC4 * B_STRIDE + e % B_VEC4;
 }
 
 // Four neighbouring sums of a row.
-fn store_four(batch: u32, row: u32, col: u32, sum: vec4<f32>) {
+fn store_vec4(batch: u32, row: u32, col: u32, sum: vec4<f32>) {
     if row >= M {
         return;
     }
@@ -141,10 +141,10 @@ fn store_four(batch: u32, row: u32, col: u32, sum: vec4<f32>) {
 fn store_register_tile(batch: u32, corner: vec2<u32>, sums: ptr<function, array<vec4<f32>, 4u * REG_TILES_M * REG_TILES_N>>, s: u32) {
     let row = corner.y + s / REG_TILES_N * 4u * THREADS_M;
     let col = corner.x + s % REG_TILES_N * 4u * THREADS_N;
-    store_four(batch, row, col, (*sums)[s * 4u]);
-    store_four(batch, row + 1u, col, (*sums)[s * 4u + 1u]);
-    store_four(batch, row + 2u, col, (*sums)[s * 4u + 2u]);
-    store_four(batch, row + 3u, col, (*sums)[s * 4u + 3u]);
+    store_vec4(batch, row, col, (*sums)[s * 4u]);
+    store_vec4(batch, row + 1u, col, (*sums)[s * 4u + 1u]);
+    store_vec4(batch, row + 2u, col, (*sums)[s * 4u + 2u]);
+    store_vec4(batch, row + 3u, col, (*sums)[s * 4u + 3u]);
 }
 #endif
 
@@ -252,10 +252,10 @@ fn product_tiled(index: u32, lane: u32) {
     for (var s = 0u; s < REG_TILES_M * REG_TILES_N; s++) {
         let row = first.y + s / REG_TILES_N * 4u * THREADS_M + y * 4u;
         let col = first.x + s % REG_TILES_N * 4u * THREADS_N + x * 4u;
-        store_four(batch, row, col, sums[s * 4u]);
-        store_four(batch, row + 1u, col, sums[s * 4u + 1u]);
-        store_four(batch, row + 2u, col, sums[s * 4u + 2u]);
-        store_four(batch, row + 3u, col, sums[s * 4u + 3u]);
+        store_vec4(batch, row, col, sums[s * 4u]);
+        store_vec4(batch, row + 1u, col, sums[s * 4u + 1u]);
+        store_vec4(batch, row + 2u, col, sums[s * 4u + 2u]);
+        store_vec4(batch, row + 3u, col, sums[s * 4u + 3u]);
     }
 #endif
 }

@@ -11,9 +11,9 @@ enable wgpu_cooperative_matrix;
 // they need not check. Loops have the one form that they can prove to end.
 
 #import lib/product_order
-#import matmul_i8/fours
+#import matmul_i8/vec4
 
-#if FOURS
+#if VEC4_STORES
 @group(0) @binding(4) var<storage, read_write> c: array<vec4<elem>>;
 #else
 @group(0) @binding(4) var<storage, read_write> c: array<elem>;
@@ -25,19 +25,19 @@ const ROW: u32 = PIECES + 1u;
 const STRIP: u32 = 9u;
 const STEPS: u32 = (WORDS + 4u * PIECES - 1u) / (4u * PIECES);
 
-var<workgroup> a_tile: array<vec4<u32>, ROWS * ROW>;
-var<workgroup> b_tile: array<vec4<u32>, COLUMNS * ROW>;
+var<workgroup> a_tile: array<vec4<u32>, BLOCK_M * ROW>;
+var<workgroup> b_tile: array<vec4<u32>, BLOCK_N * ROW>;
 // One strip of two squares for each subgroup: results pass through it to be scaled, and clipped at the edges of C.
 var<workgroup> strips: array<vec4<i32>, 8u * 16u * STRIP>;
 
 // Write columns col .. col + 3 of a row of C; col is a multiple of four.
-fn put(row: u32, col: u32, sum: vec4<i32>) {
+fn store(row: u32, col: u32, sum: vec4<i32>) {
     if !WHOLE && (row >= M || col >= N) {
         return;
     }
     let x = a_scale[row] * vec4<f32>(sum);
     let at = row * N + col;
-#if FOURS
+#if VEC4_STORES
     let by = vec4<f32>(b_scale[col], b_scale[col + 1u], b_scale[col + 2u], b_scale[col + 3u]);
     c[at / 4u] = vec4<elem>(x * by);
 #else
@@ -53,7 +53,7 @@ fn write_strip(row: u32, col: u32, strip: u32, lane: u32) {
     workgroupBarrier();
     for (var i = 0u; i < 4u; i++) {
         let down = i * 4u + lane / 8u;
-        put(row + down, col + lane % 8u * 4u, strips[strip + down * STRIP + lane % 8u]);
+        store(row + down, col + lane % 8u * 4u, strips[strip + down * STRIP + lane % 8u]);
     }
     workgroupBarrier();
 }
@@ -106,13 +106,13 @@ fn matmul_i8_coopmat(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let across = (N + COLUMNS - 1u) / COLUMNS;
-    let down = (M + ROWS - 1u) / ROWS;
+    let across = (N + BLOCK_N - 1u) / BLOCK_N;
+    let down = (M + BLOCK_M - 1u) / BLOCK_M;
     let index = group.y * groups.x + group.x;
     if index >= across * down {
         return;
     }
-    let first = tile_at(index, across, down) * vec2<u32>(COLUMNS, ROWS);
+    let first = tile_at(index, across, down) * vec2<u32>(BLOCK_N, BLOCK_M);
     let subgroup = thread / 32u;
     let lane = thread % 32u;
     let row = subgroup / 4u * 64u;
@@ -125,12 +125,12 @@ fn matmul_i8_coopmat(
     #emit zero_row(1)
     #emit zero_row(2)
     #emit zero_row(3)
-    var next_a0 = four_of_a(first.y + down_here + 0u, along * 4u);
-    var next_a1 = four_of_a(first.y + down_here + 64u, along * 4u);
-    var next_b0 = four_of_b(first.x + down_here + 0u, along * 4u);
-    var next_b1 = four_of_b(first.x + down_here + 64u, along * 4u);
-    var next_b2 = four_of_b(first.x + down_here + 128u, along * 4u);
-    var next_b3 = four_of_b(first.x + down_here + 192u, along * 4u);
+    var next_a0 = vec4_of_a(first.y + down_here + 0u, along * 4u);
+    var next_a1 = vec4_of_a(first.y + down_here + 64u, along * 4u);
+    var next_b0 = vec4_of_b(first.x + down_here + 0u, along * 4u);
+    var next_b1 = vec4_of_b(first.x + down_here + 64u, along * 4u);
+    var next_b2 = vec4_of_b(first.x + down_here + 128u, along * 4u);
+    var next_b3 = vec4_of_b(first.x + down_here + 192u, along * 4u);
 
     for (var t = 0u; t < STEPS; t++) {
         workgroupBarrier();
@@ -143,12 +143,12 @@ fn matmul_i8_coopmat(
         workgroupBarrier();
         if t + 1u < STEPS {
             let at = ((t + 1u) * PIECES + along) * 4u;
-            next_a0 = four_of_a(first.y + down_here + 0u, at);
-            next_a1 = four_of_a(first.y + down_here + 64u, at);
-            next_b0 = four_of_b(first.x + down_here + 0u, at);
-            next_b1 = four_of_b(first.x + down_here + 64u, at);
-            next_b2 = four_of_b(first.x + down_here + 128u, at);
-            next_b3 = four_of_b(first.x + down_here + 192u, at);
+            next_a0 = vec4_of_a(first.y + down_here + 0u, at);
+            next_a1 = vec4_of_a(first.y + down_here + 64u, at);
+            next_b0 = vec4_of_b(first.x + down_here + 0u, at);
+            next_b1 = vec4_of_b(first.x + down_here + 64u, at);
+            next_b2 = vec4_of_b(first.x + down_here + 128u, at);
+            next_b3 = vec4_of_b(first.x + down_here + 192u, at);
         }
         #emit add_half(0, 0u)
         #emit add_half(1, 2u)

@@ -3,7 +3,7 @@
 
 #import lib/nan
 
-fn finished(channel: u32, sum: f32) -> f32 {
+fn epilogue(channel: u32, sum: f32) -> f32 {
     var value = sum;
 #if BIAS
     value += f32(bias[channel]);

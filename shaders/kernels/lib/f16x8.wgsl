@@ -1,8 +1,8 @@
-// Eight 16-bit floats that lie one after the other: what kernels on matrix units move at a time, sixteen bytes, as four words. Browsers load
+// F16x8 16-bit floats that lie one after the other: what kernels on matrix units move at a time, sixteen bytes, as four words. Browsers load
 // matrices from arrays of words too. naga knows a matrix's type by its array's: there they become two vectors, which lie in workgroup memory
-// one by one. PIECES elements of such an array are eight floats in either.
+// one by one. PIECES elements of such an array are f16x8 floats in either.
 
-alias Eight = vec4<u32>;
+alias F16x8 = vec4<u32>;
 #if IN_A_BROWSER
 alias Piece = vec4<u32>;
 const PIECES: u32 = 1u;
@@ -11,26 +11,26 @@ alias Piece = vec4<f16>;
 const PIECES: u32 = 2u;
 #endif
 
-fn eight(low: vec4<f32>, high: vec4<f32>) -> Eight {
+fn f16x8(low: vec4<f32>, high: vec4<f32>) -> F16x8 {
     return vec4<u32>(pack2x16float(low.xy), pack2x16float(low.zw), pack2x16float(high.xy), pack2x16float(high.zw));
 }
 
 // The first four, and the others. naga has no way from words to floats of 16 bits but by whole numbers of 16 bits, of which drivers make
 // nothing at all; by floats of 32 it would be instructions.
 #if !IN_A_BROWSER
-fn low_of(x: Eight) -> vec4<f16> {
+fn low_of(x: F16x8) -> vec4<f16> {
     return bitcast<vec4<f16>>(vec4<u16>(u16(x.x), u16(x.x >> 16u), u16(x.y), u16(x.y >> 16u)));
 }
-fn high_of(x: Eight) -> vec4<f16> {
+fn high_of(x: F16x8) -> vec4<f16> {
     return bitcast<vec4<f16>>(vec4<u16>(u16(x.z), u16(x.z >> 16u), u16(x.w), u16(x.w >> 16u)));
 }
 #endif
 
-// The float of number i, counted from the first of any eight.
-fn float_in(x: Eight, i: u32) -> f32 {
+// The float of number i, counted from the first of any f16x8.
+fn float_in(x: F16x8, i: u32) -> f32 {
     return unpack2x16float(x[i / 2u % 4u])[i % 2u];
 }
 
-fn eight_from(x: array<f32, 8>) -> Eight {
-    return eight(vec4<f32>(x[0], x[1], x[2], x[3]), vec4<f32>(x[4], x[5], x[6], x[7]));
+fn f16x8_from(x: array<f32, 8>) -> F16x8 {
+    return f16x8(vec4<f32>(x[0], x[1], x[2], x[3]), vec4<f32>(x[4], x[5], x[6], x[7]));
 }

@@ -7,7 +7,7 @@
 @group(0) @binding(3) var<storage, read> b_scale: array<f32>;
 
 // Words at .. at + 3 of a row of a matrix, zeros outside; `at` is a multiple of four.
-#block four_of(MATRIX, HEIGHT)
+#block vec4_of(MATRIX, HEIGHT)
     if !WHOLE && (row >= HEIGHT || at >= WORDS) {
         return vec4<u32>();
     }
@@ -23,10 +23,10 @@
     return x;
 #end
 
-fn four_of_a(row: u32, at: u32) -> vec4<u32> {
-    #emit four_of(a, M)
+fn vec4_of_a(row: u32, at: u32) -> vec4<u32> {
+    #emit vec4_of(a, M)
 }
 
-fn four_of_b(row: u32, at: u32) -> vec4<u32> {
-    #emit four_of(b, N)
+fn vec4_of_b(row: u32, at: u32) -> vec4<u32> {
+    #emit vec4_of(b, N)
 }
