@@ -6,9 +6,8 @@
 // copied asynchronously as they are stored, as many steps ahead as fit beside the one in use; fragments are turned as they
 // are loaded, where they must be.
 
-#include "lib/async_copy.cuh"
 #include "lib/launch.cuh"
-#include "lib/mma.cuh"
+#include "lib/mma_loop.cuh"
 #include "lib/product.cuh"
 
 static_assert(BLOCK_MN == 128 && THREADS == 128 && BLOCK_K % 16 == 0, "two by two warps, in steps of one instruction's depth");
@@ -89,40 +88,17 @@ __device__ __forceinline__ void product_mma_of(const StageTiles& stage_tiles, co
         close_copies();
     };
 
-    // What the instructions after the next take is loaded while these multiply.
-    unsigned left[2][4][4], right[2][4][4];
-    const auto load_fragments = [&](const elem* a_tile, unsigned turn) {
+    const auto load = [&](const elem* a_tile, unsigned k, unsigned (&left)[4][4], unsigned (&right)[4][4]) {
         const elem* const b_tile = a_tile + StagedA::elements;
-        const unsigned d = turn * 16;
+        const unsigned d = k * 16;
 #pragma unroll
-        for (unsigned i = 0; i < 4; i++) load_left(left[turn % 2][i], a_tile, warp_row + 16 * i, d, lane);
+        for (unsigned i = 0; i < 4; i++) load_left(left[i], a_tile, warp_row + 16 * i, d, lane);
 #pragma unroll
-        for (unsigned j = 0; j < 4; j++) load_right(right[turn % 2][j], b_tile, d, warp_col + 16 * j, lane);
+        for (unsigned j = 0; j < 4; j++) load_right(right[j], b_tile, d, warp_col + 16 * j, lane);
     };
 
     float sums[4][8][4] = {};
-#pragma unroll
-    for (unsigned step = 0; step < STAGES - 1; step++) stage(step);
-    for (unsigned step = 0; step < steps; step++) {
-        wait_for_copies<STAGES - 2>();
-        // Ends the reading of the step before, too, whose place the next copies take.
-        __syncthreads();
-        const elem* const a_tile = staged + step % STAGES * stage_elems;
-        load_fragments(a_tile, 0);
-        stage(step + STAGES - 1);
-#pragma unroll
-        for (unsigned turn = 0; turn < BLOCK_K / 16; turn++) {
-            if (turn + 1 < BLOCK_K / 16) load_fragments(a_tile, turn + 1);
-#pragma unroll
-            for (unsigned i = 0; i < 4; i++) {
-#pragma unroll
-                for (unsigned j = 0; j < 8; j++) {
-                    const auto& columns = right[turn % 2][j / 2];
-                    multiply_add(sums[i][j], left[turn % 2][i], columns[j % 2 * 2], columns[j % 2 * 2 + 1]);
-                }
-            }
-        }
-    }
+    mma_loop<steps, BLOCK_K / 16, stage_elems>(sums, staged, stage, load);
 
     // In a fragment of results a lane holds two neighbouring columns in row lane / 4 and in the row eight below.
 #pragma unroll

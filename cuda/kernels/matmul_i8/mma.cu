@@ -4,7 +4,7 @@
 // A block computes a tile of BLOCK_M x BLOCK_N, each warp 64 rows of 64 columns, as in lib/product_mma.cuh. Tiles of A and B are copied
 // asynchronously, STAGES - 1 ahead of the one in use. Both lie along the depth, so that fragments are loaded as they are.
 
-#include "lib/async_copy.cuh"
+#include "lib/mma_loop.cuh"
 #include "matmul_i8/common.cuh"
 
 constexpr unsigned WARPS_N = BLOCK_N / 64;
@@ -62,45 +62,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, 256 / THREADS)
         close_copies();
     };
 
-    // What the instructions after the next take is loaded while these multiply: of A squares of 16 rows and 32 bytes, of B two
-    // neighbouring ones of eight rows.
-    unsigned left[2][4][4], right[2][4][4];
-    const auto load_fragments = [&](const unsigned char* a_tile, unsigned k) {
+    // A fragment of A has 16 rows and 32 bytes. Two fragments of B have eight rows each.
+    const auto load = [&](const unsigned char* a_tile, unsigned k, unsigned (&left)[4][4], unsigned (&right)[4][4]) {
         const unsigned char* const b_tile = a_tile + BLOCK_M * ROW_BYTES;
 #pragma unroll
         for (unsigned i = 0; i < 4; i++) {
-            load_matrices(left[k % 2][i], a_tile + (warp_row + 16 * i + lane % 16) * ROW_BYTES + k * 32 + lane / 16 * 16);
+            load_matrices(left[i], a_tile + (warp_row + 16 * i + lane % 16) * ROW_BYTES + k * 32 + lane / 16 * 16);
         }
 #pragma unroll
         for (unsigned j = 0; j < 4; j++) {
             const unsigned row = warp_col + 16 * j + lane / 16 * 8 + lane % 8;
-            load_matrices(right[k % 2][j], b_tile + row * ROW_BYTES + k * 32 + lane / 8 % 2 * 16);
+            load_matrices(right[j], b_tile + row * ROW_BYTES + k * 32 + lane / 8 % 2 * 16);
         }
     };
 
     int sums[4][8][4] = {};
-#pragma unroll
-    for (unsigned step = 0; step < STAGES - 1; step++) stage(step);
-    for (unsigned step = 0; step < steps; step++) {
-        wait_for_copies<STAGES - 2>();
-        // Ends the reading of the step before, too, whose place the next copies take.
-        __syncthreads();
-        const unsigned char* const a_tile = staged + step % STAGES * STAGE_BYTES;
-        load_fragments(a_tile, 0);
-        stage(step + STAGES - 1);
-#pragma unroll
-        for (unsigned k = 0; k < BLOCK_K / 32; k++) {
-            if (k + 1 < BLOCK_K / 32) load_fragments(a_tile, k + 1);
-#pragma unroll
-            for (unsigned i = 0; i < 4; i++) {
-#pragma unroll
-                for (unsigned j = 0; j < 8; j++) {
-                    const auto& columns = right[k % 2][j / 2];
-                    multiply_add_bytes(sums[i][j], left[k % 2][i], columns[j % 2 * 2], columns[j % 2 * 2 + 1]);
-                }
-            }
-        }
-    }
+    mma_loop<steps, BLOCK_K / 32, STAGE_BYTES>(sums, staged, stage, load);
 
     // In a fragment of results a lane holds two neighbouring columns in row lane / 4 and in the row eight below.
 #pragma unroll
