@@ -1,13 +1,12 @@
-// Scaled dot-product attention, forward, in one stage: against `manual`, scores never leave the multiprocessor and memory grows with the
-// inputs only. Multiply-adds on f32 tiles in shared memory, for every element type. The definition is in
-// core/workloads/src/ops/attention.
+// Scaled dot-product attention, forward, in one stage. The definition is in core/workloads/src/ops/attention.
 //
-// A block owns ROWS query rows of one head and walks over the keys in tiles of KEYS with an online softmax; tiles that no row of it sees
-// are skipped. Thread (x, y) computes scores of four rows, 4y.., and of four keys, every THREADS_N-th from x on, and the same rows of COLUMNS
-// vectors of the output, which stay in registers for the whole kernel. What is staged lies as vectors of rows, keys or columns, so that a
-// step of a product reads vectors and multiplies each number of one with another. Tiles are read from device memory a step ahead, into
-// registers, and there are STAGES places for them, so that with two a step has one barrier. Parts of V are written out where they are
-// little: on an H100 16 heads of 2048 by 64 take 527 µs so, and 602 in a loop, but 4096 by 128 take 4.68 ms and 4.32.
+// attention_flash  online softmax over tiles of KEYS keys; f32 multiply-adds for every element type
+//
+// A block owns ROWS query rows of a head. Tiles without a visible key are skipped. Thread (x, y) computes the scores of rows 4y..
+// 4y + 3 with four keys, THREADS_N apart from x on. It also sums COLUMNS vectors of the output's same rows, in registers.
+//
+// Shared memory holds vectors along rows, keys or columns. Tiles are loaded a step ahead, into registers. With two STAGES a step
+// has one barrier. Loops over short parts of V are unrolled: see docs/notebook/2026-11-28-kernel-notes.md.
 
 #include "lib/elem.cuh"
 
@@ -16,12 +15,11 @@ constexpr unsigned THREADS = THREADS_N * THREADS_M, ROWS = 4 * THREADS_M, KEYS =
 #include "attention/flash.cuh"
 #include "attention/vectors.cuh"
 
-// From one depth, or key, to the next: with one or two vectors more where there is room, so that what is turned on its way comes to lie
-// in different memory banks.
+// Vectors from one depth, or key, to the next. PAD avoids bank conflicts of transposed stores.
 constexpr unsigned Q_STRIDE = THREADS_M + PAD, K_STRIDE = THREADS_N + PAD, W_STRIDE = THREADS_M + 2 * PAD;
-// Steps of a tile of scores, and of the weighted sum of its values.
+// Steps of a tile of scores, and of its weighted sum of values.
 constexpr unsigned CHUNKS = (D + DEPTH - 1) / DEPTH, PARTS = KEYS / VALUES;
-// QkTiles of 4 × 4 numbers of a step, and how many a thread brings; likewise vectors of V.
+// 4 x 4 tiles of Q and K per step, and per thread; likewise vectors of V.
 constexpr unsigned Q_TILES = DEPTH / 4 * THREADS_M, QK_TILES = Q_TILES + DEPTH / 4 * THREADS_N;
 constexpr unsigned QK_LOADS = (QK_TILES + THREADS - 1) / THREADS, V_LOADS = (VALUES * WIDTH + THREADS - 1) / THREADS;
 constexpr unsigned K_FROM = DEPTH * Q_STRIDE, OF_SCORES = K_FROM + DEPTH * K_STRIDE;
@@ -29,7 +27,7 @@ constexpr unsigned STAGE_VEC4 = OF_SCORES > VALUES * WIDTH ? OF_SCORES : VALUES 
 constexpr bool HIDES = CAUSAL || OWN_LENGTHS || BIASED || T % KEYS != 0;
 static_assert(2 * THREADS_N <= 32 && THREADS % 32 == 0, "the threads that share a row are of one warp");
 
-// The largest, or the sum, over the threads that share rows: of threads that run together, neighbours share columns, then rows.
+// Reduces over the threads that share rows. Neighbouring threads of a warp share columns, then rows.
 template <typename Combine>
 __device__ __forceinline__ float over_row(float x, const Combine& combine) {
 #pragma unroll
@@ -37,7 +35,7 @@ __device__ __forceinline__ float over_row(float x, const Combine& combine) {
     return x;
 }
 
-// A thread's squares of Q and K: four rows each, of neighbouring queries, or of every THREADS_N-th key, as those of its scores are.
+// A thread's 4 x 4 tiles of Q and K: four neighbouring queries, or four keys THREADS_N apart, as for its scores.
 struct QkTiles {
     float4 at[QK_LOADS][4];
 
@@ -56,7 +54,7 @@ struct QkTiles {
         }
     }
 
-    // Put them where they are read, turned.
+    // Stores the tiles transposed.
     __device__ __forceinline__ void keep(float4* stage) const {
 #pragma unroll
         for (unsigned b = 0; b < QK_LOADS; b++) {
@@ -117,9 +115,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #if BIASED
     masks.mask = mask;
 #endif
-    // Q and K while scores are computed, V afterwards.
+    // Q and K while scores are computed, then V.
     __shared__ float4 stage[STAGES * STAGE_VEC4];
-    // Of keys, as vectors of rows.
+    // Weights of keys, as vectors along rows.
     __shared__ float4 weights[KEYS * W_STRIDE];
 
     u64 head;
@@ -129,11 +127,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const elem* const k_head = k + head / GROUP * T * D;
     const elem* const v_head = v + head / GROUP * T * D;
     const unsigned x = threadIdx.x / 2 % THREADS_N, y = threadIdx.x / (2 * THREADS_N) * 2 + threadIdx.x % 2, row = row0 + 4 * y;
-    // Scores are kept as they are, and scaled where they become exponents; a mask is added to scaled ones.
+    // Scores are scaled when they become exponents. A mask is added to scaled scores.
     const float scale = flash_scale(), unit = BIASED ? 1.0f : scale;
 
     float4 acc[4][COLUMNS];
-    // The highest score so far, scaled.
+    // Maximum of the scores so far, scaled.
     float top[4], sum[4];
     unsigned seen[4];
 #pragma unroll
@@ -206,7 +204,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             weights[(j * THREADS_N + x) * W_STRIDE + y] = weight;
         }
 
-        // The first part of V comes to lie where the last scores may still be read.
+        // The first part of V overwrites a stage that may still be read for scores.
         if (STAGES == 2 && CHUNKS % 2 == 1) __syncthreads();
 #pragma unroll(KEYS * COLUMNS <= 64 ? PARTS : 1)
         for (unsigned f = 0; f < PARTS; f++) {
@@ -232,7 +230,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 }
             }
         }
-        // With an odd number of parts the last one lies where the next scores begin.
+        // With an odd number of parts, the last one lies where the next scores begin.
         if (STAGES == 2 && PARTS % 2 == 1) __syncthreads();
     }
 
@@ -241,7 +239,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const float total = over_row(sum[r], [](float a, float b) { return a + b; });
         if (row + r >= S) continue;
         const float inverse = total == 0.0f ? 0.0f : 1.0f / total;
-        // Scores are to base two; a row that sees no key has no logarithm, for which zero stands.
+        // Scores are to base two. A row without a visible key has no logarithm: zero is stored.
 #if KEEPS_LSE
         if (x == 0) lse[head * S + row + r] = total == 0.0f ? 0.0f : top[r] / LOG2_E + logf(total);
 #endif

@@ -1,5 +1,5 @@
-// Convolution as a product of kernels with pixels: against `direct`, tiles of both are staged in shared memory, and a thread keeps
-// a block of sums in registers. The definition is in core/workloads/src/ops/conv2d.
+// Implicit GEMM of filters and pixels: tiles of both in shared memory, sums in registers. The definition is in
+// core/workloads/src/ops/conv2d.
 
 #include "conv2d/pixels.cuh"
 

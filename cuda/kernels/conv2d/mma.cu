@@ -1,4 +1,4 @@
-// Convolution on tensor cores: against `implicit_gemm`, a warp multiplies matrices of 16-bit floats as a whole. The definition is in
+// Implicit GEMM of filters and pixels on tensor cores, with warp-wide products of 16-bit floats. The definition is in
 // core/workloads/src/ops/conv2d.
 
 #include "conv2d/positions.cuh"

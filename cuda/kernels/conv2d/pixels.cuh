@@ -1,12 +1,12 @@
-// Convolution as a product of kernels with pixels, by tiles. A row is a channel of the result, a column a position of it, a term a
-// channel of the source at a tap: the matrix of pixels is never stored, each is gathered as it is staged.
+// Operands of an implicit GEMM of filters and pixels. A row is a channel of the result, a column a position of it, and a term a
+// channel of the source at a tap. The matrix of pixels is never stored: pixels are gathered as they are staged.
 
 #include "conv2d/common.cuh"
 #include "conv2d/tile.cuh"
 #include "lib/launch.cuh"
 
 constexpr unsigned TERMS = FROM_C * TAPS, COLUMNS = IMAGES * TO;
-// Neighbouring terms are neighbouring channels of the source, four to a vector.
+// Neighbouring terms are neighbouring channels of the source, four per vector.
 constexpr bool VECTORS = LAST && FROM_C % 4 == 0;
 
 struct Pixels {
@@ -15,7 +15,7 @@ struct Pixels {
     elem* __restrict__ result;
     Epilogue epilogue;
     unsigned group, first_row, first_column;
-    // What a thread stages is of the same four positions all along.
+    // The thread stages terms of the same four positions in every step.
     Known known[4];
 
     __device__ __forceinline__ unsigned column_of(unsigned slot, unsigned i) const {
@@ -65,7 +65,7 @@ struct Pixels {
 
     __device__ __forceinline__ void stage_left(float4* tile, unsigned depth, unsigned to) const {
         if constexpr (!BACK && TERMS % 4 == 0) {
-            // Terms of a row lie one after the other.
+            // Terms of a row are contiguous.
 #pragma unroll
             for (unsigned e = threadIdx.x; e < M_VEC4 * K_VEC4; e += 256) {
                 const unsigned slot = e / K_VEC4, d = e % K_VEC4 * 4, term = depth + d;
@@ -79,7 +79,7 @@ struct Pixels {
                 store_transposed(tile + d * M_VEC4 + slot, M_VEC4, x);
             }
         } else if constexpr (BACK && LAST && TO_C % 4 == 0) {
-            // Rows of a term lie one after the other.
+            // Rows of a term are contiguous.
 #pragma unroll
             for (unsigned e = threadIdx.x; e < M_VEC4 * BLOCK_K; e += 256) {
                 const unsigned term = depth + e / M_VEC4, row = first_row + e % M_VEC4 * 4;
@@ -123,7 +123,7 @@ struct Pixels {
     }
 };
 
-// The group, the first row and the first column of this block's tile. Blocks that run together share positions, then kernels.
+// Group, first row and first column of this block's tile. Blocks that run together share positions, then filters.
 __device__ __forceinline__ uint3 tile_of_block() {
     constexpr unsigned down = (TO_C + BLOCK_M - 1) / BLOCK_M, across = (COLUMNS + BLOCK_N - 1) / BLOCK_N;
     const u64 index = flat_workgroup();

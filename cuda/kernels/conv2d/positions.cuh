@@ -1,9 +1,8 @@
-// Convolution on tensor cores: a warp multiplies matrices of 16-bit floats as a whole and sums in f32. With channels last a row is a
-// position and a column an output channel, otherwise the other way round: so are two neighbours of a result in memory in the same
-// fragment.
+// Implicit GEMM on tensor cores: warp-wide products of 16-bit floats, sums in f32. With channels last, a row is a position and a
+// column an output channel; otherwise the reverse. Two results in a fragment are then neighbours in memory.
 //
-// Backward, kernels are the other way round: `w` is turned by a stage before, unless channels are last, where the channels of the
-// result are neighbours for each term, and lie as B is taken row by row.
+// Backward, filters are transposed: a stage before transposes `w`, unless channels are last. Then the channels of the result are
+// neighbours for each term, as rows of B.
 
 #include "conv2d/common.cuh"
 #include "lib/product_mma.cuh"
@@ -11,7 +10,8 @@
 static_assert(K == FROM_C * TAPS, "a term is a channel of the source at a tap");
 static_assert(!A_TRANSPOSED && B_TRANSPOSED == (LAST && !BACK), "as pixels and kernels lie");
 
-// Channels last: BLOCK_MN positions by BLOCK_K terms. A thread copies pieces of eight terms of four positions, the same all along.
+// Channels last: BLOCK_MN positions by BLOCK_K terms. A thread copies pieces of eight terms, of the same four positions in every
+// step.
 struct PositionsDown {
     static constexpr unsigned across = BLOCK_K / 8, rows = THREADS / across, each = BLOCK_MN / rows;
     const elem* __restrict__ source;
@@ -53,7 +53,7 @@ struct PositionsDown {
     }
 };
 
-// Otherwise: BLOCK_K terms by BLOCK_MN positions, of which neighbouring threads take neighbours, each the same all along.
+// Otherwise: BLOCK_K terms by BLOCK_MN positions. Neighbouring threads take neighbouring positions, the same in every step.
 struct PositionsAcross {
     const elem* __restrict__ source;
     unsigned group;
@@ -76,7 +76,7 @@ struct PositionsAcross {
     }
 };
 
-// Channels last, backward: BLOCK_K terms by BLOCK_MN channels of the result, from the kernels of a group as they lie.
+// Channels last, backward: BLOCK_K terms by BLOCK_MN channels of the result, from the filters of a group as stored.
 __device__ __forceinline__ void stage_kernels(elem* tile, const elem* __restrict__ w, unsigned first, unsigned d) {
     constexpr unsigned across = BLOCK_MN / 8, rows = THREADS / across;
     const unsigned column = first + threadIdx.x % across * 8;
@@ -95,7 +95,7 @@ __device__ __forceinline__ void stage_kernels(elem* tile, const elem* __restrict
     }
 }
 
-// A tile of the result: its group, its first row and its first column.
+// A tile of the result: its group, first row and first column.
 struct TileOfBlock {
     unsigned group, row, column;
 };
@@ -107,7 +107,7 @@ __device__ __forceinline__ TileOfBlock tile_of_block() {
     return {(unsigned)(index / tiles), tile.y * BLOCK_MN, tile.x * BLOCK_MN};
 }
 
-// The products of a tile, of which `store(row, column, x, y)` takes two neighbouring sums of a row within the tile.
+// Computes a tile. `store(row, column, x, y)` receives two neighbouring sums of a row of the tile.
 template <typename Store>
 __device__ __forceinline__ void convolution_mma(const elem* __restrict__ source, const elem* __restrict__ w,
                                                 const TileOfBlock& tile, const Store& store) {
@@ -133,7 +133,7 @@ __device__ __forceinline__ void convolution_mma(const elem* __restrict__ source,
     }
 }
 
-// Two neighbours of a row of the tile, stored as far as they are inside.
+// Stores two neighbours of a row of the tile, as far as they exist.
 __device__ __forceinline__ void store2(elem* __restrict__ result, const Epilogue& epilogue, const TileOfBlock& tile,
                                           unsigned tile_row, unsigned tile_column, float x, float y) {
     const unsigned row = tile.row + tile_row, col = tile.column + tile_column;

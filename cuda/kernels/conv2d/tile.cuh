@@ -1,9 +1,7 @@
-// Products by tiles whose factors are gathered: a block of 256 threads stages BLOCK_M rows of the left factor and BLOCK_N
-// columns of the right one, BLOCK_K terms at a time, and a thread keeps REG_TILES_M x REG_TILES_N squares of 4 x 4 sums in
-// registers. Where they are from, and what becomes of sums, is said by `factors`.
+// Tiled GEMM with gathered operands: 256 threads stage BLOCK_M rows of A and BLOCK_N columns of B, BLOCK_K terms at a time. A
+// thread keeps REG_TILES_M x REG_TILES_N register tiles of 4 x 4 sums. `factors` stages the operands and stores the results.
 //
-// Both tiles lie term by term, as slots of four. A slot of the left tile is four neighbouring rows; one of the right tile is four
-// columns, which ones is the business of `factors`.
+// Both tiles are stored term by term, as slots of four: four neighbouring rows of A, or four columns of B chosen by `factors`.
 
 #include "lib/elem.cuh"
 
@@ -15,7 +13,7 @@ __device__ __forceinline__ float4 load_vec4(const elem* from) {
     return make_float4(load(vec4.at[0]), load(vec4.at[1]), load(vec4.at[2]), load(vec4.at[3]));
 }
 
-// Four vectors along the terms as four along the slot, each `row` vectors behind the one before.
+// Transposes four vectors along the terms to four along the slot, `row` vectors apart.
 __device__ __forceinline__ void store_transposed(float4* to, unsigned row, const float4 (&x)[4]) {
     to[0] = make_float4(x[0].x, x[1].x, x[2].x, x[3].x);
     to[row] = make_float4(x[0].y, x[1].y, x[2].y, x[3].y);
@@ -30,14 +28,14 @@ __device__ __forceinline__ void add_scaled(float4& sum, float factor, const floa
     sum.w = fmaf(factor, x.w, sum.w);
 }
 
-// The sums over terms from .. to - 1 of a tile, of whose results rows or else columns are neighbours in memory.
+// Sums over terms from .. to - 1 of a tile. Either the rows or the columns of its results are neighbours in memory.
 template <bool rows_together, typename Factors>
 __device__ __forceinline__ void tile_product(const Factors& factors, unsigned from, unsigned to) {
     constexpr unsigned threads_m = M_VEC4 / REG_TILES_M, threads_n = N_VEC4 / REG_TILES_N;
     static_assert(threads_m * threads_n == 256, "every thread has the same number of register tiles");
     __shared__ float4 left_tile[BLOCK_K * M_VEC4];
     __shared__ float4 right_tile[BLOCK_K * N_VEC4];
-    // Neighbouring threads store neighbours.
+    // Neighbouring threads store neighbouring elements.
     const unsigned thread = threadIdx.x;
     const unsigned down = rows_together ? thread % threads_m : thread / threads_n;
     const unsigned across = rows_together ? thread / threads_m : thread % threads_n;
@@ -78,7 +76,7 @@ __device__ __forceinline__ void tile_product(const Factors& factors, unsigned fr
     for (unsigned r = 0; r < REG_TILES_M; r++) {
 #pragma unroll
         for (unsigned s = 0; s < REG_TILES_N; s++) {
-            // Turned: four rows of one column in each vector.
+            // Transposed: four rows of one column per vector.
             const float4(&x)[4] = sums[r][s];
             const unsigned row = 4 * (down + r * threads_m), slot = across + s * threads_n;
             factors.store_column(row, slot, 0, make_float4(x[0].x, x[1].x, x[2].x, x[3].x));

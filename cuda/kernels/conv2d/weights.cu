@@ -1,13 +1,13 @@
-// The gradient of the kernels as products of the result's gradient with pixels that are gathered as they are staged, by tiles: a
-// row is an output channel, a column a weight of it, a term an image and a position. Blocks take parts of the terms, and leave
-// their sums to be added up. The definition is in core/workloads/src/ops/conv2d/backward.rs.
+// Gradient of the filters: implicit GEMM of the result's gradient and gathered pixels. A row is an output channel, a column a
+// weight of it, and a term an image and a position. Blocks take parts of the terms, and leave their sums to be added. The
+// definition is in core/workloads/src/ops/conv2d/backward.rs.
 
 #include "conv2d/common.cuh"
 #include "conv2d/tile.cuh"
 #include "lib/launch.cuh"
 
 constexpr unsigned COLUMNS = FROM_C * TAPS, TERMS = IMAGES * TO;
-// Neighbouring weights are of neighbouring channels, four to a vector.
+// Neighbouring weights belong to neighbouring channels, four per vector.
 constexpr bool VECTORS = LAST && FROM_C % 4 == 0;
 
 struct Weights {
@@ -15,7 +15,7 @@ struct Weights {
     const elem* __restrict__ gradient;
     float* __restrict__ parts;
     unsigned group, first_row, first_column;
-    // What a thread stages is of the same four weights all along: their channels, and their taps.
+    // The thread stages the same four weights in every step: their channels and taps.
     unsigned channel[4];
     uint3 tap[4];
 
@@ -27,7 +27,7 @@ struct Weights {
 #pragma unroll
         for (unsigned i = 0; i < 4; i++) {
             const unsigned column = column_of(threadIdx.x % N_VEC4, i);
-            // Past the last weight there is no such channel.
+            // Channels past the last weight do not exist.
             channel[i] = column >= COLUMNS ? FROM_C : LAST ? column % FROM_C : column / TAPS;
             tap[i] = tap_at(LAST ? column / FROM_C : column % TAPS);
         }
@@ -62,7 +62,7 @@ struct Weights {
 
     __device__ __forceinline__ void stage_left(float4* tile, unsigned depth, unsigned to) const {
         if constexpr (!LAST && TO % 4 == 0) {
-            // Terms of a row lie one after the other, as long as they are of one image.
+            // Terms of a row are contiguous within an image.
 #pragma unroll
             for (unsigned e = threadIdx.x; e < M_VEC4 * K_VEC4; e += 256) {
                 const unsigned slot = e / K_VEC4, d = e % K_VEC4 * 4, term = depth + d;
@@ -113,7 +113,7 @@ struct Weights {
 
 extern "C" __global__ void __launch_bounds__(256, 2)
     conv2d_weights(const elem* __restrict__ source, const elem* __restrict__ gradient, float* __restrict__ parts) {
-    // Blocks that run together share positions. Parts and groups are counted together: groups lie one behind the other in each.
+    // Blocks that run together share positions. Parts and groups are counted together: groups are contiguous in each part.
     constexpr unsigned down = (TO_C + BLOCK_M - 1) / BLOCK_M, across = (COLUMNS + BLOCK_N - 1) / BLOCK_N;
     const u64 index = flat_workgroup(), counted = index / ((u64)down * across);
     if (counted >= (u64)GROUPS * PARTS) return;

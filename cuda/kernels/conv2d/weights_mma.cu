@@ -1,9 +1,9 @@
-// The gradient of the kernels on tensor cores: against `weights`, a warp multiplies matrices of 16-bit floats as a whole. A row is an
-// output channel, a column a weight of it, a term an image and a position. Blocks take parts of K terms, and leave their sums to be
-// added up. The definition is in core/workloads/src/ops/conv2d/backward.rs.
+// Gradient of the filters on tensor cores, with warp-wide products of 16-bit floats. A row is an output channel, a column a
+// weight of it, and a term an image and a position. Blocks take parts of K terms, and leave their sums to be added. The
+// definition is in core/workloads/src/ops/conv2d/backward.rs.
 //
-// With channels last, channels of the gradient and of the pixels are neighbours for each term; otherwise terms are neighbours in
-// both, and both tiles lie along them.
+// With channels last, channels of gradient and pixels are neighbours for each term. Otherwise terms are neighbours, and both
+// tiles have them along rows.
 
 #include "conv2d/common.cuh"
 #include "lib/product_mma.cuh"
@@ -12,7 +12,7 @@ constexpr unsigned TERMS = IMAGES * TO;
 static_assert(!BACK && M == TO_C && N == FROM_C * TAPS && K % BLOCK_K == 0, "a tile of weights, in whole steps");
 static_assert(A_TRANSPOSED == LAST && B_TRANSPOSED != LAST, "as gradient and pixels lie");
 
-// Channels last: BLOCK_K positions by BLOCK_MN weights. A thread copies pieces of eight weights, always the same ones.
+// Channels last: BLOCK_K positions by BLOCK_MN weights. A thread copies pieces of eight weights, the same in every step.
 struct PixelsAcross {
     static constexpr unsigned across = BLOCK_MN / 8, rows = THREADS / across;
     const elem* __restrict__ source;
@@ -50,8 +50,8 @@ struct PixelsAcross {
     }
 };
 
-// Otherwise: BLOCK_MN weights by BLOCK_K positions, of which the threads of a warp take neighbours. What a weight adds to where its
-// position begins is looked up: how far its tap is from the first one in depth, rows and columns, and its pixel in memory.
+// Otherwise: BLOCK_MN weights by BLOCK_K positions, shared by the threads of a warp. A table has the offset of each weight from a
+// position's first tap, in depth, rows and columns, and in memory.
 struct PixelsDown {
     static_assert(THREADS == BLOCK_MN && BLOCK_K == 32, "an entry for each thread, a position for each lane");
     const elem* __restrict__ source;
@@ -66,7 +66,7 @@ struct PixelsDown {
         const uint3 tap = tap_at(column % TAPS);
         const uint3 by = make_uint3(tap.x * DILATION, tap.y * DILATION, tap.z * DILATION);
         const unsigned at = (group * FROM_C + column / TAPS) * FROM + (by.x * FROM_H + by.y) * FROM_W + by.z;
-        // Past the last weight every position is outside.
+        // Past the last weight, every position is outside.
         table[threadIdx.x] = make_uint4(by.x, by.y, column < N ? by.z : 1u << 31, at);
         __syncthreads();
     }
@@ -118,7 +118,7 @@ __device__ __forceinline__ void stage_gradient(elem* tile, const elem* __restric
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     conv2d_weights_mma(const elem* __restrict__ source, const elem* __restrict__ gradient, float* __restrict__ parts) {
-    // Parts and groups are counted together: groups lie one behind the other in each part.
+    // Parts and groups are counted together: groups are contiguous in each part.
     constexpr unsigned across = (N + BLOCK_MN - 1) / BLOCK_MN, down = (M + BLOCK_MN - 1) / BLOCK_MN;
     const u64 index = flat_workgroup(), tiles = (u64)across * down, counted = index / tiles;
     if (counted >= BATCH) return;

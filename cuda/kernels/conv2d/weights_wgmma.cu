@@ -1,8 +1,8 @@
-// The gradient of the kernels by warpgroups, channels last: against `weights_mma`, four warps multiply together, straight from shared
-// memory. A row is a weight of an output channel, a column such a channel, a term an image and a position. Blocks take parts of PART
-// terms, and leave their sums to be added up. The definition is in core/workloads/src/ops/conv2d/backward.rs.
+// Gradient of the filters by warpgroups, channels last: four warps multiply from shared memory. A row is a weight of an output
+// channel, a column such a channel, and a term an image and a position. Blocks take parts of PART terms, and leave their sums to
+// be added. The definition is in core/workloads/src/ops/conv2d/backward.rs.
 //
-// Both tiles have a row for each term, where its channels are neighbours.
+// Both tiles have a row per term, with neighbouring channels.
 
 #include "conv2d/warpgroups.cuh"
 
@@ -10,7 +10,7 @@ constexpr unsigned WEIGHTS = FROM_C * TAPS, POSITIONS = IMAGES * TO;
 static_assert(!BACK && FROM_C % 8 == 0 && TO_C % 8 == 0, "eight neighbouring channels are copied at once");
 static_assert(BLOCK_N % 64 == 0 && PART % BLOCK_K == 0, "rows of 128 bytes, in whole steps");
 
-// A thread copies pieces of the same eight weights all along, of terms so far from each other.
+// A thread copies pieces of the same eight weights in every step, of terms APART from each other.
 constexpr unsigned across = BLOCK_M / 8, APART = THREADS / across;
 static_assert(BLOCK_K % APART == 0 && APART % 8 == 0, "the same place of each row");
 
@@ -25,7 +25,7 @@ struct Copies {
         : source(source), gradient(gradient + group * TO_C), group(group), weight(weight + threadIdx.x % across * 8),
           channel(channel), term(begin), end(end), walk(begin + threadIdx.x / across) {}
 
-    // Begin to copy what is of the next BLOCK_K terms, zeros past the end.
+    // Begins to copy the next BLOCK_K terms, zeros past the end.
     __device__ __forceinline__ void stage(elem* tiles, unsigned step) {
         elem* const pixels = tiles + step % STAGES * step_elems;
         elem* const to = pixels + place_of(threadIdx.x / across, threadIdx.x % across);
@@ -63,7 +63,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     float sums[BLOCK_N / 2] = {};
     multiply<true, true>(sums, tiles_in(shared), copies, steps);
 
-    // Groups lie one behind the other in each part.
+    // Groups are contiguous in each part.
     parts += counted * ((u64)TO_C * WEIGHTS);
 #pragma unroll
     for (unsigned i = 0; i < BLOCK_N / 2; i++) {

@@ -1,22 +1,21 @@
-// Convolution by warpgroups, channels last: against `mma`, four warps multiply together, straight from shared memory, which tensor
-// cores of compute capability 9.0 need to reach their speed. A row is a position, a column an output channel, a term a channel of
-// the source at a tap. The definition is in core/workloads/src/ops/conv2d.
+// Implicit GEMM by warpgroups, channels last: four warps multiply from shared memory. A row is a position, a column an output
+// channel, and a term a channel of the source at a tap. The definition is in core/workloads/src/ops/conv2d.
 //
-// Backward, as the gradient of the input, kernels are the other way round: of a term all channels of the result are neighbours as they
-// lie, and the tile of kernels is one of terms, not of channels.
+// Backward, for the gradient of the input, filters are transposed: all channels of the result are neighbours for each term, and
+// the tile of filters has a row per term.
 //
-// All threads copy pieces of eight terms, pixels where they are gathered from.
+// All threads copy pieces of eight terms, and gather pixels.
 
 #include "conv2d/warpgroups.cuh"
 
 constexpr unsigned TERMS = FROM_C * TAPS, POSITIONS = IMAGES * TO;
-// Rows that all threads copy at once, eight threads a row.
+// Rows copied at once, by eight threads each.
 constexpr unsigned PASS = THREADS / 8;
 static_assert(FROM_C % 8 == 0, "eight terms are neighbouring channels");
 static_assert(!BACK || TO_C % 8 == 0 && BLOCK_N % 64 == 0, "and so are eight columns of a term, in rows of 128 bytes");
 static_assert(BLOCK_M % PASS == 0 && PASS % 8 == 0, "the same place of each row");
 
-// What a thread copies is of the same rows all along, in the same place of each.
+// A thread copies the same rows in every step, at the same place of each.
 struct Copies {
     const elem* __restrict__ source;
     const elem* __restrict__ w;
@@ -29,7 +28,7 @@ struct Copies {
         for (unsigned i = 0; i < BLOCK_M / PASS; i++) known[i] = known_of(first + threadIdx.x / 8 + i * PASS);
     }
 
-    // Begin to copy what is of the terms from `step` times BLOCK_K on, zeros past the end.
+    // Begins to copy the terms from `step` times BLOCK_K on, zeros past the end.
     __device__ __forceinline__ void stage(elem* tiles, unsigned step) const {
         const unsigned row = threadIdx.x / 8, piece = threadIdx.x % 8, term = step * BLOCK_K + piece * 8;
         elem* const pixels = tiles + step % STAGES * step_elems;
@@ -43,7 +42,7 @@ struct Copies {
             copy_async(to + i * PASS * BLOCK_K, source + (inside ? at : 0), inside);
         }
         if constexpr (BACK) {
-            // Kernels the other way round.
+            // Transposed filters.
             stage_columns(pixels + BLOCK_M * BLOCK_K, w, first_channel, [&](unsigned row) {
                 const unsigned term = step * BLOCK_K + row;
                 return Row{(term % FROM_C * TAPS + term / FROM_C) * TO_C, term < TERMS};
@@ -69,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #if !BIAS
     const elem* const bias = nullptr;
 #endif
-    // Blocks that run together share positions, then kernels.
+    // Blocks that run together share positions, then filters.
     constexpr unsigned down = (POSITIONS + BLOCK_M - 1) / BLOCK_M, across = (TO_C + BLOCK_N - 1) / BLOCK_N;
     constexpr unsigned steps = (TERMS + BLOCK_K - 1) / BLOCK_K;
     const Epilogue epilogue{bias};

@@ -1,9 +1,9 @@
-// Kernels of 3 x 3 as Winograd's products take them, one for each pair of channels: see core/workloads/src/ops/conv2d/winograd.rs.
+// Filters of 3 x 3, transformed for Winograd's GEMMs, one per pair of channels: see core/workloads/src/ops/conv2d/winograd.rs.
 
 #include "conv2d/common.cuh"
 #include "lib/launch.cuh"
 
-// Four of three, along a row or a column.
+// Transforms three values to four, along a row or a column.
 __device__ __forceinline__ float4 spread_out(float x, float y, float z) {
     const float ends = x + z;
     return make_float4(x, 0.5f * (ends + y), 0.5f * (ends - y), z);

@@ -1,4 +1,4 @@
-// Squares of 4 x 4 pixels as Winograd's products take them: see core/workloads/src/ops/conv2d/winograd.rs.
+// Tiles of 4 x 4 pixels, transformed for Winograd's GEMMs: see core/workloads/src/ops/conv2d/winograd.rs.
 
 #include "conv2d/winograd.cuh"
 
@@ -15,7 +15,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (index >= ALL) return;
     const uint2 thing = of_thread((unsigned)index, CHANNELS);
     const uint3 corner = corner_of(thing.y);
-    // What lies before the image wraps around and is beyond its end.
+    // Coordinates before the image wrap around and exceed its extent.
     const unsigned row = corner.y - PAD, column = corner.z - PAD;
     float4 rows[4];
 #pragma unroll

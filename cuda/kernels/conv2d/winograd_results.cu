@@ -1,10 +1,10 @@
-// Squares of 2 x 2 results from the sums of Winograd's products: see core/workloads/src/ops/conv2d/winograd.rs.
+// Tiles of 2 x 2 results from the sums of Winograd's GEMMs: see core/workloads/src/ops/conv2d/winograd.rs.
 
 #include "conv2d/winograd.cuh"
 
 constexpr unsigned CHANNELS = GROUPS * TO_C, ALL = CHANNELS * TILES;
 
-// Two of four, along a row or a column.
+// Transforms four values to two, along a row or a column.
 __device__ __forceinline__ float2 together(float x, float y, float z, float w) {
     return make_float2(x + y + z, y - z - w);
 }

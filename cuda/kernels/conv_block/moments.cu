@@ -1,8 +1,8 @@
-// Convolution by tiles, as conv2d/implicit does it, which also leaves what batch normalisation asks for: of each channel the mean
-// over the tile's positions, and the sum of squares around that mean. The definition is in core/workloads/src/ops/conv_block.
+// Tiled convolution as in conv2d/implicit, with partial statistics for batch normalisation: per channel, the mean over the tile's
+// positions, and the sum of squared distances from it. The definition is in core/workloads/src/ops/conv_block.
 //
-// A thread keeps sums of distances from the first value that it has of a channel, and of their squares. As that value is one of
-// the few, little is lost when squares around their mean are told from these.
+// A thread sums distances, and squared distances, from its first value of a channel. That value is one of the few summed, so
+// little precision is lost by deriving the variance from them.
 
 #include "conv2d/pixels.cuh"
 #include "conv_block/shifted.cuh"
@@ -10,11 +10,11 @@
 constexpr unsigned CHANNELS = GROUPS * TO_C, threads_m = M_VEC4 / REG_TILES_M, threads_n = N_VEC4 / REG_TILES_N;
 
 struct Counted : Pixels {
-    // Of the four channels in each tile of this thread, over its positions; and columns of squares that were stored.
+    // Moments of the four channels in each register tile, over its positions; and number of columns stored.
     mutable Shifted moments[REG_TILES_M][4];
     mutable unsigned columns_stored;
 
-    // Columns of a thread rise: where its first is past the end, so are all.
+    // Columns of a thread increase: if its first is past the end, all are.
     __device__ __forceinline__ void store_column(unsigned tile_row, unsigned slot, unsigned i, const float4& sums) const {
         const unsigned at = columns_stored / (4 * REG_TILES_N);
         const bool begin = columns_stored % (4 * REG_TILES_N) == 0;
@@ -25,14 +25,14 @@ struct Counted : Pixels {
 #pragma unroll
         for (unsigned e = 0; e < 4; e++) {
             const unsigned row = first_row + tile_row + e;
-            // As it was stored.
+            // As stored.
             if (row < TO_C) moments[at][e].add(load(to_elem(epilogue(group * TO_C + row, sum[e]))), begin);
         }
     }
 };
 
-// What `term` tells of each channel of a thread, at a place down and across in the tile, added up over the threads that have the
-// channel: for the thread of that number.
+// Sums `term` of each channel of a thread, at its place in the tile, over the threads with that channel. Thread i receives
+// channel i.
 template <typename Term>
 __device__ __forceinline__ float over_threads(const Counted& pixels, uint2 place,
                                               float (&of_threads)[BLOCK_M][threads_n], const Term& term) {

@@ -5,7 +5,7 @@
 
 #if __CUDA_ARCH__ >= 800
 
-// Four 8 x 8 matrices of 16-bit elements, or of pairs of bytes; each lane gives the address of one row.
+// Loads four 8 x 8 matrices of 16-bit elements, or of pairs of bytes. Each lane gives the address of one row.
 __device__ __forceinline__ void load_matrices(unsigned (&x)[4], const void* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])

@@ -1,10 +1,8 @@
-// Products of matrices on tensor cores: a warp multiplies matrices of 16-bit floats as a whole and sums in f32. What becomes
-// of a sum is said by `epilogue(at, column, sum)`.
+// GEMMs on tensor cores: warp-wide products of 16-bit floats, sums in f32. `epilogue(at, column, sum)` transforms a sum.
 //
-// Four warps compute a tile of 128 x 128, each 64 rows of 64 columns: squares, because each warp loads its rows of A and its
-// columns of B for itself, and shared memory gives less than tensor cores take of anything narrower. Tiles of A and B are
-// copied asynchronously as they are stored, as many steps ahead as fit beside the one in use; fragments are turned as they
-// are loaded, where they must be.
+// Four warps compute a tile of 128 x 128, each 64 rows of 64 columns. Square tiles of warps minimise reads of shared memory,
+// which limit narrower ones. Tiles of A and B are copied asynchronously in their layouts, STAGES - 1 steps ahead. Fragments are
+// transposed as they are loaded.
 
 #include "lib/launch.cuh"
 #include "lib/mma_loop.cuh"
@@ -12,7 +10,7 @@
 
 static_assert(BLOCK_MN == 128 && THREADS == 128 && BLOCK_K % 16 == 0, "two by two warps, in steps of one instruction's depth");
 
-// A tile as it is stored: BLOCK_MN rows of BLOCK_K elements, or, where its rows go across the depth, BLOCK_K rows of BLOCK_MN.
+// Staged tile: BLOCK_MN rows of BLOCK_K elements, or, where rows run along M or N, BLOCK_K rows of BLOCK_MN.
 template <bool across>
 struct Staged {
     static constexpr unsigned rows = across ? BLOCK_K : BLOCK_MN, columns = across ? BLOCK_MN : BLOCK_K, row = columns + PADDING;
@@ -22,8 +20,8 @@ using StagedA = Staged<A_TRANSPOSED>;
 using StagedB = Staged<!B_TRANSPOSED>;
 constexpr unsigned stage_elems = StagedA::elements + StagedB::elements;
 
-// Copy a tile to shared memory from a matrix whose rows lie `stride` elements apart, zeros from row `end` and column `width` on.
-// Straight on, without a branch: it is done between products.
+// Copies a tile to shared memory from a matrix with a row stride of `stride` elements, zeros from row `end` and column `width`
+// on. Without branches: it overlaps with products.
 template <typename Tile, unsigned width, unsigned stride>
 __device__ __forceinline__ void stage_rows(elem* tile, const elem* __restrict__ matrix, unsigned row0, unsigned col0,
                                            unsigned end) {
@@ -47,7 +45,7 @@ __device__ __forceinline__ void stage_rows(elem* tile, const elem* __restrict__ 
     }
 }
 
-// The same of a stored matrix of `height` by `width`.
+// Copies a tile of a stored matrix of `height` by `width`.
 template <typename Tile, unsigned height, unsigned width>
 __device__ __forceinline__ void stage_tile(elem* tile, const elem* __restrict__ matrix, unsigned row0, unsigned col0) {
     stage_rows<Tile, width, width>(tile, matrix, row0, col0, height);
@@ -71,8 +69,8 @@ __device__ __forceinline__ void load_right(unsigned (&x)[4], const elem* tile, u
     }
 }
 
-// A tile of which `stage_tiles(a_tile, b_tile, d)` copies what is of the terms from d on, zeros past the end, for one step after
-// the other, and of which `store(row, column, x, y)` takes two neighbouring sums of a row.
+// Computes a tile. `stage_tiles(a_tile, b_tile, d)` copies the terms from d on, zeros past the end, in successive steps.
+// `store(row, column, x, y)` receives two neighbouring sums of a row.
 template <typename StageTiles, typename Store>
 __device__ __forceinline__ void product_mma_of(const StageTiles& stage_tiles, const Store& store) {
     constexpr unsigned steps = (K + BLOCK_K - 1) / BLOCK_K;
@@ -81,7 +79,7 @@ __device__ __forceinline__ void product_mma_of(const StageTiles& stage_tiles, co
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const unsigned warp_row = warp / 2 * 64, warp_col = warp % 2 * 64;
 
-    // Past the end zeros are written and groups are empty, so that waiting can count groups.
+    // Past the end zeros are written and groups are empty, so that waits can count groups.
     const auto stage = [&](unsigned step) {
         elem* const a_tile = staged + step % STAGES * stage_elems;
         stage_tiles(a_tile, a_tile + StagedA::elements, step * BLOCK_K);
@@ -100,7 +98,7 @@ __device__ __forceinline__ void product_mma_of(const StageTiles& stage_tiles, co
     float sums[4][8][4] = {};
     mma_loop<steps, BLOCK_K / 16, stage_elems>(sums, staged, stage, load);
 
-    // In a fragment of results a lane holds two neighbouring columns in row lane / 4 and in the row eight below.
+    // In a fragment of results, a lane holds two neighbouring columns of rows lane / 4 and lane / 4 + 8.
 #pragma unroll
     for (unsigned i = 0; i < 4; i++) {
 #pragma unroll

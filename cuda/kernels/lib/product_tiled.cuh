@@ -1,19 +1,18 @@
-// Products of matrices, tile by tile: a block stages tiles of A and B in shared memory, and a thread keeps a block of sums in
-// registers. What becomes of a sum is said by `epilogue(at, column, sum)`.
+// Tiled GEMM on CUDA cores: tiles of A and B in shared memory, accumulators in registers. `epilogue(at, column, sum)` transforms
+// a sum.
 //
-// 256 threads. Thread (x, y) of 16 x 16 computes REG_TILES x REG_TILES squares of 4 x 4 elements, 64 rows or columns apart: rows
-// 4y + 64i.. and columns 4x + 64j... Both tiles are kept as vectors along rows or columns of C, a depth after the other; what
-// is stored the other way round is transposed on its way there. Tiles are read from device memory a step ahead, into registers, and
-// there are two places for them, so that a step has one barrier.
+// Thread (x, y) of 16 x 16 computes REG_TILES x REG_TILES register tiles of 4 x 4 elements, 64 rows or columns apart: rows 4y +
+// 64i.. and columns 4x + 64j... Both tiles are stored as vectors along M or N, one index of K after the other; transposed
+// operands are transposed on their way there. Tiles are loaded a step ahead, into registers, with two stages and one barrier per
+// step.
 //
-// On an H200, 4096^3 in f32, in f16, and 1024^3 in f32: 4.07, 3.65 ms and 90.9 us by tiles as they are stored, two barriers a step; 3.74,
-// 3.16 ms and 68.1 us like this; in f32 3.43 ms with two depths written out at a time, and 3.29 ms with registers as the compiler likes.
+// Choices and measurements: docs/notebook/2026-11-28-kernel-notes.md.
 
 #include "lib/launch.cuh"
 #include "lib/product.cuh"
 
-// Large tiles of f32 have two depths written out at a time, and registers as the compiler chooses, of which it takes 117: all depths are
-// scheduled badly. With 16-bit elements that is the slower way, and two blocks on a multiprocessor are asked for.
+// f32 with large tiles: two indices of K unrolled, registers as the compiler chooses. Otherwise: all unrolled, two blocks per
+// multiprocessor.
 constexpr bool ROLLED = REG_TILES == 2 && sizeof(elem) == 4;
 constexpr unsigned UNROLL = ROLLED ? 2 : BLOCK_K, BLOCKS = ROLLED ? 1 : 2;
 static_assert(BLOCK_K % 4 == 0, "transposed tiles are read four indices of K at a time");
@@ -36,12 +35,12 @@ __device__ __forceinline__ float4 load_vec4(const elem* __restrict__ matrix, uns
     return x;
 }
 
-// A tile of BLOCK_MN rows or columns of C by `BLOCK_K` depths, of a matrix whose stored rows go along the depth where `transposed`, and
-// otherwise along C's rows or columns.
+// A tile of BLOCK_MN rows or columns of C by BLOCK_K. The matrix's stored rows run along K where `transposed`, and otherwise
+// along rows or columns of C.
 template <bool transposed, unsigned height, unsigned width>
 struct Tile {
-    // Floats from one depth to the next, padded so that what is transposed comes to lie in different banks; vectors, and how many of
-    // them a thread stages.
+    // Floats from one index of K to the next; padding avoids bank conflicts of transposed stores. Number of vectors, and vectors
+    // per thread.
     static constexpr unsigned STRIDE = BLOCK_MN + (transposed ? 4 : 0), VECTORS = BLOCK_K * BLOCK_MN / 4, LOADS = (VECTORS + 255) / 256;
     static constexpr unsigned SIZE = BLOCK_K * STRIDE;
     float4 next[LOADS];

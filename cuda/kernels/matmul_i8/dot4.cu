@@ -1,17 +1,17 @@
-// Product of int8 matrices by one instruction for load_vec4 products: against `naive`, a block stages tiles of A and B in shared memory, and a
-// thread keeps 16 or 64 sums in registers. The definition is in core/workloads/src/ops/matmul_i8.rs.
+// int8 GEMM by instructions with four products: tiles of A and B in shared memory, 16 or 64 accumulators per thread. The
+// definition is in core/workloads/src/ops/matmul_i8.rs.
 //
-// 256 threads. Thread (x, y) of 16 by 16 computes rows y + 16i and columns x + 16j, so that neighbours read neighbouring rows of a tile
-// of B, and all sixteen the same row of A. What is next is on its way in registers meanwhile.
+// Thread (x, y) of 16 by 16 computes rows y + 16i and columns x + 16j: neighbours read neighbouring rows of a tile of B, and all
+// sixteen the same row of A. The next tiles are in flight meanwhile, in registers.
 
 #include "matmul_i8/common.cuh"
 
-// Vectors of load_vec4 words from one staged row to the next: one pads it, so that neighbours start in different memory banks. Rows that all
-// threads stage at a time, sums of a thread along each side, and steps.
+// Vectors of four words per staged row, including one of padding against bank conflicts. Rows staged at a time; accumulators of a
+// thread along each side; steps.
 constexpr unsigned ROW = PIECES + 1, PASS = 256 / PIECES, REG_SUMS = BLOCK_MN / 16, DEPTH = 4 * PIECES;
 static_assert(BLOCK_MN % PASS == 0, "every thread stages as many vectors");
 
-// Words at .. at + 3 of a row, zeros outside; `at` is a multiple of load_vec4.
+// Words at .. at + 3 of a row, zeros outside; `at` is a multiple of four.
 __device__ __forceinline__ uint4 load_vec4(const unsigned* __restrict__ rows, unsigned row, unsigned end, unsigned at) {
     uint4 x = make_uint4(0, 0, 0, 0);
     if (row >= end || at >= WORDS) return x;
@@ -34,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(256, 2)
     const uint2 tile = tile_at(index, across, down);
     const unsigned first_row = tile.y * BLOCK_MN, first_col = tile.x * BLOCK_MN;
     const unsigned x = threadIdx.x % 16, y = threadIdx.x / 16;
-    // The row and the vector of it that the thread stages; its others lie farther down.
+    // Row and vector that the thread stages first. Its others are PASS rows apart.
     const unsigned row = threadIdx.x / PIECES, along = threadIdx.x % PIECES, to = row * ROW + along;
 
     uint4 next_a[BLOCK_MN / PASS], next_b[BLOCK_MN / PASS];

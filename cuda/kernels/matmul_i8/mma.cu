@@ -1,8 +1,7 @@
-// Product of int8 matrices on tensor cores: against `dot4`, a warp multiplies matrices of 16 x 32 and 32 x 8 as a whole. The definition is
-// in core/workloads/src/ops/matmul_i8.rs.
+// int8 GEMM on tensor cores: warp-wide products of 16 x 32 and 32 x 8. The definition is in core/workloads/src/ops/matmul_i8.rs.
 //
-// A block computes a tile of BLOCK_M x BLOCK_N, each warp 64 rows of 64 columns, as in lib/product_mma.cuh. Tiles of A and B are copied
-// asynchronously, STAGES - 1 ahead of the one in use. Both lie along the depth, so that fragments are loaded as they are.
+// A block computes a tile of BLOCK_M x BLOCK_N, each warp 64 rows of 64 columns, as in lib/product_mma.cuh. Tiles of A and B are
+// copied asynchronously, STAGES - 1 steps ahead. Both have rows along K, so that fragments are not transposed.
 
 #include "lib/mma_loop.cuh"
 #include "matmul_i8/common.cuh"
@@ -10,10 +9,10 @@
 constexpr unsigned WARPS_N = BLOCK_N / 64;
 static_assert(BLOCK_M / 64 * WARPS_N * 32 == THREADS && BLOCK_K % 32 == 0, "a warp per 64 x 64 elements, whole instructions");
 
-// Bytes from one staged row to the next, and of the tiles of a step.
+// Bytes per staged row, and per stage of both tiles.
 constexpr unsigned ROW_BYTES = BLOCK_K + PADDING, STAGE_BYTES = (BLOCK_M + BLOCK_N) * ROW_BYTES;
 
-// Begin to copy bytes `at` .. at + BLOCK_K of rows first .. first + count - 1, zeros outside.
+// Begins to copy bytes `at` .. at + BLOCK_K of rows first .. first + count - 1, zeros outside.
 template <unsigned count>
 __device__ __forceinline__ void stage_tile(unsigned char* tile, const unsigned* __restrict__ rows, unsigned first, unsigned end,
                                            unsigned at) {
@@ -54,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 256 / THREADS)
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const unsigned warp_row = warp / WARPS_N * 64, warp_col = warp % WARPS_N * 64;
 
-    // Past the end zeros are written and groups are empty, so that waiting can count groups.
+    // Past the end zeros are written and groups are empty, so that waits can count groups.
     const auto stage = [&](unsigned step) {
         unsigned char* const a_tile = staged + step % STAGES * STAGE_BYTES;
         stage_tile<BLOCK_M>(a_tile, a, first_row, M, step * BLOCK_K);
@@ -79,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 256 / THREADS)
     int sums[4][8][4] = {};
     mma_loop<steps, BLOCK_K / 32, STAGE_BYTES>(sums, staged, stage, load);
 
-    // In a fragment of results a lane holds two neighbouring columns in row lane / 4 and in the row eight below.
+    // In a fragment of results, a lane holds two neighbouring columns of rows lane / 4 and lane / 4 + 8.
 #pragma unroll
     for (unsigned i = 0; i < 4; i++) {
 #pragma unroll

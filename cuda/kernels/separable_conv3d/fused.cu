@@ -1,23 +1,23 @@
-// Separable convolution in one stage: the product of the pointwise weights with depthwise results, which are computed as they are
-// staged and never stored. A row is an output channel, a column a position of the result, a term a channel of the image. No tensor
-// has more elements than can be counted in 32 bits. The definition is in core/workloads/src/ops/separable_conv3d.
+// Separable convolution in one stage: GEMM of the pointwise weights and depthwise results, which are computed as they are staged
+// and never stored. A row is an output channel, a column a position of the result, and a term a channel of the image. Element
+// indices fit into 32 bits. The definition is in core/workloads/src/ops/separable_conv3d.
 
 #include "conv2d/tile.cuh"
 #include "lib/launch.cuh"
 
 constexpr unsigned TAPS = KD * KH * KW, TO = OD * OH * OW, COLUMNS = N * TO;
-// Neighbouring terms are neighbouring channels of the image, four to a vector.
+// Neighbouring terms are neighbouring channels of the image, four per vector.
 constexpr bool VECTORS = CHANNELS_LAST && C % 4 == 0;
-// Taps of a row are under way together, unless there are very many.
+// Taps of a row are loaded together, unless there are very many.
 constexpr unsigned TOGETHER = KW <= 8 ? KW : 1;
 
-// A position of the result: its image, and depth, row and column under the first tap. What lies before the image wraps around and
-// is beyond its end.
+// Position of the result: its image, and depth, row and column under the first tap. Coordinates before the image wrap around and
+// exceed its extent.
 struct Known {
     unsigned image, z, y, x;
 };
 
-// So many neighbouring elements, widened; more than one are aligned.
+// `lanes` neighbouring elements, widened; more than one are aligned.
 template <unsigned lanes>
 __device__ __forceinline__ void load_lanes(float (&to)[lanes], const elem* from) {
     if constexpr (lanes == 4) {
@@ -37,7 +37,7 @@ struct Separable {
     elem* __restrict__ out;
     const elem* bias;
     unsigned first_row, first_column;
-    // What a thread stages is of the same four positions all along.
+    // The thread stages terms of the same four positions in every step.
     Known known[4];
 
     __device__ __forceinline__ unsigned column_of(unsigned slot, unsigned i) const {
@@ -56,7 +56,7 @@ struct Separable {
         }
     }
 
-    // Depthwise results of so many neighbouring channels, from `c` on, at the four positions.
+    // Depthwise results of `lanes` neighbouring channels, from `c` on, at the four positions.
     template <unsigned lanes>
     __device__ __forceinline__ void depthwise(float (&sums)[4][lanes], unsigned c) const {
         for (unsigned i = 0; i < KD; i++) {
@@ -103,7 +103,7 @@ struct Separable {
             for (unsigned q = 0; q < 4; q++) results[q] = make_float4(sums[q][0], sums[q][1], sums[q][2], sums[q][3]);
             store_transposed(tile + d * N_VEC4 + slot, N_VEC4, results);
         } else {
-            // Not unrolled: registers hold the sums of the product besides.
+            // Not unrolled: registers also hold the accumulators of the GEMM.
 #pragma unroll 1
             for (unsigned e = threadIdx.x; e < N_VEC4 * BLOCK_K; e += 256) {
                 const unsigned c = depth + e / N_VEC4;

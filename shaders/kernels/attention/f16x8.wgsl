@@ -1,5 +1,5 @@
-// Queries, keys and values of 16-bit floats, f16x8 elements at a time, and the output. PACKED: rows are whole eights. WHOLE: besides, all
-// tiles are whole, and nothing asks whether an element is there.
+// Bindings of attention in 16-bit floats, eight elements at a time. PACKED: rows are multiples of eight. WHOLE: besides, all
+// tiles are whole, and there are no bounds checks.
 
 #import lib/f16x8
 
@@ -12,7 +12,7 @@
 @group(0) @binding(3) var<storage, read_write> out: array<f16>;
 #endif
 
-// Columns col .. col + 7 of a query, zeros outside; col is a multiple of f16x8.
+// Columns col .. col + 7 of a query, zeros outside; col is a multiple of eight.
 fn f16x8_of_q(head: u32, row: u32, col: u32) -> F16x8 {
     if !WHOLE && (row >= S || col >= D) {
         return F16x8();
@@ -28,11 +28,11 @@ fn f16x8_of_q(head: u32, row: u32, col: u32) -> F16x8 {
     return f16x8_from(all);
 }
 
-// The e-th f16x8 of a tile of keys that begins with this one.
+// Vector e of the tile of keys that begins at row `first`.
 fn f16x8_of_k(head: u32, first: u32, e: u32) -> F16x8 {
     let row = first + e / (WIDTH / 8u);
     let col = e % (WIDTH / 8u) * 8u;
-    // Threads may be more than the last eights.
+    // There may be more threads than vectors.
     if e >= KEYS * (WIDTH / 8u) || (!WHOLE && (row >= T || col >= D)) {
         return F16x8();
     }
@@ -47,11 +47,11 @@ fn f16x8_of_k(head: u32, first: u32, e: u32) -> F16x8 {
     return f16x8_from(all);
 }
 
-// The e-th f16x8 of a tile of values that begins with this one. Zeros from row `end` on: no weight makes a number of what may lie there.
+// Vector e of the tile of values that begins at row `first`. Zeros from row `end` on, where memory may hold NaN.
 fn f16x8_of_v(head: u32, first: u32, end: u32, e: u32) -> F16x8 {
     let row = first + e / (WIDTH / 8u);
     let col = e % (WIDTH / 8u) * 8u;
-    // Threads may be more than the last eights.
+    // There may be more threads than vectors.
     if e >= KEYS * (WIDTH / 8u) || ((!WHOLE || OWN_LENGTHS) && row >= end) || (!WHOLE && col >= D) {
         return F16x8();
     }
@@ -66,7 +66,7 @@ fn f16x8_of_v(head: u32, first: u32, end: u32, e: u32) -> F16x8 {
     return f16x8_from(all);
 }
 
-// Write columns col .. col + 7 of a row of the output; col is a multiple of f16x8.
+// Stores columns col .. col + 7 of a row of the output; col is a multiple of eight.
 fn store_out(head: u32, row: u32, col: u32, low: vec4<f32>, high: vec4<f32>) {
     if !WHOLE && (row >= S || col >= D) {
         return;

@@ -1,6 +1,6 @@
-// What the backward pass on matrix units reads and writes, as rows of 16-bit floats, f16x8 elements at a time: own and other rows and values
-// as in flash_backward.wgsl. PACKED: rows are whole eights. WHOLE: besides, all blocks and tiles are whole, and nothing asks whether an
-// element is there.
+// Loads and stores of the backward pass on matrix units, as rows of 16-bit floats, eight elements at a time. Own and other rows
+// and values are those of flash_backward.wgsl. PACKED: rows are multiples of eight. WHOLE: besides, all blocks and tiles are
+// whole, and there are no bounds checks.
 
 #import lib/f16x8
 
@@ -25,11 +25,10 @@
 const OWN_LENGTH: u32 = select(S, T, OF_KEYS);
 const OTHER_LENGTH: u32 = select(T, S, OF_KEYS);
 
-// Whether rows end before their last block or tile does.
+// Whether rows may end before their last block or tile.
 const BOUNDED: bool = !WHOLE || OWN_LENGTHS;
 
-// Columns col .. col + 7 of a row, zeros outside and from row `end` on: no weight makes a number of what may lie beyond a length. col is a
-// multiple of f16x8.
+// Columns col .. col + 7 of a row, zeros outside and from row `end` on, where memory may hold NaN. col is a multiple of eight.
 fn own_f16x8(head: u32, row: u32, end: u32, col: u32) -> F16x8 {
     if (BOUNDED && row >= end) || (!WHOLE && col >= D) {
         return F16x8();
@@ -90,7 +89,7 @@ fn other_value_f16x8(head: u32, row: u32, end: u32, col: u32) -> F16x8 {
     return f16x8_from(all);
 }
 
-// The e-th f16x8 of a tile that begins with this row; threads may be more than the last eights.
+// Vector e of the tile that begins at row `first`. There may be more threads than vectors.
 fn other_tile_f16x8(head: u32, first: u32, end: u32, e: u32) -> F16x8 {
     if e >= TILE * ROW_VEC8 {
         return F16x8();
@@ -105,7 +104,7 @@ fn other_value_tile_f16x8(head: u32, first: u32, end: u32, e: u32) -> F16x8 {
     return other_value_f16x8(head, first + e / ROW_VEC8, end, e % ROW_VEC8 * 8u);
 }
 
-// Write columns col .. col + 7 of an own row's gradients; col is a multiple of f16x8.
+// Stores columns col .. col + 7 of an own row's gradients; col is a multiple of eight.
 fn store_gradient(head: u32, row: u32, col: u32, low: vec4<f32>, high: vec4<f32>) {
     if !WHOLE && (row >= OWN_LENGTH || col >= D) {
         return;

@@ -1,21 +1,13 @@
-// Scaled dot-product attention, forward, in one stage: against `manual`, scores never leave workgroup memory. The
-// definition is in core/workloads/src/ops/attention.
+// Scaled dot-product attention, forward, in one stage: scores stay in workgroup memory. The definition is in
+// core/workloads/src/ops/attention.
 //
-// A workgroup owns ROWS query rows of one head and walks over the keys in tiles of KEYS with an online softmax.
+// A workgroup owns ROWS query rows of a head, and processes the keys in tiles of KEYS with an online softmax.
 //
-// THREADS_N × THREADS_M threads. Thread (x, y) computes scores of four rows, 4y.., and of four keys, every THREADS_N-th from x on, and the
-// same rows of COLUMNS vectors of the output, which stay in registers for the whole kernel. Everything lies in workgroup memory as vectors
-// of rows, keys or columns, so that a step of a product reads vectors and multiplies each number of one with another.
-// Tiles are read from device memory a step ahead, into registers, and there are STAGES places for them, so that with two a
-// step has one barrier.
+// THREADS_N × THREADS_M threads. Thread (x, y) computes scores of four rows, 4y.., and of four keys, THREADS_N apart from x on.
+// It also sums COLUMNS vectors of the output's same rows, in registers. Workgroup memory holds vectors along rows, keys or
+// columns. Tiles are loaded a step ahead, into registers. With two STAGES a step has one barrier.
 //
-// What each step brought, f32 on an H200 natively, in TFLOP/s for 16 heads of 2048 queries of 64 (and of 128):
-//   scores of 4 × 2 by dot products, keys in tiles of 32, three barriers for their statistics   13.2 (15.9)
-//   4 × 4 scores, 256 threads, tiles of 64 keys, read ahead, one barrier a step                  23.3 (25.4)
-//   nothing asked where tiles are whole, scores scaled on their way into exponents               26.5 (28.4)
-//   128 threads and tiles of 32 keys: 130 registers, three workgroups a multiprocessor           29.8 (28.3)
-// 8 heads of 512 queries, which are 64 workgroups of 64 rows: 112 µs, then 43, and 27 by 32 rows each. Reading nothing ahead loses
-// an eighth, values straight from device memory a fifth; 8 × 4 or 8 × 8 scores need 180 registers and more, and lose all of it.
+// Choices and measurements: docs/notebook/2026-11-28-kernel-notes.md.
 
 #import attention/common
 #import lib/launch
@@ -33,15 +25,14 @@ const THREADS: u32 = THREADS_N * THREADS_M;
 const ROWS: u32 = 4u * THREADS_M;
 const KEYS: u32 = 4u * THREADS_N;
 const WIDTH: u32 = THREADS_N * COLUMNS;
-// From one depth, or key, to the next: with one or two vectors more where there is room, so that what is turned on its way
-// comes to lie in different memory banks.
+// Vectors from one depth, or key, to the next. PAD avoids bank conflicts of transposed stores.
 const Q_STRIDE: u32 = THREADS_M + PAD;
 const K_STRIDE: u32 = THREADS_N + PAD;
 const W_STRIDE: u32 = THREADS_M + 2u * PAD;
 // Steps of a tile of scores, and of the weighted sum of its values.
 const CHUNKS: u32 = (D + DEPTH - 1u) / DEPTH;
 const PARTS: u32 = KEYS / VALUES;
-// QkTiles of 4 × 4 numbers of a step, and how many a thread brings.
+// 4 × 4 tiles of Q and K per step, and per thread.
 const Q_TILES: u32 = DEPTH / 4u * THREADS_M;
 const QK_TILES: u32 = Q_TILES + DEPTH / 4u * THREADS_N;
 const QK_LOADS: u32 = (QK_TILES + THREADS - 1u) / THREADS;
@@ -53,11 +44,11 @@ const K_WHOLE: bool = T % KEYS == 0u && D % DEPTH == 0u;
 const V_WHOLE: bool = !OWN_LENGTHS && T % KEYS == 0u && D == 4u * WIDTH;
 const HIDES: bool = CAUSAL || OWN_LENGTHS || BIASED || T % KEYS != 0u;
 
-// Weights of keys, as vectors of rows.
+// Weights of keys, as vectors along rows.
 var<workgroup> weights: array<vec4<f32>, KEYS * W_STRIDE>;
-// Q and K while scores are computed, V afterwards.
+// Q and K while scores are computed, then V.
 var<workgroup> stage: array<vec4<f32>, STAGES * STAGE_VEC4>;
-// What threads know of a row, for those that share it.
+// A thread's maximum or sum of a row, for the threads that share the row.
 var<workgroup> partial: array<vec4<f32>, THREADS_N * THREADS_M>;
 
 // Elements col .. col + 3 of a row; zeros from row END and from column D, because memory there may hold NaN.
@@ -92,8 +83,8 @@ fn load_v(head: u32, row: u32, end: u32, col: u32) -> vec4<elem> {
     #emit vec4_of(v, T, V_WHOLE, end)
 }
 
-// The thread's squares of Q and K from this depth on: four rows each, of neighbouring queries, or of every THREADS_N-th key, as
-// those of a thread's scores are.
+// Loads the thread's 4 × 4 tiles of Q and K from this depth on: four neighbouring queries, or four keys THREADS_N apart, as for
+// its scores.
 fn fetch(next: ptr<function, array<vec4<elem>, 4u * QK_LOADS>>, head: u32, row: u32, key: u32, depth: u32, lane: u32) {
     for (var b = 0u; b < QK_LOADS; b++) {
         let e = lane + b * THREADS;
@@ -112,7 +103,7 @@ fn fetch(next: ptr<function, array<vec4<elem>, 4u * QK_LOADS>>, head: u32, row: 
     }
 }
 
-// Puts them where they are read, turned.
+// Stores the tiles transposed.
 fn keep(next: ptr<function, array<vec4<elem>, 4u * QK_LOADS>>, buffer: u32, lane: u32) {
     for (var b = 0u; b < QK_LOADS; b++) {
         let e = lane + b * THREADS;
@@ -135,7 +126,7 @@ fn keep(next: ptr<function, array<vec4<elem>, 4u * QK_LOADS>>, buffer: u32, lane
     }
 }
 
-// The thread's vectors of V from this key on.
+// Loads the thread's vectors of V from this key on.
 fn fetch_v(next: ptr<function, array<vec4<elem>, V_LOADS>>, head: u32, key: u32, end: u32, lane: u32) {
     for (var b = 0u; b < V_LOADS; b++) {
         let e = lane + b * THREADS;
@@ -167,14 +158,14 @@ fn attention_flash(
         return;
     }
     let first_row = flat % blocks * ROWS;
-    // Of threads that run together, neighbours share rows, then columns: they read each vector once.
+    // Neighbouring threads share rows, then columns: a subgroup reads each vector once.
     let x = lane / 2u % THREADS_N;
     let y = lane / (2u * THREADS_N) * 2u + lane % 2u;
     let last = seen_keys(head, min(first_row + ROWS, S) - 1u);
     let tiles = (last + KEYS - 1u) / KEYS;
     let end = keys_of(head);
     let scale = inverseSqrt(f32(D)) * LOG2_E;
-    // Scores are kept as they are, and scaled where they become exponents; a mask is added to scaled ones.
+    // Scores are scaled when they become exponents. A mask is added to scaled scores.
     let unit = select(scale, 1.0, BIASED);
     var top = vec4<f32>(HIDDEN);
     var sum = vec4<f32>();
@@ -194,7 +185,7 @@ fn attention_flash(
     }
     for (var t = 0u; t < tiles; t++) {
         let key = t * KEYS;
-        // With its zeros: browsers do not put them there anew in each turn where they are not asked to.
+        // Initialised explicitly: browsers do not zero it in each iteration otherwise.
         var s = array<vec4<f32>, 4>();
         for (var c = 0u; c < CHUNKS; c++) {
             let buffer = c % STAGES * STAGE_VEC4;
@@ -275,13 +266,13 @@ fn attention_flash(
                 }
             }
         }
-        // With an odd number of parts the last one lies where the next scores begin.
+        // With an odd number of parts, the last one lies where the next scores begin.
         if STAGES == 2u && PARTS % 2u == 1u {
             workgroupBarrier();
         }
     }
 
-    // A row that sees no key has sum zero and output zero.
+    // A row without a visible key has sum zero and output zero.
     partial[x * THREADS_M + y] = sum;
     workgroupBarrier();
     var total = vec4<f32>();
@@ -289,7 +280,7 @@ fn attention_flash(
         total += partial[i * THREADS_M + y];
     }
     let factor = select(1.0 / total, vec4<f32>(), total == vec4<f32>());
-    // Scores are to base two; a row that sees no key has no logarithm, for which zero stands.
+    // Scores are to base two. A row without a visible key has no logarithm: zero is stored.
 #if KEEPS_LSE
     let logarithms = select(top * (unit / LOG2_E) + log(total), vec4<f32>(), total == vec4<f32>());
     if x == 0u && row < S { lse[head * S + row] = logarithms.x; }

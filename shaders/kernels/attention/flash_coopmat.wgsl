@@ -1,57 +1,56 @@
 enable wgpu_cooperative_matrix;
-// Scaled dot-product attention, forward, on matrix units: against `flash`, a subgroup multiplies 16×16 matrices of f16 as a
-// whole and sums in f32. The definition is in core/workloads/src/ops/attention. Cooperative matrices are an extension of
-// native wgpu; shaders/src/matrix.rs spells them for browsers.
+// Scaled dot-product attention, forward, on matrix units: a subgroup multiplies 16×16 matrices of f16 and sums in f32. The
+// definition is in core/workloads/src/ops/attention. Cooperative matrices are an extension of native wgpu; shaders/src/matrix.rs
+// translates them for browsers.
 //
-// Each pair of subgroups of 32 owns 32 query rows: of a tile of 32 keys one multiplies the first half and one the second, and of values
-// the first columns and the others, so that what is loaded is multiplied twice. Four pairs walk together over the keys. Queries, and
-// sums of values, stay in matrices for the whole kernel. A matrix does not tell which thread has which element, so scores pass through
-// workgroup memory to become weights, two threads a row. Keys and values are on their way while those before are multiplied.
+// Each pair of subgroups of 32 owns 32 query rows. One multiplies the first half of a tile of 32 keys and the first half of the
+// values' columns, the other the second halves, so that loaded matrices are multiplied twice. Four pairs walk together over the
+// keys. Queries and accumulators stay in matrices for the whole kernel. The layout of a matrix among threads is opaque, so scores
+// pass through workgroup memory to become weights, by two threads per row. The next keys and values are in flight meanwhile.
 //
-// By TFLOP/s on an H200 at 1×16×4096×128, natively and in Chromium: four subgroups of 16 rows, whose sums a step may scale down, 84 and
-// 124; maxima before the main loop 113 and 137; f16x8 subgroups 170 and 195; pairs of them 246 and 199, by `run` 237 and 195.
+// Weights are relative to a row's maximum over the first tile, with headroom: f16 and f32 hold all of them while no score of the
+// row exceeds it by more than 2 to the 21. Otherwise, which is rare, a loop over all keys finds the true maxima, and the work is
+// repeated. A step has two barriers and does not rescale the accumulators.
 //
-// Weights are taken against a row's maximum over the first tile, with room for what exceeds it: f16 and f32 hold all of them as long as
-// no score of the row lies higher by more than 2 to the 21. If one does, which is rare, a loop over all keys finds the true maxima and the
-// work is done again. A step has two barriers and never touches the sums.
+// The validator assumes that a call's result may differ within a workgroup. Conditions around matrix products are therefore
+// inlined. Loops have the one form that browsers can prove to end. In names of loads and stores, T means row-major; keys are
+// loaded by columns. There is a matrix per 16 columns of head_dim.
 //
-// The validator takes a call's result for one that may differ within a workgroup: what decides how often matrices are
-// multiplied is written out. Loops have the one form that browsers can prove to end. The T in the names of loads and stores means rows
-// that lie one after the other; keys are taken as columns. There are matrices for 16 columns of head_dim each, as many as there are such.
+// Measurements: docs/notebook/2026-11-28-kernel-notes.md.
 
 #import attention/common
 #import attention/f16x8
 #import attention/stage
 
-// The weight of the maximum, and the highest that f16 holds, as exponents of two.
+// Exponents of two of the largest weight of the first tile, and of the largest number in f16.
 const ROOM: f32 = 6.0;
 const GROWTH: f32 = 15.0;
 // Of keys, then of values.
 const TILE: u32 = KEYS;
 const VALUES: u32 = KEYS * ROW;
-// Queries pass through the same place, 32 columns at a time.
+// Queries pass through the stage, 32 columns at a time.
 const QUERY_ROW: u32 = 5u;
 const STAGED: u32 = max(2u * KEYS * ROW, ROWS * QUERY_ROW);
 
 var<workgroup> scores: array<vec4<f32>, ROWS * LONG>;
 var<workgroup> weights: array<vec4<f16>, ROWS * LIGHT>;
-// Whether a weight was too high. Atomic, since texts with matrices declare Vulkan's memory model, by which a plain variable that a thread
-// did not write itself need not be looked at: naga marks no access as one that others share. The first of four: matrices must begin at
-// multiples of 16 bytes, of which drivers are sure only where nothing in workgroup memory is smaller.
+// Whether a weight was too large. Atomic, because sources with matrices declare Vulkan's memory model: a plain variable that
+// other threads wrote may be cached, and naga marks no access as shared. The first of four: matrices must begin at multiples of
+// 16 bytes, and drivers guarantee that only if workgroup memory has nothing smaller.
 var<workgroup> exceeded: array<atomic<u32>, 4>;
 
-// What a thread knows of its half of a row: every other vector of four.
+// A thread's half of a row: every other vector of four.
 struct Half {
     row: u32,
     odd: u32,
     query: u32,
-    // Keys that the row sees, and those that all rows of the workgroup see.
+    // Number of keys that the row sees, and number that all rows of the workgroup see.
     seen: u32,
     all_see: u32,
     scale: f32,
 }
 
-// Make weights of a tile's scores against a maximum; gives the highest score, and the sum of the weights.
+// Converts a tile's scores to weights against a maximum. Returns the maximum score, and the sum of the weights.
 fn weigh(half: Half, key: u32, top: f32) -> vec2<f32> {
     var highest = HIDDEN;
     var sum = vec4<f32>();
@@ -77,7 +76,7 @@ fn weigh(half: Half, key: u32, top: f32) -> vec2<f32> {
     return vec2<f32>(highest, sum.x + sum.y + sum.z + sum.w);
 }
 
-// The highest score of a tile.
+// Maximum score of a tile.
 fn highest_of(half: Half, key: u32) -> f32 {
     var highest = HIDDEN;
     for (var i = 0u; i < KEYS / 8u; i++) {
@@ -105,7 +104,7 @@ fn score_of(half: Half, raw: f32, key: u32) -> f32 {
     return biased(raw * half.scale, half.query, key, LOG2_E);
 }
 
-// Write a square of either half of the columns, which lie where the scores do, as elements of the output.
+// Stores a 16×16 tile of each half of the columns, from the memory of the scores, as elements of the output.
 fn write_tiles(half: Half, head: u32, col: u32, share: f32) {
     workgroupBarrier();
     for (var i = 0u; i < 2u; i++) {
@@ -210,7 +209,7 @@ fn write_tiles(half: Half, head: u32, col: u32, share: f32) {
 #endif
 #end
 
-// Writes 16 columns, from COLUMN of the subgroup.
+// Stores 16 columns, from COLUMN of the subgroup.
 #block write_column(I, COLUMN)
     coopStoreT(o0{I}, &scores[strip + 0u * LONG + side * 4u], LONG);
     coopStoreT(o1{I}, &scores[strip + 16u * LONG + side * 4u], LONG);
@@ -229,9 +228,9 @@ fn attention_flash_coopmat(
     if head >= HEADS {
         return;
     }
-    // Under a causal mask the last rows see most: they begin first.
+    // Under a causal mask the last rows see the most keys, and come first.
     let first_row = select(flat % blocks, blocks - 1u - flat % blocks, CAUSAL) * ROWS;
-    // Keys that the last row sees.
+    // Number of keys that the last row sees.
     var last = T;
     if CAUSAL {
         last = min(T, max(min(first_row + ROWS, S) + T, S) - S);
@@ -246,7 +245,7 @@ fn attention_flash_coopmat(
     let query = first_row + row;
     let seen = seen_keys(head, min(query, S - 1u));
     let half = Half(row, thread % 2u, query, seen, seen_keys(head, first_row), inverseSqrt(f32(D)) * LOG2_E);
-    // Where the pair's rows begin, in scores and in weights; which half of keys and of columns is the subgroup's.
+    // Begins of the pair's rows in scores and in weights; half of keys and of columns of the subgroup.
     let strip = thread / 64u * 32u * LONG;
     let light = thread / 64u * 32u * LIGHT;
     let side = thread / 32u % 2u;
@@ -295,7 +294,7 @@ fn attention_flash_coopmat(
     #emit zero_sums(var o, 3)
 #endif
     var sum = 0.0;
-    // Tiles whose maxima are looked for.
+    // Number of tiles to search for maxima.
     var scanned = min(steps, 1u);
 
     for (var attempt = 0u; attempt < 2u; attempt++) {
@@ -311,7 +310,7 @@ fn attention_flash_coopmat(
             workgroupBarrier();
             highest = max(highest, highest_of(half, t * KEYS));
         }
-        // Of the row's two threads.
+        // Maximum over the row's two threads.
         let top = max(highest, subgroupShuffleXor(highest, 1u)) + ROOM;
         var exceeds = false;
         sum = 0.0;
@@ -381,7 +380,7 @@ fn attention_flash_coopmat(
     }
 
     let total = sum + subgroupShuffleXor(sum, 1u);
-    // A row that sees no key has sum zero and output zero.
+    // A row without a visible key has sum zero and output zero.
     let share = select(1.0 / total, 0.0, total == 0.0);
     #emit write_column(0, 0u)
 #if COLUMN1

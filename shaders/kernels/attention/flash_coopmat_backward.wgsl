@@ -1,38 +1,39 @@
 enable wgpu_cooperative_matrix;
-// Scaled dot-product attention, backward, on matrix units: against `flash`, a subgroup multiplies 16×16 matrices of f16 as a whole and
-// sums in f32. The definition is in core/workloads/src/ops/attention; what is known of such matrices stands in flash_coopmat.wgsl.
+// Scaled dot-product attention, backward, on matrix units: a subgroup multiplies 16×16 matrices of f16 and sums in f32. The
+// definition is in core/workloads/src/ops/attention. For the properties of matrices see flash_coopmat.wgsl.
 //
-// As in `flash`, one kernel is both passes. A workgroup owns rows of one head, keys where OF_KEYS and queries otherwise, and walks over the
-// other rows in tiles. Scores are products of own and other rows, slopes (gradients of the probabilities) those of own and other values:
-// K, Q, V and dO where keys are owned, and Q, K, dO and V where queries are. From both come the probabilities and the gradients of the
-// scores, which multiply the other values for dV, and the other rows for dK or dQ.
+// One kernel is both passes. A workgroup owns rows of a head, keys where OF_KEYS and queries otherwise, and loops over the other
+// rows in tiles. Scores are products of own and other rows. Slopes (gradients of probabilities) are products of own and other
+// values. Rows and values are K, Q, V and dO where keys are owned, and Q, K, dO and V where queries are. Probabilities and
+// gradients of scores follow from both. They multiply the other values for dV, and the other rows for dK or dQ.
 //
-// Four subgroups share 32 own rows: of two the side is scores and of two slopes, and of either side each has half of a tile's rows. So a
-// subgroup keeps one operand of 32 rows in matrices for the whole kernel, and what is loaded is multiplied twice. Then the sides are dV
-// and dK, and the halves those of their columns. Where queries are owned there is one sum: the sides are halves of a tile's rows, and are
-// added up at the end. A matrix does not tell which thread has which element, so scores and slopes pass through workgroup memory.
+// Four subgroups share 32 own rows. Two compute scores and two compute slopes, each for half of a tile's rows. A subgroup then
+// keeps one operand of 32 rows in matrices for the whole kernel, and loaded matrices are multiplied twice. For the sums, the
+// sides are dV and dK, and the halves are those of their columns. Where queries are owned there is one sum: the sides are halves
+// of a tile's rows, and are added at the end. The layout of a matrix among threads is opaque, so scores and slopes pass through
+// workgroup memory.
 //
-// A probability is at most one and rounds to f16 without harm. Gradients of scores stay without the scale, which would make small numbers
-// smaller: sums get it.
+// A probability is at most one and rounds to f16 without harm. Gradients of scores stay unscaled, because the scale could
+// underflow. Sums are scaled.
 //
-// The validator takes a call's result for one that may differ within a workgroup: what decides how often matrices are multiplied is
-// written out. There are matrices for 16 columns of head_dim each, as many as there are such, and for columns of a half.
+// The validator assumes that a call's result may differ within a workgroup. Conditions around matrix products are therefore
+// inlined. There is a matrix per 16 columns of head_dim, and per 16 columns of a half.
 
 #import attention/common
 #import attention/f16x8_backward
 #import attention/stage
 
-// Rows of slopes stand behind those of scores, and gradients of scores behind probabilities, which only keys need.
+// Rows of slopes follow those of scores, and gradients of scores follow probabilities, which only owned keys need.
 const SLOPES: u32 = OWN * LONG;
 const GRADIENTS: u32 = select(0u, OWN * LIGHT, OF_KEYS);
 const VALUES: u32 = TILE * ROW;
-// Own rows and values pass through the same place, 32 columns at a time.
+// Own rows and values pass through the stage, 32 columns at a time.
 const OWN_ROW: u32 = 5u;
 const STAGED: u32 = max(2u * TILE * ROW, 2u * OWN * OWN_ROW);
 
 var<workgroup> scores: array<vec4<f32>, 2u * OWN * LONG>;
 var<workgroup> weights: array<vec4<f16>, GRADIENTS + OWN * LIGHT>;
-// Where keys are owned, of a tile's queries the log-sum-exps, by which exponents to base two are, and then the deltas.
+// Where keys are owned: log-sum-exps of a tile's queries to base two, then their deltas.
 #if OF_KEYS
 var<workgroup> numbers: array<vec4<f32>, TILE / 2u>;
 #endif
@@ -47,8 +48,8 @@ fn number_of(head: u32, query: u32, is_delta: bool) -> f32 {
     return lse[head * S + query] * LOG2_E;
 }
 
-// What each of the first threads looks up of a tile of queries that begins with this one.
-fn four_numbers(head: u32, first: u32, thread: u32) -> vec4<f32> {
+// Numbers that each of the first threads looks up, of the tile of queries that begins at row `first`.
+fn numbers_of(head: u32, first: u32, thread: u32) -> vec4<f32> {
     let query = first + thread % (TILE / 4u) * 4u;
     let is_delta = thread >= TILE / 4u;
     return vec4<f32>(
@@ -59,22 +60,22 @@ fn four_numbers(head: u32, first: u32, thread: u32) -> vec4<f32> {
     );
 }
 
-// What a thread knows of its quarter of an own row.
+// A thread's quarter of an own row.
 struct Quarter {
-    // Among the workgroup's and among all.
+    // Index in the workgroup, and index among all rows.
     row: u32,
     own: u32,
-    // Its first vector of four in a tile; the other is the next but one.
+    // Its first vector of four in a tile; the other is two further.
     first: u32,
-    // Keys that the head has, and the unit of scores as exponents of two.
+    // Number of keys of the head, and unit of scores as exponents of two.
     keys: u32,
     scale: f32,
-    // Where queries are owned, the row's own.
+    // Where queries are owned: numbers of the row.
     lse: f32,
     delta: f32,
 }
 
-// Make probabilities and gradients of scores of a tile that begins with this row.
+// Converts scores and slopes of the tile that begins at row `tile` to probabilities and gradients of scores.
 fn weigh(quarter: Quarter, tile: u32, whole: bool) {
     for (var i = 0u; i < TILE / 16u; i++) {
         let x = quarter.first + i * 2u;
@@ -116,7 +117,7 @@ fn weight_of(quarter: Quarter, raw: f32, other: u32, top: f32) -> f32 {
     return select(exp2(score - top), 0.0, score == HIDDEN);
 }
 
-// Write a square of either half of the columns of either sum, which lie where scores and slopes do.
+// Stores a 16×16 tile of each half of the columns of either sum, from the memory of scores and slopes.
 fn write_tiles(head: u32, first: u32, col: u32, thread: u32) {
     workgroupBarrier();
     let scale = inverseSqrt(f32(D));
@@ -168,7 +169,7 @@ fn write_tiles(head: u32, first: u32, col: u32, thread: u32) {
     {VALUE_NAME}{I} = other_value_tile_f16x8(HEAD, FIRST, other_end, AT);
 #end
 
-// Loads all of them.
+// Loads all vectors of the thread.
 #block fetch_all(ROW_NAME, VALUE_NAME, HEAD, FIRST)
     #emit fetch(ROW_NAME, VALUE_NAME, 0, HEAD, FIRST, thread)
 #if FETCH1
@@ -250,7 +251,7 @@ fn write_tiles(head: u32, first: u32, col: u32, thread: u32) {
     var sum1{I} = coop_mat16x16<f32, C>();
 #end
 
-// Writes 16 columns, from COLUMN of the subgroup.
+// Stores 16 columns, from COLUMN of the subgroup.
 #block write_column(I, COLUMN)
     coopStoreT(sum0{I}, &scores[side * SLOPES + (strip + 0u) * LONG + half * 4u], LONG);
     coopStoreT(sum1{I}, &scores[side * SLOPES + (strip + 16u) * LONG + half * 4u], LONG);
@@ -265,7 +266,7 @@ fn attention_flash_coopmat_backward(
 ) {
     let blocks = (OWN_LENGTH + OWN - 1u) / OWN;
     let flat = group.y * groups.x + group.x;
-    // Of the owned rows, and the first of the others: where keys are owned, GROUP heads of queries share one of keys.
+    // Heads of the owned rows and of the first of the others. Where keys are owned, GROUP heads of queries share one of keys.
     let head = flat / blocks;
 #if OF_KEYS
     let other_head = head * GROUP;
@@ -276,7 +277,7 @@ fn attention_flash_coopmat_backward(
 #endif
         return;
     }
-    // Under a causal mask the last queries see most, and the first keys are seen by most: they begin first.
+    // Under a causal mask the last queries see the most keys, and the first keys are seen by the most queries: they come first.
     let first = select(flat % blocks, blocks - 1u - flat % blocks, CAUSAL && !OF_KEYS) * OWN;
     var keys = T;
 #if OWN_LENGTHS
@@ -288,12 +289,12 @@ fn attention_flash_coopmat_backward(
 #endif
     let own_end = select(OWN_LENGTH, keys, OF_KEYS);
     let other_end = select(keys, OTHER_LENGTH, OF_KEYS);
-    // Tiles of a head, of which those are left out whose queries do not see the workgroup's keys or whose keys its queries do not see.
+    // Tiles of a head, without those whose queries do not see the workgroup's keys, or whose keys its queries do not see.
 #if OF_KEYS
     let skipped = select(0u, (max(first + S, T) - T) / TILE, CAUSAL);
     let tiles = (S + TILE - 1u) / TILE - skipped;
 #endif
-    // Keys beyond the length are seen by no query.
+    // No query sees keys beyond the length.
 #if OF_KEYS
     let steps = select(0u, tiles * GROUP, first < keys);
 #else
@@ -301,11 +302,11 @@ fn attention_flash_coopmat_backward(
     let steps = (last + TILE - 1u) / TILE;
 #endif
 
-    // Where the subgroup's rows begin in scores; its side and its half.
+    // Begin of the subgroup's rows in scores; its side and its half.
     let strip = thread / 128u * 32u;
     let side = thread / 64u % 2u;
     let half = thread / 32u % 2u;
-    // Its operands of the sums: weights of its rows, and the columns that they multiply.
+    // Operands of the subgroup's sums: weights of its rows, and the columns that they multiply.
 #if OF_KEYS
     let factors = side * GRADIENTS + strip * LIGHT;
     let added = (1u - side) * VALUES + half * (ROW_VEC8 / 2u);
@@ -360,7 +361,7 @@ fn attention_flash_coopmat_backward(
 #if COLUMN3
     #emit zero_sums(3)
 #endif
-    // The first tile; where there is none, what is looked at belongs to none but is there.
+    // The first tile. If there is none, valid memory is read and not used.
 #if OF_KEYS
     let begin = skipped * TILE;
 #else
@@ -368,7 +369,7 @@ fn attention_flash_coopmat_backward(
 #endif
     #emit fetch_all(var row, var value, other_head, begin)
 #if OF_KEYS
-    var four = four_numbers(other_head, begin, thread);
+    var four = numbers_of(other_head, begin, thread);
 #endif
     #emit stage_fetched
     workgroupBarrier();
@@ -392,7 +393,7 @@ fn attention_flash_coopmat_backward(
             #emit fetch_all(row, value, next_head, next)
 #if OF_KEYS
             if thread < TILE / 2u {
-                four = four_numbers(next_head, next, thread);
+                four = numbers_of(next_head, next, thread);
             }
 #endif
         }

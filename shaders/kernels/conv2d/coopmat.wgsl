@@ -1,44 +1,43 @@
 enable wgpu_cooperative_matrix;
-// Convolution on matrix units: against `implicit`, a subgroup multiplies 16×16 matrices of f16 as a whole and sums in f32. The
-// definition is in core/workloads/src/ops/conv2d. Cooperative matrices are an extension of native wgpu;
-// shaders/src/matrix.rs spells them for browsers.
+// Implicit GEMM on matrix units: a subgroup multiplies 16×16 matrices of f16 and sums in f32. The definition is in
+// core/workloads/src/ops/conv2d. Cooperative matrices are an extension of native wgpu; shaders/src/matrix.rs translates them for
+// browsers.
 //
-// With channels last a row is a position and a column an output channel, otherwise the other way round: so are the columns of a
-// square neighbours in memory. Four subgroups of 32 compute a tile of 128 × 128, each 64 rows of 64 columns, and the next eights are on
-// their way while staged ones are multiplied. What `lib/product_coopmat` says of names and loops holds here. Without T in the name of a
-// load kernels are taken as columns.
+// With channels last, a row is a position and a column an output channel; otherwise the reverse. Columns of a matrix are then
+// neighbours in memory. Four subgroups of 32 compute a tile of 128 × 128, each 64 rows of 64 columns. The next vectors are in
+// flight while staged ones are multiplied. Names and loops follow `lib/product_coopmat`. Without T in the name of a load, filters
+// are loaded by columns.
 //
-// By TFLOP/s on an H200 at 8×256→256×56² with channels last, natively and in Chromium: f16x8 subgroups of 64 rows of 32 columns, staged by
-// vectors of four, nothing on its way 111 and 63; as it is here 192 and 195.
+// Measurements: docs/notebook/2026-11-28-kernel-notes.md.
 
 #import conv2d/f16x8
 
-// Eights along the terms, in a staged row of them, and in one of positions; rows are padded by one, so that neighbours start in different
-// memory banks.
+// Vectors of eight along the terms, per staged row of terms, and per staged row of positions. A vector of padding per row avoids
+// bank conflicts.
 const K_VEC8: u32 = BLOCK_K / 8u;
 const TERMS_ROW: u32 = K_VEC8 + 1u;
 const POSITIONS_ROW: u32 = BLOCK_MN / 8u + 1u;
-// Staged rows of terms from one of a thread's eights to its next, and of positions.
+// Staged rows of terms between a thread's vectors, and rows of positions.
 const FARTHER: u32 = 128u / K_VEC8;
 const BELOW: u32 = 128u / (BLOCK_MN / 8u);
-// From where one of a thread's eights of pixels is staged to where its next is.
+// Distance between a thread's staged vectors of pixels.
 const NEXT_PIXELS: u32 = select(BELOW * POSITIONS_ROW, FARTHER * TERMS_ROW, LAST);
 const STEPS: u32 = (TERMS + BLOCK_K - 1u) / BLOCK_K;
 // Vectors from one row of a strip to the next.
 const STRIP: u32 = 9u;
 
-// Rows of terms, for each channel.
+// Rows of terms, per channel.
 var<workgroup> kernels: array<Piece, BLOCK_MN * TERMS_ROW * PIECES>;
-// The same for each position, or else rows of positions for each term.
+// Rows of terms per position, or rows of positions per term.
 #if LAST
 var<workgroup> pixels: array<Piece, BLOCK_MN * TERMS_ROW * PIECES>;
 #else
 var<workgroup> pixels: array<Piece, BLOCK_K * POSITIONS_ROW * PIECES>;
 #endif
-// One strip of two squares for each subgroup: results pass through it to be epilogue, rounded, and clipped at the edges.
+// A strip of two 16×16 tiles per subgroup. Results pass through it for the epilogue, rounding, and bounds.
 var<workgroup> strips: array<vec4<f32>, 4u * 16u * STRIP>;
 
-// Four rows of pixels that a thread stages, or four terms of its f16x8 positions.
+// Four rows of pixels that a thread stages, or four terms of its eight positions.
 fn pixels_of(known: Known, further: Known, group: u32, depth: u32, thread: u32) -> Block {
     if LAST {
         return terms_of_each(known, group, depth + thread % K_VEC8 * 8u);
@@ -52,7 +51,7 @@ fn pixels_of(known: Known, further: Known, group: u32, depth: u32, thread: u32) 
     );
 }
 
-// Four rows of kernels that a thread stages.
+// Four rows of filters that a thread stages.
 fn kernels_of(group: u32, first: u32, depth: u32, thread: u32) -> Block {
     let row = first + thread / K_VEC8;
     let term = depth + thread % K_VEC8 * 8u;
@@ -64,7 +63,7 @@ fn kernels_of(group: u32, first: u32, depth: u32, thread: u32) -> Block {
     );
 }
 
-// Write the subgroup's strip to rows row .. row + 15 and columns col .. col + 31.
+// Stores the subgroup's strip to rows row .. row + 15 and columns col .. col + 31.
 fn write_strip(group: u32, row: u32, col: u32, strip: u32, lane: u32) {
     workgroupBarrier();
     for (var i = 0u; i < 2u; i++) {
@@ -76,7 +75,7 @@ fn write_strip(group: u32, row: u32, col: u32, strip: u32, lane: u32) {
     workgroupBarrier();
 }
 
-// Stages a vector of f16x8 elements.
+// Stages a vector of eight elements.
 #block store(TO, AT, VEC8)
 #if IN_A_BROWSER
     TO[AT] = VEC8;
@@ -86,7 +85,7 @@ fn write_strip(group: u32, row: u32, col: u32, strip: u32, lane: u32) {
 #endif
 #end
 
-// A row of sums.
+// A row of accumulators.
 #block zero_row(I)
     var c{I}0 = coop_mat16x16<f32, C>();
     var c{I}1 = coop_mat16x16<f32, C>();
@@ -94,7 +93,7 @@ fn write_strip(group: u32, row: u32, col: u32, strip: u32, lane: u32) {
     var c{I}3 = coop_mat16x16<f32, C>();
 #end
 
-// Writes a row of sums, in two strips, from row AT of the subgroup.
+// Stores a row of accumulators, in two strips, from row AT of the subgroup.
 #block write_row(I, AT)
     coopStoreT(c{I}0, &strips[strip], STRIP);
     coopStoreT(c{I}1, &strips[strip + 4u], STRIP);
@@ -104,7 +103,7 @@ fn write_strip(group: u32, row: u32, col: u32, strip: u32, lane: u32) {
     write_strip(group, down + AT, across + 32u, strip, lane);
 #end
 
-// Adds a row of products of matrices to the sums.
+// Adds a row of products of matrices to the accumulators.
 #block add_row(ROW, I, J, K, L, LEFT)
     c{ROW}0 = coopMultiplyAdd(a{LEFT}, b{I}, c{ROW}0);
     c{ROW}1 = coopMultiplyAdd(a{LEFT}, b{J}, c{ROW}1);
@@ -145,10 +144,10 @@ fn conv2d_coopmat(
     @builtin(num_workgroups) workgroups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
-    // Workgroups that run together share positions, then kernels.
+    // Workgroups that run together share positions, then filters.
     let over_channels = (TO_C + BLOCK_MN - 1u) / BLOCK_MN;
     let over_positions = (POSITIONS + BLOCK_MN - 1u) / BLOCK_MN;
-    // Not by flat_group: the validator takes a call's result for one that may differ within a workgroup.
+    // Without flat_group: the validator assumes that a call's result may differ within a workgroup.
     let index = workgroup.y * workgroups.x + workgroup.x;
     let group = index / (over_channels * over_positions);
     if group >= GROUPS {
@@ -160,7 +159,7 @@ fn conv2d_coopmat(
     let lane = thread % 32u;
     let row = subgroup / 2u * 64u;
     let col = subgroup % 2u * 64u;
-    // Positions that the thread stages all along, and where its first eights lie; its others lie farther down.
+    // Positions that the thread stages in every step, and its first vectors; the others are farther down.
 #if LAST
     let known = known_around(vec4<u32>(position + thread / K_VEC8) + vec4<u32>(0u, FARTHER, 2u * FARTHER, 3u * FARTHER));
     let further = known;

@@ -1,5 +1,5 @@
-// What becomes of a sum of an output channel: the channel's number is added, from the `bias` of the text that imports this; it is
-// normalised, with that text's `mean`, `variance`, `gamma` and `beta`; and what is negative becomes zero.
+// Epilogue of an output channel: adds the bias, normalises, and applies ReLU. The importing kernel binds `bias`, `mean`,
+// `variance`, `gamma` and `beta`.
 
 #import lib/nan
 

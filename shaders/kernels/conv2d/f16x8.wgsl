@@ -1,5 +1,5 @@
-// Convolution as a product of kernels with pixels, as in `gather`, for texts on matrix units: f16x8 elements at a time. PACKED: f16x8
-// neighbouring results are a whole vector. WHOLE: besides, tiles are whole, and nothing asks whether an element is there.
+// Operands of an implicit GEMM as in `gather`, for matrix units: eight elements at a time. PACKED: results come in whole vectors
+// of eight. WHOLE: besides, all tiles are whole, and there are no bounds checks.
 
 #import conv2d/around
 #import conv2d/epilogue
@@ -16,7 +16,7 @@
 @group(0) @binding(3) var<storage, read> bias: array<f16>;
 #endif
 
-// Eights of four rows.
+// Vectors of four rows.
 struct Block {
     x: F16x8,
     y: F16x8,
@@ -59,7 +59,7 @@ fn term_of_each(known: Known, group: u32, term: u32) -> vec4<f32> {
     );
 }
 
-// F16x8 terms of each of four positions; the first is a multiple of f16x8.
+// Eight terms of each of four positions; the first is a multiple of eight.
 fn terms_of_each(known: Known, group: u32, term: u32) -> Block {
     if FROM_C % 8u == 0u {
         if !WHOLE && term >= TERMS {
@@ -90,12 +90,12 @@ fn terms_of_each(known: Known, group: u32, term: u32) -> Block {
     );
 }
 
-// A term of f16x8 positions.
+// A term of eight positions.
 fn term_of_8(low: Known, high: Known, group: u32, term: u32) -> F16x8 {
     return f16x8(term_of_each(low, group, term), term_of_each(high, group, term));
 }
 
-// F16x8 terms of a row, the first a multiple of f16x8.
+// Eight terms of a row, the first a multiple of eight.
 fn terms_of_row(group: u32, row: u32, term: u32) -> F16x8 {
     if !WHOLE && (row >= TO_C || term >= TERMS) {
         return F16x8();
@@ -111,7 +111,7 @@ fn terms_of_row(group: u32, row: u32, term: u32) -> F16x8 {
     return f16x8_from(all);
 }
 
-// Write f16x8 neighbours: channels of a position, the first a multiple of f16x8, or positions of a channel.
+// Stores eight neighbours: channels of a position, the first a multiple of eight, or positions of a channel.
 fn store_f16x8(group: u32, channel: u32, position: u32, low: vec4<f32>, high: vec4<f32>) {
     if !WHOLE && (channel >= TO_C || position >= POSITIONS) {
         return;
@@ -135,7 +135,7 @@ fn store_f16x8(group: u32, channel: u32, position: u32, low: vec4<f32>, high: ve
     }
 }
 
-// What lies between the first four channels of f16x8 neighbours and the others.
+// Distance between the channels of the first four of eight neighbours and the others.
 const FURTHER: u32 = select(0u, 4u, LAST);
 
 fn epilogue4(channel: u32, sum: vec4<f32>) -> vec4<f32> {

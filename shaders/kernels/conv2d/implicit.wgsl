@@ -1,5 +1,5 @@
-// Convolution as a product of kernels with pixels: against `direct`, tiles of both are staged in workgroup memory, and a thread
-// keeps a block of sums in registers. The definition is in core/workloads/src/ops/conv2d.
+// Implicit GEMM of filters and pixels: tiles of both in workgroup memory, sums in registers. The definition is in
+// core/workloads/src/ops/conv2d.
 
 #import conv2d/epilogue
 #import conv2d/pixels

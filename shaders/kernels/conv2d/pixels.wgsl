@@ -1,6 +1,6 @@
-// Convolution as a product of kernels with pixels, by tiles: what is staged. A row is a channel of the result, a column a position
-// of it, a term a channel of the source at a tap: the matrix of pixels is never stored, each is gathered as it is staged. What
-// becomes of sums is said by the text that imports this (`store_tile`: see conv2d/tile).
+// Staging of an implicit GEMM of filters and pixels. A row is a channel of the result, a column a position of it, and a term a
+// channel of the source at a tap. The matrix of pixels is never stored: pixels are gathered as they are staged. The importing
+// kernel stores the results (`store_tile`: see conv2d/tile).
 
 #import conv2d/gather
 #import conv2d/tile
@@ -13,7 +13,7 @@ fn column_of(slot: u32, i: u32) -> u32 {
     return slot + i * N_VEC4;
 }
 
-// What a thread stages is of the same four positions all along.
+// The thread stages the same four positions in every step.
 fn known_of(group: u32, first: vec2<u32>, lane: u32) -> Known {
     var slot = lane % N_VEC4;
     if VECTORS {
@@ -59,7 +59,7 @@ fn stage_left(group: u32, row: u32, depth: u32, to: u32, lane: u32) {
             left_tile[(d + 3u) * M_VEC4 + slot] = block[3];
         }
     } else if BACK && LAST && TO_C % 4u == 0u {
-        // Rows of a term lie one after the other.
+        // Rows of a term are contiguous.
         for (var e = lane; e < M_VEC4 * BLOCK_K; e += 256u) {
             let term = depth + e / M_VEC4;
             let first = row + e % M_VEC4 * 4u;
@@ -83,8 +83,7 @@ fn stage_left(group: u32, row: u32, depth: u32, to: u32, lane: u32) {
     }
 }
 
-// The tile of a workgroup: its group, its first row and its first column. Workgroups that run together share positions, then
-// kernels.
+// Tile of a workgroup: its group, first row and first column. Workgroups that run together share positions, then filters.
 fn tile_of(index: u32) -> vec3<u32> {
     let down = (TO_C + BLOCK_M - 1u) / BLOCK_M;
     let across = (POSITIONS + BLOCK_N - 1u) / BLOCK_N;

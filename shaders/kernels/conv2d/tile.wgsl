@@ -1,11 +1,10 @@
-// Products by tiles whose factors are gathered: a workgroup of 256 threads stages BLOCK_M rows of the left factor and
-// BLOCK_N columns of the right one, BLOCK_K terms at a time, and a thread keeps REG_TILES_M × REG_TILES_N squares of
-// 4 × 4 sums in registers. Where they are from, and what becomes of sums, is said by the text that imports this:
-// `ROWS_TOGETHER`, whether rows are neighbours in memory, `known_of(group, first, lane)` for what a thread knows of its columns all along, `stage_left` and `stage_right`, and
-// `store_tile`.
+// Tiled GEMM with gathered operands: 256 threads stage BLOCK_M rows of A and BLOCK_N columns of B, BLOCK_K terms at a time. A
+// thread keeps REG_TILES_M × REG_TILES_N register tiles of 4 × 4 sums.
 //
-// Both tiles lie term by term, as slots of four. A slot of the left tile is four neighbouring rows; one of the right tile is four
-// columns that `column_of` tells.
+// The importing kernel has `ROWS_TOGETHER` (whether rows are neighbours in memory), `known_of(group, first, lane)` for a thread's
+// columns, `stage_left`, `stage_right`, and `store_tile`.
+//
+// Both tiles are stored term by term, as slots of four: four neighbouring rows of A, or the four columns of `column_of`.
 
 const M_VEC4: u32 = BLOCK_M / 4u;
 const N_VEC4: u32 = BLOCK_N / 4u;
@@ -16,10 +15,10 @@ const REG_TILES: u32 = REG_TILES_M * REG_TILES_N;
 var<workgroup> left_tile: array<vec4<f32>, BLOCK_K * M_VEC4>;
 var<workgroup> right_tile: array<vec4<f32>, BLOCK_K * N_VEC4>;
 
-// The sums over terms begin .. end - 1 of the tile whose first row and column these are.
+// Sums over terms begin .. end - 1 of the tile with this first row and column.
 fn tile_product(group: u32, first: vec2<u32>, begin: u32, end: u32, lane: u32) {
     let known = known_of(group, first, lane);
-    // Neighbouring threads store neighbours.
+    // Neighbouring threads store neighbouring elements.
     let down = select(lane / THREADS_N, lane % THREADS_M, ROWS_TOGETHER);
     let across = select(lane % THREADS_N, lane / THREADS_M, ROWS_TOGETHER);
     var sums: array<vec4<f32>, REG_TILES * 4u>;
@@ -50,7 +49,7 @@ fn tile_product(group: u32, first: vec2<u32>, begin: u32, end: u32, lane: u32) {
     for (var r = 0u; r < REG_TILES_M; r++) {
         for (var s = 0u; s < REG_TILES_N; s++) {
             let at = (r * REG_TILES_N + s) * 4u;
-            // Turned: four rows of one column in each vector.
+            // Transposed: four rows of one column per vector.
             let tile = transpose(mat4x4<f32>(sums[at], sums[at + 1u], sums[at + 2u], sums[at + 3u]));
             store_tile(group, first.x + 4u * (down + r * THREADS_M), first.y, across + s * THREADS_N, tile);
         }

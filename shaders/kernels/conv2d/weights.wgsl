@@ -1,6 +1,6 @@
-// The gradient of the kernels as products of the result's gradient with pixels that are gathered as they are staged, by tiles: a
-// row is an output channel, a column a weight of it, a term an image and a position. Workgroups take parts of the terms, and leave
-// their sums to be added up. The definition is in core/workloads/src/ops/conv2d/backward.rs.
+// Gradient of the filters: implicit GEMM of the result's gradient and gathered pixels. A row is an output channel, a column a
+// weight of it, and a term an image and a position. Workgroups take parts of the terms, and leave their sums to be added. The
+// definition is in core/workloads/src/ops/conv2d/backward.rs.
 
 #import conv2d/common
 #import conv2d/tile
@@ -14,12 +14,12 @@ const COLUMNS: u32 = FROM_C * TAPS;
 const TERMS: u32 = IMAGES * TO;
 const K_VEC4: u32 = BLOCK_K / 4u;
 const ROWS_TOGETHER: bool = false;
-// Neighbouring weights are of neighbouring channels, four to a vector.
+// Neighbouring weights belong to neighbouring channels, four per vector.
 const VECTORS: bool = LAST && FROM_C % 4u == 0u;
 
-// Parts and groups are counted together: groups lie one behind the other in each part.
+// Parts and groups are counted together: groups are contiguous in each part.
 
-// What a thread stages is of the same four weights all along: their channels, and how far their taps are from the first.
+// The thread stages the same four weights in every step: their channels, and distances of their taps from the first.
 struct Known {
     channel: vec4<u32>,
     z: vec4<u32>,
@@ -45,7 +45,7 @@ fn known_of(counted: u32, first: vec2<u32>, lane: u32) -> Known {
             tap = column / FROM_C;
         }
         let by = tap_at(tap) * DILATION;
-        // Past the last weight there is no such channel.
+        // Channels past the last weight do not exist.
         known.channel[i] = select(FROM_C, channel, column < COLUMNS);
         known.z[i] = by.x;
         known.y[i] = by.y;

@@ -1,4 +1,4 @@
-// Squares of 4 × 4 pixels as Winograd's products take them: see core/workloads/src/ops/conv2d/winograd.rs.
+// Tiles of 4 × 4 pixels, transformed for Winograd's GEMMs: see core/workloads/src/ops/conv2d/winograd.rs.
 
 #import conv2d/common
 #import conv2d/winograd
@@ -33,7 +33,7 @@ fn conv2d_winograd_pixels(
     }
     let thing = of_thread(index, CHANNELS);
     let corner = corner_of(thing.y);
-    // What lies before the image wraps around and is beyond its end.
+    // Coordinates before the image wrap around and exceed its extent.
     let row = corner.y - PAD;
     let column = corner.z - PAD;
     var rows = array<vec4<f32>, 4>();

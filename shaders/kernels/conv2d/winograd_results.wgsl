@@ -1,4 +1,4 @@
-// Squares of 2 × 2 results from the sums of Winograd's products: see core/workloads/src/ops/conv2d/winograd.rs.
+// Tiles of 2 × 2 results from the sums of Winograd's GEMMs: see core/workloads/src/ops/conv2d/winograd.rs.
 
 #import conv2d/common
 #import conv2d/epilogue
@@ -13,7 +13,7 @@
 
 const CHANNELS: u32 = GROUPS * TO_C;
 
-// Two of four, along a row or a column.
+// Transforms four values to two, along a row or a column.
 fn together(x: vec4<f32>) -> vec2<f32> {
     return vec2<f32>(x.x + x.y + x.z, x.y - x.z - x.w);
 }

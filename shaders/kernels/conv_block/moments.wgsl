@@ -1,8 +1,8 @@
-// Convolution by tiles, as conv2d/implicit does it, which also leaves what batch normalisation asks for: of each channel the mean
-// over the tile's positions, and the sum of squares around that mean. The definition is in core/workloads/src/ops/conv_block.
+// Tiled convolution as in conv2d/implicit, with partial statistics for batch normalisation: per channel, the mean over the tile's
+// positions, and the sum of squared distances from it. The definition is in core/workloads/src/ops/conv_block.
 //
-// A thread keeps sums of distances from the first value that it has of a channel, and of their squares. As that value is one of
-// the few, little is lost when squares around their mean are told from these.
+// A thread sums distances, and squared distances, from its first value of a channel. That value is one of the few summed, so
+// little precision is lost by deriving the variance from them.
 
 #import conv2d/epilogue
 #import conv2d/pixels
@@ -15,14 +15,14 @@
 const CHANNELS: u32 = GROUPS * TO_C;
 const_assert M_VEC4 * THREADS_N <= BLOCK_K * N_VEC4;
 
-// Of the four channels in each tile of a thread, over its positions.
+// Moments of the four channels in each register tile of a thread, over its positions.
 var<private> begins: array<vec4<f32>, REG_TILES_M>;
 var<private> far: array<vec4<f32>, REG_TILES_M>;
 var<private> far_squared: array<vec4<f32>, REG_TILES_M>;
-// Squares that were stored.
+// Number of register tiles stored.
 var<private> tiles_stored: u32;
 
-// Stores an element, and returns it as it was stored.
+// Stores an element, and returns it as stored.
 fn store(group: u32, row: u32, column: u32, sum: f32) -> f32 {
     if row >= TO_C {
         return 0.0;
@@ -50,7 +50,7 @@ fn store_column(tile_row: u32, begin: bool, group: u32, row: u32, column: u32, s
     far_squared[tile_row] += by * by;
 }
 
-// Columns of a thread rise: where its first is past the end, so are all.
+// Columns of a thread increase: if its first is past the end, all are.
 fn store_tile(group: u32, row: u32, column: u32, slot: u32, tile: mat4x4<f32>) {
     let at = tiles_stored / REG_TILES_N;
     let first = tiles_stored % REG_TILES_N == 0u;
@@ -61,7 +61,7 @@ fn store_tile(group: u32, row: u32, column: u32, slot: u32, tile: mat4x4<f32>) {
     tiles_stored += 1u;
 }
 
-// Sums over the threads that have four channels, of what they left in the place of the right tile.
+// Sums over the threads of four channels, from the place of the right tile.
 fn over_threads(row4: u32) -> vec4<f32> {
     var sum = vec4<f32>();
     for (var i = 0u; i < THREADS_N; i++) {

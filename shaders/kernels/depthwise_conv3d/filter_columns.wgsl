@@ -1,4 +1,4 @@
-// The gradient of the filters by four columns, where channels are not last.
+// Gradient of the filters by four columns, where channels are not last.
 
 #import depthwise_conv3d/filter
 #import depthwise_conv3d/value_columns

@@ -1,4 +1,4 @@
-// The gradient of the filters by single elements: where channels are last, and for lengths that four do not divide.
+// Gradient of the filters by single elements: where channels are last, and for lengths that are no multiple of four.
 
 #import depthwise_conv3d/filter
 #import depthwise_conv3d/value_single

@@ -1,4 +1,4 @@
-// Four neighbouring channels are computed with at once.
+// Value of four neighbouring channels.
 
 #import lib/pieces4
 

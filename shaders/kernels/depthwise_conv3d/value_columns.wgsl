@@ -1,4 +1,4 @@
-// One column is computed with at once, and four neighbours are read: the window begins SKIP elements into the first four.
+// Value of one column, loaded in pieces of four neighbours: the window begins SKIP elements into the first piece.
 
 #import lib/pieces4
 

@@ -1,4 +1,4 @@
-// One element is computed with at once, and read as such.
+// Value of one element, loaded as such.
 
 #import lib/pieces1
 

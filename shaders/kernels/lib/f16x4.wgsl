@@ -1,4 +1,4 @@
-// F16x4 16-bit floats that lie one after the other, as two words.
+// Vectors of four 16-bit floats, as two words.
 
 alias F16x4 = vec2<u32>;
 

@@ -1,6 +1,6 @@
-// F16x8 16-bit floats that lie one after the other: what kernels on matrix units move at a time, sixteen bytes, as four words. Browsers load
-// matrices from arrays of words too. naga knows a matrix's type by its array's: there they become two vectors, which lie in workgroup memory
-// one by one. PIECES elements of such an array are f16x8 floats in either.
+// Vectors of eight 16-bit floats, for kernels on matrix units: sixteen bytes, as four words. Browsers load matrices from arrays
+// of words too. naga takes a matrix's type from its array's: there a vector becomes two vectors of four. PIECES elements of the
+// array are eight floats in both.
 
 alias F16x8 = vec4<u32>;
 #if IN_A_BROWSER
@@ -15,8 +15,8 @@ fn f16x8(low: vec4<f32>, high: vec4<f32>) -> F16x8 {
     return vec4<u32>(pack2x16float(low.xy), pack2x16float(low.zw), pack2x16float(high.xy), pack2x16float(high.zw));
 }
 
-// The first four, and the others. naga has no way from words to floats of 16 bits but by whole numbers of 16 bits, of which drivers make
-// nothing at all; by floats of 32 it would be instructions.
+// Lower and upper half. naga converts words to 16-bit floats only through 16-bit integers, which drivers compile to nothing. A
+// conversion through f32 would be instructions.
 #if !IN_A_BROWSER
 fn low_of(x: F16x8) -> vec4<f16> {
     return bitcast<vec4<f16>>(vec4<u16>(u16(x.x), u16(x.x >> 16u), u16(x.y), u16(x.y >> 16u)));
@@ -26,7 +26,7 @@ fn high_of(x: F16x8) -> vec4<f16> {
 }
 #endif
 
-// The float of number i, counted from the first of any f16x8.
+// Float i % 8 of a vector.
 fn float_in(x: F16x8, i: u32) -> f32 {
     return unpack2x16float(x[i / 2u % 4u])[i % 2u];
 }

@@ -1,5 +1,5 @@
-// Products of matrices, one for each of BATCH: C of M × N is A of M × K times B of K × N. C is stored row by row; so are A and
-// B, unless A_TRANSPOSED or B_TRANSPOSED. Here: bindings, and vectors of A and B as they are stored.
+// Bindings and layouts of GEMMs, one for each of BATCH: C of M × N is A of M × K times B of K × N. C is row-major, and so are A
+// and B, unless A_TRANSPOSED or B_TRANSPOSED.
 
 #import lib/product_order
 

@@ -1,27 +1,25 @@
-// Matrix product on matrix units: against `product_tiled`, a subgroup multiplies 16×16 matrices of f16 as a whole and sums in f32.
-// Cooperative matrices are an extension of native wgpu; shaders/src/matrix.rs spells them for browsers. What becomes of sums is said by
-// `epilogue` of the text that imports this.
+// GEMM on matrix units: a subgroup multiplies 16×16 matrices of f16 and sums in f32. The importing kernel defines `epilogue`.
+// Cooperative matrices are an extension of native wgpu; shaders/src/matrix.rs translates them for browsers.
 //
-// F16x8 subgroups of 32 compute a tile of 128 × 256, each 64 rows of 64 columns: four by four squares of 16 × 16. Where such tiles would
-// be too few for the device, tiles are 128 × 128, and each has 32 rows. Where they would leave most of a device without work in its last
-// turn, twelve subgroups compute a tile of 192 × 192, each 64 rows of 48 columns: on an H200 those have 0.8 of the rate, and 4096 × 1152
-// × 4304 takes one turn and not two, 179 µs and not 254. What each step brought, by TFLOP/s there at 4096³, natively and in Chromium:
-// matrices straight from device memory 65 in Chromium; tiles staged in workgroup memory by vectors of four 126; by eights, the next ones
-// on their way meanwhile, in rows padded by one, by four subgroups to a tile of 128 × 128, 176 and 196; natively, eights written to
-// workgroup memory as they come, 198; f16x8 subgroups to twice as wide a tile 290 and 295; matrices of the next sixteen columns of A
-// loaded while those before are multiplied, across barriers, 318 and 324. Two tiles in turns, so that a step has one barrier, bring
-// nothing; nor does leaving out the checks of browsers. Results leave by eights. (By a bench of whole tiles; `run` had 293 and 308.)
+// Eight subgroups of 32 compute a tile of 128 × 256, each 64 rows of 64 columns: four by four matrices. Where the device would
+// have too few such tiles, tiles are 128 × 128, and each subgroup has 32 rows. Where the last wave would be mostly empty, twelve
+// subgroups compute a tile of 192 × 192, each 64 rows of 48 columns.
 //
-// Sums, and what is on its way, are named one by one, since arrays could not be kept in registers everywhere. The T in the names of loads
-// and stores means rows that lie one after the other. Subgroups are counted off from the threads, because what browsers can prove of that
-// they need not check. Loops have the one form that they can prove to end.
+// The next vectors of eight are in flight while staged ones are multiplied. Matrices of the next sixteen columns of A are loaded
+// while earlier ones are multiplied, across barriers. Results are stored by vectors of eight.
+//
+// Accumulators and vectors in flight are variables, because arrays do not stay in registers everywhere. In names of loads and
+// stores, T means row-major. Subgroups are numbered by threads, whose range browsers can prove. Loops have the one form that they
+// can prove to end.
+//
+// Choices and measurements: docs/notebook/2026-11-28-kernel-notes.md.
 
 #import lib/product_order
 #import lib/product_wide
 
 // WARP_M and WARP_N are the rows and columns of a subgroup.
 
-// Eights in a row of a tile as it is stored, and rows that all threads stage at a time.
+// Vectors of eight per stored row of a tile, and rows that all threads stage at a time.
 #if A_TRANSPOSED
 const A_VEC8: u32 = BLOCK_M / 8u;
 #else
@@ -34,7 +32,7 @@ const B_VEC8: u32 = BLOCK_N / 8u;
 #endif
 const A_ROWS: u32 = THREADS / A_VEC8;
 const B_ROWS: u32 = THREADS / B_VEC8;
-// Eights from one staged row to the next: rows padded so that neighbours start in different memory banks.
+// Vectors per staged row: padded against bank conflicts.
 const A_ROW: u32 = A_VEC8 + 1u;
 const B_ROW: u32 = B_VEC8 + 1u;
 #if A_TRANSPOSED
@@ -48,7 +46,7 @@ const B_TILE: u32 = BLOCK_N * B_ROW;
 const B_TILE: u32 = BLOCK_K * B_ROW;
 #endif
 const STEPS: u32 = (K + BLOCK_K - 1u) / BLOCK_K;
-// Squares in a strip, and vectors from one row of it to the next.
+// Matrices in a strip, and vectors from one row of it to the next.
 #if WARP_N == 48
 const WIDTH: u32 = 1u;
 #else
@@ -58,7 +56,7 @@ const STRIP: u32 = 4u * WIDTH + 1u;
 
 var<workgroup> a_tile: array<Piece, A_TILE * PIECES>;
 var<workgroup> b_tile: array<Piece, B_TILE * PIECES>;
-// A strip of one square or two for each subgroup: results pass through it to be rounded, and clipped at the edges of C.
+// A strip of one or two matrices per subgroup: results pass through it for rounding, and bounds of C.
 var<workgroup> strips: array<vec4<f32>, THREADS / 32u * 16u * STRIP>;
 
 fn stage_a(at: u32, x: F16x8) {
@@ -79,7 +77,7 @@ fn stage_b(at: u32, x: F16x8) {
 #endif
 }
 
-// Write the subgroup's strip to C, from that row and column on.
+// Stores the subgroup's strip to C, from this row and column on.
 fn write_strip(batch: u32, row: u32, col: u32, strip: u32, lane: u32) {
     workgroupBarrier();
     for (var i = 0u; i < WIDTH; i++) {
@@ -91,7 +89,7 @@ fn write_strip(batch: u32, row: u32, col: u32, strip: u32, lane: u32) {
     workgroupBarrier();
 }
 
-// A row of sums.
+// A row of accumulators.
 #block zero_row(I)
     var c{I}0 = coop_mat16x16<f32, C>();
     var c{I}1 = coop_mat16x16<f32, C>();
@@ -173,7 +171,7 @@ fn write_strip(batch: u32, row: u32, col: u32, strip: u32, lane: u32) {
 #endif
 #end
 
-// Adds a row of products of matrices to the sums.
+// Adds a row of products of matrices to the accumulators.
 #block add_row(I, LEFT, RIGHT)
     c{I}0 = coopMultiplyAdd({LEFT}{I}, {RIGHT}0, c{I}0);
     c{I}1 = coopMultiplyAdd({LEFT}{I}, {RIGHT}1, c{I}1);
@@ -183,7 +181,7 @@ fn write_strip(batch: u32, row: u32, col: u32, strip: u32, lane: u32) {
 #endif
 #end
 
-// Writes a row of sums, from row AT of the subgroup.
+// Stores a row of accumulators, from row AT of the subgroup.
 #block write_row(I, AT)
 #if WARP_N == 48
     coopStoreT(c{I}0, &strips[strip], STRIP);
@@ -210,7 +208,7 @@ fn product_coopmat(
 ) {
     let across = (N + BLOCK_N - 1u) / BLOCK_N;
     let down = (M + BLOCK_M - 1u) / BLOCK_M;
-    // Not by flat_group: the validator takes a call's result for one that may differ within a workgroup.
+    // Without flat_group: the validator assumes that a call's result may differ within a workgroup.
     let index = group.y * groups.x + group.x;
     if index >= BATCH * across * down {
         return;
@@ -221,7 +219,7 @@ fn product_coopmat(
     let lane = thread % 32u;
     let row = subgroup / (BLOCK_N / WARP_N) * WARP_M;
     let col = subgroup % (BLOCK_N / WARP_N) * WARP_N;
-    // Where the thread's first eights of both tiles are staged, and where they come from; its others lie farther down.
+    // Places of the thread's first vectors of both tiles, and their sources; the others are farther down.
     let ay = thread / A_VEC8;
     let ax = thread % A_VEC8;
     let by = thread / B_VEC8;
@@ -260,7 +258,7 @@ fn product_coopmat(
         #emit add_row(2, a, b)
         #emit add_row(3, a, b)
 #endif
-        // The tiles have been loaded by all; the next ones follow, and what is multiplied meanwhile needs no memory.
+        // All threads have loaded the tiles. The next ones follow, and the multiplication meanwhile needs no memory.
         workgroupBarrier();
         if t + 1u < STEPS {
             #emit stage_next
@@ -276,7 +274,7 @@ fn product_coopmat(
         #emit add_row(2, f, g)
 #endif
         workgroupBarrier();
-        // Behind the last step, what lies there still: it is not multiplied any more.
+        // After the last step, old matrices are loaded and not multiplied.
         #emit load(a, b, 0u, 0u)
 #if WARP_M == 64
         #emit add_row(3, f, g)

@@ -1,5 +1,5 @@
-// Products of 16-bit floats as `lib/product` defines them, f16x8 elements at a time. PACKED: stored rows of A, B and C are whole eights.
-// WHOLE: besides, tiles are whole, and nothing asks whether an element is there.
+// GEMMs of 16-bit floats in the layouts of `lib/product`, eight elements at a time. PACKED: stored rows of A, B and C are
+// multiples of eight. WHOLE: besides, all tiles are whole, and there are no bounds checks.
 
 #import lib/f16x8
 
@@ -11,7 +11,7 @@
 @group(0) @binding(2) var<storage, read_write> c: array<f16>;
 #endif
 
-// Elements col .. col + 7 of a stored row of A, zeros outside; col is a multiple of f16x8.
+// Elements col .. col + 7 of a stored row of A, zeros outside; col is a multiple of eight.
 fn f16x8_of_a(batch: u32, row: u32, col: u32) -> F16x8 {
     if !WHOLE && (row >= A_HEIGHT || col >= A_WIDTH) {
         return F16x8();
@@ -27,7 +27,7 @@ fn f16x8_of_a(batch: u32, row: u32, col: u32) -> F16x8 {
     return f16x8_from(all);
 }
 
-// Elements col .. col + 7 of a stored row of B, zeros outside; col is a multiple of f16x8.
+// Elements col .. col + 7 of a stored row of B, zeros outside; col is a multiple of eight.
 fn f16x8_of_b(batch: u32, row: u32, col: u32) -> F16x8 {
     if !WHOLE && (row >= B_HEIGHT || col >= B_WIDTH) {
         return F16x8();
@@ -43,8 +43,8 @@ fn f16x8_of_b(batch: u32, row: u32, col: u32) -> F16x8 {
     return f16x8_from(all);
 }
 
-// Write columns col .. col + 7 of a row of C, and what else the text that imports this does to sums in `epilogue(at, column, there, sum)`;
-// col is a multiple of f16x8.
+// Stores columns col .. col + 7 of a row of C after the importing kernel's `epilogue(at, column, there, sum)`; col is a multiple
+// of eight.
 fn store_f16x8(batch: u32, row: u32, col: u32, low: vec4<f32>, high: vec4<f32>) {
     if !WHOLE && (row >= M || col >= N) {
         return;

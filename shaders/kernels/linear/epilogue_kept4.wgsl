@@ -1,4 +1,5 @@
-// Epilogue on four columns, as in `epilogue_bias4`: GELU of the sums and the columns' bias. The argument is stored for the backward pass.
+// Epilogue on four columns, as in `epilogue_bias4`: GELU of the sums and the columns' bias. The argument is stored for the
+// backward pass.
 
 #import gelu/share
 #import lib/f16x4

@@ -1,5 +1,5 @@
-// Epilogue of GELU's backward pass on four columns, as in `epilogue_bias4`: the sums, gradients of GELU's result, times the slope at GELU's
-// argument. GELU's result is computed again.
+// Epilogue of GELU's backward pass on four columns, as in `epilogue_bias4`: the sums, gradients of GELU's result, times the slope
+// at GELU's argument. GELU's result is computed again.
 
 #import gelu/share
 #import lib/f16x4

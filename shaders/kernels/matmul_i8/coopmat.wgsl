@@ -1,14 +1,14 @@
 enable wgpu_cooperative_matrix;
-// Product of int8 matrices on matrix units: against `dot4`, a subgroup multiplies matrices of 16×32 and 32×16 bytes as a whole. The
-// definition is in core/workloads/src/ops/matmul_i8.rs. naga has no matrices of bytes: shaders/src/matrix.rs spells these for Chromium.
+// int8 GEMM on matrix units: a subgroup multiplies matrices of 16×32 and 32×16 bytes. The definition is in
+// core/workloads/src/ops/matmul_i8.rs. naga has no matrices of bytes: shaders/src/matrix.rs translates these for Chromium.
 //
-// Eight subgroups of 32 compute a tile of 128 × 256, each 64 rows of 64 columns: four by four squares. Tiles of A and B are staged by
-// vectors of four words, in rows padded by one, and the next ones are on their way in registers meanwhile. A row of B is a column of the
-// right factor.
+// Eight subgroups of 32 compute a tile of 128 × 256, each 64 rows of 64 columns: four by four matrices. Tiles of A and B are
+// staged by vectors of four words, in rows padded by one. The next ones are in flight meanwhile, in registers. A row of B is a
+// column of the right factor.
 //
-// Sums, and what is on its way, are named one by one, since arrays could not be kept in registers everywhere. The T in the names of loads
-// and stores means rows that lie one after the other. Subgroups are counted off from the threads, because what browsers can prove of that
-// they need not check. Loops have the one form that they can prove to end.
+// Accumulators and vectors in flight are variables, because arrays do not stay in registers everywhere. In names of loads and
+// stores, T means row-major. Subgroups are numbered by threads, whose range browsers can prove. Loops have the one form that they
+// can prove to end.
 
 #import lib/product_order
 #import matmul_i8/vec4
@@ -19,18 +19,17 @@ enable wgpu_cooperative_matrix;
 @group(0) @binding(4) var<storage, read_write> c: array<elem>;
 #endif
 
-// Vectors from one staged row to the next, and from one row of a strip to the next: one pads each, so that neighbours start in different
-// memory banks.
+// Vectors per staged row, and per row of a strip, each with one of padding against bank conflicts.
 const ROW: u32 = PIECES + 1u;
 const STRIP: u32 = 9u;
 const STEPS: u32 = (WORDS + 4u * PIECES - 1u) / (4u * PIECES);
 
 var<workgroup> a_tile: array<vec4<u32>, BLOCK_M * ROW>;
 var<workgroup> b_tile: array<vec4<u32>, BLOCK_N * ROW>;
-// One strip of two squares for each subgroup: results pass through it to be scaled, and clipped at the edges of C.
+// A strip of two matrices per subgroup: results pass through it for scaling, and bounds of C.
 var<workgroup> strips: array<vec4<i32>, 8u * 16u * STRIP>;
 
-// Write columns col .. col + 3 of a row of C; col is a multiple of four.
+// Stores columns col .. col + 3 of a row of C; col is a multiple of four.
 fn store(row: u32, col: u32, sum: vec4<i32>) {
     if !WHOLE && (row >= M || col >= N) {
         return;
@@ -48,7 +47,7 @@ fn store(row: u32, col: u32, sum: vec4<i32>) {
 #endif
 }
 
-// Write the subgroup's strip to rows and columns row .. row + 15 and col .. col + 31 of C.
+// Stores the subgroup's strip to rows and columns row .. row + 15 and col .. col + 31 of C.
 fn write_strip(row: u32, col: u32, strip: u32, lane: u32) {
     workgroupBarrier();
     for (var i = 0u; i < 4u; i++) {
@@ -58,7 +57,7 @@ fn write_strip(row: u32, col: u32, strip: u32, lane: u32) {
     workgroupBarrier();
 }
 
-// A row of sums.
+// A row of accumulators.
 #block zero_row(I)
     var c{I}0 = coop_mat16x16<i32, C>();
     var c{I}1 = coop_mat16x16<i32, C>();
@@ -66,7 +65,7 @@ fn write_strip(row: u32, col: u32, strip: u32, lane: u32) {
     var c{I}3 = coop_mat16x16<i32, C>();
 #end
 
-// Writes a row of sums, in two strips, from row AT of the subgroup.
+// Stores a row of accumulators, in two strips, from row AT of the subgroup.
 #block write_row(I, AT)
     coopStoreT(c{I}0, &strips[strip], STRIP);
     coopStoreT(c{I}1, &strips[strip + 4u], STRIP);
@@ -76,7 +75,7 @@ fn write_strip(row: u32, col: u32, strip: u32, lane: u32) {
     write_strip(first.y + row + AT, first.x + col + 32u, strip, lane);
 #end
 
-// Adds a row of products of matrices to the sums, in half a step.
+// Adds a row of products of matrices to the accumulators, in half a step.
 #block add_row(I, HALF)
     c{I}0 = coopMultiplyAdd(a{HALF}{I}, b{HALF}0, c{I}0);
     c{I}1 = coopMultiplyAdd(a{HALF}{I}, b{HALF}1, c{I}1);
@@ -117,7 +116,7 @@ fn matmul_i8_coopmat(
     let lane = thread % 32u;
     let row = subgroup / 4u * 64u;
     let col = subgroup % 4u * 64u;
-    // The row and the vector of it that the thread stages; its others lie farther down.
+    // Row and vector that the thread stages first; its others are farther down.
     let down_here = thread / PIECES;
     let along = thread % PIECES;
     let to = down_here * ROW + along;

@@ -1,24 +1,19 @@
 requires packed_4x8_integer_dot_product;
-// Product of int8 matrices by one instruction for four products: against `naive`, a workgroup stages tiles of A and B in workgroup
-// memory, and a thread keeps 16 or 64 sums in registers. The definition is in core/workloads/src/ops/matmul_i8.rs.
+// int8 GEMM by instructions with four products: tiles of A and B in workgroup memory, 16 or 64 accumulators per thread. The
+// definition is in core/workloads/src/ops/matmul_i8.rs.
 //
-// Tiles of 64 by 64. Thread (x, y) of 16 by 16, or of 8 by 8, computes rows y + THREADS_MN·i and columns x + THREADS_MN·j. 32 that run together are
-// 8 by 4: they read eight rows of a tile of B, and four of A. Sums and vectors are named one by one, since arrays could not be kept in
-// registers everywhere. What is next is on its way in registers meanwhile.
+// Tiles of 64 by 64. Thread (x, y) of 16 by 16, or of 8 by 8, computes rows y + THREADS_MN·i and columns x + THREADS_MN·j. 32
+// threads that run together are 8 by 4: they read eight rows of a tile of B, and four of A. Accumulators and vectors are
+// variables, because arrays do not stay in registers everywhere. The next tiles are in flight meanwhile, in registers.
 //
-// Drivers add products to sums by instructions of their own, which takes registers, so it matters what else takes them. On an H100, 4096³,
-// natively: 256 threads with 64 sums each, and tiles of 128 by 128, took 1.41 ms without reading ahead, where two workgroups fit on a
-// multiprocessor, and 1.83 with it, where one does. 64 threads, of which more workgroups fit and wait for each other less, take 1.42 ms without
-// and 1.37 to 1.38 with it, and in Chromium 1.35, where it was 1.40; 128 threads 1.38, steps twice as long 1.45 to 1.49. 48 and 56 sums a thread,
-// of which multiprocessors have equal shares, take 1.38 to 1.50. 1024³ takes 30 µs by 64 sums and 32 by 16, 512³ 15 and 11 (13 without reading
-// ahead). Before that: words by twos in place of fours 1.48, half of B's rows at a time 1.48, products added one by one 1.46.
+// Choices and measurements: docs/notebook/2026-11-28-kernel-notes.md.
 
 #import lib/product_order
 #import matmul_i8/vec4
 
 @group(0) @binding(4) var<storage, read_write> c: array<elem>;
 
-// Vectors from one staged row to the next: one pads it, so that neighbours start in different memory banks.
+// Vectors per staged row, with one of padding against bank conflicts.
 const ROW: u32 = PIECES + 1u;
 const THREADS: u32 = THREADS_MN * THREADS_MN;
 // Rows that all threads stage at a time.
@@ -28,18 +23,18 @@ const STEPS: u32 = (WORDS + 4u * PIECES - 1u) / (4u * PIECES);
 var<workgroup> a_tile: array<vec4<u32>, BLOCK_MN * ROW>;
 var<workgroup> b_tile: array<vec4<u32>, BLOCK_MN * ROW>;
 
-// Products of a word of a row with the same of four rows of B.
+// Products of a word of a row with a word of four rows of B.
 fn word(x: u32, y0: u32, y1: u32, y2: u32, y3: u32) -> vec4<i32> {
     return vec4<i32>(dot4I8Packed(x, y0), dot4I8Packed(x, y1), dot4I8Packed(x, y2), dot4I8Packed(x, y3));
 }
 
-// Four sums of a row, and four words more of it: two products at a time, as an addition has room for two.
+// Adds four words of a row to four sums: two products at a time, for additions of three operands.
 fn dots(sum: vec4<i32>, x: vec4<u32>, y0: vec4<u32>, y1: vec4<u32>, y2: vec4<u32>, y3: vec4<u32>) -> vec4<i32> {
     let half = sum + (word(x.x, y0.x, y1.x, y2.x, y3.x) + word(x.y, y0.y, y1.y, y2.y, y3.y));
     return half + (word(x.z, y0.z, y1.z, y2.z, y3.z) + word(x.w, y0.w, y1.w, y2.w, y3.w));
 }
 
-// Four results of a row, THREADS_MN columns apart.
+// Stores four results of a row, THREADS_MN columns apart.
 fn store(row: u32, col: u32, sum: vec4<i32>) {
     if !WHOLE && row >= M {
         return;
@@ -68,7 +63,7 @@ fn matmul_i8_dot4(
     let part = thread / 32u;
     let x = part % (THREADS_MN / 8u) * 8u + thread % 16u / 2u;
     let y = part / (THREADS_MN / 8u) * 4u + thread % 32u / 16u * 2u + thread % 2u;
-    // The row and the vector of it that the thread stages.
+    // Row and vector that the thread stages first.
     let down_here = thread / PIECES;
     let along = thread % PIECES;
     let to = down_here * ROW + along;
@@ -97,7 +92,7 @@ fn matmul_i8_dot4(
     var sum71 = vec4<i32>();
 #endif
 
-    // What is staged next.
+    // Vectors of the next tiles.
     var a0 = vec4_of_a(first.y + down_here, along * 4u);
     var b0 = vec4_of_b(first.x + down_here, along * 4u);
 #if LARGE

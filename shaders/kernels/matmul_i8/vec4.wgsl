@@ -1,5 +1,4 @@
-// What kernels on tiles of int8 matrices have in common: words of A and B, four at a time. WHOLE: tiles are whole, and nothing asks
-// whether an element is there.
+// Words of A and B for tiled int8 GEMMs, four at a time. WHOLE: all tiles are whole, and there are no bounds checks.
 
 @group(0) @binding(0) var<storage, read> a: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> b: array<vec4<u32>>;

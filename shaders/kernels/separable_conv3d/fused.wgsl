@@ -1,5 +1,5 @@
-// Separable convolution in one stage: the product of the pointwise weights with depthwise results, which are computed as they are
-// staged and never stored. A row is an output channel, a column a position of the result, a term a channel of the image. The
+// Separable convolution in one stage: GEMM of the pointwise weights and depthwise results, which are computed as they are staged
+// and never stored. A row is an output channel, a column a position of the result, and a term a channel of the image. The
 // definition is in core/workloads/src/ops/separable_conv3d.
 
 #import conv2d/epilogue
@@ -20,11 +20,11 @@ const COLUMNS: u32 = N * TO;
 const K_VEC4: u32 = BLOCK_K / 4u;
 // Output channels, which are rows, are neighbours where they come last.
 const ROWS_TOGETHER: bool = CHANNELS_LAST;
-// Neighbouring terms are neighbouring channels of the image, four to a vector.
+// Neighbouring terms are neighbouring channels of the image, four per vector.
 const VECTORS: bool = CHANNELS_LAST && C % 4u == 0u;
 
-// What a thread stages is of the same four positions all along: their images, and the coordinates under the first tap. What lies
-// before the image wraps around and is beyond its end.
+// The thread stages the same four positions in every step: their images, and the coordinates under the first tap. Coordinates
+// before the image wrap around and exceed its extent.
 struct Known {
     image: vec4<u32>,
     z: vec4<u32>,
@@ -48,7 +48,7 @@ fn known_of(group: u32, first: vec2<u32>, lane: u32) -> Known {
     );
 }
 
-// Elements of the image before the rows that are so far from the first tap, and which of them are there.
+// Elements of the image before the rows under a tap, and whether these exist.
 struct Rows {
     start: vec4<u32>,
     there: vec4<bool>,
@@ -72,7 +72,7 @@ fn load_vec4(position: u32, c: u32, there: bool) -> vec4<f32> {
     return vec4<f32>(x[(position * C + c) / 4u]);
 }
 
-// Depthwise results of four channels at the four positions, a position in each vector.
+// Depthwise results of four channels at the four positions, a position per vector.
 fn four_channels(known: Known, c: u32) -> mat4x4<f32> {
     var sums = mat4x4<f32>();
     for (var i = 0u; i < KD; i++) {
@@ -152,7 +152,7 @@ fn stage_right(known: Known, group: u32, column: u32, depth: u32, to: u32, lane:
     }
 }
 
-// Four neighbouring weights of an output channel, whose number is a multiple of four.
+// Four neighbouring weights of an output channel; `c` is a multiple of four.
 fn vec4_of_row(row: u32, c: u32) -> vec4<f32> {
     if row >= M {
         return vec4<f32>();
