@@ -5,7 +5,7 @@
 //! - The device: `device` opens and describes it, `page` adds the requests and facts of a page, `experimental` the features behind
 //!   browser flags. `gpu` submits and waits, `incidents` collects errors, `wait` differs between a program and a page, `memory`
 //!   counts buffers, `timing` reads timestamps.
-//! - A case: `lower` converts stages without a launch to kernels, `text` assembles WGSL with `directives`, `matrix` translates matrices for browsers,
+//! - A case: `lower` converts stages without a launch to kernels, `source` assembles WGSL with `directives`, `matrix` translates matrices for browsers,
 //!   `imitate` emulates them. `compile` makes pipelines with the requested `checks`. `buffers` allocates and fills buffers,
 //!   `mapped` handles host memory, `poison` poisons outputs. `launch` encodes batches, and `copied` the copies between their
 //!   passes. `order` serialises executions, and `fence` separates copies from timestamps. `trace` traces one execution, `stack` its
@@ -39,8 +39,8 @@ mod page;
 mod poison;
 mod prepared;
 mod profiler;
+pub mod source;
 mod stack;
-pub mod text;
 mod timing;
 mod trace;
 mod transfer;

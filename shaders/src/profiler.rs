@@ -21,7 +21,7 @@ use crate::lower::lower;
 use crate::order::Order;
 use crate::poison::{Fill, Poison};
 use crate::prepared::WgpuCase;
-use crate::text::{Compiler, Imitation, assemble_all};
+use crate::source::{Compiler, Imitation, assemble_all};
 use crate::timing::Timestamps;
 use crate::transfer;
 use crate::wait::yield_now;
