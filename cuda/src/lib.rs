@@ -34,6 +34,7 @@ pub mod device;
 mod driver;
 mod errors;
 mod events;
+mod ffi;
 pub mod found;
 mod graph;
 mod launch;
