@@ -19,7 +19,7 @@ pub fn everything() -> bool {
 
 /// WGSL sources: the program's own, with CubeCL's compilers if compiled in.
 pub fn wgsl_texts() -> KernelSources {
-    let own = parallax_shaders::text::embedded();
+    let own = parallax_shaders::source::embedded();
     #[cfg(feature = "cube")]
     let own = own.translated_by(parallax_cube::translator());
     own

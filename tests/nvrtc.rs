@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parallax_cuda::text::{Text, assemble, assemble_all, embedded};
-use parallax_cuda::{Arch, check_text, compile_text, nvrtc};
+use parallax_cuda::source::{KernelSource, assemble, assemble_all, embedded};
+use parallax_cuda::{Arch, check_source, compile_source, nvrtc};
 use parallax_ir::device::BackendError;
 use parallax_ir::{Access, Arg, Case, Consts, Elem, OpSpec, Problem, Program, Stage, Value, VariantKind, Workload};
 use parallax_schema::case::{DType, Storage};
@@ -40,7 +40,7 @@ fn caps(arch: Arch) -> Caps {
 
 /// Returns the binary of a kernel source and the compiler's remarks, kept between runs. They depend on the source, the
 /// architecture, the compiler's version and the code that chooses its options. Errors are not kept.
-fn compiled(memo: &Memo, text: &Text, arch: Arch) -> Result<(Vec<u8>, String), BackendError> {
+fn compiled(memo: &Memo, text: &KernelSource, arch: Arch) -> Result<(Vec<u8>, String), BackendError> {
     let nvrtc = nvrtc::for_device(arch, None).map_err(|error| BackendError::Device(error.to_string()))?;
     let key = Key::default()
         .with(include_str!("../cuda/src/compile.rs"))
@@ -54,7 +54,7 @@ fn compiled(memo: &Memo, text: &Text, arch: Arch) -> Result<(Vec<u8>, String), B
     if let Some(kept) = kept {
         return Ok(kept);
     }
-    let (cubin, remarks) = check_text(text, arch)?;
+    let (cubin, remarks) = check_source(text, arch)?;
     memo.put(&key, &[remarks.as_bytes(), &[0], &cubin].concat());
     Ok((cubin, remarks))
 }
@@ -62,7 +62,7 @@ fn compiled(memo: &Memo, text: &Text, arch: Arch) -> Result<(Vec<u8>, String), B
 /// A kernel source of a case, with the entry points that its stages launch.
 struct Job {
     case: Case,
-    text: Text,
+    text: KernelSource,
     entries: Vec<&'static str>,
 }
 
@@ -123,7 +123,7 @@ fn jobs(workload: &'static Workload, form: &'static OpSpec, arch: Arch) -> Vec<J
         let dtype = case.problem.dtype;
         let (texts, places) =
             assemble_all(&embedded(), &program, dtype).unwrap_or_else(|error| panic!("{case}: {error}"));
-        let job = move |(i, text): (usize, Text)| {
+        let job = move |(i, text): (usize, KernelSource)| {
             let of_text = program.stages.iter().zip(&places).filter(|(_, place)| **place == Some(i));
             Job { case: case.clone(), text, entries: of_text.map(|(stage, _)| stage.entry()).collect() }
         };
@@ -229,7 +229,7 @@ fn what_the_assembler_only_warns_of_is_told() {
         );
         let texts = embedded().with_lookup(move |file| Ok((file == "registers.cu").then(|| body.clone())));
         let text = assemble(&texts, &kernel, DType::F16).expect("whole");
-        compile_text(&text, Arch::new(9, 0)).expect("only a warning").1
+        compile_source(&text, Arch::new(9, 0)).expect("only a warning").1
     };
     assert!(slower(&said("")).any(|line| line.contains("setmaxnreg")), "{}", said(""));
     assert_eq!(slower(&said("__launch_bounds__(256, 1)")).next(), None);
@@ -249,13 +249,13 @@ fn a_wrong_text_is_refused_with_its_file_and_line() {
     let (mut texts, _) = assemble_all(&embedded(), &program, case.problem.dtype).expect("has a kernel file");
     let body = embedded().find("attention/manual.cu").expect("readable").expect("there");
     texts[0].source += "\nnonsense here;\n";
-    let error = compile_text(&texts[0], ARCHS[0]).expect_err("nonsense does not compile").to_string();
+    let error = compile_source(&texts[0], ARCHS[0]).expect_err("nonsense does not compile").to_string();
     let line = body.lines().count() + 2;
     assert!(error.contains(&format!("attention/manual.cu({line})")), "expected line {line} in: {error}");
 
     let broken = |file: &str| Ok((file == "attention/common.cuh").then(|| "// fine\nnonsense;\n".to_owned()));
     let (texts, _) = assemble_all(&embedded().with_lookup(broken), &program, case.problem.dtype).expect("whole");
-    let error = compile_text(&texts[0], ARCHS[0]).expect_err("nonsense does not compile").to_string();
+    let error = compile_source(&texts[0], ARCHS[0]).expect_err("nonsense does not compile").to_string();
     assert!(error.contains("attention/common.cuh(2)"), "an included file keeps its lines too: {error}");
 }
 
@@ -351,9 +351,9 @@ fn a_condition_on_an_unknown_constant_is_refused() {
         assemble(&texts, stage.kernel_launch().expect("a kernel"), DType::F32).expect("whole")
     };
     for known in ["CAUSAL", "!CAUSAL", "__CUDA_ARCH__ >= 800", "defined(ELEM_F16)"] {
-        compile_text(&kernel(known), ARCHS[0]).unwrap_or_else(|e| panic!("{known}: {e}"));
+        compile_source(&kernel(known), ARCHS[0]).unwrap_or_else(|e| panic!("{known}: {e}"));
     }
-    let error = compile_text(&kernel("CASUAL"), ARCHS[0]).expect_err("a name without a constant").to_string();
+    let error = compile_source(&kernel("CASUAL"), ARCHS[0]).expect_err("a name without a constant").to_string();
     assert!(error.contains("given.cu(2)") && error.contains("CASUAL"), "{error}");
 }
 

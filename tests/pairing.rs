@@ -13,7 +13,7 @@ use parallax_schema::device::CudaCaps;
 #[cfg(feature = "cube")]
 use parallax_schema::testing::hopper;
 use parallax_schema::testing::{HOPPER, caps};
-use parallax_shaders::text::{Compiler, Text, assemble, assemble_all};
+use parallax_shaders::source::{Compiler, KernelSource, assemble, assemble_all};
 use parallax_tests::{awkward_problems, kernel_cases, tuned_cases, wgsl_texts};
 
 /// A device with room for everything, so that no kernel source escapes the test.
@@ -52,16 +52,16 @@ fn every_text_of_cubecl_compiles_for_cuda() {
     let nvrtc = parallax_cuda::nvrtc::get().expect("NVRTC, which needs no GPU");
     let half_headers = nvrtc.headers().is_some();
     let caps = Caps { cube: true, cuda: Some(CudaCaps { half_headers, ..HOPPER }), ..hopper() };
-    let texts = parallax_cuda::text::embedded().translated_by(parallax_cube::translator());
+    let texts = parallax_cuda::source::embedded().translated_by(parallax_cube::translator());
     let mut compiled = 0;
     for case in kernel_cases(awkward_problems(&caps), &caps).iter().filter(|case| of_cubecl(case.variant)) {
         let program = case.program(&caps).expect("a kernel variant");
         let settled = settle(&texts, program, case.problem.dtype, Dialect::Cuda);
         let (program, _) = settled.unwrap_or_else(|e| panic!("{case}: {e}"));
-        let assembled = parallax_cuda::text::assemble_all(&texts, &program, case.problem.dtype);
+        let assembled = parallax_cuda::source::assemble_all(&texts, &program, case.problem.dtype);
         let (texts, _) = assembled.unwrap_or_else(|e| panic!("{case}: {e}"));
         for text in texts {
-            let result = parallax_cuda::check_text(&text, parallax_cuda::Arch::new(9, 0));
+            let result = parallax_cuda::check_source(&text, parallax_cuda::Arch::new(9, 0));
             assert!(result.is_ok(), "{case}: {:?}\n{}", result.err(), text.source);
             let parameters =
                 format!("void __launch_bounds__({})", program.stages[0].kernel_launch().map_or(0, threads));
@@ -119,7 +119,7 @@ fn scratch_is_written_first(case: &Case, stages: &[Stage]) {
 }
 
 /// Compares a source with the stages whose kernels come from it.
-fn reflect_text(case: &Case, text: &Text, stages: &[&Stage]) {
+fn reflect_text(case: &Case, text: &KernelSource, stages: &[&Stage]) {
     let module =
         naga::front::wgsl::parse_str(&text.wgsl).unwrap_or_else(|e| panic!("{case}: {}", e.emit_to_string(&text.wgsl)));
     let info = Validator::new(ValidationFlags::all(), Capabilities::all())
@@ -255,7 +255,7 @@ fn used(caps: &Caps, files: impl Fn(&Kernel, DType) -> BTreeSet<String>) -> BTre
 fn every_kernel_text_is_used() {
     // naga has no matrices of bytes. Sources that multiply them are compiled with imitated matrices.
     let both = vec![MatrixShape::F16_IN_F32, MatrixShape::I8_IN_I32];
-    let texts = parallax_shaders::text::embedded();
+    let texts = parallax_shaders::source::embedded();
     let wgsl = used(&Caps { matrices: both, ..roomy() }, |kernel, dtype| {
         let text = assemble(&texts, kernel, dtype, Compiler::HERE);
         let text = text.unwrap_or_else(|e| panic!("{}: {e}", kernel.text));
@@ -268,11 +268,11 @@ fn every_kernel_text_is_used() {
         cuda: Some(HOPPER),
         ..roomy()
     };
-    let texts = parallax_cuda::text::embedded();
+    let texts = parallax_cuda::source::embedded();
     let cuda = used(&cuda, |kernel, _| includes(&texts, &format!("{}.cu", kernel.text)));
     // Sources of operations that WebGPU has no command for.
     let of_the_backend = ["lib/fill.wgsl", "lib/copy.wgsl"];
-    let names = parallax_shaders::text::embedded().names().chain(parallax_cuda::text::embedded().names());
+    let names = parallax_shaders::source::embedded().names().chain(parallax_cuda::source::embedded().names());
     for name in names.filter(|name| !of_the_backend.contains(name)) {
         assert!(wgsl.contains(name) || cuda.contains(name), "no stage of any workload uses kernels/{name}");
     }

@@ -11,7 +11,7 @@ use parallax_ir::device::{Awaited, BackendError, Batch, Prepared, Profiler, Samp
 use parallax_ir::{Case, Inputs, KernelSources, Role};
 use parallax_schema::device::{Compiled, Dialect, Launch, MemoryStats, Trace};
 use parallax_schema::units::Nanos;
-use parallax_shaders::text::{Compiler, assemble_all};
+use parallax_shaders::source::{Compiler, assemble_all};
 use parallax_shaders::{Wgpu, WgpuOptions};
 
 use crate::memo::{Key, Memo};

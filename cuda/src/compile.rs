@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use crate::arch::Arch;
 use crate::nvrtc;
 use crate::nvrtc::{Nvrtc, NvrtcError};
-use crate::text::Text;
+use crate::source::KernelSource;
 
 /// Environment variable of the cache folder, instead of the user's cache folder. An empty value disables the cache.
 pub const CACHE_VARIABLE: &str = "PARALLAX_CACHE";
@@ -31,7 +31,7 @@ pub fn options(arch: Arch) -> Vec<String> {
 
 /// Returns the options, with the include path of the toolkit's headers for a source that includes one. Only the sources that CubeCL
 /// generates for 16-bit floats do.
-fn options_for(nvrtc: &Nvrtc, arch: Arch, text: &Text) -> Vec<String> {
+fn options_for(nvrtc: &Nvrtc, arch: Arch, text: &KernelSource) -> Vec<String> {
     let wants = text.source.lines().any(|line| line.starts_with("#include <"));
     let headers = nvrtc.headers().filter(|_| wants);
     options(arch).into_iter().chain(headers.map(|folder| format!("--include-path={}", folder.display()))).collect()
@@ -42,20 +42,20 @@ fn options_for(nvrtc: &Nvrtc, arch: Arch, text: &Text) -> Vec<String> {
 ///
 /// # Errors
 /// A missing compiler, an unsupported architecture, or a rejected source.
-pub fn compile_text(text: &Text, arch: Arch) -> Result<(Vec<u8>, String), BackendError> {
+pub fn compile_source(text: &KernelSource, arch: Arch) -> Result<(Vec<u8>, String), BackendError> {
     uncached(text, arch, false)
 }
 
-/// Checks that a kernel source compiles, as [`compile_text`] does, but with almost no optimisation where the compiler has that
+/// Checks that a kernel source compiles, as [`compile_source`] does, but with almost no optimisation where the compiler has that
 /// option. Sources for warpgroups are optimised as usual, because their warnings result from the optimisation.
 ///
 /// # Errors
-/// Those of [`compile_text`].
-pub fn check_text(text: &Text, arch: Arch) -> Result<(Vec<u8>, String), BackendError> {
+/// Those of [`compile_source`].
+pub fn check_source(text: &KernelSource, arch: Arch) -> Result<(Vec<u8>, String), BackendError> {
     uncached(text, arch, !text.source.contains("wgmma"))
 }
 
-fn uncached(text: &Text, arch: Arch, quickly: bool) -> Result<(Vec<u8>, String), BackendError> {
+fn uncached(text: &KernelSource, arch: Arch, quickly: bool) -> Result<(Vec<u8>, String), BackendError> {
     let nvrtc = nvrtc::for_device(arch, None).map_err(|error| match error {
         unknown @ NvrtcError::NoneFits { .. } => BackendError::Unsupported(unknown.to_string()),
         other => BackendError::Device(other.to_string()),
@@ -74,7 +74,7 @@ pub(crate) type Binary = (Vec<u8>, Compiled);
 
 /// Compiles a kernel source for the present device by its compiler, or reads the binary from the folder `cache`.
 pub(crate) fn compile_cached(
-    text: &Text,
+    text: &KernelSource,
     arch: Arch,
     nvrtc: &Nvrtc,
     cache: Option<&Path>,
@@ -136,7 +136,7 @@ fn known(nvrtc: &Nvrtc, arch: Arch) -> Result<Arch, BackendError> {
     })
 }
 
-fn compile(nvrtc: &Nvrtc, text: &Text, options: &[String]) -> Result<(Vec<u8>, String), BackendError> {
+fn compile(nvrtc: &Nvrtc, text: &KernelSource, options: &[String]) -> Result<(Vec<u8>, String), BackendError> {
     nvrtc.cubin(&text.file, &text.source, options).map_err(|error| match error {
         NvrtcError::Rejected { log } => BackendError::Compile { file: text.file.clone(), log },
         other => BackendError::Device(other.to_string()),

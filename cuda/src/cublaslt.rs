@@ -10,7 +10,7 @@ use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
 pub(crate) use api::WANTED;
-use api::{Api, Heuristic, Owned, api, make};
+use api::{Api, Heuristic, api, make};
 use cudarc::cublaslt::sys::{
     self, cublasLtMatmulDescAttributes_t as Attribute, cublasLtMatrixLayoutAttribute_t as LayoutAttribute,
 };
@@ -18,6 +18,8 @@ use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use parallax_ir::device::BackendError;
 use parallax_ir::{GEMM_WORKSPACE, Gemm, Layout, LibraryEpilogue};
 use parallax_schema::case::DType;
+
+use crate::ffi::{Object, Owned};
 
 /// Workspace limit of a GEMM, in bytes of device memory.
 pub(crate) const WORKSPACE: u64 = GEMM_WORKSPACE.0;
@@ -40,10 +42,8 @@ impl CublasLt {
             return Ok(open.clone());
         }
         let api = api()?;
-        let handle = make("setting up", api, api.destroy, |object| {
-            // SAFETY: the caller made the context current; the argument outlives the call.
-            unsafe { (api.create)(object) }
-        })?;
+        // SAFETY: the calls are a pair; the caller made the context current; the argument outlives the call.
+        let handle = unsafe { make("setting up", api, api.destroy, |object| (api.create)(object)) }?;
         Ok(self.open.get_or_init(|| Rc::new(Open { api, handle })).clone())
     }
 
@@ -62,10 +62,12 @@ impl CublasLt {
         // f32 inputs use f32 arithmetic, not the tensor cores' 19 bits; 16-bit inputs accumulate in f32.
         let compute = sys::cublasComputeType_t::CUBLAS_COMPUTE_32F as c_int;
         let scale = sys::cudaDataType::CUDA_R_32F as c_int;
-        let product = make("describing a product", api, api.product_destroy, |object| {
+        let create = |object| {
             // SAFETY: the argument outlives the call.
             unsafe { (api.product)(object, compute, scale) }
-        })?;
+        };
+        // SAFETY: the calls are a pair.
+        let product = unsafe { make("describing a product", api, api.product_destroy, create) }?;
         let [first, second, result] = operands(wanted);
         for (attribute, operand) in
             [(Attribute::CUBLASLT_MATMUL_DESC_TRANSA, first), (Attribute::CUBLASLT_MATMUL_DESC_TRANSB, second)]
@@ -74,10 +76,12 @@ impl CublasLt {
         }
         set(api, api.product_set, &product, Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE as c_int, &code(epilogue))?;
         let layout = |Columns { rows, columns, .. }: Columns| {
-            let layout = make("describing a matrix", api, api.layout_destroy, |object| {
-                // SAFETY: as above.
+            let create = |object| {
+                // SAFETY: the argument outlives the call.
                 unsafe { (api.layout)(object, storage(dtype), rows, columns, rows as i64) }
-            })?;
+            };
+            // SAFETY: the calls are a pair.
+            let layout = unsafe { make("describing a matrix", api, api.layout_destroy, create) }?;
             let (count, apart) = (wanted.batch as i32, (rows * columns) as i64);
             set(api, api.layout_set, &layout, LayoutAttribute::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT as c_int, &count)?;
             set(
@@ -103,30 +107,33 @@ impl CublasLt {
 /// Returns the heuristic's first algorithm within the workspace.
 fn algorithm(open: &Open, product: &Owned, layouts: &[Owned; 3]) -> Result<sys::cublasLtMatmulAlgo_t, BackendError> {
     let api = open.api;
-    let preference = make("choosing an algorithm", api, api.preference_destroy, |object| {
+    let create = |object| {
         // SAFETY: the argument outlives the call.
         unsafe { (api.preference)(object) }
-    })?;
+    };
+    // SAFETY: the calls are a pair.
+    let preference = unsafe { make("choosing an algorithm", api, api.preference_destroy, create) }?;
     let limit = sys::cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES as c_int;
     let bytes = WORKSPACE;
     // SAFETY: the attribute is eight bytes long, which are copied before the call returns.
-    let set = unsafe { (api.preference_set)(preference.object, limit, (&raw const bytes).cast(), size_of_val(&bytes)) };
+    let set =
+        unsafe { (api.preference_set)(preference.object(), limit, (&raw const bytes).cast(), size_of_val(&bytes)) };
     api.check("limiting the workspace", set)?;
 
     let nothing = sys::cublasLtMatmulAlgo_t { data: [0; 8] };
     let mut best = Heuristic { algorithm: nothing, workspace: 0, status: 0, waves: 0.0, reserved: [0; 4] };
     let mut found = 0;
-    let [first, second, result] = layouts.each_ref().map(|layout| layout.object);
+    let [first, second, result] = layouts.each_ref().map(|layout| layout.object());
     // SAFETY: all objects are alive, and there is room for the one requested algorithm.
     let status = unsafe {
         (api.heuristic)(
-            open.handle.object,
-            product.object,
+            open.handle.object(),
+            product.object(),
             first,
             second,
             result,
             result,
-            preference.object,
+            preference.object(),
             1,
             &mut best,
             &mut found,
@@ -143,13 +150,13 @@ fn algorithm(open: &Open, product: &Owned, layouts: &[Owned; 3]) -> Result<sys::
 /// Sets an attribute of an object.
 fn set<T>(
     api: &Api,
-    setter: unsafe extern "C" fn(api::Object, c_int, *const c_void, usize) -> c_int,
+    setter: unsafe extern "C" fn(Object, c_int, *const c_void, usize) -> c_int,
     object: &Owned,
     attribute: c_int,
     value: &T,
 ) -> Result<(), BackendError> {
     // SAFETY: the object is alive; the value has the attribute's size, and is copied before the call returns.
-    let status = unsafe { setter(object.object, attribute, std::ptr::from_ref(value).cast(), size_of::<T>()) };
+    let status = unsafe { setter(object.object(), attribute, std::ptr::from_ref(value).cast(), size_of::<T>()) };
     api.check("describing a product", status)
 }
 
@@ -235,13 +242,13 @@ impl PlannedGemm {
             set(self.open.api, self.open.api.product_set, &self.product, attribute, &bias)?;
         }
         let (one, zero) = (1.0f32, 0.0f32);
-        let [first, second, result] = self.layouts.each_ref().map(|layout| layout.object);
+        let [first, second, result] = self.layouts.each_ref().map(|layout| layout.object());
         // SAFETY: all objects are alive; the scale factors are on the host, which is the default, and read before the call returns;
         // the caller guarantees the rest.
         let status = unsafe {
             (self.open.api.matmul)(
-                self.open.handle.object,
-                self.product.object,
+                self.open.handle.object(),
+                self.product.object(),
                 (&raw const one).cast(),
                 b,
                 first,

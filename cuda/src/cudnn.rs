@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub(crate) use api::WANTED;
-use api::{Api, Handle, api};
+use api::{Api, api, handle};
 use cudarc::driver::sys::CUdeviceptr;
 use engines::Engine;
 use graph::Graph;
@@ -31,6 +31,7 @@ use planned::{Execution, Wired};
 use crate::driver::{CudaContext, CudaStream};
 use crate::errors::Context;
 use crate::events::{elapsed, event};
+use crate::ffi::Owned;
 
 /// Approximate duration of a sample of an engine, and the maximum number of launches in it.
 const SAMPLE: Nanos = Nanos(2e6);
@@ -48,7 +49,7 @@ pub(crate) struct Cudnn {
 
 struct Open {
     api: &'static Api,
-    handle: Handle,
+    handle: Owned,
 }
 
 /// Context and stream of a plan, and the ledger of its workspace.
@@ -77,7 +78,7 @@ impl Cudnn {
             return Ok(open.clone());
         }
         let api = api()?;
-        let handle = Handle::new(api)?;
+        let handle = handle(api)?;
         Ok(self.open.get_or_init(|| Rc::new(Open { api, handle })).clone())
     }
 

@@ -17,6 +17,7 @@ use cudarc::cupti::sys::{
 };
 use libloading::Library;
 
+use crate::ffi;
 use crate::libraries;
 use crate::libraries::Wanted;
 
@@ -107,15 +108,13 @@ fn resolve(file: &Path) -> Result<Api, libloading::Error> {
     // SAFETY: CUPTI's initialisers touch no memory of this program. Every symbol has the signature of its header, with enums as
     // integers and records as bytes.
     unsafe {
-        let library = Library::new(file)?;
-        Ok(Api {
-            register: *library.get(c"cuptiActivityRegisterCallbacks")?,
-            enable: *library.get(c"cuptiActivityEnable")?,
-            disable: *library.get(c"cuptiActivityDisable")?,
-            flush: *library.get(c"cuptiActivityFlushAll")?,
-            next: *library.get(c"cuptiActivityGetNextRecord")?,
-            timestamp: *library.get(c"cuptiGetTimestamp")?,
-            _library: library,
+        ffi::resolve!(file => Api {
+            register: c"cuptiActivityRegisterCallbacks",
+            enable: c"cuptiActivityEnable",
+            disable: c"cuptiActivityDisable",
+            flush: c"cuptiActivityFlushAll",
+            next: c"cuptiActivityGetNextRecord",
+            timestamp: c"cuptiGetTimestamp",
         })
     }
 }

@@ -4,10 +4,10 @@
 //! an error message when one of them is missing. The path of a case:
 //!
 //! ```text
-//! Program (plain data, from the workload) ─► text ─► NVRTC or its cache ─► module ─► launches on one stream
+//! Program (plain data, from the workload) ─► source ─► NVRTC or its cache ─► module ─► launches on one stream
 //! ```
 //!
-//! * [`text`]: the final kernel source, assembled from data. It needs neither device nor compiler. A file below `kernels/` includes
+//! * [`source`]: the final kernel source, assembled from data. It needs neither device nor compiler. A file below `kernels/` includes
 //!   another, once, by a line `#include "lib/reduce.cuh"`. The constants of a kernel are `constexpr`, and macros if they are Boolean:
 //!   a parameter of some shapes only stands between `#if OWN_LENGTHS` and `#endif`. The parameters are the arguments of the stage, in
 //!   order.
@@ -35,6 +35,7 @@ pub mod device;
 mod driver;
 mod errors;
 mod events;
+mod ffi;
 pub mod found;
 mod function;
 mod graph;
@@ -46,14 +47,14 @@ mod occupancy;
 mod prepare;
 mod prepared;
 pub mod profiler;
+pub mod source;
 mod streams;
 mod tensor_map;
-pub mod text;
 mod trace;
 mod transfer;
 
 pub use arch::Arch;
-pub use compile::{check_text, compile_text};
+pub use compile::{check_source, compile_source};
 pub use device::{Unavailable, devices, driver_is_here};
 pub use profiler::{Cuda, CudaOptions};
 

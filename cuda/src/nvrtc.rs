@@ -10,7 +10,7 @@
 //! sources that CubeCL generates for 16-bit floats include the toolkit's headers. The compiler uses these where they are installed
 //! ([`Nvrtc::headers`]).
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -18,6 +18,7 @@ use libloading::Library;
 use parallax_schema::device::CUDA_HALVES;
 
 use crate::arch::Arch;
+use crate::ffi::{self, status_string};
 use crate::libraries;
 use crate::libraries::{Refusal, Wanted, names_in};
 
@@ -328,11 +329,8 @@ impl Api {
         if code == 0 {
             return Ok(());
         }
-        // SAFETY: the library returns a static string for every code.
-        let message = unsafe {
-            let text = (self.error_string)(code);
-            if text.is_null() { format!("code {code}") } else { CStr::from_ptr(text).to_string_lossy().into_owned() }
-        };
+        // SAFETY: the library returns static strings.
+        let message = unsafe { status_string(self.error_string, code) }.unwrap_or_else(|| format!("code {code}"));
         Err(NvrtcError::Call { call, message })
     }
 }
@@ -343,22 +341,19 @@ fn load_library(path: &Path, folder: Option<&Path>) -> Result<Api, libloading::E
     let builtins = builtins.into_iter().filter_map(|file| unsafe { Library::new(file) }.ok()).collect();
     // SAFETY: as above, and every symbol has the signature of NVRTC's header.
     unsafe {
-        let library = Library::new(path)?;
-        Ok(Api {
-            create: *library.get(c"nvrtcCreateProgram")?,
-            compile: *library.get(c"nvrtcCompileProgram")?,
-            destroy: *library.get(c"nvrtcDestroyProgram")?,
-            log_size: *library.get(c"nvrtcGetProgramLogSize")?,
-            log: *library.get(c"nvrtcGetProgramLog")?,
-            cubin_size: *library.get(c"nvrtcGetCUBINSize")?,
-            cubin: *library.get(c"nvrtcGetCUBIN")?,
-            version: *library.get(c"nvrtcVersion")?,
-            arch_count: *library.get(c"nvrtcGetNumSupportedArchs")?,
-            archs: *library.get(c"nvrtcGetSupportedArchs")?,
-            error_string: *library.get(c"nvrtcGetErrorString")?,
-            _library: library,
-            _builtins: builtins,
-        })
+        ffi::resolve!(path => Api {
+            create: c"nvrtcCreateProgram",
+            compile: c"nvrtcCompileProgram",
+            destroy: c"nvrtcDestroyProgram",
+            log_size: c"nvrtcGetProgramLogSize",
+            log: c"nvrtcGetProgramLog",
+            cubin_size: c"nvrtcGetCUBINSize",
+            cubin: c"nvrtcGetCUBIN",
+            version: c"nvrtcVersion",
+            arch_count: c"nvrtcGetNumSupportedArchs",
+            archs: c"nvrtcGetSupportedArchs",
+            error_string: c"nvrtcGetErrorString",
+        } _builtins: builtins)
     }
 }
 

@@ -24,9 +24,9 @@ use crate::memory::Buffer;
 use crate::occupancy::Multiprocessors;
 use crate::prepared::{PreparedCase, Set};
 use crate::profiler::Cuda;
+use crate::source::{KernelSource, assemble_all};
 use crate::streams::Streams;
 use crate::tensor_map::encode;
-use crate::text::{Text, assemble_all};
 
 impl Cuda {
     /// Compiles a case, and places it with `sets` copies of its buffers on the device.
@@ -133,11 +133,11 @@ impl Cuda {
             Some(assemble_all(&self.options.texts, &program, case.problem.dtype).ok()?.0)
         };
         // Cases that differ only in their launch have the same kernel source.
-        let texts: BTreeMap<String, Text> =
+        let texts: BTreeMap<String, KernelSource> =
             cases.iter().filter_map(of_case).flatten().map(|text| (text.source.clone(), text)).collect();
         let (arch, compiler, cache) = (self.device.arch, self.device.compiler, self.options.cache.as_deref());
         let binary =
-            |(source, text): (String, Text)| Some((source, compile_cached(&text, arch, compiler, cache).ok()?));
+            |(source, text): (String, KernelSource)| Some((source, compile_cached(&text, arch, compiler, cache).ok()?));
         self.ahead = texts.into_par_iter().filter_map(binary).collect();
     }
 
@@ -157,7 +157,7 @@ impl Cuda {
         Ok((modules, places, compiled))
     }
 
-    fn load(&mut self, text: &Text) -> Result<(Module, Compiled), BackendError> {
+    fn load(&mut self, text: &KernelSource) -> Result<(Module, Compiled), BackendError> {
         let (cubin, mut compiled) = match self.ahead.remove(&text.source) {
             Some(binary) => binary,
             None => compile_cached(text, self.device.arch, self.device.compiler, self.options.cache.as_deref())?,

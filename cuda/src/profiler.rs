@@ -21,7 +21,7 @@ use crate::driver::{CudaEvent, CudaStream, driver};
 use crate::errors::Context;
 use crate::events::{since, test_clock};
 use crate::nvrtc::Nvrtc;
-use crate::text::{Text, embedded};
+use crate::source::{KernelSource, embedded};
 use crate::transfer::transfer;
 
 /// Options of an open device.
@@ -96,7 +96,7 @@ impl Cuda {
     /// The compiler's error.
     pub fn compiles(&self) -> Result<(), BackendError> {
         let source = "extern \"C\" __global__ void nothing() {}\n".to_owned();
-        let text = Text { file: "nothing.cu".to_owned(), source, made: Vec::new() };
+        let text = KernelSource { file: "nothing.cu".to_owned(), source, made: Vec::new() };
         compile_cached(&text, self.device.arch, self.device.compiler, None).map(drop)
     }
 

@@ -13,7 +13,7 @@ use parallax_ir::device::settle;
 use parallax_ir::{KernelSources, Program};
 use parallax_schema::case::DType;
 use parallax_schema::device::Dialect;
-use parallax_shaders::text::Compiler;
+use parallax_shaders::source::Compiler;
 
 use crate::args::Native;
 
@@ -31,7 +31,7 @@ pub fn folder(options: &Native) -> Option<PathBuf> {
 /// # Errors
 /// Named path that is no folder of kernels.
 pub fn cuda_texts(options: &Native) -> Result<KernelSources, NoFolder> {
-    chosen(folder(options), "cuda", translated(parallax_cuda::text::embedded()))
+    chosen(folder(options), "cuda", translated(parallax_cuda::source::embedded()))
 }
 
 /// Returns the kernel sources of the target wgpu.
@@ -39,7 +39,7 @@ pub fn cuda_texts(options: &Native) -> Result<KernelSources, NoFolder> {
 /// # Errors
 /// Named path that is no folder of kernels.
 pub fn wgsl_texts(options: &Native) -> Result<KernelSources, NoFolder> {
-    chosen(folder(options), "shaders", translated(parallax_shaders::text::embedded()))
+    chosen(folder(options), "shaders", translated(parallax_shaders::source::embedded()))
 }
 
 /// Returns the folder of WGSL sources that replace a page's own, if the named folder has such.
@@ -129,15 +129,18 @@ pub fn assembled(
 ) -> anyhow::Result<(Vec<FinalText>, Vec<Option<usize>>)> {
     Ok(match dialect {
         Dialect::Cuda => {
-            let (texts, places) = parallax_cuda::text::assemble_all(&cuda_texts(options)?, program, dtype)?;
-            let one =
-                |text: parallax_cuda::text::Text| FinalText { file: text.file, text: text.source, imports: Vec::new() };
+            let (texts, places) = parallax_cuda::source::assemble_all(&cuda_texts(options)?, program, dtype)?;
+            let one = |text: parallax_cuda::source::KernelSource| FinalText {
+                file: text.file,
+                text: text.source,
+                imports: Vec::new(),
+            };
             (texts.into_iter().map(one).collect(), places)
         }
         Dialect::Wgsl => {
             let (texts, places) =
-                parallax_shaders::text::assemble_all(&wgsl_texts(options)?, program, dtype, Compiler::HERE)?;
-            let one = |text: parallax_shaders::text::Text| FinalText {
+                parallax_shaders::source::assemble_all(&wgsl_texts(options)?, program, dtype, Compiler::HERE)?;
+            let one = |text: parallax_shaders::source::KernelSource| FinalText {
                 file: text.file,
                 text: text.wgsl,
                 imports: text.imports,
@@ -166,14 +169,14 @@ mod tests {
         let file = folder.path().join("cuda/copy/scalar.cu");
         std::fs::create_dir_all(file.parent().expect("below")).expect("writable");
         let texts = |dialect, own| chosen(Some(folder.path().into()), dialect, own).expect("a folder");
-        let cuda = texts("cuda", parallax_cuda::text::embedded());
+        let cuda = texts("cuda", parallax_cuda::source::embedded());
         let find = |name: &str| cuda.find(name).expect("readable").expect("there").into_owned();
         for text in ["first", "second"] {
             std::fs::write(&file, text).expect("writable");
             assert_eq!(find("copy/scalar.cu"), text);
         }
         assert!(find("copy/vec4.cu").contains("copy_vec4"));
-        let wgsl = texts("shaders", parallax_shaders::text::embedded());
+        let wgsl = texts("shaders", parallax_shaders::source::embedded());
         assert!(wgsl.find("copy/scalar.wgsl").is_ok_and(|text| text.is_some()), "no folder `shaders` is no mistake");
         std::fs::write(&file, b"\xff").expect("writable");
         assert!(cuda.find("copy/scalar.cu").is_err(), "an unreadable file is an error");
@@ -186,7 +189,7 @@ mod tests {
         std::fs::create_dir_all(file.parent().expect("below")).expect("writable");
         std::fs::write(&file, "edited").expect("writable");
         let texts =
-            chosen(Some(folder.path().into()), "shaders", parallax_shaders::text::embedded()).expect("a folder");
+            chosen(Some(folder.path().into()), "shaders", parallax_shaders::source::embedded()).expect("a folder");
         assert!(texts.find("copy/scalar.wgsl").is_ok_and(|text| text.as_deref() == Some("edited")));
         let native = |folder: &Path| Native { kernels: Some(folder.to_owned()), ..Native::default() };
         let given = wgsl_folder(&native(folder.path())).expect("a folder of kernels");
@@ -205,7 +208,7 @@ mod tests {
 
     #[test]
     fn what_names_no_folder_is_a_mistake() {
-        let own = parallax_cuda::text::embedded;
+        let own = parallax_cuda::source::embedded;
         assert!(chosen(Some("/no/such/folder".into()), "cuda", own()).is_err());
         assert!(chosen(None, "cuda", own()).is_ok());
     }

@@ -10,7 +10,7 @@ use parallax_schema::units::Nanos;
 use crate::checks::Checks;
 use crate::device_errors::{Scopes, backend_error};
 use crate::gpu::Gpu;
-use crate::text::{Text, hash_of};
+use crate::source::{KernelSource, hash_of};
 
 /// One pipeline for each stage that is a kernel.
 pub type Pipelines = Vec<Option<wgpu::ComputePipeline>>;
@@ -18,7 +18,7 @@ pub type Pipelines = Vec<Option<wgpu::ComputePipeline>>;
 /// Input of the compilation of a program's pipelines.
 pub struct ProgramSource {
     /// Kernel sources of the program.
-    pub texts: Vec<Text>,
+    pub texts: Vec<KernelSource>,
     /// Entry of each stage. `None` for a stage that is no kernel.
     stages: Vec<Option<Entry>>,
     /// Safety checks of the kernels.
@@ -39,7 +39,7 @@ impl ProgramSource {
     /// Returns the source of a program. `places` has the index of each stage's kernel source.
     pub fn new(
         program: &Program,
-        (texts, places): (Vec<Text>, &[Option<usize>]),
+        (texts, places): (Vec<KernelSource>, &[Option<usize>]),
         layout: impl Fn(&Stage) -> Option<wgpu::PipelineLayout>,
         checks: Checks,
     ) -> ProgramSource {
@@ -69,14 +69,14 @@ impl ProgramSource {
     }
 
     /// Returns the checks of a kernel source. A source from outside the program always has all checks.
-    fn checks_of(&self, text: &Text) -> Checks {
+    fn checks_of(&self, text: &KernelSource) -> Checks {
         if text.own { self.checks } else { Checks::ALL }
     }
 
     /// Returns the checks as lines for a record, and the kernel sources with other checks.
     fn options(&self) -> Vec<String> {
         let others = self.texts.iter().filter(|text| self.checks_of(text) != self.checks);
-        let line = |text: &Text| format!("all checks: {}, which is not the program's own", text.file);
+        let line = |text: &KernelSource| format!("all checks: {}, which is not the program's own", text.file);
         self.checks.lines().into_iter().chain(others.map(line)).collect()
     }
 
@@ -127,7 +127,7 @@ fn total(steps: &[Step]) -> Nanos {
 }
 
 /// Runs `make` in an error scope. It is the only place that catches errors of kernel sources and pipelines.
-async fn judged<T>(gpu: &Gpu, text: &Text, make: impl FnOnce() -> T) -> Result<T, BackendError> {
+async fn judged<T>(gpu: &Gpu, text: &KernelSource, make: impl FnOnce() -> T) -> Result<T, BackendError> {
     let scopes = Scopes::open(&gpu.device, &gpu.errors);
     let made = make();
     match scopes.close().await? {
@@ -137,7 +137,7 @@ async fn judged<T>(gpu: &Gpu, text: &Text, make: impl FnOnce() -> T) -> Result<T
     }
 }
 
-fn module(device: &wgpu::Device, text: &Text, checks: Checks) -> wgpu::ShaderModule {
+fn module(device: &wgpu::Device, text: &KernelSource, checks: Checks) -> wgpu::ShaderModule {
     let descriptor = wgpu::ShaderModuleDescriptor {
         label: Some(&text.file),
         source: wgpu::ShaderSource::Wgsl(text.wgsl.as_str().into()),
@@ -179,7 +179,7 @@ fn pipeline(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::{Compiler, assemble_all, embedded};
+    use crate::source::{Compiler, assemble_all, embedded};
     use crate::{WgpuOptions, open};
     use parallax_workloads::parse_case;
     use pollster::block_on;

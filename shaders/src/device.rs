@@ -18,7 +18,7 @@ use crate::loops;
 #[cfg(target_arch = "wasm32")]
 use crate::page;
 use crate::profiler::Wgpu;
-use crate::text::{Compiler, embedded};
+use crate::source::{Compiler, embedded};
 use crate::timing::{Timestamps, examine};
 
 /// Options of an open device.

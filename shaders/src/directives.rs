@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use parallax_ir::{Consts, Part, TextError, Value};
+use parallax_ir::{Consts, SourceChunk, TextError, Value};
 
 use crate::matrix::arguments;
 
@@ -256,7 +256,7 @@ type Blocks = BTreeMap<String, Block>;
 ///
 /// # Errors
 /// A block or an emission of another form, an unknown block, a wrong number of arguments, or an unknown constant.
-pub(crate) fn blocks_emitted(parts: &mut [Part], consts: &Consts, between: &str) -> Result<(), SourceError> {
+pub(crate) fn blocks_emitted(parts: &mut [SourceChunk], consts: &Consts, between: &str) -> Result<(), SourceError> {
     let mut blocks = Blocks::new();
     for part in &mut *parts {
         part.text = blocks_taken(part, &mut blocks)?;
@@ -282,7 +282,7 @@ pub(crate) fn blocks_emitted(parts: &mut [Part], consts: &Consts, between: &str)
 }
 
 /// Moves the blocks of a part to `blocks`. Returns the part with empty lines in their place.
-fn blocks_taken(part: &Part, blocks: &mut Blocks) -> Result<String, SourceError> {
+fn blocks_taken(part: &SourceChunk, blocks: &mut Blocks) -> Result<String, SourceError> {
     let mut all = String::with_capacity(part.text.len());
     let mut open: Option<(usize, String, Block)> = None;
     for (number, line) in (part.first_line..).zip(part.text.lines()) {
@@ -383,7 +383,7 @@ mod tests {
     /// Resolves parts of the files `x.wgsl` and `lib/y.wgsl`.
     fn blocks(texts: [&str; 2]) -> Result<[String; 2], String> {
         let files = ["x.wgsl", "lib/y.wgsl"];
-        let mut parts = Vec::from_iter(files.into_iter().zip(texts).map(|(file, text)| Part {
+        let mut parts = Vec::from_iter(files.into_iter().zip(texts).map(|(file, text)| SourceChunk {
             file: file.to_owned(),
             first_line: 11,
             text: text.to_owned(),

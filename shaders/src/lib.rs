@@ -5,7 +5,7 @@
 //! - The device: `device` opens and describes it, `page` adds the requests and facts of a page, `experimental` the features behind
 //!   browser flags. `gpu` submits and waits, `device_errors` collects errors, `wait` differs between a program and a page, `memory`
 //!   counts buffers, `timing` reads timestamps.
-//! - A case: `builtin_kernels` converts stages without a launch to kernels, `text` assembles WGSL with `directives`, `matrix` translates matrices for browsers,
+//! - A case: `builtin_kernels` converts stages without a launch to kernels, `source` assembles WGSL with `directives`, `matrix` translates matrices for browsers,
 //!   `imitate` emulates them. `compile` makes pipelines with the requested `checks`. `buffers` allocates and fills buffers,
 //!   `mapped` handles host memory, `poison` poisons outputs. `launch` encodes batches, and `pass_copies` the copies between their
 //!   passes. `barriers` serialises executions, and `timestamp_fence` separates copies from timestamps. `trace` traces one execution, `stack` its
@@ -38,8 +38,8 @@ mod pass_copies;
 mod poison;
 mod prepared;
 mod profiler;
+pub mod source;
 mod stack;
-pub mod text;
 mod timestamp_fence;
 mod timing;
 mod trace;

@@ -20,7 +20,7 @@ use crate::gpu::Gpu;
 use crate::launch::{BoundStage, Pass, Stamped, encode};
 use crate::poison::{Fill, Poison};
 use crate::prepared::WgpuCase;
-use crate::text::{Compiler, Imitation, assemble_all};
+use crate::source::{Compiler, Imitation, assemble_all};
 use crate::timestamp_fence::Fence;
 use crate::timing::Timestamps;
 use crate::transfer;

@@ -93,7 +93,7 @@ pub const MATRIX_DEPTH: u32 = 32;
 /// Elements of padding per staged row. They put neighbouring rows into different memory banks.
 const PADDING: u32 = 8;
 /// Pipeline stages in shared memory: one in use, two in flight.
-const STEPS: u32 = 3;
+const STAGES: u32 = 3;
 /// Bytes of the strip through which a subgroup's results pass in WGSL. It has 16 rows of f32. A row has the given number of
 /// 16-element fragments and one vector of padding.
 const fn strip(squares: u32) -> u32 {
@@ -185,7 +185,7 @@ impl Gemm {
         let tile = 64 * squares;
         let row = 2 * tile + 4 * self.transposed_operands();
         self.stage(text, entry)
-            .consts(&[("SQUARES", squares), ("TILE", tile), ("DEPTH", tiles.depth)])
+            .consts(&[("REG_TILES", squares), ("BLOCK_MN", tile), ("BLOCK_K", tiles.depth / squares)])
             .threads([16, 16, 1])
             .grid(spread(self.tiles(u64::from(tile))))
             .shared(2 * (tiles.depth / squares) * row * 4)
@@ -225,7 +225,7 @@ impl Gemm {
     /// Returns the common part of the stages on matrix units in CUDA and WGSL, with tiles in workgroup memory.
     fn on_matrix_units(&self, threads: u32, text: &'static str, entry: &'static str) -> Stage {
         self.stage(text, entry)
-            .consts(&[("TILE", MATRIX_TILE), ("DEPTH", MATRIX_DEPTH), ("PADDING", PADDING)])
+            .consts(&[("BLOCK_MN", MATRIX_TILE), ("BLOCK_K", MATRIX_DEPTH), ("PADDING", PADDING)])
             .threads([threads, 1, 1])
             .grid(spread(self.tiles(u64::from(MATRIX_TILE))))
     }
@@ -247,8 +247,8 @@ impl Gemm {
     pub fn mma(&self, text: &'static str, entry: &'static str) -> Stage {
         let staged = Gemm::staged(!self.a_transposed()) + Gemm::staged(self.b_transposed());
         self.on_matrix_units(MMA_THREADS, text, entry)
-            .consts(&[("STEPS", STEPS), ("THREADS", MMA_THREADS)])
-            .cuda(CudaLaunch { dynamic_shared_bytes: STEPS * staged * 2, ..CudaLaunch::default() })
+            .consts(&[("STAGES", STAGES), ("THREADS", MMA_THREADS)])
+            .cuda(CudaLaunch { dynamic_shared_bytes: STAGES * staged * 2, ..CudaLaunch::default() })
     }
 
     /// Checks whether a device can multiply elements of this type by `mma`.

@@ -111,7 +111,11 @@ impl KernelSources {
     ///
     /// # Errors
     /// Missing or unreadable source.
-    pub fn with_imports(&self, file: &str, import: &dyn Fn(&str) -> Option<String>) -> Result<Vec<Part>, TextError> {
+    pub fn with_imports(
+        &self,
+        file: &str,
+        import: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Vec<SourceChunk>, TextError> {
         self.with_imports_of(file, &|_, text| Ok(text), import)
     }
 
@@ -124,7 +128,7 @@ impl KernelSources {
         file: &str,
         resolve: &Resolve<'_, E>,
         import: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Vec<Part>, E> {
+    ) -> Result<Vec<SourceChunk>, E> {
         let text = self.find(file)?.ok_or_else(|| TextError::Missing(file.to_owned()))?;
         let mut parts = Vec::new();
         self.walk((file, text), resolve, import, &mut vec![file.to_owned()], &mut parts)?;
@@ -137,11 +141,11 @@ impl KernelSources {
         resolve: &Resolve<'_, E>,
         import: &dyn Fn(&str) -> Option<String>,
         seen: &mut Vec<String>,
-        parts: &mut Vec<Part>,
+        parts: &mut Vec<SourceChunk>,
     ) -> Result<(), E> {
         let own = matches!(text, Cow::Borrowed(_));
         let text = resolve(file, text)?;
-        let part = |first_line, lines| Part { file: file.to_owned(), first_line, text: lines, own };
+        let part = |first_line, lines| SourceChunk { file: file.to_owned(), first_line, text: lines, own };
         let (mut first_line, mut lines) = (1, String::new());
         for (i, line) in text.lines().enumerate() {
             let Some(wanted) = import(line) else {
@@ -168,7 +172,7 @@ impl KernelSources {
 
 /// Consecutive lines of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct SourceChunk {
     /// File name.
     pub file: String,
     /// Number of the first line in the file, from one.

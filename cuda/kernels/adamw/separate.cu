@@ -1,9 +1,9 @@
-// A step of AdamW in four stages, in pieces. The definition is in core/workloads/src/ops/adamw.rs.
+// Step of AdamW in four stages, in pieces. The definition is in core/workloads/src/ops/adamw.rs.
 //
-// adamw_first      the average of gradients
-// adamw_second     the average of their squares
-// adamw_direction  the ratio of the two
-// adamw_apply      the decay and the step
+// adamw_first      first moment: the mean of gradients
+// adamw_second     second moment: the mean of squared gradients
+// adamw_direction  ratio of the two
+// adamw_apply      weight decay and update
 
 #include "lib/launch.cuh"
 #include "lib/pieces.cuh"

@@ -1,5 +1,5 @@
-// The backward pass of a sum and its layer normalisation: the sum has a gradient of its own, from whatever else reads it.
-// The definition is in core/workloads/src/ops/add_layernorm.
+// Backward pass of a sum and its layer normalisation. The sum has a gradient of its own, from its other uses. The definition is
+// in core/workloads/src/ops/add_layernorm.
 
 #include "layernorm/backward.cuh"
 

@@ -1,5 +1,4 @@
-// A sum in place of one of its terms, and its layer normalisation, in pieces. The definition is in
-// core/workloads/src/ops/add_layernorm.
+// Sum in place of a term, and its layer normalisation, in pieces. The definition is in core/workloads/src/ops/add_layernorm.
 
 #include "layernorm/forward.cuh"
 
@@ -10,7 +9,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const auto add = [=](u64 at) {
         piece value = load_piece(x, at);
         const piece other = load_piece(sum, at);
-        // Rounded as it is written, so that what follows does not depend on who made it.
+        // Rounded to the element type, as the stored sum. The normalisation then does not depend on the variant.
 #pragma unroll
         for (unsigned i = 0; i < WIDTH; i++) value.at[i] = load(to_elem(value.at[i] + other.at[i]));
         return value;

@@ -1,7 +1,7 @@
 // Scaled dot-product attention, backward, with the probabilities in device memory. The definition is in
 // core/workloads/src/ops/attention.
 //
-// attention_dscores   probabilities and gradients of the scores in 16 x 16 tiles: two products of depth D at once
+// attention_dscores  probabilities and gradients of scores in 16 x 16 tiles: two GEMMs of depth D in one loop
 
 #include "attention/common.cuh"
 #include "lib/launch.cuh"
@@ -48,7 +48,7 @@ extern "C" __global__ void attention_dscores(const float* __restrict__ delta, co
         const u64 key_at = (head / GROUP * T + staged_key) * D + d;
         q_tile[threadIdx.y][threadIdx.x] = of_query ? load(q[query_at]) : 0.0f;
         dout_tile[threadIdx.y][threadIdx.x] = of_query ? load(dout[query_at]) : 0.0f;
-        // Transposed, so that in the products neighbouring threads read neighbouring words.
+        // Transposed, so that neighbouring threads read neighbouring words.
         k_tile[threadIdx.x][threadIdx.y] = of_key ? load(k[key_at]) : 0.0f;
         v_tile[threadIdx.x][threadIdx.y] = of_key ? load(v[key_at]) : 0.0f;
         __syncthreads();
@@ -66,7 +66,7 @@ extern "C" __global__ void attention_dscores(const float* __restrict__ delta, co
         const float probability = seen ? expf(exponent) : 0.0f;
         const u64 at = (head * S + row) * T + key;
         probabilities[at] = probability;
-        // Beyond the length the gradient of a probability may be anything.
+        // Beyond the length, gradients of probabilities may have any value.
         dscores[at] = seen ? probability * (dprobability - delta[head * S + row]) * scale : 0.0f;
     }
 }

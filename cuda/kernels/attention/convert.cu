@@ -1,6 +1,6 @@
-// The last stage of attention's backward passes that sum dQ by atomic additions.
+// Last stage of attention's backward passes that add dQ atomically.
 //
-// attention_dq_convert  the sums in the element type, four to a thread
+// attention_dq_convert  sums to the element type, four per thread
 
 #include "lib/launch.cuh"
 

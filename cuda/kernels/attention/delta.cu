@@ -1,6 +1,6 @@
-// The first stage of attention's backward passes. The definition is in core/workloads/src/ops/attention.
+// First stage of attention's backward passes. The definition is in core/workloads/src/ops/attention.
 //
-// attention_delta  delta = dout . out, LANES neighbouring threads a row
+// attention_delta  delta = dout . out, by LANES neighbouring threads per row
 
 #include "lib/launch.cuh"
 #include "lib/reduce.cuh"

@@ -1,70 +1,68 @@
-// Scaled dot-product attention, forward, in one stage: against `manual`, scores never leave the multiprocessor and memory grows with the
-// inputs only. Multiply-adds on f32 tiles in shared memory, for every element type. The definition is in
-// core/workloads/src/ops/attention.
+// Scaled dot-product attention, forward, in one stage. The definition is in core/workloads/src/ops/attention.
 //
-// A block owns ROWS query rows of one head and walks over the keys in tiles of KEYS with an online softmax; tiles that no row of it sees
-// are skipped. Thread (x, y) computes scores of four rows, 4y.., and of four keys, every ACROSS-th from x on, and the same rows of COLUMNS
-// vectors of the output, which stay in registers for the whole kernel. What is staged lies as vectors of rows, keys or columns, so that a
-// step of a product reads vectors and multiplies each number of one with another. Tiles are read from device memory a step ahead, into
-// registers, and there are BUFFERS places for them, so that with two a step has one barrier. Parts of V are written out where they are
-// little: on an H100 16 heads of 2048 by 64 take 527 µs so, and 602 in a loop, but 4096 by 128 take 4.68 ms and 4.32.
+// attention_flash  online softmax over tiles of KEYS keys; f32 multiply-adds for every element type
+//
+// A block owns ROWS query rows of a head. Tiles without a visible key are skipped. Thread (x, y) computes the scores of rows 4y..
+// 4y + 3 with four keys, THREADS_N apart from x on. It also sums COLUMNS vectors of the output's same rows, in registers.
+//
+// Shared memory holds vectors along rows, keys or columns. Tiles are loaded a step ahead, into registers. With two STAGES a step
+// has one barrier. Loops over short parts of V are unrolled: see docs/notebook/2026-11-28-kernel-notes.md.
 
 #include "lib/elem.cuh"
 
-constexpr unsigned THREADS = ACROSS * DOWN, ROWS = 4 * DOWN, KEYS = 4 * ACROSS, WIDTH = ACROSS * COLUMNS;
+constexpr unsigned THREADS = THREADS_N * THREADS_M, ROWS = 4 * THREADS_M, KEYS = 4 * THREADS_N, WIDTH = THREADS_N * COLUMNS;
 
 #include "attention/flash.cuh"
 #include "attention/vectors.cuh"
 
-// From one depth, or key, to the next: with one or two vectors more where there is room, so that what is turned on its way comes to lie
-// in different memory banks.
-constexpr unsigned Q_STRIDE = DOWN + PAD, K_STRIDE = ACROSS + PAD, W_STRIDE = DOWN + 2 * PAD;
-// Steps of a tile of scores, and of the weighted sum of its values.
+// Vectors from one depth, or key, to the next. PAD avoids bank conflicts of transposed stores.
+constexpr unsigned Q_STRIDE = THREADS_M + PAD, K_STRIDE = THREADS_N + PAD, W_STRIDE = THREADS_M + 2 * PAD;
+// Steps of a tile of scores, and of its weighted sum of values.
 constexpr unsigned CHUNKS = (D + DEPTH - 1) / DEPTH, PARTS = KEYS / VALUES;
-// Squares of 4 × 4 numbers of a step, and how many a thread brings; likewise vectors of V.
-constexpr unsigned Q_SQUARES = DEPTH / 4 * DOWN, SQUARES = Q_SQUARES + DEPTH / 4 * ACROSS;
-constexpr unsigned EACH = (SQUARES + THREADS - 1) / THREADS, V_EACH = (VALUES * WIDTH + THREADS - 1) / THREADS;
+// 4 x 4 tiles of Q and K per step, and per thread; likewise vectors of V.
+constexpr unsigned Q_TILES = DEPTH / 4 * THREADS_M, QK_TILES = Q_TILES + DEPTH / 4 * THREADS_N;
+constexpr unsigned QK_LOADS = (QK_TILES + THREADS - 1) / THREADS, V_LOADS = (VALUES * WIDTH + THREADS - 1) / THREADS;
 constexpr unsigned K_FROM = DEPTH * Q_STRIDE, OF_SCORES = K_FROM + DEPTH * K_STRIDE;
-constexpr unsigned STAGE = OF_SCORES > VALUES * WIDTH ? OF_SCORES : VALUES * WIDTH;
+constexpr unsigned STAGE_VEC4 = OF_SCORES > VALUES * WIDTH ? OF_SCORES : VALUES * WIDTH;
 constexpr bool HIDES = CAUSAL || OWN_LENGTHS || BIASED || T % KEYS != 0;
-static_assert(2 * ACROSS <= 32 && THREADS % 32 == 0, "the threads that share a row are of one warp");
+static_assert(2 * THREADS_N <= 32 && THREADS % 32 == 0, "the threads that share a row are of one warp");
 
-// The largest, or the sum, over the threads that share rows: of threads that run together, neighbours share columns, then rows.
+// Reduces over the threads that share rows. Neighbouring threads of a warp share columns, then rows.
 template <typename Combine>
 __device__ __forceinline__ float over_row(float x, const Combine& combine) {
 #pragma unroll
-    for (unsigned apart = 2; apart < 2 * ACROSS; apart *= 2) x = combine(x, __shfl_xor_sync(~0u, x, apart));
+    for (unsigned apart = 2; apart < 2 * THREADS_N; apart *= 2) x = combine(x, __shfl_xor_sync(~0u, x, apart));
     return x;
 }
 
-// A thread's squares of Q and K: four rows each, of neighbouring queries, or of every ACROSS-th key, as those of its scores are.
-struct Squares {
-    float4 at[EACH][4];
+// A thread's 4 x 4 tiles of Q and K: four neighbouring queries, or four keys THREADS_N apart, as for its scores.
+struct QkTiles {
+    float4 at[QK_LOADS][4];
 
     __device__ __forceinline__ void fetch(const elem* __restrict__ q, const elem* __restrict__ k, unsigned row, unsigned key,
                                           unsigned depth) {
 #pragma unroll
-        for (unsigned b = 0; b < EACH; b++) {
+        for (unsigned b = 0; b < QK_LOADS; b++) {
             const unsigned e = threadIdx.x + b * THREADS, d = depth + e % (DEPTH / 4) * 4;
-            if (SQUARES % THREADS != 0 && e >= SQUARES) break;
-            const bool of_queries = e < Q_SQUARES;
-            const unsigned first = of_queries ? row + e / (DEPTH / 4) * 4 : key + (e - Q_SQUARES) / (DEPTH / 4);
-            const unsigned end = of_queries ? S : T, apart = of_queries ? 1 : ACROSS;
+            if (QK_TILES % THREADS != 0 && e >= QK_TILES) break;
+            const bool of_queries = e < Q_TILES;
+            const unsigned first = of_queries ? row + e / (DEPTH / 4) * 4 : key + (e - Q_TILES) / (DEPTH / 4);
+            const unsigned end = of_queries ? S : T, apart = of_queries ? 1 : THREADS_N;
             const elem* const from = (of_queries ? q : k) + (u64)first * D;
 #pragma unroll
             for (unsigned i = 0; i < 4; i++) at[b][i] = load_columns(from + (u64)(i * apart) * D, d, first + i * apart < end);
         }
     }
 
-    // Put them where they are read, turned.
+    // Stores the tiles transposed.
     __device__ __forceinline__ void keep(float4* stage) const {
 #pragma unroll
-        for (unsigned b = 0; b < EACH; b++) {
+        for (unsigned b = 0; b < QK_LOADS; b++) {
             const unsigned e = threadIdx.x + b * THREADS, d = e % (DEPTH / 4) * 4;
-            if (SQUARES % THREADS != 0 && e >= SQUARES) break;
-            const bool of_queries = e < Q_SQUARES;
+            if (QK_TILES % THREADS != 0 && e >= QK_TILES) break;
+            const bool of_queries = e < Q_TILES;
             float4* const to = stage + (of_queries ? d * Q_STRIDE + e / (DEPTH / 4)
-                                                   : K_FROM + d * K_STRIDE + (e - Q_SQUARES) / (DEPTH / 4));
+                                                   : K_FROM + d * K_STRIDE + (e - Q_TILES) / (DEPTH / 4));
             const unsigned next = of_queries ? Q_STRIDE : K_STRIDE;
             const float4 &r0 = at[b][0], &r1 = at[b][1], &r2 = at[b][2], &r3 = at[b][3];
             to[0] = make_float4(r0.x, r1.x, r2.x, r3.x);
@@ -77,11 +75,11 @@ struct Squares {
 
 // A thread's vectors of V.
 struct Vectors {
-    float4 at[V_EACH];
+    float4 at[V_LOADS];
 
     __device__ __forceinline__ void fetch(const elem* __restrict__ v, unsigned key, unsigned end) {
 #pragma unroll
-        for (unsigned b = 0; b < V_EACH; b++) {
+        for (unsigned b = 0; b < V_LOADS; b++) {
             const unsigned e = threadIdx.x + b * THREADS, row = key + e / WIDTH;
             if (VALUES * WIDTH % THREADS != 0 && e >= VALUES * WIDTH) break;
             at[b] = load_columns(v + (u64)row * D, e % WIDTH * 4, row < end);
@@ -90,7 +88,7 @@ struct Vectors {
 
     __device__ __forceinline__ void keep(float4* stage) const {
 #pragma unroll
-        for (unsigned b = 0; b < V_EACH; b++) {
+        for (unsigned b = 0; b < V_LOADS; b++) {
             const unsigned e = threadIdx.x + b * THREADS;
             if (VALUES * WIDTH % THREADS == 0 || e < VALUES * WIDTH) stage[e] = at[b];
         }
@@ -117,9 +115,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #if BIASED
     masks.mask = mask;
 #endif
-    // Q and K while scores are computed, V afterwards.
-    __shared__ float4 stage[BUFFERS * STAGE];
-    // Of keys, as vectors of rows.
+    // Q and K while scores are computed, then V.
+    __shared__ float4 stage[STAGES * STAGE_VEC4];
+    // Weights of keys, as vectors along rows.
     __shared__ float4 weights[KEYS * W_STRIDE];
 
     u64 head;
@@ -128,12 +126,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const elem* const q_head = q + head * S * D;
     const elem* const k_head = k + head / GROUP * T * D;
     const elem* const v_head = v + head / GROUP * T * D;
-    const unsigned x = threadIdx.x / 2 % ACROSS, y = threadIdx.x / (2 * ACROSS) * 2 + threadIdx.x % 2, row = row0 + 4 * y;
-    // Scores are kept as they are, and scaled where they become exponents; a mask is added to scaled ones.
+    const unsigned x = threadIdx.x / 2 % THREADS_N, y = threadIdx.x / (2 * THREADS_N) * 2 + threadIdx.x % 2, row = row0 + 4 * y;
+    // Scores are scaled when they become exponents. A mask is added to scaled scores.
     const float scale = flash_scale(), unit = BIASED ? 1.0f : scale;
 
     float4 acc[4][COLUMNS];
-    // The highest score so far, scaled.
+    // Maximum of the scores so far, scaled.
     float top[4], sum[4];
     unsigned seen[4];
 #pragma unroll
@@ -147,14 +145,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
     // The tile's last row sees the most keys.
     const unsigned end = masks.seen_keys(head, min(row0 + ROWS, S) - 1), keys = masks.keys_of(head);
-    Squares next;
+    QkTiles next;
     Vectors next_v;
     if (end > 0) next.fetch(q_head, k_head, row0, 0, 0);
     for (unsigned key = 0; key < end; key += KEYS) {
         float score[4][4] = {};
         for (unsigned c = 0; c < CHUNKS; c++) {
-            float4* const staged = stage + c % BUFFERS * STAGE;
-            if (BUFFERS == 1) __syncthreads();
+            float4* const staged = stage + c % STAGES * STAGE_VEC4;
+            if (STAGES == 1) __syncthreads();
             next.keep(staged);
             __syncthreads();
             if (c + 1 < CHUNKS) next.fetch(q_head, k_head, row0, key, (c + 1) * DEPTH);
@@ -177,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
             for (unsigned j = 0; j < 4; j++) {
                 if (HIDES) {
-                    const unsigned mine = key + j * ACROSS + x;
+                    const unsigned mine = key + j * THREADS_N + x;
                     if (BIASED) score[r][j] = masks.biased(score[r][j] * scale, row + r, mine, LOG2_E);
                     if (mine >= seen[r]) score[r][j] = negative_infinity();
                 }
@@ -203,15 +201,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (unsigned j = 0; j < 4; j++) {
             const float4 weight = make_float4(score[0][j], score[1][j], score[2][j], score[3][j]);
-            weights[(j * ACROSS + x) * W_STRIDE + y] = weight;
+            weights[(j * THREADS_N + x) * W_STRIDE + y] = weight;
         }
 
-        // The first part of V comes to lie where the last scores may still be read.
-        if (BUFFERS == 2 && CHUNKS % 2 == 1) __syncthreads();
+        // The first part of V overwrites a stage that may still be read for scores.
+        if (STAGES == 2 && CHUNKS % 2 == 1) __syncthreads();
 #pragma unroll(KEYS * COLUMNS <= 64 ? PARTS : 1)
         for (unsigned f = 0; f < PARTS; f++) {
-            float4* const staged = stage + f % BUFFERS * STAGE;
-            if (BUFFERS == 1) __syncthreads();
+            float4* const staged = stage + f % STAGES * STAGE_VEC4;
+            if (STAGES == 1) __syncthreads();
             next_v.keep(staged);
             __syncthreads();
             if (f + 1 < PARTS) {
@@ -224,7 +222,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 const float4 weight = weights[(f * VALUES + i) * W_STRIDE + y];
 #pragma unroll
                 for (unsigned j = 0; j < COLUMNS; j++) {
-                    const float4 value = staged[i * WIDTH + x + j * ACROSS];
+                    const float4 value = staged[i * WIDTH + x + j * THREADS_N];
                     add_scaled(acc[0][j], weight.x, value);
                     add_scaled(acc[1][j], weight.y, value);
                     add_scaled(acc[2][j], weight.z, value);
@@ -232,8 +230,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 }
             }
         }
-        // With an odd number of parts the last one lies where the next scores begin.
-        if (BUFFERS == 2 && PARTS % 2 == 1) __syncthreads();
+        // With an odd number of parts, the last one lies where the next scores begin.
+        if (STAGES == 2 && PARTS % 2 == 1) __syncthreads();
     }
 
 #pragma unroll
@@ -241,14 +239,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const float total = over_row(sum[r], [](float a, float b) { return a + b; });
         if (row + r >= S) continue;
         const float inverse = total == 0.0f ? 0.0f : 1.0f / total;
-        // Scores are to base two; a row that sees no key has no logarithm, for which zero stands.
+        // Scores are to base two. A row without a visible key has no logarithm: zero is stored.
 #if KEEPS_LSE
         if (x == 0) lse[head * S + row + r] = total == 0.0f ? 0.0f : top[r] / LOG2_E + logf(total);
 #endif
 #pragma unroll
         for (unsigned j = 0; j < COLUMNS; j++) {
             const float4 sums = acc[r][j];
-            store_columns(out + (head * S + row + r) * D, (x + ACROSS * j) * 4,
+            store_columns(out + (head * S + row + r) * D, (x + THREADS_N * j) * 4,
                           make_float4(sums.x * inverse, sums.y * inverse, sums.z * inverse, sums.w * inverse));
         }
     }

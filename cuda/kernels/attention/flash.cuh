@@ -1,16 +1,15 @@
-// Shared by `flash` and `flash_mma`: which rows a block works on, and the scale.
+// Rows of a block and scale of scores, for `flash` and `flash_mma`.
 
 #include "attention/common.cuh"
 #include "lib/launch.cuh"
 
-// What a block works on: a head and a tile of ROWS query rows. False for blocks past the last tile.
+// Head and tile of ROWS query rows of this block. Returns false past the last tile.
 __device__ __forceinline__ bool flash_tile(u64& head, unsigned& first_row) {
     constexpr unsigned tiles = (S + ROWS - 1) / ROWS;
     const u64 index = flat_workgroup();
     if (index >= (u64)HEADS * tiles) return false;
     if constexpr (CAUSAL) {
-        // The last rows see the most keys. Starting with them keeps the end of the launch from waiting for a few long
-        // blocks.
+        // The last rows see the most keys, and come first, so that no long block runs last.
         head = index % HEADS;
         first_row = (tiles - 1 - (unsigned)(index / HEADS)) * ROWS;
     } else {
@@ -20,6 +19,6 @@ __device__ __forceinline__ bool flash_tile(u64& head, unsigned& first_row) {
     return true;
 }
 
-// The exponential is taken to base two, the hardware's own; the change of base is part of the scale.
+// Exponentials are to base two, as the hardware computes them. The scale includes the change of base.
 constexpr float LOG2_E = 1.4426950408889634f;
 __device__ __forceinline__ float flash_scale() { return LOG2_E / sqrtf((float)D); }

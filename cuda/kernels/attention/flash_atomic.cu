@@ -1,8 +1,7 @@
-// Scaled dot-product attention, backward: all three gradients without a matrix of scores. The definition is in
+// Scaled dot-product attention, backward: all gradients without a matrix of scores. The definition is in
 // core/workloads/src/ops/attention.
 //
-// attention_flash_atomic  against `attention_flash_dkdv`: what each tile gives its queries is added to dQ as well, so that
-//                         nothing is made twice.
+// attention_flash_atomic  as attention_flash_dkdv, and adds each tile's part of dQ atomically: nothing is computed twice
 
 #include "attention/own_keys.cuh"
 

@@ -1,11 +1,11 @@
-// Shared by the backward kernels that make the probabilities anew from the log-sum-exp of each row. The definition is in
+// Backward kernels of attention that recompute probabilities from the log-sum-exp of each row. The definition is in
 // core/workloads/src/ops/attention.
 //
-// A block owns OWN rows of one head: queries, or where OF_KEYS keys. It walks over the other rows in tiles of OTHERS. Scores
-// are products of own and other rows, gradients of the probabilities those of own and other values: Q, K, dO and V where
-// queries are owned, and K, Q, V and dO where keys are.
+// A block owns OWN rows of a head: queries, or keys where OF_KEYS. It loops over the other rows in tiles of OTHERS. Scores are
+// products of own and other rows. Gradients of probabilities are products of own and other values. Rows and values are Q, K, dO
+// and V where queries are owned, and K, Q, V and dO where keys are.
 //
-// Thread (tx, ty) computes what own rows 4 ty .. 4 ty + 3 have with other rows 2 tx and 2 tx + 1 of a tile.
+// Thread (tx, ty) computes results of own rows 4 ty .. 4 ty + 3 and other rows 2 tx and 2 tx + 1 of a tile.
 
 #include "attention/common.cuh"
 #include "attention/vectors.cuh"
@@ -15,7 +15,7 @@ constexpr unsigned other_length = OF_KEYS ? S : T;
 static_assert(OWN == 64 && OTHERS == 32, "each of 16 x 16 threads computes 4 x 2 scores");
 static_assert(STAGED * 4 >= 2 * (OWN + OTHERS) * DEPTH && STAGED >= VALUES * COLUMNS * 16, "both fit into the stage");
 
-// Of the heads that a block works on, from their first rows on.
+// Matrices of a block's heads.
 struct Heads {
     const elem* own;
     const elem* own_value;
@@ -23,12 +23,12 @@ struct Heads {
     const elem* other_value;
     const float* lse;
     const float* delta;
-    // The head of queries, and what it sees.
+    // Head of queries, for the masks.
     u64 queries;
     Masks masks;
 };
 
-// Of four own rows and two others.
+// Results of four own rows and two other rows.
 struct Found {
     float probability[4][2];
     float dscore[4][2];
@@ -47,7 +47,7 @@ __device__ __forceinline__ void add_products(float (&sum)[4][2], const float* ow
     sum[3][1] = fmaf(a.w, b.y, sum[3][1]);
 }
 
-// Begins with a barrier, behind which stage and factors are free.
+// Begins with a barrier, after which stage and factors are free.
 __device__ __forceinline__ Found of_tile(float4* staged, const Heads& heads, unsigned own0, unsigned other0) {
     float* const own = reinterpret_cast<float*>(staged);  // [DEPTH][OWN]
     float* const own_value = own + DEPTH * OWN;
@@ -79,14 +79,14 @@ __device__ __forceinline__ Found of_tile(float4* staged, const Heads& heads, uns
             const float biased = heads.masks.biased(score[r][e] * scale, query, key, 1.0f);
             const float probability = seen ? expf(biased - heads.lse[query]) : 0.0f;
             found.probability[r][e] = probability;
-            // Beyond the length the gradient of a probability may be anything.
+            // Beyond the length, gradients of probabilities may have any value.
             found.dscore[r][e] = seen ? probability * (dprobability[r][e] - heads.delta[query]) * scale : 0.0f;
         }
     }
     return found;
 }
 
-// A barrier must follow before others read them.
+// A barrier must follow before other threads read them.
 __device__ __forceinline__ void share(float (*factors)[OTHERS], const float (&mine)[4][2]) {
 #pragma unroll
     for (unsigned r = 0; r < 4; r++) {
@@ -95,7 +95,7 @@ __device__ __forceinline__ void share(float (*factors)[OTHERS], const float (&mi
     }
 }
 
-// Writes the sums of a block's own rows.
+// Stores the sums of a block's own rows.
 __device__ __forceinline__ void store_sums(elem* __restrict__ to, unsigned own0, const float4 (&sums)[4][COLUMNS]) {
 #pragma unroll
     for (unsigned r = 0; r < 4; r++) {

@@ -1,8 +1,7 @@
 // Scaled dot-product attention, backward: dK and dV without a matrix of scores. The definition is in
 // core/workloads/src/ops/attention.
 //
-// attention_flash_dkdv  against `manual`: a block owns 64 keys, makes their probabilities anew tile by tile, and sums in
-//                       registers.
+// attention_flash_dkdv  a block owns 64 keys, recomputes their probabilities tile by tile, and sums in registers
 
 #include "attention/own_keys.cuh"
 

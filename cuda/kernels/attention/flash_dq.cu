@@ -1,8 +1,6 @@
-// Scaled dot-product attention, backward: dQ without a matrix of scores. The definition is in
-// core/workloads/src/ops/attention.
+// Scaled dot-product attention, backward: dQ without a matrix of scores. The definition is in core/workloads/src/ops/attention.
 //
-// attention_flash_dq  against `manual`: a block owns 64 queries, makes their probabilities anew tile by tile, and sums in
-//                     registers.
+// attention_flash_dq  a block owns 64 queries, recomputes their probabilities tile by tile, and sums in registers
 
 constexpr bool OF_KEYS = false;
 

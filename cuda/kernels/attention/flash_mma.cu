@@ -1,18 +1,16 @@
 // Scaled dot-product attention, forward, on tensor cores. The definition is in core/workloads/src/ops/attention.
 //
-// attention_flash_mma  against `flash`: warp-wide products of 16-bit floats, and tiles copied asynchronously in the element
-//                      type. From compute capability 8.0 on.
+// attention_flash_mma  warp-wide GEMMs of 16-bit floats, asynchronous copies of tiles; from compute capability 8.0 on
 
 #include "attention/flash.cuh"
 #include "attention/staged_rows.cuh"
 #include "lib/mma.cuh"
 #include "lib/reduce.cuh"
 
-// Eight warps: warp w works on rows 16 (w % 4) .. + 15 of the tile and on one half (w / 4) of the keys of
-// every step, with an online softmax of its own; the two halves are merged once, at the end. So a warp needs nothing
-// from another within a step, and the statistics stay in registers.
+// Eight warps: warp w owns rows 16 (w % 4) .. + 15 of the tile and half w / 4 of each step's keys, with an online softmax of its
+// own. The halves are merged once, at the end. Within a step, warps exchange nothing, and statistics stay in registers.
 
-// Keys per step: as many as fit with their values into static shared memory and registers.
+// Keys per step: limited by static shared memory and registers.
 constexpr unsigned STEP = PADDED <= 128 ? 64 : 32, HALF = STEP / 2;
 
 extern "C" __global__ void __launch_bounds__(256)
@@ -36,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(256)
     masks.mask = mask;
 #endif
     static_assert(ROWS == 64, "four warps of sixteen rows");
-    // Keys, then values. Q passes through once at the start, and half of the results at the end.
+    // Keys, then values. Q passes through at the start, and half of the results at the end.
     __shared__ alignas(16) elem stage[2 * STEP * ROW_ELEMS];
     static_assert(2 * STEP >= ROWS, "Q must fit into the stage");
     elem* const k_stage = stage;
@@ -60,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(256)
     }
     __syncthreads();
 
-    // In a fragment of results a lane holds two neighbouring columns in row lane / 4 and in the row eight below.
+    // In a fragment of results, a lane holds two neighbouring columns of rows lane / 4 and lane / 4 + 8.
     const float scale = flash_scale();
     const unsigned my_rows[2] = {row0 + warp_row + lane / 4, row0 + warp_row + lane / 4 + 8};
     const unsigned seen[2] = {masks.seen_keys(head, my_rows[0]), masks.seen_keys(head, my_rows[1])};
@@ -78,9 +76,9 @@ extern "C" __global__ void __launch_bounds__(256)
     const unsigned end = masks.seen_keys(head, min(row0 + ROWS, S) - 1), keys = masks.keys_of(head);
     if (end > 0) stage_rows<STEP>(k_stage, k_head, 0, T);
     for (unsigned key0 = 0; key0 < end; key0 += STEP) {
-        // The barrier also ends the reading of the values of the step before.
+        // The barrier also ends the reads of the previous step's values.
         staged_by_all();
-        // Values beyond the length may be anything, of which no weight makes a number.
+        // Values beyond the length may be NaN: zeros are staged.
         stage_rows<STEP>(v_stage, v_head, key0, keys);
 
         float score[HALF / 8][4];
@@ -98,7 +96,7 @@ extern "C" __global__ void __launch_bounds__(256)
             }
         }
 
-        // Mask only in steps that some row does not see whole.
+        // Mask only in steps that some row does not see completely.
         const bool masked = key0 + STEP > seen_by_all;
         float highest[2] = {max[0], max[1]};
 #pragma unroll
@@ -126,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(256)
                 acc[n][2 * r + 1] *= rescale;
             }
         }
-        // Each lane sums its own weights only; the four lanes of a row are added up once, at the end.
+        // Each lane sums its own weights. The four lanes of a row are added once, at the end.
 #pragma unroll
         for (unsigned n = 0; n < HALF / 8; n++) {
 #pragma unroll
@@ -136,12 +134,12 @@ extern "C" __global__ void __launch_bounds__(256)
             }
         }
 
-        // The barrier also ends the reading of this step's keys: the next ones arrive behind the second product.
+        // The barrier also ends the reads of this step's keys. The next keys arrive during the second GEMM.
         staged_by_all();
         if (key0 + STEP < end) stage_rows<STEP>(k_stage, k_head, key0 + STEP, T);
 #pragma unroll
         for (unsigned n = 0; n < HALF / 8; n += 2) {
-            // Results of the first product have the layout that operands of the second need.
+            // Results of the first GEMM have the operand layout of the second.
             const unsigned a[4] = {pack(score[n][0], score[n][1]), pack(score[n][2], score[n][3]),
                                    pack(score[n + 1][0], score[n + 1][1]), pack(score[n + 1][2], score[n + 1][3])};
             const unsigned key = half * HALF + n * 8 + lane % 16;
@@ -155,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(256)
         }
     }
 
-    // Merge the two halves of the keys: the upper four warps hand over, a slice of columns at a time.
+    // Merge the halves of the keys: the upper four warps pass on a slice of columns at a time.
     constexpr unsigned slice = PADDED / 8 < 8 ? PADDED / 8 : 8;
     float* const exchange = reinterpret_cast<float*>(stage);
     static_assert(sizeof(stage) >= slice * 4 * 128 * sizeof(float), "a slice of results must fit into the stage");
@@ -177,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(256)
         theirs[r] = exp2f(other_max - common);
         const float total = sum[r] * mine[r] + other_sum * theirs[r];
         const float inverse = total == 0.0f ? 0.0f : 1.0f / total;
-        // Scores are to base two; a row that sees no key has no logarithm, for which zero stands.
+        // Scores are to base two. A row without a visible key has no logarithm: zero is stored.
 #if KEEPS_LSE
         const float logarithm = total == 0.0f ? 0.0f : common / LOG2_E + logf(total);
         if (half == 0 && lane % 4 == 0 && my_rows[r] < S) lse[head * S + my_rows[r]] = logarithm;

@@ -1,7 +1,7 @@
 // Scaled dot-product attention, backward, on tensor cores. The definition is in core/workloads/src/ops/attention.
 //
-// attention_flash_mma_backward  against `flash_atomic`: warp-wide products of 16-bit floats, queries copied asynchronously
-//                               behind the step before. From compute capability 8.0 on.
+// attention_flash_mma_backward  as attention_flash_atomic, with warp-wide GEMMs of 16-bit floats; queries are copied one step
+//                               ahead. From compute capability 8.0 on.
 
 #include "attention/common.cuh"
 #include "attention/staged_rows.cuh"
@@ -9,19 +9,18 @@
 #include "lib/launch.cuh"
 #include "lib/mma.cuh"
 
-// Eight warps: warp w works on keys 16 w .. + 15 of the block's, and on all queries of a step. Scores and gradients of
-// probabilities are computed with keys as rows, so that they leave the first two products in the layout in which the
-// products for dV and dK take them. Only dQ adds over the keys of all warps: gradients of the scores pass through shared
-// memory for it.
+// Eight warps: warp w owns keys 16 w .. + 15 of the block, for all queries of a step. Scores and gradients of probabilities have
+// keys as rows, so that the first two GEMMs leave the operand layout of the GEMMs for dV and dK. Only dQ sums over the keys of
+// all warps: gradients of scores pass through shared memory for it.
 
-// Queries whose scores a warp holds at a time: as many as registers allow beside the sums.
+// Queries whose scores a warp holds at a time, limited by registers.
 constexpr unsigned HELD = PADDED <= 64 ? QUERIES : QUERIES / 2;
-// A row of dS in shared memory: as rows of K, an odd number of 16 bytes.
+// Row of dS in shared memory: an odd number of 16-byte chunks, as rows of K.
 constexpr unsigned DSCORE_ELEMS = QUERIES + 8;
 constexpr unsigned QUERY_ELEMS = QUERIES * ROW_ELEMS;
 constexpr float LOG2_E = 1.4426950408889634f;
 
-// Writes sixteen of the block's rows, with a factor.
+// Stores sixteen of the block's rows, times a factor.
 __device__ __forceinline__ void store_keys(elem* __restrict__ to, unsigned first, const float (&sums)[PADDED / 8][4],
                                            float factor) {
     const unsigned lane = threadIdx.y % 2 * 16 + threadIdx.x;
@@ -67,22 +66,21 @@ extern "C" __global__ void __launch_bounds__(256)
     extern __shared__ uint4 shared[];
     elem* const k_tile = reinterpret_cast<elem*>(shared);
     elem* const v_tile = k_tile + KEYS * ROW_ELEMS;
-    // Q and dO of a step, and of the next.
+    // Q and dO of a step and of the next.
     elem* const query_tiles = v_tile + KEYS * ROW_ELEMS;
     elem* const dscores = query_tiles + 4 * QUERY_ELEMS;
-    // Of each query the logarithm to base two and delta, of a step and of the next.
+    // Log-sum-exp to base two and delta of each query, of a step and of the next.
     float* const numbers = reinterpret_cast<float*>(dscores + KEYS * DSCORE_ELEMS);
 
     constexpr unsigned tiles = (T + KEYS - 1) / KEYS, key_heads = HEADS / GROUP;
     const u64 index = flat_workgroup();
     if (index >= (u64)key_heads * tiles) return;
-    // Where causal, the first keys are seen by the most queries. Starting with them keeps the end of the launch from waiting
-    // for a few long blocks.
+    // Under a causal mask, the first keys are seen by the most queries. They come first, so that no long block runs last.
     const u64 key_head = CAUSAL ? index % key_heads : index / tiles, of_keys = key_head * T * D;
     const unsigned key0 = (unsigned)(CAUSAL ? index / key_heads : index % tiles) * KEYS;
     const unsigned thread = threadIdx.y * 16 + threadIdx.x;
     const unsigned lane = thread % 32, warp = thread / 32, warp_key = warp * 16;
-    // Steps go over the queries of each head of the group that see the block's keys.
+    // Steps cover the queries of each head of the group that see the block's keys.
     const unsigned skipped = first_query(key0) / QUERIES, steps_of_head = (S + QUERIES - 1) / QUERIES - skipped;
     const unsigned steps = steps_of_head * GROUP;
 
@@ -93,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(256)
         stage_rows<QUERIES>(to, q + head_of(step) * S * D, first_of(step), S);
         stage_rows<QUERIES>(to + QUERY_ELEMS, dout + head_of(step) * S * D, first_of(step), S);
     };
-    // What a thread of the first 2 * QUERIES looks up. Past the end, no key has any weight.
+    // Number looked up by each of the first 2 * QUERIES threads. Past the end, no key has any weight.
     const auto number = [&](unsigned step) {
         const unsigned query = first_of(step) + thread % QUERIES;
         const u64 row = head_of(step) * S + query;
@@ -105,19 +103,19 @@ extern "C" __global__ void __launch_bounds__(256)
     const float scale = 1.0f / sqrtf((float)D);
     const unsigned keys = masks.keys_of(key_head * GROUP);
     if (key0 >= keys) {
-        // Keys beyond the length are seen by no query.
+        // No query sees keys beyond the length.
         store_keys(dk + of_keys, key0 + warp_key, dk_sum, scale);
         store_keys(dv + of_keys, key0 + warp_key, dv_sum, 1.0f);
         return;
     }
-    // What lies beyond the length may be anything, of which no weight makes a number.
+    // Rows beyond the length may be NaN: zeros are staged.
     stage_rows<KEYS>(k_tile, k + of_keys, key0, keys);
     stage_rows<KEYS>(v_tile, v + of_keys, key0, keys);
-    // The last query sees every key, so that there is a first step.
+    // The last query sees every key, so there is a first step.
     stage_queries(0);
     if (thread < 2 * QUERIES) numbers[thread] = number(0);
     for (unsigned step = 0; step < steps; step++) {
-        // The barrier also ends the reading of the step before, whose place the next step takes.
+        // The barrier also ends the reads of the previous step, whose place the next step takes.
         staged_by_all();
         const bool more = step + 1 < steps;
         if (more) stage_queries(step + 1);
@@ -151,7 +149,7 @@ extern "C" __global__ void __launch_bounds__(256)
                 }
             }
 
-            // In a fragment of results a lane holds two neighbouring queries of key lane / 4 and of the key eight below.
+            // In a fragment of results, a lane holds two neighbouring queries of keys lane / 4 and lane / 4 + 8.
 #pragma unroll
             for (unsigned n = 0; n < HELD / 8; n++) {
                 const unsigned column = held + n * 8 + lane % 4 * 2;
@@ -163,14 +161,14 @@ extern "C" __global__ void __launch_bounds__(256)
                     const float biased = masks.biased(score[n][e] * (scale * LOG2_E), query, key, LOG2_E);
                     const float exponent = biased - lse_tile[column + e % 2];
                     score[n][e] = unseen ? 0.0f : exp2f(exponent);
-                    // Without the scale, which would make small numbers of 16 bits smaller; sums get it.
+                    // Without the scale, which could underflow in 16 bits. Sums are scaled.
                     dprobability[n][e] = score[n][e] * (dprobability[n][e] - delta_tile[column + e % 2]);
                 }
             }
 
 #pragma unroll
             for (unsigned n = 0; n < HELD / 8; n += 2) {
-                // Results of the first products have the layout that operands of the second need.
+                // Results of the first GEMMs have the operand layout of the second.
                 const unsigned weight[4] = {pack(score[n][0], score[n][1]), pack(score[n][2], score[n][3]),
                                             pack(score[n + 1][0], score[n + 1][1]),
                                             pack(score[n + 1][2], score[n + 1][3])};
@@ -198,8 +196,7 @@ extern "C" __global__ void __launch_bounds__(256)
         }
         __syncthreads();
 
-        // dQ of the step from all keys of the block: warp w adds up queries 16 (w % 4) .. + 15, and of each 32 columns the
-        // half w / 4.
+        // dQ of the step over all keys of the block: warp w sums queries 16 (w % 4) .. + 15 and half w / 4 of each 32 columns.
         constexpr unsigned pairs = PADDED / 16;
         const unsigned warp_query = warp % 4 * 16, half = warp / 4;
         float dq[(pairs + 1) / 2][2][4] = {};

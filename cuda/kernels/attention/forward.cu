@@ -1,8 +1,7 @@
-// Scaled dot-product attention, forward, as the set-up of the backward pass runs it: for every head_dim, and without a
-// matrix of scores. The definition is in core/workloads/src/ops/attention.
+// Scaled dot-product attention, forward, for the set-up of the backward pass: any head_dim, no matrix of scores. The definition
+// is in core/workloads/src/ops/attention.
 //
-// attention_forward  one block per query: the output and the log-sum-exp by an online softmax over tiles of keys, one to a
-//                    thread
+// attention_forward  a block per query: output and log-sum-exp by an online softmax over tiles of keys, one key per thread
 
 #include "attention/common.cuh"
 #include "lib/launch.cuh"
@@ -43,7 +42,7 @@ extern "C" __global__ void attention_forward(const elem* __restrict__ q, const e
             for (unsigned x = 0; x < D; x++) product = fmaf(load(q[row * D + x]), load(key[x]), product);
             score = masks.biased(product * scale, (unsigned)(row % S), first + threadIdx.x, 1.0f);
         }
-        // Its barriers also end the reading of the weights of the tile before.
+        // Its barriers also end the reads of the previous tile's weights.
         const float highest = fmaxf(max, block_max(score, partial));
         const float base = base_of(highest), weight = expf(score - base), shrink = expf(max - base);
         max = highest;
@@ -64,6 +63,6 @@ extern "C" __global__ void attention_forward(const elem* __restrict__ q, const e
         const unsigned x = threadIdx.x + c * ROW_THREADS;
         if (x < D) out[row * D + x] = to_elem(sum == 0.0f ? 0.0f : sums[c] / sum);
     }
-    // A row that sees no key has no probabilities; zero stands for its logarithm, and nothing reads it.
+    // A row without a visible key has no probabilities. Zero is stored for its logarithm, and never read.
     if (threadIdx.x == 0) lse[row] = sum == 0.0f ? 0.0f : max + logf(sum);
 }

@@ -1,15 +1,15 @@
-// A product of attention's backward pass, in 16 x 16 tiles. The definition is in core/workloads/src/ops/attention.
+// GEMM of attention's backward pass, in 16 x 16 tiles. The definition is in core/workloads/src/ops/attention.
 //
-// The queries of the GROUP heads that have the same keys lie one behind the other: for the keys they are as one head's.
+// The queries of the GROUP heads with the same keys are contiguous: the keys see them as one head's.
 
 #include "lib/launch.cuh"
 
 constexpr unsigned QUERIES = GROUP * S;
 
-// gradient[T x D] = left^T . right for left [QUERIES x T]: what each key or value gets from all queries.
+// gradient[T x D] = left^T . right for left [QUERIES x T]: gradients of keys or values from all queries.
 extern "C" __global__ void attention_gradient(float* __restrict__ left, const elem* __restrict__ right,
                                               elem* __restrict__ gradient) {
-    // Both indexed [query][...], as they are stored: neighbours read neighbours, and the product goes down the columns.
+    // Both are indexed [query][...], as stored. Neighbouring threads read neighbours, and the product runs down the columns.
     __shared__ float left_tile[TILE][TILE];
     __shared__ float right_tile[TILE][TILE];
     constexpr unsigned across = (D + TILE - 1) / TILE;

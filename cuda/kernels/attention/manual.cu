@@ -1,8 +1,8 @@
 // Scaled dot-product attention, forward, with the score matrix in device memory. The definition is in
 // core/workloads/src/ops/attention.
 //
-// attention_scores   scores = scale * Q K^T in 16 x 16 tiles staged in shared memory. Masked scores are computed too.
-// attention_softmax  each row of scores becomes weights, in place; keys that the query does not see get weight 0.
+// attention_scores   scores = scale * Q K^T in 16 x 16 tiles in shared memory; masked scores are computed too
+// attention_softmax  weights of each row in place of its scores; hidden keys get weight 0
 
 #include "attention/common.cuh"
 #include "lib/launch.cuh"
@@ -35,7 +35,7 @@ extern "C" __global__ void attention_scores(float* __restrict__ scores, const el
         const unsigned d = d0 + threadIdx.x;
         const unsigned staged_key = first_key + threadIdx.y;
         q_tile[threadIdx.y][threadIdx.x] = row < S && d < D ? load(q[(head * S + row) * D + d]) : 0.0f;
-        // Transposed, so that in the product neighbouring threads read neighbouring words.
+        // Transposed, so that neighbouring threads read neighbouring words.
         const bool inside = staged_key < T && d < D;
         k_tile[threadIdx.x][threadIdx.y] = inside ? load(k[(key_head * T + staged_key) * D + d]) : 0.0f;
         __syncthreads();
@@ -76,7 +76,7 @@ extern "C" __global__ void attention_softmax(float* __restrict__ scores
     if (threadIdx.x == 0) lse[row] = sum == 0.0f ? 0.0f : max + logf(sum);
 #endif
     for (unsigned j = threadIdx.x; j < T; j += ROW_THREADS) {
-        // Where all that a row sees is hidden, its sum is zero.
+        // A row without a visible key has sum zero.
         weights[j] = j >= seen || sum == 0.0f ? 0.0f : expf(weights[j] - max) / sum;
     }
 }

@@ -1,11 +1,11 @@
-// Shared by the backward kernels of attention whose blocks own 64 keys: dK and dV, and with atomic additions dQ.
+// Backward kernels of attention whose blocks own 64 keys: dK and dV, and dQ by atomic additions.
 
 constexpr bool OF_KEYS = true;
 
 #include "attention/flash_backward.cuh"
 #include "lib/atomics.cuh"
 
-// dq_sum += transposed factors * own rows. Begins with a barrier, behind which the stage is free.
+// dq_sum += transposed factors * own rows. Begins with a barrier, after which the stage is free.
 __device__ __forceinline__ void add_to_queries(float* __restrict__ dq_sum, const float (*factors)[OTHERS],
                                                float4* staged, const elem* __restrict__ own, unsigned own0,
                                                unsigned own_end, unsigned other0) {
@@ -59,7 +59,7 @@ __device__ __forceinline__ void own_keys(const elem* __restrict__ own, const ele
 
     float4 keys[4][COLUMNS] = {}, values[4][COLUMNS] = {};
     const u64 first_head = index / tiles * GROUP;
-    // Keys beyond the length are seen by no query.
+    // No query sees keys beyond the length.
     const unsigned end = masks.keys_of(first_head);
     const u64 end_head = first_head + (key0 < end ? GROUP : 0);
     for (u64 head = first_head; head < end_head; head++) {

@@ -2,12 +2,12 @@
 
 #include "lib/async_copy.cuh"
 
-// head_dim, padded with zeros to whole matrix instructions.
+// head_dim, padded with zeros to a multiple of the instruction's depth.
 constexpr unsigned PADDED = (D + 15) / 16 * 16;
-// A row in shared memory, in chunks of 16 bytes: an odd number, so that eight rows start in eight different bank groups.
+// Elements per row in shared memory: an odd number of 16-byte chunks, so that eight rows start in eight bank groups.
 constexpr unsigned ROW_ELEMS = (PADDED / 8 + 1) * 8;
 
-// Copy `count` rows from row `first` on to shared memory, zeros from row `end` on and past the last column.
+// Copies `count` rows from row `first` on to shared memory, zeros from row `end` on and past the last column.
 template <unsigned count>
 __device__ __forceinline__ void stage_rows(elem* stage, const elem* __restrict__ matrix, unsigned first, unsigned end) {
     const unsigned thread = threadIdx.y * 16 + threadIdx.x;
@@ -32,7 +32,7 @@ __device__ __forceinline__ void stage_rows(elem* stage, const elem* __restrict__
     close_copies();
 }
 
-// Wait for this thread's copies, then for everybody's.
+// Waits for this thread's copies, then for the block's.
 __device__ __forceinline__ void staged_by_all() {
     wait_for_copies<0>();
     __syncthreads();

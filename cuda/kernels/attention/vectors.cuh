@@ -1,10 +1,10 @@
-// Tiles of rows in shared memory as f32, for variants of attention that multiply and add on CUDA cores: blocks of 16 x 16
-// threads, of which thread (tx, ty) works on rows 4 ty .. 4 ty + 3 of a tile.
+// Tiles of rows in shared memory as f32, for attention on CUDA cores: blocks of 16 x 16 threads. Thread (tx, ty) works on rows 4
+// ty .. 4 ty + 3 of a tile.
 
 #include "lib/launch.cuh"
 
-// Columns column .. column + 3 of a row of Q, K or V, widened; zeros past the end, and where the row is not inside: beyond a length
-// may lie anything, of which no weight makes a number.
+// Columns column .. column + 3 of a row of Q, K or V, widened. Zeros past the end, and outside the length, where memory may hold
+// NaN.
 __device__ __forceinline__ float4 load_columns(const elem* __restrict__ row, unsigned column, bool inside) {
     float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     if constexpr (D % 4 == 0) {
@@ -22,7 +22,7 @@ __device__ __forceinline__ float4 load_columns(const elem* __restrict__ row, uns
     return x;
 }
 
-// Copy DEPTH columns of `count` rows to shared memory, transposed: the product then reads neighbouring words.
+// Copies DEPTH columns of `count` rows to shared memory, transposed, so that the product reads neighbouring words.
 template <unsigned count>
 __device__ __forceinline__ void stage_transposed(float* __restrict__ stage, const elem* __restrict__ matrix,
                                                  unsigned first, unsigned end, unsigned d0) {
@@ -44,8 +44,8 @@ __device__ __forceinline__ void add_scaled(float4& acc, float weight, const floa
     acc.w = fmaf(weight, value.w, acc.w);
 }
 
-// sums += weights * the `count` rows of a matrix from `first` on: of rows 4 ty .. 4 ty + 3 the column vectors tx + 16 j.
-// `staged` holds VALUES rows at a time. Begins with a barrier, behind which all weights are there and the stage is free.
+// sums += weights * the `count` rows of a matrix from `first` on: rows 4 ty .. 4 ty + 3, column vectors tx + 16 j. `staged` holds
+// VALUES rows at a time. Begins with a barrier, after which all weights are stored and the stage is free.
 template <unsigned count>
 __device__ __forceinline__ void add_rows(float4 (&sums)[4][COLUMNS], const float (*weights)[count], float4* staged,
                                          const elem* __restrict__ matrix, unsigned first, unsigned end) {
@@ -81,7 +81,7 @@ __device__ __forceinline__ void add_rows(float4 (&sums)[4][COLUMNS], const float
     }
 }
 
-// Writes columns column .. column + 3 of a row, as far as it goes.
+// Stores columns column .. column + 3 of a row, as far as they exist.
 __device__ __forceinline__ void store_columns(elem* __restrict__ row, unsigned column, const float4& x) {
     const elem4 four = {to_elem(x.x), to_elem(x.y), to_elem(x.z), to_elem(x.w)};
     if constexpr (D % 4 == 0) {

@@ -1,7 +1,6 @@
-// The last stage of scaled dot-product attention with the score matrix in device memory. The definition is in
-// core/workloads/src/ops/attention.
+// Last stage of attention with the score matrix in device memory. The definition is in core/workloads/src/ops/attention.
 //
-// attention_weighted_sum  out = weights * V in 16 x 16 tiles staged in shared memory; in the backward pass what queries get from keys
+// attention_weighted_sum  out = weights * V in 16 x 16 tiles in shared memory; in the backward pass, dQ from dS and K
 
 #include "attention/common.cuh"
 #include "lib/launch.cuh"
@@ -27,7 +26,7 @@ extern "C" __global__ void attention_weighted_sum(float* __restrict__ scores, co
     const unsigned row = (unsigned)(tile / across % down) * TILE + threadIdx.y;
     const unsigned d = (unsigned)(tile % across) * TILE + threadIdx.x;
 
-    // Weights beyond are zero; values there may be anything.
+    // Weights beyond the length are zero. Values there may be NaN.
     const unsigned keys = masks.keys_of(head);
     float acc = 0.0f;
     for (unsigned key0 = 0; key0 < keys; key0 += TILE) {

@@ -1,4 +1,4 @@
-// The appending of new tokens as a stage of its own, before `naive` and `split`. The definition is in
+// Appends new tokens in a stage of its own, before `naive` and `split`. The definition is in
 // core/workloads/src/ops/attention_decode.
 //
 // attention_decode_append  one thread per element of the new keys and values

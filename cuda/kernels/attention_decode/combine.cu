@@ -1,6 +1,6 @@
-// The last stage of attention_decode's `split`, `split_append` and `split_mma`.
+// Last stage of attention_decode's `split`, `split_append` and `split_mma`.
 //
-// attention_decode_combine  a block per row of the output weighs the parts of its sequence and adds them up
+// attention_decode_combine  a block per row of the output: weighted sum of the parts of its sequence
 
 #include "lib/launch.cuh"
 #include "lib/reduce.cuh"
@@ -20,14 +20,14 @@ extern "C" __global__ void attention_decode_combine(const float* __restrict__ pa
         of_part = both.y;
     }
     const float highest = block_max(top, partial);
-    // Without a token all are -inf, and the sum is zero.
+    // Without a token, all maxima are -inf and the sum is zero.
     const float weight = exp2f(top - (highest == negative_infinity() ? 0.0f : highest));
     if (threadIdx.x < SPLITS) weights[threadIdx.x] = weight;
-    // The barriers of the sum also show the weights to all threads.
+    // The barriers of the sum also publish the weights.
     const float total = block_sum(of_part * weight, partial);
     for (unsigned x = threadIdx.x; x < D; x += THREADS) {
         float sum = 0.0f;
-        // Few rows leave most of the device idle: their time is that of the loads that wait for each other.
+        // Few rows leave most of the device idle. Their time is that of dependent loads.
 #pragma unroll 32
         for (unsigned i = 0; i < SPLITS; i++) sum = fmaf(parts[(row * SPLITS + i) * D + x], weights[i], sum);
         out[row * D + x] = to_elem(total == 0.0f ? 0.0f : sum / total);

@@ -1,4 +1,4 @@
-// Attention of one token per sequence, the plain way. The definition is in core/workloads/src/ops/attention_decode.
+// Attention of one token per sequence, without optimisations. The definition is in core/workloads/src/ops/attention_decode.
 //
 // attention_decode_naive  one block per head of queries: scores to device memory, softmax, weighted sum
 
@@ -31,7 +31,7 @@ extern "C" __global__ void attention_decode_naive(const elem* __restrict__ q, co
         weights[j] = expf(weights[j] - max);
         sum += weights[j];
     }
-    // The barriers of the sum also make the weights of all threads visible to each.
+    // The barriers of the sum also publish the weights.
     sum = block_sum(sum, partial);
     for (unsigned x = threadIdx.x; x < D; x += ROW_THREADS) {
         float acc = 0.0f;

@@ -1,26 +1,26 @@
-// Attention of one token per sequence, the sequence split into parts. The definition is in
+// Attention of one token per sequence, with sequences split into parts. The definition is in
 // core/workloads/src/ops/attention_decode.
 //
-// attention_decode_split  against `naive`: blocks per head of keys and part of the sequence, which read each key and value
-//                         once for HELD heads of queries, 16 bytes at a time, with an online softmax
+// attention_decode_split  a block per head of keys and part of the sequence; each key and value is read once for HELD heads of
+//                         queries, 16 bytes at a time, with an online softmax
 
 #include "attention_decode/cache.cuh"
 #include "lib/pieces.cuh"
 #include "lib/reduce.cuh"
 
-// LANES neighbouring threads are a team: it shares the rows of a token in pieces of WIDTH elements, lane by lane, and reads
-// KEYS tokens before it uses the first, so that much is under way. Each team has an online softmax of its own per query;
-// those of a block are merged once, at the end.
+// LANES neighbouring threads form a team, which shares a token's row in pieces of WIDTH elements. A team loads KEYS tokens before
+// it uses the first, which hides latency. Each team has an online softmax per query. Teams of a block are merged once, at the
+// end.
 //
-// With APPENDS the last token of a sequence is taken from the new keys and values, and nobody reads its place in the caches: the
-// first block of a head of keys that has this token writes it there.
+// With APPENDS, the last token of a sequence comes from the new keys and values, and no block reads its place in the caches. The
+// first block of a head of keys with this token writes it there.
 
 constexpr unsigned row_pieces = D / WIDTH;
 constexpr unsigned teams = THREADS / LANES;
 constexpr unsigned group = HEADS / KEY_HEADS;
 constexpr unsigned shares = group / HELD;
 
-// The thread's piece `i` of a row, zeros past its end.
+// Piece `i` of the thread in a row, zeros past its end.
 __device__ __forceinline__ stored piece_of_row(const elem* __restrict__ row, unsigned i) {
     const unsigned index = threadIdx.x % LANES + i * LANES;
     stored piece = {};
@@ -28,7 +28,7 @@ __device__ __forceinline__ stored piece_of_row(const elem* __restrict__ row, uns
     return piece;
 }
 
-// Stands for the first element of a token that is not in the caches: it is the new one, whose key and value begin at `own`.
+// Marker of a token outside the caches: the new one, whose key and value begin at `own`.
 constexpr u64 is_new = ~0ull;
 
 __device__ __forceinline__ const elem* row_at(const elem* cache, const elem* new_rows, u64 at, u64 own) {
@@ -59,12 +59,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const u64 share = index / SPLITS;
     const unsigned key_head = (unsigned)(share / shares % KEY_HEADS);
     const unsigned sequence = (unsigned)(share / (shares * KEY_HEADS));
-    // The heads of a sequence, group by group, are the shares of all sequences, HELD at a time.
+    // A sequence's heads, group by group, are divided into shares of HELD.
     const u64 first_row = share * HELD;
     const unsigned team = threadIdx.x / LANES, lane = threadIdx.x % LANES;
     const unsigned begin = split * CHUNK, length = lengths[sequence], end = min(length, begin + CHUNK);
 
-    // The exponential is taken to base two, the hardware's own; the change of base is part of the scale.
+    // Exponentials are to base two, as the hardware computes them. The scale includes the change of base.
     const float scale = 1.4426950408889634f / sqrtf((float)D);
     piece query[HELD][PIECES], sums[HELD][PIECES];
     float top[HELD], total[HELD];
@@ -79,7 +79,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
     }
 
-    // Past the end the last token is read again, and weighs nothing. All threads take every turn: teams of a warp exchange
+    // Past the end, the last token is read again, with weight zero. All threads take every iteration: teams of a warp exchange
     // their products together.
     const u64 own = ((u64)sequence * KEY_HEADS + key_head) * D;
     const auto place = [&](unsigned first, unsigned u) {
@@ -103,7 +103,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
             for (unsigned i = 0; i < PIECES; i++) value[u][i] = piece_of_row(row_at(v, new_v, at[u], own), i);
         }
-        // The next turn's pages are looked up behind this turn's keys.
+        // The next iteration's pages are looked up after this iteration's keys.
 #pragma unroll
         for (unsigned u = 0; u < KEYS; u++) {
             at[u] = place(first + teams * KEYS, u);
@@ -133,7 +133,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             float highest = top[g];
 #pragma unroll
             for (unsigned u = 0; u < KEYS; u++) highest = fmaxf(highest, weight[g][u]);
-            // While a team has had no token, all its scores are -inf; zero as the base keeps inf - inf away.
+            // While a team has had no token, all its scores are -inf; a base of zero avoids inf - inf.
             const float base = highest == negative_infinity() ? 0.0f : highest;
             const float rescale = exp2f(top[g] - base);
             top[g] = highest;
@@ -172,7 +172,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     constexpr unsigned padded = LANES * PIECES * WIDTH;
 #pragma unroll
     for (unsigned g = 0; g < HELD; g++) {
-        // Also ends the reading of the query before.
+        // Also ends the reads of the previous query.
         __syncthreads();
         float highest = negative_infinity(), all = 0.0f;
         for (unsigned other = 0; other < teams; other++) highest = fmaxf(highest, of_teams[other][g].x);

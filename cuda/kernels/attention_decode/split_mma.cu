@@ -1,34 +1,33 @@
-// Attention of one token per sequence on tensor cores, the sequence split into parts. The definition is in
+// Attention of one token per sequence on tensor cores, with sequences split into parts. The definition is in
 // core/workloads/src/ops/attention_decode.
 //
-// attention_decode_split_mma  against `split`: tokens go through shared memory by asynchronous copies, STAGES - 1 of them under
-//                             way, and up to sixteen heads of queries are the rows of warp-wide products of 16-bit floats. From
-//                             compute capability 8.0 on.
+// attention_decode_split_mma  tokens pass through shared memory by asynchronous copies, STAGES - 1 tiles in flight; up to sixteen
+//                             heads of queries are rows of warp-wide GEMMs. From compute capability 8.0 on.
 
 #include "attention_decode/cache.cuh"
 #include "lib/async_copy.cuh"
 #include "lib/mma.cuh"
 #include "lib/reduce.cuh"
 
-// A warp takes every WARPS-th tile of TOKENS tokens of a part, through stages of its own and with an online softmax of its own:
-// it waits for its own copies and for no other warp. Those of a block are merged once, at the end.
+// A warp takes every WARPS-th tile of TOKENS tokens of a part, with stages and an online softmax of its own. It waits for its own
+// copies only. The warps of a block are merged once, at the end.
 //
-// With APPENDS the last token of a sequence is taken from the new keys and values, and nobody reads its place in the caches: the
-// first block of a head of keys that has this token writes it there.
+// With APPENDS, the last token of a sequence comes from the new keys and values, and no block reads its place in the caches. The
+// first block of a head of keys with this token writes it there.
 
 constexpr unsigned group = HEADS / KEY_HEADS;
 constexpr unsigned shares = (group + HELD - 1) / HELD;
 constexpr unsigned step = WARPS * TOKENS;
 
-// head_dim, padded with zeros to whole matrix instructions.
+// head_dim, padded with zeros to a multiple of the instruction's depth.
 constexpr unsigned PADDED = (D + 15) / 16 * 16;
-// A row in shared memory: an odd number of chunks of 16 bytes, so that eight rows start in eight different bank groups.
+// Elements per row in shared memory: an odd number of 16-byte chunks, so that eight rows start in eight bank groups.
 constexpr unsigned ROW_ELEMS = PADDED + 8;
 constexpr unsigned row_chunks = PADDED / 8;
-// Keys of a tile, and its values behind them.
+// Keys of a tile, followed by its values.
 constexpr unsigned tile_elems = TOKENS * ROW_ELEMS;
-// In a fragment of results a lane holds two neighbouring columns in row lane / 4 and in the row eight below, which few heads
-// leave without any.
+// In a fragment of results, a lane holds two neighbouring columns of rows lane / 4 and lane / 4 + 8. With few heads the latter
+// does not exist.
 constexpr unsigned halves = HELD > 8 ? 2 : 1;
 static_assert(HELD <= 16 && D % 8 == 0, "heads are rows of one instruction, and rows are copied 16 bytes at a time");
 static_assert(TOKENS % 16 == 0 && TOKENS <= 32, "a lane has the place of a token, and instructions take sixteen");
@@ -56,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
     const elem *const new_k = nullptr, *const new_v = nullptr;
 #endif
     extern __shared__ uint4 shared[];
-    // The largest score and the sum of weights of each head.
+    // Maximum score and sum of weights of each head.
     __shared__ float2 of_warps[WARPS][16];
     const u64 index = flat_workgroup();
     if (index >= (u64)SEQUENCES * KEY_HEADS * shares * SPLITS) return;
@@ -68,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     elem* const stages = reinterpret_cast<elem*>(shared) + warp * STAGES * 2 * tile_elems;
 
-    // The first lookups do not wait for the length: what the table says past the end is not used.
+    // The first lookups do not wait for the length: entries past the end are not used.
     const unsigned begin = split * CHUNK, mine = begin + warp * TOKENS;
     const auto lookup = [&](unsigned tile) {
         return (unsigned)place_of(table, sequence, min(mine + tile * step + lane % TOKENS, T - 1));
@@ -79,16 +78,16 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
     const unsigned length = lengths[sequence], end = min(length, begin + CHUNK);
     const unsigned tiles = mine < end ? (end - mine + step - 1) / step : 0;
 
-    // Copy a tile whose token `i` lies at the place that lane `i` has. Every call closes a group of copies, an empty one past the
-    // end, so that waiting can count groups.
+    // Copies a tile whose token `i` lies at the place in lane `i`. Every call closes a group of copies, also an empty one past
+    // the end, so that waits can count groups.
     const u64 own = key_rows * D;
     const auto copy = [&](unsigned tile, unsigned place) {
         if (tile < tiles) {
             elem* const keys = stages + tile % STAGES * (2 * tile_elems);
             const unsigned first = mine + tile * step;
 #pragma unroll
-            for (unsigned turn = 0; turn < TOKENS * row_chunks / 32; turn++) {
-                const unsigned i = turn * 32 + lane, row = i / row_chunks, column = i % row_chunks * 8;
+            for (unsigned part = 0; part < TOKENS * row_chunks / 32; part++) {
+                const unsigned i = part * 32 + lane, row = i / row_chunks, column = i % row_chunks * 8;
                 const u64 there = __shfl_sync(0xFFFFFFFFu, place, row);
                 const bool inside = first + row < end && column < D;
                 const bool is_new = APPENDS && first + row + 1 == length;
@@ -115,7 +114,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
         query[x][3] = halves == 2 ? query_pair(rows, heads, head + 8, column + 8) : 0;
     }
 
-    // The exponential is taken to base two, the hardware's own; the change of base is part of the scale.
+    // Exponentials are to base two, as the hardware computes them. The scale includes the change of base.
     const float scale = 1.4426950408889634f / sqrtf((float)D);
     float top[halves], total[halves], sums[PADDED / 8][4];
 #pragma unroll
@@ -131,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
 
     for (unsigned tile = 0; tile < tiles; tile++) {
         wait_for_copies<STAGES - 2>();
-        // All lanes' copies are there; and all have read the tile before, whose place the next copies take.
+        // All lanes' copies have arrived, and all lanes have read the previous tile, whose place the next copies take.
         __syncwarp();
         copy(tile + STAGES - 1, next);
         next = lookup(tile + STAGES);
@@ -167,7 +166,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
                 }
             }
             highest = lanes_max(highest, 4);
-            // Scores that are all -inf: zero as the base keeps inf - inf away.
+            // All scores are -inf: a base of zero avoids inf - inf.
             const float base = highest == negative_infinity() ? 0.0f : highest;
             const float rescale = exp2f(top[r] - base);
             top[r] = highest;
@@ -177,7 +176,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
                 sums[m][2 * r] *= rescale;
                 sums[m][2 * r + 1] *= rescale;
             }
-            // Each lane sums its own weights only; the four lanes of a row are added up once, at the end.
+            // Each lane sums its own weights. The four lanes of a row are added once, at the end.
 #pragma unroll
             for (unsigned n = 0; n < TOKENS / 8; n++) {
 #pragma unroll
@@ -190,7 +189,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
 
 #pragma unroll
         for (unsigned n = 0; n < TOKENS / 8; n += 2) {
-            // Results of the first product have the layout that operands of the second need.
+            // Results of the first GEMM have the operand layout of the second.
             const unsigned a[4] = {pack(score[n][0], score[n][1]), halves == 2 ? pack(score[n][2], score[n][3]) : 0,
                                    pack(score[n + 1][0], score[n + 1][1]),
                                    halves == 2 ? pack(score[n + 1][2], score[n + 1][3]) : 0};
@@ -205,7 +204,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
         }
     }
 
-    // Sums of each warp take the place of its stages, once all its lanes have read these.
+    // Sums of a warp take the place of its stages, after all its lanes have read them.
     __syncwarp();
     float* const of_warp = reinterpret_cast<float*>(stages);
 #pragma unroll
@@ -227,7 +226,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
         float highest = negative_infinity(), all = 0.0f, sum = 0.0f;
 #pragma unroll
         for (unsigned w = 0; w < WARPS; w++) highest = fmaxf(highest, of_warps[w][head].x);
-        // Where no warp has had a token all are -inf, and the sums are zero.
+        // Where no warp has had a token, all maxima are -inf and the sums are zero.
         const float base = highest == negative_infinity() ? 0.0f : highest;
 #pragma unroll
         for (unsigned w = 0; w < WARPS; w++) {

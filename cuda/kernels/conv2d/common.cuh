@@ -1,5 +1,4 @@
-// Shared by the variants of conv2d: the index arithmetic of both layouts, and what becomes of sums. No tensor has more elements
-// than can be counted in 32 bits.
+// Index arithmetic of both layouts, and the epilogue, for the variants of conv2d. Element indices fit into 32 bits.
 
 #include "lib/elem.cuh"
 
@@ -12,26 +11,26 @@ __device__ __forceinline__ uint3 tap_at(unsigned tap) {
     return make_uint3(tap / (KH * KW), tap / KW % KH, tap % KW);
 }
 
-// Where the weight lies that a channel of the source has in one of the result, both within their group.
+// Index of the weight from a channel of the source to one of the result, both within their group.
 __device__ __forceinline__ unsigned weight_at(unsigned group, unsigned to, unsigned from, unsigned tap) {
     const unsigned m = group * OUT_C + (BACK ? from : to), c = BACK ? to : from;
     return LAST ? (m * TAPS + tap) * IN_C + c : (m * IN_C + c) * TAPS + tap;
 }
 
-// Where element (channel within the group, position in its image) of the result lies.
+// Index of an element of the result (channel within the group, position in its image).
 __device__ __forceinline__ unsigned result_at(unsigned group, unsigned channel, unsigned image, unsigned position) {
     return LAST ? (image * TO + position) * (GROUPS * TO_C) + group * TO_C + channel
                 : ((image * GROUPS + group) * TO_C + channel) * TO + position;
 }
 
-// The same of the source.
+// Index of an element of the source.
 __device__ __forceinline__ unsigned source_at(unsigned group, unsigned channel, unsigned image, unsigned position) {
     return LAST ? (image * FROM + position) * (GROUPS * FROM_C) + group * FROM_C + channel
                 : ((image * GROUPS + group) * FROM_C + channel) * FROM + position;
 }
 
-// A position of the result: its image, and depth, row and column of the source under the first tap. What lies before the source
-// wraps around and is beyond its end.
+// Position of the result: its image, and depth, row and column of the source under the first tap. Coordinates before the source
+// wrap around and exceed its extent.
 struct Known {
     unsigned image;
     uint3 at;
@@ -49,7 +48,7 @@ __device__ __forceinline__ Known known_of(unsigned column) {
     return known_at(column / TO, at);
 }
 
-// Positions of the result, always as many further, without a division for each.
+// Advances the position by a constant number, without a division each time.
 template <unsigned by>
 struct Walk {
     unsigned image;
@@ -72,7 +71,7 @@ struct Walk {
     }
 };
 
-// A position of the source under a tap, and whether there is one.
+// Position of the source under a tap, and whether it exists.
 struct Under {
     unsigned position;
     bool there;
@@ -100,8 +99,8 @@ __device__ __forceinline__ Under under(const Known& known, const uint3& tap) {
     return {(z * FROM_H + y) * FROM_W + x, there};
 }
 
-// What becomes of a sum of an output channel: the channel's number is added, it is normalised, and what is negative becomes zero.
-struct Finished {
+// Epilogue of an output channel: adds the bias, normalises, and applies ReLU.
+struct Epilogue {
     const elem* bias;
 #if NORMALISED
     const float* mean;

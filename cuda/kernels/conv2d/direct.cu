@@ -18,9 +18,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const elem* const bias = nullptr;
 #endif
 #if NORMALISED
-    const Finished finished{bias, mean, variance, gamma, beta};
+    const Epilogue epilogue{bias, mean, variance, gamma, beta};
 #else
-    const Finished finished{bias};
+    const Epilogue epilogue{bias};
 #endif
     const u64 index = flat_workgroup() * THREADS + threadIdx.x;
     if (index >= (u64)IMAGES * GROUPS * TO_C * TO) return;
@@ -39,5 +39,5 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                        load(w[weight_at(group, channel % TO_C, from, tap)]), sum);
         }
     }
-    result[at] = to_elem(finished(channel, sum));
+    result[at] = to_elem(epilogue(channel, sum));
 }

@@ -1,4 +1,4 @@
-// The gradient of the kernels, one weight per thread, which goes over all images and positions. The definition is in
+// Gradient of the filters, one weight per thread, summed over all images and positions. The definition is in
 // core/workloads/src/ops/conv2d/backward.rs.
 
 #include "conv2d/common.cuh"

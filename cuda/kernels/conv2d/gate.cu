@@ -1,4 +1,4 @@
-// The gradient before ReLU, in pieces: that of the result, and zero where the result is zero or below. The definition is in
+// Gradient before ReLU, in pieces: the result's gradient, and zero where the result is zero or below. The definition is in
 // core/workloads/src/ops/conv2d/backward.rs.
 
 #include "lib/launch.cuh"

@@ -1,5 +1,5 @@
-// Convolution as a product of kernels with pixels: against `direct`, tiles of both are staged in shared memory, and a thread keeps
-// a block of sums in registers. The definition is in core/workloads/src/ops/conv2d.
+// Implicit GEMM of filters and pixels: tiles of both in shared memory, sums in registers. The definition is in
+// core/workloads/src/ops/conv2d.
 
 #include "conv2d/pixels.cuh"
 
@@ -17,13 +17,13 @@ extern "C" __global__ void __launch_bounds__(256, 2)
     const elem* const bias = nullptr;
 #endif
 #if NORMALISED
-    const Finished finished{bias, mean, variance, gamma, beta};
+    const Epilogue epilogue{bias, mean, variance, gamma, beta};
 #else
-    const Finished finished{bias};
+    const Epilogue epilogue{bias};
 #endif
     const uint3 tile = tile_of_block();
     if (tile.x >= GROUPS) return;
-    Pixels pixels{source, w, result, finished, tile.x, tile.y, tile.z};
+    Pixels pixels{source, w, result, epilogue, tile.x, tile.y, tile.z};
     pixels.begin();
     // Channels, which are rows, are neighbours where they come last.
     tile_product<LAST>(pixels, 0, TERMS);

@@ -1,4 +1,4 @@
-// Convolution on tensor cores: against `implicit_gemm`, a warp multiplies matrices of 16-bit floats as a whole. The definition is in
+// Implicit GEMM of filters and pixels on tensor cores, with warp-wide products of 16-bit floats. The definition is in
 // core/workloads/src/ops/conv2d.
 
 #include "conv2d/positions.cuh"
@@ -17,13 +17,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     const elem* const bias = nullptr;
 #endif
 #if NORMALISED
-    const Finished finished{bias, mean, variance, gamma, beta};
+    const Epilogue epilogue{bias, mean, variance, gamma, beta};
 #else
-    const Finished finished{bias};
+    const Epilogue epilogue{bias};
 #endif
     const TileOfBlock tile = tile_of_block();
     if (tile.group >= GROUPS) return;
     convolution_mma(source, w, tile, [&](unsigned row, unsigned column, float x, float y) {
-        store_two(result, finished, tile, row, column, x, y);
+        store2(result, epilogue, tile, row, column, x, y);
     });
 }

@@ -1,9 +1,8 @@
-// Convolution on tensor cores: a warp multiplies matrices of 16-bit floats as a whole and sums in f32. With channels last a row is a
-// position and a column an output channel, otherwise the other way round: so are two neighbours of a result in memory in the same
-// fragment.
+// Implicit GEMM on tensor cores: warp-wide products of 16-bit floats, sums in f32. With channels last, a row is a position and a
+// column an output channel; otherwise the reverse. Two results in a fragment are then neighbours in memory.
 //
-// Backward, kernels are the other way round: `w` is turned by a stage before, unless channels are last, where the channels of the
-// result are neighbours for each term, and lie as B is taken row by row.
+// Backward, filters are transposed: a stage before transposes `w`, unless channels are last. Then the channels of the result are
+// neighbours for each term, as rows of B.
 
 #include "conv2d/common.cuh"
 #include "lib/product_mma.cuh"
@@ -11,9 +10,10 @@
 static_assert(K == FROM_C * TAPS, "a term is a channel of the source at a tap");
 static_assert(!A_TRANSPOSED && B_TRANSPOSED == (LAST && !BACK), "as pixels and kernels lie");
 
-// Channels last: TILE positions by DEPTH terms. A thread copies pieces of eight terms of four positions, the same all along.
+// Channels last: BLOCK_MN positions by BLOCK_K terms. A thread copies pieces of eight terms, of the same four positions in every
+// step.
 struct PositionsDown {
-    static constexpr unsigned across = DEPTH / 8, rows = THREADS / across, each = TILE / rows;
+    static constexpr unsigned across = BLOCK_K / 8, rows = THREADS / across, each = BLOCK_MN / rows;
     const elem* __restrict__ source;
     unsigned group;
     Known known[each];
@@ -53,7 +53,7 @@ struct PositionsDown {
     }
 };
 
-// Otherwise: DEPTH terms by TILE positions, of which neighbouring threads take neighbours, each the same all along.
+// Otherwise: BLOCK_K terms by BLOCK_MN positions. Neighbouring threads take neighbouring positions, the same in every step.
 struct PositionsAcross {
     const elem* __restrict__ source;
     unsigned group;
@@ -61,12 +61,12 @@ struct PositionsAcross {
 
     __device__ __forceinline__ PositionsAcross(const elem* from, unsigned group, unsigned first)
         : source(from), group(group), known(known_of(first + threadIdx.x)) {
-        static_assert(THREADS == TILE, "a column for each thread");
+        static_assert(THREADS == BLOCK_MN, "a column for each thread");
     }
 
     __device__ __forceinline__ void stage(elem* tile, unsigned d) const {
 #pragma unroll
-        for (unsigned e = 0; e < DEPTH; e++) {
+        for (unsigned e = 0; e < BLOCK_K; e++) {
             const unsigned term = d + e;
             const Under found = under(known, tap_at(term % TAPS));
             elem x{0};
@@ -76,12 +76,12 @@ struct PositionsAcross {
     }
 };
 
-// Channels last, backward: DEPTH terms by TILE channels of the result, from the kernels of a group as they lie.
+// Channels last, backward: BLOCK_K terms by BLOCK_MN channels of the result, from the filters of a group as stored.
 __device__ __forceinline__ void stage_kernels(elem* tile, const elem* __restrict__ w, unsigned first, unsigned d) {
-    constexpr unsigned across = TILE / 8, rows = THREADS / across;
+    constexpr unsigned across = BLOCK_MN / 8, rows = THREADS / across;
     const unsigned column = first + threadIdx.x % across * 8;
 #pragma unroll
-    for (unsigned i = 0; i < DEPTH; i += rows) {
+    for (unsigned i = 0; i < BLOCK_K; i += rows) {
         const unsigned term = d + threadIdx.x / across + i;
         const elem* const from = w + (term % FROM_C * TAPS + term / FROM_C) * TO_C + column;
         elem* const to = tile + (threadIdx.x / across + i) * StagedB::row + threadIdx.x % across * 8;
@@ -95,22 +95,22 @@ __device__ __forceinline__ void stage_kernels(elem* tile, const elem* __restrict
     }
 }
 
-// A tile of the result: its group, its first row and its first column.
+// A tile of the result: its group, first row and first column.
 struct TileOfBlock {
     unsigned group, row, column;
 };
 
 __device__ __forceinline__ TileOfBlock tile_of_block() {
-    constexpr unsigned across = (N + TILE - 1) / TILE, down = (M + TILE - 1) / TILE;
+    constexpr unsigned across = (N + BLOCK_MN - 1) / BLOCK_MN, down = (M + BLOCK_MN - 1) / BLOCK_MN;
     const u64 index = flat_workgroup(), tiles = (u64)across * down;
     const uint2 tile = tile_at(index % tiles, across, down);
-    return {(unsigned)(index / tiles), tile.y * TILE, tile.x * TILE};
+    return {(unsigned)(index / tiles), tile.y * BLOCK_MN, tile.x * BLOCK_MN};
 }
 
-// The products of a tile, of which `put(row, column, x, y)` takes two neighbouring sums of a row within the tile.
-template <typename Put>
+// Computes a tile. `store(row, column, x, y)` receives two neighbouring sums of a row of the tile.
+template <typename Store>
 __device__ __forceinline__ void convolution_mma(const elem* __restrict__ source, const elem* __restrict__ w,
-                                                const TileOfBlock& tile, const Put& put) {
+                                                const TileOfBlock& tile, const Store& store) {
     w += (u64)tile.group * TO_C * K;
     if constexpr (LAST) {
         const PositionsDown pixels(source, tile.group, tile.row);
@@ -122,39 +122,39 @@ __device__ __forceinline__ void convolution_mma(const elem* __restrict__ source,
                 stage_tile<StagedB, B_HEIGHT, B_WIDTH>(b_tile, w, tile.column, d);
             }
         };
-        product_mma_of(stage_tiles, put);
+        product_mma_of(stage_tiles, store);
     } else {
         const PositionsAcross pixels(source, tile.group, tile.column);
         const auto stage_tiles = [&](elem* a_tile, elem* b_tile, unsigned d) {
             stage_tile<StagedA, A_HEIGHT, A_WIDTH>(a_tile, w, tile.row, d);
             pixels.stage(b_tile, d);
         };
-        product_mma_of(stage_tiles, put);
+        product_mma_of(stage_tiles, store);
     }
 }
 
-// Two neighbours of a row of the tile, stored as far as they are inside.
-__device__ __forceinline__ void store_two(elem* __restrict__ result, const Finished& finished, const TileOfBlock& tile,
+// Stores two neighbours of a row of the tile, as far as they exist.
+__device__ __forceinline__ void store2(elem* __restrict__ result, const Epilogue& epilogue, const TileOfBlock& tile,
                                           unsigned tile_row, unsigned tile_column, float x, float y) {
     const unsigned row = tile.row + tile_row, col = tile.column + tile_column;
     if (row >= M || col >= N) return;
     if constexpr (LAST) {
         const unsigned channel = tile.group * TO_C + col, at = row * (GROUPS * TO_C) + channel;
         if constexpr (N % 2 == 0) {
-            *reinterpret_cast<unsigned*>(result + at) = pack(finished(channel, x), finished(channel + 1, y));
+            *reinterpret_cast<unsigned*>(result + at) = pack(epilogue(channel, x), epilogue(channel + 1, y));
         } else {
-            result[at] = to_elem(finished(channel, x));
-            if (col + 1 < N) result[at + 1] = to_elem(finished(channel + 1, y));
+            result[at] = to_elem(epilogue(channel, x));
+            if (col + 1 < N) result[at + 1] = to_elem(epilogue(channel + 1, y));
         }
     } else {
         const unsigned channel = tile.group * TO_C + row;
         elem* const at = result + result_at(tile.group, row, col / TO, col % TO);
         if constexpr (TO % 2 == 0) {
-            *reinterpret_cast<unsigned*>(at) = pack(finished(channel, x), finished(channel, y));
+            *reinterpret_cast<unsigned*>(at) = pack(epilogue(channel, x), epilogue(channel, y));
         } else {
-            *at = to_elem(finished(channel, x));
+            *at = to_elem(epilogue(channel, x));
             if (col + 1 < N) {
-                result[result_at(tile.group, row, (col + 1) / TO, (col + 1) % TO)] = to_elem(finished(channel, y));
+                result[result_at(tile.group, row, (col + 1) / TO, (col + 1) % TO)] = to_elem(epilogue(channel, y));
             }
         }
     }

@@ -1,6 +1,5 @@
-// Kernels the other way round, as the gradient of the input is a convolution with them: for each channel of a group of the input,
-// the output channels at each tap, where `[m, c/g, taps]` lie in memory. The definition is in
-// core/workloads/src/ops/conv2d/backward.rs.
+// Transposed filters for the gradient of the input, which is a convolution with them: for each input channel of a group, the
+// output channels at each tap, from `[m, c/g, taps]`. The definition is in core/workloads/src/ops/conv2d/backward.rs.
 
 #include "conv2d/common.cuh"
 #include "lib/launch.cuh"

@@ -1,20 +1,20 @@
-// The gradient of the kernels on tensor cores: against `weights`, a warp multiplies matrices of 16-bit floats as a whole. A row is an
-// output channel, a column a weight of it, a term an image and a position. Blocks take parts of K terms, and leave their sums to be
-// added up. The definition is in core/workloads/src/ops/conv2d/backward.rs.
+// Gradient of the filters on tensor cores, with warp-wide products of 16-bit floats. A row is an output channel, a column a
+// weight of it, and a term an image and a position. Blocks take parts of K terms, and leave their sums to be added. The
+// definition is in core/workloads/src/ops/conv2d/backward.rs.
 //
-// With channels last, channels of the gradient and of the pixels are neighbours for each term; otherwise terms are neighbours in
-// both, and both tiles lie along them.
+// With channels last, channels of gradient and pixels are neighbours for each term. Otherwise terms are neighbours, and both
+// tiles have them along rows.
 
 #include "conv2d/common.cuh"
 #include "lib/product_mma.cuh"
 
 constexpr unsigned TERMS = IMAGES * TO;
-static_assert(!BACK && M == TO_C && N == FROM_C * TAPS && K % DEPTH == 0, "a tile of weights, in whole steps");
+static_assert(!BACK && M == TO_C && N == FROM_C * TAPS && K % BLOCK_K == 0, "a tile of weights, in whole steps");
 static_assert(A_TRANSPOSED == LAST && B_TRANSPOSED != LAST, "as gradient and pixels lie");
 
-// Channels last: DEPTH positions by TILE weights. A thread copies pieces of eight weights, always the same ones.
+// Channels last: BLOCK_K positions by BLOCK_MN weights. A thread copies pieces of eight weights, the same in every step.
 struct PixelsAcross {
-    static constexpr unsigned across = TILE / 8, rows = THREADS / across;
+    static constexpr unsigned across = BLOCK_MN / 8, rows = THREADS / across;
     const elem* __restrict__ source;
     unsigned group, column, term, end;
     Walk<rows> walk;
@@ -26,7 +26,7 @@ struct PixelsAcross {
     __device__ __forceinline__ void stage(elem* tile) {
         elem* const to = tile + threadIdx.x / across * StagedB::row + threadIdx.x % across * 8;
 #pragma unroll
-        for (unsigned i = 0; i < DEPTH; i += rows) {
+        for (unsigned i = 0; i < BLOCK_K; i += rows) {
             const Known known = walk.known();
             if constexpr (FROM_C % 8 == 0) {
                 const Under found = under(known, tap_at(column / FROM_C));
@@ -50,14 +50,14 @@ struct PixelsAcross {
     }
 };
 
-// Otherwise: TILE weights by DEPTH positions, of which the threads of a warp take neighbours. What a weight adds to where its
-// position begins is looked up: how far its tap is from the first one in depth, rows and columns, and its pixel in memory.
+// Otherwise: BLOCK_MN weights by BLOCK_K positions, shared by the threads of a warp. A table has the offset of each weight from a
+// position's first tap, in depth, rows and columns, and in memory.
 struct PixelsDown {
-    static_assert(THREADS == TILE && DEPTH == 32, "an entry for each thread, a position for each lane");
+    static_assert(THREADS == BLOCK_MN && BLOCK_K == 32, "an entry for each thread, a position for each lane");
     const elem* __restrict__ source;
     const uint4* over;
     unsigned term, end;
-    Walk<DEPTH> walk;
+    Walk<BLOCK_K> walk;
 
     __device__ __forceinline__ PixelsDown(const elem* from, uint4* table, unsigned group, unsigned first, unsigned begin,
                                           unsigned end)
@@ -66,7 +66,7 @@ struct PixelsDown {
         const uint3 tap = tap_at(column % TAPS);
         const uint3 by = make_uint3(tap.x * DILATION, tap.y * DILATION, tap.z * DILATION);
         const unsigned at = (group * FROM_C + column / TAPS) * FROM + (by.x * FROM_H + by.y) * FROM_W + by.z;
-        // Past the last weight every position is outside.
+        // Past the last weight, every position is outside.
         table[threadIdx.x] = make_uint4(by.x, by.y, column < N ? by.z : 1u << 31, at);
         __syncthreads();
     }
@@ -77,7 +77,7 @@ struct PixelsDown {
             known.image * (GROUPS * FROM_C * FROM) + (known.at.x * FROM_H + known.at.y) * FROM_W + known.at.z;
         elem* const to = tile + threadIdx.x / 32 * StagedB::row + threadIdx.x % 32;
 #pragma unroll
-        for (unsigned i = 0; i < TILE; i += THREADS / 32) {
+        for (unsigned i = 0; i < BLOCK_MN; i += THREADS / 32) {
             const uint4 by = over[threadIdx.x / 32 + i];
             const bool there =
                 known.at.x + by.x < FROM_D && known.at.y + by.y < FROM_H && known.at.z + by.z < FROM_W;
@@ -85,21 +85,21 @@ struct PixelsDown {
             if (term < end && there) x = source[begin + by.w];
             to[i * StagedB::row] = x;
         }
-        term += DEPTH;
+        term += BLOCK_K;
         walk.advance();
     }
 };
 
-// With it: TILE channels of the gradient by DEPTH positions, in pieces of eight positions.
+// With it: BLOCK_MN channels of the gradient by BLOCK_K positions, in pieces of eight positions.
 __device__ __forceinline__ void stage_gradient(elem* tile, const elem* __restrict__ gradient, unsigned group, unsigned first,
                                                unsigned term, unsigned end) {
-    constexpr unsigned across = DEPTH / 8, rows = THREADS / across;
+    constexpr unsigned across = BLOCK_K / 8, rows = THREADS / across;
     const unsigned row = first + threadIdx.x / across;
     elem* const to = tile + threadIdx.x / across * StagedA::row + threadIdx.x % across * 8;
     term += threadIdx.x % across * 8;
     const unsigned at = result_at(group, row, term / TO, term % TO);
 #pragma unroll
-    for (unsigned i = 0; i < TILE; i += rows) {
+    for (unsigned i = 0; i < BLOCK_MN; i += rows) {
         if constexpr (TO % 8 == 0) {
             const bool inside = term < end && row + i < M;
             copy_async(to + i * StagedA::row, gradient + (inside ? at + i * TO : 0), inside);
@@ -118,17 +118,17 @@ __device__ __forceinline__ void stage_gradient(elem* tile, const elem* __restric
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     conv2d_weights_mma(const elem* __restrict__ source, const elem* __restrict__ gradient, float* __restrict__ parts) {
-    // Parts and groups are counted together: groups lie one behind the other in each part.
-    constexpr unsigned across = (N + TILE - 1) / TILE, down = (M + TILE - 1) / TILE;
+    // Parts and groups are counted together: groups are contiguous in each part.
+    constexpr unsigned across = (N + BLOCK_MN - 1) / BLOCK_MN, down = (M + BLOCK_MN - 1) / BLOCK_MN;
     const u64 index = flat_workgroup(), tiles = (u64)across * down, counted = index / tiles;
     if (counted >= BATCH) return;
     const uint2 tile = tile_at(index % tiles, across, down);
-    const unsigned first_row = tile.y * TILE, first_col = tile.x * TILE, group = (unsigned)(counted % GROUPS);
+    const unsigned first_row = tile.y * BLOCK_MN, first_col = tile.x * BLOCK_MN, group = (unsigned)(counted % GROUPS);
     const u64 from = counted / GROUPS * K, to = from + K;
     const unsigned begin = (unsigned)min(from, (u64)TERMS), end = (unsigned)min(to, (u64)TERMS);
     parts += counted * ((u64)M * N);
 
-    const auto put = [&](unsigned tile_row, unsigned tile_col, float x, float y) {
+    const auto store = [&](unsigned tile_row, unsigned tile_col, float x, float y) {
         const unsigned row = first_row + tile_row, col = first_col + tile_col;
         if (row >= M || col >= N) return;
         float* const at = parts + (u64)row * N + col;
@@ -145,14 +145,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
             stage_rows<StagedA, TO_C, GROUPS * TO_C>(a_tile, gradient + group * TO_C, begin + d, first_row, end);
             pixels.stage(b_tile);
         };
-        product_mma_of(stage_tiles, put);
+        product_mma_of(stage_tiles, store);
     } else {
-        __shared__ uint4 table[TILE];
+        __shared__ uint4 table[BLOCK_MN];
         PixelsDown pixels(source, table, group, first_col, begin, end);
         const auto stage_tiles = [&](elem* a_tile, elem* b_tile, unsigned d) {
             stage_gradient(a_tile, gradient, group, first_row, begin + d, end);
             pixels.stage(b_tile);
         };
-        product_mma_of(stage_tiles, put);
+        product_mma_of(stage_tiles, store);
     }
 }

@@ -1,25 +1,25 @@
-// Squares of 2 x 2 results by Winograd: how they are counted, and where what is computed with lies. Of each of 16 products, pixels
-// and sums lie group by group: as matrices of channels by squares, or of squares by channels where channels come last.
+// Index arithmetic of Winograd's F(2 x 2, 3 x 3): tiles of 2 x 2 results. Each of the 16 GEMMs has its operands group by group,
+// as matrices of channels by tiles, or of tiles by channels where channels come last.
 
 #include "conv2d/common.cuh"
 #include "lib/launch.cuh"
 
-constexpr unsigned SQUARES = IMAGES * SQUARES_DOWN * SQUARES_ACROSS;
+constexpr unsigned TILES = IMAGES * TILES_Y * TILES_X;
 
-// Where the first of a square's 16 elements of a channel lies, of `channels` in each group; the others are SQUARES times all
-// channels apart.
-__device__ __forceinline__ unsigned square_at(unsigned channel, unsigned square, unsigned channels) {
-    return LAST ? (channel / channels * SQUARES + square) * channels + channel % channels : channel * SQUARES + square;
+// Index of the first of a tile's 16 elements of a channel, with `channels` per group. The others are TILES times all channels
+// apart.
+__device__ __forceinline__ unsigned element_of(unsigned channel, unsigned tile, unsigned channels) {
+    return LAST ? (channel / channels * TILES + tile) * channels + channel % channels : channel * TILES + tile;
 }
 
-// Channel and square of a thread, neighbours being neighbours in memory.
+// Channel and tile of a thread. Neighbouring threads have neighbours in memory.
 __device__ __forceinline__ uint2 of_thread(unsigned index, unsigned channels) {
-    return LAST ? make_uint2(index % channels, index / channels) : make_uint2(index / SQUARES, index % SQUARES);
+    return LAST ? make_uint2(index % channels, index / channels) : make_uint2(index / TILES, index % TILES);
 }
 
-// Image, and row and column of a square's first result.
-__device__ __forceinline__ uint3 corner_of(unsigned square) {
-    constexpr unsigned of_image = SQUARES_DOWN * SQUARES_ACROSS;
-    const unsigned within = square % of_image;
-    return make_uint3(square / of_image, within / SQUARES_ACROSS * 2, within % SQUARES_ACROSS * 2);
+// Image, row and column of a tile's first result.
+__device__ __forceinline__ uint3 corner_of(unsigned tile) {
+    constexpr unsigned of_image = TILES_Y * TILES_X;
+    const unsigned within = tile % of_image;
+    return make_uint3(tile / of_image, within / TILES_X * 2, within % TILES_X * 2);
 }

@@ -1,9 +1,9 @@
-// Kernels of 3 x 3 as Winograd's products take them, one for each pair of channels: see core/workloads/src/ops/conv2d/winograd.rs.
+// Filters of 3 x 3, transformed for Winograd's GEMMs, one per pair of channels: see core/workloads/src/ops/conv2d/winograd.rs.
 
 #include "conv2d/common.cuh"
 #include "lib/launch.cuh"
 
-// Four of three, along a row or a column.
+// Transforms three values to four, along a row or a column.
 __device__ __forceinline__ float4 spread_out(float x, float y, float z) {
     const float ends = x + z;
     return make_float4(x, 0.5f * (ends + y), 0.5f * (ends - y), z);
@@ -21,14 +21,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         rows[i] = spread_out(load(w[weight_at(group, own, c, 3 * i)]), load(w[weight_at(group, own, c, 3 * i + 1)]),
                              load(w[weight_at(group, own, c, 3 * i + 2)]));
     }
-    const auto put = [&](unsigned j, const float4& column) {
+    const auto store = [&](unsigned j, const float4& column) {
         kernels[j * pairs + index] = column.x;
         kernels[(4 + j) * pairs + index] = column.y;
         kernels[(8 + j) * pairs + index] = column.z;
         kernels[(12 + j) * pairs + index] = column.w;
     };
-    put(0, spread_out(rows[0].x, rows[1].x, rows[2].x));
-    put(1, spread_out(rows[0].y, rows[1].y, rows[2].y));
-    put(2, spread_out(rows[0].z, rows[1].z, rows[2].z));
-    put(3, spread_out(rows[0].w, rows[1].w, rows[2].w));
+    store(0, spread_out(rows[0].x, rows[1].x, rows[2].x));
+    store(1, spread_out(rows[0].y, rows[1].y, rows[2].y));
+    store(2, spread_out(rows[0].z, rows[1].z, rows[2].z));
+    store(3, spread_out(rows[0].w, rows[1].w, rows[2].w));
 }

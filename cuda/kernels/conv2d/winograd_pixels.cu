@@ -1,8 +1,8 @@
-// Squares of 4 x 4 pixels as Winograd's products take them: see core/workloads/src/ops/conv2d/winograd.rs.
+// Tiles of 4 x 4 pixels, transformed for Winograd's GEMMs: see core/workloads/src/ops/conv2d/winograd.rs.
 
 #include "conv2d/winograd.cuh"
 
-constexpr unsigned CHANNELS = GROUPS * FROM_C, ALL = CHANNELS * SQUARES;
+constexpr unsigned CHANNELS = GROUPS * FROM_C, ALL = CHANNELS * TILES;
 
 // Differences along a row or a column.
 __device__ __forceinline__ float4 apart(float x, float y, float z, float w) {
@@ -15,7 +15,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (index >= ALL) return;
     const uint2 thing = of_thread((unsigned)index, CHANNELS);
     const uint3 corner = corner_of(thing.y);
-    // What lies before the image wraps around and is beyond its end.
+    // Coordinates before the image wrap around and exceed its extent.
     const unsigned row = corner.y - PAD, column = corner.z - PAD;
     float4 rows[4];
 #pragma unroll
@@ -29,15 +29,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         rows[i] = apart(x[0], x[1], x[2], x[3]);
     }
-    const unsigned at = square_at(thing.x, thing.y, FROM_C);
-    const auto put = [&](unsigned j, const float4& down) {
+    const unsigned at = element_of(thing.x, thing.y, FROM_C);
+    const auto store = [&](unsigned j, const float4& down) {
         pixels[j * ALL + at] = down.x;
         pixels[(4 + j) * ALL + at] = down.y;
         pixels[(8 + j) * ALL + at] = down.z;
         pixels[(12 + j) * ALL + at] = down.w;
     };
-    put(0, apart(rows[0].x, rows[1].x, rows[2].x, rows[3].x));
-    put(1, apart(rows[0].y, rows[1].y, rows[2].y, rows[3].y));
-    put(2, apart(rows[0].z, rows[1].z, rows[2].z, rows[3].z));
-    put(3, apart(rows[0].w, rows[1].w, rows[2].w, rows[3].w));
+    store(0, apart(rows[0].x, rows[1].x, rows[2].x, rows[3].x));
+    store(1, apart(rows[0].y, rows[1].y, rows[2].y, rows[3].y));
+    store(2, apart(rows[0].z, rows[1].z, rows[2].z, rows[3].z));
+    store(3, apart(rows[0].w, rows[1].w, rows[2].w, rows[3].w));
 }

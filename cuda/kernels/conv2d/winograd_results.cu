@@ -1,10 +1,10 @@
-// Squares of 2 x 2 results from the sums of Winograd's products: see core/workloads/src/ops/conv2d/winograd.rs.
+// Tiles of 2 x 2 results from the sums of Winograd's GEMMs: see core/workloads/src/ops/conv2d/winograd.rs.
 
 #include "conv2d/winograd.cuh"
 
-constexpr unsigned CHANNELS = GROUPS * TO_C, ALL = CHANNELS * SQUARES;
+constexpr unsigned CHANNELS = GROUPS * TO_C, ALL = CHANNELS * TILES;
 
-// Two of four, along a row or a column.
+// Transforms four values to two, along a row or a column.
 __device__ __forceinline__ float2 together(float x, float y, float z, float w) {
     return make_float2(x + y + z, y - z - w);
 }
@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const u64 index = flat_workgroup() * THREADS + threadIdx.x;
     if (index >= ALL) return;
     const uint2 thing = of_thread((unsigned)index, CHANNELS);
-    const unsigned at = square_at(thing.x, thing.y, TO_C);
+    const unsigned at = element_of(thing.x, thing.y, TO_C);
     float2 rows[4];
 #pragma unroll
     for (unsigned i = 0; i < 4; i++) {
@@ -31,14 +31,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const float2 left = together(rows[0].x, rows[1].x, rows[2].x, rows[3].x);
     const float2 right = together(rows[0].y, rows[1].y, rows[2].y, rows[3].y);
     const uint3 corner = corner_of(thing.y);
-    const Finished finished{bias};
-    const auto put = [&](unsigned row, unsigned column, float sum) {
+    const Epilogue epilogue{bias};
+    const auto store = [&](unsigned row, unsigned column, float sum) {
         if (row >= TO_H || column >= TO_W) return;
         const unsigned place = result_at(thing.x / TO_C, thing.x % TO_C, corner.x, row * TO_W + column);
-        result[place] = to_elem(finished(thing.x, sum));
+        result[place] = to_elem(epilogue(thing.x, sum));
     };
-    put(corner.y, corner.z, left.x);
-    put(corner.y, corner.z + 1, right.x);
-    put(corner.y + 1, corner.z, left.y);
-    put(corner.y + 1, corner.z + 1, right.y);
+    store(corner.y, corner.z, left.x);
+    store(corner.y, corner.z + 1, right.x);
+    store(corner.y + 1, corner.z, left.y);
+    store(corner.y + 1, corner.z + 1, right.y);
 }

@@ -1,12 +1,12 @@
-// Numbers of channels applied to images. The definition is in core/workloads/src/ops/conv_block.
+// Per-channel values applied to images. The definition is in core/workloads/src/ops/conv_block.
 //
-// conv_block_bias       a number of each channel is added
-// conv_block_normalise  with mean, variance, factor and offset of each channel; with RELU what is negative becomes zero
-// conv_block_relu       what is negative becomes zero
+// conv_block_bias       adds a value per channel
+// conv_block_normalise  normalises by mean, variance, factor and offset of each channel; with RELU it applies ReLU
+// conv_block_relu       applies ReLU
 
 #include "conv_block/place.cuh"
 
-// Each piece of a place, made new element by element.
+// Replaces each piece of a place, element by element.
 template <typename Make>
 __device__ __forceinline__ void for_each(const Place& place, const elem* __restrict__ given, elem* __restrict__ made,
                                          const Make& make) {

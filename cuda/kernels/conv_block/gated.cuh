@@ -1,5 +1,5 @@
-// The gradient of what ReLU was given. With GATED it is that of the result, of which nothing is left where the result is zero or below;
-// otherwise this has been done.
+// Gradient before ReLU. With GATED the input is the result's gradient, which becomes zero where the result is zero or below.
+// Otherwise an earlier stage has done this.
 
 #include "lib/pieces.cuh"
 

@@ -1,5 +1,5 @@
-// The gradient of what was normalised. With INFERENCE the statistics were given; otherwise they were made of the same values, which
-// takes away the gradient's mean, and its mean product with what was normalised times that. The definition is in
+// Gradient of the normalised input. With INFERENCE the statistics are given. Otherwise they depend on the input: this removes the
+// gradient's mean, and its mean product with the normalised values times these. The definition is in
 // core/workloads/src/ops/conv_block.
 
 #include "conv_block/gated.cuh"

@@ -1,5 +1,5 @@
-// Of strips of positions the sum of the gradient of each channel, and of its products with distances from the mean, where channels are
-// last: a thread for the channels of a piece in each strip. The definition is in core/workloads/src/ops/conv_block.
+// Sums over strips of positions, per channel, where channels are last: of the gradient, and of its products with distances from
+// the mean. A thread has the channels of a piece in a strip. The definition is in core/workloads/src/ops/conv_block.
 
 #include "conv_block/gated.cuh"
 #include "lib/launch.cuh"

@@ -1,5 +1,5 @@
-// Of strips of a channel's elements the sum of the gradient, and of its products with distances from the mean, where channels are not
-// last: a block for each strip. The definition is in core/workloads/src/ops/conv_block.
+// Sums over strips of a channel's elements, where channels are not last: of the gradient, and of its products with distances from
+// the mean. A block has a strip. The definition is in core/workloads/src/ops/conv_block.
 
 #include "conv_block/gated.cuh"
 #include "conv_block/strip.cuh"

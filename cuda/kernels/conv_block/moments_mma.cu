@@ -1,8 +1,8 @@
-// Convolution on tensor cores, as conv2d/mma does it, which also leaves what batch normalisation asks for: see conv_block/moments.
+// Convolution on tensor cores as in conv2d/mma, with partial statistics for batch normalisation: see conv_block/moments.
 //
-// In a fragment of results a lane holds two neighbours in each of two rows. With channels last these are positions of two channels,
-// and lanes with the same remainder by four have the same channels; otherwise positions lie along rows, and four neighbouring lanes
-// have the same channels. Two of the four warps have the same channels in either case.
+// In a fragment of results, a lane holds two neighbours in each of two rows. With channels last these are positions of two
+// channels: lanes with equal remainder by four have the same channels. Otherwise positions lie along rows, and four neighbouring
+// lanes have the same channels. In both cases two of the four warps have the same channels.
 
 #include "conv2d/positions.cuh"
 #include "conv_block/shifted.cuh"
@@ -11,10 +11,10 @@ constexpr unsigned CHANNELS = GROUPS * TO_C, POSITIONS = IMAGES * TO;
 // Channels of a thread.
 constexpr unsigned OWN = LAST ? 16 : 8;
 
-// What `term` tells of each channel of a thread and its place in the tile, added up over all that have the channel: for the thread
-// of that number.
+// Sums `term` of each channel of a thread, at its place in the tile, over all threads with that channel. Thread i receives
+// channel i.
 template <typename Term>
-__device__ __forceinline__ float over_threads(const Shifted (&moments)[OWN], float (&of_warps)[2][TILE], const Term& term) {
+__device__ __forceinline__ float over_threads(const Shifted (&moments)[OWN], float (&of_warps)[2][BLOCK_MN], const Term& term) {
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32, half = LAST ? warp / 2 : warp % 2;
 #pragma unroll
     for (unsigned i = 0; i < OWN; i++) {
@@ -34,20 +34,20 @@ __device__ __forceinline__ float over_threads(const Shifted (&moments)[OWN], flo
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     conv_block_moments_mma(const elem* __restrict__ source, const elem* __restrict__ w, elem* __restrict__ result,
                            const elem* __restrict__ bias, float* __restrict__ parts) {
-    static_assert(THREADS == TILE, "a channel of the tile for each thread");
-    __shared__ float of_warps[2][TILE];
-    __shared__ float means[TILE];
+    static_assert(THREADS == BLOCK_MN, "a channel of the tile for each thread");
+    __shared__ float of_warps[2][BLOCK_MN];
+    __shared__ float means[BLOCK_MN];
     const TileOfBlock tile = tile_of_block();
     if (tile.group >= GROUPS) return;
-    const Finished finished{bias};
+    const Epilogue epilogue{bias};
     const unsigned first = LAST ? tile.column : tile.row, first_position = LAST ? tile.row : tile.column;
 
-    // Positions of a thread rise: where its first is past the end, so are all. Eight pairs come of each row.
+    // Positions of a thread increase: if its first is past the end, all are. Each row has eight pairs.
     Shifted moments[OWN] = {};
     unsigned pairs = 0;
     float own = 0.0f;
     convolution_mma(source, w, tile, [&](unsigned row, unsigned column, float x, float y) {
-        store_two(result, finished, tile, row, column, x, y);
+        store2(result, epilogue, tile, row, column, x, y);
         const unsigned at = pairs % 8, down = pairs / 8;
         pairs++;
         const float two[2] = {x, y};
@@ -57,15 +57,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
             const unsigned counted = LAST ? at * 2 + i : down;
             if (position >= POSITIONS) continue;
             if (counted == 0) own += 1.0f;
-            // As it was stored.
+            // As stored.
             if (channel < TO_C) {
-                const float value = load(to_elem(finished(tile.group * TO_C + channel, two[i])));
+                const float value = load(to_elem(epilogue(tile.group * TO_C + channel, two[i])));
                 moments[counted].add(value, LAST ? down == 0 : at == 0 && i == 0);
             }
         }
     });
 
-    const float all = (float)min(TILE, POSITIONS - first_position);
+    const float all = (float)min(BLOCK_MN, POSITIONS - first_position);
     const float mean = over_threads(moments, of_warps, [&](const Shifted& x, unsigned) { return x.sum(own); }) / all;
     means[threadIdx.x] = mean;
     __syncthreads();
@@ -74,7 +74,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     });
     const unsigned channel = first + threadIdx.x;
     if (channel >= TO_C) return;
-    float* const part = parts + (u64)(first_position / TILE) * 2 * CHANNELS + tile.group * TO_C + channel;
+    float* const part = parts + (u64)(first_position / BLOCK_MN) * 2 * CHANNELS + tile.group * TO_C + channel;
     part[0] = mean;
     part[CHANNELS] = around;
 }

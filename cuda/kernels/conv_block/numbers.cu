@@ -1,4 +1,4 @@
-// Gradients of the numbers of each channel, from the totals of the gradient and of its products with distances from the mean. The
+// Gradients of the per-channel parameters, from the totals of the gradient and of its products with distances from the mean. The
 // definition is in core/workloads/src/ops/conv_block.
 
 #include "lib/elem.cuh"

@@ -1,5 +1,5 @@
-// A thread takes several pieces that are of the same channels, in either layout: every TOGETHER-th of a line of LINE pieces, which is a
-// plane, or everything where channels are last.
+// Pieces of a thread, all of the same channels, in either layout: every TOGETHER-th of a line of LINE pieces. A line is a plane,
+// or everything where channels are last.
 
 #include "lib/launch.cuh"
 #include "lib/pieces.cuh"
@@ -7,7 +7,7 @@
 // Pieces of a row of channels, where these are last.
 constexpr unsigned CHANNEL_PIECES = LAST ? CHANNELS / WIDTH : 1;
 
-// The pieces of a thread, and where its channels are among all.
+// Pieces of a thread, and the index of its channels.
 struct Place {
     unsigned begin, end, channel;
 };

@@ -1,11 +1,11 @@
-// Means of strips of a channel's elements, and sums of squares around them, where channels are not last: a block for each strip, which
-// goes over it twice. A strip is short enough that the second time it comes from a cache. The definition is in
+// Means of strips of a channel's elements, and sums of squared distances from them, where channels are not last. A block reads
+// its strip twice. Strips are short, so that the second pass reads from a cache. The definition is in
 // core/workloads/src/ops/conv_block.
 
 #include "conv_block/strip.cuh"
 #include "lib/reduce.cuh"
 
-// The sum of a term of each element of a strip: for every thread.
+// Sum of a term over the elements of a strip, for every thread.
 template <typename Term>
 __device__ __forceinline__ float over_strip(const elem* __restrict__ given, const Strip& strip, float* partial, const Term& term) {
     float sum = 0.0f;

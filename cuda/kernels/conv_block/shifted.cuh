@@ -1,5 +1,5 @@
-// Sums of a few values, kept as distances from the first of them, and of the squares of these. As that value is one of the few,
-// little is lost when squares around another number are told from these.
+// Sums of distances, and of squared distances, from the first of some values. That value is one of the few summed, so little
+// precision is lost by deriving distances from another number.
 
 #include "lib/elem.cuh"
 
@@ -13,10 +13,10 @@ struct Shifted {
         far_squared = fmaf(by, by, far_squared);
     }
 
-    // Of so many values.
+    // Sum of `count` values.
     __device__ __forceinline__ float sum(float count) const { return fmaf(count, first, far); }
 
-    // Squares of distances from another number, of so many values.
+    // Sum of squared distances of `count` values from another number.
     __device__ __forceinline__ float around(float middle, float count) const {
         if (count == 0.0f) return 0.0f;
         const float further = far / count, from_middle = first + further - middle;

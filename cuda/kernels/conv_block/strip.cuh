@@ -1,11 +1,11 @@
-// A block's strip of the elements of a channel, where channels are not last: its planes are counted one behind the other.
+// A block's strip of the elements of a channel, where channels are not last. Its planes are counted as contiguous.
 
 #include "lib/launch.cuh"
 #include "lib/pieces.cuh"
 
 constexpr unsigned PLANE_PIECES = PLANE / WIDTH;
 
-// A part of a channel, and the pieces that belong to it.
+// Part of a channel, and its pieces.
 struct Strip {
     unsigned channel, part, begin, end;
 };
@@ -16,7 +16,7 @@ __device__ __forceinline__ Strip strip_of_block() {
     return {(unsigned)(flat / PARTS), part, begin, begin + min(STRIP, ROWS - part * STRIP) / WIDTH};
 }
 
-// Where a channel's piece is among all.
+// Index of a channel's piece in the array.
 __device__ __forceinline__ u64 place_in(unsigned channel, unsigned at) {
     return (u64)(at / PLANE_PIECES * CHANNELS + channel) * PLANE_PIECES + at % PLANE_PIECES;
 }

@@ -1,12 +1,12 @@
-// Copy in strides of the grid: against `vec4`, a fixed number of blocks, and four accesses of 16 bytes under way in
-// every thread. The definition is in core/workloads/src/ops/copy.rs.
+// Copy by a grid-stride loop: a fixed number of blocks, and four 16-byte accesses in flight per thread. The definition is in
+// core/workloads/src/ops/copy.rs.
 
 #include "copy/common.cuh"
 #include "lib/launch.cuh"
 
 extern "C" __global__ void copy_stride(const elem* __restrict__ x, elem* __restrict__ out) {
     u64 index = flat_workgroup() * THREADS + threadIdx.x;
-    // Blocks that only fill up the launch's rectangle would start inside the array a second time.
+    // Padding blocks of a rectangular launch would copy the array's beginning again.
     if (index >= STRIDE) return;
     for (; index + 3 * (u64)STRIDE < whole_vectors; index += 4 * (u64)STRIDE) {
         uint4 vectors[4];

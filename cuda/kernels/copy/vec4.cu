@@ -1,5 +1,4 @@
-// Copy, 16 bytes per thread: against `scalar`, fewer and wider requests. The definition is in
-// core/workloads/src/ops/copy.rs.
+// Copy, 16 bytes per thread. The definition is in core/workloads/src/ops/copy.rs.
 
 #include "copy/common.cuh"
 #include "lib/launch.cuh"

@@ -1,5 +1,4 @@
-// The losses from the logarithms of the softmax, one thread a row. The definition is in
-// core/workloads/src/ops/cross_entropy.
+// Losses from the logarithms of the softmax, one thread per row. The definition is in core/workloads/src/ops/cross_entropy.
 
 #include "lib/launch.cuh"
 

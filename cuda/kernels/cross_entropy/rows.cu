@@ -1,14 +1,14 @@
 // Cross-entropy of rows, in pieces: see lib/rows.cuh. The definition is in core/workloads/src/ops/cross_entropy.
 //
-// cross_entropy_online       a row is read once, and each thread keeps the maximum and the sum of what it has seen
-// cross_entropy_log_softmax  the same, and then again to store the logarithm of each weight
-// cross_entropy_row          a row is read once and kept in registers, PIECES pieces in each of LANES threads
+// cross_entropy_online       one pass over a row; each thread keeps a running maximum and sum
+// cross_entropy_log_softmax  the same, and a second pass that stores the logarithm of each weight
+// cross_entropy_row          the row stays in registers, PIECES pieces in each of LANES threads
 
 #include "lib/rows.cuh"
 
-// The logarithm of the sum of a row's exponentials, by all threads of the block.
+// Logarithm of the sum of a row's exponentials, by all threads of the block.
 __device__ __forceinline__ float log_sum(const elem* __restrict__ logits, u64 base) {
-    // A thread may have no piece, or one of nothing but minus infinity.
+    // A thread may have no piece, or only minus infinity.
     float top = LOWEST;
     float sum = 0.0f;
 #pragma unroll 4
@@ -62,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const unsigned lane = threadIdx.x % LANES;
     const u64 base = row * row_pieces;
 
-    // Threads without a row go along for the reductions.
+    // Threads without a row take part in the reductions.
     piece kept[PIECES];
     float top = negative_infinity();
 #pragma unroll

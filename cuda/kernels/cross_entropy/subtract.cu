@@ -1,4 +1,4 @@
-// The gradient of cross-entropy from weights, in pieces. The definition is in core/workloads/src/ops/cross_entropy.
+// Gradient of cross-entropy from weights, in pieces. The definition is in core/workloads/src/ops/cross_entropy.
 
 #include "lib/launch.cuh"
 #include "lib/pieces.cuh"
@@ -11,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const unsigned at = (unsigned)flat_workgroup() * THREADS + threadIdx.x;
     if (at >= COUNT) return;
     piece value = load_floats(softmax, at);
-    // The target's place in this piece, which mostly has none.
+    // Index of the target in this piece; most pieces have none.
     const unsigned target = targets[at / row_pieces] - at % row_pieces * WIDTH;
     const float factor = dloss[0] * SHARE;
 #pragma unroll

@@ -1,7 +1,7 @@
-// The gradient of cross-entropy, in pieces. The definition is in core/workloads/src/ops/cross_entropy.
+// Gradient of cross-entropy, in pieces. The definition is in core/workloads/src/ops/cross_entropy.
 //
-// cross_entropy_backward  the gradient from logits
-// cross_entropy_softmax   the weights alone
+// cross_entropy_backward  gradient from logits
+// cross_entropy_softmax   weights only
 
 #include "lib/launch.cuh"
 #include "lib/pieces.cuh"
@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (at >= COUNT) return;
     piece value = load_piece(logits, at);
     const unsigned row = at / row_pieces;
-    // The target's place in this piece, which mostly has none.
+    // Index of the target in this piece; most pieces have none.
     const unsigned target = targets[row] - at % row_pieces * WIDTH;
     const float total = lse[row], factor = dloss[0] * SHARE;
 #pragma unroll

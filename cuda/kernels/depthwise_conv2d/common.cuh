@@ -1,8 +1,8 @@
-// Shared by the variants of depthwise_conv2d: the index arithmetic of both layouts.
+// Index arithmetic of both layouts, for the variants of depthwise_conv2d.
 
 #include "lib/elem.cuh"
 
-// Position of an element of a [N, C, height, width] or [N, height, width, C] tensor.
+// Index of an element of a [N, C, height, width] or [N, height, width, C] tensor.
 __device__ __forceinline__ u64 image_index(unsigned n, unsigned c, unsigned y, unsigned x, unsigned height,
                                            unsigned width) {
     return NHWC ? (((u64)n * height + y) * width + x) * C + c : (((u64)n * C + c) * height + y) * width + x;

@@ -1,5 +1,5 @@
-// Depthwise 2-D convolution, forward: one output element per thread, every tap read from device memory. The definition
-// is in core/workloads/src/ops/depthwise_conv2d.rs.
+// Depthwise 2-D convolution, forward, one output element per thread, every tap read from device memory. The definition is in
+// core/workloads/src/ops/depthwise_conv2d.rs.
 
 #include "depthwise_conv2d/common.cuh"
 #include "lib/launch.cuh"
@@ -23,7 +23,7 @@ extern "C" __global__ void depthwise_conv2d_direct(const elem* __restrict__ x, c
     }
     float acc = 0.0f;
     for (unsigned i = 0; i < KH; i++) {
-        // Left of the image wraps to a huge number, so one comparison tests both sides.
+        // Coordinates left of the image wrap to large numbers: one comparison tests both sides.
         const unsigned iy = oy * STRIDE + i * DILATION - PAD;
         if (iy >= H) continue;
         for (unsigned j = 0; j < KW; j++) {

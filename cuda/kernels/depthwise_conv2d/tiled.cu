@@ -1,12 +1,12 @@
-// Depthwise 2-D convolution, forward: against `direct`, a block stages the input patch of one output tile in shared
-// memory, so that device memory is read once. The definition is in core/workloads/src/ops/depthwise_conv2d.rs.
+// Depthwise 2-D convolution, forward: a block stages the input patch of an output tile in shared memory. The definition is in
+// core/workloads/src/ops/depthwise_conv2d.rs.
 
 #include "depthwise_conv2d/common.cuh"
 #include "lib/launch.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     depthwise_conv2d_tiled(const elem* __restrict__ x, const elem* __restrict__ w, elem* __restrict__ out) {
-    // The channel is the fastest index of tile and patch in both orders: in nchw a tile has one channel.
+    // The channel is the fastest index of tile and patch in both layouts. In nchw a tile has one channel.
     __shared__ float patch[PATCH_H * PATCH_W * TILE_C];
     constexpr unsigned tiles_c = (C + TILE_C - 1) / TILE_C;
     constexpr unsigned tiles_h = (OH + TILE_H - 1) / TILE_H;
@@ -55,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 const unsigned place = (threadIdx.x + o * THREADS) / TILE_C;
                 const unsigned px = place % TILE_W * STRIDE + j * DILATION;
                 const unsigned py = place / TILE_W * STRIDE + i * DILATION;
-                // The last round of a tile that THREADS does not divide reaches past it.
+                // The last iteration of a tile that THREADS does not divide reaches past it.
                 if (outputs % THREADS == 0 || place < TILE_H * TILE_W) {
                     acc[o] = fmaf(patch[(py * PATCH_W + px) * TILE_C + lane], tap, acc[o]);
                 }

@@ -1,13 +1,13 @@
-// Shared by kernels that take one element at a time: the index arithmetic of both layouts.
+// Index arithmetic of both layouts, for kernels with one element per thread.
 
 #include "lib/elem.cuh"
 
-// An element of an array: its image or example, its channel and its place.
+// Image or example, channel and position of an element.
 struct place {
     unsigned n, c, z, y, x;
 };
 
-// The place of an element of an array of these extents.
+// Place of an element of an array of these extents.
 __device__ __forceinline__ place place_of(u64 index, unsigned depth, unsigned height, unsigned width) {
     place p;
     if constexpr (CHANNELS_LAST) {

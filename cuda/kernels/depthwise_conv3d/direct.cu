@@ -1,5 +1,5 @@
-// Depthwise 3-D convolution, forward: one output element per thread, every tap read from device memory. The definition
-// is in core/workloads/src/ops/depthwise_conv3d.
+// Depthwise 3-D convolution, forward, one output element per thread, every tap read from device memory. The definition is in
+// core/workloads/src/ops/depthwise_conv3d.
 
 #include "depthwise_conv3d/common.cuh"
 #include "lib/launch.cuh"
@@ -16,7 +16,7 @@ extern "C" __global__ void depthwise_conv3d_direct(const elem* __restrict__ x, c
     place from = here;
     float sum = 0.0f;
     for (unsigned i = 0; i < KD; i++) {
-        // Unsigned: a coordinate in front of the image wraps around and is beyond its end.
+        // Unsigned: coordinates before the image wrap around and exceed its extent.
         from.z = here.z * SD + i * LD - PD;
         if (from.z >= ID) continue;
         for (unsigned j = 0; j < KH; j++) {

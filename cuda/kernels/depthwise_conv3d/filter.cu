@@ -1,14 +1,12 @@
-// The gradient of the filters of a depthwise convolution, in parts: against `filter_direct`, image and gradient are read
-// once for all taps, in pieces.
+// Gradient of the filters of a depthwise convolution, in parts: image and gradient are read once for all taps, in pieces.
 //
-// A thread goes over strips as in `marching`, with the gradients of the results that a slice has a part in, IN_FLIGHT of them,
-// and with a sum for each tap. A block has BESIDE channels (or pieces of such) side by side, and PARTS blocks share the strips
-// of the same channels; each adds up what its threads have and leaves a part. With BIASED the gradients themselves are added
-// up too.
+// A thread walks along strips as in `marching`, with the gradients of IN_FLIGHT results and a sum per tap. A block has BESIDE
+// channels, or pieces of channels. PARTS blocks share the strips of the same channels, and each stores a part. With BIASED the
+// gradients themselves are summed too.
 
 #include "depthwise_conv3d/walk.cuh"
 
-// The gradients of a row of the thread's results.
+// Gradients of a row of the thread's results.
 __device__ __forceinline__ void read_gradients(const elem* __restrict__ dout, const walk& mine, unsigned z, unsigned y,
                                                value gradients[ALONG]) {
     const u64 start = row_start(mine, z, y, OD, OH, OW);
@@ -28,7 +26,7 @@ __device__ __forceinline__ void read_gradients(const elem* __restrict__ dout, co
     }
 }
 
-// The sum over the threads of the same channel, for the first of them. All threads of the block must call.
+// Sum over the threads of the same channel, for the first of them. All threads of the block must call.
 __device__ __forceinline__ value over_walkers(const value& own) {
     __shared__ value of_threads[THREADS];
     of_threads[threadIdx.x] = own;

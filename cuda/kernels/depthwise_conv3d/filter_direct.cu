@@ -1,14 +1,14 @@
-// The gradients of the filters and of the bias of a depthwise convolution: one block a sum, over everything. The definition
-// is in core/workloads/src/ops/depthwise_conv3d/backward.rs.
+// Gradients of the filters and of the bias of a depthwise convolution, one block per sum. The definition is in
+// core/workloads/src/ops/depthwise_conv3d/backward.rs.
 //
-// depthwise_filter_direct  a tap of a channel: gradients of the result times the elements of the image under it
+// depthwise_filter_direct  a tap of a channel: gradients of the result times the image's elements under it
 // depthwise_bias_direct    a channel: gradients of the result
 
 #include "depthwise_conv3d/common.cuh"
 #include "lib/launch.cuh"
 #include "lib/reduce.cuh"
 
-// The sum of what `term` gives for every place of the result in one channel, for all threads of the block.
+// Sum of `term` over every position of the result in one channel, for all threads of the block.
 template <typename Term>
 __device__ __forceinline__ float sum_of_channel(unsigned c, Term term) {
     __shared__ float partial[THREADS / 32];
@@ -33,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const unsigned tap = (unsigned)(CHANNELS_LAST ? number / C : number % (KD * KH * KW));
     const unsigned i = tap / (KH * KW), j = tap / KW % KH, k = tap % KW;
     const float sum = sum_of_channel(c, [=](const place& p) {
-        // Unsigned: a coordinate in front of the image wraps around and is beyond its end.
+        // Unsigned: coordinates before the image wrap around and exceed its extent.
         place from = p;
         from.z = p.z * SD + i * LD - PD;
         from.y = p.y * SH + j * LH - PH;

@@ -1,5 +1,5 @@
-// The gradient of the image of a depthwise convolution: one element per thread, every tap's gradient read from device memory.
-// The definition is in core/workloads/src/ops/depthwise_conv3d/backward.rs.
+// Gradient of the image of a depthwise convolution, one element per thread, every tap's gradient read from device memory. The
+// definition is in core/workloads/src/ops/depthwise_conv3d/backward.rs.
 
 #include "depthwise_conv3d/common.cuh"
 #include "lib/launch.cuh"
@@ -12,7 +12,7 @@ extern "C" __global__ void depthwise_gradient(const elem* __restrict__ dout, con
     place over = here;
     float sum = 0.0f;
     for (unsigned i = 0; i < KD; i++) {
-        // Unsigned: what would lie in front of the result wraps around and is beyond its end.
+        // Unsigned: coordinates before the result wrap around and exceed its extent.
         const unsigned z = here.z + PD - i * LD;
         over.z = z / SD;
         if (z % SD != 0 || over.z >= OD) continue;

@@ -1,18 +1,10 @@
-// Depthwise convolution by threads that march along the slowest axis: against `direct` and `tiled`, an element of the image is
-// read from device memory once, in pieces of up to 16 bytes, and there are no barriers. The definitions are in
-// core/workloads/src/ops/depthwise_conv3d and depthwise_conv2d.
+// Depthwise convolution by threads that march along the slowest axis: each element of the image is read once, in pieces of up to
+// 16 bytes, without barriers. The definitions are in core/workloads/src/ops/depthwise_conv3d and depthwise_conv2d.
 //
-// Each slice of the image is added to the results that it has a part in, IN_FLIGHT of them: what a thread keeps is results in
-// the making. The oldest is complete after each step and is written. With FLIP taps are taken in reverse, as the gradient of
-// the image asks for.
+// A thread keeps IN_FLIGHT partial results. Each slice of the image is added to the results that it contributes to. After each
+// step the oldest result is complete, and is stored. With FLIP taps are reversed, for the gradient of the image.
 //
-// On an H200, k3, µs, with what was under way in elements and addresses made anew for each row; in words, with addresses that move
-// up and the columns beside a piece read alone; and with values of its own (AHEAD 4 and STRIP 16, in three dimensions AHEAD 3 and
-// DOWN 4):
-//
-//     8×64×512²        nhwc f32 bf16 f16    295 226 244    289 164 170    277 156 143    a copy takes 253 and 126
-//                      nchw f32 bf16        297 184        285 155        276 137
-//     2×32×32×128²     ncdhw f32            86             81             78             a copy takes 63
+// Choices and measurements: docs/notebook/2026-11-28-kernel-notes.md.
 
 #include "depthwise_conv3d/taps.cuh"
 #include "depthwise_conv3d/walk.cuh"

@@ -1,4 +1,4 @@
-// The gradient of what ReLU is taken of: that of its result, and zero where this is zero or below. In pieces.
+// Gradient before ReLU, in pieces: the result's gradient, and zero where the result is zero or below.
 
 #include "lib/launch.cuh"
 #include "lib/pieces.cuh"

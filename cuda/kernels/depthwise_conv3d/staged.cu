@@ -1,13 +1,11 @@
-// `marching` with channels last, in three dimensions: against marching.cu, a block brings SLICES slices of the image to shared
-// memory, where its threads read their windows. What threads have in common is fetched once, and what is under way costs no
-// registers. The definition is in core/workloads/src/ops/depthwise_conv3d.
+// `marching` in three dimensions with channels last, and with slices in shared memory. A block stages SLICES slices of the image,
+// and its threads read their windows there. The definition is in core/workloads/src/ops/depthwise_conv3d.
 //
-// A block has BESIDE pieces of channels times BLOCK_UNITS groups of ALONG columns times BLOCK_TILES groups of DOWN rows. In each
-// step it waits for a slice, asks for the one that takes the place of the slice before, and adds its slice to the results that
-// it has a part in, as marching.cu does.
+// A block has BESIDE pieces of channels times BLOCK_UNITS groups of ALONG columns times BLOCK_TILES groups of DOWN rows. A step
+// waits for a slice, begins to copy the slice that replaces the previous one, and adds its slice to the results as marching.cu
+// does.
 //
-// 2×32×32×128² in f32, 3×3×3, on an H200: 114 µs by marching.cu as it was, 88 as it is now, 71.9 staged in four slices (in three
-// 73.4). With taps in shared memory 75.4, with blocks of 512 threads 72.1, with strips of half the depth 74.0. A copy takes 63.
+// Choices and measurements: docs/notebook/2026-11-28-kernel-notes.md.
 
 #include "depthwise_conv3d/taps.cuh"
 #include "depthwise_conv3d/walk.cuh"
@@ -15,12 +13,12 @@
 
 #if __CUDA_ARCH__ >= 800
 
-// Columns and rows of the block's results, and of what lies under them.
+// Columns and rows of the block's results, and of the image under them.
 constexpr unsigned BLOCK_COLUMNS = BLOCK_UNITS * ALONG, BLOCK_ROWS = BLOCK_TILES * DOWN;
 constexpr unsigned COLUMNS_UNDER = BLOCK_COLUMNS + KW - 1, ROWS_UNDER = BLOCK_ROWS + KH - 1;
 // A slice in shared memory: elements of a pixel, and parts of 16 bytes.
 constexpr unsigned PIXEL = BESIDE * WIDTH, PER_PART = 16 / sizeof(elem), PARTS = ROWS_UNDER * COLUMNS_UNDER * PIXEL / PER_PART;
-// Parts of a thread at most.
+// Maximum number of parts per thread.
 constexpr unsigned OWN = (PARTS + THREADS - 1) / THREADS;
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
@@ -46,8 +44,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     const unsigned beside = threadIdx.x % BESIDE, c = group * BESIDE + beside;
     const unsigned unit = threadIdx.x / BESIDE % BLOCK_UNITS, tile = threadIdx.x / (BESIDE * BLOCK_UNITS);
 
-    // What this thread brings of each slice: where it lies, and whether there is anything. Unsigned: what is in front of the image
-    // wraps around and is beyond its end.
+    // The thread's parts of each slice: their places, and whether they exist. Unsigned: coordinates before the image wrap around
+    // and exceed its extent.
     unsigned places[OWN], inside = 0;
 #pragma unroll
     for (unsigned i = 0; i < OWN; i++) {
@@ -89,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     unsigned slot = 0;
     for (unsigned slice = first; slice < last; slice++) {
         wait_for_copies<SLICES - 2>();
-        // Everyone's parts are there, and nobody reads the slice before any more.
+        // All parts have arrived, and no thread reads the previous slice any more.
         __syncthreads();
         bring(slice + SLICES - 1, slot == 0 ? SLICES - 1 : slot - 1);
         const elem* here = window_at + slot * (PARTS * PER_PART);

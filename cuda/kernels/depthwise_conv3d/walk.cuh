@@ -1,18 +1,17 @@
-// How threads go over a convolution in `marching` and in the gradient of its filters: which columns and rows are theirs, and
-// how a row of the image is read.
+// Walk of threads over a convolution, for `marching` and the gradient of its filters: columns and rows of a thread, and reads of
+// the image's rows.
 //
-// A thread has ALONG columns of DOWN rows. Under them lie WINDOW columns of WINDOW_ROWS rows of each slice of the image, which
-// are read in LOADS pieces of WIDTH elements: neighbouring channels where these are last, and neighbouring columns otherwise,
-// of which the first SKIP lie in front of the window. Lengths are multiples of WIDTH, so that a piece lies inside the image or
-// outside. Of a piece that has one column of the window in it, that column is read alone.
+// A thread has ALONG columns of DOWN rows. Its window has WINDOW columns of WINDOW_ROWS rows of each slice of the image. A row is
+// read in LOADS pieces of WIDTH elements: neighbouring channels where these are last, and neighbouring columns otherwise. The
+// first SKIP elements precede the window. Lengths are multiples of WIDTH, so that a piece lies inside the image or outside. If a
+// piece has one column of the window, that column alone is read.
 //
-// What is under way stays in words as it came, with two elements of 16 bits in each: taken apart on arrival it would be twice as
-// many registers, all of which move up with each row.
+// Loaded rows stay in words, with two elements of 16 bits in each. Widened on arrival they would need twice the registers.
 
 #include "lib/launch.cuh"
 #include "lib/pieces.cuh"
 
-// What is computed with at once: WIDTH channels of a column, or one column.
+// Elements per operation: WIDTH channels of a column, or one column.
 constexpr unsigned LANES = CHANNELS_LAST ? WIDTH : 1;
 constexpr unsigned TAPS = KD * KH * KW;
 constexpr unsigned STEP_ROWS = SD * WINDOW_ROWS;
@@ -21,7 +20,7 @@ struct value {
     float at[LANES];
 };
 
-// A piece of the image as it lies in memory, and a row of such.
+// A piece of the image as in memory, and a row of pieces.
 struct raw_piece {
     unsigned word[(WIDTH * sizeof(elem) + 3) / 4];
 };
@@ -34,7 +33,7 @@ struct raw_row {
 
 __device__ __forceinline__ unsigned bits_of(elem x) { return __float_as_uint(x); }
 
-// An element of a piece.
+// Element of a piece, widened.
 __device__ __forceinline__ float opened(const raw_piece& raw, unsigned at) { return __uint_as_float(raw.word[at]); }
 
 #else
@@ -68,13 +67,13 @@ __device__ __forceinline__ raw_piece whole_piece(const elem* from) {
 }
 
 struct walk {
-    // Of the example, and of its channel or piece of channels.
+    // Example, and channel or piece of channels.
     unsigned n, c;
-    // Of the first column, in groups of ALONG; of the first row; and of the first slice.
+    // First column, in groups of ALONG; first row; first slice.
     unsigned unit, y, z;
 };
 
-// The walk of this number, of those that go over channel `c`.
+// Walk of this number over channel `c`.
 __device__ __forceinline__ walk walk_of(u64 number, unsigned c) {
     walk mine;
     mine.c = c;
@@ -87,7 +86,7 @@ __device__ __forceinline__ walk walk_of(u64 number, unsigned c) {
     return mine;
 }
 
-// Pieces in front of a row of an array of these extents.
+// Number of pieces before a row of an array of these extents.
 __device__ __forceinline__ u64 row_start(const walk& mine, unsigned z, unsigned y, unsigned depth, unsigned height,
                                          unsigned width) {
     if constexpr (CHANNELS_LAST) return (((u64)mine.n * depth + z) * height + y) * width * CHANNELS + mine.c;
@@ -99,7 +98,7 @@ constexpr unsigned APART = CHANNELS_LAST ? CHANNELS : 1;
 constexpr u64 ROW_PIECES = CHANNELS_LAST ? (u64)IW * CHANNELS : IW / WIDTH;
 constexpr u64 SLICE_PIECES = IH * ROW_PIECES;
 
-// Where the thread's window of the first slice of its strip begins, which may be in front of the image.
+// Begin of the thread's window in the first slice of its strip, which may precede the image.
 __device__ __forceinline__ const elem* origin(const elem* __restrict__ x, const walk& mine) {
     const long long row = (long long)mine.y * SH - (int)PH, first = (long long)mine.unit * STEP - (int)LEAD;
     const long long slice = (long long)mine.z * SD - (int)PD, of_image = (long long)row_start(mine, 0, 0, ID, IH, IW);
@@ -107,12 +106,13 @@ __device__ __forceinline__ const elem* origin(const elem* __restrict__ x, const 
     return x + at * (int)WIDTH;
 }
 
-// The first and the last column of the window in a piece of a row, and one more.
+// First and last column of the window in a piece of a row; the last is exclusive.
 constexpr unsigned begin_of(unsigned i) { return i == 0 ? SKIP : 0; }
 constexpr unsigned end_of(unsigned i) { return SKIP + WINDOW < (i + 1) * WIDTH ? SKIP + WINDOW - i * WIDTH : WIDTH; }
 
-// A row under the thread's columns, `ahead` slices after this one, which is counted from the padding's first and begins `here`;
-// zero where there is none, or from slice `end` on. Unsigned: what is in front of the image wraps around and is beyond its end.
+// Row under the thread's columns, `ahead` slices after this one. This slice is counted from the first of the padding and begins
+// at `here`. Zero outside the image, or from slice `end` on. Unsigned: coordinates before the image wrap around and exceed its
+// extent.
 __device__ __forceinline__ raw_row fetch(const elem* __restrict__ here, const walk& mine, unsigned slice, unsigned ahead,
                                          unsigned row, unsigned end) {
     raw_row raw;
@@ -136,7 +136,7 @@ __device__ __forceinline__ raw_row fetch(const elem* __restrict__ here, const wa
     return raw;
 }
 
-// The same as it is computed with.
+// The row, widened.
 __device__ __forceinline__ void open_row(const raw_row& raw, value window[WINDOW]) {
 #pragma unroll
     for (unsigned i = 0; i < WINDOW; i++) {
@@ -148,8 +148,8 @@ __device__ __forceinline__ void open_row(const raw_row& raw, value window[WINDOW
     }
 }
 
-// Goes over the rows of a strip: `begin` is called with each step, `row` with the window of each row of its slices (slice of
-// the step, row, window) and `end` when they are all in. AHEAD rows are under way while one is computed with.
+// Visits the rows of a strip. `begin` is called at each step, `row` with the window of each row of its slices (slice of the step,
+// row, window), and `end` after them. AHEAD rows are in flight.
 template <typename Begin, typename Row, typename End>
 __device__ __forceinline__ void march(const elem* __restrict__ x, const walk& mine, Begin begin, Row take, End end) {
     const unsigned last = (mine.z + STRIP < OD ? mine.z + STRIP : OD) + IN_FLIGHT - 1;
@@ -159,7 +159,7 @@ __device__ __forceinline__ void march(const elem* __restrict__ x, const walk& mi
     for (unsigned i = 0; i < AHEAD; i++) {
         ahead[i] = fetch(here, mine, mine.z * SD, i / WINDOW_ROWS, i % WINDOW_ROWS, last * SD);
     }
-    // So many steps at once that what is under way is back in its registers.
+    // Unrolled so far that rows in flight return to their registers.
 #pragma unroll (STEP_ROWS % AHEAD == 0 ? 1 : AHEAD)
     for (unsigned step = mine.z; step < last; step++) {
         begin(step);
@@ -178,8 +178,8 @@ __device__ __forceinline__ void march(const elem* __restrict__ x, const walk& mi
     }
 }
 
-// Calls `each` with (steps ago, row, number of the tap, its column) for every tap that a row of a slice of the step lies under:
-// the tap belongs to results that began so many steps ago. Everything is known when it is compiled.
+// Calls `each` with (steps ago, row, index of the tap, its column) for every tap that covers a row of a slice of the step. The
+// tap belongs to results that began that number of steps ago. All arguments are compile-time constants.
 template <typename Each>
 __device__ __forceinline__ void each_tap(unsigned slice, unsigned row, Each each) {
 #pragma unroll

@@ -1,8 +1,8 @@
-// Dropout, a vector per thread, and no less than the four elements of a counter: against `naive`, every word that is drawn is
-// used. The definition is in core/workloads/src/ops/dropout.
+// Dropout, a vector per thread, and at least the four elements of a counter: every random word is used. The definition is in
+// core/workloads/src/ops/dropout.
 //
-// dropout_stored       which elements are kept is noted in a mask: a word for each counter, a byte of it for each element
-// dropout_by_mask      the same elements again, by the mask
+// dropout_stored       stores the mask: a word per counter, a byte of it per element
+// dropout_by_mask      drops the same elements again, by the mask
 // dropout_regenerated  without a mask
 
 #include "lib/launch.cuh"
@@ -13,7 +13,7 @@
 constexpr unsigned counters = WIDTH == 8 ? 2 : 1;
 constexpr unsigned pieces = 4 * counters / WIDTH;
 
-// The words of a thread's part of a mask, moved as one.
+// Words of a thread's part of a mask, moved as one.
 struct alignas(4 * counters) notes {
     unsigned of[counters];
 };
@@ -30,7 +30,7 @@ __device__ __forceinline__ notes draw(const unsigned* __restrict__ seed, u64 thr
     return drawn;
 }
 
-// The elements of a thread. Those of the last one may be fewer, where they move in pieces of less than four.
+// Elements of a thread. The last thread may have fewer, where pieces have less than four elements.
 struct mine {
     piece of[pieces];
 };

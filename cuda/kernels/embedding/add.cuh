@@ -1,8 +1,8 @@
-// Pieces added to sums of f32 in device memory, in whatever order threads come.
+// Atomic addition of pieces to sums of f32 in device memory.
 
 #include "lib/pieces.cuh"
 
-// Add to piece `at` of the sums, which begin at a multiple of 16 bytes.
+// Adds to piece `at` of the sums, which begin at a multiple of 16 bytes.
 __device__ __forceinline__ void add_piece(float* sums, u64 at, const piece& x) {
     float* to = sums + at * WIDTH;
 #if __CUDA_ARCH__ >= 900

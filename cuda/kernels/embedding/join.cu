@@ -1,8 +1,7 @@
-// Sums of rows that several stretches of sorted items have parts of. The definition is in
-// core/workloads/src/ops/embedding/stages.rs.
+// Sums of rows whose sorted items span several stretches. The definition is in core/workloads/src/ops/embedding/stages.rs.
 //
-// A block looks at the last row of a stretch. Where that begins there and goes on, it adds up the part that the stretch left of
-// it and those of the stretches that it goes on in: DOWN threads a piece take every DOWN-th of them, and the first adds up.
+// A block takes the last row of a stretch. If the row begins there and continues, the block adds the stretch's part and those of
+// the next stretches. DOWN threads per piece take every DOWN-th part, and the first adds their sums.
 
 #include "lib/launch.cuh"
 #include "lib/pieces.cuh"
@@ -17,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (group >= (u64)STRETCHES * ACROSS) return;
     const unsigned stretch = (unsigned)(group / ACROSS);
     const unsigned first = stretch * STRETCH, end = min(ITEMS, first + STRETCH);
-    // All threads of the block find the same, and leave together.
+    // All threads of the block find the same row, and leave together.
     const unsigned row = sorted[end - 1];
     if (end == ITEMS || sorted[end] != row) return;
     if (first > 0 && sorted[first - 1] == row) return;

@@ -1,4 +1,4 @@
-// Rows of a table copied to where they are wanted, one element a thread. The definition is in core/workloads/src/ops/embedding.
+// Rows of a table copied by index, one element per thread. The definition is in core/workloads/src/ops/embedding.
 
 #include "lib/launch.cuh"
 

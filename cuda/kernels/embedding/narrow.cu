@@ -1,4 +1,4 @@
-// Sums of f32 in the element type, in pieces. The definition is in core/workloads/src/ops/embedding.
+// Sums of f32 to the element type, in pieces. The definition is in core/workloads/src/ops/embedding.
 
 #include "lib/launch.cuh"
 #include "lib/pieces.cuh"

@@ -1,14 +1,12 @@
-// Rows of tables copied to where they are wanted, in pieces of WIDTH elements. The definition is in
-// core/workloads/src/ops/embedding.
+// Rows of tables copied by index, in pieces of WIDTH elements. The definition is in core/workloads/src/ops/embedding.
 //
-// embedding_rows   pieces of up to sixteen bytes, AT_ONCE of them a thread: first all indices, then all pieces of the tables,
-//                  then all stores, so that a thread waits once for each kind and not once for each piece. What is made is read
-//                  by nobody here: it is stored so that it leaves the cache before the tables do.
+// embedding_rows  AT_ONCE pieces of up to sixteen bytes per thread: all indices, then all loads, then all stores. A thread waits
+//                 once for each kind. Stores are streaming, so that they leave the cache before the tables.
 
 #include "lib/launch.cuh"
 #include "lib/pieces.cuh"
 
-// Item of so many that take rows.
+// Index of an item with a row.
 __device__ __forceinline__ unsigned item_at(unsigned i) { return FIRST + i * STEP; }
 
 __device__ __forceinline__ void store_once(elem* to, u64 at, const stored& x) {

@@ -1,6 +1,6 @@
-// Gradients added to the rows that were taken, a piece a thread. The definition is in core/workloads/src/ops/embedding.
+// Gradients added to the looked-up rows, a piece per thread. The definition is in core/workloads/src/ops/embedding.
 //
-// The order of additions, and so the last bits of the sums, vary from run to run.
+// The order of additions varies from run to run, and with it the last bits of the sums.
 
 #include "lib/launch.cuh"
 #include "embedding/add.cuh"

@@ -1,17 +1,16 @@
-// Gradients of rows, summed over items that have been sorted by the row that they took. The definition is in
-// core/workloads/src/ops/embedding/stages.rs.
+// Gradients of rows, summed over items sorted by row. The definition is in core/workloads/src/ops/embedding/stages.rs.
 //
-// LANES threads go through a stretch of STRETCH sorted items, with the pieces of several items under way at once, and keep the
-// sum of the row that they are at in registers. A row that lies within the stretch is written to the table; the sum of one that
-// goes on from the stretch before is left in part 0, and that of one that goes on in the next in part 1. Nothing is atomic.
+// LANES threads process a stretch of STRETCH sorted items, with the pieces of several items in flight, and keep the current row's
+// sum in registers. A row within the stretch is written to the table. The sum of a row that began in an earlier stretch goes to
+// part 0. That of a row that continues in the next goes to part 1. Nothing is atomic.
 
 #include "lib/launch.cuh"
 #include "lib/pieces.cuh"
 
-// Items under way at once.
+// Items in flight.
 constexpr unsigned BATCH = 8;
 
-// What won the elements of a piece.
+// Winning items of the elements of a piece.
 struct alignas(WIDTH * sizeof(unsigned)) numbers {
     unsigned at[WIDTH];
 };
@@ -37,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const unsigned first = stretch * STRETCH, end = min(ITEMS, first + STRETCH);
 
     unsigned row = sorted[first];
-    // Whether its first item lies in a stretch before.
+    // Whether its first item lies in an earlier stretch.
     bool entered = first > 0 && sorted[first - 1] == row;
     piece sum = piece_of(0.0f);
     for (unsigned item = first; item < end; item += BATCH) {

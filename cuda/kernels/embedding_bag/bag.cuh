@@ -1,9 +1,9 @@
-// Where bags are among their items.
+// Ranges of items of the bags.
 
 #include "lib/launch.cuh"
 #include "lib/pieces.cuh"
 
-// A piece of a bag's row: which bag, and which piece of it.
+// A piece of a bag's row: the bag and the index of the piece.
 struct of_bag {
     unsigned bag, piece;
 };

@@ -1,5 +1,5 @@
-// Gradients of factors: for each item the product of its row with its bag's gradient, and zero where it is in no bag. LANES
-// threads share an item. The definition is in core/workloads/src/ops/embedding_bag.
+// Gradients of factors: product of each item's row with its bag's gradient, and zero outside all bags. LANES threads share an
+// item. The definition is in core/workloads/src/ops/embedding_bag.
 
 #include "lib/rows.cuh"
 

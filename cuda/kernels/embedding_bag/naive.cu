@@ -1,4 +1,4 @@
-// Rows of a table put together bag by bag, one element a thread. The definition is in core/workloads/src/ops/embedding_bag.
+// Rows of a table combined bag by bag, one element per thread. The definition is in core/workloads/src/ops/embedding_bag.
 
 #include "embedding_bag/bag.cuh"
 

@@ -1,5 +1,5 @@
-// The bag of each item, none (a number that is no bag's) where it is in none, and the item's share of its bag's mean. The
-// definition is in core/workloads/src/ops/embedding_bag.
+// Bag of each item, or an invalid number outside all bags, and the item's share of its bag's mean. The definition is in
+// core/workloads/src/ops/embedding_bag.
 
 #include "lib/launch.cuh"
 #include "lib/sorted.cuh"
@@ -13,7 +13,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const u64 flat = flat_workgroup() * THREADS + threadIdx.x;
     if (flat >= ITEMS) return;
     const unsigned item = (unsigned)flat;
-    // Bags tend to be of like size. The first that begins behind the item comes right after the item's own.
+    // Bags tend to have similar sizes. The first bag that begins after the item follows the item's own.
     const unsigned guess = min(BAGS, (unsigned)((float)item * ((float)BAGS / (float)ITEMS)));
     const unsigned mine = first_at_least(sorted, item + 1, guess, BAGS + 1) - 1;
     bag[item] = mine;

@@ -1,11 +1,11 @@
-// Rows of a table put together bag by bag, in pieces. The definition is in core/workloads/src/ops/embedding_bag.
+// Rows of a table combined bag by bag, in pieces. The definition is in core/workloads/src/ops/embedding_bag.
 //
-// A thread looks after a piece of its bag's row. It has the pieces of several items under way at once: first their indices, then
-// what these lead to, so that it waits twice for each batch and not twice for each item.
+// A thread has a piece of its bag's row, with the pieces of several items in flight: first their indices, then their rows. It
+// waits twice per batch, not twice per item.
 
 #include "embedding_bag/bag.cuh"
 
-// Items under way at once.
+// Items in flight.
 constexpr unsigned BATCH = 8;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -28,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #endif
 #pragma unroll
         for (unsigned i = 0; i < BATCH; i++) {
-            // Past the end of the bag its last item again, which is in the cache and not counted.
+            // Past the end of the bag the last item is read again. It is cached, and not counted.
             const unsigned known = min(item + i, end - 1);
             rows[i] = index[known];
 #if WEIGHTED

@@ -1,7 +1,7 @@
-// Gradients of bags added to the rows of their items, a piece a thread, each read once. The definition is in
+// Gradients of bags added to the rows of their items, a piece per thread, each read once. The definition is in
 // core/workloads/src/ops/embedding_bag.
 //
-// The order of additions, and so the last bits of the sums, vary from run to run.
+// The order of additions varies from run to run, and with it the last bits of the sums.
 
 #include "embedding_bag/bag.cuh"
 #include "embedding/add.cuh"

@@ -1,5 +1,4 @@
-// Each element of the gradients of maxima added to the row that won it. The definition is in
-// core/workloads/src/ops/embedding_bag.
+// Each element of the gradients of maxima added to the winning row. The definition is in core/workloads/src/ops/embedding_bag.
 
 #include "embedding_bag/bag.cuh"
 
@@ -9,6 +8,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const u64 at = flat_workgroup() * THREADS + threadIdx.x;
     if (at >= COUNT) return;
     const unsigned item = winner[at];
-    // None has won where the bag is empty.
+    // An empty bag has no winner.
     if (item < ITEMS) atomicAdd(sums + (u64)index[item] * PIECES + bag_at(at).piece, load(dout[at]));
 }

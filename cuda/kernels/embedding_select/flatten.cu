@@ -1,4 +1,4 @@
-// Indices shifted into one stacked table: by the rows of the tables before their own. The definition is in
+// Indices shifted into one concatenated table, by the rows of the earlier tables. The definition is in
 // core/workloads/src/ops/embedding_select.
 
 #include "lib/launch.cuh"

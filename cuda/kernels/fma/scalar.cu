@@ -25,9 +25,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     elem terms[8], acc[8];
 #pragma unroll
     for (unsigned j = 0; j < 8; j++) acc[j] = terms[j] = b[index * 8 + j];
-    // Sixteen rounds a turn, so that the loop itself costs next to nothing beside them.
+    // Sixteen rounds per iteration, so that the cost of the loop is negligible.
 #pragma unroll 1
-    for (unsigned turn = 0; turn < K / 16; turn++) {
+    for (unsigned iteration = 0; iteration < K / 16; iteration++) {
 #pragma unroll
         for (unsigned round = 0; round < 16; round++) {
 #pragma unroll

@@ -1,5 +1,5 @@
-// Fused multiply-adds on four accumulators of two elements: against `scalar`, units for 16-bit floats take two at a
-// time. The definition is in core/workloads/src/ops/fma.rs.
+// Fused multiply-adds on four accumulators of two elements, for units of 16-bit floats that take pairs. The definition is in
+// core/workloads/src/ops/fma.rs.
 
 #include "lib/launch.cuh"
 
@@ -46,9 +46,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     pair terms[4], acc[4];
 #pragma unroll
     for (unsigned j = 0; j < 4; j++) acc[j] = terms[j] = make_pair(b[index * 8 + 2 * j], b[index * 8 + 2 * j + 1]);
-    // Sixteen rounds a turn, so that the loop itself costs next to nothing beside them.
+    // Sixteen rounds per iteration, so that the cost of the loop is negligible.
 #pragma unroll 1
-    for (unsigned turn = 0; turn < K / 16; turn++) {
+    for (unsigned iteration = 0; iteration < K / 16; iteration++) {
 #pragma unroll
         for (unsigned round = 0; round < 16; round++) {
 #pragma unroll

@@ -28,8 +28,8 @@ extern "C" __global__ void gelu_backward(const elem* __restrict__ x, const elem*
     store_piece(dx, at, gradient);
 }
 
-// The backward pass of a layer that did not keep GELU's result: it is made anew beside the gradient. Each element is read
-// before it is written, by one thread: `x` and `anew` may be one buffer, and so may both gradients.
+// Backward pass of a layer without GELU's stored result, which is recomputed. One thread reads each element before it writes it:
+// `x` and `anew` may be one buffer, and so may both gradients.
 extern "C" __global__ void gelu_through(const elem* x, const elem* dout, elem* anew, elem* gradient) {
     const u64 at = flat_workgroup() * THREADS + threadIdx.x;
     if (at >= COUNT) return;

@@ -1,8 +1,7 @@
 // GELU and its slope.
 //
-// Beyond 16 of either sign the function is x or zero in f32: elements are clamped to that wherever a power of them or an
-// exponential is taken, so that nothing overflows. Exponentials and quotients are the approximate ones: with 16-bit elements
-// the exact ones would take longer than the memory.
+// Beyond 16 of either sign the function is x or zero in f32. Arguments of powers and exponentials are clamped to that, so that
+// nothing overflows. Exponentials and quotients are approximate: with 16-bit elements, exact ones would limit the speed.
 
 #include "lib/elem.cuh"
 
@@ -11,13 +10,13 @@ constexpr float far_away = 16.0f;
 constexpr float slope_at_zero = 0.7978845608f;
 constexpr float cube = 0.044715f;
 
-// (1 + tanh(u)) / 2 for u = slope_at_zero (x + cube x^3): a logistic function, which has no cancellation.
+// (1 + tanh(u)) / 2 for u = slope_at_zero (x + cube x^3): a logistic function, without cancellation.
 __device__ __forceinline__ float tanh_share(float x) {
     const float doubled = 2.0f * slope_at_zero * x * fmaf(cube * x, x, 1.0f);
     return __fdividef(1.0f, 1.0f + __expf(fminf(-doubled, 80.0f)));
 }
 
-// The normal distribution function by formula 7.1.26 of Abramowitz and Stegun, which is off by at most 7.5e-8.
+// Normal distribution function by formula 7.1.26 of Abramowitz and Stegun, with an error of at most 7.5e-8.
 __device__ __forceinline__ float normal_share(float x) {
     const float z = fabsf(x) * 0.7071067812f;
     const float t = __fdividef(1.0f, fmaf(0.3275911f, z, 1.0f));
@@ -39,7 +38,7 @@ __device__ __forceinline__ float gelu_erf(float x) {
     return value * normal_share(fminf(value, far_away));
 }
 
-// Within what has a slope other than zero and one; NaN stays.
+// Clamped to the interval with slopes other than zero and one. NaN stays.
 __device__ __forceinline__ float clamped(float x) { return is_nan(x) ? x : fminf(fmaxf(x, -far_away), far_away); }
 
 __device__ __forceinline__ float slope_tanh(float x) {

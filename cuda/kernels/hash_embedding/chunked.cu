@@ -1,13 +1,14 @@
-// Hash embedding for rows that are sorted by group, in two stages, the second of which is embedding/join.
+// Hash embedding for rows sorted by group, in two stages; the second is embedding/join.
 //
-// hash_embedding_chunked  LANES threads go through a stretch of rows, whatever groups these are of, and keep the sums of the group
-//                         that they are at in registers, a piece of WIDTH columns each. A row is loaded and hashed by one of
-//                         them and handed round by shuffles. A group that lies within the stretch is written where it belongs,
-//                         and groups that no row is of are written as zeros on the way; the sums of a group that goes on from
-//                         the stretch before are left in part 0, and of one that goes on in the next in part 1.
+// hash_embedding_chunked  LANES threads process a stretch of rows, and keep the current group's sums in registers, a piece of
+//                         WIDTH columns each
 //
-// Against owner.cu: nobody searches, and long groups are the work of many. Rows are added in order, so the result is the same in
-// every run. Against shared.cu: all threads of a stretch look at each of its rows.
+// A row is loaded and hashed by one thread, and passed on by shuffles. A group within the stretch is stored. Groups without rows
+// are stored as zeros. The sums of a group that began in an earlier stretch go to part 0, those of a group that continues in the
+// next to part 1.
+//
+// Unlike owner.cu there is no search, and long groups are divided among threads. Rows are added in order, so the result is the
+// same in every run. Unlike shared.cu, all threads of a stretch visit each of its rows.
 
 #include "hash_embedding/hash.cuh"
 #include "lib/launch.cuh"

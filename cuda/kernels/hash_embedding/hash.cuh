@@ -1,4 +1,4 @@
-// Where a feature's weight goes.
+// Column and sign of a feature.
 
 // MurmurHash3's finaliser: the top bit is the sign, the others choose the column.
 __device__ __forceinline__ unsigned hashed(unsigned id) {

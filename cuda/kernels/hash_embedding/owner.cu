@@ -1,28 +1,27 @@
-// Hash embedding for rows that are sorted by group, in one stage.
+// Hash embedding for rows sorted by group, in one stage.
 //
-// hash_embedding_owner  LANES threads own a stretch of LANES * COLUMNS columns of one group's output row. They find the
-//                       group's first row by a galloping search, and then each of up to 32 of them takes a row: its three
-//                       numbers are loaded beside those of its neighbours and hashed once, and handed round by shuffles. Sums
-//                       stay in registers, and every column is written once, zeros included.
+// hash_embedding_owner  LANES threads own a stretch of LANES * COLUMNS columns of one group's output row
 //
-// Against basic.cu: no atomics and no pass that writes zeros first, and rows are added in order, so the result is the
-// same in every run. The price is the search, and that every owner of a stretch reads all rows of the group; they come from the
-// cache.
+// They find the group's first row by a galloping search. Up to 32 of them then take a row each: they load and hash its three
+// numbers, and pass them on by shuffles. Sums stay in registers, and every column is written once, zeros included.
+//
+// Unlike basic.cu there are no atomics and no pass for zeros, and rows are added in order, so the result is the same in every
+// run. In exchange there is a search, and every owner of a stretch reads all rows of the group, from the cache.
 
 #include "hash_embedding/hash.cuh"
 #include "lib/launch.cuh"
 #include "lib/sorted.cuh"
 
-// Threads that take rows together, and all of a warp.
+// Threads that take rows together, and the mask of a warp.
 constexpr unsigned TEAM = LANES < 32 ? LANES : 32;
 constexpr unsigned ALL = 0xFFFFFFFFu;
-// The column of no row.
+// Marker of an absent row.
 constexpr unsigned NONE = 0xFFFFFFFFu;
 
 extern "C" __global__ void hash_embedding_owner(const unsigned* __restrict__ id, const unsigned* __restrict__ sorted,
                                                 const float* __restrict__ weight, float* __restrict__ out) {
     const u64 owner = flat_workgroup() * (THREADS / LANES) + threadIdx.x / LANES;
-    // Threads that own nothing stay for the shuffles of their warp.
+    // Threads without a stretch stay for the shuffles of their warp.
     const bool owns = owner < (u64)GROUPS * STRETCHES;
     const unsigned mine = owns ? (unsigned)(owner / STRETCHES) : 0;
     // Neighbouring threads hold neighbouring columns, so that the final writes are contiguous.
@@ -32,7 +31,7 @@ extern "C" __global__ void hash_embedding_owner(const unsigned* __restrict__ id,
 #pragma unroll
     for (unsigned c = 0; c < COLUMNS; c++) acc[c] = 0.0f;
 
-    // Groups tend to be of like size, so the search starts where the row would lie if they were equal.
+    // Groups tend to have similar sizes: the search starts at the row for equal groups.
     const unsigned guess = min(ROWS, (unsigned)((float)mine * ((float)ROWS / (float)GROUPS)));
     u64 row = owns ? first_at_least(sorted, mine, guess, ROWS) : ROWS;
     bool more = true;
@@ -46,16 +45,16 @@ extern "C" __global__ void hash_embedding_owner(const unsigned* __restrict__ id,
             term = signed_by(h, weight[at]);
         }
         const unsigned found = __ballot_sync(ALL, column != NONE);
-        // A warp that is one team stops at its last row; of several teams each has its own.
+        // A warp that is one team stops at its last row. Several teams have a last row each.
         const unsigned rows = TEAM == 32 ? __popc(found) : TEAM;
         for (unsigned k = 0; k < rows; k++) {
             const unsigned to = __shfl_sync(ALL, column, k, TEAM);
             const float x = __shfl_sync(ALL, term, k, TEAM);
-            // A compare per register instead of an index: an indexed array would live in memory.
+            // A comparison per register instead of an index: an indexed array would be in local memory.
 #pragma unroll
             for (unsigned c = 0; c < COLUMNS; c++) acc[c] += to == first + c * LANES ? x : 0.0f;
         }
-        // There may be more where the last of the team's rows was the group's.
+        // There may be more if the last of the team's rows was the group's.
         more = __shfl_sync(ALL, column, TEAM - 1, TEAM) != NONE;
         row += TEAM;
     }

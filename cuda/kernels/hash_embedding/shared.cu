@@ -1,16 +1,16 @@
-// Hash embedding for rows that are sorted by group, its columns private to a block, in one stage.
+// Hash embedding for rows sorted by group, with columns private to a block, in one stage.
 //
-// hash_embedding_shared  a block owns COLUMNS columns of OWNED neighbouring groups, whose rows lie side by side: it finds the
-//                        first and the last of them, adds each row to sums in shared memory, and writes every column once.
+// hash_embedding_shared  a block owns COLUMNS columns of OWNED neighbouring groups, whose rows are contiguous
 //
-// Against owner.cu: a row is looked at by one thread and not by all that own its group. Against basic.cu: additions meet in shared
-// memory and never in device memory, and no pass writes zeros first. The order of additions, and so the last bits, vary.
+// It finds their first and last row, adds each row to sums in shared memory, and writes every column once. Unlike owner.cu, one
+// thread reads a row. Unlike basic.cu, atomic additions are in shared memory, and no pass writes zeros. The order of additions
+// varies, and with it the last bits.
 
 #include "hash_embedding/hash.cuh"
 #include "lib/launch.cuh"
 #include "lib/sorted.cuh"
 
-// Rows that a thread has under way at once.
+// Rows in flight per thread.
 constexpr unsigned BATCH = 4;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -22,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (block >= (u64)OWNERS * ACROSS) return;
     const unsigned first_group = (unsigned)(block / ACROSS) * OWNED, groups = min(OWNED, GROUPS - first_group);
     const unsigned first_column = (unsigned)(block % ACROSS) * COLUMNS;
-    // One thread of each of two warps, so that both searches go on at the same time.
+    // One thread of each of two warps, so that both searches overlap.
     if (threadIdx.x % 32 == 0 && threadIdx.x < 64) {
         const unsigned wanted = threadIdx.x == 0 ? first_group : first_group + groups;
         const unsigned guess = min(ROWS, (unsigned)((float)wanted * ((float)ROWS / (float)GROUPS)));
@@ -45,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (unsigned i = 0; i < BATCH; i++) {
             const unsigned h = hashed(ids[i]);
-            // Columns before the first wrap round and are as far off as those behind the last.
+            // Columns before the first wrap around and are out of range, as those after the last.
             const unsigned column = column_of(h) - first_column;
             if (row + i * THREADS < end && column < COLUMNS) {
                 atomicAdd(&sums[of[i] * COLUMNS + column], signed_by(h, weights[i]));
@@ -55,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __syncthreads();
 
     if constexpr (VECTORS) {
-        // All of it lies in one piece, and is whole fours.
+        // The sums are contiguous, and a multiple of four elements.
         float4* to = reinterpret_cast<float4*>(out + (u64)first_group * DIM);
         const float4* from = reinterpret_cast<const float4*>(sums);
         for (unsigned i = threadIdx.x; i < groups * (DIM / 4); i += THREADS) to[i] = from[i];

@@ -1,4 +1,4 @@
-// The backward pass of layer normalisation, in pieces. The definition is in core/workloads/src/ops/layernorm.
+// Backward pass of layer normalisation, in pieces. The definition is in core/workloads/src/ops/layernorm.
 
 #include "layernorm/backward.cuh"
 

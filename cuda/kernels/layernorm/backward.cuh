@@ -1,7 +1,7 @@
-// The backward pass of layer normalisation, in pieces: against `naive`, x and dout are read once.
+// Backward pass of layer normalisation, in pieces: x and dout are read once.
 //
-// PARTS blocks go over all rows and keep their part of the gradients of gamma and beta in registers, which layernorm_parts
-// sums. What else is added to the gradient of x is the kernel's business.
+// PARTS blocks process all rows, and keep their part of the gradients of gamma and beta in registers. layernorm_parts sums them.
+// The kernel decides on additional terms of the gradient of x.
 
 #include "lib/over_rows.cuh"
 
@@ -14,7 +14,7 @@ __device__ __forceinline__ void backward_rows(const elem* __restrict__ x, const 
     if (part >= PARTS) return;
     const unsigned lane = threadIdx.x % LANES;
     constexpr u64 stride = (u64)PARTS * rows_at_once;
-    // What is read is kept as it lies in memory, which takes half the registers where elements have 16 bits.
+    // Loaded pieces stay as in memory: with 16-bit elements this takes half the registers.
     stored factors[PIECES], values[PIECES], gradients[PIECES];
     piece dgammas[PIECES], dbetas[PIECES];
     const auto fetch = [=](u64 row, stored* values, stored* gradients) {
@@ -29,18 +29,18 @@ __device__ __forceinline__ void backward_rows(const elem* __restrict__ x, const 
 #pragma unroll
     for (unsigned k = 0; k < PIECES; k++) {
         const unsigned at = lane + k * LANES;
-        // What is not there counts as zero.
+        // Absent elements count as zero.
         factors[k] = values[k] = gradients[k] = stored{};
         if (at < row_pieces) factors[k] = load_stored(gamma, at);
         dgammas[k] = dbetas[k] = piece_of(0.0f);
     }
     u64 row = part * rows_at_once + threadIdx.x / LANES;
     fetch(row, values, gradients);
-    // All threads of the block take as many turns as the first, for the barriers.
+    // All threads of the block take as many iterations as the first, for the barriers.
     for (u64 first = part * rows_at_once; first < ROWS; first += stride, row += stride) {
         const float middle = row < ROWS ? mean[row] : 0.0f;
         const float scale = row < ROWS ? rstd[row] : 0.0f;
-        // The next row is under way while this one is reduced and written.
+        // The next row is in flight while this one is reduced and written.
         stored next_values[PIECES], next_gradients[PIECES];
 #pragma unroll
         for (unsigned k = 0; k < PIECES; k++) next_values[k] = next_gradients[k] = stored{};

@@ -1,7 +1,7 @@
 // Layer normalisation of rows, in pieces: a row is read once and kept in registers, PIECES pieces in each of LANES threads.
-// Where the row comes from, and what else is done with it, is the kernel's business, so that a sum can be normalised as it is
-// made: `note` is called when all values are loaded, because a store between loads would keep them from being under way
-// together.
+//
+// The kernel supplies the values of a row, so that a sum can be normalised as it is computed. It calls `note` when all values are
+// loaded: a store between loads would serialise them.
 
 #include "lib/rows.cuh"
 
@@ -13,7 +13,7 @@ __device__ __forceinline__ void normalise_row(RowValue row_value, Note note, con
     const unsigned lane = threadIdx.x % LANES;
     const u64 base = row * row_pieces;
 
-    // Threads without a row go along for the reductions.
+    // Threads without a row take part in the reductions.
     piece kept[PIECES];
 #pragma unroll
     for (unsigned k = 0; k < PIECES; k++) {
@@ -29,17 +29,17 @@ __device__ __forceinline__ void normalise_row(RowValue row_value, Note note, con
         for (unsigned i = 0; i < WIDTH; i++) sum += kept[k].at[i];
     }
     const float middle = row_sum(sum) / COLUMNS;
-    float squares = 0.0f;
+    float square_sum = 0.0f;
 #pragma unroll
     for (unsigned k = 0; k < PIECES; k++) {
         if (lane + k * LANES >= row_pieces) continue;
 #pragma unroll
         for (unsigned i = 0; i < WIDTH; i++) {
             kept[k].at[i] -= middle;
-            squares = fmaf(kept[k].at[i], kept[k].at[i], squares);
+            square_sum = fmaf(kept[k].at[i], kept[k].at[i], square_sum);
         }
     }
-    const float scale = rsqrtf(row_sum(squares) / COLUMNS + EPS);
+    const float scale = rsqrtf(row_sum(square_sum) / COLUMNS + EPS);
 #pragma unroll
     for (unsigned k = 0; k < PIECES; k++) {
         const unsigned at = lane + k * LANES;

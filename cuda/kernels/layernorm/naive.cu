@@ -1,10 +1,10 @@
 // Layer normalisation of rows and its backward pass, one element at a time. The definition is in
 // core/workloads/src/ops/layernorm.
 //
-// layernorm_statistics      one block of ROW_THREADS a row: the mean, and then the deviation from it
-// layernorm_apply           the same again: the result
+// layernorm_statistics      one block of ROW_THREADS per row: the mean, then the deviation from it
+// layernorm_apply           the same, and the result
 // layernorm_backward_naive  the same: two means over the row, and the gradient of x
-// layernorm_columns         one thread a column: the gradients of gamma and beta
+// layernorm_columns         one thread per column: the gradients of gamma and beta
 
 #include "lib/launch.cuh"
 #include "lib/reduce.cuh"
@@ -19,15 +19,15 @@ extern "C" __global__ void layernorm_statistics(const elem* __restrict__ x, floa
     float sum = 0.0f;
     for (unsigned j = threadIdx.x; j < COLUMNS; j += ROW_THREADS) sum += load(x[base + j]);
     const float middle = block_sum(sum, partial) / COLUMNS;
-    float squares = 0.0f;
+    float square_sum = 0.0f;
     for (unsigned j = threadIdx.x; j < COLUMNS; j += ROW_THREADS) {
         const float deviation = load(x[base + j]) - middle;
-        squares = fmaf(deviation, deviation, squares);
+        square_sum = fmaf(deviation, deviation, square_sum);
     }
-    squares = block_sum(squares, partial);
+    square_sum = block_sum(square_sum, partial);
     if (threadIdx.x == 0) {
         row_mean[row] = middle;
-        row_rstd[row] = rsqrtf(squares / COLUMNS + EPS);
+        row_rstd[row] = rsqrtf(square_sum / COLUMNS + EPS);
     }
 }
 

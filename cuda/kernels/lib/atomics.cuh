@@ -1,7 +1,7 @@
-// Sums in device memory to which many blocks add.
+// Atomic additions to sums in device memory.
 
-// Add two neighbours of a row of so many columns, as far as the row goes. `to` is where column `column` lies, an even one
-// of a row that begins at a multiple of `columns` elements.
+// Adds two neighbours of a row of `columns` columns, as far as the row goes. `to` is the address of column `column`, an even one.
+// Rows begin at multiples of `columns` elements.
 template <unsigned columns>
 __device__ __forceinline__ void add_pair(float* to, unsigned column, float first, float second) {
 #if __CUDA_ARCH__ >= 900

@@ -1,7 +1,6 @@
-// The element type: `elem` is the text's, arithmetic is f32. Exactly one of ELEM_F32, ELEM_F16 and ELEM_BF16 is defined.
+// Element type: storage is `elem`, arithmetic is f32. Exactly one of ELEM_F32, ELEM_F16 and ELEM_BF16 is defined.
 //
-// The conversions are written in PTX instead of taken from cuda_fp16.h: kernels then need no header of CUDA's, so that a
-// machine with a driver and NVRTC alone can compile them.
+// Conversions are in PTX, not from cuda_fp16.h: kernels then need no CUDA headers, only a driver and NVRTC.
 
 typedef unsigned long long u64;
 
@@ -52,12 +51,12 @@ struct alignas(4 * sizeof(elem)) elem4 {
 
 __device__ __forceinline__ float negative_infinity() { return __uint_as_float(0xFF800000u); }
 
-// What a maximum begins with that goes into exponentials, while nothing is seen yet: the difference of two infinities is no number.
+// Initial value of a maximum that goes into exponentials. It is finite: the difference of two infinities is NaN.
 constexpr float LOWEST = -3.4028234e38f;
 
 __device__ __forceinline__ bool is_nan(float x) { return x != x; }
 
-// The larger of two numbers, NaN where either is: fmaxf takes the other then.
+// Maximum of two numbers, NaN where either is. fmaxf would return the other.
 __device__ __forceinline__ float maximum(float a, float b) {
 #if __CUDA_ARCH__ >= 800
     float larger;
@@ -68,8 +67,8 @@ __device__ __forceinline__ float maximum(float a, float b) {
 #endif
 }
 
-// Zero in place of what is negative.
+// Maximum with zero. NaN stays.
 __device__ __forceinline__ float relu(float x) { return maximum(x, 0.0f); }
 
-// The gradient before ReLU: none where its result is zero or below, which NaN is not.
+// Gradient before ReLU: zero where its result is zero or below. NaN passes.
 __device__ __forceinline__ float gated_by(float result, float gradient) { return result <= 0.0f ? 0.0f : gradient; }

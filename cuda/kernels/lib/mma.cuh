@@ -5,7 +5,7 @@
 
 #if __CUDA_ARCH__ >= 800
 
-// Four 8 x 8 matrices of 16-bit elements, or of pairs of bytes; each lane gives the address of one row.
+// Loads four 8 x 8 matrices of 16-bit elements, or of pairs of bytes. Each lane gives the address of one row.
 __device__ __forceinline__ void load_matrices(unsigned (&x)[4], const void* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
@@ -14,7 +14,7 @@ __device__ __forceinline__ void load_matrices(unsigned (&x)[4], const void* row)
 }
 
 // c += a b for a of 16 x 32 and b of 32 x 8 of int8.
-__device__ __forceinline__ void multiply_add_bytes(int (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+__device__ __forceinline__ void multiply_add(int (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
     asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
                  "{%0, %1, %2, %3};"
                  : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])

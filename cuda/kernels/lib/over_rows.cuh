@@ -1,9 +1,9 @@
-// Sums over the rows that a block takes at a time.
+// Sums over the rows that a block processes at a time.
 
 #include "lib/rows.cuh"
 
-// Write piece `at` of a row of `parts`: the sum of what the threads of the same place in their rows have. All threads of the
-// block must call.
+// Stores piece `at` of a row of `parts`: the sum over the threads with the same place in their rows. All threads of the block
+// must call.
 __device__ __forceinline__ void store_part(float* __restrict__ parts, const piece& mine, unsigned at) {
     piece sum = mine;
     if constexpr (rows_at_once > 1) {

@@ -1,9 +1,9 @@
-// Sums over the parts that blocks left of a result: PARTS rows of PART_COLUMNS. Blocks of 32 neighbouring columns times DOWN
-// threads that take every DOWN-th part, so that a column is not the work of one thread.
+// Sums over partial results of blocks: PARTS rows of PART_COLUMNS. A block has 32 neighbouring columns times DOWN threads that
+// take every DOWN-th part.
 
 #include "lib/launch.cuh"
 
-// The sum of a column, for the first of its threads. All threads of the block must call.
+// Sum of a column, for the first of its threads. All threads of the block must call.
 __device__ __forceinline__ float parts_sum(const float* __restrict__ parts, unsigned column) {
     __shared__ float partial[DOWN][32];
     float sum = 0.0f;

@@ -6,7 +6,7 @@
 __device__ __forceinline__ uint4 philox(uint4 words, uint2 key) {
 #pragma unroll
     for (unsigned round = 0; round < 10; round++) {
-        // Whole products: one instruction gives both halves.
+        // 64-bit products: one instruction gives both halves.
         const u64 first = (u64)0xD2511F53u * words.x, third = (u64)0xCD9E8D57u * words.z;
         words = make_uint4((unsigned)(third >> 32) ^ words.y ^ key.x, (unsigned)third,
                            (unsigned)(first >> 32) ^ words.w ^ key.y, (unsigned)first);

@@ -2,7 +2,7 @@
 
 #include "lib/elem.cuh"
 
-// A piece as it lies in memory, moved as one, and as it is computed with.
+// A piece as in memory, moved as one, and as f32 for arithmetic.
 struct alignas(WIDTH * sizeof(elem)) stored {
     elem at[WIDTH];
 };
@@ -40,7 +40,7 @@ __device__ __forceinline__ void store_piece(elem* __restrict__ out, u64 index, c
     reinterpret_cast<stored*>(out)[index] = to;
 }
 
-// Pieces of arrays that are f32 whatever the element type.
+// Pieces of arrays that are f32 for any element type.
 struct alignas(WIDTH * sizeof(float)) floats {
     float at[WIDTH];
 };

@@ -1,30 +1,27 @@
-// Products of matrices on tensor cores: a warp multiplies matrices of 16-bit floats as a whole and sums in f32. What becomes
-// of a sum is said by `finished(at, column, sum)`.
+// GEMMs on tensor cores: warp-wide products of 16-bit floats, sums in f32. `epilogue(at, column, sum)` transforms a sum.
 //
-// Four warps compute a tile of 128 x 128, each 64 rows of 64 columns: squares, because each warp loads its rows of A and its
-// columns of B for itself, and shared memory gives less than tensor cores take of anything narrower. Tiles of A and B are
-// copied asynchronously as they are stored, as many steps ahead as fit beside the one in use; fragments are turned as they
-// are loaded, where they must be.
+// Four warps compute a tile of 128 x 128, each 64 rows of 64 columns. Square tiles of warps minimise reads of shared memory,
+// which limit narrower ones. Tiles of A and B are copied asynchronously in their layouts, STAGES - 1 steps ahead. Fragments are
+// transposed as they are loaded.
 
-#include "lib/async_copy.cuh"
 #include "lib/launch.cuh"
-#include "lib/mma.cuh"
+#include "lib/mma_loop.cuh"
 #include "lib/product.cuh"
 
-static_assert(TILE == 128 && THREADS == 128 && DEPTH % 16 == 0, "two by two warps, in steps of one instruction's depth");
+static_assert(BLOCK_MN == 128 && THREADS == 128 && BLOCK_K % 16 == 0, "two by two warps, in steps of one instruction's depth");
 
-// A tile as it is stored: TILE rows of DEPTH elements, or, where its rows go across the depth, DEPTH rows of TILE.
+// Staged tile: BLOCK_MN rows of BLOCK_K elements, or, where rows run along M or N, BLOCK_K rows of BLOCK_MN.
 template <bool across>
 struct Staged {
-    static constexpr unsigned rows = across ? DEPTH : TILE, columns = across ? TILE : DEPTH, row = columns + PADDING;
+    static constexpr unsigned rows = across ? BLOCK_K : BLOCK_MN, columns = across ? BLOCK_MN : BLOCK_K, row = columns + PADDING;
     static constexpr unsigned elements = rows * row;
 };
 using StagedA = Staged<A_TRANSPOSED>;
 using StagedB = Staged<!B_TRANSPOSED>;
-constexpr unsigned step_elems = StagedA::elements + StagedB::elements;
+constexpr unsigned stage_elems = StagedA::elements + StagedB::elements;
 
-// Copy a tile to shared memory from a matrix whose rows lie `stride` elements apart, zeros from row `end` and column `width` on.
-// Straight on, without a branch: it is done between products.
+// Copies a tile to shared memory from a matrix with a row stride of `stride` elements, zeros from row `end` and column `width`
+// on. Without branches: it overlaps with products.
 template <typename Tile, unsigned width, unsigned stride>
 __device__ __forceinline__ void stage_rows(elem* tile, const elem* __restrict__ matrix, unsigned row0, unsigned col0,
                                            unsigned end) {
@@ -48,7 +45,7 @@ __device__ __forceinline__ void stage_rows(elem* tile, const elem* __restrict__ 
     }
 }
 
-// The same of a stored matrix of `height` by `width`.
+// Copies a tile of a stored matrix of `height` by `width`.
 template <typename Tile, unsigned height, unsigned width>
 __device__ __forceinline__ void stage_tile(elem* tile, const elem* __restrict__ matrix, unsigned row0, unsigned col0) {
     stage_rows<Tile, width, width>(tile, matrix, row0, col0, height);
@@ -72,80 +69,57 @@ __device__ __forceinline__ void load_right(unsigned (&x)[4], const elem* tile, u
     }
 }
 
-// A tile of which `stage_tiles(a_tile, b_tile, d)` copies what is of the terms from d on, zeros past the end, for one step after
-// the other, and of which `put(row, column, x, y)` takes two neighbouring sums of a row.
-template <typename StageTiles, typename Put>
-__device__ __forceinline__ void product_mma_of(const StageTiles& stage_tiles, const Put& put) {
-    constexpr unsigned steps = (K + DEPTH - 1) / DEPTH;
+// Computes a tile. `stage_tiles(a_tile, b_tile, d)` copies the terms from d on, zeros past the end, in successive steps.
+// `store(row, column, x, y)` receives two neighbouring sums of a row.
+template <typename StageTiles, typename Store>
+__device__ __forceinline__ void product_mma_of(const StageTiles& stage_tiles, const Store& store) {
+    constexpr unsigned steps = (K + BLOCK_K - 1) / BLOCK_K;
     extern __shared__ uint4 shared[];
     elem* const staged = reinterpret_cast<elem*>(shared);
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const unsigned warp_row = warp / 2 * 64, warp_col = warp % 2 * 64;
 
-    // Past the end zeros are written and groups are empty, so that waiting can count groups.
+    // Past the end zeros are written and groups are empty, so that waits can count groups.
     const auto stage = [&](unsigned step) {
-        elem* const a_tile = staged + step % STEPS * step_elems;
-        stage_tiles(a_tile, a_tile + StagedA::elements, step * DEPTH);
+        elem* const a_tile = staged + step % STAGES * stage_elems;
+        stage_tiles(a_tile, a_tile + StagedA::elements, step * BLOCK_K);
         close_copies();
     };
 
-    // What the instructions after the next take is loaded while these multiply.
-    unsigned left[2][4][4], right[2][4][4];
-    const auto load_fragments = [&](const elem* a_tile, unsigned turn) {
+    const auto load = [&](const elem* a_tile, unsigned k, unsigned (&left)[4][4], unsigned (&right)[4][4]) {
         const elem* const b_tile = a_tile + StagedA::elements;
-        const unsigned d = turn * 16;
+        const unsigned d = k * 16;
 #pragma unroll
-        for (unsigned i = 0; i < 4; i++) load_left(left[turn % 2][i], a_tile, warp_row + 16 * i, d, lane);
+        for (unsigned i = 0; i < 4; i++) load_left(left[i], a_tile, warp_row + 16 * i, d, lane);
 #pragma unroll
-        for (unsigned j = 0; j < 4; j++) load_right(right[turn % 2][j], b_tile, d, warp_col + 16 * j, lane);
+        for (unsigned j = 0; j < 4; j++) load_right(right[j], b_tile, d, warp_col + 16 * j, lane);
     };
 
     float sums[4][8][4] = {};
-#pragma unroll
-    for (unsigned step = 0; step < STEPS - 1; step++) stage(step);
-    for (unsigned step = 0; step < steps; step++) {
-        wait_for_copies<STEPS - 2>();
-        // Ends the reading of the step before, too, whose place the next copies take.
-        __syncthreads();
-        const elem* const a_tile = staged + step % STEPS * step_elems;
-        load_fragments(a_tile, 0);
-        stage(step + STEPS - 1);
-#pragma unroll
-        for (unsigned turn = 0; turn < DEPTH / 16; turn++) {
-            if (turn + 1 < DEPTH / 16) load_fragments(a_tile, turn + 1);
-#pragma unroll
-            for (unsigned i = 0; i < 4; i++) {
-#pragma unroll
-                for (unsigned j = 0; j < 8; j++) {
-                    const auto& columns = right[turn % 2][j / 2];
-                    multiply_add(sums[i][j], left[turn % 2][i], columns[j % 2 * 2], columns[j % 2 * 2 + 1]);
-                }
-            }
-        }
-    }
+    mma_loop<steps, BLOCK_K / 16, stage_elems>(sums, staged, stage, load);
 
-    // In a fragment of results a lane holds two neighbouring columns in row lane / 4 and in the row eight below.
+    // In a fragment of results, a lane holds two neighbouring columns of rows lane / 4 and lane / 4 + 8.
 #pragma unroll
     for (unsigned i = 0; i < 4; i++) {
 #pragma unroll
         for (unsigned r = 0; r < 2; r++) {
 #pragma unroll
             for (unsigned j = 0; j < 8; j++) {
-                put(warp_row + 16 * i + lane / 4 + 8 * r, warp_col + 8 * j + lane % 4 * 2, sums[i][j][2 * r],
+                store(warp_row + 16 * i + lane / 4 + 8 * r, warp_col + 8 * j + lane % 4 * 2, sums[i][j][2 * r],
                     sums[i][j][2 * r + 1]);
             }
         }
     }
 }
 
-template <typename Finished>
+template <typename Epilogue>
 __device__ __forceinline__ void product_mma(const elem* __restrict__ a, const elem* __restrict__ b, elem* __restrict__ c,
-                                            const Finished& finished) {
-    constexpr unsigned across = (N + TILE - 1) / TILE, down = (M + TILE - 1) / TILE;
+                                            const Epilogue& epilogue) {
+    constexpr unsigned across = (N + BLOCK_MN - 1) / BLOCK_MN, down = (M + BLOCK_MN - 1) / BLOCK_MN;
     const u64 index = flat_workgroup(), tiles = (u64)across * down, batch = index / tiles;
     if (batch >= BATCH) return;
     const uint2 tile = tile_at(index % tiles, across, down);
-    const unsigned first_row = tile.y * TILE, first_col = tile.x * TILE;
+    const unsigned first_row = tile.y * BLOCK_MN, first_col = tile.x * BLOCK_MN;
     a += batch * a_elements;
     b += batch * b_elements;
 
@@ -159,10 +133,10 @@ __device__ __forceinline__ void product_mma(const elem* __restrict__ a, const el
         const u64 at = batch * c_elements + (u64)row * N + col;
         if constexpr (N % 2 == 0) {
             if (col >= N) return;
-            *reinterpret_cast<unsigned*>(c + at) = pack(finished(at, col, x), finished(at + 1, col + 1, y));
+            *reinterpret_cast<unsigned*>(c + at) = pack(epilogue(at, col, x), epilogue(at + 1, col + 1, y));
         } else {
-            if (col < N) c[at] = to_elem(finished(at, col, x));
-            if (col + 1 < N) c[at + 1] = to_elem(finished(at + 1, col + 1, y));
+            if (col < N) c[at] = to_elem(epilogue(at, col, x));
+            if (col + 1 < N) c[at + 1] = to_elem(epilogue(at + 1, col + 1, y));
         }
     });
 }

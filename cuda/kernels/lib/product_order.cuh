@@ -1,9 +1,9 @@
-// The order in which blocks compute the tiles of a product.
+// Order of the tiles of a GEMM among blocks.
 
 #include "lib/elem.cuh"
 
-// Column and row of the index-th of across x down tiles. Tiles are taken column by column within bands of eight rows, so
-// that blocks that run together share rows of A and columns of B in the cache.
+// Column and row of tile `index` of across x down tiles. Tiles run column by column within bands of eight rows, so that blocks
+// that run together share rows of A and columns of B in the cache.
 __device__ __forceinline__ uint2 tile_at(u64 index, unsigned across, unsigned down) {
     constexpr unsigned band = 8;
     const u64 in_band = (u64)band * across;

@@ -1,34 +1,31 @@
-// Products of matrices, tile by tile: a block stages tiles of A and B in shared memory, and a thread keeps a block of sums in
-// registers. What becomes of a sum is said by `finished(at, column, sum)`.
+// Tiled GEMM on CUDA cores: tiles of A and B in shared memory, accumulators in registers. `epilogue(at, column, sum)` transforms
+// a sum.
 //
-// 256 threads. Thread (x, y) of 16 x 16 computes SQUARES x SQUARES squares of 4 x 4 elements, 64 rows or columns apart: rows
-// 4y + 64i.. and columns 4x + 64j... Both tiles are kept as vectors along rows or columns of C, a depth after the other; what
-// is stored the other way round is turned on its way there. Tiles are read from device memory a step ahead, into registers, and
-// there are two places for them, so that a step has one barrier.
+// Thread (x, y) of 16 x 16 computes REG_TILES x REG_TILES register tiles of 4 x 4 elements, 64 rows or columns apart: rows 4y +
+// 64i.. and columns 4x + 64j... Both tiles are stored as vectors along M or N, one index of K after the other; transposed
+// operands are transposed on their way there. Tiles are loaded a step ahead, into registers, with two stages and one barrier per
+// step.
 //
-// On an H200, 4096^3 in f32, in f16, and 1024^3 in f32: 4.07, 3.65 ms and 90.9 us by tiles as they are stored, two barriers a step; 3.74,
-// 3.16 ms and 68.1 us like this; in f32 3.43 ms with two depths written out at a time, and 3.29 ms with registers as the compiler likes.
+// Choices and measurements: docs/notebook/2026-11-28-kernel-notes.md.
 
 #include "lib/launch.cuh"
 #include "lib/product.cuh"
 
-// Depths of a step: large tiles have half as many.
-constexpr unsigned STEP = DEPTH / SQUARES;
-// Large tiles of f32 have two depths written out at a time, and registers as the compiler chooses, of which it takes 117: all depths are
-// scheduled badly. With 16-bit elements that is the slower way, and two blocks on a multiprocessor are asked for.
-constexpr bool ROLLED = SQUARES == 2 && sizeof(elem) == 4;
-constexpr unsigned UNROLL = ROLLED ? 2 : STEP, BLOCKS = ROLLED ? 1 : 2;
-static_assert(STEP % 4 == 0, "what is turned is read four depths at a time");
+// f32 with large tiles: two indices of K unrolled, registers as the compiler chooses. Otherwise: all unrolled, two blocks per
+// multiprocessor.
+constexpr bool ROLLED = REG_TILES == 2 && sizeof(elem) == 4;
+constexpr unsigned UNROLL = ROLLED ? 2 : BLOCK_K, BLOCKS = ROLLED ? 1 : 2;
+static_assert(BLOCK_K % 4 == 0, "transposed tiles are read four indices of K at a time");
 
 // Elements column .. column + 3 of a stored row of a matrix, widened; zeros outside.
 template <unsigned height, unsigned width>
-__device__ __forceinline__ float4 load_four(const elem* __restrict__ matrix, unsigned row, unsigned column) {
+__device__ __forceinline__ float4 load_vec4(const elem* __restrict__ matrix, unsigned row, unsigned column) {
     float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     if (row >= height || column >= width) return x;
     const elem* const from = matrix + (u64)row * width + column;
     if constexpr (width % 4 == 0) {
-        const elem4 four = *reinterpret_cast<const elem4*>(from);
-        x = make_float4(load(four.at[0]), load(four.at[1]), load(four.at[2]), load(four.at[3]));
+        const elem4 vec4 = *reinterpret_cast<const elem4*>(from);
+        x = make_float4(load(vec4.at[0]), load(vec4.at[1]), load(vec4.at[2]), load(vec4.at[3]));
     } else {
         x.x = load(from[0]);
         if (column + 1 < width) x.y = load(from[1]);
@@ -38,39 +35,39 @@ __device__ __forceinline__ float4 load_four(const elem* __restrict__ matrix, uns
     return x;
 }
 
-// A tile of TILE rows or columns of C by `STEP` depths, of a matrix whose stored rows go along the depth where `turned`, and
-// otherwise along C's rows or columns.
-template <bool turned, unsigned height, unsigned width>
+// A tile of BLOCK_MN rows or columns of C by BLOCK_K. The matrix's stored rows run along K where `transposed`, and otherwise
+// along rows or columns of C.
+template <bool transposed, unsigned height, unsigned width>
 struct Tile {
-    // Floats from one depth to the next, padded so that what is turned comes to lie in different banks; vectors, and how many of
-    // them a thread stages.
-    static constexpr unsigned STRIDE = TILE + (turned ? 4 : 0), VECTORS = STEP * TILE / 4, EACH = (VECTORS + 255) / 256;
-    static constexpr unsigned SIZE = STEP * STRIDE;
-    float4 next[EACH];
+    // Floats from one index of K to the next; padding avoids bank conflicts of transposed stores. Number of vectors, and vectors
+    // per thread.
+    static constexpr unsigned STRIDE = BLOCK_MN + (transposed ? 4 : 0), VECTORS = BLOCK_K * BLOCK_MN / 4, LOADS = (VECTORS + 255) / 256;
+    static constexpr unsigned SIZE = BLOCK_K * STRIDE;
+    float4 next[LOADS];
 
     __device__ __forceinline__ void fetch(const elem* __restrict__ matrix, unsigned first, unsigned depth, unsigned thread) {
 #pragma unroll
-        for (unsigned i = 0; i < EACH; i++) {
+        for (unsigned i = 0; i < LOADS; i++) {
             const unsigned e = thread + i * 256;
             if (VECTORS % 256 != 0 && e >= VECTORS) break;
-            next[i] = turned ? load_four<height, width>(matrix, first + e / (STEP / 4), depth + e % (STEP / 4) * 4)
-                             : load_four<height, width>(matrix, depth + e / (TILE / 4), first + e % (TILE / 4) * 4);
+            next[i] = transposed ? load_vec4<height, width>(matrix, first + e / (BLOCK_K / 4), depth + e % (BLOCK_K / 4) * 4)
+                             : load_vec4<height, width>(matrix, depth + e / (BLOCK_MN / 4), first + e % (BLOCK_MN / 4) * 4);
         }
     }
 
     __device__ __forceinline__ void store(float* tile, unsigned thread) const {
 #pragma unroll
-        for (unsigned i = 0; i < EACH; i++) {
+        for (unsigned i = 0; i < LOADS; i++) {
             const unsigned e = thread + i * 256;
             if (VECTORS % 256 != 0 && e >= VECTORS) break;
-            if constexpr (turned) {
-                float* const to = tile + e % (STEP / 4) * 4 * STRIDE + e / (STEP / 4);
+            if constexpr (transposed) {
+                float* const to = tile + e % (BLOCK_K / 4) * 4 * STRIDE + e / (BLOCK_K / 4);
                 to[0] = next[i].x;
                 to[STRIDE] = next[i].y;
                 to[2 * STRIDE] = next[i].z;
                 to[3 * STRIDE] = next[i].w;
             } else {
-                *reinterpret_cast<float4*>(tile + e / (TILE / 4) * STRIDE + e % (TILE / 4) * 4) = next[i];
+                *reinterpret_cast<float4*>(tile + e / (BLOCK_MN / 4) * STRIDE + e % (BLOCK_MN / 4) * 4) = next[i];
             }
         }
     }
@@ -83,11 +80,11 @@ __device__ __forceinline__ void add_scaled(float4& sum, float factor, const floa
     sum.w = fmaf(factor, x.w, sum.w);
 }
 
-template <typename Finished>
+template <typename Epilogue>
 __device__ __forceinline__ void product_tiled(const elem* __restrict__ a, const elem* __restrict__ b, elem* __restrict__ c,
-                                              const Finished& finished) {
-    constexpr unsigned across = (N + TILE - 1) / TILE, down = (M + TILE - 1) / TILE, rows = 4 * SQUARES;
-    constexpr unsigned steps = (K + STEP - 1) / STEP;
+                                              const Epilogue& epilogue) {
+    constexpr unsigned across = (N + BLOCK_MN - 1) / BLOCK_MN, down = (M + BLOCK_MN - 1) / BLOCK_MN, rows = 4 * REG_TILES;
+    constexpr unsigned steps = (K + BLOCK_K - 1) / BLOCK_K;
     using TileA = Tile<!A_TRANSPOSED, A_HEIGHT, A_WIDTH>;
     using TileB = Tile<B_TRANSPOSED, B_HEIGHT, B_WIDTH>;
     __shared__ __align__(16) float a_tile[2 * TileA::SIZE];
@@ -96,17 +93,17 @@ __device__ __forceinline__ void product_tiled(const elem* __restrict__ a, const 
     const u64 index = flat_workgroup(), tiles = (u64)across * down, batch = index / tiles;
     if (batch >= BATCH) return;
     const uint2 tile = tile_at(index % tiles, across, down);
-    const unsigned first_row = tile.y * TILE, first_col = tile.x * TILE, thread = threadIdx.y * 16 + threadIdx.x;
+    const unsigned first_row = tile.y * BLOCK_MN, first_col = tile.x * BLOCK_MN, thread = threadIdx.y * 16 + threadIdx.x;
     // A warp is 8 x 4 threads, and neighbours share a row, then a column: it reads each vector once.
     const unsigned x = thread % 64 / 32 * 8 + thread % 16 / 2, y = thread / 64 * 4 + thread % 32 / 16 * 2 + thread % 2;
     a += batch * a_elements;
     b += batch * b_elements;
 
-    float4 sums[rows][SQUARES];
+    float4 sums[rows][REG_TILES];
 #pragma unroll
     for (unsigned r = 0; r < rows; r++) {
 #pragma unroll
-        for (unsigned s = 0; s < SQUARES; s++) sums[r][s] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        for (unsigned s = 0; s < REG_TILES; s++) sums[r][s] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     }
     TileA of_a;
     TileB of_b;
@@ -116,7 +113,7 @@ __device__ __forceinline__ void product_tiled(const elem* __restrict__ a, const 
     of_b.store(b_tile, thread);
     __syncthreads();
     for (unsigned step = 0; step < steps; step++) {
-        const unsigned depth = (step + 1) * STEP, to = (step + 1) % 2;
+        const unsigned depth = (step + 1) * BLOCK_K, to = (step + 1) % 2;
         const bool more = step + 1 < steps;
         if (more) {
             of_a.fetch(a, first_row, depth, thread);
@@ -125,17 +122,17 @@ __device__ __forceinline__ void product_tiled(const elem* __restrict__ a, const 
         const float* const left_from = a_tile + step % 2 * TileA::SIZE + y * 4;
         const float* const right_from = b_tile + step % 2 * TileB::SIZE + x * 4;
 #pragma unroll UNROLL
-        for (unsigned d = 0; d < STEP; d++) {
-            float4 right[SQUARES];
+        for (unsigned d = 0; d < BLOCK_K; d++) {
+            float4 right[REG_TILES];
 #pragma unroll
-            for (unsigned s = 0; s < SQUARES; s++) {
+            for (unsigned s = 0; s < REG_TILES; s++) {
                 right[s] = *reinterpret_cast<const float4*>(right_from + d * TileB::STRIDE + s * 64);
             }
 #pragma unroll
-            for (unsigned i = 0; i < SQUARES; i++) {
+            for (unsigned i = 0; i < REG_TILES; i++) {
                 const float4 left = *reinterpret_cast<const float4*>(left_from + d * TileA::STRIDE + i * 64);
 #pragma unroll
-                for (unsigned s = 0; s < SQUARES; s++) {
+                for (unsigned s = 0; s < REG_TILES; s++) {
                     add_scaled(sums[i * 4][s], left.x, right[s]);
                     add_scaled(sums[i * 4 + 1][s], left.y, right[s]);
                     add_scaled(sums[i * 4 + 2][s], left.z, right[s]);
@@ -155,20 +152,20 @@ __device__ __forceinline__ void product_tiled(const elem* __restrict__ a, const 
         const unsigned row = first_row + r / 4 * 64 + y * 4 + r % 4;
         if (row >= M) continue;
 #pragma unroll
-        for (unsigned s = 0; s < SQUARES; s++) {
+        for (unsigned s = 0; s < REG_TILES; s++) {
             const unsigned col = first_col + s * 64 + x * 4;
             const u64 at = batch * c_elements + (u64)row * N + col;
             const float sum[4] = {sums[r][s].x, sums[r][s].y, sums[r][s].z, sums[r][s].w};
             if constexpr (N % 4 == 0) {
                 if (col >= N) continue;
-                elem4 four;
+                elem4 vec4;
 #pragma unroll
-                for (unsigned e = 0; e < 4; e++) four.at[e] = to_elem(finished(at + e, col + e, sum[e]));
-                *reinterpret_cast<elem4*>(c + at) = four;
+                for (unsigned e = 0; e < 4; e++) vec4.at[e] = to_elem(epilogue(at + e, col + e, sum[e]));
+                *reinterpret_cast<elem4*>(c + at) = vec4;
             } else {
 #pragma unroll
                 for (unsigned e = 0; e < 4; e++) {
-                    if (col + e < N) c[at + e] = to_elem(finished(at + e, col + e, sum[e]));
+                    if (col + e < N) c[at + e] = to_elem(epilogue(at + e, col + e, sum[e]));
                 }
             }
         }

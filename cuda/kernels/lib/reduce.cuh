@@ -2,7 +2,7 @@
 
 #include "lib/elem.cuh"
 
-// Reduce over groups of `width` neighbouring lanes of a warp (a power of two); every lane gets the result.
+// Reduces over groups of `width` neighbouring lanes of a warp (a power of two); every lane gets the result.
 __device__ __forceinline__ float lanes_sum(float x, unsigned width) {
     for (unsigned step = width / 2; step > 0; step /= 2) {
         x += __shfl_xor_sync(0xFFFFFFFFu, x, step);
@@ -17,7 +17,7 @@ __device__ __forceinline__ float lanes_max(float x, unsigned width) {
     return x;
 }
 
-// Reduce over a one-dimensional block of whole warps; every thread gets the result. `partial` holds one float per warp.
+// Reduces over a one-dimensional block of whole warps; every thread gets the result. `partial` holds one float per warp.
 __device__ __forceinline__ float block_sum(float x, float* partial) {
     x = lanes_sum(x, 32);
     __syncthreads();

@@ -1,5 +1,5 @@
-// Rows of COLUMNS elements, each shared by LANES neighbouring threads of a block of THREADS, both powers of two. They are
-// read and written in pieces of WIDTH neighbouring elements, which divides COLUMNS, so that no piece is ever cut.
+// Rows of COLUMNS elements, each shared by LANES neighbouring threads of a block of THREADS, both powers of two. Accesses have
+// WIDTH neighbouring elements. WIDTH divides COLUMNS.
 
 #include "lib/launch.cuh"
 #include "lib/pieces.cuh"
@@ -9,7 +9,7 @@ constexpr unsigned row_pieces = COLUMNS / WIDTH;
 constexpr unsigned rows_at_once = THREADS / LANES;
 constexpr unsigned row_warps = LANES < 32 ? 1 : LANES / 32;
 
-// Reduce over the threads of a row; every thread of the block must call, and each gets the result of its row.
+// Reduces over the threads of a row. Every thread of the block must call, and gets the result of its row.
 __device__ __forceinline__ float row_sum(float x) {
     if constexpr (LANES <= 32) return lanes_sum(x, LANES);
     __shared__ float partial[THREADS / 32];

@@ -1,3 +1,3 @@
-// Addresses as instructions on shared memory take them.
+// Addresses for instructions on shared memory.
 
 __device__ __forceinline__ unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }

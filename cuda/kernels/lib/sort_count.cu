@@ -1,5 +1,4 @@
-// How often each digit of the keys occurs in each stretch of them: the first half of a pass of a radix sort. The definition is
-// in core/ir/src/sort.rs.
+// Number of keys per digit in each stretch: first half of a pass of a radix sort. The definition is in core/ir/src/sort.rs.
 
 #include "lib/launch.cuh"
 
@@ -10,7 +9,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __syncthreads();
     for (unsigned tile = 0; tile < TILES; tile++) {
         const u64 at = ((u64)blockIdx.x * TILES + tile) * THREADS + threadIdx.x;
-        // Integers: whoever comes first, the count is the same.
+        // Integers: the count does not depend on the order.
         if (at < ITEMS) atomicAdd(&found[(keys[at] >> SHIFT) % BINS], 1u);
     }
     __syncthreads();

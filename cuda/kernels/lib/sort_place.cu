@@ -1,15 +1,15 @@
-// Keys and their positions moved to where a digit of the keys puts them, those of the same digit in the order that they had:
-// the second half of a pass of a radix sort. The definition is in core/ir/src/sort.rs.
+// Keys and their positions moved to the place of a digit, in stable order: second half of a pass of a radix sort. The definition
+// is in core/ir/src/sort.rs.
 //
-// A block moves the stretch that it counted. Before its keys of a digit come all keys of smaller digits, and those of this digit
-// in earlier stretches; among themselves they are ranked THREADS at a time, each key by looking at the others. Nothing is atomic,
-// so that the order is one and the same in every run.
+// A block moves the stretch that it counted. All keys of smaller digits precede its keys of a digit, and those of this digit in
+// earlier stretches. Keys are ranked THREADS at a time, each by comparison with the others. Nothing is atomic, so the order is
+// the same in every run.
 
 #include "lib/launch.cuh"
 
-// Digits of one thread, neighbours.
+// Digits per thread, neighbours.
 constexpr unsigned OWN = BINS / THREADS;
-// The digit of nothing.
+// Digit of an absent key.
 constexpr unsigned NONE = BINS;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -19,9 +19,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     , const unsigned* __restrict__ before
 #endif
     ) {
-    // Where the next key of each digit goes.
+    // Place of the next key of each digit.
     __shared__ unsigned next[BINS];
-    // One number for each thread: sums of counts, and later digits.
+    // One number per thread: sums of counts, then digits.
     __shared__ unsigned shared_all[THREADS];
     const unsigned lane = threadIdx.x;
     unsigned sum = 0;
@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         next[bin] = sum + earlier;
         sum += everywhere;
     }
-    // Of all digits of the threads before: sums of twice as many neighbours at each step.
+    // Sums over all digits of the earlier threads: each step sums twice as many neighbours.
     shared_all[lane] = sum;
     __syncthreads();
     for (unsigned step = 1; step < THREADS; step *= 2) {
@@ -73,7 +73,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             order[to] = before[at];
 #endif
         }
-        // Everyone knows where its key goes before the last of each digit moves on.
+        // All threads know the places of their keys before the last key of each digit advances.
         __syncthreads();
         if (at < ITEMS && rank + 1 == alike) next[digit] += alike;
     }

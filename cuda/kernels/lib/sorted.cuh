@@ -1,7 +1,7 @@
-// Search in numbers that rise.
+// Search in increasing numbers.
 
-// The first position of so many whose number is at least `wanted`. It is looked for around a guess, further away at each step: a
-// few dependent loads where the guess is good.
+// First position among `count` numbers with a value of at least `wanted`. The search starts at a guess and doubles its distance:
+// few dependent loads for a good guess.
 __device__ __forceinline__ unsigned first_at_least(const unsigned* __restrict__ sorted, unsigned wanted, unsigned guess,
                                                    unsigned items) {
     unsigned low = guess, high = guess;

@@ -1,32 +1,33 @@
 // Copies of boxes of tensors between device and shared memory by the copy engine (TMA), from compute capability 9.0 on.
 //
-// A tensor is a parameter `const __grid_constant__ CUtensorMap`; extents of tensor and box, strides and the swizzle are in it.
-// Coordinates are those of a box's first element, the fastest axis first; they may be negative or beyond the tensor: what
-// lies outside is read as zeros and not written. The fastest axis's coordinate lies on a multiple of 16 bytes: -3 floats end a
-// kernel on an H200 with an illegal instruction, where -4 are fine. In shared memory a box is dense, its last axis the
-// fastest, and begins on a multiple of 128 bytes, or of eight times the swizzle's row (1024 for one of 128 bytes). One thread
-// issues a copy.
+// A tensor is a parameter `const __grid_constant__ CUtensorMap` with the extents of tensor and box, strides and swizzle.
+// Coordinates are those of a box's first element, the fastest axis first. They may be negative or beyond the tensor: elements
+// outside are read as zeros and not written. The coordinate of the fastest axis must be a multiple of 16 bytes: others end the
+// kernel with an illegal instruction.
+//
+// A box in shared memory is dense, with its last axis the fastest. It begins at a multiple of 128 bytes, or of eight times the
+// swizzle's row (1024 for one of 128 bytes). One thread issues a copy.
 
 #include "lib/mbarrier.cuh"
 
 #if __CUDA_ARCH__ >= 900
 
-// As the driver makes it; only the copy engine knows what it means.
+// Opaque: made by the driver, and read by the copy engine.
 struct alignas(64) CUtensorMap {
     u64 opaque[16];
 };
 
-// Fetch a tensor's description ahead of its first use.
+// Prefetches a tensor's description.
 __device__ __forceinline__ void tma_prefetch(const CUtensorMap& tensor) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(&tensor) : "memory");
 }
 
-// Let the copy engine and the matrix units see what this thread wrote to shared memory by ordinary stores. Each thread that
-// wrote calls this, then comes a barrier, then one thread issues the copy.
+// Publishes this thread's ordinary stores to shared memory to the copy engine and the matrix units. Each writing thread calls
+// this, a barrier follows, then one thread issues the copy.
 __device__ __forceinline__ void tma_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// Load a box. The whole box's bytes count at the barrier, also those that lie outside of the tensor; it must have been told
-// to expect them (`mbarrier_expect`).
+// Loads a box. All bytes of the box count at the barrier, also those outside the tensor. The barrier must expect them
+// (`mbarrier_expect`).
 __device__ __forceinline__ void tma_load(void* to, const CUtensorMap& tensor, mbarrier* full, int x, int y) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
                  "[%1, {%3, %4}], [%2];"
@@ -59,8 +60,8 @@ __device__ __forceinline__ void tma_load(void* to, const CUtensorMap& tensor, mb
                  : "memory");
 }
 
-// Load a box into several blocks of the cluster: those whose bits are set in `blocks`. It goes to the same place in each, and
-// its bytes count at the same barrier of each, which each has been told to expect.
+// Loads a box into several blocks of the cluster: those with set bits in `blocks`. Each has it at the same place, and its bytes
+// count at the same barrier of each, which must expect them.
 __device__ __forceinline__ void tma_multicast(void* to, const CUtensorMap& tensor, mbarrier* full, unsigned short blocks,
                                               int x, int y) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
@@ -98,7 +99,7 @@ __device__ __forceinline__ void tma_multicast(void* to, const CUtensorMap& tenso
                  : "memory");
 }
 
-// Store a box. `tma_fence` and a barrier come before, `tma_commit` after the last store of a group.
+// Stores a box. `tma_fence` and a barrier come before, `tma_commit` after the last store of a group.
 __device__ __forceinline__ void tma_store(const CUtensorMap& tensor, const void* from, int x, int y) {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];"
                  :
@@ -127,17 +128,17 @@ __device__ __forceinline__ void tma_store(const CUtensorMap& tensor, const void*
                  : "memory");
 }
 
-// Make a group of this thread's stores since the last group.
+// Closes a group of this thread's stores since the last group.
 __device__ __forceinline__ void tma_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 
-// Wait until at most `open` of this thread's groups, the latest ones, have still to read shared memory: then it may be
-// written again. A block must not end before that.
+// Waits until at most `open` of this thread's latest groups have not yet read shared memory, which may then be overwritten. A
+// block must not end before that.
 template <unsigned open>
 __device__ __forceinline__ void tma_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(open) : "memory");
 }
 
-// Wait until at most `open` of this thread's groups have still to be written to device memory.
+// Waits until at most `open` of this thread's groups have not yet been written to device memory.
 template <unsigned open>
 __device__ __forceinline__ void tma_wait() {
     asm volatile("cp.async.bulk.wait_group %0;" ::"n"(open) : "memory");

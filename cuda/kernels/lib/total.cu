@@ -1,4 +1,4 @@
-// The sum of all parts that blocks left of a number, times SCALE, always in the same order: PART_COLUMNS is one.
+// Sum of the partial results of all blocks, times SCALE, always in the same order: PART_COLUMNS is one.
 
 #include "lib/parts.cuh"
 

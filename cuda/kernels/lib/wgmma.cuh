@@ -1,48 +1,48 @@
-// Matrix products by four warps together (wgmma), on 16-bit elements with sums in f32: compute capability 9.0 only.
+// Matrix products by four warps (wgmma), on 16-bit elements with sums in f32: compute capability 9.0 only.
 //
-// A warpgroup, four warps whose first has a number divisible by four, computes D += A B for D of 64 x N, A of 64 x 16 and B of
-// 16 x N. D is in registers; A is in shared memory or in registers; B is in shared memory. N is told by the length of D: each
-// thread holds N / 2 of its elements. The steps of a product:
+// A warpgroup is four warps whose first has a number divisible by four. It computes D += A B for D of 64 x N, A of 64 x 16 and B
+// of 16 x N. D is in registers, A in shared memory or registers, B in shared memory. The length of D gives N: each thread holds N
+// / 2 of its elements. The steps of a product:
 //
 //     wgmma_fence();                                      // A in registers and D are ready
 //     for (each 16 of K) wgmma(d, a + ..., b + ..., true);
 //     wgmma_commit();
-//     wgmma_wait<0>(d);                                   // until then nobody touches D, or A in registers
+//     wgmma_wait<0>(d);                                   // until then D, and A in registers, stay untouched
 //
-// Shared memory that ordinary stores wrote needs `tma_fence` of the writers and a barrier before; what a copy of the copy
-// engine brought needs its mbarrier only.
+// Ordinary stores to shared memory need `tma_fence` by their threads and a barrier before; copies by the copy engine need only
+// their mbarrier.
 
 #include "lib/elem.cuh"
 #include "lib/shared.cuh"
 
 #if !defined(ELEM_F32) && defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-// Matrices in shared memory are described by 64 bits: where they begin, the distances between the pieces that they are made
-// of, and the swizzle, here always that of 128 bytes. Tiles begin on multiples of 1024 bytes and have rows of 64 elements,
-// as tensor maps with boxes of that width and that swizzle leave them.
+// Descriptor of a matrix in shared memory, 64 bits: its begin, the distances between its pieces, and the swizzle, here always of
+// 128 bytes. Tiles begin at multiples of 1024 bytes and have rows of 64 elements, as tensor maps with such boxes and that swizzle
+// leave them.
 __device__ __forceinline__ u64 wgmma_descriptor(const void* tile, unsigned leading_bytes, unsigned stride_bytes) {
     return (u64)((shared_address(tile) & 0x3FFFFu) >> 4) | (u64)(leading_bytes >> 4) << 16 |
            (u64)(stride_bytes >> 4) << 32 | 1ull << 62;
 }
 
-// A tile whose rows are 64 elements along K: A as [M][K], B as [N][K]. Eight such rows are a piece of 1024 bytes, and the
-// next eight follow. A wider K has further tiles, described by their own begin.
+// A tile whose rows are 64 elements along K: A as [M][K], B as [N][K]. Eight such rows are a piece of 1024 bytes, and the next
+// eight follow. A wider K has further tiles with descriptors of their own.
 __device__ __forceinline__ u64 wgmma_along_k(const void* tile) { return wgmma_descriptor(tile, 16, 1024); }
 
-// What to add to the above for the next 16 of K, up to the tile's 64: 32 bytes.
+// Increment for the next 16 of K, up to the tile's 64: 32 bytes.
 constexpr u64 WGMMA_NEXT_ALONG_K = 32 >> 4;
 
-// A tile whose rows are 64 elements along M or N: A as [K][M], B as [K][N], `depth` rows in all, a multiple of 8. Eight such
-// rows are a piece of 1024 bytes, and the next eight of K follow. N above 64 has further tiles, one right after the other.
+// A tile whose rows are 64 elements along M or N: A as [K][M], B as [K][N], with `depth` rows, a multiple of 8. Eight such rows
+// are a piece of 1024 bytes, and the next eight of K follow. N above 64 has further tiles, contiguous.
 __device__ __forceinline__ u64 wgmma_across_k(const void* tile, unsigned depth) {
     return wgmma_descriptor(tile, depth * 128, 1024);
 }
 
-// What to add to the above for the next 16 of K: 16 rows of 128 bytes.
+// Increment for the next 16 of K: 16 rows of 128 bytes.
 constexpr u64 WGMMA_NEXT_ACROSS_K = 2048 >> 4;
 
-// Where element `i` of a thread's part of D is in it. Also A in registers: of its 64 x 16 a thread holds eight elements as
-// four pairs of neighbours along K, the first in the lower half, where a D of 64 x 16 has its elements 0, 1 | 2, 3 | ...
+// Row and column in D of element `i` of a thread. Also for A in registers: of its 64 x 16 a thread holds eight elements as four
+// pairs of neighbours along K, the first in the lower half, where a D of 64 x 16 has its elements 0, 1 | 2, 3 | ...
 __device__ __forceinline__ unsigned wgmma_row(unsigned i) {
     const unsigned thread = threadIdx.x % 128;
     return thread / 32 * 16 + thread % 32 / 4 + i / 2 % 2 * 8;
@@ -50,35 +50,35 @@ __device__ __forceinline__ unsigned wgmma_row(unsigned i) {
 
 __device__ __forceinline__ unsigned wgmma_column(unsigned i) { return i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2; }
 
-// Before the first product, and whenever a thread has changed D or A in registers.
+// Before the first product, and after each change of D or A in registers by a thread.
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
-// Make a group of the products since the last group.
+// Closes a group of the products since the last group.
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-// Keep the compiler from moving what is done with these registers to the other side of this place: it does not know that a
-// product writes them until it has been waited for.
+// Keeps the compiler from moving accesses to these registers across this point: it does not know that a product writes them until
+// the wait.
 template <unsigned count>
 __device__ __forceinline__ void wgmma_hold(float (&d)[count]) {
 #pragma unroll
     for (unsigned i = 0; i < count; i++) asm volatile("" : "+f"(d[i])::"memory");
 }
 
-// Wait until at most `open` of the warpgroup's groups, the latest ones, are still under way.
+// Waits until at most `open` of the warpgroup's latest groups are in flight.
 template <unsigned open>
 __device__ __forceinline__ void wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(open) : "memory");
 }
 
-// The same, after which this D may be used.
+// As wgmma_wait, after which this D may be used.
 template <unsigned open, unsigned count>
 __device__ __forceinline__ void wgmma_wait(float (&d)[count]) {
     wgmma_wait<open>();
     wgmma_hold(d);
 }
 
-// Registers of each thread of a warpgroup from here on, a multiple of 8: given back, or taken once others have given them
-// back. Only in kernels with `__launch_bounds__(threads, 1)`; all warps of the warpgroup call it.
+// Number of registers of each thread of a warpgroup from here on, a multiple of 8: released, or acquired once others have
+// released them. Only in kernels with `__launch_bounds__(threads, 1)`; all warps of the warpgroup call it.
 template <unsigned registers>
 __device__ __forceinline__ void give_registers() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
@@ -89,7 +89,7 @@ __device__ __forceinline__ void take_registers() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
 }
 
-// Names of the instruction's operands, which no function can make.
+// Operand lists of the instruction, which no function can generate.
 #if defined(ELEM_F16)
 #define WGMMA_TYPES ".f32.f16.f16 "
 #else
@@ -108,7 +108,7 @@ __device__ __forceinline__ void take_registers() {
     "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
 #define WGMMA_HOLD32(i) WGMMA_HOLD8(i), WGMMA_HOLD8(i + 8), WGMMA_HOLD8(i + 16), WGMMA_HOLD8(i + 24)
 
-// D += A B, or D = A B where `add` is false. `a_across_k` and `b_across_k` say which of the two kinds of tiles A and B are.
+// D += A B, or D = A B where `add` is false. `a_across_k` and `b_across_k` select the kind of tile of A and B.
 template <bool a_across_k = false, bool b_across_k = false>
 __device__ __forceinline__ void wgmma(float (&d)[32], u64 a, u64 b, bool add) {
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
@@ -157,7 +157,7 @@ __device__ __forceinline__ void wgmma(float (&d)[128], u64 a, u64 b, bool add) {
                  : "l"(a), "l"(b), "r"((unsigned)add), "n"((int)a_across_k), "n"((int)b_across_k));
 }
 
-// The same with A in registers.
+// As wgmma, with A in registers.
 template <bool b_across_k = false>
 __device__ __forceinline__ void wgmma(float (&d)[32], const unsigned (&a)[4], u64 b, bool add) {
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"

@@ -1,5 +1,5 @@
-// What becomes of the sums of a product: the bias of the column is added; GELU is taken, and its argument kept for the backward
-// pass; a residual is added. In the backward pass, a sum is multiplied with GELU's slope, and GELU is taken anew.
+// Epilogues of a GEMM: adds the column's bias; applies GELU, and stores its argument for the backward pass; adds a residual. In
+// the backward pass, multiplies a sum by GELU's slope, and recomputes GELU.
 
 #include "gelu/share.cuh"
 #include "lib/elem.cuh"
@@ -34,7 +34,7 @@ struct BiasGeluKept {
     }
 };
 
-// Each element is read before it is written, by one thread: both may be one buffer.
+// One thread reads each element before it writes it: both may be one buffer.
 struct Slope {
     const elem* pre;
     elem* hidden;

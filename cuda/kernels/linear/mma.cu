@@ -1,4 +1,4 @@
-// A product on tensor cores and what follows it in one stage. The definition is in core/workloads/src/ops/linear.
+// GEMM on tensor cores and its epilogue in one stage. The definition is in core/workloads/src/ops/linear.
 
 #include "lib/product_mma.cuh"
 #include "linear/epilogue.cuh"

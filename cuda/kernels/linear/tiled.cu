@@ -1,4 +1,4 @@
-// A product and what follows it in one stage. The definition is in core/workloads/src/ops/linear.
+// Tiled GEMM and its epilogue in one stage. The definition is in core/workloads/src/ops/linear.
 
 #include "lib/product_tiled.cuh"
 #include "linear/epilogue.cuh"

@@ -1,4 +1,4 @@
-// The gradient of one set of embeddings from the slopes and the other set, by tiles. The definition is in
+// Gradient of one set of embeddings from the slopes and the other set, by tiles. The definition is in
 // core/workloads/src/ops/loss_sigmoid.
 
 #include "lib/launch.cuh"

@@ -1,15 +1,15 @@
-// What is made of the logits of all pairs, by tiles. The definition is in core/workloads/src/ops/loss_sigmoid.
+// Logits of all pairs, by tiles. The definition is in core/workloads/src/ops/loss_sigmoid.
 //
-// loss_sigmoid_logits  they are stored
-// loss_sigmoid_fused   PARTS blocks go over the tiles in turn, and each leaves its part of the loss
-// loss_sigmoid_slopes  the loss's slopes with them are stored, and the parts of two sums of these: see `scalars`
+// loss_sigmoid_logits  stores the logits
+// loss_sigmoid_fused   PARTS blocks process the tiles, and each stores its part of the loss
+// loss_sigmoid_slopes  stores the loss's slopes by logit, and the parts of two sums of these: see `scalars`
 
 #include "lib/launch.cuh"
 #include "lib/reduce.cuh"
 #include "loss_sigmoid/pair.cuh"
 #include "loss_sigmoid/tile.cuh"
 
-// Give `use` the row, the column and the product of each of this thread's pairs in a tile. All threads must call.
+// Calls `use` with row, column and product of each of this thread's pairs in a tile. All threads must call.
 template <typename Use>
 __device__ __forceinline__ void for_pairs(const elem* __restrict__ x, const elem* __restrict__ y, unsigned tile, Use use) {
     const unsigned first_row = tile / ACROSS * tile_side, first_column = tile % ACROSS * tile_side;

@@ -1,8 +1,7 @@
-// What is made of the logits of all pairs, a block a row of them and a thread a logit. The definition is in
-// core/workloads/src/ops/loss_sigmoid.
+// Logits of all pairs, a block per row of them and a thread per logit. The definition is in core/workloads/src/ops/loss_sigmoid.
 //
-// loss_sigmoid_naive_logits  they are stored
-// loss_sigmoid_naive_slopes  the loss's slopes with them are stored, and the row's parts of two sums of these: see `scalars`
+// loss_sigmoid_naive_logits  stores the logits
+// loss_sigmoid_naive_slopes  stores the loss's slopes by logit, and the row's parts of two sums of these: see `scalars`
 
 #include "lib/launch.cuh"
 #include "lib/reduce.cuh"

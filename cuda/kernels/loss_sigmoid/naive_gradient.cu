@@ -1,4 +1,4 @@
-// The gradient of one set of embeddings from the slopes and the other set, a thread an element. The definition is in
+// Gradient of one set of embeddings from the slopes and the other set, one element per thread. The definition is in
 // core/workloads/src/ops/loss_sigmoid.
 
 #include "lib/launch.cuh"

@@ -1,6 +1,6 @@
-// One pair of embeddings: its part of the loss, and the slope of that.
+// Loss and slope of one pair of embeddings.
 
-// Minus z times the logit: what the loss rises with.
+// Minus z times the logit: the argument of softplus.
 __device__ __forceinline__ float against(unsigned row, unsigned column, float logit) {
     return row == column ? -logit : logit;
 }
@@ -8,7 +8,7 @@ __device__ __forceinline__ float against(unsigned row, unsigned column, float lo
 // ln(1 + exp(v)).
 __device__ __forceinline__ float softplus(float v) { return fmaxf(v, 0.0f) + log1pf(expf(-fabsf(v))); }
 
-// The slope of that with the logit, of which no exponential overflows.
+// Slope of the loss by the logit. Its exponential does not overflow.
 __device__ __forceinline__ float slope_of(unsigned row, unsigned column, float logit) {
     const float v = against(row, column, logit);
     const float e = expf(-fabsf(v));

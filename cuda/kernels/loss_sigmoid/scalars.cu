@@ -1,4 +1,4 @@
-// The gradients of temperature and bias from the parts that blocks left of both, side by side.
+// Gradients of temperature and bias from the partial sums of blocks, side by side.
 
 #include "lib/parts.cuh"
 

@@ -1,5 +1,4 @@
-// The parts of the loss from stored logits: PARTS blocks go over them in turn. The definition is in
-// core/workloads/src/ops/loss_sigmoid.
+// Parts of the loss from stored logits, by PARTS blocks. The definition is in core/workloads/src/ops/loss_sigmoid.
 
 #include "lib/launch.cuh"
 #include "lib/reduce.cuh"

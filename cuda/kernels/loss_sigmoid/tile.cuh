@@ -1,24 +1,23 @@
-// Products of tiles of `tile_side` by `tile_side`, `tile_step` of the DEPTH terms at a time: each of 256 threads has four
-// rows of four columns. Where terms are neighbours in memory, neighbouring threads take neighbouring terms, and otherwise rows
-// or columns.
+// GEMM tiles of `tile_side` by `tile_side`, with `tile_step` of the DEPTH terms at a time: each of 256 threads has four rows of
+// four columns. Where terms are neighbours in memory, neighbouring threads load neighbouring terms; otherwise rows or columns.
 
 constexpr unsigned tile_side = 64;
 constexpr unsigned tile_step = 16;
-// Rows of a tile in shared memory stay aligned to vectors, and neighbouring terms of a column fall on other banks.
+// Rows of a tile in shared memory stay aligned to vectors, and neighbouring terms of a column fall on different banks.
 constexpr unsigned tile_pitch = tile_side + 4;
 
-// The first row and column of four by four that are this thread's.
+// First row and column of this thread's four by four elements.
 __device__ __forceinline__ unsigned own_row() { return threadIdx.x / 16 * 4; }
 __device__ __forceinline__ unsigned own_column() { return threadIdx.x % 16 * 4; }
 
-// The term, and the row or column, of this thread's i-th load.
+// Term, and row or column, of this thread's i-th load.
 template <bool ALONG>
 __device__ __forceinline__ uint2 tile_place(unsigned i) {
     const unsigned at = threadIdx.x + i * 256;
     return ALONG ? make_uint2(at % tile_step, at / tile_step) : make_uint2(at / tile_side, at % tile_side);
 }
 
-// All threads of the block must call. `left(row, term)` and `right(term, column)` are what is multiplied, zero outside.
+// All threads of the block must call. `left(row, term)` and `right(term, column)` are the factors, zero outside.
 template <typename Left, typename Right>
 __device__ __forceinline__ void tile_product(unsigned first_row, unsigned first_column, Left left, Right right,
                                              float (&sums)[4][4]) {
@@ -27,7 +26,7 @@ __device__ __forceinline__ void tile_product(unsigned first_row, unsigned first_
 #pragma unroll
     for (unsigned i = 0; i < 16; i++) sums[i / 4][i % 4] = 0.0f;
     for (unsigned first = 0; first < DEPTH; first += tile_step) {
-        // All loads are under way before the tiles of the terms before are overwritten.
+        // All loads are in flight before the previous tiles are overwritten.
         float new_lefts[each], new_rights[each];
 #pragma unroll
         for (unsigned i = 0; i < each; i++) {

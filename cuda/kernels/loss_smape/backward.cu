@@ -1,4 +1,4 @@
-// The gradient of symmetric percentage error and of the penalty outside a band, in pieces. The definition is in
+// Gradient of symmetric percentage error and of the penalty outside a band, in pieces. The definition is in
 // core/workloads/src/ops/loss_smape.rs.
 
 #include "lib/launch.cuh"
@@ -17,7 +17,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (unsigned i = 0; i < WIDTH; i++) {
         const float x = value.at[i], t = target.at[i], size = fabsf(t);
-        // A quotient before the second product: the square of the sum may be beyond f32.
+        // Quotient before the second product: the squared sum may overflow f32.
         const float inverse = __fdividef(1.0f, fabsf(x) + size + EPS);
         const float error = 2.0f * (sign_of(x - t) - fabsf(x - t) * inverse * sign_of(x)) * inverse;
         const float toward = sign_of(t);

@@ -1,9 +1,9 @@
-// Symmetric percentage error and the penalty outside a band, in pieces: PARTS blocks go over both arrays in turn, and each
-// leaves its part of a sum. The definition is in core/workloads/src/ops/loss_smape.rs. Quotients are the approximate ones:
-// with 16-bit elements the exact ones would take longer than the memory.
+// Symmetric percentage error and the penalty outside a band, in pieces, by PARTS blocks; each stores its part of a sum. The
+// definition is in core/workloads/src/ops/loss_smape.rs. Quotients are approximate: with 16-bit elements, exact ones would limit
+// the speed.
 //
-// loss_smape_error    the first term alone
-// loss_smape_outside  the second alone, behind the parts of the first
+// loss_smape_error    the first term
+// loss_smape_outside  the second term, stored after the parts of the first
 // loss_smape_fused    both
 
 #include "lib/launch.cuh"

@@ -1,5 +1,4 @@
-// Matrix product on tensor cores: against `tiled`, a warp multiplies matrices of 16-bit floats as a whole and sums in f32.
-// The definition is in core/workloads/src/ops/matmul.rs.
+// GEMM on tensor cores: warp-wide products of 16-bit floats, sums in f32. The definition is in core/workloads/src/ops/matmul.rs.
 
 #include "lib/product_mma.cuh"
 

@@ -1,5 +1,5 @@
-// Matrix product: against `naive`, a block stages tiles of A and B in shared memory, and a thread keeps a block of sums in
-// registers. The definition is in core/workloads/src/ops/matmul.rs.
+// Tiled GEMM on CUDA cores: tiles of A and B in shared memory, accumulators in registers. The definition is in
+// core/workloads/src/ops/matmul.rs.
 
 #include "lib/product_tiled.cuh"
 

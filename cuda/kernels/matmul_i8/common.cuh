@@ -1,5 +1,4 @@
-// What kernels of the product of int8 matrices have in common: how a sum becomes a result. A is M rows of WORDS words of four numbers,
-// B is N such rows.
+// Epilogue of int8 GEMMs. A is M rows of WORDS words of four numbers, B is N such rows.
 
 #include "lib/launch.cuh"
 #include "lib/mma.cuh"
@@ -7,14 +6,14 @@
 
 __device__ __forceinline__ float scaled(int sum, float left, float right) { return left * right * (float)sum; }
 
-// Write a sum of a row, whose scale is `left`.
-__device__ __forceinline__ void put(elem* __restrict__ c, const float* __restrict__ b_scale, unsigned row, unsigned col, float left,
-                                    int sum) {
+// Stores a sum of a row with scale `left`.
+__device__ __forceinline__ void store(elem* __restrict__ c, const float* __restrict__ b_scale, unsigned row, unsigned col, float left,
+                                      int sum) {
     if (row < M && col < N) c[(u64)row * N + col] = to_elem(scaled(sum, left, b_scale[col]));
 }
 
-// The same of two neighbours, the first of an even column.
-__device__ __forceinline__ void put_two(elem* __restrict__ c, const float* __restrict__ b_scale, unsigned row, unsigned col,
+// Stores two neighbours, the first in an even column.
+__device__ __forceinline__ void store2(elem* __restrict__ c, const float* __restrict__ b_scale, unsigned row, unsigned col,
                                         float left, int sum, int next) {
     if constexpr (N % 2 == 0) {
         if (row >= M || col >= N) return;
@@ -27,7 +26,7 @@ __device__ __forceinline__ void put_two(elem* __restrict__ c, const float* __res
         *reinterpret_cast<unsigned*>(to) = pack(x, y);
 #endif
     } else {
-        put(c, b_scale, row, col, left, sum);
-        put(c, b_scale, row, col + 1, left, next);
+        store(c, b_scale, row, col, left, sum);
+        store(c, b_scale, row, col + 1, left, next);
     }
 }

@@ -1,5 +1,5 @@
-// Product of int8 matrices, one output element per thread, every word read from device memory and its numbers multiplied one by one.
-// The definition is in core/workloads/src/ops/matmul_i8.rs.
+// int8 GEMM, one output element per thread, words read from device memory and multiplied number by number. The definition is in
+// core/workloads/src/ops/matmul_i8.rs.
 
 #include "lib/launch.cuh"
 

@@ -1,4 +1,4 @@
-// The gradient of pooling, a piece of neighbouring channels per thread (in nchw one pixel). The definition is in
+// Gradient of pooling, a piece of neighbouring channels per thread (in nchw one pixel). The definition is in
 // core/workloads/src/ops/pool/backward.rs.
 
 #include "pool/of_pixel.cuh"

@@ -1,5 +1,4 @@
-// The gradient of pooling in nchw, neighbours of a row per thread. The definition is in
-// core/workloads/src/ops/pool/backward.rs.
+// Gradient of pooling in nchw, neighbours of a row per thread. The definition is in core/workloads/src/ops/pool/backward.rs.
 
 #include "pool/of_pixel.cuh"
 

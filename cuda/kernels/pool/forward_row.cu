@@ -1,5 +1,5 @@
-// Pooling in nchw, neighbours of a row per thread: against `forward`, one wide store, and windows that overlap are read by one thread.
-// The definition is in core/workloads/src/ops/pool/mod.rs.
+// Pooling in nchw, neighbours of a row per thread: one wide store, and overlapping windows are read by one thread. The definition
+// is in core/workloads/src/ops/pool/mod.rs.
 
 #include "pool/of_window.cuh"
 

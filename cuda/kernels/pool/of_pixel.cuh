@@ -3,7 +3,7 @@
 
 #include "pool/window.cuh"
 
-// `place` has the pixel that a window's gradient is for, where it is for one alone.
+// `place` has the pixel that receives a window's gradient, where only one does.
 template <unsigned count>
 __device__ __forceinline__ void of_pixel(const elem* __restrict__ dout, const unsigned* __restrict__ place,
                                          const Element& own, float (&sum)[count]) {

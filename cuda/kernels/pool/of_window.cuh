@@ -5,7 +5,7 @@
 template <unsigned count>
 __device__ __forceinline__ void of_window(const elem* __restrict__ x, const Element& own, float (&value)[count]) {
     const Span rows = window(own.row, H, OH, KH), columns = window(own.column, W, OW, KW);
-    // What lies around the image is no maximum.
+    // Padding takes no part in a maximum.
 #pragma unroll
     for (unsigned c = 0; c < count; c++) value[c] = LARGEST ? negative_infinity() : 0.0f;
     for (unsigned i = rows.begin; i < rows.end; i++) {

@@ -1,12 +1,12 @@
-// Windows of a pooling, and where elements lie. The definition is in core/workloads/src/ops/pool/mod.rs.
+// Windows of a pooling, and index arithmetic. The definition is in core/workloads/src/ops/pool/mod.rs.
 //
-// Channels are counted in pieces. In nchw the first index runs over images and channels alike, in nhwc over images alone; STEP is how
-// far neighbours of a row are from each other: the channels of a pixel, or one.
+// Channels are counted in pieces. In nchw the first index covers images and channels, in nhwc images alone. STEP is the distance
+// of neighbours in a row: the channels of a pixel, or one.
 
 #include "lib/launch.cuh"
 #include "lib/pieces.cuh"
 
-// An element of a tensor: the first index, row, column, and the channel within its pixel.
+// Element of a tensor: first index, row, column, and the channel within its pixel.
 struct Element {
     unsigned first, row, column, channel;
 };
@@ -21,7 +21,7 @@ __device__ __forceinline__ u64 position(const Element& of, unsigned row, unsigne
     return (((u64)of.first * rows + row) * columns + column) * STEP + of.channel;
 }
 
-// The first of some, and the one behind the last.
+// First index of a range, and one past its last.
 struct Span {
     unsigned begin, end;
 };
@@ -33,14 +33,14 @@ __device__ __forceinline__ Span window(unsigned at, unsigned extent, unsigned ou
     return Span{max(begin, PAD) - PAD, min(begin + kernel - PAD, extent)};
 }
 
-// Windows that have a pixel.
+// Windows that contain a pixel.
 __device__ __forceinline__ Span around(unsigned pixel, unsigned extent, unsigned outputs, unsigned kernel) {
     if constexpr (ADAPTIVE) return Span{pixel * outputs / extent, ((pixel + 1) * outputs + extent - 1) / extent};
     const unsigned reach = pixel + PAD;
     return Span{reach >= kernel ? (reach - kernel) / STRIDE + 1 : 0, min(reach / STRIDE + 1, outputs)};
 }
 
-// So many neighbours, moved as one: a piece of channels, or one element.
+// `count` neighbours, moved as one: a piece of channels, or one element.
 template <typename T, unsigned count>
 struct alignas(count * sizeof(T)) Neighbours {
     T at[count];

@@ -1,9 +1,9 @@
-// Shared by the variants of read: widening a vector of 16 bytes, the end of the array, and the sum of a block.
+// Parts of the variants of read: widening a vector of 16 bytes, the end of the array, and the sum of a block.
 
 #include "lib/elem.cuh"
 #include "lib/reduce.cuh"
 
-// Elements of 16 bytes, widened and added to four sums.
+// Adds the elements of 16 bytes, widened, to four sums.
 __device__ __forceinline__ void add_vector(float4& sum, const uint4 vector) {
 #if defined(ELEM_F32)
     sum.x += __uint_as_float(vector.x);
@@ -11,7 +11,7 @@ __device__ __forceinline__ void add_vector(float4& sum, const uint4 vector) {
     sum.z += __uint_as_float(vector.z);
     sum.w += __uint_as_float(vector.w);
 #else
-    // The lower and the upper element of a word.
+    // Lower and upper element of a word.
     const auto low = [](unsigned word) { return load(elem{(unsigned short)word}); };
     const auto high = [](unsigned word) { return load(elem{(unsigned short)(word >> 16)}); };
     sum.x += low(vector.x) + low(vector.z);
@@ -25,7 +25,7 @@ __device__ __forceinline__ uint4 load_vector(const elem* __restrict__ x, u64 ind
     return reinterpret_cast<const uint4*>(x)[index];
 }
 
-// A vector that may reach past the last element, element by element.
+// Adds a vector that may reach past the last element, element by element.
 __device__ __forceinline__ void add_last_vector(float4& sum, const elem* __restrict__ x, u64 index) {
     const u64 begin = index * PER_VECTOR;
     for (u64 i = begin; i < begin + PER_VECTOR && i < N; i += 4) {
@@ -36,7 +36,7 @@ __device__ __forceinline__ void add_last_vector(float4& sum, const elem* __restr
     }
 }
 
-// Write the sum of all threads' numbers.
+// Stores the sum of all threads' numbers.
 __device__ __forceinline__ void write_sum(float* __restrict__ out, u64 chunk, const float4 mine) {
     __shared__ float partial[THREADS / 32];
     const float sum = block_sum((mine.x + mine.y) + (mine.z + mine.w), partial);

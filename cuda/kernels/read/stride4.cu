@@ -1,4 +1,4 @@
-// Read: against `vec4`, four independent loads are under way in a thread before the first is added. The definition is in
+// Read: four independent loads are in flight per thread before the first is added. The definition is in
 // core/workloads/src/ops/read.rs.
 
 #include "lib/launch.cuh"
@@ -6,7 +6,7 @@
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     read_stride4(const elem* __restrict__ x, float* __restrict__ out) {
-    static_assert(CHUNK_VECTORS % (4 * THREADS) == 0, "a chunk is whole turns of the block");
+    static_assert(CHUNK_VECTORS % (4 * THREADS) == 0, "a chunk is a multiple of the block");
     const u64 chunk = flat_workgroup(), begin = chunk * CHUNK_VECTORS;
     if (begin >= VECTORS) return;
     float4 sums[4] = {};

@@ -8,7 +8,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) read_vec4(const elem* __re
     if (begin >= VECTORS) return;
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     if (begin + CHUNK_VECTORS <= N / PER_VECTOR) {
-        // Not unrolled, so that no more than one load is under way: that is what `stride4` changes.
+        // Not unrolled, so that one load is in flight; `stride4` has four.
 #pragma unroll 1
         for (unsigned v = threadIdx.x; v < CHUNK_VECTORS; v += THREADS) add_vector(sum, load_vector(x, begin + v));
     } else {

@@ -1,4 +1,4 @@
-// What the variants of reduce share: one number of two, and of a block.
+// Reductions of two numbers, and of a block.
 
 #include "lib/reduce.cuh"
 

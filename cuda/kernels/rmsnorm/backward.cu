@@ -1,7 +1,6 @@
-// The backward pass of RMS normalisation, in pieces: against `naive`, x and dout are read once. The definition is in
-// core/workloads/src/ops/rmsnorm.
+// Backward pass of RMS normalisation, in pieces: x and dout are read once. The definition is in core/workloads/src/ops/rmsnorm.
 //
-// PARTS blocks go over all rows and keep their part of the gradient of gamma in registers, which rmsnorm_parts sums.
+// PARTS blocks process all rows, and keep their part of the gradient of gamma in registers. rmsnorm_parts sums them.
 
 #include "lib/over_rows.cuh"
 
@@ -12,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (part >= PARTS) return;
     const unsigned lane = threadIdx.x % LANES;
     constexpr u64 stride = (u64)PARTS * rows_at_once;
-    // What is read is kept as it lies in memory, which takes half the registers where elements have 16 bits.
+    // Loaded pieces stay as in memory: with 16-bit elements this takes half the registers.
     stored factors[PIECES], values[PIECES], gradients[PIECES];
     piece dgammas[PIECES];
     const auto fetch = [=](u64 row, stored* values, stored* gradients) {
@@ -27,17 +26,17 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (unsigned k = 0; k < PIECES; k++) {
         const unsigned at = lane + k * LANES;
-        // What is not there counts as zero.
+        // Absent elements count as zero.
         factors[k] = values[k] = gradients[k] = stored{};
         if (at < row_pieces) factors[k] = load_stored(gamma, at);
         dgammas[k] = piece_of(0.0f);
     }
     u64 row = part * rows_at_once + threadIdx.x / LANES;
     fetch(row, values, gradients);
-    // All threads of the block take as many turns as the first, for the barriers.
+    // All threads of the block take as many iterations as the first, for the barriers.
     for (u64 first = part * rows_at_once; first < ROWS; first += stride, row += stride) {
         const float scale = row < ROWS ? rstd[row] : 0.0f;
-        // The next row is under way while this one is reduced and written.
+        // The next row is in flight while this one is reduced and written.
         stored next_values[PIECES], next_gradients[PIECES];
 #pragma unroll
         for (unsigned k = 0; k < PIECES; k++) next_values[k] = next_gradients[k] = stored{};

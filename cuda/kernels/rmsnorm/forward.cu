@@ -10,20 +10,20 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const unsigned lane = threadIdx.x % LANES;
     const u64 base = row * row_pieces;
 
-    // Threads without a row go along for the reduction.
+    // Threads without a row take part in the reduction.
     piece kept[PIECES];
 #pragma unroll
     for (unsigned k = 0; k < PIECES; k++) {
         const unsigned at = lane + k * LANES;
         kept[k] = row < ROWS && at < row_pieces ? load_piece(x, base + at) : piece_of(0.0f);
     }
-    float squares = 0.0f;
+    float square_sum = 0.0f;
 #pragma unroll
     for (unsigned k = 0; k < PIECES; k++) {
 #pragma unroll
-        for (unsigned i = 0; i < WIDTH; i++) squares = fmaf(kept[k].at[i], kept[k].at[i], squares);
+        for (unsigned i = 0; i < WIDTH; i++) square_sum = fmaf(kept[k].at[i], kept[k].at[i], square_sum);
     }
-    const float scale = rsqrtf(row_sum(squares) / COLUMNS + EPS);
+    const float scale = rsqrtf(row_sum(square_sum) / COLUMNS + EPS);
 #pragma unroll
     for (unsigned k = 0; k < PIECES; k++) {
         const unsigned at = lane + k * LANES;

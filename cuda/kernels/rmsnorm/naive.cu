@@ -1,23 +1,22 @@
-// RMS normalisation of rows and its backward pass, one element at a time. The definition is in
-// core/workloads/src/ops/rmsnorm.
+// RMS normalisation of rows and its backward pass, one element at a time. The definition is in core/workloads/src/ops/rmsnorm.
 //
-// rmsnorm_statistics      one block of ROW_THREADS a row: the factor that normalises it
+// rmsnorm_statistics      one block of ROW_THREADS per row: the normalising factor
 // rmsnorm_naive           the same, and a second pass: the result
-// rmsnorm_backward_naive  one block a row: a mean over the row, the gradient of x
-// rmsnorm_columns         one thread a column: the gradient of gamma
+// rmsnorm_backward_naive  one block per row: a mean over the row, the gradient of x
+// rmsnorm_columns         one thread per column: the gradient of gamma
 
 #include "lib/launch.cuh"
 #include "lib/reduce.cuh"
 
-// The factor that normalises a row.
+// Normalising factor of a row.
 __device__ __forceinline__ float row_scale(const elem* __restrict__ x, u64 row) {
     __shared__ float partial[ROW_THREADS / 32];
-    float squares = 0.0f;
+    float square_sum = 0.0f;
     for (unsigned j = threadIdx.x; j < COLUMNS; j += ROW_THREADS) {
         const float value = load(x[row * COLUMNS + j]);
-        squares = fmaf(value, value, squares);
+        square_sum = fmaf(value, value, square_sum);
     }
-    return rsqrtf(block_sum(squares, partial) / COLUMNS + EPS);
+    return rsqrtf(block_sum(square_sum, partial) / COLUMNS + EPS);
 }
 
 extern "C" __global__ void rmsnorm_statistics(const elem* __restrict__ x, float* __restrict__ only_rstd) {

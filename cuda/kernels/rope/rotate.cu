@@ -1,24 +1,24 @@
 // Rotary position embedding, in pieces of the two halves of a head. The definition is in core/workloads/src/ops/rope.rs.
 //
 // rope_pairs  a thread rotates one piece of one head
-// rope_heads  it rotates the same piece of HEADS_AT_ONCE heads, and reads its cosines and sines once for all of them
+// rope_heads  a thread rotates the same piece of HEADS_AT_ONCE heads, and reads its cosines and sines once
 
 #include "lib/launch.cuh"
 #include "lib/pieces.cuh"
 
-// As many numbers of a table, at most 16 bytes at a time.
+// Numbers of a table for one piece, at most 16 bytes at a time.
 struct alignas(WIDTH < 4 ? WIDTH * sizeof(float) : 16) table_piece {
     float at[WIDTH];
 };
 
-// Rotate a piece of both halves by the angle with this cosine and sine.
+// Rotates a piece of both halves by the angle with this cosine and sine.
 __device__ __forceinline__ void rotate(piece& first, piece& second, const table_piece& cosine,
                                        const table_piece& sine) {
 #pragma unroll
     for (unsigned i = 0; i < WIDTH; i++) {
-        const float turn = INVERSE ? -sine.at[i] : sine.at[i];
-        const float rotated = first.at[i] * cosine.at[i] - second.at[i] * turn;
-        second.at[i] = second.at[i] * cosine.at[i] + first.at[i] * turn;
+        const float signed_sine = INVERSE ? -sine.at[i] : sine.at[i];
+        const float rotated = first.at[i] * cosine.at[i] - second.at[i] * signed_sine;
+        second.at[i] = second.at[i] * cosine.at[i] + first.at[i] * signed_sine;
         first.at[i] = rotated;
     }
 }
@@ -31,7 +31,7 @@ extern "C" __global__ void rope_pairs(const elem* __restrict__ x, const float* _
                                       const float* __restrict__ sines, elem* __restrict__ out) {
     const u64 index = flat_workgroup() * THREADS + threadIdx.x;
     if (index >= COUNT) return;
-    // The count fits into 32 bits, and dividing by a constant is cheaper there.
+    // The count fits into 32 bits, where division by a constant is cheaper.
     const unsigned i = (unsigned)index % HALF_PIECES;
     const unsigned row = (unsigned)index / HALF_PIECES;
     const u64 angle = (u64)(row % POSITIONS) * HALF_PIECES + i;
@@ -50,7 +50,7 @@ extern "C" __global__ void rope_heads(const elem* __restrict__ x, const float* _
     const unsigned position = (unsigned)index / HALF_PIECES % POSITIONS;
     const unsigned first_head = (unsigned)index / (HALF_PIECES * POSITIONS) * HEADS_AT_ONCE;
     const u64 angle = (u64)position * HALF_PIECES + i;
-    // All loads are under way before the first is needed.
+    // All loads are in flight before the first is needed.
     stored firsts[HEADS_AT_ONCE], seconds[HEADS_AT_ONCE];
 #pragma unroll
     for (unsigned k = 0; k < HEADS_AT_ONCE; k++) {

@@ -1,7 +1,7 @@
-// Tiles of THREADS * ROWS pieces, scanned by a block: what `three_pass` and `decoupled` share.
+// Tiles of THREADS * ROWS pieces, scanned by a block, for `three_pass` and `decoupled`.
 //
-// A warp has ROWS rows of 32 pieces that follow each other, so that neighbouring threads touch neighbouring pieces; rows are scanned
-// by shuffles, and only the sums of warps go through shared memory.
+// A warp has ROWS consecutive rows of 32 pieces, so that neighbouring threads access neighbouring pieces. Rows are scanned by
+// shuffles, and only the sums of warps pass through shared memory.
 
 #include "lib/launch.cuh"
 #include "lib/pieces.cuh"
@@ -9,7 +9,7 @@
 constexpr unsigned tile_rows = ROWS;
 constexpr unsigned warps = THREADS / 32;
 
-// The first piece of a thread in a tile; the next ones are 32 apart.
+// First piece of a thread in a tile; the next ones are 32 apart.
 __device__ __forceinline__ u64 first_piece(u64 tile) {
     return (tile * THREADS + threadIdx.x / 32 * 32) * tile_rows + threadIdx.x % 32;
 }
@@ -27,7 +27,7 @@ __device__ __forceinline__ void load_tile(piece (&own)[tile_rows], const elem* _
     }
 }
 
-// The sum of all that comes before each piece in its tile; returns the sum of the tile. All threads of the block must call.
+// Sum of all elements before each piece in its tile; returns the sum of the tile. All threads of the block must call.
 __device__ __forceinline__ float tile_starts(const piece (&own)[tile_rows], float (&start)[tile_rows]) {
     __shared__ float of_warps[warps];
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -46,7 +46,7 @@ __device__ __forceinline__ float tile_starts(const piece (&own)[tile_rows], floa
         start[row] = lane == 0 ? run : run + before;
         run += __shfl_sync(0xFFFFFFFFu, upto, 31);
     }
-    // Whoever still reads the sums of the tile before.
+    // Ends the reads of the previous tile's sums.
     __syncthreads();
     if (lane == 0) of_warps[warp] = run;
     __syncthreads();
@@ -61,7 +61,7 @@ __device__ __forceinline__ float tile_starts(const piece (&own)[tile_rows], floa
     return total;
 }
 
-// Running sums from where each piece begins.
+// Stores running sums from the start value of each piece.
 __device__ __forceinline__ void store_tile(elem* __restrict__ out, const piece (&own)[tile_rows],
                                            const float (&start)[tile_rows], float begin, u64 tile) {
     const u64 first = first_piece(tile);

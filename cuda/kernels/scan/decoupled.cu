@@ -1,39 +1,39 @@
-// Running sums in one pass. A block takes the next tile, tells its sum to all that come after it, and looks back over the tiles
-// before it, 32 at a time, until one of them knows its running sum. The definition is in core/workloads/src/ops/scan.rs.
+// Running sums in one pass, by decoupled look-back. The definition is in core/workloads/src/ops/scan.rs.
 //
-// Tiles are numbered in the order in which blocks begin, not by the blocks' own numbers: whoever is waited for has begun, and waits
-// only for those before it, the first of which waits for nobody. What a tile tells is 64 bits, written and read at once: its upper
-// half says what the lower half, an f32, is. Nothing else passes between blocks, so that no order of other accesses is needed.
+// A block takes the next tile, publishes its sum, and looks back over the earlier tiles, 32 at a time, until one has a running
+// sum. Tiles are numbered in the order in which blocks start. A block then waits only for blocks that have started, and the first
+// waits for none. A tile publishes 64 bits at once: the upper half is the kind of the lower half, an f32. Blocks exchange nothing
+// else, so no other accesses need an order.
 
 #include "scan/common.cuh"
 
-// What the upper half says; zero is nothing yet.
+// Kinds in the upper half; zero means unpublished.
 constexpr unsigned OF_TILE = 1, RUNNING = 2;
 
-__device__ __forceinline__ void tell(u64* told, unsigned what, float sum) {
-    const u64 word = (u64)what << 32 | __float_as_uint(sum);
-    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(told), "l"(word) : "memory");
+__device__ __forceinline__ void publish(u64* state, unsigned kind, float sum) {
+    const u64 word = (u64)kind << 32 | __float_as_uint(sum);
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(state), "l"(word) : "memory");
 }
 
-__device__ __forceinline__ u64 asked(const u64* told) {
+__device__ __forceinline__ u64 read_word(const u64* state) {
     u64 word;
-    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(told) : "memory");
+    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(state) : "memory");
     return word;
 }
 
-// The sum of all tiles before this one, for every lane of the warp that calls.
-__device__ __forceinline__ float look_back(const u64* told, unsigned tile) {
+// Sum of all tiles before this one, for every lane of the calling warp.
+__device__ __forceinline__ float look_back(const u64* state, unsigned tile) {
     const unsigned lane = threadIdx.x % 32;
     float sum = 0.0f;
-    // Lane 0 asks the nearest tile. Those before the first are sums of nothing.
+    // Lane 0 reads the nearest tile. Tiles before the first have sum zero.
     for (long long nearest = (long long)tile - 1;; nearest -= 32) {
         const long long other = nearest - lane;
         u64 word = (u64)RUNNING << 32;
-        if (other >= 0) word = asked(told + other);
+        if (other >= 0) word = read_word(state + other);
         while (__any_sync(0xFFFFFFFFu, word >> 32 == 0)) {
-            if (word >> 32 == 0) word = asked(told + other);
+            if (word >> 32 == 0) word = read_word(state + other);
         }
-        // Tiles behind the nearest that knows its running sum are part of that.
+        // The nearest running sum includes the tiles before it.
         const unsigned running = __ballot_sync(0xFFFFFFFFu, word >> 32 == RUNNING);
         const unsigned last = running != 0 ? __ffs(running) - 1 : 31;
         float more = lane <= last ? __uint_as_float((unsigned)word) : 0.0f;
@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (threadIdx.x == 0) number = atomicAdd(told, 1u);
     __syncthreads();
     const unsigned tile = number;
-    // Blocks that only fill up the launch's rectangle.
+    // Padding blocks of a rectangular launch.
     if (tile >= TILES) return;
     u64* const words = reinterpret_cast<u64*>(told) + 1;
 
@@ -62,11 +62,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (threadIdx.x < 32) {
         float sum = 0.0f;
         if (tile > 0) {
-            if (threadIdx.x == 0) tell(words + tile, OF_TILE, total);
+            if (threadIdx.x == 0) publish(words + tile, OF_TILE, total);
             sum = look_back(words, tile);
         }
         if (threadIdx.x == 0) {
-            tell(words + tile, RUNNING, sum + total);
+            publish(words + tile, RUNNING, sum + total);
             before = sum;
         }
     }

@@ -1,7 +1,7 @@
-// What each stretch begins with: the sum of all stretches before it, made of their sums by one block. The definition is in
+// Start value of each stretch: the sum of all earlier stretches, by one block. The definition is in
 // core/workloads/src/ops/scan.rs.
 
-// Parts of one thread, neighbours.
+// Parts per thread, neighbours.
 constexpr unsigned OWN = MOST_PARTS / THREADS;
 
 extern "C" __global__ void __launch_bounds__(THREADS) scan_starts(float* __restrict__ parts) {
@@ -13,7 +13,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) scan_starts(float* __restr
         own[i] = mine;
         if (lane * OWN + i < PARTS) mine += parts[lane * OWN + i];
     }
-    // Of all threads up to this one: sums of twice as many neighbours at each step.
+    // Sums over all threads up to this one: each step sums twice as many neighbours.
     sums[lane] = mine;
     __syncthreads();
     for (unsigned step = 1; step < THREADS; step *= 2) {

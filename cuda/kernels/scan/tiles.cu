@@ -1,4 +1,4 @@
-// Stretches scanned from what they begin with, tile by tile. The definition is in core/workloads/src/ops/scan.rs.
+// Stretches scanned from their start values, tile by tile. The definition is in core/workloads/src/ops/scan.rs.
 
 #include "scan/common.cuh"
 

@@ -1,29 +1,29 @@
-// Separable convolution in one stage: the product of the pointwise weights with depthwise results, which are computed as they are
-// staged and never stored. A row is an output channel, a column a position of the result, a term a channel of the image. No tensor
-// has more elements than can be counted in 32 bits. The definition is in core/workloads/src/ops/separable_conv3d.
+// Separable convolution in one stage: GEMM of the pointwise weights and depthwise results, which are computed as they are staged
+// and never stored. A row is an output channel, a column a position of the result, and a term a channel of the image. Element
+// indices fit into 32 bits. The definition is in core/workloads/src/ops/separable_conv3d.
 
 #include "conv2d/tile.cuh"
 #include "lib/launch.cuh"
 
 constexpr unsigned TAPS = KD * KH * KW, TO = OD * OH * OW, COLUMNS = N * TO;
-// Neighbouring terms are neighbouring channels of the image, four to a vector.
+// Neighbouring terms are neighbouring channels of the image, four per vector.
 constexpr bool VECTORS = CHANNELS_LAST && C % 4 == 0;
-// Taps of a row are under way together, unless there are very many.
+// Taps of a row are loaded together, unless there are very many.
 constexpr unsigned TOGETHER = KW <= 8 ? KW : 1;
 
-// A position of the result: its image, and depth, row and column under the first tap. What lies before the image wraps around and
-// is beyond its end.
+// Position of the result: its image, and depth, row and column under the first tap. Coordinates before the image wrap around and
+// exceed its extent.
 struct Known {
     unsigned image, z, y, x;
 };
 
-// So many neighbouring elements, widened; more than one are aligned.
+// `lanes` neighbouring elements, widened; more than one are aligned.
 template <unsigned lanes>
 __device__ __forceinline__ void load_lanes(float (&to)[lanes], const elem* from) {
     if constexpr (lanes == 4) {
-        const elem4 four = *reinterpret_cast<const elem4*>(from);
+        const elem4 vec4 = *reinterpret_cast<const elem4*>(from);
 #pragma unroll
-        for (unsigned i = 0; i < lanes; i++) to[i] = load(four.at[i]);
+        for (unsigned i = 0; i < lanes; i++) to[i] = load(vec4.at[i]);
     } else {
         static_assert(lanes == 1, "a vector or an element");
         to[0] = load(*from);
@@ -37,15 +37,15 @@ struct Separable {
     elem* __restrict__ out;
     const elem* bias;
     unsigned first_row, first_column;
-    // What a thread stages is of the same four positions all along.
+    // The thread stages terms of the same four positions in every step.
     Known known[4];
 
     __device__ __forceinline__ unsigned column_of(unsigned slot, unsigned i) const {
-        return first_column + slot + i * RIGHT;
+        return first_column + slot + i * N_VEC4;
     }
 
     __device__ __forceinline__ void begin() {
-        const unsigned slot = VECTORS ? threadIdx.x / FOURS : threadIdx.x % RIGHT;
+        const unsigned slot = VECTORS ? threadIdx.x / K_VEC4 : threadIdx.x % N_VEC4;
 #pragma unroll
         for (unsigned i = 0; i < 4; i++) {
             const unsigned column = column_of(slot, i), position = column % TO;
@@ -56,7 +56,7 @@ struct Separable {
         }
     }
 
-    // Depthwise results of so many neighbouring channels, from `c` on, at the four positions.
+    // Depthwise results of `lanes` neighbouring channels, from `c` on, at the four positions.
     template <unsigned lanes>
     __device__ __forceinline__ void depthwise(float (&sums)[4][lanes], unsigned c) const {
         for (unsigned i = 0; i < KD; i++) {
@@ -94,19 +94,19 @@ struct Separable {
 
     __device__ __forceinline__ void stage_right(float4* tile, unsigned depth, unsigned to) const {
         if constexpr (VECTORS) {
-            if (threadIdx.x >= RIGHT * FOURS) return;
-            const unsigned slot = threadIdx.x / FOURS, d = threadIdx.x % FOURS * 4;
+            if (threadIdx.x >= N_VEC4 * K_VEC4) return;
+            const unsigned slot = threadIdx.x / K_VEC4, d = threadIdx.x % K_VEC4 * 4;
             float sums[4][4] = {};
             if (depth + d < to) depthwise(sums, depth + d);
             float4 results[4];
 #pragma unroll
             for (unsigned q = 0; q < 4; q++) results[q] = make_float4(sums[q][0], sums[q][1], sums[q][2], sums[q][3]);
-            put_turned(tile + d * RIGHT + slot, RIGHT, results);
+            store_transposed(tile + d * N_VEC4 + slot, N_VEC4, results);
         } else {
-            // Not unrolled: registers hold the sums of the product besides.
+            // Not unrolled: registers also hold the accumulators of the GEMM.
 #pragma unroll 1
-            for (unsigned e = threadIdx.x; e < RIGHT * DEPTH; e += 256) {
-                const unsigned c = depth + e / RIGHT;
+            for (unsigned e = threadIdx.x; e < N_VEC4 * BLOCK_K; e += 256) {
+                const unsigned c = depth + e / N_VEC4;
                 float sums[4][1] = {};
                 if (c < to) depthwise(sums, c);
                 tile[e] = make_float4(sums[0][0], sums[1][0], sums[2][0], sums[3][0]);
@@ -117,53 +117,53 @@ struct Separable {
     __device__ __forceinline__ void stage_left(float4* tile, unsigned depth, unsigned to) const {
         if constexpr (C % 4 == 0) {
 #pragma unroll
-            for (unsigned e = threadIdx.x; e < LEFT * FOURS; e += 256) {
-                const unsigned slot = e / FOURS, d = e % FOURS * 4, c = depth + d;
+            for (unsigned e = threadIdx.x; e < M_VEC4 * K_VEC4; e += 256) {
+                const unsigned slot = e / K_VEC4, d = e % K_VEC4 * 4, c = depth + d;
                 float4 rows[4];
 #pragma unroll
                 for (unsigned i = 0; i < 4; i++) {
                     const unsigned row = first_row + slot * 4 + i;
                     rows[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-                    if (c < to && row < M) rows[i] = four_of(pointwise + row * C + c);
+                    if (c < to && row < M) rows[i] = load_vec4(pointwise + row * C + c);
                 }
-                put_turned(tile + d * LEFT + slot, LEFT, rows);
+                store_transposed(tile + d * M_VEC4 + slot, M_VEC4, rows);
             }
         } else {
 #pragma unroll
-            for (unsigned e = threadIdx.x; e < LEFT * DEPTH; e += 256) {
-                const unsigned c = depth + e % DEPTH, row = first_row + e / DEPTH * 4;
+            for (unsigned e = threadIdx.x; e < M_VEC4 * BLOCK_K; e += 256) {
+                const unsigned c = depth + e % BLOCK_K, row = first_row + e / BLOCK_K * 4;
                 float weights[4];
 #pragma unroll
                 for (unsigned i = 0; i < 4; i++) {
                     weights[i] = 0.0f;
                     if (c < to && row + i < M) weights[i] = load(pointwise[(row + i) * C + c]);
                 }
-                tile[e % DEPTH * LEFT + e / DEPTH] = make_float4(weights[0], weights[1], weights[2], weights[3]);
+                tile[e % BLOCK_K * M_VEC4 + e / BLOCK_K] = make_float4(weights[0], weights[1], weights[2], weights[3]);
             }
         }
     }
 
-    __device__ __forceinline__ float finished(unsigned row, float sum) const {
+    __device__ __forceinline__ float epilogue(unsigned row, float sum) const {
         if constexpr (BIAS) sum += load(bias[row]);
         if constexpr (RELU) sum = relu(sum);
         return sum;
     }
 
-    __device__ __forceinline__ void put_column(unsigned tile_row, unsigned slot, unsigned i, const float4& sums) const {
+    __device__ __forceinline__ void store_column(unsigned tile_row, unsigned slot, unsigned i, const float4& sums) const {
         const unsigned row = first_row + tile_row, column = column_of(slot, i);
         if (column >= COLUMNS || row >= M) return;
         const unsigned at = CHANNELS_LAST ? column * M + row : (column / TO * M + row) * TO + column % TO;
         const float sum[4] = {sums.x, sums.y, sums.z, sums.w};
         if constexpr (CHANNELS_LAST && M % 4 == 0) {
-            elem4 four;
+            elem4 vec4;
 #pragma unroll
-            for (unsigned e = 0; e < 4; e++) four.at[e] = to_elem(finished(row + e, sum[e]));
-            *reinterpret_cast<elem4*>(out + at) = four;
+            for (unsigned e = 0; e < 4; e++) vec4.at[e] = to_elem(epilogue(row + e, sum[e]));
+            *reinterpret_cast<elem4*>(out + at) = vec4;
         } else {
             constexpr unsigned apart = CHANNELS_LAST ? 1 : TO;
 #pragma unroll
             for (unsigned e = 0; e < 4; e++) {
-                if (row + e < M) out[at + e * apart] = to_elem(finished(row + e, sum[e]));
+                if (row + e < M) out[at + e * apart] = to_elem(epilogue(row + e, sum[e]));
             }
         }
     }
@@ -180,11 +180,11 @@ extern "C" __global__ void __launch_bounds__(256, 2)
     const elem* const bias = nullptr;
 #endif
     // Blocks that run together share positions.
-    constexpr unsigned down = (M + TILE_ROWS - 1) / TILE_ROWS, across = (COLUMNS + TILE_COLUMNS - 1) / TILE_COLUMNS;
+    constexpr unsigned down = (M + BLOCK_M - 1) / BLOCK_M, across = (COLUMNS + BLOCK_N - 1) / BLOCK_N;
     const u64 index = flat_workgroup();
     if (index >= (u64)down * across) return;
-    Separable factors{x, w, pointwise, out, bias, (unsigned)(index % down) * TILE_ROWS,
-                      (unsigned)(index / down) * TILE_COLUMNS};
+    Separable factors{x, w, pointwise, out, bias, (unsigned)(index % down) * BLOCK_M,
+                      (unsigned)(index / down) * BLOCK_N};
     factors.begin();
     tile_product<CHANNELS_LAST>(factors, 0, C);
 }

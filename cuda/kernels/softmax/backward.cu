@@ -1,5 +1,5 @@
-// The backward pass of softmax, in pieces: against `naive`, y and dout are read once, and kept in registers. The definition
-// is in core/workloads/src/ops/softmax.
+// Backward pass of softmax, in pieces: y and dout are read once, and kept in registers. The definition is in
+// core/workloads/src/ops/softmax.
 
 #include "lib/rows.cuh"
 
@@ -9,7 +9,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const unsigned lane = threadIdx.x % LANES;
     const u64 base = row * row_pieces;
 
-    // Threads without a row go along for the reduction.
+    // Threads without a row take part in the reduction.
     piece weights[PIECES], gradients[PIECES];
 #pragma unroll
     for (unsigned k = 0; k < PIECES; k++) {

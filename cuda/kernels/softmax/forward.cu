@@ -1,7 +1,7 @@
 // Softmax of rows, in pieces: see lib/rows.cuh. The definition is in core/workloads/src/ops/softmax.
 //
-// softmax_online  a row is read twice: for its maximum and sum, which each thread keeps together, and for the result
-// softmax_row     it is read once and kept in registers, PIECES pieces in each of LANES threads
+// softmax_online  two passes over a row: running maximum and sum of each thread, then the result
+// softmax_row     the row is read once and kept in registers, PIECES pieces in each of LANES threads
 
 #include "lib/rows.cuh"
 
@@ -11,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) softmax_online(const elem*
     if (row >= ROWS) return;
     const u64 base = row * row_pieces;
 
-    // A thread may have no piece, or one of nothing but minus infinity.
+    // A thread may have no piece, or only minus infinity.
     float top = LOWEST;
     float sum = 0.0f;
 #pragma unroll 4
@@ -41,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) softmax_row(const elem* __
     const unsigned lane = threadIdx.x % LANES;
     const u64 base = row * row_pieces;
 
-    // Threads without a row go along for the reductions.
+    // Threads without a row take part in the reductions.
     piece kept[PIECES];
     float top = negative_infinity();
 #pragma unroll

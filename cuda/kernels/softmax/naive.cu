@@ -1,8 +1,8 @@
-// Softmax of rows and its backward pass, one block of ROW_THREADS a row, one element at a time. The definition is in
+// Softmax of rows and its backward pass, one block of ROW_THREADS per row, one element at a time. The definition is in
 // core/workloads/src/ops/softmax.
 //
 // softmax_naive           three passes over the row: maximum, sum, result
-// softmax_backward_naive  two: the sum of y * dout, the gradient
+// softmax_backward_naive  two passes: the sum of y * dout, the gradient
 
 #include "lib/launch.cuh"
 #include "lib/reduce.cuh"

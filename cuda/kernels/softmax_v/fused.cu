@@ -1,13 +1,13 @@
-// Softmax of rows times a matrix, in one stage: against `separate`, weights never leave the multiprocessor. The definition is
-// in core/workloads/src/ops/softmax_v.
+// Softmax of rows times a matrix, in one stage: weights stay in the multiprocessor. The definition is in
+// core/workloads/src/ops/softmax_v.
 //
-// softmax_v_fused  a block owns 64 rows of x and goes over them in tiles of 32 elements with an online softmax
+// softmax_v_fused  a block owns 64 rows of x, and processes them in tiles of 32 elements with an online softmax
 
 #include "attention/vectors.cuh"
 #include "lib/reduce.cuh"
 
-// Thread (tx, ty) takes elements 2 tx and 2 tx + 1 of rows 4 ty .. 4 ty + 3, and sums of the same rows' output the column
-// vectors tx + 16 j. The sixteen threads of a row are half a warp: maxima are exchanged by shuffles.
+// Thread (tx, ty) takes elements 2 tx and 2 tx + 1 of rows 4 ty .. 4 ty + 3, and sums column vectors tx + 16 j of the same rows'
+// output. The sixteen threads of a row are half a warp: maxima are exchanged by shuffles.
 extern "C" __global__ void __launch_bounds__(256)
     softmax_v_fused(const elem* __restrict__ x, const elem* __restrict__ v, elem* __restrict__ out) {
     static_assert(ROWS == 64 && KEYS == 32 && STAGED == VALUES * COLUMNS * 16, "each of 16 x 16 threads takes 4 x 2");
@@ -24,17 +24,17 @@ extern "C" __global__ void __launch_bounds__(256)
     float max[4], sum[4];
 #pragma unroll
     for (unsigned r = 0; r < 4; r++) {
-        // A tile may be nothing but minus infinity.
+        // A tile may be minus infinity only.
         max[r] = LOWEST;
         sum[r] = 0.0f;
     }
     for (unsigned first = 0; first < T; first += KEYS) {
         const unsigned left = first + 2 * tx, right = left + 1;
-        // The reading of the weights of the tile before ends.
+        // Ends the reads of the previous tile's weights.
         __syncthreads();
 #pragma unroll
         for (unsigned r = 0; r < 4; r++) {
-            // Rows past the end go along with the last one, and are not written.
+            // Rows past the end repeat the last one, and are not written.
             const elem* const row = x + (item * S + min(row0 + 4 * ty + r, S - 1)) * T;
             const float2 own = make_float2(left < T ? load(row[left]) : negative_infinity(),
                                            right < T ? load(row[right]) : negative_infinity());

@@ -1,7 +1,7 @@
-// Where the keys of a digit begin in each stretch, among all keys of this digit: its counts are scanned over the stretches, by a
-// block for each digit. The definition is in core/workloads/src/ops/sort_by_key.rs.
+// Begin of the keys of a digit in each stretch, among all keys of this digit: its counts are scanned over the stretches, by a
+// block per digit. The definition is in core/workloads/src/ops/sort_by_key.rs.
 
-// Stretches of one thread, neighbours.
+// Stretches per thread, neighbours.
 constexpr unsigned OWN = MOST_PARTS / THREADS;
 
 extern "C" __global__ void __launch_bounds__(THREADS)

@@ -1,4 +1,4 @@
-// Values fetched from where the sorted keys were. The definition is in core/workloads/src/ops/sort_by_key.rs.
+// Values gathered by the positions of the sorted keys. The definition is in core/workloads/src/ops/sort_by_key.rs.
 
 #include "lib/launch.cuh"
 

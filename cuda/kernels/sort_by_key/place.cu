@@ -1,24 +1,23 @@
-// Keys and their values moved to where a digit of the keys puts them, by stretches. The definition is in
-// core/workloads/src/ops/sort_by_key.rs.
+// Keys and their values moved to the place of a digit, by stretches. The definition is in core/workloads/src/ops/sort_by_key.rs.
 //
-// Before the keys of a digit in a stretch come all keys of smaller digits, and those of this digit in earlier stretches. Among
-// themselves they are ranked a turn at a time: a warp has `own` rows of 32 keys that follow each other; in each row, lanes of the
-// same digit find each other by `match`, and the first of them moves the warp's count of this digit on. Counts of warps are then
-// summed up, one thread for each digit. Nothing depends on who comes first: the order is the same in every run.
+// All keys of smaller digits precede the keys of a digit in a stretch, and those of this digit in earlier stretches. Keys are
+// ranked in batches: a warp has `own` consecutive rows of 32 keys. In each row, lanes of the same digit find each other by
+// `match`, and the first of them advances the warp's count of this digit. Counts of warps are then summed, one thread per digit.
+// The result does not depend on timing: the order is the same in every run.
 
 #include "lib/launch.cuh"
 
-// Keys of a thread in a turn.
+// Keys of a thread per batch.
 constexpr unsigned own = 8;
 constexpr unsigned warps = THREADS / 32;
-// The digit of nothing.
+// Digit of an absent key.
 constexpr unsigned NONE = BINS;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     sort_by_key_place(const unsigned* __restrict__ counts, const unsigned* __restrict__ totals,
                       const unsigned* __restrict__ keys, const unsigned* __restrict__ values,
                       unsigned* __restrict__ sorted, unsigned* __restrict__ carried) {
-    static_assert(BINS <= THREADS && TILES % own == 0, "a thread for each digit, and whole turns");
+    static_assert(BINS <= THREADS && TILES % own == 0, "a thread for each digit, and whole batches");
     __shared__ unsigned sums[THREADS];
     __shared__ unsigned of_warps[warps][BINS];
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -31,12 +30,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         sums[threadIdx.x] += more;
         __syncthreads();
     }
-    // Where the next key of this thread's digit goes.
+    // Place of the next key of this thread's digit.
     unsigned next = 0;
     if (threadIdx.x < BINS) next = sums[threadIdx.x] - total + counts[blockIdx.x * BINS + threadIdx.x];
 
-    for (unsigned turn = 0; turn < TILES / own; turn++) {
-        const u64 first = ((u64)blockIdx.x * TILES + turn * own) * THREADS + warp * 32 * own + lane;
+    for (unsigned batch = 0; batch < TILES / own; batch++) {
+        const u64 first = ((u64)blockIdx.x * TILES + batch * own) * THREADS + warp * 32 * own + lane;
         unsigned key[own], value[own], rank[own];
 #pragma unroll
         for (unsigned i = 0; i < own; i++) {
@@ -76,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 carried[to] = value[i];
             }
         }
-        // The next turn clears the counts of each warp, by itself.
+        // The next batch clears the counts of each warp, by itself.
         __syncwarp();
     }
 }

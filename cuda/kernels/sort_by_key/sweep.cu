@@ -1,53 +1,49 @@
-// A pass of `onesweep`: keys and their values moved to where a digit of the keys puts them, each read once and written once. The
-// definition is in core/workloads/src/ops/sort_by_key.rs.
+// Pass of `onesweep`: keys and their values moved to the place of a digit, each read once and written once. The definition is in
+// core/workloads/src/ops/sort_by_key.rs.
 //
-// A block takes the next tile of keys, counts its digits, and tells the counts to all that come after it; what stands before its
-// keys of a digit it finds by looking back over the tiles before it, until one of them knows the sum of all up to itself. Tiles
-// are numbered in the order in which blocks begin, so that whoever is waited for has begun. Sums are of integers: whichever the
-// look-back finds, the order is the same in every run.
+// A block takes the next tile of keys, counts its digits, and publishes the counts. It looks back over the earlier tiles until
+// one has the sum up to itself. Tiles are numbered in the order in which blocks start, so that a block waits only for blocks that
+// have started. Sums are of integers: the order is the same in every run.
 //
-// In a tile a warp has OWN rows of 32 keys that follow each other. In each row, lanes of the same digit find each other by a ballot
-// for each bit, and the first of them moves the warp's count of this digit on. Keys are then put in order in shared memory, so
-// that those of one digit are written as neighbours.
+// In a tile, a warp has OWN consecutive rows of 32 keys. In each row, lanes of the same digit find each other by a ballot per
+// bit, and the first of them advances the warp's count of this digit. Keys are then sorted in shared memory, so that those of one
+// digit are written as neighbours.
 //
-// 16 777 216 keys of 32 bits with values on an H200: 2.94 ms by `radix4`, 0.63 by this, of which counting digits takes 33 µs;
-// torch.sort 0.81. Tiles are of 512 × 12 keys, two on a multiprocessor (64 registers a thread); of 512 × 16 it is 645 µs, of
-// 384 × 16 667, of 256 × 16 714, of 1024 × 8 723. Asking one tile at a time 667, eight 643; counts told before keys are ranked
-// 643; values brought to shared memory instead of registers 705.
+// Choices and measurements: docs/notebook/2026-11-28-kernel-notes.md.
 
 #include "lib/launch.cuh"
 
 constexpr unsigned ALL = 0xFFFFFFFFu;
 constexpr unsigned WARPS = THREADS / 32, TILE = THREADS * OWN;
-// A word of a tile: what it is, and a number; zero is nothing yet.
+// Word of a tile: kind and number; zero means unpublished.
 constexpr unsigned OF_TILE = 1u << 30, RUNNING = 2u << 30, NUMBER = OF_TILE - 1;
 
-__device__ __forceinline__ void tell(unsigned* word, unsigned what) {
-    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(word), "r"(what) : "memory");
+__device__ __forceinline__ void publish(unsigned* word, unsigned value) {
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
 }
 
-__device__ __forceinline__ unsigned asked(const unsigned* word) {
-    unsigned what;
-    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(what) : "l"(word) : "memory");
-    return what;
+__device__ __forceinline__ unsigned read_word(const unsigned* word) {
+    unsigned value;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+    return value;
 }
 
 __device__ __forceinline__ unsigned digit_of(unsigned key) { return (key >> SHIFT) % BINS; }
 
-// Keys of this digit in all tiles before this one, of which `words` has a row each.
+// Number of keys of this digit in all tiles before this one; `words` has a row per tile.
 __device__ __forceinline__ unsigned look_back(const unsigned* words, unsigned tile, unsigned digit) {
-    // So many tiles are asked at once.
+    // Tiles read at once.
     constexpr unsigned window = 4;
     unsigned sum = 0;
     for (int nearest = (int)tile - 1;;) {
         unsigned word[window];
 #pragma unroll
         for (unsigned i = 0; i < window; i++) {
-            word[i] = nearest >= (int)i ? asked(words + (u64)(nearest - i) * BINS + digit) : RUNNING;
+            word[i] = nearest >= (int)i ? read_word(words + (u64)(nearest - i) * BINS + digit) : RUNNING;
         }
 #pragma unroll
         for (unsigned i = 0; i < window; i++) {
-            // Whoever has told nothing yet is asked again.
+            // An unpublished tile is read again.
             if (word[i] == 0) break;
             sum += word[i] & NUMBER;
             if (word[i] >= RUNNING) return sum;
@@ -64,9 +60,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     extern __shared__ unsigned in_order[];
     unsigned* const keys_in_order = in_order;
     unsigned* const values_in_order = in_order + TILE;
-    // Until keys are put in order: of each warp, how often each digit occurred.
+    // Until keys are sorted: counts of each digit per warp.
     unsigned(*const of_warps)[BINS] = reinterpret_cast<unsigned(*)[BINS]>(in_order);
-    // Of each digit: where its keys begin in the tile, and where a key goes less where it lies in the tile.
+    // Per digit: the begin of its keys in the tile, and the place of a key less its place in the tile.
     __shared__ unsigned starts[BINS], places[BINS];
     __shared__ unsigned sums[2][BINS / 32];
     __shared__ unsigned number;
@@ -83,7 +79,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     unsigned key[OWN], value[OWN], rank[OWN];
 #pragma unroll
     for (unsigned i = 0; i < OWN; i++) {
-        // What is beyond the last key has the highest digit and comes behind all others.
+        // Keys beyond the last have the highest digit, and follow all others.
         key[i] = first + i * 32 < ITEMS ? keys[first + i * 32] : ALL;
     }
 #pragma unroll
@@ -117,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
             of_warps[other][digit] = count;
             count += of_warp;
         }
-        tell(words + (u64)tile * BINS + digit, (tile == 0 ? RUNNING : OF_TILE) | count);
+        publish(words + (u64)tile * BINS + digit, (tile == 0 ? RUNNING : OF_TILE) | count);
         const unsigned total = told[TICKETS + PASS * BINS + digit];
         smaller = count, everywhere = total;
 #pragma unroll
@@ -154,7 +150,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
         unsigned before = 0;
         if (tile > 0) {
             before = look_back(words, tile, digit);
-            tell(words + (u64)tile * BINS + digit, RUNNING | (before + count));
+            publish(words + (u64)tile * BINS + digit, RUNNING | (before + count));
         }
         places[digit] = everywhere + before - smaller;
     }

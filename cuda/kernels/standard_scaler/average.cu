@@ -1,4 +1,4 @@
-// Averages of columns: the sum of all parts, times one over the number of rows. The definition is in
+// Averages of columns: the sum of all parts, divided by the number of rows. The definition is in
 // core/workloads/src/ops/standard_scaler.rs.
 
 #include "lib/parts.cuh"

@@ -1,12 +1,10 @@
 // Mean and variance of each column from those of strips: blocks of ACROSS neighbouring columns times DOWN threads that take every
-// DOWN-th strip. The definition is in core/workloads/src/ops/standard_scaler.rs.
-//
-// 528 strips of 64 columns on an H200: 28.7 µs by 32 columns times 8 threads, one strip after the other; 8.7 with eight strips
-// under way, 6.5 with 32 threads to a column.
+// DOWN-th strip. The definition is in core/workloads/src/ops/standard_scaler.rs. Measurements:
+// docs/notebook/2026-11-28-kernel-notes.md.
 
 #include "lib/launch.cuh"
 
-// Rows seen, their mean, and the sum of squares around it.
+// Number of rows, their mean, and the sum of squared distances from it.
 struct Moments {
     float count, middle, around;
 };
@@ -18,8 +16,8 @@ __device__ __forceinline__ Moments merged(const Moments& a, const Moments& b) {
     return Moments{all, a.middle + apart * share, a.around + b.around + apart * apart * (a.count * share)};
 }
 
-// Strips of a thread that are under way together.
-constexpr unsigned turn = 8;
+// Strips of a thread in flight.
+constexpr unsigned batch = 8;
 
 extern "C" __global__ void __launch_bounds__(ACROSS* DOWN)
     standard_scaler_merge(const float* __restrict__ parts, float* __restrict__ mean, float* __restrict__ variance) {
@@ -27,10 +25,10 @@ extern "C" __global__ void __launch_bounds__(ACROSS* DOWN)
     __shared__ Moments of_threads[DOWN][ACROSS];
     const u64 column = flat_workgroup() * ACROSS + threadIdx.x;
     Moments mine = {0.0f, 0.0f, 0.0f};
-    for (unsigned first = threadIdx.y; column < COLUMNS && first < PARTS; first += turn * DOWN) {
-        Moments own[turn];
+    for (unsigned first = threadIdx.y; column < COLUMNS && first < PARTS; first += batch * DOWN) {
+        Moments own[batch];
 #pragma unroll
-        for (unsigned i = 0; i < turn; i++) {
+        for (unsigned i = 0; i < batch; i++) {
             const unsigned part = first + i * DOWN;
             own[i] = Moments{0.0f, 0.0f, 0.0f};
             if (part < PARTS) {
@@ -39,9 +37,9 @@ extern "C" __global__ void __launch_bounds__(ACROSS* DOWN)
             }
         }
 #pragma unroll
-        for (unsigned apart = 1; apart < turn; apart *= 2) {
+        for (unsigned apart = 1; apart < batch; apart *= 2) {
 #pragma unroll
-            for (unsigned i = 0; i + apart < turn; i += 2 * apart) own[i] = merged(own[i], own[i + apart]);
+            for (unsigned i = 0; i + apart < batch; i += 2 * apart) own[i] = merged(own[i], own[i + apart]);
         }
         mine = merged(mine, own[0]);
     }

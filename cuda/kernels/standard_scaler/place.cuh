@@ -1,10 +1,10 @@
-// Where a block is in its table: a strip of rows times a block of columns, LANES threads to a row. The definition is in
+// Place of a block in its table: a strip of rows times a block of columns, LANES threads per row. The definition is in
 // core/workloads/src/ops/standard_scaler.rs.
 
 #include "lib/rows.cuh"
 
 struct Place {
-    // The strip, its first row and the one behind its last, and the thread's piece of a row.
+    // Strip, its first row, one past its last, and the thread's piece of a row.
     unsigned part, begin, end, piece_at;
 };
 

@@ -1,9 +1,9 @@
-// Means of strips, and sums of squares around them, column by column. The definition is in
+// Means of strips, and sums of squared distances from them, column by column. The definition is in
 // core/workloads/src/ops/standard_scaler.rs.
 //
-// A thread takes eight rows at a time, all of whose loads are under way together: their mean, and the squares around it, are merged
-// with what it has of earlier ones. How many rows a thread has seen is known from its place, and is the same for all columns. The
-// threads of a column are merged at the end.
+// A thread loads eight rows at a time. Their mean, and the squared distances from it, are merged with those of its earlier rows.
+// The number of rows of a thread follows from its place, and is the same for all columns. The threads of a column are merged at
+// the end.
 
 #include "standard_scaler/place.cuh"
 
@@ -11,7 +11,7 @@ constexpr unsigned block = 8;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     standard_scaler_welford(const elem* __restrict__ x, float* __restrict__ parts) {
-    __shared__ piece means[THREADS], squares[THREADS];
+    __shared__ piece means[THREADS], square_sums[THREADS];
     if (beyond_all()) return;
     const Place place = place_of();
     float count = 0.0f;
@@ -22,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             stored own[block];
 #pragma unroll
             for (unsigned i = 0; i < block; i++) {
-                // What lies beyond the strip is not counted: the first row once more.
+                // Rows beyond the strip are not counted: the first row is read again.
                 const u64 from = row + (i < here ? i * rows_at_once : 0);
                 own[i] = load_stored(x, from * row_pieces + place.piece_at);
             }
@@ -47,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
     }
     means[threadIdx.x] = middle;
-    squares[threadIdx.x] = around;
+    square_sums[threadIdx.x] = around;
     __syncthreads();
     if (threadIdx.x >= LANES || place.piece_at >= row_pieces) return;
     const unsigned rows = place.end - place.begin;
@@ -59,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         for (unsigned i = 0; i < WIDTH; i++) {
             const float apart = means[down * LANES + threadIdx.x].at[i] - middle.at[i];
             middle.at[i] += apart * share;
-            around.at[i] += squares[down * LANES + threadIdx.x].at[i] + apart * apart * both;
+            around.at[i] += square_sums[down * LANES + threadIdx.x].at[i] + apart * apart * both;
         }
         count = all;
     }

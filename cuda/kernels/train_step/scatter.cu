@@ -1,9 +1,9 @@
-// The gradient of a table of which every sample took one row: the sum of the gradients of the samples that took it. The
-// definition is in core/workloads/src/ops/train_step.
+// Gradient of a table with one looked-up row per sample: the sum over the samples with that row. The definition is in
+// core/workloads/src/ops/train_step.
 //
-// A block owns LANES columns of one row of the table. The samples come sorted by category, so that it finds those of its row side
-// by side; DOWN threads a column take every DOWN-th of them, in the order of the samples, and the first of them adds up. No two
-// threads write the same element, so nothing is atomic, and the result does not depend on timing.
+// A block owns LANES columns of one row of the table. Samples are sorted by category, so that those of a row are contiguous. DOWN
+// threads per column take every DOWN-th of them, in the order of the samples, and the first adds their sums. No two threads write
+// the same element: nothing is atomic, and the result does not depend on timing.
 
 #include "lib/launch.cuh"
 #include "lib/sorted.cuh"
@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(LANES * DOWN)
     if (owned >= (u64)CATEGORIES * STRETCHES) return;
     const unsigned mine = (unsigned)(owned / STRETCHES);
     const unsigned column = (unsigned)(owned % STRETCHES) * LANES + threadIdx.x;
-    // Categories tend to have about as many samples each.
+    // Categories tend to have similar numbers of samples.
     const unsigned guess = min(ROWS, (unsigned)((float)mine * ((float)ROWS / (float)CATEGORIES)));
     const unsigned first = first_at_least(sorted, mine, guess, ROWS);
     const unsigned end = first_at_least(sorted, mine + 1, first, ROWS);

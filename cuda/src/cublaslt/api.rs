@@ -1,6 +1,6 @@
 //! The cuBLASLt library: search, loading, and the calls that Parallax needs.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;
 
 use cudarc::cublaslt::sys;
@@ -8,6 +8,7 @@ use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use libloading::Library;
 use parallax_ir::device::BackendError;
 
+use crate::ffi::{self, Destroy, Object, Owned, status_string};
 use crate::libraries;
 use crate::libraries::Wanted;
 
@@ -19,10 +20,6 @@ pub(crate) const WANTED: Wanted = Wanted {
     toolkit: None,
     wheel: "cublas",
 };
-
-/// An object of the library, represented by a pointer.
-pub(super) type Object = *mut c_void;
-pub(super) type Destroy = unsafe extern "C" fn(Object) -> c_int;
 
 /// The calls, resolved once. The library stays loaded as long as the pointers exist.
 pub(super) struct Api {
@@ -104,24 +101,22 @@ fn resolve(file: &std::path::Path) -> Result<Api, libloading::Error> {
     // SAFETY: the library's initialisers touch no memory of this program. Every symbol has the signature of its header, with enums
     // as integers and objects as pointers.
     unsafe {
-        let library = Library::new(file)?;
-        Ok(Api {
-            create: *library.get(c"cublasLtCreate")?,
-            destroy: *library.get(c"cublasLtDestroy")?,
-            version: *library.get(c"cublasLtGetVersion")?,
-            status: *library.get(c"cublasLtGetStatusString")?,
-            layout: *library.get(c"cublasLtMatrixLayoutCreate")?,
-            layout_set: *library.get(c"cublasLtMatrixLayoutSetAttribute")?,
-            layout_destroy: *library.get(c"cublasLtMatrixLayoutDestroy")?,
-            product: *library.get(c"cublasLtMatmulDescCreate")?,
-            product_set: *library.get(c"cublasLtMatmulDescSetAttribute")?,
-            product_destroy: *library.get(c"cublasLtMatmulDescDestroy")?,
-            preference: *library.get(c"cublasLtMatmulPreferenceCreate")?,
-            preference_set: *library.get(c"cublasLtMatmulPreferenceSetAttribute")?,
-            preference_destroy: *library.get(c"cublasLtMatmulPreferenceDestroy")?,
-            heuristic: *library.get(c"cublasLtMatmulAlgoGetHeuristic")?,
-            matmul: *library.get(c"cublasLtMatmul")?,
-            _library: library,
+        ffi::resolve!(file => Api {
+            create: c"cublasLtCreate",
+            destroy: c"cublasLtDestroy",
+            version: c"cublasLtGetVersion",
+            status: c"cublasLtGetStatusString",
+            layout: c"cublasLtMatrixLayoutCreate",
+            layout_set: c"cublasLtMatrixLayoutSetAttribute",
+            layout_destroy: c"cublasLtMatrixLayoutDestroy",
+            product: c"cublasLtMatmulDescCreate",
+            product_set: c"cublasLtMatmulDescSetAttribute",
+            product_destroy: c"cublasLtMatmulDescDestroy",
+            preference: c"cublasLtMatmulPreferenceCreate",
+            preference_set: c"cublasLtMatmulPreferenceSetAttribute",
+            preference_destroy: c"cublasLtMatmulPreferenceDestroy",
+            heuristic: c"cublasLtMatmulAlgoGetHeuristic",
+            matmul: c"cublasLtMatmul",
         })
     }
 }
@@ -132,16 +127,9 @@ impl Api {
         if status == sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS as c_int {
             return Ok(());
         }
-        // SAFETY: the library returns a static string for every status.
-        let text = unsafe {
-            let text = (self.status)(status);
-            if text.is_null() {
-                format!("status {status}")
-            } else {
-                CStr::from_ptr(text).to_string_lossy().into_owned()
-            }
-        };
-        Err(classify(status, format!("cuBLASLt, {doing}: {text}")))
+        // SAFETY: the library returns static strings.
+        let string = unsafe { status_string(self.status, status) }.unwrap_or_else(|| format!("status {status}"));
+        Err(classify(status, format!("cuBLASLt, {doing}: {string}")))
     }
 }
 
@@ -157,29 +145,18 @@ fn classify(status: c_int, message: String) -> BackendError {
     }
 }
 
-/// An object with its destructor call.
-pub(super) struct Owned {
-    pub(super) object: Object,
-    destroy: Destroy,
-}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        // SAFETY: created by the counterpart of `destroy`, and destroyed only here. A failure has no effect.
-        let _ = unsafe { (self.destroy)(self.object) };
-    }
-}
-
 /// Creates an object with the call in `create`.
-pub(super) fn make(
+///
+/// # Safety
+/// Those of [`Owned::new`].
+pub(super) unsafe fn make(
     doing: &str,
     api: &Api,
     destroy: Destroy,
     create: impl FnOnce(*mut Object) -> c_int,
 ) -> Result<Owned, BackendError> {
-    let mut object = std::ptr::null_mut();
-    api.check(doing, create(&mut object))?;
-    Ok(Owned { object, destroy })
+    // SAFETY: the caller's.
+    unsafe { Owned::new(destroy, |status| api.check(doing, status), create) }
 }
 
 #[cfg(test)]

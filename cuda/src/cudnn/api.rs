@@ -8,6 +8,7 @@ use cudarc::driver::sys::CUstream;
 use libloading::Library;
 use parallax_ir::device::BackendError;
 
+use crate::ffi::{self, Object, Owned, status_string};
 use crate::libraries;
 use crate::libraries::Wanted;
 
@@ -22,9 +23,6 @@ pub(crate) const WANTED: Wanted = Wanted {
 
 /// Oldest version that supports the graphs of this crate, in the format of [`Api::version`]: 9.1.
 pub(super) const OLDEST: usize = 90_100;
-
-/// A handle or a descriptor.
-pub(super) type Object = *mut c_void;
 
 /// Maximum length of a message from the library, in bytes.
 const MESSAGE: usize = 512;
@@ -78,21 +76,19 @@ fn resolve(file: &std::path::Path) -> Result<Api, libloading::Error> {
     // SAFETY: the library's initialisers touch no memory of this program. Every symbol has the signature of its header, with enums
     // as integers and objects as pointers.
     unsafe {
-        let library = Library::new(file)?;
-        Ok(Api {
-            version: *library.get(c"cudnnGetVersion")?,
-            status: *library.get(c"cudnnGetErrorString")?,
-            message: *library.get(c"cudnnGetLastErrorString")?,
-            create_handle: *library.get(c"cudnnCreate")?,
-            destroy_handle: *library.get(c"cudnnDestroy")?,
-            set_stream: *library.get(c"cudnnSetStream")?,
-            create: *library.get(c"cudnnBackendCreateDescriptor")?,
-            destroy: *library.get(c"cudnnBackendDestroyDescriptor")?,
-            set: *library.get(c"cudnnBackendSetAttribute")?,
-            get: *library.get(c"cudnnBackendGetAttribute")?,
-            finalize: *library.get(c"cudnnBackendFinalize")?,
-            execute: *library.get(c"cudnnBackendExecute")?,
-            _library: library,
+        ffi::resolve!(file => Api {
+            version: c"cudnnGetVersion",
+            status: c"cudnnGetErrorString",
+            message: c"cudnnGetLastErrorString",
+            create_handle: c"cudnnCreate",
+            destroy_handle: c"cudnnDestroy",
+            set_stream: c"cudnnSetStream",
+            create: c"cudnnBackendCreateDescriptor",
+            destroy: c"cudnnBackendDestroyDescriptor",
+            set: c"cudnnBackendSetAttribute",
+            get: c"cudnnBackendGetAttribute",
+            finalize: c"cudnnBackendFinalize",
+            execute: c"cudnnBackendExecute",
         })
     }
 }
@@ -104,15 +100,16 @@ impl Api {
             return Ok(());
         }
         let mut message: [c_char; MESSAGE] = [0; MESSAGE];
-        // SAFETY: the library returns a static string for every status. It writes at most `MESSAGE` bytes, including a final zero.
-        let texts = unsafe {
+        // SAFETY: the library writes at most `MESSAGE` bytes, including a final zero.
+        let message = unsafe {
             (self.message)(message.as_mut_ptr(), MESSAGE);
             message[MESSAGE - 1] = 0;
-            let status = (self.status)(status);
-            [if status.is_null() { c"an unknown status".as_ptr() } else { status }, message.as_ptr()]
-                .map(|text| CStr::from_ptr(text).to_string_lossy().trim().to_owned())
+            CStr::from_ptr(message.as_ptr())
         };
-        let [name, message] = texts;
+        let message = message.to_string_lossy();
+        let message = message.trim();
+        // SAFETY: the library returns static strings.
+        let name = unsafe { status_string(self.status, status) }.unwrap_or_else(|| "an unknown status".to_owned());
         let message = if message.is_empty() { String::new() } else { format!(" ({message})") };
         Err(classify(status, format!("cuDNN, {doing}: {name}{message}")))
     }
@@ -129,26 +126,11 @@ impl Api {
     }
 }
 
-/// The library's handle of one device: that of the context current at its creation.
-pub(super) struct Handle {
-    api: &'static Api,
-    pub(super) object: Object,
-}
-
-impl Handle {
-    /// Creates a handle of the current context's device.
-    pub(super) fn new(api: &'static Api) -> Result<Handle, BackendError> {
-        let mut object = std::ptr::null_mut();
-        // SAFETY: the argument outlives the call, and the caller has the context current.
-        api.check("setting up", unsafe { (api.create_handle)(&mut object) })?;
-        Ok(Handle { api, object })
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        // SAFETY: created by the matching call. A failure has no effect.
-        let _ = unsafe { (self.api.destroy_handle)(self.object) };
+/// Creates the library's handle of one device: that of the current context.
+pub(super) fn handle(api: &Api) -> Result<Owned, BackendError> {
+    // SAFETY: the calls are a pair, and the argument outlives the call.
+    unsafe {
+        Owned::new(api.destroy_handle, |status| api.check("setting up", status), |object| (api.create_handle)(object))
     }
 }
 

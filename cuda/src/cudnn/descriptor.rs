@@ -7,26 +7,27 @@ use cudarc::cudnn::sys::{
 };
 use parallax_ir::device::BackendError;
 
-use super::api::{Api, Object};
+use super::api::Api;
+use crate::ffi::{Object, Owned};
 
 /// A descriptor that is destroyed when it goes out of scope.
 pub(super) struct Descriptor {
     api: &'static Api,
-    object: Object,
+    owned: Owned,
 }
 
 impl Descriptor {
     /// Creates a descriptor of a kind, without attributes.
     pub(super) fn new(api: &'static Api, kind: Kind) -> Result<Descriptor, BackendError> {
-        let mut object = std::ptr::null_mut();
-        // SAFETY: the argument outlives the call.
-        api.check(&format!("creating {kind:?}"), unsafe { (api.create)(kind as u32, &mut object) })?;
-        Ok(Descriptor { api, object })
+        let check = |status| api.check(&format!("creating {kind:?}"), status);
+        // SAFETY: the calls are a pair, and the argument outlives the call.
+        let owned = unsafe { Owned::new(api.destroy, check, |object| (api.create)(kind as u32, object)) }?;
+        Ok(Descriptor { api, owned })
     }
 
     /// Pointer for other descriptors. It is valid as long as this descriptor.
     pub(super) fn object(&self) -> Object {
-        self.object
+        self.owned.object()
     }
 
     /// Sets an attribute to values, which the library copies.
@@ -36,7 +37,13 @@ impl Descriptor {
     unsafe fn set_raw<T>(&self, name: Name, kind: Type, values: &[T]) -> Result<(), BackendError> {
         // SAFETY: the descriptor is alive, and `values` holds that number of values of the type.
         let status = unsafe {
-            (self.api.set)(self.object, name as u32, kind as u32, values.len() as i64, values.as_ptr().cast::<c_void>())
+            (self.api.set)(
+                self.object(),
+                name as u32,
+                kind as u32,
+                values.len() as i64,
+                values.as_ptr().cast::<c_void>(),
+            )
         };
         self.api.check(&format!("setting {name:?}"), status)
     }
@@ -73,7 +80,7 @@ impl Descriptor {
 
     /// Sets other descriptors. They must outlive the use of this one.
     pub(super) fn descriptors(&self, name: Name, values: &[&Descriptor]) -> Result<(), BackendError> {
-        let objects: Vec<Object> = values.iter().map(|value| value.object).collect();
+        let objects: Vec<Object> = values.iter().map(|value| value.object()).collect();
         // SAFETY: the type's values are pointers of descriptors, which are alive.
         unsafe { self.set_raw(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &objects) }
     }
@@ -100,7 +107,7 @@ impl Descriptor {
     /// Finalises the descriptor. Its attributes are readable afterwards, and no longer writable.
     pub(super) fn finalized(self, doing: &str) -> Result<Descriptor, BackendError> {
         // SAFETY: the descriptor is alive.
-        self.api.check(doing, unsafe { (self.api.finalize)(self.object) })?;
+        self.api.check(doing, unsafe { (self.api.finalize)(self.object()) })?;
         Ok(self)
     }
 
@@ -112,7 +119,7 @@ impl Descriptor {
         let mut count = 0;
         let (room, place) = (values.len() as i64, values.as_mut_ptr().cast::<c_void>());
         // SAFETY: the descriptor is alive, and there is room for that number of values.
-        let status = unsafe { (self.api.get)(self.object, name as u32, kind as u32, room, &mut count, place) };
+        let status = unsafe { (self.api.get)(self.object(), name as u32, kind as u32, room, &mut count, place) };
         self.api.check(&format!("reading {name:?}"), status)?;
         Ok(usize::try_from(count).unwrap_or(0).min(values.len()))
     }
@@ -137,7 +144,7 @@ impl Descriptor {
     /// Returns the descriptors of a kind in an attribute, at most `most`.
     pub(super) fn held(&self, name: Name, kind: Kind, most: usize) -> Result<Vec<Descriptor>, BackendError> {
         let mut held = (0..most).map(|_| Descriptor::new(self.api, kind)).collect::<Result<Vec<_>, _>>()?;
-        let mut objects: Vec<Object> = held.iter().map(|one| one.object).collect();
+        let mut objects: Vec<Object> = held.iter().map(|one| one.object()).collect();
         // SAFETY: the library writes into the descriptors behind the pointers.
         let count = unsafe { self.get_raw(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &mut objects) }?;
         held.truncate(count);
@@ -149,15 +156,8 @@ impl Descriptor {
         let mut count = 0;
         // SAFETY: the descriptor is alive; the call writes no value where there is no room.
         let status =
-            unsafe { (self.api.get)(self.object, name as u32, kind as u32, 0, &mut count, std::ptr::null_mut()) };
+            unsafe { (self.api.get)(self.object(), name as u32, kind as u32, 0, &mut count, std::ptr::null_mut()) };
         self.api.check(&format!("counting {name:?}"), status)?;
         Ok(usize::try_from(count).unwrap_or(0))
-    }
-}
-
-impl Drop for Descriptor {
-    fn drop(&mut self) {
-        // SAFETY: created by the matching call, and destroyed only here. A failure has no effect.
-        let _ = unsafe { (self.api.destroy)(self.object) };
     }
 }

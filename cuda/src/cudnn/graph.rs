@@ -11,8 +11,9 @@ pub(super) use cudarc::cudnn::sys::{
 use parallax_ir::device::BackendError;
 use parallax_schema::case::DType;
 
-use super::api::{Api, Object};
+use super::api::Api;
 use super::descriptor::Descriptor;
+use crate::ffi::Object;
 
 /// Position of a tensor in a graph. It is also the tensor's identifier in the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -40,7 +40,7 @@ enum Bound {
 impl Wired {
     /// Passes a graph to the library, and allocates its tensors that are not arguments.
     pub(super) fn new(open: Rc<Open>, graph: &Graph, place: &PlanContext<'_>) -> Result<Wired, BackendError> {
-        let described = graph.describe(open.api, Some(open.handle.object))?;
+        let described = graph.describe(open.api, Some(open.handle.object()))?;
         let own = |source| matches!(source, TensorSource::Own | TensorSource::OwnFilled(_));
         let mut bytes = 0u64;
         let mut offsets = Vec::new();
@@ -115,7 +115,7 @@ impl Execution {
         place: &PlanContext<'_>,
     ) -> Result<Execution, BackendError> {
         let plan = Descriptor::new(wired.open.api, Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
-        plan.handle(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, wired.open.handle.object)?;
+        plan.handle(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, wired.open.handle.object())?;
         plan.descriptors(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[&engine.config])?;
         let plan = plan.finalized("making the kernels")?;
         let bytes = plan.integer(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)?;
@@ -186,8 +186,8 @@ impl Planned {
         // SAFETY: handle and descriptors are alive; the call reads the numbers on the host before it returns; the workspace has the
         // size that the library requested; the caller guarantees the rest.
         unsafe {
-            open.api.check("choosing the stream", (open.api.set_stream)(open.handle.object, stream))?;
-            open.api.check("launching", (open.api.execute)(open.handle.object, plan, pack))
+            open.api.check("choosing the stream", (open.api.set_stream)(open.handle.object(), stream))?;
+            open.api.check("launching", (open.api.execute)(open.handle.object(), plan, pack))
         }
     }
 }

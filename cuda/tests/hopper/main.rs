@@ -6,8 +6,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parallax_cuda::text::{assemble_all, embedded};
-use parallax_cuda::{Arch, Cuda, CudaOptions, compile_text, open};
+use parallax_cuda::source::{assemble_all, embedded};
+use parallax_cuda::{Arch, Cuda, CudaOptions, compile_source, open};
 use parallax_ir::device::{Batch, Prepared, Profiler};
 use parallax_ir::{
     Access, Arg, Case, CudaLaunch, Inputs, KernelSources, Program, Role, Stage, Swizzle, TensorMap, Value, load,
@@ -276,7 +276,7 @@ fn the_kernels_of_these_tests_compile() {
             assert_eq!(checked.unwrap_or(Ok(())), Ok(()), "{}", stage.label);
         }
         let (found, _) = assemble_all(&texts(), &trial.program(), case.problem.dtype).expect("texts");
-        match compile_text(&found[0], arch) {
+        match compile_source(&found[0], arch) {
             // The assembler's warnings are of what it could not do as the text asks.
             Ok((_, said)) => assert!(!said.contains("(C75"), "{} for {arch}: {said}", stage.label),
             Err(error) => panic!("{} for {arch}: {error}", stage.label),

@@ -1,4 +1,4 @@
-// A step of AdamW in one stage, in pieces. The definition is in core/workloads/src/ops/adamw.rs.
+// Step of AdamW in one stage, in pieces. The definition is in core/workloads/src/ops/adamw.rs.
 
 #import lib/launch
 #import lib/pieces{WIDTH}

@@ -1,9 +1,9 @@
-// A step of AdamW in four stages, in pieces. The definition is in core/workloads/src/ops/adamw.rs.
+// Step of AdamW in four stages, in pieces. The definition is in core/workloads/src/ops/adamw.rs.
 //
-// adamw_first      the average of gradients
-// adamw_second     the average of their squares
-// adamw_direction  the ratio of the two
-// adamw_apply      the decay and the step
+// adamw_first      first moment: the mean of gradients
+// adamw_second     second moment: the mean of squared gradients
+// adamw_direction  ratio of the two
+// adamw_apply      weight decay and update
 
 #import lib/launch
 #import lib/pieces{WIDTH}
@@ -11,11 +11,11 @@
 @group(0) @binding(0) var<storage, read_write> m: array<piece>;
 @group(0) @binding(0) var<storage, read_write> v: array<piece>;
 @group(0) @binding(1) var<storage, read> grad: array<stored>;
-// Of the ratio.
+// Bindings of adamw_direction.
 @group(0) @binding(0) var<storage, read_write> direction: array<piece>;
 @group(0) @binding(1) var<storage, read> first: array<piece>;
 @group(0) @binding(2) var<storage, read> second: array<piece>;
-// Of the step.
+// Bindings of adamw_apply.
 @group(0) @binding(0) var<storage, read_write> param: array<stored>;
 @group(0) @binding(1) var<storage, read> along: array<piece>;
 

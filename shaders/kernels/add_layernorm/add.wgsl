@@ -1,4 +1,4 @@
-// The sum alone, in pieces: to a matrix of its own, or over one of its terms. The definition is in
+// Sum of two matrices, in pieces: to a third one, or in place of a term. The definition is in
 // core/workloads/src/ops/add_layernorm.
 
 #import lib/launch

@@ -1,4 +1,4 @@
-// A sum and its layer normalisation in one stage.
+// Sum and its layer normalisation in one stage.
 
 #import add_layernorm/sum
 #import layernorm/row

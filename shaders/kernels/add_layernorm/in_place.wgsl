@@ -1,4 +1,4 @@
-// A sum in place of one of its terms, and its layer normalisation.
+// Sum in place of a term, and its layer normalisation.
 
 #import add_layernorm/sum_in_place
 #import layernorm/row

@@ -1,4 +1,4 @@
-// The sum has a gradient of its own, from whatever else reads it.
+// The sum has a gradient of its own, from its other uses.
 
 @group(0) @binding(7) var<storage, read> dsum: array<stored>;
 

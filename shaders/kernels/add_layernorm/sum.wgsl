@@ -1,5 +1,5 @@
-// What is normalised: a sum, rounded as it is written, so that what follows does not depend on who made it. It is added in the
-// element type: some compilers (NVIDIA's for Vulkan) leave a conversion to f16 and back out, and would go on unrounded.
+// Normalised values: a sum, rounded as stored, so that the normalisation does not depend on the variant. It is added in the
+// element type: some compilers (NVIDIA's for Vulkan) remove a conversion to f16 and back, and continue unrounded.
 
 @group(0) @binding(5) var<storage, read> x: array<stored>;
 @group(0) @binding(6) var<storage, read> residual: array<stored>;

@@ -1,7 +1,7 @@
 // Scaled dot-product attention, backward, with the probabilities in device memory. The definition is in
 // core/workloads/src/ops/attention.
 //
-// attention_dscores   probabilities and gradients of the scores in 16×16 tiles: two products of depth D at once
+// attention_dscores  probabilities and gradients of scores in 16×16 tiles: two GEMMs of depth D in one loop
 
 #import attention/common
 #import lib/launch
@@ -41,7 +41,7 @@ fn attention_dscores(
     var dprobability = 0.0;
     for (var x = 0u; x < D; x += TILE) {
         let inside = x + local.x < D;
-        // K and V are read along their rows too, so that neighbours read neighbours.
+        // K and V are read along their rows too, so that neighbouring threads read neighbours.
         let key = first_col + local.y;
         var staged = vec4<f32>();
         if inside && row < S {
@@ -67,11 +67,11 @@ fn attention_dscores(
     }
     if row < S && col < T {
         let scale = inverseSqrt(f32(D));
-        // Both are zero for keys that are not seen, whatever these hold.
+        // Both are zero for hidden keys, also where these hold NaN.
         var probability = 0.0;
         var dscore = 0.0;
         let biased_score = biased(score * scale, row, col, 1.0);
-        // NaN is no other number to naga: what is asked is whether they are equal.
+        // Tested by equality, because naga does not regard NaN as unequal to a number.
         if col < seen_keys(head, row) && !(biased_score == HIDDEN) {
             probability = exp(biased_score - lse[head * S + row]);
             dscore = probability * (dprobability - delta[head * S + row]) * scale;

@@ -1,9 +1,8 @@
-// Shared by the variants of attention: the masks. Of the HEADS heads of queries, each GROUP neighbours have one head of keys
-// and values.
+// Masks of attention. GROUP neighbouring heads of queries share a head of keys and values.
 
 #import lib/nan
 
-// Number of keys that query i sees, if T are there: all, or those up to the diagonal that ends at the last key.
+// Number of keys visible to query i, if T exist: all, or those up to the diagonal that ends at the last key.
 fn visible(i: u32) -> u32 {
     if !CAUSAL {
         return T;
@@ -11,7 +10,7 @@ fn visible(i: u32) -> u32 {
     return min(T, max(i + 1u + T, S) - S);
 }
 
-// The first query that sees key j, S or more where none does.
+// First query that sees key j; S or more if none does.
 fn first_query(j: u32) -> u32 {
     if !CAUSAL {
         return 0u;
@@ -26,7 +25,7 @@ fn first_query(j: u32) -> u32 {
 @group(0) @binding(MASK_AT) var<storage, read> mask: array<elem>;
 #endif
 
-// Keys that there are for a head of queries.
+// Number of keys of a head of queries.
 fn keys_of(head: u32) -> u32 {
     var keys = T;
 #if OWN_LENGTHS
@@ -35,18 +34,18 @@ fn keys_of(head: u32) -> u32 {
     return keys;
 }
 
-// Number of keys that query i of a head sees.
+// Number of keys visible to query i of a head.
 fn seen_keys(head: u32, i: u32) -> u32 {
     return min(visible(i), keys_of(head));
 }
 
-// The score of a key that is not seen, below all others. No infinity: WGSL promises nothing about them. Weights are zero where a score
-// is this one, so that NaN, which compares with nothing, reaches the sums.
+// Score of a hidden key, below all others. It is finite, because WGSL does not guarantee infinities. Weights are zero where a
+// score equals it, so that NaN, which is unequal, reaches the sums.
 const HIDDEN: f32 = -3e38;
-// What finite values of the mask are cut off at, so that a score stays above that even when exponents are to base two.
+// Lower bound of finite mask values: scores then stay above HIDDEN, also with exponents to base two.
 const LEAST_BIAS: f32 = -2e38;
 
-// A score with what the mask adds to it, which is counted in this unit.
+// Score plus mask, in multiples of this unit.
 fn biased(score: f32, query: u32, key: u32, unit: f32) -> f32 {
     var sum = score;
 #if BIASED

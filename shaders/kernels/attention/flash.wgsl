@@ -1,21 +1,13 @@
-// Scaled dot-product attention, forward, in one stage: against `manual`, scores never leave workgroup memory. The
-// definition is in core/workloads/src/ops/attention.
+// Scaled dot-product attention, forward, in one stage: scores stay in workgroup memory. The definition is in
+// core/workloads/src/ops/attention.
 //
-// A workgroup owns ROWS query rows of one head and walks over the keys in tiles of KEYS with an online softmax.
+// A workgroup owns ROWS query rows of a head, and processes the keys in tiles of KEYS with an online softmax.
 //
-// ACROSS × DOWN threads. Thread (x, y) computes scores of four rows, 4y.., and of four keys, every ACROSS-th from x on, and the
-// same rows of COLUMNS vectors of the output, which stay in registers for the whole kernel. Everything lies in workgroup memory as vectors
-// of rows, keys or columns, so that a step of a product reads vectors and multiplies each number of one with another.
-// Tiles are read from device memory a step ahead, into registers, and there are BUFFERS places for them, so that with two a
-// step has one barrier.
+// THREADS_N × THREADS_M threads. Thread (x, y) computes scores of four rows, 4y.., and of four keys, THREADS_N apart from x on.
+// It also sums COLUMNS vectors of the output's same rows, in registers. Workgroup memory holds vectors along rows, keys or
+// columns. Tiles are loaded a step ahead, into registers. With two STAGES a step has one barrier.
 //
-// What each step brought, f32 on an H200 natively, in TFLOP/s for 16 heads of 2048 queries of 64 (and of 128):
-//   scores of 4 × 2 by dot products, keys in tiles of 32, three barriers for their statistics   13.2 (15.9)
-//   4 × 4 scores, 256 threads, tiles of 64 keys, read ahead, one barrier a step                  23.3 (25.4)
-//   nothing asked where tiles are whole, scores scaled on their way into exponents               26.5 (28.4)
-//   128 threads and tiles of 32 keys: 130 registers, three workgroups a multiprocessor           29.8 (28.3)
-// 8 heads of 512 queries, which are 64 workgroups of 64 rows: 112 µs, then 43, and 27 by 32 rows each. Reading nothing ahead loses
-// an eighth, values straight from device memory a fifth; 8 × 4 or 8 × 8 scores need 180 registers and more, and lose all of it.
+// Choices and measurements: docs/notebook/2026-11-28-kernel-notes.md.
 
 #import attention/common
 #import lib/launch
@@ -29,39 +21,38 @@
 #endif
 
 const LOG2_E: f32 = 1.4426950408889634;
-const THREADS: u32 = ACROSS * DOWN;
-const ROWS: u32 = 4u * DOWN;
-const KEYS: u32 = 4u * ACROSS;
-const WIDTH: u32 = ACROSS * COLUMNS;
-// From one depth, or key, to the next: with one or two vectors more where there is room, so that what is turned on its way
-// comes to lie in different memory banks.
-const Q_STRIDE: u32 = DOWN + PAD;
-const K_STRIDE: u32 = ACROSS + PAD;
-const W_STRIDE: u32 = DOWN + 2u * PAD;
+const THREADS: u32 = THREADS_N * THREADS_M;
+const ROWS: u32 = 4u * THREADS_M;
+const KEYS: u32 = 4u * THREADS_N;
+const WIDTH: u32 = THREADS_N * COLUMNS;
+// Vectors from one depth, or key, to the next. PAD avoids bank conflicts of transposed stores.
+const Q_STRIDE: u32 = THREADS_M + PAD;
+const K_STRIDE: u32 = THREADS_N + PAD;
+const W_STRIDE: u32 = THREADS_M + 2u * PAD;
 // Steps of a tile of scores, and of the weighted sum of its values.
 const CHUNKS: u32 = (D + DEPTH - 1u) / DEPTH;
 const PARTS: u32 = KEYS / VALUES;
-// Squares of 4 × 4 numbers of a step, and how many a thread brings.
-const Q_SQUARES: u32 = DEPTH / 4u * DOWN;
-const SQUARES: u32 = Q_SQUARES + DEPTH / 4u * ACROSS;
-const EACH: u32 = (SQUARES + THREADS - 1u) / THREADS;
-const V_EACH: u32 = (VALUES * WIDTH + THREADS - 1u) / THREADS;
+// 4 × 4 tiles of Q and K per step, and per thread.
+const Q_TILES: u32 = DEPTH / 4u * THREADS_M;
+const QK_TILES: u32 = Q_TILES + DEPTH / 4u * THREADS_N;
+const QK_LOADS: u32 = (QK_TILES + THREADS - 1u) / THREADS;
+const V_LOADS: u32 = (VALUES * WIDTH + THREADS - 1u) / THREADS;
 const K_FROM: u32 = DEPTH * Q_STRIDE;
-const STAGE: u32 = max(K_FROM + DEPTH * K_STRIDE, VALUES * WIDTH);
+const STAGE_VEC4: u32 = max(K_FROM + DEPTH * K_STRIDE, VALUES * WIDTH);
 const Q_WHOLE: bool = S % ROWS == 0u && D % DEPTH == 0u;
 const K_WHOLE: bool = T % KEYS == 0u && D % DEPTH == 0u;
 const V_WHOLE: bool = !OWN_LENGTHS && T % KEYS == 0u && D == 4u * WIDTH;
 const HIDES: bool = CAUSAL || OWN_LENGTHS || BIASED || T % KEYS != 0u;
 
-// Weights of keys, as vectors of rows.
+// Weights of keys, as vectors along rows.
 var<workgroup> weights: array<vec4<f32>, KEYS * W_STRIDE>;
-// Q and K while scores are computed, V afterwards.
-var<workgroup> stage: array<vec4<f32>, BUFFERS * STAGE>;
-// What threads know of a row, for those that share it.
-var<workgroup> partial: array<vec4<f32>, ACROSS * DOWN>;
+// Q and K while scores are computed, then V.
+var<workgroup> stage: array<vec4<f32>, STAGES * STAGE_VEC4>;
+// A thread's maximum or sum of a row, for the threads that share the row.
+var<workgroup> partial: array<vec4<f32>, THREADS_N * THREADS_M>;
 
 // Elements col .. col + 3 of a row; zeros from row END and from column D, because memory there may hold NaN.
-#block four_of(MATRIX, LENGTH, WHOLE, END)
+#block vec4_of(MATRIX, LENGTH, WHOLE, END)
     let at = (head * LENGTH + row) * D + col;
     if WHOLE {
         return MATRIX[at / 4u];
@@ -81,63 +72,63 @@ var<workgroup> partial: array<vec4<f32>, ACROSS * DOWN>;
 #end
 
 fn load_q(head: u32, row: u32, col: u32) -> vec4<elem> {
-    #emit four_of(q, S, Q_WHOLE, S)
+    #emit vec4_of(q, S, Q_WHOLE, S)
 }
 
 fn load_k(head: u32, row: u32, col: u32) -> vec4<elem> {
-    #emit four_of(k, T, K_WHOLE, T)
+    #emit vec4_of(k, T, K_WHOLE, T)
 }
 
 fn load_v(head: u32, row: u32, end: u32, col: u32) -> vec4<elem> {
-    #emit four_of(v, T, V_WHOLE, end)
+    #emit vec4_of(v, T, V_WHOLE, end)
 }
 
-// The thread's squares of Q and K from this depth on: four rows each, of neighbouring queries, or of every ACROSS-th key, as
-// those of a thread's scores are.
-fn fetch(next: ptr<function, array<vec4<elem>, 4u * EACH>>, head: u32, row: u32, key: u32, depth: u32, lane: u32) {
-    for (var b = 0u; b < EACH; b++) {
+// Loads the thread's 4 × 4 tiles of Q and K from this depth on: four neighbouring queries, or four keys THREADS_N apart, as for
+// its scores.
+fn fetch(next: ptr<function, array<vec4<elem>, 4u * QK_LOADS>>, head: u32, row: u32, key: u32, depth: u32, lane: u32) {
+    for (var b = 0u; b < QK_LOADS; b++) {
         let e = lane + b * THREADS;
         let d = depth + e % (DEPTH / 4u) * 4u;
-        if e < Q_SQUARES {
+        if e < Q_TILES {
             let start = row + e / (DEPTH / 4u) * 4u;
             for (var i = 0u; i < 4u; i++) {
                 (*next)[b * 4u + i] = load_q(head, start + i, d);
             }
-        } else if SQUARES % THREADS == 0u || e < SQUARES {
-            let start = key + (e - Q_SQUARES) / (DEPTH / 4u);
+        } else if QK_TILES % THREADS == 0u || e < QK_TILES {
+            let start = key + (e - Q_TILES) / (DEPTH / 4u);
             for (var i = 0u; i < 4u; i++) {
-                (*next)[b * 4u + i] = load_k(head / GROUP, start + i * ACROSS, d);
+                (*next)[b * 4u + i] = load_k(head / GROUP, start + i * THREADS_N, d);
             }
         }
     }
 }
 
-// Puts them where they are read, turned.
-fn keep(next: ptr<function, array<vec4<elem>, 4u * EACH>>, buffer: u32, lane: u32) {
-    for (var b = 0u; b < EACH; b++) {
+// Stores the tiles transposed.
+fn keep(next: ptr<function, array<vec4<elem>, 4u * QK_LOADS>>, buffer: u32, lane: u32) {
+    for (var b = 0u; b < QK_LOADS; b++) {
         let e = lane + b * THREADS;
         let d = e % (DEPTH / 4u) * 4u;
-        let square = transpose(mat4x4<f32>(vec4<f32>((*next)[b * 4u]), vec4<f32>((*next)[b * 4u + 1u]),
+        let tile = transpose(mat4x4<f32>(vec4<f32>((*next)[b * 4u]), vec4<f32>((*next)[b * 4u + 1u]),
             vec4<f32>((*next)[b * 4u + 2u]), vec4<f32>((*next)[b * 4u + 3u])));
-        if e < Q_SQUARES {
+        if e < Q_TILES {
             let to = buffer + d * Q_STRIDE + e / (DEPTH / 4u);
-            stage[to] = square[0];
-            stage[to + Q_STRIDE] = square[1];
-            stage[to + 2u * Q_STRIDE] = square[2];
-            stage[to + 3u * Q_STRIDE] = square[3];
-        } else if SQUARES % THREADS == 0u || e < SQUARES {
-            let to = buffer + K_FROM + d * K_STRIDE + (e - Q_SQUARES) / (DEPTH / 4u);
-            stage[to] = square[0];
-            stage[to + K_STRIDE] = square[1];
-            stage[to + 2u * K_STRIDE] = square[2];
-            stage[to + 3u * K_STRIDE] = square[3];
+            stage[to] = tile[0];
+            stage[to + Q_STRIDE] = tile[1];
+            stage[to + 2u * Q_STRIDE] = tile[2];
+            stage[to + 3u * Q_STRIDE] = tile[3];
+        } else if QK_TILES % THREADS == 0u || e < QK_TILES {
+            let to = buffer + K_FROM + d * K_STRIDE + (e - Q_TILES) / (DEPTH / 4u);
+            stage[to] = tile[0];
+            stage[to + K_STRIDE] = tile[1];
+            stage[to + 2u * K_STRIDE] = tile[2];
+            stage[to + 3u * K_STRIDE] = tile[3];
         }
     }
 }
 
-// The thread's vectors of V from this key on.
-fn fetch_v(next: ptr<function, array<vec4<elem>, V_EACH>>, head: u32, key: u32, end: u32, lane: u32) {
-    for (var b = 0u; b < V_EACH; b++) {
+// Loads the thread's vectors of V from this key on.
+fn fetch_v(next: ptr<function, array<vec4<elem>, V_LOADS>>, head: u32, key: u32, end: u32, lane: u32) {
+    for (var b = 0u; b < V_LOADS; b++) {
         let e = lane + b * THREADS;
         if VALUES * WIDTH % THREADS == 0u || e < VALUES * WIDTH {
             (*next)[b] = load_v(head / GROUP, key + e / WIDTH, end, e % WIDTH * 4u);
@@ -145,8 +136,8 @@ fn fetch_v(next: ptr<function, array<vec4<elem>, V_EACH>>, head: u32, key: u32, 
     }
 }
 
-fn keep_v(next: ptr<function, array<vec4<elem>, V_EACH>>, buffer: u32, lane: u32) {
-    for (var b = 0u; b < V_EACH; b++) {
+fn keep_v(next: ptr<function, array<vec4<elem>, V_LOADS>>, buffer: u32, lane: u32) {
+    for (var b = 0u; b < V_LOADS; b++) {
         let e = lane + b * THREADS;
         if VALUES * WIDTH % THREADS == 0u || e < VALUES * WIDTH {
             stage[buffer + e] = vec4<f32>((*next)[b]);
@@ -167,20 +158,20 @@ fn attention_flash(
         return;
     }
     let first_row = flat % blocks * ROWS;
-    // Of threads that run together, neighbours share rows, then columns: they read each vector once.
-    let x = lane / 2u % ACROSS;
-    let y = lane / (2u * ACROSS) * 2u + lane % 2u;
+    // Neighbouring threads share rows, then columns: a subgroup reads each vector once.
+    let x = lane / 2u % THREADS_N;
+    let y = lane / (2u * THREADS_N) * 2u + lane % 2u;
     let last = seen_keys(head, min(first_row + ROWS, S) - 1u);
     let tiles = (last + KEYS - 1u) / KEYS;
     let end = keys_of(head);
     let scale = inverseSqrt(f32(D)) * LOG2_E;
-    // Scores are kept as they are, and scaled where they become exponents; a mask is added to scaled ones.
+    // Scores are scaled when they become exponents. A mask is added to scaled scores.
     let unit = select(scale, 1.0, BIASED);
     var top = vec4<f32>(HIDDEN);
     var sum = vec4<f32>();
     var acc: array<vec4<f32>, 4u * COLUMNS>;
-    var next: array<vec4<elem>, 4u * EACH>;
-    var next_v: array<vec4<elem>, V_EACH>;
+    var next: array<vec4<elem>, 4u * QK_LOADS>;
+    var next_v: array<vec4<elem>, V_LOADS>;
     let row = first_row + y * 4u;
     let seen = vec4<u32>(
         seen_keys(head, min(row, S - 1u)),
@@ -194,11 +185,11 @@ fn attention_flash(
     }
     for (var t = 0u; t < tiles; t++) {
         let key = t * KEYS;
-        // With its zeros: browsers do not put them there anew in each turn where they are not asked to.
+        // Initialised explicitly: browsers do not zero it in each iteration otherwise.
         var s = array<vec4<f32>, 4>();
         for (var c = 0u; c < CHUNKS; c++) {
-            let buffer = c % BUFFERS * STAGE;
-            if BUFFERS == 1u {
+            let buffer = c % STAGES * STAGE_VEC4;
+            if STAGES == 1u {
                 workgroupBarrier();
             }
             keep(&next, buffer, lane);
@@ -220,7 +211,7 @@ fn attention_flash(
         var now = top;
         for (var j = 0u; j < 4u; j++) {
             if HIDES {
-                let mine = key + j * ACROSS + x;
+                let mine = key + j * THREADS_N + x;
 #if BIASED
                 let score = s[j] * scale;
                 s[j] = vec4<f32>(biased(score.x, row, mine, LOG2_E), biased(score.y, row + 1u, mine, LOG2_E),
@@ -230,10 +221,10 @@ fn attention_flash(
             }
             now = max(now, s[j]);
         }
-        partial[x * DOWN + y] = now;
+        partial[x * THREADS_M + y] = now;
         workgroupBarrier();
-        for (var i = 0u; i < ACROSS; i++) {
-            now = max(now, partial[i * DOWN + y]);
+        for (var i = 0u; i < THREADS_N; i++) {
+            now = max(now, partial[i * THREADS_M + y]);
         }
         let shrink = exp2((top - now) * unit);
         top = now;
@@ -244,7 +235,7 @@ fn attention_flash(
                 weight = select(weight, vec4<f32>(), s[j] == vec4<f32>(HIDDEN));
             }
             sum += weight;
-            weights[(j * ACROSS + x) * W_STRIDE + y] = weight;
+            weights[(j * THREADS_N + x) * W_STRIDE + y] = weight;
         }
         for (var j = 0u; j < COLUMNS; j++) {
             acc[j * 4u] *= shrink.x;
@@ -253,8 +244,8 @@ fn attention_flash(
             acc[j * 4u + 3u] *= shrink.w;
         }
         for (var f = 0u; f < PARTS; f++) {
-            let buffer = f % BUFFERS * STAGE;
-            if BUFFERS == 1u && f > 0u {
+            let buffer = f % STAGES * STAGE_VEC4;
+            if STAGES == 1u && f > 0u {
                 workgroupBarrier();
             }
             keep_v(&next_v, buffer, lane);
@@ -267,7 +258,7 @@ fn attention_flash(
             for (var i = 0u; i < VALUES; i++) {
                 let weight = weights[(f * VALUES + i) * W_STRIDE + y];
                 for (var j = 0u; j < COLUMNS; j++) {
-                    let value = stage[buffer + i * WIDTH + x + j * ACROSS];
+                    let value = stage[buffer + i * WIDTH + x + j * THREADS_N];
                     acc[j * 4u] = fma(vec4<f32>(weight.x), value, acc[j * 4u]);
                     acc[j * 4u + 1u] = fma(vec4<f32>(weight.y), value, acc[j * 4u + 1u]);
                     acc[j * 4u + 2u] = fma(vec4<f32>(weight.z), value, acc[j * 4u + 2u]);
@@ -275,21 +266,21 @@ fn attention_flash(
                 }
             }
         }
-        // With an odd number of parts the last one lies where the next scores begin.
-        if BUFFERS == 2u && PARTS % 2u == 1u {
+        // With an odd number of parts, the last one lies where the next scores begin.
+        if STAGES == 2u && PARTS % 2u == 1u {
             workgroupBarrier();
         }
     }
 
-    // A row that sees no key has sum zero and output zero.
-    partial[x * DOWN + y] = sum;
+    // A row without a visible key has sum zero and output zero.
+    partial[x * THREADS_M + y] = sum;
     workgroupBarrier();
     var total = vec4<f32>();
-    for (var i = 0u; i < ACROSS; i++) {
-        total += partial[i * DOWN + y];
+    for (var i = 0u; i < THREADS_N; i++) {
+        total += partial[i * THREADS_M + y];
     }
     let factor = select(1.0 / total, vec4<f32>(), total == vec4<f32>());
-    // Scores are to base two; a row that sees no key has no logarithm, for which zero stands.
+    // Scores are to base two. A row without a visible key has no logarithm: zero is stored.
 #if KEEPS_LSE
     let logarithms = select(top * (unit / LOG2_E) + log(total), vec4<f32>(), total == vec4<f32>());
     if x == 0u && row < S { lse[head * S + row] = logarithms.x; }
@@ -298,7 +289,7 @@ fn attention_flash(
     if x == 0u && row + 3u < S { lse[head * S + row + 3u] = logarithms.w; }
 #endif
     for (var j = 0u; j < COLUMNS; j++) {
-        let col = (x + ACROSS * j) * 4u;
+        let col = (x + THREADS_N * j) * 4u;
         store_row(head, row, col, acc[j * 4u] * factor.x);
         store_row(head, row + 1u, col, acc[j * 4u + 1u] * factor.y);
         store_row(head, row + 2u, col, acc[j * 4u + 2u] * factor.z);

@@ -1,12 +1,12 @@
-// Shared by the backward kernels that make the probabilities anew from the log-sum-exp of each row. The definition is in
+// Backward kernels of attention that recompute probabilities from the log-sum-exp of each row. The definition is in
 // core/workloads/src/ops/attention.
 //
-// A workgroup owns 64 rows of one head: queries, or where OF_KEYS keys. It walks over the other rows in tiles of 32. Scores
-// are products of own and other rows, gradients of the probabilities those of own and other values: Q, K, dO and V where
-// queries are owned, and K, Q, V and dO where keys are.
+// A workgroup owns 64 rows of a head: queries, or keys where OF_KEYS. It loops over the other rows in tiles of 32. Scores are
+// products of own and other rows. Gradients of probabilities are products of own and other values. Rows and values are Q, K, dO
+// and V where queries are owned, and K, Q, V and dO where keys are.
 //
-// 16×16 threads. Thread (x, y) computes scores of own rows 4y..4y+3 with other rows x and x+16 of a tile, and columns
-// 4(x + 16j).. of the same own rows' gradients, which stay in registers for the whole kernel.
+// 16×16 threads. Thread (x, y) computes scores of own rows 4y..4y+3 with other rows x and x+16 of a tile. It sums columns 4(x +
+// 16j).. of the same own rows' gradients in registers.
 
 #import attention/common
 #import lib/launch
@@ -25,14 +25,14 @@ const OTHER_LENGTH: u32 = select(T, S, OF_KEYS);
 const QUARTER: u32 = DEPTH / 4u;
 const WIDTH: u32 = COLUMNS * 16u;
 const STRIDE: u32 = OTHERS + 1u;
-// Where the stage holds what: own rows, own values, others, their values.
+// Begins in the stage: own rows, own values, other rows, other values.
 const VALUES_OF_OWN: u32 = OWN * QUARTER;
 const OTHER_ROWS: u32 = 2u * OWN * QUARTER;
 const VALUES_OF_OTHERS: u32 = (2u * OWN + OTHERS) * QUARTER;
 
 // Factors between own and other rows: probabilities, or gradients of the scores.
 var<workgroup> factors: array<f32, OWN * STRIDE>;
-// All four operands while scores are computed, rows to be summed afterwards.
+// All four operands while scores are computed, then the rows to sum.
 var<workgroup> stage: array<vec4<f32>, STAGED>;
 
 fn load_own(head: u32, row: u32, col: u32) -> vec4<f32> {
@@ -55,7 +55,7 @@ fn load_own_value(head: u32, row: u32, col: u32) -> vec4<f32> {
     return x;
 }
 
-// Zeros from row `end` on: no weight makes a number of what may lie there.
+// Zeros from row `end` on, where memory may hold NaN.
 fn load_other(head: u32, row: u32, end: u32, col: u32) -> vec4<f32> {
     var x = vec4<f32>();
     if row < end {
@@ -76,7 +76,7 @@ fn load_other_value(head: u32, row: u32, col: u32) -> vec4<f32> {
     return x;
 }
 
-// The heads that rows are taken from, the first rows of the tiles, the end of the other rows, and the thread.
+// Heads of the rows, first rows of the tiles, end of the other rows, and thread.
 struct Tile {
     own_head: u32,
     other_head: u32,
@@ -86,7 +86,7 @@ struct Tile {
     lane: u32,
 }
 
-// Of four own rows each: two probabilities, and the gradients of the scores that belong to them.
+// Results of four own rows: two probabilities each, and the gradients of their scores.
 fn of_tile(tile: Tile) -> array<vec4<f32>, 4> {
     let across = tile.lane % 16u;
     let down = tile.lane / 16u;
@@ -130,7 +130,7 @@ fn of_tile(tile: Tile) -> array<vec4<f32>, 4> {
     return found;
 }
 
-// A product and the gradient of its probability become the probability and the gradient of the score.
+// Converts a product and the gradient of its probability to the probability and the gradient of the score.
 fn weigh(tile: Tile, own_row: u32, other_row: u32, products: vec2<f32>) -> vec2<f32> {
     let query = select(own_row, other_row, OF_KEYS);
     let key = select(other_row, own_row, OF_KEYS);
@@ -148,7 +148,7 @@ fn weigh(tile: Tile, own_row: u32, other_row: u32, products: vec2<f32>) -> vec2<
     return vec2<f32>(probability, probability * (products.y - delta[at]) * scale);
 }
 
-// Ends with a barrier, after which all factors of the tile are there.
+// Ends with a barrier, after which all factors of the tile are stored.
 fn share(lane: u32, mine: array<vec2<f32>, 4>) {
     let at = lane / 16u * 4u * STRIDE + lane % 16u;
     for (var r = 0u; r < 4u; r++) {
@@ -158,8 +158,7 @@ fn share(lane: u32, mine: array<vec2<f32>, 4>) {
     workgroupBarrier();
 }
 
-// sums += factors · the other rows of the tile, or their values. Ends with a barrier, after which factors and stage are
-// free.
+// sums += factors · the other rows of the tile, or their values. Ends with a barrier, after which factors and stage are free.
 fn add_rows(sums: ptr<function, array<vec4<f32>, 4u * COLUMNS>>, tile: Tile, values: bool) {
     let row = tile.lane / 16u * 4u;
     for (var first = 0u; first < OTHERS; first += VALUES) {

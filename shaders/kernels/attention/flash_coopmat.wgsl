@@ -1,57 +1,56 @@
 enable wgpu_cooperative_matrix;
-// Scaled dot-product attention, forward, on matrix units: against `flash`, a subgroup multiplies 16×16 matrices of f16 as a
-// whole and sums in f32. The definition is in core/workloads/src/ops/attention. Cooperative matrices are an extension of
-// native wgpu; shaders/src/matrix.rs spells them for browsers.
+// Scaled dot-product attention, forward, on matrix units: a subgroup multiplies 16×16 matrices of f16 and sums in f32. The
+// definition is in core/workloads/src/ops/attention. Cooperative matrices are an extension of native wgpu; shaders/src/matrix.rs
+// translates them for browsers.
 //
-// Each pair of subgroups of 32 owns 32 query rows: of a tile of 32 keys one multiplies the first half and one the second, and of values
-// the first columns and the others, so that what is loaded is multiplied twice. Four pairs walk together over the keys. Queries, and
-// sums of values, stay in matrices for the whole kernel. A matrix does not tell which thread has which element, so scores pass through
-// workgroup memory to become weights, two threads a row. Keys and values are on their way while those before are multiplied.
+// Each pair of subgroups of 32 owns 32 query rows. One multiplies the first half of a tile of 32 keys and the first half of the
+// values' columns, the other the second halves, so that loaded matrices are multiplied twice. Four pairs walk together over the
+// keys. Queries and accumulators stay in matrices for the whole kernel. The layout of a matrix among threads is opaque, so scores
+// pass through workgroup memory to become weights, by two threads per row. The next keys and values are in flight meanwhile.
 //
-// By TFLOP/s on an H200 at 1×16×4096×128, natively and in Chromium: four subgroups of 16 rows, whose sums a step may scale down, 84 and
-// 124; maxima before the main loop 113 and 137; eight subgroups 170 and 195; pairs of them 246 and 199, by `run` 237 and 195.
+// Weights are relative to a row's maximum over the first tile, with headroom: f16 and f32 hold all of them while no score of the
+// row exceeds it by more than 2 to the 21. Otherwise, which is rare, a loop over all keys finds the true maxima, and the work is
+// repeated. A step has two barriers and does not rescale the accumulators.
 //
-// Weights are taken against a row's maximum over the first tile, with room for what exceeds it: f16 and f32 hold all of them as long as
-// no score of the row lies higher by more than 2 to the 21. If one does, which is rare, a loop over all keys finds the true maxima and the
-// work is done again. A step has two barriers and never touches the sums.
+// The validator assumes that a call's result may differ within a workgroup. Conditions around matrix products are therefore
+// inlined. Loops have the one form that browsers can prove to end. In names of loads and stores, T means row-major; keys are
+// loaded by columns. There is a matrix per 16 columns of head_dim.
 //
-// The validator takes a call's result for one that may differ within a workgroup: what decides how often matrices are
-// multiplied is written out. Loops have the one form that browsers can prove to end. The T in the names of loads and stores means rows
-// that lie one after the other; keys are taken as columns. There are matrices for 16 columns of head_dim each, as many as there are such.
+// Measurements: docs/notebook/2026-11-28-kernel-notes.md.
 
 #import attention/common
-#import attention/eights
+#import attention/f16x8
 #import attention/stage
 
-// The weight of the maximum, and the highest that f16 holds, as exponents of two.
+// Exponents of two of the largest weight of the first tile, and of the largest number in f16.
 const ROOM: f32 = 6.0;
 const GROWTH: f32 = 15.0;
 // Of keys, then of values.
 const TILE: u32 = KEYS;
 const VALUES: u32 = KEYS * ROW;
-// Queries pass through the same place, 32 columns at a time.
+// Queries pass through the stage, 32 columns at a time.
 const QUERY_ROW: u32 = 5u;
 const STAGED: u32 = max(2u * KEYS * ROW, ROWS * QUERY_ROW);
 
 var<workgroup> scores: array<vec4<f32>, ROWS * LONG>;
 var<workgroup> weights: array<vec4<f16>, ROWS * LIGHT>;
-// Whether a weight was too high. Atomic, since texts with matrices declare Vulkan's memory model, by which a plain variable that a thread
-// did not write itself need not be looked at: naga marks no access as one that others share. The first of four: matrices must begin at
-// multiples of 16 bytes, of which drivers are sure only where nothing in workgroup memory is smaller.
+// Whether a weight was too large. Atomic, because sources with matrices declare Vulkan's memory model: a plain variable that
+// other threads wrote may be cached, and naga marks no access as shared. The first of four: matrices must begin at multiples of
+// 16 bytes, and drivers guarantee that only if workgroup memory has nothing smaller.
 var<workgroup> exceeded: array<atomic<u32>, 4>;
 
-// What a thread knows of its half of a row: every other vector of four.
+// A thread's half of a row: every other vector of four.
 struct Half {
     row: u32,
     odd: u32,
     query: u32,
-    // Keys that the row sees, and those that all rows of the workgroup see.
+    // Number of keys that the row sees, and number that all rows of the workgroup see.
     seen: u32,
     all_see: u32,
     scale: f32,
 }
 
-// Make weights of a tile's scores against a maximum; gives the highest score, and the sum of the weights.
+// Converts a tile's scores to weights against a maximum. Returns the maximum score, and the sum of the weights.
 fn weigh(half: Half, key: u32, top: f32) -> vec2<f32> {
     var highest = HIDDEN;
     var sum = vec4<f32>();
@@ -77,7 +76,7 @@ fn weigh(half: Half, key: u32, top: f32) -> vec2<f32> {
     return vec2<f32>(highest, sum.x + sum.y + sum.z + sum.w);
 }
 
-// The highest score of a tile.
+// Maximum score of a tile.
 fn highest_of(half: Half, key: u32) -> f32 {
     var highest = HIDDEN;
     for (var i = 0u; i < KEYS / 8u; i++) {
@@ -105,12 +104,12 @@ fn score_of(half: Half, raw: f32, key: u32) -> f32 {
     return biased(raw * half.scale, half.query, key, LOG2_E);
 }
 
-// Write a square of either half of the columns, which lie where the scores do, as elements of the output.
-fn write_squares(half: Half, head: u32, col: u32, share: f32) {
+// Stores a 16×16 tile of each half of the columns, from the memory of the scores, as elements of the output.
+fn write_tiles(half: Half, head: u32, col: u32, share: f32) {
     workgroupBarrier();
     for (var i = 0u; i < 2u; i++) {
         let at = half.row * LONG + half.odd * 4u + i * 2u;
-        put_out(head, half.query, half.odd * (WIDTH / 2u) + col + i * 8u, scores[at] * share, scores[at + 1u] * share);
+        store_out(head, half.query, half.odd * (WIDTH / 2u) + col + i * 8u, scores[at] * share, scores[at + 1u] * share);
     }
     workgroupBarrier();
 }
@@ -119,20 +118,20 @@ fn write_squares(half: Half, head: u32, col: u32, share: f32) {
 #block stage_queries(COLUMN)
     for (var i = 0u; i < ROWS * 4u / THREADS; i++) {
         let e = i * THREADS + thread;
-        put_eight(e / 4u * QUERY_ROW + e % 4u, eight_of_q(head, first_row + e / 4u, COLUMN + e % 4u * 8u));
+        store_f16x8(e / 4u * QUERY_ROW + e % 4u, f16x8_of_q(head, first_row + e / 4u, COLUMN + e % 4u * 8u));
     }
     workgroupBarrier();
 #end
 
-// Loads the pair's queries of 16 columns, from vector EIGHT of a staged row.
-#block load_queries(I, EIGHT)
-    let q{I}0 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + EIGHT) * PIECES], QUERY_ROW * PIECES);
-    let q{I}1 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + EIGHT) * PIECES], QUERY_ROW * PIECES);
+// Loads the pair's queries of 16 columns, from vector VEC8 of a staged row.
+#block load_queries(I, VEC8)
+    let q{I}0 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + VEC8) * PIECES], QUERY_ROW * PIECES);
+    let q{I}1 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + VEC8) * PIECES], QUERY_ROW * PIECES);
 #end
 
-// Adds the products of 16 columns of queries and keys to the scores, from vector EIGHT of a row.
-#block add_scores(UPPER, LOWER, KEY, I, EIGHT)
-    let {KEY}{I} = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + EIGHT) * PIECES], ROW * PIECES);
+// Adds the products of 16 columns of queries and keys to the scores, from vector VEC8 of a row.
+#block add_scores(UPPER, LOWER, KEY, I, VEC8)
+    let {KEY}{I} = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + VEC8) * PIECES], ROW * PIECES);
     UPPER = coopMultiplyAdd(q{I}0, {KEY}{I}, UPPER);
     LOWER = coopMultiplyAdd(q{I}1, {KEY}{I}, LOWER);
 #end
@@ -142,25 +141,25 @@ fn write_squares(half: Half, head: u32, col: u32, share: f32) {
     var UPPER = coop_mat16x16<f32, C>();
     var LOWER = coop_mat16x16<f32, C>();
     #emit add_scores(UPPER, LOWER, KEY, 0, 0u)
-#if SQUARE1
+#if D_TILE1
     #emit add_scores(UPPER, LOWER, KEY, 1, 2u)
 #endif
-#if SQUARE2
+#if D_TILE2
     #emit add_scores(UPPER, LOWER, KEY, 2, 4u)
 #endif
-#if SQUARE3
+#if D_TILE3
     #emit add_scores(UPPER, LOWER, KEY, 3, 6u)
 #endif
-#if SQUARE4
+#if D_TILE4
     #emit add_scores(UPPER, LOWER, KEY, 4, 8u)
 #endif
-#if SQUARE5
+#if D_TILE5
     #emit add_scores(UPPER, LOWER, KEY, 5, 10u)
 #endif
-#if SQUARE6
+#if D_TILE6
     #emit add_scores(UPPER, LOWER, KEY, 6, 12u)
 #endif
-#if SQUARE7
+#if D_TILE7
     #emit add_scores(UPPER, LOWER, KEY, 7, 14u)
 #endif
     coopStoreT(UPPER, &scores[strip + side * 4u], LONG);
@@ -173,9 +172,9 @@ fn write_squares(half: Half, head: u32, col: u32, share: f32) {
     {O}1{COLUMN} = coop_mat16x16<f32, C>();
 #end
 
-// Loads 16 columns of values, from vector EIGHT of a row.
-#block load_values(I, FIRST, COLUMN, EIGHT)
-    let v{I}{COLUMN} = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + FIRST * ROW + side * (EIGHTS / 2u) + EIGHT) * PIECES], ROW * PIECES);
+// Loads 16 columns of values, from vector VEC8 of a row.
+#block load_values(I, FIRST, COLUMN, VEC8)
+    let v{I}{COLUMN} = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + FIRST * ROW + side * (ROW_VEC8 / 2u) + VEC8) * PIECES], ROW * PIECES);
 #end
 
 // Adds 16 weighted columns to their sums.
@@ -210,11 +209,11 @@ fn write_squares(half: Half, head: u32, col: u32, share: f32) {
 #endif
 #end
 
-// Writes 16 columns, from COLUMN of the subgroup.
+// Stores 16 columns, from COLUMN of the subgroup.
 #block write_column(I, COLUMN)
     coopStoreT(o0{I}, &scores[strip + 0u * LONG + side * 4u], LONG);
     coopStoreT(o1{I}, &scores[strip + 16u * LONG + side * 4u], LONG);
-    write_squares(half, head, COLUMN, share);
+    write_tiles(half, head, COLUMN, share);
 #end
 
 @compute @workgroup_size(THREADS)
@@ -229,9 +228,9 @@ fn attention_flash_coopmat(
     if head >= HEADS {
         return;
     }
-    // Under a causal mask the last rows see most: they begin first.
+    // Under a causal mask the last rows see the most keys, and come first.
     let first_row = select(flat % blocks, blocks - 1u - flat % blocks, CAUSAL) * ROWS;
-    // Keys that the last row sees.
+    // Number of keys that the last row sees.
     var last = T;
     if CAUSAL {
         last = min(T, max(min(first_row + ROWS, S) + T, S) - S);
@@ -246,7 +245,7 @@ fn attention_flash_coopmat(
     let query = first_row + row;
     let seen = seen_keys(head, min(query, S - 1u));
     let half = Half(row, thread % 2u, query, seen, seen_keys(head, first_row), inverseSqrt(f32(D)) * LOG2_E);
-    // Where the pair's rows begin, in scores and in weights; which half of keys and of columns is the subgroup's.
+    // Begins of the pair's rows in scores and in weights; half of keys and of columns of the subgroup.
     let strip = thread / 64u * 32u * LONG;
     let light = thread / 64u * 32u * LIGHT;
     let side = thread / 32u % 2u;
@@ -256,30 +255,30 @@ fn attention_flash_coopmat(
     }
     #emit stage_queries(0u)
     #emit load_queries(0, 0u)
-#if SQUARE1
+#if D_TILE1
     #emit load_queries(1, 2u)
 #endif
     workgroupBarrier();
-#if SQUARE2
+#if D_TILE2
     #emit stage_queries(32u)
     #emit load_queries(2, 0u)
-#if SQUARE3
+#if D_TILE3
     #emit load_queries(3, 2u)
 #endif
     workgroupBarrier();
 #endif
-#if SQUARE4
+#if D_TILE4
     #emit stage_queries(64u)
     #emit load_queries(4, 0u)
-#if SQUARE5
+#if D_TILE5
     #emit load_queries(5, 2u)
 #endif
     workgroupBarrier();
 #endif
-#if SQUARE6
+#if D_TILE6
     #emit stage_queries(96u)
     #emit load_queries(6, 0u)
-#if SQUARE7
+#if D_TILE7
     #emit load_queries(7, 2u)
 #endif
     workgroupBarrier();
@@ -295,23 +294,23 @@ fn attention_flash_coopmat(
     #emit zero_sums(var o, 3)
 #endif
     var sum = 0.0;
-    // Tiles whose maxima are looked for.
+    // Number of tiles to search for maxima.
     var scanned = min(steps, 1u);
 
     for (var attempt = 0u; attempt < 2u; attempt++) {
         var highest = HIDDEN;
         for (var t = 0u; t < scanned; t++) {
             workgroupBarrier();
-            put_staged(0u, thread, key_eight(keys, t * KEYS, thread));
+            stage_f16x8(0u, thread, f16x8_of_k(keys, t * KEYS, thread));
 #if FETCH1
-            put_staged(0u, thread + THREADS, key_eight(keys, t * KEYS, thread + THREADS));
+            stage_f16x8(0u, thread + THREADS, f16x8_of_k(keys, t * KEYS, thread + THREADS));
 #endif
             workgroupBarrier();
             #emit score(upper_first, lower_first, k_first)
             workgroupBarrier();
             highest = max(highest, highest_of(half, t * KEYS));
         }
-        // Of the row's two threads.
+        // Maximum over the row's two threads.
         let top = max(highest, subgroupShuffleXor(highest, 1u)) + ROOM;
         var exceeds = false;
         sum = 0.0;
@@ -326,45 +325,45 @@ fn attention_flash_coopmat(
         #emit zero_sums(o, 3)
 #endif
         workgroupBarrier();
-        put_staged(0u, thread, key_eight(keys, 0u, thread));
+        stage_f16x8(0u, thread, f16x8_of_k(keys, 0u, thread));
 #if FETCH1
-        put_staged(0u, thread + THREADS, key_eight(keys, 0u, thread + THREADS));
+        stage_f16x8(0u, thread + THREADS, f16x8_of_k(keys, 0u, thread + THREADS));
 #endif
-        var value0 = value_eight(keys, 0u, end, thread);
+        var value0 = f16x8_of_v(keys, 0u, end, thread);
 #if FETCH1
-        var value1 = value_eight(keys, 0u, end, thread + THREADS);
+        var value1 = f16x8_of_v(keys, 0u, end, thread + THREADS);
 #endif
-        var key0 = Eight();
+        var key0 = F16x8();
 #if FETCH1
-        var key1 = Eight();
+        var key1 = F16x8();
 #endif
         workgroupBarrier();
 
         for (var t = 0u; t < steps; t++) {
             if t + 1u < steps {
-                key0 = key_eight(keys, (t + 1u) * KEYS, thread);
+                key0 = f16x8_of_k(keys, (t + 1u) * KEYS, thread);
 #if FETCH1
-                key1 = key_eight(keys, (t + 1u) * KEYS, thread + THREADS);
+                key1 = f16x8_of_k(keys, (t + 1u) * KEYS, thread + THREADS);
 #endif
             }
             #emit score(upper, lower, k)
             workgroupBarrier();
-            put_staged(VALUES, thread, value0);
+            stage_f16x8(VALUES, thread, value0);
 #if FETCH1
-            put_staged(VALUES, thread + THREADS, value1);
+            stage_f16x8(VALUES, thread + THREADS, value1);
 #endif
             let found = weigh(half, t * KEYS, top);
             exceeds = exceeds || found.x > top + GROWTH;
             sum += found.y;
-            put_staged(0u, thread, key0);
+            stage_f16x8(0u, thread, key0);
 #if FETCH1
-            put_staged(0u, thread + THREADS, key1);
+            stage_f16x8(0u, thread + THREADS, key1);
 #endif
             workgroupBarrier();
             if t + 1u < steps {
-                value0 = value_eight(keys, (t + 1u) * KEYS, end, thread);
+                value0 = f16x8_of_v(keys, (t + 1u) * KEYS, end, thread);
 #if FETCH1
-                value1 = value_eight(keys, (t + 1u) * KEYS, end, thread + THREADS);
+                value1 = f16x8_of_v(keys, (t + 1u) * KEYS, end, thread + THREADS);
 #endif
             }
             #emit add_values(0, 0u, 0u)
@@ -381,7 +380,7 @@ fn attention_flash_coopmat(
     }
 
     let total = sum + subgroupShuffleXor(sum, 1u);
-    // A row that sees no key has sum zero and output zero.
+    // A row without a visible key has sum zero and output zero.
     let share = select(1.0 / total, 0.0, total == 0.0);
     #emit write_column(0, 0u)
 #if COLUMN1

@@ -1,38 +1,39 @@
 enable wgpu_cooperative_matrix;
-// Scaled dot-product attention, backward, on matrix units: against `flash`, a subgroup multiplies 16×16 matrices of f16 as a whole and
-// sums in f32. The definition is in core/workloads/src/ops/attention; what is known of such matrices stands in flash_coopmat.wgsl.
+// Scaled dot-product attention, backward, on matrix units: a subgroup multiplies 16×16 matrices of f16 and sums in f32. The
+// definition is in core/workloads/src/ops/attention. For the properties of matrices see flash_coopmat.wgsl.
 //
-// As in `flash`, one kernel is both passes. A workgroup owns rows of one head, keys where OF_KEYS and queries otherwise, and walks over the
-// other rows in tiles. Scores are products of own and other rows, slopes (gradients of the probabilities) those of own and other values:
-// K, Q, V and dO where keys are owned, and Q, K, dO and V where queries are. From both come the probabilities and the gradients of the
-// scores, which multiply the other values for dV, and the other rows for dK or dQ.
+// One kernel is both passes. A workgroup owns rows of a head, keys where OF_KEYS and queries otherwise, and loops over the other
+// rows in tiles. Scores are products of own and other rows. Slopes (gradients of probabilities) are products of own and other
+// values. Rows and values are K, Q, V and dO where keys are owned, and Q, K, dO and V where queries are. Probabilities and
+// gradients of scores follow from both. They multiply the other values for dV, and the other rows for dK or dQ.
 //
-// Four subgroups share 32 own rows: of two the side is scores and of two slopes, and of either side each has half of a tile's rows. So a
-// subgroup keeps one operand of 32 rows in matrices for the whole kernel, and what is loaded is multiplied twice. Then the sides are dV
-// and dK, and the halves those of their columns. Where queries are owned there is one sum: the sides are halves of a tile's rows, and are
-// added up at the end. A matrix does not tell which thread has which element, so scores and slopes pass through workgroup memory.
+// Four subgroups share 32 own rows. Two compute scores and two compute slopes, each for half of a tile's rows. A subgroup then
+// keeps one operand of 32 rows in matrices for the whole kernel, and loaded matrices are multiplied twice. For the sums, the
+// sides are dV and dK, and the halves are those of their columns. Where queries are owned there is one sum: the sides are halves
+// of a tile's rows, and are added at the end. The layout of a matrix among threads is opaque, so scores and slopes pass through
+// workgroup memory.
 //
-// A probability is at most one and rounds to f16 without harm. Gradients of scores stay without the scale, which would make small numbers
-// smaller: sums get it.
+// A probability is at most one and rounds to f16 without harm. Gradients of scores stay unscaled, because the scale could
+// underflow. Sums are scaled.
 //
-// The validator takes a call's result for one that may differ within a workgroup: what decides how often matrices are multiplied is
-// written out. There are matrices for 16 columns of head_dim each, as many as there are such, and for columns of a half.
+// The validator assumes that a call's result may differ within a workgroup. Conditions around matrix products are therefore
+// inlined. There is a matrix per 16 columns of head_dim, and per 16 columns of a half.
 
 #import attention/common
-#import attention/eights_backward
+#import attention/f16x8_backward
 #import attention/stage
 
-// Rows of slopes stand behind those of scores, and gradients of scores behind probabilities, which only keys need.
+// Rows of slopes follow those of scores, and gradients of scores follow probabilities, which only owned keys need.
 const SLOPES: u32 = OWN * LONG;
 const GRADIENTS: u32 = select(0u, OWN * LIGHT, OF_KEYS);
 const VALUES: u32 = TILE * ROW;
-// Own rows and values pass through the same place, 32 columns at a time.
+// Own rows and values pass through the stage, 32 columns at a time.
 const OWN_ROW: u32 = 5u;
 const STAGED: u32 = max(2u * TILE * ROW, 2u * OWN * OWN_ROW);
 
 var<workgroup> scores: array<vec4<f32>, 2u * OWN * LONG>;
 var<workgroup> weights: array<vec4<f16>, GRADIENTS + OWN * LIGHT>;
-// Where keys are owned, of a tile's queries the log-sum-exps, by which exponents to base two are, and then the deltas.
+// Where keys are owned: log-sum-exps of a tile's queries to base two, then their deltas.
 #if OF_KEYS
 var<workgroup> numbers: array<vec4<f32>, TILE / 2u>;
 #endif
@@ -47,8 +48,8 @@ fn number_of(head: u32, query: u32, is_delta: bool) -> f32 {
     return lse[head * S + query] * LOG2_E;
 }
 
-// What each of the first threads looks up of a tile of queries that begins with this one.
-fn four_numbers(head: u32, first: u32, thread: u32) -> vec4<f32> {
+// Numbers that each of the first threads looks up, of the tile of queries that begins at row `first`.
+fn numbers_of(head: u32, first: u32, thread: u32) -> vec4<f32> {
     let query = first + thread % (TILE / 4u) * 4u;
     let is_delta = thread >= TILE / 4u;
     return vec4<f32>(
@@ -59,22 +60,22 @@ fn four_numbers(head: u32, first: u32, thread: u32) -> vec4<f32> {
     );
 }
 
-// What a thread knows of its quarter of an own row.
+// A thread's quarter of an own row.
 struct Quarter {
-    // Among the workgroup's and among all.
+    // Index in the workgroup, and index among all rows.
     row: u32,
     own: u32,
-    // Its first vector of four in a tile; the other is the next but one.
+    // Its first vector of four in a tile; the other is two further.
     first: u32,
-    // Keys that the head has, and the unit of scores as exponents of two.
+    // Number of keys of the head, and unit of scores as exponents of two.
     keys: u32,
     scale: f32,
-    // Where queries are owned, the row's own.
+    // Where queries are owned: numbers of the row.
     lse: f32,
     delta: f32,
 }
 
-// Make probabilities and gradients of scores of a tile that begins with this row.
+// Converts scores and slopes of the tile that begins at row `tile` to probabilities and gradients of scores.
 fn weigh(quarter: Quarter, tile: u32, whole: bool) {
     for (var i = 0u; i < TILE / 16u; i++) {
         let x = quarter.first + i * 2u;
@@ -116,8 +117,8 @@ fn weight_of(quarter: Quarter, raw: f32, other: u32, top: f32) -> f32 {
     return select(exp2(score - top), 0.0, score == HIDDEN);
 }
 
-// Write a square of either half of the columns of either sum, which lie where scores and slopes do.
-fn write_squares(head: u32, first: u32, col: u32, thread: u32) {
+// Stores a 16×16 tile of each half of the columns of either sum, from the memory of scores and slopes.
+fn write_tiles(head: u32, first: u32, col: u32, thread: u32) {
     workgroupBarrier();
     let scale = inverseSqrt(f32(D));
 #if OF_KEYS
@@ -127,9 +128,9 @@ fn write_squares(head: u32, first: u32, col: u32, thread: u32) {
         let at = thread / 2u * LONG + half * 4u + i * 2u;
         let column = half * (WIDTH / 2u) + col + i * 8u;
         if thread / 2u < OWN {
-            put_value_gradient(head, first + row, column, scores[at], scores[at + 1u]);
+            store_value_gradient(head, first + row, column, scores[at], scores[at + 1u]);
         } else {
-            put_gradient(head, first + row, column, scores[at] * scale, scores[at + 1u] * scale);
+            store_gradient(head, first + row, column, scores[at] * scale, scores[at + 1u] * scale);
         }
     }
 #else
@@ -137,38 +138,38 @@ fn write_squares(head: u32, first: u32, col: u32, thread: u32) {
     let column = thread % 4u / 2u * (WIDTH / 2u) + col + thread % 2u * 8u;
     let low = (scores[at] + scores[SLOPES + at]) * scale;
     let high = (scores[at + 1u] + scores[SLOPES + at + 1u]) * scale;
-    put_gradient(head, first + thread / 4u, column, low, high);
+    store_gradient(head, first + thread / 4u, column, low, high);
 #endif
     workgroupBarrier();
 }
 
 // Stages 32 columns of own rows, and of their values or gradients, from COLUMN.
 #block stage_own(COLUMN)
-    put_eight(thread / 4u * OWN_ROW + thread % 4u, own_eight(head, first + thread / 4u, own_end, COLUMN + thread % 4u * 8u));
-    put_eight((OWN + thread / 4u) * OWN_ROW + thread % 4u, own_value_eight(head, first + thread / 4u, own_end, COLUMN + thread % 4u * 8u));
+    store_f16x8(thread / 4u * OWN_ROW + thread % 4u, own_f16x8(head, first + thread / 4u, own_end, COLUMN + thread % 4u * 8u));
+    store_f16x8((OWN + thread / 4u) * OWN_ROW + thread % 4u, own_value_f16x8(head, first + thread / 4u, own_end, COLUMN + thread % 4u * 8u));
     workgroupBarrier();
 #end
 
-// Loads the subgroup's own rows of 16 columns, from vector EIGHT of a staged row.
-#block load_own(I, EIGHT)
-    let own{I}0 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + EIGHT) * PIECES], OWN_ROW * PIECES);
-    let own{I}1 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + EIGHT) * PIECES], OWN_ROW * PIECES);
+// Loads the subgroup's own rows of 16 columns, from vector VEC8 of a staged row.
+#block load_own(I, VEC8)
+    let own{I}0 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + VEC8) * PIECES], OWN_ROW * PIECES);
+    let own{I}1 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + VEC8) * PIECES], OWN_ROW * PIECES);
 #end
 
-// Adds the products of 16 columns to the scores, from vector EIGHT of a row.
-#block add_scores(I, EIGHT)
-    let other{I} = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * VALUES + half * 16u * ROW + EIGHT) * PIECES], ROW * PIECES);
+// Adds the products of 16 columns to the scores, from vector VEC8 of a row.
+#block add_scores(I, VEC8)
+    let other{I} = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * VALUES + half * 16u * ROW + VEC8) * PIECES], ROW * PIECES);
     upper = coopMultiplyAdd(own{I}0, other{I}, upper);
     lower = coopMultiplyAdd(own{I}1, other{I}, lower);
 #end
 
 // Loads a thread's vectors of the tile that begins at row FIRST.
 #block fetch(ROW_NAME, VALUE_NAME, I, HEAD, FIRST, AT)
-    {ROW_NAME}{I} = other_tile_eight(HEAD, FIRST, other_end, AT);
-    {VALUE_NAME}{I} = other_value_tile_eight(HEAD, FIRST, other_end, AT);
+    {ROW_NAME}{I} = other_tile_f16x8(HEAD, FIRST, other_end, AT);
+    {VALUE_NAME}{I} = other_value_tile_f16x8(HEAD, FIRST, other_end, AT);
 #end
 
-// Loads all of them.
+// Loads all vectors of the thread.
 #block fetch_all(ROW_NAME, VALUE_NAME, HEAD, FIRST)
     #emit fetch(ROW_NAME, VALUE_NAME, 0, HEAD, FIRST, thread)
 #if FETCH1
@@ -183,22 +184,22 @@ fn write_squares(head: u32, first: u32, col: u32, thread: u32) {
 #end
 
 // Stages two vectors.
-#block put_fetched(I, AT)
-    put_staged(0u, AT, row{I});
-    put_staged(VALUES, AT, value{I});
+#block stage_two(I, AT)
+    stage_f16x8(0u, AT, row{I});
+    stage_f16x8(VALUES, AT, value{I});
 #end
 
 // Stages the tile that `fetch_all` loaded.
 #block stage_fetched
-    #emit put_fetched(0, thread)
+    #emit stage_two(0, thread)
 #if FETCH1
-    #emit put_fetched(1, thread + THREADS)
+    #emit stage_two(1, thread + THREADS)
 #endif
 #if FETCH2
-    #emit put_fetched(2, thread + 2u * THREADS)
+    #emit stage_two(2, thread + 2u * THREADS)
 #endif
 #if FETCH3
-    #emit put_fetched(3, thread + 3u * THREADS)
+    #emit stage_two(3, thread + 3u * THREADS)
 #endif
 #if OF_KEYS
     if thread < TILE / 2u {
@@ -207,9 +208,9 @@ fn write_squares(head: u32, first: u32, col: u32, thread: u32) {
 #endif
 #end
 
-// Loads 16 columns of the rows to add, from vector EIGHT of a row.
-#block load_added(COLUMN, I, FIRST, EIGHT)
-    let added{COLUMN}{I} = coopLoadT<coop_mat16x16<f16, B>>(&stage[(added + FIRST * ROW + EIGHT) * PIECES], ROW * PIECES);
+// Loads 16 columns of the rows to add, from vector VEC8 of a row.
+#block load_added(COLUMN, I, FIRST, VEC8)
+    let added{COLUMN}{I} = coopLoadT<coop_mat16x16<f16, B>>(&stage[(added + FIRST * ROW + VEC8) * PIECES], ROW * PIECES);
 #end
 
 // Adds 16 weighted columns to their sums.
@@ -250,11 +251,11 @@ fn write_squares(head: u32, first: u32, col: u32, thread: u32) {
     var sum1{I} = coop_mat16x16<f32, C>();
 #end
 
-// Writes 16 columns, from COLUMN of the subgroup.
+// Stores 16 columns, from COLUMN of the subgroup.
 #block write_column(I, COLUMN)
     coopStoreT(sum0{I}, &scores[side * SLOPES + (strip + 0u) * LONG + half * 4u], LONG);
     coopStoreT(sum1{I}, &scores[side * SLOPES + (strip + 16u) * LONG + half * 4u], LONG);
-    write_squares(head, first, COLUMN, thread);
+    write_tiles(head, first, COLUMN, thread);
 #end
 
 @compute @workgroup_size(THREADS)
@@ -265,7 +266,7 @@ fn attention_flash_coopmat_backward(
 ) {
     let blocks = (OWN_LENGTH + OWN - 1u) / OWN;
     let flat = group.y * groups.x + group.x;
-    // Of the owned rows, and the first of the others: where keys are owned, GROUP heads of queries share one of keys.
+    // Heads of the owned rows and of the first of the others. Where keys are owned, GROUP heads of queries share one of keys.
     let head = flat / blocks;
 #if OF_KEYS
     let other_head = head * GROUP;
@@ -276,7 +277,7 @@ fn attention_flash_coopmat_backward(
 #endif
         return;
     }
-    // Under a causal mask the last queries see most, and the first keys are seen by most: they begin first.
+    // Under a causal mask the last queries see the most keys, and the first keys are seen by the most queries: they come first.
     let first = select(flat % blocks, blocks - 1u - flat % blocks, CAUSAL && !OF_KEYS) * OWN;
     var keys = T;
 #if OWN_LENGTHS
@@ -288,12 +289,12 @@ fn attention_flash_coopmat_backward(
 #endif
     let own_end = select(OWN_LENGTH, keys, OF_KEYS);
     let other_end = select(keys, OTHER_LENGTH, OF_KEYS);
-    // Tiles of a head, of which those are left out whose queries do not see the workgroup's keys or whose keys its queries do not see.
+    // Tiles of a head, without those whose queries do not see the workgroup's keys, or whose keys its queries do not see.
 #if OF_KEYS
     let skipped = select(0u, (max(first + S, T) - T) / TILE, CAUSAL);
     let tiles = (S + TILE - 1u) / TILE - skipped;
 #endif
-    // Keys beyond the length are seen by no query.
+    // No query sees keys beyond the length.
 #if OF_KEYS
     let steps = select(0u, tiles * GROUP, first < keys);
 #else
@@ -301,17 +302,17 @@ fn attention_flash_coopmat_backward(
     let steps = (last + TILE - 1u) / TILE;
 #endif
 
-    // Where the subgroup's rows begin in scores; its side and its half.
+    // Begin of the subgroup's rows in scores; its side and its half.
     let strip = thread / 128u * 32u;
     let side = thread / 64u % 2u;
     let half = thread / 32u % 2u;
-    // Its operands of the sums: weights of its rows, and the columns that they multiply.
+    // Operands of the subgroup's sums: weights of its rows, and the columns that they multiply.
 #if OF_KEYS
     let factors = side * GRADIENTS + strip * LIGHT;
-    let added = (1u - side) * VALUES + half * (EIGHTS / 2u);
+    let added = (1u - side) * VALUES + half * (ROW_VEC8 / 2u);
 #else
     let factors = strip * LIGHT + side * 4u;
-    let added = side * 16u * ROW + half * (EIGHTS / 2u);
+    let added = side * 16u * ROW + half * (ROW_VEC8 / 2u);
 #endif
     let row = thread / 2u % OWN;
     var quarter = Quarter(row, first + row, thread / (2u * OWN) * (TILE / 8u) + thread % 2u, keys, inverseSqrt(f32(D)) * LOG2_E, 0.0, 0.0);
@@ -322,30 +323,30 @@ fn attention_flash_coopmat_backward(
 
     #emit stage_own(0u)
     #emit load_own(0, 0u)
-#if SQUARE1
+#if D_TILE1
     #emit load_own(1, 2u)
 #endif
     workgroupBarrier();
-#if SQUARE2
+#if D_TILE2
     #emit stage_own(32u)
     #emit load_own(2, 0u)
-#if SQUARE3
+#if D_TILE3
     #emit load_own(3, 2u)
 #endif
     workgroupBarrier();
 #endif
-#if SQUARE4
+#if D_TILE4
     #emit stage_own(64u)
     #emit load_own(4, 0u)
-#if SQUARE5
+#if D_TILE5
     #emit load_own(5, 2u)
 #endif
     workgroupBarrier();
 #endif
-#if SQUARE6
+#if D_TILE6
     #emit stage_own(96u)
     #emit load_own(6, 0u)
-#if SQUARE7
+#if D_TILE7
     #emit load_own(7, 2u)
 #endif
     workgroupBarrier();
@@ -360,7 +361,7 @@ fn attention_flash_coopmat_backward(
 #if COLUMN3
     #emit zero_sums(3)
 #endif
-    // The first tile; where there is none, what is looked at belongs to none but is there.
+    // The first tile. If there is none, valid memory is read and not used.
 #if OF_KEYS
     let begin = skipped * TILE;
 #else
@@ -368,7 +369,7 @@ fn attention_flash_coopmat_backward(
 #endif
     #emit fetch_all(var row, var value, other_head, begin)
 #if OF_KEYS
-    var four = four_numbers(other_head, begin, thread);
+    var four = numbers_of(other_head, begin, thread);
 #endif
     #emit stage_fetched
     workgroupBarrier();
@@ -392,32 +393,32 @@ fn attention_flash_coopmat_backward(
             #emit fetch_all(row, value, next_head, next)
 #if OF_KEYS
             if thread < TILE / 2u {
-                four = four_numbers(next_head, next, thread);
+                four = numbers_of(next_head, next, thread);
             }
 #endif
         }
         var upper = coop_mat16x16<f32, C>();
         var lower = coop_mat16x16<f32, C>();
         #emit add_scores(0, 0u)
-#if SQUARE1
+#if D_TILE1
         #emit add_scores(1, 2u)
 #endif
-#if SQUARE2
+#if D_TILE2
         #emit add_scores(2, 4u)
 #endif
-#if SQUARE3
+#if D_TILE3
         #emit add_scores(3, 6u)
 #endif
-#if SQUARE4
+#if D_TILE4
         #emit add_scores(4, 8u)
 #endif
-#if SQUARE5
+#if D_TILE5
         #emit add_scores(5, 10u)
 #endif
-#if SQUARE6
+#if D_TILE6
         #emit add_scores(6, 12u)
 #endif
-#if SQUARE7
+#if D_TILE7
         #emit add_scores(7, 14u)
 #endif
         coopStoreT(upper, &scores[side * SLOPES + strip * LONG + half * 4u], LONG);

@@ -1,8 +1,7 @@
 // Scaled dot-product attention, backward: dK and dV without a matrix of scores. The definition is in
 // core/workloads/src/ops/attention.
 //
-// attention_flash_dkdv  against `manual`: a workgroup owns 64 keys, makes their probabilities anew tile by tile, and sums in
-//                       registers
+// attention_flash_dkdv  a workgroup owns 64 keys, recomputes their probabilities tile by tile, and sums in registers
 
 #import attention/flash_backward
 
@@ -23,7 +22,7 @@ fn attention_flash_dkdv(
     let first = flat % blocks * OWN;
     var keys: array<vec4<f32>, 4u * COLUMNS>;
     var values: array<vec4<f32>, 4u * COLUMNS>;
-    // Keys beyond the length are seen by no query.
+    // No query sees keys beyond the length.
     let members = select(0u, GROUP, first < keys_of(head * GROUP));
     for (var member = 0u; member < members; member++) {
         for (var query = first_query(first); query < S; query += OTHERS) {

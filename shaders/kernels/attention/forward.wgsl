@@ -1,8 +1,7 @@
-// Scaled dot-product attention, forward, as the set-up of the backward pass runs it: for every head_dim, and without a
-// matrix of scores. The definition is in core/workloads/src/ops/attention.
+// Scaled dot-product attention, forward, for the set-up of the backward pass: any head_dim, no matrix of scores. The definition
+// is in core/workloads/src/ops/attention.
 //
-// attention_forward  one workgroup per query: the output and the log-sum-exp by an online softmax over tiles of keys, one
-//                    to a thread
+// attention_forward  a workgroup per query: output and log-sum-exp by an online softmax over tiles of keys, one key per thread
 
 #import attention/common
 #import lib/launch
@@ -42,7 +41,7 @@ fn attention_forward(
             score = biased(product * scale, row % S, first + lane, 1.0);
         }
         let before = top;
-        // Its barriers also end the reading of the weights of the tile before.
+        // Its barriers also end the reads of the previous tile's weights.
         top = max(top, row_max(lane, score));
         let weight = select(exp(score - top), 0.0, score == HIDDEN);
         weights[lane] = weight;
@@ -66,7 +65,7 @@ fn attention_forward(
         }
     }
     if lane == 0u {
-        // A row that sees no key has no probabilities; zero stands for its logarithm, and nothing reads it.
+        // A row without a visible key has no probabilities. Zero is stored for its logarithm, and never read.
         lse[row] = select(top + log(sum), 0.0, sum == 0.0);
     }
 }

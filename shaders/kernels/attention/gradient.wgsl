@@ -1,6 +1,6 @@
-// A product of attention's backward pass, in 16×16 tiles. The definition is in core/workloads/src/ops/attention.
+// GEMM of attention's backward pass, in 16×16 tiles. The definition is in core/workloads/src/ops/attention.
 //
-// The queries of the GROUP heads that have the same keys lie one behind the other: for the keys they are as one head's.
+// The queries of the GROUP heads with the same keys are contiguous: the keys see them as one head's.
 
 #import lib/launch
 
@@ -13,7 +13,7 @@ const QUERIES: u32 = GROUP * S;
 var<workgroup> tile_a: array<f32, TILE * TILE>;
 var<workgroup> tile_b: array<f32, TILE * TILE>;
 
-// gradient[T × D] = leftᵀ · right for left [QUERIES × T]: what each key or value gets from all queries.
+// gradient[T × D] = leftᵀ · right for left [QUERIES × T]: gradients of keys or values from all queries.
 @compute @workgroup_size(TILE, TILE)
 fn attention_gradient(
     @builtin(workgroup_id) group: vec3<u32>,
@@ -34,7 +34,7 @@ fn attention_gradient(
     for (var i = 0u; i < QUERIES; i += TILE) {
         var a = 0.0;
         var b = 0.0;
-        // Along the rows of what is stored; the product reads the tile the other way.
+        // Along the stored rows; the product reads the tile transposed.
         if i + local.y < QUERIES && first_row + local.x < T {
             a = left[(head * QUERIES + i + local.y) * T + first_row + local.x];
         }

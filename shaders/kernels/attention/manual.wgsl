@@ -2,18 +2,18 @@
 // core/workloads/src/ops/attention.
 //
 // attention_scores   S×T products of 16×16 tiles, scores to device memory
-// attention_softmax  one workgroup a row, in place
+// attention_softmax  one workgroup per row, in place
 
 #import attention/common
 #import lib/launch
 #import lib/reduce
 
 @group(0) @binding(0) var<storage, read_write> scores: array<f32>;
-// Of the second stage.
+// Bindings of attention_softmax.
 #if KEEPS_LSE
 @group(0) @binding(LSE_AT) var<storage, read_write> lse: array<f32>;
 #endif
-// Of the first stage.
+// Bindings of attention_scores.
 @group(0) @binding(1) var<storage, read> q: array<elem>;
 @group(0) @binding(2) var<storage, read> k: array<elem>;
 
@@ -46,7 +46,7 @@ fn attention_scores(
             if row < S {
                 a = f32(q[(head * S + row) * D + x + local.x]);
             }
-            // K is read along its rows too, so that neighbours read neighbours.
+            // K is read along its rows too, so that neighbouring threads read neighbours.
             if first_col + local.y < T {
                 b = f32(k[(head / GROUP * T + first_col + local.y) * D + x + local.x]);
             }
@@ -92,7 +92,7 @@ fn attention_softmax(
     if lane == 0u { lse[row] = select(top + log(sum), 0.0, sum == 0.0); }
 #endif
     for (var j = lane; j < T; j += ROW_THREADS) {
-        // Where all that a row sees is hidden, its sum is zero.
+        // A row without a visible key has sum zero.
         if j >= seen || sum == 0.0 {
             scores[base + j] = 0.0;
         } else {

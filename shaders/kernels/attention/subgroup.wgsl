@@ -1,12 +1,11 @@
-// Scaled dot-product attention, forward, in one stage: against `manual`, scores never leave registers; against `flash`,
-// there is no staged memory, and no barrier but one at the start. The definition is in
-// core/workloads/src/ops/attention.
+// Scaled dot-product attention, forward, in one stage: scores stay in registers, nothing is staged, and there is one barrier at
+// the start. The definition is in core/workloads/src/ops/attention.
 //
-// LANES neighbouring threads of a subgroup are a team, which owns four query rows and walks over the keys in tiles of LANES
-// with an online softmax. A thread computes the scores of one key of a tile with all four rows, which the team's maximum is
-// taken of by shuffles; then it sums columns LANES apart, and is told the weight of each key by the thread that has it.
+// LANES neighbouring threads of a subgroup form a team, which owns four query rows and processes the keys in tiles of LANES with
+// an online softmax. A thread computes the scores of one key of a tile with all four rows. The team's maximum is exchanged by
+// shuffles. Then a thread sums columns LANES apart, and receives the weight of each key from its thread.
 //
-// All threads of a workgroup go through the same loops, however many threads its subgroups have.
+// All threads of a workgroup run the same loops, for any size of subgroups.
 
 #import attention/common
 #import lib/launch
@@ -18,7 +17,7 @@
 
 const LOG2_E: f32 = 1.4426950408889634;
 
-// Teams that have a number. Which threads make up a subgroup, WGSL leaves open; so each team draws one.
+// Number of teams so far. WGSL does not define the threads of a subgroup, so each team draws its index.
 var<workgroup> numbered: atomic<u32>;
 
 fn team_max(x: vec4<f32>) -> vec4<f32> {
@@ -66,7 +65,7 @@ fn attention_subgroup(
     let last = seen_keys(head, min(first_row + ROWS, S) - 1u);
     let first_key = head / GROUP * T;
     let row = vec4<u32>(first_row + team * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
-    // Rows past the end go along with the last one, and are not written.
+    // Rows past the end repeat the last one, and are not written.
     let inside = min(row, vec4<u32>(S - 1u));
     let query = (vec4<u32>(head * S) + inside) * D;
     let seen = vec4<u32>(
@@ -77,7 +76,7 @@ fn attention_subgroup(
     );
     let scale = inverseSqrt(f32(D)) * LOG2_E;
     var top = vec4<f32>(HIDDEN);
-    // Of this thread's keys alone, until the end.
+    // Sum over this thread's keys, until the end.
     var sum = vec4<f32>();
     var sums: array<vec4<f32>, COLUMNS>;
 
@@ -115,7 +114,7 @@ fn attention_subgroup(
     }
 
     sum = team_sum(sum);
-    // A row that sees no key has sum zero and output zero.
+    // A row without a visible key has sum zero and output zero.
     let inverse = select(1.0 / sum, vec4<f32>(), sum == vec4<f32>());
     for (var c = 0u; c < COLUMNS; c++) {
         let x = lane + c * LANES;

@@ -1,7 +1,6 @@
-// The last stage of scaled dot-product attention with the score matrix in device memory. The definition is in
-// core/workloads/src/ops/attention.
+// Last stage of attention with the score matrix in device memory. The definition is in core/workloads/src/ops/attention.
 //
-// attention_weighted_sum  S×D products of 16×16 tiles: of weights and values, or in the backward pass of what queries get from keys
+// attention_weighted_sum  S×D products of 16×16 tiles: of weights and V, or in the backward pass of dS and K
 
 #import attention/common
 #import lib/launch
@@ -28,7 +27,7 @@ fn attention_weighted_sum(
     }
     let row = flat / across % down * TILE + local.y;
     let col = flat % across * TILE + local.x;
-    // Weights beyond are zero; values there may be anything.
+    // Weights beyond the length are zero. Values there may be NaN.
     let keys = keys_of(head);
     var sum = 0.0;
     for (var j = 0u; j < T; j += TILE) {

@@ -1,6 +1,6 @@
-// Where tokens lie in the caches of attention_decode: pages of PAGE tokens, of which a sequence has up to PAGES.
+// Index arithmetic of the caches of attention_decode: pages of PAGE tokens, at most PAGES per sequence.
 
-// The first element of a token's key or value for a head of keys.
+// First element of a token's key or value for a head of keys.
 fn cache_at(sequence: u32, token: u32, key_head: u32) -> u32 {
     let entry = sequence * PAGES + token / PAGE;
     var page = entry;
@@ -10,7 +10,7 @@ fn cache_at(sequence: u32, token: u32, key_head: u32) -> u32 {
     return ((page * PAGE + token % PAGE) * KEY_HEADS + key_head) * D;
 }
 
-// Put element `x` of a sequence's new key and value at the place of its last token.
+// Stores element `x` of a sequence's new key and value at the place of its last token.
 #if APPENDS
 fn append(sequence: u32, key_head: u32, x: u32) {
     let to = cache_at(sequence, lengths[sequence] - 1u, key_head) + x;

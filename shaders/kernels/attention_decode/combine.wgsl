@@ -1,6 +1,6 @@
-// The last stage of attention_decode's `split`.
+// Last stage of attention_decode's `split`.
 //
-// attention_decode_combine  a workgroup per row of the output weighs the parts of its sequence and adds them up
+// attention_decode_combine  a workgroup per row of the output: weighted sum of the parts of its sequence
 
 #import lib/launch
 #import lib/lowest
@@ -33,7 +33,7 @@ fn attention_decode_combine(
         for (var i = first; i < first + SPLITS; i++) {
             sum += parts[i * D + x] * exp2(numbers[2u * i] - top);
         }
-        // A sequence of no tokens has no weights.
+        // An empty sequence has no weights.
         out[row * D + x] = elem(select(sum / total, 0.0, total == 0.0));
     }
 }

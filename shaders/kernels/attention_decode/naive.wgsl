@@ -1,4 +1,4 @@
-// Attention of one token per sequence, the plain way. The definition is in core/workloads/src/ops/attention_decode.
+// Attention of one token per sequence, without optimisations. The definition is in core/workloads/src/ops/attention_decode.
 //
 // attention_decode_naive  one workgroup per head of queries: scores to device memory, softmax, weighted sum
 
@@ -48,7 +48,7 @@ fn attention_decode_naive(
         sum += weight;
     }
     sum = row_sum(lane, sum);
-    // The weights of all threads are needed by each.
+    // Each thread needs the weights of all threads.
     storageBarrier();
     for (var x = lane; x < D; x += ROW_THREADS) {
         var total = 0.0;

@@ -1,14 +1,14 @@
-// Attention of one token per sequence, the sequence split into parts. The definition is in
+// Attention of one token per sequence, with sequences split into parts. The definition is in
 // core/workloads/src/ops/attention_decode.
 //
-// attention_decode_split  against `naive`: workgroups per head of keys and part of the sequence, which read each key and
-//                         value once for HELD heads of queries, with an online softmax over tiles of 32 tokens
+// attention_decode_split  a workgroup per head of keys and part of the sequence; each key and value is read once for HELD heads
+//                         of queries, with an online softmax over tiles of 32 tokens
 //
-// Of 128 threads four multiply a key with all queries, each every fourth element; then 32 weigh the tokens for one query;
-// then each adds up a column of the values for all queries.
+// Of 128 threads, four multiply a key with all queries, each every fourth element. Then 32 threads weigh the tokens for one
+// query. Then each thread sums a column of the values for all queries.
 //
-// With APPENDS the last token of a sequence is taken from the new keys and values, and nobody reads its place in the caches: the
-// first workgroup of a head of keys that has this token writes it there.
+// With APPENDS, the last token of a sequence comes from the new keys and values, and no workgroup reads its place in the caches.
+// The first workgroup of a head of keys with this token writes it there.
 
 #import attention_decode/cache
 #import lib/lanes
@@ -42,7 +42,7 @@ var<workgroup> weights: array<f32, THREADS>;
 var<workgroup> places: array<u32, KEYS>;
 var<workgroup> rescale: array<f32, MOST_HELD>;
 
-// Stands for the place of a token that is no place in the caches: it is the new one, whose key and value begin at `own`.
+// Marker of a token outside the caches: the new one, whose key and value begin at `own`.
 const NEW: u32 = 0xffffffffu;
 
 fn place_of(sequence: u32, token: u32, key_head: u32) -> u32 {
@@ -80,7 +80,7 @@ fn attention_decode_split(
     let part = flat % SPLITS;
     let key_head = share / SHARES % KEY_HEADS;
     let sequence = share / (SHARES * KEY_HEADS);
-    // The heads of a sequence, group by group, are the shares of all sequences, HELD at a time.
+    // A sequence's heads, group by group, are divided into shares of HELD.
     let first_row = share * HELD;
     let begin = part * CHUNK;
     let length = lengths[sequence];
@@ -147,7 +147,7 @@ fn attention_decode_split(
                 }
             }
         }
-        // The next tile's places must not come before all have read these.
+        // The next tile's places must not be stored before all threads have read these.
         workgroupBarrier();
     }
 

@@ -1,12 +1,12 @@
-// Convolution as a product of kernels with pixels: a row of kernels is a channel of the result, a term a channel of the source at a tap.
-// Here: which positions of the source lie under a tap, around four positions of the result.
+// Positions of the source under a tap, around four positions of the result, for implicit GEMMs. A row of filters is a channel of
+// the result, and a term a channel of the source at a tap.
 
 #import conv2d/common
 
 const TERMS: u32 = FROM_C * TAPS;
 const POSITIONS: u32 = IMAGES * TO;
 
-// Four positions of the result, which a thread knows all along: their images, and the coordinates under the first tap.
+// Four positions of the result, known to a thread for all steps: their images, and the coordinates under the first tap.
 struct Known {
     image: vec4<u32>,
     z: vec4<u32>,
@@ -14,7 +14,7 @@ struct Known {
     x: vec4<u32>,
 }
 
-// Positions of the source under a tap, and which of them are there.
+// Positions of the source under a tap, and whether they exist.
 struct Under {
     at: vec4<u32>,
     there: vec4<bool>,

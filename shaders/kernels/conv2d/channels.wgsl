@@ -1,4 +1,4 @@
-// The gradient of the bias where channels are not last: sums over images and positions of each channel, in parts. The definition is
+// Gradient of the bias where channels are not last: sums over images and positions of each channel, in parts. The definition is
 // in core/workloads/src/ops/conv2d/backward.rs.
 
 #import lib/launch

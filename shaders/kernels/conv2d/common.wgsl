@@ -1,4 +1,4 @@
-// Shared by the variants of conv2d: the index arithmetic of both layouts.
+// Index arithmetic of both layouts, for the variants of conv2d.
 
 const TAPS: u32 = KD * KH * KW;
 const FROM: u32 = FROM_D * FROM_H * FROM_W;
@@ -12,7 +12,7 @@ fn tap_at(tap: u32) -> vec3<u32> {
     return vec3<u32>(tap / (KH * KW), tap / KW % KH, tap % KW);
 }
 
-// Where the weight lies that one channel of the result has for another of the source, both within their group.
+// Index of the weight from a channel of the source to one of the result, both within their group.
 fn weight_at(group: u32, own: u32, other: u32, tap: u32) -> u32 {
     let m = group * OUT_C + select(own, other, BACK);
     let c = select(other, own, BACK);
@@ -22,7 +22,7 @@ fn weight_at(group: u32, own: u32, other: u32, tap: u32) -> u32 {
     return (m * IN_C + c) * TAPS + tap;
 }
 
-// Where element (channel within the group, position in its image) of the result lies.
+// Index of an element of the result (channel within the group, position in its image).
 fn result_at(group: u32, channel: u32, image: u32, position: u32) -> u32 {
     if LAST {
         return (image * TO + position) * (GROUPS * TO_C) + group * TO_C + channel;
@@ -30,7 +30,7 @@ fn result_at(group: u32, channel: u32, image: u32, position: u32) -> u32 {
     return ((image * GROUPS + group) * TO_C + channel) * TO + position;
 }
 
-// The same of the source.
+// Index of an element of the source.
 fn source_at(group: u32, channel: u32, image: u32, position: u32) -> u32 {
     if LAST {
         return (image * FROM + position) * (GROUPS * FROM_C) + group * FROM_C + channel;
@@ -38,8 +38,8 @@ fn source_at(group: u32, channel: u32, image: u32, position: u32) -> u32 {
     return ((image * GROUPS + group) * FROM_C + channel) * FROM + position;
 }
 
-// Depth, row and column of the source under the first tap of a position of the result. What lies before the source wraps around
-// and is beyond its end.
+// Depth, row and column of the source under the first tap of a position of the result. Coordinates before the source wrap around
+// and exceed its extent.
 fn first_under(position: u32) -> vec3<u32> {
     var at = vec3<u32>(0u, position / TO_W, position % TO_W);
     if TO_D > 1u {

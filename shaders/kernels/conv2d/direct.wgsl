@@ -2,7 +2,7 @@
 // core/workloads/src/ops/conv2d.
 
 #import conv2d/common
-#import conv2d/finished
+#import conv2d/epilogue
 #import lib/launch
 
 @group(0) @binding(0) var<storage, read> source: array<elem>;
@@ -59,5 +59,5 @@ fn conv2d_direct(
             sum += pixel * f32(w[weight_at(group, channel % TO_C, other, tap)]);
         }
     }
-    result[index] = elem(finished(channel, sum));
+    result[index] = elem(epilogue(channel, sum));
 }

@@ -1,12 +1,12 @@
-// Convolution as a product of kernels with pixels, for the texts that stage both: a row of kernels is a channel of the result, a
-// term a channel of the source at a tap. The matrix of pixels is never stored, each is gathered as it is staged.
+// Operands of an implicit GEMM of filters and pixels, for kernels that stage both. A row of filters is a channel of the result,
+// and a term a channel of the source at a tap. The matrix of pixels is never stored: pixels are gathered as they are staged.
 
 #import conv2d/around
 
 @group(0) @binding(0) var<storage, read> source: array<vec4<elem>>;
 @group(0) @binding(1) var<storage, read> w: array<vec4<elem>>;
 
-// Neighbouring terms are neighbouring channels of the source, four to a vector.
+// Neighbouring terms are neighbouring channels of the source, four per vector.
 const VECTORS: bool = LAST && FROM_C % 4u == 0u;
 
 // Four terms of each of four positions.
@@ -52,7 +52,7 @@ fn term_of_each(known: Known, group: u32, term: u32) -> vec4<elem> {
     );
 }
 
-// The same of four terms, whose first is a multiple of four.
+// Four terms of each position, the first a multiple of four.
 fn terms_of_each(known: Known, group: u32, term: u32) -> Block {
     if VECTORS {
         if term >= TERMS {
@@ -96,7 +96,7 @@ fn weight(group: u32, row: u32, term: u32) -> elem {
 // Four terms of a row, the first a multiple of four.
 fn terms_of_row(group: u32, row: u32, term: u32) -> vec4<elem> {
     if !BACK && TERMS % 4u == 0u {
-        // They lie one after the other.
+        // They are contiguous.
         if row >= TO_C || term >= TERMS {
             return vec4<elem>();
         }

@@ -1,7 +1,7 @@
-// Convolution as a product of kernels with pixels: against `direct`, tiles of both are staged in workgroup memory, and a thread
-// keeps a block of sums in registers. The definition is in core/workloads/src/ops/conv2d.
+// Implicit GEMM of filters and pixels: tiles of both in workgroup memory, sums in registers. The definition is in
+// core/workloads/src/ops/conv2d.
 
-#import conv2d/finished
+#import conv2d/epilogue
 #import conv2d/pixels
 #import lib/launch
 
@@ -16,24 +16,24 @@
 @group(0) @binding(7) var<storage, read> beta: array<elem>;
 #endif
 
-fn put_column(group: u32, row: u32, column: u32, sums: vec4<f32>) {
+fn store_column(group: u32, row: u32, column: u32, sums: vec4<f32>) {
     if column >= POSITIONS {
         return;
     }
     let at = result_at(group, row, column / TO, column % TO);
     let apart = select(TO, 1u, LAST);
     let channel = group * TO_C + row;
-    if row < TO_C { result[at] = elem(finished(channel, sums.x)); }
-    if row + 1u < TO_C { result[at + apart] = elem(finished(channel + 1u, sums.y)); }
-    if row + 2u < TO_C { result[at + 2u * apart] = elem(finished(channel + 2u, sums.z)); }
-    if row + 3u < TO_C { result[at + 3u * apart] = elem(finished(channel + 3u, sums.w)); }
+    if row < TO_C { result[at] = elem(epilogue(channel, sums.x)); }
+    if row + 1u < TO_C { result[at + apart] = elem(epilogue(channel + 1u, sums.y)); }
+    if row + 2u < TO_C { result[at + 2u * apart] = elem(epilogue(channel + 2u, sums.z)); }
+    if row + 3u < TO_C { result[at + 3u * apart] = elem(epilogue(channel + 3u, sums.w)); }
 }
 
-fn put_square(group: u32, row: u32, column: u32, slot: u32, square: mat4x4<f32>) {
-    put_column(group, row, column + column_of(slot, 0u), square[0]);
-    put_column(group, row, column + column_of(slot, 1u), square[1]);
-    put_column(group, row, column + column_of(slot, 2u), square[2]);
-    put_column(group, row, column + column_of(slot, 3u), square[3]);
+fn store_tile(group: u32, row: u32, column: u32, slot: u32, tile: mat4x4<f32>) {
+    store_column(group, row, column + column_of(slot, 0u), tile[0]);
+    store_column(group, row, column + column_of(slot, 1u), tile[1]);
+    store_column(group, row, column + column_of(slot, 2u), tile[2]);
+    store_column(group, row, column + column_of(slot, 3u), tile[3]);
 }
 
 @compute @workgroup_size(256)

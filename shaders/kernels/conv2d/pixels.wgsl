@@ -1,68 +1,68 @@
-// Convolution as a product of kernels with pixels, by tiles: what is staged. A row is a channel of the result, a column a position
-// of it, a term a channel of the source at a tap: the matrix of pixels is never stored, each is gathered as it is staged. What
-// becomes of sums is said by the text that imports this (`put_square`: see conv2d/tile).
+// Staging of an implicit GEMM of filters and pixels. A row is a channel of the result, a column a position of it, and a term a
+// channel of the source at a tap. The matrix of pixels is never stored: pixels are gathered as they are staged. The importing
+// kernel stores the results (`store_tile`: see conv2d/tile).
 
 #import conv2d/gather
 #import conv2d/tile
 
-const FOURS: u32 = DEPTH / 4u;
+const K_VEC4: u32 = BLOCK_K / 4u;
 // Channels, which are rows, are neighbours where they come last.
 const ROWS_TOGETHER: bool = LAST;
 
 fn column_of(slot: u32, i: u32) -> u32 {
-    return slot + i * RIGHT;
+    return slot + i * N_VEC4;
 }
 
-// What a thread stages is of the same four positions all along.
+// The thread stages the same four positions in every step.
 fn known_of(group: u32, first: vec2<u32>, lane: u32) -> Known {
-    var slot = lane % RIGHT;
+    var slot = lane % N_VEC4;
     if VECTORS {
-        slot = lane / FOURS;
+        slot = lane / K_VEC4;
     }
-    return known_around(vec4<u32>(first.y + slot) + vec4<u32>(0u, RIGHT, 2u * RIGHT, 3u * RIGHT));
+    return known_around(vec4<u32>(first.y + slot) + vec4<u32>(0u, N_VEC4, 2u * N_VEC4, 3u * N_VEC4));
 }
 
 fn stage_right(known: Known, group: u32, column: u32, depth: u32, to: u32, lane: u32) {
     if VECTORS {
-        if lane < RIGHT * FOURS {
-            let slot = lane / FOURS;
-            let d = lane % FOURS * 4u;
+        if lane < N_VEC4 * K_VEC4 {
+            let slot = lane / K_VEC4;
+            let d = lane % K_VEC4 * 4u;
             let found = terms_of_each(known, group, depth + d);
             let block = transpose(mat4x4<f32>(vec4<f32>(found.x), vec4<f32>(found.y), vec4<f32>(found.z), vec4<f32>(found.w)));
-            right_tile[d * RIGHT + slot] = block[0];
-            right_tile[(d + 1u) * RIGHT + slot] = block[1];
-            right_tile[(d + 2u) * RIGHT + slot] = block[2];
-            right_tile[(d + 3u) * RIGHT + slot] = block[3];
+            right_tile[d * N_VEC4 + slot] = block[0];
+            right_tile[(d + 1u) * N_VEC4 + slot] = block[1];
+            right_tile[(d + 2u) * N_VEC4 + slot] = block[2];
+            right_tile[(d + 3u) * N_VEC4 + slot] = block[3];
         }
     } else {
-        for (var e = lane; e < RIGHT * DEPTH; e += 256u) {
-            right_tile[e] = vec4<f32>(term_of_each(known, group, depth + e / RIGHT));
+        for (var e = lane; e < N_VEC4 * BLOCK_K; e += 256u) {
+            right_tile[e] = vec4<f32>(term_of_each(known, group, depth + e / N_VEC4));
         }
     }
 }
 
 fn stage_left(group: u32, row: u32, depth: u32, to: u32, lane: u32) {
     if !BACK && TERMS % 4u == 0u {
-        for (var e = lane; e < LEFT * FOURS; e += 256u) {
-            let first = row + e / FOURS * 4u;
-            let d = e % FOURS * 4u;
+        for (var e = lane; e < M_VEC4 * K_VEC4; e += 256u) {
+            let first = row + e / K_VEC4 * 4u;
+            let d = e % K_VEC4 * 4u;
             let block = transpose(mat4x4<f32>(
                 vec4<f32>(terms_of_row(group, first, depth + d)),
                 vec4<f32>(terms_of_row(group, first + 1u, depth + d)),
                 vec4<f32>(terms_of_row(group, first + 2u, depth + d)),
                 vec4<f32>(terms_of_row(group, first + 3u, depth + d)),
             ));
-            let slot = e / FOURS;
-            left_tile[d * LEFT + slot] = block[0];
-            left_tile[(d + 1u) * LEFT + slot] = block[1];
-            left_tile[(d + 2u) * LEFT + slot] = block[2];
-            left_tile[(d + 3u) * LEFT + slot] = block[3];
+            let slot = e / K_VEC4;
+            left_tile[d * M_VEC4 + slot] = block[0];
+            left_tile[(d + 1u) * M_VEC4 + slot] = block[1];
+            left_tile[(d + 2u) * M_VEC4 + slot] = block[2];
+            left_tile[(d + 3u) * M_VEC4 + slot] = block[3];
         }
     } else if BACK && LAST && TO_C % 4u == 0u {
-        // Rows of a term lie one after the other.
-        for (var e = lane; e < LEFT * DEPTH; e += 256u) {
-            let term = depth + e / LEFT;
-            let first = row + e % LEFT * 4u;
+        // Rows of a term are contiguous.
+        for (var e = lane; e < M_VEC4 * BLOCK_K; e += 256u) {
+            let term = depth + e / M_VEC4;
+            let first = row + e % M_VEC4 * 4u;
             var rows = vec4<f32>();
             if term < to && first < TO_C {
                 rows = vec4<f32>(w[weight_at(group, first, term % FROM_C, term / FROM_C) / 4u]);
@@ -70,10 +70,10 @@ fn stage_left(group: u32, row: u32, depth: u32, to: u32, lane: u32) {
             left_tile[e] = rows;
         }
     } else {
-        for (var e = lane; e < LEFT * DEPTH; e += 256u) {
-            let term = depth + e % DEPTH;
-            let first = row + e / DEPTH * 4u;
-            left_tile[e % DEPTH * LEFT + e / DEPTH] = vec4<f32>(vec4<elem>(
+        for (var e = lane; e < M_VEC4 * BLOCK_K; e += 256u) {
+            let term = depth + e % BLOCK_K;
+            let first = row + e / BLOCK_K * 4u;
+            left_tile[e % BLOCK_K * M_VEC4 + e / BLOCK_K] = vec4<f32>(vec4<elem>(
                 weight(group, first, term),
                 weight(group, first + 1u, term),
                 weight(group, first + 2u, term),
@@ -83,10 +83,9 @@ fn stage_left(group: u32, row: u32, depth: u32, to: u32, lane: u32) {
     }
 }
 
-// The tile of a workgroup: its group, its first row and its first column. Workgroups that run together share positions, then
-// kernels.
+// Tile of a workgroup: its group, first row and first column. Workgroups that run together share positions, then filters.
 fn tile_of(index: u32) -> vec3<u32> {
-    let down = (TO_C + TILE_ROWS - 1u) / TILE_ROWS;
-    let across = (POSITIONS + TILE_COLUMNS - 1u) / TILE_COLUMNS;
-    return vec3<u32>(index / (down * across), index % down * TILE_ROWS, index / down % across * TILE_COLUMNS);
+    let down = (TO_C + BLOCK_M - 1u) / BLOCK_M;
+    let across = (POSITIONS + BLOCK_N - 1u) / BLOCK_N;
+    return vec3<u32>(index / (down * across), index % down * BLOCK_M, index / down % across * BLOCK_N);
 }

@@ -1,43 +1,42 @@
-// Products by tiles whose factors are gathered: a workgroup of 256 threads stages TILE_ROWS rows of the left factor and
-// TILE_COLUMNS columns of the right one, DEPTH terms at a time, and a thread keeps ROW_SQUARES × COLUMN_SQUARES squares of
-// 4 × 4 sums in registers. Where they are from, and what becomes of sums, is said by the text that imports this:
-// `ROWS_TOGETHER`, whether rows are neighbours in memory, `known_of(group, first, lane)` for what a thread knows of its columns all along, `stage_left` and `stage_right`, and
-// `put_square`.
+// Tiled GEMM with gathered operands: 256 threads stage BLOCK_M rows of A and BLOCK_N columns of B, BLOCK_K terms at a time. A
+// thread keeps REG_TILES_M × REG_TILES_N register tiles of 4 × 4 sums.
 //
-// Both tiles lie term by term, as slots of four. A slot of the left tile is four neighbouring rows; one of the right tile is four
-// columns that `column_of` tells.
+// The importing kernel has `ROWS_TOGETHER` (whether rows are neighbours in memory), `known_of(group, first, lane)` for a thread's
+// columns, `stage_left`, `stage_right`, and `store_tile`.
+//
+// Both tiles are stored term by term, as slots of four: four neighbouring rows of A, or the four columns of `column_of`.
 
-const LEFT: u32 = TILE_ROWS / 4u;
-const RIGHT: u32 = TILE_COLUMNS / 4u;
-const DOWN: u32 = LEFT / ROW_SQUARES;
-const ACROSS: u32 = RIGHT / COLUMN_SQUARES;
-const SQUARES: u32 = ROW_SQUARES * COLUMN_SQUARES;
+const M_VEC4: u32 = BLOCK_M / 4u;
+const N_VEC4: u32 = BLOCK_N / 4u;
+const THREADS_M: u32 = M_VEC4 / REG_TILES_M;
+const THREADS_N: u32 = N_VEC4 / REG_TILES_N;
+const REG_TILES: u32 = REG_TILES_M * REG_TILES_N;
 
-var<workgroup> left_tile: array<vec4<f32>, DEPTH * LEFT>;
-var<workgroup> right_tile: array<vec4<f32>, DEPTH * RIGHT>;
+var<workgroup> left_tile: array<vec4<f32>, BLOCK_K * M_VEC4>;
+var<workgroup> right_tile: array<vec4<f32>, BLOCK_K * N_VEC4>;
 
-// The sums over terms begin .. end - 1 of the tile whose first row and column these are.
+// Sums over terms begin .. end - 1 of the tile with this first row and column.
 fn tile_product(group: u32, first: vec2<u32>, begin: u32, end: u32, lane: u32) {
     let known = known_of(group, first, lane);
-    // Neighbouring threads store neighbours.
-    let down = select(lane / ACROSS, lane % DOWN, ROWS_TOGETHER);
-    let across = select(lane % ACROSS, lane / DOWN, ROWS_TOGETHER);
-    var sums: array<vec4<f32>, SQUARES * 4u>;
+    // Neighbouring threads store neighbouring elements.
+    let down = select(lane / THREADS_N, lane % THREADS_M, ROWS_TOGETHER);
+    let across = select(lane % THREADS_N, lane / THREADS_M, ROWS_TOGETHER);
+    var sums: array<vec4<f32>, REG_TILES * 4u>;
 
-    for (var depth = begin; depth < end; depth += DEPTH) {
+    for (var depth = begin; depth < end; depth += BLOCK_K) {
         workgroupBarrier();
         stage_left(group, first.x, depth, end, lane);
         stage_right(known, group, first.y, depth, end, lane);
         workgroupBarrier();
-        for (var d = 0u; d < DEPTH; d++) {
-            var right = array<vec4<f32>, COLUMN_SQUARES>();
-            for (var s = 0u; s < COLUMN_SQUARES; s++) {
-                right[s] = right_tile[d * RIGHT + across + s * ACROSS];
+        for (var d = 0u; d < BLOCK_K; d++) {
+            var right = array<vec4<f32>, REG_TILES_N>();
+            for (var s = 0u; s < REG_TILES_N; s++) {
+                right[s] = right_tile[d * N_VEC4 + across + s * THREADS_N];
             }
-            for (var r = 0u; r < ROW_SQUARES; r++) {
-                let left = left_tile[d * LEFT + down + r * DOWN];
-                for (var s = 0u; s < COLUMN_SQUARES; s++) {
-                    let at = (r * COLUMN_SQUARES + s) * 4u;
+            for (var r = 0u; r < REG_TILES_M; r++) {
+                let left = left_tile[d * M_VEC4 + down + r * THREADS_M];
+                for (var s = 0u; s < REG_TILES_N; s++) {
+                    let at = (r * REG_TILES_N + s) * 4u;
                     sums[at] = fma(vec4<f32>(left.x), right[s], sums[at]);
                     sums[at + 1u] = fma(vec4<f32>(left.y), right[s], sums[at + 1u]);
                     sums[at + 2u] = fma(vec4<f32>(left.z), right[s], sums[at + 2u]);
@@ -47,12 +46,12 @@ fn tile_product(group: u32, first: vec2<u32>, begin: u32, end: u32, lane: u32) {
         }
     }
 
-    for (var r = 0u; r < ROW_SQUARES; r++) {
-        for (var s = 0u; s < COLUMN_SQUARES; s++) {
-            let at = (r * COLUMN_SQUARES + s) * 4u;
-            // Turned: four rows of one column in each vector.
-            let square = transpose(mat4x4<f32>(sums[at], sums[at + 1u], sums[at + 2u], sums[at + 3u]));
-            put_square(group, first.x + 4u * (down + r * DOWN), first.y, across + s * ACROSS, square);
+    for (var r = 0u; r < REG_TILES_M; r++) {
+        for (var s = 0u; s < REG_TILES_N; s++) {
+            let at = (r * REG_TILES_N + s) * 4u;
+            // Transposed: four rows of one column per vector.
+            let tile = transpose(mat4x4<f32>(sums[at], sums[at + 1u], sums[at + 2u], sums[at + 3u]));
+            store_tile(group, first.x + 4u * (down + r * THREADS_M), first.y, across + s * THREADS_N, tile);
         }
     }
 }

@@ -1,6 +1,6 @@
-// The gradient of the kernels as products of the result's gradient with pixels that are gathered as they are staged, by tiles: a
-// row is an output channel, a column a weight of it, a term an image and a position. Workgroups take parts of the terms, and leave
-// their sums to be added up. The definition is in core/workloads/src/ops/conv2d/backward.rs.
+// Gradient of the filters: implicit GEMM of the result's gradient and gathered pixels. A row is an output channel, a column a
+// weight of it, and a term an image and a position. Workgroups take parts of the terms, and leave their sums to be added. The
+// definition is in core/workloads/src/ops/conv2d/backward.rs.
 
 #import conv2d/common
 #import conv2d/tile
@@ -12,14 +12,14 @@
 
 const COLUMNS: u32 = FROM_C * TAPS;
 const TERMS: u32 = IMAGES * TO;
-const FOURS: u32 = DEPTH / 4u;
+const K_VEC4: u32 = BLOCK_K / 4u;
 const ROWS_TOGETHER: bool = false;
-// Neighbouring weights are of neighbouring channels, four to a vector.
+// Neighbouring weights belong to neighbouring channels, four per vector.
 const VECTORS: bool = LAST && FROM_C % 4u == 0u;
 
-// Parts and groups are counted together: groups lie one behind the other in each part.
+// Parts and groups are counted together: groups are contiguous in each part.
 
-// What a thread stages is of the same four weights all along: their channels, and how far their taps are from the first.
+// The thread stages the same four weights in every step: their channels, and distances of their taps from the first.
 struct Known {
     channel: vec4<u32>,
     z: vec4<u32>,
@@ -31,13 +31,13 @@ fn column_of(slot: u32, i: u32) -> u32 {
     if VECTORS {
         return slot * 4u + i;
     }
-    return slot + i * RIGHT;
+    return slot + i * N_VEC4;
 }
 
 fn known_of(counted: u32, first: vec2<u32>, lane: u32) -> Known {
     var known: Known;
     for (var i = 0u; i < 4u; i++) {
-        let column = first.y + column_of(lane % RIGHT, i);
+        let column = first.y + column_of(lane % N_VEC4, i);
         var channel = column / TAPS;
         var tap = column % TAPS;
         if LAST {
@@ -45,7 +45,7 @@ fn known_of(counted: u32, first: vec2<u32>, lane: u32) -> Known {
             tap = column / FROM_C;
         }
         let by = tap_at(tap) * DILATION;
-        // Past the last weight there is no such channel.
+        // Channels past the last weight do not exist.
         known.channel[i] = select(FROM_C, channel, column < COLUMNS);
         known.z[i] = by.x;
         known.y[i] = by.y;
@@ -64,8 +64,8 @@ fn pixel(group: u32, channel: u32, image: u32, z: u32, y: u32, x: u32) -> f32 {
 
 fn stage_right(known: Known, counted: u32, column: u32, depth: u32, end: u32, lane: u32) {
     let group = counted % GROUPS;
-    for (var e = lane; e < RIGHT * DEPTH; e += 256u) {
-        let term = depth + e / RIGHT;
+    for (var e = lane; e < N_VEC4 * BLOCK_K; e += 256u) {
+        let term = depth + e / N_VEC4;
         var pixels = vec4<f32>();
         if term < end {
             let image = term / TO;
@@ -100,7 +100,7 @@ fn of_row(group: u32, row: u32, term: u32) -> f32 {
 }
 
 // Four neighbouring terms of a row, all in one image.
-fn four_of_row(group: u32, row: u32, term: u32) -> vec4<f32> {
+fn vec4_of_row(group: u32, row: u32, term: u32) -> vec4<f32> {
     if row >= TO_C {
         return vec4<f32>();
     }
@@ -110,27 +110,27 @@ fn four_of_row(group: u32, row: u32, term: u32) -> vec4<f32> {
 fn stage_left(counted: u32, row: u32, depth: u32, end: u32, lane: u32) {
     let group = counted % GROUPS;
     if !LAST && TO % 4u == 0u {
-        for (var e = lane; e < LEFT * FOURS; e += 256u) {
-            let slot = e / FOURS;
-            let d = e % FOURS * 4u;
+        for (var e = lane; e < M_VEC4 * K_VEC4; e += 256u) {
+            let slot = e / K_VEC4;
+            let d = e % K_VEC4 * 4u;
             var block = mat4x4<f32>();
             if depth + d < end {
                 block = transpose(mat4x4<f32>(
-                    four_of_row(group, row + slot * 4u, depth + d),
-                    four_of_row(group, row + slot * 4u + 1u, depth + d),
-                    four_of_row(group, row + slot * 4u + 2u, depth + d),
-                    four_of_row(group, row + slot * 4u + 3u, depth + d),
+                    vec4_of_row(group, row + slot * 4u, depth + d),
+                    vec4_of_row(group, row + slot * 4u + 1u, depth + d),
+                    vec4_of_row(group, row + slot * 4u + 2u, depth + d),
+                    vec4_of_row(group, row + slot * 4u + 3u, depth + d),
                 ));
             }
-            left_tile[d * LEFT + slot] = block[0];
-            left_tile[(d + 1u) * LEFT + slot] = block[1];
-            left_tile[(d + 2u) * LEFT + slot] = block[2];
-            left_tile[(d + 3u) * LEFT + slot] = block[3];
+            left_tile[d * M_VEC4 + slot] = block[0];
+            left_tile[(d + 1u) * M_VEC4 + slot] = block[1];
+            left_tile[(d + 2u) * M_VEC4 + slot] = block[2];
+            left_tile[(d + 3u) * M_VEC4 + slot] = block[3];
         }
     } else {
-        for (var e = lane; e < LEFT * DEPTH; e += 256u) {
-            let term = depth + e / LEFT;
-            let first = row + e % LEFT * 4u;
+        for (var e = lane; e < M_VEC4 * BLOCK_K; e += 256u) {
+            let term = depth + e / M_VEC4;
+            let first = row + e % M_VEC4 * 4u;
             var rows = vec4<f32>();
             if term < end {
                 if LAST && TO_C % 4u == 0u {
@@ -152,7 +152,7 @@ fn stage_left(counted: u32, row: u32, depth: u32, end: u32, lane: u32) {
 }
 
 // Four rows of one column; `place` is that of the first weight of its group in its part.
-fn put_column(place: u32, row: u32, column: u32, sums: vec4<f32>) {
+fn store_column(place: u32, row: u32, column: u32, sums: vec4<f32>) {
     if column >= COLUMNS {
         return;
     }
@@ -163,12 +163,12 @@ fn put_column(place: u32, row: u32, column: u32, sums: vec4<f32>) {
     if row + 3u < TO_C { parts[at + 3u * COLUMNS] = sums.w; }
 }
 
-fn put_square(counted: u32, row: u32, column: u32, slot: u32, square: mat4x4<f32>) {
+fn store_tile(counted: u32, row: u32, column: u32, slot: u32, tile: mat4x4<f32>) {
     let place = counted * (TO_C * COLUMNS);
-    put_column(place, row, column + column_of(slot, 0u), square[0]);
-    put_column(place, row, column + column_of(slot, 1u), square[1]);
-    put_column(place, row, column + column_of(slot, 2u), square[2]);
-    put_column(place, row, column + column_of(slot, 3u), square[3]);
+    store_column(place, row, column + column_of(slot, 0u), tile[0]);
+    store_column(place, row, column + column_of(slot, 1u), tile[1]);
+    store_column(place, row, column + column_of(slot, 2u), tile[2]);
+    store_column(place, row, column + column_of(slot, 3u), tile[3]);
 }
 
 @compute @workgroup_size(256)
@@ -178,14 +178,14 @@ fn conv2d_weights(
     @builtin(local_invocation_index) lane: u32,
 ) {
     // Workgroups that run together share positions.
-    let down = (TO_C + TILE_ROWS - 1u) / TILE_ROWS;
-    let across = (COLUMNS + TILE_COLUMNS - 1u) / TILE_COLUMNS;
+    let down = (TO_C + BLOCK_M - 1u) / BLOCK_M;
+    let across = (COLUMNS + BLOCK_N - 1u) / BLOCK_N;
     let index = flat_group(workgroup, workgroups);
     let counted = index / (down * across);
     if counted >= GROUPS * PARTS {
         return;
     }
-    let first = vec2<u32>(index % down * TILE_ROWS, index / down % across * TILE_COLUMNS);
+    let first = vec2<u32>(index % down * BLOCK_M, index / down % across * BLOCK_N);
     let begin = counted / GROUPS * PART;
     tile_product(counted, first, begin, min(begin + PART, TERMS), lane);
 }

@@ -1,4 +1,4 @@
-// Kernels of 3 × 3 as Winograd's products take them, one for each pair of channels: see core/workloads/src/ops/conv2d/winograd.rs.
+// Filters of 3 × 3, transformed for Winograd's GEMMs, one per pair of channels: see core/workloads/src/ops/conv2d/winograd.rs.
 
 #import conv2d/common
 #import lib/launch
@@ -8,7 +8,7 @@
 
 const PAIRS: u32 = GROUPS * TO_C * FROM_C;
 
-// Four of three, along a row or a column.
+// Transforms three values to four, along a row or a column.
 fn spread_out(x: vec3<f32>) -> vec4<f32> {
     let ends = x.x + x.z;
     return vec4<f32>(x.x, 0.5 * (ends + x.y), 0.5 * (ends - x.y), x.z);

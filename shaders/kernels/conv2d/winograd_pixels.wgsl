@@ -1,4 +1,4 @@
-// Squares of 4 × 4 pixels as Winograd's products take them: see core/workloads/src/ops/conv2d/winograd.rs.
+// Tiles of 4 × 4 pixels, transformed for Winograd's GEMMs: see core/workloads/src/ops/conv2d/winograd.rs.
 
 #import conv2d/common
 #import conv2d/winograd
@@ -28,12 +28,12 @@ fn conv2d_winograd_pixels(
     @builtin(local_invocation_index) lane: u32,
 ) {
     let index = flat_group(workgroup, workgroups) * THREADS + lane;
-    if index >= CHANNELS * SQUARES {
+    if index >= CHANNELS * TILES {
         return;
     }
     let thing = of_thread(index, CHANNELS);
     let corner = corner_of(thing.y);
-    // What lies before the image wraps around and is beyond its end.
+    // Coordinates before the image wrap around and exceed its extent.
     let row = corner.y - PAD;
     let column = corner.z - PAD;
     var rows = array<vec4<f32>, 4>();
@@ -45,12 +45,12 @@ fn conv2d_winograd_pixels(
             pixel(thing.x, corner.x, row + i, column + 3u),
         ));
     }
-    let at = square_at(thing.x, thing.y, FROM_C);
+    let at = element_of(thing.x, thing.y, FROM_C);
     for (var j = 0u; j < 4u; j++) {
         let down = apart(vec4<f32>(rows[0][j], rows[1][j], rows[2][j], rows[3][j]));
-        pixels[j * (CHANNELS * SQUARES) + at] = down.x;
-        pixels[(4u + j) * (CHANNELS * SQUARES) + at] = down.y;
-        pixels[(8u + j) * (CHANNELS * SQUARES) + at] = down.z;
-        pixels[(12u + j) * (CHANNELS * SQUARES) + at] = down.w;
+        pixels[j * (CHANNELS * TILES) + at] = down.x;
+        pixels[(4u + j) * (CHANNELS * TILES) + at] = down.y;
+        pixels[(8u + j) * (CHANNELS * TILES) + at] = down.z;
+        pixels[(12u + j) * (CHANNELS * TILES) + at] = down.w;
     }
 }

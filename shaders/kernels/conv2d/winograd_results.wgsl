@@ -1,7 +1,7 @@
-// Squares of 2 × 2 results from the sums of Winograd's products: see core/workloads/src/ops/conv2d/winograd.rs.
+// Tiles of 2 × 2 results from the sums of Winograd's GEMMs: see core/workloads/src/ops/conv2d/winograd.rs.
 
 #import conv2d/common
-#import conv2d/finished
+#import conv2d/epilogue
 #import conv2d/winograd
 #import lib/launch
 
@@ -13,15 +13,15 @@
 
 const CHANNELS: u32 = GROUPS * TO_C;
 
-// Two of four, along a row or a column.
+// Transforms four values to two, along a row or a column.
 fn together(x: vec4<f32>) -> vec2<f32> {
     return vec2<f32>(x.x + x.y + x.z, x.y - x.z - x.w);
 }
 
-fn put(channel: u32, image: u32, row: u32, column: u32, sum: f32) {
+fn store(channel: u32, image: u32, row: u32, column: u32, sum: f32) {
     if row < TO_H && column < TO_W {
         let at = result_at(channel / TO_C, channel % TO_C, image, row * TO_W + column);
-        result[at] = elem(finished(channel, sum));
+        result[at] = elem(epilogue(channel, sum));
     }
 }
 
@@ -32,25 +32,25 @@ fn conv2d_winograd_results(
     @builtin(local_invocation_index) lane: u32,
 ) {
     let index = flat_group(workgroup, workgroups) * THREADS + lane;
-    if index >= CHANNELS * SQUARES {
+    if index >= CHANNELS * TILES {
         return;
     }
     let thing = of_thread(index, CHANNELS);
-    let at = square_at(thing.x, thing.y, TO_C);
+    let at = element_of(thing.x, thing.y, TO_C);
     var rows = array<vec2<f32>, 4>();
     for (var i = 0u; i < 4u; i++) {
         rows[i] = together(vec4<f32>(
-            products[4u * i * (CHANNELS * SQUARES) + at],
-            products[(4u * i + 1u) * (CHANNELS * SQUARES) + at],
-            products[(4u * i + 2u) * (CHANNELS * SQUARES) + at],
-            products[(4u * i + 3u) * (CHANNELS * SQUARES) + at],
+            products[4u * i * (CHANNELS * TILES) + at],
+            products[(4u * i + 1u) * (CHANNELS * TILES) + at],
+            products[(4u * i + 2u) * (CHANNELS * TILES) + at],
+            products[(4u * i + 3u) * (CHANNELS * TILES) + at],
         ));
     }
     let left = together(vec4<f32>(rows[0].x, rows[1].x, rows[2].x, rows[3].x));
     let right = together(vec4<f32>(rows[0].y, rows[1].y, rows[2].y, rows[3].y));
     let corner = corner_of(thing.y);
-    put(thing.x, corner.x, corner.y, corner.z, left.x);
-    put(thing.x, corner.x, corner.y, corner.z + 1u, right.x);
-    put(thing.x, corner.x, corner.y + 1u, corner.z, left.y);
-    put(thing.x, corner.x, corner.y + 1u, corner.z + 1u, right.y);
+    store(thing.x, corner.x, corner.y, corner.z, left.x);
+    store(thing.x, corner.x, corner.y, corner.z + 1u, right.x);
+    store(thing.x, corner.x, corner.y + 1u, corner.z, left.y);
+    store(thing.x, corner.x, corner.y + 1u, corner.z + 1u, right.y);
 }

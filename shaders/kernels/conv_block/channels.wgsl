@@ -1,8 +1,8 @@
-// Numbers of channels applied to images. The definition is in core/workloads/src/ops/conv_block.
+// Per-channel values applied to images. The definition is in core/workloads/src/ops/conv_block.
 //
-// conv_block_bias       a number of each channel is added
-// conv_block_normalise  with mean, variance, factor and offset of each channel; with RELU what is negative becomes zero
-// conv_block_relu       what is negative becomes zero
+// conv_block_bias       adds a value per channel
+// conv_block_normalise  normalises by mean, variance, factor and offset of each channel; with RELU it applies ReLU
+// conv_block_relu       applies ReLU
 
 #import conv_block/of_channel
 #import conv_block/place

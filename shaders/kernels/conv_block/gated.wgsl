@@ -1,5 +1,5 @@
-// The gradient of what ReLU was given, and what was normalised, piece by piece. With GATED the gradient is that of the result, of which
-// nothing is left where the result is zero or below; otherwise this has been done.
+// Gradient before ReLU, and normalised values, piece by piece. With GATED the gradient is the result's, which becomes zero where
+// the result is zero or below. Otherwise an earlier stage has done this.
 
 @group(0) @binding(0) var<storage, read> gradient: array<stored>;
 @group(0) @binding(1) var<storage, read> given: array<stored>;

@@ -1,10 +1,10 @@
-// Convolution by tiles, as conv2d/implicit does it, which also leaves what batch normalisation asks for: of each channel the mean
-// over the tile's positions, and the sum of squares around that mean. The definition is in core/workloads/src/ops/conv_block.
+// Tiled convolution as in conv2d/implicit, with partial statistics for batch normalisation: per channel, the mean over the tile's
+// positions, and the sum of squared distances from it. The definition is in core/workloads/src/ops/conv_block.
 //
-// A thread keeps sums of distances from the first value that it has of a channel, and of their squares. As that value is one of
-// the few, little is lost when squares around their mean are told from these.
+// A thread sums distances, and squared distances, from its first value of a channel. That value is one of the few summed, so
+// little precision is lost by deriving the variance from them.
 
-#import conv2d/finished
+#import conv2d/epilogue
 #import conv2d/pixels
 #import lib/launch
 
@@ -13,59 +13,59 @@
 @group(0) @binding(4) var<storage, read_write> parts: array<f32>;
 
 const CHANNELS: u32 = GROUPS * TO_C;
-const_assert LEFT * ACROSS <= DEPTH * RIGHT;
+const_assert M_VEC4 * THREADS_N <= BLOCK_K * N_VEC4;
 
-// Of the four channels in each square of a thread, over its positions.
-var<private> begins: array<vec4<f32>, ROW_SQUARES>;
-var<private> far: array<vec4<f32>, ROW_SQUARES>;
-var<private> far_squared: array<vec4<f32>, ROW_SQUARES>;
-// Squares that were put.
-var<private> squares_put: u32;
+// Moments of the four channels in each register tile of a thread, over its positions.
+var<private> begins: array<vec4<f32>, REG_TILES_M>;
+var<private> far: array<vec4<f32>, REG_TILES_M>;
+var<private> far_squared: array<vec4<f32>, REG_TILES_M>;
+// Number of register tiles stored.
+var<private> tiles_stored: u32;
 
-// Stores an element, and returns it as it was stored.
-fn put(group: u32, row: u32, column: u32, sum: f32) -> f32 {
+// Stores an element, and returns it as stored.
+fn store(group: u32, row: u32, column: u32, sum: f32) -> f32 {
     if row >= TO_C {
         return 0.0;
     }
-    let value = elem(finished(group * TO_C + row, sum));
+    let value = elem(epilogue(group * TO_C + row, sum));
     result[result_at(group, row, column / TO, column % TO)] = value;
     return f32(value);
 }
 
-fn put_column(square_row: u32, begin: bool, group: u32, row: u32, column: u32, sums: vec4<f32>) {
+fn store_column(tile_row: u32, begin: bool, group: u32, row: u32, column: u32, sums: vec4<f32>) {
     if column >= POSITIONS {
         return;
     }
     let values = vec4<f32>(
-        put(group, row, column, sums.x),
-        put(group, row + 1u, column, sums.y),
-        put(group, row + 2u, column, sums.z),
-        put(group, row + 3u, column, sums.w),
+        store(group, row, column, sums.x),
+        store(group, row + 1u, column, sums.y),
+        store(group, row + 2u, column, sums.z),
+        store(group, row + 3u, column, sums.w),
     );
     if begin {
-        begins[square_row] = values;
+        begins[tile_row] = values;
     }
-    let by = values - begins[square_row];
-    far[square_row] += by;
-    far_squared[square_row] += by * by;
+    let by = values - begins[tile_row];
+    far[tile_row] += by;
+    far_squared[tile_row] += by * by;
 }
 
-// Columns of a thread rise: where its first is past the end, so are all.
-fn put_square(group: u32, row: u32, column: u32, slot: u32, square: mat4x4<f32>) {
-    let at = squares_put / COLUMN_SQUARES;
-    let first = squares_put % COLUMN_SQUARES == 0u;
-    put_column(at, first, group, row, column + column_of(slot, 0u), square[0]);
-    put_column(at, false, group, row, column + column_of(slot, 1u), square[1]);
-    put_column(at, false, group, row, column + column_of(slot, 2u), square[2]);
-    put_column(at, false, group, row, column + column_of(slot, 3u), square[3]);
-    squares_put += 1u;
+// Columns of a thread increase: if its first is past the end, all are.
+fn store_tile(group: u32, row: u32, column: u32, slot: u32, tile: mat4x4<f32>) {
+    let at = tiles_stored / REG_TILES_N;
+    let first = tiles_stored % REG_TILES_N == 0u;
+    store_column(at, first, group, row, column + column_of(slot, 0u), tile[0]);
+    store_column(at, false, group, row, column + column_of(slot, 1u), tile[1]);
+    store_column(at, false, group, row, column + column_of(slot, 2u), tile[2]);
+    store_column(at, false, group, row, column + column_of(slot, 3u), tile[3]);
+    tiles_stored += 1u;
 }
 
-// Sums over the threads that have four channels, of what they left in the place of the right tile.
-fn over_threads(four: u32) -> vec4<f32> {
+// Sums over the threads of four channels, from the place of the right tile.
+fn over_threads(row4: u32) -> vec4<f32> {
     var sum = vec4<f32>();
-    for (var i = 0u; i < ACROSS; i++) {
-        sum += right_tile[four * ACROSS + i];
+    for (var i = 0u; i < THREADS_N; i++) {
+        sum += right_tile[row4 * THREADS_N + i];
     }
     return sum;
 }
@@ -82,40 +82,40 @@ fn conv_block_moments(
     }
     tile_product(at.x, at.yz, 0u, TERMS, lane);
 
-    let down = select(lane / ACROSS, lane % DOWN, ROWS_TOGETHER);
-    let across = select(lane % ACROSS, lane / DOWN, ROWS_TOGETHER);
+    let down = select(lane / THREADS_N, lane % THREADS_M, ROWS_TOGETHER);
+    let across = select(lane % THREADS_N, lane / THREADS_M, ROWS_TOGETHER);
     // Positions of this thread, and of the tile.
     var own = 0.0;
-    for (var s = 0u; s < COLUMN_SQUARES; s++) {
+    for (var s = 0u; s < REG_TILES_N; s++) {
         for (var i = 0u; i < 4u; i++) {
-            own += select(0.0, 1.0, at.z + column_of(across + s * ACROSS, i) < POSITIONS);
+            own += select(0.0, 1.0, at.z + column_of(across + s * THREADS_N, i) < POSITIONS);
         }
     }
-    let all = f32(min(TILE_COLUMNS, POSITIONS - at.z));
+    let all = f32(min(BLOCK_N, POSITIONS - at.z));
     workgroupBarrier();
-    for (var r = 0u; r < ROW_SQUARES; r++) {
-        right_tile[(down + r * DOWN) * ACROSS + across] = own * begins[r] + far[r];
+    for (var r = 0u; r < REG_TILES_M; r++) {
+        right_tile[(down + r * THREADS_M) * THREADS_N + across] = own * begins[r] + far[r];
     }
     workgroupBarrier();
-    if lane < LEFT {
+    if lane < M_VEC4 {
         left_tile[lane] = over_threads(lane) / all;
     }
     workgroupBarrier();
-    for (var r = 0u; r < ROW_SQUARES; r++) {
+    for (var r = 0u; r < REG_TILES_M; r++) {
         var around = vec4<f32>();
         if own > 0.0 {
             let further = far[r] / own;
-            let from_mean = begins[r] + further - left_tile[down + r * DOWN];
+            let from_mean = begins[r] + further - left_tile[down + r * THREADS_M];
             around = max(far_squared[r] - further * far[r], vec4<f32>()) + own * from_mean * from_mean;
         }
-        right_tile[(down + r * DOWN) * ACROSS + across] = around;
+        right_tile[(down + r * THREADS_M) * THREADS_N + across] = around;
     }
     workgroupBarrier();
-    if lane < LEFT {
+    if lane < M_VEC4 {
         let mean = left_tile[lane];
         let around = over_threads(lane);
         let row = at.y + 4u * lane;
-        let place = at.z / TILE_COLUMNS * 2u * CHANNELS + at.x * TO_C + row;
+        let place = at.z / BLOCK_N * 2u * CHANNELS + at.x * TO_C + row;
         for (var i = 0u; i < 4u; i++) {
             if row + i < TO_C {
                 parts[place + i] = mean[i];

@@ -1,4 +1,4 @@
-// A number of each channel as a piece: where channels are last it is read as one, otherwise it fills one.
+// Per-channel value as a piece: read as one where channels are last, otherwise repeated.
 
 #if LAST
 fn of_channel(number: stored) -> piece {

@@ -1,10 +1,10 @@
-// A thread takes several pieces that are of the same channels, in either layout: every TOGETHER-th of a line of LINE pieces, which is a
-// plane, or everything where channels are last.
+// Pieces of a thread, all of the same channels, in either layout: every TOGETHER-th of a line of LINE pieces. A line is a plane,
+// or everything where channels are last.
 
 // Pieces of a row of channels, where these are last.
 const CHANNEL_PIECES: u32 = max(CHANNELS / WIDTH, 1u);
 
-// The pieces of a thread, and where its channels are among all.
+// Pieces of a thread, and the index of its channels.
 struct Place {
     begin: u32,
     end: u32,

@@ -1,5 +1,5 @@
-// Means of strips of a channel's elements, and sums of squares around them, where channels are not last: a workgroup for each strip,
-// which goes over it twice. A strip is short enough that the second time it comes from a cache. The definition is in
+// Means of strips of a channel's elements, and sums of squared distances from them, where channels are not last. A workgroup
+// reads its strip twice. Strips are short, so that the second pass reads from a cache. The definition is in
 // core/workloads/src/ops/conv_block.
 
 #import conv_block/strip

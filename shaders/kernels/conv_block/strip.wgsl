@@ -1,8 +1,8 @@
-// A workgroup's strip of the elements of a channel, where channels are not last: its planes are counted one behind the other.
+// A workgroup's strip of the elements of a channel, where channels are not last. Its planes are counted as contiguous.
 
 const PLANE_PIECES: u32 = PLANE / WIDTH;
 
-// A part of a channel, and the pieces that belong to it.
+// Part of a channel, and its pieces.
 struct Strip {
     channel: u32,
     part: u32,
@@ -16,7 +16,7 @@ fn strip_of(flat: u32) -> Strip {
     return Strip(flat / PARTS, part, begin, begin + min(STRIP, ROWS - part * STRIP) / WIDTH);
 }
 
-// Where a channel's piece is among all.
+// Index of a channel's piece in the array.
 fn place_in(channel: u32, at: u32) -> u32 {
     return (at / PLANE_PIECES * CHANNELS + channel) * PLANE_PIECES + at % PLANE_PIECES;
 }

@@ -1,5 +1,5 @@
-// Copy in strides of the grid: against `vec4`, a fixed number of workgroups, and four accesses of 16 bytes under way in
-// every thread. The definition is in core/workloads/src/ops/copy.rs; about the last vector see `vec4`.
+// Copy by a grid-stride loop: a fixed number of workgroups, and four 16-byte accesses in flight per thread. The definition is in
+// core/workloads/src/ops/copy.rs. For the last vector see `vec4`.
 
 #import lib/launch
 
@@ -12,7 +12,7 @@ fn copy_stride(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    // Workgroups that only fill up the launch's rectangle would start inside the array a second time.
+    // Padding workgroups of a rectangular launch would copy the array's beginning again.
     let first = flat_group(group, groups) * THREADS + lane;
     if first >= STRIDE {
         return;

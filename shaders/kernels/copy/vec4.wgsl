@@ -1,8 +1,7 @@
-// Copy, 16 bytes per thread: against `scalar`, fewer and wider requests. The definition is in
-// core/workloads/src/ops/copy.rs.
+// Copy, 16 bytes per thread. The definition is in core/workloads/src/ops/copy.rs.
 //
-// Elements are moved as bits, whatever their type. Buffers are whole vectors long, so the last vector needs no care:
-// what lies past the last element is copied and nobody's business.
+// Elements are moved as bits. Buffers are whole vectors long, so the last vector needs no bounds check: bytes past the last
+// element are copied and never read.
 
 #import lib/launch
 

@@ -1,4 +1,4 @@
-// Logits that move one by one.
+// Logits in pieces of one.
 
 @group(0) @binding(0) var<storage, read> logits: array<elem>;
 

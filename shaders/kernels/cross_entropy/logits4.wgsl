@@ -1,4 +1,4 @@
-// Logits of which four move as one.
+// Logits in pieces of four.
 
 @group(0) @binding(0) var<storage, read> logits: array<vec4<elem>>;
 

@@ -1,5 +1,5 @@
-// Cross-entropy, one workgroup of ROW_THREADS a row, one element at a time: two passes over the row, for its maximum and for
-// its sum. The definition is in core/workloads/src/ops/cross_entropy.
+// Cross-entropy, one workgroup of ROW_THREADS per row, one element at a time: two passes over the row, for its maximum and its
+// sum. The definition is in core/workloads/src/ops/cross_entropy.
 
 #import lib/launch
 #import lib/reduce

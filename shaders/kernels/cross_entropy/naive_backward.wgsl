@@ -1,4 +1,4 @@
-// The gradient of cross-entropy, one workgroup of ROW_THREADS a row, one element at a time. The definition is in
+// Gradient of cross-entropy, one workgroup of ROW_THREADS per row, one element at a time. The definition is in
 // core/workloads/src/ops/cross_entropy.
 
 #import lib/launch

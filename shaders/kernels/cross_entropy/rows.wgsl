@@ -1,8 +1,8 @@
 // Cross-entropy of rows, in pieces: see lib/pieces1. The definition is in core/workloads/src/ops/cross_entropy.
 //
-// cross_entropy_online       a row is read once, and each thread keeps the maximum and the sum of what it has seen
-// cross_entropy_log_softmax  the same, and then again to store the logarithm of each weight
-// cross_entropy_row          a row is read once and kept in registers, PIECES pieces in each of LANES threads
+// cross_entropy_online       one pass over a row; each thread keeps a running maximum and sum
+// cross_entropy_log_softmax  the same, and a second pass that stores the logarithm of each weight
+// cross_entropy_row          the row stays in registers, PIECES pieces in each of LANES threads
 
 #import cross_entropy/logits{WIDTH}
 #import lib/lanes
@@ -18,9 +18,9 @@
 
 const ROW_PIECES: u32 = COLUMNS / WIDTH;
 
-// The logarithm of the sum of a row's exponentials, by all threads of the workgroup.
+// Logarithm of the sum of a row's exponentials, by all threads of the workgroup.
 fn log_sum(thread: u32, base: u32) -> f32 {
-    // A thread without a piece has the weight of none.
+    // A thread without a piece contributes nothing.
     var top = LOWEST;
     var sums = piece();
     for (var at = thread; at < ROW_PIECES; at += LANES) {

@@ -1,4 +1,4 @@
-// The gradient of cross-entropy from weights, in pieces. The definition is in core/workloads/src/ops/cross_entropy.
+// Gradient of cross-entropy from weights, in pieces. The definition is in core/workloads/src/ops/cross_entropy.
 
 #import cross_entropy/target{WIDTH}
 #import lib/launch

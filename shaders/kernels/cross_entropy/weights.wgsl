@@ -1,7 +1,7 @@
-// The gradient of cross-entropy, in pieces: see lib/pieces1. The definition is in core/workloads/src/ops/cross_entropy.
+// Gradient of cross-entropy, in pieces: see lib/pieces1. The definition is in core/workloads/src/ops/cross_entropy.
 //
-// cross_entropy_backward  the gradient from logits
-// cross_entropy_softmax   the weights alone
+// cross_entropy_backward  gradient from logits
+// cross_entropy_softmax   weights only
 
 #import cross_entropy/target{WIDTH}
 #import lib/launch

@@ -1,4 +1,4 @@
-// Shared by the variants of depthwise_conv2d: bindings and the index arithmetic of both layouts.
+// Bindings and index arithmetic of both layouts, for the variants of depthwise_conv2d.
 
 @group(0) @binding(0) var<storage, read> x: array<elem>;
 @group(0) @binding(1) var<storage, read> w: array<elem>;

@@ -1,5 +1,5 @@
-// Depthwise 2-D convolution, forward: one output element per thread, every tap read from device memory. The definition
-// is in core/workloads/src/ops/depthwise_conv2d.rs.
+// Depthwise 2-D convolution, forward, one output element per thread, every tap read from device memory. The definition is in
+// core/workloads/src/ops/depthwise_conv2d.rs.
 
 #import depthwise_conv2d/common
 #import lib/launch
@@ -25,7 +25,7 @@ fn depthwise_conv2d_direct(
     }
     var sum = 0.0;
     for (var i = 0u; i < KH; i++) {
-        // Unsigned: a coordinate left of the image wraps around and is beyond its end.
+        // Unsigned: coordinates left of the image wrap around and exceed its extent.
         let y = row * STRIDE + i * DILATION - PAD;
         if y >= H {
             continue;

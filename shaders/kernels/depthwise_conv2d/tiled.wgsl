@@ -1,5 +1,5 @@
-// Depthwise 2-D convolution, forward: against `direct`, a workgroup stages the input patch of one output tile in
-// workgroup memory, so that device memory is read once. The definition is in core/workloads/src/ops/depthwise_conv2d.rs.
+// Depthwise 2-D convolution, forward: a workgroup stages the input patch of an output tile in workgroup memory. The definition is
+// in core/workloads/src/ops/depthwise_conv2d.rs.
 
 #import depthwise_conv2d/common
 #import lib/launch

@@ -1,4 +1,4 @@
-// Shared by kernels that take one element at a time: the index arithmetic of both layouts.
+// Index arithmetic of both layouts, for kernels with one element per thread.
 
 fn image_index(n: u32, c: u32, z: u32, y: u32, at: u32) -> u32 {
     if CHANNELS_LAST {
@@ -21,7 +21,7 @@ fn tap_index(c: u32, i: u32, j: u32, k: u32) -> u32 {
     return ((c * KD + i) * KH + j) * KW + k;
 }
 
-// Image or example, channel and position of an element of an array of these extents.
+// Image or example, channel and position of an element.
 struct Place {
     n: u32,
     c: u32,

@@ -1,5 +1,5 @@
-// Depthwise 3-D convolution, forward: one output element per thread, every tap read from device memory. The definition
-// is in core/workloads/src/ops/depthwise_conv3d.
+// Depthwise 3-D convolution, forward, one output element per thread, every tap read from device memory. The definition is in
+// core/workloads/src/ops/depthwise_conv3d.
 
 #import depthwise_conv3d/common
 #import lib/launch
@@ -25,7 +25,7 @@ fn depthwise_conv3d_direct(
     let here = place_of(index, OD, OH, OW);
     var sum = 0.0;
     for (var i = 0u; i < KD; i++) {
-        // Unsigned: a coordinate in front of the image wraps around and is beyond its end.
+        // Unsigned: coordinates before the image wrap around and exceed its extent.
         let z = here.z * SD + i * LD - PD;
         if z >= ID {
             continue;

@@ -1,9 +1,8 @@
-// The gradient of the filters of a depthwise convolution, in parts: against `filter_direct`, image and gradient are read
-// once for all taps, in pieces.
+// Gradient of the filters of a depthwise convolution, in parts: image and gradient are read once for all taps, in pieces.
 //
-// A thread goes over strips as in `marching`, with the gradients of the results that a slice has a part in, IN_FLIGHT of them,
-// and with a sum for each tap. A workgroup has BESIDE channels side by side, and PARTS workgroups share the strips of the same
-// channels; each adds up what its threads have and leaves a part. With BIASED the gradients themselves are added up too.
+// A thread walks along strips as in `marching`, with the gradients of IN_FLIGHT results and a sum per tap. A workgroup has BESIDE
+// channels. PARTS workgroups share the strips of the same channels, and each stores a part. With BIASED the gradients themselves
+// are summed too.
 
 #import depthwise_conv3d/walk
 #import lib/launch
@@ -12,7 +11,7 @@
 
 var<workgroup> of_threads: array<value, THREADS>;
 
-// The sum over the threads of the same channel, for the first of them. All threads must call.
+// Sum over the threads of the same channel, for the first of them. All threads must call.
 fn over_walkers(lane: u32, mine: value) -> value {
     of_threads[lane] = mine;
     workgroupBarrier();
@@ -70,7 +69,7 @@ fn depthwise_filter(
                 for (var row = 0u; row < WINDOW_ROWS; row++) {
                     let window = window_of(walk, z, row);
                     for (var i = 0u; i < KD; i++) {
-                        // Tap i of this slice belongs to the result that began so many steps ago.
+                        // Tap i of this slice belongs to the result that began this number of steps ago.
                         let ago = i * LD / SD;
                         if i * LD % SD != r {
                             continue;
@@ -96,13 +95,13 @@ fn depthwise_filter(
     for (var tap = 0u; tap < KD * KH * KW; tap++) {
         let sum = over_walkers(lane, sums[tap]);
         if mine {
-            put_sum(part * PART_COLUMNS, c, tap, sum);
+            store_sum(part * PART_COLUMNS, c, tap, sum);
         }
     }
     if BIASED {
         let sum = over_walkers(lane, of_bias);
         if mine {
-            put_bias(part * PART_COLUMNS + C * KD * KH * KW, c, sum);
+            store_bias(part * PART_COLUMNS + C * KD * KH * KW, c, sum);
         }
     }
 }

@@ -1,4 +1,4 @@
-// The gradient of the filters by four columns, where channels are not last.
+// Gradient of the filters by four columns, where channels are not last.
 
 #import depthwise_conv3d/filter
 #import depthwise_conv3d/value_columns
@@ -10,10 +10,10 @@ fn gradients_of(walk: Walk, z: u32, y: u32) -> array<value, ALONG> {
     return array<value, ALONG>(four.x, four.y, four.z, four.w);
 }
 
-fn put_sum(part: u32, c: u32, tap: u32, sum: value) {
+fn store_sum(part: u32, c: u32, tap: u32, sum: value) {
     parts[part + c * (KD * KH * KW) + tap] = sum;
 }
 
-fn put_bias(first: u32, c: u32, sum: value) {
+fn store_bias(first: u32, c: u32, sum: value) {
     parts[first + c] = sum;
 }

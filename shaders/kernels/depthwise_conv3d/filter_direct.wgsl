@@ -1,7 +1,7 @@
-// The gradients of the filters and of the bias of a depthwise convolution: one workgroup a sum, over everything. The
-// definition is in core/workloads/src/ops/depthwise_conv3d/backward.rs.
+// Gradients of the filters and of the bias of a depthwise convolution, one workgroup per sum. The definition is in
+// core/workloads/src/ops/depthwise_conv3d/backward.rs.
 //
-// depthwise_filter_direct  a tap of a channel: gradients of the result times the elements of the image under it
+// depthwise_filter_direct  a tap of a channel: gradients of the result times the image's elements under it
 // depthwise_bias_direct    a channel: gradients of the result
 
 #import depthwise_conv3d/common
@@ -37,7 +37,7 @@ fn depthwise_filter_direct(
         let n = at / (OD * OH * OW);
         let z = at / (OH * OW) % OD;
         let y = at / OW % OH;
-        // Unsigned: a coordinate in front of the image wraps around and is beyond its end.
+        // Unsigned: coordinates before the image wrap around and exceed its extent.
         let from_z = z * SD + i * LD - PD;
         let from_y = y * SH + j * LH - PH;
         let from_x = at % OW * SW + k * LW - PW;

@@ -1,4 +1,4 @@
-// The gradients of the filters and of the bias from the parts that `filter` left.
+// Gradients of the filters and of the bias from the parts of `filter`.
 
 #import lib/launch
 #import lib/parts

@@ -1,4 +1,4 @@
-// The gradient of the filters by single elements: where channels are last, and for lengths that four do not divide.
+// Gradient of the filters by single elements: where channels are last, and for lengths that are no multiple of four.
 
 #import depthwise_conv3d/filter
 #import depthwise_conv3d/value_single
@@ -20,7 +20,7 @@ fn gradients_of(walk: Walk, z: u32, y: u32) -> array<value, ALONG> {
     return gradients;
 }
 
-fn put_sum(part: u32, c: u32, tap: u32, sum: value) {
+fn store_sum(part: u32, c: u32, tap: u32, sum: value) {
     if CHANNELS_LAST {
         parts[part + tap * C + c] = sum;
     } else {
@@ -28,6 +28,6 @@ fn put_sum(part: u32, c: u32, tap: u32, sum: value) {
     }
 }
 
-fn put_bias(first: u32, c: u32, sum: value) {
+fn store_bias(first: u32, c: u32, sum: value) {
     parts[first + c] = sum;
 }

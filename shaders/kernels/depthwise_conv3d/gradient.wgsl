@@ -1,5 +1,5 @@
-// The gradient of the image of a depthwise convolution: one element per thread, every tap's gradient read from device memory.
-// The definition is in core/workloads/src/ops/depthwise_conv3d/backward.rs.
+// Gradient of the image of a depthwise convolution, one element per thread, every tap's gradient read from device memory. The
+// definition is in core/workloads/src/ops/depthwise_conv3d/backward.rs.
 
 #import depthwise_conv3d/common
 #import lib/launch
@@ -21,7 +21,7 @@ fn depthwise_gradient(
     let here = place_of(index, ID, IH, IW);
     var sum = 0.0;
     for (var i = 0u; i < KD; i++) {
-        // Unsigned: what would lie in front of the result wraps around and is beyond its end.
+        // Unsigned: coordinates before the result wrap around and exceed its extent.
         let z = here.z + PD - i * LD;
         if z % SD != 0u || z / SD >= OD {
             continue;

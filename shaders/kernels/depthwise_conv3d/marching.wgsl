@@ -1,19 +1,14 @@
-// Depthwise convolution by threads that march along the slowest axis: against `direct` and `tiled`, an element of the image is
-// read from device memory once, in pieces, and there are no barriers.
+// Depthwise convolution by threads that march along the slowest axis: each element of the image is read once, in pieces, without
+// barriers.
 //
-// Each slice of the image is added to the results that it has a part in, IN_FLIGHT of them: what a thread keeps is results in
-// the making. The oldest is complete after each step and is written: with LATE once the next slice's numbers are asked for, which a
-// driver cannot do by itself in the memory model of browsers, where what is written may be what is read. With FLIP taps are taken in
-// reverse, as the gradient of the image asks for.
+// A thread keeps IN_FLIGHT partial results. Each slice of the image is added to the results that it contributes to. After each
+// step the oldest result is complete, and is stored. With LATE it is stored after the loads of the next slice: in the memory
+// model of browsers, drivers cannot reorder them. With FLIP taps are reversed, for the gradient of the image.
 //
-// Where taps of four channels are many, they lie in workgroup memory (TAPS_SHARED). All numbers of a slice that lie under the
-// thread's results are read before the first is added, and a tap is fetched once for all of them. On an H200, natively,
-// 2×32×32×128², three taps along each axis, f32: 137 and 161 µs with channels first and last; rows at once 100; a row of results a
-// thread with channels first 92; taps in memory with channels last 293, and with the taps along the slowest axis written out 89. With
-// checks of bounds that took 333 again, and with the rows of taps written out, too, 91. In Chromium 94 and 121 µs; in browsers, in f32, a
-// thread has one channel with channels last, and its taps in registers: 110, and with LATE 104, but natively 119. Channels first take 91,
-// and 100 with LATE. On an H100 in Chromium 110 with channels last, and 102 (2.6 TB/s, a copy 3.0) since nothing is asked where results
-// are whole groups (107 by that alone) and of what is read under a thread's own results (103).
+// Many taps of four channels lie in workgroup memory (TAPS_SHARED). All elements of a slice under the thread's results are loaded
+// before the first is added, and a tap is loaded once for all of them.
+//
+// Choices and measurements: docs/notebook/2026-11-28-kernel-notes.md.
 
 #import depthwise_conv3d/walk
 #import lib/launch
@@ -49,7 +44,7 @@ fn depthwise_marching(
     if walk.n >= N {
         return;
     }
-    // Where the thread's taps are: from where on in workgroup memory, or in registers of its own.
+    // Begin of the thread's taps in workgroup memory, or its taps in registers.
 #if TAPS_SHARED
     let taps = walk.c;
 #else
@@ -76,8 +71,7 @@ fn depthwise_marching(
                 write(walk, step - IN_FLIGHT, done);
             }
 #endif
-            // Three written out: a compiler leaves a loop that has so much in it as it is, and what a loop counts through is not in
-            // registers.
+            // Three iterations by hand: compilers do not unroll a loop with so large a body, and indexed arrays spill.
             add(&sums, &windows, taps, r, 0u);
             if KD > 1u { add(&sums, &windows, taps, r, 1u); }
             if KD > 2u { add(&sums, &windows, taps, r, 2u); }
@@ -116,7 +110,7 @@ fn write(walk: Walk, z: u32, results: array<array<value, ALONG>, DOWN>) {
 }
 #endif
 
-// Add tap i along the slowest axis of a slice of the image, the r-th of its step, to the result that began so many steps ago.
+// Adds tap i along the slowest axis of a slice of the image, the r-th of its step, to the result that began `ago` steps ago.
 fn add(
     sums: ptr<function, array<array<array<value, ALONG>, DOWN>, IN_FLIGHT>>,
     windows: ptr<function, array<array<value, WINDOW>, WINDOW_ROWS>>,
@@ -132,14 +126,14 @@ fn add(
     if i * LD % SD != r {
         return;
     }
-    // As above: with checks of bounds there is more in this loop, too, than compilers take apart.
+    // By hand, as above: with bounds checks this loop is not unrolled either.
     add_row(sums, windows, taps, ago, i, 0u);
     if KH > 1u { add_row(sums, windows, taps, ago, i, 1u); }
     if KH > 2u { add_row(sums, windows, taps, ago, i, 2u); }
     for (var j = 3u; j < KH; j++) { add_row(sums, windows, taps, ago, i, j); }
 }
 
-// The tap of this number along each axis, in reverse with FLIP.
+// Tap of this index along each axis, reversed with FLIP.
 fn weight_of(
 #if TAPS_SHARED
     taps: u32,
@@ -159,7 +153,7 @@ fn weight_of(
 #endif
 }
 
-// The same of one row of taps.
+// Adds a row of taps.
 fn add_row(
     sums: ptr<function, array<array<array<value, ALONG>, DOWN>, IN_FLIGHT>>,
     windows: ptr<function, array<array<value, WINDOW>, WINDOW_ROWS>>,

@@ -1,4 +1,4 @@
-// `marching` by single elements, for lengths that four do not divide.
+// `marching` by single elements, for lengths that are no multiple of four.
 
 #import depthwise_conv3d/marching
 #import depthwise_conv3d/value_single

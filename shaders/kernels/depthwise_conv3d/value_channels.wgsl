@@ -1,4 +1,4 @@
-// Four neighbouring channels are computed with at once.
+// Value of four neighbouring channels.
 
 #import lib/pieces4
 
@@ -8,6 +8,6 @@ fn relu_value(x: value) -> value {
     return relu4(x);
 }
 
-fn put(window: ptr<function, array<value, WINDOW>>, load: u32, piece: stored) {
+fn set_piece(window: ptr<function, array<value, WINDOW>>, load: u32, piece: stored) {
     (*window)[load] = vec4<f32>(piece);
 }

@@ -1,4 +1,4 @@
-// One column is computed with at once, and four neighbours are read: the window begins SKIP elements into the first four.
+// Value of one column, loaded in pieces of four neighbours: the window begins SKIP elements into the first piece.
 
 #import lib/pieces4
 
@@ -8,7 +8,7 @@ fn relu_value(x: value) -> value {
     return relu(x);
 }
 
-fn put(window: ptr<function, array<value, WINDOW>>, load: u32, piece: stored) {
+fn set_piece(window: ptr<function, array<value, WINDOW>>, load: u32, piece: stored) {
     let four = vec4<f32>(piece);
     for (var i = 0u; i < 4u; i++) {
         let at = load * 4u + i - SKIP;

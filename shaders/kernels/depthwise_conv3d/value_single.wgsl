@@ -1,4 +1,4 @@
-// One element is computed with at once, and read as such.
+// Value of one element, loaded as such.
 
 #import lib/pieces1
 
@@ -8,6 +8,6 @@ fn relu_value(x: value) -> value {
     return relu(x);
 }
 
-fn put(window: ptr<function, array<value, WINDOW>>, load: u32, piece: stored) {
+fn set_piece(window: ptr<function, array<value, WINDOW>>, load: u32, piece: stored) {
     (*window)[load] = f32(piece);
 }

@@ -1,34 +1,33 @@
-// How threads go over a convolution in `marching` and in the gradient of its filters: which columns and rows are theirs, and
-// how a row of the image is read. What is computed with at once, `value`, and how a piece becomes such, is said by the texts
-// that import this: one column, or four channels of one.
+// Walk of threads over a convolution, for `marching` and the gradient of its filters: columns and rows of a thread, and reads of
+// the image's rows. The importing kernel defines `value`, one column or four channels of one, and its conversion from a piece.
 //
-// A thread has ALONG columns of DOWN rows. Under them lie WINDOW columns of WINDOW_ROWS rows of each slice of the image, which
-// are read in LOADS pieces.
+// A thread has ALONG columns of DOWN rows. Its window has WINDOW columns of WINDOW_ROWS rows of each slice of the image, read in
+// LOADS pieces.
 
 @group(0) @binding(0) var<storage, read> x: array<stored>;
 
 struct Walk {
-    // Of the example, and of its channel or piece of channels.
+    // Example, and channel or piece of channels.
     n: u32,
     c: u32,
-    // Of the first column, in groups of ALONG; of the first row; and of the first slice.
+    // First column, in groups of ALONG; first row; first slice.
     unit: u32,
     y: u32,
     z: u32,
 }
 
-// The walk of this number, of those that go over channel `c`.
+// Walk of this number over channel `c`.
 fn walk_of(number: u32, c: u32) -> Walk {
     let strip = number / (UNITS * TILES);
     return Walk(strip / STRIPS, c, number % UNITS, number / UNITS % TILES * DOWN, strip % STRIPS * STRIP);
 }
 
-// Whether threads' rows and columns of results are all there.
+// Whether all rows and columns of results of all threads exist.
 const WHOLE_ROWS: bool = OH % DOWN == 0u;
 const WHOLE_COLUMNS: bool = OW % ALONG == 0u;
 
-// Where results are as many as elements along an axis, and whole, elements right under a thread's own results are there in any case: those of
-// DOWN rows from PH on, and of pieces from LEAD on, which are as many as columns, or one of several columns.
+// Where an axis has as many results as elements, in whole groups, elements under a thread's own results always exist: DOWN rows
+// from PH on, and pieces from LEAD on, one per column or per group of columns.
 fn own_row(row: u32) -> bool {
     return WHOLE_ROWS && SH == 1u && OH == IH && row - PH < DOWN;
 }
@@ -37,14 +36,12 @@ fn own_load(load: u32) -> bool {
     return WHOLE_COLUMNS && SW == 1u && OW == IW && load - LEAD < select(1u, ALONG, CHANNELS_LAST);
 }
 
-// A row of the image under the thread's columns, zero where there is none. In pieces, unsigned: what is in front of the row
-// wraps around and is beyond its end.
+// Row of the image under the thread's columns, zero where there is none. Unsigned, in pieces: coordinates before the row wrap
+// around and exceed its extent.
 fn window_of(walk: Walk, z: u32, row: u32) -> array<value, WINDOW> {
     var window = array<value, WINDOW>();
     let y = walk.y * SH + row - PH;
-    // Drivers do best with a return here, and with nothing more asked below: that takes 113 µs natively with channels first, where it is 90.
-    // With what browsers make of a return they do only in images whose channels are last: in Chromium on an H200 294 µs in place of 310 for
-    // 8×64×512², but 121 in place of 110 for 2×32×32×128², and gradients of filters with channels first take 1.08 times as long.
+    // A return is faster here natively and slower in most cases in browsers: see docs/notebook/2026-11-28-kernel-notes.md.
 #if IN_A_BROWSER
     let there = z < ID && (own_row(row) || y < IH);
     if CHANNELS_LAST && WINDOW_ROWS == 1u && !there {
@@ -62,7 +59,7 @@ fn window_of(walk: Walk, z: u32, row: u32) -> array<value, WINDOW> {
 #else
             if first + load < IW {
 #endif
-                put(&window, load, x[(base + first + load) * CHANNELS + walk.c]);
+                set_piece(&window, load, x[(base + first + load) * CHANNELS + walk.c]);
             }
         }
     } else {
@@ -73,7 +70,7 @@ fn window_of(walk: Walk, z: u32, row: u32) -> array<value, WINDOW> {
 #else
             if first + load < IW / WIDTH {
 #endif
-                put(&window, load, x[base + first + load]);
+                set_piece(&window, load, x[base + first + load]);
             }
         }
     }

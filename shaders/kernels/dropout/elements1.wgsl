@@ -1,9 +1,9 @@
-// The four elements of a counter one by one, where their number is no multiple of four: the last counter may have fewer.
+// Four elements of a counter, one by one, where their number is no multiple of four. The last counter may have fewer.
 
 @group(0) @binding(0) var<storage, read> x: array<elem>;
 @group(0) @binding(2) var<storage, read_write> out: array<elem>;
 
-fn load_four(counter: u32) -> vec4<f32> {
+fn load_vec4(counter: u32) -> vec4<f32> {
     var four = vec4<f32>();
     for (var i = 0u; i < min(4u, N - 4u * counter); i++) {
         four[i] = f32(x[4u * counter + i]);
@@ -11,7 +11,7 @@ fn load_four(counter: u32) -> vec4<f32> {
     return four;
 }
 
-fn store_four(counter: u32, four: vec4<f32>) {
+fn store_vec4(counter: u32, four: vec4<f32>) {
     for (var i = 0u; i < min(4u, N - 4u * counter); i++) {
         out[4u * counter + i] = elem(four[i]);
     }

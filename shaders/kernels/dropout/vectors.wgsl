@@ -1,8 +1,8 @@
-// Dropout, the four elements of a counter per thread: against `naive`, every word that is drawn is used. The definition is in
+// Dropout, the four elements of a counter per thread: every random word is used. The definition is in
 // core/workloads/src/ops/dropout.
 //
-// dropout_stored       which elements are kept is noted in a mask: a word for each counter, a byte of it for each element
-// dropout_by_mask      the same elements again, by the mask
+// dropout_stored       stores the mask: a word per counter, a byte of it per element
+// dropout_by_mask      drops the same elements again, by the mask
 // dropout_regenerated  without a mask
 
 #import dropout/elements{WIDTH}
@@ -11,7 +11,7 @@
 
 @group(0) @binding(1) var<storage, read> seed: array<u32>;
 @group(0) @binding(3) var<storage, read_write> mask: array<u32>;
-// Of the backward pass.
+// Binding of the backward pass.
 @group(0) @binding(1) var<storage, read> kept: array<u32>;
 
 fn draw(counter: u32) -> vec4<bool> {
@@ -20,7 +20,7 @@ fn draw(counter: u32) -> vec4<bool> {
 }
 
 fn drop_others(counter: u32, which: vec4<bool>) {
-    store_four(counter, select(vec4<f32>(), FACTOR * load_four(counter), which));
+    store_vec4(counter, select(vec4<f32>(), FACTOR * load_vec4(counter), which));
 }
 
 @compute @workgroup_size(THREADS)

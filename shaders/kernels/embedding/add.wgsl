@@ -1,4 +1,4 @@
-// One more term for a sum in the binding `sums`, whose bits are f32, in whatever order threads come.
+// Atomic addition to the binding `sums`, whose words are bits of f32.
 
 fn add_to_sums(at: u32, term: f32) {
     var seen = atomicLoad(&sums[at]);

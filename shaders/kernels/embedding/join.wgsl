@@ -1,8 +1,7 @@
-// Sums of rows that several stretches of sorted items have parts of. The definition is in
-// core/workloads/src/ops/embedding/stages.rs.
+// Sums of rows whose sorted items span several stretches. The definition is in core/workloads/src/ops/embedding/stages.rs.
 //
-// A workgroup looks at the last row of a stretch. Where that begins there and goes on, it adds up the part that the stretch left
-// of it and those of the stretches that it goes on in: DOWN threads a piece take every DOWN-th of them, and the first adds up.
+// A workgroup takes the last row of a stretch. If the row begins there and continues, the workgroup adds the stretch's part and
+// those of the next stretches. DOWN threads per piece take every DOWN-th part, and the first adds their sums.
 
 #import lib/launch
 #import lib/pieces{WIDTH}
@@ -28,7 +27,7 @@ fn embedding_join(
     let first = stretch * STRETCH;
     let end = min(ITEMS, first + STRETCH);
     let row = sorted[end - 1u];
-    // Whether the row begins in this stretch and goes on.
+    // Whether the row begins in this stretch and continues.
     var mine = group < STRETCHES * ACROSS && end < ITEMS;
     if mine {
         mine = sorted[end] == row;

@@ -1,4 +1,4 @@
-// Sums of f32 in the element type, in pieces. The definition is in core/workloads/src/ops/embedding.
+// Sums of f32 to the element type, in pieces. The definition is in core/workloads/src/ops/embedding.
 
 #import lib/launch
 #import lib/pieces{WIDTH}

@@ -1,7 +1,6 @@
-// Rows of tables copied to where they are wanted, in pieces, AT_ONCE of them a thread. The definition is in
-// core/workloads/src/ops/embedding.
+// Rows of tables copied by index, in pieces, AT_ONCE of them per thread. The definition is in core/workloads/src/ops/embedding.
 //
-// Nothing is computed with the elements: sixteen bytes are moved as four words, whatever they are.
+// Elements are moved as bits: sixteen bytes are four words.
 
 #import lib/launch
 
@@ -22,7 +21,7 @@ fn embedding_rows(
     @builtin(local_invocation_index) lane: u32,
 ) {
     let first = flat_group(group, groups) * (THREADS * AT_ONCE) + lane;
-    // Where pieces come from and go to; past the end none is stored.
+    // Sources and destinations of pieces; past the end none is stored.
     var places = array<vec2<u32>, AT_ONCE>();
     for (var i = 0u; i < AT_ONCE; i++) {
         let at = min(first + i * THREADS, COUNT - 1u);

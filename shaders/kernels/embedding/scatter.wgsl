@@ -1,7 +1,7 @@
-// Gradients added to the rows that were taken, an element a thread. The definition is in core/workloads/src/ops/embedding.
+// Gradients added to the looked-up rows, one element per thread. The definition is in core/workloads/src/ops/embedding.
 //
-// WGSL has no floating-point atomics: the addition retries a compare-and-exchange on the bits until nobody came between. The order
-// of additions, and so the last bits of the sums, vary from run to run.
+// WGSL has no floating-point atomics: the addition retries a compare-and-exchange on the bits until it succeeds. The order of
+// additions varies from run to run, and with it the last bits of the sums.
 
 #import embedding/add
 #import lib/launch

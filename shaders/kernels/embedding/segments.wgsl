@@ -1,9 +1,8 @@
-// Gradients of rows, summed over items that have been sorted by the row that they took. The definition is in
-// core/workloads/src/ops/embedding/stages.rs.
+// Gradients of rows, summed over items sorted by row. The definition is in core/workloads/src/ops/embedding/stages.rs.
 //
-// LANES threads go through a stretch of STRETCH sorted items, with the pieces of four items under way at once, and keep the sum
-// of the row that they are at in registers. A row that lies within the stretch is written to the table; the sum of one that goes
-// on from the stretch before is left in part 0, and that of one that goes on in the next in part 1. Nothing is atomic.
+// LANES threads process a stretch of STRETCH sorted items, with the pieces of four items in flight, and keep the current row's
+// sum in registers. A row within the stretch is written to the table. The sum of a row that began in an earlier stretch goes to
+// part 0. That of a row that continues in the next goes to part 1. Nothing is atomic.
 
 #import lib/launch
 #import lib/pieces{WIDTH}
@@ -29,7 +28,7 @@ alias numbers = vec4<u32>;
 @group(0) @binding(6) var<storage, read> winner: array<numbers>;
 #endif
 
-// What a thread is at: its piece, its stretch, the row and its sum, and whether the row's first item lies in a stretch before.
+// State of a thread: its piece, its stretch, the row and its sum, and whether the row's first item lies in an earlier stretch.
 struct Running {
     at: u32,
     stretch: u32,
@@ -38,7 +37,7 @@ struct Running {
     entered: bool,
 }
 
-// What an item adds to piece `at` of its row.
+// Term of an item in piece `at` of its row.
 fn term(item: u32, at: u32) -> piece {
     let from_item = order[item];
 #if BAGS
@@ -59,7 +58,7 @@ fn term(item: u32, at: u32) -> piece {
     return value;
 }
 
-// The next item in order, with its row.
+// Takes the next item in order, with its row.
 fn take(run: ptr<function, Running>, row: u32, more: piece) {
     if row != (*run).row {
         if (*run).entered {

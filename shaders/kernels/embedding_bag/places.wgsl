@@ -1,9 +1,9 @@
-// The bag of each item, none (a number that is no bag's) where it is in none, and the item's share of its bag's mean. The
-// definition is in core/workloads/src/ops/embedding_bag.
+// Bag of each item, or an invalid number outside all bags, and the item's share of its bag's mean. The definition is in
+// core/workloads/src/ops/embedding_bag.
 
 #import lib/launch
 
-// Where bags begin.
+// Begins of bags.
 @group(0) @binding(0) var<storage, read> sorted: array<u32>;
 @group(0) @binding(1) var<storage, read_write> bag: array<u32>;
 #if MEAN
@@ -22,7 +22,7 @@ fn embedding_bag_places(
     if item >= ITEMS {
         return;
     }
-    // Bags tend to be of like size. The first that begins behind the item comes right after the item's own.
+    // Bags tend to have similar sizes. The first bag that begins after the item follows the item's own.
     let guess = min(BAGS, u32(f32(item) * (f32(BAGS) / f32(ITEMS))));
     let mine = first_at_least(item + 1u, guess, BAGS + 1u) - 1u;
     bag[item] = mine;

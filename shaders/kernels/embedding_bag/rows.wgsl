@@ -1,6 +1,6 @@
-// Rows of a table put together bag by bag, in pieces. The definition is in core/workloads/src/ops/embedding_bag.
+// Rows of a table combined bag by bag, in pieces. The definition is in core/workloads/src/ops/embedding_bag.
 //
-// A thread looks after a piece of its bag's row, and has the pieces of four items under way at once.
+// A thread has a piece of its bag's row, with the pieces of four items in flight.
 
 #import lib/launch
 #import lib/pieces{WIDTH}
@@ -23,7 +23,7 @@ fn term(item: u32, of_row: u32) -> piece {
 #endif
 }
 
-// Two terms, or what was put together of such; the other alone where there is but one.
+// Two terms, or combined terms; only `one` where `both` is false.
 fn together(one: piece, other: piece, both: bool) -> piece {
     if !both {
         return one;
@@ -50,7 +50,7 @@ fn embedding_bag_rows(
     let end = offsets[bag + 1u];
     var value = piece();
     for (var item = begin; item < end; item += 4u) {
-        // Past the end of the bag its last item again, which is not counted.
+        // Past the end of the bag the last item is read again, and not counted.
         let items = min(vec4<u32>(item, item + 1u, item + 2u, item + 3u), vec4<u32>(end - 1u));
         let x = term(items.x, of_row);
         let y = term(items.y, of_row);

@@ -1,7 +1,5 @@
-// Gradients of bags added to the rows of their items, an element a thread, each read once. The definition is in
+// Gradients of bags added to the rows of their items, one element per thread, each read once. The definition is in
 // core/workloads/src/ops/embedding_bag.
-//
-// The order of additions, and so the last bits of the sums, vary from run to run.
 
 #import embedding/add
 #import lib/launch

@@ -1,5 +1,5 @@
-// Which item each element of a bag's maximum comes from: the first of the largest, or the last NaN, and none, which is the largest number of 32
-// bits, where the bag is empty. The definition is in core/workloads/src/ops/embedding_bag.
+// Index of the item of each element of a bag's maximum: the first of the largest, or the last NaN. An empty bag has none, which
+// is the largest 32-bit number. The definition is in core/workloads/src/ops/embedding_bag.
 
 #import lib/launch
 #import lib/nan

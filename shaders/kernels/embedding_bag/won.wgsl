@@ -1,5 +1,4 @@
-// Each element of the gradients of maxima added to the row that won it. The definition is in
-// core/workloads/src/ops/embedding_bag.
+// Each element of the gradients of maxima added to the winning row. The definition is in core/workloads/src/ops/embedding_bag.
 
 #import embedding/add
 #import lib/launch
@@ -20,7 +19,7 @@ fn embedding_bag_won(
         return;
     }
     let item = winner[at];
-    // None has won where the bag is empty.
+    // An empty bag has no winner.
     if item < ITEMS {
         add_to_sums(index[item] * PIECES + at % PIECES, f32(dout[at]));
     }

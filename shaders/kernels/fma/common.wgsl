@@ -1,4 +1,4 @@
-// Shared by the variants of fma: bindings. The constants come from core/workloads/src/ops/fma.rs.
+// Bindings of the variants of fma. The constants come from core/workloads/src/ops/fma.rs.
 
 @group(0) @binding(0) var<storage, read> a: array<elem>;
 @group(0) @binding(1) var<storage, read> b: array<elem>;

@@ -6,10 +6,10 @@
 
 @group(0) @binding(0) var<storage, read> x: array<stored>;
 @group(0) @binding(1) var<storage, read_write> out: array<stored>;
-// Of the backward pass.
+// Bindings of the backward pass.
 @group(0) @binding(1) var<storage, read> dout: array<stored>;
 @group(0) @binding(2) var<storage, read_write> dx: array<stored>;
-// Of a backward pass that makes the result anew.
+// Binding of a backward pass that recomputes the result.
 @group(0) @binding(2) var<storage, read_write> anew: array<stored>;
 @group(0) @binding(3) var<storage, read_write> gradient: array<stored>;
 

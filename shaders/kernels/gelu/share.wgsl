@@ -1,20 +1,20 @@
 // GELU and its slope, of a piece.
 //
-// Beyond 16 of either sign the function is x or zero in f32: elements are clamped to that wherever a power of them or an
-// exponential is taken, so that nothing overflows.
+// Beyond 16 of either sign the function is x or zero in f32. Arguments of powers and exponentials are clamped to that, so that
+// nothing overflows.
 
 const FAR: f32 = 16.0;
 // sqrt(2/pi), and the coefficient of the cube.
 const SLOPE: f32 = 0.7978845608;
 const CUBE: f32 = 0.044715;
 
-// (1 + tanh(u)) / 2 for u = SLOPE (x + CUBE x^3): a logistic function, which has no cancellation.
+// (1 + tanh(u)) / 2 for u = SLOPE (x + CUBE x^3): a logistic function, without cancellation.
 fn tanh_share(x: piece) -> piece {
     let doubled = (2.0 * SLOPE) * x * (piece(1.0) + CUBE * x * x);
     return piece(1.0) / (piece(1.0) + exp(min(-doubled, piece(80.0))));
 }
 
-// The normal distribution function by formula 7.1.26 of Abramowitz and Stegun, which is off by at most 7.5e-8.
+// Normal distribution function by formula 7.1.26 of Abramowitz and Stegun, with an error of at most 7.5e-8.
 fn normal_share(x: piece) -> piece {
     let z = abs(x) * 0.7071067812;
     let t = piece(1.0) / (piece(1.0) + 0.3275911 * z);

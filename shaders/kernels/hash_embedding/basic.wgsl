@@ -1,8 +1,9 @@
-// Hash embedding, one atomic addition per row, for a window of the output: OWNED groups from FIRST on. The definition is in
+// Hash embedding by atomic additions, for a window of the output: OWNED groups from FIRST on. The definition is in
 // core/workloads/src/ops/hash_embedding.
 //
-// basic   the window is cleared by the device's own fill; then hash_embedding_scatter: one thread a row. WGSL has no floating-point
-//         atomics, so the addition retries a compare-and-exchange on the bits until nobody came between
+// hash_embedding_scatter  one thread per row, after the device's own fill has cleared the window
+//
+// WGSL has no floating-point atomics: the addition retries a compare-and-exchange on the bits until it succeeds.
 
 #import lib/launch
 #import lib/murmur
@@ -29,7 +30,7 @@ fn hash_embedding_scatter(
     let h = murmur_finalise(id[row]);
     let at = mine * DIM + (h & 0x7fffffffu) % DIM;
     let term = select(weight[row], -weight[row], h >> 31u == 1u);
-    // Most columns are zero when their first row comes: that is tried without looking.
+    // Most columns are zero before their first row: the first attempt assumes zero, without a load.
     var seen = 0u;
     for (var tries = 0u; tries < 0x7fffffffu; tries++) {
         let tried = atomicCompareExchangeWeak(&out[at], seen, bitcast<u32>(bitcast<f32>(seen) + term));

@@ -1,12 +1,12 @@
-// Hash embedding for rows sorted by group, in two stages, the second of which is embedding/join. The definition is in
+// Hash embedding for rows sorted by group, in two stages; the second is embedding/join. The definition is in
 // core/workloads/src/ops/hash_embedding.
 //
-// chunked  hash_embedding_chunked  against `owner`: nobody searches, and long groups are the work of many. LANES threads go through
-//                                  a stretch of rows, whatever groups these are of, four rows under way at once, and keep the sums
-//                                  of the group that they are at in registers, a piece of columns each. A group that lies within
-//                                  the stretch is written where it belongs, and groups that no row is of are written as zeros on
-//                                  the way; the sums of a group that goes on from the stretch before are left in part 0, and of one
-//                                  that goes on in the next in part 1. The result does not depend on timing
+// hash_embedding_chunked  LANES threads process a stretch of rows, four in flight, and keep the current group's sums in
+//                         registers, a piece of columns each
+//
+// A group within the stretch is stored. Groups without rows are stored as zeros. The sums of a group that began in an earlier
+// stretch go to part 0, those of a group that continues in the next to part 1. Unlike `owner` there is no search, and long groups
+// are divided among threads. The result does not depend on timing.
 
 #import lib/launch
 #import lib/murmur
@@ -26,7 +26,8 @@ const PLACES: vec4<u32> = vec4<u32>(0u, 1u, 2u, 3u);
 @group(0) @binding(3) var<storage, read_write> out: array<stored>;
 @group(0) @binding(4) var<storage, read_write> parts: array<piece>;
 
-// What a thread is at: its piece, its stretch, the group and its sums, and whether the group's first row lies in a stretch before.
+// State of a thread: its piece, its stretch, the group and its sums, and whether the group's first row lies in an earlier
+// stretch.
 struct Running {
     at: u32,
     stretch: u32,
@@ -35,7 +36,7 @@ struct Running {
     entered: bool,
 }
 
-// What a row adds to piece `at` of its group.
+// Term of a row in piece `at` of its group.
 fn term(row: u32, at: u32) -> piece {
     let h = murmur_finalise(id[row]);
     let value = select(weight[row], -weight[row], h >> 31u == 1u);
@@ -43,14 +44,14 @@ fn term(row: u32, at: u32) -> piece {
     return select(piece(), piece(value), columns == numbers((h & 0x7fffffffu) % DIM));
 }
 
-// Zeros for groups that no row is of.
+// Stores zeros for groups without rows.
 fn skip(first: u32, end: u32, at: u32) {
     for (var none = first; none < end; none++) {
         out[none * PIECES + at] = stored();
     }
 }
 
-// The next row in order, with its group.
+// Takes the next row in order, with its group.
 fn take(run: ptr<function, Running>, group: u32, more: piece) {
     if group != (*run).group {
         if (*run).entered {

@@ -1,9 +1,9 @@
 // Hash embedding for rows sorted by group. The definition is in core/workloads/src/ops/hash_embedding.
 //
-// owner   hash_embedding_owner    against `basic`: no atomics and no zero-fill. LANES threads own LANES·COLUMNS columns
-//                                 of one group's output row, find the group's first row by a galloping search, sum in
-//                                 registers in row order, with four rows under way at once, and write every column once: the
-//                                 result does not depend on timing
+// hash_embedding_owner  LANES threads own LANES·COLUMNS columns of one group's output row
+//
+// They find the group's first row by a galloping search, sum in registers in row order, with four rows in flight, and write every
+// column once. Unlike `basic` there are no atomics and no pass for zeros, and the result does not depend on timing.
 
 #import lib/launch
 #import lib/murmur
@@ -14,10 +14,10 @@
 @group(0) @binding(2) var<storage, read> weight: array<f32>;
 @group(0) @binding(3) var<storage, read_write> out: array<f32>;
 
-// The column of a row that is another group's.
+// Column of a row of another group.
 const NONE: u32 = 0xffffffffu;
 
-// What a row adds, and to which column.
+// Term of a row, and its column.
 struct Term {
     column: u32,
     value: f32,
@@ -43,7 +43,7 @@ fn hash_embedding_owner(
     let mine = owner / STRETCHES;
     let first = owner % STRETCHES * LANES * COLUMNS + thread % LANES;
     var sums: array<f32, COLUMNS>;
-    // Groups tend to be of like size, so the search starts where the row would lie if they were equal.
+    // Groups tend to have similar sizes: the search starts at the row for equal groups.
     let guess = min(ROWS, u32(f32(mine) * (f32(ROWS) / f32(GROUPS))));
     for (var row = first_at_least(mine, guess, ROWS); row < ROWS && sorted[row] == mine; row += 4u) {
         let x = term(row, mine);

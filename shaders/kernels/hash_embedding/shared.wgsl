@@ -1,13 +1,12 @@
-// Hash embedding for rows sorted by group, its columns private to a workgroup. The definition is in
+// Hash embedding for rows sorted by group, with columns private to a workgroup. The definition is in
 // core/workloads/src/ops/hash_embedding.
 //
-// shared  hash_embedding_shared   against `owner`: a row is looked at by one thread. A workgroup owns COLUMNS columns of OWNED
-//                                 neighbouring groups, whose rows lie side by side: it finds the first and the last of them,
-//                                 adds each row to sums in its own memory (by compare-and-exchange on the bits, as WGSL has no
-//                                 floating-point atomics), and writes every column once. On an H200, 10⁶ rows, 64 columns: 15.6 µs,
-//                                 13.8 since it writes by fours, 12.6 with half as many sums, and 11.4 by two rows at once where it had
-//                                 four, none read behind the workgroup's last; in Chromium on an H100 the last two and zeroing once
-//                                 take 14.0 µs where it was 19.5 in the same call (one row at once 16.9)
+// hash_embedding_shared  a workgroup owns COLUMNS columns of OWNED neighbouring groups, whose rows are contiguous
+//
+// It finds their first and last row, adds each row to sums in workgroup memory, and writes every column once. Additions are by
+// compare-and-exchange on the bits, as WGSL has no floating-point atomics. Unlike `owner`, one thread reads a row.
+//
+// Choices and measurements: docs/notebook/2026-11-28-kernel-notes.md.
 
 #import lib/launch
 #import lib/murmur
@@ -16,7 +15,7 @@
 @group(0) @binding(0) var<storage, read> id: array<u32>;
 @group(0) @binding(1) var<storage, read> sorted: array<u32>;
 @group(0) @binding(2) var<storage, read> weight: array<f32>;
-// VECTORS: all columns of a group are the workgroup's, and whole fours.
+// VECTORS: the workgroup has all columns of a group, in a multiple of four.
 #if VECTORS
 @group(0) @binding(3) var<storage, read_write> out: array<vec4<f32>>;
 #else
@@ -24,11 +23,11 @@
 #endif
 
 const AT_ONCE: u32 = 2u;
-// From the one thread that searches to the other.
+// Distance between the two threads that search.
 const APART: u32 = 32u;
 
 var<workgroup> sums: array<atomic<u32>, OWNED * COLUMNS>;
-// The first row of the workgroup's groups, and the first behind them.
+// First row of the workgroup's groups, and first row after them.
 var<workgroup> bounds: array<u32, 2>;
 
 fn sum(at: u32) -> f32 {
@@ -36,9 +35,9 @@ fn sum(at: u32) -> f32 {
 }
 
 fn add(at: u32, term: f32) {
-    // Most columns are zero when their first row comes: that is tried without looking.
+    // Most columns are zero before their first row: the first attempt assumes zero, without a load.
     var seen = 0u;
-    // Each failure is another's success, so that this ends long before; compilers are told that it does.
+    // Each failure is another thread's success, so the loop ends long before. The bound proves it to compilers.
     for (var tries = 0u; tries < 0x7fffffffu; tries++) {
         let tried = atomicCompareExchangeWeak(&sums[at], seen, bitcast<u32>(bitcast<f32>(seen) + term));
         if tried.exchanged {
@@ -61,13 +60,13 @@ fn hash_embedding_shared(
     let first_group = owner / ACROSS * OWNED;
     let groups = min(OWNED, GROUPS - first_group);
     let first_column = owner % ACROSS * COLUMNS;
-    // A thread of each of two subgroups on most devices, so that neither search waits for the other.
+    // On most devices these threads are in different subgroups, so that the searches overlap.
     if thread % APART == 0u && thread < 2u * APART {
         let wanted = first_group + thread / APART * groups;
         let guess = min(ROWS, u32(f32(wanted) * (f32(ROWS) / f32(GROUPS))));
         bounds[thread / APART] = first_at_least(wanted, guess, ROWS);
     }
-    // Browsers have done so before the first line.
+    // Browsers have already cleared workgroup memory.
 #if !IN_A_BROWSER
     for (var t = 0u; t < (OWNED * COLUMNS + THREADS - 1u) / THREADS; t++) {
         let i = t * THREADS + thread;
@@ -79,10 +78,10 @@ fn hash_embedding_shared(
     workgroupBarrier();
     let end = bounds[1];
     let begin = bounds[0];
-    // Rows by twos, so that a thread waits for both at once. Behind the last it reads the last again, and adds nothing.
-    let turns = (end - begin + THREADS * AT_ONCE - 1u) / (THREADS * AT_ONCE);
-    for (var turn = 0u; turn < turns; turn++) {
-        let first = begin + turn * THREADS * AT_ONCE + thread;
+    // Two rows in flight per thread. After the last row it is read again, and adds nothing.
+    let steps = (end - begin + THREADS * AT_ONCE - 1u) / (THREADS * AT_ONCE);
+    for (var step = 0u; step < steps; step++) {
+        let first = begin + step * THREADS * AT_ONCE + thread;
         var ids = array<u32, AT_ONCE>();
         var places = array<u32, AT_ONCE>();
         var terms = array<f32, AT_ONCE>();
@@ -94,7 +93,7 @@ fn hash_embedding_shared(
         }
         for (var i = 0u; i < AT_ONCE; i++) {
             let h = murmur_finalise(ids[i]);
-            // Columns before the first wrap round and are as far off as those behind the last.
+            // Columns before the first wrap around and are out of range, as those after the last.
             let column = (h & 0x7fffffffu) % DIM - first_column;
             if column < COLUMNS && first + i * THREADS < end {
                 add((places[i] - first_group) * COLUMNS + column, select(terms[i], -terms[i], h >> 31u == 1u));

@@ -1,10 +1,10 @@
 // Layer normalisation of rows and its backward pass, one element at a time. The definition is in
 // core/workloads/src/ops/layernorm.
 //
-// layernorm_statistics      one workgroup of ROW_THREADS a row: the mean, and then the deviation from it
-// layernorm_apply           the same again: the result
+// layernorm_statistics      one workgroup of ROW_THREADS per row: the mean, then the deviation from it
+// layernorm_apply           the same, and the result
 // layernorm_backward_naive  the same: two means over the row, and the gradient of x
-// layernorm_columns         one thread a column: the gradients of gamma and beta
+// layernorm_columns         one thread per column: the gradients of gamma and beta
 
 #import lib/launch
 #import lib/reduce
@@ -12,14 +12,14 @@
 @group(0) @binding(0) var<storage, read> x: array<elem>;
 @group(0) @binding(1) var<storage, read_write> row_mean: array<f32>;
 @group(0) @binding(2) var<storage, read_write> row_rstd: array<f32>;
-// Of the stages that read the statistics.
+// Bindings of the stages that read the statistics.
 @group(0) @binding(1) var<storage, read> mean: array<f32>;
 @group(0) @binding(2) var<storage, read> rstd: array<f32>;
 @group(0) @binding(3) var<storage, read> gamma: array<elem>;
-// Of the forward pass.
+// Binding of the forward pass.
 @group(0) @binding(4) var<storage, read> beta: array<elem>;
 @group(0) @binding(5) var<storage, read_write> out: array<elem>;
-// Of the backward pass.
+// Bindings of the backward pass.
 @group(0) @binding(4) var<storage, read> dout: array<elem>;
 @group(0) @binding(5) var<storage, read_write> dx: array<elem>;
 @group(0) @binding(3) var<storage, read_write> dgamma: array<elem>;
@@ -41,12 +41,12 @@ fn layernorm_statistics(
         sum += f32(x[base + j]);
     }
     let middle = row_sum(lane, sum) / f32(COLUMNS);
-    var squares = 0.0;
+    var square_sum = 0.0;
     for (var j = lane; j < COLUMNS; j += ROW_THREADS) {
         let deviation = f32(x[base + j]) - middle;
-        squares += deviation * deviation;
+        square_sum += deviation * deviation;
     }
-    let scale = inverseSqrt(row_sum(lane, squares) / f32(COLUMNS) + EPS);
+    let scale = inverseSqrt(row_sum(lane, square_sum) / f32(COLUMNS) + EPS);
     if lane == 0u {
         row_mean[row] = middle;
         row_rstd[row] = scale;

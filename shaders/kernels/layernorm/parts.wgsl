@@ -1,4 +1,4 @@
-// The gradients of gamma and beta from the parts that `backward` left.
+// Gradients of gamma and beta from the parts of `backward`.
 
 #import lib/launch
 #import lib/parts

@@ -1,4 +1,4 @@
-// What layer normalisation itself reads.
+// Rows of layer normalisation itself.
 
 @group(0) @binding(5) var<storage, read> x: array<stored>;
 

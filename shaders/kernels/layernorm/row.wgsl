@@ -30,12 +30,12 @@ fn layernorm_row(
         sums += select(piece(), kept[i], at < ROW_PIECES);
     }
     let middle = lanes_sum(thread, piece_sum(sums)) / f32(COLUMNS);
-    var squares = piece();
+    var square_sum = piece();
     for (var i = 0u; i < PIECES; i++) {
         kept[i] -= piece(middle);
-        squares += select(piece(), kept[i] * kept[i], lane + i * LANES < ROW_PIECES);
+        square_sum += select(piece(), kept[i] * kept[i], lane + i * LANES < ROW_PIECES);
     }
-    let scale = inverseSqrt(lanes_sum(thread, piece_sum(squares)) / f32(COLUMNS) + EPS);
+    let scale = inverseSqrt(lanes_sum(thread, piece_sum(square_sum)) / f32(COLUMNS) + EPS);
     for (var i = 0u; i < PIECES; i++) {
         let at = lane + i * LANES;
         if row < ROWS && at < ROW_PIECES {

@@ -1,8 +1,8 @@
-// The backward pass of layer normalisation, in pieces: against `naive`, x and dout are read once. The definition is in
+// Backward pass of layer normalisation, in pieces: x and dout are read once. The definition is in
 // core/workloads/src/ops/layernorm.
 //
-// PARTS workgroups go over all rows and keep their part of the gradients of gamma and beta in registers, which
-// layernorm_parts sums. The function `also` of another file adds to the gradient of x.
+// PARTS workgroups process all rows, and keep their part of the gradients of gamma and beta in registers. layernorm_parts sums
+// them. The function `also` of another file adds to the gradient of x.
 
 #import lib/lanes2
 #import lib/launch
@@ -38,7 +38,7 @@ fn layernorm_backward_row(
         scales[i] = piece(gamma[min(lane + i * LANES, ROW_PIECES - 1u)]);
     }
     for (var first = part * AT_ONCE; first < ROWS; first += PARTS * AT_ONCE) {
-        // Threads without a row go along for the barriers: they read the last one, and write nothing.
+        // Threads without a row take part in the barriers: they read the last row, and write nothing.
         let row = min(first + thread / LANES, ROWS - 1u);
         let mine = first + thread / LANES < ROWS;
         let base = row * ROW_PIECES;

@@ -1,4 +1,4 @@
-// One buffer copied to another, sixteen bytes per thread. Buffers are whole vectors long.
+// Copy of a buffer, sixteen bytes per thread. Buffers are whole vectors long.
 
 #import lib/launch
 

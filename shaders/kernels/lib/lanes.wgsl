@@ -1,8 +1,8 @@
-// Reductions over the LANES neighbouring threads that share a row, in a workgroup of THREADS, both powers of two. Every
-// thread of the workgroup must call, and each gets the result of its row.
+// Reductions over the LANES neighbouring threads that share a row, in a workgroup of THREADS, both powers of two. Every thread of
+// the workgroup must call, and gets the result of its row.
 //
-// Up to sixteen threads a row put together what is sixteen apart, and then all threads what these have: two barriers,
-// where halving takes one for each step.
+// Up to sixteen threads per row combine values that are sixteen apart, and then all threads combine these: two barriers, not one
+// per halving.
 
 const LANES_FEW: u32 = min(LANES, 16u);
 

@@ -1,4 +1,4 @@
-// What a maximum begins with that goes into exponentials. No infinity, although an element may be one: the difference of two is no number,
-// and of what is not seen yet nothing may be left. WGSL promises nothing about infinities either.
+// Initial value of a maximum that goes into exponentials. It is finite, although elements may be infinite: the difference of two
+// infinities is NaN, and WGSL does not guarantee infinities.
 
 const LOWEST: f32 = -3.4028234e38;

@@ -1,5 +1,5 @@
-// Maxima, and what is left of numbers above zero, that are NaN where NaN goes in. WGSL lets maxima lose it, and drivers make maxima of
-// comparisons, so that bits show NaN.
+// Maxima and ReLU that return NaN for NaN. WGSL lets maxima lose it, and drivers turn comparisons into maxima, so NaN is tested
+// by its bits.
 
 fn is_nan(x: f32) -> bool {
     return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
@@ -17,7 +17,7 @@ fn maximum4(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
     return select(max(a, b), a + b, are_nan(a) | are_nan(b));
 }
 
-// Zero in place of what has a sign and is no NaN: bits from those of -0 to those of -inf.
+// Zero in place of negative numbers: bits from those of -0 to those of -inf.
 fn relu(x: f32) -> f32 {
     return select(x, 0.0, bitcast<u32>(x) - 0x80000000u <= 0x7f800000u);
 }

@@ -1,10 +1,10 @@
-// Sums over the rows that a workgroup takes at a time, AT_ONCE of them, each shared by LANES of its THREADS.
+// Sums over the rows that a workgroup processes at a time, AT_ONCE of them, each shared by LANES of its THREADS.
 
 const AT_ONCE: u32 = THREADS / LANES;
 
 var<workgroup> of_threads: array<piece, THREADS>;
 
-// The sum of what the threads of the same place in their rows have, for those of the first row. All threads must call.
+// Sum over the threads with the same place in their rows, for the threads of the first row. All threads must call.
 fn over_rows(thread: u32, mine: piece) -> piece {
     of_threads[thread] = mine;
     workgroupBarrier();

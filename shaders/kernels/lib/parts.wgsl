@@ -1,11 +1,11 @@
-// Sums over the parts that workgroups left of a result: PARTS rows of PART_COLUMNS. Workgroups of 32 neighbouring columns
-// times DOWN threads that take every DOWN-th part, so that a column is not the work of one thread.
+// Sums over partial results of workgroups: PARTS rows of PART_COLUMNS. A workgroup has 32 neighbouring columns times DOWN threads
+// that take every DOWN-th part.
 
 @group(0) @binding(0) var<storage, read> parts: array<f32>;
 
 var<workgroup> parts_partial: array<f32, 32u * DOWN>;
 
-// The sum of a column, for the first of its threads. All threads of the workgroup must call.
+// Sum of a column, for the first of its threads. All threads of the workgroup must call.
 fn parts_sum(column: u32, local: vec3<u32>) -> f32 {
     var sum = 0.0;
     if column < PART_COLUMNS {

@@ -1,6 +1,6 @@
 // Random words by counter: Philox 4x32 with ten rounds, of Salmon, Moraes, Dror and Shaw (2011).
 
-// The upper half of a product of 64 bits, which WGSL has no type for: by halves of 16 bits.
+// Upper half of a 64-bit product, by halves of 16 bits: WGSL has no 64-bit integers.
 fn multiply_high(a: u32, b: u32) -> u32 {
     let low = (a & 0xffffu) * (b & 0xffffu);
     let first = (a >> 16u) * (b & 0xffffu) + (low >> 16u);

@@ -1,9 +1,9 @@
-// Pieces of one element, for rows whose length is no multiple of four. Kernels compute with pieces, and import this file or
-// `pieces4` by the constant WIDTH.
+// Pieces of one element, for rows whose length is no multiple of four. Kernels import this file or `pieces4` by the constant
+// WIDTH.
 
 #import lib/nan
 
-// A piece as it lies in memory, and as it is computed with.
+// A piece as in memory, and as f32 for arithmetic.
 alias stored = elem;
 alias piece = f32;
 
@@ -11,12 +11,12 @@ fn piece_sum(x: piece) -> f32 {
     return x;
 }
 
-// May lose NaN: for what goes into exponentials, which keep it.
+// May lose NaN: only for arguments of exponentials, which keep it.
 fn piece_max(x: piece) -> f32 {
     return x;
 }
 
-// These keep it.
+// Maxima that keep NaN.
 fn piece_maximum(x: piece) -> f32 {
     return x;
 }
@@ -29,7 +29,7 @@ fn piece_relu(x: piece) -> piece {
     return relu(x);
 }
 
-// The gradient before ReLU: none where its result is zero or below, which NaN is not.
+// Gradient before ReLU: zero where its result is zero or below. NaN passes.
 fn gated_by(result: piece, gradient: piece) -> piece {
     return select(gradient, 0.0, result <= 0.0 && !is_nan(result));
 }

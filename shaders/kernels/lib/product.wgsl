@@ -1,5 +1,5 @@
-// Products of matrices, one for each of BATCH: C of M × N is A of M × K times B of K × N. C is stored row by row; so are A and
-// B, unless A_TRANSPOSED or B_TRANSPOSED. Here: bindings, and vectors of A and B as they are stored.
+// Bindings and layouts of GEMMs, one for each of BATCH: C of M × N is A of M × K times B of K × N. C is row-major, and so are A
+// and B, unless A_TRANSPOSED or B_TRANSPOSED.
 
 #import lib/product_order
 
@@ -7,7 +7,7 @@
 @group(0) @binding(1) var<storage, read> b: array<vec4<elem>>;
 
 // Elements col .. col + 3 of a stored row of a matrix, zeros outside; col is a multiple of four.
-#block four_of(MATRIX, HEIGHT, LENGTH)
+#block vec4_of(MATRIX, HEIGHT, LENGTH)
     var x = vec4<elem>();
     if row >= HEIGHT || col >= LENGTH {
         return x;
@@ -23,10 +23,10 @@
     return x;
 #end
 
-fn four_of_a(batch: u32, row: u32, col: u32) -> vec4<elem> {
-    #emit four_of(a, A_HEIGHT, A_WIDTH)
+fn vec4_of_a(batch: u32, row: u32, col: u32) -> vec4<elem> {
+    #emit vec4_of(a, A_HEIGHT, A_WIDTH)
 }
 
-fn four_of_b(batch: u32, row: u32, col: u32) -> vec4<elem> {
-    #emit four_of(b, B_HEIGHT, B_WIDTH)
+fn vec4_of_b(batch: u32, row: u32, col: u32) -> vec4<elem> {
+    #emit vec4_of(b, B_HEIGHT, B_WIDTH)
 }

@@ -1,42 +1,40 @@
-// Matrix product on matrix units: against `product_tiled`, a subgroup multiplies 16×16 matrices of f16 as a whole and sums in f32.
-// Cooperative matrices are an extension of native wgpu; shaders/src/matrix.rs spells them for browsers. What becomes of sums is said by
-// `epilogue` of the text that imports this.
+// GEMM on matrix units: a subgroup multiplies 16×16 matrices of f16 and sums in f32. The importing kernel defines `epilogue`.
+// Cooperative matrices are an extension of native wgpu; shaders/src/matrix.rs translates them for browsers.
 //
-// Eight subgroups of 32 compute a tile of 128 × 256, each 64 rows of 64 columns: four by four squares of 16 × 16. Where such tiles would
-// be too few for the device, tiles are 128 × 128, and each has 32 rows. Where they would leave most of a device without work in its last
-// turn, twelve subgroups compute a tile of 192 × 192, each 64 rows of 48 columns: on an H200 those have 0.8 of the rate, and 4096 × 1152
-// × 4304 takes one turn and not two, 179 µs and not 254. What each step brought, by TFLOP/s there at 4096³, natively and in Chromium:
-// matrices straight from device memory 65 in Chromium; tiles staged in workgroup memory by vectors of four 126; by eights, the next ones
-// on their way meanwhile, in rows padded by one, by four subgroups to a tile of 128 × 128, 176 and 196; natively, eights written to
-// workgroup memory as they come, 198; eight subgroups to twice as wide a tile 290 and 295; matrices of the next sixteen columns of A
-// loaded while those before are multiplied, across barriers, 318 and 324. Two tiles in turns, so that a step has one barrier, bring
-// nothing; nor does leaving out the checks of browsers. Results leave by eights. (By a bench of whole tiles; `run` had 293 and 308.)
+// Eight subgroups of 32 compute a tile of 128 × 256, each 64 rows of 64 columns: four by four matrices. Where the device would
+// have too few such tiles, tiles are 128 × 128, and each subgroup has 32 rows. Where the last wave would be mostly empty, twelve
+// subgroups compute a tile of 192 × 192, each 64 rows of 48 columns.
 //
-// Sums, and what is on its way, are named one by one, since arrays could not be kept in registers everywhere. The T in the names of loads
-// and stores means rows that lie one after the other. Subgroups are counted off from the threads, because what browsers can prove of that
-// they need not check. Loops have the one form that they can prove to end.
+// The next vectors of eight are in flight while staged ones are multiplied. Matrices of the next sixteen columns of A are loaded
+// while earlier ones are multiplied, across barriers. Results are stored by vectors of eight.
+//
+// Accumulators and vectors in flight are variables, because arrays do not stay in registers everywhere. In names of loads and
+// stores, T means row-major. Subgroups are numbered by threads, whose range browsers can prove. Loops have the one form that they
+// can prove to end.
+//
+// Choices and measurements: docs/notebook/2026-11-28-kernel-notes.md.
 
 #import lib/product_order
 #import lib/product_wide
 
 // WARP_M and WARP_N are the rows and columns of a subgroup.
 
-// Eights in a row of a tile as it is stored, and rows that all threads stage at a time.
+// Vectors of eight per stored row of a tile, and rows that all threads stage at a time.
 #if A_TRANSPOSED
-const A_EIGHTS: u32 = BLOCK_M / 8u;
+const A_VEC8: u32 = BLOCK_M / 8u;
 #else
-const A_EIGHTS: u32 = BLOCK_K / 8u;
+const A_VEC8: u32 = BLOCK_K / 8u;
 #endif
 #if B_TRANSPOSED
-const B_EIGHTS: u32 = BLOCK_K / 8u;
+const B_VEC8: u32 = BLOCK_K / 8u;
 #else
-const B_EIGHTS: u32 = BLOCK_N / 8u;
+const B_VEC8: u32 = BLOCK_N / 8u;
 #endif
-const A_ROWS: u32 = THREADS / A_EIGHTS;
-const B_ROWS: u32 = THREADS / B_EIGHTS;
-// Eights from one staged row to the next: rows padded so that neighbours start in different memory banks.
-const A_ROW: u32 = A_EIGHTS + 1u;
-const B_ROW: u32 = B_EIGHTS + 1u;
+const A_ROWS: u32 = THREADS / A_VEC8;
+const B_ROWS: u32 = THREADS / B_VEC8;
+// Vectors per staged row: padded against bank conflicts.
+const A_ROW: u32 = A_VEC8 + 1u;
+const B_ROW: u32 = B_VEC8 + 1u;
 #if A_TRANSPOSED
 const A_TILE: u32 = BLOCK_K * A_ROW;
 #else
@@ -48,7 +46,7 @@ const B_TILE: u32 = BLOCK_N * B_ROW;
 const B_TILE: u32 = BLOCK_K * B_ROW;
 #endif
 const STEPS: u32 = (K + BLOCK_K - 1u) / BLOCK_K;
-// Squares in a strip, and vectors from one row of it to the next.
+// Matrices in a strip, and vectors from one row of it to the next.
 #if WARP_N == 48
 const WIDTH: u32 = 1u;
 #else
@@ -58,10 +56,10 @@ const STRIP: u32 = 4u * WIDTH + 1u;
 
 var<workgroup> a_tile: array<Piece, A_TILE * PIECES>;
 var<workgroup> b_tile: array<Piece, B_TILE * PIECES>;
-// A strip of one square or two for each subgroup: results pass through it to be rounded, and clipped at the edges of C.
+// A strip of one or two matrices per subgroup: results pass through it for rounding, and bounds of C.
 var<workgroup> strips: array<vec4<f32>, THREADS / 32u * 16u * STRIP>;
 
-fn put_a(at: u32, x: Eight) {
+fn stage_a(at: u32, x: F16x8) {
 #if IN_A_BROWSER
     a_tile[at] = x;
 #else
@@ -70,7 +68,7 @@ fn put_a(at: u32, x: Eight) {
 #endif
 }
 
-fn put_b(at: u32, x: Eight) {
+fn stage_b(at: u32, x: F16x8) {
 #if IN_A_BROWSER
     b_tile[at] = x;
 #else
@@ -79,19 +77,19 @@ fn put_b(at: u32, x: Eight) {
 #endif
 }
 
-// Write the subgroup's strip to C, from that row and column on.
+// Stores the subgroup's strip to C, from this row and column on.
 fn write_strip(batch: u32, row: u32, col: u32, strip: u32, lane: u32) {
     workgroupBarrier();
     for (var i = 0u; i < WIDTH; i++) {
         let down = i * 8u + lane / (2u * WIDTH);
         let along = lane % (2u * WIDTH);
         let from_here = strip + down * STRIP + along * 2u;
-        put_eight(batch, row + down, col + along * 8u, strips[from_here], strips[from_here + 1u]);
+        store_f16x8(batch, row + down, col + along * 8u, strips[from_here], strips[from_here + 1u]);
     }
     workgroupBarrier();
 }
 
-// A row of sums.
+// A row of accumulators.
 #block zero_row(I)
     var c{I}0 = coop_mat16x16<f32, C>();
     var c{I}1 = coop_mat16x16<f32, C>();
@@ -103,13 +101,13 @@ fn write_strip(batch: u32, row: u32, col: u32, strip: u32, lane: u32) {
 
 // Loads the thread's vectors of the next tiles, from these positions of A and B.
 #block fetch(NEXT, FROM_A, FROM_B)
-    {NEXT}_a0 = eight_of_a(batch, FROM_A.y + 0u * A_ROWS, FROM_A.x);
-    {NEXT}_a1 = eight_of_a(batch, FROM_A.y + 1u * A_ROWS, FROM_A.x);
-    {NEXT}_b0 = eight_of_b(batch, FROM_B.y + 0u * B_ROWS, FROM_B.x);
-    {NEXT}_b1 = eight_of_b(batch, FROM_B.y + 1u * B_ROWS, FROM_B.x);
+    {NEXT}_a0 = f16x8_of_a(batch, FROM_A.y + 0u * A_ROWS, FROM_A.x);
+    {NEXT}_a1 = f16x8_of_a(batch, FROM_A.y + 1u * A_ROWS, FROM_A.x);
+    {NEXT}_b0 = f16x8_of_b(batch, FROM_B.y + 0u * B_ROWS, FROM_B.x);
+    {NEXT}_b1 = f16x8_of_b(batch, FROM_B.y + 1u * B_ROWS, FROM_B.x);
 #if BLOCK_N == 256
-    {NEXT}_b2 = eight_of_b(batch, FROM_B.y + 2u * B_ROWS, FROM_B.x);
-    {NEXT}_b3 = eight_of_b(batch, FROM_B.y + 3u * B_ROWS, FROM_B.x);
+    {NEXT}_b2 = f16x8_of_b(batch, FROM_B.y + 2u * B_ROWS, FROM_B.x);
+    {NEXT}_b3 = f16x8_of_b(batch, FROM_B.y + 3u * B_ROWS, FROM_B.x);
 #endif
 #end
 
@@ -129,18 +127,18 @@ fn write_strip(batch: u32, row: u32, col: u32, strip: u32, lane: u32) {
 
 // Stages the vectors that `fetch` loaded.
 #block stage_next
-    put_a((ay + 0u * A_ROWS) * A_ROW + ax, next_a0);
-    put_a((ay + 1u * A_ROWS) * A_ROW + ax, next_a1);
-    put_b((by + 0u * B_ROWS) * B_ROW + bx, next_b0);
-    put_b((by + 1u * B_ROWS) * B_ROW + bx, next_b1);
+    stage_a((ay + 0u * A_ROWS) * A_ROW + ax, next_a0);
+    stage_a((ay + 1u * A_ROWS) * A_ROW + ax, next_a1);
+    stage_b((by + 0u * B_ROWS) * B_ROW + bx, next_b0);
+    stage_b((by + 1u * B_ROWS) * B_ROW + bx, next_b1);
 #if BLOCK_N == 256
-    put_b((by + 2u * B_ROWS) * B_ROW + bx, next_b2);
-    put_b((by + 3u * B_ROWS) * B_ROW + bx, next_b3);
+    stage_b((by + 2u * B_ROWS) * B_ROW + bx, next_b2);
+    stage_b((by + 3u * B_ROWS) * B_ROW + bx, next_b3);
 #endif
 #end
 
-// Loads matrices of 16 columns of A and 16 rows of B. AT is the first of them in the tiles, and EIGHT the same in vectors.
-#block load(LEFT, RIGHT, AT, EIGHT)
+// Loads matrices of 16 columns of A and 16 rows of B. AT is the first of them in the tiles, and VEC8 the same in vectors.
+#block load(LEFT, RIGHT, AT, VEC8)
 #if A_TRANSPOSED
     {LEFT}0 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(AT * A_ROW + row / 8u + 0u) * PIECES], A_ROW * PIECES);
     {LEFT}1 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(AT * A_ROW + row / 8u + 2u) * PIECES], A_ROW * PIECES);
@@ -149,19 +147,19 @@ fn write_strip(batch: u32, row: u32, col: u32, strip: u32, lane: u32) {
     {LEFT}3 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(AT * A_ROW + row / 8u + 6u) * PIECES], A_ROW * PIECES);
 #endif
 #else
-    {LEFT}0 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 0u) * A_ROW + EIGHT) * PIECES], A_ROW * PIECES);
-    {LEFT}1 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 16u) * A_ROW + EIGHT) * PIECES], A_ROW * PIECES);
+    {LEFT}0 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 0u) * A_ROW + VEC8) * PIECES], A_ROW * PIECES);
+    {LEFT}1 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 16u) * A_ROW + VEC8) * PIECES], A_ROW * PIECES);
 #if WARP_M == 64
-    {LEFT}2 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 32u) * A_ROW + EIGHT) * PIECES], A_ROW * PIECES);
-    {LEFT}3 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 48u) * A_ROW + EIGHT) * PIECES], A_ROW * PIECES);
+    {LEFT}2 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 32u) * A_ROW + VEC8) * PIECES], A_ROW * PIECES);
+    {LEFT}3 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 48u) * A_ROW + VEC8) * PIECES], A_ROW * PIECES);
 #endif
 #endif
 #if B_TRANSPOSED
-    {RIGHT}0 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 0u) * B_ROW + EIGHT) * PIECES], B_ROW * PIECES);
-    {RIGHT}1 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 16u) * B_ROW + EIGHT) * PIECES], B_ROW * PIECES);
-    {RIGHT}2 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 32u) * B_ROW + EIGHT) * PIECES], B_ROW * PIECES);
+    {RIGHT}0 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 0u) * B_ROW + VEC8) * PIECES], B_ROW * PIECES);
+    {RIGHT}1 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 16u) * B_ROW + VEC8) * PIECES], B_ROW * PIECES);
+    {RIGHT}2 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 32u) * B_ROW + VEC8) * PIECES], B_ROW * PIECES);
 #if WARP_N == 64
-    {RIGHT}3 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 48u) * B_ROW + EIGHT) * PIECES], B_ROW * PIECES);
+    {RIGHT}3 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 48u) * B_ROW + VEC8) * PIECES], B_ROW * PIECES);
 #endif
 #else
     {RIGHT}0 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(AT * B_ROW + col / 8u + 0u) * PIECES], B_ROW * PIECES);
@@ -173,7 +171,7 @@ fn write_strip(batch: u32, row: u32, col: u32, strip: u32, lane: u32) {
 #endif
 #end
 
-// Adds a row of products of matrices to the sums.
+// Adds a row of products of matrices to the accumulators.
 #block add_row(I, LEFT, RIGHT)
     c{I}0 = coopMultiplyAdd({LEFT}{I}, {RIGHT}0, c{I}0);
     c{I}1 = coopMultiplyAdd({LEFT}{I}, {RIGHT}1, c{I}1);
@@ -183,7 +181,7 @@ fn write_strip(batch: u32, row: u32, col: u32, strip: u32, lane: u32) {
 #endif
 #end
 
-// Writes a row of sums, from row AT of the subgroup.
+// Stores a row of accumulators, from row AT of the subgroup.
 #block write_row(I, AT)
 #if WARP_N == 48
     coopStoreT(c{I}0, &strips[strip], STRIP);
@@ -210,7 +208,7 @@ fn product_coopmat(
 ) {
     let across = (N + BLOCK_N - 1u) / BLOCK_N;
     let down = (M + BLOCK_M - 1u) / BLOCK_M;
-    // Not by flat_group: the validator takes a call's result for one that may differ within a workgroup.
+    // Without flat_group: the validator assumes that a call's result may differ within a workgroup.
     let index = group.y * groups.x + group.x;
     if index >= BATCH * across * down {
         return;
@@ -221,11 +219,11 @@ fn product_coopmat(
     let lane = thread % 32u;
     let row = subgroup / (BLOCK_N / WARP_N) * WARP_M;
     let col = subgroup % (BLOCK_N / WARP_N) * WARP_N;
-    // Where the thread's first eights of both tiles are staged, and where they come from; its others lie farther down.
-    let ay = thread / A_EIGHTS;
-    let ax = thread % A_EIGHTS;
-    let by = thread / B_EIGHTS;
-    let bx = thread % B_EIGHTS;
+    // Places of the thread's first vectors of both tiles, and their sources; the others are farther down.
+    let ay = thread / A_VEC8;
+    let ax = thread % A_VEC8;
+    let by = thread / B_VEC8;
+    let bx = thread % B_VEC8;
 #if A_TRANSPOSED
     let a_from = vec2<u32>(first.y + ax * 8u, ay);
 #else
@@ -260,7 +258,7 @@ fn product_coopmat(
         #emit add_row(2, a, b)
         #emit add_row(3, a, b)
 #endif
-        // The tiles have been loaded by all; the next ones follow, and what is multiplied meanwhile needs no memory.
+        // All threads have loaded the tiles. The next ones follow, and the multiplication meanwhile needs no memory.
         workgroupBarrier();
         if t + 1u < STEPS {
             #emit stage_next
@@ -276,7 +274,7 @@ fn product_coopmat(
         #emit add_row(2, f, g)
 #endif
         workgroupBarrier();
-        // Behind the last step, what lies there still: it is not multiplied any more.
+        // After the last step, old matrices are loaded and not multiplied.
         #emit load(a, b, 0u, 0u)
 #if WARP_M == 64
         #emit add_row(3, f, g)

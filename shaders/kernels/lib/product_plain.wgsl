@@ -1,4 +1,4 @@
-// Elements of a product as they are.
+// Epilogue that leaves sums unchanged.
 
 fn epilogue(at: u32, column: u32, sum: f32) -> f32 {
     return sum;

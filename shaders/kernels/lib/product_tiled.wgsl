@@ -1,50 +1,42 @@
-// Products of matrices, tile by tile: a workgroup stages tiles of A and B in workgroup memory, and a thread keeps a block of
-// sums in registers. What becomes of a sum is said by `epilogue(at, column, sum)` of the text that imports this.
+// Tiled GEMM without matrix units: tiles of A and B in workgroup memory, accumulators in registers. The importing kernel defines
+// `epilogue(at, column, sum)`.
 //
-// THREADS_N × THREADS_M threads. Thread (x, y) computes REG_TILES_M × REG_TILES_N squares of 4 × 4 elements: rows 4(y + THREADS_M i)..
-// and columns 4(x + THREADS_N j)... Both tiles are kept as vectors along rows or columns of C, a depth after the other, so that each
-// vector that is read is multiplied with REG_TILES_M or REG_TILES_N others.
+// THREADS_N × THREADS_M threads. Thread (x, y) computes REG_TILES_M × REG_TILES_N register tiles of 4 × 4 elements: rows 4(y +
+// THREADS_M i).. and columns 4(x + THREADS_N j)... Both tiles are stored as vectors along M or N, one index of K after the other.
+// Each loaded vector is multiplied with REG_TILES_M or REG_TILES_N others.
 //
-// Tiles are read from device memory a step ahead, into registers, and there are STAGES places for them, so that with two a step has
-// one barrier. What each step brought, f32 on an H200 natively, in TFLOP/s for 4096³:
-//   tiles as they are stored, two barriers a step, A read as vectors along the depth    37.0
-//   A turned, read ahead, two places, depth 8 (16 takes more than 128 registers: 34.0)   45.6
-//   the same for any share of threads, and rows of C by vectors                          31.0, its loop no longer unrolled
-//   depths by pairs                                                                      40.0
-//   sums stored one by one again, where many products are summed                         45.6
-//   the last step apart there, so that no other asks whether there is a next             46.3, and 46.1 in Chromium, where it was 45.5
-// and for 1024³: 22, and 35.7 by tiles of 64 × 64, 128 threads and depth 16. The last step is written out a second time: called as a
-// function, whether it is given its sums or finds them in private memory, a step takes 1.13 times as long in Chromium, and 1.5 times in
-// Winograd's products. Reading the last tile twice in place of that gives 45.9 and 45.8. Winograd's products, of which little is summed,
-// take 1.13 times as long with the last step apart.
+// Tiles are loaded a step ahead, into registers. With two STAGES a step has one barrier. Long products have their last step
+// apart, as a block: as a function it is slower in Chromium.
+//
+// Choices and measurements: docs/notebook/2026-11-28-kernel-notes.md.
 
 #import lib/product
 
-// Four neighbours at once, where rows are whole fours and little is summed.
+// Vector stores, where rows are multiples of four and K is short.
 #if VEC4_STORES
 @group(0) @binding(2) var<storage, read_write> c: array<vec4<elem>>;
 #else
 @group(0) @binding(2) var<storage, read_write> c: array<elem>;
 #endif
 
-// Threads, and the squares of 4 × 4 that each of them computes.
+// Threads, and 4 × 4 register tiles of each.
 const THREADS: u32 = THREADS_N * THREADS_M;
 const BLOCK_M: u32 = 4u * THREADS_M * REG_TILES_M;
 const BLOCK_N: u32 = 4u * THREADS_N * REG_TILES_N;
-const A_FOURS: u32 = BLOCK_M / 4u;
-const B_FOURS: u32 = BLOCK_N / 4u;
-// A vector more between depths, so that what is turned on its way comes to lie in different memory banks.
-const A_STRIDE: u32 = A_FOURS + select(PAD, 0u, A_TRANSPOSED);
+const A_VEC4: u32 = BLOCK_M / 4u;
+const B_VEC4: u32 = BLOCK_N / 4u;
+// Padding vector between indices of K, against bank conflicts of transposed stores.
+const A_STRIDE: u32 = A_VEC4 + select(PAD, 0u, A_TRANSPOSED);
 const A_SIZE: u32 = BLOCK_K * A_STRIDE;
-const B_STRIDE: u32 = B_FOURS + select(0u, PAD, B_TRANSPOSED);
+const B_STRIDE: u32 = B_VEC4 + select(0u, PAD, B_TRANSPOSED);
 const B_SIZE: u32 = BLOCK_K * B_STRIDE;
-// Vectors of a tile, and how many of them a thread stages.
-const A_VECTORS: u32 = BLOCK_K * A_FOURS;
-const B_VECTORS: u32 = BLOCK_K * B_FOURS;
+// Vectors of a tile, and vectors per thread.
+const A_VECTORS: u32 = BLOCK_K * A_VEC4;
+const B_VECTORS: u32 = BLOCK_K * B_VEC4;
 const A_LOADS: u32 = (A_VECTORS + THREADS - 1u) / THREADS;
 const B_LOADS: u32 = (B_VECTORS + THREADS - 1u) / THREADS;
 const STEPS: u32 = (K + BLOCK_K - 1u) / BLOCK_K;
-// Steps that the loop takes.
+// Iterations of the loop.
 const MAIN_STEPS: u32 = STEPS - select(1u, 0u, VEC4_STORES);
 
 var<workgroup> a_tile: array<vec4<f32>, STAGES * A_SIZE>;
@@ -70,18 +62,18 @@ fn one_of_b(batch: u32, row: u32, col: u32) -> elem {
     return b[at / 4u][at % 4u];
 }
 
-// Vector e of a tile of A: four rows of C at one depth.
+// Vector e of a tile of A: four rows of C at one index of K.
 fn vector_of_a(batch: u32, row: u32, depth: u32, e: u32) -> vec4<elem> {
     if A_VECTORS % THREADS != 0u && e >= A_VECTORS {
         return vec4<elem>();
     }
     if A_TRANSPOSED {
-        let d = depth + e / A_FOURS;
-        let r = row + e % A_FOURS * 4u;
+        let d = depth + e / A_VEC4;
+        let r = row + e % A_VEC4 * 4u;
         if A_WHOLE && A_WIDTH % 4u == 0u {
             return a[((batch * A_HEIGHT + d) * A_WIDTH + r) / 4u];
         }
-        return four_of_a(batch, d, r);
+        return vec4_of_a(batch, d, r);
     }
     let d = depth + e % BLOCK_K;
     let r = row + e / BLOCK_K * 4u;
@@ -89,7 +81,7 @@ fn vector_of_a(batch: u32, row: u32, depth: u32, e: u32) -> vec4<elem> {
         one_of_a(batch, r, d), one_of_a(batch, r + 1u, d), one_of_a(batch, r + 2u, d), one_of_a(batch, r + 3u, d));
 }
 
-// Vector e of a tile of B: four columns of C at one depth.
+// Vector e of a tile of B: four columns of C at one index of K.
 fn vector_of_b(batch: u32, depth: u32, col: u32, e: u32) -> vec4<elem> {
     if B_VECTORS % THREADS != 0u && e >= B_VECTORS {
         return vec4<elem>();
@@ -100,27 +92,27 @@ fn vector_of_b(batch: u32, depth: u32, col: u32, e: u32) -> vec4<elem> {
         return vec4<elem>(
             one_of_b(batch, n, d), one_of_b(batch, n + 1u, d), one_of_b(batch, n + 2u, d), one_of_b(batch, n + 3u, d));
     }
-    let d = depth + e / B_FOURS;
-    let n = col + e % B_FOURS * 4u;
+    let d = depth + e / B_VEC4;
+    let n = col + e % B_VEC4 * 4u;
     if B_WHOLE && B_WIDTH % 4u == 0u {
         return b[((batch * B_HEIGHT + d) * B_WIDTH + n) / 4u];
     }
-    return four_of_b(batch, d, n);
+    return vec4_of_b(batch, d, n);
 }
 
-// Where vector e of a tile lies.
+// Place of vector e in a tile.
 fn place_in_a(e: u32) -> u32 {
-    if A_TRANSPOSED { return e / A_FOURS * A_STRIDE + e % A_FOURS; }
+    if A_TRANSPOSED { return e / A_VEC4 * A_STRIDE + e % A_VEC4; }
     return e % BLOCK_K * A_STRIDE + e / BLOCK_K;
 }
 
 fn place_in_b(e: u32) -> u32 {
     if B_TRANSPOSED { return e % BLOCK_K * B_STRIDE + e / BLOCK_K; }
-    return e / B_FOURS * B_STRIDE + e % B_FOURS;
+    return e / B_VEC4 * B_STRIDE + e % B_VEC4;
 }
 
-// Four neighbouring sums of a row.
-fn store_four(batch: u32, row: u32, col: u32, sum: vec4<f32>) {
+// Stores four neighbouring sums of a row.
+fn store_vec4(batch: u32, row: u32, col: u32, sum: vec4<f32>) {
     if row >= M {
         return;
     }
@@ -136,20 +128,20 @@ fn store_four(batch: u32, row: u32, col: u32, sum: vec4<f32>) {
 #endif
 }
 
-// The s-th of a thread's squares, of which the first begins at that column and row.
+// Register tile s of a thread; the first begins at this column and row.
 #if HEAVY_EPILOGUE
 fn store_register_tile(batch: u32, corner: vec2<u32>, sums: ptr<function, array<vec4<f32>, 4u * REG_TILES_M * REG_TILES_N>>, s: u32) {
     let row = corner.y + s / REG_TILES_N * 4u * THREADS_M;
     let col = corner.x + s % REG_TILES_N * 4u * THREADS_N;
-    store_four(batch, row, col, (*sums)[s * 4u]);
-    store_four(batch, row + 1u, col, (*sums)[s * 4u + 1u]);
-    store_four(batch, row + 2u, col, (*sums)[s * 4u + 2u]);
-    store_four(batch, row + 3u, col, (*sums)[s * 4u + 3u]);
+    store_vec4(batch, row, col, (*sums)[s * 4u]);
+    store_vec4(batch, row + 1u, col, (*sums)[s * 4u + 1u]);
+    store_vec4(batch, row + 2u, col, (*sums)[s * 4u + 2u]);
+    store_vec4(batch, row + 3u, col, (*sums)[s * 4u + 3u]);
 }
 #endif
 
-// Adds a step's products to the sums, from these positions of both tiles. Compilers do not unroll the loop over the depth where register
-// tiles are large, and each iteration waits for memory: one iteration has REG_TILES_M depths.
+// Adds a step's products to the sums, from these positions of both tiles. Compilers do not unroll the loop over K for large
+// register tiles, and each iteration waits for memory: one iteration has REG_TILES_M indices of K.
 #block add_step(FROM_A, FROM_B)
     for (var pair = 0u; pair < BLOCK_K / REG_TILES_M; pair++) {
         for (var half = 0u; half < REG_TILES_M; half++) {
@@ -172,7 +164,7 @@ fn store_register_tile(batch: u32, corner: vec2<u32>, sums: ptr<function, array<
     }
 #end
 
-// The index-th tile of all products. Threads past the end leave together.
+// Tile `index` of all GEMMs of the batch. Threads past the end leave together.
 fn product_tiled(index: u32, lane: u32) {
     let across = (N + BLOCK_N - 1u) / BLOCK_N;
     let down = (M + BLOCK_M - 1u) / BLOCK_M;
@@ -234,14 +226,14 @@ fn product_tiled(index: u32, lane: u32) {
         workgroupBarrier();
     }
 #if !VEC4_STORES
-    // As above, of the last step.
+    // As above, for the last step.
     let last_a = (STEPS - 1u) % STAGES * A_SIZE + y;
     let last_b = (STEPS - 1u) % STAGES * B_SIZE + x;
     #emit add_step(last_a, last_b)
 #endif
 
-    // Light epilogue: keep the loop (unrolled, the scheduler interleaves stores with FMAs: 1.15 times slower). HEAVY_EPILOGUE: unroll by
-    // hand, otherwise the accumulators are indexed dynamically and spill (7 times slower).
+    // Light epilogue: keep the loop, because unrolled stores are interleaved with FMAs. HEAVY_EPILOGUE: unroll by hand, because
+    // dynamically indexed accumulators spill.
 #if HEAVY_EPILOGUE
     let corner = first + 4u * vec2<u32>(x, y);
     store_register_tile(batch, corner, &sums, 0u);
@@ -252,10 +244,10 @@ fn product_tiled(index: u32, lane: u32) {
     for (var s = 0u; s < REG_TILES_M * REG_TILES_N; s++) {
         let row = first.y + s / REG_TILES_N * 4u * THREADS_M + y * 4u;
         let col = first.x + s % REG_TILES_N * 4u * THREADS_N + x * 4u;
-        store_four(batch, row, col, sums[s * 4u]);
-        store_four(batch, row + 1u, col, sums[s * 4u + 1u]);
-        store_four(batch, row + 2u, col, sums[s * 4u + 2u]);
-        store_four(batch, row + 3u, col, sums[s * 4u + 3u]);
+        store_vec4(batch, row, col, sums[s * 4u]);
+        store_vec4(batch, row + 1u, col, sums[s * 4u + 1u]);
+        store_vec4(batch, row + 2u, col, sums[s * 4u + 2u]);
+        store_vec4(batch, row + 3u, col, sums[s * 4u + 3u]);
     }
 #endif
 }

@@ -1,5 +1,4 @@
-// How often each digit of the keys occurs in each stretch of them: the first half of a pass of a radix sort. The definition is
-// in core/ir/src/sort.rs.
+// Number of keys per digit in each stretch: first half of a pass of a radix sort. The definition is in core/ir/src/sort.rs.
 
 @group(0) @binding(0) var<storage, read> keys: array<u32>;
 @group(0) @binding(1) var<storage, read_write> counts: array<u32>;
@@ -15,7 +14,7 @@ fn sort_count(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation
     for (var tile = 0u; tile < TILES; tile++) {
         let at = (group.x * TILES + tile) * THREADS + lane;
         if at < ITEMS {
-            // Integers: whoever comes first, the count is the same.
+            // Integers: the count does not depend on the order.
             atomicAdd(&found[(keys[at] >> SHIFT) % BINS], 1u);
         }
     }

@@ -1,27 +1,27 @@
-// Keys and their positions moved to where a digit of the keys puts them, those of the same digit in the order that they had:
-// the second half of a pass of a radix sort. The definition is in core/ir/src/sort.rs.
+// Keys and their positions moved to the place of a digit, in stable order: second half of a pass of a radix sort. The definition
+// is in core/ir/src/sort.rs.
 //
-// A workgroup moves the stretch that it counted. Before its keys of a digit come all keys of smaller digits, and those of this
-// digit in earlier stretches; among themselves they are ranked THREADS at a time, each key by looking at the others. Nothing is
-// atomic, so that the order is one and the same in every run.
+// A workgroup moves the stretch that it counted. All keys of smaller digits precede its keys of a digit, and those of this digit
+// in earlier stretches. Keys are ranked THREADS at a time, each by comparison with the others. Nothing is atomic, so the order is
+// the same in every run.
 
 @group(0) @binding(0) var<storage, read> counts: array<u32>;
 @group(0) @binding(1) var<storage, read> keys: array<u32>;
 @group(0) @binding(2) var<storage, read_write> sorted: array<u32>;
 @group(0) @binding(3) var<storage, read_write> order: array<u32>;
-// Where the keys were before the first pass, which knows that by itself.
+// Positions of the keys before the first pass, which generates them itself.
 #if LATER
 @group(0) @binding(4) var<storage, read> before: array<u32>;
 #endif
 
-// Digits of one thread, neighbours.
+// Digits per thread, neighbours.
 const OWN: u32 = BINS / THREADS;
-// The digit of nothing.
+// Digit of an absent key.
 const NONE: u32 = BINS;
 
-// Where the next key of each digit goes.
+// Place of the next key of each digit.
 var<workgroup> next: array<u32, BINS>;
-// One number for each thread: sums of counts, and later digits.
+// One number per thread: sums of counts, then digits.
 var<workgroup> shared_all: array<u32, THREADS>;
 
 fn position(at: u32) -> u32 {
@@ -48,7 +48,7 @@ fn sort_place(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation
         next[bin] = sum + earlier;
         sum += everywhere;
     }
-    // Of all digits of the threads before: sums of twice as many neighbours at each step.
+    // Sums over all digits of the earlier threads: each step sums twice as many neighbours.
     shared_all[lane] = sum;
     workgroupBarrier();
     for (var step = 1u; step < THREADS; step *= 2u) {
@@ -88,7 +88,7 @@ fn sort_place(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation
             sorted[to] = key;
             order[to] = position(at);
         }
-        // Everyone knows where its key goes before the last of each digit moves on.
+        // All threads know the places of their keys before the last key of each digit advances.
         workgroupBarrier();
         if at < ITEMS && rank + 1u == alike {
             next[digit] += alike;

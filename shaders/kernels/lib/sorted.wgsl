@@ -1,7 +1,7 @@
-// Search in numbers that rise: in the binding `sorted`.
+// Search in increasing numbers of the binding `sorted`.
 
-// The first position of so many whose number is at least `wanted`. It is looked for around a guess, further away at each step: a
-// few dependent loads where the guess is good.
+// First position among `items` numbers with a value of at least `wanted`. The search starts at a guess and doubles its distance:
+// few dependent loads for a good guess.
 fn first_at_least(wanted: u32, guess: u32, items: u32) -> u32 {
     var low = guess;
     var high = guess;

@@ -1,4 +1,4 @@
-// The sum of all parts that workgroups left of a number, times SCALE, always in the same order: PART_COLUMNS is one.
+// Sum of the partial results of all workgroups, times SCALE, always in the same order: PART_COLUMNS is one.
 
 #import lib/parts
 

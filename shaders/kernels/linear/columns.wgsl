@@ -1,5 +1,5 @@
-// Sums of columns, in parts: workgroups of 32 pieces across times DOWN threads, each of which goes over every so many rows and
-// leaves its part. The definition is in core/workloads/src/ops/linear.
+// Sums of columns, in parts: workgroups of 32 pieces times DOWN threads; each thread sums rows at a fixed stride, and stores its
+// part. The definition is in core/workloads/src/ops/linear.
 
 #import lib/launch
 #import lib/pieces{WIDTH}

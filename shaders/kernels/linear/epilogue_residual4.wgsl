@@ -1,12 +1,12 @@
 // Epilogue on four columns, as in `epilogue_bias4`: GELU of the sums and the columns' bias, added to the residual.
 
 #import gelu/share
-#import lib/fours
+#import lib/f16x4
 #import lib/pieces4
 
-@group(0) @binding(3) var<storage, read> bias: array<Four>;
+@group(0) @binding(3) var<storage, read> bias: array<F16x4>;
 #if PACKED
-@group(0) @binding(4) var<storage, read> residual: array<Four>;
+@group(0) @binding(4) var<storage, read> residual: array<F16x4>;
 #else
 @group(0) @binding(4) var<storage, read> residual: array<f16>;
 #endif

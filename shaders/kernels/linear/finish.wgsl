@@ -1,5 +1,4 @@
-// What follows a product, in a stage of its own, in pieces: a bias, GELU, a residual. The definition is in
-// core/workloads/src/ops/linear.
+// Epilogue of a GEMM as a stage of its own, in pieces: bias, GELU, residual. The definition is in core/workloads/src/ops/linear.
 
 #import gelu/share
 #import lib/launch

@@ -1,4 +1,5 @@
-// A GEMM and its epilogue in one stage: EPILOGUE is bias, gelu, kept, residual or slope. The definition is in core/workloads/src/ops/linear.
+// Tiled GEMM and its epilogue in one stage: EPILOGUE is bias, gelu, kept, residual or slope. The definition is in
+// core/workloads/src/ops/linear.
 
 #import lib/launch
 #import lib/product_tiled

@@ -1,8 +1,8 @@
-// What is made of the logits of all pairs, by tiles. The definition is in core/workloads/src/ops/loss_sigmoid.
+// Logits of all pairs, by tiles. The definition is in core/workloads/src/ops/loss_sigmoid.
 //
-// loss_sigmoid_logits  they are stored
-// loss_sigmoid_fused   PARTS workgroups go over the tiles in turn, and each leaves its part of the loss
-// loss_sigmoid_slopes  the loss's slopes with them are stored, and the parts of two sums of these: see `scalars`
+// loss_sigmoid_logits  stores the logits
+// loss_sigmoid_fused   PARTS workgroups process the tiles, and each stores its part of the loss
+// loss_sigmoid_slopes  stores the loss's slopes by logit, and the parts of two sums of these: see `scalars`
 
 #import lib/launch
 #import lib/reduce
@@ -15,7 +15,7 @@
 @group(0) @binding(3) var<storage, read> bias: array<f32>;
 @group(0) @binding(4) var<storage, read_write> logits: array<f32>;
 @group(0) @binding(4) var<storage, read_write> parts: array<f32>;
-// Of the backward pass.
+// Binding of the backward pass.
 @group(0) @binding(5) var<storage, read> dloss: array<f32>;
 @group(0) @binding(6) var<storage, read_write> slopes: array<f32>;
 

@@ -1,8 +1,8 @@
-// What is made of the logits of all pairs, a workgroup a row of them and a thread a logit. The definition is in
+// Logits of all pairs, a workgroup per row of them and a thread per logit. The definition is in
 // core/workloads/src/ops/loss_sigmoid.
 //
-// loss_sigmoid_naive_logits  they are stored
-// loss_sigmoid_naive_slopes  the loss's slopes with them are stored, and the row's parts of two sums of these: see `scalars`
+// loss_sigmoid_naive_logits  stores the logits
+// loss_sigmoid_naive_slopes  stores the loss's slopes by logit, and the row's parts of two sums of these: see `scalars`
 
 #import lib/launch
 #import lib/reduce
@@ -13,7 +13,7 @@
 @group(0) @binding(2) var<storage, read> temperature: array<f32>;
 @group(0) @binding(3) var<storage, read> bias: array<f32>;
 @group(0) @binding(4) var<storage, read_write> logits: array<f32>;
-// Of the backward pass.
+// Binding of the backward pass.
 @group(0) @binding(4) var<storage, read_write> parts: array<f32>;
 @group(0) @binding(5) var<storage, read> dloss: array<f32>;
 @group(0) @binding(6) var<storage, read_write> slopes: array<f32>;

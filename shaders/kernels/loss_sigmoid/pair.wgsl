@@ -1,12 +1,12 @@
-// One pair of embeddings: its part of the loss, and the slope of that.
+// Loss and slope of one pair of embeddings.
 
-// Minus z times the logit: what the loss rises with.
+// Minus z times the logit: the argument of softplus.
 fn against(row: u32, column: u32, logit: f32) -> f32 {
     return select(logit, -logit, row == column);
 }
 
-// ln(1 + exp(v)). WGSL promises little of logarithms around one: for e = exp(-|v|), ln(1 + e) = 2 artanh(s) with
-// s = e / (2 + e), which is at most a third.
+// ln(1 + exp(v)). WGSL guarantees little for logarithms near one. For e = exp(-|v|), ln(1 + e) = 2 artanh(s) with s = e/(2 + e),
+// which is at most a third.
 fn softplus(v: f32) -> f32 {
     let e = exp(-abs(v));
     let s = e / (2.0 + e);
@@ -15,7 +15,7 @@ fn softplus(v: f32) -> f32 {
     return max(v, 0.0) + 2.0 * s * series;
 }
 
-// The slope of that with the logit, of which no exponential overflows.
+// Slope of the loss by the logit. Its exponential does not overflow.
 fn slope_of(row: u32, column: u32, logit: f32) -> f32 {
     let v = against(row, column, logit);
     let e = exp(-abs(v));

@@ -1,4 +1,4 @@
-// The gradients of temperature and bias from the parts that workgroups left of both, side by side.
+// Gradients of temperature and bias from the partial sums of workgroups, side by side.
 
 #import lib/parts
 

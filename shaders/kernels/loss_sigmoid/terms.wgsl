@@ -1,5 +1,4 @@
-// The parts of the loss from stored logits: PARTS workgroups go over them in turn. The definition is in
-// core/workloads/src/ops/loss_sigmoid.
+// Parts of the loss from stored logits, by PARTS workgroups. The definition is in core/workloads/src/ops/loss_sigmoid.
 
 #import lib/launch
 #import lib/reduce

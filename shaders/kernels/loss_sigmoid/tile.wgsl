@@ -1,6 +1,6 @@
-// Products of tiles of TILE by TILE, STEP of the DEPTH terms at a time: each of 256 threads has four rows of four columns.
-// What is multiplied is another text's business: `left(row, term)` and `right(term, column)`, which are zero outside. Where
-// terms are neighbours in memory, neighbouring threads take neighbouring terms, and otherwise rows or columns.
+// GEMM tiles of TILE by TILE, with STEP of the DEPTH terms at a time: each of 256 threads has four rows of four columns. The
+// importing kernel defines the factors: `left(row, term)` and `right(term, column)`, which are zero outside. Where terms are
+// neighbours in memory, neighbouring threads load neighbouring terms; otherwise rows or columns.
 
 const TILE: u32 = 64u;
 const STEP: u32 = 16u;
@@ -8,7 +8,8 @@ const STEP: u32 = 16u;
 var<workgroup> lefts: array<f32, STEP * TILE>;
 var<workgroup> rights: array<f32, STEP * TILE>;
 
-// All threads of the workgroup must call. Thread `t` gets rows 4 (t / 16) and on, and columns 4 (t % 16) and on.
+// All threads of the workgroup must call. Thread `t` gets four rows from 4 * (t div 16) on, and four columns from 4 * (t mod 16)
+// on.
 fn tile_product(first_row: u32, first_column: u32, thread: u32) -> array<vec4<f32>, 4> {
     var sums: array<vec4<f32>, 4>;
     let rows = thread / 16u * 4u;

@@ -1,4 +1,4 @@
-// The gradient of symmetric percentage error and of the penalty outside a band, in pieces. The definition is in
+// Gradient of symmetric percentage error and of the penalty outside a band, in pieces. The definition is in
 // core/workloads/src/ops/loss_smape.rs.
 
 #import lib/launch
@@ -23,7 +23,7 @@ fn loss_smape_backward(
     let t = piece(targets[at]);
     let size = abs(t);
     let whole = abs(x) + size + piece(EPS);
-    // A quotient before the second division: the square of the sum may be beyond f32.
+    // Quotient before the second division: the squared sum may overflow f32.
     let error = 2.0 * (sign(x - t) - abs(x - t) / whole * sign(x)) / whole;
     let toward = sign(t);
     let along = x * toward;

@@ -1,8 +1,8 @@
-// Symmetric percentage error and the penalty outside a band, in pieces: PARTS workgroups go over both arrays in turn, and
-// each leaves its part of a sum. The definition is in core/workloads/src/ops/loss_smape.rs.
+// Symmetric percentage error and the penalty outside a band, in pieces, by PARTS workgroups; each stores its part of a sum. The
+// definition is in core/workloads/src/ops/loss_smape.rs.
 //
-// loss_smape_error    the first term alone
-// loss_smape_outside  the second alone, behind the parts of the first
+// loss_smape_error    the first term
+// loss_smape_outside  the second term, stored after the parts of the first
 // loss_smape_fused    both
 
 #import lib/launch

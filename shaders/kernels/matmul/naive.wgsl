@@ -1,4 +1,4 @@
-// Matrix product, one output element per thread, every factor read from device memory. The definition is in
+// GEMM, one output element per thread, every factor read from device memory. The definition is in
 // core/workloads/src/ops/matmul.rs.
 
 #import lib/launch

@@ -1,5 +1,5 @@
-// Matrix product: against `naive`, a workgroup stages tiles of A and B in workgroup memory, and a thread keeps a block of
-// sums in registers. The definition is in core/workloads/src/ops/matmul.rs.
+// Tiled GEMM without matrix units: tiles of A and B in workgroup memory, accumulators in registers. The definition is in
+// core/workloads/src/ops/matmul.rs.
 
 #import lib/launch
 #import lib/product_plain

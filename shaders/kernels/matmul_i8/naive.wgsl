@@ -1,5 +1,5 @@
-// Product of int8 matrices, one output element per thread, every word read from device memory and its numbers multiplied one by one. The
-// definition is in core/workloads/src/ops/matmul_i8.rs.
+// int8 GEMM, one output element per thread, words read from device memory and multiplied number by number. The definition is in
+// core/workloads/src/ops/matmul_i8.rs.
 
 #import lib/launch
 
@@ -9,7 +9,7 @@
 @group(0) @binding(3) var<storage, read> b_scale: array<f32>;
 @group(0) @binding(4) var<storage, read_write> c: array<elem>;
 
-// The number at a place of a word.
+// Number at a place of a word.
 fn number(word: u32, place: u32) -> i32 {
     return extractBits(bitcast<i32>(word), 8u * place, 8u);
 }

@@ -1,5 +1,4 @@
-// The gradient of pooling in nchw, four neighbours of a row per thread. The definition is in
-// core/workloads/src/ops/pool/backward.rs.
+// Gradient of pooling in nchw, four neighbours of a row per thread. The definition is in core/workloads/src/ops/pool/backward.rs.
 
 #import lib/launch
 #import lib/pieces1

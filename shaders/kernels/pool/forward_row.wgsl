@@ -1,5 +1,5 @@
-// Pooling in nchw, four neighbours of a row per thread: against `forward`, one wide store, and windows that overlap are read by one
-// thread. The definition is in core/workloads/src/ops/pool/mod.rs.
+// Pooling in nchw, four neighbours of a row per thread: one wide store, and overlapping windows are read by one thread. The
+// definition is in core/workloads/src/ops/pool/mod.rs.
 
 #import lib/launch
 #import lib/pieces1

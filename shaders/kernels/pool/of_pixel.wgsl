@@ -1,15 +1,15 @@
-// What a pixel gets of the gradients of its windows, in pieces of neighbouring channels. The definition is in
+// Gradient of a pixel from those of its windows, in pieces of neighbouring channels. The definition is in
 // core/workloads/src/ops/pool/backward.rs.
 
 #import pool/window
 
 @group(0) @binding(0) var<storage, read> dout: array<stored>;
-// The pixel that a window's gradient is for, as a piece of whole numbers.
+// Pixel that receives a window's gradient, as a piece of integers.
 #if LARGEST
 @group(0) @binding(2) var<storage, read> place: array<whole>;
 #endif
 
-// Pixels that an average is made of.
+// Number of pixels in an average.
 fn pixels_of(y: u32, x: u32) -> f32 {
     if ADAPTIVE {
         let rows = window(y, H, OH, KH);

@@ -1,4 +1,4 @@
-// What is made of a window, in pieces of neighbouring channels. The definition is in core/workloads/src/ops/pool/mod.rs.
+// Result of a window, in pieces of neighbouring channels. The definition is in core/workloads/src/ops/pool/mod.rs.
 
 #import pool/window
 
@@ -9,7 +9,7 @@ fn of_window(first: u32, row: u32, column: u32, channel: u32) -> piece {
     let columns = window(column, W, OW, KW);
     var value = piece();
     if LARGEST {
-        // What lies around the image is no maximum.
+        // Padding takes no part in a maximum.
         value = piece(x[position(first, rows.x, columns.x, channel, H, W)]);
     }
     for (var i = rows.x; i < rows.y; i++) {

@@ -1,5 +1,5 @@
-// Where the first of the largest pixels of each window is, or the last NaN, within its channel: what the gradient of a maximum needs. The definition is
-// in core/workloads/src/ops/pool/backward.rs.
+// Index in its channel of each window's maximum, for its gradient: the first of the largest pixels, or the last NaN. The
+// definition is in core/workloads/src/ops/pool/backward.rs.
 
 #import lib/launch
 #import lib/nan

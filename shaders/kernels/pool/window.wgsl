@@ -1,9 +1,9 @@
-// Windows of a pooling, and where elements lie. The definition is in core/workloads/src/ops/pool/mod.rs.
+// Windows of a pooling, and index arithmetic. The definition is in core/workloads/src/ops/pool/mod.rs.
 //
-// Channels are counted in pieces. In nchw the first index runs over images and channels alike, in nhwc over images alone; STEP is how
-// far neighbours of a row are from each other: the channels of a pixel, or one.
+// Channels are counted in pieces. In nchw the first index covers images and channels, in nhwc images alone. STEP is the distance
+// of neighbours in a row: the channels of a pixel, or one.
 
-// An element of a tensor of so many rows and columns: the first index, row, column, and the channel within its pixel.
+// Element of a tensor with these rows and columns: first index, row, column, and the channel within its pixel.
 fn split(at: u32, rows: u32, columns: u32) -> vec4<u32> {
     return vec4<u32>(at / (STEP * columns * rows), at / (STEP * columns) % rows, at / STEP % columns, at % STEP);
 }
@@ -12,7 +12,7 @@ fn position(first: u32, row: u32, column: u32, channel: u32, rows: u32, columns:
     return ((first * rows + row) * columns + column) * STEP + channel;
 }
 
-// The first pixel of a window along an extent, and the one behind its last.
+// First pixel of a window along an extent, and one past its last.
 fn window(at: u32, extent: u32, outputs: u32, kernel: u32) -> vec2<u32> {
     if ADAPTIVE {
         return vec2<u32>(at * extent / outputs, ((at + 1u) * extent + outputs - 1u) / outputs);
@@ -21,7 +21,7 @@ fn window(at: u32, extent: u32, outputs: u32, kernel: u32) -> vec2<u32> {
     return vec2<u32>(max(begin, PAD) - PAD, min(begin + kernel - PAD, extent));
 }
 
-// The first window that has a pixel, and the one behind the last.
+// First window that contains a pixel, and one past the last.
 fn around(pixel: u32, extent: u32, outputs: u32, kernel: u32) -> vec2<u32> {
     if ADAPTIVE {
         return vec2<u32>(pixel * outputs / extent, ((pixel + 1u) * outputs + extent - 1u) / extent);

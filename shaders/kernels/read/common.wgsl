@@ -1,11 +1,11 @@
-// Shared by the variants of read: widening a vector of 16 bytes, the end of the array, and the sum of a workgroup.
+// Parts of the variants of read: widening a vector of 16 bytes, the end of the array, and the sum of a workgroup.
 
 @group(0) @binding(0) var<storage, read> x: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read_write> out: array<f32>;
 
 var<workgroup> partial: array<f32, THREADS>;
 
-// Four numbers that sum to the elements of a vector: its elements, or the sums of pairs of halves.
+// Four numbers with the sum of a vector's elements: its elements, or the sums of pairs of halves.
 fn widened(vector: vec4<u32>) -> vec4<f32> {
     if PER_VECTOR == 8u {
         let first = vec4<f32>(unpack2x16float(vector.x), unpack2x16float(vector.y));
@@ -31,7 +31,7 @@ fn last_vector(index: u32) -> vec4<f32> {
     return widened(vector);
 }
 
-// Write the sum of all threads' numbers.
+// Stores the sum of all threads' numbers.
 fn write_sum(chunk: u32, lane: u32, mine: vec4<f32>) {
     partial[lane] = (mine.x + mine.y) + (mine.z + mine.w);
     for (var half = THREADS / 2u; half > 0u; half /= 2u) {

@@ -1,4 +1,4 @@
-// Read: against `vec4`, four independent loads are under way in a thread before the first is added. The definition is in
+// Read: four independent loads are in flight per thread before the first is added. The definition is in
 // core/workloads/src/ops/read.rs.
 
 #import lib/launch

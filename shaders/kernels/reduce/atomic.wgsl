@@ -1,5 +1,5 @@
-// Reduction by atomic operations: a workgroup makes one number of OF_A_GROUP elements, and puts it to the result. The definition is
-// in core/workloads/src/ops/reduce.rs.
+// Reduction by atomic operations: a workgroup reduces OF_A_GROUP elements, and combines its number with the result atomically.
+// The definition is in core/workloads/src/ops/reduce.rs.
 
 #import lib/launch
 #import lib/reduce
@@ -22,7 +22,7 @@ fn reduce_atomic(
     let count = min(OF_A_GROUP, N - first);
     var mine = 0.0;
     if LARGEST {
-        // Any element of the workgroup is a beginning.
+        // Any element of the workgroup is a valid initial maximum.
         mine = f32(x[first]);
     }
     for (var i = lane; i < count; i += THREADS) {

@@ -1,4 +1,4 @@
-// The result of all parts, by one workgroup and always in the same order. The definition is in core/workloads/src/ops/reduce.rs.
+// Result of all parts, by one workgroup and always in the same order. The definition is in core/workloads/src/ops/reduce.rs.
 
 #import lib/reduce
 

@@ -1,5 +1,5 @@
-// Reduction in parts: PARTS workgroups go over all pieces in turn, four loads under way at a time, and each leaves its part. The
-// definition is in core/workloads/src/ops/reduce.rs.
+// Reduction in parts: PARTS workgroups process all pieces, with four loads in flight, and each stores its part. The definition is
+// in core/workloads/src/ops/reduce.rs.
 
 #import lib/launch
 #import lib/pieces{WIDTH}
@@ -25,28 +25,28 @@ fn reduce_parts(
     if part >= PARTS {
         return;
     }
-    const TURN: u32 = PARTS * THREADS;
+    const STRIDE: u32 = PARTS * THREADS;
     var mine0 = piece();
     if LARGEST {
-        // Any element is a beginning.
+        // Any element is a valid initial maximum.
         mine0 = piece(x[0]);
     }
     var mine1 = mine0;
     var mine2 = mine0;
     var mine3 = mine0;
     var at = part * THREADS + lane;
-    // Compared so that nothing goes beyond 32 bits.
-    for (; at < COUNT && COUNT - at > 3u * TURN; at += 4u * TURN) {
+    // Compared so that nothing overflows 32 bits.
+    for (; at < COUNT && COUNT - at > 3u * STRIDE; at += 4u * STRIDE) {
         let x0 = piece(x[at]);
-        let x1 = piece(x[at + TURN]);
-        let x2 = piece(x[at + 2u * TURN]);
-        let x3 = piece(x[at + 3u * TURN]);
+        let x1 = piece(x[at + STRIDE]);
+        let x2 = piece(x[at + 2u * STRIDE]);
+        let x3 = piece(x[at + 3u * STRIDE]);
         mine0 = joined(mine0, x0);
         mine1 = joined(mine1, x1);
         mine2 = joined(mine2, x2);
         mine3 = joined(mine3, x3);
     }
-    for (; at < COUNT; at += TURN) {
+    for (; at < COUNT; at += STRIDE) {
         mine0 = joined(mine0, piece(x[at]));
     }
     mine0 = joined(joined(mine0, mine1), joined(mine2, mine3));

@@ -1,7 +1,6 @@
-// The backward pass of RMS normalisation, in pieces: against `naive`, x and dout are read once. The definition is in
-// core/workloads/src/ops/rmsnorm.
+// Backward pass of RMS normalisation, in pieces: x and dout are read once. The definition is in core/workloads/src/ops/rmsnorm.
 //
-// PARTS workgroups go over all rows and keep their part of the gradient of gamma in registers, which rmsnorm_parts sums.
+// PARTS workgroups process all rows, and keep their part of the gradient of gamma in registers. rmsnorm_parts sums them.
 
 #import lib/lanes
 #import lib/launch
@@ -35,7 +34,7 @@ fn rmsnorm_backward_row(
         scales[i] = piece(gamma[min(lane + i * LANES, ROW_PIECES - 1u)]);
     }
     for (var first = part * AT_ONCE; first < ROWS; first += PARTS * AT_ONCE) {
-        // Threads without a row go along for the barriers: they read the last one, and write nothing.
+        // Threads without a row take part in the barriers: they read the last row, and write nothing.
         let row = min(first + thread / LANES, ROWS - 1u);
         let mine = first + thread / LANES < ROWS;
         let base = row * ROW_PIECES;

@@ -21,13 +21,13 @@ fn rmsnorm_row(
 ) {
     #emit own_row(row, base, lane)
     var kept: array<piece, PIECES>;
-    var squares = piece();
+    var square_sum = piece();
     for (var i = 0u; i < PIECES; i++) {
         let at = lane + i * LANES;
         kept[i] = piece(x[base + min(at, ROW_PIECES - 1u)]);
-        squares += select(piece(), kept[i] * kept[i], at < ROW_PIECES);
+        square_sum += select(piece(), kept[i] * kept[i], at < ROW_PIECES);
     }
-    let scale = inverseSqrt(lanes_sum(thread, piece_sum(squares)) / f32(COLUMNS) + EPS);
+    let scale = inverseSqrt(lanes_sum(thread, piece_sum(square_sum)) / f32(COLUMNS) + EPS);
     for (var i = 0u; i < PIECES; i++) {
         let at = lane + i * LANES;
         if row < ROWS && at < ROW_PIECES {

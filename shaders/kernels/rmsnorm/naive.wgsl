@@ -1,10 +1,9 @@
-// RMS normalisation of rows and its backward pass, one element at a time. The definition is in
-// core/workloads/src/ops/rmsnorm.
+// RMS normalisation of rows and its backward pass, one element at a time. The definition is in core/workloads/src/ops/rmsnorm.
 //
-// rmsnorm_statistics      one workgroup of ROW_THREADS a row: the factor that normalises it
-// rmsnorm_naive           one workgroup of ROW_THREADS a row, two passes: the mean square, the result
-// rmsnorm_backward_naive  the same: a mean over the row, the gradient of x
-// rmsnorm_columns         one thread a column: the gradient of gamma
+// rmsnorm_statistics      one workgroup of ROW_THREADS per row: the normalising factor
+// rmsnorm_naive           the same, and a second pass: the result
+// rmsnorm_backward_naive  one workgroup per row: a mean over the row, the gradient of x
+// rmsnorm_columns         one thread per column: the gradient of gamma
 
 #import lib/launch
 #import lib/reduce
@@ -13,22 +12,22 @@
 @group(0) @binding(1) var<storage, read> gamma: array<elem>;
 @group(0) @binding(2) var<storage, read_write> out: array<elem>;
 @group(0) @binding(3) var<storage, read_write> row_rstd: array<f32>;
-// Of the backward pass.
+// Binding of the backward pass.
 @group(0) @binding(2) var<storage, read> rstd: array<f32>;
 @group(0) @binding(3) var<storage, read> dout: array<elem>;
 @group(0) @binding(4) var<storage, read_write> dx: array<elem>;
 @group(0) @binding(1) var<storage, read_write> dgamma: array<elem>;
-// Of the set-up.
+// Binding of the set-up.
 @group(0) @binding(1) var<storage, read_write> only_rstd: array<f32>;
 
-// The factor that normalises a row.
+// Normalising factor of a row.
 fn row_scale(row: u32, lane: u32) -> f32 {
-    var squares = 0.0;
+    var square_sum = 0.0;
     for (var j = lane; j < COLUMNS; j += ROW_THREADS) {
         let value = f32(x[row * COLUMNS + j]);
-        squares += value * value;
+        square_sum += value * value;
     }
-    return inverseSqrt(row_sum(lane, squares) / f32(COLUMNS) + EPS);
+    return inverseSqrt(row_sum(lane, square_sum) / f32(COLUMNS) + EPS);
 }
 
 @compute @workgroup_size(ROW_THREADS)

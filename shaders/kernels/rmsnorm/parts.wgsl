@@ -1,4 +1,4 @@
-// The gradient of gamma from the parts that `backward` left.
+// Gradient of gamma from the parts of `backward`.
 
 #import lib/launch
 #import lib/parts

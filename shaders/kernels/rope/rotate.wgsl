@@ -1,7 +1,7 @@
 // Rotary position embedding, in pieces of the two halves of a head. The definition is in core/workloads/src/ops/rope.rs.
 //
 // rope_pairs  a thread rotates one piece of one head
-// rope_heads  it rotates the same piece of HEADS_AT_ONCE heads, and reads its cosines and sines once for all of them
+// rope_heads  a thread rotates the same piece of HEADS_AT_ONCE heads, and reads its cosines and sines once
 
 #import lib/launch
 #import lib/pieces{WIDTH}
@@ -11,7 +11,7 @@
 @group(0) @binding(2) var<storage, read> sines: array<piece>;
 @group(0) @binding(3) var<storage, read_write> out: array<stored>;
 
-// Rotate piece `i` of a position of a head by the angle with this cosine and sine.
+// Rotates piece `i` of a position of a head by the angle with this cosine and sine.
 fn rotate(head: u32, position: u32, i: u32, cosine: piece, sine: piece) {
     let at = (head * POSITIONS + position) * 2u * HALF_PIECES + i;
     let first = piece(x[at]);

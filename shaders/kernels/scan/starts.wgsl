@@ -1,11 +1,11 @@
-// What each stretch begins with: the sum of all stretches before it, made of their sums by one workgroup. The definition is in
+// Start value of each stretch: the sum of all earlier stretches, by one workgroup. The definition is in
 // core/workloads/src/ops/scan.rs.
 
 @group(0) @binding(0) var<storage, read_write> parts: array<f32>;
 
 var<workgroup> sums: array<f32, THREADS>;
 
-// Parts of one thread, neighbours.
+// Parts per thread, neighbours.
 const OWN: u32 = MOST_PARTS / THREADS;
 
 @compute @workgroup_size(THREADS)
@@ -19,7 +19,7 @@ fn scan_starts(@builtin(local_invocation_index) lane: u32) {
             mine += parts[at];
         }
     }
-    // Of all threads up to this one: sums of twice as many neighbours at each step.
+    // Sums over all threads up to this one: each step sums twice as many neighbours.
     sums[lane] = mine;
     workgroupBarrier();
     for (var step = 1u; step < THREADS; step *= 2u) {

@@ -1,5 +1,4 @@
-// The sums of stretches: PARTS workgroups, each with STRETCH tiles that follow each other. The definition is in
-// core/workloads/src/ops/scan.rs.
+// Sums of stretches: PARTS workgroups, each with STRETCH consecutive tiles. The definition is in core/workloads/src/ops/scan.rs.
 
 #import lib/launch
 #import lib/pieces{WIDTH}

@@ -1,12 +1,12 @@
-// Stretches scanned from what they begin with, tile by tile. The definition is in core/workloads/src/ops/scan.rs.
+// Stretches scanned from their start values, tile by tile. The definition is in core/workloads/src/ops/scan.rs.
 //
-// A tile is four rows of a piece for each thread, so that neighbouring threads read neighbouring pieces. Sums of the pieces of four
-// rows are scanned as the four numbers of a vector: eight steps, each with two barriers, for all of them.
+// A tile is four rows of a piece per thread, so that neighbouring threads read neighbouring pieces. Sums of the pieces of four
+// rows are scanned as the components of a vector: eight steps, each with two barriers.
 
 #import lib/launch
 #import lib/pieces{WIDTH}
 
-// The sums within a piece up to each of its elements, and before each; and the sum of all.
+// Sums within a piece up to each of its elements, and before each; and the sum of all.
 #if WIDTH == 1
 fn upto(x: piece) -> piece {
     return x;

@@ -1,8 +1,8 @@
-// Separable convolution in one stage: the product of the pointwise weights with depthwise results, which are computed as they are
-// staged and never stored. A row is an output channel, a column a position of the result, a term a channel of the image. The
+// Separable convolution in one stage: GEMM of the pointwise weights and depthwise results, which are computed as they are staged
+// and never stored. A row is an output channel, a column a position of the result, and a term a channel of the image. The
 // definition is in core/workloads/src/ops/separable_conv3d.
 
-#import conv2d/finished
+#import conv2d/epilogue
 #import conv2d/tile
 #import lib/launch
 
@@ -17,14 +17,14 @@
 const TAPS: u32 = KD * KH * KW;
 const TO: u32 = OD * OH * OW;
 const COLUMNS: u32 = N * TO;
-const FOURS: u32 = DEPTH / 4u;
+const K_VEC4: u32 = BLOCK_K / 4u;
 // Output channels, which are rows, are neighbours where they come last.
 const ROWS_TOGETHER: bool = CHANNELS_LAST;
-// Neighbouring terms are neighbouring channels of the image, four to a vector.
+// Neighbouring terms are neighbouring channels of the image, four per vector.
 const VECTORS: bool = CHANNELS_LAST && C % 4u == 0u;
 
-// What a thread stages is of the same four positions all along: their images, and the coordinates under the first tap. What lies
-// before the image wraps around and is beyond its end.
+// The thread stages the same four positions in every step: their images, and the coordinates under the first tap. Coordinates
+// before the image wrap around and exceed its extent.
 struct Known {
     image: vec4<u32>,
     z: vec4<u32>,
@@ -33,12 +33,12 @@ struct Known {
 }
 
 fn column_of(slot: u32, i: u32) -> u32 {
-    return slot + i * RIGHT;
+    return slot + i * N_VEC4;
 }
 
 fn known_of(group: u32, first: vec2<u32>, lane: u32) -> Known {
-    let slot = select(lane % RIGHT, lane / FOURS, VECTORS);
-    let column = vec4<u32>(first.y + slot) + vec4<u32>(0u, 1u, 2u, 3u) * RIGHT;
+    let slot = select(lane % N_VEC4, lane / K_VEC4, VECTORS);
+    let column = vec4<u32>(first.y + slot) + vec4<u32>(0u, 1u, 2u, 3u) * N_VEC4;
     let position = column % TO;
     return Known(
         column / TO,
@@ -48,7 +48,7 @@ fn known_of(group: u32, first: vec2<u32>, lane: u32) -> Known {
     );
 }
 
-// Elements of the image before the rows that are so far from the first tap, and which of them are there.
+// Elements of the image before the rows under a tap, and whether these exist.
 struct Rows {
     start: vec4<u32>,
     there: vec4<bool>,
@@ -65,14 +65,14 @@ fn rows_under(known: Known, c: u32, i: u32, j: u32) -> Rows {
     return Rows((((known.image * C + c) * ID + z) * IH + y) * IW, there);
 }
 
-fn four(position: u32, c: u32, there: bool) -> vec4<f32> {
+fn load_vec4(position: u32, c: u32, there: bool) -> vec4<f32> {
     if !there {
         return vec4<f32>();
     }
     return vec4<f32>(x[(position * C + c) / 4u]);
 }
 
-// Depthwise results of four channels at the four positions, a position in each vector.
+// Depthwise results of four channels at the four positions, a position per vector.
 fn four_channels(known: Known, c: u32) -> mat4x4<f32> {
     var sums = mat4x4<f32>();
     for (var i = 0u; i < KD; i++) {
@@ -83,10 +83,10 @@ fn four_channels(known: Known, c: u32) -> mat4x4<f32> {
                 let there = rows.there & (at < vec4<u32>(IW));
                 let position = rows.start + at;
                 let weights = vec4<f32>(w[(((i * KH + j) * KW + k) * C + c) / 4u]);
-                sums[0] = fma(four(position.x, c, there.x), weights, sums[0]);
-                sums[1] = fma(four(position.y, c, there.y), weights, sums[1]);
-                sums[2] = fma(four(position.z, c, there.z), weights, sums[2]);
-                sums[3] = fma(four(position.w, c, there.w), weights, sums[3]);
+                sums[0] = fma(load_vec4(position.x, c, there.x), weights, sums[0]);
+                sums[1] = fma(load_vec4(position.y, c, there.y), weights, sums[1]);
+                sums[2] = fma(load_vec4(position.z, c, there.z), weights, sums[2]);
+                sums[3] = fma(load_vec4(position.w, c, there.w), weights, sums[3]);
             }
         }
     }
@@ -128,21 +128,21 @@ fn one_channel(known: Known, c: u32) -> vec4<f32> {
 
 fn stage_right(known: Known, group: u32, column: u32, depth: u32, to: u32, lane: u32) {
     if VECTORS {
-        if lane < RIGHT * FOURS {
-            let slot = lane / FOURS;
-            let d = lane % FOURS * 4u;
+        if lane < N_VEC4 * K_VEC4 {
+            let slot = lane / K_VEC4;
+            let d = lane % K_VEC4 * 4u;
             var block = mat4x4<f32>();
             if depth + d < to {
                 block = transpose(four_channels(known, depth + d));
             }
-            right_tile[d * RIGHT + slot] = block[0];
-            right_tile[(d + 1u) * RIGHT + slot] = block[1];
-            right_tile[(d + 2u) * RIGHT + slot] = block[2];
-            right_tile[(d + 3u) * RIGHT + slot] = block[3];
+            right_tile[d * N_VEC4 + slot] = block[0];
+            right_tile[(d + 1u) * N_VEC4 + slot] = block[1];
+            right_tile[(d + 2u) * N_VEC4 + slot] = block[2];
+            right_tile[(d + 3u) * N_VEC4 + slot] = block[3];
         }
     } else {
-        for (var e = lane; e < RIGHT * DEPTH; e += 256u) {
-            let c = depth + e / RIGHT;
+        for (var e = lane; e < N_VEC4 * BLOCK_K; e += 256u) {
+            let c = depth + e / N_VEC4;
             var results = vec4<f32>();
             if c < to {
                 results = one_channel(known, c);
@@ -152,8 +152,8 @@ fn stage_right(known: Known, group: u32, column: u32, depth: u32, to: u32, lane:
     }
 }
 
-// Four neighbouring weights of an output channel, whose number is a multiple of four.
-fn four_of_row(row: u32, c: u32) -> vec4<f32> {
+// Four neighbouring weights of an output channel; `c` is a multiple of four.
+fn vec4_of_row(row: u32, c: u32) -> vec4<f32> {
     if row >= M {
         return vec4<f32>();
     }
@@ -170,54 +170,54 @@ fn weight(row: u32, c: u32) -> f32 {
 
 fn stage_left(group: u32, row: u32, depth: u32, to: u32, lane: u32) {
     if C % 4u == 0u {
-        for (var e = lane; e < LEFT * FOURS; e += 256u) {
-            let slot = e / FOURS;
-            let d = e % FOURS * 4u;
+        for (var e = lane; e < M_VEC4 * K_VEC4; e += 256u) {
+            let slot = e / K_VEC4;
+            let d = e % K_VEC4 * 4u;
             let first = row + slot * 4u;
             var block = mat4x4<f32>();
             if depth + d < to {
                 block = transpose(mat4x4<f32>(
-                    four_of_row(first, depth + d),
-                    four_of_row(first + 1u, depth + d),
-                    four_of_row(first + 2u, depth + d),
-                    four_of_row(first + 3u, depth + d),
+                    vec4_of_row(first, depth + d),
+                    vec4_of_row(first + 1u, depth + d),
+                    vec4_of_row(first + 2u, depth + d),
+                    vec4_of_row(first + 3u, depth + d),
                 ));
             }
-            left_tile[d * LEFT + slot] = block[0];
-            left_tile[(d + 1u) * LEFT + slot] = block[1];
-            left_tile[(d + 2u) * LEFT + slot] = block[2];
-            left_tile[(d + 3u) * LEFT + slot] = block[3];
+            left_tile[d * M_VEC4 + slot] = block[0];
+            left_tile[(d + 1u) * M_VEC4 + slot] = block[1];
+            left_tile[(d + 2u) * M_VEC4 + slot] = block[2];
+            left_tile[(d + 3u) * M_VEC4 + slot] = block[3];
         }
     } else {
-        for (var e = lane; e < LEFT * DEPTH; e += 256u) {
-            let c = depth + e % DEPTH;
-            let first = row + e / DEPTH * 4u;
+        for (var e = lane; e < M_VEC4 * BLOCK_K; e += 256u) {
+            let c = depth + e % BLOCK_K;
+            let first = row + e / BLOCK_K * 4u;
             var rows = vec4<f32>();
             if c < to {
                 rows = vec4<f32>(weight(first, c), weight(first + 1u, c), weight(first + 2u, c), weight(first + 3u, c));
             }
-            left_tile[e % DEPTH * LEFT + e / DEPTH] = rows;
+            left_tile[e % BLOCK_K * M_VEC4 + e / BLOCK_K] = rows;
         }
     }
 }
 
-fn put_column(row: u32, column: u32, sums: vec4<f32>) {
+fn store_column(row: u32, column: u32, sums: vec4<f32>) {
     if column >= COLUMNS {
         return;
     }
     let at = select((column / TO * M + row) * TO + column % TO, column * M + row, CHANNELS_LAST);
     let apart = select(TO, 1u, CHANNELS_LAST);
-    if row < M { out[at] = elem(finished(row, sums.x)); }
-    if row + 1u < M { out[at + apart] = elem(finished(row + 1u, sums.y)); }
-    if row + 2u < M { out[at + 2u * apart] = elem(finished(row + 2u, sums.z)); }
-    if row + 3u < M { out[at + 3u * apart] = elem(finished(row + 3u, sums.w)); }
+    if row < M { out[at] = elem(epilogue(row, sums.x)); }
+    if row + 1u < M { out[at + apart] = elem(epilogue(row + 1u, sums.y)); }
+    if row + 2u < M { out[at + 2u * apart] = elem(epilogue(row + 2u, sums.z)); }
+    if row + 3u < M { out[at + 3u * apart] = elem(epilogue(row + 3u, sums.w)); }
 }
 
-fn put_square(group: u32, row: u32, column: u32, slot: u32, square: mat4x4<f32>) {
-    put_column(row, column + column_of(slot, 0u), square[0]);
-    put_column(row, column + column_of(slot, 1u), square[1]);
-    put_column(row, column + column_of(slot, 2u), square[2]);
-    put_column(row, column + column_of(slot, 3u), square[3]);
+fn store_tile(group: u32, row: u32, column: u32, slot: u32, tile: mat4x4<f32>) {
+    store_column(row, column + column_of(slot, 0u), tile[0]);
+    store_column(row, column + column_of(slot, 1u), tile[1]);
+    store_column(row, column + column_of(slot, 2u), tile[2]);
+    store_column(row, column + column_of(slot, 3u), tile[3]);
 }
 
 @compute @workgroup_size(256)
@@ -227,11 +227,11 @@ fn separable_conv3d_fused(
     @builtin(local_invocation_index) lane: u32,
 ) {
     // Workgroups that run together share positions.
-    let down = (M + TILE_ROWS - 1u) / TILE_ROWS;
-    let across = (COLUMNS + TILE_COLUMNS - 1u) / TILE_COLUMNS;
+    let down = (M + BLOCK_M - 1u) / BLOCK_M;
+    let across = (COLUMNS + BLOCK_N - 1u) / BLOCK_N;
     let index = flat_group(workgroup, workgroups);
     if index >= down * across {
         return;
     }
-    tile_product(0u, vec2<u32>(index % down * TILE_ROWS, index / down * TILE_COLUMNS), 0u, C, lane);
+    tile_product(0u, vec2<u32>(index % down * BLOCK_M, index / down * BLOCK_N), 0u, C, lane);
 }

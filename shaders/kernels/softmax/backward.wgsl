@@ -1,5 +1,5 @@
-// The backward pass of softmax, in pieces: against `naive`, y and dout are read once, and kept in registers. The definition
-// is in core/workloads/src/ops/softmax.
+// Backward pass of softmax, in pieces: y and dout are read once, and kept in registers. The definition is in
+// core/workloads/src/ops/softmax.
 
 #import lib/lanes
 #import lib/launch

@@ -1,7 +1,7 @@
 // Softmax of rows, in pieces: see lib/pieces1. The definition is in core/workloads/src/ops/softmax.
 //
-// softmax_online  a row is read twice: for its maximum and sum, which each thread keeps together, and for the result
-// softmax_row     it is read once and kept in registers, PIECES pieces in each of LANES threads
+// softmax_online  two passes over a row: running maximum and sum of each thread, then the result
+// softmax_row     the row is read once and kept in registers, PIECES pieces in each of LANES threads
 
 #import lib/lanes
 #import lib/launch
@@ -25,7 +25,7 @@ fn softmax_online(
         return;
     }
     let base = row * ROW_PIECES;
-    // A thread without a piece has the weight of none.
+    // A thread without a piece contributes nothing.
     var top = LOWEST;
     var sums = piece();
     for (var at = thread; at < ROW_PIECES; at += LANES) {

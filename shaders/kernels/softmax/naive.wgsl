@@ -1,15 +1,15 @@
-// Softmax of rows and its backward pass, one workgroup of ROW_THREADS a row, one element at a time. The definition is in
+// Softmax of rows and its backward pass, one workgroup of ROW_THREADS per row, one element at a time. The definition is in
 // core/workloads/src/ops/softmax.
 //
 // softmax_naive           three passes over the row: maximum, sum, result
-// softmax_backward_naive  two: the sum of y·dout, the gradient
+// softmax_backward_naive  two passes: the sum of y·dout, the gradient
 
 #import lib/launch
 #import lib/reduce
 
 @group(0) @binding(0) var<storage, read> x: array<elem>;
 @group(0) @binding(1) var<storage, read_write> out: array<elem>;
-// Of the backward pass.
+// Bindings of the backward pass.
 @group(0) @binding(0) var<storage, read> y: array<elem>;
 @group(0) @binding(1) var<storage, read> dout: array<elem>;
 @group(0) @binding(2) var<storage, read_write> dx: array<elem>;

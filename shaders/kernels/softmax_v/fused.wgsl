@@ -1,8 +1,8 @@
-// Softmax of rows times a matrix, in one stage: against `separate`, weights never leave workgroup memory. The definition is in
+// Softmax of rows times a matrix, in one stage: weights stay in workgroup memory. The definition is in
 // core/workloads/src/ops/softmax_v.
 //
-// A workgroup owns 64 rows of x and goes over them in tiles of 32 elements with an online softmax. LANES neighbouring threads
-// keep what is known of a row. Thread (x, y) of 16×16 sums columns 4(x + 16j).. of rows 4y..4y+3, in registers.
+// A workgroup owns 64 rows of x, and processes them in tiles of 32 elements with an online softmax. LANES neighbouring threads
+// keep a row's statistics. Thread (x, y) of 16×16 sums columns 4(x + 16j).. of rows 4y..4y+3, in registers.
 
 #import lib/lanes
 #import lib/launch
@@ -20,12 +20,12 @@ var<workgroup> weights: array<f32, ROWS * STRIDE>;
 var<workgroup> values: array<vec4<f32>, STAGED>;
 var<workgroup> rescale: array<f32, ROWS>;
 
-fn four_of_v(row: u32, col: u32, inside: bool) -> vec4<f32> {
-    var four = vec4<f32>();
+fn vec4_of_v(row: u32, col: u32, inside: bool) -> vec4<f32> {
+    var loaded = vec4<f32>();
     for (var e = 0u; e < 4u; e++) {
-        if inside && col + e < D { four[e] = f32(v[row * D + col + e]); }
+        if inside && col + e < D { loaded[e] = f32(v[row * D + col + e]); }
     }
-    return four;
+    return loaded;
 }
 
 @compute @workgroup_size(16, 16)
@@ -44,10 +44,10 @@ fn softmax_v_fused(
     let first_row = flat % blocks * ROWS;
     let my_row = thread / LANES;
     let part = thread % LANES;
-    // Rows past the end go along with the last one, and are not written.
+    // Rows past the end repeat the last one, and are not written.
     let base = (item * S + min(first_row + my_row, S - 1u)) * T;
     var top = LOWEST;
-    // Of this thread's elements alone, until the end.
+    // Sum over this thread's elements, until the end.
     var sum = 0.0;
     var sums: array<vec4<f32>, 4u * COLUMNS>;
 
@@ -80,7 +80,7 @@ fn softmax_v_fused(
         for (var staged = 0u; staged < KEYS; staged += VALUES) {
             for (var e = thread; e < VALUES * WIDTH; e += 256u) {
                 let j = first + staged + e / WIDTH;
-                values[e] = four_of_v(item * T + j, e % WIDTH * 4u, j < T);
+                values[e] = vec4_of_v(item * T + j, e % WIDTH * 4u, j < T);
             }
             workgroupBarrier();
             for (var i = 0u; i < VALUES; i++) {

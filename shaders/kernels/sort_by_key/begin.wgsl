@@ -1,12 +1,12 @@
-// Where the keys of a digit begin in each stretch, among all keys of this digit: its counts are scanned over the stretches, by a
-// workgroup for each digit. The definition is in core/workloads/src/ops/sort_by_key.rs.
+// Begin of the keys of a digit in each stretch, among all keys of this digit: its counts are scanned over the stretches, by a
+// workgroup per digit. The definition is in core/workloads/src/ops/sort_by_key.rs.
 
 @group(0) @binding(0) var<storage, read_write> counts: array<u32>;
 @group(0) @binding(1) var<storage, read_write> totals: array<u32>;
 
 var<workgroup> sums: array<u32, THREADS>;
 
-// Stretches of one thread, neighbours.
+// Stretches per thread, neighbours.
 const OWN: u32 = MOST_PARTS / THREADS;
 
 @compute @workgroup_size(THREADS)

@@ -1,9 +1,8 @@
-// Keys and their values moved to where a digit of the keys puts them, by stretches. The definition is in
-// core/workloads/src/ops/sort_by_key.rs.
+// Keys and their values moved to the place of a digit, by stretches. The definition is in core/workloads/src/ops/sort_by_key.rs.
 //
-// Before the keys of a digit in a stretch come all keys of smaller digits, and those of this digit in earlier stretches. Among
-// themselves they are ranked THREADS at a time: each thread sets its bit in the mask of its digit, and counts those below it. Who
-// sets a bit first changes nothing, so that the order is one and the same in every run.
+// All keys of smaller digits precede the keys of a digit in a stretch, and those of this digit in earlier stretches. Keys are
+// ranked THREADS at a time: each thread sets its bit in the mask of its digit, and counts the lower bits. The order of these
+// operations has no effect, so the order of keys is the same in every run.
 
 @group(0) @binding(0) var<storage, read> counts: array<u32>;
 @group(0) @binding(1) var<storage, read> totals: array<u32>;
@@ -16,9 +15,9 @@
 const WORDS: u32 = THREADS / 32u;
 
 var<workgroup> sums: array<u32, THREADS>;
-// Where the next key of each digit goes.
+// Place of the next key of each digit.
 var<workgroup> next: array<u32, BINS>;
-// Which threads have each digit.
+// Threads of each digit, as bits.
 var<workgroup> masks: array<atomic<u32>, BINS * WORDS>;
 
 @compute @workgroup_size(THREADS)
@@ -74,7 +73,7 @@ fn sort_by_key_place(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_inv
             sorted[to] = key;
             carried[to] = values[at];
         }
-        // Everyone knows where its key goes before the last of each digit moves on, and before masks are cleared.
+        // All threads know the places of their keys before the last key of each digit advances, and before masks are cleared.
         workgroupBarrier();
         if at < ITEMS && rank + 1u == alike {
             next[digit] += alike;

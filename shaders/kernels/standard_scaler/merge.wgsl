@@ -1,5 +1,5 @@
-// Mean and variance of each column from those of strips: workgroups of ACROSS neighbouring columns times DOWN threads that take every
-// DOWN-th strip. The definition is in core/workloads/src/ops/standard_scaler.rs.
+// Mean and variance of each column from those of strips: workgroups of ACROSS neighbouring columns times DOWN threads that take
+// every DOWN-th strip. The definition is in core/workloads/src/ops/standard_scaler.rs.
 
 #import lib/launch
 
@@ -7,7 +7,7 @@
 @group(0) @binding(1) var<storage, read_write> mean: array<f32>;
 @group(0) @binding(2) var<storage, read_write> variance: array<f32>;
 
-// Rows seen, their mean, and the sum of squares around it.
+// Number of rows, their mean, and the sum of squared distances from it.
 struct Moments {
     count: f32,
     middle: f32,

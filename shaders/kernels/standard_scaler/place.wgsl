@@ -1,14 +1,14 @@
-// Where a workgroup is in its table: a strip of rows times a block of columns, LANES threads to a row. The definition is in
+// Place of a workgroup in its table: a strip of rows times a block of columns, LANES threads per row. The definition is in
 // core/workloads/src/ops/standard_scaler.rs.
 
 #import lib/launch
 
-// Pieces of a row of the table, and rows that a workgroup takes at a time.
+// Pieces of a row of the table, and rows that a workgroup processes at a time.
 const ROW_PIECES: u32 = COLUMNS / WIDTH;
 const DOWN: u32 = THREADS / LANES;
 
 struct Place {
-    // The strip, its first row and the one behind its last, and the thread's piece of a row.
+    // Strip, its first row, one past its last, and the thread's piece of a row.
     part: u32,
     begin: u32,
     end: u32,

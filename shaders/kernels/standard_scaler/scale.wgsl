@@ -1,5 +1,5 @@
-// Columns scaled by what is known of them, by strips: each thread keeps the mean and the factor of its columns. The definition is
-// in core/workloads/src/ops/standard_scaler.rs.
+// Columns scaled by their mean and factor, by strips: each thread keeps the numbers of its columns. The definition is in
+// core/workloads/src/ops/standard_scaler.rs.
 
 #import lib/pieces{WIDTH}
 #import standard_scaler/place

@@ -1,7 +1,7 @@
 // Sums over the rows of strips, column by column. The definition is in core/workloads/src/ops/standard_scaler.rs.
 //
-// standard_scaler_sums     of the elements
-// standard_scaler_squares  of the squares of their distances from the mean
+// standard_scaler_sums     sums of the elements
+// standard_scaler_squares  sums of the squared distances from the mean
 
 #import lib/over_rows
 #import lib/pieces{WIDTH}

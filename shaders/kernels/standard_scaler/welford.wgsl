@@ -1,8 +1,9 @@
-// Means of strips, and sums of squares around them, column by column. The definition is in
+// Means of strips, and sums of squared distances from them, column by column. The definition is in
 // core/workloads/src/ops/standard_scaler.rs.
 //
-// A thread takes eight rows at a time: their mean, and the squares around it, are merged with what it has of earlier ones. How many
-// rows a thread has seen is known from its place, and is the same for all columns. The threads of a column are merged at the end.
+// A thread loads eight rows at a time. Their mean, and the squared distances from it, are merged with those of its earlier rows.
+// The number of rows of a thread follows from its place, and is the same for all columns. The threads of a column are merged at
+// the end.
 
 #import lib/pieces{WIDTH}
 #import standard_scaler/place
@@ -13,7 +14,7 @@
 const BLOCK: u32 = 8u;
 
 var<workgroup> means: array<piece, THREADS>;
-var<workgroup> squares: array<piece, THREADS>;
+var<workgroup> square_sums: array<piece, THREADS>;
 
 @compute @workgroup_size(THREADS)
 fn standard_scaler_welford(
@@ -52,7 +53,7 @@ fn standard_scaler_welford(
         }
     }
     means[lane] = middle;
-    squares[lane] = around;
+    square_sums[lane] = around;
     workgroupBarrier();
     if lane >= LANES || place.piece_at >= ROW_PIECES {
         return;
@@ -63,7 +64,7 @@ fn standard_scaler_welford(
         let all = count + more;
         let apart = means[down * LANES + lane] - middle;
         middle += apart * (more / all);
-        around += squares[down * LANES + lane] + apart * apart * (count * (more / all));
+        around += square_sums[down * LANES + lane] + apart * apart * (count * (more / all));
         count = all;
     }
     parts[2u * place.part * ROW_PIECES + place.piece_at] = middle;

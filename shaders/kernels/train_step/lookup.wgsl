@@ -1,4 +1,4 @@
-// What a sample's hashed features are, with the table's row of its category added, in pieces. The definition is in
+// Hashed features of a sample plus the table's row of its category, in pieces. The definition is in
 // core/workloads/src/ops/train_step.
 
 #import lib/launch

@@ -1,9 +1,9 @@
-// The gradient of a table of which every sample took one row: the sum of the gradients of the samples that took it. The
-// definition is in core/workloads/src/ops/train_step.
+// Gradient of a table with one looked-up row per sample: the sum over the samples with that row. The definition is in
+// core/workloads/src/ops/train_step.
 //
-// A workgroup owns LANES columns of one row of the table. The samples come sorted by category, so that it finds those of its row
-// side by side; DOWN threads a column take every DOWN-th of them, in the order of the samples, and the first of them adds up.
-// No two threads write the same element, so nothing is atomic, and the result does not depend on timing.
+// A workgroup owns LANES columns of one row of the table. Samples are sorted by category, so that those of a row are contiguous.
+// DOWN threads per column take every DOWN-th of them, in the order of the samples, and the first adds their sums. No two threads
+// write the same element: nothing is atomic, and the result does not depend on timing.
 
 #import lib/launch
 
@@ -28,7 +28,7 @@ fn train_step_scatter(
     }
     let mine = owned / STRETCHES;
     let column = owned % STRETCHES * LANES + local.x;
-    // Categories tend to have about as many samples each.
+    // Categories tend to have similar numbers of samples.
     let guess = min(ROWS, u32(f32(mine) * (f32(ROWS) / f32(CATEGORIES))));
     let first = first_at_least(mine, guess, ROWS);
     let end = first_at_least(mine + 1u, first, ROWS);

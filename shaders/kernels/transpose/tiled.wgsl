@@ -1,14 +1,14 @@
-// Transpose by tiles: against `naive`, a workgroup reads rows of a tile into its memory and writes its columns as rows, so that
-// neighbouring threads touch neighbouring elements on either side. Rows of the tile are one longer than it is wide: the elements
-// of a column then lie in different banks. The definition is in core/workloads/src/ops/transpose.rs.
+// Transpose by tiles: a workgroup reads rows of a tile into its memory and writes its columns as rows, so that neighbouring
+// threads access neighbouring elements on both sides. A padding element per row avoids bank conflicts. The definition is in
+// core/workloads/src/ops/transpose.rs.
 
 #import lib/launch
 
 @group(0) @binding(0) var<storage, read> x: array<elem>;
 @group(0) @binding(1) var<storage, read_write> out: array<elem>;
 
-// As f32, which holds every element of 16 bits; words of 32 bits are what banks are made of.
-var<workgroup> turned: array<f32, TILE * (TILE + 1u)>;
+// As f32, which represents every 16-bit element: banks hold words of 32 bits.
+var<workgroup> transposed: array<f32, TILE * (TILE + 1u)>;
 
 const DOWN: u32 = THREADS / TILE;
 
@@ -33,7 +33,7 @@ fn transpose_tiled(
         let row = first_row + i;
         let column = first_column + along;
         if row < ROWS && column < COLUMNS {
-            turned[i * (TILE + 1u) + along] = f32(x[base + row * COLUMNS + column]);
+            transposed[i * (TILE + 1u) + along] = f32(x[base + row * COLUMNS + column]);
         }
     }
     workgroupBarrier();
@@ -41,7 +41,7 @@ fn transpose_tiled(
         let row = first_row + along;
         let column = first_column + i;
         if row < ROWS && column < COLUMNS {
-            out[base + column * ROWS + row] = elem(turned[along * (TILE + 1u) + i]);
+            out[base + column * ROWS + row] = elem(transposed[along * (TILE + 1u) + i]);
         }
     }
 }

@@ -1,16 +1,15 @@
-// Transpose by tiles, 16 bytes per access: against `tiled`, fewer and wider requests on either side. Elements are moved as bits.
-// The definition is in core/workloads/src/ops/transpose.rs.
+// Transpose by tiles, 16 bytes per access, as bits. The definition is in core/workloads/src/ops/transpose.rs.
 //
-// A tile is TILE_ROWS rows of 128 bytes, and lies turned in workgroup memory in words of 32 bits: an element each, or two of 16
-// bits that were neighbours in their column, put together by whoever read both rows. Eight neighbouring threads read the eight
-// vectors of a row, and write eight vectors of a column. PITCH is odd, so that a column's words lie in different banks.
+// A tile is TILE_ROWS rows of 128 bytes. It is stored transposed in workgroup memory, in words of 32 bits: an element each, or
+// two 16-bit neighbours of a column, joined by the thread that read both rows. Eight neighbouring threads read the eight vectors
+// of a row, and write eight vectors of a column. PITCH is odd, so that a column's words lie in different banks.
 
 #import lib/launch
 
 @group(0) @binding(0) var<storage, read> x: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read_write> out: array<vec4<u32>>;
 
-var<workgroup> turned: array<u32, TILE_COLUMNS * PITCH>;
+var<workgroup> transposed: array<u32, TILE_COLUMNS * PITCH>;
 
 // Vectors of a row, and of a column.
 const ACROSS: u32 = COLUMNS / PER_VECTOR;
@@ -34,7 +33,7 @@ fn transpose_vector(
     let first_column = tile % tiles_across * TILE_COLUMNS;
     let base = matrix * ROWS * ACROSS;
 
-    // Each thread reads two vectors one below the other, 256 threads all of the tile.
+    // Each thread reads two vectors, one below the other; 256 threads read all of the tile.
     let of_row = lane % 8u;
     let below = lane / 8u;
     let near = select(below, 2u * below, PAIRS);
@@ -51,12 +50,12 @@ fn transpose_vector(
     for (var i = 0u; i < 4u; i++) {
         if PAIRS {
             let column = of_row * 8u + 2u * i;
-            turned[column * PITCH + below] = (first[i] & 0xffffu) | (second[i] << 16u);
-            turned[(column + 1u) * PITCH + below] = (first[i] >> 16u) | (second[i] & 0xffff0000u);
+            transposed[column * PITCH + below] = (first[i] & 0xffffu) | (second[i] << 16u);
+            transposed[(column + 1u) * PITCH + below] = (first[i] >> 16u) | (second[i] & 0xffff0000u);
         } else {
             let column = of_row * 4u + i;
-            turned[column * PITCH + near] = first[i];
-            turned[column * PITCH + far] = second[i];
+            transposed[column * PITCH + near] = first[i];
+            transposed[column * PITCH + far] = second[i];
         }
     }
     workgroupBarrier();
@@ -68,7 +67,7 @@ fn transpose_vector(
         if first_column + column < COLUMNS && first_row + of_column * PER_VECTOR < ROWS {
             let word = column * PITCH + 4u * of_column;
             let to = (matrix * COLUMNS + first_column + column) * ALONG + first_row / PER_VECTOR + of_column;
-            out[to] = vec4<u32>(turned[word], turned[word + 1u], turned[word + 2u], turned[word + 3u]);
+            out[to] = vec4<u32>(transposed[word], transposed[word + 1u], transposed[word + 2u], transposed[word + 3u]);
         }
     }
 }

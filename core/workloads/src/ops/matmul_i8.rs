@@ -292,7 +292,7 @@ fn dot4(p: &Problem, caps: &Caps) -> Program {
     let squares = Squares::new(large, caps.dialect);
     let Squares { tile, across, pieces } = squares;
     let stage = stage(p, "matmul_i8/dot4", "matmul_i8_dot4")
-        .consts(&[("TILE", tile), ("ACROSS", across), ("PIECES", pieces)])
+        .consts(&[("BLOCK_MN", tile), ("THREADS_MN", across), ("PIECES", pieces)])
         .consts(&[("LARGE", large), ("WHOLE", whole(p, [tile, tile, pieces * PIECE]))])
         .threads([across * across, 1, 1])
         .grid(spread(squares.count(p)))
@@ -319,8 +319,8 @@ fn coopmat(p: &Problem, _caps: &Caps) -> Program {
     const SUBGROUPS: u32 = 8;
     // In addition to the tiles, each subgroup has a strip of 16 rows of two accumulator matrices, padded by a vector.
     let stage = stage(p, "matmul_i8/coopmat", "matmul_i8_coopmat")
-        .consts(&[("ROWS", ROWS), ("COLUMNS", COLUMNS), ("PIECES", PIECES)])
-        .consts(&[("FOURS", p["n"].is_multiple_of(4)), ("WHOLE", whole(p, [ROWS, COLUMNS, PIECES * PIECE]))])
+        .consts(&[("BLOCK_M", ROWS), ("BLOCK_N", COLUMNS), ("PIECES", PIECES)])
+        .consts(&[("VEC4_STORES", p["n"].is_multiple_of(4)), ("WHOLE", whole(p, [ROWS, COLUMNS, PIECES * PIECE]))])
         .threads([SUBGROUPS * 32, 1, 1])
         .grid(spread(tiles(p, u64::from(ROWS), u64::from(COLUMNS))))
         .shared(((ROWS + COLUMNS) * (PIECES + 1) + SUBGROUPS * 16 * (8 + 1)) * PIECE);
@@ -346,7 +346,7 @@ fn mma(p: &Problem, caps: &Caps) -> Program {
     const ROWS: u32 = 128;
     // Bytes of a staged row without padding. Steps in shared memory: one in use, two in flight.
     const DEPTH: u32 = 64;
-    const STEPS: u32 = 3;
+    const STAGES: u32 = 3;
     // A wide tile reads three quarters of the bytes from the cache, but there must be enough tiles for the device.
     let from = u64::from(p.tuned(caps, "mma", &WIDE_FROM));
     let wide = tiles(p, u64::from(ROWS), 256) * 100 >= caps.compute_units.map_or(UNITS, u64::from) * from;
@@ -354,11 +354,14 @@ fn mma(p: &Problem, caps: &Caps) -> Program {
     // One warp for each 64 by 64 elements.
     let threads = ROWS / 64 * (columns / 64) * 32;
     let stage = stage(p, "matmul_i8/mma", "matmul_i8_mma")
-        .consts(&[("ROWS", ROWS), ("COLUMNS", columns), ("DEPTH", DEPTH), ("PADDING", PIECE)])
-        .consts(&[("STEPS", STEPS), ("THREADS", threads)])
+        .consts(&[("BLOCK_M", ROWS), ("BLOCK_N", columns), ("BLOCK_K", DEPTH), ("PADDING", PIECE)])
+        .consts(&[("STAGES", STAGES), ("THREADS", threads)])
         .threads([threads, 1, 1])
         .grid(spread(tiles(p, u64::from(ROWS), u64::from(columns))))
-        .cuda(CudaLaunch { dynamic_shared_bytes: STEPS * (ROWS + columns) * (DEPTH + PIECE), ..CudaLaunch::default() });
+        .cuda(CudaLaunch {
+            dynamic_shared_bytes: STAGES * (ROWS + columns) * (DEPTH + PIECE),
+            ..CudaLaunch::default()
+        });
     program(p, stage)
 }
 

@@ -20,7 +20,7 @@ const QUERY_COLUMNS: u64 = 32;
 pub(super) const MAX_DIM: u64 = 128;
 /// Names of the constants that enable a 16-column matrix of the given number. `COLUMNS` enables an accumulator in either half of
 /// the columns, `FETCHES` an 8-element vector of a tile per thread.
-pub(super) const SQUARES: [&str; 8] = ["", "SQUARE1", "SQUARE2", "SQUARE3", "SQUARE4", "SQUARE5", "SQUARE6", "SQUARE7"];
+pub(super) const SQUARES: [&str; 8] = ["", "D_TILE1", "D_TILE2", "D_TILE3", "D_TILE4", "D_TILE5", "D_TILE6", "D_TILE7"];
 pub(super) const COLUMNS: [&str; 4] = ["", "COLUMN1", "COLUMN2", "COLUMN3"];
 const FETCHES: [&str; 2] = ["", "FETCH1"];
 

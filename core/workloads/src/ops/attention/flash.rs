@@ -116,12 +116,12 @@ impl Share {
 
     fn stage(&self, p: &Problem, dialect: Dialect) -> Stage {
         let consts = [
-            ("ACROSS", self.across),
-            ("DOWN", self.down),
+            ("THREADS_N", self.across),
+            ("THREADS_M", self.down),
             ("COLUMNS", self.columns),
             ("DEPTH", self.depth),
             ("VALUES", self.values),
-            ("BUFFERS", self.buffers),
+            ("STAGES", self.buffers),
             ("PAD", self.pad),
         ];
         stage(p, "attention/flash", "attention_flash")

@@ -67,11 +67,11 @@ impl Tile {
     /// Stage with the tile's constants.
     pub(in super::super) fn with_consts(&self, stage: Stage) -> Stage {
         let sizes = [
-            ("TILE_ROWS", self.rows),
-            ("TILE_COLUMNS", self.columns),
-            ("ROW_SQUARES", self.squares[0]),
-            ("COLUMN_SQUARES", self.squares[1]),
-            ("DEPTH", DEPTH),
+            ("BLOCK_M", self.rows),
+            ("BLOCK_N", self.columns),
+            ("REG_TILES_M", self.squares[0]),
+            ("REG_TILES_N", self.squares[1]),
+            ("BLOCK_K", DEPTH),
         ];
         stage
             .consts(&sizes.map(|(name, value)| (name, value as u32)))
@@ -211,7 +211,7 @@ mod tests {
                 for kernel in case.program(&caps()).expect("a kernel variant").kernels() {
                     let of = |name| kernel.consts.iter().find(|(known, _)| *known == name);
                     if let (Some((_, Value::U32(rows))), Some((_, Value::U32(columns)))) =
-                        (of("TILE_ROWS"), of("TILE_COLUMNS"))
+                        (of("BLOCK_M"), of("BLOCK_N"))
                     {
                         found.insert((kernel.entry, *rows, *columns));
                     }

@@ -10,7 +10,7 @@ use super::stages::Gather;
 /// Terms of a step: rows of 128 bytes, the instruction's swizzle. Steps in shared memory: two are multiplied, and two are in
 /// flight.
 const DEPTH: u64 = 64;
-const STEPS: u64 = 4;
+const STAGES: u64 = 4;
 /// Threads and positions of a warpgroup.
 const THREADS: u64 = 128;
 const POSITIONS: u64 = 64;
@@ -61,10 +61,10 @@ impl Tile {
     /// Stage with `blocks` such tiles.
     fn with_consts(&self, stage: Stage, blocks: u64) -> Stage {
         let threads = self.warpgroups * THREADS;
-        let staged = STEPS * (self.rows() + self.columns) * DEPTH * 2;
+        let staged = STAGES * (self.rows() + self.columns) * DEPTH * 2;
         stage
             .consts(
-                &[("COLUMNS", self.columns), ("DEPTH", DEPTH), ("STEPS", STEPS), ("THREADS", threads)]
+                &[("BLOCK_N", self.columns), ("BLOCK_K", DEPTH), ("STAGES", STAGES), ("THREADS", threads)]
                     .map(|(name, value)| (name, value as u32)),
             )
             .threads([threads as u32, 1, 1])

@@ -84,9 +84,7 @@ impl Squares {
     fn stage(&self, name: &'static str, text: &'static str, count: u64) -> Stage {
         let [down, across] = self.extents();
         Stage::kernel(name, text, name)
-            .consts(
-                &[("SQUARES_DOWN", down), ("SQUARES_ACROSS", across), ("THREADS", THREADS)].map(|(n, v)| (n, v as u32)),
-            )
+            .consts(&[("TILES_Y", down), ("TILES_X", across), ("THREADS", THREADS)].map(|(n, v)| (n, v as u32)))
             .threads([THREADS as u32, 1, 1])
             .grid(spread(count.div_ceil(THREADS)))
     }

@@ -11,7 +11,7 @@
 use std::borrow::Cow;
 
 use parallax_ir::device::BackendError;
-use parallax_ir::{Authoring, Consts, Kernel, KernelSources, Part, Program, Value, translated};
+use parallax_ir::{Authoring, Consts, Kernel, KernelSources, Program, SourceChunk, Value, translated};
 use parallax_schema::case::DType;
 use parallax_schema::device::{Dialect, Step};
 use sha2::{Digest, Sha256};
@@ -41,7 +41,7 @@ impl Compiler {
 
 /// An assembled kernel source.
 #[derive(Debug, Clone)]
-pub struct Text {
+pub struct KernelSource {
     /// File of the line numbers, relative to the kernels folder.
     pub file: String,
     /// WGSL.
@@ -57,13 +57,13 @@ pub struct Text {
 }
 
 /// Equality ignores the time of the steps.
-impl PartialEq for Text {
-    fn eq(&self, other: &Text) -> bool {
+impl PartialEq for KernelSource {
+    fn eq(&self, other: &KernelSource) -> bool {
         (&self.file, &self.wgsl, &self.imports) == (&other.file, &other.wgsl, &other.imports)
     }
 }
 
-impl Text {
+impl KernelSource {
     /// SHA-256 of the kernel source, in hexadecimal: its identity in records.
     pub fn hash(&self) -> String {
         hash(&self.wgsl)
@@ -81,11 +81,11 @@ fn hash(text: &str) -> String {
 }
 
 /// Returns the identity of several kernel sources in records. For one source it is its hash, and for none it is empty.
-pub(crate) fn hash_of(texts: &[Text]) -> String {
+pub(crate) fn hash_of(texts: &[KernelSource]) -> String {
     match texts {
         [] => String::new(),
         [one] => one.hash(),
-        several => hash(&several.iter().map(Text::hash).collect::<String>()),
+        several => hash(&several.iter().map(KernelSource::hash).collect::<String>()),
     }
 }
 
@@ -99,11 +99,11 @@ pub fn embedded() -> KernelSources {
 /// # Errors
 /// A missing file or import, a faulty directive, an element type that WGSL lacks, or an operation without syntax for the compiler.
 pub fn assemble(
-    texts: &KernelSources,
+    sources: &KernelSources,
     kernel: &Kernel,
     dtype: DType,
     compiler: Compiler,
-) -> Result<Text, BackendError> {
+) -> Result<KernelSource, BackendError> {
     let (enable, elem) = match kernel.elem.unwrap_or(dtype) {
         DType::F32 => ("", "f32"),
         DType::F16 => ("enable f16; ", "f16"),
@@ -111,10 +111,10 @@ pub fn assemble(
     };
     if kernel.authoring != Authoring::Handwritten {
         let file = format!("{}.cube", kernel.text);
-        return match translated(texts, kernel, dtype, Dialect::Wgsl) {
+        return match translated(sources, kernel, dtype, Dialect::Wgsl) {
             Ok(made) => {
                 let (made, wgsl) = (made.timed_steps(), made.text);
-                Ok(Text { file, wgsl, imports: Vec::new(), imitation: None, made, own: true })
+                Ok(KernelSource { file, wgsl, imports: Vec::new(), imitation: None, made, own: true })
             }
             Err(why) => Err(BackendError::untranslated(file, why)),
         };
@@ -124,7 +124,7 @@ pub fn assemble(
     known.push(("IN_A_BROWSER", Value::Bool(compiler == Compiler::Browser)));
     // The emulation reads one statement per line.
     let between = if compiler == Compiler::Imitating { "\n" } else { " " };
-    let parts = parts_of(texts, &file, &known, between).map_err(|e| BackendError::Unsupported(e.to_string()))?;
+    let parts = parts_of(sources, &file, &known, between).map_err(|e| BackendError::Unsupported(e.to_string()))?;
     // `enable` must precede all else, and shares the first line.
     let mut wgsl = enable.to_owned();
     if compiler == Compiler::Browser && parts.iter().any(|part| by_subgroups(&part.text)) {
@@ -135,7 +135,7 @@ pub fn assemble(
         wgsl += "enable wgpu_int16; ";
     }
     let mut lines = 0;
-    let mut put = |part: &Part, wgsl: &mut String, above: usize| {
+    let mut put = |part: &SourceChunk, wgsl: &mut String, above: usize| {
         // Import lines become empty lines.
         let missing = (part.first_line + above).saturating_sub(lines + 1);
         *wgsl += &"\n".repeat(missing);
@@ -181,7 +181,7 @@ pub fn assemble(
         }
         Compiler::Imitating => {}
     }
-    Ok(Text { file, wgsl, imports, imitation, made: Vec::new(), own: parts.iter().all(|part| part.own) })
+    Ok(KernelSource { file, wgsl, imports, imitation, made: Vec::new(), own: parts.iter().all(|part| part.own) })
 }
 
 /// Returns the distinct kernel sources of a program for a compiler, and the index of each stage's source.
@@ -189,12 +189,12 @@ pub fn assemble(
 /// # Errors
 /// Those of [`assemble`].
 pub fn assemble_all(
-    texts: &KernelSources,
+    sources: &KernelSources,
     program: &Program,
     dtype: DType,
     compiler: Compiler,
-) -> Result<(Vec<Text>, Vec<Option<usize>>), BackendError> {
-    program.distinct(|kernel| assemble(texts, kernel, dtype, compiler))
+) -> Result<(Vec<KernelSource>, Vec<Option<usize>>), BackendError> {
+    program.distinct(|kernel| assemble(sources, kernel, dtype, compiler))
 }
 
 /// Whether a kernel source uses subgroup builtins or exchanges.
@@ -203,9 +203,14 @@ fn by_subgroups(text: &str) -> bool {
 }
 
 /// Returns a file and its imports, without directives.
-fn parts_of(texts: &KernelSources, file: &str, consts: &Consts, between: &str) -> Result<Vec<Part>, SourceError> {
+fn parts_of(
+    sources: &KernelSources,
+    file: &str,
+    consts: &Consts,
+    between: &str,
+) -> Result<Vec<SourceChunk>, SourceError> {
     let resolve = |file: &str, text: Cow<'static, str>| conditions_resolved(file, &text, consts).map(Cow::Owned);
-    let mut parts = texts.with_imports_of(file, &resolve, &imported)?;
+    let mut parts = sources.with_imports_of(file, &resolve, &imported)?;
     blocks_emitted(&mut parts, consts, between)?;
     Ok(parts)
 }

@@ -1,5 +1,4 @@
-// What kernels on tiles of int8 matrices have in common: words of A and B, four at a time. WHOLE: tiles are whole, and nothing asks
-// whether an element is there.
+// Words of A and B for tiled int8 GEMMs, four at a time. WHOLE: all tiles are whole, and there are no bounds checks.
 
 @group(0) @binding(0) var<storage, read> a: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> b: array<vec4<u32>>;
@@ -7,7 +6,7 @@
 @group(0) @binding(3) var<storage, read> b_scale: array<f32>;
 
 // Words at .. at + 3 of a row of a matrix, zeros outside; `at` is a multiple of four.
-#block four_of(MATRIX, HEIGHT)
+#block vec4_of(MATRIX, HEIGHT)
     if !WHOLE && (row >= HEIGHT || at >= WORDS) {
         return vec4<u32>();
     }
@@ -23,10 +22,10 @@
     return x;
 #end
 
-fn four_of_a(row: u32, at: u32) -> vec4<u32> {
-    #emit four_of(a, M)
+fn vec4_of_a(row: u32, at: u32) -> vec4<u32> {
+    #emit vec4_of(a, M)
 }
 
-fn four_of_b(row: u32, at: u32) -> vec4<u32> {
-    #emit four_of(b, N)
+fn vec4_of_b(row: u32, at: u32) -> vec4<u32> {
+    #emit vec4_of(b, N)
 }

@@ -1,9 +1,9 @@
-// What becomes of a sum of an output channel: the channel's number is added, from the `bias` of the text that imports this; it is
-// normalised, with that text's `mean`, `variance`, `gamma` and `beta`; and what is negative becomes zero.
+// Epilogue of an output channel: adds the bias, normalises, and applies ReLU. The importing kernel binds `bias`, `mean`,
+// `variance`, `gamma` and `beta`.
 
 #import lib/nan
 
-fn finished(channel: u32, sum: f32) -> f32 {
+fn epilogue(channel: u32, sum: f32) -> f32 {
     var value = sum;
 #if BIAS
     value += f32(bias[channel]);

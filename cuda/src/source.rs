@@ -17,7 +17,7 @@ include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
 /// A kernel source, complete for the compiler.
 #[derive(Debug, Clone)]
-pub struct Text {
+pub struct KernelSource {
     /// Name of the kernel file, for messages.
     pub file: String,
     /// The source.
@@ -27,8 +27,8 @@ pub struct Text {
 }
 
 /// Equality ignores the time of the steps.
-impl PartialEq for Text {
-    fn eq(&self, other: &Text) -> bool {
+impl PartialEq for KernelSource {
+    fn eq(&self, other: &KernelSource) -> bool {
         (&self.file, &self.source) == (&other.file, &other.source)
     }
 }
@@ -42,16 +42,16 @@ pub fn embedded() -> KernelSources {
 ///
 /// # Errors
 /// A missing kernel file, or a missing include.
-pub fn assemble(texts: &KernelSources, kernel: &Kernel, dtype: DType) -> Result<Text, BackendError> {
+pub fn assemble(sources: &KernelSources, kernel: &Kernel, dtype: DType) -> Result<KernelSource, BackendError> {
     if kernel.authoring != Authoring::Handwritten {
         let file = format!("{}.cube", kernel.text);
-        return match translated(texts, kernel, dtype, Dialect::Cuda) {
-            Ok(translated) => Ok(Text { file, made: translated.timed_steps(), source: translated.text }),
+        return match translated(sources, kernel, dtype, Dialect::Cuda) {
+            Ok(translated) => Ok(KernelSource { file, made: translated.timed_steps(), source: translated.text }),
             Err(why) => Err(BackendError::untranslated(file, why)),
         };
     }
     let file = format!("{}.cu", kernel.text);
-    let parts = texts.with_imports(&file, &included).map_err(|e| BackendError::Unsupported(e.to_string()))?;
+    let parts = sources.with_imports(&file, &included).map_err(|e| BackendError::Unsupported(e.to_string()))?;
     let elem = match kernel.elem.unwrap_or(dtype) {
         DType::F32 => "ELEM_F32",
         DType::F16 => "ELEM_F16",
@@ -70,7 +70,7 @@ pub fn assemble(texts: &KernelSources, kernel: &Kernel, dtype: DType) -> Result<
     for part in &parts {
         source += &format!("#line {} \"{}\"\n{}", part.first_line, part.file, part.text);
     }
-    Ok(Text { file, source, made: Vec::new() })
+    Ok(KernelSource { file, source, made: Vec::new() })
 }
 
 /// Pragma that makes an error of the compiler's remark on an unknown name in an `#if`. Compilers before 11.5 ignore it.
@@ -81,11 +81,11 @@ const UNKNOWN_NAMES_FAIL: &str = "#pragma nv_diag_error 193\n";
 /// # Errors
 /// Those of [`assemble`].
 pub fn assemble_all(
-    texts: &KernelSources,
+    sources: &KernelSources,
     program: &Program,
     dtype: DType,
-) -> Result<(Vec<Text>, Vec<Option<usize>>), BackendError> {
-    program.distinct(|kernel| assemble(texts, kernel, dtype))
+) -> Result<(Vec<KernelSource>, Vec<Option<usize>>), BackendError> {
+    program.distinct(|kernel| assemble(sources, kernel, dtype))
 }
 
 /// Returns the file that a line includes. The compiler resolves names in angle brackets.
