@@ -1,15 +1,10 @@
 //! Commands of a checkout that cargo lacks: the page, the site, tests, lints, packages. `./x` starts them.
 //!
-//! ```text
-//! xtask page                    the page with all its programs, in dist/
-//! xtask test-page               the page of the tests, in dist-test/
-//! xtask site [FOLDER]           the site of the recorded runs, in site/
-//! xtask test [--all] [--fresh]  the tests
-//! xtask check                   format, lints, documentation
-//! xtask bless                   new snapshots, traces, schema and counts
-//! xtask package                 each publishable package, built from its archive
-//! xtask cube | lint-page | cross   parts of `test --all`
-//! ```
+//! - `page`: the page with all its programs, in `dist/`. `test-page`: the page of the tests, in `dist-test/`.
+//! - `site [FOLDER]`: the site of the recorded runs, in `site/`.
+//! - `test [--all] [--fresh]`: the tests. `cube`, `lint-page` and `cross` are parts of `test --all`.
+//! - `check`: format, lints, documentation. `bless`: new snapshots, traces, schema and counts.
+//! - `package`: each publishable package, built from its archive.
 //!
 //! The exit code of a failed command is that of the command.
 #![forbid(unsafe_code)]
