@@ -173,8 +173,8 @@ fn no_dependency_asks_for_a_newer_compiler_than_we_do() {
     let packages = metadata["packages"].as_array().expect("packages");
     let version = |text: &str| text.split('.').map(|n| n.parse().expect("a number")).collect::<Vec<u32>>();
     let of = |name: &str| packages.iter().find(|p| p["name"] == name).and_then(|p| p["rust_version"].as_str());
-    let ours = version(of("parallax-schema").expect("it says which compiler it needs"));
-    let needed = without(&metadata, "parallax-cube");
+    let ours = version(of("parallax-gpu-schema").expect("it says which compiler it needs"));
+    let needed = without(&metadata, "parallax-gpu-cubecl");
     let newer: Vec<String> = packages
         .iter()
         .filter(|package| needed.contains(package["id"].as_str().expect("an id")))

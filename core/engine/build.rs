@@ -6,10 +6,7 @@ fn main() {
     let root = std::path::PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo"));
     let mut texts = String::from("#[cfg(test)]\nstatic TEXTS: &[(&str, &str)] = &[\n");
     let mut tunings = String::from("static TUNINGS: &[(&str, &[Shipped])] = &[\n");
-    // A package has the folder inside; so has a checkout, by a link, which not every system knows.
-    let inside = root.join("tuning");
-    let folder = if inside.is_dir() { inside } else { root.join("../../tuning") };
-    for (stem, path) in list_folder(&folder, "toml") {
+    for (stem, path) in list_folder(&root.join("tuning"), "toml") {
         let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let table = toml::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         tunings += &format!("    ({stem:?}, &[\n");

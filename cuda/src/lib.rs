@@ -23,7 +23,7 @@
 //! * `libraries`: the search for NVIDIA's libraries. `cublaslt`, `cudnn` and `cupti` call three that are optional.
 
 #[cfg(target_arch = "wasm32")]
-compile_error!("parallax-cuda is native only; the page uses parallax-shaders");
+compile_error!("parallax-gpu-cuda is native only; the page uses parallax-gpu-wgpu");
 
 mod arch;
 mod cluster;

@@ -5,7 +5,7 @@
 //! program contains the workloads: it plans and measures. The page's own program sends requests and shows results.
 //!
 //! ```text
-//! page ── Order ──► port ─► Lab ─► profiler (parallax-shaders, parallax-host)
+//! page ── Order ──► port ─► Lab ─► profiler (parallax-gpu-wgpu, parallax-gpu-cpu)
 //!      ◄── Word ──
 //! ```
 //!

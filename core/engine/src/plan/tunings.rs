@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The first word is the dialect, because a variant's kernel sources in two dialects have different best values on one device.
-//! The parts of the tunable's full name follow. The values of the files in `tuning/` are part of the program, in pages too.
+//! The parts of the tunable's full name follow. The values of the files in `core/engine/tuning/` are part of the program, in pages too.
 
 use std::fmt::Write;
 
