@@ -1,8 +1,8 @@
 //! Every variant of every workload agrees with the reference at awkward shapes, on each target of this machine.
 
+use parallax_cpu::Cpu;
 use parallax_engine::measure::check::{Expected, check};
 use parallax_engine::plan::Planned;
-use parallax_host::Cpu;
 use parallax_ir::device::{BackendError, Batch, POISON, Prepared, Profiler};
 use parallax_ir::{Case, Inputs};
 use parallax_schema::case::{CPU_VARIANT, DType};

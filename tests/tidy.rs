@@ -89,7 +89,7 @@ fn core_stays_pure() {
 /// Unsafe code is in the crates that call drivers, the system or a browser, and nowhere else.
 #[test]
 fn crates_without_unsafe_code_forbid_it() {
-    let callers = ["cube", "cuda", "lab", "native-cli", "shaders", "web"];
+    let callers = ["cube", "cuda", "native-cli", "shaders", "web"];
     let forbidding = [
         ("build/src/lib.rs", "forbid"),
         ("core/analysis/src/lib.rs", "deny"),
@@ -98,7 +98,7 @@ fn crates_without_unsafe_code_forbid_it() {
         ("core/report/src/lib.rs", "deny"),
         ("core/schema/src/lib.rs", "deny"),
         ("core/workloads/src/lib.rs", "deny"),
-        ("host/src/lib.rs", "forbid"),
+        ("cpu/src/lib.rs", "forbid"),
         ("testing/src/lib.rs", "forbid"),
         ("tests/lib.rs", "forbid"),
         ("tools/xtask/src/main.rs", "forbid"),
@@ -127,11 +127,11 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("testing", &["schema", "ir"]),
     ("shaders", &["schema", "ir"]),
     ("cuda", &["schema", "ir"]),
-    ("host", &["schema", "ir"]),
+    ("cpu", &["schema", "ir"]),
     ("cube", &["schema", "ir"]),
-    ("lab", &["schema", "ir", "workloads", "engine", "report", "host", "shaders"]),
-    ("web", &["schema", "ir", "workloads", "engine", "analysis", "report", "lab"]),
-    ("native-cli", &["schema", "ir", "workloads", "engine", "analysis", "report", "cuda", "shaders", "host", "cube"]),
+    ("web/worker", &["schema", "ir", "workloads", "engine", "report", "cpu", "shaders"]),
+    ("web", &["schema", "ir", "workloads", "engine", "analysis", "report", "worker"]),
+    ("native-cli", &["schema", "ir", "workloads", "engine", "analysis", "report", "cuda", "shaders", "cpu", "cube"]),
 ];
 
 #[test]

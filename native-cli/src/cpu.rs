@@ -1,6 +1,6 @@
 //! Processor of this machine, for the target `cpu`.
 
-use parallax_host::{Cpu, HostEnvironment};
+use parallax_cpu::{Cpu, HostEnvironment};
 
 use crate::memory;
 

@@ -6,10 +6,10 @@
 pub mod args;
 pub mod browser;
 pub mod cards;
+pub mod collector;
 pub mod commands;
 pub mod console;
 pub mod cpu;
-pub mod desk;
 pub mod diagnosis;
 pub mod docs;
 pub mod files;

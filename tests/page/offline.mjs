@@ -27,7 +27,7 @@ const kept = (page) =>
 async function allKept(page) {
   const question = async () => {
     const listed = new URL(navigator.serviceWorker.controller.scriptURL).searchParams.getAll("file");
-    if (!listed.some((path) => path.endsWith("/parallax_lab_bg.wasm"))) {
+    if (!listed.some((path) => path.endsWith("/parallax_worker_bg.wasm"))) {
       const { installing, waiting, active } = await navigator.serviceWorker.getRegistration();
       const states = [installing, waiting, active].map((worker) => `${worker?.state}: ${worker?.scriptURL.split("?")[1]}`);
       return ["the program that measures is not listed", ...states];
@@ -68,7 +68,7 @@ export const offlineTests = ({ dist, openOn, enabledRun }) => ({
     await allKept(page);
     // The page's program, and the script and the program that measure.
     const urls = await kept(page);
-    for (const part of [/parallax-web-\w+_bg\.wasm$/, /parallax_lab\.js$/, /parallax_lab_bg\.wasm$/, /compilers\.js$/]) {
+    for (const part of [/parallax-web-\w+_bg\.wasm$/, /parallax_worker\.js$/, /parallax_worker_bg\.wasm$/, /compilers\.js$/]) {
       assert.ok(urls.some((url) => part.test(url)), `${part} of ${urls}`);
     }
     const measuring = () => page.workers().filter((worker) => worker.url().endsWith("/measuring.js")).length;

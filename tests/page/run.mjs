@@ -1134,7 +1134,7 @@ const tests = {
     }
     // The page is present, and the worker is not.
     const page = await openOn("about:blank", undefined, { serviceWorkers: "block" });
-    await page.context().route(/\/(lab|threads)\//, (route) => route.abort());
+    await page.context().route(/\/(worker|threads)\//, (route) => route.abort());
     await page.goto(server.address);
     await page.getByText("The worker did not start").waitFor();
     assert.match(await page.innerText("#device"), /no device could be opened/);
@@ -1254,9 +1254,9 @@ const ofTheRelease = {
     const names = (await readdir(dist, { recursive: true })).filter((name) => /\.(html|css|js|wasm)$/.test(name));
     // Side by side: the best compression of so much takes a while.
     const weigh = async (name) => [name, (await promisify(brotliCompress)(await readFile(join(dist, name)))).length];
-    const sums = { page: 0, reports: 0, lab: 0, threads: 0, cube: 0 };
+    const sums = { page: 0, reports: 0, worker: 0, threads: 0, cube: 0 };
     // Each worker has a folder, of which a browser fetches one.
-    for (const [name, bytes] of await Promise.all(names.map(weigh))) sums[name.match(/^(reports|lab|threads|cube)\//)?.[1] ?? "page"] += bytes;
+    for (const [name, bytes] of await Promise.all(names.map(weigh))) sums[name.match(/^(reports|worker|threads|cube)\//)?.[1] ?? "page"] += bytes;
     const { page, reports, cube, ...measuring } = sums;
     console.log(`      the page weighs ${page} bytes; workers ${Object.values(measuring).join(", ")}; reports ${reports}; CubeCL ${cube}`);
     assert.ok(page <= BUDGET, `${page} bytes`);

@@ -11,15 +11,15 @@ use std::rc::Rc;
 
 use parallax_engine::measure::runner::Mode;
 use parallax_engine::plan::Outline;
-use parallax_lab::way::{Target, TargetConfig};
 use parallax_report::CaseInfo;
 use parallax_schema::device::{ClockInfo, DeviceInfo, DeviceKind};
 use parallax_schema::record::{Event, Run, RunSummary, Suite};
 use parallax_schema::spec::Spec;
+use parallax_worker::way::{Target, TargetConfig};
 use wasm_bindgen_futures::spawn_local;
 
 use crate::activity::Activity;
-use crate::desk::Desk;
+use crate::collector::Collector;
 use crate::environment::ScreenLock;
 use crate::live::Live;
 use crate::measuring::{OpenRequest, OtherTexts, RequestSender, Session};
@@ -37,7 +37,7 @@ struct App {
     way: TargetConfig,
     texts: OtherTexts,
     remote: Option<Remote>,
-    desk: Option<Desk>,
+    collector: Option<Collector>,
     spec: RefCell<Spec>,
     /// Empty while a run uses the session.
     bench: RefCell<Option<Session>>,
@@ -147,9 +147,9 @@ pub async fn start(request: Request) {
         }
     };
     show_device(&view, &bench.device, &bench.clock);
-    let desk = Desk::of(request.desk);
-    if desk.is_some() {
-        view.desk();
+    let collector = Collector::of(request.collector);
+    if collector.is_some() {
+        view.collector();
         // A copied address does not contain the token; the tab stores it.
         view.set_query(&query::write(&spec, mode, way));
     }
@@ -159,7 +159,7 @@ pub async fn start(request: Request) {
         way,
         texts,
         remote,
-        desk,
+        collector,
         spec: RefCell::new(spec),
         orders: RefCell::new(bench.orders.clone()),
         bench: RefCell::new(Some(bench)),

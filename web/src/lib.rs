@@ -6,13 +6,13 @@
 //! it.
 //!
 //! [`app`] has the control flow of measurement, [`compare`] that of comparison. Only [`view`] touches the document. Each other file
-//! has one job. [`measuring`] has the device, which belongs to another program: [`parallax_lab`].
+//! has one job. [`measuring`] has the device, which belongs to another program: [`parallax_worker`].
 
 mod activity;
 pub mod app;
 pub mod broken;
+mod collector;
 pub mod compare;
-mod desk;
 pub mod environment;
 mod expected;
 mod link;

@@ -2,31 +2,31 @@
 //! and measurement do not disturb each other. Otherwise it runs in the page. The messages are the same in both places.
 
 mod awaited;
-mod beside;
 mod programs;
+mod worker_handle;
 
 use std::rc::Rc;
 
 use futures_channel::mpsc::UnboundedReceiver;
 use parallax_engine::measure::runner::RunEnd;
 use parallax_engine::plan::Unplanned;
-use parallax_lab::protocol::{Compilers, Order, Word};
-pub use parallax_lab::protocol::{Job, OpenRequest, OtherTexts, Planned};
 use parallax_report::CaseInfo;
 use parallax_schema::device::{ClockInfo, DeviceInfo};
 use parallax_schema::record::Event;
 use parallax_schema::spec::Spec;
+use parallax_worker::protocol::{Compilers, Request, Response};
+pub use parallax_worker::protocol::{Job, OpenRequest, OtherTexts, Planned};
 
 use crate::environment;
 use awaited::Awaited;
-use beside::WorkerHandle;
-pub use beside::abandon;
 pub use programs::more_threads;
+use worker_handle::WorkerHandle;
+pub use worker_handle::abandon;
 
 /// Sender of requests, usable at any time.
 #[derive(Clone)]
 pub struct RequestSender {
-    give: Rc<dyn Fn(Order)>,
+    give: Rc<dyn Fn(Request)>,
     awaited: Awaited,
 }
 
@@ -37,21 +37,21 @@ impl RequestSender {
     /// A bug of the worker. The device is then gone.
     pub async fn plan(&self, number: u32, spec: Spec) -> Option<Result<Result<Box<Planned>, Unplanned>, String>> {
         let answer = self.awaited.plan(number);
-        (self.give)(Order::Plan { number, spec: Box::new(spec) });
+        (self.give)(Request::Plan { number, spec: Box::new(spec) });
         Some(match answer.await.ok()? {
-            Word::Planned { planned, .. } => Ok(planned),
+            Response::Planned { planned, .. } => Ok(planned),
             other => Err(broken(Some(other))),
         })
     }
 
     /// Ends the run soon.
     pub fn stop(&self) {
-        (self.give)(Order::Stop);
+        (self.give)(Request::Stop);
     }
 
     /// Reports a change of the tab's visibility.
     pub fn sight(&self, hidden: bool) {
-        (self.give)(Order::Visibility { hidden });
+        (self.give)(Request::Visibility { hidden });
     }
 }
 
@@ -68,25 +68,25 @@ pub struct Session {
     /// Whether the spec names kernels in CubeCL.
     pub cube: bool,
     compilers: Option<Compilers>,
-    words: UnboundedReceiver<Word>,
+    words: UnboundedReceiver<Response>,
     /// Dropped with the device in it.
-    beside: WorkerHandle,
+    worker: WorkerHandle,
 }
 
 impl Session {
     /// Opens a device, or returns the reason of its absence.
     pub async fn open(ask: OpenRequest) -> Result<Session, String> {
         let cube = ask.cube;
-        let beside::SpawnedWorker { beside, mut words, remark } = beside::start(ask.way).await?;
-        let (since, orders) = (environment::seconds(), beside.orders());
+        let worker_handle::SpawnedWorker { worker, mut words, remark } = worker_handle::start(ask.way).await?;
+        let (since, orders) = (environment::seconds(), worker.orders());
         orders.sight(environment::hidden());
-        (orders.give)(Order::Open(ask));
+        (orders.give)(Request::Open(ask));
         match words.recv().await {
-            Ok(Word::Opened { mut device, clock, compilers }) => {
+            Ok(Response::Opened { mut device, clock, compilers }) => {
                 device.features.extend(remark);
-                Ok(Session { device: *device, clock, since, orders, cube, compilers, words, beside })
+                Ok(Session { device: *device, clock, since, orders, cube, compilers, words, worker })
             }
-            Ok(Word::Unavailable { why }) => Err(why),
+            Ok(Response::Unavailable { why }) => Err(why),
             other => Err(broken(other.ok())),
         }
     }
@@ -97,7 +97,7 @@ impl Session {
             let sent = if sent.0 > 0 && sent < bytes { format!(", {sent} sent,") } else { String::new() };
             ("cube_module", format!("{bytes}{sent} in {milliseconds:.0} ms"))
         });
-        let told = [("measured_in", self.beside.place().to_owned())].into_iter().chain(compilers);
+        let told = [("measured_in", self.worker.place().to_owned())].into_iter().chain(compilers);
         told.map(|(name, value)| (name.to_owned(), value))
     }
 
@@ -106,20 +106,20 @@ impl Session {
     /// # Errors
     /// A bug of the worker. The device is then gone.
     pub async fn run(&mut self, job: Job, mut on_event: impl FnMut(Event, Option<CaseInfo>)) -> Result<RunEnd, String> {
-        (self.orders.give)(Order::Run(Box::new(job)));
+        (self.orders.give)(Request::Run(Box::new(job)));
         loop {
             match self.words.recv().await {
-                Ok(Word::Event { event, known }) => on_event(*event, known),
-                Ok(Word::Ended { end }) => return Ok(end),
+                Ok(Response::Event { event, known }) => on_event(*event, known),
+                Ok(Response::Ended { end }) => return Ok(end),
                 other => return Err(broken(other.ok())),
             }
         }
     }
 }
 
-fn broken(word: Option<Word>) -> String {
+fn broken(word: Option<Response>) -> String {
     match word {
-        Some(Word::Broken { why }) => format!("internal error while measuring: {why}"),
+        Some(Response::Broken { why }) => format!("internal error while measuring: {why}"),
         other => format!("internal error while measuring: unexpected response {other:?}"),
     }
 }

@@ -1,9 +1,9 @@
 //! The URL query: a spec with the keys of the command line, plus seven keys of the page.
 
 use parallax_engine::measure::runner::Mode;
-use parallax_lab::way::{Target, TargetConfig};
 use parallax_schema::device::BrowserMode;
 use parallax_schema::spec::{Spec, query};
+use parallax_worker::way::{Target, TargetConfig};
 
 /// Request of a URL.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,7 +19,7 @@ pub struct Request {
     /// `kernels`: path of the same server with kernel sources that replace the page's own.
     pub kernels: Option<String>,
     /// `desk`: token of the collector that hosts the page. It is a secret and never written.
-    pub desk: Option<String>,
+    pub collector: Option<String>,
 }
 
 /// Returns whether a string is a path of a server. Browsers drop tabs and ends of lines from addresses, and take `\` for `/`. A
@@ -32,8 +32,14 @@ fn is_path(text: &str) -> bool {
 /// a run without a click. `is_here`: whether the browser resolves a path to an address of that server.
 pub fn parse(query: &str, at_home: bool, is_here: impl Fn(&str) -> bool) -> Request {
     let spec = Ok(Spec::default());
-    let mut request =
-        Request { spec, mode: Mode::Measure, way: TargetConfig::default(), report: None, kernels: None, desk: None };
+    let mut request = Request {
+        spec,
+        mode: Mode::Measure,
+        way: TargetConfig::default(),
+        report: None,
+        kernels: None,
+        collector: None,
+    };
     let mut pairs = Vec::new();
     let mut mistake = None;
     for (key, value) in query::read(query) {
@@ -72,7 +78,7 @@ pub fn parse(query: &str, at_home: bool, is_here: impl Fn(&str) -> bool) -> Requ
                     Some("kernels: only a command line on this machine gives a page other kernel sources".to_owned());
             }
             ("desk", token) if !token.is_empty() && token.chars().all(|c| c.is_ascii_alphanumeric()) => {
-                request.desk = Some(value);
+                request.collector = Some(value);
             }
             ("desk", _) => mistake = Some("desk: open the whole address that `parallax serve` printed".to_owned()),
             _ => pairs.push((key, value)),
@@ -130,7 +136,10 @@ mod tests {
                 let query = write(&spec, Mode::Verify, way);
                 let back = parse(&format!("?{query}"), false);
                 let spec = Ok(spec.clone());
-                assert_eq!(back, Request { spec, mode: Mode::Verify, way, report: None, kernels: None, desk: None });
+                assert_eq!(
+                    back,
+                    Request { spec, mode: Mode::Verify, way, report: None, kernels: None, collector: None }
+                );
             }
         }
         assert_eq!(write(&Spec::default(), Mode::Measure, Default::default()), "");
@@ -166,13 +175,13 @@ mod tests {
     }
 
     #[test]
-    fn a_desk_is_named_by_a_token_that_is_not_written() {
+    fn a_collector_is_named_by_a_token_that_is_not_written() {
         let request = parse("?desk=0aF&budget=2", false);
-        assert_eq!(request.desk.as_deref(), Some("0aF"));
+        assert_eq!(request.collector.as_deref(), Some("0aF"));
         assert_eq!(write(&request.spec.expect("valid"), Mode::Measure, request.way), "budget=2");
         for mistaken in ["", "a/b", "a%0d%0ab", "ä"] {
             let request = parse(&format!("desk={mistaken}"), true);
-            assert!(request.desk.is_none() && request.spec.is_err(), "{mistaken}");
+            assert!(request.collector.is_none() && request.spec.is_err(), "{mistaken}");
         }
     }
 

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use js_sys::{JsString, Reflect};
-use parallax_lab::said;
 use parallax_report::CaseInfo;
 use parallax_schema::record::{Event, Run};
+use parallax_worker::said;
 use wasm_bindgen::prelude::*;
 
 use crate::app::suite;

@@ -1,9 +1,9 @@
 //! The only code that touches the document. Text goes in as text, never as markup. The exceptions are parts of the core's HTML
 //! report: plots in [`run`], samples in [`results`], tables in [`linked`] and [`compare`].
 
+mod collector;
 mod compare;
 mod controls;
-mod desk;
 mod device;
 mod dom;
 mod history;

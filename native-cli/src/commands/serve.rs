@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::browser::{self, address::At};
+use crate::collector;
 use crate::console::{errln, is_quiet, noteln, outln};
-use crate::desk;
 
 /// `serve`.
 #[derive(Debug, Args)]
@@ -33,9 +33,9 @@ pub struct Serve {
 /// Serves until the program ends.
 pub fn serve(args: &Serve) -> anyhow::Result<()> {
     let page = browser::find_page(args.page.as_deref())?;
-    let desk = desk::open(page, At { host: args.host, port: args.port, tls: args.tls }, &args.results)?;
-    outln!("{}", desk.address);
-    if let Some(code) = desk.code.as_ref().filter(|_| !is_quiet() && std::io::stdout().is_terminal()) {
+    let collector = collector::open(page, At { host: args.host, port: args.port, tls: args.tls }, &args.results)?;
+    outln!("{}", collector.address);
+    if let Some(code) = collector.code.as_ref().filter(|_| !is_quiet() && std::io::stdout().is_terminal()) {
         outln!("{code}");
     }
     if !args.host.is_loopback() {
@@ -44,7 +44,7 @@ pub fn serve(args: &Serve) -> anyhow::Result<()> {
             errln!("warning: browsers on other devices offer no WebGPU to a page by http; add --tls");
         }
     }
-    if let Some(fingerprint) = &desk.fingerprint {
+    if let Some(fingerprint) = &collector.fingerprint {
         noteln!(
             "browsers warn of the certificate, which no authority has signed; continue if its SHA-256 fingerprint is\n{fingerprint}"
         );

@@ -58,7 +58,7 @@ pub fn site(args: &Site) -> anyhow::Result<()> {
     let has = Has {
         catalog: &Registry,
         measures: page.is_some(),
-        desk: None,
+        collector: None,
         peers: &peers,
         docs: documents.is_some(),
         address: args.address.as_deref(),

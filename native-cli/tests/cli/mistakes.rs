@@ -88,7 +88,7 @@ fn mistakes_in_files() {
 }
 
 #[test]
-fn a_desk_opens_only_where_results_can_be_kept() {
+fn a_collector_opens_only_where_results_can_be_kept() {
     let dir = folder();
     for name in ["index.html", "file"] {
         std::fs::write(dir.path().join(name), "").expect("writable");

@@ -46,7 +46,7 @@ pub fn cube(shell: &mut Shell) -> Result<()> {
 pub fn lint_page(shell: &mut Shell) -> Result<()> {
     shell.need(&["rust", "wasm"])?;
     shell.succeeds("rustup component add clippy");
-    shell.run(&format!("cargo clippy -p parallax-web -p parallax-lab --target {WASM} -- -D warnings"))
+    shell.run(&format!("cargo clippy -p parallax-web -p parallax-worker --target {WASM} -- -D warnings"))
 }
 
 /// Type-checks the program for Windows and for Linux on ARM, where rustup has their standard libraries.

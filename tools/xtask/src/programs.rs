@@ -31,7 +31,7 @@ pub fn build_test_page(shell: &mut Shell) -> Result<()> {
     with_failure_line(|| {
         shell.need(&["rust", "wasm"])?;
         own_programs(shell, "page-test", "+simd128", "dist-test")?;
-        worker(shell, "page-test", "lab", "dist-test", SIMD, "")
+        worker(shell, "page-test", "worker", "dist-test", SIMD, "")
     })
 }
 
@@ -74,7 +74,7 @@ fn build_other_programs(shell: &Shell) -> Result<()> {
     let second = shell.with("CARGO_TARGET_DIR", shell.target().join("beside").to_string_lossy());
     std::thread::scope(|scope| {
         let threads = scope.spawn(|| threaded_worker(&second));
-        let first = compilers(shell).and_then(|()| worker(shell, "lab", "lab", "dist", SIMD, ""));
+        let first = compilers(shell).and_then(|()| worker(shell, "worker", "worker", "dist", SIMD, ""));
         let threads = threads.join().map_err(|_| anyhow!("a build panicked"))?;
         first.and(threads)
     })
@@ -91,17 +91,17 @@ fn threaded_worker(shell: &Shell) -> Result<()> {
     let link: String = link.iter().chain(&exports).map(|arg| format!(" -C link-arg={arg}")).collect();
     let flags = format!("-C target-feature=+simd128,+atomics,+bulk-memory{link}");
     let shell = shell.with("RUSTC_BOOTSTRAP", "1");
-    worker(&shell, "lab", "threads", "dist", &flags, "-Zbuild-std=std,panic_abort")
+    worker(&shell, "worker", "threads", "dist", &flags, "-Zbuild-std=std,panic_abort")
 }
 
 /// Builds the worker with flags of rustc, and binds it in a folder of the page.
 fn worker(shell: &Shell, profile: &str, name: &str, folder: &str, flags: &str, library: &str) -> Result<()> {
     // The names' section has the features of a program too, and wasm-bindgen reads them.
     let line = format!(
-        "cargo rustc --quiet -p parallax-lab --lib --crate-type cdylib --profile {profile} --target {WASM} {library}"
+        "cargo rustc --quiet -p parallax-worker --lib --crate-type cdylib --profile {profile} --target {WASM} {library}"
     );
-    shell.with("RUSTFLAGS", flags).with("CARGO_PROFILE_LAB_STRIP", "debuginfo").run(&line)?;
-    bind_compiled(shell, profile, "parallax_lab", &shell.path(folder).join(name))
+    shell.with("RUSTFLAGS", flags).with("CARGO_PROFILE_WORKER_STRIP", "debuginfo").run(&line)?;
+    bind_compiled(shell, profile, "parallax_worker", &shell.path(folder).join(name))
 }
 
 /// Builds CubeCL's compilers. They need a newer Rust than the page, which does without them.

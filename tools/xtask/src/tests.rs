@@ -58,7 +58,7 @@ fn page_steps(shell: &Shell, steps: &mut Steps, page: &str) -> Result<()> {
     steps.step("the page in a browser without WebGPU", || node(&["firefox.mjs", &built, &artefacts]))?;
     steps.step("write the site", || site::build(shell, &program, page, &written))?;
     steps.step("the site", || node(&["site.mjs", &written, &artefacts]))?;
-    steps.step("the desk", || node(&["desk.mjs", &program, &built, &artefacts]))
+    steps.step("the collector", || node(&["collector.mjs", &program, &built, &artefacts]))
 }
 
 fn page_test(shell: &Shell, args: &[&str]) -> Result<()> {

@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use parallax_engine::measure::runner::Mode;
 use parallax_engine::plan::{ExpectedDuration, Outline, Unplanned};
-use parallax_lab::way::Target;
 use parallax_schema::case::CUBECL_VARIANTS;
 use parallax_schema::device::DeviceInfo;
 use parallax_schema::spec::Spec;
+use parallax_worker::way::Target;
 
 use super::App;
 use crate::environment::turn;

@@ -5,13 +5,13 @@ use std::rc::Rc;
 
 use parallax_engine::measure::runner::{ResumeState, RunEnd};
 use parallax_engine::plan::Outline;
-use parallax_lab::way::{Target, TargetConfig};
 use parallax_report as report;
 use parallax_report::CaseInfo;
 use parallax_schema::case::problem_of;
 use parallax_schema::record::{Event, Record, Run};
 use parallax_schema::spec::{PRECISION_PAGE, Spec};
 use parallax_schema::units::Nanos;
+use parallax_worker::way::{Target, TargetConfig};
 use wasm_bindgen_futures::spawn_local;
 
 use super::{App, suite};
@@ -151,7 +151,7 @@ impl App {
             self.hold_against_the_link("this device", run);
         }
         spawn_local(self.clone().show_history());
-        spawn_local(self.clone().send_to_desk());
+        spawn_local(self.clone().send_to_collector());
         if !alive {
             let advice = "Finished cases are kept. Reload the page to open a device again.";
             self.view.notice("lost", Tone::Error, "The device is gone.", advice);

@@ -51,7 +51,7 @@ impl App {
         let app = self.clone();
         self.view.on_open_trace(move || spawn_local(app.clone().open_trace()));
         let app = self.clone();
-        self.view.on_send(move || spawn_local(app.clone().send_to_desk()));
+        self.view.on_send(move || spawn_local(app.clone().send_to_collector()));
         let app = self.clone();
         self.view.on_copy_link(move || {
             let link = link::to_settings(&app.view.place(), &app.query(&app.spec.borrow()));
@@ -158,12 +158,14 @@ impl App {
     }
 
     /// Sends the latest run to the collector that serves the page, if there is one.
-    pub(super) async fn send_to_desk(self: Rc<Self>) {
-        let (Some(desk), Some(run)) = (&self.desk, self.run.borrow().as_ref().map(share::json)) else { return };
+    pub(super) async fn send_to_collector(self: Rc<Self>) {
+        let (Some(collector), Some(run)) = (&self.collector, self.run.borrow().as_ref().map(share::json)) else {
+            return;
+        };
         self.view.share_line("Sending to the collector …");
         let waits = |seconds| self.view.share_line(&format!("The collector is busy; sending again in {seconds} s …"));
-        match desk.send(&run, waits).await {
-            Ok(kept) => self.view.on_desk(&kept, &desk.link()),
+        match collector.send(&run, waits).await {
+            Ok(kept) => self.view.on_collector(&kept, &collector.link()),
             Err(why) => self.view.share_line(&why),
         }
     }

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use futures_channel::oneshot::{Receiver, Sender, channel};
-use parallax_lab::protocol::Word;
+use parallax_worker::protocol::Response;
 
 /// Number of a plan, and the channel of its response.
-type Plan = (u32, Sender<Word>);
+type Plan = (u32, Sender<Response>);
 
 /// The latest pending plan request. Responses to earlier ones are discarded.
 #[derive(Clone, Default)]
@@ -15,24 +15,24 @@ pub struct Awaited(Rc<RefCell<Option<Plan>>>);
 
 impl Awaited {
     /// Awaits the plan of this number only.
-    pub fn plan(&self, number: u32) -> Receiver<Word> {
+    pub fn plan(&self, number: u32) -> Receiver<Response> {
         let (sender, receiver) = channel();
         *self.0.borrow_mut() = Some((number, sender));
         receiver
     }
 
     /// Takes a response about a plan, or returns it.
-    pub fn take(&self, word: Word) -> Option<Word> {
+    pub fn take(&self, word: Response) -> Option<Response> {
         let awaited = self.0.borrow_mut().take_if(|(awaited, _)| match &word {
-            Word::Planned { number, .. } => number == awaited,
+            Response::Planned { number, .. } => number == awaited,
             // There will be no plan.
-            Word::Broken { .. } => true,
+            Response::Broken { .. } => true,
             _ => false,
         });
         match (awaited, word) {
             // The receiver may have been dropped.
             (Some((_, sender)), word) => sender.send(word).err(),
-            (None, Word::Planned { .. }) => None,
+            (None, Response::Planned { .. }) => None,
             (None, word) => Some(word),
         }
     }
@@ -48,8 +48,8 @@ mod tests {
     use super::*;
     use parallax_engine::plan::Unplanned;
 
-    fn planned(number: u32) -> Word {
-        Word::Planned { number, planned: Err(Unplanned::NothingMatches(String::new())) }
+    fn planned(number: u32) -> Response {
+        Response::Planned { number, planned: Err(Unplanned::NothingMatches(String::new())) }
     }
 
     #[test]
@@ -59,7 +59,7 @@ mod tests {
         assert!(overtaken.try_recv().is_err(), "it is awaited no more");
         assert_eq!(awaited.take(planned(1)), None);
         assert_eq!(last.try_recv(), Ok(None), "that was another");
-        let other = Word::Unavailable { why: String::new() };
+        let other = Response::Unavailable { why: String::new() };
         assert_eq!(awaited.take(other.clone()), Some(other));
         assert_eq!(awaited.take(planned(2)), None);
         assert_eq!(last.try_recv(), Ok(Some(planned(2))));
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn whoever_awaits_a_plan_hears_that_there_will_be_none() {
-        let (awaited, broken) = (Awaited::default(), Word::Broken { why: String::new() });
+        let (awaited, broken) = (Awaited::default(), Response::Broken { why: String::new() });
         let mut plan = awaited.plan(1);
         assert_eq!(awaited.take(broken.clone()), None);
         assert_eq!(plan.try_recv(), Ok(Some(broken.clone())));

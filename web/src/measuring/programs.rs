@@ -2,8 +2,8 @@
 
 use std::num::NonZeroU32;
 
-use parallax_lab::most_threads;
-use parallax_lab::way::TargetConfig;
+use parallax_worker::most_threads;
+use parallax_worker::way::TargetConfig;
 
 use crate::environment::isolated;
 
@@ -21,15 +21,15 @@ pub struct Program {
 macro_rules! on_one_thread {
     ($folder:literal) => {
         Program {
-            glue: concat!("./", $folder, "/parallax_lab.js?", env!("PARALLAX_COMMIT")),
-            wasm: concat!("./", $folder, "/parallax_lab_bg.wasm?", env!("PARALLAX_COMMIT")),
+            glue: concat!("./", $folder, "/parallax_worker.js?", env!("PARALLAX_COMMIT")),
+            wasm: concat!("./", $folder, "/parallax_worker_bg.wasm?", env!("PARALLAX_COMMIT")),
             threads: 1,
         }
     };
 }
 
 /// The build for one thread. It uses vector instructions, which every browser with WebGPU supports.
-pub const ONE_THREAD: Program = on_one_thread!("lab");
+pub const ONE_THREAD: Program = on_one_thread!("worker");
 /// The build for threads that share memory.
 const THREADS: Program = on_one_thread!("threads");
 /// Maximum number of threads, or the reason for a single one.

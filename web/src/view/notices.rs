@@ -1,6 +1,6 @@
 //! Notices above everything else.
 
-use parallax_lab::way::Target;
+use parallax_worker::way::Target;
 
 use super::View;
 use super::device::instead;

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use sha2::{Digest, Sha256};
 
 use super::Site;
-use super::desk::REFRESH;
+use super::collector::REFRESH;
 use crate::html::document;
 
 /// Path of the style sheet.
@@ -79,7 +79,7 @@ pub(super) fn page(head: &Head<'_>, site: Site, main: &Markup) -> String {
     let scripted = main.0.contains("<table");
     let of_page = html! {
         meta http-equiv="Content-Security-Policy" content=(policy(scripted));
-        @if site.desk.is_some() && head.depth == 0 { meta http-equiv="refresh" content=(REFRESH); }
+        @if site.collector.is_some() && head.depth == 0 { meta http-equiv="refresh" content=(REFRESH); }
         meta name="description" content=(head.about);
         meta property="og:title" content=(head.title);
         meta property="og:description" content=(head.about);

@@ -8,7 +8,7 @@ use parallax_schema::record::Run;
 use super::devices::{Devices, OnDevice};
 use super::frame::{Head, page as whole};
 use super::matrix::matrices;
-use super::{Site, desk, explain, pictures};
+use super::{Site, collector, explain, pictures};
 use crate::date::date;
 use crate::html::{cost_figure, plots};
 use crate::{COST_NOTE, Piece, ceilings, cost_pieces, tally, target_name};
@@ -32,9 +32,9 @@ pub(super) fn page(devices: &Devices<'_>, site: Site) -> String {
             None if devices.all().is_empty() => { p.lead { "Nothing has been measured yet." } (measure(head, None, site)) }
             None => { p.lead { "No device here was measured both in a browser and natively; its runs are below." } (measure(head, None, site)) }
         }
-        @if let Some(desk) = &site.desk {
-            (desk::invitation(desk))
-            @if !desk.hidden.is_empty() { (desk::hidden(desk.hidden)) }
+        @if let Some(collector) = &site.collector {
+            (collector::invitation(collector))
+            @if !collector.hidden.is_empty() { (collector::hidden(collector.hidden)) }
         }
         @if let Some(matrix) = matrices(devices).first() { (matrix.section()) }
         @if !devices.all().is_empty() { (gallery(head, devices)) }
@@ -129,7 +129,7 @@ fn measure(head: &Head<'_>, device: Option<&OnDevice<'_>>, site: Site) -> Markup
             @if site.measures {
                 p {
                     "The same cases run in this browser, on your device. "
-                    @match site.desk {
+                    @match site.collector {
                         Some(_) => "The result is sent only to this collector.",
                         None => "Nothing is uploaded: the result stays in this browser, and can be saved as a file.",
                     }

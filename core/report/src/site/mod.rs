@@ -2,8 +2,8 @@
 //! everything without a script; pages with tables have a script for search and order. Text of a run is escaped, and a page loads
 //! only from its own folder.
 
+mod collector;
 mod compared;
-mod desk;
 mod device;
 mod devices;
 mod explain;
@@ -18,8 +18,8 @@ mod pictures;
 mod problems;
 mod speeds;
 
+pub use self::collector::{Collector, Hidden};
 use self::compared::Set;
-pub use self::desk::{Desk, Hidden};
 pub use self::devices::shorten_names;
 use self::devices::{Devices, Kept, OnDevice};
 use self::explain::{TOPICS, Topic};
@@ -45,7 +45,7 @@ pub struct Site<'a> {
     /// Whether the measuring page lies in `run/`.
     pub measures: bool,
     /// Collector of the site, if it has one.
-    pub desk: Option<Desk<'a>>,
+    pub collector: Option<Collector<'a>>,
     /// Figures of other libraries.
     pub peers: &'a [Peers],
     /// Whether documents lie in `docs/`.
@@ -57,7 +57,7 @@ pub struct Site<'a> {
 impl<'a> Site<'a> {
     /// Returns a site of runs alone, at an unknown address.
     pub fn new(catalog: &'a dyn Catalog) -> Site<'a> {
-        Site { catalog, measures: false, desk: None, peers: &[], docs: false, address: None }
+        Site { catalog, measures: false, collector: None, peers: &[], docs: false, address: None }
     }
 }
 
@@ -319,13 +319,17 @@ mod tests {
     }
 
     #[test]
-    fn a_desk_looks_for_results_and_says_how_to_join() {
+    fn a_collector_looks_for_results_and_says_how_to_join() {
         let code = vec![vec![true, false], vec![false, true]];
         let address = "https://192.0.2.1:8080/?desk=x&y";
         let front = |runs: &[NamedRun], code| {
             let files = files(
                 runs,
-                Site { measures: true, desk: Some(Desk { address, code, hidden: &[] }), ..Site::new(&Registry) },
+                Site {
+                    measures: true,
+                    collector: Some(Collector { address, code, hidden: &[] }),
+                    ..Site::new(&Registry)
+                },
             );
             let of_files = files.into_iter().filter(|file| file.text.contains("http-equiv=\"refresh\""));
             let fronts: Vec<File> = of_files.collect();
@@ -359,12 +363,14 @@ mod tests {
     }
 
     #[test]
-    fn a_desk_names_the_files_that_it_hides() {
+    fn a_collector_names_the_files_that_it_hides() {
         let hidden: Vec<Hidden> =
             (0..300).map(|i| Hidden { file: format!("<{i}>.json"), why: "older".to_owned() }).collect();
         let front = |hidden| {
-            let desk = Some(Desk { address: "http://192.0.2.1/", code: None, hidden });
-            Pages::new([], Site { measures: true, desk, ..Site::new(&Registry) }).text("index.html").expect("a front")
+            let collector = Some(Collector { address: "http://192.0.2.1/", code: None, hidden });
+            Pages::new([], Site { measures: true, collector, ..Site::new(&Registry) })
+                .text("index.html")
+                .expect("a front")
         };
         let page = front(&hidden);
         for part in ["300 files of its folder are not shown", "&lt;0&gt;.json: older", "and 200 more"] {

@@ -1,6 +1,6 @@
 // The collector from outside: `parallax serve`, its page, and its runs.
 //
-//   node desk.mjs PROGRAM DIST_DIR ARTEFACT_DIR
+//   node collector.mjs PROGRAM DIST_DIR ARTEFACT_DIR
 
 import { strict as assert } from "node:assert";
 import { spawn } from "node:child_process";
@@ -13,7 +13,7 @@ import { end, runTests } from "./tests.mjs";
 
 const [program, dist, artefacts] = process.argv.slice(2).map((path) => resolve(path));
 const CASE = "attention/fwd/b1,h1,s17,d8/f32/flash";
-const results = await mkdtemp(join(tmpdir(), "parallax-desk-"));
+const results = await mkdtemp(join(tmpdir(), "parallax-collector-"));
 await mkdir(artefacts, { recursive: true });
 const browser = await launch();
 
@@ -40,7 +40,7 @@ async function picture(page, name) {
     await page.setViewportSize({ width, height });
     const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
     assert.ok(overflow <= 0, `${name} at ${width} is ${overflow} px too wide`);
-    await page.screenshot({ path: join(artefacts, `desk-${name}-${width}.png`), fullPage: true });
+    await page.screenshot({ path: join(artefacts, `collector-${name}-${width}.png`), fullPage: true });
   }
 }
 

@@ -3,12 +3,12 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use parallax_cpu::{Cpu, HostEnvironment};
 use parallax_engine::measure::runner;
 use parallax_engine::measure::runner::Flow;
 use parallax_engine::plan;
 use parallax_engine::plan::settings::checked;
 use parallax_engine::plan::{Outline, Planning, Unplanned, tuning_for};
-use parallax_host::{Cpu, HostEnvironment};
 use parallax_ir::device::{Profiler, WithSensors};
 use parallax_report::{CaseInfo, DeviceContext};
 use parallax_schema::case::Tuning;
@@ -21,7 +21,7 @@ use parallax_workloads::Registry;
 use wasm_bindgen_futures::spawn_local;
 
 use crate::compilers;
-use crate::protocol::{Compilers, Job, OpenRequest, Order, Planned, Word};
+use crate::protocol::{Compilers, Job, OpenRequest, Planned, Request, Response};
 use crate::sight::{Visibility, VisibilitySensor};
 use crate::way::{Target, TargetConfig};
 
@@ -87,8 +87,8 @@ async fn planned(
 }
 
 /// A worker. It measures one run at a time.
-pub struct Lab {
-    say: Box<dyn Fn(Word)>,
+pub struct Worker {
+    say: Box<dyn Fn(Response)>,
     /// Empty while a run uses the profiler.
     profiler: RefCell<Option<WithSensors<VisibilitySensor>>>,
     sight: Rc<Visibility>,
@@ -97,28 +97,28 @@ pub struct Lab {
     plans: Cell<u32>,
 }
 
-impl Lab {
+impl Worker {
     /// Returns a worker that sends its responses through `say`.
-    pub fn new(say: impl Fn(Word) + 'static) -> Rc<Lab> {
+    pub fn new(say: impl Fn(Response) + 'static) -> Rc<Worker> {
         let (profiler, sight, stop) = (RefCell::default(), Rc::default(), Cell::new(false));
-        Rc::new(Lab { say: Box::new(say), profiler, sight, stop, plans: Cell::default() })
+        Rc::new(Worker { say: Box::new(say), profiler, sight, stop, plans: Cell::default() })
     }
 
     /// Carries out a request.
-    pub fn take(self: &Rc<Self>, order: Order) {
+    pub fn take(self: &Rc<Self>, order: Request) {
         match order {
-            Order::Open(ask) => spawn_local(self.clone().open(ask)),
-            Order::Plan { number, spec } => {
+            Request::Open(ask) => spawn_local(self.clone().open(ask)),
+            Request::Plan { number, spec } => {
                 self.plans.set(number);
                 spawn_local(self.clone().plan(number, *spec));
             }
-            Order::Run(job) => {
+            Request::Run(job) => {
                 self.stop.set(false);
                 spawn_local(self.clone().run(*job));
             }
-            Order::Stop => self.stop.set(true),
-            Order::Visibility { hidden } => self.sight.tell(hidden),
-            Order::Close => drop(self.profiler.take()),
+            Request::Stop => self.stop.set(true),
+            Request::Visibility { hidden } => self.sight.tell(hidden),
+            Request::Close => drop(self.profiler.take()),
         }
     }
 
@@ -126,11 +126,11 @@ impl Lab {
         (self.say)(match open(ask).await {
             Ok((inner, compilers)) => {
                 let (device, clock) = (Box::new(inner.device().clone()), inner.clock().clone());
-                let opened = Word::Opened { device, clock, compilers };
+                let opened = Response::Opened { device, clock, compilers };
                 *self.profiler.borrow_mut() = Some(WithSensors::new(inner, VisibilitySensor(self.sight.clone())));
                 opened
             }
-            Err(why) => Word::Unavailable { why },
+            Err(why) => Response::Unavailable { why },
         });
     }
 
@@ -139,7 +139,7 @@ impl Lab {
         let device = device.expect("the page orders a plan for a device that is open and at rest");
         let planned = planned(&asked, device, || self.plans.get() != number).await;
         if let Some(planned) = planned.transpose() {
-            (self.say)(Word::Planned { number, planned });
+            (self.say)(Response::Planned { number, planned });
         }
     }
 
@@ -161,11 +161,11 @@ impl Lab {
             if let Event::Baseline { baseline: found } = &event {
                 baseline = Some(Baseline::clone(found));
             }
-            (self.say)(Word::Event { event: Box::new(event), known });
+            (self.say)(Response::Event { event: Box::new(event), known });
             if self.stop.get() { Flow::Stop } else { Flow::Continue }
         };
         let ended = runner::run(&plan, &job.spec, job.mode, &mut profiler, &job.so_far, on_event).await;
         *self.profiler.borrow_mut() = Some(profiler);
-        (self.say)(Word::Ended { end: ended });
+        (self.say)(Response::Ended { end: ended });
     }
 }

@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use parallax_report::site::{Pages, Site};
 
 // The collector's reader alone: the command line around it takes long to compile.
-#[path = "../../native-cli/src/desk/read.rs"]
+#[path = "../../native-cli/src/collector/read.rs"]
 mod read;
 
 fuzz_target!(|body: &[u8]| match read::read(body) {

@@ -49,7 +49,7 @@ impl Default for Grants {
 
 /// Error of the start of a collector.
 #[derive(Debug, thiserror::Error)]
-pub enum DeskError {
+pub enum CollectorError {
     /// Unusable folder of results.
     #[error(transparent)]
     Results(#[from] Unfit),
@@ -63,7 +63,7 @@ const NO_TOKEN: &str =
     "The collector is open to anyone with its address: open the whole address that `parallax serve` printed.";
 
 /// State shared by all requests.
-struct Desk {
+struct Collector {
     address: Address,
     token: Token,
     results: Results,
@@ -93,11 +93,11 @@ pub struct Open {
 ///
 /// # Errors
 /// Unusable folder, interface or port.
-pub fn open(page: Page, at: At, results: &Path) -> Result<Open, DeskError> {
+pub fn open(page: Page, at: At, results: &Path) -> Result<Open, CollectorError> {
     open_with(page, at, results, Grants::default())
 }
 
-fn open_with(page: Page, at: At, results: &Path, grants: Grants) -> Result<Open, DeskError> {
+fn open_with(page: Page, at: At, results: &Path, grants: Grants) -> Result<Open, CollectorError> {
     let results = Results::new(results)?;
     let token =
         Token::new().map_err(|error| BrowserError::Serve(format!("cannot generate a random token: {error}")))?;
@@ -105,7 +105,7 @@ fn open_with(page: Page, at: At, results: &Path, grants: Grants) -> Result<Open,
     let for_others = !at.host.is_loopback();
     let server = Server::start(page, at, grants.limits, |reached| {
         address = format!("{}?desk={}", reached.url(), token.text());
-        router(Desk {
+        router(Collector {
             address: reached.clone(),
             token,
             results,
@@ -121,11 +121,11 @@ fn open_with(page: Page, at: At, results: &Path, grants: Grants) -> Result<Open,
     Ok(Open { fingerprint: server.fingerprint.clone(), _server: server, address, code })
 }
 
-fn router(desk: Desk) -> Router {
+fn router(collector: Collector) -> Router {
     Router::new()
         .route(runs::RUNS, post(runs::take))
         .route("/desk", get(pages::enter))
-        .route(pages::DESK, get(pages::enter))
+        .route(pages::COLLECTOR, get(pages::enter))
         .route("/desk/{*below}", get(pages::page))
-        .with_state(Arc::new(desk))
+        .with_state(Arc::new(collector))
 }

@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use js_sys::{Object, Reflect};
-use parallax_lab::protocol::{Order, Word};
-use parallax_lab::way::{Target, TargetConfig};
-use parallax_lab::{SCRIPT, said};
+use parallax_worker::protocol::{Request, Response};
+use parallax_worker::way::{Target, TargetConfig};
+use parallax_worker::{SCRIPT, said};
 use wasm_bindgen::prelude::*;
 use web_sys::{ErrorEvent, MessageEvent, MessagePort, Worker, WorkerOptions, WorkerType};
 
@@ -47,9 +47,9 @@ pub struct WorkerHandle {
 /// Result of a start.
 pub struct SpawnedWorker {
     /// The handle.
-    pub beside: WorkerHandle,
+    pub worker: WorkerHandle,
     /// The responses.
-    pub words: UnboundedReceiver<Word>,
+    pub words: UnboundedReceiver<Response>,
     /// Entry of the record about the worker.
     pub remark: Option<String>,
 }
@@ -64,49 +64,51 @@ pub async fn start(way: TargetConfig) -> Result<SpawnedWorker, String> {
         Err(why) => Some(format!("one thread: {why}")),
         Ok(Some(program)) => match WorkerHandle::in_a_worker(way, program).await {
             None => Some("one thread: the page's program for several threads did not start".to_owned()),
-            Some((beside, words)) => return Ok(SpawnedWorker { beside, words, remark: None }),
+            Some((worker, words)) => return Ok(SpawnedWorker { worker, words, remark: None }),
         },
     };
-    let (beside, words) = match WorkerHandle::in_a_worker(way, ONE_THREAD).await {
+    let (worker, words) = match WorkerHandle::in_a_worker(way, ONE_THREAD).await {
         Some(started) => started,
         None => WorkerHandle::in_the_page(ONE_THREAD)
             .await
             .map_err(|why| format!("The worker did not start: {}", said(&why)))?,
     };
     // GPU results take the same time. Only inputs and checks take longer.
-    Ok(SpawnedWorker { beside, words, remark: remark.filter(|_| way.target == Target::Wasm) })
+    Ok(SpawnedWorker { worker, words, remark: remark.filter(|_| way.target == Target::Wasm) })
 }
 
 /// Forwards a response. The receiver is gone only if the worker is about to end.
-fn hand_over(word: Word, awaited: &Awaited, words: &UnboundedSender<Word>) {
+fn hand_over(word: Response, awaited: &Awaited, words: &UnboundedSender<Response>) {
     if let Some(word) = awaited.take(word) {
         let _ = words.unbounded_send(word);
     }
 }
 
-fn hear(awaited: Awaited, words: UnboundedSender<Word>) -> Closure<dyn FnMut(MessageEvent)> {
+fn hear(awaited: Awaited, words: UnboundedSender<Response>) -> Closure<dyn FnMut(MessageEvent)> {
     Closure::new(move |message: MessageEvent| {
         let line = message.data().as_string().unwrap_or_default();
-        hand_over(Word::from_line(&line).expect("the worker posts responses"), &awaited, &words);
+        hand_over(Response::from_line(&line).expect("the worker posts responses"), &awaited, &words);
     })
 }
 
 impl WorkerHandle {
     /// Tries twice: a worker loses its script if the page's service worker is replaced meanwhile.
-    async fn in_a_worker(way: TargetConfig, program: Program) -> Option<(WorkerHandle, UnboundedReceiver<Word>)> {
+    async fn in_a_worker(way: TargetConfig, program: Program) -> Option<(WorkerHandle, UnboundedReceiver<Response>)> {
         for _ in 0..2 {
             let (sender, mut words) = unbounded();
-            let beside = WorkerHandle::new(way, program, sender).ok()?;
+            let worker = WorkerHandle::new(way, program, sender).ok()?;
             match within(PATIENCE, words.recv()).await? {
-                Ok(Word::Ready { webgpu }) => return (webgpu || way.target == Target::Wasm).then_some((beside, words)),
-                Ok(Word::Broken { .. }) => {}
+                Ok(Response::Ready { webgpu }) => {
+                    return (webgpu || way.target == Target::Wasm).then_some((worker, words));
+                }
+                Ok(Response::Broken { .. }) => {}
                 _ => return None,
             }
         }
         None
     }
 
-    fn new(way: TargetConfig, program: Program, words: UnboundedSender<Word>) -> Result<WorkerHandle, JsValue> {
+    fn new(way: TargetConfig, program: Program, words: UnboundedSender<Response>) -> Result<WorkerHandle, JsValue> {
         let options = WorkerOptions::new();
         options.set_type(WorkerType::Module);
         let worker = Worker::new_with_options(SCRIPT, &options)?;
@@ -116,12 +118,12 @@ impl WorkerHandle {
         let on_error = Closure::<dyn FnMut(ErrorEvent)>::new(move |error: ErrorEvent| {
             // The page reports the error, which is not the page's own.
             error.prevent_default();
-            hand_over(Word::Broken { why: error.message() }, &awaited_too, &broken);
+            hand_over(Response::Broken { why: error.message() }, &awaited_too, &broken);
         });
         let _on_message = hear(awaited.clone(), words);
         worker.set_onmessage(Some(_on_message.as_ref().unchecked_ref()));
         worker.set_onerror(Some(on_error.as_ref().unchecked_ref()));
-        let beside =
+        let handle =
             WorkerHandle { place: Place::Worker(worker.clone()), awaited, _on_message, _on_error: Some(on_error) };
         let first = Object::new();
         Reflect::set(&first, &"glue".into(), &program.glue.into())?;
@@ -129,20 +131,20 @@ impl WorkerHandle {
         Reflect::set(&first, &"threads".into(), &program.threads.into())?;
         Reflect::set(&first, &"gpu".into(), &(way.target == Target::Browser).into())?;
         worker.post_message(&first)?;
-        Ok(beside)
+        Ok(handle)
     }
 
     async fn in_the_page(
         Program { glue, wasm, .. }: Program,
-    ) -> Result<(WorkerHandle, UnboundedReceiver<Word>), JsValue> {
+    ) -> Result<(WorkerHandle, UnboundedReceiver<Response>), JsValue> {
         let port: MessagePort = here(glue, wasm).await?.unchecked_into();
         let (sender, mut words) = unbounded();
         let awaited = Awaited::default();
         let _on_message = hear(awaited.clone(), sender);
         port.set_onmessage(Some(_on_message.as_ref().unchecked_ref()));
-        let beside = WorkerHandle { place: Place::Page(port), awaited, _on_message, _on_error: None };
+        let worker = WorkerHandle { place: Place::Page(port), awaited, _on_message, _on_error: None };
         match words.recv().await {
-            Ok(Word::Ready { .. }) => Ok((beside, words)),
+            Ok(Response::Ready { .. }) => Ok((worker, words)),
             other => Err(format!("it said {other:?}").into()),
         }
     }
@@ -167,7 +169,7 @@ impl WorkerHandle {
                 Box::new(move |line| port.post_message(&line))
             }
         };
-        let give = move |order: Order| {
+        let give = move |order: Request| {
             let line = serde_json::to_string(&order).expect("an order is JSON");
             // Posting a string cannot fail.
             let _ = post(line.into());
@@ -187,7 +189,7 @@ impl Drop for WorkerHandle {
             }
             Place::Page(port) => {
                 port.set_onmessage(None);
-                (self.orders().give)(Order::Close);
+                (self.orders().give)(Request::Close);
             }
         }
     }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 /// Collector: a server that receives results while its site grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Desk<'a> {
+pub struct Collector<'a> {
     /// Address of the page that measures and sends.
     pub address: &'a str,
     /// QR code of the address, row by row, with true for dark; absent if no other device can reach the address.
@@ -29,16 +29,16 @@ pub(super) const REFRESH: u32 = 5;
 const QUIET_ZONE: usize = 4;
 
 /// Returns the invitation for another device.
-pub(super) fn invitation(desk: &Desk<'_>) -> Markup {
+pub(super) fn invitation(collector: &Collector<'_>) -> Markup {
     html! {
         section.card.join {
-            @match desk.code {
+            @match collector.code {
                 Some(code) => {
                     (picture(code))
                     div {
                         h2 { "Another device" }
                         p { "Open this address on it; its results arrive here:" }
-                        p { code { (desk.address) } }
+                        p { code { (collector.address) } }
                         p.soft { "Anyone with the address can send results. WebGPU requires https, except on the machine itself." }
                     }
                 }
@@ -46,7 +46,7 @@ pub(super) fn invitation(desk: &Desk<'_>) -> Markup {
                     div {
                         h2 { "Another browser" }
                         p { "Open this address in it; its results arrive here:" }
-                        p { code { (desk.address) } }
+                        p { code { (collector.address) } }
                         p.soft {
                             "Only this machine can reach it. For others: " code { "parallax serve --host ADDR --tls" } "."
                         }

@@ -17,11 +17,11 @@ use parallax_schema::spec::query;
 use parallax_workloads::Registry;
 
 use super::listing::{Entry, Listing};
-use super::{Desk, NO_TOKEN};
+use super::{Collector, NO_TOKEN};
 use crate::browser::server::plain;
 
 /// Entry path of the collector.
-pub const DESK: &str = "/desk/";
+pub const COLLECTOR: &str = "/desk/";
 
 /// Maximum size in bytes of pages and files that are cached until the folder changes.
 const KEPT: usize = 32 << 20;
@@ -48,28 +48,28 @@ struct Shown {
 }
 
 /// Entry: redirects senders with the token to the front page.
-pub async fn enter(State(desk): State<Arc<Desk>>, uri: Uri) -> Response {
+pub async fn enter(State(collector): State<Arc<Collector>>, uri: Uri) -> Response {
     let known = query::read(uri.query().unwrap_or_default());
-    match known.iter().any(|(key, value)| key == "desk" && desk.token.is(value)) {
-        true => Redirect::to(&desk.front()).into_response(),
+    match known.iter().any(|(key, value)| key == "desk" && collector.token.is(value)) {
+        true => Redirect::to(&collector.front()).into_response(),
         false => plain(StatusCode::UNAUTHORIZED, NO_TOKEN),
     }
 }
 
 /// Returns a page or a run file. Paths are looked up among those of the site, never in a folder.
-pub async fn page(State(desk): State<Arc<Desk>>, uri: Uri) -> Response {
-    let below = uri.path().strip_prefix(DESK).unwrap_or_default();
+pub async fn page(State(collector): State<Arc<Collector>>, uri: Uri) -> Response {
+    let below = uri.path().strip_prefix(COLLECTOR).unwrap_or_default();
     let (token, path) = below.split_once('/').unwrap_or((below, "index.html"));
-    if !desk.token.is(token) {
+    if !collector.token.is(token) {
         return plain(StatusCode::UNAUTHORIZED, NO_TOKEN);
     }
     match path {
-        _ if !below.contains('/') => return Redirect::to(&desk.front()).into_response(),
-        "run/" => return Redirect::to(&desk.measuring()).into_response(),
+        _ if !below.contains('/') => return Redirect::to(&collector.front()).into_response(),
+        "run/" => return Redirect::to(&collector.measuring()).into_response(),
         _ => {}
     }
     let name = if path.is_empty() || path.ends_with('/') { format!("{path}index.html") } else { path.to_owned() };
-    match text(&desk, &name).await {
+    match text(&collector, &name).await {
         Ok(Some(text)) => {
             let kind = mime_guess::from_path(&name).first_or_octet_stream().to_string();
             ([(CONTENT_TYPE, kind)], text).into_response()
@@ -83,17 +83,17 @@ pub async fn page(State(desk): State<Arc<Desk>>, uri: Uri) -> Response {
 }
 
 /// Returns the contents of a page. It is made now, unless the cached one is of the same files.
-async fn text(desk: &Arc<Desk>, name: &str) -> Result<Option<Bytes>, tokio::task::JoinError> {
+async fn text(collector: &Arc<Collector>, name: &str) -> Result<Option<Bytes>, tokio::task::JoinError> {
     if let Some(text) = site::fixed(name) {
         return Ok(Some(Bytes::from_static(text.as_bytes())));
     }
-    let (of, page) = (desk.clone(), name.to_owned());
+    let (of, page) = (collector.clone(), name.to_owned());
     if let Some(text) = tokio::task::spawn_blocking(move || of.kept(&page)).await? {
         return Ok(Some(text));
     }
     // The thread keeps the lock, because it continues even after the sender of the request has gone.
-    let alone = desk.pages.making.clone().lock_owned().await;
-    let (of, page) = (desk.clone(), name.to_owned());
+    let alone = collector.pages.making.clone().lock_owned().await;
+    let (of, page) = (collector.clone(), name.to_owned());
     tokio::task::spawn_blocking(move || {
         let _alone = alone;
         of.made(&page)
@@ -101,10 +101,10 @@ async fn text(desk: &Arc<Desk>, name: &str) -> Result<Option<Bytes>, tokio::task
     .await
 }
 
-impl Desk {
+impl Collector {
     /// Returns the path of the front page.
     fn front(&self) -> String {
-        format!("{DESK}{}/", self.token.text())
+        format!("{COLLECTOR}{}/", self.token.text())
     }
 
     /// Returns the path of the page that measures and posts results.
@@ -128,8 +128,8 @@ impl Desk {
             *self.pages.now.lock().unwrap_or_else(|broken| broken.into_inner()) = shown.clone();
         }
         let joined =
-            site::Desk { address: &self.invitation, code: self.code.as_deref(), hidden: shown.hidden.as_slice() };
-        shown.page(name, Site { measures: true, desk: Some(joined), ..Site::new(&Registry) })
+            site::Collector { address: &self.invitation, code: self.code.as_deref(), hidden: shown.hidden.as_slice() };
+        shown.page(name, Site { measures: true, collector: Some(joined), ..Site::new(&Registry) })
     }
 
     fn read(&self, entry: &Entry) -> Option<NamedRun> {
@@ -178,7 +178,7 @@ impl Shown {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::desk::tests::result;
+    use crate::collector::tests::result;
 
     #[test]
     fn a_file_is_read_once_and_a_page_made_once() {

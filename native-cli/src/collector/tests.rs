@@ -15,7 +15,7 @@ use tempfile::TempDir;
 /// Collector with a folder of its own.
 struct Scene {
     folder: TempDir,
-    desk: Open,
+    collector: Open,
 }
 
 impl Scene {
@@ -29,12 +29,12 @@ impl Scene {
         std::fs::create_dir(&page).expect("made");
         std::fs::write(page.join("index.html"), "the page").expect("written");
         let results = folder.path().join("results");
-        let desk = open_with(Page::Folder(page), At::loopback(0), &results, grants).expect("open");
-        Scene { folder, desk }
+        let collector = open_with(Page::Folder(page), At::loopback(0), &results, grants).expect("open");
+        Scene { folder, collector }
     }
 
     fn token(&self) -> &str {
-        self.desk.address.split_once("?desk=").expect("a token").1
+        self.collector.address.split_once("?desk=").expect("a token").1
     }
 
     /// Returns status and body. HOST and TOKEN in the request stand for their values.
@@ -46,7 +46,7 @@ impl Scene {
     /// Returns the head and the body of the response.
     fn whole(&self, head: &str, body: &str) -> (String, String) {
         let head = head.replace("TOKEN", self.token());
-        let answer = talk(&self.desk._server, &format!("{head}Connection: close\r\n\r\n{body}"));
+        let answer = talk(&self.collector._server, &format!("{head}Connection: close\r\n\r\n{body}"));
         let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
         (format!("{head}\r\n"), body.to_owned())
     }
@@ -74,7 +74,7 @@ impl Scene {
 
     /// Returns host and port.
     fn authority(&self) -> &str {
-        let (_, rest) = self.desk.address.split_once("://").expect("an address");
+        let (_, rest) = self.collector.address.split_once("://").expect("an address");
         rest.split_once('/').expect("a path").0
     }
 
@@ -150,7 +150,7 @@ fn a_result_is_kept_as_we_write_it_and_shown() {
     assert_eq!(entered.0, 303, "{entered:?}");
     let (status, empty) = scene.get("/desk/TOKEN/");
     assert!(
-        status == 200 && empty.contains("Nothing has been measured") && empty.contains(&scene.desk.address),
+        status == 200 && empty.contains("Nothing has been measured") && empty.contains(&scene.collector.address),
         "{empty}"
     );
 
@@ -167,20 +167,20 @@ fn a_result_is_kept_as_we_write_it_and_shown() {
     assert!(status == 200 && front.contains("H200") && !front.contains("<b>H200"), "{front}");
     let link = front.split("href=\"./").find(|link| link.starts_with("device/")).expect("a device");
     let path = link.split('"').next().expect("closed");
-    let (status, device) = scene.get(&format!("/desk/TOKEN/{path}"));
+    let (status, device) = scene.get(&format!("/collector/TOKEN/{path}"));
     let (problem, _) = CASE.rsplit_once('/').expect("a variant");
     assert!(status == 200 && device.contains(problem), "{device}");
-    let (status, files) = scene.get(&format!("/desk/TOKEN/{path}runs/"));
+    let (status, files) = scene.get(&format!("/collector/TOKEN/{path}runs/"));
     assert_eq!(status, 200, "{files}");
     let mut links = files.split("href=\"").filter_map(|rest| rest.split('"').next());
     let run = links.find(|link| link.contains("/runs/") && link.ends_with(".json"));
     let run = run.expect("a run file").trim_start_matches("../");
-    let (status, handed) = scene.get(&format!("/desk/TOKEN/{run}"));
+    let (status, handed) = scene.get(&format!("/collector/TOKEN/{run}"));
     assert_eq!((status, handed), (200, written));
     for path in ["compare/", "explain/", "site.css", "site.js", "mark.svg"] {
-        assert_eq!(scene.get(&format!("/desk/TOKEN/{path}")).0, 200, "{path}");
+        assert_eq!(scene.get(&format!("/collector/TOKEN/{path}")).0, 200, "{path}");
     }
-    assert_eq!(scene.get("/desk/TOKEN/run/").0, 303);
+    assert_eq!(scene.get("/collector/TOKEN/run/").0, 303);
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn names_are_ours_whatever_a_run_says() {
     }
     let results = scene.folder.path().join("results");
     assert!(scene.files().len() == 4 && scene.files().iter().all(|file| file.parent() == Some(&results)));
-    assert_eq!(scene.get("/desk/TOKEN/").0, 200);
+    assert_eq!(scene.get("/collector/TOKEN/").0, 200);
 }
 
 #[test]
@@ -234,7 +234,15 @@ fn who_was_not_given_the_address_gets_nothing_and_leaves_nothing() {
         let (answered, said) = scene.post_with(&headers, &good);
         assert!(answered == status && said.ends_with('.'), "{headers}: {answered} {said}");
     }
-    for path in ["/desk", "/desk/", "/desk/?desk=", "/desk/?desk=x", "/desk/x/", "/desk//", "/desk/x/../TOKEN/"] {
+    for path in [
+        "/collector",
+        "/collector/",
+        "/collector/?collector=",
+        "/collector/?collector=x",
+        "/collector/x/",
+        "/collector//",
+        "/collector/x/../TOKEN/",
+    ] {
         let (status, said) = scene.get(path);
         assert!(status == 401 && said == NO_TOKEN, "{path}: {status} {said}");
     }
@@ -323,7 +331,7 @@ fn a_body_that_stands_still_is_given_up_and_one_of_a_stranger_is_not_waited_for(
 }
 
 #[test]
-fn silent_connections_lock_no_one_out_of_a_desk() {
+fn silent_connections_lock_no_one_out_of_a_collector() {
     let scene = Scene::new();
     let authority = scene.authority();
     // Fewer than the descriptors of a test process, and more than the limit of a collector.
@@ -336,7 +344,7 @@ fn silent_connections_lock_no_one_out_of_a_desk() {
 }
 
 #[test]
-fn a_hostile_body_is_refused_and_the_desk_goes_on() {
+fn a_hostile_body_is_refused_and_the_collector_goes_on() {
     let scene = Scene::new();
     let good = text(&result("browser", "H200", 7));
     let with_drift = |drift: &str| {

@@ -5,7 +5,7 @@ use super::dom::{attribute, empty, fill, id, make, on_click, say};
 
 impl View {
     /// Offers to send results to the collector, and changes the privacy note accordingly.
-    pub fn desk(&self) {
+    pub fn collector(&self) {
         id("send").set_hidden(false);
         say(
             &id("privacy"),
@@ -20,7 +20,7 @@ impl View {
     }
 
     /// Shows the collector's answer about a run, and a link to the collector.
-    pub fn on_desk(&self, kept: &str, link: &str) {
+    pub fn on_collector(&self, kept: &str, link: &str) {
         let (line, way) = (id("share-line"), make("a", "", "see all results"));
         attribute(&way, "href", link);
         empty(&line);

@@ -133,7 +133,7 @@ fn is_text(path: &Path, text: &str) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::desk::tests::result;
+    use crate::collector::tests::result;
 
     #[test]
     fn a_full_folder_takes_no_more_and_keeps_what_it_has() {

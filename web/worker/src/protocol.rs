@@ -19,7 +19,7 @@ pub type OtherTexts = BTreeMap<String, String>;
 
 /// Request of the page.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Order {
+pub enum Request {
     /// Open a device.
     Open(OpenRequest),
     /// Plan a spec. The new plan replaces the previous one.
@@ -90,7 +90,7 @@ pub struct Job {
 /// code for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "word")]
-pub enum Word {
+pub enum Response {
     /// The worker takes requests.
     Ready {
         /// Whether the browser offers WebGPU to the worker.
@@ -117,7 +117,7 @@ pub enum Word {
         /// The plan, or the reason of its absence.
         planned: Result<Box<Planned>, Unplanned>,
     },
-    /// Event of the run. [`Word::line`] writes its line in two parts.
+    /// Event of the run. [`Response::line`] writes its line in two parts.
     #[serde(skip)]
     Event {
         /// The event.
@@ -140,14 +140,14 @@ pub enum Word {
 /// Separator of an event's two parts. JSON on one line does not contain it.
 const BETWEEN: char = '\n';
 
-impl Word {
+impl Response {
     /// Returns the response as a string to post: JSON, or two JSON parts for an event.
     ///
     /// # Panics
     /// Never: JSON can represent every value of a response.
     pub fn line(&self) -> String {
         match self {
-            Word::Event { event, known } => {
+            Response::Event { event, known } => {
                 let known = serde_json::to_string(known).expect("facts are JSON");
                 format!("{}{BETWEEN}{known}", serde_json::to_string(event).expect("an event is JSON"))
             }
@@ -155,14 +155,14 @@ impl Word {
         }
     }
 
-    /// Parses a string of [`Word::line`].
+    /// Parses a string of [`Response::line`].
     ///
     /// # Errors
     /// Invalid JSON.
-    pub fn from_line(line: &str) -> serde_json::Result<Word> {
+    pub fn from_line(line: &str) -> serde_json::Result<Response> {
         match line.split_once(BETWEEN) {
             Some((event, known)) => {
-                Ok(Word::Event { event: serde_json::from_str(event)?, known: serde_json::from_str(known)? })
+                Ok(Response::Event { event: serde_json::from_str(event)?, known: serde_json::from_str(known)? })
             }
             None => serde_json::from_str(line),
         }
@@ -182,11 +182,11 @@ mod tests {
         let device: DeviceInfo = run.device().clone();
         let record = Event::Record { record: Box::new(run.records[0].clone()) };
         for word in [
-            Word::Ready { webgpu: true },
-            Word::Opened { device: Box::new(device), clock: run.clock.clone(), compilers: None },
-            Word::Unavailable { why: "a\nb".to_owned() },
-            Word::Planned { number: 7, planned: Err(Unplanned::Mistake(String::new())) },
-            Word::Planned {
+            Response::Ready { webgpu: true },
+            Response::Opened { device: Box::new(device), clock: run.clock.clone(), compilers: None },
+            Response::Unavailable { why: "a\nb".to_owned() },
+            Response::Planned { number: 7, planned: Err(Unplanned::Mistake(String::new())) },
+            Response::Planned {
                 number: 7,
                 planned: Ok(Box::new(Planned {
                     spec: run.spec.clone(),
@@ -194,15 +194,15 @@ mod tests {
                     outline: Outline::default(),
                 })),
             },
-            Word::Event { event: Box::new(record), known: Some(CaseInfo::default()) },
-            Word::Event { event: Box::new(Event::Begin { run: Box::new(run.clone()) }), known: None },
-            Word::Ended { end: RunEnd::Complete },
-            Word::Ended { end: RunEnd::DeviceLost("copy".to_owned()) },
-            Word::Broken { why: "\"".to_owned() },
+            Response::Event { event: Box::new(record), known: Some(CaseInfo::default()) },
+            Response::Event { event: Box::new(Event::Begin { run: Box::new(run.clone()) }), known: None },
+            Response::Ended { end: RunEnd::Complete },
+            Response::Ended { end: RunEnd::DeviceLost("copy".to_owned()) },
+            Response::Broken { why: "\"".to_owned() },
         ] {
             // The JSON has seven digits of a time.
             let line = word.line();
-            assert_eq!(Word::from_line(&line).expect("a word").line(), line);
+            assert_eq!(Response::from_line(&line).expect("a word").line(), line);
         }
     }
 }

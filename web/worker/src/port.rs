@@ -7,14 +7,14 @@ use wasm_bindgen::prelude::*;
 use web_sys::{MessageEvent, MessagePort};
 
 use crate::has_webgpu;
-use crate::lab::Lab;
-use crate::protocol::Word;
+use crate::protocol::Response;
+use crate::worker::Worker;
 
 thread_local! {
     static PORT: RefCell<Option<MessagePort>> = const { RefCell::new(None) };
 }
 
-fn say(word: &Word) {
+fn say(word: &Response) {
     // Posting a string cannot fail.
     PORT.with_borrow(|port| port.as_ref().map(|port| port.post_message(&word.line().into())));
 }
@@ -24,14 +24,14 @@ fn say(word: &Word) {
 pub fn measure(port: MessagePort) {
     std::panic::set_hook(Box::new(|info| {
         console_error_panic_hook::hook(info);
-        say(&Word::Broken { why: info.to_string() });
+        say(&Response::Broken { why: info.to_string() });
     }));
-    let lab = Lab::new(|word| say(&word));
+    let worker = Worker::new(|word| say(&word));
     let on_message = Closure::<dyn FnMut(MessageEvent)>::new(move |message: MessageEvent| {
         let line = message.data().as_string().expect("the page posts text");
-        lab.take(serde_json::from_str(&line).expect("the page posts orders"));
+        worker.take(serde_json::from_str(&line).expect("the page posts orders"));
     });
     port.set_onmessage(Some(on_message.into_js_value().unchecked_ref()));
     PORT.set(Some(port));
-    say(&Word::Ready { webgpu: has_webgpu() });
+    say(&Response::Ready { webgpu: has_webgpu() });
 }

@@ -5,14 +5,14 @@
 //! program contains the workloads: it plans and measures. The page's own program sends requests and shows results.
 //!
 //! ```text
-//! page ── Order ──► port ─► Lab ─► profiler (parallax-gpu-wgpu, parallax-gpu-cpu)
-//!      ◄── Word ──
+//! page ── Request ─► port ─► Worker ─► profiler (parallax-gpu-wgpu, parallax-gpu-cpu)
+//!      ◄─ Response ──
 //! ```
 //!
 //! - [`protocol`], [`way`]: requests, responses and target configuration. Without the feature `measure` the crate has these modules
 //!   only; the page uses it so.
 //! - `port`: receives requests and posts responses.
-//! - `lab`: carries out requests. It is independent of the page and of the thread that it runs on.
+//! - `worker`: carries out requests. It is independent of the page and of the thread that it runs on.
 //! - `compilers`: CubeCL's compilers, fetched when a request names one of their kernels.
 //! - `sight`: visibility of the tab.
 //! - `threads`: further workers that compute on the same memory.
@@ -23,13 +23,13 @@ pub mod way;
 #[cfg(feature = "measure")]
 mod compilers;
 #[cfg(feature = "measure")]
-mod lab;
-#[cfg(feature = "measure")]
 mod port;
 #[cfg(feature = "measure")]
 mod sight;
 #[cfg(all(feature = "measure", target_feature = "atomics"))]
 mod threads;
+#[cfg(feature = "measure")]
+mod worker;
 
 use js_sys::Reflect;
 use wasm_bindgen::{JsCast, JsValue};

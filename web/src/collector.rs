@@ -12,18 +12,18 @@ const RUNS: &str = "/api/runs";
 const REMEMBERED: &str = "parallax-desk";
 
 /// A collector, by the token of its address.
-pub struct Desk {
+pub struct Collector {
     token: String,
 }
 
-impl Desk {
+impl Collector {
     /// Returns the collector of this address, or of an earlier address in this tab.
-    pub fn of(named: Option<String>) -> Option<Desk> {
+    pub fn of(named: Option<String>) -> Option<Collector> {
         if let Some(token) = &named {
             of_this_tab(|kept| kept.set_item(REMEMBERED, token));
         }
         let token = named.or_else(|| of_this_tab(|kept| kept.get_item(REMEMBERED)).flatten())?;
-        Some(Desk { token })
+        Some(Collector { token })
     }
 
     /// Link to the collector's overview.
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_sent_again_where_the_desk_says_when() {
+    fn a_run_is_sent_again_where_the_collector_says_when() {
         for (status, after, seconds) in [
             (429, Some("12"), Some(12)),
             (503, Some("5"), Some(5)),

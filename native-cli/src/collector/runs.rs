@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::read::read;
 use super::results::{Kept, NotKept};
-use super::{Desk, NO_TOKEN};
+use super::{Collector, NO_TOKEN};
 use crate::browser::address::Ends;
 use crate::browser::body::pass_over;
 use crate::browser::server::plain;
@@ -26,32 +26,32 @@ pub const LARGEST: usize = 16 << 20;
 pub const ROOM: usize = 4 * LARGEST;
 
 /// Receives a run. The body is read only after the checks of its origin and of its token.
-pub async fn take(State(desk): State<Arc<Desk>>, request: Request) -> Response {
-    if !desk.address.is_ours(&request) {
+pub async fn take(State(collector): State<Arc<Collector>>, request: Request) -> Response {
+    if !collector.address.is_ours(&request) {
         let text =
             "Only a page that this collector serves may send results; open the address that `parallax serve` printed.";
         return plain(StatusCode::FORBIDDEN, text);
     }
-    if !offered(request.headers()).is_some_and(|token| desk.token.is(token)) {
+    if !offered(request.headers()).is_some_and(|token| collector.token.is(token)) {
         return plain(StatusCode::UNAUTHORIZED, NO_TOKEN);
     }
     let Some(ends) = request.extensions().get::<Ends>() else {
         return plain(StatusCode::INTERNAL_SERVER_ERROR, OWN_BUG);
     };
-    if let Err(wait) = desk.posts.take(ends.sender, Instant::now()) {
+    if let Err(wait) = collector.posts.take(ends.sender, Instant::now()) {
         pass_over(request, LARGEST).await;
         return too_many(wait);
     }
-    let body = match desk.room.read(request, LARGEST).await {
+    let body = match collector.room.read(request, LARGEST).await {
         Ok(body) => body,
         Err(why) => return why.answer("A result", LARGEST),
     };
     // One run is parsed at a time, because it takes more memory than its text. The thread continues after the sender
     // has gone, and keeps the lock.
-    let alone = desk.reading.clone().lock_owned().await;
+    let alone = collector.reading.clone().lock_owned().await;
     let read = tokio::task::spawn_blocking(move || {
         let _alone = alone;
-        desk.keep(&body.bytes)
+        collector.keep(&body.bytes)
     });
     match read.await {
         Ok((status, text)) => plain(status, &text),
@@ -74,7 +74,7 @@ fn offered(headers: &HeaderMap) -> Option<&str> {
     named.or_else(|| headers.get(AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer "))
 }
 
-impl Desk {
+impl Collector {
     /// Stores a posted run in the program's own format. The received bytes themselves are never stored.
     fn keep(&self, body: &[u8]) -> (StatusCode, String) {
         let run = match read(body) {
