@@ -89,7 +89,7 @@ fn core_stays_pure() {
 /// Unsafe code is in the crates that call drivers, the system or a browser, and nowhere else.
 #[test]
 fn crates_without_unsafe_code_forbid_it() {
-    let callers = ["cube", "cuda", "native-cli", "shaders", "web"];
+    let callers = ["cube", "cuda", "native-cli", "shaders", "web", "web/worker"];
     let forbidding = [
         ("build/src/lib.rs", "forbid"),
         ("core/analysis/src/lib.rs", "deny"),

@@ -69,7 +69,7 @@ pub struct CostRun {
     pub target: String,
     /// Browser mode, if the run is from a browser and its mode is known.
     pub reach: Option<BrowserMode>,
-    /// [`Run::browser`].
+    /// [`Run::browser`](parallax_schema::record::Run::browser).
     pub browser: Option<String>,
 }
 
