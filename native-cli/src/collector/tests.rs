@@ -167,20 +167,20 @@ fn a_result_is_kept_as_we_write_it_and_shown() {
     assert!(status == 200 && front.contains("H200") && !front.contains("<b>H200"), "{front}");
     let link = front.split("href=\"./").find(|link| link.starts_with("device/")).expect("a device");
     let path = link.split('"').next().expect("closed");
-    let (status, device) = scene.get(&format!("/collector/TOKEN/{path}"));
+    let (status, device) = scene.get(&format!("/desk/TOKEN/{path}"));
     let (problem, _) = CASE.rsplit_once('/').expect("a variant");
     assert!(status == 200 && device.contains(problem), "{device}");
-    let (status, files) = scene.get(&format!("/collector/TOKEN/{path}runs/"));
+    let (status, files) = scene.get(&format!("/desk/TOKEN/{path}runs/"));
     assert_eq!(status, 200, "{files}");
     let mut links = files.split("href=\"").filter_map(|rest| rest.split('"').next());
     let run = links.find(|link| link.contains("/runs/") && link.ends_with(".json"));
     let run = run.expect("a run file").trim_start_matches("../");
-    let (status, handed) = scene.get(&format!("/collector/TOKEN/{run}"));
+    let (status, handed) = scene.get(&format!("/desk/TOKEN/{run}"));
     assert_eq!((status, handed), (200, written));
     for path in ["compare/", "explain/", "site.css", "site.js", "mark.svg"] {
-        assert_eq!(scene.get(&format!("/collector/TOKEN/{path}")).0, 200, "{path}");
+        assert_eq!(scene.get(&format!("/desk/TOKEN/{path}")).0, 200, "{path}");
     }
-    assert_eq!(scene.get("/collector/TOKEN/run/").0, 303);
+    assert_eq!(scene.get("/desk/TOKEN/run/").0, 303);
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn names_are_ours_whatever_a_run_says() {
     }
     let results = scene.folder.path().join("results");
     assert!(scene.files().len() == 4 && scene.files().iter().all(|file| file.parent() == Some(&results)));
-    assert_eq!(scene.get("/collector/TOKEN/").0, 200);
+    assert_eq!(scene.get("/desk/TOKEN/").0, 200);
 }
 
 #[test]
@@ -234,15 +234,7 @@ fn who_was_not_given_the_address_gets_nothing_and_leaves_nothing() {
         let (answered, said) = scene.post_with(&headers, &good);
         assert!(answered == status && said.ends_with('.'), "{headers}: {answered} {said}");
     }
-    for path in [
-        "/collector",
-        "/collector/",
-        "/collector/?collector=",
-        "/collector/?collector=x",
-        "/collector/x/",
-        "/collector//",
-        "/collector/x/../TOKEN/",
-    ] {
+    for path in ["/desk", "/desk/", "/desk/?desk=", "/desk/?desk=x", "/desk/x/", "/desk//", "/desk/x/../TOKEN/"] {
         let (status, said) = scene.get(path);
         assert!(status == 401 && said == NO_TOKEN, "{path}: {status} {said}");
     }
