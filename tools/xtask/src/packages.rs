@@ -5,7 +5,7 @@ use anyhow::Result;
 use crate::shell::Shell;
 
 /// Members that are not published: `publish = false` in their manifests.
-const PRIVATE: [&str; 5] = ["parallax-worker", "parallax-testing", "parallax-tests", "parallax-web", "xtask"];
+const PRIVATE: [&str; 5] = ["parallax-testing", "parallax-tests", "parallax-web", "parallax-worker", "xtask"];
 
 /// Makes an archive of each publishable package, and builds each from its archive.
 ///
