@@ -97,8 +97,8 @@ impl Session {
             let sent = if sent.0 > 0 && sent < bytes { format!(", {sent} sent,") } else { String::new() };
             ("cube_module", format!("{bytes}{sent} in {milliseconds:.0} ms"))
         });
-        let told = [("measured_in", self.worker.place().to_owned())].into_iter().chain(compilers);
-        told.map(|(name, value)| (name.to_owned(), value))
+        let facts = [("measured_in", self.worker.place().to_owned())].into_iter().chain(compilers);
+        facts.map(|(name, value)| (name.to_owned(), value))
     }
 
     /// Measures. `on_event` receives each event, with the workload facts of a record.

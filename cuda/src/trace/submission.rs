@@ -77,11 +77,11 @@ pub(super) fn submit(
     let waited = case.wait();
     let done = now();
     launched.and(waited)?;
-    let told = |step: &BoundStage| {
+    let described = |step: &BoundStage| {
         let (kind, bytes) = step.kind();
         Told { label: step.label.clone(), kind, bytes, symbol: step.symbol() }
     };
-    Ok(Submission { stages: steps.iter().map(told).collect(), calls, wait: [wait, done] })
+    Ok(Submission { stages: steps.iter().map(described).collect(), calls, wait: [wait, done] })
 }
 
 /// Returns the number that joins a call and its work. It counts from one, in order of the calls.

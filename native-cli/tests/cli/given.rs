@@ -164,8 +164,8 @@ fn a_folder_for_temporary_files_that_is_not_there_is_named() {
             let output = crate::parallax_with(dir.path(), args, &[("TMPDIR", &temporary)]);
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-            let told = format!("cannot write temporary files to {temporary}: ");
-            assert!(said.contains(&told) && said.contains("TMPDIR") && !said.contains("does not start"), "{said}");
+            let message = format!("cannot write temporary files to {temporary}: ");
+            assert!(said.contains(&message) && said.contains("TMPDIR") && !said.contains("does not start"), "{said}");
         }
     }
 }

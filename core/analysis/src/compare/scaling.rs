@@ -284,8 +284,8 @@ mod tests {
         let NamedRun { name, mut run } = run("cuda", &times);
         let tables = scaled(&Registry, &[NamedRun::new(name.clone(), run.clone())], None);
         assert_eq!(tables.len(), 1);
-        let told: Vec<_> = tables[0].points.iter().map(|point| (point.extent, point.is_faster())).collect();
-        assert_eq!(told, [(512, Some(false)), (1024, None)]);
+        let faster: Vec<_> = tables[0].points.iter().map(|point| (point.extent, point.is_faster())).collect();
+        assert_eq!(faster, [(512, Some(false)), (1024, None)]);
         run.records[1].outcome = Outcome::Skipped { reason: "one queue".to_owned() };
         let tables = scaled(&Registry, &[NamedRun { name, run }], None);
         assert_eq!(tables[0].missing, ["`overlapped` has no time: one queue"]);

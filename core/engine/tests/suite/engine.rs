@@ -240,17 +240,17 @@ fn ceilings_that_a_busy_machine_gave_are_measured_again_before_a_case_is_refused
     let cases = ["attention/fwd/b1,h8,s512,d64/f32/flash", "copy/fwd/n65536/f32/vec4"].into_iter().zip(rates);
     for ((case, rate), pace) in cases.flat_map(|case| [(case, once), (case, twice)]) {
         let world = World { time: |_| 0.0, pace, ..World::default() };
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         let spec = Spec { ceilings: true, budget: 20.0, ..spec(&[case]) };
         let (_, run) = run_with(&spec, Mode::Measure, world, |event| {
             if let Event::Baseline { baseline } = event {
-                told.push(baseline.ceilings.clone());
+                reported.push(baseline.ceilings.clone());
             }
             Flow::Continue
         });
         assert!(run.drift.first().is_some_and(|first| first.at.0 < BUSY), "the ceilings were taken while it was busy");
         assert_eq!(run.records[0].verdict(), "pass", "{:?}", run.records);
-        let [first, last] = &told[..] else { panic!("{case}: told {} times", told.len()) };
+        let [first, last] = &reported[..] else { panic!("{case}: reported {} times", reported.len()) };
         assert!(near(rate(last) / rate(first), 3.0, 0.05), "{first:?} {last:?}");
         assert!(last.bandwidth.is_sorted_by_key(|point| point.working_set));
         assert_eq!(run.baseline.expect("tested").ceilings, *last);
@@ -387,13 +387,13 @@ fn cold_caches_take_copies_enough() {
 #[test]
 fn a_case_that_launching_binds_is_timed_as_a_graph_beside() {
     let one = CASES[0];
-    let told = |mode: Mode, dialect: Dialect, launch: Option<Launching>| {
+    let timing_of = |mode: Mode, dialect: Dialect, launch: Option<Launching>| {
         let world = World { time: |_| 4_000.0, relaunching: -1_000.0, dialect, ..World::default() };
         let spec = Spec { launch, ceilings: true, ..spec(&[one]) };
         let (_, run) = run_with(&spec, mode, world, |_| Flow::Continue);
         run.records[0].timing().unwrap_or_else(|| panic!("no figure: {:?}", run.records[0])).clone()
     };
-    let cuda = told(Mode::Profile, Dialect::Cuda, None);
+    let cuda = timing_of(Mode::Profile, Dialect::Cuda, None);
     assert_eq!(cuda.launch, Some(Launching::Stream));
     let relaunched = cuda.relaunched.expect("launching binds it");
     assert_eq!(relaunched.launch, Launching::Graph);
@@ -401,9 +401,9 @@ fn a_case_that_launching_binds_is_timed_as_a_graph_beside() {
     assert!(near(saved, 1_000.0, 0.05), "{saved} ns");
     assert!(near(relaunched.as_usual.median.0, cuda.summary.median.0, 0.01), "the usual way is as it was");
 
-    assert_eq!(told(Mode::Measure, Dialect::Cuda, None).relaunched, None, "only on request");
-    assert_eq!(told(Mode::Profile, Dialect::Wgsl, None).relaunched, None, "nothing cheaper is known there");
-    let graph = told(Mode::Profile, Dialect::Cuda, Some(Launching::Graph));
+    assert_eq!(timing_of(Mode::Measure, Dialect::Cuda, None).relaunched, None, "only on request");
+    assert_eq!(timing_of(Mode::Profile, Dialect::Wgsl, None).relaunched, None, "nothing cheaper is known there");
+    let graph = timing_of(Mode::Profile, Dialect::Cuda, Some(Launching::Graph));
     assert_eq!((graph.launch, graph.relaunched), (Some(Launching::Graph), None));
     assert!(near(graph.summary.median.0 + 1_000.0, cuda.summary.median.0, 0.01));
 }
