@@ -17,7 +17,7 @@ use crate::profiler::YieldNow;
 /// Computes the results of the set-up, by position in the buffer list. It uses the reference, once and untimed.
 fn set_up(problem: &Problem, inputs: &Inputs) -> BTreeMap<usize, Vec<f64>> {
     let specs = problem.buffers();
-    let row_of = problem.form().reference.rows.rows(problem, inputs);
+    let row_of = (problem.form().reference.rows)(problem, inputs);
     let computed = problem.outputs().into_iter().enumerate().filter_map(|(output, buffer)| {
         let Role::Setup { row_len } = specs[buffer].role else { return None };
         let storage = specs[buffer].elem.storage(problem.dtype);
@@ -156,11 +156,11 @@ impl HostCase {
         match &mut self.outputs {
             Outputs::Host(outputs) => {
                 let host = form.host.expect("these outputs are made where there is a host implementation");
-                host.run(&self.problem, &self.arrays, outputs);
+                host(&self.problem, &self.arrays, outputs);
             }
             Outputs::Reference(outputs) => {
                 let specs = self.problem.buffers();
-                let row_of = form.reference.rows.rows(&self.problem, &self.inputs);
+                let row_of = (form.reference.rows)(&self.problem, &self.inputs);
                 let checked = self.problem.outputs();
                 for (buffer, values) in self.written.iter().zip(outputs) {
                     let Some(row_len) = specs[*buffer].role.row_len() else { continue };

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use parallax_engine::measure::runner;
-use parallax_engine::measure::runner::{Flow, Mode, ResumeState, RunEnd};
+use parallax_engine::measure::runner::Flow;
 use parallax_engine::plan::{Plan, plan};
 use parallax_ir::device::Profiler;
 use parallax_report::escape;
 use parallax_schema::device::BrowserMode;
 use parallax_schema::record::{Event, Outcome, Record, Run, Suite, UNFINISHED};
+use parallax_schema::session::{Mode, ResumeState, RunEnd};
 use parallax_schema::spec::Spec;
 use parallax_schema::units::Nanos;
 

@@ -201,7 +201,7 @@ impl Profiler for Mock {
 /// Bytes of every buffer after the case ran once.
 fn compute(problem: &Problem, inputs: &Inputs, fault: Fault) -> Vec<Vec<u8>> {
     let mut output = 0;
-    let rows = problem.form().reference.rows.rows(problem, inputs);
+    let rows = (problem.form().reference.rows)(problem, inputs);
     let outcome = problem.buffers().into_iter().map(|spec| {
         let Some(row_len) = spec.role.row_len() else { return Vec::new() };
         let mut row = vec![0.0; row_len as usize];

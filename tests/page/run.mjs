@@ -34,7 +34,7 @@ const RUN_TIMEOUT = 180_000;
 /// Largest compressed size of the files that a measurement fetches.
 const BUDGET = 400_000;
 /// The same of the program for reports, fetched at the first report or comparison.
-const REPORTS = 625_000;
+const REPORTS = 725_000;
 /// The same of one program that measures: the host code in it is built for speed, because it is measured.
 const MEASURING = 825_000;
 /// The same of CubeCL's compilers, fetched for its kernels only.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parallax_engine::measure::runner::Mode;
+use parallax_schema::session::Mode;
 
 use crate::words::count;
 

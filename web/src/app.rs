@@ -9,13 +9,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use parallax_engine::measure::runner::Mode;
-use parallax_engine::plan::Outline;
+use parallax_protocol::target::{Target, TargetConfig};
 use parallax_report::CaseInfo;
 use parallax_schema::device::{ClockInfo, DeviceInfo, DeviceKind};
 use parallax_schema::record::{Event, Run, RunSummary, Suite};
+use parallax_schema::session::{Mode, Outline};
 use parallax_schema::spec::Spec;
-use parallax_worker::way::{Target, TargetConfig};
 use wasm_bindgen_futures::spawn_local;
 
 use crate::activity::Activity;

@@ -33,12 +33,12 @@ extern "C" {
 
 /// Returns whether the browser offers subgroup matrices to a page that requests them.
 pub async fn offers_matrices() -> bool {
-    offers(parallax_worker::MATRICES).await.is_ok_and(|offered| offered.is_truthy())
+    offers(parallax_protocol::MATRICES).await.is_ok_and(|offered| offered.is_truthy())
 }
 
 /// Reason of missing WebGPU, or `None` if the browser has it.
 pub fn webgpu_missing() -> Option<&'static str> {
-    if parallax_worker::has_webgpu() {
+    if parallax_protocol::has_webgpu() {
         None
     } else if !window().is_secure_context() {
         Some("Browsers offer WebGPU to secure pages only. Open this page over https, or from localhost.")

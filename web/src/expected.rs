@@ -1,8 +1,7 @@
 //! The expected duration of a run, corrected by the durations of earlier runs in this browser.
 
-use parallax_engine::measure::runner::Mode;
-use parallax_engine::plan::ExpectedDuration;
 use parallax_schema::record::stats::quantile;
+use parallax_schema::session::{ExpectedDuration, Mode};
 use parallax_schema::spec::Spec;
 
 use crate::query;

@@ -1,6 +1,6 @@
 //! The page's own program: it measures, and fetches the program that compares.
 
-use parallax_web::{app, broken, compare, environment, query, reports, view};
+use parallax_web::{app, broken, environment, query, reports, view};
 use wasm_bindgen_futures::spawn_local;
 
 fn main() {
@@ -10,7 +10,7 @@ fn main() {
     broken::tell(request.report.clone());
     if environment::framed_elsewhere() {
         view::framed();
-    } else if compare::asked_for(&search) {
+    } else if query::asks_for_comparison(&search) {
         spawn_local(reports::compare(search));
     } else {
         spawn_local(app::start(request));

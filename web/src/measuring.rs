@@ -8,14 +8,13 @@ mod worker_handle;
 use std::rc::Rc;
 
 use futures_channel::mpsc::UnboundedReceiver;
-use parallax_engine::measure::runner::RunEnd;
-use parallax_engine::plan::Unplanned;
+use parallax_protocol::messages::{Compilers, Request, Response};
+pub use parallax_protocol::messages::{Job, OpenRequest, OtherTexts, Planned};
 use parallax_report::CaseInfo;
 use parallax_schema::device::{ClockInfo, DeviceInfo};
 use parallax_schema::record::Event;
+use parallax_schema::session::{RunEnd, Unplanned};
 use parallax_schema::spec::Spec;
-use parallax_worker::protocol::{Compilers, Request, Response};
-pub use parallax_worker::protocol::{Job, OpenRequest, OtherTexts, Planned};
 
 use crate::environment;
 use awaited::Awaited;

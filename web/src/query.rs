@@ -1,9 +1,9 @@
 //! The URL query: a spec with the keys of the command line, plus seven keys of the page.
 
-use parallax_engine::measure::runner::Mode;
+use parallax_protocol::target::{Target, TargetConfig};
 use parallax_schema::device::BrowserMode;
+use parallax_schema::session::Mode;
 use parallax_schema::spec::{Spec, query};
-use parallax_worker::way::{Target, TargetConfig};
 
 /// Request of a URL.
 #[derive(Debug, Clone, PartialEq)]
@@ -108,6 +108,11 @@ pub fn write(spec: &Spec, mode: Mode, TargetConfig { target, reach, threads }: T
         pairs.push(("mode", "verify".to_owned()));
     }
     query::write(&pairs)
+}
+
+/// Returns whether a query requests the comparison view.
+pub fn asks_for_comparison(search: &str) -> bool {
+    query::read(search).iter().any(|(key, value)| key == "view" && value == "compare")
 }
 
 #[cfg(test)]
@@ -217,5 +222,17 @@ mod tests {
             assert!(request.spec.expect_err("no number").contains("a number from 1"), "{none}");
         }
         assert!(parse("mode=fast", true).spec.expect_err("wrong mode").contains("measure, verify"));
+    }
+
+    #[test]
+    fn only_its_own_word_asks_for_the_comparison() {
+        for (search, want) in [
+            ("?view=compare", true),
+            ("?a=x.json&view=compare", true),
+            ("?view=measure", false),
+            ("?viewcompare", false),
+        ] {
+            assert_eq!(asks_for_comparison(search), want, "{search}");
+        }
     }
 }

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use js_sys::{JsString, Reflect};
+use parallax_protocol::error_text;
 use parallax_report::CaseInfo;
 use parallax_schema::record::{Event, Run};
-use parallax_worker::said;
 use wasm_bindgen::prelude::*;
 
 use crate::app::suite;
@@ -55,7 +55,7 @@ impl Unmade {
         match (at("refused"), at("broke")) {
             (Some(mistake), _) => Unmade::Refused(mistake),
             (_, Some(trap)) => Unmade::Broke(trap),
-            _ => Unmade::Absent(at("absent").unwrap_or_else(|| said(why))),
+            _ => Unmade::Absent(at("absent").unwrap_or_else(|| error_text(why))),
         }
     }
 
@@ -145,7 +145,7 @@ pub async fn compare(search: String) {
     view.compare_line("Fetching the program for comparisons …");
     let [glue, program] = FILES;
     let begun = async { here(glue, program).await?.unchecked_into::<Program>().compare(&search) };
-    if let Err(why) = begun.await.map_err(|why| failed(&said(&why))) {
+    if let Err(why) = begun.await.map_err(|why| failed(&error_text(&why))) {
         view.compare_line("");
         view.notice(
             "reports",

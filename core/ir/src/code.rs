@@ -1,60 +1,12 @@
-//! Code that computes results on the processor: references, and the code that the targets `cpu` and `wasm` measure.
-//!
-//! A program that reads and shows without measuring, such as the page's own, is built without the feature `compute`. It contains
-//! none of this code, because the linker drops unreferenced functions.
+//! Functions that compute results on the processor: references, and the code that the targets `cpu` and `wasm` measure.
 
 use super::{HostBuffer, Inputs, Problem};
 
-#[derive(Clone, Copy)]
-struct Code<F>(Option<F>);
-
-impl<F> Code<F> {
-    fn new(code: F) -> Code<F> {
-        Code(cfg!(feature = "compute").then_some(code))
-    }
-
-    fn get(self) -> F {
-        self.0.expect("a program that computes has the feature `compute`")
-    }
-}
-
 /// Host implementation: inputs in buffer order, outputs in buffer order, 16-bit floats widened.
-#[derive(Clone, Copy)]
-pub struct HostFn(Code<HostCode>);
-
-/// Function of a host implementation.
 pub type HostCode = fn(&Problem, &[HostBuffer], &mut [Vec<f32>]);
-
-impl HostFn {
-    /// Returns a host implementation by this function.
-    pub fn new(code: HostCode) -> HostFn {
-        HostFn(Code::new(code))
-    }
-
-    /// Computes the outputs.
-    pub fn run(self, problem: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-        (self.0.get())(problem, inputs, outputs);
-    }
-}
-
-/// Function that computes rows of a reference.
-#[derive(Clone, Copy)]
-pub struct RowsFn(Code<ReferenceCode>);
 
 /// Function that computes rows of a reference for given inputs.
 pub type ReferenceCode = for<'a> fn(&'a Problem, &'a Inputs) -> Rows<'a>;
-
-impl RowsFn {
-    /// Returns the rows by this function.
-    pub fn new(code: ReferenceCode) -> RowsFn {
-        RowsFn(Code::new(code))
-    }
-
-    /// Returns the rows of the reference for these inputs.
-    pub fn rows<'a>(self, problem: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
-        (self.0.get())(problem, inputs)
-    }
-}
 
 /// Computes one row of one output: `(output, row, out)`.
 ///

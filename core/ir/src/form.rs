@@ -6,9 +6,7 @@
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
-use super::{
-    BufferSpec, HostCode, HostFn, Precondition, Problem, Program, ReferenceCode, RowsFn, StressInput, Tunable,
-};
+use super::{BufferSpec, HostCode, Precondition, Problem, Program, ReferenceCode, StressInput, Tunable};
 
 /// Specification of one direction of a workload, complete in itself.
 pub struct OpSpec {
@@ -34,7 +32,7 @@ pub struct OpSpec {
     /// Definition of the right result.
     pub reference: Reference,
     /// Multi-threaded f32 implementation. Without one, the target `cpu` runs the reference.
-    pub host: Option<HostFn>,
+    pub host: Option<HostCode>,
     /// Stages that run once for each set of buffers after the upload. They are not timed. Their outputs (role
     /// [`super::Role::Setup`]) are checked. A backward pass runs its forward pass here.
     pub setup: Option<fn(&Problem, &Caps) -> Program>,
@@ -79,13 +77,13 @@ pub struct Reference {
     /// state, the count includes this row's share of computing it.
     pub row_cost: fn(&Problem, usize) -> u64,
     /// Function that computes rows for given inputs.
-    pub rows: RowsFn,
+    pub rows: ReferenceCode,
 }
 
 impl Reference {
     /// Returns a reference with this cost of a row and this function for the rows.
     pub fn new(row_cost: fn(&Problem, usize) -> u64, rows: ReferenceCode) -> Reference {
-        Reference { row_cost, rows: RowsFn::new(rows) }
+        Reference { row_cost, rows }
     }
 }
 
@@ -245,7 +243,7 @@ impl OpSpec {
 
     /// Sets the f32 implementation for the host.
     pub fn host(self, host: HostCode) -> OpSpec {
-        OpSpec { host: Some(HostFn::new(host)), ..self }
+        OpSpec { host: Some(host), ..self }
     }
 
     /// Sets the stages of the set-up.

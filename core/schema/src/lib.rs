@@ -10,6 +10,7 @@ pub mod catalog;
 pub mod device;
 mod grouped;
 pub mod record;
+pub mod session;
 pub mod spec;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

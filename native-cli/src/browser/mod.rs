@@ -20,9 +20,10 @@ use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use parallax_engine::measure::runner::{Flow, Mode};
+use parallax_engine::measure::runner::Flow;
 use parallax_schema::device::{BrowserMode, DeviceInfo};
 use parallax_schema::record::Event;
+use parallax_schema::session::Mode;
 use parallax_schema::spec::{Spec, query};
 use parallax_schema::units::Nanos;
 

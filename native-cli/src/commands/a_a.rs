@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use parallax_analysis::compare::aa::a_a as judge;
-use parallax_engine::measure::runner::Mode;
 use parallax_report as report;
+use parallax_schema::session::Mode;
 
 use crate::args::Common;
 use crate::commands::measuring::{Measured, each_target, finish, say, show};

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use clap::Args;
-use parallax_engine::measure::runner::{Flow, Mode};
+use parallax_engine::measure::runner::Flow;
 use parallax_schema::case::choices;
 use parallax_schema::device::{DeviceInfo, DeviceKind};
 use parallax_schema::record::Event;
+use parallax_schema::session::Mode;
 use parallax_schema::spec::Spec;
 
 use crate::args::{DEVICES, Device};

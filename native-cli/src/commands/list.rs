@@ -5,10 +5,11 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::Args;
 use parallax_engine::coverage::coverage;
-use parallax_engine::measure::runner::{Flow, Mode};
+use parallax_engine::measure::runner::Flow;
 use parallax_engine::plan::{Planned, plan};
 use parallax_report::skips as skips_by_reason;
 use parallax_schema::record::Event;
+use parallax_schema::session::Mode;
 use parallax_schema::units::Bytes;
 
 use crate::args::{DEVICES, Device, RESULTS};

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use parallax_engine::measure::runner::Mode;
 use parallax_report::sheet;
 use parallax_schema::record::{NamedRun, Outcome, Record, Run};
+use parallax_schema::session::Mode;
 use parallax_schema::spec::Spec;
 
 use crate::args::Common;

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use parallax_engine::measure::runner::Mode;
 use parallax_engine::plan::{Plan, Planned, plan};
 use parallax_report as report;
 use parallax_report::Part;
 use parallax_report::advice::{Component, advice, components};
 use parallax_schema::record::{Items, NamedRun, Record, Run};
+use parallax_schema::session::Mode;
 use parallax_schema::spec::Spec;
 use parallax_schema::spec::schedule::Schedule;
 use parallax_schema::units::percent;

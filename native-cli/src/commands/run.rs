@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use parallax_engine::measure::runner::Mode;
 use parallax_report::answer;
 use parallax_schema::record::NamedRun;
+use parallax_schema::session::Mode;
 use parallax_schema::spec::Spec;
 
 use crate::args::{Common, RESULTS};

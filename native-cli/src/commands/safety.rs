@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use parallax_analysis::compare::{Options, compare};
-use parallax_engine::measure::runner::Mode;
 use parallax_report as report;
 use parallax_schema::case::DType;
 use parallax_schema::record::NamedRun;
+use parallax_schema::session::Mode;
 use parallax_schema::spec::Spec;
 use parallax_shaders::Checks;
 

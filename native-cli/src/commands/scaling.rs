@@ -1,12 +1,12 @@
 //! Scaling tables of workloads: measurement on the host beside the device, and output.
 
 use parallax_analysis::compare;
-use parallax_engine::measure::runner::Mode;
 use parallax_ir::{Scaling, Workload};
 use parallax_report as report;
 use parallax_schema::case::{CPU_VARIANT, problem_of};
 use parallax_schema::catalog::Sides;
 use parallax_schema::record::{NamedRun, Run};
+use parallax_schema::session::Mode;
 use parallax_schema::spec::{Cache, Spec};
 use parallax_workloads::Registry;
 

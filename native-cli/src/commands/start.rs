@@ -1,6 +1,7 @@
 //! Program without arguments: prints the device, the plan, its expected duration, and the command that starts it.
 
-use parallax_engine::plan::{ExpectedDuration, plan};
+use parallax_engine::plan::plan;
+use parallax_schema::session::ExpectedDuration;
 
 use crate::args::Common;
 use crate::console::outln;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use parallax_engine::measure::runner::Mode;
+use parallax_schema::session::Mode;
 
 use crate::args::{Common, DEVICES, Device, RESULTS};
 use crate::commands::measuring::{each_target, finish, show};

@@ -17,9 +17,12 @@ pub fn check(shell: &mut Shell) -> Result<()> {
     shell.need(&["rust"])?;
     shell.succeeds("rustup component add clippy rustfmt");
     shell.run("cargo fmt --all --check")?;
-    shell.run(&format!("cargo clippy {WITHOUT_CUBE} --exclude parallax-web --all-targets -- -D warnings"))?;
+    shell.run(&format!(
+        "cargo clippy {WITHOUT_CUBE} --exclude parallax-web --exclude parallax-reports --all-targets -- -D warnings"
+    ))?;
     let documented = shell.with("RUSTDOCFLAGS", "-D warnings");
-    documented.run(&format!("cargo doc {WITHOUT_CUBE} --exclude parallax-web --no-deps --quiet"))
+    documented
+        .run(&format!("cargo doc {WITHOUT_CUBE} --exclude parallax-web --exclude parallax-reports --no-deps --quiet"))
 }
 
 /// Lints and tests the kernels in CubeCL.
@@ -46,7 +49,9 @@ pub fn cube(shell: &mut Shell) -> Result<()> {
 pub fn lint_page(shell: &mut Shell) -> Result<()> {
     shell.need(&["rust", "wasm"])?;
     shell.succeeds("rustup component add clippy");
-    shell.run(&format!("cargo clippy -p parallax-web -p parallax-worker --target {WASM} -- -D warnings"))
+    shell.run(&format!(
+        "cargo clippy -p parallax-web -p parallax-reports -p parallax-worker --target {WASM} -- -D warnings"
+    ))
 }
 
 /// Type-checks the program for Windows and for Linux on ARM, where rustup has their standard libraries.
@@ -82,6 +87,6 @@ pub fn oldest(shell: &Shell) -> Result<()> {
         return Ok(());
     };
     shell.run(&format!(
-        "cargo +{toolchain} check {WITHOUT_CUBE} --exclude parallax-web --target-dir target/oldest --quiet"
+        "cargo +{toolchain} check {WITHOUT_CUBE} --exclude parallax-web --exclude parallax-reports --target-dir target/oldest --quiet"
     ))
 }

@@ -5,7 +5,15 @@ use anyhow::Result;
 use crate::shell::Shell;
 
 /// Members that are not published: `publish = false` in their manifests.
-const PRIVATE: [&str; 5] = ["parallax-testing", "parallax-tests", "parallax-web", "parallax-worker", "xtask"];
+const PRIVATE: [&str; 7] = [
+    "parallax-protocol",
+    "parallax-reports",
+    "parallax-testing",
+    "parallax-tests",
+    "parallax-web",
+    "parallax-worker",
+    "xtask",
+];
 
 /// Makes an archive of each publishable package, and builds each from its archive.
 ///

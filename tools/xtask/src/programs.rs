@@ -42,7 +42,8 @@ fn with_failure_line(build: impl FnOnce() -> Result<()>) -> Result<()> {
 
 /// Builds the page's own program, and the reports program, which a browser fetches when it needs a report.
 fn own_programs(shell: &Shell, profile: &str, feature: &str, folder: &str) -> Result<()> {
-    let line = format!("cargo build --quiet -p parallax-web --bins --profile {profile} --target {WASM}");
+    let line =
+        format!("cargo build --quiet -p parallax-web -p parallax-reports --bins --profile {profile} --target {WASM}");
     shell.with("RUSTFLAGS", format!("-C target-feature={feature}")).run(&line)?;
     let folder = shell.path(folder);
     files::build(&shell.path(""), &compiled(shell, profile, "parallax-web"), &folder)?;

@@ -2,12 +2,11 @@
 
 use std::rc::Rc;
 
-use parallax_engine::measure::runner::Mode;
-use parallax_engine::plan::{ExpectedDuration, Outline, Unplanned};
+use parallax_protocol::target::Target;
 use parallax_schema::case::CUBECL_VARIANTS;
 use parallax_schema::device::DeviceInfo;
+use parallax_schema::session::{ExpectedDuration, Mode, Outline, Unplanned};
 use parallax_schema::spec::Spec;
-use parallax_worker::way::Target;
 
 use super::App;
 use crate::environment::turn;

@@ -3,15 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use parallax_engine::measure::runner::{ResumeState, RunEnd};
-use parallax_engine::plan::Outline;
+use parallax_protocol::target::{Target, TargetConfig};
 use parallax_report as report;
 use parallax_report::CaseInfo;
 use parallax_schema::case::problem_of;
 use parallax_schema::record::{Event, Record, Run};
+use parallax_schema::session::{Outline, ResumeState, RunEnd};
 use parallax_schema::spec::{PRECISION_PAGE, Spec};
 use parallax_schema::units::Nanos;
-use parallax_worker::way::{Target, TargetConfig};
 use wasm_bindgen_futures::spawn_local;
 
 use super::{App, suite};

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use futures_channel::oneshot::{Receiver, Sender, channel};
-use parallax_worker::protocol::Response;
+use parallax_protocol::messages::Response;
 
 /// Number of a plan, and the channel of its response.
 type Plan = (u32, Sender<Response>);
@@ -46,7 +46,7 @@ impl Awaited {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_engine::plan::Unplanned;
+    use parallax_schema::session::Unplanned;
 
     fn planned(number: u32) -> Response {
         Response::Planned { number, planned: Err(Unplanned::NothingMatches(String::new())) }

@@ -2,8 +2,8 @@
 
 use std::num::NonZeroU32;
 
-use parallax_worker::most_threads;
-use parallax_worker::way::TargetConfig;
+use parallax_protocol::most_threads;
+use parallax_protocol::target::TargetConfig;
 
 use crate::environment::isolated;
 

@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use js_sys::{Object, Reflect};
-use parallax_worker::protocol::{Request, Response};
-use parallax_worker::way::{Target, TargetConfig};
-use parallax_worker::{SCRIPT, said};
+use parallax_protocol::messages::{Request, Response};
+use parallax_protocol::target::{Target, TargetConfig};
+use parallax_protocol::{SCRIPT, error_text};
 use wasm_bindgen::prelude::*;
 use web_sys::{ErrorEvent, MessageEvent, MessagePort, Worker, WorkerOptions, WorkerType};
 
@@ -71,7 +71,7 @@ pub async fn start(way: TargetConfig) -> Result<SpawnedWorker, String> {
         Some(started) => started,
         None => WorkerHandle::in_the_page(ONE_THREAD)
             .await
-            .map_err(|why| format!("The worker did not start: {}", said(&why)))?,
+            .map_err(|why| format!("The worker did not start: {}", error_text(&why)))?,
     };
     // GPU results take the same time. Only inputs and checks take longer.
     Ok(SpawnedWorker { worker, words, remark: remark.filter(|_| way.target == Target::Wasm) })

@@ -1,11 +1,11 @@
 //! View of the device: the browser's description, and results of self-test and probes.
 
+use parallax_protocol::target::Target;
 use parallax_report as report;
 use parallax_schema::case::DType;
 use parallax_schema::device::{Clock, ClockInfo, DeviceInfo, DeviceKind, Dialect};
 use parallax_schema::record::Baseline;
 use parallax_schema::units::{percent, sentence};
-use parallax_worker::way::Target;
 use web_sys::Element;
 
 use super::View;

@@ -1,6 +1,6 @@
 //! Notices above everything else.
 
-use parallax_worker::way::Target;
+use parallax_protocol::target::Target;
 
 use super::View;
 use super::device::instead;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parallax_engine::plan::{OfVariant, Outline};
+use parallax_schema::session::{OfVariant, Outline};
 use web_sys::Element;
 
 use super::View;

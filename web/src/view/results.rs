@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use parallax_engine::plan::Outline;
 use parallax_report::Row;
 use parallax_schema::case::{problem_of, variant_of, workload_of};
 use parallax_schema::record::Record;
+use parallax_schema::session::Outline;
 use parallax_schema::units::{Nanos, percent};
 use web_sys::Element;
 

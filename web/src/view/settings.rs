@@ -1,6 +1,6 @@
 //! View of the controls: a spec in, a spec out, and its copy in the address.
 
-use parallax_engine::measure::runner::Mode;
+use parallax_schema::session::Mode;
 use parallax_schema::spec::settings::{Control, SETTINGS, Scope, Setting, Values};
 use parallax_schema::spec::{Spec, SpecError};
 use wasm_bindgen::prelude::*;

@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 use std::rc::Rc;
 
+use parallax_protocol::target::TargetConfig;
 use parallax_schema::device::BrowserMode;
-use parallax_worker::way::TargetConfig;
 use wasm_bindgen::JsCast;
 use web_sys::{Element, HtmlInputElement};
 

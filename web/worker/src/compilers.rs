@@ -7,8 +7,8 @@ use parallax_ir::{KernelSources, Recipe, Translated, Translator, Untranslated};
 use parallax_schema::units::Bytes;
 use wasm_bindgen::prelude::*;
 
-use crate::protocol::Compilers;
-use crate::said;
+use parallax_protocol::error_text;
+use parallax_protocol::messages::Compilers;
 
 #[wasm_bindgen(module = "/src/compilers.js")]
 extern "C" {
@@ -67,7 +67,7 @@ async fn fetch() -> Result<Compilers, String> {
         let [glue, program] = FILES.map(address);
         load(&glue?, &program?).await
     };
-    let failed = |why| format!("CubeCL's compilers did not load: {}", said(&why));
+    let failed = |why| format!("CubeCL's compilers did not load: {}", error_text(&why));
     let loaded: Loaded = loaded.await.map_err(failed)?.unchecked_into();
     let [sent, bytes] = [loaded.sent(), loaded.bytes()].map(|size| Bytes(size as u64));
     let took = Compilers { sent, bytes, milliseconds: loaded.milliseconds() };
@@ -83,7 +83,7 @@ impl Translator for Fetched {
         let recipe = serde_json::to_string(recipe).expect("a recipe is JSON");
         LOADED.with_borrow(|loaded| {
             let loaded = loaded.as_ref().ok_or_else(|| "CubeCL's compilers are not in this thread".to_owned())?;
-            let made = loaded.translate(&recipe).map_err(|end| said(&end))?;
+            let made = loaded.translate(&recipe).map_err(|end| error_text(&end))?;
             serde_json::from_str(&made).map_err(|mistake| mistake.to_string())?
         })
     }

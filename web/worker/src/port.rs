@@ -6,9 +6,9 @@ use std::cell::RefCell;
 use wasm_bindgen::prelude::*;
 use web_sys::{MessageEvent, MessagePort};
 
-use crate::has_webgpu;
-use crate::protocol::Response;
 use crate::worker::Worker;
+use parallax_protocol::has_webgpu;
+use parallax_protocol::messages::Response;
 
 thread_local! {
     static PORT: RefCell<Option<MessagePort>> = const { RefCell::new(None) };

@@ -11,7 +11,7 @@ use rayon::{ThreadBuilder, ThreadPoolBuilder};
 use wasm_bindgen::prelude::*;
 use web_sys::{DedicatedWorkerGlobalScope, Worker, WorkerOptions, WorkerType};
 
-use crate::SCRIPT;
+use parallax_protocol::SCRIPT;
 
 #[wasm_bindgen]
 extern "C" {

@@ -8,12 +8,13 @@ use parallax_engine::measure::runner;
 use parallax_engine::measure::runner::Flow;
 use parallax_engine::plan;
 use parallax_engine::plan::settings::checked;
-use parallax_engine::plan::{Outline, Planning, Unplanned, tuning_for};
+use parallax_engine::plan::{Planning, outline, tuning_for};
 use parallax_ir::device::{Profiler, WithSensors};
 use parallax_report::{CaseInfo, DeviceContext};
 use parallax_schema::case::Tuning;
 use parallax_schema::device::{BrowserMode, DeviceInfo};
 use parallax_schema::record::{Baseline, Event};
+use parallax_schema::session::Unplanned;
 use parallax_schema::spec::Spec;
 use parallax_schema::units::Bytes;
 use parallax_shaders::WgpuOptions;
@@ -21,9 +22,9 @@ use parallax_workloads::Registry;
 use wasm_bindgen_futures::spawn_local;
 
 use crate::compilers;
-use crate::protocol::{Compilers, Job, OpenRequest, Planned, Request, Response};
 use crate::sight::{Visibility, VisibilitySensor};
-use crate::way::{Target, TargetConfig};
+use parallax_protocol::messages::{Compilers, Job, OpenRequest, Planned, Request, Response};
+use parallax_protocol::target::{Target, TargetConfig};
 
 async fn open(OpenRequest { way, texts, cube }: OpenRequest) -> Result<(Box<dyn Profiler>, Option<Compilers>), String> {
     let TargetConfig { target, reach, .. } = way;
@@ -82,7 +83,7 @@ async fn planned(
             turn_began = js_sys::Date::now();
         }
     }
-    let outline = Outline::from_plan(&planning.end()?);
+    let outline = outline(&planning.end()?);
     Ok(Some(Box::new(Planned { spec, tuning: device.caps.tuning, outline })))
 }
 
@@ -148,7 +149,7 @@ impl Worker {
         profiler.set_tuning(tuning(profiler.device(), &job.spec));
         let caps = profiler.device().caps.clone();
         let plan = plan::plan(&job.spec, &caps).expect("the page orders runs of its plans");
-        let mut baseline = job.so_far.baseline().cloned();
+        let mut baseline = job.so_far.baseline.clone();
         let on_event = |event| {
             let ceilings = baseline.as_ref().map(|baseline| &baseline.ceilings);
             let known = match &event {

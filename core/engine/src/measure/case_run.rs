@@ -17,10 +17,11 @@ use parallax_schema::units::{Bytes, Nanos};
 use crate::measure::check::{Expected, check_and_keep};
 use crate::measure::repeat::OutputDigest;
 use crate::measure::sampler::{Sampler, TrustedClock, Unsized};
-use crate::measure::setting::{Mode, Setting};
+use crate::measure::setting::Setting;
 use crate::measure::stopping_criterion::Limits;
 use crate::measure::{batch, call, ceilings, check};
 use crate::plan::Planned;
+use parallax_schema::session::Mode;
 
 /// Number of times that ceilings are measured again before a time is called impossible. Other load on the machine may slow a
 /// probe for a while.

@@ -51,7 +51,7 @@ impl Expected {
         let specs = problem.buffers();
         let mut outputs = Vec::new();
         let reference = &problem.form().reference;
-        let row_of = reference.rows.rows(problem, inputs);
+        let row_of = (reference.rows)(problem, inputs);
         let positions = problem.outputs();
         let work = work / positions.len().max(1) as u64;
         for (output, buffer) in positions.into_iter().enumerate() {

@@ -7,17 +7,15 @@
 //! A case with enough samples is traced, checked again and recorded, while the others continue. A case with a wrong output or an
 //! impossible time has no figure.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use parallax_ir::device::{BackendError, Profiler};
 use parallax_ir::{Case, splitmix64};
 use parallax_schema::device::Dialect;
 use parallax_schema::record::roofline::Ceilings;
 use parallax_schema::record::stats::FEWEST;
-use parallax_schema::record::{Baseline, Event, Outcome, Run, Timing};
+use parallax_schema::record::{Baseline, Event, Outcome};
+use parallax_schema::session::{Mode, ResumeState, RunEnd};
 use parallax_schema::spec::{Cache, PRECISION_NATIVE, Spec};
 use parallax_schema::units::{Bytes, Nanos};
-use serde::{Deserialize, Serialize};
 
 use crate::measure::case_run::{CaseEnd, CaseRun, ReferenceCache};
 use crate::measure::ended::{finished_event, record, skipped};
@@ -30,8 +28,6 @@ use crate::measure::stopping_criterion::Limits;
 use crate::measure::{call, ceilings, timer};
 use crate::plan::{Plan, Planned};
 
-pub use crate::measure::setting::Mode;
-
 /// Answer of an event's receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
@@ -39,43 +35,6 @@ pub enum Flow {
     Continue,
     /// End the run soon: cases with enough samples are completed, the others are left.
     Stop,
-}
-
-/// End of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RunEnd {
-    /// Every planned case has a record.
-    Complete,
-    /// The receiver asked for the stop.
-    Stopped,
-    /// The device was lost during the named case, and its record reports the loss; the profiler cannot be used again.
-    DeviceLost(String),
-}
-
-/// Results of an earlier part of the same run, to continue with a fresh profiler after a lost device.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct ResumeState {
-    finished: BTreeSet<String>,
-    baseline: Option<Baseline>,
-    /// Timings of unfinished cases.
-    sampled: BTreeMap<String, Timing>,
-}
-
-impl ResumeState {
-    /// Returns the state of an incomplete run.
-    pub fn from_run(run: &Run) -> ResumeState {
-        let sampled = run.sampling.iter().filter_map(|r| Some((r.case.clone(), r.timing()?.clone())));
-        ResumeState {
-            finished: run.records.iter().map(|r| r.case.clone()).collect(),
-            baseline: run.baseline.clone(),
-            sampled: sampled.collect(),
-        }
-    }
-
-    /// Returns the baseline that was measured before the first case.
-    pub fn baseline(&self) -> Option<&Baseline> {
-        self.baseline.as_ref()
-    }
 }
 
 /// Runs a plan. Records are emitted as events at once; none is kept.

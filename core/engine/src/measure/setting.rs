@@ -1,23 +1,11 @@
-//! Mode of a run, and the state that its cases share.
+//! State that the cases of a run share.
 
 use std::collections::BTreeMap;
 
 use parallax_schema::record::{Baseline, Timing};
-use serde::{Deserialize, Serialize};
 
 use crate::measure::reference_kernel::ReferenceKernel;
 use crate::measure::sampler::TrustedClock;
-
-/// Work per case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Mode {
-    /// Check it once.
-    Verify,
-    /// Check it, time it, check it again.
-    Measure,
-    /// As [`Mode::Measure`]; a case that is bound by launching is also timed side by side in a cheaper launch method.
-    Profile,
-}
 
 /// State that all cases of a run share.
 pub(super) struct Setting {

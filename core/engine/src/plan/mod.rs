@@ -1,7 +1,6 @@
 //! The request, and its plan on a device.
 
 pub mod buffer_access;
-mod duration;
 mod limits;
 #[allow(clippy::module_inception, reason = "the folder is named after its main file")]
 mod plan;
@@ -13,9 +12,8 @@ mod stress;
 pub mod sweep;
 mod tunings;
 
-pub use duration::ExpectedDuration;
 pub use plan::*;
-pub use plan_summary::*;
+pub use plan_summary::outline;
 pub use planned::*;
 pub use tunings::*;
 

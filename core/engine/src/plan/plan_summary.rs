@@ -1,81 +1,10 @@
-//! A plan in words, by workload, for programs without the workloads themselves.
+//! Converts a plan to its outline in words.
 
 use parallax_schema::case::CPU_VARIANT;
+use parallax_schema::session::{OfProblem, OfVariant, OfWorkload, Outline, Skipped, Unplanned};
 use parallax_workloads::all;
-use serde::{Deserialize, Serialize};
 
 use super::{Plan, PlanError, Planned};
-
-/// Plan in words.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outline {
-    /// Canonical strings of all cases: [`Plan::names`].
-    pub names: Vec<String>,
-    /// Cases that will run, by workload.
-    pub workloads: Vec<OfWorkload>,
-    /// Cases that will not run.
-    pub skips: Vec<Skipped>,
-}
-
-/// Cases of one workload.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OfWorkload {
-    /// Name of the workload.
-    pub name: String,
-    /// Description in one line.
-    pub about: String,
-    /// Problems in order.
-    pub problems: Vec<OfProblem>,
-}
-
-/// Cases of one problem.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OfProblem {
-    /// String of the problem without the workload.
-    pub name: String,
-    /// Description of the problem in words.
-    pub label: String,
-    /// Requested variants.
-    pub variants: Vec<OfVariant>,
-}
-
-/// One case.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OfVariant {
-    /// Name of the variant, and of the variant that runs in its place.
-    pub name: String,
-    /// Description of the variant, and the reason for another in its place.
-    pub about: String,
-}
-
-/// Case that will not run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Skipped {
-    /// String of the case.
-    pub case: String,
-    /// Reason for the skip.
-    pub reason: String,
-}
-
-/// Reason for the lack of a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Unplanned {
-    /// No requested case is left.
-    NothingMatches(String),
-    /// The request names something that does not exist.
-    Mistake(String),
-    /// The device cannot be used in the requested way.
-    NotHere(String),
-}
-
-impl Unplanned {
-    /// Returns the reason.
-    pub fn why(&self) -> &str {
-        match self {
-            Unplanned::NothingMatches(why) | Unplanned::Mistake(why) | Unplanned::NotHere(why) => why,
-        }
-    }
-}
 
 impl From<PlanError> for Unplanned {
     fn from(error: PlanError) -> Unplanned {
@@ -86,59 +15,39 @@ impl From<PlanError> for Unplanned {
     }
 }
 
-impl Outline {
-    /// Returns the number of cases that will run.
-    pub fn cases(&self) -> usize {
-        self.workloads.iter().map(OfWorkload::cases).sum()
-    }
-
-    /// Converts a plan.
-    pub fn from_plan(plan: &Plan) -> Outline {
-        let mut workloads = Vec::new();
-        for workload in all() {
-            let mut problems: Vec<OfProblem> = Vec::new();
-            for planned in plan.cases.iter().filter(|planned| planned.case.problem.workload.name == workload.name) {
-                let problem = planned.case.problem.to_string();
-                let name = problem.split_once('/').map_or(problem.as_str(), |(_, rest)| rest);
-                match problems.last_mut().filter(|last| last.name == name) {
-                    Some(last) => last.variants.push(OfVariant::new(planned)),
-                    None => problems.push(OfProblem {
-                        name: name.to_owned(),
-                        label: planned.case.problem.label(),
-                        variants: vec![OfVariant::new(planned)],
-                    }),
-                }
-            }
-            if !problems.is_empty() {
-                workloads.push(OfWorkload {
-                    name: workload.name.to_owned(),
-                    about: workload.about.to_owned(),
-                    problems,
-                });
+/// Returns the outline of a plan.
+pub fn outline(plan: &Plan) -> Outline {
+    let mut workloads = Vec::new();
+    for workload in all() {
+        let mut problems: Vec<OfProblem> = Vec::new();
+        for planned in plan.cases.iter().filter(|planned| planned.case.problem.workload.name == workload.name) {
+            let problem = planned.case.problem.to_string();
+            let name = problem.split_once('/').map_or(problem.as_str(), |(_, rest)| rest);
+            match problems.last_mut().filter(|last| last.name == name) {
+                Some(last) => last.variants.push(variant(planned)),
+                None => problems.push(OfProblem {
+                    name: name.to_owned(),
+                    label: planned.case.problem.label(),
+                    variants: vec![variant(planned)],
+                }),
             }
         }
-        let skipped = |skip: &super::Skip| Skipped { case: skip.case.to_string(), reason: skip.reason.clone() };
-        Outline { names: plan.names(), workloads, skips: plan.skips.iter().map(skipped).collect() }
+        if !problems.is_empty() {
+            workloads.push(OfWorkload { name: workload.name.to_owned(), about: workload.about.to_owned(), problems });
+        }
     }
+    let skipped = |skip: &super::Skip| Skipped { case: skip.case.to_string(), reason: skip.reason.clone() };
+    Outline { names: plan.names(), workloads, skips: plan.skips.iter().map(skipped).collect() }
 }
 
-impl OfWorkload {
-    /// Returns the number of its cases.
-    pub fn cases(&self) -> usize {
-        self.problems.iter().map(|problem| problem.variants.len()).sum()
-    }
-}
-
-impl OfVariant {
-    fn new(planned: &Planned) -> OfVariant {
-        let variant = planned.case.variant;
-        let about = planned.case.variant_form().map_or(CPU_VARIANT, |form| form.about);
-        let (name, about) = match &planned.actual {
-            Some(actual) => (format!("{variant} → {}", actual.variant), format!("{about}: {}", actual.reason)),
-            None => (variant.to_owned(), about.to_owned()),
-        };
-        OfVariant { name, about }
-    }
+fn variant(planned: &Planned) -> OfVariant {
+    let variant = planned.case.variant;
+    let about = planned.case.variant_form().map_or(CPU_VARIANT, |form| form.about);
+    let (name, about) = match &planned.actual {
+        Some(actual) => (format!("{variant} → {}", actual.variant), format!("{about}: {}", actual.reason)),
+        None => (variant.to_owned(), about.to_owned()),
+    };
+    OfVariant { name, about }
 }
 
 #[cfg(test)]
@@ -152,7 +61,7 @@ mod tests {
     fn an_outline_has_every_case_of_the_plan_once_in_its_order() {
         let shapes = [("shape", "n1,n2"), ("filter", "depthwise_conv2d copy"), ("dtype", "f32")];
         let plan = plan(&Spec::from_pairs(shapes).expect("valid"), &caps()).expect("cases");
-        let outline = Outline::from_plan(&plan);
+        let outline = outline(&plan);
         assert_eq!((outline.cases(), outline.skips.len()), (plan.cases.len(), plan.skips.len()));
         let told = outline.workloads.iter().flat_map(|workload| {
             let problems = workload.problems.iter().map(move |problem| (&workload.name, problem));
@@ -170,7 +79,7 @@ mod tests {
     fn a_choice_tells_what_it_chose_and_why() {
         let plan =
             plan(&Spec::from_pairs([("case", "attention/fwd/b1,h1,s4,d300/f32/flash")]).expect("valid"), &caps());
-        let outline = Outline::from_plan(&plan.expect("one case"));
+        let outline = outline(&plan.expect("one case"));
         let [variant] = &outline.workloads[0].problems[0].variants[..] else { panic!("{outline:?}") };
         assert_eq!(variant.name, "flash → manual");
         assert!(variant.about.contains(": fallback from flash: "), "{}", variant.about);

@@ -2,11 +2,12 @@
 //! and of wrong results.
 
 use parallax_engine::measure::runner;
-use parallax_engine::measure::runner::{Flow, Mode, ResumeState, RunEnd};
+use parallax_engine::measure::runner::Flow;
 use parallax_engine::plan::plan;
 use parallax_schema::device::{Caps, Clock, Dialect, Launching};
 use parallax_schema::record::roofline::Ceilings;
 use parallax_schema::record::{Event, Method, Outcome, Record, Refusal, Repeatable, Run, StopReason, Suite};
+use parallax_schema::session::{Mode, ResumeState, RunEnd};
 use parallax_schema::spec::Spec;
 use parallax_schema::testing::caps;
 use parallax_testing::mock::{Fault, Mock, World};

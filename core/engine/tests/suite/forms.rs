@@ -2,14 +2,14 @@
 //! leave unwritten; and invariants of all registered specifications.
 
 use parallax_engine::measure::runner;
-use parallax_engine::measure::runner::{Flow, Mode, ResumeState, RunEnd};
+use parallax_engine::measure::runner::Flow;
 use parallax_engine::plan::{Plan, Planned};
 use parallax_ir::{
-    Axis, BufferSpec, Case, Elem, Inputs, OfNan, OpSpec, Problem, Reference, RowsFn, Stage, StressInput, Tolerance,
-    Workload,
+    Axis, BufferSpec, Case, Elem, Inputs, OfNan, OpSpec, Problem, Reference, Stage, StressInput, Tolerance, Workload,
 };
 use parallax_schema::case::{CPU_VARIANT, Cost, DType, Direction, Preset, Rate};
 use parallax_schema::record::{Event, Items, LOADING, Outcome, Record, TRANSFER};
+use parallax_schema::session::{Mode, ResumeState, RunEnd};
 use parallax_schema::spec::Spec;
 use parallax_schema::testing::caps;
 use parallax_testing::mock::{Fault, Mock, World};
@@ -129,7 +129,7 @@ fn an_integer_that_nobody_writes_is_seen_although_the_poison_is_its_value() {
     let mut only = form();
     only.buffers = |p| vec![BufferSpec::output("number", Elem::U32, &[p["n"]])];
     only.tolerance = |_, _| Tolerance { abs: 0.5, rel: 0.0, reason: "exact" };
-    only.reference.rows = RowsFn::new(|_, _| Box::new(|_, _, row| row.fill(f64::from(u32::MAX))));
+    only.reference.rows = |_, _| Box::new(|_, _, row| row.fill(f64::from(u32::MAX)));
     let problem = Problem::new(workload(only), Direction::FwdBwd, "n7", DType::F32).expect("valid");
     let case = Case { problem, variant: CPU_VARIANT };
     for (fault, right) in [(Fault::None, true), (Fault::UnwrittenElement, false)] {
@@ -200,7 +200,7 @@ fn has_nan(problem: &Problem, inputs: &Inputs) -> bool {
 
 /// Of results, how many are NaN, and how many are none.
 fn told_apart(problem: &Problem, inputs: &Inputs) -> [usize; 2] {
-    let (specs, rows) = (problem.buffers(), problem.form().reference.rows.rows(problem, inputs));
+    let (specs, rows) = (problem.buffers(), (problem.form().reference.rows)(problem, inputs));
     let mut count = [0; 2];
     for (output, buffer) in problem.outputs().into_iter().enumerate() {
         let row_len = specs[buffer].role.row_len().expect("an output");

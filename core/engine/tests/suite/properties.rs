@@ -109,7 +109,7 @@ fn file() -> &'static str {
         let plan = plan(&spec, &caps()).expect("cases");
         let mut mock = Mock::new(|i| 1e5 + (i % 7) as f64, Fault::None);
         let mut run = plan.begin("mock", Suite { version: String::new(), commit: String::new() }, &mock, &spec);
-        let (mode, before) = (parallax_engine::measure::runner::Mode::Measure, Default::default());
+        let (mode, before) = (parallax_schema::session::Mode::Measure, Default::default());
         pollster::block_on(parallax_engine::measure::runner::run(&plan, &spec, mode, &mut mock, &before, |event| {
             run.apply(event);
             parallax_engine::measure::runner::Flow::Continue

@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 use parallax_ir::parallel::*;
 use parallax_ir::stress::{any, sums_of_zeros, wide, zero};
 use parallax_ir::{
-    BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Precondition, Problem, Program, Reference, Rows,
-    StressInput, Tolerance, Variant, normal,
+    BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Precondition, Problem, Program, Reference, Rows, StressInput,
+    Tolerance, Variant, normal,
 };
 use parallax_schema::case::{Cost, Direction};
 use parallax_schema::device::Caps;
@@ -35,7 +35,7 @@ pub(super) fn form() -> OpSpec {
         cost: |p| Cost::new(p["n"] * p["d"], p["n"] * (4 + row_bytes(p)), p["v"] * row_bytes(p)),
         tolerance: |p, _| summed(p, most_alike(p, p["n"]), 3.47),
         reference: Reference::new(|p, _| p["n"].div_ceil(p["v"]) * (2 + p["d"]), reference),
-        host: Some(HostFn::new(host)),
+        host: Some(host),
         variants: vec![
             Variant::kernel(
                 "atomic",

@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 
 use parallax_ir::stress::{any, scattered_nan, sums_of_zeros, wide, zero};
 use parallax_ir::{
-    BufferSpec, Elem, Fill, HostFn, Inputs, OfNan, OpSpec, Problem, Reference, Role, Rows, StressInput, Tolerance,
-    Variant, normal,
+    BufferSpec, Elem, Fill, Inputs, OfNan, OpSpec, Problem, Reference, Role, Rows, StressInput, Tolerance, Variant,
+    normal,
 };
 use parallax_schema::case::{Cost, Direction};
 
@@ -41,7 +41,7 @@ pub(super) fn form() -> OpSpec {
             reference,
         ),
         setup: Some(stages::winner),
-        host: Some(HostFn::new(host::backward)),
+        host: Some(host::backward),
         variants: vec![
             Variant::kernel(
                 "atomic",

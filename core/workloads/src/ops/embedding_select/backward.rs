@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 use parallax_ir::parallel::*;
 use parallax_ir::stress::{any, sums_of_zeros, wide, zero};
 use parallax_ir::{
-    BufferSpec, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Reference, Rows, StressInput, Tolerance,
-    Variant, normal,
+    BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Reference, Rows, StressInput, Tolerance, Variant,
+    normal,
 };
 use parallax_schema::case::{Cost, Direction};
 
@@ -24,7 +24,7 @@ pub(super) fn form() -> OpSpec {
         cost: |p| Cost::new(items(p) * p["d"], items(p) * (4 + row_bytes(p)), p["t"] * p["v"] * row_bytes(p)),
         tolerance: |p, _| summed(p, most_alike(p, p["n"]), 3.47),
         reference: Reference::new(|p, _| p["n"].div_ceil(p["v"]) * (2 + p["d"]), reference),
-        host: Some(HostFn::new(host)),
+        host: Some(host),
         variants: vec![
             Variant::kernel(
                 "loop",

@@ -324,7 +324,7 @@ mod tests {
             let Case { problem, .. } = case(direction, layers, "fused");
             let problem = Problem { dtype, ..problem };
             let (inputs, specs, checked) = (problem.inputs(1), problem.buffers(), problem.outputs());
-            let row_of = problem.form().reference.rows.rows(&problem, &inputs);
+            let row_of = (problem.form().reference.rows)(&problem, &inputs);
             let mut found = Vec::new();
             for output in outputs.clone().map(|output| 2 * layers as usize + output) {
                 let (spec, allowed) = (&specs[checked[output]], inputs.tolerance(&problem, output));

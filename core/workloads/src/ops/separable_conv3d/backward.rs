@@ -278,7 +278,7 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (first, second) = (depthwise_part(p), pointwise_part(p));
     let run = |part: &SubOp, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]| {
-        part.problem().form().host.expect("it has code of its own").run(part.problem(), inputs, outputs);
+        (part.problem().form().host.expect("it has code of its own"))(part.problem(), inputs, outputs);
     };
     let relu = usize::from(p.shape.has("relu"));
     let mid = match inputs.get(OUT + relu) {

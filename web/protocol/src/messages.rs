@@ -2,17 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use parallax_engine::measure::runner::{Mode, ResumeState, RunEnd};
-use parallax_engine::plan::{Outline, Unplanned};
 use parallax_report::CaseInfo;
 use parallax_schema::case::Tuning;
 use parallax_schema::device::{ClockInfo, DeviceInfo};
 use parallax_schema::record::Event;
+use parallax_schema::session::{Mode, Outline, ResumeState, RunEnd, Unplanned};
 use parallax_schema::spec::Spec;
 use parallax_schema::units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::way::TargetConfig;
+use crate::target::TargetConfig;
 
 /// Kernel sources by file name that replace the program's own.
 pub type OtherTexts = BTreeMap<String, String>;

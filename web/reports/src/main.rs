@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 use parallax_analysis::trace;
 use parallax_report::{CaseInfo, DeviceContext, device_facts, html};
 use parallax_schema::record::{Event, NamedRun, Run, RunSummary};
-use parallax_web::{broken, compare};
+use parallax_web::broken;
 use parallax_workloads::Registry;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::spawn_local;
+
+mod compare;
 
 fn main() {
     broken::tell(None);

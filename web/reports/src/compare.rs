@@ -13,11 +13,11 @@ use parallax_workloads::Registry;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::File;
 
-use crate::environment::{sleep, turn};
-use crate::shelf::RunStore;
-use crate::view::{Chip, ChipWish, Export, View};
-use crate::words::moment;
-use crate::{link, reading, reports, share};
+use parallax_web::environment::{sleep, turn};
+use parallax_web::shelf::RunStore;
+use parallax_web::view::{Chip, ChipWish, Export, View};
+use parallax_web::words::moment;
+use parallax_web::{link, reading, reports, share};
 
 /// Origin of an input.
 enum Source {
@@ -67,11 +67,6 @@ struct Comparing {
     asked: Vec<(String, String)>,
     held: RefCell<Option<Rc<Held>>>,
     shelf: RefCell<Option<Rc<RunStore>>>,
-}
-
-/// Returns whether a query requests this view.
-pub fn asked_for(search: &str) -> bool {
-    query::read(search).iter().any(|(key, value)| key == "view" && value == "compare")
 }
 
 /// Names of filter and order in the page's address.
@@ -404,18 +399,6 @@ fn stem(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_its_own_word_asks_for_this_view() {
-        for (search, want) in [
-            ("?view=compare", true),
-            ("?a=x.json&view=compare", true),
-            ("?view=measure", false),
-            ("?viewcompare", false),
-        ] {
-            assert_eq!(asked_for(search), want, "{search}");
-        }
-    }
 
     #[test]
     fn names_are_short_and_on_one_line() {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Spec;
+use crate::spec::Spec;
 
 /// Range of seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
