@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Plan in words.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outline {
-    /// Canonical strings of all cases: [`Plan::names`].
+    /// Canonical strings of all cases of the plan, in its order.
     pub names: Vec<String>,
     /// Cases that will run, by workload.
     pub workloads: Vec<OfWorkload>,
