@@ -260,8 +260,11 @@ pub struct Native {
 /// Options of a browser.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Browser {
-    /// browser: executable [default: PARALLAX_BROWSER, or a search]
-    #[arg(long, value_name = "PATH", help_heading = DEVICES, hide_short_help = true)]
+    /// browser: firefox, chromium, chrome, edge, safari, all, or an executable [default: PARALLAX_BROWSER, or a search]
+    ///
+    /// `all` measures each browser of the machine in turn and compares them. Firefox runs in a profile of its own with preferences for
+    /// WebGPU; each run records them.
+    #[arg(long, value_name = "NAME|PATH", help_heading = DEVICES, hide_short_help = true)]
     pub browser: Option<PathBuf>,
     /// browser: additional flag; may be repeated
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true, help_heading = DEVICES, hide_short_help = true)]

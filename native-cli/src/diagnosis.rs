@@ -7,6 +7,7 @@ use parallax_cuda::found::Library;
 use parallax_cuda::nvrtc::NvrtcError;
 use parallax_schema::device::DeviceKind;
 
+use crate::browser::Family;
 use crate::sensors::GpuActivity;
 
 /// Facts about a machine. Unknown facts are absent.
@@ -42,8 +43,10 @@ pub struct Facts {
     pub browser: Result<PathBuf, String>,
     /// Version line of the browser.
     pub browser_version: Option<String>,
-    /// WebGPU flags of the browser's start.
-    pub browser_flags: Vec<String>,
+    /// WebGPU flags or preferences of the browser's start.
+    pub browser_start: String,
+    /// Family of the browser.
+    pub browser_family: Family,
     /// Device that the page found in the browser, or the failure; absent without a page or a browser.
     pub in_page: Option<Result<(String, DeviceKind), String>>,
     /// Whether the machine has a font.
@@ -282,12 +285,6 @@ fn wgpu(facts: &Facts) -> Diagnosis {
     found.of("wgpu", emulated)
 }
 
-/// First version of Chrome with WebGPU.
-const WEBGPU_SINCE: u32 = 113;
-
-/// First version of Chrome with SIMD in WebAssembly.
-const SIMD_SINCE: u32 = 91;
-
 /// Returns findings on the page, and on a browser with a feature since a version.
 fn page_in_a_browser(facts: &Facts, (what, since): (&str, u32)) -> Findings {
     let mut found = Findings::default();
@@ -306,14 +303,14 @@ fn page_in_a_browser(facts: &Facts, (what, since): (&str, u32)) -> Findings {
         Ok(path) => {
             let named = version.map(|version| format!(", {version}")).unwrap_or_default();
             found.ok(format!("{}{named}", path.display()));
-            found.ok(format!("started with {}", facts.browser_flags.join(" ")));
+            found.ok(format!("started with {}", facts.browser_start));
         }
     }
     found
 }
 
 fn browser(facts: &Facts) -> Diagnosis {
-    let mut found = page_in_a_browser(facts, ("WebGPU", WEBGPU_SINCE));
+    let mut found = page_in_a_browser(facts, ("WebGPU", facts.browser_family.webgpu_since()));
     let mut emulated = false;
     match &facts.in_page {
         None => {}
@@ -323,13 +320,17 @@ fn browser(facts: &Facts) -> Diagnosis {
             if emulated {
                 found.note(
                     "the browser emulates the GPU on the processor",
-                    "on Linux with a GPU, try --browser-flag=--enable-features=Vulkan; chrome://gpu says why",
+                    format!("{}{} says why", facts.browser_family.vulkan_hint(), facts.browser_family.about_gpu()),
                 );
             }
         }
         Some(Err(why)) => found.missing(
             format!("no WebGPU in the page: {why}"),
-            "open chrome://gpu in this browser, which says why; on Linux, try --browser-flag=--enable-features=Vulkan",
+            format!(
+                "{}{} in this browser says why",
+                facts.browser_family.vulkan_hint(),
+                facts.browser_family.about_gpu()
+            ),
         ),
     }
     if facts.fonts == Some(false) {
@@ -373,7 +374,7 @@ fn cpu(facts: &Facts) -> Diagnosis {
 }
 
 fn wasm(facts: &Facts) -> Diagnosis {
-    page_in_a_browser(facts, ("SIMD in WebAssembly", SIMD_SINCE)).of("wasm", false)
+    page_in_a_browser(facts, ("SIMD in WebAssembly", facts.browser_family.simd_since())).of("wasm", false)
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 //! List of targets.
 
+use std::path::Path;
+
 use parallax_ir::device::Profiler;
 use parallax_schema::case::choices;
 use parallax_schema::device::{BrowserMode, DeviceKind};
 
 use crate::args::{Device, Native};
-use crate::browser::{BrowserOptions, PageTarget};
+use crate::browser::{BrowserOptions, Family, PageTarget};
 use crate::cards::Card;
 use crate::console::errln;
 use crate::sensors::instrumented;
@@ -111,9 +113,14 @@ pub fn browser_options(options: &Device) -> BrowserOptions {
     });
     let steering = steering.unwrap_or_default();
     let software = adapters.iter().all(|adapter| adapter.kind == DeviceKind::Software);
+    let named = BrowserOptions { browser: options.browser.clone(), ..BrowserOptions::default() };
+    // Only Chromium's family hides its software adapter behind a flag, and takes flags that steer to a GPU.
+    let chromium = named.family() == Family::Chromium;
+    let software = software && chromium;
+    let steering_flags = if chromium { steering.flags } else { Vec::new() };
     BrowserOptions {
         browser: options.browser.clone(),
-        flags: steering.flags.into_iter().chain(options.browser_flag.iter().cloned()).collect(),
+        flags: steering_flags.into_iter().chain(options.browser_flag.iter().cloned()).collect(),
         environment: steering.environment,
         doubt: steering.doubt,
         card: cards::only(&adapters),
@@ -218,9 +225,11 @@ fn reached(wanted: Option<&str>, options: &Device) -> Result<Choice, TargetError
         Some("all") => {
             let mut choice = Choice { reached: Vec::new(), absent: Vec::new() };
             for target in TARGETS {
-                match (target.open)(options) {
-                    Ok(open) => choice.reached.push((target.name, open)),
-                    Err(why) => choice.absent.push((target.name, why)),
+                for opened in open_each(target, options) {
+                    match opened {
+                        Ok(open) => choice.reached.push((target.name, open)),
+                        Err(why) => choice.absent.push((target.name, why)),
+                    }
                 }
             }
             Ok(choice)
@@ -228,9 +237,30 @@ fn reached(wanted: Option<&str>, options: &Device) -> Result<Choice, TargetError
         Some(name) => {
             let target =
                 TARGETS.iter().find(|t| t.name == name).ok_or_else(|| TargetError::Unknown(name.to_owned()))?;
-            let open = (target.open)(options).map_err(|why| TargetError::Unavailable { name: target.name, why })?;
-            Ok(Choice { reached: vec![(target.name, open)], absent: Vec::new() })
+            let mut choice = Choice { reached: Vec::new(), absent: Vec::new() };
+            for opened in open_each(target, options) {
+                let open = opened.map_err(|why| TargetError::Unavailable { name: target.name, why })?;
+                choice.reached.push((target.name, open));
+            }
+            Ok(choice)
         }
+    }
+}
+
+/// Opens a target: in each browser of the machine for `--browser all`, otherwise once.
+fn open_each(target: &Target, options: &Device) -> Vec<Result<Opened, String>> {
+    let every = options.browser.browser.as_deref() == Some(Path::new(crate::browser::ALL));
+    if !every || ![PageTarget::Browser.name(), WASM].contains(&target.name) {
+        return vec![(target.open)(options)];
+    }
+    let in_one = |path| {
+        let mut options = options.clone();
+        options.browser.browser = Some(path);
+        (target.open)(&options)
+    };
+    match crate::browser::all() {
+        Ok(paths) => paths.into_iter().map(in_one).collect(),
+        Err(why) => vec![Err(why.to_string())],
     }
 }
 

@@ -4,17 +4,23 @@
 
 pub(crate) mod address;
 pub(crate) mod body;
+mod chromium;
 pub(crate) mod connections;
 mod events;
+mod family;
+mod firefox;
 mod kernels;
-mod launch;
 mod page;
+mod process;
+mod safari;
 pub(crate) mod server;
 mod tls;
 pub(crate) mod token;
+mod webdriver;
 
-pub use launch::{flags, is_root};
+pub use family::{ALL, Family, all};
 pub use page::{Page, find as find_page};
+pub use process::{is_root, version};
 
 use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -64,12 +70,28 @@ impl BrowserOptions {
     pub fn passes_by(&self, device: &DeviceInfo) -> Option<String> {
         let wanted = self.software || self.flags.iter().any(|flag| flag.contains("swiftshader"));
         (self.target == PageTarget::Browser && device.kind.is_emulated() && !wanted).then(|| {
-            format!(
-                "the browser computes on {}, although this machine has a GPU; on Linux, add --browser-flag=--enable-features=Vulkan \
-                 and --browser-flag=--use-angle=vulkan",
-                device.name
-            )
+            let remedy = match self.family() {
+                Family::Chromium => {
+                    "on Linux, add --browser-flag=--enable-features=Vulkan and --browser-flag=--use-angle=vulkan"
+                }
+                other => other.about_gpu(),
+            };
+            format!("the browser computes on {}, although this machine has a GPU; {remedy}", device.name)
         })
+    }
+
+    /// Returns the family of the browser; that of Chromium if none is found.
+    pub fn family(&self) -> Family {
+        executable(self).map_or(Family::Chromium, |path| Family::of(&path))
+    }
+
+    /// Returns the flags or preferences of the browser's start, for a person.
+    pub fn start_in_words(&self) -> String {
+        match self.family() {
+            Family::Chromium => chromium::flags(self).join(" "),
+            Family::Firefox => firefox::of_mode(self.reach),
+            Family::Safari => String::new(),
+        }
     }
 }
 
@@ -134,6 +156,16 @@ pub enum BrowserError {
     /// No folder for the browser's profile.
     #[error(transparent)]
     NoTemporary(#[from] NoTemporary),
+    /// Failure of a browser's driver.
+    #[error("{browser} does not open the page: {why}{said}")]
+    Undriven {
+        /// Path of the executable.
+        browser: PathBuf,
+        /// The reason.
+        why: String,
+        /// Last lines of the browser's log, one per line.
+        said: String,
+    },
     /// End of the browser before the end of the run.
     #[error("the browser ended early ({status}){said}")]
     Died {
@@ -169,16 +201,17 @@ pub fn page(options: &BrowserOptions) -> Result<Page, BrowserError> {
 
 /// Returns the browser executable of a run.
 pub fn executable(options: &BrowserOptions) -> Result<PathBuf, BrowserError> {
-    launch::find(options.browser.as_deref())
+    family::find(options.browser.as_deref())
 }
 
 /// Checks that a run can start. Returns the executable of its browser, or the missing part.
 pub fn ready(options: &BrowserOptions) -> Result<PathBuf, BrowserError> {
     page(options)?;
-    if options.reach == BrowserMode::Stock && options.software {
+    let executable = executable(options)?;
+    if options.reach == BrowserMode::Stock && options.software && Family::of(&executable) == Family::Chromium {
         return Err(BrowserError::StockSoftware);
     }
-    executable(options)
+    Ok(executable)
 }
 
 /// Runs a spec in a browser. Passes events to the receiver until the page ends or the receiver stops. Passes `None`
@@ -205,12 +238,16 @@ pub fn run(
     };
     let server = server::Server::start(page, At::loopback(0), Limits::default(), beside)?;
     let url = format!("{}?{}", server.address.url(), query(options, spec, mode, token.text()));
-    let mut browser = launch::Browser::start(&executable, options, &url)?;
+    let mut browser = process::Browser::start(&executable, options, &url)?;
 
     let patience = patience(spec);
     let mut heard = Instant::now();
     loop {
         let event = match events.recv_timeout(TICK) {
+            Ok(Event::Begin { mut run }) => {
+                run.environment.extend(browser.facts());
+                Some(Event::Begin { run })
+            }
             Ok(event) => Some(event),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return Err(BrowserError::Serve("the server stopped".to_owned())),

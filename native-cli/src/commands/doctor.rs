@@ -1,7 +1,7 @@
 //! `doctor`: findings for every target on this machine, missing parts, and one remedy for each.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
@@ -119,9 +119,10 @@ fn gather(args: &Doctor, start_browser: bool) -> Facts {
         vulkan_drivers: vulkan_drivers(),
         closed_nodes: closed_nodes(),
         page,
-        browser_version: executable.as_deref().ok().and_then(version),
+        browser_version: executable.as_deref().ok().and_then(browser::version),
         browser: executable,
-        browser_flags: browser::flags(&options),
+        browser_start: options.start_in_words(),
+        browser_family: options.family(),
         in_page,
         fonts: fonts(),
         cpu: opened("cpu", &args.device),
@@ -169,16 +170,6 @@ fn in_page(options: &BrowserOptions) -> Result<(String, DeviceKind), String> {
         Ok(()) => found,
         Err(error) => Err(error.to_string()),
     }
-}
-
-/// Returns the version line of a browser. On Windows, the query would open a window instead.
-fn version(browser: &Path) -> Option<String> {
-    if cfg!(windows) {
-        return None;
-    }
-    let said = Command::new(browser).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
-    let said = String::from_utf8_lossy(&said.stdout).trim().to_owned();
-    (said.lines().count() == 1).then_some(said)
 }
 
 fn line_of(file: &str) -> Option<String> {

@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use parallax_report::sheet;
+use parallax_analysis::compare::{Options, compare};
+use parallax_report::{comparison_table, sheet};
 use parallax_schema::record::{NamedRun, Outcome, Record, Run};
 use parallax_schema::session::Mode;
 use parallax_schema::spec::Spec;
 
 use crate::args::Common;
 use crate::console;
-use crate::console::{Painted, errln, noteln, outln};
+use crate::console::{Painted, errln, noteln, outln, width};
 use crate::interrupts::{interrupted, listen_for_interrupts};
 use crate::output::{Finished, Output};
 use crate::session::session;
+use crate::table;
 use crate::targets::{Choice, choose};
 
 /// Prints text for people on stdout, or on stderr if stdout carries machine-readable output.
@@ -91,6 +93,30 @@ pub fn each_target(
     Ok(measured)
 }
 
+/// Shows a comparison of the runs of each target with the first, if there are several. `of` says which differ, as in `device`.
+pub fn compare_within_targets(common: &Common, names: &[String], runs: &[Run], of: &str) {
+    for runs in by_target(names, runs).iter().filter(|runs| runs.len() > 1) {
+        say(common, &format!("\ntarget {}, each {of} against the first:", runs[0].run.target));
+        match compare(runs, &Options::default()) {
+            Ok(comparison) => show(common, &table::text(&comparison_table(&comparison), width())),
+            Err(why) => say(common, &why.to_string()),
+        }
+    }
+}
+
+/// Groups named runs by target.
+fn by_target(names: &[String], runs: &[Run]) -> Vec<Vec<NamedRun>> {
+    let mut targets: Vec<Vec<NamedRun>> = Vec::new();
+    for (name, run) in names.iter().zip(runs) {
+        let named = NamedRun::new(name.clone(), run.clone());
+        match targets.iter_mut().find(|others| others[0].run.target == run.target) {
+            Some(others) => others.push(named),
+            None => targets.push(vec![named]),
+        }
+    }
+    targets
+}
+
 /// Prints machine-readable output and returns the exit code. The code is 1 if a case was wrong, failed, was impossibly
 /// fast or was not reached. It is also 1 if a named case ran on no target. A file that was not written is an error, and
 /// so is a run in which every case was skipped.
@@ -153,4 +179,25 @@ fn named_and_skipped(runs: &[Run]) -> Vec<(&str, &str)> {
         }
     }
     unmet
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parallax_engine::plan::Plan;
+    use parallax_schema::record::Suite;
+    use parallax_testing::mock::{Fault, Mock};
+
+    #[test]
+    fn runs_are_held_against_those_of_their_target() {
+        let (mock, spec) = (Mock::new(|_| 1.0, Fault::None), Spec::default());
+        let suite = || Suite { version: String::new(), commit: String::new() };
+        let runs = ["cuda", "wgpu", "cuda", "wgpu"].map(|t| Plan::default().begin(t, suite(), &mock, &spec));
+        let names = ["device 0", "device 0", "device 1", "device 1"].map(str::to_owned);
+        let grouped = by_target(&names, &runs);
+        let shown: Vec<Vec<&str>> =
+            grouped.iter().map(|g| g.iter().map(|NamedRun { name, .. }| name.as_str()).collect()).collect();
+        assert_eq!(shown, [["device 0", "device 1"], ["device 0", "device 1"]]);
+        assert!(grouped.iter().all(|g| g.iter().all(|NamedRun { run, .. }| run.target == g[0].run.target)));
+    }
 }

@@ -12,7 +12,7 @@ use parallax_schema::spec::Spec;
 
 use crate::args::{Common, RESULTS};
 use crate::commands::each_card::{ALL, each_card};
-use crate::commands::measuring::{each_target, finish, say, show};
+use crate::commands::measuring::{compare_within_targets, each_target, finish, say, show};
 use crate::commands::run_files::read;
 use crate::commands::{a_a, scaling};
 use crate::console::{noteln, width};
@@ -102,6 +102,8 @@ fn once(common: &Common, spec: &Spec, out: &Output) -> anyhow::Result<ExitCode> 
         answers.push(answer(&done.run, done.took));
     })?;
     scaling::tell(common, &measured.runs, None);
+    let browsers: Vec<String> = measured.runs.iter().map(|run| run.browser().unwrap_or_default()).collect();
+    compare_within_targets(common, &browsers, &measured.runs, "browser");
     say(common, &format!("\nwritten:\n{}", written.join("\n")));
     say(common, &format!("\n{}\n{}", answers.join("\n"), next(&files)));
     finish(common, measured)
