@@ -60,12 +60,21 @@ pub struct World {
     pub still: fn(f64) -> f64,
     /// Time at which the host knows of the end of a call, as a function of its end; both since its begin.
     pub known: fn(f64) -> f64,
+    /// Period at which the host looks for completed work; zero for a host that knows at once.
+    pub period: f64,
     /// Dialect of the kernels.
     pub dialect: Dialect,
     /// Device memory in bytes.
     pub memory: u64,
     /// The fault.
     pub fault: Fault,
+}
+
+impl World {
+    /// Returns the time of the host's first look at or after a time.
+    fn looked(&self, at: f64) -> f64 {
+        if self.period > 0.0 { (at / self.period).ceil() * self.period } else { at }
+    }
 }
 
 impl Default for World {
@@ -81,6 +90,7 @@ impl Default for World {
             hidden: |_| false,
             still: |_| 0.0,
             known: |done| done,
+            period: 0.0,
             dialect: Dialect::Wgsl,
             memory: u64::MAX,
             fault: Fault::None,
@@ -153,11 +163,16 @@ impl Profiler for Mock {
         }
     }
 
-    async fn yield_now(&self) {}
+    async fn yield_now(&self) {
+        // Time passes for a host that waits long for completions, because it also waits between two.
+        let wait = self.world.period.max((self.world.known)(1000.0) - 1000.0);
+        self.now.set(self.now.get() + wait / 100.0);
+    }
 
     async fn empty(&mut self) -> Result<Nanos, BackendError> {
-        self.now.set(self.now.get() + 1000.0);
-        Ok(Nanos(1000.0))
+        let begun = self.now.get();
+        self.now.set(self.world.looked(begun + (self.world.known)(1000.0)));
+        Ok(Nanos(self.now.get() - begun))
     }
 
     async fn transfer(&mut self, _way: Transfer, bytes: u64) -> Result<Option<Nanos>, BackendError> {
@@ -333,7 +348,7 @@ impl Prepared for MockCase {
             at += self.execute(at)?;
         }
         let time = self.stamp(at) - stamp;
-        self.now.set(at + FIXED / 2.0);
+        self.now.set(self.world.looked(at + FIXED / 2.0));
         Ok(Sample { time: Nanos(time), host: Nanos(self.now.get() - begun) })
     }
 

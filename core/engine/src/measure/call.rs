@@ -108,7 +108,8 @@ mod tests {
         let mut mock = Mock::in_world(World { time: |_| 3e4, known, ..World::default() });
         let (sweep, step) = block_on(async {
             let mut reference = ReferenceKernel::new(&mut mock).await.expect("a mock");
-            let clock = TrustedClock { info: mock.clock().clone(), fixed: Nanos(0.0), error: Nanos(1.0) };
+            let clock =
+                TrustedClock { info: mock.clock().clone(), fixed: Nanos(0.0), error: Nanos(1.0), period: Nanos(0.0) };
             assert_eq!(clock.info.clock, Clock::GpuTimestamps);
             let empty = Summary::of(&[1.2e5]);
             let sweep = sweep(&mock, &mut reference, &clock, empty).await.expect("no fault");

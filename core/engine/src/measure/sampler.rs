@@ -23,6 +23,9 @@ const LONG_EXECUTION: Nanos = Nanos(10e6);
 const MOST_REPEATS: u32 = 1 << 16;
 /// Smallest ratio of a batch to the time until the host knows of its completion.
 const BUSY: f64 = 5.0;
+/// Share of the period of the host's looks that a batch fills. A batch beyond the next look leaves the device idle until the one
+/// after.
+const PERIOD_SHARE: f64 = 0.8;
 /// Submissions of one execution before the batch is sized.
 const SINGLES: usize = 3;
 /// Executions of the long batch over those of the short one.
@@ -37,6 +40,8 @@ pub struct TrustedClock {
     pub fixed: Nanos,
     /// Error of the time of one batch.
     pub error: Nanos,
+    /// Period at which the host looks for completed work; zero if it knows at once.
+    pub period: Nanos,
 }
 
 impl TrustedClock {
@@ -114,7 +119,10 @@ impl Sampler {
         // A device that idles until the host knows of each sample lowers its clocks. The batch is therefore long beside that
         // time, which may be milliseconds in a page.
         let round_trip = (one_on_host - one).max(clock.fixed.0);
-        let busy = (BUSY * round_trip).min(LONGEST_BATCH.0 / 2.0);
+        let busy = match clock.period {
+            Nanos(0.0) => (BUSY * round_trip).min(LONGEST_BATCH.0 / 2.0),
+            period => PERIOD_SHARE * period.0.min(LONGEST_BATCH.0),
+        };
         // The difference of two readings has twice the error, over 7/8 of the executions.
         let error = if slope { clock.error.0 * 2.0 / (1.0 - 1.0 / f64::from(SHORT_PART)) } else { clock.error.0 };
         let wanted = SHORTEST_BATCH.0.max(busy).max(error / CLOCK_SHARE * 1.05).min(LONGEST_BATCH.0);
@@ -131,7 +139,8 @@ impl Sampler {
                 }
             };
             // The longer of the two clocks decides: a broken clock must not make the batch grow without end.
-            let time = read.max(host / 4.0);
+            // A host that looks rarely sees the period beside it.
+            let time = read.max((host - clock.period.0) / 4.0);
             if time >= wanted || repeats >= MOST_REPEATS {
                 break read;
             }
@@ -160,7 +169,9 @@ impl Sampler {
             _ if execution > LONG_EXECUTION.0 => 0,
             _ => ((LEAD.0 / execution).ceil() as u32).clamp(1, repeats),
         };
-        let short = if repeats < 2 { 0 } else { (repeats / SHORT_PART).max(1) };
+        // With a long period, the device would idle beside a short batch. A device's own clock needs none.
+        let alone = repeats < 2 || (clock.period.0 > 0.0 && !slope);
+        let short = if alone { 0 } else { (repeats / SHORT_PART).max(1) };
         Ok(Sampler {
             clock: clock.clone(),
             method: if slope && short > 0 { Method::Slope } else { Method::Batch },

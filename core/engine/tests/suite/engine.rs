@@ -10,6 +10,7 @@ use parallax_schema::record::{Event, Method, Outcome, Record, Refusal, Repeatabl
 use parallax_schema::session::{Mode, ResumeState, RunEnd};
 use parallax_schema::spec::Spec;
 use parallax_schema::testing::caps;
+use parallax_schema::units::Nanos;
 use parallax_testing::mock::{Fault, Mock, World};
 
 const CASES: [&str; 3] = [
@@ -216,6 +217,33 @@ fn a_clock_that_lies_or_stands_still_gives_way_to_the_hosts() {
             assert!(near(median(record), 1e5, 0.01), "{}: {}", record.case, median(record));
         }
     }
+}
+
+#[test]
+fn a_host_that_looks_rarely_gets_batches_that_fill_its_period() {
+    let world = || World { period: 1e8, time: |_| 1e5, ..World::default() };
+    let run = run(&CASES, world());
+    let baseline = run.baseline.as_ref().expect("tested");
+    assert_eq!(baseline.timer.completion_period, Some(Nanos(1e8)), "{:?}", baseline.timer);
+    assert_eq!((run.clock.clock, &baseline.timer.demoted), (Clock::GpuTimestamps, &None), "{:?}", baseline.timer);
+    for record in &run.records {
+        let timing = record.timing().expect("a figure");
+        let batch = f64::from(timing.repeats) * timing.summary.median.0;
+        assert!((0.75e8..1e8).contains(&batch) && timing.slope.is_none(), "{batch}: {timing:?}");
+        assert!(near(median(record), 1e5, 0.01), "{}: {}", record.case, median(record));
+    }
+    // The same device with a clock at half its rate: the host's cannot resolve a case.
+    let run = self::run(&CASES, World { clock_rate: 0.5, ..world() });
+    assert_eq!(run.clock.clock, Clock::Host);
+    assert!(run.records.iter().all(|record| record.verdict() == "unresolved"), "{:?}", run.records);
+}
+
+#[test]
+fn a_slow_host_without_a_period_is_no_host_that_looks_rarely() {
+    let world = World { known: |done| done + 1e8, ..World::default() };
+    let timer = run(&CASES, world).baseline.expect("tested").timer;
+    assert!(timer.completion.is_some_and(|c| c.median.0 > 1e8), "{timer:?}");
+    assert_eq!(timer.completion_period, None);
 }
 
 #[test]

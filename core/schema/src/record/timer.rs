@@ -13,6 +13,10 @@ use crate::units::{Nanos, percent};
 pub struct TimerTest {
     /// Submitting nothing until it is known to be done, on the host clock.
     pub completion: Option<Summary>,
+    /// Period at which the host looks for completed work, if it is long: an empty submission after a pause is known sooner by the
+    /// pause.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completion_period: Option<Nanos>,
     /// Bringing a few bytes back to the host, on the host clock.
     pub readback: Option<Summary>,
     /// Work of rising length, each called alone: when it is known to be done.
@@ -41,6 +45,9 @@ pub fn sentence(test: &TimerTest) -> String {
     // A host that computes by itself submits no work, and waits for none.
     if let Some(c) = test.completion.filter(|c| c.median.0 > 0.0) {
         parts.push(format!("waiting for an empty submission takes {}", c.median));
+    }
+    if let Some(period) = test.completion_period {
+        parts.push(format!("completed work is looked for every {period}"));
     }
     if let Some(r) = test.readback {
         parts.push(format!("reading a few bytes back takes {}", r.median));
