@@ -8,7 +8,7 @@ use parallax_engine::measure::runner::Flow;
 use parallax_engine::plan::{Plan, plan};
 use parallax_ir::device::Profiler;
 use parallax_report::escape;
-use parallax_schema::device::BrowserMode;
+use parallax_schema::device::{BrowserMode, UNNAMED};
 use parallax_schema::record::{Event, Outcome, Record, Run, Suite, UNFINISHED};
 use parallax_schema::session::{Mode, ResumeState, RunEnd};
 use parallax_schema::spec::Spec;
@@ -196,10 +196,11 @@ fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Output) -> an
                     errln!("{doubt}");
                     run.environment.insert("device_doubt".to_owned(), doubt.clone());
                 }
-                if let (Some(BrowserMode::Stock), Some(card)) = (run.reach, &options.card) {
-                    // Stock browsers report only the vendor of the GPU.
+                if let Some(card) = &options.card {
+                    // Stock browsers report only the vendor of the GPU, and Firefox nothing.
+                    let stock = run.reach == Some(BrowserMode::Stock);
                     let gpus = run.devices.iter_mut().filter(|device| !device.kind.is_emulated());
-                    gpus.for_each(|device| device.name.clone_from(card));
+                    gpus.filter(|device| stock || device.name == UNNAMED).for_each(|gpu| gpu.name.clone_from(card));
                 }
                 if let (PageTarget::Wasm, Some(name)) = (options.target, crate::cpu::name()) {
                     // Browsers do not report the processor's name. This browser runs on this machine's processor.

@@ -114,10 +114,8 @@ pub fn browser_options(options: &Device) -> BrowserOptions {
     let steering = steering.unwrap_or_default();
     let software = adapters.iter().all(|adapter| adapter.kind == DeviceKind::Software);
     let named = BrowserOptions { browser: options.browser.clone(), ..BrowserOptions::default() };
-    // Only Chromium's family hides its software adapter behind a flag, and takes flags that steer to a GPU.
-    let chromium = named.family() == Family::Chromium;
-    let software = software && chromium;
-    let steering_flags = if chromium { steering.flags } else { Vec::new() };
+    // Only Chromium's family takes flags that steer to a GPU.
+    let steering_flags = if named.family() == Family::Chromium { steering.flags } else { Vec::new() };
     BrowserOptions {
         browser: options.browser.clone(),
         flags: steering_flags.into_iter().chain(options.browser_flag.iter().cloned()).collect(),

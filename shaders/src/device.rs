@@ -7,7 +7,7 @@ use parallax_ir::KernelSources;
 use parallax_schema::case::DType;
 use parallax_schema::device::identity::{Identity, pci_address};
 use parallax_schema::device::{
-    Caps, DeviceInfo, DeviceKind, Dialect, LOOP_TURNS, MatrixElement, MatrixScope, MatrixShape,
+    Caps, DeviceInfo, DeviceKind, Dialect, LOOP_TURNS, MatrixElement, MatrixScope, MatrixShape, UNNAMED,
 };
 use parallax_schema::units::Bytes;
 
@@ -206,6 +206,7 @@ pub async fn open(options: WgpuOptions) -> Result<Wgpu, Unavailable> {
         .map_err(|e| no_device(e.to_string()))?;
     log::debug!("opened {} with {:?}", info.name, device.features());
     let gpu = Rc::new(Gpu::new(device, queue));
+    gpu.prompt_if_rare().await.map_err(|e| no_device(e.to_string()))?;
     let timestamps = Timestamps::new(&gpu);
     let clock = examine(&gpu, timestamps.as_ref()).await.map_err(|e| no_device(e.to_string()))?;
     let mut device = describe(&info, &gpu.device, matrices);
@@ -281,7 +282,7 @@ fn describe(info: &wgpu::AdapterInfo, device: &wgpu::Device, matrices: Vec<Matri
         tuning: Default::default(),
     };
     DeviceInfo {
-        name: if info.name.is_empty() { "unnamed GPU".to_owned() } else { info.name.clone() },
+        name: if info.name.is_empty() { UNNAMED.to_owned() } else { info.name.clone() },
         vendor: vendor(info.vendor),
         kind: kind(info),
         api: match info.backend {

@@ -12,7 +12,7 @@ use web_time::Instant;
 
 use crate::device_errors::{DeviceErrors, Scopes, backend_error};
 use crate::memory::TrackedBuffer;
-use crate::wait::{drive, yield_now};
+use crate::wait::{Prompts, drive, yield_now};
 
 /// Device state shared by the profiler and all its prepared cases.
 pub struct Gpu {
@@ -23,12 +23,61 @@ pub struct Gpu {
     pub ledger: Rc<Ledger>,
     opened: Instant,
     correlations: Cell<u32>,
+    /// Whether waits prompt the queue.
+    prompting: Cell<bool>,
+}
+
+/// Time until an empty submission is known to be done, from which on waits prompt the queue.
+const RARELY: Nanos = Nanos(20e6);
+
+/// Waits without prompts, until it is dropped.
+pub struct Unprompted<'a> {
+    gpu: &'a Gpu,
+    before: bool,
+}
+
+impl Drop for Unprompted<'_> {
+    fn drop(&mut self) {
+        self.gpu.prompting.set(self.before);
+    }
 }
 
 impl Gpu {
     pub fn new(device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
         let errors = DeviceErrors::new(&device);
-        Gpu { device, queue, errors, ledger: Rc::default(), opened: Instant::now(), correlations: Cell::new(0) }
+        Gpu {
+            device,
+            queue,
+            errors,
+            ledger: Rc::default(),
+            opened: Instant::now(),
+            correlations: Cell::new(0),
+            prompting: Cell::new(false),
+        }
+    }
+
+    /// Prompts the queue during waits from now on, if the host learns of completed work rarely.
+    pub async fn prompt_if_rare(&self) -> Result<(), BackendError> {
+        // The first submission has one-time costs.
+        self.empty().await?;
+        let took = self.empty().await?;
+        self.prompting.set(took.0 > RARELY.0);
+        Ok(())
+    }
+
+    /// Makes waits those of an ordinary page, until the result is dropped.
+    pub fn unprompted(&self) -> Unprompted<'_> {
+        Unprompted { gpu: self, before: self.prompting.replace(false) }
+    }
+
+    /// Returns the time until an empty submission is known to be done, without prompts.
+    pub async fn empty(&self) -> Result<Nanos, BackendError> {
+        let _unprompted = self.unprompted();
+        let commands = self.device.create_command_encoder(&Default::default()).finish();
+        let began = Instant::now();
+        self.queue.submit([commands]);
+        self.done().await?;
+        Ok(Nanos(began.elapsed().as_nanos() as f64))
     }
 
     /// Host time since the device was opened.
@@ -160,6 +209,7 @@ impl Gpu {
             self.errors.alive()?;
             return Err(BackendError::Device(why));
         }
+        let _prompts = self.prompting.get().then(|| Prompts::new(&self.queue));
         match self.errors.unless_lost(wait).await? {
             Ok(answer) => Ok(answer),
             Err(oneshot::Canceled) => {

@@ -150,6 +150,8 @@ impl Prepared for WgpuCase {
     async fn call(&mut self, executions: u32, until: Awaited) -> Result<Nanos, BackendError> {
         self.restore().await?;
         let result = (until == Awaited::Result).then(|| self.result(executions));
+        // A call is that of an ordinary page.
+        let _unprompted = self.gpu.unprompted();
         let begun = Instant::now();
         let work = (&self.steps[..], self.launching);
         let mut commands =

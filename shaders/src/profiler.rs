@@ -8,7 +8,6 @@ use parallax_ir::{Case, Inputs, KernelSources, Program, Queues, Role, Stage};
 use parallax_schema::case::Tuning;
 use parallax_schema::device::{Clock, ClockInfo, DeviceInfo, Dialect, Launching};
 use parallax_schema::units::Nanos;
-use web_time::Instant;
 
 use crate::barriers::BarrierBuffer;
 use crate::buffers::Buffers;
@@ -236,11 +235,7 @@ impl Profiler for Wgpu {
     }
 
     async fn empty(&mut self) -> Result<Nanos, BackendError> {
-        let commands = self.gpu.device.create_command_encoder(&Default::default()).finish();
-        let began = Instant::now();
-        self.gpu.queue.submit([commands]);
-        self.gpu.done().await?;
-        Ok(Nanos(began.elapsed().as_nanos() as f64))
+        self.gpu.empty().await
     }
 
     async fn transfer(&mut self, way: Transfer, bytes: u64) -> Result<Option<Nanos>, BackendError> {

@@ -21,6 +21,64 @@ pub async fn yield_now() {
     channel.port1().close();
 }
 
+/// Prompts of a queue, until they are dropped. No effect natively, where a wait polls the device.
+#[cfg(not(target_arch = "wasm32"))]
+pub struct Prompts;
+
+#[cfg(not(target_arch = "wasm32"))]
+impl Prompts {
+    pub fn new(_queue: &wgpu::Queue) -> Prompts {
+        Prompts
+    }
+}
+
+/// Empty submissions to a queue every few milliseconds, until they are dropped.
+///
+/// Firefox looks for completed work at each submission, and otherwise every 100 ms.
+#[cfg(target_arch = "wasm32")]
+pub struct Prompts {
+    timer: wasm_bindgen::JsValue,
+    _submit: wasm_bindgen::closure::Closure<dyn FnMut()>,
+}
+
+/// Milliseconds between two prompts. Browsers delay repeated timers to four.
+#[cfg(target_arch = "wasm32")]
+const INTERVAL: i32 = 1;
+
+#[cfg(target_arch = "wasm32")]
+mod timers {
+    use wasm_bindgen::prelude::wasm_bindgen;
+
+    // Pages and workers share these names, and `web_sys` has them apart.
+    #[wasm_bindgen]
+    extern "C" {
+        #[wasm_bindgen(js_name = setInterval)]
+        pub fn set_interval(call: &js_sys::Function, milliseconds: i32) -> wasm_bindgen::JsValue;
+        #[wasm_bindgen(js_name = clearInterval)]
+        pub fn clear_interval(timer: &wasm_bindgen::JsValue);
+    }
+}
+
+#[cfg(target_arch = "wasm32")]
+impl Prompts {
+    /// Begins to prompt.
+    pub fn new(queue: &wgpu::Queue) -> Prompts {
+        let queue = queue.clone();
+        let submit = wasm_bindgen::closure::Closure::<dyn FnMut()>::new(move || {
+            queue.submit([]);
+        });
+        let timer = timers::set_interval(wasm_bindgen::JsCast::unchecked_ref(submit.as_ref()), INTERVAL);
+        Prompts { timer, _submit: submit }
+    }
+}
+
+#[cfg(target_arch = "wasm32")]
+impl Drop for Prompts {
+    fn drop(&mut self) {
+        timers::clear_interval(&self.timer);
+    }
+}
+
 /// Blocks until all submitted work is done. Natively, callbacks run only while the device is polled.
 ///
 /// `wgpu` panics when it finds the device lost during a poll, after the callback for the loss. The run continues with a fresh

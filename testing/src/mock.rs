@@ -62,6 +62,8 @@ pub struct World {
     pub known: fn(f64) -> f64,
     /// Period at which the host looks for completed work; zero for a host that knows at once.
     pub period: f64,
+    /// Whether the host looks at the end of each measured batch all the same.
+    pub prompted: bool,
     /// Dialect of the kernels.
     pub dialect: Dialect,
     /// Device memory in bytes.
@@ -91,6 +93,7 @@ impl Default for World {
             still: |_| 0.0,
             known: |done| done,
             period: 0.0,
+            prompted: false,
             dialect: Dialect::Wgsl,
             memory: u64::MAX,
             fault: Fault::None,
@@ -348,13 +351,15 @@ impl Prepared for MockCase {
             at += self.execute(at)?;
         }
         let time = self.stamp(at) - stamp;
-        self.now.set(self.world.looked(at + FIXED / 2.0));
+        let end = at + FIXED / 2.0;
+        self.now.set(if self.world.prompted { end } else { self.world.looked(end) });
         Ok(Sample { time: Nanos(time), host: Nanos(self.now.get() - begun) })
     }
 
     async fn call(&mut self, executions: u32, until: Awaited) -> Result<Nanos, BackendError> {
         let begun = self.now.get();
         let host = self.measure(Batch::new(executions)).await?.host.0;
+        let host = self.world.looked(begun + host) - begun;
         let known = (self.world.known)(host) + if until == Awaited::Result { READ } else { 0.0 };
         self.now.set(begun + known);
         Ok(Nanos(known))

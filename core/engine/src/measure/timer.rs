@@ -49,8 +49,10 @@ pub async fn test(
     }
     found.completion = Summary::of(&readings);
     found.completion_period = period(profiler, found.completion).await?;
+    let mut batch = Ending { known: found.completion, period: found.completion_period.unwrap_or_default() };
     if let Some(reference) = reference {
         reference.prepared().measure(Batch::new(1)).await?;
+        batch = batch.of(reference).await?;
         let mut readings = Vec::new();
         let began = profiler.now();
         while readings.len() < READINGS && (profiler.now() - began).0 < PATIENCE.0 {
@@ -61,33 +63,65 @@ pub async fn test(
         found.readback = Summary::of(&readings);
         if profiler.clock().clock != Clock::Host {
             let mut long = reference.long(profiler, LONG_KERNEL).await?;
-            let check = cross_check(profiler, &mut *long, &found).await?;
+            let check = cross_check(profiler, &mut *long, batch).await?;
             found.demoted = verdict(profiler.clock(), check);
             found.cross_check = Some(check);
         }
     }
-    let clock = trusted(profiler.clock(), &found);
+    let clock = trusted(profiler.clock(), &found, batch);
     Ok((found, clock))
 }
+
+/// End of a batch, as the host knows of it.
+#[derive(Clone, Copy)]
+struct Ending {
+    /// Time of a submission with next to no work.
+    known: Option<Summary>,
+    /// Period of the host's looks; zero if it knows at once.
+    period: Nanos,
+}
+
+impl Ending {
+    /// Returns the ending of measured batches. A backend may prompt the host for their end, and not for that of an ordinary call.
+    async fn of(self, reference: &mut ReferenceKernel) -> Result<Ending, BackendError> {
+        if self.period == Nanos(0.0) {
+            return Ok(self);
+        }
+        let mut readings = Vec::new();
+        for _ in 0..PROMPT_READINGS {
+            readings.push(reference.prepared().measure(Batch::new(1)).await?.host.0);
+        }
+        let known = Summary::of(&readings);
+        let prompt = known.is_some_and(|known| known.median.0 < self.period.0 / 2.0);
+        Ok(if prompt { Ending { known, period: Nanos(0.0) } } else { self })
+    }
+
+    fn jitter(&self) -> f64 {
+        self.known.map_or(0.0, |c| c.q3.0 - c.q1.0)
+    }
+}
+
+/// Number of short batches that show whether their end is prompted.
+const PROMPT_READINGS: usize = 9;
 
 /// Time until the host knows of an empty submission beyond which it may come from a period.
 const NOTABLE: Nanos = Nanos(10e6);
 
-/// Largest relative error of a reading that a period predicts.
-const PERIOD_ERROR: f64 = 0.15;
+/// Pauses before an empty submission, as shares of the presumed period.
+const PAUSES: [f64; 3] = [0.5, 0.6, 0.7];
 
 /// Returns the period at which the host looks for completed work; `None` for a time that does not depend on a pause before it.
 async fn period(profiler: &mut dyn Profiler, completion: Option<Summary>) -> Result<Option<Nanos>, BackendError> {
     let Some(period) = completion.map(|c| c.median).filter(|median| median.0 > NOTABLE.0) else { return Ok(None) };
-    for share in [0.3, 0.6] {
+    for share in PAUSES {
         // The pause begins at a look.
         profiler.empty().await?;
         let began = profiler.now();
         while (profiler.now() - began).0 < share * period.0 {
             profiler.yield_now().await;
         }
-        let took = (profiler.now() - began).0 + profiler.empty().await?.0;
-        if (took / period.0 - 1.0).abs() > PERIOD_ERROR {
+        // Nearer to the rest of the period than to the whole.
+        if profiler.empty().await?.0 > (1.0 - share / 2.0) * period.0 {
             return Ok(None);
         }
     }
@@ -95,12 +129,10 @@ async fn period(profiler: &mut dyn Profiler, completion: Option<Summary>) -> Res
 }
 
 /// Returns the trusted clock and its error.
-fn trusted(clock: &ClockInfo, found: &TimerTest) -> TrustedClock {
-    let completion = found.completion.as_ref();
-    let (fixed, jitter) = completion.map_or((0.0, 0.0), |c| (c.median.0, c.q3.0 - c.q1.0));
-    let period = found.completion_period.unwrap_or_default();
+fn trusted(clock: &ClockInfo, found: &TimerTest, batch: Ending) -> TrustedClock {
+    let (fixed, period) = (batch.known.map_or(0.0, |known| known.median.0), batch.period);
     // The host sees the end of work at its next look.
-    let host_error = Nanos(clock.host_step.0 + jitter + period.0);
+    let host_error = Nanos(clock.host_step.0 + batch.jitter() + period.0);
     match (clock.clock, &found.demoted) {
         (Clock::Host, _) => TrustedClock { info: clock.clone(), fixed: Nanos(fixed), error: host_error, period },
         (_, Some(why)) => TrustedClock {
@@ -117,10 +149,9 @@ fn trusted(clock: &ClockInfo, found: &TimerTest) -> TrustedClock {
 async fn cross_check(
     profiler: &dyn Profiler,
     reference: &mut dyn Prepared,
-    found: &TimerTest,
+    batch: Ending,
 ) -> Result<CrossCheck, BackendError> {
-    let period = found.completion_period.unwrap_or_default();
-    let goal = LONG.0.max(LONG_PERIODS * period.0);
+    let goal = LONG.0.max(LONG_PERIODS * batch.period.0);
     let mut repeats = 4u32;
     loop {
         let sample = reference.measure(Batch::new(repeats)).await?;
@@ -145,8 +176,7 @@ async fn cross_check(
         }
     }
     let clock = profiler.clock();
-    let jitter = found.completion.map_or(0.0, |c| c.q3.0 - c.q1.0);
-    let steps = 2.0 * (clock.step.0 + clock.host_step.0 + jitter) + period.0;
+    let steps = 2.0 * (clock.step.0 + clock.host_step.0 + batch.jitter()) + batch.period.0;
     let allowed = Nanos(RATE_ERROR * host.0.abs() + steps);
     Ok(CrossCheck { device, host, allowed })
 }

@@ -239,6 +239,19 @@ fn a_host_that_looks_rarely_gets_batches_that_fill_its_period() {
 }
 
 #[test]
+fn prompted_batches_are_as_short_as_on_a_host_that_knows_at_once() {
+    let world = || World { time: |_| 1e5, ..World::default() };
+    let (at_once, rarely) = (run(&CASES, world()), run(&CASES, World { period: 1e8, prompted: true, ..world() }));
+    let timer = &rarely.baseline.as_ref().expect("tested").timer;
+    assert_eq!((timer.completion_period, &timer.demoted), (Some(Nanos(1e8)), &None), "{timer:?}");
+    assert!(timer.waits.iter().all(|waited| waited.done.median.0 > 9e7), "a call waits for a look: {timer:?}");
+    for (record, usual) in rarely.records.iter().zip(&at_once.records) {
+        let [timing, usual] = [record, usual].map(|record| record.timing().expect("a figure"));
+        assert_eq!((timing.repeats, timing.method), (usual.repeats, usual.method));
+    }
+}
+
+#[test]
 fn a_slow_host_without_a_period_is_no_host_that_looks_rarely() {
     let world = World { known: |done| done + 1e8, ..World::default() };
     let timer = run(&CASES, world).baseline.expect("tested").timer;

@@ -12,6 +12,9 @@ use crate::units::Nanos;
 /// Name of a limit that a probe finds on a device that ends the loops of a kernel early: total iterations of all loops.
 pub const LOOP_TURNS: &str = "loopTurns";
 
+/// Name of a device whose interface reports none.
+pub const UNNAMED: &str = "unnamed GPU";
+
 /// Device and its interface, as recorded with every run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceInfo {
