@@ -1,4 +1,4 @@
-// The built page in Firefox as distributions ship it, without WebGPU: it names the missing part and a next step.
+// The built page in Firefox: without WebGPU, it names the missing part and a next step; with WebGPU, it measures.
 //
 //   node firefox.mjs DIST_DIR ARTEFACT_DIR
 //
@@ -17,15 +17,17 @@ import { serve } from "./serve.mjs";
 
 const [dist, artefacts] = process.argv.slice(2).map((path) => resolve(path));
 const CASE = "softmax/fwd/r3,c7/f32/host";
+/// Cases of the GPU: rows, a GEMM in workgroup memory, a convolution.
+const ON_GPU = ["softmax/fwd/r3,c7/f32/row", "matmul/fwd/m65,n67,k33/f32/tiled", "conv2d/fwd/n2,c3,m5,h7,w5,k3,p1,nchw,bias,relu/f32/implicit_gemm"];
 const PATIENCE = 60_000;
 
 /// Firefox on a profile of its own, and one tab of it.
 class Firefox {
-  static async start() {
+  static async start(preferences) {
     const self = new Firefox();
     self.profile = await mkdtemp(join(tmpdir(), "parallax-firefox-"));
-    // As in a Firefox that has no WebGPU yet, whatever its version.
-    await writeFile(join(self.profile, "user.js"), 'user_pref("dom.webgpu.enabled", false);\n');
+    const lines = Object.entries(preferences).map(([name, value]) => `user_pref("${name}", ${value});\n`);
+    await writeFile(join(self.profile, "user.js"), lines.join(""));
     const args = ["--headless", "--no-remote", "--profile", self.profile, "--remote-debugging-port", "0"];
     self.child = spawn(find(process.env.PARALLAX_FIREFOX, ["firefox-esr", "firefox"]), args, { stdio: ["ignore", "ignore", "pipe"] });
     const address = await self.told(/WebDriver BiDi listening on (ws:\S+)/);
@@ -108,7 +110,9 @@ class Firefox {
 
 const server = await serve(dist, { below: "/run" });
 await mkdir(artefacts, { recursive: true });
-const firefox = await Firefox.start();
+// As in a Firefox that has no WebGPU yet, whatever its version.
+const firefox = await Firefox.start({ "dom.webgpu.enabled": false });
+const webgpu = await Firefox.start({ "dom.webgpu.enabled": true, "dom.webgpu.workers.enabled": true, "gfx.webgpu.ignore-blocklist": true });
 const page = `${server.address}run/`;
 
 const tests = {
@@ -136,7 +140,26 @@ const tests = {
     assert.equal(await firefox.evaluate(`document.querySelectorAll("[data-notice=crash]").length`), 0);
     await firefox.picture("processor");
   },
+
+  async "measures the GPU, and prompts completions"() {
+    const query = ON_GPU.map((name) => `case=${name}`).join("&");
+    await webgpu.open(`${page}?${query}&budget=2&ceilings=off`);
+    await webgpu.until(`document.querySelector("#run:enabled")`);
+    await webgpu.evaluate(`document.querySelector("#run").click()`);
+    await webgpu.until(`!document.querySelector("#share").hidden`);
+    for (const name of ON_GPU) {
+      assert.equal(await webgpu.evaluate(`document.querySelector('tr[data-case="${name}"] .verdict').innerText`), "pass", name);
+    }
+    assert.equal(await webgpu.evaluate(`document.querySelectorAll("[data-notice=crash]").length`), 0);
+    // Firefox looks for completed work every 100 ms; waits that prompt it end sooner.
+    const text = await webgpu.evaluate(`document.body.textContent`);
+    assert.match(text, /completed work is looked for every (9\d\.\d|1\d\d) ms/);
+    const readback = text.match(/reading a few bytes back takes ([\d.]+) (ms|µs)/);
+    assert.ok(readback, text);
+    assert.ok(readback[2] === "µs" || Number(readback[1]) < 50, readback[0]);
+    await webgpu.picture("webgpu");
+  },
 };
 
 await runTests(tests);
-await end(firefox.end(), server.close());
+await end(firefox.end(), webgpu.end(), server.close());

@@ -102,7 +102,8 @@ mod tests {
                 )
                 .expect("sent");
                 let line = first.trim().trim_end_matches(" HTTP/1.1").to_owned();
-                format!("{line} {}", String::from_utf8_lossy(&body)).trim().to_owned()
+                let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+                format!("{line} {body}")
             }).collect()
         });
         (address, thread)
@@ -124,7 +125,7 @@ mod tests {
             [
                 r#"POST /session {"capabilities":{}}"#,
                 r#"POST /session/s1/url {"url":"http://127.0.0.1:1/"}"#,
-                "DELETE /session/s1",
+                "DELETE /session/s1 null",
             ]
         );
     }
