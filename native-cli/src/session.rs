@@ -9,10 +9,11 @@ use parallax_engine::plan::{Plan, plan};
 use parallax_ir::device::Profiler;
 use parallax_report::escape;
 use parallax_schema::device::{BrowserMode, UNNAMED};
-use parallax_schema::record::{Event, Outcome, Record, Run, Suite, UNFINISHED};
+use parallax_schema::record::{Event, Outcome, Record, Run, Suite, UNFINISHED, WGSL_CHECKS};
 use parallax_schema::session::{Mode, ResumeState, RunEnd};
 use parallax_schema::spec::Spec;
 use parallax_schema::units::Nanos;
+use parallax_shaders::Checks;
 
 use crate::args::Device;
 use crate::browser;
@@ -77,6 +78,8 @@ fn here(
     let plan = plan(spec, &profiler.device().caps)?;
     let mut run = begin(target, &*profiler, spec, &plan);
     run.environment.extend(passed_over.map(|why| ("passed_over".to_owned(), why.to_owned())));
+    let checks = device.native.checked.filter(|checks| target == "wgpu" && *checks != Checks::NONE);
+    run.environment.extend(checks.map(|checks| (WGSL_CHECKS.to_owned(), checks.to_string())));
     let mut file = RunFile::begin(out, run)?;
     if mode != Mode::Verify {
         let left =

@@ -1,5 +1,6 @@
 //! Safety checks that the compiler inserts into kernels.
 
+use std::fmt;
 use std::str::FromStr;
 
 /// Checks that a compiler inserts into kernels. They prevent accesses outside a kernel's memory and endless loops. Browsers insert
@@ -35,6 +36,21 @@ impl Checks {
             ("zero-initialised workgroup memory", self.zeroing),
         ];
         all.map(line).to_vec()
+    }
+}
+
+/// Formats `all`, `none` or the names, as [`Checks::from_str`] parses them.
+impl fmt::Display for Checks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Checks::ALL => f.write_str("all"),
+            Checks::NONE => f.write_str("none"),
+            some => {
+                let each = [some.bounds, some.loops, some.divisions, some.zeroing];
+                let names = NAMES.split(", ").zip(each).filter(|(_, on)| *on).map(|(name, _)| name);
+                f.write_str(&names.collect::<Vec<_>>().join(", "))
+            }
+        }
     }
 }
 
@@ -80,6 +96,9 @@ mod tests {
             ("", Err("unknown check ``: choose of bounds, loops, divisions, zeroing, or all, none".to_owned())),
         ] {
             assert_eq!(text.parse::<Checks>(), want, "{text}");
+            if let Ok(checks) = want {
+                assert_eq!(checks.to_string().parse(), Ok(checks), "{checks}");
+            }
         }
     }
 }

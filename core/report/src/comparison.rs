@@ -36,7 +36,7 @@ pub fn compared_runs(runs: &[NamedRun]) -> Table {
             .any(|NamedRun { run, .. }| !same_device(run, &runs[0].run))
             .then(|| "the devices differ".to_owned()),
         (one_target && differ(&driver)).then(|| "the drivers differ".to_owned()),
-        (one_target && differ(&|run| run.way())).then(|| "the runs had different browser modes".to_owned()),
+        (one_target && differ(&|run| run.way())).then(|| "the runs had different browser modes or checks".to_owned()),
         (apart > 0).then(|| format!("the runs began {apart} {} apart", if apart == 1 { "day" } else { "days" })),
     ];
     let warnings: Vec<String> = warnings.into_iter().flatten().collect();

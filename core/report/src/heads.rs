@@ -1,11 +1,12 @@
 //! Names of runs in the heads of columns.
 
 use parallax_analysis::compare::identity::{normalised, same_device};
-use parallax_schema::record::{NamedRun, Run};
+use parallax_schema::record::{NamedRun, Run, way};
 
 use super::escape;
 
-/// Returns the names of the runs' devices, or for one device those of their targets. `None` if neither are distinct.
+/// Returns the names of the runs' devices, or for one device those of their targets, browsers and checks. `None` if none of these are
+/// distinct.
 pub fn heads<'r>(runs: impl Iterator<Item = &'r Run> + Clone) -> Option<Vec<String>> {
     let each = |alike: &dyn Fn(&Run, &Run) -> bool| {
         runs.clone().enumerate().all(|(i, run)| runs.clone().take(i).all(|before| !alike(run, before)))
@@ -14,7 +15,11 @@ pub fn heads<'r>(runs: impl Iterator<Item = &'r Run> + Clone) -> Option<Vec<Stri
     if each(&called_alike) {
         return Some(runs.map(|run| escape(&run.called()).into_owned()).collect());
     }
-    each(&|a, b| a.target == b.target).then(|| runs.map(|run| escape(&run.target).into_owned()).collect())
+    let of_targets = |run: &Run| run.target.clone();
+    let of_ways = |run: &Run| run.browser().map_or_else(|| run.way(), |browser| way(&browser, run.reach));
+    let names: [&dyn Fn(&Run) -> String; 2] = [&of_targets, &of_ways];
+    let name = names.into_iter().find(|name| each(&|a, b| name(a) == name(b)))?;
+    Some(runs.map(|run| escape(&name(run)).into_owned()).collect())
 }
 
 /// Returns the runs under these names if they are distinct; otherwise under their own names.
@@ -30,6 +35,7 @@ pub fn headed(runs: Vec<NamedRun>) -> Vec<NamedRun> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parallax_schema::record::WGSL_CHECKS;
     use parallax_schema::testing::called as on;
 
     #[test]
@@ -40,6 +46,14 @@ mod tests {
         assert_eq!(heads(&[on("cuda", "NVIDIA X", ""), on("browser", "x", "")]), told("cuda | browser"));
         assert_eq!(heads(&[on("browser", "X", "Ann's"), on("browser", "X", "Bob's")]), told("Ann's | Bob's"));
         assert_eq!(heads(&[on("cuda", "X", "Ann's"), on("browser", "hopper", "Ann's")]), told("cuda | browser"));
+        let mut firefox = on("browser", "X", "");
+        firefox.environment.insert("user_agent".to_owned(), "(X11; Linux x86_64; rv:153.0) Firefox/153.0".to_owned());
+        let mut checked = on("wgpu", "X", "");
+        checked.environment.insert(WGSL_CHECKS.to_owned(), "all".to_owned());
+        assert_eq!(
+            heads(&[on("wgpu", "X", ""), checked, on("browser", "X", ""), firefox]),
+            told("wgpu | wgpu (checks: all) | browser | Firefox 153 on Linux")
+        );
         assert_eq!(heads(&[on("cuda", "X", ""), on("cuda", "X", "")]), None, "their files tell them apart");
         assert_eq!(heads(&[on("cuda", "X", ""), on("cuda", "Y", ""), on("cuda", "X", "")]), None);
         assert_eq!(heads(&[on("cuda", "X", "same"), on("cuda", "same", "")]), None, "two devices of one name");

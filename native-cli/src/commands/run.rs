@@ -9,6 +9,7 @@ use parallax_report::answer;
 use parallax_schema::record::NamedRun;
 use parallax_schema::session::Mode;
 use parallax_schema::spec::Spec;
+use parallax_shaders::Checks;
 
 use crate::args::{Common, RESULTS};
 use crate::commands::each_card::{ALL, each_card};
@@ -77,6 +78,14 @@ fn resume(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
             bail!("{} was measured with --features {}: leave --features out", file.display(), reach.name())
         }
         (asked, reach) => device.browser.features = asked.or(reach),
+    }
+    // The run file has checked values.
+    let checks: Option<Checks> = earlier.checks().and_then(|checks| checks.parse().ok());
+    match (device.native.checked, checks) {
+        (Some(asked), checks) if asked != checks.unwrap_or_default() => {
+            bail!("{} was measured with --checked={}: leave --checked out", file.display(), checks.unwrap_or_default())
+        }
+        _ => device.native.checked = checks,
     }
     match earlier.missing().count() {
         0 => bail!("nothing is missing in {}", file.display()),

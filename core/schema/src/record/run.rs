@@ -167,9 +167,18 @@ impl Run {
         }
     }
 
-    /// Returns the target and the browser mode, as in `browser (unsafe)`.
+    /// Returns the target with its browser mode or with the checks of its kernels, as in `browser (unsafe)` or `wgpu (checks: all)`.
     pub fn way(&self) -> String {
-        way(&self.target, self.reach)
+        match self.checks() {
+            Some(checks) => format!("{} (checks: {checks})", self.target),
+            None => way(&self.target, self.reach),
+        }
+    }
+
+    /// Returns the checks that kernels kept on a native target, as in `all` or `bounds, loops`; `None` without any.
+    pub fn checks(&self) -> Option<&str> {
+        let plain = |text: &&str| text.len() < 64 && text.chars().all(|c| c.is_ascii_lowercase() || ", ".contains(c));
+        self.environment.get(WGSL_CHECKS).map(String::as_str).filter(plain)
     }
 
     /// Returns the device of all records that name no other.
@@ -203,6 +212,9 @@ impl Run {
         self.planned.iter().map(String::as_str).filter(move |case| !done.contains(case))
     }
 }
+
+/// Key of the environment with the checks that kernels keep on a native target.
+pub const WGSL_CHECKS: &str = "wgsl_checks";
 
 /// Returns a target with its browser mode, where one is known.
 pub fn way(target: &str, reach: Option<BrowserMode>) -> String {
