@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use parallax_ir::device::typical;
-use parallax_ir::{Case, OpSpec, Workload};
+use parallax_ir::{Axis, AxisKind, Case, OpSpec, Workload};
 use parallax_schema::case::{DType, Direction, Preset};
 use parallax_schema::device::Caps;
 use parallax_schema::grouped;
@@ -106,9 +106,33 @@ fn cell(
     words.join(" ")
 }
 
+/// Returns the parts of a shape: the letters or words of each axis, its meaning, and its value when it is left out.
+fn shape(workload: &Workload) -> String {
+    let part = |axis: &Axis| {
+        let Axis { key, about, .. } = axis;
+        match axis.kind {
+            AxisKind::Extent { .. } => format!("`{key}` {about}"),
+            AxisKind::Optional { default, .. } => format!("`{key}` {about} (else {default})"),
+            AxisKind::SameAs(other) => format!("`{key}` {about} (else `{other}`)"),
+            AxisKind::Decimal { default, .. } => format!("`{key}` {about} (else {})", default as f64 / 1e9),
+            AxisKind::Word(words) => {
+                let named = words.iter().filter(|word| !word.is_empty()).map(|word| format!("`{word}`"));
+                let left_out = if words[0].is_empty() { String::new() } else { format!(" (else `{}`)", words[0]) };
+                format!("{} {about}{left_out}", named.collect::<Vec<_>>().join("|"))
+            }
+        }
+    };
+    workload.axes.iter().map(part).collect::<Vec<_>>().join(", ")
+}
+
 fn table(workload: &'static Workload, seen: &HashMap<CoverageKey, Seen>) -> String {
     let targets = targets();
-    let mut out = format!("\n## {}\n\n{}.\n\n| direction | variant |", workload.name, workload.about);
+    let mut out = format!(
+        "\n## {}\n\n{}.\n\nShape: {}.\n\n| direction | variant |",
+        workload.name,
+        workload.about,
+        shape(workload)
+    );
     targets.iter().for_each(|(target, ..)| _ = write!(out, " {target} |"));
     out += "\n| --- | --- |";
     out += &" --- |".repeat(targets.len());

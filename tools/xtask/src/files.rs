@@ -46,7 +46,12 @@ pub fn build(root: &Path, program: &Path, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
     for file in COPIED {
         let name = Path::new(file).file_name().context("a file")?;
-        fs::copy(root.join(file), folder.join(name)).with_context(|| format!("copy {file}"))?;
+        let (from, to) = (root.join(file), folder.join(name));
+        let copied = match file.ends_with(".js") {
+            true => fs::read_to_string(from).and_then(|script| fs::write(to, without_comments(&script))),
+            false => fs::copy(from, to).map(drop),
+        };
+        copied.with_context(|| format!("copy {file}"))?;
     }
     let markup = fs::read_to_string(root.join("index.html")).context("read index.html")?;
     let program = own_program(program, folder)?;
@@ -55,6 +60,11 @@ pub fn build(root: &Path, program: &Path, folder: &Path) -> Result<()> {
         hashed(folder, file, &bytes)
     })?;
     fs::write(folder.join("index.html"), page).context("write index.html")
+}
+
+/// Returns a script without the lines that are comments; a visitor downloads each.
+fn without_comments(script: &str) -> String {
+    script.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(|line| [line, "\n"]).collect()
 }
 
 /// A file that the page names: its hashed name and the digest that browsers compare.
@@ -119,6 +129,12 @@ fn hashed(folder: &Path, file: &str, bytes: &[u8]) -> Result<Named> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_of_comments_are_left_out_of_scripts() {
+        let script = "// One.\nconst a = \"//b\"; // kept\n  // two\n\nf();\n";
+        assert_eq!(without_comments(script), "const a = \"//b\"; // kept\n\nf();\n");
+    }
 
     #[test]
     fn files_are_named_by_their_contents() {

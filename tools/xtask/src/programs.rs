@@ -44,7 +44,9 @@ fn with_failure_line(build: impl FnOnce() -> Result<()>) -> Result<()> {
 fn own_programs(shell: &Shell, profile: &str, feature: &str, folder: &str) -> Result<()> {
     let line =
         format!("cargo build --quiet -p parallax-web -p parallax-reports --bins --profile {profile} --target {WASM}");
-    shell.with("RUSTFLAGS", format!("-C target-feature={feature}")).run(&line)?;
+    // A panic's message has file and line; columns would be a third of its place's bytes.
+    let places = if shell.variable("RUSTC_BOOTSTRAP") == "1" { " -Zlocation-detail=file,line" } else { "" };
+    shell.with("RUSTFLAGS", format!("-C target-feature={feature}{places}")).run(&line)?;
     let folder = shell.path(folder);
     files::build(&shell.path(""), &compiled(shell, profile, "parallax-web"), &folder)?;
     bind::bind(&compiled(shell, profile, "parallax-reports"), &folder.join("reports")).map(drop)
@@ -60,12 +62,15 @@ fn library_source(shell: &Shell) -> bool {
     shell.variable("RUSTUP_TOOLCHAIN") != "distribution" && shell.succeeds("rustup component add rust-src")
 }
 
-/// Returns a shell that compiles a small standard library. The precompiled one is made for speed, and sorts and prints in more code.
+/// Returns a shell that compiles a small standard library, and leaves out paths of this machine. The precompiled library is made for
+/// speed, and sorts and prints in more code.
 fn small_library(shell: &Shell) -> Shell {
     shell
         .with("RUSTC_BOOTSTRAP", "1")
         .with("CARGO_UNSTABLE_BUILD_STD", "std,panic_abort")
         .with("CARGO_UNSTABLE_BUILD_STD_FEATURES", "optimize_for_size")
+        .with("CARGO_UNSTABLE_TRIM_PATHS", "true")
+        .with("CARGO_PROFILE_PAGE_TRIM_PATHS", "all")
 }
 
 /// Builds the other programs, each in a folder of `dist/`: the worker, the worker with shared memory, and CubeCL's compilers.
