@@ -27,7 +27,7 @@ pub struct Browser {
 /// Session of a browser's driver.
 enum Session {
     /// WebDriver BiDi.
-    BiDi(firefox::Session),
+    BiDi(Box<firefox::Session>),
     /// WebDriver over HTTP.
     Classic(WebDriver),
 }
@@ -77,8 +77,9 @@ impl Browser {
         browser.session = match family {
             Family::Chromium => None,
             Family::Firefox => {
-                let address = browser.until(|log| firefox::address(log))?;
-                Some(Session::BiDi(firefox::Session::open(&address, url).map_err(|why| browser.undriven(why))?))
+                let address = browser.until(firefox::address)?;
+                let session = firefox::Session::open(&address, url).map_err(|why| browser.undriven(why))?;
+                Some(Session::BiDi(Box::new(session)))
             }
             Family::Safari => {
                 let session = browser.until(|_| WebDriver::new(safari::ADDRESS).ok())?;
