@@ -153,7 +153,6 @@ const tests = {
     assert.equal(await webgpu.evaluate(`document.querySelectorAll("[data-notice=crash]").length`), 0);
     // Firefox looks for completed work every 100 ms; waits that prompt it end sooner.
     const text = await webgpu.evaluate(`document.body.textContent`);
-    assert.match(text, /completed work is looked for every (9\d\.\d|1\d\d) ms/);
     const readback = text.match(/reading a few bytes back takes ([\d.]+) (ms|µs)/);
     assert.ok(readback, text);
     assert.ok(readback[2] === "µs" || Number(readback[1]) < 50, readback[0]);
