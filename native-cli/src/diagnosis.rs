@@ -318,20 +318,10 @@ fn browser(facts: &Facts) -> Diagnosis {
             emulated = kind.is_emulated();
             found.ok(format!("WebGPU in the page: {device}"));
             if emulated {
-                found.note(
-                    "the browser emulates the GPU on the processor",
-                    format!("{}{} says why", facts.browser_family.vulkan_hint(), facts.browser_family.about_gpu()),
-                );
+                found.note("the browser emulates the GPU on the processor", facts.browser_family.gpu_remedy());
             }
         }
-        Some(Err(why)) => found.missing(
-            format!("no WebGPU in the page: {why}"),
-            format!(
-                "{}{} in this browser says why",
-                facts.browser_family.vulkan_hint(),
-                facts.browser_family.about_gpu()
-            ),
-        ),
+        Some(Err(why)) => found.missing(format!("no WebGPU in the page: {why}"), facts.browser_family.gpu_remedy()),
     }
     if facts.fonts == Some(false) {
         found.note(

@@ -167,6 +167,16 @@ pub struct Choice {
 }
 
 impl Choice {
+    /// Opens a target, in each of its browsers.
+    fn open(&mut self, target: &Target, options: &Device) {
+        for opened in open_each(target, options) {
+            match opened {
+                Ok(open) => self.reached.push((target.name, open)),
+                Err(why) => self.absent.push((target.name, why)),
+            }
+        }
+    }
+
     /// Returns the reasons for which better targets that are present do not open.
     pub fn passed_over(&self) -> Option<String> {
         let reasons = self.absent.iter().map(|(name, why)| format!("{name} is there and does not open: {why}"));
@@ -222,25 +232,21 @@ fn reached(wanted: Option<&str>, options: &Device) -> Result<Choice, TargetError
         None => best(options),
         Some("all") => {
             let mut choice = Choice { reached: Vec::new(), absent: Vec::new() };
-            for target in TARGETS {
-                for opened in open_each(target, options) {
-                    match opened {
-                        Ok(open) => choice.reached.push((target.name, open)),
-                        Err(why) => choice.absent.push((target.name, why)),
-                    }
-                }
-            }
+            TARGETS.iter().for_each(|target| choice.open(target, options));
             Ok(choice)
         }
         Some(name) => {
             let target =
                 TARGETS.iter().find(|t| t.name == name).ok_or_else(|| TargetError::Unknown(name.to_owned()))?;
             let mut choice = Choice { reached: Vec::new(), absent: Vec::new() };
-            for opened in open_each(target, options) {
-                let open = opened.map_err(|why| TargetError::Unavailable { name: target.name, why })?;
-                choice.reached.push((target.name, open));
+            choice.open(target, options);
+            match (choice.reached.is_empty(), choice.absent.pop()) {
+                (true, Some((name, why))) => Err(TargetError::Unavailable { name, why }),
+                (_, last) => {
+                    choice.absent.extend(last);
+                    Ok(choice)
+                }
             }
-            Ok(choice)
         }
     }
 }

@@ -41,18 +41,18 @@ mod tests {
     #[test]
     fn heads_are_devices_or_the_targets_of_one() {
         let heads = |runs: &[Run]| heads(runs.iter()).map(|heads| heads.join(" | "));
-        let told = |text: &str| Some(text.to_owned());
-        assert_eq!(heads(&[on("browser", "X", ""), on("browser", "Y", "")]), told("X | Y"));
-        assert_eq!(heads(&[on("cuda", "NVIDIA X", ""), on("browser", "x", "")]), told("cuda | browser"));
-        assert_eq!(heads(&[on("browser", "X", "Ann's"), on("browser", "X", "Bob's")]), told("Ann's | Bob's"));
-        assert_eq!(heads(&[on("cuda", "X", "Ann's"), on("browser", "hopper", "Ann's")]), told("cuda | browser"));
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(heads(&[on("browser", "X", ""), on("browser", "Y", "")]), some("X | Y"));
+        assert_eq!(heads(&[on("cuda", "NVIDIA X", ""), on("browser", "x", "")]), some("cuda | browser"));
+        assert_eq!(heads(&[on("browser", "X", "Ann's"), on("browser", "X", "Bob's")]), some("Ann's | Bob's"));
+        assert_eq!(heads(&[on("cuda", "X", "Ann's"), on("browser", "hopper", "Ann's")]), some("cuda | browser"));
         let mut firefox = on("browser", "X", "");
         firefox.environment.insert("user_agent".to_owned(), "(X11; Linux x86_64; rv:153.0) Firefox/153.0".to_owned());
         let mut checked = on("wgpu", "X", "");
         checked.environment.insert(WGSL_CHECKS.to_owned(), "all".to_owned());
         assert_eq!(
             heads(&[on("wgpu", "X", ""), checked, on("browser", "X", ""), firefox]),
-            told("wgpu | wgpu (checks: all) | browser | Firefox 153 on Linux")
+            some("wgpu | wgpu (checks: all) | browser | Firefox 153 on Linux")
         );
         assert_eq!(heads(&[on("cuda", "X", ""), on("cuda", "X", "")]), None, "their files tell them apart");
         assert_eq!(heads(&[on("cuda", "X", ""), on("cuda", "Y", ""), on("cuda", "X", "")]), None);

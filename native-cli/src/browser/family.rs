@@ -57,20 +57,15 @@ impl Family {
         }
     }
 
-    /// Returns a remedy for an emulated GPU, to precede another one; empty if there is none.
-    pub fn vulkan_hint(self) -> &'static str {
+    /// Returns the remedy for a page that has no GPU, or an emulated one.
+    pub fn gpu_remedy(self) -> &'static str {
         match self {
-            Family::Chromium => "on Linux with a GPU, try --browser-flag=--enable-features=Vulkan; ",
-            Family::Firefox | Family::Safari => "",
-        }
-    }
-
-    /// Returns the address of the browser's own page about its GPU.
-    pub fn about_gpu(self) -> &'static str {
-        match self {
-            Family::Chromium => "chrome://gpu",
-            Family::Firefox => "about:support",
-            Family::Safari => "the Develop menu",
+            Family::Chromium => {
+                "on Linux, add --browser-flag=--enable-features=Vulkan and --browser-flag=--use-angle=vulkan; chrome://gpu in this \
+                 browser says why"
+            }
+            Family::Firefox => "about:support in this browser says why",
+            Family::Safari => "update macOS, or use another browser",
         }
     }
 }

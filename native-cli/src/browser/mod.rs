@@ -12,7 +12,6 @@ mod firefox;
 mod kernels;
 mod page;
 mod process;
-mod safari;
 pub(crate) mod server;
 mod tls;
 pub(crate) mod token;
@@ -70,12 +69,7 @@ impl BrowserOptions {
     pub fn passes_by(&self, device: &DeviceInfo) -> Option<String> {
         let wanted = self.software || self.flags.iter().any(|flag| flag.contains("swiftshader"));
         (self.target == PageTarget::Browser && device.kind.is_emulated() && !wanted).then(|| {
-            let remedy = match self.family() {
-                Family::Chromium => {
-                    "on Linux, add --browser-flag=--enable-features=Vulkan and --browser-flag=--use-angle=vulkan"
-                }
-                other => other.about_gpu(),
-            };
+            let remedy = self.family().gpu_remedy();
             format!("the browser computes on {}, although this machine has a GPU; {remedy}", device.name)
         })
     }
@@ -405,7 +399,10 @@ mod tests {
         let page = folder.path();
         std::fs::write(page.join("index.html"), "").expect("written");
         let pids = page.join("pids");
-        let script = format!("#!/bin/sh\nsleep 1000 &\necho $! > {0}.part\nmv {0}.part {0}\nwait\n", pids.display());
+        let script = format!(
+            "#!/bin/sh\n[ \"$1\" = --version ] && exit\nsleep 1000 &\necho $! > {0}.part\nmv {0}.part {0}\nwait\n",
+            pids.display()
+        );
         let browser = page.join("fake-browser");
         std::fs::write(&browser, script).expect("written");
         std::fs::set_permissions(&browser, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("executable");

@@ -1,16 +1,18 @@
 //! Process of a browser, with a profile of its own: its start at a page, and its end with all child processes.
 
 use std::fs::File;
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use parallax_schema::device::BrowserMode;
+use parallax_schema::record::BROWSER_VERSION;
 use tempfile::TempDir;
 
 use super::family::Family;
-use super::webdriver::WebDriver;
-use super::{BrowserError, BrowserOptions, chromium, firefox, safari};
+use super::webdriver::{WebDriver, free_port};
+use super::{BrowserError, BrowserOptions, chromium, firefox};
 use crate::files;
 
 /// Running browser. Dropping it ends the browser and removes the profile.
@@ -18,6 +20,8 @@ pub struct Browser {
     executable: PathBuf,
     family: Family,
     reach: BrowserMode,
+    /// Version of a browser without a driver that names it.
+    version: Option<String>,
     child: Child,
     profile: TempDir,
     /// Session of a driver, for families without a flag for the page. Its end closes the page.
@@ -50,6 +54,10 @@ impl Browser {
     /// A browser that does not start, or a driver that does not take the page.
     pub fn start(executable: &Path, options: &BrowserOptions, url: &str) -> Result<Browser, BrowserError> {
         let family = Family::of(executable);
+        // Before the run, which another process would disturb.
+        let version = if family == Family::Chromium { version(executable) } else { None };
+        let not_started = |why| BrowserError::Start { browser: executable.to_owned(), why };
+        let port = if family == Family::Safari { free_port().map_err(not_started)? } else { 0 };
         let profile = files::temporary_folder("parallax-browser-")?;
         let mut command = Command::new(executable);
         command.envs(options.environment.iter().cloned());
@@ -63,7 +71,7 @@ impl Browser {
                 command.args(firefox::FLAGS).arg("--profile").arg(profile.path()).args(&options.flags);
             }
             Family::Safari => {
-                command.args(safari::FLAGS).args(&options.flags);
+                command.arg("--port").arg(port.to_string()).args(&options.flags);
             }
         }
         let log = File::create(profile.path().join(LOG)).map_err(|error| files::no_temporary(&error))?;
@@ -71,9 +79,16 @@ impl Browser {
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         log::debug!("starting {command:?}");
-        let child = command.spawn().map_err(|why| BrowserError::Start { browser: executable.to_owned(), why })?;
-        let mut browser =
-            Browser { executable: executable.to_owned(), family, reach: options.reach, child, profile, session: None };
+        let child = command.spawn().map_err(not_started)?;
+        let mut browser = Browser {
+            executable: executable.to_owned(),
+            family,
+            reach: options.reach,
+            version,
+            child,
+            profile,
+            session: None,
+        };
         browser.session = match family {
             Family::Chromium => None,
             Family::Firefox => {
@@ -82,7 +97,9 @@ impl Browser {
                 Some(Session::BiDi(Box::new(session)))
             }
             Family::Safari => {
-                let session = browser.until(|_| WebDriver::new(safari::ADDRESS).ok())?;
+                let address = format!("127.0.0.1:{port}");
+                browser.until(|_| TcpStream::connect(&address).ok())?;
+                let session = WebDriver::new(&address).map_err(|why| browser.undriven(why))?;
                 session.open(url).map_err(|why| browser.undriven(why))?;
                 Some(Session::Classic(session))
             }
@@ -116,11 +133,11 @@ impl Browser {
         let version = match &self.session {
             Some(Session::BiDi(session)) => Some(session.version().to_owned()),
             Some(Session::Classic(session)) => Some(session.version().to_owned()),
-            None => version(&self.executable),
+            None => self.version.clone(),
         };
         let preferences = (self.family == Family::Firefox).then(|| firefox::of_mode(self.reach));
         let engine = Some(self.family.engine().to_owned());
-        [("browser_version", version), ("browser_engine", engine), ("browser_preferences", preferences)]
+        [(BROWSER_VERSION, version), ("browser_engine", engine), ("browser_preferences", preferences)]
             .into_iter()
             .filter_map(|(key, value)| Some((key.to_owned(), value?)))
             .collect()
@@ -168,14 +185,32 @@ impl Drop for Browser {
     }
 }
 
-/// Returns the version line of an executable; none on Windows, where the flag opens a window.
+/// Longest wait for a version line.
+const VERSION: Duration = Duration::from_secs(3);
+
+/// Returns the version line of an executable; none on Windows, where the flag opens a window, and of one that does not end.
 pub fn version(executable: &Path) -> Option<String> {
     if cfg!(windows) {
         return None;
     }
-    let output = Command::new(executable).arg("--version").stdin(Stdio::null()).output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+    let mut command = Command::new(executable);
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let mut child = command.spawn().ok()?;
+    let begun = Instant::now();
+    while let Ok(None) = child.try_wait() {
+        if begun.elapsed() > VERSION {
+            end_group(&child);
+            // It has ended, or cannot be ended.
+            let _ = child.wait();
+            return None;
+        }
+        std::thread::sleep(LOOK);
+    }
+    let output = child.wait_with_output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    (text.lines().count() == 1).then_some(text)
 }
 
 /// Returns whether this program runs as root.

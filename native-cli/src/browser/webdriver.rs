@@ -1,4 +1,4 @@
-//! Client of WebDriver over HTTP, as `safaridriver` serves it: one session, one page.
+//! Client of WebDriver over HTTP, as `safaridriver` serves it: one session, one page. Tests use a substitute of the driver.
 
 use std::time::Duration;
 
@@ -14,8 +14,16 @@ pub struct WebDriver {
 /// Longest wait for an answer of the driver.
 const ANSWER: Duration = Duration::from_secs(30);
 
+/// Returns a free port of this machine for a driver, which prints none.
+///
+/// # Errors
+/// Error of the system.
+pub fn free_port() -> std::io::Result<u16> {
+    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
 impl WebDriver {
-    /// Opens a session of the driver at an address, as in `127.0.0.1:4455`.
+    /// Opens a session of the driver at an address, as in `127.0.0.1:4444`.
     ///
     /// # Errors
     /// The reason, in words.

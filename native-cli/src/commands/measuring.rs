@@ -59,7 +59,7 @@ pub fn left_out(wanted: Option<&str>, choice: &Choice) {
     }
 }
 
-/// Runs a mode on each requested target. With `all`, a failure of one target is reported and does not stop the others.
+/// Runs a mode on each requested target. A failure of one of several targets or browsers is reported and does not stop the others.
 pub fn each_target(
     common: &Common,
     spec: &Spec,
@@ -71,6 +71,7 @@ pub fn each_target(
     let all = common.target.as_deref() == Some("all");
     let choice = choose(common.target.as_deref(), &common.device, &spec.set)?;
     left_out(common.target.as_deref(), &choice);
+    let several = choice.reached.len() + choice.absent.len() > 1 && common.target.is_some();
     let passed_over = if all { None } else { choice.passed_over() };
     let mut measured = Measured::default();
     for (name, target) in choice.reached {
@@ -80,7 +81,7 @@ pub fn each_target(
                 done(&finished);
                 measured.take(finished);
             }
-            Err(error) if all => errln!("target {name} is left out: {}", console::mistake(&error)),
+            Err(error) if several => errln!("target {name} is left out: {}", console::mistake(&error)),
             Err(error) => return Err(error),
         }
         if interrupted() {

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use parallax_report::answer;
-use parallax_schema::record::NamedRun;
+use parallax_report::{answer, escape};
+use parallax_schema::record::{BROWSER_VERSION, NamedRun, Run};
 use parallax_schema::session::Mode;
 use parallax_schema::spec::Spec;
 use parallax_shaders::Checks;
@@ -111,7 +111,10 @@ fn once(common: &Common, spec: &Spec, out: &Output) -> anyhow::Result<ExitCode> 
         answers.push(answer(&done.run, done.took));
     })?;
     scaling::tell(common, &measured.runs, None);
-    let browsers: Vec<String> = measured.runs.iter().map(|run| run.browser().unwrap_or_default()).collect();
+    // Chrome and Chromium of one version differ in this line alone.
+    let version = |run: &Run| run.environment.get(BROWSER_VERSION).map(|version| escape(version).into_owned());
+    let browsers: Vec<String> =
+        measured.runs.iter().map(|run| version(run).or_else(|| run.browser()).unwrap_or_default()).collect();
     compare_within_targets(common, &browsers, &measured.runs, "browser");
     say(common, &format!("\nwritten:\n{}", written.join("\n")));
     say(common, &format!("\n{}\n{}", answers.join("\n"), next(&files)));

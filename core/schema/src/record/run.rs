@@ -213,6 +213,9 @@ impl Run {
     }
 }
 
+/// Key of the environment with name and version of the browser, as the browser states them.
+pub const BROWSER_VERSION: &str = "browser_version";
+
 /// Key of the environment with the checks that kernels keep on a native target.
 pub const WGSL_CHECKS: &str = "wgsl_checks";
 
