@@ -13,7 +13,7 @@ use parallax_schema::device::CudaCaps;
 #[cfg(feature = "cube")]
 use parallax_schema::testing::hopper;
 use parallax_schema::testing::{HOPPER, caps};
-use parallax_shaders::source::{Compiler, KernelSource, assemble, assemble_all};
+use parallax_shaders::source::{Form, KernelSource, assemble, assemble_all};
 use parallax_tests::{awkward_problems, kernel_cases, tuned_cases, wgsl_texts};
 
 /// A device with room for everything, so that no kernel source escapes the test.
@@ -98,11 +98,13 @@ fn reflect(case: &Case, caps: &Caps) {
     };
     let (setup, execution) = program.stages.split_at(first);
     [setup, execution].iter().for_each(|stages| scratch_is_written_first(case, stages));
-    let assembled = assemble_all(&texts, &program, case.problem.dtype, Compiler::HERE);
-    let (texts, places) = assembled.unwrap_or_else(|e| panic!("{case}: {e}"));
-    for (i, text) in texts.iter().enumerate() {
-        let of_text = program.stages.iter().zip(&places).filter(|(_, place)| **place == Some(i));
-        reflect_text(case, text, &of_text.map(|(stage, _)| stage).collect::<Vec<_>>());
+    for form in [Form::HERE, Form { guarded_loops: true, ..Form::HERE }] {
+        let assembled = assemble_all(&texts, &program, case.problem.dtype, form);
+        let (texts, places) = assembled.unwrap_or_else(|e| panic!("{case}: {e}"));
+        for (i, text) in texts.iter().enumerate() {
+            let of_text = program.stages.iter().zip(&places).filter(|(_, place)| **place == Some(i));
+            reflect_text(case, text, &of_text.map(|(stage, _)| stage).collect::<Vec<_>>());
+        }
     }
 }
 
@@ -257,7 +259,7 @@ fn every_kernel_text_is_used() {
     let both = vec![MatrixShape::F16_IN_F32, MatrixShape::I8_IN_I32];
     let texts = parallax_shaders::source::embedded();
     let wgsl = used(&Caps { matrices: both, ..roomy() }, |kernel, dtype| {
-        let text = assemble(&texts, kernel, dtype, Compiler::HERE);
+        let text = assemble(&texts, kernel, dtype, Form::HERE);
         let text = text.unwrap_or_else(|e| panic!("{}: {e}", kernel.text));
         text.imports.into_iter().map(|(_, file)| file).chain([text.file]).collect()
     });

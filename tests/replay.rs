@@ -11,7 +11,7 @@ use parallax_ir::device::{Awaited, BackendError, Batch, Prepared, Profiler, Samp
 use parallax_ir::{Case, Inputs, KernelSources, Role};
 use parallax_schema::device::{Compiled, Dialect, Launch, MemoryStats, Trace};
 use parallax_schema::units::Nanos;
-use parallax_shaders::source::{Compiler, assemble_all};
+use parallax_shaders::source::{Form, assemble_all};
 use parallax_shaders::{Wgpu, WgpuOptions};
 
 use crate::memo::{Key, Memo};
@@ -24,7 +24,7 @@ pub struct Replaying {
     /// Adapter, driver, guards and the backend's code.
     backend: Key,
     texts: KernelSources,
-    compiler: Compiler,
+    form: Form,
 }
 
 impl Replaying {
@@ -33,12 +33,11 @@ impl Replaying {
     /// # Panics
     /// No adapter. A machine that tests has one, llvmpipe at least.
     pub fn open(options: WgpuOptions) -> Replaying {
-        let (texts, checks) = (options.texts.clone(), options.checks);
-        let compiler = if options.imitate_matrices { Compiler::Imitating } else { Compiler::HERE };
+        let (texts, checks, form) = (options.texts.clone(), options.checks, options.form());
         let device = pollster::block_on(parallax_shaders::open(options)).expect("an adapter (llvmpipe will do)");
         let about = device.device();
         let backend = backend_code().with(&about.name).with(&about.driver).with(&about.api).with(format!("{checks:?}"));
-        Replaying { device, memo: Memo::new("wgpu"), backend, texts, compiler }
+        Replaying { device, memo: Memo::new("wgpu"), backend, texts, form }
     }
 
     /// Key of a case's result; `None` if its sources cannot be assembled, an error that its preparation reports.
@@ -46,7 +45,7 @@ impl Replaying {
         let (program, first) = case.whole_program(&self.device.device().caps)?;
         let dtype = case.problem.dtype;
         let (program, _) = settle(&self.texts, program, dtype, Dialect::Wgsl).ok()?;
-        let (texts, _) = assemble_all(&self.texts, &program, dtype, self.compiler).ok()?;
+        let (texts, _) = assemble_all(&self.texts, &program, dtype, self.form).ok()?;
         let mut key = self.backend.clone().with(format!("{first} {:?} {dtype:?}", program.stages));
         for text in &texts {
             key = key.with(&text.wgsl);

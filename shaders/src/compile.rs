@@ -73,11 +73,13 @@ impl ProgramSource {
         if text.own { self.checks } else { Checks::ALL }
     }
 
-    /// Returns the checks as lines for a record, and the kernel sources with other checks.
+    /// Returns the checks as lines for a record, the kernel sources with other checks, and the numbers of loops that are written out.
     fn options(&self) -> Vec<String> {
+        let unrolled = self.texts.iter().filter(|text| text.unrolled > 0);
+        let unrolled = unrolled.map(|text| format!("loops written out: {} in {}", text.unrolled, text.file));
         let others = self.texts.iter().filter(|text| self.checks_of(text) != self.checks);
         let line = |text: &KernelSource| format!("all checks: {}, which is not the program's own", text.file);
-        self.checks.lines().into_iter().chain(others.map(line)).collect()
+        self.checks.lines().into_iter().chain(others.map(line)).chain(unrolled).collect()
     }
 
     /// Returns the time of another compilation, which uses the caches of the driver and the browser.
@@ -179,7 +181,7 @@ fn pipeline(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::{Compiler, assemble_all, embedded};
+    use crate::source::{Form, assemble_all, embedded};
     use crate::{WgpuOptions, open};
     use parallax_workloads::parse_case;
     use pollster::block_on;
@@ -209,7 +211,7 @@ mod tests {
                 if Some(file) == theirs.as_deref() { same() } else { Ok(None) }
             };
             let texts = embedded().with_lookup(lookup);
-            let (texts, places) = assemble_all(&texts, &program, case.problem.dtype, Compiler::HERE).expect("a text");
+            let (texts, places) = assemble_all(&texts, &program, case.problem.dtype, Form::HERE).expect("a text");
             let source = ProgramSource::new(&program, (texts, &places), |_| None, asked);
             let checks: Vec<Checks> = source.texts.iter().map(|text| source.checks_of(text)).collect();
             assert_eq!(checks, [if place.is_some() { Checks::ALL } else { asked }], "{place:?}");
@@ -227,7 +229,7 @@ mod tests {
         for (wgsl, said) in [("fn attention_flash( {", "expected"), ("const UNUSED: u32 = 1u;", "attention_flash")] {
             let lookup = |file: &str| Ok((file == "attention/flash.wgsl").then(|| wgsl.to_owned()));
             let (texts, places) =
-                assemble_all(&embedded().with_lookup(lookup), &program, case.problem.dtype, Compiler::HERE)
+                assemble_all(&embedded().with_lookup(lookup), &program, case.problem.dtype, Form::HERE)
                     .expect("a text");
             let source = ProgramSource::new(&program, (texts, &places), |_| None, Checks::ALL);
             let result = block_on(source.compile(wgpu.gpu())).map(|_| ());

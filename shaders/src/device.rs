@@ -18,7 +18,7 @@ use crate::loops;
 #[cfg(target_arch = "wasm32")]
 use crate::page;
 use crate::profiler::Wgpu;
-use crate::source::{Compiler, embedded};
+use crate::source::{Compiler, Form, embedded};
 use crate::timing::{Timestamps, examine};
 
 /// Options of an open device.
@@ -49,6 +49,18 @@ impl Default for WgpuOptions {
             host_memory: None,
             texts: embedded(),
         }
+    }
+}
+
+impl WgpuOptions {
+    /// Returns the form of the kernel sources of a device with these options.
+    pub fn form(&self) -> Form {
+        let compiler = if self.imitate_matrices { Compiler::Imitating } else { Compiler::HERE };
+        #[cfg(target_arch = "wasm32")]
+        let guarded_loops = page::guards_loops();
+        #[cfg(not(target_arch = "wasm32"))]
+        let guarded_loops = self.checks.loops;
+        Form { compiler, guarded_loops }
     }
 }
 

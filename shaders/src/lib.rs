@@ -44,6 +44,7 @@ mod timestamp_fence;
 mod timing;
 mod trace;
 mod transfer;
+mod unroll;
 mod wait;
 
 pub use checks::Checks;

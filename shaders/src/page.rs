@@ -42,3 +42,10 @@ pub fn described(device: &wgpu::Device, experimental: bool, mut info: DeviceInfo
     info.vendor = vendor;
     info
 }
+
+/// Whether the browser's compiler guards every loop. That of Firefox is naga. Others guard a loop only if they cannot prove its end.
+pub fn guards_loops() -> bool {
+    let of = |object: &wasm_bindgen::JsValue, key: &str| Reflect::get(object, &key.into()).ok();
+    let agent = of(&js_sys::global(), "navigator").and_then(|navigator| of(&navigator, "userAgent")?.as_string());
+    agent.is_some_and(|agent| agent.contains("Firefox/"))
+}

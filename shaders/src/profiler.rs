@@ -19,7 +19,7 @@ use crate::gpu::Gpu;
 use crate::launch::{BoundStage, Pass, Stamped, encode};
 use crate::poison::{Fill, Poison};
 use crate::prepared::WgpuCase;
-use crate::source::{Compiler, Imitation, assemble_all};
+use crate::source::{Form, Imitation, assemble_all};
 use crate::timestamp_fence::Fence;
 use crate::timing::Timestamps;
 use crate::transfer;
@@ -32,7 +32,7 @@ pub struct Wgpu {
     clock: ClockInfo,
     device: DeviceInfo,
     checks: Checks,
-    compiler: Compiler,
+    form: Form,
     texts: KernelSources,
     poison: Rc<Poison>,
     order: BarrierBuffer,
@@ -53,11 +53,11 @@ impl Wgpu {
         let order = BarrierBuffer::new(&gpu);
         let fence = Fence::new(&gpu);
         let (checks, texts) = (options.checks, options.texts.clone());
-        let compiler = if options.imitate_matrices { Compiler::Imitating } else { Compiler::HERE };
+        let form = options.form();
         let mut device = device;
         device.caps.cube = texts.translator().is_some();
         device.caps.no_cube = texts.untranslated().map(str::to_owned);
-        Wgpu { gpu, timestamps, clock, device, checks, compiler, texts, poison, order, fence }
+        Wgpu { gpu, timestamps, clock, device, checks, form, texts, poison, order, fence }
     }
 
     /// The underlying device.
@@ -85,7 +85,7 @@ impl Wgpu {
         gpu.incident()?;
         let (program, blueprints) = settle(&self.texts, program, case.problem.dtype, Dialect::Wgsl)?;
         let program = lower(program, &case.problem)?;
-        let (texts, places) = assemble_all(&self.texts, &program, case.problem.dtype, self.compiler)?;
+        let (texts, places) = assemble_all(&self.texts, &program, case.problem.dtype, self.form)?;
         if sets > 1 && texts.iter().any(|text| text.imitation.is_some()) {
             return Err(BackendError::Unsupported("several buffer sets: the emulation of matrices has one".to_owned()));
         }

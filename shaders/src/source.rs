@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 use crate::directives::{SourceError, blocks_emitted, conditions_resolved, directive};
 
 pub use crate::imitate::Imitation;
-use crate::{imitate, matrix};
+use crate::{imitate, matrix, unroll};
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
@@ -39,6 +39,31 @@ impl Compiler {
     pub const HERE: Compiler = if cfg!(target_arch = "wasm32") { Compiler::Browser } else { Compiler::Naga };
 }
 
+/// Form of kernel sources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Form {
+    /// Compiler.
+    pub compiler: Compiler,
+    /// Whether the compiler guards loops. Loops with a constant trip count are then written out. Sources from outside the program
+    /// are compiled by naga with all checks, and always have this form.
+    pub guarded_loops: bool,
+}
+
+impl Form {
+    /// Form of this program's platform, without guards.
+    pub const HERE: Form = Form { compiler: Compiler::HERE, guarded_loops: false };
+
+    /// Writes out the loops of a kernel source, where loops are guarded.
+    fn applied(self, mut text: KernelSource) -> KernelSource {
+        let guarded = self.guarded_loops || !text.own && self.compiler != Compiler::Browser;
+        // Emulated matrices are loops over memory, and too long for compilers if they are written out.
+        if guarded && text.imitation.is_none() {
+            (text.wgsl, text.unrolled) = unroll::unrolled(&text.wgsl);
+        }
+        text
+    }
+}
+
 /// An assembled kernel source.
 #[derive(Debug, Clone)]
 pub struct KernelSource {
@@ -52,6 +77,8 @@ pub struct KernelSource {
     pub imitation: Option<Imitation>,
     /// Steps of the translation of a translated kernel source. Empty for an assembled one.
     pub made: Vec<Step>,
+    /// Number of loops that are written out.
+    pub unrolled: usize,
     /// Whether all of it is embedded in the program. Other sources may access memory out of bounds.
     pub own: bool,
 }
@@ -102,6 +129,16 @@ pub fn assemble(
     sources: &KernelSources,
     kernel: &Kernel,
     dtype: DType,
+    form: Form,
+) -> Result<KernelSource, BackendError> {
+    Ok(form.applied(plain(sources, kernel, dtype, form.compiler)?))
+}
+
+/// Returns the kernel source of a kernel, with its loops as they are.
+fn plain(
+    sources: &KernelSources,
+    kernel: &Kernel,
+    dtype: DType,
     compiler: Compiler,
 ) -> Result<KernelSource, BackendError> {
     let (enable, elem) = match kernel.elem.unwrap_or(dtype) {
@@ -114,7 +151,7 @@ pub fn assemble(
         return match translated(sources, kernel, dtype, Dialect::Wgsl) {
             Ok(made) => {
                 let (made, wgsl) = (made.timed_steps(), made.text);
-                Ok(KernelSource { file, wgsl, imports: Vec::new(), imitation: None, made, own: true })
+                Ok(KernelSource { file, wgsl, imports: Vec::new(), imitation: None, made, unrolled: 0, own: true })
             }
             Err(why) => Err(BackendError::untranslated(file, why)),
         };
@@ -181,10 +218,11 @@ pub fn assemble(
         }
         Compiler::Imitating => {}
     }
-    Ok(KernelSource { file, wgsl, imports, imitation, made: Vec::new(), own: parts.iter().all(|part| part.own) })
+    let own = parts.iter().all(|part| part.own);
+    Ok(KernelSource { file, wgsl, imports, imitation, made: Vec::new(), unrolled: 0, own })
 }
 
-/// Returns the distinct kernel sources of a program for a compiler, and the index of each stage's source.
+/// Returns the distinct kernel sources of a program in a form, and the index of each stage's source.
 ///
 /// # Errors
 /// Those of [`assemble`].
@@ -192,9 +230,10 @@ pub fn assemble_all(
     sources: &KernelSources,
     program: &Program,
     dtype: DType,
-    compiler: Compiler,
+    form: Form,
 ) -> Result<(Vec<KernelSource>, Vec<Option<usize>>), BackendError> {
-    program.distinct(|kernel| assemble(sources, kernel, dtype, compiler))
+    let (texts, places) = program.distinct(|kernel| plain(sources, kernel, dtype, form.compiler))?;
+    Ok((texts.into_iter().map(|text| form.applied(text)).collect(), places))
 }
 
 /// Whether a kernel source uses subgroup builtins or exchanges.
@@ -245,7 +284,7 @@ mod tests {
     fn the_kernel_comes_first_and_every_import_once() {
         let consts: [(&str, Value); 3] = [("S", 7.into()), ("CAUSAL", true.into()), ("EPS", 1e-5.into())];
         let kernel = kernel(Stage::kernel("y", "x/y", "y").consts(&consts));
-        let text = assemble(&KernelSources::embedded(TEXTS), &kernel, DType::F16, Compiler::HERE).expect("there");
+        let text = assemble(&KernelSources::embedded(TEXTS), &kernel, DType::F16, Form::HERE).expect("there");
         let want = "enable f16; // about\n\nthree\n\nfive\nb one\n\n\na three\nconst S: u32 = 7u;\n\
                     const CAUSAL: bool = true;\nconst EPS: f32 = 1e-5f;\nalias elem = f16;\n";
         assert_eq!(text.wgsl, want);
@@ -259,7 +298,7 @@ mod tests {
         let hash = |text: &str| {
             let case = parse_case(text).expect("valid");
             let program = case.program(&caps()).expect("a kernel variant");
-            let (texts, _) = assemble_all(&embedded(), &program, case.problem.dtype, Compiler::HERE).expect("has WGSL");
+            let (texts, _) = assemble_all(&embedded(), &program, case.problem.dtype, Form::HERE).expect("has WGSL");
             hash_of(&texts)
         };
         let one = hash("attention/fwd/b1,h2,s3,d4/f16/flash");
@@ -272,8 +311,7 @@ mod tests {
 
     #[test]
     fn a_kernel_may_have_another_element_type_than_its_case() {
-        let text =
-            |stage: Stage, dtype| assemble(&KernelSources::embedded(TEXTS), &kernel(stage), dtype, Compiler::HERE);
+        let text = |stage: Stage, dtype| assemble(&KernelSources::embedded(TEXTS), &kernel(stage), dtype, Form::HERE);
         let stage = Stage::kernel("y", "x/y", "y");
         assert!(text(stage.clone(), DType::BF16).is_err_and(|e| e.to_string().contains("bf16")));
         assert!(text(stage.elem(DType::F32), DType::BF16).is_ok_and(|t| t.wgsl.ends_with("alias elem = f32;\n")));
@@ -293,8 +331,11 @@ mod tests {
             let case = parse_case(text).expect("valid");
             let program = case.program(&caps).expect("a kernel variant");
             let kernel = program.stages.iter().filter_map(Stage::kernel_launch).find(|k| file.starts_with(k.text));
-            let of =
-                |compiler| assemble(&embedded(), kernel.expect("there"), DType::F16, compiler).expect("there").wgsl;
+            let of = |compiler| {
+                assemble(&embedded(), kernel.expect("there"), DType::F16, Form { compiler, ..Form::HERE })
+                    .expect("there")
+                    .wgsl
+            };
             let (native, browser) = (of(Compiler::Naga), of(Compiler::Browser));
             assert!(native.starts_with("enable f16; enable wgpu_int16; enable wgpu_cooperative_matrix;"), "{text}");
             let subgroups = if by_subgroups(&native) { "enable subgroups; " } else { "" };
@@ -348,7 +389,9 @@ mod tests {
             let case = parse_case(&format!("matmul_i8/fwd/m33,n65,k36/{dtype}/coopmat")).expect("valid");
             let program = case.program(&caps).expect("a kernel variant");
             let kernel = program.kernels().next().expect("there");
-            let of = |compiler| assemble(&embedded(), kernel, case.problem.dtype, compiler).expect("there");
+            let of = |compiler| {
+                assemble(&embedded(), kernel, case.problem.dtype, Form { compiler, ..Form::HERE }).expect("there")
+            };
             let (native, browser) = (of(Compiler::Naga).wgsl, of(Compiler::Browser).wgsl);
             assert_eq!(native.matches("coopMultiplyAdd(").count(), 32);
             for (ours, chromium) in [
@@ -373,7 +416,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let error = assemble(&embedded(), &kernel(Stage::kernel("y", "no/such", "y")), DType::F32, Compiler::HERE);
+        let error = assemble(&embedded(), &kernel(Stage::kernel("y", "no/such", "y")), DType::F32, Form::HERE);
         assert!(error.is_err_and(|e| e.to_string().contains("no/such.wgsl")));
     }
 }
