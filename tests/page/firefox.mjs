@@ -19,6 +19,7 @@ const [dist, artefacts] = process.argv.slice(2).map((path) => resolve(path));
 const CASE = "softmax/fwd/r3,c7/f32/host";
 /// Cases of the GPU: rows, a GEMM in workgroup memory, a convolution.
 const ON_GPU = ["softmax/fwd/r3,c7/f32/row", "matmul/fwd/m65,n67,k33/f32/tiled", "conv2d/fwd/n2,c3,m5,h7,w5,k3,p1,nchw,bias,relu/f32/implicit_gemm"];
+const BARE = `${ON_GPU.map((name) => `case=${name}`).join("&")}&ceilings=off`;
 const PATIENCE = 60_000;
 
 /// Firefox on a profile of its own, and one tab of it.
@@ -112,8 +113,29 @@ const server = await serve(dist, { below: "/run" });
 await mkdir(artefacts, { recursive: true });
 // As in a Firefox that has no WebGPU yet, whatever its version.
 const firefox = await Firefox.start({ "dom.webgpu.enabled": false });
-const webgpu = await Firefox.start({ "dom.webgpu.enabled": true, "dom.webgpu.workers.enabled": true, "gfx.webgpu.ignore-blocklist": true });
+const WEBGPU = { "dom.webgpu.enabled": true, "dom.webgpu.workers.enabled": true, "gfx.webgpu.ignore-blocklist": true };
+const webgpu = await Firefox.start(WEBGPU);
 const page = `${server.address}run/`;
+
+/// Opens an address, starts its run, and returns when the run has begun.
+async function start(browser, query) {
+  await browser.open(`${page}?${query}`);
+  await browser.until(`document.querySelector("#run:enabled")`);
+  await browser.evaluate(`document.querySelector("#run").click()`);
+}
+
+/// Runs an address to its end.
+async function run(browser, query) {
+  await start(browser, query);
+  await browser.until(`!document.querySelector("#share").hidden`);
+}
+
+/// Presses the first button whose name begins so.
+async function press(browser, name) {
+  const button = `[...document.querySelectorAll("button")].find((button) => (button.ariaLabel ?? button.innerText).startsWith("${name}"))`;
+  await browser.until(button);
+  await browser.evaluate(`${button}.click()`);
+}
 
 const tests = {
   async "names the missing part, and offers the processor and results of others"() {
@@ -132,21 +154,14 @@ const tests = {
   },
 
   async "measures the processor"() {
-    await firefox.open(`${page}?target=wasm&case=${CASE}&budget=1&ceilings=off`);
-    await firefox.until(`document.querySelector("#run:enabled")`);
-    await firefox.evaluate(`document.querySelector("#run").click()`);
-    await firefox.until(`!document.querySelector("#share").hidden`);
+    await run(firefox, `target=wasm&case=${CASE}&budget=1&ceilings=off`);
     assert.equal(await firefox.evaluate(`document.querySelector('tr[data-case="${CASE}"] .verdict').innerText`), "pass");
     assert.equal(await firefox.evaluate(`document.querySelectorAll("[data-notice=crash]").length`), 0);
     await firefox.picture("processor");
   },
 
   async "measures the GPU, and prompts completions"() {
-    const query = ON_GPU.map((name) => `case=${name}`).join("&");
-    await webgpu.open(`${page}?${query}&budget=2&ceilings=off`);
-    await webgpu.until(`document.querySelector("#run:enabled")`);
-    await webgpu.evaluate(`document.querySelector("#run").click()`);
-    await webgpu.until(`!document.querySelector("#share").hidden`);
+    await run(webgpu, `${BARE}&budget=2`);
     for (const name of ON_GPU) {
       assert.equal(await webgpu.evaluate(`document.querySelector('tr[data-case="${name}"] .verdict').innerText`), "pass", name);
     }
@@ -157,6 +172,53 @@ const tests = {
     assert.ok(readback, text);
     assert.ok(readback[2] === "µs" || Number(readback[1]) < 50, readback[0]);
     await webgpu.picture("webgpu");
+  },
+
+  async "measures in the page where there are no workers"() {
+    const { script } = await webgpu.say("script.addPreloadScript", { functionDeclaration: "() => { delete globalThis.Worker; }" });
+    await run(webgpu, `${BARE}&budget=2`);
+    for (const name of ON_GPU) {
+      assert.equal(await webgpu.evaluate(`document.querySelector('tr[data-case="${name}"] .verdict').innerText`), "pass", name);
+    }
+    // The file that the page hands out, as text.
+    await webgpu.evaluate(`void (URL.createObjectURL = new Proxy(URL.createObjectURL, {
+      apply: (make, self, [blob]) => ((globalThis.handedOut = blob.text()), Reflect.apply(make, self, [blob])),
+    }))`);
+    await webgpu.evaluate(`document.querySelector("#download-json").click()`);
+    await webgpu.until("globalThis.handedOut");
+    const { environment } = JSON.parse(await webgpu.evaluate("globalThis.handedOut"));
+    assert.equal(environment.measured_in, "page");
+    assert.match(environment.user_agent, /Firefox/);
+    await webgpu.say("script.removePreloadScript", { script });
+  },
+
+  async "keeps a run that a reload interrupts, and earlier runs"() {
+    await start(webgpu, "mode=verify&preset=awkward&filter=attention/fwd&dtype=f32");
+    await webgpu.until(`document.querySelector("tr[data-case]")`);
+    await webgpu.open(page);
+    await press(webgpu, "Keep the run");
+    await webgpu.until(`/It ended early: the page was left/.test(document.querySelector("#summary").innerText)`);
+    await run(webgpu, `${BARE}&budget=1`);
+    // The runs of both tests before, the interrupted one, and this one.
+    await webgpu.until(`document.querySelectorAll("#history li").length === 4`);
+    await webgpu.picture("history");
+  },
+
+  async "compares two kept runs"() {
+    await webgpu.open(`${page}?view=compare`);
+    await webgpu.until(`document.querySelector("#compare-kept-card summary")`);
+    await webgpu.evaluate(`document.querySelector("#compare-kept-card summary").click()`);
+    // The oldest and the newest: one between was interrupted.
+    for (const [added, place] of [0, -1].entries()) {
+      const buttons = `[...document.querySelectorAll("#compare-kept-card button")].filter((button) => button.ariaLabel?.startsWith("Add the run"))`;
+      await webgpu.until(`${buttons}.length >= 2`);
+      await webgpu.evaluate(`${buttons}.at(${place}).click()`);
+      await webgpu.until(`document.querySelectorAll("#compare-chips li").length === ${added + 1}`);
+    }
+    await webgpu.until(`document.querySelector("#compare-result tbody tr")`);
+    const rows = await webgpu.evaluate(`[...document.querySelectorAll("#compare-result .wide tbody tr")].map((row) => row.innerText)`);
+    for (const name of ON_GPU) assert.ok(rows.some((row) => row.includes(name)), `${name}: ${rows.join("\n")}`);
+    await webgpu.picture("compared");
   },
 };
 
