@@ -366,6 +366,10 @@ impl Prepared for MockCase {
     }
 
     async fn trace(&mut self, stacks: bool) -> Result<Trace, BackendError> {
+        self.poison = None;
+        self.submissions += 1;
+        self.restore();
+        self.since_restored += 1;
         let start = self.now.get();
         let time = self.execute(start)?;
         self.now.set(start + time + 1000.0);

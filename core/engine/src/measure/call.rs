@@ -20,7 +20,7 @@ const FEWEST: usize = 3;
 /// Approximate time that the calls of one kind may take together.
 const PATIENCE: Nanos = Nanos(60e6);
 /// Length of an execution beyond which the cost of a call is negligible.
-const LONG: Nanos = Nanos(100e6);
+pub(super) const LONG: Nanos = Nanos(100e6);
 /// Approximate length of the longest work in the sweep.
 const LONGEST: Nanos = Nanos(20e6);
 

@@ -11,7 +11,8 @@ use parallax_schema::record::{
     CaseSample, CheckResult, Measured, Method, OneCall, Outcome, Phase, Refusal, Relaunched, StopReason, Timing,
     roofline,
 };
-use parallax_schema::spec::{Cache, Spec, schedule};
+use parallax_schema::spec::schedule::{self, Schedule};
+use parallax_schema::spec::{Cache, Spec};
 use parallax_schema::units::{Bytes, Nanos};
 
 use crate::measure::check::{Expected, check_and_keep};
@@ -273,7 +274,7 @@ impl<'p> CaseRun<'p> {
             Ok(call) => call,
             Err(error) => return error.into(),
         };
-        match self.after(spec, profiler).await {
+        match self.after(spec, timing.summary.median, profiler).await {
             Ok((trace, again)) if again.passed => {
                 // A ceiling is suspected before a case is.
                 let ceilings = &mut setting.baseline.ceilings;
@@ -328,7 +329,13 @@ impl<'p> CaseRun<'p> {
         Ok(both.map(|(as_usual, summary)| Relaunched { launch: other, as_usual, summary }))
     }
 
-    async fn after(&mut self, spec: &Spec, profiler: &mut dyn Profiler) -> Result<(Trace, CheckResult), BackendError> {
+    /// Traces the case, and checks it again. A long execution is traced without a warm-up, and the traced one is checked.
+    async fn after(
+        &mut self,
+        spec: &Spec,
+        execution: Nanos,
+        profiler: &mut dyn Profiler,
+    ) -> Result<(Trace, CheckResult), BackendError> {
         if self.case.problem.shape.items().is_some() {
             for _ in spec.schedule.phases().filter(|phase| *phase == schedule::Phase::Active) {
                 let (problem, inputs) = (&self.case.problem, &self.reference.inputs);
@@ -336,10 +343,18 @@ impl<'p> CaseRun<'p> {
             }
         }
         self.phases.begin_again(profiler.now());
-        let trace = follow(&mut *self.prepared, spec).await?;
+        let mut schedule = spec.schedule;
+        let long = execution.0 > call::LONG.0 && schedule == Schedule::default();
+        if long {
+            schedule.warmup = 0;
+            self.prepared.poison(POISON).await?;
+        }
+        let trace = follow(&mut *self.prepared, schedule, spec.with_stack).await?;
         self.phases.end("trace", profiler.now());
-        self.prepared.poison(POISON).await?;
-        self.prepared.measure(Batch::new(1)).await?;
+        if !long {
+            self.prepared.poison(POISON).await?;
+            self.prepared.measure(Batch::new(1)).await?;
+        }
         let problem = &self.case.problem;
         let (again, left) = check_and_keep(profiler, &mut *self.prepared, problem, &self.reference.expected).await?;
         self.check.repeatable = Some(self.left.repeated_by(&left));
@@ -418,18 +433,18 @@ fn settings(planned: &Planned, caps: &Caps) -> Vec<String> {
 }
 
 /// Traces executions by the schedule. Each kept execution lies within an annotation of its own.
-async fn follow(prepared: &mut dyn Prepared, spec: &Spec) -> Result<Trace, BackendError> {
+async fn follow(prepared: &mut dyn Prepared, schedule: Schedule, stacks: bool) -> Result<Trace, BackendError> {
     let mut kept = Trace::default();
-    for (i, phase) in spec.schedule.phases().enumerate() {
+    for (i, phase) in schedule.phases().enumerate() {
         match phase {
             schedule::Phase::Wait => {
                 prepared.measure(Batch::new(1)).await?;
             }
             schedule::Phase::WarmUp => {
-                prepared.trace(spec.with_stack).await?;
+                prepared.trace(stacks).await?;
             }
             schedule::Phase::Active => {
-                let one = prepared.trace(spec.with_stack).await?;
+                let one = prepared.trace(stacks).await?;
                 let edges = || one.spans.iter().filter(|s| s.track == Track::Host).flat_map(|s| [s.start.0, s.end.0]);
                 let start = edges().fold(f64::INFINITY, f64::min);
                 let end = edges().fold(f64::NEG_INFINITY, f64::max);

@@ -111,7 +111,12 @@ impl Sampler {
         // Times of submissions of one execution, the fixed cost included.
         let mut single = Vec::new();
         for _ in 0..SINGLES {
-            single.push(prepared.measure(Batch::new(1)).await?);
+            let sample = prepared.measure(Batch::new(1)).await?;
+            single.push(sample);
+            // Noise is small beside a long execution.
+            if sample.host.0 >= LONGEST_BATCH.0 {
+                break;
+            }
         }
         let least = |of: &dyn Fn(&Sample) -> f64| single.iter().map(of).fold(f64::INFINITY, f64::min);
         let (one, one_on_host) = (least(&|s| clock.read(*s).0), least(&|s| s.host.0));
@@ -172,6 +177,13 @@ impl Sampler {
         // With a long period, the device would idle beside a short batch. A device's own clock needs none.
         let alone = repeats < 2 || (clock.period.0 > 0.0 && !slope);
         let short = if alone { 0 } else { (repeats / SHORT_PART).max(1) };
+        let mut rule = StoppingCriterion::new(limits);
+        if one_on_host >= LONGEST_BATCH.0 {
+            // These executions are batches of their own, and warm up.
+            for sample in &single {
+                rule.add(clock.read(*sample), sample.host);
+            }
+        }
         Ok(Sampler {
             clock: clock.clone(),
             method: if slope && short > 0 { Method::Slope } else { Method::Batch },
@@ -181,7 +193,7 @@ impl Sampler {
             short,
             lead,
             clock_error,
-            rule: StoppingCriterion::new(limits),
+            rule,
             host: Vec::new(),
             conditions: Vec::new(),
             pairs: Vec::new(),

@@ -260,6 +260,23 @@ fn a_slow_host_without_a_period_is_no_host_that_looks_rarely() {
 }
 
 #[test]
+fn a_long_execution_is_repeated_four_times_in_all() {
+    // Seconds on a device that is emulated. The reference kernel is as fast as usual.
+    let slow = |case: &parallax_ir::Case| if case.problem.workload.name == "attention" { 3e4 } else { 1.0 };
+    let run = run(&CASES[..1], World { of_case: slow, ..World::default() });
+    let measured = run.records[0].measured().unwrap_or_else(|| panic!("{:?}", run.records[0].outcome));
+    let execution = measured.timing.as_ref().expect("a timing").summary.median.0;
+    assert!(execution > 2e9, "{execution}");
+    let phase = |name: &str| measured.phases.iter().find(|phase| phase.name == name).expect("a phase");
+    let executions = |from: Nanos, to: Nanos| ((to.0 - from.0) / execution).round();
+    let (check, trace, recheck) = (phase("check"), phase("trace"), phase("recheck"));
+    assert_eq!(executions(check.start, check.end), 1.0, "the checked one");
+    assert_eq!(executions(check.end, trace.start), 2.0, "one for the size of a batch and the warm-up, and one sample");
+    assert_eq!(executions(trace.start, recheck.end), 1.0, "the traced one is checked again");
+    assert!(measured.check.passed && measured.trace.is_some());
+}
+
+#[test]
 fn a_time_below_the_roofline_is_refused() {
     // Half a gigaflop at a teraflop per second takes half a millisecond, and one case claims a hundredth of that.
     let world =
