@@ -1,6 +1,7 @@
 //! One test binary over all crates, so that they are linked once.
 
 mod agree;
+mod guarded;
 mod nvrtc;
 mod output;
 mod pairing;

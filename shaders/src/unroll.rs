@@ -6,17 +6,18 @@
 //!
 //! A loop is written out in one of three forms:
 //!
-//! - few iterations: one block `{ let i = 0u; … }` for each value of the variable,
+//! - few short iterations, or a variable that indexes a local array or vector: one block `{ let i = 0u; … }` for each value,
 //! - many short iterations: a loop over several blocks, so that one guard serves all of them,
 //! - a start that is known at run time, as in `for (var i = lane; i < 256u; i += 64u)`: nested conditions, one for each possible
 //!   iteration.
 //!
-//! Other loops stay: those with `break` or `continue`, those that change their variable, and those with long iterations.
+//! Other loops stay: those with `break` or `continue`, those that change their variable, and those with long iterations. A longer
+//! text would take longer to compile, and gain nothing.
 
 mod evaluate;
 mod tokens;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::ops::Range;
 
@@ -27,16 +28,17 @@ use tokens::{Token, tokens};
 const MOST_BLOCKS: usize = 64;
 /// Most nested conditions of a loop whose start is known at run time.
 const MOST_CONDITIONS: usize = 16;
-/// Most tokens of a loop that is written out.
+/// Most tokens of a loop whose variable indexes a local array.
 const MOST_TOKENS: usize = 8192;
-/// Tokens of an iteration beside which the guard of a loop is small.
+/// Tokens of an iteration beside which the guard of a loop is small. Loops that are written out only for their guard have at most
+/// as many.
 const GUARD_TOKENS: usize = 512;
 
 /// Returns a WGSL text with its loops written out, and their number. Lines keep their numbers.
 pub fn unrolled(text: &str) -> (String, usize) {
     let all = tokens(text);
     let words: Vec<Token> = all.iter().map(|(_, token)| *token).collect();
-    let pass = Pass { declared: declarations(&words) };
+    let pass = Pass { declared: declarations(&words), shared: shared(&words) };
     let (mut done, mut count, mut copied, mut at) = (String::with_capacity(text.len()), 0, 0, 0);
     let known = pass.constants(&words);
     while at < words.len() {
@@ -120,6 +122,37 @@ fn declarations<'a>(words: &[Token<'a>]) -> BTreeMap<Token<'a>, usize> {
     all
 }
 
+/// Names of the variables in the memory of the device or a workgroup: `var<storage, read> NAME`.
+fn shared<'a>(words: &[Token<'a>]) -> BTreeSet<Token<'a>> {
+    let one = |(at, pair): (usize, &[Token<'a>])| match pair {
+        ["var", "<"] => {
+            words[at..].iter().position(|word| *word == ">").and_then(|end| words.get(at + end + 1).copied())
+        }
+        _ => None,
+    };
+    words.windows(2).enumerate().filter_map(one).collect()
+}
+
+/// Name of the variable that is indexed: `a` of `a[i][j]`. Empty for an expression in parentheses.
+fn root<'a>(words: &[Token<'a>], mut bracket: usize) -> Token<'a> {
+    while bracket > 0 && words[bracket - 1] == "]" {
+        let mut depth = 0_usize;
+        while bracket > 0 {
+            bracket -= 1;
+            match words[bracket] {
+                "]" => depth += 1,
+                "[" if depth == 1 => break,
+                "[" => depth -= 1,
+                _ => {}
+            }
+        }
+    }
+    match bracket.checked_sub(1).map(|before| words[before]) {
+        Some(word) if word.starts_with(tokens::in_word) => word,
+        _ => "",
+    }
+}
+
 /// Code on one line.
 #[derive(Default)]
 struct Written {
@@ -146,6 +179,8 @@ impl Written {
 struct Pass<'a> {
     /// Number of declarations of each name.
     declared: BTreeMap<Token<'a>, usize>,
+    /// Variables in the memory of the device or a workgroup.
+    shared: BTreeSet<Token<'a>>,
 }
 
 impl<'a> Pass<'a> {
@@ -202,7 +237,8 @@ impl<'a> Pass<'a> {
             Some(Value::U32(first)) => {
                 let values = self.values(head, words, known, first)?;
                 let whole = values.map(|values| self.blocks(head, body, known, values));
-                let fits = whole.filter(|whole| whole.tokens <= MOST_TOKENS);
+                let most = if self.indexes_locals(body, head.name) { MOST_TOKENS } else { GUARD_TOKENS };
+                let fits = whole.filter(|whole| whole.tokens <= most);
                 fits.or_else(|| self.chunks(head, words, known, first))
             }
             Some(_) => None,
@@ -275,7 +311,7 @@ impl<'a> Pass<'a> {
         let body = self.body(&words[head.body.clone()], known);
         let most = bound.div_ceil(step) as usize;
         // The last addition must not wrap.
-        if most > MOST_CONDITIONS || most * body.tokens > MOST_TOKENS || bound.checked_add(step).is_none() {
+        if most > MOST_CONDITIONS || most * body.tokens > GUARD_TOKENS || bound.checked_add(step).is_none() {
             return None;
         }
         let mut all = Written::default();
@@ -289,6 +325,33 @@ impl<'a> Pass<'a> {
         }
         all.code += &"} ".repeat(most + 1);
         Some(all)
+    }
+
+    /// Whether a variable, or a value derived from it, indexes a local array or vector. Drivers keep such an array in memory, unless
+    /// the index is constant.
+    fn indexes_locals(&self, body: &[Token<'a>], name: &str) -> bool {
+        let mut derived = vec![name];
+        let from = |words: &[Token], derived: &[&str]| words.iter().any(|word| derived.contains(word));
+        for (at, word) in body.iter().enumerate() {
+            match *word {
+                "let" | "var" | "const" => {
+                    let end = closing(body, at + 1, ";").unwrap_or(at);
+                    let Some([name, rest @ ..]) = body.get(at + 1..end) else { continue };
+                    if from(rest, &derived) {
+                        derived.push(name);
+                    }
+                }
+                "[" => {
+                    let end = closing(body, at + 1, "]").unwrap_or(at);
+                    let index = body.get(at + 1..end).unwrap_or_default();
+                    if from(index, &derived) && !self.shared.contains(root(body, at)) {
+                        return true;
+                    }
+                }
+                _ => {}
+            }
+        }
+        false
     }
 
     /// Name of the counter of a loop, beside its variable.
@@ -436,6 +499,25 @@ mod tests {
         assert!(text.starts_with("for (var i_ = 1u; i_ < 985u; i_ += 24u) { { let i = i_ + 0u; f ( i )"), "{text}");
         assert_eq!((text.matches("let i = i_ + ").count(), text.matches("let i = ").count()), (12, 20));
         assert!(text.contains("{ let i = 985u; ") && text.contains("{ let i = 999u; "), "{text}");
+    }
+
+    #[test]
+    fn long_iterations_are_written_out_for_local_arrays() {
+        let long = "g(0u); ".repeat(100);
+        for (index, want) in [
+            ("sums[i] = 1.0;", true),
+            ("let s = 4u * i; sums[s + 1u] = 1.0;", true),
+            ("sums[0][i] = 1.0;", true),
+            ("(*sums)[i] = 1.0;", true),
+            ("tile[i] = 1.0;", false),
+            ("tile[0][i] = sums[0];", false),
+            ("sums[x] = f32(i);", false),
+        ] {
+            let text = format!(
+                "var<workgroup> tile: array<f32, 8>; fn f() {{ for (var i = 0u; i < 8u; i++) {{ {long}{index} }} }}"
+            );
+            assert_eq!(unrolled(&text).1 == 1, want, "{index}");
+        }
     }
 
     #[test]

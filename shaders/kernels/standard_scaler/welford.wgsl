@@ -35,15 +35,20 @@ fn standard_scaler_welford(
             let here = min(BLOCK, (place.end - row + DOWN - 1u) / DOWN);
             var own = array<piece, BLOCK>();
             var sum = piece();
-            for (var i = 0u; i < here; i++) {
-                own[i] = piece(x[(row + i * DOWN) * ROW_PIECES + place.piece_at]);
-                sum += own[i];
+            // Constant bounds keep the block in registers.
+            for (var i = 0u; i < BLOCK; i++) {
+                if i < here {
+                    own[i] = piece(x[(row + i * DOWN) * ROW_PIECES + place.piece_at]);
+                    sum += own[i];
+                }
             }
             let more = f32(here);
             let their = sum / more;
             var spread = piece();
-            for (var i = 0u; i < here; i++) {
-                spread += (own[i] - their) * (own[i] - their);
+            for (var i = 0u; i < BLOCK; i++) {
+                if i < here {
+                    spread += (own[i] - their) * (own[i] - their);
+                }
             }
             let apart = their - middle;
             let all = count + more;
