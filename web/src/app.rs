@@ -119,6 +119,9 @@ pub async fn start(request: Request) {
             return unavailable(&why);
         }
     };
+    view.settings(&spec, mode);
+    // The command line starts its runs itself.
+    let pressed = remote.is_none().then(|| view.run_early());
     let told = view.clone();
     let shelf = if remote.is_some() { None } else { RunStore::open(move || told.not_kept()).await };
     let opened = {
@@ -139,6 +142,8 @@ pub async fn start(request: Request) {
     let bench = match opened {
         Ok(bench) => bench,
         Err(why) => {
+            view.no_longer_early();
+            view.allow_run(false);
             view.notice("webgpu", Tone::Error, "No device.", &why);
             view.offer_instead(other, &instead, environment::site());
             view.no_device("The browser offers WebGPU, but no device could be opened.");
@@ -146,6 +151,7 @@ pub async fn start(request: Request) {
         }
     };
     show_device(&view, &bench.device, &bench.clock);
+    view.show_settings();
     let collector = Collector::of(request.collector);
     if collector.is_some() {
         view.collector();
@@ -178,8 +184,8 @@ pub async fn start(request: Request) {
         stop: Cell::new(false),
         was_hidden: Cell::new(false),
     });
-    app.view.settings(&app.spec.borrow(), app.mode);
     let planned = app.make_plan().await;
+    app.view.no_longer_early();
     app.listen();
     app.view.other_target(other, &instead);
     if let Some(remote) = &app.remote {
@@ -190,7 +196,10 @@ pub async fn start(request: Request) {
     } else {
         app.listen_to_wishes();
         spawn_local(app.clone().offer_ways());
-        app.show_history().await;
+        app.clone().show_history().await;
+        if pressed.is_some_and(|pressed| pressed.get()) {
+            app.measure_again().await;
+        }
     }
 }
 

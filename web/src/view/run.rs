@@ -1,18 +1,47 @@
 //! View of a run from its beginning to its summary.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use parallax_report::{device_answer, html};
 use parallax_schema::record::Run;
 use wasm_bindgen::prelude::*;
 use web_sys::{HtmlButtonElement, HtmlInputElement, HtmlProgressElement};
 
 use super::View;
-use super::dom::{attribute, empty, fill, has_focus, id, make, on_click, say, set_title, typed};
+use super::dom::{attribute, empty, fill, has_focus, id, listen, make, on_click, say, set_title, typed};
 use crate::words::rough;
+
+/// Attribute of the Run button before the device is open.
+const EARLY: &str = "data-early";
 
 impl View {
     /// Enables or disables the Run button.
     pub fn allow_run(&self, yes: bool) {
         typed::<HtmlButtonElement>("run").set_disabled(!yes);
+    }
+
+    /// Enables Run before the device is open. Returns whether it was pressed by then.
+    pub fn run_early(&self) -> Rc<Cell<bool>> {
+        let pressed = Rc::new(Cell::new(false));
+        attribute(&id("run"), EARLY, "");
+        self.allow_run(true);
+        let (view, seen) = (self.clone(), pressed.clone());
+        listen(&id("settings"), "submit", move |event| {
+            if !id("run").has_attribute(EARLY) {
+                return;
+            }
+            event.prevent_default();
+            seen.set(true);
+            view.allow_run(false);
+            say(&id("plan-line"), "The run starts as soon as the device is open.");
+        });
+        pressed
+    }
+
+    /// Ends the time before the device is open.
+    pub fn no_longer_early(&self) {
+        let _ = id("run").remove_attribute(EARLY);
     }
 
     /// Offers the quick look with its duration as the first choice, or only the run of the settings.

@@ -48,6 +48,10 @@ impl View {
             attribute(&reset, "href", "?");
             fill(&fixed, [&reset]);
         }
+    }
+
+    /// Shows the controls. The device above them then has its height, and nothing moves.
+    pub fn show_settings(&self) {
         id("settings-section").set_hidden(false);
     }
 
