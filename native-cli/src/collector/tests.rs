@@ -1,7 +1,7 @@
 //! Tests of a collector over HTTP, as browsers and other clients use it.
 
 use parallax_schema::record::Run;
-use parallax_schema::record::stats::Summary;
+use parallax_schema::testing;
 
 use super::*;
 use crate::browser::server::testing::talk;
@@ -105,37 +105,9 @@ impl Scene {
 
 const CASE: &str = "attention/fwd/b1,h1,s3,d2/f32/host";
 
+/// Returns a run of one case that began at this time, in milliseconds since 1970.
 pub fn result(target: &str, device: &str, started: u64) -> Run {
-    let samples: Vec<f64> = (0..9).map(|i| 99.9 + 0.1 * f64::from(i % 3)).collect();
-    let run = serde_json::json!({
-        "schema": "parallax.run", "version": 1, "suite": {"version": "0", "commit": ""}, "target": target, "started": started,
-        "device": {
-            "name": device, "vendor": "", "kind": "unknown", "api": "x", "driver": "", "limits": {}, "features": [],
-            "caps": {
-                "dialect": "cpu", "dtypes": ["f32"], "subgroup": null, "shared_bytes": 0, "max_invocations": 1,
-                "max_workgroup": [1, 1, 1], "max_grid": [1, 1, 1], "max_binding": 1, "memory": null,
-                "compute_capability": null, "units": null,
-            },
-        },
-        "environment": {}, "clock": {"clock": "host", "step": 1.0, "host_step": 1.0, "note": null},
-        "spec": {"preset": "quick", "filter": [], "dtype": [], "variant": [], "case": [], "seed": 0, "budget": 1.0, "precision": 0.01},
-        "planned": [CASE], "interrupted": null,
-        "records": [{
-            "case": CASE, "actual": null, "cost": {"flops": 100, "read": 10, "written": 10}, "outcome": "ok",
-            "parts": {"workload": "attention", "direction": "fwd", "shape": {}, "options": [], "dtype": "f32", "variant": "host"},
-            "compiled": {"time": 0.0, "cached": false, "text_hash": "", "options": []},
-            "check": {
-                "right": true, "compared": 1, "elements": 1, "worst_error": 0.0, "bound": 1.0, "worst_ratio": 0.0,
-                "mismatch": null,
-            },
-            "memory": {"current": 0, "peak": 0, "reserved": null}, "trace": null, "phases": [],
-            "timing": {
-                "repeats": 1, "samples": samples, "host_samples": samples, "warm_up": 0, "stopped": "precise",
-                "summary": Summary::of(&samples),
-            },
-        }],
-    });
-    Run::parse(&run.to_string()).expect("a run")
+    Run { started, ..testing::run(target, device, &[(CASE, testing::spread(100.0, 0.001, 9))]) }
 }
 
 fn text(run: &Run) -> String {

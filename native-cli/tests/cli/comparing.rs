@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use parallax_schema::record::stats::Summary;
+use parallax_schema::testing;
 
 use crate::{TINY, folder, mistake, parallax};
 
@@ -51,39 +52,11 @@ fn devices_stand_at_the_heads_of_columns_under_the_names_that_they_were_given() 
     assert!(told(&["x.json", "far.json"]).contains("| browser ÷ cuda |"));
 }
 
-/// A recorded run of one case, written with all its times multiplied; gives the file's name.
+/// Writes a run of one case whose times are multiplied by `factor`, and returns the file's name.
 pub fn recorded(folder: &Path, name: &str, target: &str, device: &str, factor: f64) -> String {
-    let samples: Vec<f64> = (0..9).map(|i| factor * (99.9 + 0.1 * f64::from(i % 3))).collect();
-    let run = serde_json::json!({
-        "schema": "parallax.run", "version": 1, "suite": {"version": "0", "commit": ""}, "target": target, "started": 0,
-        "device": {
-            "name": device, "vendor": "", "kind": "unknown", "api": "x", "driver": "", "limits": {}, "features": [],
-            "caps": {
-                "dialect": "cpu", "dtypes": ["f32"], "subgroup": null, "shared_bytes": 0, "max_invocations": 1,
-                "max_workgroup": [1, 1, 1], "max_grid": [1, 1, 1], "max_binding": 1, "memory": null,
-                "compute_capability": null, "units": null,
-            },
-        },
-        "environment": {}, "clock": {"clock": "host", "step": 1.0, "host_step": 1.0, "note": null},
-        "spec": {"preset": "quick", "filter": [], "dtype": [], "variant": [], "case": [], "seed": 0, "budget": 1.0, "precision": 0.01},
-        "planned": [TINY], "interrupted": null,
-        "records": [{
-            "case": TINY, "actual": null, "cost": {"flops": 100, "read": 10, "written": 10}, "outcome": "ok",
-            "parts": {"workload": "attention", "direction": "fwd", "shape": {}, "options": [], "dtype": "f32", "variant": "host"},
-            "compiled": {"time": 0.0, "cached": false, "text_hash": "", "options": []},
-            "check": {
-                "right": true, "compared": 1, "elements": 1, "worst_error": 0.0, "bound": 1.0, "worst_ratio": 0.0,
-                "mismatch": null,
-            },
-            "memory": {"current": 0, "peak": 0, "reserved": null}, "trace": null, "phases": [],
-            "timing": {
-                "repeats": 1, "samples": samples, "host_samples": samples, "warm_up": 0, "stopped": "precise",
-                "summary": Summary::of(&samples),
-            },
-        }],
-    });
-    parallax_schema::record::Run::parse(&run.to_string()).expect("the reader takes it");
-    std::fs::write(folder.join(name), run.to_string()).expect("writable");
+    let samples = (0..9).map(|i| factor * (99.9 + 0.1 * f64::from(i % 3))).collect();
+    let run = testing::run(target, device, &[(TINY, samples)]);
+    std::fs::write(folder.join(name), serde_json::to_string(&run).expect("JSON")).expect("writable");
     name.to_owned()
 }
 
