@@ -18,9 +18,9 @@ const READINGS: usize = 9;
 /// Smallest number of calls.
 const FEWEST: usize = 3;
 /// Approximate time that the calls of one kind may take together.
-const PATIENCE: Nanos = Nanos(60e6);
+const PATIENCE: Nanos = Nanos(30e6);
 /// Length of an execution beyond which the cost of a call is negligible.
-pub(super) const LONG: Nanos = Nanos(100e6);
+pub(super) const LONG: Nanos = Nanos(50e6);
 /// Approximate length of the longest work in the sweep.
 const LONGEST: Nanos = Nanos(20e6);
 
@@ -96,7 +96,7 @@ mod tests {
         let case = parse_case("copy/fwd/n64/f32/scalar").expect("valid");
         let mut prepared = block_on(mock.prepare(&case, &case.problem.inputs(1), 1)).expect("a mock");
         let call = block_on(calls(&mut *prepared, &mock, Nanos(5e4))).expect("no fault").expect("short");
-        assert_eq!((call.done.len(), call.result.len()), (CALLS, CALLS));
+        assert_eq!((call.done.len(), call.result.len()), (13, 13), "calls of 2.4 ms for 30 ms");
         assert_eq!(call.done().expect("calls").median, Nanos(2.4e6), "although it took {FIXED} and 50 µs");
         assert_eq!(call.result().expect("calls").median, Nanos(2.4e6 + READ));
         assert_eq!(block_on(calls(&mut *prepared, &mock, Nanos(2e8))), Ok(None), "too long to matter");

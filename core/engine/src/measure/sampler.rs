@@ -87,6 +87,8 @@ pub struct Sampler {
     disturbed: Vec<Disturbed>,
     /// Samples that never count.
     refused: Vec<Discarded>,
+    /// Execution of the sizing that becomes the first sample, because it alone takes the budget.
+    sized_by: Option<Sample>,
     spent: Spent,
 }
 
@@ -178,7 +180,11 @@ impl Sampler {
         let alone = repeats < 2 || (clock.period.0 > 0.0 && !slope);
         let short = if alone { 0 } else { (repeats / SHORT_PART).max(1) };
         let mut rule = StoppingCriterion::new(limits);
-        if one_on_host >= LONGEST_BATCH.0 {
+        // An execution that alone takes the budget is a sample: the first launch has warmed it up.
+        let sized_by = single.first().copied().filter(|_| one_on_host >= limits.budget.0.max(LONGEST_BATCH.0));
+        if sized_by.is_some() {
+            rule.begin_warm();
+        } else if one_on_host >= LONGEST_BATCH.0 {
             // These executions are batches of their own, and warm up.
             for sample in &single {
                 rule.add(clock.read(*sample), sample.host);
@@ -199,6 +205,7 @@ impl Sampler {
             pairs: Vec::new(),
             disturbed: Vec::new(),
             refused: Vec::new(),
+            sized_by,
             spent: Spent::default(),
         })
     }
@@ -248,10 +255,15 @@ impl Sampler {
             0 => None,
             short => Some(prepared.measure(Batch { lead: self.lead, repeats: short }).await?),
         };
-        let long = prepared.measure(Batch { lead: self.lead, repeats: self.repeats }).await?;
+        let sized_by = self.sized_by.take();
+        let long = match sized_by {
+            Some(sample) => sample,
+            None => prepared.measure(Batch { lead: self.lead, repeats: self.repeats }).await?,
+        };
         let still = profiler.stood_still() - stood;
         // A clock may stop while the machine is suspended: the pause does not count then.
-        let wall = Nanos((profiler.now() - began - still).0.max(0.0));
+        let now = Nanos((profiler.now() - began - still).0.max(0.0));
+        let wall = sized_by.map_or(now, |sample| sample.host);
         if still.0 > 0.0 {
             // The sensors' next readings cover the time since this call.
             profiler.conditions();

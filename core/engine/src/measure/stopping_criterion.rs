@@ -1,7 +1,7 @@
 //! The stopping criterion: a pure state machine on samples and host time, tested with synthetic noise.
 
 use parallax_schema::record::StopReason;
-use parallax_schema::record::stats::{Summary, quantile};
+use parallax_schema::record::stats::{FEWEST, Summary, quantile};
 use parallax_schema::units::Nanos;
 
 /// Budget and precision of a case.
@@ -16,7 +16,7 @@ pub struct Limits {
     pub warm_up: Nanos,
     /// Minimum host time, however narrow the interval is.
     pub least: Nanos,
-    /// Minimum number of samples, unless the budget is overrun threefold.
+    /// Minimum number of samples within the budget. Beyond it, up to three budgets, the smallest number with an interval is enough.
     pub min_samples: usize,
     /// Maximum number of samples.
     pub max_samples: usize,
@@ -85,6 +85,11 @@ impl StoppingCriterion {
         if self.warm { self.next_sample() } else { Next::WarmUp }
     }
 
+    /// Ends the warm-up: earlier executions have warmed up the case.
+    pub fn begin_warm(&mut self) {
+        self.warm = true;
+    }
+
     /// Adds host time without a sample that counts.
     pub fn spend(&mut self, host: Nanos) -> Next {
         self.spent += host;
@@ -132,13 +137,20 @@ impl StoppingCriterion {
         (after - before).abs() <= 0.03 * before
     }
 
+    /// Whether three budgets are enough for the smallest number of samples with an interval.
+    fn reaches_an_interval(&self) -> bool {
+        let (n, taken) = (self.samples.len(), self.samples.len() + self.warm_up.len());
+        let sample = self.spent.0 / taken.max(1) as f64;
+        self.spent.0 + sample * (FEWEST as usize).saturating_sub(n) as f64 <= 3.0 * self.limits.budget.0
+    }
+
     fn next_sample(&self) -> Next {
         let n = self.samples.len();
         let over = |times: f64| self.spent.0 >= self.limits.budget.0 * times;
         if n >= self.limits.max_samples {
             return Next::Stop(StopReason::Samples);
         }
-        if n == 0 || (n < self.limits.min_samples && !over(3.0)) {
+        if n == 0 || (n < self.limits.min_samples && !over(1.0)) || (n < FEWEST as usize && self.reaches_an_interval()) {
             return Next::Sample;
         }
         if over(1.0) {
@@ -223,6 +235,19 @@ mod tests {
         assert_eq!(rule.add(Nanos(5.0), Nanos(5.0)), Next::Sample, "at least one sample is kept");
         assert_eq!(rule.add(Nanos(5.0), Nanos(5.0)), Next::Stop(StopReason::Budget));
         assert_eq!(rule.samples(), [5.0]);
+    }
+
+    #[test]
+    fn three_budgets_are_spent_for_an_interval_only() {
+        let taken = |sample: f64| {
+            let mut rule = StoppingCriterion::new(Limits { budget: Nanos(10.0), ..limits() });
+            rule.begin_warm();
+            while rule.add(Nanos(sample), Nanos(sample)) == Next::Sample {}
+            rule.samples().len()
+        };
+        for (sample, want) in [(0.9, 10), (1.5, 7), (4.0, 6), (5.0, 6), (5.1, 2), (9.0, 2), (12.0, 1)] {
+            assert_eq!(taken(sample), want, "samples of {sample} in a budget of 10");
+        }
     }
 
     #[test]
