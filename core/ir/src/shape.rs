@@ -139,12 +139,22 @@ impl std::ops::Index<&str> for Shape {
     ///
     /// # Panics
     /// Unknown axis: a mistake in the workload's code.
+    #[inline]
     fn index(&self, key: &str) -> &u64 {
-        self.extents
-            .iter()
-            .find_map(|(k, v)| (*k == key).then_some(v))
-            .unwrap_or_else(|| panic!("shape has no extent {key:?}"))
+        self.extents.iter().find_map(|(k, v)| same(k, key).then_some(v)).unwrap_or_else(|| no_extent(key))
     }
+}
+
+/// Whether two keys are equal. Inlined for a literal of one or two letters, it is far cheaper than a call that compares memory.
+/// References look extents up once per element.
+#[inline]
+fn same(key: &str, other: &str) -> bool {
+    key.len() == other.len() && key.bytes().zip(other.bytes()).all(|(a, b)| a == b)
+}
+
+#[cold]
+fn no_extent(key: &str) -> ! {
+    panic!("shape has no extent {key:?}")
 }
 
 /// Denominator of decimals.
@@ -193,7 +203,7 @@ impl Shape {
     /// # Panics
     /// Unknown axis: a mistake in the workload's code.
     pub fn decimal(&self, key: &str) -> f64 {
-        let found = self.decimals.iter().find_map(|(k, v)| (*k == key).then_some(*v));
+        let found = self.decimals.iter().find_map(|(k, v)| same(k, key).then_some(*v));
         // Both numbers are whole and below 2⁵³ for every value below nine million, and a division is rounded correctly.
         found.unwrap_or_else(|| panic!("shape has no decimal {key:?}")) as f64 / BILLION as f64
     }
@@ -204,8 +214,9 @@ impl Shape {
     }
 
     /// Returns whether the option `word` was chosen.
+    #[inline]
     pub fn has(&self, word: &str) -> bool {
-        self.words.contains(&word)
+        self.words.iter().any(|chosen| same(chosen, word))
     }
 
     /// Returns all extents, with defaults.

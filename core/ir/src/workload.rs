@@ -25,6 +25,8 @@ pub struct Problem {
 
 impl std::ops::Index<&str> for Problem {
     type Output = u64;
+
+    #[inline]
     fn index(&self, key: &str) -> &u64 {
         &self.shape[key]
     }
