@@ -112,17 +112,19 @@ impl Sampler {
     ) -> Result<Sampler, Unsized> {
         // Times of submissions of one execution, the fixed cost included.
         let mut single = Vec::new();
+        let fixed_cost = clock.fixed.0 > CLOCK_SHARE * SHORTEST_BATCH.0;
         for _ in 0..SINGLES {
             let sample = prepared.measure(Batch::new(1)).await?;
             single.push(sample);
-            // Noise is small beside a long execution.
-            if sample.host.0 >= LONGEST_BATCH.0 {
+            // Noise is small beside a long execution. A slope starts from the fixed cost, which needs the shortest of three.
+            let long = if fixed_cost { LONGEST_BATCH } else { LONG_EXECUTION };
+            if sample.host.0 >= long.0 {
                 break;
             }
         }
         let least = |of: &dyn Fn(&Sample) -> f64| single.iter().map(of).fold(f64::INFINITY, f64::min);
         let (one, one_on_host) = (least(&|s| clock.read(*s).0), least(&|s| s.host.0));
-        let slope = clock.fixed.0 > CLOCK_SHARE * SHORTEST_BATCH.0 && one < LONGEST_BATCH.0 / 2.0;
+        let slope = fixed_cost && one < LONGEST_BATCH.0 / 2.0;
         // A device that idles until the host knows of each sample lowers its clocks. The batch is therefore long beside that
         // time, which may be milliseconds in a page.
         let round_trip = (one_on_host - one).max(clock.fixed.0);
