@@ -64,6 +64,8 @@ pub struct World {
     pub period: f64,
     /// Whether the host looks at the end of each measured batch all the same.
     pub prompted: bool,
+    /// Time of a compilation.
+    pub compiling: f64,
     /// Dialect of the kernels.
     pub dialect: Dialect,
     /// Device memory in bytes.
@@ -94,6 +96,7 @@ impl Default for World {
             known: |done| done,
             period: 0.0,
             prompted: false,
+            compiling: 1000.0,
             dialect: Dialect::Wgsl,
             memory: u64::MAX,
             fault: Fault::None,
@@ -196,7 +199,7 @@ impl Profiler for Mock {
         let cost = problem.cost();
         let work = cost.flops.0 as f64 * 1e-3 + cost.moved().0 as f64 * 1e-2;
         Ok(Box::new(MockCase {
-            compiled: Compiled { time: Nanos(1000.0), text_hash: "0".to_owned(), ..Compiled::default() },
+            compiled: Compiled { time: Nanos(self.world.compiling), text_hash: "0".to_owned(), ..Compiled::default() },
             world: self.world,
             work,
             factor: (self.world.of_case)(case),

@@ -40,8 +40,8 @@ enum Doing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Activity {
     mode: Mode,
-    /// Whether the run measures the ceilings before the cases.
-    ceilings: bool,
+    /// Whether the ceilings are requested and not measured so far. They are measured when the first case needs them.
+    ceilings_due: bool,
     doing: Doing,
     /// Cases that have begun and not ended.
     open: BTreeMap<String, Stage>,
@@ -52,7 +52,13 @@ pub struct Activity {
 impl Activity {
     /// Returns the activity of a run that begins or resumes with a fresh device.
     pub fn new(mode: Mode, ceilings: bool) -> Activity {
-        Activity { mode, ceilings, doing: Doing::Testing, open: BTreeMap::new(), rounds: 0 }
+        let ceilings_due = ceilings && mode != Mode::Verify;
+        Activity { mode, ceilings_due, doing: Doing::Testing, open: BTreeMap::new(), rounds: 0 }
+    }
+
+    /// Records that the ceilings are measured.
+    pub fn ceilings_end(&mut self) {
+        self.ceilings_due = false;
     }
 
     /// Records the start of a case: its preparation, or its completion after the rounds. Returns its stage.
@@ -96,8 +102,10 @@ impl Activity {
     pub fn words(&self) -> String {
         match &self.doing {
             Doing::Testing if self.mode == Mode::Verify => "Starting".to_owned(),
-            Doing::Testing if self.ceilings => "Testing clocks and measuring ceilings".to_owned(),
             Doing::Testing => "Testing clocks".to_owned(),
+            Doing::Case(Stage::Checking, case) if self.ceilings_due => {
+                format!("Measuring ceilings, then checking {case}")
+            }
             Doing::Case(Stage::Checking, case) => format!("Checking {case}"),
             Doing::Case(_, case) => format!("Preparing {case}"),
             Doing::Rounds => {
@@ -119,7 +127,7 @@ mod tests {
     #[test]
     fn a_group_is_prepared_measured_in_rounds_and_checked() {
         let mut activity = Activity::new(Mode::Measure, true);
-        assert_eq!(activity.words(), "Testing clocks and measuring ceilings");
+        assert_eq!(activity.words(), "Testing clocks");
         assert_eq!((activity.started("a"), activity.started("b")), (Stage::Preparing, Stage::Preparing));
         assert_eq!(activity.words(), "Preparing b");
         assert!(activity.round_begins());
@@ -127,6 +135,8 @@ mod tests {
         assert!(!activity.round_ends() && !activity.round_begins() && !activity.round_ends());
         assert_eq!(activity.words(), "Measuring 2 cases in rounds: 2 rounds done");
         assert_eq!(activity.started("a"), Stage::Checking);
+        assert_eq!(activity.words(), "Measuring ceilings, then checking a");
+        activity.ceilings_end();
         activity.finished("a");
         assert_eq!(activity.started("b"), Stage::Checking);
         assert_eq!(activity.words(), "Checking b");

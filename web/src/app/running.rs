@@ -7,6 +7,7 @@ use parallax_protocol::target::{Target, TargetConfig};
 use parallax_report as report;
 use parallax_report::CaseInfo;
 use parallax_schema::case::problem_of;
+use parallax_schema::record::roofline::Ceilings;
 use parallax_schema::record::{Event, Record, Run};
 use parallax_schema::session::{Outline, ResumeState, RunEnd};
 use parallax_schema::spec::{PRECISION_PAGE, Spec};
@@ -188,6 +189,9 @@ impl App {
             Event::Baseline { baseline } => {
                 self.view.device(run.device(), &run.clock, environment::isolated(), Some(baseline));
                 self.view.clock_notice(&run.clock, Some(baseline));
+                if baseline.ceilings != Ceilings::default() {
+                    activity.ceilings_end();
+                }
                 false
             }
             Event::Drift { .. } => self.measuring(activity.round_begins()),

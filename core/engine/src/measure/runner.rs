@@ -1,7 +1,7 @@
 //! The measuring loop of a run.
 //!
-//! The clocks are tested and the ceilings measured before the first case. The cases are then measured in groups that fit into
-//! memory together.
+//! The clocks are tested before the first case. The cases are then measured in groups that fit into memory together. The first
+//! of several groups is one problem, so that a figure appears soon. The ceilings are measured when the first case needs them.
 //! Every case of a group is prepared and checked. A reference kernel keeps the device busy until its clocks have risen. Rounds
 //! follow: each takes one sample of every case, in a new random order.
 //! A case with enough samples is traced, checked again and recorded, while the others continue. A case with a wrong output or an
@@ -20,7 +20,7 @@ use parallax_schema::units::{Bytes, Nanos};
 use crate::measure::case_run::{CaseEnd, CaseRun, ReferenceCache};
 use crate::measure::ended::{finished_event, record, skipped};
 use crate::measure::meter::Metered;
-use crate::measure::order::{shuffle, shuffled_by_problem};
+use crate::measure::order::{lightest_last, shuffle, shuffled_by_problem};
 use crate::measure::reference_kernel::ReferenceKernel;
 use crate::measure::remaining::Remaining;
 use crate::measure::setting::Setting;
@@ -48,7 +48,7 @@ pub async fn run(
 ) -> RunEnd {
     let mut profiler = Metered::new(profiler);
     let remaining = Remaining::default();
-    let engine = Engine { plan, spec, mode, on_event: &mut on_event, remaining, stopping: false };
+    let engine = Engine { plan, spec, mode, on_event: &mut on_event, remaining, stopping: false, soon: false };
     let ended = engine.all(&mut profiler, so_far).await;
     on_event(Event::Spent { spent: profiler.spent() });
     ended
@@ -68,6 +68,8 @@ struct Engine<'a, F> {
     on_event: &'a mut F,
     remaining: Remaining,
     stopping: bool,
+    /// Whether the next group is one problem, so that a figure appears soon.
+    soon: bool,
 }
 
 /// Largest number of cases in a group.
@@ -79,6 +81,8 @@ const ENOUGH: usize = 8;
 const MOST_SETS: u64 = 4096;
 /// Device memory that a group may take where the total is unknown.
 const UNKNOWN_ROOM: u64 = 1 << 30;
+/// Share of the clock tests in the work before the cases.
+const CLOCKS: f64 = 0.2;
 /// Minimum share of its budget that a case takes, at any precision. Samples spread over a stretch of time see drift that
 /// a short burst does not.
 const LEAST: f64 = 0.9;
@@ -156,6 +160,10 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
             }
         };
         let mut queue = shuffled_by_problem(todo, self.spec.seed);
+        self.soon = queue.len() > ENOUGH;
+        if self.soon {
+            queue = lightest_last(queue);
+        }
         while !queue.is_empty() {
             if self.stopping {
                 return Err(Interruption::Stopped);
@@ -165,7 +173,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         if self.stopping { Err(Interruption::Stopped) } else { Ok(()) }
     }
 
-    /// Tests the clocks and measures the ceilings, or takes them from the earlier part.
+    /// Tests the clocks, and takes the ceilings from the earlier part, if any.
     async fn baseline(&mut self, profiler: &mut dyn Profiler, so_far: &ResumeState) -> Result<Setting, BackendError> {
         let mut reference_kernel = match ReferenceKernel::new(profiler).await {
             Ok(reference_kernel) => Some(reference_kernel),
@@ -187,23 +195,33 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         }
         let baseline = match &so_far.baseline {
             Some(known) => Baseline { clock: clock.info.clone(), ..known.clone() },
-            None => {
-                let ceilings = match self.spec.ceilings {
-                    true => ceilings::measure(profiler, &clock, |now, share| self.baseline_at(now, share)).await?,
-                    false => Ceilings::default(),
-                };
-                Baseline { clock: clock.info.clone(), timer, ceilings }
-            }
+            None => Baseline { clock: clock.info.clone(), timer, ceilings: Ceilings::default() },
         };
         self.event(Event::Baseline { baseline: Box::new(baseline.clone()) });
-        self.baseline_at(profiler.now(), 1.0);
+        // An earlier part may have ended before its ceilings.
+        let ceilings_due = self.spec.ceilings && baseline.ceilings == Ceilings::default();
+        self.baseline_at(profiler.now(), if ceilings_due { CLOCKS } else { 1.0 });
         let room = profiler.device().caps.memory.map_or(UNKNOWN_ROOM, |m| m.0 / 4);
-        Ok(Setting { clock, baseline, reference_kernel, room, sampled: so_far.sampled.clone() })
+        Ok(Setting { clock, baseline, ceilings_due, reference_kernel, room, sampled: so_far.sampled.clone() })
     }
 
     fn baseline_at(&mut self, now: Nanos, share: f64) {
         let progress = self.remaining.baseline(now, share);
         self.event(progress);
+    }
+
+    /// Measures the ceilings, unless they are known.
+    async fn ceilings(&mut self, setting: &mut Setting, profiler: &mut dyn Profiler) -> Result<(), Interruption> {
+        if !std::mem::take(&mut setting.ceilings_due) {
+            return Ok(());
+        }
+        let told = |now, share| self.baseline_at(now, CLOCKS + (1.0 - CLOCKS) * share);
+        match ceilings::measure(profiler, &setting.clock, told).await {
+            Ok(ceilings) => setting.baseline.ceilings = ceilings,
+            Err(_) => return Err(Interruption::DeviceLost("the ceilings".to_owned())),
+        }
+        self.event(Event::Baseline { baseline: Box::new(setting.baseline.clone()) });
+        Ok(())
     }
 
     /// Takes as many cases off the queue as fit together, and completes them.
@@ -216,11 +234,15 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         let mut case_runs: Vec<CaseRun> = Vec::new();
         let mut references = ReferenceCache::default();
         let mut held = 0;
+        let enough = if std::mem::take(&mut self.soon) { 1 } else { ENOUGH };
         while let Some(planned) = queue.last().copied() {
             let case = planned.name();
-            let caps = &profiler.device().caps;
             // Uploads cannot be timed where the driver keeps the host's buffers in device memory.
             let uploads = planned.case.problem.crossing().up.0 > 0;
+            if uploads || self.spec.cache == Cache::Cold {
+                self.ceilings(setting, profiler).await?;
+            }
+            let caps = &profiler.device().caps;
             let local = setting.baseline.ceilings.link.local().filter(|_| uploads);
             let sets = || sets(planned.memory(caps).0, self.spec.cache, setting, caps.dialect);
             let sets = match local.map_or_else(sets, Err) {
@@ -235,7 +257,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
             let bytes = planned.memory_of(sets, caps).0;
             let problem = planned.case.problem.to_string();
             let other = case_runs.last().is_some_and(|last| last.planned.case.problem.to_string() != problem);
-            let full = case_runs.len() >= GROUP || case_runs.len() >= ENOUGH && other;
+            let full = case_runs.len() >= GROUP || case_runs.len() >= enough && other;
             if full || !case_runs.is_empty() && held + bytes > setting.room {
                 break;
             }
@@ -285,6 +307,10 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         self.event(Event::Started { case: case.clone() });
         if self.stopping && case_run.samples() < FEWEST as usize {
             return Ok(());
+        }
+        // A run that ends soon goes without ceilings that are still due.
+        if !self.stopping {
+            self.ceilings(setting, profiler).await?;
         }
         let known = setting.baseline.ceilings.clone();
         let end = case_run.complete(self.spec, self.mode, setting, profiler).await;

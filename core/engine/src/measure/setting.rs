@@ -11,6 +11,8 @@ use crate::measure::sampler::TrustedClock;
 pub(super) struct Setting {
     pub(super) clock: TrustedClock,
     pub(super) baseline: Baseline,
+    /// Whether the ceilings are requested and not measured so far.
+    pub(super) ceilings_due: bool,
     pub(super) reference_kernel: Option<ReferenceKernel>,
     /// Bytes that one group may hold on the device.
     pub(super) room: u64,

@@ -150,7 +150,8 @@ impl StoppingCriterion {
         if n >= self.limits.max_samples {
             return Next::Stop(StopReason::Samples);
         }
-        if n == 0 || (n < self.limits.min_samples && !over(1.0)) || (n < FEWEST as usize && self.reaches_an_interval()) {
+        if n == 0 || (n < self.limits.min_samples && !over(1.0)) || (n < FEWEST as usize && self.reaches_an_interval())
+        {
             return Next::Sample;
         }
         if over(1.0) {
