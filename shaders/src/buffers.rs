@@ -9,6 +9,7 @@ use parallax_ir::{
 use parallax_schema::units::Bytes;
 
 use crate::barriers::BarrierBuffer;
+use crate::foreign::{Binding, BindingKind, GUARD, GUARD_BYTES};
 use crate::gpu::Gpu;
 use crate::launch::Launched;
 use crate::mapped;
@@ -81,6 +82,44 @@ impl Buffers {
         let changed = specs.iter().enumerate().filter(|(_, spec)| spec.role.restored());
         let first = changed.filter_map(|(index, spec)| own(spec).map(|held| (index, held))).collect();
         Buffers { written_last, brought, first, sets: (0..sets).map(set).collect(), scratch }
+    }
+
+    /// Allocates one set of buffers for bindings of the caller, each with guard bytes behind it. The error scope around this call
+    /// receives the errors.
+    pub fn of_bindings(gpu: &Gpu, ledger: &Rc<Ledger>, bindings: &[Binding<'_>]) -> Buffers {
+        use wgpu::BufferUsages as U;
+        let make = |binding: &Binding<'_>| {
+            let usage = if binding.kind == BindingKind::Uniform { U::UNIFORM } else { U::STORAGE };
+            let bytes = binding.contents.len() as u64 + GUARD_BYTES;
+            TrackedBuffer::new(ledger, &gpu.device, "binding", bytes, usage | U::COPY_SRC | U::COPY_DST)
+        };
+        let written = |(_, binding): &(usize, &Binding<'_>)| binding.kind == BindingKind::ReadWrite;
+        let first: Vec<_> =
+            bindings.iter().enumerate().filter(written).map(|(index, binding)| (index, make(binding))).collect();
+        Buffers {
+            sets: vec![bindings.iter().map(|binding| Some(Rc::new(make(binding)))).collect()],
+            scratch: Scratch { regions: vec![None; bindings.len()], arena: 0, slots: Vec::new() },
+            written_last: first.last().map_or(0, |(index, _)| *index),
+            first,
+            brought: Vec::new(),
+        }
+    }
+
+    /// Uploads the contents of bindings and their guard bytes, and waits.
+    pub async fn fill_bindings(&self, gpu: &Gpu, bindings: &[Binding<'_>]) -> Result<(), BackendError> {
+        for (index, binding) in bindings.iter().enumerate() {
+            let buffer = self.get(0, index)?;
+            let pieces = binding.contents.chunks(UPLOAD as usize);
+            for (offset, piece) in (0..).step_by(UPLOAD as usize).zip(pieces) {
+                gpu.queue.write_buffer(buffer, offset, piece);
+                // Submits the staged copy, so that a large input is not in memory twice.
+                gpu.queue.submit([]);
+                yield_now().await;
+                gpu.incident()?;
+            }
+            gpu.queue.write_buffer(buffer, binding.contents.len() as u64, &[GUARD; GUARD_BYTES as usize]);
+        }
+        self.keep_first(gpu).await
     }
 
     /// Returns buffer `index` of one set.
@@ -214,6 +253,11 @@ impl Buffers {
             given.push(index);
         }
         self.copy(gpu, &given).await?;
+        self.keep_first(gpu).await
+    }
+
+    /// Copies the contents of buffers that executions modify, for later restores, and waits.
+    async fn keep_first(&self, gpu: &Gpu) -> Result<(), BackendError> {
         let mut encoder = gpu.device.create_command_encoder(&Default::default());
         for (index, first) in &self.first {
             let Some(held) = &self.sets[0][*index] else { continue };

@@ -1,5 +1,6 @@
 //! Compilation of WGSL to pipelines, with its times.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use parallax_ir::device::BackendError;
@@ -30,7 +31,7 @@ struct Entry {
     /// Index of the kernel source.
     text: usize,
     /// Name of the entry point.
-    name: &'static str,
+    name: Cow<'static, str>,
     /// Layout of the pipeline. `None` for the one derived from the kernel source.
     layout: Option<wgpu::PipelineLayout>,
 }
@@ -44,10 +45,16 @@ impl ProgramSource {
         checks: Checks,
     ) -> ProgramSource {
         let entry = |(stage, place): (&Stage, &Option<usize>)| {
-            place.map(|text| Entry { text, name: stage.entry(), layout: layout(stage) })
+            place.map(|text| Entry { text, name: stage.entry().into(), layout: layout(stage) })
         };
         let stages = program.stages.iter().zip(places).map(entry).collect();
         ProgramSource { texts, stages, checks }
+    }
+
+    /// Returns the source of one kernel from outside the program, which is compiled with all checks.
+    pub fn foreign(text: KernelSource, entry: &str, layout: wgpu::PipelineLayout) -> ProgramSource {
+        let entry = Entry { text: 0, name: entry.to_owned().into(), layout: Some(layout) };
+        ProgramSource { texts: vec![text], stages: vec![Some(entry)], checks: Checks::ALL }
     }
 
     /// Compiles one pipeline per kernel, and returns them with the record. Stages with the same kernel source share its module.
@@ -104,16 +111,16 @@ impl ProgramSource {
         for (i, text) in texts.iter().enumerate() {
             let mut entries = BTreeMap::new();
             for entry in stages.iter().flatten().filter(|entry| entry.text == i) {
-                entries.entry(entry.name).or_insert(entry);
+                entries.entry(&*entry.name).or_insert(entry);
             }
             let checks = self.checks_of(text);
-            let one = |entry: &Entry| {
-                ((i, entry.name), pipeline(&gpu.device, &modules[i], entry.name, entry.layout.as_ref(), checks))
-            };
+            let device = &gpu.device;
+            let one = |name: &str, entry: &Entry| pipeline(device, &modules[i], name, entry.layout.as_ref(), checks);
+            let make = || entries.into_iter().map(|(name, entry)| ((i, name), one(name, entry))).collect::<Vec<_>>();
             // All pipelines of a source at once: a browser compiles them in parallel.
-            made.extend(judged(gpu, text, || entries.into_values().map(one).collect::<Vec<_>>()).await?);
+            made.extend(judged(gpu, text, make).await?);
         }
-        let of_stage = |entry: &Option<Entry>| entry.as_ref().map(|entry| made[&(entry.text, entry.name)].clone());
+        let of_stage = |entry: &Option<Entry>| entry.as_ref().map(|entry| made[&(entry.text, &*entry.name)].clone());
         let pipelines = stages.iter().map(of_stage).collect();
         let done = gpu.now();
         let step = |name: &str, time| Step { name: name.to_owned(), time };

@@ -44,7 +44,8 @@ impl DeviceErrors {
         errors
     }
 
-    fn lose(&self, why: String) {
+    /// Records the loss of the device, and wakes the task that waits for it.
+    pub fn lose(&self, why: String) {
         *self.lost.lock().expect("no panic while held") = Some(why);
         if let Some(waker) = self.waiting.lock().expect("no panic while held").take() {
             waker.wake();

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_channel::oneshot;
 use parallax_ir::device::{BackendError, Ledger};
@@ -12,7 +13,7 @@ use web_time::Instant;
 
 use crate::device_errors::{DeviceErrors, Scopes, backend_error};
 use crate::memory::TrackedBuffer;
-use crate::wait::{Prompts, drive, yield_now};
+use crate::wait::{Prompts, Unfinished, drive, yield_now};
 
 /// Device state shared by the profiler and all its prepared cases.
 pub struct Gpu {
@@ -25,6 +26,8 @@ pub struct Gpu {
     correlations: Cell<u32>,
     /// Whether waits prompt the queue.
     prompting: Cell<bool>,
+    /// Longest native wait, if it is limited.
+    limit: Cell<Option<Duration>>,
 }
 
 /// Time until an empty submission is known to be done, from which on waits prompt the queue.
@@ -53,6 +56,7 @@ impl Gpu {
             opened: Instant::now(),
             correlations: Cell::new(0),
             prompting: Cell::new(false),
+            limit: Cell::new(None),
         }
     }
 
@@ -63,6 +67,11 @@ impl Gpu {
         let took = self.empty().await?;
         self.prompting.set(took.0 > RARELY.0);
         Ok(())
+    }
+
+    /// Limits native waits from now on. The device counts as lost after a longer one.
+    pub fn limit_waits(&self, limit: Duration) {
+        self.limit.set(Some(limit));
     }
 
     /// Makes waits those of an ordinary page, until the result is dropped.
@@ -205,9 +214,12 @@ impl Gpu {
 
     /// Waits for a callback.
     async fn answer<T>(&self, wait: oneshot::Receiver<T>) -> Result<T, BackendError> {
-        if let Err(why) = drive(&self.device) {
+        if let Err(unfinished) = drive(&self.device, self.limit.get()) {
+            if let Unfinished::TooLong(limit) = unfinished {
+                self.errors.lose(format!("its work did not end within {} s", limit.as_secs_f64()));
+            }
             self.errors.alive()?;
-            return Err(BackendError::Device(why));
+            return Err(BackendError::Device(unfinished.to_string()));
         }
         let _prompts = self.prompting.get().then(|| Prompts::new(&self.queue));
         match self.errors.unless_lost(wait).await? {

@@ -8,6 +8,7 @@ use parallax_ir::device::{Batch, Rotation};
 use parallax_schema::device::{Launch, Launching};
 use parallax_schema::units::Bytes;
 
+use crate::foreign::ForeignKernel;
 use crate::gpu::Gpu;
 use crate::pass_copies::PassCopy;
 use crate::timing::Timestamps;
@@ -48,15 +49,15 @@ impl BoundStage {
 pub struct Launched {
     /// Label of the stage.
     pub label: Cow<'static, str>,
-    entry: &'static str,
+    entry: Cow<'static, str>,
     pipeline: wgpu::ComputePipeline,
     grid: [u32; 3],
     block: [u32; 3],
     shared: u32,
     /// One bind group per set.
     groups: Vec<wgpu::BindGroup>,
-    /// Bind group 1: the order of executions on different sets, or the emulated matrices.
-    further: Option<wgpu::BindGroup>,
+    /// Bind groups from 1 on: the order of executions on different sets, the emulated matrices, or a kernel's own.
+    further: Vec<wgpu::BindGroup>,
 }
 
 impl Launched {
@@ -70,13 +71,32 @@ impl Launched {
         let kernel = stage.kernel_launch().expect("all work has been made kernels");
         Launched {
             label: stage.label.clone(),
-            entry: kernel.entry,
+            entry: kernel.entry.into(),
             pipeline,
             grid: kernel.grid,
             block: kernel.workgroup,
             shared: kernel.shared_bytes,
             groups,
-            further,
+            further: further.into_iter().collect(),
+        }
+    }
+
+    /// Creates the launch of a kernel from outside the program, on one buffer set. `groups` are its bind groups, from 0 on.
+    pub fn foreign(
+        kernel: &ForeignKernel<'_>,
+        pipeline: wgpu::ComputePipeline,
+        groups: Vec<wgpu::BindGroup>,
+    ) -> Launched {
+        let mut groups = groups.into_iter();
+        Launched {
+            label: kernel.name.to_owned().into(),
+            entry: kernel.entry.to_owned().into(),
+            pipeline,
+            grid: kernel.grid,
+            block: kernel.workgroup,
+            shared: kernel.shared_bytes,
+            groups: groups.by_ref().take(1).collect(),
+            further: groups.collect(),
         }
     }
 
@@ -84,7 +104,7 @@ impl Launched {
     pub fn launch(&self) -> Launch {
         Launch {
             label: self.label.to_string(),
-            entry: self.entry.to_owned(),
+            entry: self.entry.to_string(),
             grid: self.grid,
             block: self.block,
             shared: Bytes(u64::from(self.shared)),
@@ -94,7 +114,7 @@ impl Launched {
 
     /// Encodes the launch on one set.
     pub fn encode<'a>(&'a self, pass: &mut Pass<'a>, set: usize) {
-        pass.dispatch(&self.pipeline, &self.groups[set], self.further.as_ref(), self.grid);
+        pass.dispatch(&self.pipeline, &self.groups[set], &self.further, self.grid);
     }
 }
 
@@ -121,15 +141,15 @@ impl<'a> Pass<'a> {
         &mut self,
         pipeline: &'a wgpu::ComputePipeline,
         group: &'a wgpu::BindGroup,
-        order: Option<&'a wgpu::BindGroup>,
+        further: &'a [wgpu::BindGroup],
         [x, y, z]: [u32; 3],
     ) {
         if self.pipeline != Some(pipeline) {
             self.pass.set_pipeline(pipeline);
             self.pipeline = Some(pipeline);
             self.group = None;
-            if let Some(order) = order {
-                self.pass.set_bind_group(1, order, &[]);
+            for (index, group) in (1..).zip(further) {
+                self.pass.set_bind_group(index, group, &[]);
             }
         }
         if self.group != Some(group) {

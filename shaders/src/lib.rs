@@ -9,7 +9,8 @@
 //!   `imitate` emulates them. `compile` makes pipelines with the requested `checks`. `buffers` allocates and fills buffers,
 //!   `mapped` handles host memory, `poison` poisons outputs. `launch` encodes batches, and `pass_copies` the copies between their
 //!   passes. `barriers` serialises executions, and `timestamp_fence` separates copies from timestamps. `trace` traces one execution, `stack` its
-//!   call stack.
+//!   call stack. `foreign` runs a
+//!   kernel from outside the program.
 //! - Kernel sources: below `kernels/`, found through [`KernelSources`](parallax_ir::KernelSources) by name, as in
 //!   `matmul/tiled`. Lines that begin with `#` are directives: imports, conditions and blocks, resolved by `directives`. Bindings are
 //!   in group 0, in the order of the stage's arguments.
@@ -25,6 +26,7 @@ mod device_errors;
 mod directives;
 #[cfg(any(target_arch = "wasm32", test))]
 mod experimental;
+mod foreign;
 mod gpu;
 mod imitate;
 mod launch;
@@ -49,6 +51,7 @@ mod wait;
 
 pub use checks::Checks;
 pub use device::{Adapter, Unavailable, WgpuOptions, adapters, open};
+pub use foreign::{Binding, BindingKind, ForeignKernel, contents};
 pub use matrix::MATRICES;
 pub use profiler::Wgpu;
 pub use wait::yield_now;

@@ -21,7 +21,7 @@ pub struct Fill {
 impl Fill {
     /// Encodes the launch.
     pub fn encode<'a>(&'a self, pass: &mut Pass<'a>) {
-        pass.dispatch(&self.pipeline, &self.group, None, self.grid);
+        pass.dispatch(&self.pipeline, &self.group, &[], self.grid);
     }
 }
 

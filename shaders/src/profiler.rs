@@ -1,6 +1,7 @@
 //! A wgpu device as a profiler.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use parallax_ir::device::{BackendError, Ledger, POISON, Prepared, Profiler, Rotation, Transfer, settle};
@@ -27,14 +28,14 @@ use crate::wait::yield_now;
 
 /// A wgpu device as a profiler.
 pub struct Wgpu {
-    gpu: Rc<Gpu>,
-    timestamps: Option<Rc<Timestamps>>,
+    pub(crate) gpu: Rc<Gpu>,
+    pub(crate) timestamps: Option<Rc<Timestamps>>,
     clock: ClockInfo,
     device: DeviceInfo,
     checks: Checks,
     form: Form,
     texts: KernelSources,
-    poison: Rc<Poison>,
+    pub(crate) poison: Rc<Poison>,
     order: BarrierBuffer,
     fence: Fence,
 }
@@ -58,6 +59,11 @@ impl Wgpu {
         device.caps.cube = texts.translator().is_some();
         device.caps.no_cube = texts.untranslated().map(str::to_owned);
         Wgpu { gpu, timestamps, clock, device, checks, form, texts, poison, order, fence }
+    }
+
+    /// Limits native waits for the device from now on. After that time the device counts as lost. A page's waits have no limit.
+    pub fn limit_waits(&self, limit: Duration) {
+        self.gpu.limit_waits(limit);
     }
 
     /// The underlying device.

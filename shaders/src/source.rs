@@ -96,6 +96,12 @@ impl KernelSource {
         hash(&self.wgsl)
     }
 
+    /// Returns the kernel source of a text from outside the program, unchanged.
+    pub(crate) fn foreign(file: &str, wgsl: &str) -> KernelSource {
+        let (file, wgsl) = (file.to_owned(), wgsl.to_owned());
+        KernelSource { file, wgsl, imports: Vec::new(), imitation: None, made: Vec::new(), unrolled: 0, own: false }
+    }
+
     /// Returns the first line of each imported file, as an appendix to compiler messages.
     pub(crate) fn legend(&self) -> String {
         let one = |(line, file): &(usize, String)| format!("\nline {line} of the text is the first of {file}");

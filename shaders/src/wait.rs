@@ -1,5 +1,7 @@
 //! Waits, which differ between a native thread, which may block, and a page, which must not.
 
+use std::time::Duration;
+
 /// No effect natively: there is no event loop of a page.
 #[cfg(not(target_arch = "wasm32"))]
 pub async fn yield_now() {}
@@ -79,22 +81,37 @@ impl Drop for Prompts {
     }
 }
 
-/// Blocks until all submitted work is done. Natively, callbacks run only while the device is polled.
+/// Reason for which a wait ended without the completion of the work.
+#[derive(Debug, thiserror::Error)]
+pub enum Unfinished {
+    /// The limit passed.
+    #[error("the device did not finish within {0:?}")]
+    #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "a page's waits have no limit"))]
+    TooLong(Duration),
+    /// The device failed.
+    #[error("{0}")]
+    #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "the browser reports failures"))]
+    Failed(String),
+}
+
+/// Blocks until all submitted work is done, or until the limit passes. Natively, callbacks run only while the device is polled.
 ///
 /// `wgpu` panics when it finds the device lost during a poll, after the callback for the loss. The run continues with a fresh
 /// device. So the panic ends here, and the caller finds the reason among the incidents.
 #[cfg(not(target_arch = "wasm32"))]
-pub fn drive(device: &wgpu::Device) -> Result<(), String> {
-    let poll = std::panic::AssertUnwindSafe(|| device.poll(wgpu::PollType::wait_indefinitely()));
-    match std::panic::catch_unwind(poll) {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err("the device failed while it was waited for".to_owned()),
+pub fn drive(device: &wgpu::Device, limit: Option<Duration>) -> Result<(), Unfinished> {
+    let wait = wgpu::PollType::Wait { submission_index: None, timeout: limit };
+    let poll = std::panic::AssertUnwindSafe(|| device.poll(wait));
+    match (std::panic::catch_unwind(poll), limit) {
+        (Ok(Ok(_)), _) => Ok(()),
+        (Ok(Err(wgpu::PollError::Timeout)), Some(limit)) => Err(Unfinished::TooLong(limit)),
+        (Ok(Err(error)), _) => Err(Unfinished::Failed(error.to_string())),
+        (Err(_), _) => Err(Unfinished::Failed("the device failed while it was waited for".to_owned())),
     }
 }
 
 /// No effect in a page: the browser runs the callbacks.
 #[cfg(target_arch = "wasm32")]
-pub fn drive(_device: &wgpu::Device) -> Result<(), String> {
+pub fn drive(_device: &wgpu::Device, _limit: Option<Duration>) -> Result<(), Unfinished> {
     Ok(())
 }
