@@ -29,8 +29,8 @@ const LONG: &str = "sentences of more than 30 words";
 const MOST_WORDS: usize = 30;
 
 /// Folders that are counted one by one; files of the root count as one folder.
-const FOLDERS: [&str; 12] =
-    ["build", "core", "cube", "cuda", "docs", "fuzz", "cpu", "native-cli", "shaders", "tests", "tools", "web"];
+const FOLDERS: [&str; 13] =
+    ["build", "core", "cube", "cuda", "docs", "fuzz", "cpu", "lab", "native-cli", "shaders", "tests", "tools", "web"];
 const ROOT: &str = ".";
 const OF_ROOT: [&str; 5] = ["CHANGELOG.md", "CONTRIBUTING.md", "Cargo.toml", "README.md", "index.html"];
 

@@ -99,6 +99,7 @@ fn crates_without_unsafe_code_forbid_it() {
         ("core/schema/src/lib.rs", "deny"),
         ("core/workloads/src/lib.rs", "deny"),
         ("cpu/src/lib.rs", "forbid"),
+        ("lab/src/lib.rs", "forbid"),
         ("testing/src/lib.rs", "forbid"),
         ("tests/lib.rs", "forbid"),
         ("tools/xtask/src/main.rs", "forbid"),
@@ -118,7 +119,7 @@ fn crates_without_unsafe_code_forbid_it() {
 }
 
 /// Crates of the workspace that each crate depends on, development aside. Data flows from the first to the last.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("core/schema", &[]),
     ("core/ir", &["schema"]),
     ("core/workloads", &["schema", "ir"]),
@@ -127,6 +128,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("core/report", &["schema", "analysis"]),
     ("testing", &["schema", "ir"]),
     ("shaders", &["schema", "ir"]),
+    ("lab", &["schema", "ir", "engine", "analysis", "shaders"]),
     ("cuda", &["schema", "ir"]),
     ("cpu", &["schema", "ir"]),
     ("cube", &["schema", "ir"]),
@@ -134,7 +136,10 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("web/worker", &["schema", "ir", "workloads", "engine", "report", "cpu", "shaders", "protocol"]),
     ("web", &["schema", "analysis", "report", "protocol"]),
     ("web/reports", &["schema", "workloads", "analysis", "report", "web"]),
-    ("native-cli", &["schema", "ir", "workloads", "engine", "analysis", "report", "cuda", "shaders", "cpu", "cube"]),
+    (
+        "native-cli",
+        &["schema", "ir", "workloads", "engine", "analysis", "report", "cuda", "shaders", "cpu", "cube", "lab"],
+    ),
 ];
 
 #[test]

@@ -1,7 +1,7 @@
 //! Check of one case outside of any run: prepared, compared with the reference, and checked again at awkward shapes.
 //! Shared by `dev` and `tune`.
 
-use parallax_analysis::compare::verdict::{Ratio, VerdictInputs, resolution_on};
+use parallax_analysis::compare::verdict::Ratio;
 use parallax_engine::measure::check::{Expected, WORK, check};
 use parallax_engine::plan::runs_as_asked;
 use parallax_ir::device::{BackendError, Batch, POISON, Prepared, Profiler};
@@ -121,9 +121,5 @@ impl Awkward {
 
 /// Returns the ratio of two timings on one device, taken side by side.
 pub fn ratio(base: &Timing, other: &Timing, launches: usize, profiler: &dyn Profiler) -> Ratio {
-    let (kind, jitter) = (profiler.device().kind, profiler.clock().launch_jitter.0);
-    let launch = jitter * launches as f64 / base.summary.median.0;
-    let reference_spread = kind.is_emulated().then_some(0.0);
-    let grounds = VerdictInputs { asked: resolution_on(kind), drift: 0.0, launch, reference_spread };
-    Ratio::of(base, other, grounds)
+    Ratio::side_by_side(base, other, launches, profiler.device().kind, profiler.clock())
 }

@@ -15,7 +15,8 @@ pub struct Draw {
 }
 
 impl Draw {
-    pub(crate) fn new(stream: u64, index: u64) -> Draw {
+    /// Returns the source of element `index` of a random stream.
+    pub fn new(stream: u64, index: u64) -> Draw {
         Draw { index, stream, bits: splitmix64(stream.wrapping_add(index.wrapping_mul(0x9E37_79B9_7F4A_7C15))) }
     }
 

@@ -262,6 +262,13 @@ pub fn detectable(value: f64, low: f64, high: f64, resolution: f64) -> f64 {
 }
 
 impl Ratio {
+    /// Returns the ratio of two timings on one device, taken side by side. `launches` is the number of launches of one execution.
+    pub fn side_by_side(base: &Timing, other: &Timing, launches: usize, kind: DeviceKind, clock: &ClockInfo) -> Ratio {
+        let launch = clock.launch_jitter.0 * launches as f64 / base.summary.median.0;
+        let reference_spread = kind.is_emulated().then_some(0.0);
+        Ratio::of(base, other, VerdictInputs { asked: resolution_on(kind), drift: 0.0, launch, reference_spread })
+    }
+
     /// Returns the ratio of two timings.
     pub fn of(base: &Timing, other: &Timing, grounds: VerdictInputs) -> Ratio {
         let (a, b) = (&base.summary, &other.summary);
