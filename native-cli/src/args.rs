@@ -20,6 +20,7 @@ use crate::commands::devices::Devices;
 use crate::commands::doctor::Doctor;
 use crate::commands::eval::Eval;
 use crate::commands::kernel::Kernel;
+use crate::commands::lab::Lab;
 use crate::commands::list::List;
 use crate::commands::man::Man;
 use crate::commands::profile::Profile;
@@ -60,7 +61,7 @@ pub struct Cli {
 }
 
 /// Options of `run` in the short help of the whole program, where most options belong to commands.
-const SHOWN: [&str; 6] = ["target", "preset", "filter", "budget", "out", "quiet"];
+const SHOWN: [&str; 5] = ["target", "preset", "filter", "budget", "out"];
 
 impl Cli {
     /// Returns the whole command line, for parsing, help, completions and man pages.
@@ -148,6 +149,9 @@ pub enum Command {
     /// Watch kernel sources: compile, check and time at every save
     #[command(after_help = help::DEV)]
     Dev(Dev),
+    /// Compare two WGSL kernels of your own: outputs, then times
+    #[command(after_help = help::LAB)]
+    Lab(Lab),
     /// Find this device's best values of tunables
     #[command(after_help = help::TUNE)]
     Tune(Tune),

@@ -56,6 +56,12 @@ pub const DEV: &str = "\
 Example:
   parallax dev matmul/fwd/m1024,n1024,k1024/f32/tiled";
 
+/// Examples of `lab`.
+pub const LAB: &str = "\
+Examples:
+  parallax lab a.wgsl b.wgsl
+  parallax lab a.wgsl b.wgsl --elements 65536 --input 0=x.npy";
+
 /// Examples of `tune`.
 pub const TUNE: &str = "\
 Example:

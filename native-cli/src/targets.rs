@@ -62,7 +62,13 @@ fn cuda(options: &Device) -> Result<Opened, String> {
 }
 
 fn wgpu(options: &Device) -> Result<Opened, String> {
-    let options = &options.native;
+    let wanted = wgpu_options(&options.native)?;
+    let profiler = pollster::block_on(parallax_shaders::open(wanted)).map_err(|e| e.to_string())?;
+    here(profiler, &options.native)
+}
+
+/// Returns the options of the requested device, or of the best one.
+pub fn wgpu_options(options: &Native) -> Result<parallax_shaders::WgpuOptions, String> {
     let texts = wgsl_texts(options).map_err(|e| e.to_string())?;
     let adapter = match card(options)? {
         Some(card) => Some(card.wgpu.ok_or_else(|| unreachable_through("wgpu", &card))?),
@@ -70,9 +76,7 @@ fn wgpu(options: &Device) -> Result<Opened, String> {
     };
     let checks = options.checked.unwrap_or_default();
     let host_memory = memory::available();
-    let wanted = parallax_shaders::WgpuOptions { adapter, checks, host_memory, texts, ..Default::default() };
-    let profiler = pollster::block_on(parallax_shaders::open(wanted)).map_err(|e| e.to_string())?;
-    here(profiler, options)
+    Ok(parallax_shaders::WgpuOptions { adapter, checks, host_memory, texts, ..Default::default() })
 }
 
 /// Returns the requested GPU, if there is a request.

@@ -11,6 +11,7 @@ pub mod doctor;
 pub mod each_card;
 pub mod eval;
 pub mod kernel;
+pub mod lab;
 pub mod list;
 pub mod man;
 pub mod measuring;
@@ -56,6 +57,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => serve::serve(&args).map(done),
         Command::Site(args) => site::site(&args).map(done),
         Command::Dev(args) => dev::dev(&args),
+        Command::Lab(args) => lab::lab(&args),
         Command::Tune(args) => tune::tune(&args),
         Command::Schema => schema::schema().map(done),
         Command::Completions(args) => completions::completions(&args).map(done),

@@ -12,6 +12,7 @@ mod given;
 mod help;
 #[cfg(unix)]
 mod interrupting;
+mod lab;
 #[cfg(unix)]
 mod limits;
 mod measuring;
