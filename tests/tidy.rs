@@ -89,7 +89,7 @@ fn core_stays_pure() {
 /// Unsafe code is in the crates that call drivers, the system or a browser, and nowhere else.
 #[test]
 fn crates_without_unsafe_code_forbid_it() {
-    let callers = ["cube", "cuda", "native-cli", "shaders", "web", "web/reports", "web/worker"];
+    let callers = ["cube", "cuda", "native-cli", "shaders", "web", "web/lab", "web/reports", "web/worker"];
     let forbidding = [
         ("build/src/lib.rs", "forbid"),
         ("core/analysis/src/lib.rs", "deny"),
@@ -119,7 +119,7 @@ fn crates_without_unsafe_code_forbid_it() {
 }
 
 /// Crates of the workspace that each crate depends on, development aside. Data flows from the first to the last.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("core/schema", &[]),
     ("core/ir", &["schema"]),
     ("core/workloads", &["schema", "ir"]),
@@ -134,6 +134,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("cube", &["schema", "ir"]),
     ("web/protocol", &["schema", "report"]),
     ("web/worker", &["schema", "ir", "workloads", "engine", "report", "cpu", "shaders", "protocol"]),
+    ("web/lab", &["shaders", "lab"]),
     ("web", &["schema", "analysis", "report", "protocol"]),
     ("web/reports", &["schema", "workloads", "analysis", "report", "web"]),
     (

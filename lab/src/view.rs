@@ -44,7 +44,7 @@ fn row(binding: &PlannedBinding, plan: &Plan) -> BindingRow {
     };
     let uniform = binding.declared.kind == parallax_shaders::BindingKind::Uniform;
     let source = match &binding.source {
-        Source::Seeded if uniform => format!("integers are {}, floats are seeded", plan.request.elements),
+        Source::Seeded if uniform => uniform_source(binding, plan.request.elements),
         Source::Seeded => "seeded".to_owned(),
         Source::Zeros => "zeros".to_owned(),
         Source::Values(values) if values.len() == 1 => "one value".to_owned(),
@@ -59,6 +59,21 @@ fn row(binding: &PlannedBinding, plan: &Plan) -> BindingRow {
         elements: binding.elements,
         size: Bytes(binding.bytes).to_string(),
         source,
+    }
+}
+
+/// Returns the source of a uniform buffer without contents of its own: its integers are the number of elements.
+fn uniform_source(binding: &PlannedBinding, elements: u64) -> String {
+    let (mut integers, mut floats) = (false, false);
+    let (layout, own) = binding.layout();
+    layout.each(own, 0, &mut |_, scalar| {
+        floats |= scalar.is_float();
+        integers |= !scalar.is_float();
+    });
+    match (integers, floats) {
+        (true, false) => elements.to_string(),
+        (true, true) => format!("integers {elements}, floats seeded"),
+        _ => "seeded".to_owned(),
     }
 }
 

@@ -121,10 +121,9 @@ pub fn answer(files: Files, request: &Request<Body>) -> Response {
     if ![Method::GET, Method::HEAD].contains(request.method()) {
         return StatusCode::METHOD_NOT_ALLOWED.into_response();
     }
-    let path = match request.uri().path().trim_start_matches('/') {
-        "" => "index.html",
-        path => path,
-    };
+    let path = request.uri().path().trim_start_matches('/');
+    // A folder is its index.
+    let path = if path.is_empty() || path.ends_with('/') { format!("{path}index.html") } else { path.to_owned() };
     let Some((name, packed)) = files.iter().find(|(name, _)| *name == path) else {
         return StatusCode::NOT_FOUND.into_response();
     };

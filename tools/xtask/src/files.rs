@@ -62,6 +62,29 @@ pub fn build(root: &Path, program: &Path, folder: &Path) -> Result<()> {
     fs::write(folder.join("index.html"), page).context("write index.html")
 }
 
+/// Program of the lab, as its page starts it.
+const LAB: &str = "<script type=\"module\" src=\"./lab.js\"></script>";
+
+/// Writes the page of the lab into `lab/` below the folder of a page, with the worker's program.
+///
+/// # Errors
+/// A missing file, or an index.html without one of the placeholders.
+pub fn build_lab(root: &Path, program: &Path, folder: &Path) -> Result<()> {
+    let lab = folder.join("lab");
+    bind(program, &lab)?;
+    for script in ["lab.js", "worker.js"] {
+        let text = fs::read_to_string(root.join("web/lab").join(script)).with_context(|| format!("read {script}"))?;
+        fs::write(lab.join(script), without_comments(&text)).with_context(|| format!("write {script}"))?;
+    }
+    let markup = fs::read_to_string(root.join("web/lab/index.html")).context("read web/lab/index.html")?;
+    let page = filled(&markup, LAB, |file| {
+        let bytes = fs::read(root.join(file)).with_context(|| format!("read {file}"))?;
+        let Named { name, integrity } = hashed(folder, file, &bytes)?;
+        Ok(Named { name: format!("../{name}"), integrity })
+    })?;
+    fs::write(lab.join("index.html"), page).context("write lab/index.html")
+}
+
 /// Returns a script without the lines that are comments; a visitor downloads each.
 fn without_comments(script: &str) -> String {
     script.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(|line| [line, "\n"]).collect()

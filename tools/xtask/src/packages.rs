@@ -5,7 +5,8 @@ use anyhow::Result;
 use crate::shell::Shell;
 
 /// Members that are not published: `publish = false` in their manifests.
-const PRIVATE: [&str; 7] = [
+const PRIVATE: [&str; 8] = [
+    "parallax-lab-worker",
     "parallax-protocol",
     "parallax-reports",
     "parallax-testing",

@@ -31,7 +31,8 @@ pub fn build_test_page(shell: &mut Shell) -> Result<()> {
     with_failure_line(|| {
         shell.need(&["rust", "wasm"])?;
         own_programs(shell, "page-test", "+simd128", "dist-test")?;
-        worker(shell, "page-test", "worker", "dist-test", SIMD, "")
+        worker(shell, "page-test", "worker", "dist-test", SIMD, "")?;
+        lab(shell, "page-test", "dist-test")
     })
 }
 
@@ -73,14 +74,17 @@ fn small_library(shell: &Shell) -> Shell {
         .with("CARGO_PROFILE_PAGE_TRIM_PATHS", "all")
 }
 
-/// Builds the other programs, each in a folder of `dist/`: the worker, the worker with shared memory, and CubeCL's compilers.
+/// Builds the other programs, each in a folder of `dist/`: the worker, the worker with shared memory, CubeCL's compilers,
+/// and the lab.
 ///
 /// Two are built at a time: one processor does most of the work of each, and their flags differ, so they share no dependency.
 fn build_other_programs(shell: &Shell) -> Result<()> {
     let second = shell.with("CARGO_TARGET_DIR", shell.target().join("beside").to_string_lossy());
     std::thread::scope(|scope| {
         let threads = scope.spawn(|| threaded_worker(&second));
-        let first = compilers(shell).and_then(|()| worker(shell, "worker", "worker", "dist", SIMD, ""));
+        let first = compilers(shell)
+            .and_then(|()| worker(shell, "worker", "worker", "dist", SIMD, ""))
+            .and_then(|()| lab(shell, "worker", "dist"));
         let threads = threads.join().map_err(|_| anyhow!("a build panicked"))?;
         first.and(threads)
     })
@@ -108,6 +112,15 @@ fn worker(shell: &Shell, profile: &str, name: &str, folder: &str, flags: &str, l
     );
     shell.with("RUSTFLAGS", flags).with("CARGO_PROFILE_WORKER_STRIP", "debuginfo").run(&line)?;
     bind_compiled(shell, profile, "parallax_worker", &shell.path(folder).join(name))
+}
+
+/// Builds the page of the lab, with its worker.
+fn lab(shell: &Shell, profile: &str, folder: &str) -> Result<()> {
+    let line = format!(
+        "cargo rustc --quiet -p parallax-lab-worker --lib --crate-type cdylib --profile {profile} --target {WASM}"
+    );
+    shell.with("RUSTFLAGS", SIMD).with("CARGO_PROFILE_WORKER_STRIP", "debuginfo").run(&line)?;
+    files::build_lab(&shell.path(""), &compiled(shell, profile, "parallax_lab_worker"), &shell.path(folder))
 }
 
 /// Builds CubeCL's compilers. They need a newer Rust than the page, which does without them.
