@@ -8,13 +8,14 @@ use parallax_schema::case::DType;
 use parallax_schema::device::DeviceKind;
 use parallax_schema::record::Timing;
 use parallax_schema::units::Nanos;
-use parallax_shaders::{Binding, ForeignKernel, Wgpu, contents};
+use parallax_shaders::{Binding, BindingKind, ForeignKernel, Wgpu, contents};
 use serde::Serialize;
 
 use crate::agreement::{Agreement, Tolerance};
 use crate::error::{LabError, Label};
 use crate::plan::Plan;
 use crate::program::Program;
+use crate::request::BindingPoint;
 
 /// Phase of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -81,6 +82,9 @@ pub async fn run(
     let mut a = prepared(wgpu, plan, &before, Label::A).await?;
     let mut b = prepared(wgpu, plan, &before, Label::B).await?;
     phase(Phase::Check);
+    for label in Label::BOTH {
+        loops_end(wgpu, plan, &before, label).await?;
+    }
     let mut report = Report {
         device: wgpu.device().name.clone(),
         api: wgpu.device().api.clone(),
@@ -131,7 +135,7 @@ fn within_limits(wgpu: &Wgpu, plan: &Plan, label: Label) -> Result<(), LabError>
         return Err(LabError::Feature { label, feature: "f16" });
     }
     let own = plan.of(label);
-    let uniform = |index: &&usize| plan.bindings[**index].declared.kind == parallax_shaders::BindingKind::Uniform;
+    let uniform = |index: &&usize| plan.bindings[**index].declared.kind == BindingKind::Uniform;
     let largest = |wanted: bool| {
         let of_kind = own.iter().filter(|index| uniform(index) == wanted);
         of_kind.map(|index| plan.bindings[*index].bytes).max().unwrap_or(0)
@@ -162,22 +166,51 @@ fn within_limits(wgpu: &Wgpu, plan: &Plan, label: Label) -> Result<(), LabError>
 /// Compiles a kernel and fills its buffers.
 async fn prepared(wgpu: &Wgpu, plan: &Plan, before: &[Vec<u8>], label: Label) -> Result<Box<dyn Prepared>, LabError> {
     let program = &plan.programs[label as usize];
+    let kernel = kernel(plan, before, label, &program.wgsl);
+    wgpu.foreign(&kernel).await.map_err(|error| of_kernel(label, error))
+}
+
+/// Returns a kernel with its buffers.
+fn kernel<'a>(plan: &'a Plan, before: &'a [Vec<u8>], label: Label, wgsl: &'a str) -> ForeignKernel<'a> {
+    let program = &plan.programs[label as usize];
     let bindings = program.bindings.iter().zip(plan.of(label)).map(|(own, index)| Binding {
         group: own.point.group,
         binding: own.point.binding,
         kind: own.kind,
         contents: &before[index],
     });
-    let kernel = ForeignKernel {
+    ForeignKernel {
         name: label.name(),
-        wgsl: &program.wgsl,
+        wgsl,
         entry: &program.entry,
         workgroup: program.workgroup,
         shared_bytes: program.shared_bytes,
         grid: plan.grids[label as usize],
         bindings: bindings.collect(),
+    }
+}
+
+/// Executes the variant of a kernel whose loops end.
+///
+/// # Errors
+/// A loop beyond the limit of iterations.
+async fn loops_end(wgpu: &Wgpu, plan: &Plan, before: &[Vec<u8>], label: Label) -> Result<(), LabError> {
+    let Some(guarded) = &plan.programs[label as usize].guarded else { return Ok(()) };
+    let mut kernel = kernel(plan, before, label, &guarded.wgsl);
+    let flag = kernel.bindings.len();
+    let BindingPoint { group, binding } = guarded.flag;
+    kernel.bindings.push(Binding { group, binding, kind: BindingKind::ReadWrite, contents: &[0; 4] });
+    let mut prepared = match wgpu.foreign(&kernel).await {
+        Ok(prepared) => prepared,
+        // A compiler may reject the variant, and a device may have no further binding.
+        Err(BackendError::Compile { .. } | BackendError::Device(_)) => return Ok(()),
+        Err(error) => return Err(of_kernel(label, error)),
     };
-    wgpu.foreign(&kernel).await.map_err(|error| of_kernel(label, error))
+    prepared.measure(Batch::new(1)).await.map_err(|error| of_kernel(label, error))?;
+    match contents(&mut *prepared, flag, 4).await.map_err(|error| of_kernel(label, error))? {
+        Some(word) if word == [0; 4] => Ok(()),
+        _ => Err(LabError::Endless { label, iterations: plan.request.iterations }),
+    }
 }
 
 /// Returns the error of a kernel. A message of the compiler names the kernel by itself.

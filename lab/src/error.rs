@@ -160,6 +160,16 @@ pub enum LabError {
         /// Feature.
         feature: &'static str,
     },
+    /// Loop beyond the limit of iterations.
+    #[error(
+        "{label}: a loop has {iterations} iterations in one invocation and does not end; if it ends later, raise the limit of iterations"
+    )]
+    Endless {
+        /// Kernel.
+        label: Label,
+        /// Limit of iterations.
+        iterations: u32,
+    },
     /// Store beyond a binding.
     #[error("{label} stored beyond the end of binding {point}")]
     Guard {

@@ -73,7 +73,8 @@ impl Plan {
     /// Invalid WGSL; bindings that do not match; settings outside their range.
     pub fn new(request: Request) -> Result<Plan, LabError> {
         checked(&request)?;
-        let programs = [Program::reflect(Label::A, &request.a)?, Program::reflect(Label::B, &request.b)?];
+        let reflected = |label: Label| Program::reflect(label, request.side(label), request.iterations);
+        let programs = [reflected(Label::A)?, reflected(Label::B)?];
         let points = programs.iter().flat_map(|program| &program.bindings).map(|binding| binding.point);
         let mut points: Vec<BindingPoint> = points.collect();
         points.sort();
@@ -120,6 +121,9 @@ fn checked(request: &Request) -> Result<(), LabError> {
     }
     if !(request.budget.is_finite() && (0.1..=600.0).contains(&request.budget)) {
         return wrong("the budget", request.budget.to_string(), "it must be 0.1 to 600 seconds");
+    }
+    if request.iterations == 0 {
+        return wrong("the limit of iterations", "0".to_owned(), "it must be at least 1");
     }
     if !(request.limit.is_finite() && (0.1..=3600.0).contains(&request.limit)) {
         return wrong("the limit", request.limit.to_string(), "it must be 0.1 to 3600 seconds");

@@ -6,6 +6,7 @@ use naga::{AddressSpace, Module, ShaderStage, StorageAccess, TypeInner};
 use parallax_shaders::BindingKind;
 
 use crate::error::{LabError, Label};
+use crate::guard::{self, Guarded};
 use crate::layout::{Layout, Layouts, few_parts, type_name};
 use crate::request::{BindingPoint, Side};
 
@@ -37,6 +38,8 @@ pub struct Program {
     pub half: bool,
     /// Bindings that the entry point uses, by group and number.
     pub bindings: Vec<Reflected>,
+    /// Variant whose loops end. `None` without loops.
+    pub guarded: Option<Guarded>,
 }
 
 /// A binding by reflection.
@@ -73,7 +76,7 @@ pub(crate) fn kind_name(kind: BindingKind) -> &'static str {
 }
 
 /// Capabilities of kernels from outside: those of WebGPU in browsers, without experimental ones.
-fn capabilities() -> Capabilities {
+pub(crate) fn capabilities() -> Capabilities {
     Capabilities::SHADER_FLOAT16
         | Capabilities::SHADER_FLOAT16_IN_FLOAT32
         | Capabilities::SUBGROUP
@@ -81,11 +84,11 @@ fn capabilities() -> Capabilities {
 }
 
 impl Program {
-    /// Reflects a kernel source.
+    /// Reflects a kernel source. `iterations` is the limit of its loops in one invocation.
     ///
     /// # Errors
     /// Invalid WGSL with its line; a missing entry point; a binding that is no buffer.
-    pub fn reflect(label: Label, side: &Side) -> Result<Program, LabError> {
+    pub fn reflect(label: Label, side: &Side, iterations: u32) -> Result<Program, LabError> {
         let text = &side.text;
         if text.len() > LONGEST {
             return Err(LabError::TooLong { label, bytes: text.len() });
@@ -109,7 +112,12 @@ impl Program {
         let (module, info) = process_overrides(&module, &info, Some((ShaderStage::Compute, &entry)), &constants)
             .map_err(|e| rejected(None, e.to_string()))?;
         let wgsl = if cfg!(target_arch = "wasm32") { text.clone() } else { parsed };
-        Program { label, wgsl, entry, entries, ..Program::empty(label) }.with_interface(&module, &info)
+        let mut guarded = guard::guarded(&module, iterations);
+        if cfg!(target_arch = "wasm32") && text.contains(SUBGROUPS) {
+            // naga does not write the directive.
+            guarded.iter_mut().for_each(|guarded| guarded.wgsl.insert_str(0, SUBGROUPS));
+        }
+        Program { label, wgsl, entry, entries, guarded, ..Program::empty(label) }.with_interface(&module, &info)
     }
 
     fn empty(label: Label) -> Program {
@@ -122,6 +130,7 @@ impl Program {
             shared_bytes: 0,
             half: false,
             bindings: Vec::new(),
+            guarded: None,
         }
     }
 

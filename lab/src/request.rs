@@ -103,6 +103,8 @@ pub struct Request {
     pub tolerance: Option<f64>,
     /// Seconds of timing for both kernels together.
     pub budget: f64,
+    /// Iterations of one loop in one invocation at most. A kernel with a longer loop is not executed.
+    pub iterations: u32,
     /// Seconds of the longest native wait for the device. A page ends its worker after a time of its own.
     pub limit: f64,
 }
@@ -118,6 +120,7 @@ impl Default for Request {
             seed: 42,
             tolerance: None,
             budget: 4.0,
+            iterations: 1 << 20,
             limit: 10.0,
         }
     }

@@ -2,7 +2,7 @@
 
 const byId = (id) => document.getElementById(id);
 const SIDES = ["a", "b"];
-const FIELDS = ["elements", "seed", "tolerance", "budget", "limit"];
+const FIELDS = ["elements", "seed", "tolerance", "budget", "iterations", "limit"];
 const FRAGMENT = "#lab=";
 /// Characters of a link's contents at most, once they are unpacked: hostile links unpack to any length.
 const MOST = 1 << 19;
@@ -82,7 +82,7 @@ function request() {
   const number = (id) => Number(byId(id).value);
   const values = {
     a: side("a"), b: side("b"), lengths, sources,
-    elements: number("elements"), seed: number("seed"), budget: number("budget"), limit: number("limit"),
+    elements: number("elements"), seed: number("seed"), budget: number("budget"), iterations: number("iterations"), limit: number("limit"),
     tolerance: byId("tolerance").value.trim() ? number("tolerance") : null,
   };
   return { request: JSON.stringify(values), files };
@@ -107,7 +107,7 @@ function fault() {
       return `${name.toUpperCase()}: write one to three numbers of workgroups, as in 64 or 64, 8, 1.`;
     }
   }
-  const whole = ["elements", "seed"].find((id) => !/^\d{1,15}$/.test(byId(id).value));
+  const whole = ["elements", "seed", "iterations"].find((id) => !/^\d{1,15}$/.test(byId(id).value));
   if (whole) return `The field ${whole} takes a whole number.`;
   const numeric = ["budget", "limit"].find((id) => !(Number(byId(id).value) > 0));
   if (numeric) return `The field ${numeric} takes a number of seconds.`;

@@ -54,6 +54,9 @@ pub struct Lab {
     /// Seconds of timing for both kernels together
     #[arg(long, value_name = "SECONDS", default_value_t = 4.0)]
     pub budget: f64,
+    /// Iterations of one loop in one thread at most [default: 1048576]
+    #[arg(long, value_name = "N", default_value_t = 1 << 20, hide_default_value = true)]
+    pub iterations: u32,
     /// Seconds after which a kernel without an end is given up
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub limit: f64,
@@ -116,7 +119,10 @@ fn compared(args: &Lab, request: Request) -> anyhow::Result<ExitCode> {
             Ok(if view.agrees { ExitCode::SUCCESS } else { ExitCode::from(1) })
         }
         Err(error) => {
-            let failed = matches!(error, LabError::Kernel { .. } | LabError::Guard { .. } | LabError::Device(_));
+            let failed = matches!(
+                error,
+                LabError::Kernel { .. } | LabError::Guard { .. } | LabError::Endless { .. } | LabError::Device(_)
+            );
             if error.lost() {
                 // The queue of a lost device would wait for its work without end.
                 std::mem::forget(wgpu);
@@ -188,6 +194,7 @@ fn request(args: &Lab) -> anyhow::Result<Request> {
         seed: args.seed,
         tolerance: args.tolerance,
         budget: args.budget,
+        iterations: args.iterations,
         limit: args.limit,
         sources: sources(&args.input)?,
         ..Request::default()

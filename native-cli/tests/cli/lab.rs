@@ -35,6 +35,7 @@ fn two_kernels_are_compared_and_end_in_an_exit_code() {
     let wrong = text("y[i] = 2.0 * x[i]; if i == 70u { y[i] = 0.0; }");
     let outside = text("y[i + 4000000000u] = x[i * 77777777u];");
     let endless = text("loop { y[0] += sin(y[1]); if x[i & 1u] > 1e30 { break; } }");
+    let long = text("for (var k = 0u; k < 60000u; k++) { y[0] += sin(y[1]); }");
     let twice = format!("{double}@compute @workgroup_size(1) fn other() {{ y[0] = x[0]; }}");
     for (b, args, code, parts) in [
         (&sum, &[][..], 0, &["0.0 x", "array<f32>", "agrees", "95 % interval", "B over A: ", "The outputs agree."][..]),
@@ -44,8 +45,9 @@ fn two_kernels_are_compared_and_end_in_an_exit_code() {
         (&twice, &["--entry", "main", "--tolerance", "0"], 0, &["The outputs agree."]),
         (&wrong, &[], 1, &["differs", "1 of 256", "[70]: ", "No time is shown, because the outputs differ: `y`."]),
         (&outside, &[], 1, &["differs"]),
+        (&endless, &["--iterations", "5000"], 1, &["B: a loop has 5000 iterations in one invocation and does not end"]),
         (
-            &endless,
+            &long,
             &["--workgroups", "4", "--workgroups", "65535,1024", "--limit", "1"],
             1,
             &["B: device lost: its work did not end within 1 s"],
