@@ -206,7 +206,8 @@ mod tests {
 
     #[test]
     fn the_programs_own_page_is_served_as_a_folder_would_be() {
-        let files: page::Files = &[("index.html", HELLO), ("parts/a.wasm", HELLO), ("open-trace.html", HELLO)];
+        let names = ["index.html", "parts/a.wasm", "parts/index.html", "open-trace.html"];
+        let files: page::Files = Vec::leak(names.map(|name| (name, HELLO)).to_vec());
         let server =
             Server::start(Page::Own(files), At::loopback(0), Limits::default(), |_| Router::new()).expect("started");
         let ask = |method: &str, path: &str, headers: &str| {
@@ -222,9 +223,13 @@ mod tests {
         assert!(head.contains("content-encoding: gzip") && head.contains("application/wasm"), "{head}");
         assert_eq!(body, HELLO);
         assert!(!ask("GET", "/open-trace.html", "").0.contains("opener-policy"));
-        for (method, path, status) in
-            [("GET", "/absent", "404"), ("GET", "/../index.html", "404"), ("DELETE", "/index.html", "405")]
-        {
+        for (method, path, status) in [
+            ("GET", "/parts/?a=b", "200"),
+            ("GET", "/absent", "404"),
+            ("GET", "/absent/", "404"),
+            ("GET", "/../index.html", "404"),
+            ("DELETE", "/index.html", "405"),
+        ] {
             assert!(ask(method, path, "").0.starts_with(&format!("HTTP/1.1 {status}")), "{method} {path}");
         }
     }
