@@ -237,7 +237,7 @@ async function compare() {
   const budget = 1000 * Number(byId("budget").value);
   const patience = {
     compile: PATIENCE + limit,
-    check: 2 * limit,
+    check: 4 * limit,
     time: 4 * budget + 2 * limit,
     message: (phase) => phase === "compile"
       ? "The compilation of these kernels took too long. The worker was ended and replaced."
