@@ -134,7 +134,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
     ("cube", &["schema", "ir"]),
     ("web/protocol", &["schema", "report"]),
     ("web/worker", &["schema", "ir", "workloads", "engine", "report", "cpu", "shaders", "protocol"]),
-    ("web/lab", &["shaders", "lab"]),
+    ("web/lab", &["ir", "shaders", "lab"]),
     ("web", &["schema", "analysis", "report", "protocol"]),
     ("web/reports", &["schema", "workloads", "analysis", "report", "web"]),
     (

@@ -3,8 +3,9 @@
 //! `worker.js` calls these functions with requests of the page, in JSON. A kernel may hang the worker or exhaust it. The page then
 //! ends the worker and starts another.
 
+use parallax_ir::KernelSources;
 use parallax_lab::{BindingPoint, BindingRow, LabError, Phase, Plan, Request, Source, View, bindings, run};
-use parallax_shaders::{WgpuOptions, open};
+use parallax_shaders::{Checks, WgpuOptions, open};
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
 
@@ -70,6 +71,18 @@ pub fn reflect(json: &str, files: &js_sys::Array) -> Result<String, JsError> {
     serde_json::to_string(&reflection).map_err(message)
 }
 
+/// Options of the device. The lab needs none of the suite's kernel sources, and its download has none.
+fn options() -> WgpuOptions {
+    WgpuOptions {
+        adapter: None,
+        checks: Checks::ALL,
+        experimental: false,
+        imitate_matrices: false,
+        host_memory: None,
+        texts: KernelSources::embedded(&[]),
+    }
+}
+
 /// Compares both kernels of a request on the GPU. Returns the words of the report, in JSON. `on_phase` is called with the name of each
 /// phase.
 ///
@@ -78,7 +91,7 @@ pub fn reflect(json: &str, files: &js_sys::Array) -> Result<String, JsError> {
 #[wasm_bindgen]
 pub async fn compare(json: String, files: js_sys::Array, on_phase: js_sys::Function) -> Result<String, JsError> {
     let plan = plan(request(&json, &files)?)?;
-    let mut wgpu = open(WgpuOptions::default()).await.map_err(message)?;
+    let mut wgpu = open(options()).await.map_err(message)?;
     let mut phase = |phase: Phase| {
         let name = match phase {
             Phase::Compile => "compile",
