@@ -4,12 +4,12 @@
 //! instead of registers. This pass writes out loops whose trip count is constant. Drivers unroll such loops on their own if they
 //! have no guard.
 //!
-//! A loop is written out in one of three forms:
+//! A loop is written out in one of three forms.
 //!
-//! - few short iterations, or a variable that indexes a local array or vector: one block `{ let i = 0u; … }` for each value,
-//! - many short iterations: a loop over several blocks, so that one guard serves all of them,
-//! - a start that is known at run time, as in `for (var i = lane; i < 256u; i += 64u)`: nested conditions, one for each possible
-//!   iteration.
+//! - One block `{ let i = 0u; … }` for each value: for few short iterations, or a variable that indexes a local array or vector.
+//! - A loop over several blocks: for many short iterations. One guard then serves all of them.
+//! - Nested conditions, one for each possible iteration: for a start that is known at run time. An example is
+//!   `for (var i = lane; i < 256u; i += 64u)`.
 //!
 //! Other loops stay: those with `break` or `continue`, those that change their variable, and those with long iterations. A longer
 //! text would take longer to compile, and gain nothing.
