@@ -40,6 +40,9 @@ const MEASURING = 825_000;
 /// The same of CubeCL's compilers, fetched for its kernels only.
 const COMPILERS = 850_000;
 
+/// The page and the program of the lab.
+const LAB = 900_000;
+
 /// Milliseconds until the page can be used, on its own thread four times as slow; emulating a GPU beside it takes the processor, too.
 const SOON = 2000;
 
@@ -1271,15 +1274,16 @@ const ofTheRelease = {
     const names = (await readdir(dist, { recursive: true })).filter((name) => /\.(html|css|js|wasm)$/.test(name));
     // Side by side: the best compression of so much takes a while.
     const weigh = async (name) => [name, (await promisify(brotliCompress)(await readFile(join(dist, name)))).length];
-    const sums = { page: 0, reports: 0, worker: 0, threads: 0, cube: 0 };
+    const sums = { page: 0, reports: 0, worker: 0, threads: 0, cube: 0, lab: 0 };
     // Each worker has a folder, of which a browser fetches one.
-    for (const [name, bytes] of await Promise.all(names.map(weigh))) sums[name.match(/^(reports|worker|threads|cube)\//)?.[1] ?? "page"] += bytes;
-    const { page, reports, cube, ...measuring } = sums;
-    console.log(`      the page weighs ${page} bytes; workers ${Object.values(measuring).join(", ")}; reports ${reports}; CubeCL ${cube}`);
+    for (const [name, bytes] of await Promise.all(names.map(weigh))) sums[name.match(/^(reports|worker|threads|cube|lab)\//)?.[1] ?? "page"] += bytes;
+    const { page, reports, cube, lab, ...measuring } = sums;
+    console.log(`      the page weighs ${page} bytes; workers ${Object.values(measuring).join(", ")}; reports ${reports}; CubeCL ${cube}; lab ${lab}`);
     assert.ok(page <= BUDGET, `${page} bytes`);
     assert.ok(reports > 1e5 && reports <= REPORTS, `${reports} bytes`);
     for (const [folder, bytes] of Object.entries(measuring)) assert.ok(bytes > 1e5 && bytes <= MEASURING, `${folder}: ${bytes} bytes`);
     assert.ok(cube <= COMPILERS, `${cube} bytes`);
+    assert.ok(lab > 1e5 && lab <= LAB, `${lab} bytes`);
   },
 
   async "fetches CubeCL's compilers when one of its kernels is asked for, and only then"() {
