@@ -2,9 +2,9 @@
 
 use parallax_analysis::compare::{CallCost, Cost, CostRun};
 use parallax_schema::case::DType;
-use parallax_schema::device::{BrowserMode, DeviceKind};
+use parallax_schema::device::DeviceKind;
 use parallax_schema::record::stats::quantile;
-use parallax_schema::record::{Outcome, Record, Run, way};
+use parallax_schema::record::{Outcome, Record, Route, Run, way};
 use parallax_schema::units::{Nanos, counted, percent, scaled};
 
 use super::html::short;
@@ -67,22 +67,26 @@ fn in_words(took: Nanos) -> String {
 }
 
 /// Returns the common name of a target.
-pub fn target_name(target: &str, reach: Option<BrowserMode>) -> String {
-    let name = match target {
+pub fn target_name(target: &str) -> &str {
+    match target {
         "cuda" => "CUDA",
         "wgpu" => "native WebGPU",
         "browser" => "the browser",
         "cpu" => "the processor",
         "wasm" => "WebAssembly",
         other => other,
-    };
-    way(name, reach)
+    }
+}
+
+/// Returns the common name of a route, as in `Firefox (stock)` or `native WebGPU (checks: all)`.
+pub fn route_name(route: &Route) -> String {
+    route.titled(route.browser.as_deref().filter(|_| route.target == "browser").unwrap_or(target_name(&route.target)))
 }
 
 /// Returns the place of a run: the browser with its version and system if known, or else the target.
 fn place(run: &CostRun) -> String {
-    let named = run.browser.clone().filter(|_| run.target == "browser");
-    named.map_or_else(|| target_name(&run.target, run.reach), |browser| way(&browser, run.reach))
+    let named = run.browser.clone().filter(|_| run.route.target == "browser");
+    named.map_or_else(|| route_name(&run.route), |browser| way(&browser, run.route.reach))
 }
 
 /// Kind of a piece of an answer.
@@ -100,7 +104,7 @@ pub enum Piece {
 
 /// Returns the answer on the cost of a target, in pieces that are joined without a space.
 pub fn cost_pieces(cost: &Cost) -> Vec<(Piece, String)> {
-    let base = target_name(&cost.base.target, cost.base.reach);
+    let base = route_name(&cost.base.route);
     let problems = |n: usize| counted(n, "problem");
     let mut pieces = vec![(Piece::Words, format!("In {}, ", place(&cost.other)))];
     let mut say = |piece, text: String| pieces.push((piece, text));

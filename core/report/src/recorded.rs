@@ -5,12 +5,12 @@ use parallax_analysis::compare::{Cost, CostRun, MeanRatio, ProblemCost, cost_on,
 use parallax_schema::case::{by_case, problem_of, variant_of};
 use parallax_schema::device::BrowserMode;
 use parallax_schema::record::stats::geometric_mean;
-use parallax_schema::record::{NamedRun, Outcome, Run};
+use parallax_schema::record::{NamedRun, Outcome, Route, Run};
 use parallax_schema::units::{Nanos, counted};
 use serde::Deserialize;
 
 use super::html::short;
-use super::{Ceiling, Peers, ceilings, cost_answer, markdown, target_name};
+use super::{Ceiling, Peers, ceilings, cost_answer, markdown, route_name};
 
 /// Facts of a session: those that run files lack, and those that a reader looks for first.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -78,7 +78,7 @@ impl RecordedSession {
     pub fn browser_cost(&self) -> Option<Cost> {
         let topics = self.topics();
         let main = topics.first().filter(|topic| topic.name.is_empty())?;
-        main.costs().into_iter().find(|cost| cost.other.target == "browser")
+        main.costs().into_iter().find(|cost| cost.other.route.target == "browser")
     }
 
     /// Returns the runs by topic, the main topic first.
@@ -174,12 +174,14 @@ impl RecordedSession {
     }
 }
 
-/// Returns the topic in a file's name: the part after the target and the browser mode.
+/// Returns the topic in a file's name: the part after the words of its route, as in `browser-firefox-stock` or `wgpu-checked`.
 fn topic_of(name: &str, run: &Run) -> String {
-    let rest = name.strip_prefix(&run.target).unwrap_or(name).trim_start_matches('-');
+    let own = run.route().browser.map(|browser| browser.to_lowercase());
+    let checked = run.checks().map(|_| "checked");
     let modes = BrowserMode::ALL.map(BrowserMode::name);
-    let mode = modes.into_iter().find(|mode| rest.split('-').next() == Some(mode));
-    mode.map_or(rest, |mode| rest[mode.len()..].trim_start_matches('-')).to_owned()
+    let of_route = |word: &str| modes.contains(&word) || Some(word) == own.as_deref() || Some(word) == checked;
+    let rest = name.strip_prefix(&run.target).unwrap_or(name).trim_start_matches('-');
+    rest.split('-').skip_while(|word| of_route(word)).collect::<Vec<_>>().join("-")
 }
 
 impl Topic<'_> {
@@ -208,7 +210,7 @@ fn costs(topics: &[Topic]) -> Option<String> {
 
 /// Returns both targets of a cost.
 fn heading(cost: &Cost) -> String {
-    let name = |run: &CostRun| title(&run.target, run.reach);
+    let name = |run: &CostRun| title(&run.route);
     format!("{} against {}", name(&cost.other), name(&cost.base))
 }
 
@@ -254,17 +256,16 @@ impl Topic<'_> {
             std::iter::once(format!("`{problem}`")).chain(cells).collect()
         });
         let titles: Vec<String> =
-            self.runs.iter().map(|NamedRun { run, .. }| format!("{}:", title(&run.target, run.reach))).collect();
+            self.runs.iter().map(|NamedRun { run, .. }| format!("{}:", title(&run.route()))).collect();
         let columns: Vec<&str> = std::iter::once("problem").chain(titles.iter().map(String::as_str)).collect();
         let heading = if self.name.is_empty() { String::new() } else { format!("### {}\n\n", self.name) };
         (!problems.is_empty()).then(|| format!("{heading}{}", aligned(&columns, rows)))
     }
 }
 
-/// Returns the name of a target without an article, with the browser mode where it is known.
-fn title(target: &str, mode: Option<BrowserMode>) -> String {
-    let mode = mode.map(|mode| format!(" ({})", mode.name())).unwrap_or_default();
-    format!("{}{mode}", target_name(target, None).trim_start_matches("the "))
+/// Returns the name of a route without an article.
+fn title(route: &Route) -> String {
+    route_name(route).trim_start_matches("the ").to_owned()
 }
 
 /// Returns a line per session in Markdown, the newest first. Links lead to the summaries.
@@ -305,6 +306,7 @@ fn aligned(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parallax_schema::record::WGSL_CHECKS;
     use parallax_schema::testing::{run, spread};
 
     const MANIFEST: &str = r#"
@@ -330,6 +332,24 @@ mod tests {
         ];
         let manifest = Manifest::parse(MANIFEST).expect("a manifest");
         RecordedSession { folder: "2026-11-27-h200".to_owned(), manifest, runs, peers: None }
+    }
+
+    #[test]
+    fn a_topic_follows_the_words_of_the_route() {
+        let firefox = ("user_agent", "Gecko/20100101 Firefox/153.0");
+        for (target, fact, name, want) in [
+            ("browser", None, "browser-unsafe-block", "block"),
+            ("browser", None, "browser-firefox", "firefox"),
+            ("browser", Some(firefox), "browser-firefox-stock", ""),
+            ("browser", Some(firefox), "browser-firefox-encoder-layer", "encoder-layer"),
+            ("wgpu", Some((WGSL_CHECKS, "all")), "wgpu-checked", ""),
+            ("wgpu", None, "wgpu-checked", "checked"),
+            ("cuda", None, "quick", "quick"),
+        ] {
+            let mut run = run(target, "X", &[]);
+            run.environment.extend(fact.map(|(key, value)| (key.to_owned(), value.to_owned())));
+            assert_eq!(topic_of(name, &run), want, "{name}");
+        }
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use parallax_analysis::compare::tax::{Call, Pairing, Tax, TaxRun};
 use parallax_analysis::compare::verdict::digits;
-use parallax_schema::record::way;
 use parallax_schema::units::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +18,10 @@ pub struct TaxRow {
     pub variant: Option<String>,
     /// Target of the run.
     pub target: String,
+    /// Browser with another WebGPU than Chromium's.
+    pub browser: Option<String>,
+    /// Checks that kernels keep on a native target.
+    pub checks: Option<String>,
     /// Browser mode, if the run is from a browser and its mode is known: stock, developer or unsafe.
     pub reach: Option<String>,
     /// Kernel time, in nanoseconds.
@@ -39,6 +42,11 @@ pub struct TaxRow {
 
 /// Returns a row per case and run, in full precision.
 pub fn tax_rows(tax: &Tax) -> Vec<TaxRow> {
+    titled_rows(tax).into_iter().map(|(_, row)| row).collect()
+}
+
+/// Returns the rows, each with the name of its run and the properties of the route.
+fn titled_rows(tax: &Tax) -> Vec<(String, TaxRow)> {
     let mut rows = Vec::new();
     for case in &tax.cases {
         let near = case.calls[tax.base];
@@ -46,12 +54,14 @@ pub fn tax_rows(tax: &Tax) -> Vec<TaxRow> {
         for ((run, call), variant) in tax.runs.iter().zip(&case.calls).zip(variants) {
             let Some(call) = call else { continue };
             let over = |time: fn(&Call) -> Option<Nanos>| Some(time(call)?.0 / time(near.as_ref()?)?.0);
-            rows.push(TaxRow {
+            let row = TaxRow {
                 case: case.case.clone(),
                 run: run.name.clone(),
                 variant: variant.clone(),
-                target: run.target.clone(),
-                reach: run.reach.map(|reach| reach.name().to_owned()),
+                target: run.route.target.clone(),
+                browser: run.route.browser.clone(),
+                checks: run.route.checks.clone(),
+                reach: run.route.reach.map(|reach| reach.name().to_owned()),
                 kernel_ns: call.kernel.0,
                 dispatch_ns: call.dispatch.map(|t| t.0),
                 completion_ns: call.completion.map(|t| t.0),
@@ -59,7 +69,8 @@ pub fn tax_rows(tax: &Tax) -> Vec<TaxRow> {
                 call_ns: call.whole().map(|t| t.0),
                 kernel_ratio: over(|c| Some(c.kernel)),
                 call_ratio: over(Call::whole),
-            });
+            };
+            rows.push((run.route.titled(&run.name), row));
         }
     }
     rows
@@ -81,12 +92,8 @@ pub fn tax_table(tax: &Tax) -> Table {
     columns.extend(["kernel", "call"].map(|what| Column::figure(&format!("{what} ÷ {base}"), Essential)));
     let time = |t: Option<f64>| t.map_or_else(|| "–".to_owned(), |t| Nanos(t).to_string());
     let ratio = |r: Option<f64>| r.map_or_else(|| "–".to_owned(), |r| format!("{}×", digits(r)));
-    let row = |r: TaxRow| {
+    let row = |(run, r): (String, TaxRow)| {
         let times = [Some(r.kernel_ns), r.dispatch_ns, r.completion_ns, r.readback_ns, r.call_ns];
-        let run = match &r.reach {
-            Some(reach) => format!("{} ({reach})", r.run),
-            None => r.run,
-        };
         let mut cells = vec![r.case, r.variant.map_or_else(|| run.clone(), |variant| format!("{run}: {variant}"))];
         cells.extend(times.map(time));
         cells.extend([ratio(r.kernel_ratio), ratio(r.call_ratio)]);
@@ -94,7 +101,7 @@ pub fn tax_table(tax: &Tax) -> Table {
     };
     let mut notes = tax_notes(tax);
     notes.extend(tax.cases.iter().map(|c| format!("{}: {}", c.case, c.words)));
-    Table { columns, rows: tax_rows(tax).into_iter().map(row).collect(), notes, ..Table::default() }
+    Table { columns, rows: titled_rows(tax).into_iter().map(row).collect(), notes, ..Table::default() }
 }
 
 /// Returns notes on the whole table.
@@ -112,9 +119,9 @@ pub(super) fn tax_notes(tax: &Tax) -> Vec<String> {
     notes
 }
 
-/// Returns the names of the runs, each with its browser mode if that is known.
+/// Returns the names of the runs, each with the properties of its route.
 pub(super) fn tax_names(tax: &Tax) -> Vec<String> {
-    tax.runs.iter().map(|run| way(&run.name, run.reach)).collect()
+    tax.runs.iter().map(|run| run.route.titled(&run.name)).collect()
 }
 
 /// Returns the geometric means over the cases, as a sentence.

@@ -8,9 +8,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use parallax_schema::case::{problem_of, variant_of};
-use parallax_schema::device::BrowserMode;
 use parallax_schema::record::stats::{geometric_mean, quantile};
-use parallax_schema::record::{NamedRun, Record, way};
+use parallax_schema::record::{NamedRun, Record, Route};
 use parallax_schema::units::Nanos;
 
 use crate::compare::compare::{device_drift, judge};
@@ -65,18 +64,16 @@ pub struct CallCost {
 pub struct CostRun {
     /// Name of the run.
     pub name: String,
-    /// Target of the run.
-    pub target: String,
-    /// Browser mode, if the run is from a browser and its mode is known.
-    pub reach: Option<BrowserMode>,
+    /// Route of the run.
+    pub route: Route,
     /// [`Run::browser`](parallax_schema::record::Run::browser).
     pub browser: Option<String>,
 }
 
 impl CostRun {
-    /// Returns the name of the run, with its browser mode if that is known.
+    /// Returns the name of the run, with the properties of its route.
     pub fn title(&self) -> String {
-        way(&self.name, self.reach)
+        self.route.titled(&self.name)
     }
 }
 
@@ -105,7 +102,7 @@ pub struct Against {
 impl Cost {
     /// Returns the name of the hardware of both targets: processor or GPU.
     pub fn hardware(&self) -> &'static str {
-        if on_the_processor(&self.base.target) { "processor" } else { "GPU" }
+        if on_the_processor(&self.base.route.target) { "processor" } else { "GPU" }
     }
 
     /// Merges costs of the same two targets. A problem or call of several costs is taken from the first. `None` without costs.
@@ -225,12 +222,8 @@ pub fn cost_on(base: &NamedRun, other: &NamedRun, same_gpu: bool) -> Result<Cost
     if problems.is_empty() {
         return Err(TaxError::NothingInCommon(near_name.clone()));
     }
-    let of = |NamedRun { name, run }: &NamedRun| CostRun {
-        name: name.clone(),
-        target: run.target.clone(),
-        reach: run.reach,
-        browser: run.browser(),
-    };
+    let of =
+        |NamedRun { name, run }: &NamedRun| CostRun { name: name.clone(), route: run.route(), browser: run.browser() };
     let call = |record: &Record| {
         let partner = timed(far, &record.case).filter(|partner| {
             let cache = |record: &Record| record.timing().map(|timing| timing.cache);
@@ -246,9 +239,9 @@ pub fn cost_on(base: &NamedRun, other: &NamedRun, same_gpu: bool) -> Result<Cost
 }
 
 /// Returns the cost of each run against the run on its GPU that is nearest to the hardware. Of several such runs, the one with the
-/// most problems in common.
+/// most problems in common. Kernels with checks are farther than those without.
 pub fn costs(runs: &[NamedRun]) -> Vec<Cost> {
-    let away = |NamedRun { run, .. }: &NamedRun| distance(&run.target);
+    let away = |NamedRun { run, .. }: &NamedRun| (distance(&run.target), run.checks().is_some());
     let against = |far: &NamedRun| {
         let nearer = runs.iter().filter(|near| away(near) < away(far));
         let found = nearer.filter_map(|near| Some((away(near), cost(near, far).ok()?)));

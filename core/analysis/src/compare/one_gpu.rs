@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use parallax_schema::device::BrowserMode;
-use parallax_schema::record::{NamedRun, Run};
+use parallax_schema::record::{NamedRun, Route, Run};
 
 use crate::compare::identity::{same_card, same_device};
 
@@ -11,10 +11,14 @@ use crate::compare::identity::{same_card, same_device};
 /// on a device that is both, by name.
 const TARGETS: [&str; 5] = ["cuda", "wgpu", "browser", "cpu", "wasm"];
 
-/// Returns the distance of a run from the hardware, by its target. Of browser runs, the one with the highest browser mode is
-/// nearest.
-pub fn away(run: &Run) -> (usize, Reverse<Option<BrowserMode>>) {
-    (distance(&run.target), Reverse(run.reach))
+/// Distance of a route from the hardware.
+pub type Distance = (usize, bool, bool, Reverse<Option<BrowserMode>>);
+
+/// Returns the distance of a run from the hardware, by its target. Kernels without checks are nearer than others, and so are
+/// Chromium's browsers and higher browser modes.
+pub fn away(run: &Run) -> Distance {
+    let Route { target, checks, browser, reach } = run.route();
+    (distance(&target), checks.is_some(), browser.is_some(), Reverse(reach))
 }
 
 /// Returns the distance of a target from the hardware; an unknown target is farther than all others.

@@ -19,9 +19,8 @@
 use std::collections::BTreeSet;
 
 use parallax_schema::case::{problem_of, variant_of};
-use parallax_schema::device::BrowserMode;
 use parallax_schema::record::stats::{Summary, geometric_mean};
-use parallax_schema::record::{NamedRun, OneCall, Record, Run, completion_step};
+use parallax_schema::record::{NamedRun, OneCall, Record, Route, Run, completion_step};
 use parallax_schema::units::{Nanos, percent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -55,11 +54,9 @@ pub struct Tax {
 pub struct TaxRun {
     /// Its name in tables.
     pub name: String,
-    /// Its target.
-    pub target: String,
-    /// How far a browser let it, where one did and that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reach: Option<BrowserMode>,
+    /// Its route: target, and the properties that tell runs of one target apart.
+    #[serde(flatten)]
+    pub route: Route,
     /// Kernel time over the base's, the geometric mean over all cases with a time on both.
     pub kernel_ratio: Option<f64>,
     /// The same of whole calls.
@@ -186,8 +183,7 @@ pub fn tax(runs: &[NamedRun], base: Option<usize>, same_gpu: bool, pairing: Pair
     }
     let heads = runs.iter().enumerate().map(|(i, NamedRun { name, run })| TaxRun {
         name: name.clone(),
-        target: run.target.clone(),
-        reach: run.reach,
+        route: run.route(),
         kernel_ratio: mean_ratio(&cases, i, base, |c| Some(c.kernel)),
         call_ratio: mean_ratio(&cases, i, base, Call::whole),
     });

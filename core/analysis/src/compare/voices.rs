@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_schema::case::{CUBE_VARIANT, CUBEK_VARIANT, of_cubecl, problem_of, variant_of, workload_of};
 use parallax_schema::device::Dialect;
-use parallax_schema::record::{NamedRun, Record, Run, way};
+use parallax_schema::record::{NamedRun, Record, Run};
 use parallax_schema::units::Nanos;
 
 use crate::compare::compare::{device_drift, judge};
@@ -164,7 +164,7 @@ pub fn voices(runs: &[NamedRun], same_gpu: bool) -> Result<ImplementationTable, 
     });
     let columns = columns.collect();
     Ok(ImplementationTable {
-        runs: runs.iter().map(|NamedRun { name, run }| way(name, run.reach)).collect(),
+        runs: runs.iter().map(|NamedRun { name, run }| run.route().titled(name)).collect(),
         columns,
         problems,
         prices,
@@ -192,7 +192,7 @@ fn prices(problems: &[ImplementationRow], runs: usize) -> Vec<Overhead> {
 
 /// Returns the title of an implementation on the target of a run.
 fn title(run: &Run, voice: Implementation) -> String {
-    let on = way(&run.target, run.reach);
+    let on = run.way();
     match (voice, run.device().caps.dialect) {
         (Implementation::Hand, Dialect::Cuda) => "CUDA".to_owned(),
         (Implementation::Hand, Dialect::Wgsl) => format!("WGSL on {on}"),

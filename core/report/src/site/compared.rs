@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use parallax_analysis::compare::{Comparison, Options, compare};
-use parallax_schema::record::{NamedRun, Run, way};
+use parallax_schema::record::{NamedRun, Run};
 use parallax_schema::spec::query;
 use parallax_schema::units::sentence;
 
@@ -11,7 +11,7 @@ use super::devices::{Devices, slug, unused};
 use super::frame::{Head, page as whole, tools};
 use super::matrix::matrices;
 use crate::html::compared_by_family;
-use crate::target_name;
+use crate::route_name;
 
 /// Comparable runs; the first is the base.
 pub(super) struct Set<'r> {
@@ -36,7 +36,7 @@ pub(super) fn sets<'r>(devices: &Devices<'r>) -> Vec<Set<'r>> {
     let mut found = Vec::new();
     let mut taken = Vec::new();
     for device in devices.all() {
-        let targets = device.views().into_iter().map(|kept| target_name(&kept.run.target, kept.run.reach));
+        let targets = device.views().into_iter().map(|kept| route_name(&kept.run.route()));
         let targets = targets.collect::<Vec<_>>().join(" vs ");
         let runs = device.views().into_iter().map(|kept| (kept.named.name.clone(), kept.run, kept.path()));
         found.push(Set {
@@ -45,13 +45,13 @@ pub(super) fn sets<'r>(devices: &Devices<'r>) -> Vec<Set<'r>> {
             runs: runs.collect(),
         });
     }
-    for (target, reach) in devices.ways() {
-        let views =
-            devices.all().iter().filter_map(|of| Some((of, of.view(target).filter(|kept| kept.run.reach == reach)?)));
+    for route in devices.ways() {
+        let views = devices.all().iter().filter_map(|of| Some((of, of.view(&route)?)));
+        let views = views.filter(|(_, kept)| kept.run.route() == route);
         found.push(Set {
             // A run file may have any string as its target.
-            path: format!("compare/all-{}", unused(&slug(&way(target, reach)), &mut taken)),
-            title: format!("Every device through {}", target_name(target, reach)),
+            path: format!("compare/all-{}", unused(&slug(&route.titled(&route.target)), &mut taken)),
+            title: format!("Every device through {}", route_name(&route)),
             runs: views.map(|(of, kept)| (of.name.clone(), kept.run, kept.path())).collect(),
         });
     }

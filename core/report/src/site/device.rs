@@ -11,7 +11,7 @@ use super::front::{names, picture};
 use super::problems::problems;
 use super::{Site, facts, peers, speeds};
 use crate::html::anchored;
-use crate::target_name;
+use crate::route_name;
 
 /// Number of rows of each picture.
 const SHOWN: usize = 20;
@@ -25,7 +25,7 @@ pub(super) fn page(device: &OnDevice<'_>, devices: &Devices<'_>, site: Site) -> 
     let main = html! {
         h1 { (device.name) }
         p.lead {
-            "Seen from " (views.iter().map(|kept| target_name(&kept.run.target, kept.run.reach)).collect::<Vec<_>>().join(", ")) ". "
+            "Seen from " (views.iter().map(|kept| route_name(&kept.run.route())).collect::<Vec<_>>().join(", ")) ". "
             @if devices.all().len() > 1 { a href=(head.to("compare/")) { "Compare it with others" } ". " }
             (in_the_page(head, site, views.iter().map(|kept| kept.path())))
         }
@@ -48,7 +48,7 @@ fn behind(head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
             li { a href=(head.to(&format!("{}/", facts::path(device)))) { "Runs and device facts" } ": "
                 (runs) @if runs == 1 { " run file" } @else { " run files" } ", clocks, limits, skipped cases" }
             @for kept in speeds::views(device) {
-                li { a href=(head.to(&format!("{}/", speeds::path(device, kept)))) { "Roofline and drift, " (target_name(&kept.run.target, kept.run.reach)) } ": every case under the limits of the device" }
+                li { a href=(head.to(&format!("{}/", speeds::path(device, kept)))) { "Roofline and drift, " (route_name(&kept.run.route())) } ": every case under the limits of the device" }
             }
         }
     }

@@ -4,8 +4,7 @@ use parallax_analysis::compare::identity::{normalised, same_device};
 use parallax_analysis::compare::one_gpu::distance;
 use parallax_analysis::compare::{Cost, cost};
 use parallax_schema::catalog::Catalog;
-use parallax_schema::device::BrowserMode;
-use parallax_schema::record::{NamedRun, Run};
+use parallax_schema::record::{NamedRun, Route, Run};
 
 /// Devices with their runs, sorted by the number of targets, then by the newest run.
 pub(super) struct Devices<'r> {
@@ -94,11 +93,10 @@ impl<'r> Devices<'r> {
         &self.all
     }
 
-    /// Returns each target of the devices' views with its browser mode, sorted.
-    pub fn ways(&self) -> Vec<(&str, Option<BrowserMode>)> {
+    /// Returns the routes of the devices' views, sorted.
+    pub fn ways(&self) -> Vec<Route> {
         let views = self.all.iter().flat_map(OnDevice::views);
-        let mut ways: Vec<(&str, Option<BrowserMode>)> =
-            views.map(|kept| (kept.run.target.as_str(), kept.run.reach)).collect();
+        let mut ways: Vec<Route> = views.map(|kept| kept.run.route()).collect();
         ways.sort_unstable();
         ways.dedup();
         ways
@@ -106,7 +104,7 @@ impl<'r> Devices<'r> {
 
     /// Returns the first device with a comparison of a browser and a target nearer to the hardware.
     pub fn told(&self) -> Option<(&OnDevice<'r>, Cost)> {
-        self.all.iter().find_map(|device| Some((device, device.cost_of("browser")?)))
+        self.all.iter().find_map(|device| Some((device, device.cost_of(&device.browser()?.run.route())?)))
     }
 }
 
@@ -122,12 +120,12 @@ impl<'r> OnDevice<'r> {
         format!("device/{}", self.slug)
     }
 
-    /// Returns the run of each target with the most timed cases, nearest to the hardware first. Another browser mode makes another
-    /// target, of which only the first is a view.
+    /// Returns the run of each engine with the most timed cases, nearest to the hardware first. Of several browser modes of one engine,
+    /// only the first is a view.
     pub fn views(&self) -> Vec<&Kept<'r>> {
         let mut views: Vec<&Kept<'r>> = Vec::new();
         for kept in &self.runs {
-            match views.iter_mut().find(|other| other.run.target == kept.run.target) {
+            match views.iter_mut().find(|other| other.run.route().engine() == kept.run.route().engine()) {
                 Some(other) if other.run.reach == kept.run.reach && timed(other.run) < timed(kept.run) => *other = kept,
                 Some(_) => {}
                 None => views.push(kept),
@@ -136,31 +134,39 @@ impl<'r> OnDevice<'r> {
         views
     }
 
-    /// Returns the runs of a target in this browser mode, in the order of the device's runs.
-    pub fn through(&self, target: &str, reach: Option<BrowserMode>) -> impl Iterator<Item = &Kept<'r>> {
-        self.runs.iter().filter(move |kept| kept.run.target == target && kept.run.reach == reach)
+    /// Returns the runs of a route, in the order of the device's runs.
+    pub fn through(&self, route: &Route) -> impl Iterator<Item = &Kept<'r>> {
+        self.runs.iter().filter(move |kept| kept.run.route() == *route)
     }
 
-    /// Returns the view of a target.
-    pub fn view(&self, target: &str) -> Option<&Kept<'r>> {
-        self.views().into_iter().find(|kept| kept.run.target == target)
+    /// Returns the view of the engine of a route.
+    pub fn view(&self, route: &Route) -> Option<&Kept<'r>> {
+        self.views().into_iter().find(|kept| kept.run.route().engine() == route.engine())
     }
 
-    /// Returns the cost of each target but the nearest.
+    /// Returns the view of a browser, Chromium's before others.
+    pub fn browser(&self) -> Option<&Kept<'r>> {
+        self.views().into_iter().find(|kept| kept.run.target == "browser")
+    }
+
+    /// Returns the cost of each view but the nearest.
     pub fn costs(&self) -> Vec<Cost> {
-        self.views().iter().filter_map(|kept| self.cost_of(&kept.run.target)).collect()
+        self.views().iter().filter_map(|kept| self.cost_of(&kept.run.route())).collect()
     }
 
-    /// Returns the cost of a target against the nearest to the hardware. Each run of the target is compared with the run of the
-    /// nearest target that shares the most problems.
-    pub fn cost_of(&self, target: &str) -> Option<Cost> {
-        let nearest = self.runs.first().filter(|kept| kept.run.target != target)?;
-        let near = || self.runs.iter().filter(|kept| kept.run.target == nearest.run.target);
+    /// Returns the cost of the engine of a route against the nearest to the hardware. Each run of the view's route is compared with the
+    /// run of the nearest engine that shares the most problems.
+    pub fn cost_of(&self, route: &Route) -> Option<Cost> {
+        let nearest = self.runs.first()?.run.route().engine();
+        if nearest == route.engine() {
+            return None;
+        }
+        let near = || self.runs.iter().filter(|kept| kept.run.route().engine() == nearest);
         let against = |far: &Kept<'_>| {
             near().filter_map(|near| cost(near.named, far.named).ok()).max_by_key(|cost| cost.problems.len())
         };
-        let reach = self.view(target)?.run.reach;
-        let mut far: Vec<&Kept<'_>> = self.through(target, reach).collect();
+        let route = self.view(route)?.run.route();
+        let mut far: Vec<&Kept<'_>> = self.through(&route).collect();
         far.sort_by_key(|kept| std::cmp::Reverse(timed(kept.run)));
         Cost::together(far.into_iter().filter_map(against))
     }
@@ -180,7 +186,9 @@ fn targets_of<'a>(group: &[&'a NamedRun]) -> Vec<&'a str> {
 
 fn on_device<'r>(mut group: Vec<&'r NamedRun>, taken: &mut Vec<String>) -> OnDevice<'r> {
     group.sort_by_key(|NamedRun { run, .. }| {
-        (distance(&run.target), run.reach.unwrap_or_default(), std::cmp::Reverse(run.started))
+        let Route { target, checks, browser, reach } = run.route();
+        let engine = (distance(&target), checks.is_some(), browser);
+        (engine, reach.unwrap_or_default(), std::cmp::Reverse(run.started))
     });
     // A given name has precedence, then the name in the run nearest to the hardware.
     let given = group.iter().find_map(|NamedRun { run, .. }| run.given_name());
@@ -224,6 +232,8 @@ pub(super) fn unused(name: &str, taken: &mut Vec<String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parallax_schema::device::BrowserMode;
+    use parallax_schema::record::WGSL_CHECKS;
     use parallax_schema::testing::{run, spread};
     use parallax_workloads::Registry;
 
@@ -268,10 +278,40 @@ mod tests {
         ];
         let devices = Devices::new(&Registry, &runs);
         let [device] = devices.all() else { panic!("one device") };
-        assert_eq!(device.view("browser").map(|kept| kept.run.reach), Some(Some(BrowserMode::Stock)));
-        let cost = device.cost_of("browser").expect("two targets");
+        let browser = device.browser().expect("a view").run;
+        assert_eq!(browser.reach, Some(BrowserMode::Stock));
+        let cost = device.cost_of(&browser.route()).expect("two targets");
         let problems: Vec<&str> = cost.problems.iter().map(|problem| problem.problem.as_str()).collect();
         assert_eq!(problems, ["copy/fwd/n64/f32"], "the other problem was measured with another reach alone");
         assert!((cost.same().expect("one").0 - 3.0).abs() < 0.05);
+    }
+
+    #[test]
+    fn each_engine_of_a_device_is_a_view_of_its_own() {
+        let copy = "copy/fwd/n64/f32/vec4";
+        let of = |target: &str, fact: Option<(&str, &str)>, reach, time: f64| {
+            let mut run = run(target, "NVIDIA H200", &[(copy, spread(time, 0.002, 40))]);
+            run.reach = reach;
+            run.environment.extend(fact.map(|(key, value)| (key.to_owned(), value.to_owned())));
+            NamedRun::new(format!("{target}-{time}"), run)
+        };
+        let (stock, unsafely) = (Some(BrowserMode::Stock), Some(BrowserMode::Unsafe));
+        let runs = [
+            of("browser", Some(("user_agent", "Gecko/20100101 Firefox/153.0")), stock, 500.0),
+            of("browser", Some(("user_agent", "HeadlessChrome/156.0")), unsafely, 150.0),
+            of("browser", Some(("user_agent", "HeadlessChrome/156.0")), stock, 200.0),
+            of("wgpu", Some((WGSL_CHECKS, "all")), None, 300.0),
+            of("wgpu", None, None, 110.0),
+            of("cuda", None, None, 100.0),
+        ];
+        let devices = Devices::new(&Registry, &runs);
+        let [device] = devices.all() else { panic!("one device") };
+        let views: Vec<String> = device.views().iter().map(|kept| kept.run.way()).collect();
+        let want = ["cuda", "wgpu", "wgpu (checks: all)", "browser (stock)", "browser (Firefox, stock)"];
+        assert_eq!(views, want);
+        let ratios: Vec<f64> = device.costs().iter().map(|cost| cost.same().expect("one").0.round()).collect();
+        assert_eq!(ratios, [1.0, 3.0, 2.0, 5.0], "each against CUDA");
+        assert_eq!(device.browser().map(|kept| kept.run.way()).as_deref(), Some("browser (stock)"));
+        assert_eq!(devices.ways().len(), 5);
     }
 }

@@ -10,7 +10,7 @@ use super::features::features;
 use super::frame::{Head, page as whole, tools};
 use super::front::sentence;
 use crate::html::{table, taxed_by_family};
-use crate::{Cell, Column, Table, ceilings, clock_line, target_name};
+use crate::{Cell, Column, Table, ceilings, clock_line, route_name};
 
 /// One page: its name in paths, its title, a sentence, its text, and the data of the runs.
 pub(super) struct Topic {
@@ -124,7 +124,7 @@ fn of_views(
     let mut rows = Vec::new();
     for device in devices.all() {
         for kept in device.views() {
-            let target = target_name(&kept.run.target, kept.run.reach);
+            let target = route_name(&kept.run.route());
             let row = |(what, value): (String, String)| {
                 [format!("{}, {target}", device.name), what, value].map(Cell::from).into()
             };

@@ -13,7 +13,7 @@ use super::frame::{Head, page as whole, tools};
 use super::front::{names, picture};
 use super::{Site, facts, peers};
 use crate::html::{one_call, samples, table};
-use crate::{Table, has_row, table as cases_of, target_name};
+use crate::{Table, has_row, route_name, table as cases_of};
 
 /// Returns the families with a case that was not skipped, in the order of tables.
 pub(super) fn families(device: &OnDevice<'_>) -> Vec<Family> {
@@ -110,7 +110,7 @@ fn cases(catalog: &dyn Catalog, name: &str, run: &Run) -> Markup {
     let found = Table { heading: Vec::new(), ..cases_of(catalog, run) };
     html! {
         details {
-            summary { (name) ", " (target_name(&run.target, run.reach)) ": " (counted(found.rows.len(), "case")) }
+            summary { (name) ", " (route_name(&run.route())) ": " (counted(found.rows.len(), "case")) }
             (table(&found))
         }
     }

@@ -98,7 +98,7 @@ pub(super) fn features(devices: &Devices<'_>) -> Markup {
 fn of_device(device: &OnDevice<'_>) -> Table {
     let views = device.views();
     let all = all(device);
-    let title = |view: &&Kept<'_>| target_name(&view.run.target, None);
+    let title = |view: &&Kept<'_>| target_name(&view.run.target).to_owned();
     let support = |feature: &Feature, view: &Kept<'_>| {
         let runs = device.runs.iter().map(|kept| kept.run).filter(|run| run.target == view.run.target);
         Support::of(feature, runs)

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use parallax_analysis::compare::Cost;
 use parallax_schema::catalog::Catalog;
-use parallax_schema::record::Run;
+use parallax_schema::record::{Route, Run};
 
 use super::devices::{Devices, OnDevice};
 use super::frame::{Head, page as whole};
@@ -11,7 +11,7 @@ use super::matrix::matrices;
 use super::{Site, collector, explain, pictures};
 use crate::date::date;
 use crate::html::{cost_figure, plots};
-use crate::{COST_NOTE, Piece, ceilings, cost_pieces, tally, target_name};
+use crate::{COST_NOTE, Piece, ceilings, cost_pieces, route_name, tally};
 
 /// Number of visible rows of the picture.
 const SHOWN: usize = 14;
@@ -79,7 +79,7 @@ pub(super) fn sentence(device: &OnDevice<'_>, cost: &Cost, root: &str) -> Markup
 
 /// Returns the common names of the two targets, the nearer first.
 pub(super) fn names(cost: &Cost) -> (String, String) {
-    (target_name(&cost.base.target, cost.base.reach), target_name(&cost.other.target, cost.other.reach))
+    (route_name(&cost.base.route), route_name(&cost.other.route))
 }
 
 /// Returns the dots, and the runs that they come from.
@@ -93,7 +93,7 @@ pub(super) fn picture(
     let below = html! {
         p.soft {
             (origin(device, cost))
-            @if let Some(kept) = device.view(&cost.other.target) { " " (pictures::link(head, kept, pictures::COST)) }
+            @if let Some(kept) = device.view(&cost.other.route) { " " (pictures::link(head, kept, pictures::COST)) }
         }
     };
     let (base, other) = names(cost);
@@ -102,8 +102,8 @@ pub(super) fn picture(
 
 /// Returns the days and commits of a picture's runs: kernels change, and a figure is of its day.
 fn origin(device: &OnDevice<'_>, cost: &Cost) -> String {
-    let ends = [&cost.base.target, &cost.other.target];
-    let of_both = device.runs.iter().filter(|kept| ends.contains(&&kept.run.target));
+    let ends = [&cost.base.route, &cost.other.route].map(Route::engine);
+    let of_both = device.runs.iter().filter(|kept| ends.contains(&kept.run.route().engine()));
     let (first, last) =
         of_both.clone().fold((u64::MAX, 0), |(a, b), kept| (a.min(kept.run.started), b.max(kept.run.started)));
     let mut commits: Vec<&str> =
@@ -170,7 +170,7 @@ fn card(head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
             dl {
                 @if let Some(model) = device.model() { dt { "device" } dd { (model) } }
                 dt { "kind" } dd { (views[0].run.device().kind.name()) }
-                @for kept in &views { dt { (target_name(&kept.run.target, kept.run.reach)) } dd { (tally(kept.run)) } }
+                @for kept in &views { dt { (route_name(&kept.run.route())) } dd { (tally(kept.run)) } }
                 @if let Some(baseline) = views.iter().find_map(|kept| kept.run.baseline.as_ref()) {
                     @for ceiling in ceilings(&baseline.ceilings).into_iter().take(3) { dt { (ceiling.name) } dd { (ceiling.value) } }
                 }
@@ -184,5 +184,5 @@ fn roofline(head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
     let views = device.views();
     let ends = [views.first(), views.last()].into_iter().flatten();
     let title = html! { a.plain href=(head.to("explain/roofline/")) { "Rooflines" } " of " (device.name) };
-    plots(&title, ends.map(|kept| (target_name(&kept.run.target, kept.run.reach), pictures::roofline(head, kept))))
+    plots(&title, ends.map(|kept| (route_name(&kept.run.route()), pictures::roofline(head, kept))))
 }

@@ -6,12 +6,12 @@ use maud::{Markup, html};
 use parallax_analysis::Family;
 use parallax_analysis::compare::fastest;
 use parallax_schema::case::{by_case, problem_of, workload_of};
-use parallax_schema::device::BrowserMode;
+use parallax_schema::record::Route;
 use parallax_schema::record::stats::geometric_mean;
 
 use super::devices::Devices;
 use crate::html::short;
-use crate::target_name;
+use crate::route_name;
 
 /// A target on several devices.
 pub(super) struct Matrix {
@@ -37,16 +37,16 @@ const TARGETS: [&str; 3] = ["browser", "wgpu", "cuda"];
 pub(super) fn matrices(devices: &Devices<'_>) -> Vec<Matrix> {
     let mut ways = devices.ways();
     let place = |target: &str| TARGETS.iter().position(|known| *known == target).unwrap_or(TARGETS.len());
-    ways.sort_by_key(|(target, _)| place(target));
-    ways.into_iter().filter_map(|(target, reach)| matrix(devices, target, reach)).collect()
+    ways.sort_by_key(|route| place(&route.target));
+    ways.iter().filter_map(|route| matrix(devices, route)).collect()
 }
 
-fn matrix(devices: &Devices<'_>, target: &str, reach: Option<BrowserMode>) -> Option<Matrix> {
+fn matrix(devices: &Devices<'_>, route: &Route) -> Option<Matrix> {
     let mut names = Vec::new();
     // Times of a problem by device.
     let mut times: BTreeMap<&str, Vec<(usize, f64)>> = BTreeMap::new();
     for device in devices.all() {
-        let mut runs = device.through(target, reach).peekable();
+        let mut runs = device.through(route).peekable();
         if runs.peek().is_none() {
             continue;
         }
@@ -75,7 +75,7 @@ fn matrix(devices: &Devices<'_>, target: &str, reach: Option<BrowserMode>) -> Op
     };
     let mut rows: Vec<Row> = ratios.into_iter().map(row).collect();
     rows.sort_by(|a, b| by_case(&a.workload, &b.workload));
-    (!rows.is_empty()).then(|| Matrix { title: target_name(target, reach), devices: names, rows })
+    (!rows.is_empty()).then(|| Matrix { title: route_name(route), devices: names, rows })
 }
 
 impl Matrix {

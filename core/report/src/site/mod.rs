@@ -161,7 +161,7 @@ const RECORDED_PATH: &str = "run/recorded.json";
 /// Returns the browser view of each device as JSON: the device's name, and the path of the run file relative to the measuring page.
 fn recorded(devices: &Devices<'_>) -> String {
     let in_a_browser = |device: &OnDevice<'_>| {
-        let run = device.view("browser")?;
+        let run = device.browser()?;
         Some(serde_json::json!({ "device": device.name, "path": format!("../{}", run.path()) }))
     };
     let list: Vec<_> = devices.all().iter().filter_map(in_a_browser).collect();

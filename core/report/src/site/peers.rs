@@ -40,7 +40,7 @@ pub(super) fn marks(figures: &[&PeerFigure]) -> Markup {
             let mean = mean.map_or_else(String::new, |(ratio, problems)| {
                 format!("{} ({})", short(ratio), counted(problems, "problem"))
             });
-            (format!("{peer}, against ours in {}", target_name(target, None)), mean, own)
+            (format!("{peer}, against ours in {}", target_name(target)), mean, own)
         })
         .collect();
     html! {
@@ -64,7 +64,7 @@ pub(super) fn figures(catalog: &dyn Catalog, figures: &[&PeerFigure]) -> Markup 
     let row = |figure: &&PeerFigure| {
         vec![
             named(catalog, &figure.problem),
-            Cell::from(figure.peer.as_str()).with(target_name(&figure.target, None)),
+            Cell::from(figure.peer.as_str()).with(target_name(&figure.target)),
             Nanos(figure.nanoseconds).to_string().into(),
             Cell::from(Nanos(figure.ours).to_string()).with(figure.variant.as_str()),
             short(figure.ratio()).into(),

@@ -14,7 +14,7 @@ pub(super) const ROOFLINE: &str = "roofline";
 
 /// Returns the cost of a view of a device as a file; `None` for the base of the comparison.
 pub(super) fn cost_file(device: &OnDevice<'_>, kept: &Kept<'_>) -> Option<String> {
-    let cost = device.cost_of(&kept.run.target)?;
+    let cost = device.cost_of(&kept.run.route())?;
     let (base, other) = names(&cost);
     Some(cost_picture(&cost, (&base, &other)))
 }

@@ -10,7 +10,7 @@ use parallax_schema::units::counted;
 
 use super::devices::{Kept, OnDevice};
 use crate::html::short;
-use crate::{Cell, Column, Rank, Table, judged, named, target_name};
+use crate::{Cell, Column, Rank, Table, judged, named, route_name};
 
 /// Problems of a family.
 pub(super) struct Problems {
@@ -24,7 +24,7 @@ pub(super) struct Problems {
 pub(super) fn problems(catalog: &dyn Catalog, device: &OnDevice<'_>, family: Family) -> Problems {
     let views = device.views();
     let costs = device.costs();
-    let name = |kept: &Kept<'_>| target_name(&kept.run.target, kept.run.reach);
+    let name = |kept: &Kept<'_>| route_name(&kept.run.route());
     let mut names: Vec<&str> = timed(device).filter(|problem| Family::of(problem) == family).collect();
     names.sort_by(|a, b| by_case(a, b));
     names.dedup();
@@ -36,7 +36,8 @@ pub(super) fn problems(catalog: &dyn Catalog, device: &OnDevice<'_>, family: Fam
     }));
     let row = |problem: &&str| {
         let times = views.iter().map(|view| {
-            let mut runs = device.through(&view.run.target, view.run.reach);
+            let route = view.run.route();
+            let mut runs = device.through(&route);
             time(runs.find_map(|kept| fastest(kept.run, problem, |_| true)))
         });
         let ratios = costs.iter().map(|cost| ratio(best(cost, problem)));

@@ -7,7 +7,7 @@ use super::devices::{Kept, OnDevice};
 use super::frame::{Head, page as whole, tools};
 use super::{Site, pictures};
 use crate::html::{of_device, plots};
-use crate::target_name;
+use crate::route_name;
 
 /// Returns the path of a view's page in the site.
 pub(super) fn path(device: &OnDevice<'_>, kept: &Kept<'_>) -> String {
@@ -23,7 +23,7 @@ pub(super) fn views<'d, 'r>(device: &'d OnDevice<'r>) -> Vec<&'d Kept<'r>> {
 
 /// `/device/NAME/rooflines/TARGET/`.
 pub(super) fn page(device: &OnDevice<'_>, kept: &Kept<'_>, site: Site) -> String {
-    let target = target_name(&kept.run.target, kept.run.reach);
+    let target = route_name(&kept.run.route());
     let title = format!("{}: roofline and drift, {target}", device.name);
     let about = format!("Every case under the limits of {} through {target}, and the drift of its speed.", device.name);
     let head = &Head { depth: 4, title: &title, about: &about };

@@ -5,7 +5,7 @@ use parallax_report::{tax_rows, tax_table};
 use parallax_schema::device::{BrowserMode, Launch};
 use parallax_schema::record::roofline::Ceilings;
 use parallax_schema::record::stats::Summary;
-use parallax_schema::record::{Baseline, NamedRun, OneCall, Slope, TimerTest, Waited};
+use parallax_schema::record::{Baseline, NamedRun, OneCall, Slope, TimerTest, WGSL_CHECKS, Waited};
 use parallax_schema::testing::{measured, run};
 use parallax_schema::units::Nanos;
 
@@ -31,7 +31,7 @@ fn a_call_is_taken_apart_and_the_parts_add_up() {
         known("wgpu", "NVIDIA H200", 14_000.0, 2_000.0, 20_000.0, 30_000.0),
     ];
     let found = tax(&runs, None, false, Pairing::Same).expect("one GPU");
-    assert_eq!(found.runs.iter().map(|r| r.target.as_str()).collect::<Vec<_>>(), ["cuda", "wgpu", "browser"]);
+    assert_eq!(found.runs.iter().map(|r| r.route.target.as_str()).collect::<Vec<_>>(), ["cuda", "wgpu", "browser"]);
     let rows = tax_rows(&found);
     assert_eq!(rows.len(), 3);
     assert_eq!((rows[2].dispatch_ns, rows[2].call_ns), (Some(6_000.0), Some(160_000.0)));
@@ -43,7 +43,7 @@ fn a_call_is_taken_apart_and_the_parts_add_up() {
                 more (33.3 %), kernel 6.00 µs more (4.44 %), dispatch 4.00 µs more (2.96 %)";
     assert_eq!(found.cases[0].words, want);
     let by_wgpu = tax(&runs, Some(2), false, Pairing::Same).expect("one GPU");
-    assert_eq!(by_wgpu.runs[by_wgpu.base].target, "wgpu");
+    assert_eq!(by_wgpu.runs[by_wgpu.base].route.target, "wgpu");
     assert!(by_wgpu.cases[0].words.starts_with("browser against wgpu"));
 }
 
@@ -80,13 +80,40 @@ fn what_a_browser_was_let_do_is_a_way_of_its_own() {
     let near = known("cuda", "NVIDIA H200", 10_000.0, 1_000.0, 5_000.0, 1_000.0);
     let (stock, further) = (reached(Some(BrowserMode::Stock), 30_000.0), reached(Some(BrowserMode::Unsafe), 11_000.0));
     let found = tax(&[stock.clone(), near.clone(), further], None, false, Pairing::Same).expect("one GPU");
-    let ways: Vec<_> = found.runs.iter().map(|run| (run.target.as_str(), run.reach)).collect();
+    let ways: Vec<_> = found.runs.iter().map(|run| (run.route.target.as_str(), run.route.reach)).collect();
     assert_eq!(ways, [("cuda", None), ("browser", Some(BrowserMode::Unsafe)), ("browser", Some(BrowserMode::Stock))]);
     let shown = tax_table(&found);
     let labels: Vec<&str> = shown.rows.iter().map(|row| row[1].text.as_str()).collect();
     assert_eq!(labels, ["cuda", "browser-11000 (unsafe)", "browser-30000 (stock)"]);
     let twice = tax(&[stock.clone(), near, reached(Some(BrowserMode::Stock), 31_000.0)], None, false, Pairing::Same);
     assert_eq!(twice, Err(TaxError::Twice("browser (stock)".to_owned())));
+}
+
+#[test]
+fn browsers_and_checks_have_columns_of_their_own() {
+    let with = |target: &str, fact: Option<(&str, &str)>, reach: Option<BrowserMode>| {
+        let NamedRun { name, mut run } = known(target, "NVIDIA H200", 10_000.0, 1_000.0, 5_000.0, 1_000.0);
+        run.environment.extend(fact.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        run.reach = reach;
+        NamedRun::new(name, run)
+    };
+    let [firefox, chromium] =
+        ["Gecko/20100101 Firefox/153.0", "HeadlessChrome/156.0"].map(|it| Some(("user_agent", it)));
+    let runs = [
+        with("browser", firefox, Some(BrowserMode::Stock)),
+        with("browser", chromium, Some(BrowserMode::Stock)),
+        with("wgpu", Some((WGSL_CHECKS, "all")), None),
+        with("browser", chromium, Some(BrowserMode::Unsafe)),
+        with("wgpu", None, None),
+        with("cuda", None, None),
+    ];
+    let found = tax(&runs, None, false, Pairing::Same).expect("one GPU");
+    let rows: Vec<String> = tax_table(&found).rows.iter().map(|row| row[1].text.clone()).collect();
+    let want =
+        ["cuda", "wgpu", "wgpu (checks: all)", "browser (unsafe)", "browser (stock)", "browser (Firefox, stock)"];
+    assert_eq!(rows, want);
+    let twice = tax(&[runs[0].clone(), runs[0].clone()], None, false, Pairing::Same);
+    assert_eq!(twice, Err(TaxError::Twice("browser (Firefox, stock)".to_owned())));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::Run;
 
 /// Browsers by their mark in a user agent, the more special ones first: most also name Chrome and Safari.
-const BROWSERS: [(&str, &str); 7] = [
+pub(super) const BROWSERS: [(&str, &str); 7] = [
     ("Edg/", "Edge"),
     ("OPR/", "Opera"),
     ("SamsungBrowser/", "Samsung Internet"),

@@ -11,6 +11,7 @@ mod read;
 #[allow(clippy::module_inception, reason = "the folder is named after its main file")]
 mod record;
 pub mod roofline;
+mod route;
 mod run;
 mod score;
 pub mod stats;
@@ -19,6 +20,7 @@ mod timer;
 mod timing;
 mod valid;
 
+use browser::BROWSERS;
 pub use call::*;
 pub use check::*;
 pub use contents::*;
@@ -27,6 +29,7 @@ pub use items::*;
 pub use name::*;
 pub use read::*;
 pub use record::*;
+pub use route::Route;
 pub use run::*;
 pub use score::*;
 pub use summary_link::*;

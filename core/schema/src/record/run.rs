@@ -167,20 +167,6 @@ impl Run {
         }
     }
 
-    /// Returns the target with its browser mode or with the checks of its kernels, as in `browser (unsafe)` or `wgpu (checks: all)`.
-    pub fn way(&self) -> String {
-        match self.checks() {
-            Some(checks) => format!("{} (checks: {checks})", self.target),
-            None => way(&self.target, self.reach),
-        }
-    }
-
-    /// Returns the checks that kernels kept on a native target, as in `all` or `bounds, loops`; `None` without any.
-    pub fn checks(&self) -> Option<&str> {
-        let plain = |text: &&str| text.len() < 64 && text.chars().all(|c| c.is_ascii_lowercase() || ", ".contains(c));
-        self.environment.get(WGSL_CHECKS).map(String::as_str).filter(plain)
-    }
-
     /// Returns the device of all records that name no other.
     pub fn device(&self) -> &DeviceInfo {
         self.devices.first().expect("a run has at least one device")
