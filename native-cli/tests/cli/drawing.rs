@@ -82,7 +82,7 @@ fn a_flame_graph_has_every_stage_below_its_case_and_is_always_the_same() {
     assert_eq!(svg, drawn("b.svg"));
     let printed = parallax(dir.path(), &["report", "a.json", "--format", "flamegraph"]);
     assert_eq!(String::from_utf8_lossy(&printed.stdout), svg);
-    assert!(svg.contains("Card\u{a0}(x)\u{a0}as\u{a0}target\u{a0}cuda") && svg.contains("medians"));
+    assert!(svg.contains("Card\u{a0}(mock)\u{a0}as\u{a0}target\u{a0}cuda") && svg.contains("medians"));
 
     let titles = titles(&svg);
     for wanted in [
