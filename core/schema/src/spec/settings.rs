@@ -401,7 +401,7 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "ceilings",
-        about: "Measure the device's ceilings before the cases",
+        about: "Measure the ceilings of the device",
         more: "",
         values: Values::Switch,
         repeatable: false,
