@@ -56,14 +56,19 @@ fn manifests_agree_with_their_run_files() {
             assert!(nameless || device.name == manifest.device, "{name}/{file}: {}", device.name);
             let driver = device.driver.trim_start_matches("NVIDIA ");
             assert!(driver.is_empty() || Some(driver) == manifest.driver.as_deref(), "{name}/{file}: {driver}");
-            if let Some(mode) = run.reach.map(|mode| mode.name()).filter(|mode| *mode != "developer") {
-                assert!(file.starts_with(&format!("browser-{mode}")), "{name}/{file}: its mode is {mode}");
+            let route = run.route();
+            let mode = route.reach.map(|mode| mode.name().to_owned()).filter(|mode| mode != "developer");
+            let browser = route.browser.map(|browser| browser.to_lowercase());
+            let checked = route.checks.map(|_| "checked".to_owned());
+            for word in [mode, browser, checked].into_iter().flatten() {
+                assert!(file.split('-').any(|part| part == word), "{name}/{file}: it is of {word}");
             }
             assert!(summary.contains(&format!("[{file}.json]")), "{name}/{file}");
         }
         let browsers = session.runs.iter().filter_map(|NamedRun { run, .. }| run.environment.get("user_agent"));
         for agent in browsers {
-            let version = agent.split("Chrome/").nth(1).and_then(|rest| rest.split(' ').next()).expect("Chromium");
+            let after = |mark: &str| agent.split(mark).nth(1).and_then(|rest| rest.split(' ').next());
+            let version = after("Chrome/").or_else(|| after("Firefox/")).expect("Chromium or Firefox");
             let known = manifest.browser.as_deref().expect("a browser");
             let version = version.strip_suffix(".0.0.0").unwrap_or(version);
             assert!(known.contains(version), "{name}: {known} is not {version}");

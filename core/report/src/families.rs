@@ -6,7 +6,7 @@ use parallax_schema::record::way;
 
 use super::html::short;
 use super::{Cell, Column, Rank, Table};
-use crate::cost_answer;
+use crate::{cost_answer, route_name};
 
 /// Explanation of the figures.
 const NOTE: &str = "typical values (geometric means over problems) with 95 % intervals; other problems may differ more";
@@ -45,22 +45,55 @@ pub fn cost_by_workload(cost: &Cost) -> Table {
     }
 }
 
+/// Mean ratios of some problems: those of the same kernel, and those of the fastest versions.
+fn means(cost: &Cost, wanted: impl Fn(&str) -> bool) -> (usize, [String; 2]) {
+    let problems: Vec<&ProblemCost> = cost.problems.iter().filter(|problem| wanted(&problem.problem)).collect();
+    let mean = |of: fn(&ProblemCost) -> Option<&Against>| {
+        let mean = MeanRatio::of(problems.iter().filter_map(|problem| of(problem)).map(|against| &against.ratio));
+        mean.map_or_else(|| "–".to_owned(), |mean| short(mean.value))
+    };
+    (problems.len(), [mean(|problem| problem.same.as_ref()), mean(|problem| problem.best.as_ref())])
+}
+
+/// Returns several targets beside each other, one line per family of workloads and one for all: the ratio of the same kernel, then
+/// that of the fastest versions. The last line has the numbers of problems, which differ between targets. `None` for fewer than two
+/// targets.
+pub fn cost_overview(costs: &[Cost]) -> Option<Table> {
+    let base = &costs.first().filter(|_| costs.len() > 1)?.base;
+    let cells = |wanted: &dyn Fn(&str) -> bool| -> Vec<Cell> {
+        let cell = |cost: &Cost| match means(cost, wanted) {
+            (0, _) => "–".into(),
+            (_, [same, best]) => format!("{same} · {best}").into(),
+        };
+        costs.iter().map(cell).collect()
+    };
+    let of_family = |family: &Family| costs.iter().any(|cost| means(cost, |case| Family::of(case) == *family).0 > 0);
+    let row = |name: &str, cells: Vec<Cell>| std::iter::once(name.into()).chain(cells).collect();
+    let families = Family::ALL.into_iter().filter(of_family);
+    let families = families.map(|family| row(family.name(), cells(&|case| Family::of(case) == family)));
+    let counts = costs.iter().map(|cost| cost.problems.len().to_string().into()).collect();
+    let target = |cost: &Cost| figure(route_name(&cost.other.route).trim_start_matches("the "));
+    Some(Table {
+        heading: vec![format!(
+            "Times over those in {}, geometric means over problems: the same kernel · the fastest version.",
+            route_name(&base.route)
+        )],
+        columns: std::iter::once(Column::text("family")).chain(costs.iter().map(target)).collect(),
+        rows: families.chain([row("all", cells(&|_| true)), row("problems", counts)]).collect(),
+        ..Table::default()
+    })
+}
+
 /// Returns the answer and the cost of a target, one line per family of workloads.
 pub fn cost_by_family(cost: &Cost) -> Table {
     let row = |family: Family| {
-        let problems: Vec<&ProblemCost> =
-            cost.problems.iter().filter(|problem| Family::of(&problem.problem) == family).collect();
-        let mean = |of: fn(&ProblemCost) -> Option<&Against>| {
-            MeanRatio::of(problems.iter().filter_map(|problem| of(problem)).map(|against| &against.ratio))
-        };
-        let means = [mean(|problem| problem.same.as_ref()), mean(|problem| problem.best.as_ref())];
+        let (problems, means) = means(cost, |case| Family::of(case) == family);
         let call = cost.call_of(|case| Family::of(case) == family);
         let call = call.map_or_else(|| "–".to_owned(), |call| short(call.ratio));
-        let cell = |mean: Option<MeanRatio>| mean.map_or_else(|| "–".to_owned(), |mean| short(mean.value)).into();
-        let count = problems.len().to_string().into();
-        (!problems.is_empty()).then(|| {
+        (problems > 0).then(|| {
             let name: Cell = family.name().into();
-            [name, count].into_iter().chain(means.map(cell)).chain([call.into()]).collect()
+            let figures = means.into_iter().chain([call]).map(Cell::from);
+            [name, problems.to_string().into()].into_iter().chain(figures).collect()
         })
     };
     Table {
@@ -120,5 +153,40 @@ pub fn compared_by_workload(comparison: &Comparison, families: &[WorkloadRow]) -
             "only cases that are complete and correct on both sides count; an emulated device has none".to_owned(),
         ],
         ..Table::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parallax_analysis::compare::cost;
+    use parallax_schema::record::{NamedRun, WGSL_CHECKS};
+    use parallax_schema::testing::{run, spread};
+
+    #[test]
+    fn an_overview_has_a_column_for_each_target() {
+        let (tiled, vendor, copy) =
+            ("matmul/fwd/m8,n8,k8/f32/tiled", "matmul/fwd/m8,n8,k8/f32/vendor", "copy/fwd/n64/f32/vec4");
+        let named = |target: &str, cases: &[(&str, f64)]| {
+            let cases: Vec<_> = cases.iter().map(|(case, median)| (*case, spread(*median, 0.002, 40))).collect();
+            NamedRun::new(target, run(target, "NVIDIA H200", &cases))
+        };
+        let cuda = named("cuda", &[(tiled, 100.0), (vendor, 50.0), (copy, 10.0)]);
+        let mut checked = named("wgpu", &[(tiled, 300.0)]);
+        checked.run.environment.insert(WGSL_CHECKS.to_owned(), "all".to_owned());
+        let browser = named("browser", &[(tiled, 150.0), (copy, 20.0)]);
+        let costs = [checked, browser].map(|other| cost(&cuda, &other).expect("a common case"));
+        assert_eq!(cost_overview(&costs[..1]), None);
+        let overview = cost_overview(&costs).expect("two targets");
+        let lines = [
+            "Times over those in CUDA, geometric means over problems: the same kernel · the fastest version.",
+            "| family | native WebGPU (checks: all) | browser |",
+            "| matrix products | 3.00× · 6.00× | 1.50× · 3.00× |",
+            "| memory and tables | – | 2.00× · 2.00× |",
+            "| all | 3.00× · 6.00× | 1.73× · 2.45× |",
+            "| problems | 1 | 2 |",
+        ];
+        let text = overview.markdown();
+        assert!(lines.iter().all(|line| text.contains(line)), "{text}");
     }
 }

@@ -10,7 +10,7 @@ use parallax_schema::units::{Nanos, counted};
 use serde::Deserialize;
 
 use super::html::short;
-use super::{Ceiling, Peers, ceilings, cost_answer, markdown, route_name};
+use super::{Ceiling, Peers, ceilings, cost_answer, cost_overview, markdown, route_name};
 
 /// Facts of a session: those that run files lack, and those that a reader looks for first.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -196,7 +196,10 @@ impl Topic<'_> {
 fn costs(topics: &[Topic]) -> Option<String> {
     let mut parts = Vec::new();
     for topic in topics {
-        for cost in topic.costs() {
+        let costs = topic.costs();
+        let overview = cost_overview(&costs).filter(|_| topic.name.is_empty());
+        parts.extend(overview.map(|table| table.markdown()));
+        for cost in costs {
             match topic.name.as_str() {
                 "" => parts.push(format!("### {}\n\n{}\n\n{}", heading(&cost), cost_answer(&cost), cost_rows(&cost))),
                 name => parts.push(format!("{name}: {}\n", cost_answer(&cost))),

@@ -157,7 +157,8 @@ fn answered(tax: &Tax, runs: &[NamedRun], same_gpu: bool) -> anyhow::Result<Pain
     let others = tax.runs.iter().enumerate().filter(|(i, _)| *i != tax.base).map(|(_, run)| named(&run.name));
     let costs: Vec<Cost> = others.map(|other| cost_on(base, other, same_gpu)).collect::<Result<_, _>>()?;
     let extremes = costs.last().map(|cost| report::cost_extremes(cost, MOST_PROBLEMS));
-    let tables = costs.iter().map(report::cost_by_family).chain(extremes);
+    let overview = report::cost_overview(&costs);
+    let tables = overview.into_iter().chain(costs.iter().map(report::cost_by_family)).chain(extremes);
     Ok(table::below_each_other(tables.map(|t| table::text(&t, width()))))
 }
 

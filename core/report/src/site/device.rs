@@ -10,8 +10,8 @@ use super::frame::{Head, page as whole, tools};
 use super::front::{names, picture};
 use super::problems::problems;
 use super::{Site, facts, peers, speeds};
-use crate::html::anchored;
-use crate::route_name;
+use crate::html::{anchored, table};
+use crate::{cost_overview, route_name};
 
 /// Number of rows of each picture.
 const SHOWN: usize = 20;
@@ -31,6 +31,7 @@ pub(super) fn page(device: &OnDevice<'_>, devices: &Devices<'_>, site: Site) -> 
         }
         (behind(head, device))
         (tools())
+        @if let Some(overview) = cost_overview(&costs) { section { h2 { "Cost of every target" } (table(&overview)) } }
         (fastest(site.catalog, head, device))
         (peers::marks(&peers::on(device, site.peers, None)))
         @for (cost, (base, other)) in costs.iter().rev().map(|cost| (cost, names(cost))) {
