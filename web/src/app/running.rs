@@ -189,10 +189,11 @@ impl App {
             Event::Baseline { baseline } => {
                 self.view.device(run.device(), &run.clock, environment::isolated(), Some(baseline));
                 self.view.clock_notice(&run.clock, Some(baseline));
-                if baseline.ceilings != Ceilings::default() {
+                let measured = baseline.ceilings != Ceilings::default();
+                if measured {
                     activity.ceilings_end();
                 }
-                false
+                measured
             }
             Event::Drift { .. } => self.measuring(activity.round_begins()),
             Event::Progress { share, left } => {
