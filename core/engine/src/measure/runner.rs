@@ -215,8 +215,8 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         if !std::mem::take(&mut setting.ceilings_due) {
             return Ok(());
         }
-        let told = |now, share| self.baseline_at(now, CLOCKS + (1.0 - CLOCKS) * share);
-        match ceilings::measure(profiler, &setting.clock, told).await {
+        let progress = |now, share| self.baseline_at(now, CLOCKS + (1.0 - CLOCKS) * share);
+        match ceilings::measure(profiler, &setting.clock, progress).await {
             Ok(ceilings) => setting.baseline.ceilings = ceilings,
             Err(_) => return Err(Interruption::DeviceLost("the ceilings".to_owned())),
         }

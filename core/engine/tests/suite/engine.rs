@@ -1,13 +1,10 @@
 //! The engine on scripted devices: clocks that throttle, drift, lie or are coarse, devices that fail,
 //! and of wrong results.
 
-use std::ops::Range;
-
 use parallax_engine::measure::runner;
 use parallax_engine::measure::runner::Flow;
 use parallax_engine::plan::plan;
 use parallax_schema::device::{Caps, Clock, Dialect, Launching};
-use parallax_schema::record::roofline::Ceilings;
 use parallax_schema::record::{Event, Method, Outcome, Record, Refusal, Repeatable, Run, StopReason, Suite};
 use parallax_schema::session::{Mode, ResumeState, RunEnd};
 use parallax_schema::spec::Spec;
@@ -21,17 +18,17 @@ const CASES: [&str; 3] = [
     "hash_embedding/fwd/r20,g3,d7,sorted/f32/auto",
 ];
 
-fn spec(cases: &[&str]) -> Spec {
+pub fn spec(cases: &[&str]) -> Spec {
     Spec { case: cases.iter().map(|c| (*c).to_owned()).collect(), budget: 2.0, ceilings: false, ..Spec::default() }
 }
 
 /// The same with the ceilings measured first.
-fn run_under_ceilings(cases: &[&str], world: World) -> Run {
+pub fn run_under_ceilings(cases: &[&str], world: World) -> Run {
     run_with(&Spec { ceilings: true, ..spec(cases) }, Mode::Measure, world, |_| Flow::Continue).1
 }
 
 /// Run cases in a world; the edge's part of the bargain is done here as the edges do it.
-fn run_with(spec: &Spec, mode: Mode, world: World, mut flow: impl FnMut(&Event) -> Flow) -> (RunEnd, Run) {
+pub fn run_with(spec: &Spec, mode: Mode, world: World, mut flow: impl FnMut(&Event) -> Flow) -> (RunEnd, Run) {
     let plan = plan(spec, &Caps { dialect: world.dialect, ..caps() }).expect("cases");
     let mut mock = Mock::in_world(world);
     let suite = Suite { version: String::new(), commit: String::new() };
@@ -54,7 +51,7 @@ fn median(record: &Record) -> f64 {
     record.timing().unwrap_or_else(|| panic!("no figure: {record:?}")).summary.median.0
 }
 
-fn near(got: f64, want: f64, share: f64) -> bool {
+pub fn near(got: f64, want: f64, share: f64) -> bool {
     (got / want - 1.0).abs() <= share
 }
 
@@ -284,70 +281,6 @@ fn a_slow_compilation_is_not_repeated() {
         let run = run(&CASES[..1], World { compiling, ..World::default() });
         let compiled = &run.records[0].measured().expect("right").compiled;
         assert_eq!(compiled.repeat.is_some(), repeated, "{compiling} of a budget of 2 s");
-    }
-}
-
-#[test]
-fn a_large_run_has_a_figure_of_its_lightest_problem_before_the_ceilings() {
-    let of_shape = |s: u32| ["flash", "manual"].map(|variant| format!("attention/fwd/b1,h1,s{s},d3/f32/{variant}"));
-    let cases: Vec<String> = [9, 8, 5, 7, 6].into_iter().flat_map(of_shape).collect();
-    let cases: Vec<&str> = cases.iter().map(String::as_str).collect();
-    let (mut sampled, mut before) = (Vec::new(), None);
-    run_with(&Spec { ceilings: true, ..spec(&cases) }, Mode::Measure, World::default(), |event| {
-        match event {
-            Event::Sampling { record } => sampled.push(record.case.clone()),
-            Event::Baseline { baseline } if baseline.ceilings != Ceilings::default() => {
-                before.get_or_insert(sampled.clone());
-            }
-            _ => {}
-        }
-        Flow::Continue
-    });
-    let mut before = before.expect("ceilings");
-    before.sort();
-    assert_eq!(before, of_shape(5), "the others follow: {sampled:?}");
-    assert_eq!(sampled.len(), cases.len());
-}
-
-#[test]
-fn a_time_below_the_roofline_is_refused() {
-    // Half a gigaflop at a teraflop per second takes half a millisecond, and one case claims a hundredth of that.
-    let world =
-        World { time: |_| 0.0, of_case: |case| if case.variant == "flash" { 0.01 } else { 1.0 }, ..World::default() };
-    let cases = ["attention/fwd/b1,h8,s512,d64/f32/flash", "attention/fwd/b1,h8,s512,d64/f32/manual"];
-    let run = run_under_ceilings(&cases, world);
-    let verdict = |variant: &str| run.records.iter().find(|r| r.parts.variant == variant).map(Record::verdict);
-    assert_eq!((verdict("flash"), verdict("manual")), (Some("impossible"), Some("pass")));
-}
-
-#[test]
-fn ceilings_that_a_busy_machine_gave_are_measured_again_before_a_case_is_refused() {
-    // Three times as slow while the ceilings are measured, at the end of the samples, as beside another program.
-    const BUSY: Range<f64> = 3.15e9..4.4e9;
-    let once: fn(f64) -> f64 = |now| if BUSY.contains(&now) { 3.0 } else { 1.0 };
-    // And when they are measured for the second time, and the third.
-    let twice: fn(f64) -> f64 = |now| if (BUSY.start..4.9e9).contains(&now) { 3.0 } else { 1.0 };
-    let best = |c: &Ceilings| c.bandwidth.iter().map(|point| point.rate).fold(0.0, f64::max);
-    let rates: [fn(&Ceilings) -> f64; 2] = [|c| c.arithmetic[0].rate, best];
-    let cases = ["attention/fwd/b1,h8,s512,d64/f32/flash", "copy/fwd/n65536/f32/vec4"].into_iter().zip(rates);
-    for ((case, rate), pace) in cases.flat_map(|case| [(case, once), (case, twice)]) {
-        let world = World { time: |_| 0.0, pace, ..World::default() };
-        let mut reported = Vec::new();
-        let spec = Spec { ceilings: true, budget: 2.0, ..spec(&[case]) };
-        let (_, run) = run_with(&spec, Mode::Measure, world, |event| {
-            if let Event::Baseline { baseline } = event {
-                reported.push(baseline.ceilings.clone());
-            }
-            Flow::Continue
-        });
-        let sampled = run.drift.last().expect("readings").at.0;
-        assert!(BUSY.contains(&sampled), "the ceilings follow the samples, at {sampled}, while it is busy");
-        assert_eq!(run.records[0].verdict(), "pass", "{:?}", run.records);
-        let [none, first, last] = &reported[..] else { panic!("{case}: reported {} times", reported.len()) };
-        assert_eq!(*none, Ceilings::default(), "the first case is sampled before");
-        assert!(near(rate(last) / rate(first), 3.0, 0.05), "{first:?} {last:?}");
-        assert!(last.bandwidth.is_sorted_by_key(|point| point.working_set));
-        assert_eq!(run.baseline.expect("tested").ceilings, *last);
     }
 }
 

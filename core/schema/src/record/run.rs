@@ -7,7 +7,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::roofline::Ceilings;
-use super::{Record, Spent, TimerTest};
+use super::{Record, Route, Spent, TimerTest};
 use crate::device::columnar::Columns;
 use crate::device::{BrowserMode, ClockInfo, Conditions, DeviceInfo, columnar, rounding};
 use crate::spec::Spec;
@@ -207,7 +207,7 @@ pub const WGSL_CHECKS: &str = "wgsl_checks";
 
 /// Returns a target with its browser mode, where one is known.
 pub fn way(target: &str, reach: Option<BrowserMode>) -> String {
-    reach.map_or_else(|| target.to_owned(), |reach| format!("{target} ({})", reach.name()))
+    Route { reach, ..Route::default() }.titled(target)
 }
 
 /// Returns the published JSON Schema of the files that this program writes. Older files are read too; their schema is published

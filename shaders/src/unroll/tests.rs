@@ -1,0 +1,95 @@
+//! Tests of the forms in which loops are written out.
+
+use super::*;
+
+#[test]
+fn few_iterations_are_blocks() {
+    for (text, want) in [
+        (
+            "const N: u32 = 2u;\nfn f() {\n    for (var i = 0u; i < N; i++) {\n        a[i] = i; // comment\n    }\n}\n",
+            "const N: u32 = 2u;\nfn f() {\n    { let i = 0u; a [ i ] = i ; } { let i = 1u; a [ i ] = i ; }\n\n\n}\n",
+        ),
+        (
+            "for (var i = 0u; i < 2u; i++) { for (var j = i; j < 2u; j++) { f(i, j); } }",
+            "{ let i = 0u;  { let j = 0u; f ( i , j ) ; } { let j = 1u; f ( i , j ) ; }  } \
+             { let i = 1u;  { let j = 1u; f ( i , j ) ; }  }",
+        ),
+        (
+            "for (var h = 4u; h > 0u; h /= 2u) { f(h << 1u); }",
+            "{ let h = 4u; f ( h << 1u ) ; } { let h = 2u; f ( h << 1u ) ; } { let h = 1u; f ( h << 1u ) ; }",
+        ),
+        ("for (var i = 2u; i < 2u; i++) { f(); }", ""),
+        ("for (var i: u32 = 0u; i < 1u; i++) { f(); }", "{ let i = 0u; f ( ) ; }"),
+    ] {
+        assert_eq!(unrolled(text).0, want, "{text}");
+    }
+}
+
+#[test]
+fn many_short_iterations_share_a_guard() {
+    let (text, count) =
+        unrolled("for (var i = 1u; i < 1000u; i += 2u) { f(i); g(i, i); h(i, i, i); f(i); g(i, i); h(i, i, i); }");
+    assert_eq!(count, 1);
+    // 42 tokens an iteration: 12 iterations at once, 41 times, and 8 of 500 are left.
+    assert!(text.starts_with("for (var i_ = 1u; i_ < 985u; i_ += 24u) { { let i = i_ + 0u; f ( i )"), "{text}");
+    assert_eq!((text.matches("let i = i_ + ").count(), text.matches("let i = ").count()), (12, 20));
+    assert!(text.contains("{ let i = 985u; ") && text.contains("{ let i = 999u; "), "{text}");
+}
+
+#[test]
+fn long_iterations_are_written_out_for_local_arrays() {
+    let long = "g(0u); ".repeat(100);
+    for (index, want) in [
+        ("sums[i] = 1.0;", true),
+        ("let s = 4u * i; sums[s + 1u] = 1.0;", true),
+        ("sums[0][i] = 1.0;", true),
+        ("(*sums)[i] = 1.0;", true),
+        ("tile[i] = 1.0;", false),
+        ("tile[0][i] = sums[0];", false),
+        ("sums[x] = f32(i);", false),
+    ] {
+        let text = format!(
+            "var<workgroup> tile: array<f32, 8>; fn f() {{ for (var i = 0u; i < 8u; i++) {{ {long}{index} }} }}"
+        );
+        assert_eq!(unrolled(&text).1 == 1, want, "{index}");
+    }
+}
+
+#[test]
+fn a_start_at_run_time_has_a_condition_for_each_iteration() {
+    let text = "for (var i = lane; i < 6u; i += 4u) { f(i); }";
+    let want = "{ var i_ = lane; if i_ < 6u { { let i = i_; f ( i ) ; } i_ += 4u; if i_ < 6u { { let i = i_; f ( i ) ; } } } }";
+    assert_eq!(unrolled(text), (want.to_owned(), 1));
+}
+
+#[test]
+fn other_loops_stay() {
+    for text in [
+        "for (var i = 0u; i < 4u; i++) { if a { break; } }",
+        "for (var i = 0u; i < 4u; i++) { if a { continue; } }",
+        "for (var i = 0u; i < 4u; i++) { i += 1u; }",
+        "for (var i = 0u; i < 4u; i++) { g(&i); }",
+        "for (var i = 0u; i < 4u; i++) { let i = 2u; }",
+        "for (var i = 0u; i < n; i++) { f(i); }",
+        "for (var i = 0; i < 4; i++) { f(i); }",
+        "for (var i = lane; i < 1024u; i += 4u) { f(i); }",
+        "for (var i = lane; i < 4294967295u; i += 4294967295u) { f(i); }",
+        "for (var i = 0u; i < 4u; i *= 2u) { f(i); }",
+        "for (var i = 3u; i >= 0u; i--) { f(i); }",
+        // A name with two declarations has no value.
+        "const N = 4u; fn g(N: u32) { for (var i = 0u; i < N; i++) { f(i); } }",
+        "const N: f32 = 4.0; fn g() { for (var i = 0u; i < N; i++) { f(i); } }",
+        "for (var i = 0u; i < 4u; i++) { unclosed",
+        "while a { f(); }",
+    ] {
+        assert_eq!(unrolled(text), (text.to_owned(), 0));
+    }
+    let inner = unrolled("for (var i = 0u; i < 2u; i++) { loop { break; } switch i { default: {} } }").0;
+    assert_eq!(inner.matches("let i = ").count(), 2);
+}
+
+#[test]
+fn constants_have_no_order() {
+    let text = "fn f() { for (var i = 0u; i < B; i++) { g(i); } } const B = A * 2u; const A: u32 = 1;";
+    assert!(unrolled(text).0.contains("let i = 1u"));
+}
