@@ -126,7 +126,7 @@ impl Profiler for Cpu {
         Ok(None)
     }
 
-    async fn prefetch(&mut self, _cases: &[Case]) {}
+    async fn prefetch(&mut self, _next: &[Case], _later: &[Case]) {}
 
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {
         if sets > 1 {

@@ -1,5 +1,6 @@
 //! Preparation of a case on the device: kernels, library calls, sets of buffers, inputs.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Instant;
@@ -126,19 +127,23 @@ impl Cuda {
         Ok(prepared)
     }
 
-    /// Compiles the kernels of the cases, on all processors. On a first visit, compilation takes far longer than all other work.
-    pub(crate) fn compile_ahead(&mut self, cases: &[Case]) {
+    /// Compiles the kernels of the cases, on all processors, each once. On a first visit, compilation takes far longer than all other
+    /// work.
+    pub(crate) fn compile_ahead<'c>(&mut self, cases: impl Iterator<Item = &'c Case>) {
         let of_case = |case: &Case| {
             let (program, _) = case.whole_program(&self.device.info.caps)?;
             Some(assemble_all(&self.options.texts, &program, case.problem.dtype).ok()?.0)
         };
         // Cases that differ only in their launch have the same kernel source.
         let texts: BTreeMap<String, KernelSource> =
-            cases.iter().filter_map(of_case).flatten().map(|text| (text.source.clone(), text)).collect();
+            cases.filter_map(of_case).flatten().map(|text| (text.source.clone(), text)).collect();
+        let mut texts: Vec<_> = texts.into_iter().filter(|(source, _)| self.compiled.insert(source.clone())).collect();
+        // A long source that begins last keeps one processor busy and the others idle.
+        texts.sort_by_key(|(source, _)| Reverse(source.len()));
         let (arch, compiler, cache) = (self.device.arch, self.device.compiler, self.options.cache.as_deref());
         let binary =
             |(source, text): (String, KernelSource)| Some((source, compile_cached(&text, arch, compiler, cache).ok()?));
-        self.ahead = texts.into_par_iter().filter_map(binary).collect();
+        self.ahead.par_extend(texts.into_iter().par_bridge().filter_map(binary));
     }
 
     /// Loads the kernel sources of a program. Returns the modules, the module of each stage, and the record of the compilation.

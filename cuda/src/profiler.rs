@@ -1,6 +1,6 @@
 //! The profiler: a device, one stream, and the clock of its events.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -55,6 +55,8 @@ pub struct Cuda {
     pub(crate) graphs: Cudnn,
     /// Binaries by their kernel source, until their case is prepared.
     pub(crate) ahead: HashMap<String, Binary>,
+    /// Kernel sources that were compiled ahead so far.
+    pub(crate) compiled: HashSet<String>,
     /// Event that is the only content of an empty submission.
     mark: CudaEvent,
 }
@@ -79,6 +81,7 @@ impl Cuda {
             products: CublasLt::default(),
             graphs: Cudnn::default(),
             ahead: HashMap::new(),
+            compiled: HashSet::new(),
             mark,
         })
     }
@@ -154,8 +157,9 @@ impl Profiler for Cuda {
         transfer(&self.device.context, &self.stream, way, bytes).map(Some)
     }
 
-    async fn prefetch(&mut self, cases: &[Case]) {
-        self.compile_ahead(cases);
+    /// Compiles all kernels at once: the slowest takes longer than most of the others together.
+    async fn prefetch(&mut self, next: &[Case], later: &[Case]) {
+        self.compile_ahead(next.iter().chain(later));
     }
 
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {

@@ -9,7 +9,7 @@ use parallax_engine::plan::{Plan, plan};
 use parallax_ir::device::Profiler;
 use parallax_report::escape;
 use parallax_schema::device::{BrowserMode, UNNAMED};
-use parallax_schema::record::{Event, Outcome, Record, Run, Suite, UNFINISHED, WGSL_CHECKS};
+use parallax_schema::record::{Event, Outcome, Record, Run, Suite, UNFINISHED, WGSL_CHECKS, longest_first};
 use parallax_schema::session::{Mode, ResumeState, RunEnd};
 use parallax_schema::spec::Spec;
 use parallax_schema::units::Nanos;
@@ -167,7 +167,10 @@ fn take_in(file: &mut RunFile, progress: &Progress, event: Event) {
                 progress.say(&line);
             }
         }
-        Event::Spent { spent } => log::debug!("{spent:?}"),
+        Event::Spent { spent, activities } => {
+            log::debug!("{spent:?}");
+            log::info!("time by activity: {}", longest_first(activities));
+        }
         _ => {}
     }
     file.apply(event, |line| progress.say(line));
@@ -193,8 +196,6 @@ fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Output) -> an
     let result = browser::run(options, spec, mode, &mut |event| {
         let outcome = match (event, &mut file) {
             (Some(Event::Begin { mut run }), _) => {
-                let flags = options.flags.join(" ");
-                run.environment.insert("browser_flags".to_owned(), flags);
                 if let Some(doubt) = options.passes_by(run.device()).as_ref().or(options.doubt.as_ref()) {
                     errln!("{doubt}");
                     run.environment.insert("device_doubt".to_owned(), doubt.clone());

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// Checks that a compiler inserts into kernels. They prevent accesses outside a kernel's memory and endless loops. Browsers insert
 /// all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Checks {
     /// Bounds checks: indices stay within their buffers and arrays.
     pub bounds: bool,

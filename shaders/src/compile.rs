@@ -1,13 +1,20 @@
 //! Compilation of WGSL to pipelines, with its times.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+#[cfg(not(target_arch = "wasm32"))]
+use std::{
+    future::Future,
+    task::{Context, Poll, Waker},
+    time::{Duration, Instant},
+};
 
 use parallax_ir::device::BackendError;
 use parallax_ir::{Program, Stage};
 use parallax_schema::device::{Compiled, Step};
 use parallax_schema::units::Nanos;
 
+use crate::ahead::Ahead;
 use crate::checks::Checks;
 use crate::device_errors::{Scopes, backend_error};
 use crate::gpu::Gpu;
@@ -58,12 +65,21 @@ impl ProgramSource {
     }
 
     /// Compiles one pipeline per kernel, and returns them with the record. Stages with the same kernel source share its module.
-    /// Stages with the same entry point also share the pipeline.
+    /// Stages with the same entry point also share the pipeline. Kernels that were compiled ahead are taken from there.
     ///
     /// # Errors
     /// [`BackendError::Compile`] with the compiler's message.
-    pub async fn compile(&self, gpu: &Gpu) -> Result<(Pipelines, Compiled), BackendError> {
-        let (pipelines, steps) = self.once(gpu).await?;
+    pub async fn compile(&self, gpu: &Gpu, ahead: &Ahead) -> Result<(Pipelines, Compiled), BackendError> {
+        let mut units = Vec::new();
+        for unit in self.units() {
+            units.push(match ahead.take(gpu, &unit).await {
+                Some(compiled) => compiled,
+                None => unit.compile(gpu).await?,
+            });
+        }
+        let steps = self.steps(&units);
+        let of_stage = |entry: &Option<Entry>| entry.as_ref().and_then(|entry| units[entry.text].of_entry(&entry.name));
+        let pipelines = self.stages.iter().map(of_stage).collect();
         let compiled = Compiled {
             time: total(&steps),
             cached: false,
@@ -73,6 +89,30 @@ impl ProgramSource {
             steps,
         };
         Ok((pipelines, compiled))
+    }
+
+    /// Returns one unit for each kernel source.
+    pub fn units(&self) -> Vec<Unit> {
+        let unit = |(index, text): (usize, &KernelSource)| {
+            let mut entries = BTreeMap::new();
+            for entry in self.stages.iter().flatten().filter(|entry| entry.text == index) {
+                entries.entry(entry.name.to_string()).or_insert_with(|| entry.layout.clone());
+            }
+            Unit { text: text.clone(), entries: entries.into_iter().collect(), checks: self.checks_of(text) }
+        };
+        self.texts.iter().enumerate().map(unit).collect()
+    }
+
+    /// Returns the steps of the compilation of all units.
+    fn steps(&self, units: &[CompiledUnit]) -> Vec<Step> {
+        let step = |name: &str, time: fn(&CompiledUnit) -> Nanos| Step {
+            name: name.to_owned(),
+            time: Nanos(units.iter().map(|unit| time(unit).0).sum()),
+        };
+        // A translated kernel source is translated anew at every visit.
+        let mut steps = Step::summed(self.texts.iter().flat_map(|text| &text.made));
+        steps.extend([step("WGSL module", |unit| unit.module), step("pipeline", |unit| unit.pipeline)]);
+        steps
     }
 
     /// Returns the checks of a kernel source. A source from outside the program always has all checks.
@@ -94,41 +134,130 @@ impl ProgramSource {
     /// # Errors
     /// Those of [`ProgramSource::compile`].
     pub async fn compile_again(&self, gpu: &Gpu) -> Result<Nanos, BackendError> {
-        Ok(total(&self.once(gpu).await?.1))
+        let mut units = Vec::new();
+        for unit in self.units() {
+            units.push(unit.compile(gpu).await?);
+        }
+        Ok(total(&self.steps(&units)))
+    }
+}
+
+/// A kernel source with the entry points that stages launch: one module and its pipelines.
+#[derive(Clone)]
+pub struct Unit {
+    text: KernelSource,
+    /// Name and layout of each entry point. Without a layout, the one derived from the kernel source.
+    entries: Vec<(String, Option<wgpu::PipelineLayout>)>,
+    checks: Checks,
+}
+
+/// Identity of a unit: units with equal keys have equal pipelines.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct UnitKey {
+    wgsl: String,
+    /// Names of the entry points, and whether each has the derived layout.
+    entries: Vec<(String, bool)>,
+    checks: Checks,
+}
+
+#[cfg(test)]
+impl UnitKey {
+    /// Number of entry points.
+    pub fn entries(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+/// Pipelines of a unit.
+#[derive(Debug, Clone)]
+pub struct CompiledUnit {
+    /// Name and pipeline of each entry point.
+    pub pipelines: Vec<(String, wgpu::ComputePipeline)>,
+    /// Time of the module.
+    pub module: Nanos,
+    /// Time of the pipelines. Beside others, it includes waits for a processor.
+    pub pipeline: Nanos,
+}
+
+impl CompiledUnit {
+    fn of_entry(&self, name: &str) -> Option<wgpu::ComputePipeline> {
+        self.pipelines.iter().find(|(entry, _)| entry == name).map(|(_, pipeline)| pipeline.clone())
+    }
+}
+
+impl Unit {
+    /// Returns the identity.
+    pub fn key(&self) -> UnitKey {
+        let entries = self.entries.iter().map(|(name, layout)| (name.clone(), layout.is_none())).collect();
+        UnitKey { wgsl: self.text.wgsl.clone(), entries, checks: self.checks }
+    }
+
+    /// Number of entry points.
+    #[cfg(target_arch = "wasm32")]
+    pub fn entries(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Creates the module. The error scope around this call receives the errors.
+    pub fn module(&self, device: &wgpu::Device) -> wgpu::ShaderModule {
+        module(device, &self.text, self.checks)
+    }
+
+    /// Creates the pipeline of entry point `index`. The error scope around this call receives the errors.
+    pub fn pipeline(
+        &self,
+        device: &wgpu::Device,
+        module: &wgpu::ShaderModule,
+        index: usize,
+    ) -> Option<(String, wgpu::ComputePipeline)> {
+        let (name, layout) = self.entries.get(index)?;
+        Some((name.clone(), pipeline(device, module, name, layout.as_ref(), self.checks)))
+    }
+
+    /// Creates the pipelines. The error scope around this call receives the errors.
+    pub fn pipelines(
+        &self,
+        device: &wgpu::Device,
+        module: &wgpu::ShaderModule,
+    ) -> Vec<(String, wgpu::ComputePipeline)> {
+        (0..self.entries.len()).filter_map(|index| self.pipeline(device, module, index)).collect()
     }
 
     /// Compiles once, and times the steps. A step includes the device's report of success. Browsers compile in another process, so
     /// a call that returns at once has not compiled yet.
-    async fn once(&self, gpu: &Gpu) -> Result<(Pipelines, Vec<Step>), BackendError> {
-        let ProgramSource { texts, stages, .. } = self;
+    async fn compile(&self, gpu: &Gpu) -> Result<CompiledUnit, BackendError> {
         let began = gpu.now();
-        let mut modules = Vec::new();
-        for text in texts {
-            modules.push(judged(gpu, text, || module(&gpu.device, text, self.checks_of(text))).await?);
-        }
+        let module = judged(gpu, &self.text, || self.module(&gpu.device)).await?;
         let parsed = gpu.now();
-        let mut made = HashMap::new();
-        for (i, text) in texts.iter().enumerate() {
-            let mut entries = BTreeMap::new();
-            for entry in stages.iter().flatten().filter(|entry| entry.text == i) {
-                entries.entry(&*entry.name).or_insert(entry);
-            }
-            let checks = self.checks_of(text);
-            let device = &gpu.device;
-            let one = |name: &str, entry: &Entry| pipeline(device, &modules[i], name, entry.layout.as_ref(), checks);
-            let make = || entries.into_iter().map(|(name, entry)| ((i, name), one(name, entry))).collect::<Vec<_>>();
-            // All pipelines of a source at once: a browser compiles them in parallel.
-            made.extend(judged(gpu, text, make).await?);
-        }
-        let of_stage = |entry: &Option<Entry>| entry.as_ref().map(|entry| made[&(entry.text, &*entry.name)].clone());
-        let pipelines = stages.iter().map(of_stage).collect();
-        let done = gpu.now();
-        let step = |name: &str, time| Step { name: name.to_owned(), time };
-        // A translated kernel source is translated anew at every visit.
-        let mut steps = Step::summed(texts.iter().flat_map(|text| &text.made));
-        steps.extend([step("WGSL module", parsed - began), step("pipeline", done - parsed)]);
-        Ok((pipelines, steps))
+        let pipelines = judged(gpu, &self.text, || self.pipelines(&gpu.device, &module)).await?;
+        Ok(CompiledUnit { pipelines, module: parsed - began, pipeline: gpu.now() - parsed })
     }
+
+    /// Compiles once on any thread. `None` after an error, of which only this function knows.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn compile_quietly(&self, device: &wgpu::Device) -> Option<CompiledUnit> {
+        let begun = Instant::now();
+        let module = without_errors(device, || self.module(device))?;
+        let parsed = Instant::now();
+        let pipelines = without_errors(device, || self.pipelines(device, &module))?;
+        let nanos = |time: Duration| Nanos(time.as_nanos() as f64);
+        Some(CompiledUnit { pipelines, module: nanos(parsed - begun), pipeline: nanos(parsed.elapsed()) })
+    }
+}
+
+/// Runs `make` in error scopes of this thread. `None` after an error.
+#[cfg(not(target_arch = "wasm32"))]
+fn without_errors<T>(device: &wgpu::Device, make: impl FnOnce() -> T) -> Option<T> {
+    use wgpu::ErrorFilter as F;
+    let scopes = [F::OutOfMemory, F::Validation, F::Internal].map(|filter| device.push_error_scope(filter));
+    let made = make();
+    let mut context = Context::from_waker(Waker::noop());
+    let caught = scopes.into_iter().rev().any(|scope| {
+        let answer = std::pin::pin!(scope.pop()).poll(&mut context);
+        // Natively, the answer is known at once.
+        !matches!(answer, Poll::Ready(None))
+    });
+    (!caught).then_some(made)
 }
 
 fn total(steps: &[Step]) -> Nanos {
@@ -222,7 +351,7 @@ mod tests {
             let source = ProgramSource::new(&program, (texts, &places), |_| None, asked);
             let checks: Vec<Checks> = source.texts.iter().map(|text| source.checks_of(text)).collect();
             assert_eq!(checks, [if place.is_some() { Checks::ALL } else { asked }], "{place:?}");
-            let (_, compiled) = block_on(source.compile(wgpu.gpu())).expect("it compiles");
+            let (_, compiled) = block_on(source.compile(wgpu.gpu(), &wgpu.ahead)).expect("it compiles");
             assert_eq!(compiled.options.iter().any(|option| option == line), said, "{place:?}: {:?}", compiled.options);
             assert!(compiled.options.starts_with(&asked.lines()));
         }
@@ -239,7 +368,7 @@ mod tests {
                 assemble_all(&embedded().with_lookup(lookup), &program, case.problem.dtype, Form::HERE)
                     .expect("a text");
             let source = ProgramSource::new(&program, (texts, &places), |_| None, Checks::ALL);
-            let result = block_on(source.compile(wgpu.gpu())).map(|_| ());
+            let result = block_on(source.compile(wgpu.gpu(), &wgpu.ahead)).map(|_| ());
             let Err(BackendError::Compile { file, log }) = result else { panic!("{wgsl}: {result:?}") };
             assert_eq!(file, "attention/flash.wgsl");
             assert!(log.contains(said), "{log}");

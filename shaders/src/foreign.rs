@@ -91,7 +91,7 @@ impl Wgpu {
         });
         let source =
             ProgramSource::foreign(KernelSource::foreign(kernel.name, kernel.wgsl), kernel.entry, layout.await?);
-        let (pipelines, compiled) = source.compile(gpu).await?;
+        let (pipelines, compiled) = source.compile(gpu, &self.ahead).await?;
         let ledger = Rc::<Ledger>::default();
         let buffers = gpu.make(|| Buffers::of_bindings(gpu, &ledger, &kernel.bindings)).await?;
         let bind = || {

@@ -6,7 +6,8 @@
 //!   browser flags. `gpu` submits and waits, `device_errors` collects errors, `wait` differs between a program and a page, `memory`
 //!   counts buffers, `timing` reads timestamps.
 //! - A case: `builtin_kernels` converts stages without a launch to kernels, `source` assembles WGSL with `directives`, `matrix` translates matrices for browsers,
-//!   `imitate` emulates them. `compile` makes pipelines with the requested `checks`. `buffers` allocates and fills buffers,
+//!   `imitate` emulates them. `compile` makes pipelines with the requested `checks`, `ahead` before
+//!   their case is prepared. `buffers` allocates and fills buffers,
 //!   `mapped` handles host memory, `poison` poisons outputs. `launch` encodes batches, and `pass_copies` the copies between their
 //!   passes. `barriers` serialises executions, and `timestamp_fence` separates copies from timestamps. `trace` traces one execution, `stack` its
 //!   call stack. `foreign` runs a
@@ -16,6 +17,11 @@
 //!   in group 0, in the order of the stage's arguments.
 //! - The interface: `profiler` and `prepared`, and `transfer` for plain transfers.
 
+#[cfg(not(target_arch = "wasm32"))]
+mod ahead;
+#[cfg(target_arch = "wasm32")]
+#[path = "ahead_page.rs"]
+mod ahead;
 mod barriers;
 mod buffers;
 mod builtin_kernels;

@@ -10,21 +10,25 @@ use parallax_schema::case::Tuning;
 use parallax_schema::device::{Clock, ClockInfo, DeviceInfo, Dialect, Launching};
 use parallax_schema::units::Nanos;
 
+use crate::ahead::Ahead;
 use crate::barriers::BarrierBuffer;
 use crate::buffers::Buffers;
 use crate::builtin_kernels::lower;
 use crate::checks::Checks;
-use crate::compile::ProgramSource;
+use crate::compile::{ProgramSource, Unit};
 use crate::device::WgpuOptions;
 use crate::gpu::Gpu;
 use crate::launch::{BoundStage, Pass, Stamped, encode};
 use crate::poison::{Fill, Poison};
 use crate::prepared::WgpuCase;
-use crate::source::{Form, Imitation, assemble_all};
+use crate::source::{Form, Imitation, KernelSource, assemble_all};
 use crate::timestamp_fence::Fence;
 use crate::timing::Timestamps;
 use crate::transfer;
 use crate::wait::yield_now;
+
+/// A program, its kernel sources with the index of each stage's source, and lines for the record.
+type Assembled = (Program, (Vec<KernelSource>, Vec<Option<usize>>), Vec<String>);
 
 /// A wgpu device as a profiler.
 pub struct Wgpu {
@@ -38,6 +42,7 @@ pub struct Wgpu {
     pub(crate) poison: Rc<Poison>,
     order: BarrierBuffer,
     fence: Fence,
+    pub(crate) ahead: Ahead,
 }
 
 impl Wgpu {
@@ -58,7 +63,7 @@ impl Wgpu {
         let mut device = device;
         device.caps.cube = texts.translator().is_some();
         device.caps.no_cube = texts.untranslated().map(str::to_owned);
-        Wgpu { gpu, timestamps, clock, device, checks, form, texts, poison, order, fence }
+        Wgpu { gpu, timestamps, clock, device, checks, form, texts, poison, order, fence, ahead: Ahead::new() }
     }
 
     /// Limits native waits for the device from now on. After that time the device counts as lost. A page's waits have no limit.
@@ -79,6 +84,21 @@ impl Wgpu {
         self.program(case, whole, inputs, sets).await
     }
 
+    /// Returns a program with its kernel sources, the index of each stage's source, and lines for the record.
+    fn assembled(&self, case: &Case, program: Program) -> Result<Assembled, BackendError> {
+        let (program, blueprints) = settle(&self.texts, program, case.problem.dtype, Dialect::Wgsl)?;
+        let program = lower(program, &case.problem)?;
+        let assembled = assemble_all(&self.texts, &program, case.problem.dtype, self.form)?;
+        Ok((program, assembled, blueprints))
+    }
+
+    /// Returns the units of a case with one buffer set. `None` for a case that cannot be prepared.
+    fn units(&self, case: &Case) -> Option<Vec<Unit>> {
+        let (program, _) = case.whole_program(&self.device.caps)?;
+        let (program, (texts, places), _) = self.assembled(case, program).ok()?;
+        Some(ProgramSource::new(&program, (texts, &places), |_| None, self.checks).units())
+    }
+
     /// Prepares a program of the caller on the case's buffers. The first `first` stages are the set-up.
     pub(crate) async fn program(
         &self,
@@ -89,9 +109,7 @@ impl Wgpu {
     ) -> Result<WgpuCase, BackendError> {
         let gpu = &self.gpu;
         gpu.incident()?;
-        let (program, blueprints) = settle(&self.texts, program, case.problem.dtype, Dialect::Wgsl)?;
-        let program = lower(program, &case.problem)?;
-        let (texts, places) = assemble_all(&self.texts, &program, case.problem.dtype, self.form)?;
+        let (program, (texts, places), blueprints) = self.assembled(case, program)?;
         if sets > 1 && texts.iter().any(|text| text.imitation.is_some()) {
             return Err(BackendError::Unsupported("several buffer sets: the emulation of matrices has one".to_owned()));
         }
@@ -103,7 +121,7 @@ impl Wgpu {
         let layout = |stage: &Stage| order.map(|order| order.layout(gpu, stage));
         let source = ProgramSource::new(&program, (texts, &places), layout, self.checks);
         let imitated = |place: &Option<usize>| place.and_then(|text| source.texts[text].imitation);
-        let (pipelines, mut compiled) = source.compile(gpu).await?;
+        let (pipelines, mut compiled) = source.compile(gpu, &self.ahead).await?;
         compiled.options.extend(blueprints);
         let queues = Queues::after_setup(first, &program.stages).map_err(BackendError::Unsupported)?.queues;
         if queues > 1 {
@@ -249,8 +267,11 @@ impl Profiler for Wgpu {
         transfer::time(&self.gpu, way, bytes).await.map(Some)
     }
 
-    /// No effect: drivers do not expose compiled pipelines, so compilation ahead has no result to keep.
-    async fn prefetch(&mut self, _cases: &[Case]) {}
+    /// Compiles the kernels of the next cases. The others would stay in memory for long.
+    async fn prefetch(&mut self, next: &[Case], _later: &[Case]) {
+        let units = next.iter().filter_map(|case| self.units(case)).flatten().collect();
+        self.ahead.start(&self.gpu, units);
+    }
 
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {
         Ok(Box::new(self.case(case, inputs, sets).await?))

@@ -1,6 +1,6 @@
 //! A profiler with scripted times and results of the reference, for tests without a device.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -117,9 +117,24 @@ pub struct Mock {
     now: Rc<Cell<f64>>,
     executions: Rc<Cell<u64>>,
     held: Rc<Cell<u64>>,
+    announced: Rc<RefCell<Vec<Announced>>>,
+}
+
+/// Cases of an announcement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Announced {
+    /// Cases that are prepared before any measurement.
+    pub next: Vec<String>,
+    /// Cases that are prepared later.
+    pub later: Vec<String>,
 }
 
 impl Mock {
+    /// Returns the announcements so far.
+    pub fn announced(&self) -> Vec<Announced> {
+        self.announced.borrow().clone()
+    }
+
     /// Returns a mock with executions of `time(i)` nanoseconds plus the time of their work.
     pub fn new(time: Script, fault: Fault) -> Mock {
         Mock::in_world(World { time, fault, ..World::default() })
@@ -134,6 +149,7 @@ impl Mock {
             now: Rc::default(),
             executions: Rc::default(),
             held: Rc::default(),
+            announced: Rc::default(),
         }
     }
 }
@@ -187,7 +203,10 @@ impl Profiler for Mock {
         Ok(Some(Nanos(time)))
     }
 
-    async fn prefetch(&mut self, _cases: &[Case]) {}
+    async fn prefetch(&mut self, next: &[Case], later: &[Case]) {
+        let names = |cases: &[Case]| cases.iter().map(ToString::to_string).collect();
+        self.announced.borrow_mut().push(Announced { next: names(next), later: names(later) });
+    }
 
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {
         let problem = case.problem.clone();

@@ -11,6 +11,7 @@ import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { brotliCompress } from "node:zlib";
+import { aheadTests } from "./ahead.mjs";
 import { accessible } from "./accessible.mjs";
 import { launch } from "./browser.mjs";
 import { busiest } from "./busy.mjs";
@@ -1161,6 +1162,8 @@ const tests = {
 
   ...offlineTests({ dist, openOn, enabledRun }),
   ...steadyTests({ server, openOn, enabledRun }),
+
+  ...aheadTests({ open, query: BARE, enabledRun, finished, download }),
 
   ...outsideTests({
     dist,

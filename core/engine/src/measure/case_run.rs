@@ -3,24 +3,26 @@
 use std::rc::Rc;
 
 use parallax_ir::device::{BackendError, Batch, POISON, Prepared, Profiler};
-use parallax_ir::{Case, Inputs, Role};
+use parallax_ir::{Case, Role};
 use parallax_schema::device::{Caps, MemoryStats, Span, SpanKind, Step, Trace, Track};
 use parallax_schema::record::roofline::{Analysis, Bound, Ceilings};
 use parallax_schema::record::stats::Summary;
 use parallax_schema::record::{
-    CaseSample, CheckResult, Measured, Method, OneCall, Outcome, Phase, Refusal, Relaunched, StopReason, Timing,
-    roofline,
+    Activity, CaseSample, CheckResult, Measured, Method, OneCall, Outcome, Phase, Refusal, Relaunched, StopReason,
+    Timing, roofline,
 };
 use parallax_schema::spec::schedule::{self, Schedule};
 use parallax_schema::spec::{Cache, Spec};
 use parallax_schema::units::{Bytes, Nanos};
 
-use crate::measure::check::{Expected, check_and_keep};
+use crate::measure::check::check_and_keep;
+use crate::measure::reference_cache::{ProblemReference, ReferenceCache};
 use crate::measure::repeat::OutputDigest;
 use crate::measure::sampler::{Sampler, TrustedClock, Unsized};
 use crate::measure::setting::Setting;
 use crate::measure::stopping_criterion::Limits;
-use crate::measure::{batch, call, ceilings, check};
+use crate::measure::watch::Watch;
+use crate::measure::{batch, call, ceilings};
 use crate::plan::Planned;
 use parallax_schema::session::Mode;
 
@@ -68,35 +70,6 @@ impl From<CaseEnd> for Outcome {
     }
 }
 
-/// Inputs and reference results of one problem, shared by its variants, which are measured one after another.
-struct ProblemReference {
-    inputs: Inputs,
-    expected: Expected,
-}
-
-/// Reference of the latest problem.
-#[derive(Default)]
-pub struct ReferenceCache {
-    last: Option<(String, Rc<ProblemReference>)>,
-}
-
-impl ReferenceCache {
-    async fn of(&mut self, planned: &Planned, seed: u64, profiler: &dyn Profiler) -> Rc<ProblemReference> {
-        let set = planned.stress.map_or("", |stress| stress.name);
-        let problem = format!("{} [{set}]", planned.case.problem);
-        if let Some((known, reference)) = &self.last
-            && *known == problem
-        {
-            return reference.clone();
-        }
-        let inputs = planned.inputs(seed);
-        let expected = Expected::new(profiler, &planned.case.problem, &inputs, check::WORK).await;
-        let reference = Rc::new(ProblemReference { inputs, expected });
-        self.last = Some((problem, reference.clone()));
-        reference
-    }
-}
-
 /// A case on the device.
 pub struct CaseRun<'p> {
     /// The planned case.
@@ -117,6 +90,7 @@ pub struct CaseRun<'p> {
     stopped: Option<StopReason>,
     /// The failure of a sample, if any.
     pub failure: Option<CaseEnd>,
+    watch: Rc<Watch>,
 }
 
 impl<'p> CaseRun<'p> {
@@ -125,7 +99,7 @@ impl<'p> CaseRun<'p> {
         planned: &'p Planned,
         sets: u32,
         spec: &Spec,
-        references: &mut ReferenceCache,
+        (references, watch): (&mut ReferenceCache, &Rc<Watch>),
         profiler: &mut dyn Profiler,
     ) -> Result<CaseRun<'p>, CaseEnd> {
         profiler.yield_now().await;
@@ -133,17 +107,21 @@ impl<'p> CaseRun<'p> {
         let caps = &profiler.device().caps;
         let settings = settings(planned, caps);
         let planned_memory = planned.memory_of(sets, caps);
+        watch.begin(Activity::References, profiler.now());
         let reference = references.of(planned, spec.seed, profiler).await;
+        watch.begin(Activity::Preparation, profiler.now());
         let mut phases = Phases::begin(profiler.now());
         let mut prepared = profiler.prepare(&case, &reference.inputs, sets).await?;
         if let Some(launching) = spec.launch {
             prepared.launch_as(launching).await?;
         }
         phases.end("prepare", profiler.now());
+        watch.begin(Activity::Checks, profiler.now());
         prepared.poison(POISON).await?;
         let first_launch = prepared.measure(Batch::new(1)).await?.host;
         let (check, left) = check_and_keep(profiler, &mut *prepared, &case.problem, &reference.expected).await?;
         phases.end("check", profiler.now());
+        watch.begin(Activity::Rest, profiler.now());
         if !check.passed {
             return Err(CaseEnd::Outcome(Outcome::Fail { check }));
         }
@@ -162,6 +140,7 @@ impl<'p> CaseRun<'p> {
             sampler: None,
             stopped: None,
             failure: None,
+            watch: watch.clone(),
         })
     }
 
@@ -178,10 +157,12 @@ impl<'p> CaseRun<'p> {
         cache: Cache,
         profiler: &dyn Profiler,
     ) -> Result<(), CaseEnd> {
+        self.watch.begin(Activity::Preparation, profiler.now());
         // A compilation that takes as long as the samples is not repeated.
         if self.prepared.compiled().time.0 <= limits.budget.0 {
             self.prepared.compile_again().await?;
         }
+        self.watch.begin(Activity::Sizing, profiler.now());
         let mut stood = profiler.stood_still();
         let mut sized = Sampler::size(&mut *self.prepared, clock, limits, cache, self.sets).await;
         for _ in 1..TRIES {
@@ -192,6 +173,7 @@ impl<'p> CaseRun<'p> {
             stood = profiler.stood_still();
             sized = Sampler::size(&mut *self.prepared, clock, limits, cache, self.sets).await;
         }
+        self.watch.begin(Activity::Rest, profiler.now());
         match sized {
             Ok(sampler) => self.sampler = Some(sampler),
             Err(Unsized::Backend(error)) => return Err(error.into()),
@@ -265,6 +247,7 @@ impl<'p> CaseRun<'p> {
             Err(reason) => return CaseEnd::Outcome(Outcome::Error { reason }),
         };
         let timing = Timing { launch: self.prepared.launching(), ..timing };
+        self.watch.begin(Activity::Launches, profiler.now());
         let relaunched = match mode {
             Mode::Profile => self.relaunch(&timing, setting, profiler).await,
             _ => Ok(None),
@@ -273,12 +256,14 @@ impl<'p> CaseRun<'p> {
             Ok(relaunched) => Timing { relaunched, ..timing },
             Err(error) => return error.into(),
         };
+        self.watch.begin(Activity::Calls, profiler.now());
         let call = match call::calls(&mut *self.prepared, profiler, timing.summary.median).await {
             Ok(call) => call,
             Err(error) => return error.into(),
         };
         match self.after(spec, timing.summary.median, profiler).await {
             Ok((trace, again)) if again.passed => {
+                self.watch.begin(Activity::Ceilings, profiler.now());
                 // A ceiling is suspected before a case is.
                 let ceilings = &mut setting.baseline.ceilings;
                 for look in 0..LOOKS {
@@ -292,6 +277,7 @@ impl<'p> CaseRun<'p> {
                         return error.into();
                     }
                 }
+                self.watch.begin(Activity::Rest, profiler.now());
                 CaseEnd::Outcome(self.outcome(Some(timing), call, Some(trace), ceilings, Some(profiler)))
             }
             Ok((_, check)) => CaseEnd::Outcome(Outcome::Fail { check }),
@@ -339,6 +325,7 @@ impl<'p> CaseRun<'p> {
         execution: Nanos,
         profiler: &mut dyn Profiler,
     ) -> Result<(Trace, CheckResult), BackendError> {
+        self.watch.begin(Activity::Traces, profiler.now());
         if self.case.problem.shape.items().is_some() {
             for _ in spec.schedule.phases().filter(|phase| *phase == schedule::Phase::Active) {
                 let (problem, inputs) = (&self.case.problem, &self.reference.inputs);
@@ -354,6 +341,7 @@ impl<'p> CaseRun<'p> {
         }
         let trace = follow(&mut *self.prepared, schedule, spec.with_stack).await?;
         self.phases.end("trace", profiler.now());
+        self.watch.begin(Activity::Checks, profiler.now());
         if !long {
             self.prepared.poison(POISON).await?;
             self.prepared.measure(Batch::new(1)).await?;
@@ -362,6 +350,7 @@ impl<'p> CaseRun<'p> {
         let (again, left) = check_and_keep(profiler, &mut *self.prepared, problem, &self.reference.expected).await?;
         self.check.repeatable = Some(self.left.repeated_by(&left));
         self.phases.end("recheck", profiler.now());
+        self.watch.begin(Activity::Rest, profiler.now());
         Ok((trace, again))
     }
 

@@ -95,8 +95,8 @@ impl Profiler for Metered<'_> {
         Ok(time)
     }
 
-    async fn prefetch(&mut self, cases: &[Case]) {
-        self.inner.prefetch(cases).await;
+    async fn prefetch(&mut self, next: &[Case], later: &[Case]) {
+        self.inner.prefetch(next, later).await;
     }
 
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {

@@ -1,5 +1,6 @@
 //! The measuring loop: from a plan to records.
 
+mod announce;
 mod batch;
 mod call;
 mod case_run;
@@ -8,6 +9,7 @@ pub mod check;
 mod ended;
 mod meter;
 mod order;
+mod reference_cache;
 pub mod reference_kernel;
 pub mod remaining;
 pub mod repeat;
@@ -17,3 +19,4 @@ mod setting;
 pub mod side_by_side;
 pub mod stopping_criterion;
 pub mod timer;
+mod watch;

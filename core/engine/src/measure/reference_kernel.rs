@@ -86,10 +86,12 @@ impl ReferenceKernel {
         Ok(true)
     }
 
-    /// Keeps the device busy until its clocks have risen and settled.
+    /// Keeps the device busy until its clocks have risen and settled: at once, if the kernel is as fast as between the samples
+    /// so far.
     pub async fn ramp(&mut self, profiler: &mut dyn Profiler, clock: &TrustedClock) -> Result<(), BackendError> {
         let least = if profiler.device().kind.is_emulated() { RAMP_IN_SOFTWARE } else { RAMP };
         let began = profiler.now();
+        let usual = self.usual();
         let mut last: Vec<f64> = Vec::new();
         loop {
             last.push(self.read(clock).await?.0);
@@ -98,10 +100,19 @@ impl ReferenceKernel {
             let window = &last[last.len().saturating_sub(WINDOW)..];
             let (low, high) = window.iter().fold((f64::INFINITY, 0.0f64), |(l, h), t| (l.min(*t), h.max(*t)));
             let settled = window.len() == WINDOW && high <= low * (1.0 + SETTLED);
-            if (spent.0 >= least.0 && settled) || spent.0 >= LONGEST_RAMP.0.min(4.0 * least.0) {
+            // Idle clocks are steady too, but slower than those of the samples before.
+            let risen = spent.0 >= least.0 || usual.is_some_and(|usual| high <= usual * (1.0 + SETTLED));
+            if (risen && settled) || spent.0 >= LONGEST_RAMP.0.min(4.0 * least.0) {
                 return Ok(());
             }
         }
+    }
+
+    /// Returns the median of the readings so far; `None` for too few.
+    fn usual(&self) -> Option<f64> {
+        let mut sorted = self.readings.clone();
+        sorted.sort_by(f64::total_cmp);
+        (sorted.len() >= WINDOW).then(|| quantile(&sorted, 0.5))
     }
 
     /// Returns the time of one execution, from one batch.
@@ -148,6 +159,41 @@ fn slow(before: &[f64], now: f64) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parallax_testing::mock::{Mock, World};
+    use pollster::block_on;
+
+    /// Time at which the samples end.
+    const LATER: f64 = 0.2e9;
+
+    /// Durations of a ramp before the first samples, and of one after them, in seconds.
+    fn ramps(pace: fn(f64) -> f64) -> [f64; 2] {
+        let mut mock = Mock::in_world(World { pace, ..World::default() });
+        block_on(async {
+            let mut kernel = ReferenceKernel::new(&mut mock).await.expect("a mock");
+            let clock =
+                TrustedClock { info: mock.clock().clone(), fixed: Nanos(0.0), error: Nanos(1.0), period: Nanos(0.0) };
+            kernel.size(&clock).await.expect("no fault");
+            let begun = mock.now();
+            kernel.ramp(&mut mock, &clock).await.expect("no fault");
+            let first = (mock.now() - begun).secs();
+            while mock.now().0 < LATER {
+                kernel.look(&mut mock, &clock).await.expect("no fault");
+            }
+            let begun = mock.now();
+            kernel.ramp(&mut mock, &clock).await.expect("no fault");
+            [first, (mock.now() - begun).secs()]
+        })
+    }
+
+    #[test]
+    fn a_ramp_ends_early_at_the_speed_of_earlier_samples_only() {
+        let least = RAMP_IN_SOFTWARE.secs();
+        let [first, second] = ramps(|_| 1.0);
+        assert!((1.0..1.1).contains(&(first / least)) && second < 0.4 * least, "{first} s, {second} s");
+        // The clocks fall by a tenth after the samples, and stay low.
+        let [first, second] = ramps(|now| if now < LATER { 1.0 } else { 1.1 });
+        assert!((1.0..1.1).contains(&(first / least)) && second >= least, "{first} s, {second} s");
+    }
 
     #[test]
     fn slow_is_what_stands_out_of_the_usual_spread() {

@@ -7,24 +7,29 @@
 //! A case with enough samples is traced, checked again and recorded, while the others continue. A case with a wrong output or an
 //! impossible time has no figure.
 
+use std::rc::Rc;
+
 use parallax_ir::device::{BackendError, Profiler};
-use parallax_ir::{Case, splitmix64};
+use parallax_ir::splitmix64;
 use parallax_schema::device::Dialect;
 use parallax_schema::record::roofline::Ceilings;
 use parallax_schema::record::stats::FEWEST;
-use parallax_schema::record::{Baseline, Event, Outcome};
+use parallax_schema::record::{Activity, Baseline, Event, Outcome};
 use parallax_schema::session::{Mode, ResumeState, RunEnd};
 use parallax_schema::spec::{Cache, PRECISION_NATIVE, Spec};
 use parallax_schema::units::{Bytes, Nanos};
 
-use crate::measure::case_run::{CaseEnd, CaseRun, ReferenceCache};
+use crate::measure::announce::{next_group, prefetch};
+use crate::measure::case_run::{CaseEnd, CaseRun};
 use crate::measure::ended::{finished_event, record, skipped};
 use crate::measure::meter::Metered;
 use crate::measure::order::{lightest_last, shuffle, shuffled_by_problem};
+use crate::measure::reference_cache::ReferenceCache;
 use crate::measure::reference_kernel::ReferenceKernel;
 use crate::measure::remaining::Remaining;
 use crate::measure::setting::Setting;
 use crate::measure::stopping_criterion::Limits;
+use crate::measure::watch::Watch;
 use crate::measure::{call, ceilings, timer};
 use crate::plan::{Plan, Planned};
 
@@ -48,9 +53,12 @@ pub async fn run(
 ) -> RunEnd {
     let mut profiler = Metered::new(profiler);
     let remaining = Remaining::default();
-    let engine = Engine { plan, spec, mode, on_event: &mut on_event, remaining, stopping: false, soon: false };
+    let watch = Rc::new(Watch::start(profiler.now()));
+    let on = &mut on_event;
+    let engine =
+        Engine { plan, spec, mode, on_event: on, remaining, watch: watch.clone(), stopping: false, soon: false };
     let ended = engine.all(&mut profiler, so_far).await;
-    on_event(Event::Spent { spent: profiler.spent() });
+    on_event(Event::Spent { spent: profiler.spent(), activities: watch.totals(profiler.now()) });
     ended
 }
 
@@ -67,6 +75,7 @@ struct Engine<'a, F> {
     mode: Mode,
     on_event: &'a mut F,
     remaining: Remaining,
+    watch: Rc<Watch>,
     stopping: bool,
     /// Whether the next group is one problem, so that a figure appears soon.
     soon: bool,
@@ -77,15 +86,17 @@ const GROUP: usize = 64;
 /// Number of cases after which a group takes no other problem. Records then arrive at intervals, and a killed run leaves some.
 /// The variants of one problem stay together.
 const ENOUGH: usize = 8;
+/// Number of cases that are announced together where each is only checked.
+const CHECKED_TOGETHER: usize = 16;
 /// Largest number of buffer sets of one case.
 const MOST_SETS: u64 = 4096;
 /// Device memory that a group may take where the total is unknown.
 const UNKNOWN_ROOM: u64 = 1 << 30;
 /// Share of the clock tests in the work before the cases.
 const CLOCKS: f64 = 0.2;
-/// Minimum share of its budget that a case takes, at any precision. Samples spread over a stretch of time see drift that
-/// a short burst does not.
-const LEAST: f64 = 0.9;
+/// Minimum share of its budget that a case takes, at any precision. The samples of a group alternate, so they spread over a
+/// stretch of time and see drift that a short burst does not.
+const LEAST: f64 = 0.4;
 
 impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
     fn event(&mut self, event: Event) {
@@ -105,8 +116,6 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         if todo.is_empty() {
             return RunEnd::Complete;
         }
-        let coming: Vec<Case> = todo.iter().map(|planned| planned.runs()).collect();
-        profiler.prefetch(&coming).await;
         let now = profiler.now();
         self.remaining = match self.mode {
             Mode::Verify => Remaining::for_checks(now, todo.len()),
@@ -125,13 +134,17 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
 
     async fn verify(&mut self, todo: &[&Planned], profiler: &mut dyn Profiler) -> Result<(), Interruption> {
         let mut references = ReferenceCache::default();
-        for planned in todo {
+        for (index, planned) in todo.iter().enumerate() {
             let case = planned.name();
             self.event(Event::Started { case: case.clone() });
             if self.stopping {
                 return Err(Interruption::Stopped);
             }
-            let end = match CaseRun::begin(planned, 1, self.spec, &mut references, profiler).await {
+            if index % CHECKED_TOGETHER == 0 {
+                let next = (todo.len() - index).min(CHECKED_TOGETHER);
+                prefetch(todo[index..].iter(), next, profiler).await;
+            }
+            let end = match CaseRun::begin(planned, 1, self.spec, (&mut references, &self.watch), profiler).await {
                 Ok(case_run) => case_run.verified(),
                 Err(end) => end,
             };
@@ -175,6 +188,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
 
     /// Tests the clocks, and takes the ceilings from the earlier part, if any.
     async fn baseline(&mut self, profiler: &mut dyn Profiler, so_far: &ResumeState) -> Result<Setting, BackendError> {
+        self.watch.begin(Activity::Clocks, profiler.now());
         let mut reference_kernel = match ReferenceKernel::new(profiler).await {
             Ok(reference_kernel) => Some(reference_kernel),
             Err(BackendError::Lost(why)) => return Err(BackendError::Lost(why)),
@@ -202,6 +216,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         let ceilings_due = self.spec.ceilings && baseline.ceilings == Ceilings::default();
         self.baseline_at(profiler.now(), if ceilings_due { CLOCKS } else { 1.0 });
         let room = profiler.device().caps.memory.map_or(UNKNOWN_ROOM, |m| m.0 / 4);
+        self.watch.begin(Activity::Rest, profiler.now());
         Ok(Setting { clock, baseline, ceilings_due, reference_kernel, room, sampled: so_far.sampled.clone() })
     }
 
@@ -215,11 +230,13 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         if !std::mem::take(&mut setting.ceilings_due) {
             return Ok(());
         }
+        let before = self.watch.begin(Activity::Ceilings, profiler.now());
         let progress = |now, share| self.baseline_at(now, CLOCKS + (1.0 - CLOCKS) * share);
         match ceilings::measure(profiler, &setting.clock, progress).await {
             Ok(ceilings) => setting.baseline.ceilings = ceilings,
             Err(_) => return Err(Interruption::DeviceLost("the ceilings".to_owned())),
         }
+        self.watch.begin(before, profiler.now());
         self.event(Event::Baseline { baseline: Box::new(setting.baseline.clone()) });
         Ok(())
     }
@@ -234,7 +251,13 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         let mut case_runs: Vec<CaseRun> = Vec::new();
         let mut references = ReferenceCache::default();
         let mut held = 0;
-        let enough = if std::mem::take(&mut self.soon) { 1 } else { ENOUGH };
+        let first = std::mem::take(&mut self.soon);
+        let enough = if first { 1 } else { ENOUGH };
+        let next = next_group(queue, enough, GROUP);
+        // The first figure waits for no other case.
+        let announced = if first { next } else { queue.len() };
+        self.watch.begin(Activity::Preparation, profiler.now());
+        prefetch(queue.iter().rev().take(announced), next, profiler).await;
         while let Some(planned) = queue.last().copied() {
             let case = planned.name();
             // Uploads cannot be timed where the driver keeps the host's buffers in device memory.
@@ -267,7 +290,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
                 break;
             }
             let begun = case_runs.len();
-            match CaseRun::begin(planned, sets, self.spec, &mut references, profiler).await {
+            match CaseRun::begin(planned, sets, self.spec, (&mut references, &self.watch), profiler).await {
                 Ok(mut case_run) => match case_run.size(self.limits(), &setting.clock, self.spec.cache, profiler).await
                 {
                     Ok(()) => {
@@ -287,6 +310,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
             self.prepared(profiler.now(), case_runs.len() > begun);
         }
         drop(references);
+        self.watch.begin(Activity::Rest, profiler.now());
         let cases = case_runs.len();
         self.rounds(&mut case_runs, setting, profiler).await?;
         self.remaining.group_sampled(profiler.now(), cases);
@@ -368,6 +392,8 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
             BackendError::Lost(_) => Some(Interruption::DeviceLost(case.to_owned())),
             _ => None,
         };
+        let watch = self.watch.clone();
+        watch.begin(Activity::ReferenceKernel, profiler.now());
         if let Some(c) = &mut setting.reference_kernel
             && let Err(error) = c.ramp(profiler, clock).await
         {
@@ -383,6 +409,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
             }
             shuffle(&mut order, splitmix64(self.spec.seed ^ splitmix64(round)));
             let mut slow = None;
+            watch.begin(Activity::ReferenceKernel, profiler.now());
             if let Some(c) = &mut setting.reference_kernel {
                 match c.look(profiler, clock).await {
                     Ok((drift, why)) => {
@@ -397,6 +424,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
                     }
                 }
             }
+            watch.begin(Activity::Samples, profiler.now());
             let mut samples = Vec::new();
             for i in order {
                 let case_run = &mut case_runs[i];
@@ -411,6 +439,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
                 }
                 profiler.yield_now().await;
             }
+            watch.begin(Activity::Rest, profiler.now());
             if !samples.is_empty() {
                 self.event(Event::Samples { samples });
             }

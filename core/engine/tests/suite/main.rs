@@ -1,5 +1,6 @@
 //! One test binary over the crate, so that it is linked once.
 
+mod announced;
 mod ceilings;
 mod engine;
 mod forms;

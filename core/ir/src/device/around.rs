@@ -79,8 +79,8 @@ impl<S: SensorSource> Profiler for WithSensors<S> {
         self.inner.transfer(way, bytes).await
     }
 
-    async fn prefetch(&mut self, cases: &[Case]) {
-        self.inner.prefetch(cases).await;
+    async fn prefetch(&mut self, next: &[Case], later: &[Case]) {
+        self.inner.prefetch(next, later).await;
     }
 
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {

@@ -153,9 +153,9 @@ pub trait Profiler {
     /// Returns the host time of a transfer of `bytes` bytes; `None` if the device computes in the host's own memory.
     async fn transfer(&mut self, way: Transfer, bytes: u64) -> Result<Option<Nanos>, BackendError>;
 
-    /// Announces cases that will be prepared. Work that other processors can do in advance starts now. It reports no failure;
-    /// preparing the case does.
-    async fn prefetch(&mut self, cases: &[Case]);
+    /// Announces cases that will be prepared: `next` before any measurement, `later` after some. Work that other processors can do
+    /// in advance starts now. It reports no failure; preparing the case does.
+    async fn prefetch(&mut self, next: &[Case], later: &[Case]);
 
     /// Compiles a case, allocates its buffers, uploads its inputs, and runs the set-up of its operation specification once on each
     /// set. Dropping the result frees everything.

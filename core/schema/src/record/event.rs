@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::stats::{FEWEST, Summary};
-use super::{Baseline, Drift, Outcome, Record, Run, Spent, StopReason, UNFINISHED};
+use super::{Activities, Baseline, Drift, Outcome, Record, Run, Spent, StopReason, UNFINISHED};
 use crate::device::{Conditions, columnar, rounding};
 use crate::units::Nanos;
 
@@ -63,6 +63,9 @@ pub enum Event {
     Spent {
         /// Its times.
         spent: Spent,
+        /// Its wall time by activity.
+        #[serde(default)]
+        activities: Activities,
     },
     /// The run ended.
     End {
@@ -160,7 +163,12 @@ impl Run {
                 self.sampling.retain(|other| other.case != record.case);
                 self.records.push(*record);
             }
-            Event::Spent { spent } => self.spent += spent,
+            Event::Spent { spent, activities } => {
+                self.spent += spent;
+                activities
+                    .into_iter()
+                    .for_each(|(activity, time)| *self.activities.entry(activity).or_default() += time);
+            }
             Event::End { interrupted, environment } => {
                 self.keep_sampled();
                 self.interrupted = interrupted;
@@ -218,7 +226,7 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Suite;
+    use crate::record::{Activity, Suite};
     use crate::spec::Spec;
     use crate::testing::{caps, clock, device, drift, record, timing};
 
@@ -234,6 +242,7 @@ mod tests {
             ceilings: Default::default(),
         };
         let spent = Spent { wall: crate::units::Nanos(5.0), ..Spent::default() };
+        let activities = Activities::from([(Activity::Samples, Nanos(4.0)), (Activity::Rest, Nanos(1.0))]);
         let told = [
             Event::Begin { run: Box::new(begun.clone()) },
             Event::Baseline { baseline: Box::new(baseline) },
@@ -241,8 +250,8 @@ mod tests {
             Event::Progress { share: 0.5, left: Nanos(3e9) },
             Event::Drift { drift: drift(&[1.0])[0].clone() },
             Event::Record { record: Box::new(record("a/b", timing(&[1.0; 9]))) },
-            Event::Spent { spent },
-            Event::Spent { spent },
+            Event::Spent { spent, activities: activities.clone() },
+            Event::Spent { spent, activities },
             Event::End { interrupted: Some("lost".to_owned()), environment: [("k".into(), "v".into())].into() },
         ];
         let text: String = told.iter().map(Event::line).collect();
@@ -251,6 +260,7 @@ mod tests {
         let mut run = Run { target: "another".to_owned(), ..begun };
         read.into_iter().for_each(|event| run.apply(event));
         assert_eq!((run.target.as_str(), run.clock.step.0, run.spent.wall.0), ("browser", 7.0, 10.0));
+        assert_eq!(run.activities, [(Activity::Samples, Nanos(8.0)), (Activity::Rest, Nanos(2.0))].into());
         assert_eq!((run.drift.len(), run.records.len(), run.environment.len()), (1, 1, 2));
         assert_eq!(run.interrupted.as_deref(), Some("lost"));
     }

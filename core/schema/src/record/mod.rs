@@ -1,5 +1,6 @@
 //! Records of a run: the one serialised schema, and the pure functions that derive from it.
 
+mod activity;
 mod browser;
 mod call;
 mod check;
@@ -20,6 +21,7 @@ mod timer;
 mod timing;
 mod valid;
 
+pub use activity::*;
 use browser::BROWSERS;
 pub use call::*;
 pub use check::*;

@@ -7,7 +7,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::roofline::Ceilings;
-use super::{Record, Route, Spent, TimerTest};
+use super::{Activities, Record, Route, Spent, TimerTest};
 use crate::device::columnar::Columns;
 use crate::device::{BrowserMode, ClockInfo, Conditions, DeviceInfo, columnar, rounding};
 use crate::spec::Spec;
@@ -82,6 +82,9 @@ pub struct Run {
     /// Where the run's own time went.
     #[serde(default)]
     pub spent: Spent,
+    /// Wall time of each activity of the measuring loop.
+    #[serde(default, skip_serializing_if = "Activities::is_empty")]
+    pub activities: Activities,
 }
 
 fn newest<S: Serializer>(_: &u32, serializer: S) -> Result<S::Ok, S::Error> {
@@ -164,6 +167,7 @@ impl Run {
             sampling: Vec::new(),
             interrupted: None,
             spent: Spent::default(),
+            activities: Activities::default(),
         }
     }
 
