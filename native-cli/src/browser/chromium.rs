@@ -33,6 +33,10 @@ const UNSAFE: &str = "--enable-unsafe-webgpu";
 /// model of their definition.
 const MATRICES: &str = "--enable-dawn-features=allow_unsafe_apis,vulkan_enable_f16_on_nvidia,use_vulkan_memory_model";
 
+/// Flags for Vulkan without a display, which Chromium on Linux may need to find the GPU.
+pub const VULKAN: [&str; 4] =
+    ["--enable-features=Vulkan", "--use-angle=vulkan", "--disable-vulkan-surface", "--ignore-gpu-blocklist"];
+
 /// Returns the flags that depend on the browser mode and on the user's privileges.
 pub fn flags(options: &BrowserOptions) -> Vec<String> {
     let mut flags = options.flags.clone();

@@ -61,8 +61,8 @@ impl Family {
     pub fn gpu_remedy(self) -> &'static str {
         match self {
             Family::Chromium => {
-                "on Linux, add --browser-flag=--enable-features=Vulkan and --browser-flag=--use-angle=vulkan; chrome://gpu in this \
-                 browser says why"
+                "on Linux, `run` tries Vulkan by itself (--enable-features=Vulkan --use-angle=vulkan \
+                 --disable-vulkan-surface); chrome://gpu in this browser says why"
             }
             Family::Firefox => "about:support in this browser says why",
             Family::Safari => "update macOS, or use another browser",

@@ -32,6 +32,7 @@ use parallax_schema::session::Mode;
 use parallax_schema::spec::{Spec, query};
 use parallax_schema::units::Nanos;
 
+use crate::console::errln;
 use crate::files::NoTemporary;
 use address::{Address, At};
 use connections::Limits;
@@ -71,6 +72,18 @@ impl BrowserOptions {
         (self.target == PageTarget::Browser && device.kind.is_emulated() && !wanted).then(|| {
             let remedy = self.family().gpu_remedy();
             format!("the browser computes on {}, although this machine has a GPU; {remedy}", device.name)
+        })
+    }
+
+    /// Returns the options with flags for Vulkan, where a browser may miss the GPU without them: Chromium on Linux, on a
+    /// machine with a GPU.
+    fn through_vulkan(&self) -> Option<BrowserOptions> {
+        let misses = cfg!(target_os = "linux") && self.target == PageTarget::Browser && !self.software;
+        let given =
+            self.flags.iter().any(|flag| chromium::VULKAN.contains(&flag.as_str()) || flag.contains("swiftshader"));
+        (misses && !given && self.family() == Family::Chromium).then(|| {
+            let flags = self.flags.iter().cloned().chain(chromium::VULKAN.map(str::to_owned)).collect();
+            BrowserOptions { flags, ..self.clone() }
         })
     }
 
@@ -181,6 +194,9 @@ pub enum BrowserError {
     Serve(String),
 }
 
+/// Beginning of a page's message that no GPU was found.
+const NO_ADAPTER: &str = "no GPU adapter";
+
 /// Interval between calls without an event.
 const TICK: Duration = Duration::from_millis(250);
 /// Tolerated silence of a page beyond the sampling time of one case.
@@ -208,8 +224,16 @@ pub fn ready(options: &BrowserOptions) -> Result<PathBuf, BrowserError> {
     Ok(executable)
 }
 
+/// End of an attempt without an error.
+enum Attempt {
+    Done,
+    /// The page found no GPU, or an emulation.
+    WithoutGpu,
+}
+
 /// Runs a spec in a browser. Passes events to the receiver until the page ends or the receiver stops. Passes `None`
-/// after a moment without events, for drawing or for stopping.
+/// after a moment without events, for drawing or for stopping. A browser of the Chromium family that misses the GPU of a
+/// Linux machine is started once more, with flags for Vulkan.
 ///
 /// The end arrives as [`Event::End`] or [`Event::Unavailable`]; both are results, not errors.
 pub fn run(
@@ -218,6 +242,28 @@ pub fn run(
     mode: Mode,
     on_event: &mut dyn FnMut(Option<Event>) -> Flow,
 ) -> Result<(), BrowserError> {
+    if let Some(again) = options.through_vulkan() {
+        match attempt(options, spec, mode, true, on_event)? {
+            Attempt::Done => return Ok(()),
+            Attempt::WithoutGpu => {
+                let flags = chromium::VULKAN.join(" ");
+                errln!("the browser found no GPU, and is started once more with {flags}");
+            }
+        }
+        attempt(&again, spec, mode, false, on_event)?;
+        return Ok(());
+    }
+    attempt(options, spec, mode, false, on_event).map(|_| ())
+}
+
+/// Runs a spec in a browser. With `demanding`, a page without a GPU ends the attempt before any event is passed on.
+fn attempt(
+    options: &BrowserOptions,
+    spec: &Spec,
+    mode: Mode,
+    demanding: bool,
+    on_event: &mut dyn FnMut(Option<Event>) -> Flow,
+) -> Result<Attempt, BrowserError> {
     let page = page(options)?;
     let executable = executable(options)?;
     let (sender, events) = mpsc::channel();
@@ -238,8 +284,10 @@ pub fn run(
     let mut heard = Instant::now();
     loop {
         let event = match events.recv_timeout(TICK) {
+            Ok(event) if demanding && without_gpu(&event) => return Ok(Attempt::WithoutGpu),
             Ok(Event::Begin { mut run }) => {
                 run.environment.extend(browser.facts());
+                run.environment.insert("browser_flags".to_owned(), options.flags.join(" "));
                 Some(Event::Begin { run })
             }
             Ok(event) => Some(event),
@@ -249,7 +297,7 @@ pub fn run(
         let waiting = event.is_none();
         let last = matches!(event, Some(Event::End { .. } | Event::Unavailable { .. }));
         if on_event(event) == Flow::Stop || last {
-            return Ok(());
+            return Ok(Attempt::Done);
         }
         if !waiting {
             heard = Instant::now();
@@ -262,6 +310,15 @@ pub fn run(
         if heard.elapsed() > patience {
             return Err(BrowserError::Silent { seconds: heard.elapsed().as_secs(), said: browser.last_words() });
         }
+    }
+}
+
+/// Whether an event says that the page has no GPU. A plan without a case is another reason to end.
+fn without_gpu(event: &Event) -> bool {
+    match event {
+        Event::Begin { run } => run.device().kind.is_emulated(),
+        Event::Unavailable { reason } => reason.contains(NO_ADAPTER),
+        _ => false,
     }
 }
 
@@ -311,6 +368,29 @@ mod tests {
         assert_eq!(options.passes_by(&device(DeviceKind::Discrete)), None);
         let wanted = BrowserOptions { software: true, ..BrowserOptions::default() };
         assert_eq!(wanted.passes_by(&device(DeviceKind::Software)), None);
+    }
+
+    #[test]
+    fn a_browser_that_misses_the_gpu_is_started_again_with_vulkan() {
+        let chromium = BrowserOptions { browser: Some("/x/chromium".into()), ..BrowserOptions::default() };
+        let again = chromium.through_vulkan();
+        assert_eq!(again.is_some(), cfg!(target_os = "linux"));
+        let given = BrowserOptions { flags: vec![chromium::VULKAN[0].to_owned()], ..chromium.clone() };
+        let software = BrowserOptions { software: true, ..chromium.clone() };
+        let wasm = BrowserOptions { target: PageTarget::Wasm, ..chromium.clone() };
+        let firefox = BrowserOptions { browser: Some("/x/firefox".into()), ..BrowserOptions::default() };
+        for other in [given, software, wasm, firefox] {
+            assert!(other.through_vulkan().is_none(), "{other:?}");
+        }
+        let run = |kind| {
+            let mut run = parallax_schema::testing::run("browser", "x", &[]);
+            run.devices[0].kind = kind;
+            Event::Begin { run: Box::new(run) }
+        };
+        assert!(without_gpu(&run(DeviceKind::Software)) && !without_gpu(&run(DeviceKind::Discrete)));
+        let none = parallax_shaders::Unavailable::NoAdapter(String::new()).to_string();
+        assert!(without_gpu(&Event::Unavailable { reason: none }));
+        assert!(!without_gpu(&Event::Unavailable { reason: "no case matches".to_owned() }));
     }
 
     #[test]
