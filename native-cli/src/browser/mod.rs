@@ -370,15 +370,23 @@ mod tests {
         assert_eq!(wanted.passes_by(&device(DeviceKind::Software)), None);
     }
 
+    #[cfg(unix)]
     #[test]
     fn a_browser_that_misses_the_gpu_is_started_again_with_vulkan() {
-        let chromium = BrowserOptions { browser: Some("/x/chromium".into()), ..BrowserOptions::default() };
+        let folder = crate::files::temporary_folder("parallax-test-").expect("a folder");
+        let named = |name: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, "").expect("writable");
+            std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("its owner");
+            BrowserOptions { browser: Some(path), ..BrowserOptions::default() }
+        };
+        let chromium = named("chromium");
         let again = chromium.through_vulkan();
         assert_eq!(again.is_some(), cfg!(target_os = "linux"));
         let given = BrowserOptions { flags: vec![chromium::VULKAN[0].to_owned()], ..chromium.clone() };
         let software = BrowserOptions { software: true, ..chromium.clone() };
         let wasm = BrowserOptions { target: PageTarget::Wasm, ..chromium.clone() };
-        let firefox = BrowserOptions { browser: Some("/x/firefox".into()), ..BrowserOptions::default() };
+        let firefox = named("firefox");
         for other in [given, software, wasm, firefox] {
             assert!(other.through_vulkan().is_none(), "{other:?}");
         }
