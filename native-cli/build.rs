@@ -6,7 +6,7 @@ include!("build/page.rs");
 
 fn main() {
     println!("cargo::rerun-if-changed=build");
-    emit_commit();
+    emit_commit(&["build", "core", "cpu", "cube", "cuda", "lab", "native-cli", "shaders", "Cargo.lock"]);
     if std::env::var_os("CARGO_FEATURE_PAGE").is_some() {
         embed_page();
     }

@@ -50,18 +50,26 @@ pub fn embed_kernels(extensions: &[&str]) {
     write_out("kernels.rs", &table);
 }
 
-/// Sets `PARALLAX_COMMIT` for the crate: short hash, `-dirty` when tracked files differ, empty outside a checkout.
-pub fn emit_commit() {
+/// Sets `PARALLAX_COMMIT` for the crate: short hash, `-dirty` when tracked files among `sources` differ, empty outside a checkout.
+/// `sources` are the files and folders of the program, relative to the checkout.
+pub fn emit_commit(sources: &[&str]) {
     let git = |args: &[&str]| {
         let output = std::process::Command::new("git").args(args).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
+    println!("cargo::rerun-if-changed=build.rs");
     let commit = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_default();
-    let dirty = git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|s| !s.is_empty());
-    println!("cargo::rustc-env=PARALLAX_COMMIT={commit}{}", if dirty { "-dirty" } else { "" });
-    // Every commit and checkout writes HEAD's log.
-    if let Some(dir) = git(&["rev-parse", "--absolute-git-dir"]) {
+    let mut dirty = false;
+    if let Some((checkout, dir)) = git(&["rev-parse", "--show-toplevel"]).zip(git(&["rev-parse", "--absolute-git-dir"]))
+    {
+        let sources: Vec<String> = sources.iter().map(|source| format!("{checkout}/{source}")).collect();
+        let paths = sources.iter().map(String::as_str);
+        let status: Vec<&str> =
+            ["status", "--porcelain", "--untracked-files=no", "--"].into_iter().chain(paths).collect();
+        dirty = git(&status).is_some_and(|changes| !changes.is_empty());
+        // A change makes a commit's program another one. Every commit and checkout writes HEAD's log.
+        sources.iter().for_each(|source| println!("cargo::rerun-if-changed={source}"));
         println!("cargo::rerun-if-changed={dir}/logs/HEAD");
     }
-    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rustc-env=PARALLAX_COMMIT={commit}{}", if dirty { "-dirty" } else { "" });
 }

@@ -3,5 +3,5 @@
 use parallax_build::emit_commit;
 
 fn main() {
-    emit_commit();
+    emit_commit(&["build", "core", "cpu", "shaders", "web", "Cargo.lock"]);
 }
