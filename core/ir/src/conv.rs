@@ -74,6 +74,17 @@ impl Conv {
         })
     }
 
+    /// Returns the convolution that computes the input's gradient from the result's, with kernels reversed along each axis. `None`
+    /// with a stride, and where the padding exceeds the kernel's reach.
+    pub fn transposed(&self) -> Option<Conv> {
+        let mut pad = [0; 3];
+        for (axis, pad) in pad.iter_mut().enumerate() {
+            *pad = (self.dilation * (self.kernel[axis] - 1)).checked_sub(self.pad[axis])?;
+        }
+        let [c, m] = self.channels;
+        (self.stride == 1).then(|| Conv { channels: [m, c], image: self.out(), pad, ..*self })
+    }
+
     /// Checks whether the operation is defined and countable.
     ///
     /// # Errors
@@ -190,6 +201,17 @@ impl Conv {
     /// Image, channel and position of an element of the output.
     pub fn out_index(&self, place: u64) -> ([u64; 2], [u64; 3]) {
         self.split_index(place, self.channels[1], self.out())
+    }
+
+    /// Returns the function from the index of an element of the output to its channel.
+    pub fn out_channel(&self) -> impl Fn(usize) -> usize + use<> {
+        let (channels, run) = (self.channels[1] as usize, self.run());
+        move |place| place / run % channels
+    }
+
+    /// Number of neighbouring elements of the output that have one channel.
+    pub fn run(&self) -> usize {
+        if self.last { 1 } else { self.out().iter().product::<u64>() as usize }
     }
 
     /// Index of an element of the input, from image and channel, and position.

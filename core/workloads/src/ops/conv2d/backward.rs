@@ -20,6 +20,7 @@ use super::super::linear::backward::by_element;
 use super::super::linear::stages::most_parts;
 use super::backward_stages::{Backward, With, most_parts_of_weights};
 use super::forward::{of_library, of_terms};
+use super::patches::{gradient_of_images, gradient_of_kernels};
 use super::{Shapes, wgmma as warpgroups};
 use crate::dense::{gated, total};
 
@@ -238,6 +239,10 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 /// of the result.
 pub(in super::super) fn host_products(conv: &Conv, [x, w, g]: [&[f32]; 3], outputs: &mut [Vec<f32>]) {
     let [in_group, out_group] = conv.group_channels();
+    gradient_of_kernels(conv, x, g, &mut outputs[DW]);
+    if gradient_of_images(conv, w, g, &mut outputs[DX]) {
+        return;
+    }
     outputs[DX].par_iter_mut().enumerate().for_each(|(place, dx)| {
         let ([image, c], at) = conv.x_index(place as u64);
         *dx = 0.0;
@@ -247,25 +252,6 @@ pub(in super::super) fn host_products(conv: &Conv, [x, w, g]: [&[f32]; 3], outpu
             let term = |m| g[conv.out_at([image, m], over) as usize] * w[conv.w_at([m, c % in_group], tap) as usize];
             *dx += ms.map(term).sum::<f32>();
         }
-    });
-    outputs[DW].par_iter_mut().enumerate().for_each(|(place, dw)| {
-        let ([m, c], tap) = conv.w_index(place as u64);
-        let channel = m / out_group * in_group + c;
-        // Sums by image, then by row of positions, for smaller rounding errors.
-        let of_image = |image: u64| {
-            let of_row = |row: u64| {
-                let [depth, y] = [row / conv.out()[1], row % conv.out()[1]];
-                let term = |column: u64| {
-                    let at = [depth, y, column];
-                    let under = conv.input_position(at, tap)?;
-                    let pixel = x[conv.x_at([image, channel], under) as usize];
-                    Some(pixel * g[conv.out_at([image, m], at) as usize])
-                };
-                (0..conv.out()[2]).filter_map(term).sum::<f32>()
-            };
-            (0..conv.out()[0] * conv.out()[1]).map(of_row).sum::<f32>()
-        };
-        *dw = (0..conv.images).map(of_image).sum();
     });
 }
 

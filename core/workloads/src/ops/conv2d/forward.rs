@@ -10,6 +10,7 @@ use parallax_ir::{
 use parallax_schema::case::{Cost, Direction, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
+use super::patches::convolve;
 use super::stages::Gather;
 use super::winograd::Squares;
 use super::{Shapes, wgmma as warpgroups};
@@ -195,7 +196,7 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
     }
 }
 
-/// Sum of an output channel of an image at a position, on the host.
+/// Sum of an output channel of an image at a position, term by term.
 pub(in super::super) fn sum_at<T: Real>(conv: &Conv, [x, w]: [&[T]; 2], [image, m]: [u64; 2], at: [u64; 3]) -> T {
     let ([in_group, out_group], mut sum) = (conv.group_channels(), T::zero());
     for tap in conv.every_tap() {
@@ -217,12 +218,15 @@ pub(in super::super) fn sum_at<T: Real>(conv: &Conv, [x, w]: [&[T]; 2], [image, 
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let conv = Conv::new(&p.shape);
-    let factors = [inputs[X].f32(), inputs[W].f32()];
     let bias = p.shape.has("bias").then(|| inputs[BIAS].f32());
     let relu = p.shape.has("relu");
+    convolve(&conv, inputs[X].f32(), inputs[W].f32(), &mut outputs[0]);
+    if bias.is_none() && !relu {
+        return;
+    }
+    let channel = conv.out_channel();
     outputs[0].par_iter_mut().enumerate().for_each(|(place, out)| {
-        let (of, at) = conv.out_index(place as u64);
-        let sum = sum_at(&conv, factors, of, at) + bias.map_or(0.0, |bias| bias[of[1] as usize]);
+        let sum = *out + bias.map_or(0.0, |bias| bias[channel(place)]);
         *out = if relu { dense::relu(sum) } else { sum };
     });
 }

@@ -18,6 +18,7 @@ pub(super) mod backward;
 pub(super) mod backward_stages;
 mod cubek;
 pub(super) mod forward;
+pub(super) mod patches;
 pub(super) mod stages;
 mod wgmma;
 mod winograd;

@@ -5,6 +5,7 @@ use parallax_ir::parallel::*;
 use parallax_ir::{HostBuffer, Inputs, Problem, Rows};
 
 use super::super::conv2d::forward::sum_at;
+use super::super::conv2d::patches::convolve;
 use super::accuracy::{Holds, holds};
 use super::{BETA, BIAS, EPS, GAMMA, MEAN, VARIANCE, W, X, inference};
 use crate::dense::{Real, narrow, relu, wide};
@@ -19,8 +20,8 @@ pub(super) fn row_cost(p: &Problem, output: usize) -> u64 {
     }
 }
 
-/// Values before normalisation: sums of the convolution with the bias, in the layout of the result.
-fn values<T: Real>(conv: &Conv, x: &[T], w: &[T], bias: &[T]) -> Vec<T> {
+/// Values before normalisation: sums of the convolution with the bias, in the layout of the result, term by term.
+fn values(conv: &Conv, x: &[f64], w: &[f64], bias: &[f64]) -> Vec<f64> {
     let value = |place: u64| {
         let ([image, m], at) = conv.out_index(place);
         sum_at(conv, [x, w], [image, m], at) + bias[m as usize]
@@ -31,8 +32,8 @@ fn values<T: Real>(conv: &Conv, x: &[T], w: &[T], bias: &[T]) -> Vec<T> {
 /// Mean and variance of each channel.
 fn moments<T: Real>(conv: &Conv, values: &[T]) -> Vec<(f64, f64)> {
     let of_channel = |m: u64| {
-        let of_image = |image: u64| conv.every_output().map(move |at| conv.out_at([image, m], at) as usize);
-        let channel = || (0..conv.images).flat_map(of_image).map(|place| wide(values[place]));
+        let runs = || values.chunks_exact(conv.run()).skip(m as usize).step_by(conv.channels[1] as usize);
+        let channel = || runs().flatten().map(|value| wide(*value));
         let count = conv.pixels()[1] as f64;
         let mean = channel().sum::<f64>() / count;
         (mean, channel().map(|value| (value - mean).powi(2)).sum::<f64>() / count)
@@ -77,17 +78,27 @@ pub(super) fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     })
 }
 
+/// Values before normalisation, by GEMMs.
+fn host_values(conv: &Conv, x: &[f32], w: &[f32], bias: &[f32]) -> Vec<f32> {
+    let mut values = vec![0.0; conv.out_dims().iter().product::<u64>() as usize];
+    convolve(conv, x, w, &mut values);
+    let (channel, each) = (conv.out_channel(), values.par_iter_mut().enumerate());
+    each.for_each(|(place, value)| *value += bias[channel(place)]);
+    values
+}
+
 pub(super) fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let conv = Conv::new(&p.shape);
     let [x, w, bias, gamma, beta] = [X, W, BIAS, GAMMA, BETA].map(|at| inputs[at].f32());
-    let values = values(&conv, x, w, bias);
+    let values = host_values(&conv, x, w, bias);
     let moments: Vec<(f64, f64)> = match inference(p) {
         true => inputs[MEAN].f32().iter().zip(inputs[VARIANCE].f32()).map(|(a, b)| (wide(*a), wide(*b))).collect(),
         false => moments(&conv, &values),
     };
     let (out, statistics) = outputs.split_last_mut().expect("a result");
+    let channel = conv.out_channel();
     out.par_iter_mut().zip(values).enumerate().for_each(|(place, (out, value))| {
-        let m = conv.out_index(place as u64).0[1] as usize;
+        let m = channel(place);
         *out = narrow(finished(wide(value), moments[m], wide(gamma[m]), wide(beta[m])));
     });
     if let [mean, variance] = statistics {

@@ -25,6 +25,7 @@ use crate::dense;
 
 pub(super) mod backward;
 mod gradient_stages;
+pub(super) mod lines;
 pub(super) mod marching;
 pub(super) mod vendor;
 pub(super) mod volume;
@@ -236,35 +237,11 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    let v = Volume::new(&p.shape);
-    let (x, w) = (inputs[X].f32(), inputs[W].f32());
     let bias = p.shape.has("bias").then(|| inputs[BIAS].f32());
-    let [d, h, width] = v.out;
-    // A line is a row of columns, with all their channels in channels-last layouts.
-    let line = width * if v.channels_last { v.c } else { 1 };
-    outputs[0].par_chunks_mut(line as usize).enumerate().for_each(|(line, out)| {
-        let line = line as u64;
-        let (plane, z, y) = (line / (d * h), line / h % d, line % h);
-        let (n, only) = if v.channels_last { (plane, None) } else { (plane / v.c, Some(plane % v.c)) };
-        let channels = only.map_or(0..v.c, |c| c..c + 1);
-        let slot = |c: u64, at: u64| if v.channels_last { (at * v.c + c) as usize } else { at as usize };
-        for c in channels.clone() {
-            let begin = bias.map_or(0.0, |bias| bias[c as usize]);
-            (0..width).for_each(|at| out[slot(c, at)] = begin);
-        }
-        for tap in v.each_tap() {
-            for at in 0..width {
-                let Some(under) = v.input_position([z, y, at], tap) else { continue };
-                for c in channels.clone() {
-                    let (from, weight) = (v.at(v.image, (n, c, under)), v.tap_at(c, tap));
-                    out[slot(c, at)] += x[from as usize] * w[weight as usize];
-                }
-            }
-        }
-        if p.shape.has("relu") {
-            out.iter_mut().for_each(|o| *o = dense::relu(*o));
-        }
-    });
+    lines::convolve(&Volume::new(&p.shape), inputs[X].f32(), inputs[W].f32(), bias, &mut outputs[0]);
+    if p.shape.has("relu") {
+        outputs[0].par_iter_mut().for_each(|o| *o = dense::relu(*o));
+    }
 }
 
 /// Threads of a workgroup with one element per thread.

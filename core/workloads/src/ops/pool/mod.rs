@@ -273,16 +273,26 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let x = inputs[X].f32();
     let [rows, columns] = Windows::from_shape(&p.shape);
-    let length = pooled(p)[3];
-    outputs[0].par_chunks_mut(length as usize).enumerate().for_each(|(row, out)| {
-        for (slot, at) in out.iter_mut().zip(row as u64 * length..) {
-            let [n, c, oy, ox] = split(p, pooled(p), at);
-            let pixels = rows.window(oy).flat_map(|i| columns.window(ox).map(move |j| (i, j)));
-            let values = pixels.map(|(i, j)| x[position(p, image(p), [n, c, i, j]) as usize]);
-            *slot = match largest(p) {
-                true => values.fold(f32::NEG_INFINITY, maximum),
-                false => total(values) / (rows.divisor(oy) * columns.divisor(ox)) as f32,
-            };
+    let [height, width, lines, windows] =
+        [rows.extent, columns.extent, rows.outputs, columns.outputs].map(|extent| extent as usize);
+    // Distance of neighbouring pixels of a channel.
+    let apart = if p.shape.has("nhwc") { p["c"] as usize } else { 1 };
+    outputs[0].par_chunks_mut(windows * apart).enumerate().for_each(|(line, out)| {
+        let (image, oy) = (&x[line / lines * height * width * apart..], (line % lines) as u64);
+        for (ox, out) in out.chunks_exact_mut(apart).enumerate() {
+            let (down, along) = (rows.window(oy), columns.window(ox as u64));
+            let divisor = (rows.divisor(oy) * columns.divisor(ox as u64)) as f32;
+            for (channel, slot) in out.iter_mut().enumerate() {
+                let row = |i: u64| {
+                    let first = (i as usize * width + along.start as usize) * apart + channel;
+                    image[first..].iter().step_by(apart).take((along.end - along.start) as usize).copied()
+                };
+                let values = down.clone().flat_map(row);
+                *slot = match largest(p) {
+                    true => values.fold(f32::NEG_INFINITY, maximum),
+                    false => total(values) / divisor,
+                };
+            }
         }
     });
 }

@@ -1,11 +1,11 @@
 //! Depthwise results between both steps: their values, and whether they stay in memory.
 
 use parallax_ir::conv::Conv;
-use parallax_ir::parallel::*;
 use parallax_ir::{Inputs, Problem, Tolerance};
 
+use super::super::depthwise_conv3d::lines;
 use super::super::depthwise_conv3d::volume::{Three, Volume};
-use super::{W, X, pointwise};
+use super::{W, X};
 
 /// Whether they stay in memory for the backward pass.
 pub(super) fn kept(p: &Problem) -> bool {
@@ -41,15 +41,8 @@ pub(super) fn tolerance(p: &Problem) -> Tolerance {
 
 /// All values in f32.
 pub(super) fn host(p: &Problem, x: &[f32], w: &[f32]) -> Vec<f32> {
-    let (v, conv) = (Volume::new(&p.shape), pointwise(p));
-    let mut mid = vec![0.0f32; v.elements()[1] as usize];
-    mid.par_iter_mut().enumerate().for_each(|(place, mid)| {
-        let ([n, c], at) = conv.x_index(place as u64);
-        let term = |tap| {
-            let under = v.input_position(at, tap)?;
-            Some(x[v.at(v.image, (n, c, under)) as usize] * w[v.tap_at(c, tap) as usize])
-        };
-        *mid = v.each_tap().filter_map(term).sum();
-    });
+    let v = Volume::new(&p.shape);
+    let mut mid = vec![0.0; v.elements()[1] as usize];
+    lines::convolve(&v, x, w, None, &mut mid);
     mid
 }

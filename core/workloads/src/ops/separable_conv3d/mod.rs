@@ -24,6 +24,7 @@ use parallax_ir::{
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Dialect;
 
+use super::conv2d::patches::convolve;
 use super::depthwise_conv3d::volume::Volume;
 use crate::dense;
 
@@ -302,20 +303,18 @@ fn reference(p: &Problem, inputs: &Inputs, output: usize, row: u64, out: &mut [f
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    let (v, conv) = (Volume::new(&p.shape), pointwise(p));
-    let weights = inputs[POINTWISE].f32();
+    let conv = pointwise(p);
     let bias = p.shape.has("bias").then(|| inputs[BIAS].f32());
     let relu = p.shape.has("relu");
     let mid = middle::host(p, inputs[X].f32(), inputs[W].f32());
-    // Distance of the channels of one position: one, or the number of positions.
-    let apart = if v.channels_last { 1 } else { v.out.iter().product::<u64>() as usize };
-    outputs[OUT].par_iter_mut().enumerate().for_each(|(place, out)| {
-        let ([n, m], at) = conv.out_index(place as u64);
-        let channels = mid[conv.x_at([n, 0], at) as usize..].iter().step_by(apart);
-        let row = &weights[(m * v.c) as usize..][..v.c as usize];
-        let sum = channels.zip(row).map(|(x, w)| x * w).sum::<f32>() + bias.map_or(0.0, |bias| bias[m as usize]);
-        *out = if relu { dense::relu(sum) } else { sum };
-    });
+    convolve(&conv, &mid, inputs[POINTWISE].f32(), &mut outputs[OUT]);
+    if bias.is_some() || relu {
+        let channel = conv.out_channel();
+        outputs[OUT].par_iter_mut().enumerate().for_each(|(place, out)| {
+            let sum = *out + bias.map_or(0.0, |bias| bias[channel(place)]);
+            *out = if relu { dense::relu(sum) } else { sum };
+        });
+    }
     if let Some(kept) = outputs.get_mut(OUT + 1) {
         *kept = mid;
     }
