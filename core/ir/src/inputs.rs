@@ -128,6 +128,18 @@ impl Inputs {
         Ok(())
     }
 
+    /// Computes the values of all buffers that are small enough to keep, on all processors. Without this call, the first access to an
+    /// element computes those of its buffer, on one.
+    pub fn keep(&self) {
+        for (buffer, input) in self.sources.iter().enumerate() {
+            if input.as_ref().is_some_and(|input| input.spec.len <= KEEP && input.kept.get().is_none()) {
+                // Outside the lock: a thread that waits for it must not be one that computes.
+                let values = self.whole(buffer);
+                self.input(buffer).kept.get_or_init(|| values);
+            }
+        }
+    }
+
     fn input(&self, buffer: usize) -> &Input {
         self.sources[buffer].as_ref().expect("an input buffer")
     }
@@ -181,9 +193,17 @@ impl Inputs {
     /// Writes elements `start..` as little-endian bytes into `out`, as many as fit, on all processors. They are not kept for
     /// later variants, because they may exceed the host's memory.
     pub fn write(&self, buffer: usize, start: u64, out: &mut [u8]) {
-        let Input { spec, contents, .. } = self.input(buffer);
+        let Input { spec, contents, kept } = self.input(buffer);
         let storage = spec.elem.storage(self.dtype);
         let size = storage.bytes() as usize;
+        if let (Contents::Seeded { .. }, Some(values)) = (contents, kept.get()) {
+            let values = &values[start as usize..][..out.len() / size];
+            let parts = out.par_chunks_mut(PART).zip(values.par_chunks(PART / size));
+            parts.for_each(|(out, values)| {
+                out.chunks_exact_mut(size).zip(values).for_each(|(slot, value)| store(storage, *value, slot));
+            });
+            return;
+        }
         match contents {
             Contents::Given(bytes) => {
                 out.copy_from_slice(&bytes[start as usize * size..][..out.len()]);
@@ -281,6 +301,32 @@ pub fn encode(dtype: DType, values: &[f32]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Axis, Elem, normal};
+
+    #[test]
+    fn kept_values_are_those_of_single_draws() {
+        const AXES: &[Axis] = &[Axis::extent("n", "elements")];
+        let shape = Shape::parse(AXES, "n70001").expect("valid");
+        for dtype in [DType::F32, DType::F16, DType::BF16] {
+            let made = || {
+                let spec = BufferSpec::input("x", Elem::Real, &[70_001], normal);
+                Inputs::seeded(&shape, dtype, vec![spec], 7)
+            };
+            let (drawn, kept) = (made(), made());
+            kept.keep();
+            assert!(drawn.sources[0].as_ref().is_some_and(|input| input.kept.get().is_none()));
+            let size = Elem::Real.storage(dtype).bytes() as usize;
+            for (start, count) in [(0, 70_001), (69_990, 11), (32_767, 33_000)] {
+                let bytes = |inputs: &Inputs| {
+                    let mut bytes = vec![0; count * size];
+                    inputs.write(0, start, &mut bytes);
+                    bytes
+                };
+                assert_eq!(bytes(&kept), bytes(&drawn), "{dtype:?} from {start}");
+            }
+            assert_eq!(kept.values(0, ..), drawn.values(0, ..));
+        }
+    }
 
     #[test]
     fn normal_draws_have_zero_mean_and_unit_variance() {

@@ -31,6 +31,7 @@ impl ReferenceCache {
             return reference.clone();
         }
         let inputs = planned.inputs(seed);
+        inputs.keep();
         let expected = Expected::new(profiler, &planned.case.problem, &inputs, check::WORK).await;
         let reference = Rc::new(ProblemReference { inputs, expected });
         self.last = Some((problem, reference.clone()));
