@@ -14,6 +14,8 @@ use crate::output::published;
 
 /// Session of the README's table.
 const NEWEST: &str = "2026-11-27-h100";
+/// Session of the README's table of browsers.
+const BROWSERS: &str = "2026-11-28-h200";
 /// Text before and after a generated part; the first has the part's name in place of the dash.
 const MARKS: [&str; 2] = ["<!-- generated: - -->\n", "<!-- end of generated -->"];
 
@@ -98,6 +100,8 @@ fn tables_of_the_documents_are_those_of_the_run_files() {
         "Of the extra time of one call, {waiting:.0} % is waiting for completion and {reading:.0} % is read-back."
     );
     part_is("README.md", "cost of the browser", &format!("{}\n{calls}\n", cost_rows(&cost)));
+    let browsers = sessions.iter().find(|session| session.folder == BROWSERS).expect("the session of browsers");
+    part_is("README.md", "cost of each browser", &browsers.cost_overview().expect("several targets"));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 
 use async_trait::async_trait;
-use parallax_ir::device::{BackendError, Prepared, Profiler, Transfer};
+use parallax_ir::device::{BackendError, Coming, Prepared, Profiler, Transfer};
 use parallax_ir::parallel::current_num_threads;
 use parallax_ir::{Case, Inputs};
 use parallax_schema::case::{DType, Tuning};
@@ -126,7 +126,7 @@ impl Profiler for Cpu {
         Ok(None)
     }
 
-    async fn prefetch(&mut self, _next: &[Case], _later: &[Case]) {}
+    async fn prefetch(&mut self, _coming: &Coming<'_>) {}
 
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {
         if sets > 1 {

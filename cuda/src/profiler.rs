@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use cudarc::driver::sys::CUevent_flags;
-use parallax_ir::device::{BackendError, Prepared, Profiler, Transfer};
+use parallax_ir::device::{BackendError, Coming, Prepared, Profiler, Transfer};
 use parallax_ir::{Case, Inputs, KernelSources, Program};
 use parallax_schema::case::Tuning;
 use parallax_schema::device::{ClockInfo, DeviceInfo};
@@ -158,8 +158,8 @@ impl Profiler for Cuda {
     }
 
     /// Compiles all kernels at once: the slowest takes longer than most of the others together.
-    async fn prefetch(&mut self, next: &[Case], later: &[Case]) {
-        self.compile_ahead(next.iter().chain(later));
+    async fn prefetch(&mut self, coming: &Coming<'_>) {
+        self.compile_ahead(coming.next.iter().chain(coming.later));
     }
 
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {

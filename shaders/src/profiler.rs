@@ -4,10 +4,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use parallax_ir::device::{BackendError, Ledger, POISON, Prepared, Profiler, Rotation, Transfer, settle};
+use parallax_ir::device::{BackendError, Coming, Ledger, POISON, Prepared, Profiler, Rotation, Transfer, settle};
 use parallax_ir::{Case, Inputs, KernelSources, Program, Queues, Role, Stage};
 use parallax_schema::case::Tuning;
 use parallax_schema::device::{Clock, ClockInfo, DeviceInfo, Dialect, Launching};
+use parallax_schema::spec::Cache;
 use parallax_schema::units::Nanos;
 
 use crate::ahead::Ahead;
@@ -267,8 +268,10 @@ impl Profiler for Wgpu {
         transfer::time(&self.gpu, way, bytes).await.map(Some)
     }
 
-    /// Compiles the kernels of the next cases. The others would stay in memory for long.
-    async fn prefetch(&mut self, next: &[Case], _later: &[Case]) {
+    /// Compiles the kernels of the next cases. The others would stay in memory for long. With several buffer sets, pipelines have
+    /// other layouts, which a case creates.
+    async fn prefetch(&mut self, coming: &Coming<'_>) {
+        let next = if coming.cache == Cache::Hot { coming.next } else { &[] };
         let units = next.iter().filter_map(|case| self.units(case)).flatten().collect();
         self.ahead.start(&self.gpu, units);
     }

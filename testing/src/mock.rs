@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use async_trait::async_trait;
-use parallax_ir::device::{Awaited, BackendError, Batch, POISON, Prepared, Profiler, Sample, Transfer};
+use parallax_ir::device::{Awaited, BackendError, Batch, Coming, POISON, Prepared, Profiler, Sample, Transfer};
 use parallax_ir::{Case, Inputs, Problem, Role, bytes_of, load};
 use parallax_schema::case::Tuning;
 use parallax_schema::device::{
@@ -203,9 +203,9 @@ impl Profiler for Mock {
         Ok(Some(Nanos(time)))
     }
 
-    async fn prefetch(&mut self, next: &[Case], later: &[Case]) {
+    async fn prefetch(&mut self, coming: &Coming<'_>) {
         let names = |cases: &[Case]| cases.iter().map(ToString::to_string).collect();
-        self.announced.borrow_mut().push(Announced { next: names(next), later: names(later) });
+        self.announced.borrow_mut().push(Announced { next: names(coming.next), later: names(coming.later) });
     }
 
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {

@@ -81,6 +81,13 @@ impl RecordedSession {
         main.costs().into_iter().find(|cost| cost.other.route.target == "browser")
     }
 
+    /// Returns the cost of all targets of the main runs by family, in Markdown; `None` for fewer than three targets.
+    pub fn cost_overview(&self) -> Option<String> {
+        let topics = self.topics();
+        let main = topics.first().filter(|topic| topic.name.is_empty())?;
+        Some(cost_overview(&main.costs())?.markdown())
+    }
+
     /// Returns the runs by topic, the main topic first.
     fn topics(&self) -> Vec<Topic<'_>> {
         let pairs = self.runs.iter().map(|named| (topic_of(&named.name, &named.run), named));

@@ -1,7 +1,8 @@
 //! Announcement of cases to the device, which may compile them ahead.
 
 use parallax_ir::Case;
-use parallax_ir::device::Profiler;
+use parallax_ir::device::{Coming, Profiler};
+use parallax_schema::spec::Cache;
 
 use crate::plan::Planned;
 
@@ -24,9 +25,10 @@ pub(super) fn next_group(queue: &[&Planned], enough: usize, most: usize) -> usiz
 pub(super) async fn prefetch<'q>(
     cases: impl Iterator<Item = &'q &'q Planned>,
     next: usize,
+    cache: Cache,
     profiler: &mut dyn Profiler,
 ) {
     let cases: Vec<Case> = cases.map(|planned| planned.runs()).collect();
     let (next, later) = cases.split_at(next);
-    profiler.prefetch(next, later).await;
+    profiler.prefetch(&Coming { next, later, cache }).await;
 }

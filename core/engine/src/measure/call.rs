@@ -17,12 +17,29 @@ const CALLS: usize = 15;
 const READINGS: usize = 9;
 /// Smallest number of calls.
 const FEWEST: usize = 3;
+/// Smallest number of calls on a host that looks for completed work with a long period. Calls take the period there.
+const FEWEST_OF_A_PERIOD: usize = 2;
 /// Approximate time that the calls of one kind may take together.
 const PATIENCE: Nanos = Nanos(30e6);
 /// Length of an execution beyond which the cost of a call is negligible.
 pub(super) const LONG: Nanos = Nanos(50e6);
 /// Approximate length of the longest work in the sweep.
 const LONGEST: Nanos = Nanos(20e6);
+
+/// Numbers of repeated calls.
+#[derive(Clone, Copy)]
+struct Calls {
+    /// Calls before the first that counts, which have one-time costs.
+    first: usize,
+    fewest: usize,
+    most: usize,
+}
+
+impl Calls {
+    const USUAL: Calls = Calls { first: 1, fewest: FEWEST, most: CALLS };
+    /// One-time costs are small beside a period.
+    const OF_A_PERIOD: Calls = Calls { first: 0, fewest: FEWEST_OF_A_PERIOD, most: FEWEST_OF_A_PERIOD };
+}
 
 /// Returns the times of repeated calls of a case; `None` for an `execution` beside which a call costs nothing.
 ///
@@ -31,13 +48,15 @@ const LONGEST: Nanos = Nanos(20e6);
 pub async fn calls(
     prepared: &mut dyn Prepared,
     profiler: &dyn Profiler,
+    clock: &TrustedClock,
     execution: Nanos,
 ) -> Result<Option<OneCall>, BackendError> {
     if execution.0 > LONG.0 {
         return Ok(None);
     }
-    let done = repeated(prepared, profiler, 1, Awaited::Done, CALLS).await?;
-    let result = repeated(prepared, profiler, 1, Awaited::Result, CALLS).await?;
+    let calls = if clock.period.0 > PATIENCE.0 { Calls::OF_A_PERIOD } else { Calls::USUAL };
+    let done = repeated(prepared, profiler, (1, Awaited::Done), calls).await?;
+    let result = repeated(prepared, profiler, (1, Awaited::Result), calls).await?;
     Ok(Some(OneCall { done, result }))
 }
 
@@ -56,7 +75,8 @@ pub async fn sweep(
     let mut sweep: Vec<Waited> = empty.into_iter().map(|done| Waited { device: Nanos(0.0), done }).collect();
     let mut executions = 1u32;
     while execution.0 > 0.0 && execution.0 * f64::from(executions) <= LONGEST.0 {
-        let readings = repeated(reference.prepared(), profiler, executions, Awaited::Done, READINGS).await?;
+        let calls = Calls { most: READINGS, ..Calls::USUAL };
+        let readings = repeated(reference.prepared(), profiler, (executions, Awaited::Done), calls).await?;
         let device = Nanos(execution.0 * f64::from(executions));
         sweep.extend(Summary::of(&readings).map(|done| Waited { device, done }));
         executions = executions.saturating_mul(2);
@@ -64,17 +84,18 @@ pub async fn sweep(
     Ok(sweep)
 }
 
-/// Returns host times of at most `most` calls, fewer where they take long. The first call has one-time costs and is left out.
+/// Returns host times of calls, fewer than the most where they take long.
 async fn repeated(
     prepared: &mut dyn Prepared,
     profiler: &dyn Profiler,
-    executions: u32,
-    until: Awaited,
-    most: usize,
+    (executions, until): (u32, Awaited),
+    calls: Calls,
 ) -> Result<Vec<f64>, BackendError> {
-    prepared.call(executions, until).await?;
+    for _ in 0..calls.first {
+        prepared.call(executions, until).await?;
+    }
     let (mut times, began) = (Vec::new(), profiler.now());
-    while times.len() < FEWEST || (times.len() < most && (profiler.now() - began).0 < PATIENCE.0) {
+    while times.len() < calls.fewest || (times.len() < calls.most && (profiler.now() - began).0 < PATIENCE.0) {
         times.push(prepared.call(executions, until).await?.0);
         profiler.yield_now().await;
     }
@@ -95,11 +116,16 @@ mod tests {
         let mut mock = Mock::in_world(World { time: |_| 5e4, known: |done| done.max(2.4e6), ..World::default() });
         let case = parse_case("copy/fwd/n64/f32/scalar").expect("valid");
         let mut prepared = block_on(mock.prepare(&case, &case.problem.inputs(1), 1)).expect("a mock");
-        let call = block_on(calls(&mut *prepared, &mock, Nanos(5e4))).expect("no fault").expect("short");
+        let clock =
+            TrustedClock { info: mock.clock().clone(), fixed: Nanos(0.0), error: Nanos(1.0), period: Nanos(0.0) };
+        let call = block_on(calls(&mut *prepared, &mock, &clock, Nanos(5e4))).expect("no fault").expect("short");
         assert_eq!((call.done.len(), call.result.len()), (13, 13), "calls of 2.4 ms for 30 ms");
         assert_eq!(call.done().expect("calls").median, Nanos(2.4e6), "although it took {FIXED} and 50 µs");
         assert_eq!(call.result().expect("calls").median, Nanos(2.4e6 + READ));
-        assert_eq!(block_on(calls(&mut *prepared, &mock, Nanos(2e8))), Ok(None), "too long to matter");
+        assert_eq!(block_on(calls(&mut *prepared, &mock, &clock, Nanos(2e8))), Ok(None), "too long to matter");
+        let rare = TrustedClock { period: Nanos(100e6), ..clock };
+        let call = block_on(calls(&mut *prepared, &mock, &rare, Nanos(5e4))).expect("no fault").expect("short");
+        assert_eq!((call.done.len(), call.result.len()), (2, 2), "each takes the period");
     }
 
     #[test]

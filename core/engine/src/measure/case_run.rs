@@ -257,7 +257,7 @@ impl<'p> CaseRun<'p> {
             Err(error) => return error.into(),
         };
         self.watch.begin(Activity::Calls, profiler.now());
-        let call = match call::calls(&mut *self.prepared, profiler, timing.summary.median).await {
+        let call = match call::calls(&mut *self.prepared, profiler, &setting.clock, timing.summary.median).await {
             Ok(call) => call,
             Err(error) => return error.into(),
         };

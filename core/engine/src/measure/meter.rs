@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use async_trait::async_trait;
-use parallax_ir::device::{Awaited, BackendError, Batch, Prepared, Profiler, Sample, Transfer};
+use parallax_ir::device::{Awaited, BackendError, Batch, Coming, Prepared, Profiler, Sample, Transfer};
 use parallax_ir::{Case, Inputs};
 use parallax_schema::case::Tuning;
 use parallax_schema::device::{ClockInfo, Compiled, Conditions, DeviceInfo, Launch, Launching, MemoryStats, Trace};
@@ -95,8 +95,8 @@ impl Profiler for Metered<'_> {
         Ok(time)
     }
 
-    async fn prefetch(&mut self, next: &[Case], later: &[Case]) {
-        self.inner.prefetch(next, later).await;
+    async fn prefetch(&mut self, coming: &Coming<'_>) {
+        self.inner.prefetch(coming).await;
     }
 
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {

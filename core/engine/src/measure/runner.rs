@@ -142,7 +142,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
             }
             if index % CHECKED_TOGETHER == 0 {
                 let next = (todo.len() - index).min(CHECKED_TOGETHER);
-                prefetch(todo[index..].iter(), next, profiler).await;
+                prefetch(todo[index..].iter(), next, self.spec.cache, profiler).await;
             }
             let end = match CaseRun::begin(planned, 1, self.spec, (&mut references, &self.watch), profiler).await {
                 Ok(case_run) => case_run.verified(),
@@ -257,7 +257,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         // The first figure waits for no other case.
         let announced = if first { next } else { queue.len() };
         self.watch.begin(Activity::Preparation, profiler.now());
-        prefetch(queue.iter().rev().take(announced), next, profiler).await;
+        prefetch(queue.iter().rev().take(announced), next, self.spec.cache, profiler).await;
         while let Some(planned) = queue.last().copied() {
             let case = planned.name();
             // Uploads cannot be timed where the driver keeps the host's buffers in device memory.

@@ -28,6 +28,8 @@ const BUSY: f64 = 5.0;
 const PERIOD_SHARE: f64 = 0.8;
 /// Submissions of one execution before the batch is sized.
 const SINGLES: usize = 3;
+/// Number of samples with a short batch, where it is no part of their time.
+const PAIRS: usize = 9;
 /// Executions of the long batch over those of the short one.
 const SHORT_PART: u32 = 8;
 
@@ -253,8 +255,11 @@ impl Sampler {
         slow: Option<&str>,
     ) -> Result<Option<StopReason>, BackendError> {
         let (began, cpu, stood) = (profiler.now(), profiler.cpu_time(), profiler.stood_still());
+        // Beside batches, the slope is a description, for which a few pairs are enough.
+        let paired = self.method == Method::Slope || self.rule.warm() && self.pairs.len() < PAIRS;
         let short = match self.short {
             0 => None,
+            _ if !paired => None,
             short => Some(prepared.measure(Batch { lead: self.lead, repeats: short }).await?),
         };
         let sized_by = self.sized_by.take();

@@ -1,6 +1,7 @@
 //! Wall time of a run by activity.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 
 use parallax_schema::record::{Activities, Activity};
 use parallax_schema::units::Nanos;
@@ -9,7 +10,7 @@ use parallax_schema::units::Nanos;
 pub(super) struct Watch {
     current: Cell<Activity>,
     since: Cell<Nanos>,
-    totals: RefCell<Activities>,
+    totals: RefCell<BTreeMap<Activity, Nanos>>,
 }
 
 impl Watch {
@@ -29,7 +30,7 @@ impl Watch {
     /// Returns the times so far.
     pub(super) fn totals(&self, now: Nanos) -> Activities {
         self.begin(self.current.get(), now);
-        self.totals.borrow().clone()
+        self.totals.borrow().iter().map(|(activity, time)| (activity.to_string(), time.0)).collect()
     }
 }
 
@@ -44,6 +45,6 @@ mod tests {
         assert_eq!(watch.begin(Activity::Calls, Nanos(15.0)), Activity::Samples);
         watch.begin(Activity::Samples, Nanos(16.0));
         let times = [(Activity::Rest, 1.0), (Activity::Samples, 6.0), (Activity::Calls, 1.0)];
-        assert_eq!(watch.totals(Nanos(18.0)), times.map(|(activity, time)| (activity, Nanos(time))).into());
+        assert_eq!(watch.totals(Nanos(18.0)), times.map(|(activity, time)| (activity.to_string(), time)).into());
     }
 }

@@ -5,7 +5,7 @@ use parallax_schema::case::Tuning;
 use parallax_schema::device::{ClockInfo, Conditions, DeviceInfo};
 use parallax_schema::units::Nanos;
 
-use super::{BackendError, Prepared, Profiler, Transfer};
+use super::{BackendError, Coming, Prepared, Profiler, Transfer};
 use crate::{Case, Inputs};
 
 /// Source of conditions that a profiler does not know itself.
@@ -79,8 +79,8 @@ impl<S: SensorSource> Profiler for WithSensors<S> {
         self.inner.transfer(way, bytes).await
     }
 
-    async fn prefetch(&mut self, next: &[Case], later: &[Case]) {
-        self.inner.prefetch(next, later).await;
+    async fn prefetch(&mut self, coming: &Coming<'_>) {
+        self.inner.prefetch(coming).await;
     }
 
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {

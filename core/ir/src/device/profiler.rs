@@ -13,6 +13,7 @@ use parallax_schema::case::{DType, Tuning};
 use parallax_schema::device::{
     ClockInfo, Compiled, Conditions, DeviceInfo, Dialect, Launch, Launching, MemoryStats, Trace,
 };
+use parallax_schema::spec::Cache;
 use parallax_schema::units::Nanos;
 
 use crate::{Case, Inputs, KernelSources, Program, Untranslated, settled};
@@ -153,9 +154,9 @@ pub trait Profiler {
     /// Returns the host time of a transfer of `bytes` bytes; `None` if the device computes in the host's own memory.
     async fn transfer(&mut self, way: Transfer, bytes: u64) -> Result<Option<Nanos>, BackendError>;
 
-    /// Announces cases that will be prepared: `next` before any measurement, `later` after some. Work that other processors can do
-    /// in advance starts now. It reports no failure; preparing the case does.
-    async fn prefetch(&mut self, next: &[Case], later: &[Case]);
+    /// Announces cases that will be prepared. Work that other processors can do in advance starts now. It reports no failure;
+    /// preparing the case does.
+    async fn prefetch(&mut self, coming: &Coming<'_>);
 
     /// Compiles a case, allocates its buffers, uploads its inputs, and runs the set-up of its operation specification once on each
     /// set. Dropping the result frees everything.
@@ -163,6 +164,17 @@ pub trait Profiler {
     /// `sets` copies of every buffer are made, all with the same inputs, and executions rotate through them. With enough sets to
     /// exceed the caches, each execution finds its data in device memory only. With one set, data stays in place.
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError>;
+}
+
+/// Cases that will be prepared, in the order of the run.
+#[derive(Debug, Clone, Copy)]
+pub struct Coming<'c> {
+    /// Cases before any measurement.
+    pub next: &'c [Case],
+    /// Cases after some measurement.
+    pub later: &'c [Case],
+    /// State of the caches, which decides on the number of buffer sets.
+    pub cache: Cache,
 }
 
 /// Word with every bit set: NaN in every floating-point type.

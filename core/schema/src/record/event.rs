@@ -242,7 +242,7 @@ mod tests {
             ceilings: Default::default(),
         };
         let spent = Spent { wall: crate::units::Nanos(5.0), ..Spent::default() };
-        let activities = Activities::from([(Activity::Samples, Nanos(4.0)), (Activity::Rest, Nanos(1.0))]);
+        let activities = Activities::from([(Activity::Samples.to_string(), 4.0), (Activity::Rest.to_string(), 1.0)]);
         let told = [
             Event::Begin { run: Box::new(begun.clone()) },
             Event::Baseline { baseline: Box::new(baseline) },
@@ -260,7 +260,7 @@ mod tests {
         let mut run = Run { target: "another".to_owned(), ..begun };
         read.into_iter().for_each(|event| run.apply(event));
         assert_eq!((run.target.as_str(), run.clock.step.0, run.spent.wall.0), ("browser", 7.0, 10.0));
-        assert_eq!(run.activities, [(Activity::Samples, Nanos(8.0)), (Activity::Rest, Nanos(2.0))].into());
+        assert_eq!(run.activities, [(Activity::Samples.to_string(), 8.0), (Activity::Rest.to_string(), 2.0)].into());
         assert_eq!((run.drift.len(), run.records.len(), run.environment.len()), (1, 1, 2));
         assert_eq!(run.interrupted.as_deref(), Some("lost"));
     }

@@ -82,7 +82,7 @@ pub struct Run {
     /// Where the run's own time went.
     #[serde(default)]
     pub spent: Spent,
-    /// Wall time of each activity of the measuring loop.
+    /// Wall time of each activity of the measuring loop, in nanoseconds.
     #[serde(default, skip_serializing_if = "Activities::is_empty")]
     pub activities: Activities,
 }

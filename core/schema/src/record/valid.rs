@@ -46,7 +46,7 @@ pub(super) fn validate(run: &mut Run) -> Result<(), Invalid> {
     place.clock("clock", &run.clock)?;
     place.spent("spent", &run.spent)?;
     for (activity, time) in &run.activities {
-        place.time(format!("activities.{activity}"), *time)?;
+        place.time(format!("activities.{activity}"), Nanos(*time))?;
     }
     place.within("spec.budget", run.spec.budget, 0.0, LONGEST_BUDGET)?;
     run.spec.precision.map_or(Ok(()), |precision| place.within("spec.precision", precision, 0.0, LARGEST))?;
