@@ -9,6 +9,8 @@ use parallax_schema::case::{DType, Storage};
 use parallax_schema::device::{Caps, Dialect, MatrixShape};
 
 #[cfg(feature = "cube")]
+use parallax_schema::case::of_cubecl;
+#[cfg(feature = "cube")]
 use parallax_schema::device::CudaCaps;
 #[cfg(feature = "cube")]
 use parallax_schema::testing::hopper;
