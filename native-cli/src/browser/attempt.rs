@@ -39,18 +39,14 @@ pub fn run(
     mode: Mode,
     on_event: &mut dyn FnMut(Option<Event>) -> Flow,
 ) -> Result<(), BrowserError> {
-    if let Some(again) = options.through_vulkan() {
-        match attempt(options, spec, mode, true, on_event)? {
-            Attempt::Done => return Ok(()),
-            Attempt::WithoutGpu => {
-                let flags = chromium::VULKAN.join(" ");
-                errln!("the browser found no GPU, and is started once more with {flags}");
-            }
-        }
+    let again = options.through_vulkan();
+    let ended = attempt(options, spec, mode, again.is_some(), on_event)?;
+    if let (Attempt::WithoutGpu, Some(again)) = (ended, again) {
+        let flags = chromium::VULKAN.join(" ");
+        errln!("the browser found no GPU, and is started once more with {flags}");
         attempt(&again, spec, mode, false, on_event)?;
-        return Ok(());
     }
-    attempt(options, spec, mode, false, on_event).map(|_| ())
+    Ok(())
 }
 
 /// Runs a spec in a browser. With `demanding`, a page without a GPU ends the attempt before any event is passed on.

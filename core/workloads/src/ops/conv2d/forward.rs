@@ -1,7 +1,6 @@
 //! Forward direction of convolutions.
 
 use parallax_ir::conv::Conv;
-use parallax_ir::parallel::*;
 use parallax_ir::stress::{exact, nan_bias, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::{
     BufferSpec, Choice, ConvPass, Convolution, Elem, Gemm, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program,
@@ -10,7 +9,7 @@ use parallax_ir::{
 use parallax_schema::case::{Cost, Direction, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
-use super::patches::convolve;
+use super::patches::{convolve, finish};
 use super::stages::Gather;
 use super::winograd::Squares;
 use super::{Shapes, wgmma as warpgroups};
@@ -219,16 +218,8 @@ pub(in super::super) fn sum_at<T: Real>(conv: &Conv, [x, w]: [&[T]; 2], [image, 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let conv = Conv::new(&p.shape);
     let bias = p.shape.has("bias").then(|| inputs[BIAS].f32());
-    let relu = p.shape.has("relu");
     convolve(&conv, inputs[X].f32(), inputs[W].f32(), &mut outputs[0]);
-    if bias.is_none() && !relu {
-        return;
-    }
-    let channel = conv.out_channel();
-    outputs[0].par_iter_mut().enumerate().for_each(|(place, out)| {
-        let sum = *out + bias.map_or(0.0, |bias| bias[channel(place)]);
-        *out = if relu { dense::relu(sum) } else { sum };
-    });
+    finish(&conv, bias, p.shape.has("relu"), &mut outputs[0]);
 }
 
 /// Parameters of every stage except the pixels and the kernel.

@@ -29,6 +29,18 @@ pub(in super::super) fn convolve<T: Real>(conv: &Conv, x: &[T], w: &[T], out: &m
     }
 }
 
+/// Adds a number per output channel, if any, and makes negative results zero, if `relu`.
+pub(in super::super) fn finish(conv: &Conv, bias: Option<&[f32]>, relu: bool, out: &mut [f32]) {
+    if bias.is_none() && !relu {
+        return;
+    }
+    let channel = conv.out_channel();
+    out.par_iter_mut().enumerate().for_each(|(place, out)| {
+        let sum = *out + bias.map_or(0.0, |bias| bias[channel(place)]);
+        *out = if relu { dense::relu(sum) } else { sum };
+    });
+}
+
 /// Computes the gradient of the kernels from the images and the gradient of the result. Every element of `dw` is written. The order
 /// of additions is the same for any number of threads.
 pub(in super::super) fn gradient_of_kernels<T: Real>(conv: &Conv, x: &[T], g: &[T], dw: &mut [T]) {

@@ -5,7 +5,7 @@ use parallax_ir::parallel::*;
 use parallax_ir::{HostBuffer, Inputs, Problem, Rows};
 
 use super::super::conv2d::forward::sum_at;
-use super::super::conv2d::patches::convolve;
+use super::super::conv2d::patches::{convolve, finish};
 use super::accuracy::{Holds, holds};
 use super::{BETA, BIAS, EPS, GAMMA, MEAN, VARIANCE, W, X, inference};
 use crate::dense::{Real, narrow, relu, wide};
@@ -82,8 +82,7 @@ pub(super) fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
 fn host_values(conv: &Conv, x: &[f32], w: &[f32], bias: &[f32]) -> Vec<f32> {
     let mut values = vec![0.0; conv.out_dims().iter().product::<u64>() as usize];
     convolve(conv, x, w, &mut values);
-    let (channel, each) = (conv.out_channel(), values.par_iter_mut().enumerate());
-    each.for_each(|(place, value)| *value += bias[channel(place)]);
+    finish(conv, Some(bias), false, &mut values);
     values
 }
 

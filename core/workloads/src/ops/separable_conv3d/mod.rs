@@ -15,7 +15,6 @@
 
 use middle::kept;
 use parallax_ir::conv::Conv;
-use parallax_ir::parallel::*;
 use parallax_ir::stress::{exact, nan_bias, one, smallest_normal, subnormal, wide, zero};
 use parallax_ir::{
     Axis, BufferSpec, Elem, Gemm, HostBuffer, Inputs, OfNan, OpSpec, Problem, Reference, Shape, StressInput, Tolerance,
@@ -24,7 +23,7 @@ use parallax_ir::{
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Dialect;
 
-use super::conv2d::patches::convolve;
+use super::conv2d::patches::{convolve, finish};
 use super::depthwise_conv3d::volume::Volume;
 use crate::dense;
 
@@ -305,16 +304,9 @@ fn reference(p: &Problem, inputs: &Inputs, output: usize, row: u64, out: &mut [f
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let conv = pointwise(p);
     let bias = p.shape.has("bias").then(|| inputs[BIAS].f32());
-    let relu = p.shape.has("relu");
     let mid = middle::host(p, inputs[X].f32(), inputs[W].f32());
     convolve(&conv, &mid, inputs[POINTWISE].f32(), &mut outputs[OUT]);
-    if bias.is_some() || relu {
-        let channel = conv.out_channel();
-        outputs[OUT].par_iter_mut().enumerate().for_each(|(place, out)| {
-            let sum = *out + bias.map_or(0.0, |bias| bias[channel(place)]);
-            *out = if relu { dense::relu(sum) } else { sum };
-        });
-    }
+    finish(&conv, bias, p.shape.has("relu"), &mut outputs[OUT]);
     if let Some(kept) = outputs.get_mut(OUT + 1) {
         *kept = mid;
     }
