@@ -5,11 +5,9 @@ use std::rc::Rc;
 use parallax_ir::device::{BackendError, Batch, POISON, Prepared, Profiler};
 use parallax_ir::{Case, Role};
 use parallax_schema::device::{Caps, MemoryStats, Span, SpanKind, Step, Trace, Track};
-use parallax_schema::record::roofline::{Analysis, Bound, Ceilings};
-use parallax_schema::record::stats::Summary;
+use parallax_schema::record::roofline::{Analysis, Ceilings};
 use parallax_schema::record::{
-    Activity, CaseSample, CheckResult, Measured, Method, OneCall, Outcome, Phase, Refusal, Relaunched, StopReason,
-    Timing, roofline,
+    Activity, CaseSample, CheckResult, Measured, OneCall, Outcome, Phase, Refusal, StopReason, Timing, roofline,
 };
 use parallax_schema::spec::schedule::{self, Schedule};
 use parallax_schema::spec::{Cache, Spec};
@@ -17,6 +15,7 @@ use parallax_schema::units::{Bytes, Nanos};
 
 use crate::measure::check::check_and_keep;
 use crate::measure::reference_cache::{ProblemReference, ReferenceCache};
+use crate::measure::relaunch::relaunch;
 use crate::measure::repeat::OutputDigest;
 use crate::measure::sampler::{Sampler, TrustedClock, Unsized};
 use crate::measure::setting::Setting;
@@ -31,9 +30,6 @@ use parallax_schema::session::Mode;
 const LOOKS: usize = 4;
 /// Share of the floor below which load explains nothing, and one more measurement of the ceilings is enough.
 const HOPELESS: f64 = 0.1;
-
-/// Number of batches of each launch method in their comparison.
-const PAIRS: usize = 15;
 
 /// Number of attempts at sizing a batch; an attempt during which the program was suspended is repeated.
 const TRIES: usize = 3;
@@ -242,6 +238,7 @@ impl<'p> CaseRun<'p> {
         let Some(sampler) = self.sampler.take() else {
             return CaseEnd::Outcome(Outcome::Error { reason: "no sample was taken".to_owned() });
         };
+        let mut afresh = sampler.afresh();
         let timing = match sampler.finish(self.stopped.unwrap_or(StopReason::Asked)) {
             Ok(timing) => timing,
             Err(reason) => return CaseEnd::Outcome(Outcome::Error { reason }),
@@ -249,10 +246,13 @@ impl<'p> CaseRun<'p> {
         let timing = Timing { launch: self.prepared.launching(), ..timing };
         self.watch.begin(Activity::Launches, profiler.now());
         let relaunched = match mode {
-            Mode::Profile => self.relaunch(&timing, setting, profiler).await,
+            Mode::Profile => {
+                let bound = self.analysis(&timing, &setting.baseline.ceilings, profiler).map(|analysis| analysis.bound);
+                relaunch(&mut *self.prepared, (&timing, bound), &setting.clock, profiler).await
+            }
             _ => Ok(None),
         };
-        let timing = match relaunched {
+        let mut timing = match relaunched {
             Ok(relaunched) => Timing { relaunched, ..timing },
             Err(error) => return error.into(),
         };
@@ -264,19 +264,10 @@ impl<'p> CaseRun<'p> {
         match self.after(spec, timing.summary.median, profiler).await {
             Ok((trace, again)) if again.passed => {
                 self.watch.begin(Activity::Ceilings, profiler.now());
-                // A ceiling is suspected before a case is.
-                let ceilings = &mut setting.baseline.ceilings;
-                for look in 0..LOOKS {
-                    let floor = self.analysis(&timing, ceilings, profiler).map_or(0.0, |analysis| analysis.floor.0);
-                    let hopeless = look > 0 && timing.summary.median.0 < HOPELESS * floor;
-                    if hopeless || self.impossible(&timing, ceilings, profiler).is_none() {
-                        break;
-                    }
-                    let (problem, set) = (&self.case.problem, self.working_set());
-                    if let Err(error) = ceilings::again(profiler, &setting.clock, ceilings, problem, set).await {
-                        return error.into();
-                    }
+                if let Err(error) = self.hold_to_ceilings(&mut timing, &mut afresh, setting, profiler).await {
+                    return error.into();
                 }
+                let ceilings = &setting.baseline.ceilings;
                 self.watch.begin(Activity::Rest, profiler.now());
                 CaseEnd::Outcome(self.outcome(Some(timing), call, Some(trace), ceilings, Some(profiler)))
             }
@@ -285,37 +276,37 @@ impl<'p> CaseRun<'p> {
         }
     }
 
-    /// Times the stages in their usual launch method and in a cheaper one, alternately. Only cases that are bound by launching
-    /// are compared.
-    async fn relaunch(
+    /// Compares the timing with the ceilings. A ceiling is suspected before a case is: it is measured again.
+    ///
+    /// A time that stays impossible is measured once more, beside the new ceilings. The clock of a processor or a GPU may have
+    /// been higher during the samples than it is now.
+    async fn hold_to_ceilings(
         &mut self,
-        timing: &Timing,
-        setting: &Setting,
+        timing: &mut Timing,
+        afresh: &mut Sampler,
+        setting: &mut Setting,
         profiler: &mut dyn Profiler,
-    ) -> Result<Option<Relaunched>, BackendError> {
-        let bound = self.analysis(timing, &setting.baseline.ceilings, profiler).map(|analysis| analysis.bound);
-        let usual = self.prepared.launching();
-        let (Some(Bound::Launch), Some(usual)) = (bound, usual) else { return Ok(None) };
-        let Some(other) = usual.cheaper().filter(|_| timing.method == Method::Batch) else { return Ok(None) };
-        let batch = Batch { lead: timing.lead, repeats: timing.repeats };
-        let mut times = [Vec::new(), Vec::new()];
-        for _ in 0..PAIRS {
-            for (way, times) in [usual, other].into_iter().zip(&mut times) {
-                match self.prepared.launch_as(way).await {
-                    Ok(()) => {}
-                    // A case that lacks the other launch method has nothing to compare.
-                    Err(BackendError::Unsupported(_)) => return Ok(None),
-                    Err(error) => return Err(error),
-                }
-                let sample = self.prepared.measure(batch).await?;
-                times.push(setting.clock.read(sample).0 / f64::from(batch.repeats));
+    ) -> Result<(), BackendError> {
+        let ceilings = &mut setting.baseline.ceilings;
+        for look in 0..LOOKS {
+            let floor = self.analysis(timing, ceilings, profiler).map_or(0.0, |analysis| analysis.floor.0);
+            let hopeless = look > 0 && timing.summary.median.0 < HOPELESS * floor;
+            if self.impossible(timing, ceilings, profiler).is_none() || hopeless {
+                return Ok(());
             }
-            profiler.yield_now().await;
+            let (problem, set) = (&self.case.problem, self.working_set());
+            ceilings::again(profiler, &setting.clock, ceilings, problem, set).await?;
         }
-        self.prepared.launch_as(usual).await?;
-        let [usual_times, other_times] = &times;
-        let both = Summary::of(usual_times).zip(Summary::of(other_times));
-        Ok(both.map(|(as_usual, summary)| Relaunched { launch: other, as_usual, summary }))
+        if self.impossible(timing, ceilings, profiler).is_none() {
+            return Ok(());
+        }
+        let stopped = afresh.sample_all(&mut *self.prepared, profiler).await?;
+        if let Ok(again) = afresh.clone().finish(stopped)
+            && self.impossible(&again, ceilings, profiler).is_none()
+        {
+            timing.replace_samples(again);
+        }
+        Ok(())
     }
 
     /// Traces the case, and checks it again. A long execution is traced without a warm-up, and the traced one is checked.

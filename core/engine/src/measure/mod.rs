@@ -11,6 +11,7 @@ mod meter;
 mod order;
 mod reference_cache;
 pub mod reference_kernel;
+pub mod relaunch;
 pub mod remaining;
 pub mod repeat;
 pub mod runner;

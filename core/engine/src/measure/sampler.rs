@@ -231,6 +231,21 @@ impl Sampler {
         self.conditions.resize(self.host.len(), Conditions::default());
     }
 
+    /// Returns a sampler of the same batches without samples.
+    pub fn afresh(&self) -> Sampler {
+        Sampler {
+            rule: self.rule.afresh(),
+            host: Vec::new(),
+            conditions: Vec::new(),
+            pairs: Vec::new(),
+            disturbed: Vec::new(),
+            refused: Vec::new(),
+            sized_by: None,
+            spent: Spent::default(),
+            ..self.clone()
+        }
+    }
+
     /// Takes samples until the criterion stops, for a case that is measured alone.
     pub async fn sample_all(
         &mut self,

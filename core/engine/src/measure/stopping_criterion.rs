@@ -65,6 +65,11 @@ impl StoppingCriterion {
         StoppingCriterion { limits, warm_up: Vec::new(), warm: false, samples: Vec::new(), spent: Nanos(0.0) }
     }
 
+    /// Returns a criterion of the same limits without samples.
+    pub fn afresh(&self) -> Self {
+        StoppingCriterion::new(self.limits)
+    }
+
     /// Continues from samples that were kept before and took `spent` host time. New samples warm up again.
     pub fn resume(&mut self, samples: &[f64], spent: Nanos) {
         self.samples = samples.to_vec();

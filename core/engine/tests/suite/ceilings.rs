@@ -74,3 +74,19 @@ fn ceilings_that_a_busy_machine_gave_are_measured_again_before_a_case_is_refused
         assert_eq!(run.baseline.expect("tested").ceilings, *last);
     }
 }
+
+#[test]
+fn a_time_of_a_faster_device_is_measured_again_beside_its_ceilings() {
+    // The device loses two thirds of its speed at the end of the samples, for good.
+    const SLOWER: f64 = 1.55e9;
+    let world = World { time: |_| 0.0, pace: |now| if now > SLOWER { 3.0 } else { 1.0 }, ..World::default() };
+    let spec = Spec { ceilings: true, budget: 2.0, ..spec(&["copy/fwd/n65536/f32/vec4"]) };
+    let (_, run) = run_with(&spec, Mode::Measure, world, |_| Flow::Continue);
+    let record = &run.records[0];
+    assert_eq!(record.verdict(), "pass", "{record:?}");
+    let timing = record.timing().expect("timed");
+    assert!(timing.caveat.as_ref().is_some_and(|why| why.contains("measured twice")), "{:?}", timing.caveat);
+    let fast: Vec<f64> =
+        timing.discarded.iter().filter(|d| d.reason.contains("faster than the ceilings")).map(|d| d.time).collect();
+    assert!(!fast.is_empty() && fast.iter().all(|time| near(timing.summary.median.0 / time, 3.0, 0.01)), "{fast:?}");
+}

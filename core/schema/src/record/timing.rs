@@ -116,6 +116,22 @@ pub struct Timing {
     pub spent: Spent,
 }
 
+impl Timing {
+    /// Replaces the samples by later ones. The earlier samples are kept among the discarded ones, and a caveat says so.
+    pub fn replace_samples(&mut self, again: Timing) {
+        let earlier = std::mem::replace(self, again);
+        let reason = "faster than the ceilings measured afterwards";
+        let n = earlier.samples.len();
+        let replaced = earlier.samples.into_iter().map(|time| Discarded { time, reason: reason.to_owned() });
+        self.discarded.splice(..0, earlier.discarded.into_iter().chain(replaced));
+        self.launch = earlier.launch;
+        self.relaunched = earlier.relaunched;
+        self.spent += earlier.spent;
+        self.caveat =
+            Some(format!("measured twice: the first {n} samples were {reason}, of a device that was faster then"));
+    }
+}
+
 fn one() -> u32 {
     1
 }
