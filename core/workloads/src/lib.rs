@@ -14,7 +14,7 @@ pub mod tunables;
 
 pub use catalog::Registry;
 pub use inner::*;
-pub use parse::parse_case;
+pub use parse::{parse_case, parse_problem};
 pub use registry::*;
 pub use sort::*;
 pub use tunables::{KnownTunable, tunables};

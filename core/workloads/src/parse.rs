@@ -10,16 +10,33 @@ use crate::all;
 /// # Errors
 /// A string of another form, or an unknown part; the error lists the known names.
 pub fn parse_case(text: &str) -> Result<Case, CaseError> {
-    let parts: Vec<&str> = text.split('/').collect();
-    let [workload, direction, shape, dtype, variant] = parts[..] else {
-        return Err(CaseError::Form(text.to_owned()));
-    };
-    let workload = named("workload", workload, all().iter().map(|w| (w.name, w)))?;
-    let form = named("direction", direction, workload.forms.iter().map(|f| (f.direction.name(), f)))?;
-    let dtype = named("dtype", dtype, workload.dtypes.iter().map(|d| (d.name(), *d)))?;
-    let variants = form.variants.iter().map(|v| v.name).chain([CPU_VARIANT]);
+    let form = || CaseError::Form(text.to_owned());
+    let (problem, variant) = text.rsplit_once('/').ok_or_else(form)?;
+    let problem = problem_of(problem).unwrap_or_else(|| Err(form()))?;
+    let variants = problem.form().variants.iter().map(|v| v.name).chain([CPU_VARIANT]);
     let variant = named("variant", variant, variants.map(|v| (v, v)))?;
-    Ok(Case { problem: Problem::new(workload, form.direction, shape, dtype)?, variant })
+    Ok(Case { problem, variant })
+}
+
+/// Returns the problem with a canonical string.
+///
+/// # Errors
+/// A string of another form, or an unknown part; the error lists the known names.
+pub fn parse_problem(text: &str) -> Result<Problem, CaseError> {
+    problem_of(text).unwrap_or_else(|| Err(CaseError::ProblemForm(text.to_owned())))
+}
+
+/// Returns the problem of a string; `None` for a string without four parts.
+fn problem_of(text: &str) -> Option<Result<Problem, CaseError>> {
+    let parts: Vec<&str> = text.split('/').collect();
+    let [workload, direction, shape, dtype] = parts[..] else { return None };
+    let parsed = || {
+        let workload = named("workload", workload, all().iter().map(|w| (w.name, w)))?;
+        let form = named("direction", direction, workload.forms.iter().map(|f| (f.direction.name(), f)))?;
+        let dtype = named("dtype", dtype, workload.dtypes.iter().map(|d| (d.name(), *d)))?;
+        Problem::new(workload, form.direction, shape, dtype)
+    };
+    Some(parsed())
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use parallax_report::{comparison_table, sheet};
 use parallax_schema::record::{NamedRun, Outcome, Record, Run};
 use parallax_schema::session::Mode;
 use parallax_schema::spec::Spec;
+use parallax_workloads::parse_case;
 
 use crate::args::Common;
 use crate::console;
@@ -170,8 +171,14 @@ fn nothing_ran(runs: &[Run]) -> Option<String> {
 /// device's abilities. A user with a named case wants that case, and a script would take a plain skip for success.
 fn named_and_skipped(runs: &[Run]) -> Vec<(&str, &str)> {
     let mut unmet: Vec<(&str, &str)> = Vec::new();
-    // A plan with named cases contains only those cases, so every skip is of one of them.
-    for record in runs.iter().filter(|run| !run.spec.case.is_empty()).flat_map(|run| &run.records) {
+    let named = |run: &Run| -> Vec<String> {
+        run.spec.case.iter().filter_map(|text| parse_case(text).ok()).map(|case| case.to_string()).collect()
+    };
+    let records = |run| {
+        let named = named(run);
+        run.records.iter().filter(move |record| named.contains(&record.case))
+    };
+    for record in runs.iter().flat_map(records) {
         let Outcome::Skipped { reason } = &record.outcome else { continue };
         let ran = |r: &Record| r.case == record.case && !matches!(r.outcome, Outcome::Skipped { .. });
         let known = unmet.iter().any(|(case, _)| *case == record.case);

@@ -122,7 +122,7 @@ fn spec(args: &Profile) -> anyhow::Result<Spec> {
         bail!("unknown workload `{name}`: {}", parallax_schema::case::choices(name, names));
     };
     let mut spec = args.common.spec()?;
-    if spec.case.is_empty() {
+    if !spec.names_cases() {
         // Named shapes replace the default axis.
         let wanted = workload.scaling().is_some() && spec.shape.is_empty();
         spec.scaling = spec.scaling.or(wanted.then_some(true));

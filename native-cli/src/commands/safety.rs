@@ -120,7 +120,7 @@ pub fn safety(common: &Common, spec: Spec) -> anyhow::Result<ExitCode> {
 /// Returns the spec with default cases in f32 if it selects none. The budget covers all configurations together.
 fn usual(spec: Spec, ways: usize) -> Spec {
     let spec = Spec { ceilings: false, budget: spec.budget / ways as f64, ..spec };
-    if !spec.filter.is_empty() || !spec.case.is_empty() {
+    if !spec.filter.is_empty() || spec.names_cases() {
         return spec;
     }
     let dtype = if spec.dtype.is_empty() { vec![DType::F32] } else { spec.dtype };

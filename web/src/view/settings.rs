@@ -25,7 +25,7 @@ impl View {
                 Values::Number(_) | Values::Text(_) => entry(setting, control, spec),
             };
             // Cases named one by one run regardless of preset and element types.
-            if setting.scope == Scope::Preset && !spec.case.is_empty() {
+            if setting.scope == Scope::Preset && spec.names_cases() {
                 attribute(&field, "hidden", "");
             }
             fill(&fields, [&field]);

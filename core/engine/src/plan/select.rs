@@ -4,7 +4,7 @@ use parallax_ir::{Case, OpSpec, Problem, Workload};
 use parallax_schema::case::{CPU_VARIANT, CaseError, DType, Direction, Preset};
 use parallax_schema::device::{Caps, Dialect};
 use parallax_schema::spec::Spec;
-use parallax_workloads::parse_case;
+use parallax_workloads::{parse_case, parse_problem};
 
 use super::sweep;
 
@@ -13,12 +13,26 @@ use super::sweep;
 /// # Errors
 /// Requested extents that make no problem.
 pub(super) fn selected_cases(spec: &Spec, caps: &Caps) -> Result<Vec<Case>, CaseError> {
-    if spec.case.is_empty() { from_preset(spec, caps) } else { exactly(spec) }
+    if spec.names_cases() { exactly(spec, caps) } else { from_preset(spec, caps) }
 }
 
-/// Returns the named cases.
-fn exactly(spec: &Spec) -> Result<Vec<Case>, CaseError> {
-    spec.case.iter().map(|text| parse_case(text)).collect()
+/// Returns the named cases, and those of the named problems.
+fn exactly(spec: &Spec, caps: &Caps) -> Result<Vec<Case>, CaseError> {
+    let mut cases: Vec<Case> = spec.case.iter().map(|text| parse_case(text)).collect::<Result<_, _>>()?;
+    for text in &spec.problem {
+        let problem = parse_problem(text)?;
+        let names = variants(problem.form(), caps);
+        cases.extend(names.into_iter().map(|variant| Case { problem: problem.clone(), variant }));
+    }
+    Ok(cases)
+}
+
+/// Names of the variants that exist for a device.
+fn variants(form: &OpSpec, caps: &Caps) -> Vec<&'static str> {
+    match caps.dialect {
+        Dialect::Cpu => vec![CPU_VARIANT],
+        _ => form.variants.iter().map(|v| v.name).collect(),
+    }
 }
 
 fn from_preset(spec: &Spec, caps: &Caps) -> Result<Vec<Case>, CaseError> {
@@ -66,10 +80,7 @@ fn of_problem(
     if !dtype_wanted || dtype_silent {
         return Ok(Vec::new());
     }
-    let names: Vec<&'static str> = match caps.dialect {
-        Dialect::Cpu => vec![CPU_VARIANT],
-        _ => form.variants.iter().map(|v| v.name).collect(),
-    };
+    let names = variants(form, caps);
     let wanted = |name: &&&str| spec.variant.is_empty() || spec.variant.iter().any(|v| v == **name);
     let names: Vec<&'static str> = names.iter().filter(wanted).copied().collect();
     match Problem::new(workload, form.direction, shape, dtype) {
@@ -114,12 +125,26 @@ mod tests {
     }
 
     #[test]
+    fn a_problem_is_planned_in_every_variant() {
+        let plan = planned(&[("problem", "softmax/fwd/c4,r4/f32"), ("case", "copy/fwd/n8/f32/scalar")], &caps());
+        let form = parallax_workloads::find("softmax").and_then(|w| w.form(Direction::Fwd)).expect("registered");
+        assert_eq!(plan.names().len(), form.variants.len() + 1, "{:?}", plan.names());
+        let unknown = plan_of(&[("problem", "softmax/fwd/r4,c4/f32/online")]).expect_err("a case");
+        assert!(unknown.contains("is not a problem"), "{unknown}");
+    }
+
+    fn plan_of(pairs: &[(&str, &str)]) -> Result<Plan, String> {
+        plan(&Spec::from_pairs(pairs.iter().copied()).expect("valid"), &caps()).map_err(|e| e.to_string())
+    }
+
+    #[test]
     fn directions_keep_the_forms_that_have_them() {
         for (pairs, kept) in [
             (&[("direction", "fwd")][..], &["fwd"][..]),
             (&[("direction", "bwd"), ("direction", "fwd+bwd")], &["bwd", "fwd+bwd"]),
             (&[("direction", "fwd+bwd"), ("filter", "encoder_layer")], &["fwd+bwd"]),
-            // A named case includes its direction.
+            // A named case includes its direction, and so does a named problem.
+            (&[("direction", "bwd"), ("problem", "softmax/bwd/r4,c4/f32"), ("problem", "copy/fwd/n8/f32")], &["bwd", "fwd"]),
             (&[("direction", "bwd"), ("case", "copy/fwd/n8/f32/scalar")], &["fwd"]),
         ] {
             let plan = planned(pairs, &caps());

@@ -9,6 +9,9 @@ pub enum CaseError {
     /// String without five parts.
     #[error("`{0}` is not a case: write workload/direction/shape/dtype/variant, as `parallax list` prints them")]
     Form(String),
+    /// String of a problem without four parts.
+    #[error("`{0}` is not a problem: write workload/direction/shape/dtype, a case without its variant")]
+    ProblemForm(String),
     /// Part that is no known name.
     #[error("unknown {what} `{given}`: {choices}")]
     Unknown {

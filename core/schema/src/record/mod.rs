@@ -7,6 +7,7 @@ mod check;
 mod contents;
 mod event;
 mod items;
+mod model;
 mod name;
 mod read;
 #[allow(clippy::module_inception, reason = "the folder is named after its main file")]
@@ -28,6 +29,7 @@ pub use check::*;
 pub use contents::*;
 pub use event::*;
 pub use items::*;
+pub use model::*;
 pub use name::*;
 pub use read::*;
 pub use record::*;

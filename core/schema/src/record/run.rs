@@ -7,7 +7,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::roofline::Ceilings;
-use super::{Activities, Record, Route, Spent, TimerTest};
+use super::{Activities, Model, Record, Route, Spent, TimerTest};
 use crate::device::columnar::Columns;
 use crate::device::{BrowserMode, ClockInfo, Conditions, DeviceInfo, columnar, rounding};
 use crate::spec::Spec;
@@ -62,6 +62,9 @@ pub struct Run {
     pub clock: ClockInfo,
     /// Requested settings.
     pub spec: Spec,
+    /// Model whose operations the cases stand for, if the run is of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Model>,
     /// Canonical strings of all planned cases, skips included.
     pub planned: Vec<String>,
     /// Self-tests of clocks and device before the first case.
@@ -160,6 +163,7 @@ impl Run {
             environment: BTreeMap::new(),
             clock: clock.clone(),
             spec: spec.clone(),
+            model: None,
             planned,
             baseline: None,
             drift: Vec::new(),

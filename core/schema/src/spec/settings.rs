@@ -309,6 +309,18 @@ pub static SETTINGS: &[Setting] = &[
         get: |spec| spec.case.clone(),
     },
     Setting {
+        name: "problem",
+        about: "Select every variant of this problem, of any shape",
+        more: "As workload/direction/shape/dtype; with --case, both are selected",
+        values: Values::Text("PROBLEM"),
+        repeatable: true,
+        scope: Scope::Cases,
+        usual: false,
+        control: None,
+        set: |spec, value| add(&mut spec.problem, value),
+        get: |spec| spec.problem.clone(),
+    },
+    Setting {
         name: "seed",
         about: "Seed of the inputs",
         more: "",

@@ -85,6 +85,9 @@ pub struct Spec {
     pub scaling: Option<bool>,
     /// Exact cases, independent of the preset.
     pub case: Vec<String>,
+    /// Exact problems, each with every variant, independent of the preset.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problem: Vec<String>,
     /// Seed of the inputs and of the order.
     pub seed: u64,
     /// Inputs of the cases.
@@ -181,6 +184,7 @@ impl Default for Spec {
             shape: Vec::new(),
             scaling: None,
             case: Vec::new(),
+            problem: Vec::new(),
             seed: 42,
             budget: 45.0,
             precision: None,
@@ -232,6 +236,11 @@ impl Spec {
         self.variant.iter().any(|wanted| wanted == name) || self.filter.iter().chain(&self.case).any(has)
     }
 
+    /// Whether cases or problems are named, so that the preset does not apply.
+    pub fn names_cases(&self) -> bool {
+        !self.case.is_empty() || !self.problem.is_empty()
+    }
+
     /// Applies one setting; repeatable ones keep their earlier values.
     ///
     /// # Errors
@@ -279,6 +288,7 @@ mod tests {
             ("shape", "p0.5"),
             ("scaling", "on"),
             ("case", "attention/fwd/b1,h1,s1,d1/f32/flash"),
+            ("problem", "softmax/fwd/r4,c4/f32"),
             ("seed", "7"),
             ("inputs", "hard"),
             ("budget", "12.5"),
