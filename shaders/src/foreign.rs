@@ -267,10 +267,10 @@ mod tests {
         let wgpu = block_on(open(WgpuOptions::default())).expect("an adapter (llvmpipe will do)");
         wgpu.limit_waits(std::time::Duration::from_millis(1));
         let (x, y) = (words([1; 4]), words([2; 4]));
-        // Each step needs the one before, so that no compiler shortens the loops to below the limit.
-        let spin = "var h = at.x; for (var i = 0u; i < 20000u; i++) { for (var j = 0u; j < 2000u; j++) { \
-                    h = (h ^ (h >> 7u)) * 1664525u + x[j & 3u]; } } y[at.x] = h;";
-        let mut prepared = match block_on(wgpu.foreign(&kernel(&text(spin), &x, &y, 1))) {
+        // llvmpipe ends a loop after 65 535 iterations, about half a millisecond, so many workgroups run it.
+        let spin =
+            "for (var i = 0u; i < 2000u; i++) { for (var j = 0u; j < 2000u; j++) { y[at.x & 3u] += x[j & 3u]; } }";
+        let mut prepared = match block_on(wgpu.foreign(&kernel(&text(spin), &x, &y, 256))) {
             Ok(prepared) => prepared,
             // Even the upload may take longer.
             Err(error) => return assert!(matches!(error, BackendError::Lost(_)), "{error}"),
