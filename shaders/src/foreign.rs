@@ -267,7 +267,7 @@ mod tests {
         let wgpu = block_on(open(WgpuOptions::default())).expect("an adapter (llvmpipe will do)");
         wgpu.limit_waits(std::time::Duration::from_millis(1));
         let (x, y) = (words([1; 4]), words([2; 4]));
-        // llvmpipe ends a loop after 65 535 iterations, about half a millisecond, so many workgroups run it.
+        // llvmpipe ends a loop after 65 535 iterations, about half a millisecond. Hence 256 workgroups.
         let spin =
             "for (var i = 0u; i < 2000u; i++) { for (var j = 0u; j < 2000u; j++) { y[at.x & 3u] += x[j & 3u]; } }";
         let mut prepared = match block_on(wgpu.foreign(&kernel(&text(spin), &x, &y, 256))) {
