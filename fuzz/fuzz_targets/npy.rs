@@ -5,13 +5,14 @@ use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
 use parallax_ir::Case;
+use parallax_workloads::parse_case;
 
 // The reader's file alone: the command line around it takes long to compile.
 #[path = "../../native-cli/src/npy.rs"]
 mod npy;
 
 fuzz_target!(|bytes: &[u8]| {
-    let case: Case = "attention/fwd/b1,h1,s2,d2/f32/flash".parse().expect("a case");
+    let case: Case = parse_case("attention/fwd/b1,h1,s2,d2/f32/flash").expect("a case");
     let spec = &case.problem.buffers()[0];
     let storage = spec.elem.storage(case.problem.dtype);
     if let Ok(read) = npy::read(bytes, Path::new("x.npy"), spec, storage) {

@@ -31,6 +31,7 @@ use crate::commands::site::Site;
 use crate::commands::tune::Tune;
 use crate::commands::verify::Verify;
 use crate::help;
+use crate::model::FromModel;
 use crate::settings::{Settings, SettingsError, TRACE};
 
 /// One suite of GPU kernels, measured in the browser's WebGPU and in native CUDA
@@ -175,6 +176,9 @@ pub struct Common {
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub settings: Settings,
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub model: FromModel,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub trace: Trace,

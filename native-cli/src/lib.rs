@@ -20,6 +20,7 @@ pub mod interface;
 pub mod interrupts;
 pub mod logging;
 pub mod memory;
+mod model;
 pub mod npy;
 pub mod output;
 pub mod progress;

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
 use parallax_schema::device::{Span, SpanKind};
-use parallax_schema::record::{Event, Outcome, Run, UNFINISHED};
+use parallax_schema::record::{Event, Model, Outcome, Run, UNFINISHED};
 use parallax_schema::units::{Bytes, Nanos};
 
 use crate::args::Common;
@@ -36,6 +36,8 @@ pub struct Output {
     pub lines: bool,
     /// User's name of the device.
     pub name: Option<String>,
+    /// Model whose operations the cases stand for.
+    pub model: Option<Model>,
     /// Run to continue, in place of new files.
     pub resumed: Option<Resumed>,
 }
@@ -75,6 +77,7 @@ impl Output {
             gzip: common.trace.trace_gzip,
             lines: common.json_lines,
             name: common.name.clone(),
+            model: None,
             resumed: None,
         }
     }
@@ -175,6 +178,7 @@ impl RunFile {
         if let Some(name) = &output.name {
             run.name_device(name);
         }
+        run.model.clone_from(&output.model);
         let at = jiff::Timestamp::from_second(run.started as i64).context("the clock shows an impossible time")?;
         let stem = format!("{}-{}", run.target, at.strftime("%Y%m%dT%H%M%SZ"));
         let free = create(&output.folder, &stem, output.gzip)?;
@@ -408,7 +412,14 @@ mod tests {
     #[test]
     fn runs_that_begin_at_once_share_no_file() {
         let folder = tempfile::tempdir().expect("a folder for temporary files");
-        let output = Output { folder: folder.path().to_owned(), gzip: false, lines: false, name: None, resumed: None };
+        let output = Output {
+            folder: folder.path().to_owned(),
+            gzip: false,
+            lines: false,
+            name: None,
+            model: None,
+            resumed: None,
+        };
         let suite = Suite { version: "0.0.0".to_owned(), commit: "0000000".to_owned() };
         let run = Plan::default().begin("mock", suite, &Mock::new(|_| 1.0, Fault::None), &Spec::default());
         // A trace without its run keeps its name too.
@@ -432,7 +443,14 @@ mod tests {
     #[test]
     fn a_run_that_goes_on_is_locked() {
         let folder = tempfile::tempdir().expect("a folder for temporary files");
-        let output = Output { folder: folder.path().to_owned(), gzip: false, lines: false, name: None, resumed: None };
+        let output = Output {
+            folder: folder.path().to_owned(),
+            gzip: false,
+            lines: false,
+            name: None,
+            model: None,
+            resumed: None,
+        };
         let suite = Suite { version: "0.0.0".to_owned(), commit: "0000000".to_owned() };
         let run = Plan::default().begin("mock", suite, &Mock::new(|_| 1.0, Fault::None), &Spec::default());
         let file = RunFile::begin(&output, run.clone()).expect("a new file");

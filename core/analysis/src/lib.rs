@@ -4,6 +4,8 @@
 
 pub mod compare;
 mod family;
+mod model;
 pub mod trace;
 
 pub use family::Family;
+pub use model::{Estimate, ModelRow, ModelTime, Work, model_time};

@@ -145,7 +145,10 @@ impl Conv {
             1 => (1, extents[0], 1, self.kernel[0]),
             _ => (extents[rank - 2], extents[rank - 1], self.kernel[rank - 2], self.kernel[rank - 1]),
         };
-        let depth = (rank == 3).then(|| format!(",d{},kd{}", extents[0], self.kernel[0])).unwrap_or_default();
+        let depth = match rank {
+            3 => format!(",d{},kd{}", extents[0], self.kernel[0]),
+            _ => String::new(),
+        };
         let layout = match (rank == 3, self.channels_last) {
             (false, false) => "nchw",
             (false, true) => "nhwc",
@@ -229,6 +232,61 @@ pub fn gelu(elements: u64, formula: &str, dtype: DType, note: &str) -> StandIn {
     StandIn::of("gelu", &format!("n{elements},{formula}"), dtype, note)
 }
 
+/// Extent of the second operand of an element-wise operation, beside the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Second {
+    /// There is none, or it has the same extents.
+    Same,
+    /// One row for all rows.
+    Row,
+    /// One element for each row.
+    Column,
+}
+
+/// Element-wise operation on a matrix of rows and columns, by its name in the suite.
+pub fn elementwise(op: &str, [rows, columns]: [u64; 2], second: Second, dtype: DType, note: &str) -> StandIn {
+    let (rows, columns, word) = match second {
+        // The extents do not matter: rows for the host's threads, with whole vectors where possible.
+        Second::Same => {
+            let elements = rows.saturating_mul(columns);
+            let long = elements.checked_ilog2().unwrap_or(0).saturating_sub(10);
+            let rows = 1 << elements.trailing_zeros().saturating_sub(3).min(12).min(long);
+            (rows, elements / rows, "")
+        }
+        Second::Row => (rows, columns, ",row"),
+        Second::Column => (rows, columns, ",column"),
+    };
+    StandIn::of("elementwise", &format!("r{rows},c{columns},{op}{word}"), dtype, note)
+}
+
+/// Element-wise operation of two tensors under NumPy's broadcasting; `None` where one repeats in a way that the suite has not.
+pub fn broadcast(op: &str, a: &[u64], b: &[u64], dtype: DType) -> Option<StandIn> {
+    // Sums and products are the same in either order. A quotient or a difference costs the same.
+    let (whole, other) = if product(a) >= product(b) { (a, b) } else { (b, a) };
+    let elements = product(whole);
+    let last = whole.last().copied().unwrap_or(1);
+    let matrix = |columns: u64| [elements / columns.max(1), columns];
+    if product(other) == elements {
+        return Some(elementwise(op, matrix(last), Second::Same, dtype, ""));
+    }
+    if product(other) == 1 {
+        return Some(elementwise(op, matrix(last), Second::Row, dtype, "the second operand is one number, not a row"));
+    }
+    let at = |i: usize| (i + other.len()).checked_sub(whole.len()).map_or(1, |at| other[at]);
+    let given: Vec<usize> = (0..whole.len()).filter(|i| at(*i) != 1).collect();
+    let (first, end) = (*given.first()?, *given.last()? + 1);
+    let dense = (first..end).all(|i| at(i) == whole[i]);
+    match (dense, whole[end..].iter().all(|extent| *extent == 1)) {
+        (true, true) => Some(elementwise(op, matrix(product(&whole[first..])), Second::Row, dtype, "")),
+        (true, false) => {
+            let repeats = product(&whole[..first]) > 1;
+            let note = if repeats { "the second operand is read for each image, not once" } else { "" };
+            Some(elementwise(op, matrix(product(&whole[end..])), Second::Column, dtype, note))
+        }
+        _ => None,
+    }
+}
+
 /// Rows of a table by their numbers.
 pub fn embedding(items: u64, rows: u64, columns: u64, dtype: DType) -> StandIn {
     StandIn::of("embedding", &format!("n{items},v{rows},d{columns}"), dtype, "")
@@ -292,4 +350,65 @@ fn element(dtype: DType) -> u64 {
 /// Product of extents; the largest number where it does not fit.
 pub fn product(extents: &[u64]) -> u64 {
     extents.iter().fold(1u64, |product, extent| product.saturating_mul(*extent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeated_operands_are_rows_or_columns() {
+        for (a, b, want) in [
+            (&[2, 3, 8][..], &[2, 3, 8][..], Some("r2,c24,add")),
+            (&[2, 3, 8], &[8], Some("r6,c8,add,row")),
+            (&[2, 3, 8], &[1, 3, 8], Some("r2,c24,add,row")),
+            (&[8], &[2, 3, 8], Some("r6,c8,add,row")),
+            (&[2, 3, 8], &[], Some("r6,c8,add,row")),
+            (&[2, 3, 8], &[2, 3, 1], Some("r6,c8,add,column")),
+            (&[4, 16, 7, 7], &[16, 1, 1], Some("r64,c49,add,column")),
+            (&[2, 3, 8], &[2, 1, 8], None),
+        ] {
+            let found = broadcast("add", a, b, DType::F32);
+            let problem = want.map(|shape| format!("elementwise/fwd/{shape}/f32"));
+            let said = found.map(|stand_in| match stand_in.coverage {
+                Coverage::Problem { problem, .. } => problem,
+                other => format!("{other:?}"),
+            });
+            assert_eq!(said, problem, "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn uneven_padding_is_part_of_the_image() {
+        let conv = Conv {
+            images: 1,
+            channels: 3,
+            filters: 8,
+            input: vec![224, 224],
+            kernel: vec![3, 3],
+            strides: vec![2, 2],
+            dilations: vec![1, 1],
+            pads: vec![(0, 1), (0, 1)],
+            groups: 1,
+            bias: false,
+            relu: false,
+            channels_last: false,
+        };
+        let problem = |conv: &Conv| match conv.problem(DType::F32).coverage {
+            Coverage::Problem { problem, .. } => problem,
+            other => format!("{other:?}"),
+        };
+        assert_eq!(problem(&conv), "conv2d/fwd/n1,c3,m8,h225,k3,s2,nchw/f32");
+        let line = Conv {
+            input: vec![100],
+            kernel: vec![5],
+            pads: vec![(2, 2)],
+            strides: vec![1],
+            dilations: vec![1],
+            ..conv.clone()
+        };
+        assert_eq!(problem(&line), "conv2d/fwd/n1,c3,m8,h1,w104,k1,kw5,nchw/f32");
+        let uneven = Conv { strides: vec![1, 2], ..conv };
+        assert!(problem(&uneven).contains("differ between dimensions"));
+    }
 }

@@ -279,6 +279,14 @@ fn matched(operator: &Operator, wanted: Option<DType>) -> Option<StandIn> {
             let [n, c, h, w] = operator.shape(0)? else { return None };
             Some(problems::global_pool(*n, *c, [*h, *w], dtype))
         }
+        name @ ("aten::add" | "aten::add_" | "aten::sub" | "aten::mul" | "aten::mul_" | "aten::div") => {
+            let op = name.trim_start_matches("aten::").trim_end_matches('_');
+            problems::broadcast(op, operator.shape(0)?, operator.dims.get(1)?, dtype)
+        }
+        name @ ("aten::relu" | "aten::relu_" | "aten::silu" | "aten::sigmoid" | "aten::tanh" | "aten::hardswish") => {
+            let op = name.trim_start_matches("aten::").trim_end_matches('_');
+            Some(problems::elementwise(op, [1, elements(0)?], problems::Second::Same, dtype, ""))
+        }
         "aten::copy_" | "aten::clone" | "aten::contiguous" => {
             Some(movement(elements(0)?, dtype, "elements are moved, and perhaps permuted"))
         }
@@ -366,7 +374,7 @@ mod tests {
             [
                 ("aten::linear", 2, Some("linear/fwd/m128,n3072,k768,nt/f32"), Some(10_000.0)),
                 ("aten::conv2d", 1, Some("depthwise_conv2d/fwd/n1,c8,h56,k3,s2,p1,nchw/f16"), None),
-                ("aten::add", 1, None, Some(3000.0)),
+                ("aten::add", 1, Some("elementwise/fwd/r2,c8,add/f32"), Some(3000.0)),
             ]
         );
     }

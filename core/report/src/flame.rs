@@ -1,6 +1,7 @@
 //! Device time as folded stacks for flame graphs (Gregg, "The Flame Graph" (2016)). Each stage has a line with its enclosing names,
 //! outermost first and joined by semicolons, and its nanoseconds.
 
+use parallax_analysis::{ModelTime, model_time};
 use parallax_schema::device::Span;
 use parallax_schema::grouped;
 use parallax_schema::record::stats::Summary;
@@ -19,6 +20,11 @@ const LONGEST: f64 = 1e15;
 pub fn folded(runs: &[NamedRun]) -> Vec<String> {
     let mut stacks: Vec<(Vec<String>, u64)> = Vec::new();
     for NamedRun { name, run } in runs {
+        if let Some(model) = model_time(run) {
+            let outer: Vec<String> = (runs.len() > 1).then(|| frame(name)).into_iter().collect();
+            stacks.extend(of_model(&model).map(|(frames, time)| ([&outer[..], &frames].concat(), time)));
+            continue;
+        }
         for record in &run.records {
             let run_name = (runs.len() > 1).then(|| frame(name));
             let device =
@@ -32,6 +38,17 @@ pub fn folded(runs: &[NamedRun]) -> Vec<String> {
     // The stable sort keeps the order of stages.
     stacks.sort_by(|(a, _), (b, _)| a[..a.len() - 1].cmp(&b[..b.len() - 1]));
     stacks.into_iter().map(|(frames, time)| format!("{} {time}", frames.join(";"))).collect()
+}
+
+/// Returns the operations of a model with times: model, layers, operation and problem as frames, and the time in a pass.
+fn of_model<'m>(model: &'m ModelTime) -> impl Iterator<Item = (Vec<String>, u64)> + 'm {
+    model.rows.iter().filter_map(|row| {
+        let time = row.each?.median.0 * row.operation.count as f64;
+        let layers = row.operation.layer.split('.').filter(|layer| !layer.is_empty());
+        let names = std::iter::once(model.model.name.as_str()).chain(layers);
+        let names = names.chain([row.operation.kind.as_str()]).chain(row.operation.problem());
+        Some((names.map(frame).collect(), time.clamp(0.0, LONGEST) as u64))
+    })
 }
 
 /// Returns device and target of each run in one line.

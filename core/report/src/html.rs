@@ -69,6 +69,7 @@ pub fn page(catalog: &dyn Catalog, runs: &[NamedRun], comparison: Option<&Compar
             @if comparison.is_none() && tax.is_none() {
                 @for NamedRun { name, run } in runs { section { h2 { "Cases of " (name) } (table(&without_heading(catalog, run))) } }
             }
+            (models(runs))
             (scaling(catalog, runs))
             (plots(&html! { "Devices" }, runs.iter().flat_map(|NamedRun { name, run }| of_device(name, run))))
             (samples(runs))
@@ -131,6 +132,20 @@ fn ceilings(baseline: &Baseline) -> Markup {
             dt { (ceiling.name) } dd { (ceiling.value) " " (ceiling.detail) }
         }
         @for missing in &baseline.ceilings.missing { dt { "not measured" } dd { (missing) } }
+    }
+}
+
+/// Returns a section of the models of runs: beside each other if they are of one, else one by one; nothing without a model.
+fn models(runs: &[NamedRun]) -> Markup {
+    let beside = crate::models_table(runs, 0);
+    let tables: Vec<Table> = match beside {
+        Some(table) => vec![table],
+        None => runs.iter().filter_map(|NamedRun { run, .. }| crate::model_table(run)).collect(),
+    };
+    html! {
+        @if !tables.is_empty() {
+            section { h2 { "Model" } @for one in &tables { (table(one)) } }
+        }
     }
 }
 

@@ -22,8 +22,9 @@ pub fn a_a(common: &Common, runs: usize) -> anyhow::Result<ExitCode> {
         bail!("--a-a {runs}: comparing a machine with itself takes at least 2 runs; 20 give a good picture");
     }
     writable_folder(&common.out)?;
-    let spec = common.spec()?;
-    let out = Output::of(common);
+    let mut spec = common.spec()?;
+    let model = common.model.apply(&mut spec)?;
+    let out = Output { model, ..Output::of(common) };
     let mut all = Measured::default();
     for i in 1..=runs {
         let measured = each_target(common, &spec, Mode::Measure, &out, |_| {})?;

@@ -144,8 +144,8 @@ const MOST_PROBLEMS: usize = 5;
 
 /// Returns the totals and the largest differences.
 fn briefly(comparison: &Comparison, runs: &[NamedRun]) -> Painted {
-    let scores = report::compared_scores(comparison);
-    let tables = [report::compared_runs(runs), report::comparison_brief(comparison, MOST)].into_iter().chain(scores);
+    let more = report::compared_scores(comparison).into_iter().chain(report::models_table(runs, comparison.base));
+    let tables = [report::compared_runs(runs), report::comparison_brief(comparison, MOST)].into_iter().chain(more);
     table::below_each_other(tables.map(|t| table::text(&t, width())))
 }
 
@@ -158,7 +158,8 @@ fn answered(tax: &Tax, runs: &[NamedRun], same_gpu: bool) -> anyhow::Result<Pain
     let costs: Vec<Cost> = others.map(|other| cost_on(base, other, same_gpu)).collect::<Result<_, _>>()?;
     let extremes = costs.last().map(|cost| report::cost_extremes(cost, MOST_PROBLEMS));
     let overview = report::cost_overview(&costs);
-    let tables = overview.into_iter().chain(costs.iter().map(report::cost_by_family)).chain(extremes);
+    let models = report::models_table(runs, tax.base);
+    let tables = overview.into_iter().chain(costs.iter().map(report::cost_by_family)).chain(extremes).chain(models);
     Ok(table::below_each_other(tables.map(|t| table::text(&t, width()))))
 }
 
@@ -168,7 +169,8 @@ const NO_GRAPH: &str =
 
 fn compared(comparison: &Comparison, runs: &[NamedRun], format: Format) -> anyhow::Result<Made> {
     let scores = report::compared_scores(comparison);
-    let tables = || std::iter::once(report::comparison_table(comparison)).chain(scores.clone());
+    let models = report::models_table(runs, comparison.base);
+    let tables = || std::iter::once(report::comparison_table(comparison)).chain(scores.clone()).chain(models.clone());
     Ok(match format {
         Format::Text => {
             let tables = std::iter::once(report::compared_runs(runs)).chain(tables());

@@ -7,14 +7,15 @@ use clap::Args;
 use parallax_engine::coverage::coverage;
 use parallax_engine::measure::runner::Flow;
 use parallax_engine::plan::{Planned, plan};
-use parallax_report::skips as skips_by_reason;
+use parallax_report::{operations_table, skips as skips_by_reason};
 use parallax_schema::record::Event;
 use parallax_schema::session::Mode;
 use parallax_schema::units::Bytes;
 
 use crate::args::{DEVICES, Device, RESULTS};
 use crate::commands::measuring::left_out;
-use crate::console::outln;
+use crate::console::{Painted, outln, width};
+use crate::model::FromModel;
 use crate::settings::{PLANNING, Settings};
 use crate::targets::{Opened, choose};
 use crate::{browser, console, table};
@@ -28,6 +29,9 @@ pub struct List {
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub settings: Settings<PLANNING>,
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub model: FromModel,
     /// Print the targets and types of every variant instead, with the reason of every gap
     #[arg(long, help_heading = RESULTS, conflicts_with_all = ["target", "json"])]
     pub coverage: bool,
@@ -55,7 +59,11 @@ pub fn list(args: &List) -> anyhow::Result<ExitCode> {
         console::raw(coverage().trim_end());
         return Ok(ExitCode::SUCCESS);
     }
-    let spec = args.settings.in_force()?.spec;
+    let mut spec = args.settings.in_force()?.spec;
+    let model = args.model.apply(&mut spec)?;
+    if let Some(model) = model.as_ref().filter(|_| !args.json) {
+        console::show(&table::text(&operations_table(model), width()).above(&Painted::default()));
+    }
     let choice = choose(args.target.as_deref(), &args.device, &spec.set)?;
     left_out(args.target.as_deref(), &choice);
     let mut lists = Vec::new();

@@ -7,10 +7,11 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::Args;
 use parallax_engine::plan::{Plan, Planned, plan};
+use parallax_ir::Workload;
 use parallax_report as report;
 use parallax_report::Part;
 use parallax_report::advice::{Component, advice, components};
-use parallax_schema::record::{Items, NamedRun, Record, Run};
+use parallax_schema::record::{Items, Model, NamedRun, Record, Run};
 use parallax_schema::session::Mode;
 use parallax_schema::spec::Spec;
 use parallax_schema::spec::schedule::Schedule;
@@ -18,7 +19,7 @@ use parallax_schema::units::percent;
 use parallax_workloads::Registry;
 
 use crate::args::{Common, RESULTS};
-use crate::commands::measuring::{each_target, finish, say, show};
+use crate::commands::measuring::{Measured, each_target, finish, say, show};
 use crate::commands::safety::{SAFETY, safety};
 use crate::commands::scaling;
 use crate::console::{Painted, errln, width};
@@ -31,8 +32,9 @@ pub struct Profile {
     /// Workload: attention, matmul and so on; `list` shows them
     ///
     /// Or `safety`: a set of kernels with and without the checks that browsers add, and the cost of each check. On wgpu, or with
-    /// --target browser in Chromium; --filter chooses other kernels.
-    pub workload: String,
+    /// --target browser in Chromium; --filter chooses other kernels. --from profiles the operations of a model in its place.
+    #[arg(required_unless_present = "from", conflicts_with = "from")]
+    pub workload: Option<String>,
     /// Additional output; flamegraph: times of the stages as an SVG
     #[arg(long, value_enum, help_heading = RESULTS, conflicts_with_all = ["json", "csv", "json_lines"])]
     pub format: Option<Format>,
@@ -59,23 +61,27 @@ const SCHEDULE: Schedule = Schedule { wait: 0, warmup: 1, active: 5, repeat: 1 }
 pub fn profile(args: &Profile) -> anyhow::Result<ExitCode> {
     let graph = args.format.is_some();
     let common = &Common { stdout_taken: graph && args.output.is_none(), ..args.common.clone() };
-    if args.workload == SAFETY {
+    if args.workload.as_deref() == Some(SAFETY) {
         if graph {
             bail!("profile {SAFETY} compares runs, and a flame graph shows the stages of one: leave --format out");
         }
         return safety(common, common.spec()?);
     }
-    let spec = spec(args)?;
+    let (spec, workload, model) = selected(args)?;
     writable_folder(&common.out)?;
     let mut written = Vec::new();
-    let out = Output::of(common);
+    let out = Output { model, ..Output::of(common) };
     let measured = each_target(common, &spec, Mode::Profile, &out, |done| {
         show(common, &tables(&taken_apart(&done.run), width()));
         written.push(done.paths());
     })?;
-    let workload = parallax_workloads::find(&args.workload).expect("the spec is of one");
     let drawn = if graph { draw(args, &measured.runs) } else { Ok(()) };
-    let beside = scaling::beside_the_host(common, &spec, workload, &measured.runs, |done| written.push(done.paths()))?;
+    let beside = match workload {
+        Some(workload) => {
+            scaling::beside_the_host(common, &spec, workload, &measured.runs, |done| written.push(done.paths()))?
+        }
+        None => Measured::default(),
+    };
     let measured = measured.and(beside);
     let no_device = scaling::no_device(common, &measured.runs).filter(|_| spec.scaling == Some(true));
     scaling::tell(common, &measured.runs, no_device.as_deref());
@@ -114,14 +120,20 @@ fn taken_apart(run: &Run) -> Run {
     Run { records: run.records.iter().filter(|record| kept.contains(&record.case)).cloned().collect(), ..run.clone() }
 }
 
-/// Returns the spec of the flags, restricted to the workload.
-fn spec(args: &Profile) -> anyhow::Result<Spec> {
-    let name = &args.workload;
+/// Returns the spec of the flags, restricted to the workload or to the operations of the model.
+fn selected(args: &Profile) -> anyhow::Result<(Spec, Option<&'static Workload>, Option<Model>)> {
+    let mut spec = args.common.spec()?;
+    if spec.schedule == Schedule::default() {
+        spec.schedule = SCHEDULE;
+    }
+    let Some(name) = &args.workload else {
+        let model = args.common.model.apply(&mut spec)?;
+        return Ok((spec, None, model));
+    };
     let Some(workload) = parallax_workloads::find(name) else {
         let names = parallax_workloads::all().iter().map(|workload| workload.name).chain([SAFETY]);
         bail!("unknown workload `{name}`: {}", parallax_schema::case::choices(name, names));
     };
-    let mut spec = args.common.spec()?;
     if !spec.names_cases() {
         // Named shapes replace the default axis.
         let wanted = workload.scaling().is_some() && spec.shape.is_empty();
@@ -131,10 +143,7 @@ fn spec(args: &Profile) -> anyhow::Result<Spec> {
             false => spec.filter.iter().map(|f| format!("{name}/*{f}")).collect(),
         };
     }
-    if spec.schedule == Schedule::default() {
-        spec.schedule = SCHEDULE;
-    }
-    Ok(spec)
+    Ok((spec, Some(workload), None))
 }
 
 /// Returns the component tables of every case of a run.

@@ -53,14 +53,20 @@ pub fn report(args: &Report) -> anyhow::Result<()> {
     args.shown.keep(&mut runs)?;
     let made = match args.written.format() {
         Format::Text => {
-            let of_runs = runs.iter().map(|NamedRun { run, .. }| table::run(run, width()));
+            let of_runs = runs.iter().flat_map(|NamedRun { run, .. }| {
+                let model = tables::model_table(run).map(|model| table::text(&model, width()));
+                std::iter::once(table::run(run, width())).chain(model)
+            });
             let along = scaling::of_named(&runs, None);
             Made::Tables(table::below_each_other(of_runs.chain(Some(along).filter(|along| !along.is_empty()))))
         }
         Format::Markdown => {
             let along: Vec<ScalingTable> = scaled(&Registry, &runs, None);
             let along = along.iter().map(tables::scaling_table);
-            let all = runs.iter().map(|NamedRun { run, .. }| tables::table(&Registry, run)).chain(along);
+            let of_run = |NamedRun { run, .. }: &NamedRun| {
+                std::iter::once(tables::table(&Registry, run)).chain(tables::model_table(run)).collect::<Vec<_>>()
+            };
+            let all = runs.iter().flat_map(of_run).chain(along);
             Made::Text(all.map(|table| table.markdown()).collect::<Vec<_>>().join("\n"))
         }
         Format::Csv => Made::Text(sheet::csv(&sheet::rows(&runs, None))),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use parallax_report::{answer, escape};
+use parallax_report::{answer, escape, model_table};
 use parallax_schema::record::{BROWSER_VERSION, NamedRun, Run};
 use parallax_schema::session::Mode;
 use parallax_schema::spec::Spec;
@@ -16,7 +16,7 @@ use crate::commands::each_card::{ALL, each_card};
 use crate::commands::measuring::{compare_within_targets, each_target, finish, say, show};
 use crate::commands::run_files::read;
 use crate::commands::{a_a, scaling};
-use crate::console::{noteln, width};
+use crate::console::{Painted, noteln, width};
 use crate::output::{Output, Resumed, writable_folder};
 use crate::{output, reading, table};
 
@@ -47,8 +47,9 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         (None, Some(file)) => resume(common, file),
         (None, None) => {
             writable_folder(&common.out)?;
-            let out = Output::of(common);
-            let spec = common.spec()?;
+            let mut spec = common.spec()?;
+            let model = common.model.apply(&mut spec)?;
+            let out = Output { model, ..Output::of(common) };
             match common.device.native.device.as_deref() {
                 Some(ALL) => each_card(common, &spec, &out),
                 _ => once(common, &spec, &out),
@@ -59,7 +60,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 
 /// Measures the missing cases of a run file.
 fn resume(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
-    if common.settings.any_given() {
+    if common.settings.any_given() || common.model.from.is_some() {
         bail!("--resume uses the settings of {}: leave the others out", file.display());
     }
     if reading::is_compressed(file) {
@@ -105,6 +106,9 @@ fn once(common: &Common, spec: &Spec, out: &Output) -> anyhow::Result<ExitCode> 
     let (mut written, mut files, mut answers) = (Vec::new(), Vec::new(), Vec::new());
     let measured = each_target(common, spec, Mode::Measure, out, |done| {
         show(common, &table::run(&done.run, width()));
+        if let Some(model) = model_table(&done.run) {
+            show(common, &Painted::default().above(&table::text(&model, width())));
+        }
         say(common, &done.trace_line());
         written.push(done.paths());
         files.push(done.json.display().to_string());

@@ -8,6 +8,7 @@ use parallax_schema::session::Mode;
 use crate::args::{Common, DEVICES, Device, RESULTS};
 use crate::commands::measuring::{each_target, finish, show};
 use crate::console::width;
+use crate::model::FromModel;
 use crate::output::Output;
 use crate::settings::{CHECKING, Settings};
 use crate::{files, table};
@@ -21,6 +22,9 @@ pub struct Verify {
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub settings: Settings<CHECKING>,
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub model: FromModel,
     /// Print machine-readable JSON on stdout, everything else on stderr
     #[arg(long, help_heading = RESULTS)]
     pub json: bool,
@@ -41,7 +45,9 @@ pub fn verify(args: &Verify) -> anyhow::Result<ExitCode> {
         out: scratch.path().to_owned(),
         ..Common::default()
     };
-    let measured = each_target(common, &common.spec()?, Mode::Verify, &Output::of(common), |done| {
+    let mut spec = common.spec()?;
+    args.model.apply(&mut spec)?;
+    let measured = each_target(common, &spec, Mode::Verify, &Output::of(common), |done| {
         show(common, &table::checks(&done.run, width()))
     })?;
     finish(common, measured)

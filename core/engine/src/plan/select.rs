@@ -144,7 +144,10 @@ mod tests {
             (&[("direction", "bwd"), ("direction", "fwd+bwd")], &["bwd", "fwd+bwd"]),
             (&[("direction", "fwd+bwd"), ("filter", "encoder_layer")], &["fwd+bwd"]),
             // A named case includes its direction, and so does a named problem.
-            (&[("direction", "bwd"), ("problem", "softmax/bwd/r4,c4/f32"), ("problem", "copy/fwd/n8/f32")], &["bwd", "fwd"]),
+            (
+                &[("direction", "bwd"), ("problem", "softmax/bwd/r4,c4/f32"), ("problem", "copy/fwd/n8/f32")],
+                &["bwd", "fwd"],
+            ),
             (&[("direction", "bwd"), ("case", "copy/fwd/n8/f32/scalar")], &["fwd"]),
         ] {
             let plan = planned(pairs, &caps());

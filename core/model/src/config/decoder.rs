@@ -2,8 +2,9 @@
 
 use crate::config::Pass;
 use crate::config::fields::{Fields, Stack, chosen};
-use crate::problems::{Attention, Gemm, embedding, of_rows, rope};
+use crate::problems::{Attention, Gemm, Second, StandIn, elementwise, embedding, of_rows, rope};
 use crate::{ModelError, Options, Phase};
+use parallax_schema::case::DType;
 
 /// Adds the operations of a decoder. In the phase `decode`, `seq` is the number of tokens before and with the new one.
 pub fn decoder(pass: &mut Pass, fields: &Fields, options: &Options) -> Result<Vec<(&'static str, u64)>, ModelError> {
@@ -31,15 +32,25 @@ pub fn decoder(pass: &mut Pass, fields: &Fields, options: &Options) -> Result<Ve
     let heads_of = Attention { b: batch, h: heads, kv: kv_heads, s: tokens, t: seq, d: head_dim, causal: true };
     pass.add(attention, "attention", layers, heads_of.problem(dtype, ""))?;
     pass.add(attention, "linear", layers, Gemm::linear(rows, hidden, width, false).problem(dtype))?;
-    pass.elementwise(attention, "element-wise sum", layers, &[rows * hidden; 2], rows * hidden)?;
+    pass.sum(attention, layers, [rows, hidden], Second::Same)?;
     pass.add(mlp, "rmsnorm", layers, norm(rows, hidden))?;
     pass.add(mlp, "linear", 2 * layers, Gemm::linear(rows, inner, hidden, false).problem(dtype))?;
-    let gate = format!("gated {}", fields.hidden_act.as_deref().unwrap_or("silu"));
-    pass.elementwise(mlp, &gate, layers, &[rows * inner; 2], rows * inner)?;
+    match fields.hidden_act.as_deref().unwrap_or("silu") {
+        "silu" | "swish" => pass.add(mlp, "gated silu", layers, gated("swiglu", [rows, inner], dtype))?,
+        "gelu" | "gelu_new" | "gelu_pytorch_tanh" => {
+            pass.add(mlp, "gated gelu", layers, gated("geglu", [rows, inner], dtype))?;
+        }
+        other => pass.unmatched(mlp, &format!("gated {other}"), layers, rows * inner)?,
+    }
     pass.add(mlp, "linear", layers, Gemm::linear(rows, hidden, inner, false).problem(dtype))?;
-    pass.elementwise(mlp, "element-wise sum", layers, &[rows * hidden; 2], rows * hidden)?;
+    pass.sum(mlp, layers, [rows, hidden], Second::Same)?;
     pass.add("head", "rmsnorm", 1, norm(rows, hidden))?;
     // Only the last token of a sequence is followed by another.
     pass.add("head", "linear", 1, Gemm::linear(batch, vocabulary, hidden, false).problem(dtype))?;
     Ok(vec![("batch", batch), ("seq", seq)])
+}
+
+/// Gate of an MLP: the activation of one product times the other.
+fn gated(op: &str, extents: [u64; 2], dtype: DType) -> StandIn {
+    elementwise(op, extents, Second::Same, dtype, "")
 }

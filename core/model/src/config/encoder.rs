@@ -2,7 +2,7 @@
 
 use crate::config::Pass;
 use crate::config::fields::{Fields, Stack, chosen};
-use crate::problems::{Attention, Conv, Gemm, embedding, gelu, of_rows};
+use crate::problems::{Attention, Conv, Gemm, Second, elementwise, embedding, gelu, of_rows};
 use crate::{ModelError, Options};
 
 /// Extents that shaped a pass, by name.
@@ -25,7 +25,8 @@ pub fn text(pass: &mut Pass, fields: &Fields, options: &Options) -> Result<Exten
     for table in [fields.vocabulary()?, positions, types] {
         pass.add("embeddings", "embedding", 1, embedding(rows, table, hidden, pass.dtype))?;
     }
-    pass.elementwise("embeddings", "element-wise sum", 1, &[rows * hidden; 3], rows * hidden)?;
+    // Words, positions and types.
+    pass.sum("embeddings", 2, [rows, hidden], Second::Same)?;
     pass.add("embeddings", "layernorm", 1, of_rows("layernorm", rows, hidden, pass.dtype, ""))?;
     layers(pass, fields, stack, (batch, seq), Order::After)?;
     Ok(vec![("batch", batch), ("seq", seq)])
@@ -55,7 +56,7 @@ pub fn vision(pass: &mut Pass, fields: &Fields, options: &Options) -> Result<Ext
         channels_last: false,
     };
     pass.add("embeddings", "conv2d", 1, patches.problem(pass.dtype))?;
-    pass.elementwise("embeddings", "element-wise sum", 1, &[rows * hidden, seq * hidden], rows * hidden)?;
+    pass.sum("embeddings", 1, [batch, seq * hidden], Second::Row)?;
     layers(pass, fields, stack, (batch, seq), Order::Before)?;
     pass.add("", "layernorm", 1, of_rows("layernorm", rows, hidden, pass.dtype, ""))?;
     Ok(vec![("batch", batch)])
@@ -86,12 +87,15 @@ fn layers(
         "gelu_new" | "gelu_pytorch_tanh" | "gelu_fast" => {
             pass.add(mlp, "gelu", layers, gelu(rows * inner, "tanh", dtype, ""))?;
         }
-        other => pass.elementwise(mlp, &format!("activation {other}"), layers, &[rows * inner], rows * inner)?,
+        known @ ("relu" | "silu" | "tanh") => {
+            pass.add(mlp, known, layers, elementwise(known, [rows, inner], Second::Same, dtype, ""))?;
+        }
+        other => pass.unmatched(mlp, &format!("activation {other}"), layers, rows * inner)?,
     }
     pass.add(mlp, "linear", layers, Gemm::linear(rows, hidden, inner, true).problem(dtype))?;
     match order {
         Order::After => pass.add(mlp, "add_layernorm", layers, of_rows("add_layernorm", rows, hidden, dtype, both)),
         // The next layer begins with the normalisation.
-        Order::Before => pass.elementwise(mlp, "element-wise sum", layers, &[rows * hidden; 2], rows * hidden),
+        Order::Before => pass.sum(mlp, layers, [rows, hidden], Second::Same),
     }
 }

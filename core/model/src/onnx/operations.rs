@@ -139,6 +139,21 @@ fn matched(node: &Node, fusion: Option<&Fusion>, output: &[u64], (dtype, opset):
             Some(movement(written.max(1), dtype, "neighbouring elements stay neighbours, so it is a copy"))
         }
         ("Transpose", _) => transpose(node, dtype),
+        ("Add" | "Sub" | "Mul" | "Div", _) => {
+            problems::broadcast(&node.operator.to_lowercase(), node.shape(0)?, node.shape(1)?, dtype)
+        }
+        ("Relu" | "Sigmoid" | "Tanh" | "HardSwish" | "Swish" | "Clip" | "LeakyRelu", _) => {
+            let (op, note) = match node.operator {
+                "Clip" => ("relu", "the bounds may be others"),
+                "LeakyRelu" => ("relu", "negative elements are scaled, not zero"),
+                "Swish" => ("silu", ""),
+                "Relu" => ("relu", ""),
+                "Sigmoid" => ("sigmoid", ""),
+                "Tanh" => ("tanh", ""),
+                _ => ("hardswish", ""),
+            };
+            Some(problems::elementwise(op, [1, written], problems::Second::Same, dtype, note))
+        }
         _ => None,
     }
 }

@@ -188,6 +188,14 @@ impl Record {
         Some(self.items.as_ref()?.rate(self.timing()?.summary.median))
     }
 
+    /// Returns the reason why there is no figure; `None` for a case that passed or was wrong.
+    pub fn reason(&self) -> Option<&str> {
+        match &self.outcome {
+            Outcome::Pass(_) | Outcome::Fail { .. } => None,
+            Outcome::Skipped { reason } | Outcome::Error { reason } | Outcome::Refused { reason, .. } => Some(reason),
+        }
+    }
+
     /// Returns the verdict as one word for tables.
     pub fn verdict(&self) -> &'static str {
         match self.outcome {

@@ -13,6 +13,7 @@ pub mod cross_entropy;
 pub mod depthwise_conv2d;
 pub mod depthwise_conv3d;
 pub mod dropout;
+pub mod elementwise;
 pub mod embedding;
 pub mod embedding_bag;
 pub mod embedding_select;
