@@ -5,6 +5,7 @@
 mod aa;
 pub mod advice;
 mod answer;
+pub mod ci;
 mod comparison;
 mod date;
 mod escape;

@@ -9,7 +9,7 @@ use parallax_analysis::compare;
 use parallax_analysis::compare::tax::{Pairing, Tax, tax};
 use parallax_analysis::compare::{Comparison, Cost, Gate, ImplementationTable, Options, cost_on};
 use parallax_report as report;
-use parallax_report::{html, sheet};
+use parallax_report::{ci, html, sheet};
 use parallax_schema::record::NamedRun;
 use parallax_workloads::Registry;
 
@@ -119,12 +119,12 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
     let runs = report::headed(runs);
     let base = find(&names(&runs)).or_else(|mistake| by_file.map_err(|_| mistake))?;
     let comparison = compare::compare(&runs, &Options { base: base.unwrap_or(0), resolution: asked })?;
+    let gate = Gate { slower: limit, undecided: args.fail_if_undecided };
     let made = match args.written.format() {
         Format::Text if !args.all && comparison.pairs.len() > 2 * MOST => Made::Tables(briefly(&comparison, &runs)),
-        format => compared(&comparison, &runs, format)?,
+        format => compared(&comparison, &runs, gate, format)?,
     };
     emit(&args.written, &files, &made)?;
-    let gate = Gate { slower: limit, undecided: args.fail_if_undecided };
     if gate == Gate::default() {
         return Ok(ExitCode::SUCCESS);
     }
@@ -166,7 +166,13 @@ fn answered(tax: &Tax, runs: &[NamedRun], same_gpu: bool) -> anyhow::Result<Pain
 const NO_GRAPH: &str =
     "a flame graph shows stages of runs and no verdicts: `parallax report FILE FILE --format flamegraph` draws both";
 
-fn compared(comparison: &Comparison, runs: &[NamedRun], format: Format) -> anyhow::Result<Made> {
+/// Error message for formats without verdicts.
+const NO_VERDICTS: &str =
+    "this format has times of runs and no verdicts: `parallax report FILE --format FORMAT` writes it";
+/// Error message for a format of pairs.
+const NO_PAIRS: &str = "junit has a test for each pair of `compare`: leave --tax and --by out";
+
+fn compared(comparison: &Comparison, runs: &[NamedRun], gate: Gate, format: Format) -> anyhow::Result<Made> {
     let scores = report::compared_scores(comparison);
     let tables = || std::iter::once(report::comparison_table(comparison)).chain(scores.clone());
     Ok(match format {
@@ -178,7 +184,9 @@ fn compared(comparison: &Comparison, runs: &[NamedRun], format: Format) -> anyho
         Format::Csv => Made::Text(sheet::csv(&sheet::rows(runs, Some(comparison)))),
         Format::Json => Made::Text(serde_json::to_string(comparison)? + "\n"),
         Format::Html => Made::Text(html::page(&Registry, runs, Some(comparison), None)),
+        Format::Junit => Made::Text(ci::junit_comparison(comparison, gate)),
         Format::Flamegraph => bail!(NO_GRAPH),
+        Format::Bmf | Format::CustomSmallerIsBetter | Format::Pytorch => bail!(NO_VERDICTS),
     })
 }
 
@@ -189,7 +197,9 @@ fn taxed(tax: &Tax, runs: &[NamedRun], format: Format) -> anyhow::Result<Made> {
         Format::Csv => Made::Text(sheet::csv(&report::tax_rows(tax))),
         Format::Json => Made::Text(serde_json::to_string(tax)? + "\n"),
         Format::Html => Made::Text(html::page(&Registry, runs, None, Some(tax))),
+        Format::Junit => bail!(NO_PAIRS),
         Format::Flamegraph => bail!(NO_GRAPH),
+        Format::Bmf | Format::CustomSmallerIsBetter | Format::Pytorch => bail!(NO_VERDICTS),
     })
 }
 
@@ -198,7 +208,7 @@ fn spoken(voices: &ImplementationTable, format: Format) -> anyhow::Result<Made> 
     Ok(match format {
         Format::Text => Made::Tables(table::below_each_other(tables.iter().map(|t| table::text(t, width())))),
         Format::Markdown => Made::Text(tables.map(|t| t.markdown()).join("\n")),
-        Format::Csv | Format::Json | Format::Html | Format::Flamegraph => {
+        _ => {
             bail!("--by dialect has text and Markdown output: add --format markdown")
         }
     })

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use parallax_analysis::compare::{ScalingTable, scaled};
 use parallax_report as tables;
-use parallax_report::{html, sheet};
+use parallax_report::{ci, html, sheet};
 use parallax_schema::record::NamedRun;
 use parallax_workloads::Registry;
 
@@ -67,6 +67,10 @@ pub fn report(args: &Report) -> anyhow::Result<()> {
         Format::Json => Made::Text(serde_json::to_string(&sheet::rows(&runs, None))? + "\n"),
         Format::Html => Made::Text(html::page(&Registry, &runs, None, None)),
         Format::Flamegraph => Made::Text(flamegraph::svg(&runs)?),
+        Format::Junit => Made::Text(ci::junit(&runs)),
+        Format::Bmf => Made::Text(ci::bmf(&runs)),
+        Format::CustomSmallerIsBetter => Made::Text(ci::custom_smaller_is_better(&runs)),
+        Format::Pytorch => Made::Text(ci::pytorch(&runs)),
     };
     emit(&args.written, &files, &made)
 }

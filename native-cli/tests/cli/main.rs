@@ -8,6 +8,7 @@ mod drivers;
 mod escaping;
 mod eval;
 mod exits;
+mod formats;
 mod given;
 mod help;
 #[cfg(unix)]
