@@ -28,6 +28,7 @@ use crate::commands::report::Report;
 use crate::commands::run::RunArgs;
 use crate::commands::serve::Serve;
 use crate::commands::site::Site;
+use crate::commands::trace::TraceArgs;
 use crate::commands::tune::Tune;
 use crate::commands::verify::Verify;
 use crate::help;
@@ -135,6 +136,9 @@ pub enum Command {
     /// Show run files as tables, or as a page with plots
     #[command(after_help = help::REPORT)]
     Report(Report),
+    /// Compare trace files by stage
+    #[command(after_help = help::TRACE)]
+    Trace(TraceArgs),
     /// Compute one case on your own NumPy arrays
     #[command(after_help = help::EVAL)]
     Eval(Eval),

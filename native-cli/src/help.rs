@@ -8,11 +8,8 @@ use crate::{browser, cpu, logging, texts};
 pub const EXAMPLES: &str = "\
 Examples:
   parallax                                   Show device and plan
-  parallax run                               Quick preset, best device
   parallax run --filter 'attention*flash' --dtype f16
-  parallax list --target wgpu                Cases of a run
-  parallax compare old.json new.json         Changed cases
-  parallax report run.json --format html --output run.html";
+  parallax compare old.json new.json         Changed cases";
 
 /// Examples of `run`.
 pub const RUN: &str = "\
@@ -44,6 +41,11 @@ Examples:
   parallax report run.json --format html --output run.html
   parallax report run.json --format flamegraph --output run.svg
   parallax run --json | parallax report - --format csv";
+
+/// Examples of `trace`.
+pub const TRACE: &str = "\
+Example:
+  parallax trace diff old.trace.json new.trace.json.gz";
 
 /// Examples of `eval`.
 pub const EVAL: &str = "\

@@ -34,5 +34,6 @@ pub mod table;
 pub mod targets;
 pub mod texts;
 pub mod trace_file;
+pub mod trace_input;
 pub mod trial;
 pub mod tuning;

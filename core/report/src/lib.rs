@@ -29,6 +29,7 @@ mod step;
 mod summary;
 mod table;
 mod tax;
+mod trace_diff;
 mod voices;
 
 pub use aa::*;
@@ -50,4 +51,5 @@ pub use step::*;
 pub use summary::*;
 pub use table::*;
 pub use tax::*;
+pub use trace_diff::*;
 pub use voices::*;

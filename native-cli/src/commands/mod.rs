@@ -25,6 +25,7 @@ pub mod schema;
 pub mod serve;
 pub mod site;
 pub mod start;
+pub mod trace;
 pub mod tune;
 pub mod verify;
 
@@ -51,6 +52,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Compare(args) => compare::compare(&args),
         Command::Baseline(args) => baseline::baseline(&args).map(done),
         Command::Report(args) => report::report(&args).map(done),
+        Command::Trace(args) => trace::trace(&args).map(done),
         Command::Eval(args) => eval::eval(&args).map(done),
         Command::Kernel(args) => kernel::kernel(&args).map(done),
         Command::Config(args) => config::config(&args).map(done),

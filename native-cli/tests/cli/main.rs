@@ -23,6 +23,7 @@ mod site;
 mod tables;
 mod telling;
 mod texts;
+mod tracing;
 #[cfg(unix)]
 mod writing;
 
