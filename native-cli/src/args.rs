@@ -12,6 +12,7 @@ use parallax_schema::spec::schedule::ScheduleError;
 use parallax_shaders::Checks;
 
 use crate::commands::baseline::Baseline;
+use crate::commands::bisect::Bisect;
 use crate::commands::compare::Compare;
 use crate::commands::completions::Completions;
 use crate::commands::config::ConfigArgs;
@@ -133,6 +134,9 @@ pub enum Command {
     Compare(Compare),
     /// Save runs under names, as bases of later comparisons
     Baseline(Baseline),
+    /// Compare two programs, with the exit codes of `git bisect run`
+    #[command(after_help = help::BISECT)]
+    Bisect(Bisect),
     /// Show run files as tables, or as a page with plots
     #[command(after_help = help::REPORT)]
     Report(Report),

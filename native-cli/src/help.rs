@@ -35,6 +35,13 @@ Examples:
   parallax compare old.json new.json --fail-if-slower 5%
   parallax compare cuda.json wgpu.json browser.json --tax";
 
+/// Examples of `bisect`.
+pub const BISECT: &str = "\
+Examples:
+  parallax bisect 'matmul*tiled' --good v0.1.0 --bad HEAD
+  git bisect run ../parallax bisect 'matmul*tiled' --good ../parallax
+Exit codes: 0 same or faster, 1 slower, 125 undecided or not measured.";
+
 /// Examples of `report`.
 pub const REPORT: &str = "\
 Examples:
@@ -76,13 +83,14 @@ Examples:
   parallax completions fish > ~/.config/fish/completions/parallax.fish";
 
 /// Exit codes and their meanings.
-pub const EXIT_CODES: [(&str, &str); 5] = [
+pub const EXIT_CODES: [(&str, &str); 6] = [
     ("0", "success, also if the reader closes the pipe early"),
     (
         "1",
         "a case was wrong, failed, was impossibly fast or was not reached; a case named with --case did not run; a gate failed",
     ),
     ("2", "wrong arguments, an invalid file, or a failed write"),
+    ("125", "of `bisect`: undecided, or a program does not build or run"),
     ("130", "second Ctrl-C; the first one ends the run early, with code 1"),
     ("129, 143", "hang-up or termination before the run could be closed"),
 ];

@@ -4,6 +4,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod args;
+pub mod bisect;
 pub mod browser;
 pub mod cards;
 pub mod collector;

@@ -236,7 +236,10 @@ fn files(args: &Compare) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 /// Parses a share of a time: `5%` or `0.05`.
-fn share(flag: &str, text: &str) -> anyhow::Result<f64> {
+///
+/// # Errors
+/// Negative or infinite number, no number, or a number from 1 on without `%`.
+pub fn share(flag: &str, text: &str) -> anyhow::Result<f64> {
     let (number, scale) = match text.trim().strip_suffix('%') {
         Some(number) => (number.trim_end(), 100.0),
         None => (text.trim(), 1.0),

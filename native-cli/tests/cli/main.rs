@@ -1,5 +1,7 @@
 //! The program from outside: its output, and its messages.
 
+#[cfg(unix)]
+mod bisecting;
 mod comparing;
 mod doctor;
 mod drawing;
