@@ -209,6 +209,9 @@ pub struct Common {
     /// Whether a command's own options put something for programs on stdout.
     #[arg(skip)]
     pub stdout_taken: bool,
+    /// Whether the runs have a summary in GitHub's job.
+    #[arg(skip)]
+    pub summary: bool,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub device: Device,

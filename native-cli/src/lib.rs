@@ -30,6 +30,7 @@ pub mod search;
 pub mod sensors;
 pub mod session;
 pub mod settings;
+pub mod summary;
 pub mod system;
 pub mod table;
 pub mod targets;

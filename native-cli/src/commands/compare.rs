@@ -16,7 +16,7 @@ use parallax_workloads::Registry;
 use crate::commands::baseline;
 use crate::commands::run_files::{Format, Made, Shown, Written, emit, read};
 use crate::console::{Painted, errln, noteln, outln, width};
-use crate::table;
+use crate::{summary, table};
 
 /// Help heading of the options that set exit code 1.
 const GATES: &str = "Gates";
@@ -101,6 +101,7 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
     if args.by == Some(By::Dialect) {
         let voices = compare::voices(&runs, args.same_gpu)?;
         emit(&args.written, &files, &spoken(&voices, args.written.format())?)?;
+        summarise(args, || spoken(&voices, Format::Markdown))?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.tax {
@@ -112,6 +113,7 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
             format => taxed(&tax, &runs, format)?,
         };
         emit(&args.written, &files, &made)?;
+        summarise(args, || taxed(&tax, &runs, Format::Markdown))?;
         return Ok(ExitCode::SUCCESS);
     }
     // The table shows headings; the base may also be named by its file.
@@ -125,16 +127,27 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
         format => compared(&comparison, &runs, gate, format)?,
     };
     emit(&args.written, &files, &made)?;
-    if gate == Gate::default() {
-        return Ok(ExitCode::SUCCESS);
-    }
-    let (holds, lines) = comparison.gate(gate);
+    let gated = (gate != Gate::default()).then(|| comparison.gate(gate));
+    let lines = gated.as_ref().map_or(&[][..], |(_, lines)| lines);
+    summarise(args, || Ok(Made::Text(ci::comparison_summary(&comparison, lines))))?;
+    let Some((holds, lines)) = gated else { return Ok(ExitCode::SUCCESS) };
     // Text for people goes to stdout, unless stdout carries machine-readable output.
     let machines = args.written.output.is_none() && args.written.format() != Format::Text;
     for line in lines.iter().map(|line| report::escape(line)) {
         if machines { errln!("{line}") } else { outln!("{line}") }
     }
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// Appends Markdown to the summary of a job, on request.
+fn summarise(args: &Compare, markdown: impl FnOnce() -> anyhow::Result<Made>) -> anyhow::Result<()> {
+    if !args.written.summary {
+        return Ok(());
+    }
+    match markdown()? {
+        Made::Text(text) => summary::append(&text),
+        Made::Tables(tables) => summary::append(&tables.plain()),
+    }
 }
 
 /// Maximum number of differences per direction in a short comparison.

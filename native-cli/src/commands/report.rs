@@ -12,7 +12,7 @@ use parallax_workloads::Registry;
 use crate::commands::run_files::{Format, Made, Shown, Written, emit, read};
 use crate::commands::{baseline, scaling};
 use crate::console::{noteln, width};
-use crate::{flamegraph, recorded, table};
+use crate::{flamegraph, recorded, summary, table};
 
 /// `report`.
 #[derive(Debug, Args)]
@@ -25,7 +25,7 @@ pub struct Report {
     #[arg(long, value_name = "DIR", default_value = "results", hide_short_help = true)]
     pub out: PathBuf,
     /// Summarise a recorded session in Markdown: a folder with manifest.toml and run files
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "filter", "format", "json"], hide_short_help = true)]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "filter", "format", "json", "summary"], hide_short_help = true)]
     pub session: Option<PathBuf>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
@@ -72,5 +72,9 @@ pub fn report(args: &Report) -> anyhow::Result<()> {
         Format::CustomSmallerIsBetter => Made::Text(ci::custom_smaller_is_better(&runs)),
         Format::Pytorch => Made::Text(ci::pytorch(&runs)),
     };
-    emit(&args.written, &files, &made)
+    emit(&args.written, &files, &made)?;
+    if args.written.summary {
+        summary::append(&ci::run_summary(&Registry, &runs))?;
+    }
+    Ok(())
 }

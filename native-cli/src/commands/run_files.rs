@@ -31,6 +31,11 @@ pub struct Written {
     /// Short for --format markdown
     #[arg(long, help_heading = RESULTS, conflicts_with = "format", hide_short_help = true)]
     pub markdown: bool,
+    /// Append a summary in Markdown to the file of GITHUB_STEP_SUMMARY
+    ///
+    /// The page of a job of GitHub Actions shows it. Without the variable nothing is written.
+    #[arg(long, help_heading = RESULTS, hide_short_help = true)]
+    pub summary: bool,
 }
 
 /// How tables and pages are written.

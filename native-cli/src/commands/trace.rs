@@ -92,6 +92,6 @@ fn diff(args: &Diff) -> anyhow::Result<()> {
         DiffFormat::Markdown => Made::Text(shown.markdown()),
         DiffFormat::Json => Made::Text(serde_json::to_string(&Output { a, b, diff: &diff })? + "\n"),
     };
-    let written = Written { format: None, output: args.output.clone(), json: false, markdown: false };
+    let written = Written { format: None, output: args.output.clone(), json: false, markdown: false, summary: false };
     emit(&written, &[args.a.clone(), args.b.clone()], &made)
 }

@@ -22,6 +22,7 @@ mod measuring;
 mod mistakes;
 mod settings;
 mod site;
+mod summaries;
 mod tables;
 mod telling;
 mod texts;

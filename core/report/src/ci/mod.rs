@@ -4,11 +4,13 @@ mod bmf;
 mod github_action;
 mod junit;
 mod pytorch;
+mod summary;
 
 pub use bmf::bmf;
 pub use github_action::custom_smaller_is_better;
 pub use junit::{junit, junit_comparison};
 pub use pytorch::pytorch;
+pub use summary::{comparison_summary, run_summary};
 
 use parallax_schema::record::stats::{FEWEST, Summary};
 use parallax_schema::record::{NamedRun, Record};
