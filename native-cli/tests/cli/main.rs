@@ -20,6 +20,8 @@ mod lab;
 mod limits;
 mod measuring;
 mod mistakes;
+#[cfg(unix)]
+mod scripts;
 mod settings;
 mod site;
 mod summaries;
