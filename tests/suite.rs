@@ -8,3 +8,4 @@ mod pairing;
 mod prose;
 mod recorded;
 mod tidy;
+mod workflows;

@@ -12,6 +12,7 @@ use parallax_schema::spec::schedule::ScheduleError;
 use parallax_shaders::Checks;
 
 use crate::commands::baseline::Baseline;
+use crate::commands::bisect::Bisect;
 use crate::commands::compare::Compare;
 use crate::commands::completions::Completions;
 use crate::commands::config::ConfigArgs;
@@ -28,6 +29,7 @@ use crate::commands::report::Report;
 use crate::commands::run::RunArgs;
 use crate::commands::serve::Serve;
 use crate::commands::site::Site;
+use crate::commands::trace::TraceArgs;
 use crate::commands::tune::Tune;
 use crate::commands::verify::Verify;
 use crate::help;
@@ -133,9 +135,15 @@ pub enum Command {
     Compare(Compare),
     /// Save runs under names, as bases of later comparisons
     Baseline(Baseline),
+    /// Compare two programs, with the exit codes of `git bisect run`
+    #[command(after_help = help::BISECT)]
+    Bisect(Bisect),
     /// Show run files as tables, or as a page with plots
     #[command(after_help = help::REPORT)]
     Report(Report),
+    /// Compare trace files by stage
+    #[command(after_help = help::TRACE)]
+    Trace(TraceArgs),
     /// Compute one case on your own NumPy arrays
     #[command(after_help = help::EVAL)]
     Eval(Eval),
@@ -205,6 +213,9 @@ pub struct Common {
     /// Whether a command's own options put something for programs on stdout.
     #[arg(skip)]
     pub stdout_taken: bool,
+    /// Whether the runs have a summary in GitHub's job.
+    #[arg(skip)]
+    pub summary: bool,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub device: Device,

@@ -2,17 +2,14 @@
 
 use parallax_cuda::{compile, nvrtc};
 
-use crate::{browser, cpu, logging, texts};
+use crate::{browser, cpu, logging, summary, texts};
 
 /// Examples of the whole program.
 pub const EXAMPLES: &str = "\
 Examples:
   parallax                                   Show device and plan
-  parallax run                               Quick preset, best device
   parallax run --filter 'attention*flash' --dtype f16
-  parallax list --target wgpu                Cases of a run
-  parallax compare old.json new.json         Changed cases
-  parallax report run.json --format html --output run.html";
+  parallax compare old.json new.json         Changed cases";
 
 /// Examples of `run`.
 pub const RUN: &str = "\
@@ -38,12 +35,24 @@ Examples:
   parallax compare old.json new.json --fail-if-slower 5%
   parallax compare cuda.json wgpu.json browser.json --tax";
 
+/// Examples of `bisect`.
+pub const BISECT: &str = "\
+Examples:
+  parallax bisect 'matmul*tiled' --good v0.1.0 --bad HEAD
+  git bisect run ../parallax bisect 'matmul*tiled' --good ../parallax
+Exit codes: 0 same or faster, 1 slower, 125 undecided or not measured.";
+
 /// Examples of `report`.
 pub const REPORT: &str = "\
 Examples:
   parallax report run.json --format html --output run.html
   parallax report run.json --format flamegraph --output run.svg
   parallax run --json | parallax report - --format csv";
+
+/// Examples of `trace`.
+pub const TRACE: &str = "\
+Example:
+  parallax trace diff old.trace.json new.trace.json.gz";
 
 /// Examples of `eval`.
 pub const EVAL: &str = "\
@@ -74,19 +83,20 @@ Examples:
   parallax completions fish > ~/.config/fish/completions/parallax.fish";
 
 /// Exit codes and their meanings.
-pub const EXIT_CODES: [(&str, &str); 5] = [
+pub const EXIT_CODES: [(&str, &str); 6] = [
     ("0", "success, also if the reader closes the pipe early"),
     (
         "1",
         "a case was wrong, failed, was impossibly fast or was not reached; a case named with --case did not run; a gate failed",
     ),
     ("2", "wrong arguments, an invalid file, or a failed write"),
+    ("125", "of `bisect`: undecided, or a program does not build or run"),
     ("130", "second Ctrl-C; the first one ends the run early, with code 1"),
     ("129, 143", "hang-up or termination before the run could be closed"),
 ];
 
 /// Environment variables and their meanings.
-pub const ENVIRONMENT: [(&str, &str); 9] = [
+pub const ENVIRONMENT: [(&str, &str); 10] = [
     (logging::VARIABLE, "log filter, without --log and -v"),
     (browser::BROWSER, "executable of the browser, without --browser"),
     (browser::PAGE, "folder of the built page, without --page"),
@@ -95,6 +105,7 @@ pub const ENVIRONMENT: [(&str, &str); 9] = [
     (nvrtc::DIR_VARIABLE, "folder of NVRTC, the CUDA compiler library; disables the search"),
     ("CUDA_HOME, CUDA_PATH", "folder of a CUDA toolkit, searched for its libraries"),
     ("CUDA_VISIBLE_DEVICES", "visible CUDA devices, read by the driver"),
+    (summary::VARIABLE, "file of a job's summary, for --summary"),
     (cpu::THREADS, "threads of the processor, natively and in a page [default: all]"),
 ];
 

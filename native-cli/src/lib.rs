@@ -4,6 +4,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod args;
+pub mod bisect;
 pub mod browser;
 pub mod cards;
 pub mod collector;
@@ -30,10 +31,12 @@ pub mod search;
 pub mod sensors;
 pub mod session;
 pub mod settings;
+pub mod summary;
 pub mod system;
 pub mod table;
 pub mod targets;
 pub mod texts;
 pub mod trace_file;
+pub mod trace_input;
 pub mod trial;
 pub mod tuning;

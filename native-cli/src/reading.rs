@@ -152,7 +152,10 @@ fn text(from: &mut dyn Read, unpack: bool) -> std::io::Result<Option<String>> {
 }
 
 /// Parses the runs of a text: one run, or a list in the format of `run --json`.
-fn parsed(text: &str) -> anyhow::Result<Vec<Run>> {
+///
+/// # Errors
+/// Text that is no run, or has invalid values.
+pub fn parsed(text: &str) -> anyhow::Result<Vec<Run>> {
     if text.trim_start().starts_with('[')
         && let Ok(several) = serde_json::from_str::<Vec<Value>>(text)
         && !several.is_empty()

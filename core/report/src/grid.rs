@@ -164,6 +164,6 @@ pub fn markdown(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -
 }
 
 /// Returns the string on one line, without HTML.
-fn markdown_text(text: &str) -> String {
+pub(crate) fn markdown_text(text: &str) -> String {
     escape(text).replace('<', "&lt;")
 }

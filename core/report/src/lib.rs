@@ -5,6 +5,7 @@
 mod aa;
 pub mod advice;
 mod answer;
+pub mod ci;
 mod comparison;
 mod date;
 mod escape;
@@ -29,6 +30,7 @@ mod step;
 mod summary;
 mod table;
 mod tax;
+mod trace_diff;
 mod voices;
 
 pub use aa::*;
@@ -51,4 +53,5 @@ pub use step::*;
 pub use summary::*;
 pub use table::*;
 pub use tax::*;
+pub use trace_diff::*;
 pub use voices::*;

@@ -9,14 +9,14 @@ use parallax_analysis::compare;
 use parallax_analysis::compare::tax::{Pairing, Tax, tax};
 use parallax_analysis::compare::{Comparison, Cost, Gate, ImplementationTable, Options, cost_on};
 use parallax_report as report;
-use parallax_report::{html, sheet};
+use parallax_report::{ci, html, sheet};
 use parallax_schema::record::NamedRun;
 use parallax_workloads::Registry;
 
 use crate::commands::baseline;
 use crate::commands::run_files::{Format, Made, Shown, Written, emit, read};
 use crate::console::{Painted, errln, noteln, outln, width};
-use crate::table;
+use crate::{summary, table};
 
 /// Help heading of the options that set exit code 1.
 const GATES: &str = "Gates";
@@ -101,6 +101,7 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
     if args.by == Some(By::Dialect) {
         let voices = compare::voices(&runs, args.same_gpu)?;
         emit(&args.written, &files, &spoken(&voices, args.written.format())?)?;
+        summarise(args, || spoken(&voices, Format::Markdown))?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.tax {
@@ -112,6 +113,7 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
             format => taxed(&tax, &runs, format)?,
         };
         emit(&args.written, &files, &made)?;
+        summarise(args, || taxed(&tax, &runs, Format::Markdown))?;
         return Ok(ExitCode::SUCCESS);
     }
     // The table shows headings; the base may also be named by its file.
@@ -119,22 +121,33 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
     let runs = report::headed(runs);
     let base = find(&names(&runs)).or_else(|mistake| by_file.map_err(|_| mistake))?;
     let comparison = compare::compare(&runs, &Options { base: base.unwrap_or(0), resolution: asked })?;
+    let gate = Gate { slower: limit, undecided: args.fail_if_undecided };
     let made = match args.written.format() {
         Format::Text if !args.all && comparison.pairs.len() > 2 * MOST => Made::Tables(briefly(&comparison, &runs)),
-        format => compared(&comparison, &runs, format)?,
+        format => compared(&comparison, &runs, gate, format)?,
     };
     emit(&args.written, &files, &made)?;
-    let gate = Gate { slower: limit, undecided: args.fail_if_undecided };
-    if gate == Gate::default() {
-        return Ok(ExitCode::SUCCESS);
-    }
-    let (holds, lines) = comparison.gate(gate);
+    let gated = (gate != Gate::default()).then(|| comparison.gate(gate));
+    let lines = gated.as_ref().map_or(&[][..], |(_, lines)| lines);
+    summarise(args, || Ok(Made::Text(ci::comparison_summary(&comparison, lines))))?;
+    let Some((holds, lines)) = gated else { return Ok(ExitCode::SUCCESS) };
     // Text for people goes to stdout, unless stdout carries machine-readable output.
     let machines = args.written.output.is_none() && args.written.format() != Format::Text;
     for line in lines.iter().map(|line| report::escape(line)) {
         if machines { errln!("{line}") } else { outln!("{line}") }
     }
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// Appends Markdown to the summary of a job, on request.
+fn summarise(args: &Compare, markdown: impl FnOnce() -> anyhow::Result<Made>) -> anyhow::Result<()> {
+    if !args.written.summary {
+        return Ok(());
+    }
+    match markdown()? {
+        Made::Text(text) => summary::append(&text),
+        Made::Tables(tables) => summary::append(&tables.plain()),
+    }
 }
 
 /// Maximum number of differences per direction in a short comparison.
@@ -167,7 +180,13 @@ fn answered(tax: &Tax, runs: &[NamedRun], same_gpu: bool) -> anyhow::Result<Pain
 const NO_GRAPH: &str =
     "a flame graph shows stages of runs and no verdicts: `parallax report FILE FILE --format flamegraph` draws both";
 
-fn compared(comparison: &Comparison, runs: &[NamedRun], format: Format) -> anyhow::Result<Made> {
+/// Error message for formats without verdicts.
+const NO_VERDICTS: &str =
+    "this format has times of runs and no verdicts: `parallax report FILE --format FORMAT` writes it";
+/// Error message for a format of pairs.
+const NO_PAIRS: &str = "junit has a test for each pair of `compare`: leave --tax and --by out";
+
+fn compared(comparison: &Comparison, runs: &[NamedRun], gate: Gate, format: Format) -> anyhow::Result<Made> {
     let scores = report::compared_scores(comparison);
     let models = report::models_table(runs, comparison.base);
     let tables = || std::iter::once(report::comparison_table(comparison)).chain(scores.clone()).chain(models.clone());
@@ -180,7 +199,9 @@ fn compared(comparison: &Comparison, runs: &[NamedRun], format: Format) -> anyho
         Format::Csv => Made::Text(sheet::csv(&sheet::rows(runs, Some(comparison)))),
         Format::Json => Made::Text(serde_json::to_string(comparison)? + "\n"),
         Format::Html => Made::Text(html::page(&Registry, runs, Some(comparison), None)),
+        Format::Junit => Made::Text(ci::junit_comparison(comparison, gate)),
         Format::Flamegraph => bail!(NO_GRAPH),
+        Format::Bmf | Format::CustomSmallerIsBetter | Format::Pytorch => bail!(NO_VERDICTS),
     })
 }
 
@@ -191,7 +212,9 @@ fn taxed(tax: &Tax, runs: &[NamedRun], format: Format) -> anyhow::Result<Made> {
         Format::Csv => Made::Text(sheet::csv(&report::tax_rows(tax))),
         Format::Json => Made::Text(serde_json::to_string(tax)? + "\n"),
         Format::Html => Made::Text(html::page(&Registry, runs, None, Some(tax))),
+        Format::Junit => bail!(NO_PAIRS),
         Format::Flamegraph => bail!(NO_GRAPH),
+        Format::Bmf | Format::CustomSmallerIsBetter | Format::Pytorch => bail!(NO_VERDICTS),
     })
 }
 
@@ -200,7 +223,7 @@ fn spoken(voices: &ImplementationTable, format: Format) -> anyhow::Result<Made> 
     Ok(match format {
         Format::Text => Made::Tables(table::below_each_other(tables.iter().map(|t| table::text(t, width())))),
         Format::Markdown => Made::Text(tables.map(|t| t.markdown()).join("\n")),
-        Format::Csv | Format::Json | Format::Html | Format::Flamegraph => {
+        _ => {
             bail!("--by dialect has text and Markdown output: add --format markdown")
         }
     })
@@ -228,7 +251,10 @@ fn files(args: &Compare) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 /// Parses a share of a time: `5%` or `0.05`.
-fn share(flag: &str, text: &str) -> anyhow::Result<f64> {
+///
+/// # Errors
+/// Negative or infinite number, no number, or a number from 1 on without `%`.
+pub fn share(flag: &str, text: &str) -> anyhow::Result<f64> {
     let (number, scale) = match text.trim().strip_suffix('%') {
         Some(number) => (number.trim_end(), 100.0),
         None => (text.trim(), 1.0),

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use parallax_analysis::compare::{Options, compare};
-use parallax_report::{comparison_table, sheet};
+use parallax_report::{ci, comparison_table, sheet};
 use parallax_schema::record::{NamedRun, Outcome, Record, Run};
 use parallax_schema::session::Mode;
 use parallax_schema::spec::Spec;
-use parallax_workloads::parse_case;
+use parallax_workloads::{Registry, parse_case};
 
 use crate::args::Common;
 use crate::console;
@@ -17,8 +17,8 @@ use crate::console::{Painted, errln, noteln, outln, width};
 use crate::interrupts::{interrupted, listen_for_interrupts};
 use crate::output::{Finished, Output};
 use crate::session::session;
-use crate::table;
 use crate::targets::{Choice, choose};
+use crate::{summary, table};
 
 /// Prints text for people on stdout, or on stderr if stdout carries machine-readable output.
 pub fn say(common: &Common, text: &str) {
@@ -127,9 +127,12 @@ pub fn finish(common: &Common, measured: Measured) -> anyhow::Result<ExitCode> {
     if common.json {
         console::raw(&serde_json::to_string(runs)?);
     }
+    let named = || -> Vec<NamedRun> { runs.iter().map(|run| NamedRun::new(run.target.clone(), run.clone())).collect() };
     if common.csv {
-        let named: Vec<NamedRun> = runs.iter().map(|run| NamedRun::new(run.target.clone(), run.clone())).collect();
-        console::bytes(sheet::csv(&sheet::rows(&named, None)).as_bytes());
+        console::bytes(sheet::csv(&sheet::rows(&named(), None)).as_bytes());
+    }
+    if common.summary {
+        summary::append(&ci::run_summary(&Registry, &named()))?;
     }
     if let Some(failure) = measured.failure {
         return Err(failure);

@@ -2,6 +2,7 @@
 
 pub mod a_a;
 pub mod baseline;
+pub mod bisect;
 pub mod compare;
 pub mod completions;
 pub mod config;
@@ -25,6 +26,7 @@ pub mod schema;
 pub mod serve;
 pub mod site;
 pub mod start;
+pub mod trace;
 pub mod tune;
 pub mod verify;
 
@@ -50,7 +52,9 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Baseline(args) => baseline::baseline(&args).map(done),
+        Command::Bisect(args) => Ok(bisect::bisect(&args)),
         Command::Report(args) => report::report(&args).map(done),
+        Command::Trace(args) => trace::trace(&args).map(done),
         Command::Eval(args) => eval::eval(&args).map(done),
         Command::Kernel(args) => kernel::kernel(&args).map(done),
         Command::Config(args) => config::config(&args).map(done),

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use clap::Args;
 use parallax_analysis::compare::{ScalingTable, scaled};
 use parallax_report as tables;
-use parallax_report::{html, sheet};
+use parallax_report::{ci, html, sheet};
 use parallax_schema::record::NamedRun;
 use parallax_workloads::Registry;
 
 use crate::commands::run_files::{Format, Made, Shown, Written, emit, read};
 use crate::commands::{baseline, scaling};
 use crate::console::{noteln, width};
-use crate::{flamegraph, recorded, table};
+use crate::{flamegraph, recorded, summary, table};
 
 /// `report`.
 #[derive(Debug, Args)]
@@ -25,7 +25,7 @@ pub struct Report {
     #[arg(long, value_name = "DIR", default_value = "results", hide_short_help = true)]
     pub out: PathBuf,
     /// Summarise a recorded session in Markdown: a folder with manifest.toml and run files
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "filter", "format", "json"], hide_short_help = true)]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "filter", "format", "json", "summary"], hide_short_help = true)]
     pub session: Option<PathBuf>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
@@ -73,6 +73,14 @@ pub fn report(args: &Report) -> anyhow::Result<()> {
         Format::Json => Made::Text(serde_json::to_string(&sheet::rows(&runs, None))? + "\n"),
         Format::Html => Made::Text(html::page(&Registry, &runs, None, None)),
         Format::Flamegraph => Made::Text(flamegraph::svg(&runs)?),
+        Format::Junit => Made::Text(ci::junit(&runs)),
+        Format::Bmf => Made::Text(ci::bmf(&runs)),
+        Format::CustomSmallerIsBetter => Made::Text(ci::custom_smaller_is_better(&runs)),
+        Format::Pytorch => Made::Text(ci::pytorch(&runs)),
     };
-    emit(&args.written, &files, &made)
+    emit(&args.written, &files, &made)?;
+    if args.written.summary {
+        summary::append(&ci::run_summary(&Registry, &runs))?;
+    }
+    Ok(())
 }

@@ -37,11 +37,16 @@ pub struct RunArgs {
     /// records stay unchanged.
     #[arg(long, value_name = "FILE", conflicts_with = "a_a", help_heading = RESULTS)]
     pub resume: Option<PathBuf>,
+    /// Append a summary in Markdown to the file of GITHUB_STEP_SUMMARY
+    ///
+    /// The page of a job of GitHub Actions shows it. Without the variable nothing is written.
+    #[arg(long, help_heading = RESULTS, hide_short_help = true)]
+    pub summary: bool,
 }
 
 /// Measures once, or compares the machine with itself.
 pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let common = &args.common;
+    let common = &Common { summary: args.summary, ..args.common.clone() };
     match (args.a_a, &args.resume) {
         (Some(runs), _) => a_a::a_a(common, runs),
         (None, Some(file)) => resume(common, file),

@@ -16,7 +16,10 @@ use crate::{console, files, reading};
 /// How and where `compare` and `report` write.
 #[derive(Debug, Args)]
 pub struct Written {
-    /// text, markdown, csv, json, html (one page with plots) or, of `report`, flamegraph (SVG) [default: text]
+    /// text, markdown, csv, json, html, junit; of `report` also flamegraph (SVG), bmf, customSmallerIsBetter, pytorch
+    ///
+    /// html is one page with plots. junit has a test for each case. bmf is the Bencher Metric Format. customSmallerIsBetter is a tool of
+    /// github-action-benchmark. pytorch is version 3 of PyTorch's OSS benchmark database. Default: text.
     #[arg(long, value_enum, help_heading = RESULTS, hide_possible_values = true)]
     pub format: Option<Format>,
     /// File for the output [default: stdout]
@@ -28,6 +31,11 @@ pub struct Written {
     /// Short for --format markdown
     #[arg(long, help_heading = RESULTS, conflicts_with = "format", hide_short_help = true)]
     pub markdown: bool,
+    /// Append a summary in Markdown to the file of GITHUB_STEP_SUMMARY
+    ///
+    /// The page of a job of GitHub Actions shows it. Without the variable nothing is written.
+    #[arg(long, help_heading = RESULTS, hide_short_help = true)]
+    pub summary: bool,
 }
 
 /// How tables and pages are written.
@@ -43,8 +51,17 @@ pub enum Format {
     Json,
     /// One page with plots
     Html,
+    /// JUnit XML, a test for each case
+    Junit,
     /// Device time by stage as an SVG, for `report` alone
     Flamegraph,
+    /// Bencher Metric Format, for `report` alone
+    Bmf,
+    /// A tool of github-action-benchmark, for `report` alone
+    #[value(name = "customSmallerIsBetter", alias = "custom-smaller-is-better")]
+    CustomSmallerIsBetter,
+    /// PyTorch's OSS benchmark database, version 3, for `report` alone
+    Pytorch,
 }
 
 impl Written {

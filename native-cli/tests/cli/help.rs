@@ -37,7 +37,7 @@ fn the_help_shows_examples_defaults_exit_codes_and_variables() {
     };
     let short = said(&["-h"]);
     let examples: Vec<&str> = short.split_once("Examples:\n").expect("examples").1.lines().collect();
-    assert_eq!(examples.iter().filter(|line| line.starts_with("  parallax")).count(), 6, "{short}");
+    assert_eq!(examples.iter().filter(|line| line.starts_with("  parallax")).count(), 3, "{short}");
     for part in ["[default: quick]", "[default: 45]", "[default: results]"] {
         assert!(short.contains(part), "{part} in {short}");
     }

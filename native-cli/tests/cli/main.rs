@@ -1,5 +1,7 @@
 //! The program from outside: its output, and its messages.
 
+#[cfg(unix)]
+mod bisecting;
 mod comparing;
 mod doctor;
 mod drawing;
@@ -8,6 +10,7 @@ mod drivers;
 mod escaping;
 mod eval;
 mod exits;
+mod formats;
 mod given;
 mod help;
 #[cfg(unix)]
@@ -17,11 +20,15 @@ mod lab;
 mod limits;
 mod measuring;
 mod mistakes;
+#[cfg(unix)]
+mod scripts;
 mod settings;
 mod site;
+mod summaries;
 mod tables;
 mod telling;
 mod texts;
+mod tracing;
 #[cfg(unix)]
 mod writing;
 

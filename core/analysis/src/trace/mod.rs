@@ -25,11 +25,13 @@
 mod args;
 mod axis;
 mod counters;
+pub mod diff;
 mod event;
 mod execution;
 mod file;
 mod lanes;
 mod layout;
+pub mod stages;
 
 pub use event::Event;
 pub use file::{line, opening, text};
