@@ -19,6 +19,7 @@ use crate::commands::dev::Dev;
 use crate::commands::devices::Devices;
 use crate::commands::doctor::Doctor;
 use crate::commands::eval::Eval;
+use crate::commands::history::History;
 use crate::commands::kernel::Kernel;
 use crate::commands::lab::Lab;
 use crate::commands::list::List;
@@ -135,6 +136,9 @@ pub enum Command {
     /// Show run files as tables, or as a page with plots
     #[command(after_help = help::REPORT)]
     Report(Report),
+    /// Find changes over many run files, with their commits and causes
+    #[command(after_help = help::HISTORY)]
+    History(History),
     /// Compute one case on your own NumPy arrays
     #[command(after_help = help::EVAL)]
     Eval(Eval),

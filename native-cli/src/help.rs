@@ -45,6 +45,14 @@ Examples:
   parallax report run.json --format flamegraph --output run.svg
   parallax run --json | parallax report - --format csv";
 
+/// Examples of `history`.
+pub const HISTORY: &str = "\
+Examples:
+  parallax history                            Folder results
+  parallax history nightly '2026-*/*.json' --filter 'attention*flash'
+  parallax history nightly --format html --output history.html
+  parallax history nightly --fail-if-changed  Gate of a nightly job";
+
 /// Examples of `eval`.
 pub const EVAL: &str = "\
 Example:

@@ -226,7 +226,7 @@ fn files(args: &Compare) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 /// Parses a share of a time: `5%` or `0.05`.
-fn share(flag: &str, text: &str) -> anyhow::Result<f64> {
+pub(super) fn share(flag: &str, text: &str) -> anyhow::Result<f64> {
     let (number, scale) = match text.trim().strip_suffix('%') {
         Some(number) => (number.trim_end(), 100.0),
         None => (text.trim(), 1.0),

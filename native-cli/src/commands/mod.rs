@@ -10,6 +10,7 @@ pub mod devices;
 pub mod doctor;
 pub mod each_card;
 pub mod eval;
+pub mod history;
 pub mod kernel;
 pub mod lab;
 pub mod list;
@@ -51,6 +52,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Compare(args) => compare::compare(&args),
         Command::Baseline(args) => baseline::baseline(&args).map(done),
         Command::Report(args) => report::report(&args).map(done),
+        Command::History(args) => history::history(&args),
         Command::Eval(args) => eval::eval(&args).map(done),
         Command::Kernel(args) => kernel::kernel(&args).map(done),
         Command::Config(args) => config::config(&args).map(done),

@@ -10,6 +10,7 @@ mod eval;
 mod exits;
 mod given;
 mod help;
+mod history;
 #[cfg(unix)]
 mod interrupting;
 mod lab;
