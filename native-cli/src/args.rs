@@ -20,6 +20,7 @@ use crate::commands::dev::Dev;
 use crate::commands::devices::Devices;
 use crate::commands::doctor::Doctor;
 use crate::commands::eval::Eval;
+use crate::commands::history::History;
 use crate::commands::kernel::Kernel;
 use crate::commands::lab::Lab;
 use crate::commands::list::List;
@@ -144,6 +145,9 @@ pub enum Command {
     /// Compare trace files by stage
     #[command(after_help = help::TRACE)]
     Trace(TraceArgs),
+    /// Find changes over many run files, with their commits and causes
+    #[command(after_help = help::HISTORY)]
+    History(History),
     /// Compute one case on your own NumPy arrays
     #[command(after_help = help::EVAL)]
     Eval(Eval),

@@ -53,6 +53,13 @@ Examples:
 pub const TRACE: &str = "\
 Example:
   parallax trace diff old.trace.json new.trace.json.gz";
+/// Examples of `history`.
+pub const HISTORY: &str = "\
+Examples:
+  parallax history                            Folder results
+  parallax history nightly '2026-*/*.json' --filter 'attention*flash'
+  parallax history nightly --format html --output history.html
+  parallax history nightly --fail-if-changed  Gate of a nightly job";
 
 /// Examples of `eval`.
 pub const EVAL: &str = "\

@@ -46,6 +46,17 @@ pub fn runs(files: &[PathBuf]) -> anyhow::Result<Vec<(&Path, Run)>> {
     Ok(runs)
 }
 
+/// Returns the runs of one file; `None` for the program's other outputs.
+///
+/// # Errors
+/// File that cannot be read or is no run.
+pub fn one(path: &Path) -> anyhow::Result<Option<Vec<Run>>> {
+    Ok(match contents(path)? {
+        Contents::Runs(runs) => Some(runs),
+        Contents::Other(_) => None,
+    })
+}
+
 /// Returns whether a file is compressed. No line can be appended to such a file.
 pub fn is_compressed(path: &Path) -> bool {
     let mut head = [0; 2];

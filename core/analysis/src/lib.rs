@@ -1,9 +1,10 @@
-//! Comparison of runs: verdicts, the cost of a target, families, and traces.
+//! Comparison of runs: verdicts, the cost of a target, families, histories, and traces.
 
 #![deny(unsafe_code)]
 
 pub mod compare;
 mod family;
+pub mod history;
 mod model;
 pub mod trace;
 

@@ -14,6 +14,7 @@ mod families;
 pub mod flame;
 mod grid;
 mod heads;
+pub mod history;
 pub mod html;
 mod known;
 mod linked;

@@ -11,6 +11,7 @@ pub mod devices;
 pub mod doctor;
 pub mod each_card;
 pub mod eval;
+pub mod history;
 pub mod kernel;
 pub mod lab;
 pub mod list;
@@ -55,6 +56,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Bisect(args) => Ok(bisect::bisect(&args)),
         Command::Report(args) => report::report(&args).map(done),
         Command::Trace(args) => trace::trace(&args).map(done),
+        Command::History(args) => history::history(&args),
         Command::Eval(args) => eval::eval(&args).map(done),
         Command::Kernel(args) => kernel::kernel(&args).map(done),
         Command::Config(args) => config::config(&args).map(done),

@@ -13,6 +13,7 @@ mod exits;
 mod formats;
 mod given;
 mod help;
+mod history;
 #[cfg(unix)]
 mod interrupting;
 mod lab;

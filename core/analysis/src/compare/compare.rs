@@ -189,7 +189,7 @@ pub(crate) fn renamed<'a>(runs: &[NamedRun], cases: impl Iterator<Item = &'a str
 }
 
 /// First schema version with today's names of variants.
-const SPLIT: u32 = 3;
+pub(crate) const SPLIT: u32 = 3;
 
 fn figure(record: &Record) -> Option<Figure> {
     let summary = record.timing()?.summary;

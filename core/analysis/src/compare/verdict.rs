@@ -165,9 +165,12 @@ impl Resolution {
     /// Returns the largest of the requested resolution, the clock errors, the drift of the reference kernels and the jitter of
     /// launches.
     pub fn of(base: &Timing, other: &Timing, grounds: VerdictInputs) -> Resolution {
-        let VerdictInputs { asked, drift, launch, .. } = grounds;
+        Resolution::with_clocks(base.clock_error + other.clock_error, grounds)
+    }
+
+    /// Returns the resolution for a sum of clock errors.
+    pub fn with_clocks(clock: f64, VerdictInputs { asked, drift, launch, .. }: VerdictInputs) -> Resolution {
         let mut resolution = Resolution { value: asked, source: Source::Asked };
-        let clock = base.clock_error + other.clock_error;
         for (value, source) in [(clock, Source::Clock), (drift, Source::Drift), (launch, Source::Launch)] {
             if value > resolution.value {
                 resolution = Resolution { value, source };
