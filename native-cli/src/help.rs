@@ -53,6 +53,7 @@ Examples:
 pub const TRACE: &str = "\
 Example:
   parallax trace diff old.trace.json new.trace.json.gz";
+
 /// Examples of `history`.
 pub const HISTORY: &str = "\
 Examples:

@@ -46,11 +46,18 @@ pub struct History {
     pub written: Written,
 }
 
+/// Formats of a history.
+const WRITTEN: [Format; 5] = [Format::Text, Format::Markdown, Format::Csv, Format::Json, Format::Html];
+/// Error message for the other formats.
+const NO_HISTORY: &str =
+    "this format is of single runs and has no history: `parallax report FILE --format FORMAT` writes it";
+
 /// Reads run files, and shows the changes of their series.
 pub fn history(args: &History) -> anyhow::Result<ExitCode> {
     let resolution = args.resolution.as_deref().map(|text| share("--resolution", text)).transpose()?;
-    if args.written.format() == Format::Flamegraph {
-        bail!("a flame graph shows stages of runs and no history: `parallax report FILE --format flamegraph` draws it");
+    // Before the files are read.
+    if !WRITTEN.contains(&args.written.format()) {
+        bail!(NO_HISTORY);
     }
     let files = files(&args.paths)?;
     let found = read(&files, &args.shown.filter).finish(resolution);
@@ -101,7 +108,7 @@ fn made(found: &Found, format: Format) -> anyhow::Result<Made> {
         Format::Csv => Made::Text(sheet::csv(&report::history::rows(found))),
         Format::Json => Made::Text(serde_json::to_string(found)? + "\n"),
         Format::Html => Made::Text(html::history(found)),
-        Format::Flamegraph => unreachable!("refused before the files are read"),
+        _ => bail!(NO_HISTORY),
     })
 }
 
