@@ -25,7 +25,6 @@ pub const PROFILE: &str = "\
 Examples:
   parallax profile encoder_layer --direction fwd+bwd
   parallax profile attention --format flamegraph --output attention.svg
-  parallax profile hash_embedding       Host against device, by rows
   parallax profile safety               Cost of bounds checks and others";
 
 /// Examples of `compare`.

@@ -36,7 +36,7 @@ pub struct Profile {
     #[arg(required_unless_present = "from", conflicts_with = "from")]
     pub workload: Option<String>,
     /// Additional output; flamegraph: times of the stages as an SVG
-    #[arg(long, value_enum, help_heading = RESULTS, conflicts_with_all = ["json", "csv", "json_lines"])]
+    #[arg(long, value_enum, help_heading = RESULTS, hide_possible_values = true, conflicts_with_all = ["json", "csv", "json_lines"])]
     pub format: Option<Format>,
     /// File for it [default: stdout, with tables on stderr]
     #[arg(long, value_name = "FILE", help_heading = RESULTS, requires = "format")]

@@ -96,6 +96,8 @@ fn variables(folder: &Path, found: &mut BTreeSet<String>) {
         let path = entry.expect("readable").path();
         if path.is_dir() {
             variables(&path, found);
+        }
+        if path.extension().is_none_or(|ending| ending != "rs") {
             continue;
         }
         let text = std::fs::read_to_string(&path).expect("UTF-8");

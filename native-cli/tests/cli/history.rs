@@ -102,7 +102,7 @@ fn a_history_without_a_run_names_the_files() {
         (&["broken.json"], &["no readable run in broken.json", "EOF"]),
         (&["nights", "--filter", "nothing"], &["no timed case of these runs matches filter `nothing`"]),
         (&["nights", "--resolution", "5"], &["--resolution `5`"]),
-        (&["nights", "--format", "flamegraph"], &["parallax report FILE --format flamegraph"]),
+        (&["nights", "--format", "flamegraph"], &["has no history", "parallax report FILE --format"]),
         (&["nights", "--output", "nights/month0/00.json"], &["is an input file"]),
     ] {
         mistake(dir.path(), &[&["history"], args].concat(), parts);
