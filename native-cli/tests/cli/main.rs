@@ -21,6 +21,7 @@ mod lab;
 mod limits;
 mod measuring;
 mod mistakes;
+mod models;
 #[cfg(unix)]
 mod scripts;
 mod settings;
