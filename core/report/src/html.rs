@@ -66,12 +66,12 @@ pub fn page(catalog: &dyn Catalog, runs: &[NamedRun], comparison: Option<&Compar
         }
         main {
             section { h2 { "Runs" } div.cards.large { @for NamedRun { name, run } in runs { (head(name, run)) } } }
+            (models(runs))
             @if let Some(comparison) = comparison { (compared(catalog, &comparison.clone().by_case())) }
             @if let Some(tax) = tax { section { h2 { "Portability tax" } (taxed(catalog, tax)) } }
             @if comparison.is_none() && tax.is_none() {
                 @for NamedRun { name, run } in runs { section { h2 { "Cases of " (name) } (table(&without_heading(catalog, run))) } }
             }
-            (models(runs))
             (scaling(catalog, runs))
             (plots(&html! { "Devices" }, runs.iter().flat_map(|NamedRun { name, run }| of_device(name, run))))
             (samples(runs))

@@ -77,6 +77,21 @@ pub struct SheetRow {
     pub items_per_s: Option<f64>,
     /// Peak device memory.
     pub peak_memory_bytes: Option<u64>,
+    /// Largest error of an output.
+    #[serde(default)]
+    pub worst_error: Option<f64>,
+    /// Largest error relative to its bound.
+    #[serde(default)]
+    pub worst_of_bound: Option<f64>,
+    /// Root mean square of the errors.
+    #[serde(default)]
+    pub rms_error: Option<f64>,
+    /// Largest error in units in the last place.
+    #[serde(default)]
+    pub worst_ulps: Option<f64>,
+    /// Root mean square of the errors in units in the last place.
+    #[serde(default)]
+    pub rms_ulps: Option<f64>,
     /// Whether the last execution gave the same bits as the first.
     pub repeatable: Option<bool>,
     /// Difference of the last execution from the first, relative to the error bound; absent for equal bits.
@@ -176,6 +191,8 @@ fn row(
     let summary = timing.map(|t| t.summary);
     let call = record.measured().and_then(|measured| measured.call.as_ref());
     let called = |of: fn(&OneCall) -> Option<Summary>| Some(of(call?)?.median.0);
+    let check = timing.and(record.measured()).map(|measured| &measured.check);
+    let errors = check.and_then(|check| check.errors);
     let repeatable = timing.and(record.measured()).and_then(|m| m.check.repeatable);
     let analysis = timing.and(record.measured()).and_then(|m| m.analysis.as_ref());
     let ratio = comparison.and_then(|c| c.ratio(i, &record.case)).filter(|_| timing.is_some());
@@ -223,6 +240,11 @@ fn row(
         items: record.items.as_ref().map(|items| items.name.clone()),
         items_per_s: record.items.as_ref().zip(summary).map(|(items, s)| items.per_second(s.median)),
         peak_memory_bytes: timing.and(record.measured()).map(|m| m.memory.peak.0),
+        worst_error: check.map(|check| check.worst_error),
+        worst_of_bound: check.map(|check| check.worst_ratio),
+        rms_error: errors.map(|errors| errors.rms),
+        worst_ulps: errors.map(|errors| errors.worst_ulps),
+        rms_ulps: errors.map(|errors| errors.rms_ulps),
         repeatable: repeatable.map(|r| r == Repeatable::Bitwise),
         repeat_of_bound: repeatable.and_then(|r| match r {
             Repeatable::Bitwise => None,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use parallax_report::{answer, escape, model_table};
+use parallax_report::{answer, escape, model_sentence, model_table};
 use parallax_schema::record::{BROWSER_VERSION, NamedRun, Run};
 use parallax_schema::session::Mode;
 use parallax_schema::spec::Spec;
@@ -118,6 +118,7 @@ fn once(common: &Common, spec: &Spec, out: &Output) -> anyhow::Result<ExitCode> 
         written.push(done.paths());
         files.push(done.json.display().to_string());
         answers.push(answer(&done.run, done.took));
+        answers.extend(model_sentence(&done.run));
     })?;
     scaling::tell(common, &measured.runs, None);
     // Chrome and Chromium of one version differ in this line alone.

@@ -19,6 +19,7 @@ use parallax_schema::case::Storage;
 use parallax_schema::device::LOOP_TURNS;
 use parallax_schema::record::{CheckResult, Mismatch};
 
+use crate::measure::errors::{ErrorSums, ulp};
 use crate::measure::repeat::OutputDigest;
 
 /// Reference work of a problem in multiply-adds; a fraction of a second on one core.
@@ -248,6 +249,7 @@ fn poisoned(bytes: &[u8]) -> bool {
 struct Comparison {
     result: CheckResult,
     left: OutputDigest,
+    sums: ErrorSums,
 }
 
 impl Default for Comparison {
@@ -259,11 +261,12 @@ impl Default for Comparison {
             worst_error: 0.0,
             bound: 0.0,
             worst_ratio: 0.0,
+            errors: None,
             mismatch: None,
             repeatable: None,
             loops_end_after: None,
         };
-        Comparison { result, left: OutputDigest::default() }
+        Comparison { result, left: OutputDigest::default(), sums: ErrorSums::default() }
     }
 }
 
@@ -272,6 +275,8 @@ impl Comparison {
         if self.result.compared == 0 {
             self.result.bound = tolerance.abs;
         }
+        let finite = || want.iter().filter(|want| want.is_finite());
+        let typical = (finite().map(|want| want * want).sum::<f64>() / finite().count().max(1) as f64).sqrt();
         for ((at, bytes), want) in line.elements().zip(want) {
             let got = load(line.storage, bytes);
             let bound = tolerance.abs + tolerance.rel * want.abs();
@@ -285,6 +290,7 @@ impl Comparison {
                 continue;
             }
             if error.is_finite() {
+                self.sums.add(error, bound, ulp(line.storage, want.abs().max(typical)));
                 self.result.worst_error = self.result.worst_error.max(error);
                 if error / bound > self.result.worst_ratio {
                     self.result.worst_ratio = error / bound;
@@ -320,6 +326,7 @@ impl Comparison {
     /// Returns the result and the digest; a check that compared nothing does not pass.
     fn end(mut self) -> (CheckResult, OutputDigest) {
         self.result.passed &= self.result.compared > 0;
+        self.result.errors = self.sums.end();
         (self.result, self.left)
     }
 }
@@ -378,6 +385,15 @@ mod tests {
         c.written(&line(0, Storage::F32, &bytes_of(Storage::F32, [0.0, f64::NAN].into_iter())), false);
         let (result, _) = c.end();
         assert!(!result.passed && result.sentence().contains("never written"));
+    }
+
+    #[test]
+    fn elements_near_zero_have_the_units_of_their_row() {
+        let mut c = Comparison::default();
+        let tolerance = Tolerance { abs: 1.0, rel: 0.0, reason: "" };
+        let got = [1.5, 1.5, 2f64.powi(-23)];
+        c.row(&line(0, Storage::F32, &bytes_of(Storage::F32, got.into_iter())), &[1.5, 1.5, 0.0], &tolerance);
+        assert_eq!(c.end().0.errors.expect("finite").worst_ulps, 1.0);
     }
 
     #[test]

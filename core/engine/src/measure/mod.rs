@@ -7,6 +7,7 @@ mod case_run;
 pub mod ceilings;
 pub mod check;
 mod ended;
+mod errors;
 mod meter;
 mod order;
 mod reference_cache;

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use parallax_analysis::compare::{Options, compare};
 use parallax_engine::plan::plan;
+use parallax_schema::case::problem_of;
 use parallax_schema::device::DeviceKind;
 use parallax_schema::record::{Better, NamedRun, Run, Suite};
 use parallax_schema::spec::schedule::Schedule;
@@ -79,6 +80,7 @@ fn value(setting: &'static Setting) -> BoxedStrategy<String> {
         Values::Text(_) => match setting.name {
             "filter" => any::<String>().boxed(),
             "case" => select(cases().to_vec()).boxed(),
+            "problem" => select(cases().to_vec()).prop_map(|case| problem_of(&case).to_owned()).boxed(),
             "shape" => select(vec!["c8xh128,c32xh256", "n2"]).prop_map(str::to_owned).boxed(),
             "variant" => select(parallax_engine::plan::settings::variants()).prop_map(str::to_owned).boxed(),
             "set" => select(vec!["matmul.tiled.DEPTH=8", "OWNER_ROWS=100"]).prop_map(str::to_owned).boxed(),

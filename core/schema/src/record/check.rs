@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::units::percent;
+use crate::units::{percent, three_digits};
 
 /// Outputs against the reference.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -21,6 +21,9 @@ pub struct CheckResult {
     pub bound: f64,
     /// Largest error relative to its bound; at most 1 when the check passed.
     pub worst_ratio: f64,
+    /// Errors of all compared elements; absent where they were not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errors: Option<Errors>,
     /// The first element that failed.
     pub mismatch: Option<Mismatch>,
     /// Whether the outputs after the last sample equal those before the first sample. Absent where only one of
@@ -30,6 +33,22 @@ pub struct CheckResult {
     /// Of a check that failed: iterations after which the device ends the loops of a kernel, where the problem may need more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loops_end_after: Option<u64>,
+}
+
+/// Errors of the compared elements.
+///
+/// A unit in the last place (ulp) is that of the output's element type at the reference, or at the root mean square of its row where
+/// that is larger. Sums that cancel to nearly zero would have errors of any number of their own units.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Errors {
+    /// Root mean square, in units of the output.
+    pub rms: f64,
+    /// Root mean square relative to the bounds.
+    pub rms_of_bound: f64,
+    /// Largest error in ulps.
+    pub worst_ulps: f64,
+    /// Root mean square in ulps.
+    pub rms_ulps: f64,
 }
 
 /// Whether two executions on the same inputs left the same in all outputs.
@@ -85,11 +104,12 @@ impl CheckResult {
                 format!("{} of {} elements compared, all exactly right", self.compared, self.elements)
             }
             None => format!(
-                "{} of {} elements compared, worst error {:.2e} ({:.0} % of its bound)",
+                "{} of {} elements compared, worst error {:.2e} ({:.0} % of its bound){}",
                 self.compared,
                 self.elements,
                 self.worst_error,
-                self.worst_ratio * 100.0
+                self.worst_ratio * 100.0,
+                self.errors.map(|errors| format!(", {}", errors.words())).unwrap_or_default(),
             ),
             Some(Mismatch { output, index, got: Some(got), want: Some(want) }) => {
                 format!("{output}[{index}] is {got}, should be {want} (bound {:.2e})", self.bound)
@@ -101,6 +121,13 @@ impl CheckResult {
                 format!("{output}[{index}] is not a finite number: wrong, or never written")
             }
         }
+    }
+}
+
+impl Errors {
+    /// Returns the errors in units in the last place: `RMS 0.29 ulp, at most 1.0`.
+    pub fn words(&self) -> String {
+        format!("RMS {} ulp, at most {}", three_digits(self.rms_ulps), three_digits(self.worst_ulps))
     }
 }
 

@@ -61,7 +61,6 @@ pub struct Operation {
     /// Least cost of one execution.
     pub cost: Cost,
     /// Problem that stands for it, or the reason why there is none.
-    #[serde(flatten)]
     pub coverage: Coverage,
     /// Time of its kernels in one execution, by the trace that it is from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,7 +69,7 @@ pub struct Operation {
 
 /// Problem of the suite that stands for an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase", tag = "coverage")]
+#[serde(rename_all = "lowercase")]
 pub enum Coverage {
     /// A problem computes the same, or costs the same.
     Problem {

@@ -50,6 +50,9 @@ pub(super) fn validate(run: &mut Run) -> Result<(), Invalid> {
     }
     place.within("spec.budget", run.spec.budget, 0.0, LONGEST_BUDGET)?;
     run.spec.precision.map_or(Ok(()), |precision| place.within("spec.precision", precision, 0.0, LARGEST))?;
+    for (i, operation) in run.model.iter().flat_map(|model| model.operations.iter().enumerate()) {
+        operation.traced.map_or(Ok(()), |time| place.time(format!("model.operations[{i}].traced"), time))?;
+    }
     if let Some(baseline) = &run.baseline {
         place.baseline(baseline)?;
     }
@@ -192,6 +195,16 @@ impl Place<'_> {
     }
 
     fn check(&self, check: &CheckResult) -> Result<(), Invalid> {
+        for (name, value) in check.errors.iter().flat_map(|errors| {
+            [
+                ("rms", errors.rms),
+                ("rms_of_bound", errors.rms_of_bound),
+                ("worst_ulps", errors.worst_ulps),
+                ("rms_ulps", errors.rms_ulps),
+            ]
+        }) {
+            self.within(format!("check.errors.{name}"), value, 0.0, f64::MAX)?;
+        }
         match check.compared > check.elements {
             true => Err(self.invalid("check.compared", "is more than there are elements")),
             false => Ok(()),
@@ -311,8 +324,10 @@ fn close(stated: Nanos, derived: Nanos) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::record::{ReadError, Run};
-    use crate::testing::{drift, run, spread};
+    use crate::case::Cost;
+    use crate::record::{Coverage, Errors, Model, ModelFormat, Operation, ReadError, Run};
+    use crate::testing::{drift, measured, run, spread};
+    use crate::units::Nanos;
     use serde_json::{Value, json};
 
     const CASE: &str = "a/fwd/b1/f32/x";
@@ -320,6 +335,21 @@ mod tests {
     fn file() -> Value {
         let mut run = run("cuda", "X", &[(CASE, spread(100.0, 0.002, 40))]);
         run.drift = drift(&[5.0, 6.0]);
+        measured(&mut run, CASE).check.errors =
+            Some(Errors { rms: 1e-7, rms_of_bound: 0.1, worst_ulps: 2.0, rms_ulps: 0.3 });
+        run.model = Some(Model {
+            name: "m".to_owned(),
+            format: ModelFormat::Trace,
+            extents: [("seq".to_owned(), 7)].into(),
+            operations: vec![Operation {
+                kind: "aten::mm".to_owned(),
+                layer: String::new(),
+                count: 2,
+                cost: Cost::new(8, 4, 4),
+                coverage: Coverage::Free { reason: "a view".to_owned() },
+                traced: Some(Nanos(5.0)),
+            }],
+        });
         serde_json::to_value(run).expect("JSON")
     }
 
@@ -343,6 +373,8 @@ mod tests {
             ("/spent/wall", json!(1e308), &["the run", "`spent.wall`"]),
             ("/spec/budget", json!(1e18), &["the run", "`spec.budget` is 1e18", "to 3.1536e7"]),
             ("/spec/budget", json!(-1), &["the run", "`spec.budget` is -1e0"]),
+            ("/model/operations/0/traced", json!(-3), &["the run", "`model.operations[0].traced`"]),
+            ("/records/0/check/errors/rms_ulps", json!(-1), &[CASE, "`check.errors.rms_ulps` is -1e0"]),
         ] {
             let mut file = file();
             *file.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = value;
