@@ -359,7 +359,8 @@ mod tests {
     #[test]
     fn repeated_operands_are_rows_or_columns() {
         for (a, b, want) in [
-            (&[2, 3, 8][..], &[2, 3, 8][..], Some("r2,c24,add")),
+            (&[2, 3, 8][..], &[2, 3, 8][..], Some("r1,c48,add")),
+            (&[64, 64, 32], &[64, 64, 32], Some("r128,c1024,add")),
             (&[2, 3, 8], &[8], Some("r6,c8,add,row")),
             (&[2, 3, 8], &[1, 3, 8], Some("r2,c24,add,row")),
             (&[8], &[2, 3, 8], Some("r6,c8,add,row")),

@@ -374,7 +374,7 @@ mod tests {
             [
                 ("aten::linear", 2, Some("linear/fwd/m128,n3072,k768,nt/f32"), Some(10_000.0)),
                 ("aten::conv2d", 1, Some("depthwise_conv2d/fwd/n1,c8,h56,k3,s2,p1,nchw/f16"), None),
-                ("aten::add", 1, Some("elementwise/fwd/r2,c8,add/f32"), Some(3000.0)),
+                ("aten::add", 1, Some("elementwise/fwd/r1,c16,add/f32"), Some(3000.0)),
             ]
         );
     }

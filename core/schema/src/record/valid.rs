@@ -51,7 +51,7 @@ pub(super) fn validate(run: &mut Run) -> Result<(), Invalid> {
     place.within("spec.budget", run.spec.budget, 0.0, LONGEST_BUDGET)?;
     run.spec.precision.map_or(Ok(()), |precision| place.within("spec.precision", precision, 0.0, LARGEST))?;
     for (i, operation) in run.model.iter().flat_map(|model| model.operations.iter().enumerate()) {
-        operation.traced.map_or(Ok(()), |time| place.time(format!("model.operations[{i}].traced"), time))?;
+        operation.traced.map_or(Ok(()), |time| place.took(format!("model.operations[{i}].traced"), time))?;
     }
     if let Some(baseline) = &run.baseline {
         place.baseline(baseline)?;

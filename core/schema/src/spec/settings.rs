@@ -3,9 +3,10 @@
 
 use std::fmt;
 
-use crate::case::{DType, Direction, Preset, named, nearest};
+use crate::case::{DType, Preset, named, nearest};
 use crate::device::Launching;
-use crate::spec::{Cache, InputSet, LONGEST_BUDGET, Spec, SpecError, sweep};
+use crate::spec::setting_values::{add, directions, on_off, positive, push, put, seconds, switch, words};
+use crate::spec::{Cache, InputSet, Spec, SpecError, sweep};
 
 /// Description of one setting.
 pub struct Setting {
@@ -128,58 +129,6 @@ pub(super) fn suggestion(given: &str) -> String {
     match nearest(given, names()) {
         Some(name) => format!("did you mean `{name}`?"),
         None => format!("the settings are {}", names().collect::<Vec<_>>().join(", ")),
-    }
-}
-
-/// Values of a switch.
-const SWITCH: [(&str, bool); 2] = [("on", true), ("off", false)];
-
-fn switch(name: &'static str, value: &str) -> Result<bool, SpecError> {
-    Ok(named(name, value, SWITCH)?)
-}
-
-fn on_off(on: bool) -> Vec<String> {
-    vec![if on { "on" } else { "off" }.to_owned()]
-}
-
-fn put<T, E: Into<SpecError>>(place: &mut T, value: Result<T, E>) -> Result<(), SpecError> {
-    *place = value.map_err(E::into)?;
-    Ok(())
-}
-
-fn push<T, E: Into<SpecError>>(list: &mut Vec<T>, value: Result<T, E>) -> Result<(), SpecError> {
-    list.push(value.map_err(E::into)?);
-    Ok(())
-}
-
-/// Adds a value that only the workloads can check.
-fn add(list: &mut Vec<String>, value: &str) -> Result<(), SpecError> {
-    list.push(value.to_owned());
-    Ok(())
-}
-
-fn words<T>(known: impl IntoIterator<Item = (&'static str, T)>) -> Vec<&'static str> {
-    known.into_iter().map(|(name, _)| name).collect()
-}
-
-/// Returns every direction with its name.
-fn directions() -> [(&'static str, Direction); 3] {
-    Direction::ALL.map(|direction| (direction.name(), direction))
-}
-
-fn positive(key: &'static str, value: &str, wanted: &'static str) -> Result<f64, SpecError> {
-    match value.parse::<f64>() {
-        Ok(v) if v.is_finite() && v > 0.0 => Ok(v),
-        _ => Err(SpecError::Number { key: key.to_owned(), value: value.to_owned(), wanted }),
-    }
-}
-
-/// Parses a duration that a run can be given.
-fn seconds(key: &'static str, value: &str) -> Result<f64, SpecError> {
-    let wanted = "a number of seconds above 0, a year (31536000) at most";
-    match positive(key, value, wanted)? {
-        seconds if seconds <= LONGEST_BUDGET => Ok(seconds),
-        _ => Err(SpecError::Number { key: key.to_owned(), value: value.to_owned(), wanted }),
     }
 }
 
@@ -461,6 +410,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::spec::setting_values::SWITCH;
 
     #[test]
     fn names_are_told_apart_and_defaults_can_be_written() {
