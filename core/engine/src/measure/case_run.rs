@@ -238,7 +238,7 @@ impl<'p> CaseRun<'p> {
         let Some(sampler) = self.sampler.take() else {
             return CaseEnd::Outcome(Outcome::Error { reason: "no sample was taken".to_owned() });
         };
-        let mut afresh = sampler.afresh();
+        let afresh = sampler.afresh();
         let timing = match sampler.finish(self.stopped.unwrap_or(StopReason::Asked)) {
             Ok(timing) => timing,
             Err(reason) => return CaseEnd::Outcome(Outcome::Error { reason }),
@@ -256,6 +256,11 @@ impl<'p> CaseRun<'p> {
             Ok(relaunched) => Timing { relaunched, ..timing },
             Err(error) => return error.into(),
         };
+        // Before the last check, because it may take samples.
+        self.watch.begin(Activity::Ceilings, profiler.now());
+        if let Err(error) = self.hold_to_ceilings(&mut timing, afresh, setting, profiler).await {
+            return error.into();
+        }
         self.watch.begin(Activity::Calls, profiler.now());
         let call = match call::calls(&mut *self.prepared, profiler, &setting.clock, timing.summary.median).await {
             Ok(call) => call,
@@ -263,12 +268,7 @@ impl<'p> CaseRun<'p> {
         };
         match self.after(spec, timing.summary.median, profiler).await {
             Ok((trace, again)) if again.passed => {
-                self.watch.begin(Activity::Ceilings, profiler.now());
-                if let Err(error) = self.hold_to_ceilings(&mut timing, &mut afresh, setting, profiler).await {
-                    return error.into();
-                }
                 let ceilings = &setting.baseline.ceilings;
-                self.watch.begin(Activity::Rest, profiler.now());
                 CaseEnd::Outcome(self.outcome(Some(timing), call, Some(trace), ceilings, Some(profiler)))
             }
             Ok((_, check)) => CaseEnd::Outcome(Outcome::Fail { check }),
@@ -283,7 +283,7 @@ impl<'p> CaseRun<'p> {
     async fn hold_to_ceilings(
         &mut self,
         timing: &mut Timing,
-        afresh: &mut Sampler,
+        mut afresh: Sampler,
         setting: &mut Setting,
         profiler: &mut dyn Profiler,
     ) -> Result<(), BackendError> {
@@ -301,7 +301,7 @@ impl<'p> CaseRun<'p> {
             return Ok(());
         }
         let stopped = afresh.sample_all(&mut *self.prepared, profiler).await?;
-        if let Ok(again) = afresh.clone().finish(stopped)
+        if let Ok(again) = afresh.finish(stopped)
             && self.impossible(&again, ceilings, profiler).is_none()
         {
             timing.replace_samples(again);
