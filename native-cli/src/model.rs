@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use flate2::read::MultiGzDecoder;
 use parallax_model::{MOST_BYTES, Options, Phase};
-use parallax_schema::record::{Model, is_gzip};
+use parallax_schema::record::Model;
 use parallax_schema::spec::Spec;
+
+use crate::reading::unpacked;
 
 /// Help heading of options for models.
 const MODEL: &str = "Your model";
@@ -97,19 +98,14 @@ fn stem(path: &Path) -> String {
     stem.to_owned()
 }
 
-/// Returns the contents of a file, unpacked.
+/// Returns the contents of a file, unpacked. More than the reader takes is cut one byte later, for its error.
 fn contents(path: &Path) -> anyhow::Result<Vec<u8>> {
-    let unreadable = || format!("cannot read {}", path.display());
-    let read = |from: &mut dyn Read| -> anyhow::Result<Vec<u8>> {
+    let read = || -> std::io::Result<Vec<u8>> {
         let mut contents = Vec::new();
-        from.take(MOST_BYTES + 1).read_to_end(&mut contents).with_context(unreadable)?;
+        unpacked(File::open(path)?)?.take(MOST_BYTES + 1).read_to_end(&mut contents)?;
         Ok(contents)
     };
-    let contents = read(&mut File::open(path).with_context(unreadable)?)?;
-    match is_gzip(&contents) {
-        true => read(&mut MultiGzDecoder::new(&contents[..])),
-        false => Ok(contents),
-    }
+    read().with_context(|| format!("cannot read {}", path.display()))
 }
 
 #[cfg(test)]

@@ -412,14 +412,7 @@ mod tests {
     #[test]
     fn runs_that_begin_at_once_share_no_file() {
         let folder = tempfile::tempdir().expect("a folder for temporary files");
-        let output = Output {
-            folder: folder.path().to_owned(),
-            gzip: false,
-            lines: false,
-            name: None,
-            model: None,
-            resumed: None,
-        };
+        let output = Output::of(&Common { out: folder.path().to_owned(), ..Common::default() });
         let suite = Suite { version: "0.0.0".to_owned(), commit: "0000000".to_owned() };
         let run = Plan::default().begin("mock", suite, &Mock::new(|_| 1.0, Fault::None), &Spec::default());
         // A trace without its run keeps its name too.
@@ -443,14 +436,7 @@ mod tests {
     #[test]
     fn a_run_that_goes_on_is_locked() {
         let folder = tempfile::tempdir().expect("a folder for temporary files");
-        let output = Output {
-            folder: folder.path().to_owned(),
-            gzip: false,
-            lines: false,
-            name: None,
-            model: None,
-            resumed: None,
-        };
+        let output = Output::of(&Common { out: folder.path().to_owned(), ..Common::default() });
         let suite = Suite { version: "0.0.0".to_owned(), commit: "0000000".to_owned() };
         let run = Plan::default().begin("mock", suite, &Mock::new(|_| 1.0, Fault::None), &Spec::default());
         let file = RunFile::begin(&output, run.clone()).expect("a new file");

@@ -1,7 +1,7 @@
 //! Run files that the user names, in all forms that tools produce: compressed with gzip, in UTF-16, or a trace beside
 //! its run.
 
-use std::io::{Cursor, ErrorKind, Read};
+use std::io::{BufReader, Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -131,6 +131,18 @@ fn contents(path: &Path) -> anyhow::Result<Contents> {
         return Ok(Contents::Other(Other::Table));
     }
     parsed(&text).map(Contents::Runs).with_context(|| path.display().to_string())
+}
+
+/// Returns the contents of a file, unpacked if gzip compressed it.
+///
+/// # Errors
+/// Errors of the system; while it is read, those of the decompressor.
+pub fn unpacked<'r>(mut file: impl Read + 'r) -> std::io::Result<Box<dyn Read + 'r>> {
+    let mut head = Vec::new();
+    file.by_ref().take(2).read_to_end(&mut head)?;
+    let is_packed = is_gzip(&head);
+    let whole = Cursor::new(head).chain(file);
+    Ok(if is_packed { Box::new(MultiGzDecoder::new(BufReader::new(whole))) } else { Box::new(whole) })
 }
 
 /// Returns the text of a file; `None` for a trace, of which only the beginning is read.

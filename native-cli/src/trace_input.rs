@@ -1,14 +1,14 @@
 //! Trace files that the user names, compressed with gzip or not.
 
 use std::fs::File;
-use std::io::{BufReader, Cursor, Error, ErrorKind, Read, Result};
+use std::io::{BufReader, Error, ErrorKind, Read, Result};
 use std::path::Path;
 
 use anyhow::Context;
-use flate2::read::MultiGzDecoder;
 use parallax_analysis::trace::stages::{StageTimes, stage_times};
-use parallax_schema::record::is_gzip;
 use parallax_schema::units::Bytes;
+
+use crate::reading::unpacked;
 
 /// Limit on the text of a trace, in bytes. Viewers fail beyond a tenth of it.
 const LONGEST: u64 = 1 << 30;
@@ -26,13 +26,8 @@ pub fn read(path: &Path) -> anyhow::Result<StageTimes> {
     times_of(file, LONGEST).with_context(cannot)
 }
 
-fn times_of(mut file: impl Read, longest: u64) -> anyhow::Result<StageTimes> {
-    let mut head = Vec::new();
-    file.by_ref().take(2).read_to_end(&mut head)?;
-    let is_gzip = is_gzip(&head);
-    let whole = Cursor::new(head).chain(file);
-    let text: Box<dyn Read> =
-        if is_gzip { Box::new(MultiGzDecoder::new(BufReader::new(whole))) } else { Box::new(whole) };
+fn times_of(file: impl Read, longest: u64) -> anyhow::Result<StageTimes> {
+    let text = unpacked(file)?;
     Ok(stage_times(BufReader::new(Limited { text, left: longest, longest }))?)
 }
 

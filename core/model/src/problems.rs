@@ -1,6 +1,6 @@
 //! Problems of the suite that stand for operations, with the argument for each equivalence.
 
-use parallax_ir::Problem;
+use parallax_ir::{Elem, Problem};
 use parallax_schema::case::{Cost, DType, Direction};
 use parallax_schema::record::Coverage;
 
@@ -344,7 +344,7 @@ fn elementwise_cost(times: u64, read: &[u64], written: u64, dtype: DType) -> Cos
 
 /// Bytes of an element.
 fn element(dtype: DType) -> u64 {
-    if dtype == DType::F32 { 4 } else { 2 }
+    Elem::Real.storage(dtype).bytes()
 }
 
 /// Product of extents; the largest number where it does not fit.

@@ -46,8 +46,6 @@ pub struct History {
     pub written: Written,
 }
 
-/// Formats of a history.
-const WRITTEN: [Format; 5] = [Format::Text, Format::Markdown, Format::Csv, Format::Json, Format::Html];
 /// Error message for the other formats.
 const NO_HISTORY: &str =
     "this format is of single runs and has no history: `parallax report FILE --format FORMAT` writes it";
@@ -55,10 +53,8 @@ const NO_HISTORY: &str =
 /// Reads run files, and shows the changes of their series.
 pub fn history(args: &History) -> anyhow::Result<ExitCode> {
     let resolution = args.resolution.as_deref().map(|text| share("--resolution", text)).transpose()?;
-    // Before the files are read.
-    if !WRITTEN.contains(&args.written.format()) {
-        bail!(NO_HISTORY);
-    }
+    // Other formats are refused before the files are read.
+    let made = writer(args.written.format())?;
     let files = files(&args.paths)?;
     let found = read(&files, &args.shown.filter).finish(resolution);
     if found.runs.is_empty() {
@@ -74,7 +70,7 @@ pub fn history(args: &History) -> anyhow::Result<ExitCode> {
             ),
         }
     }
-    emit(&args.written, &files, &made(&found, args.written.format())?)?;
+    emit(&args.written, &files, &made(&found)?)?;
     if !args.fail_if_changed {
         return Ok(ExitCode::SUCCESS);
     }
@@ -101,13 +97,17 @@ fn nothing(paths: &[PathBuf], found: &Found) -> String {
     }
 }
 
-fn made(found: &Found, format: Format) -> anyhow::Result<Made> {
+/// Returns the function that writes a history in a format.
+///
+/// # Errors
+/// Format of single runs.
+fn writer(format: Format) -> anyhow::Result<fn(&Found) -> anyhow::Result<Made>> {
     Ok(match format {
-        Format::Text => Made::Tables(table::text(&report::history::table(found), width())),
-        Format::Markdown => Made::Text(report::history::table(found).markdown()),
-        Format::Csv => Made::Text(sheet::csv(&report::history::rows(found))),
-        Format::Json => Made::Text(serde_json::to_string(found)? + "\n"),
-        Format::Html => Made::Text(html::history(found)),
+        Format::Text => |found| Ok(Made::Tables(table::text(&report::history::table(found), width()))),
+        Format::Markdown => |found| Ok(Made::Text(report::history::table(found).markdown())),
+        Format::Csv => |found| Ok(Made::Text(sheet::csv(&report::history::rows(found)))),
+        Format::Json => |found| Ok(Made::Text(serde_json::to_string(found)? + "\n")),
+        Format::Html => |found| Ok(Made::Text(html::history(found))),
         _ => bail!(NO_HISTORY),
     })
 }

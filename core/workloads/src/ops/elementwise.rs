@@ -19,7 +19,7 @@ use parallax_ir::{
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
 
-use super::gelu::gelu_tanh;
+use super::gelu::{gelu_tanh, wide};
 
 const A: usize = 0;
 const B: usize = 1;
@@ -164,11 +164,6 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     }
     buffers.push(BufferSpec::output("out", Elem::Real, &extents));
     buffers
-}
-
-/// Normal number of three times the usual deviation, so that both tails of activations occur.
-fn wide(_: &Shape, draw: Draw) -> f64 {
-    3.0 * draw.normal()
 }
 
 /// Number of a magnitude between a half and two, of either sign.

@@ -105,7 +105,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
 }
 
 /// Normal number of three times the usual deviation, so that both tails occur.
-fn wide(_: &Shape, draw: Draw) -> f64 {
+pub(super) fn wide(_: &Shape, draw: Draw) -> f64 {
     3.0 * draw.normal()
 }
 
