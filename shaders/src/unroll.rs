@@ -4,37 +4,44 @@
 //! instead of registers. This pass writes out loops whose trip count is constant. Drivers unroll such loops on their own if they
 //! have no guard.
 //!
-//! A loop is written out in one of three forms.
+//! A loop is written out in one of four forms.
 //!
-//! - One block `{ let i = 0u; … }` for each value: for few short iterations, or a variable that indexes a local array or vector.
-//! - A loop over several blocks: for many short iterations. One guard then serves all of them.
+//! - One block `{ let i = 0u; … }` for each value: where all iterations fit.
+//! - A loop over several blocks: for more iterations. One guard then serves all of them.
 //! - Nested conditions, one for each possible iteration: for a start that is known at run time. An example is
 //!   `for (var i = lane; i < 256u; i += 64u)`.
+//! - A loop over several blocks and a loop of the rest: for a start or a bound that is known at run time.
 //!
-//! Other loops stay: those with `break` or `continue`, those that change their variable, and those with long iterations. A longer
-//! text would take longer to compile, and gain nothing.
+//! Other loops stay: those with `break` or `continue`, those that change their variable, and those with long iterations.
+//! Measurements: docs/notebook/2026-11-29-checks-h200.md.
 
 mod evaluate;
+mod parts;
 #[cfg(test)]
 mod tests;
 mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::ops::Range;
 
 use evaluate::{Known, Value, value};
+use parts::{Head, changes, closing, declarations, leaves, root, shared};
 use tokens::{Token, tokens};
 
 /// Most blocks of a loop.
 const MOST_BLOCKS: usize = 64;
 /// Most nested conditions of a loop whose start is known at run time.
 const MOST_CONDITIONS: usize = 16;
-/// Most tokens of a loop whose variable indexes a local array.
+/// Most tokens of a loop. The inner loop of a GEMM with 8 × 8 accumulators has 7000.
 const MOST_TOKENS: usize = 8192;
-/// Tokens of an iteration beside which the guard of a loop is small. Loops that are written out only for their guard have at most
-/// as many.
-const GUARD_TOKENS: usize = 512;
+/// Most tokens of a loop with a barrier, or of nested conditions. A guard is small beside a barrier, and a longer text holds more
+/// registers: attention of 512 × 64 takes 1.6 times as long if the loop over its tiles is written out.
+const FEW_TOKENS: usize = 512;
+/// Most blocks of a loop that stays, for its many iterations.
+const TOGETHER: u32 = 16;
+/// Most blocks of a loop with a bound of run time, and their tokens.
+const SEVERAL_BLOCKS: u32 = 4;
+const SEVERAL_TOKENS: usize = 1024;
 
 /// Returns a WGSL text with its loops written out, and their number. Lines keep their numbers.
 pub fn unrolled(text: &str) -> (String, usize) {
@@ -60,99 +67,6 @@ pub fn unrolled(text: &str) -> (String, usize) {
     }
     done += &text[copied..];
     (done, count)
-}
-
-/// A counting loop, as ranges of tokens.
-struct Head<'a> {
-    name: Token<'a>,
-    start: Range<usize>,
-    condition: Range<usize>,
-    step: Range<usize>,
-    /// Tokens between the braces. `end` is the closing brace.
-    body: Range<usize>,
-}
-
-impl<'a> Head<'a> {
-    /// Reads `for (var NAME = start; condition; step) { body }`. `None` for anything else.
-    fn read(words: &[Token<'a>], at: usize) -> Option<Head<'a>> {
-        let rest = words.get(at..)?;
-        let ["for", "(", "var", name, ..] = rest else { return None };
-        let begin = match rest.get(4..)? {
-            ["=", ..] => at + 5,
-            [":", "u32", "=", ..] => at + 7,
-            _ => return None,
-        };
-        let first = closing(words, begin, ";")?;
-        let second = closing(words, first + 1, ";")?;
-        let third = closing(words, second + 1, ")")?;
-        (words.get(third + 1) == Some(&"{")).then_some(())?;
-        let end = closing(words, third + 2, "}")?;
-        Some(Head {
-            name,
-            start: begin..first,
-            condition: first + 1..second,
-            step: second + 1..third,
-            body: third + 2..end,
-        })
-    }
-}
-
-/// Index of the first `wanted` outside parentheses, brackets and braces that open after `from`.
-fn closing(words: &[Token], from: usize, wanted: &str) -> Option<usize> {
-    let mut depth = 0_usize;
-    for (at, word) in words.iter().enumerate().skip(from) {
-        if depth == 0 && *word == wanted {
-            return Some(at);
-        }
-        match *word {
-            "(" | "[" | "{" => depth += 1,
-            ")" | "]" | "}" => depth = depth.checked_sub(1)?,
-            _ => {}
-        }
-    }
-    None
-}
-
-/// Counts the declarations of each name. One with a type counts twice.
-fn declarations<'a>(words: &[Token<'a>]) -> BTreeMap<Token<'a>, usize> {
-    let mut all = BTreeMap::new();
-    for pair in words.windows(2) {
-        if let ["let" | "const" | "override" | "fn" | "alias" | "struct" | "var", declared] | [declared, ":"] = pair {
-            *all.entry(*declared).or_insert(0) += 1;
-        }
-    }
-    all
-}
-
-/// Names of the variables in the memory of the device or a workgroup: `var<storage, read> NAME`.
-fn shared<'a>(words: &[Token<'a>]) -> BTreeSet<Token<'a>> {
-    let one = |(at, pair): (usize, &[Token<'a>])| match pair {
-        ["var", "<"] => {
-            words[at..].iter().position(|word| *word == ">").and_then(|end| words.get(at + end + 1).copied())
-        }
-        _ => None,
-    };
-    words.windows(2).enumerate().filter_map(one).collect()
-}
-
-/// Name of the variable that is indexed: `a` of `a[i][j]`. Empty for an expression in parentheses.
-fn root<'a>(words: &[Token<'a>], mut bracket: usize) -> Token<'a> {
-    while bracket > 0 && words[bracket - 1] == "]" {
-        let mut depth = 0_usize;
-        while bracket > 0 {
-            bracket -= 1;
-            match words[bracket] {
-                "]" => depth += 1,
-                "[" if depth == 1 => break,
-                "[" => depth -= 1,
-                _ => {}
-            }
-        }
-    }
-    match bracket.checked_sub(1).map(|before| words[before]) {
-        Some(word) if word.starts_with(tokens::in_word) => word,
-        _ => "",
-    }
 }
 
 /// Code on one line.
@@ -237,15 +151,60 @@ impl<'a> Pass<'a> {
         }
         match value(&words[head.start.clone()], known) {
             Some(Value::U32(first)) => {
-                let values = self.values(head, words, known, first)?;
+                let Some(values) = self.values(head, words, known, first) else {
+                    return self.several(head, words, known);
+                };
                 let whole = values.map(|values| self.blocks(head, body, known, values));
-                let most = if self.indexes_locals(body, head.name) { MOST_TOKENS } else { GUARD_TOKENS };
+                let most = if self.indexes_locals(body, head.name) { MOST_TOKENS } else { most_tokens(body) };
                 let fits = whole.filter(|whole| whole.tokens <= most);
                 fits.or_else(|| self.chunks(head, words, known, first))
             }
             Some(_) => None,
-            None => self.conditions(head, words, known),
+            None => self.conditions(head, words, known).or_else(|| self.several(head, words, known)),
         }
+    }
+
+    /// A loop of several blocks and one of the rest, for a start or a bound that is known at run time:
+    /// `{ var i_ = start; let iend_ = bound; for (; i_ < iend_ && iend_ - i_ > 3u; i_ += 4u) { … } for (; i_ < iend_; i_ += 1u) { … } }`.
+    fn several(&self, head: &Head<'a>, words: &[Token<'a>], known: &Known<'a>) -> Option<Written> {
+        let [name, "<", bound @ ..] = &words[head.condition.clone()] else { return None };
+        let step = constant_step(head, words, known)?;
+        let body = &words[head.body.clone()];
+        // The bound is computed once: it must not depend on the variable, on memory, or on a variable that the loop changes.
+        let steady = bound.iter().all(|word| *word != head.name && *word != "[" && !changes(body, word));
+        if *name != head.name || !steady || !self.is_u32(head, bound, words, known) {
+            return None;
+        }
+        let counter = self.counter(head)?;
+        let end = format!("{}end_", head.name);
+        if self.declared.contains_key(end.as_str()) {
+            return None;
+        }
+        let body = self.body(body, known);
+        let together = u32::try_from(SEVERAL_TOKENS / body.tokens.max(1)).ok()?.min(SEVERAL_BLOCKS);
+        if together < 2 {
+            return None;
+        }
+        let stride = together.checked_mul(step)?;
+        let mut all = Written::default();
+        let [start, bound] = [&words[head.start.clone()], bound].map(joined);
+        let _ = write!(all.code, "{{ var {counter}: u32 = {start}; let {end}: u32 = {bound}; ");
+        let _ = write!(all.code, "for (; {counter} < {end} && {end} - {counter} > {}u; ", stride - step);
+        let _ = write!(all.code, "{counter} += {stride}u) {{ ");
+        for i in 0..together {
+            all.block(head.name, &format!("{counter} + {}u", i * step), &body);
+        }
+        let _ = write!(all.code, "}} for (; {counter} < {end}; {counter} += {step}u) {{ ");
+        all.block(head.name, &counter, &body);
+        all.code += "} } ";
+        Some(all)
+    }
+
+    /// Whether the variable of a loop is known to be a `u32`: by its declaration, its start, its bound or its step.
+    fn is_u32(&self, head: &Head<'a>, bound: &[Token<'a>], words: &[Token<'a>], known: &Known<'a>) -> bool {
+        let is = |words: &[Token<'a>]| matches!(value(words, known), Some(Value::U32(_)));
+        let step = words[head.step.clone()].get(2..).unwrap_or_default();
+        words[..head.start.start].ends_with(&["u32", "="]) || is(&words[head.start.clone()]) || is(bound) || is(step)
     }
 
     /// Values of the variable, or `Some(None)` if they are more than [`MOST_BLOCKS`]. `None` if they are unknown.
@@ -284,9 +243,10 @@ impl<'a> Pass<'a> {
     fn chunks(&self, head: &Head<'a>, words: &[Token<'a>], known: &Known<'a>, first: u32) -> Option<Written> {
         let (bound, step) = progression(head, words, known)?;
         let counter = self.counter(head)?;
+        let most = most_tokens(&words[head.body.clone()]);
         let body = self.body(&words[head.body.clone()], known);
         let trips = bound.checked_sub(first)?.div_ceil(step);
-        let together = u32::try_from(GUARD_TOKENS / body.tokens.max(1)).ok()?.min(trips);
+        let together = u32::try_from(most / body.tokens.max(1)).ok()?.min(trips).min(TOGETHER);
         if together < 2 {
             return None;
         }
@@ -313,7 +273,7 @@ impl<'a> Pass<'a> {
         let body = self.body(&words[head.body.clone()], known);
         let most = bound.div_ceil(step) as usize;
         // The last addition must not wrap.
-        if most > MOST_CONDITIONS || most * body.tokens > GUARD_TOKENS || bound.checked_add(step).is_none() {
+        if most > MOST_CONDITIONS || most * body.tokens > FEW_TOKENS || bound.checked_add(step).is_none() {
             return None;
         }
         let mut all = Written::default();
@@ -386,17 +346,28 @@ impl<'a> Pass<'a> {
 /// Bound and step of `NAME < bound; NAME += step`, if they are constant. The step is not zero.
 fn progression(head: &Head, words: &[Token], known: &Known) -> Option<(u32, u32)> {
     let [name, "<", bound @ ..] = &words[head.condition.clone()] else { return None };
+    match value(bound, known)? {
+        Value::U32(bound) if *name == head.name => Some((bound, constant_step(head, words, known)?)),
+        _ => None,
+    }
+}
+
+/// Step of `NAME++` or `NAME += step`, if it is constant and not zero.
+fn constant_step(head: &Head, words: &[Token], known: &Known) -> Option<u32> {
     let step = match &words[head.step.clone()] {
         [stepped, "++"] if *stepped == head.name => Value::U32(1),
         [stepped, "+=", step @ ..] if *stepped == head.name => value(step, known)?,
         _ => return None,
     };
-    match (value(bound, known)?, step) {
-        (Value::U32(bound), Value::U32(step) | Value::Abstract(step)) if *name == head.name && step > 0 => {
-            Some((bound, step))
-        }
+    match step {
+        Value::U32(step) | Value::Abstract(step) if step > 0 => Some(step),
         _ => None,
     }
+}
+
+/// Most tokens of a loop that is written out for its guard.
+fn most_tokens(body: &[Token]) -> usize {
+    if body.contains(&"workgroupBarrier") { FEW_TOKENS } else { MOST_TOKENS }
 }
 
 /// Joins tokens. Those of a shift stay together.
@@ -433,34 +404,4 @@ fn stepped(step: &[Token], name: &str, before: u32, known: &Known) -> Option<u32
         }
         _ => None,
     }
-}
-
-/// Whether statements change a variable, take its address or declare another of its name.
-fn changes(body: &[Token], name: &str) -> bool {
-    body.windows(2).any(|pair| match pair {
-        ["&" | "let" | "var" | "const", other] => *other == name,
-        [other, "=" | "+=" | "-=" | "*=" | "/=" | "%=" | "&=" | "|=" | "^=" | "<<=" | ">>=" | "++" | "--" | ":"] => {
-            *other == name
-        }
-        _ => false,
-    })
-}
-
-/// Whether statements end an iteration or the loop around them.
-fn leaves(body: &[Token]) -> bool {
-    let mut at = 0;
-    while at < body.len() {
-        match body[at] {
-            "break" | "continue" => return true,
-            // These belong to the inner loop.
-            "for" | "while" | "loop" => {
-                let Some(open) = body[at..].iter().position(|word| *word == "{") else { return true };
-                let Some(end) = closing(body, at + open + 1, "}") else { return true };
-                at = end;
-            }
-            _ => {}
-        }
-        at += 1;
-    }
-    false
 }

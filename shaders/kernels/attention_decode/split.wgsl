@@ -66,6 +66,16 @@ fn value_element(place: u32, own: u32, x: u32) -> f32 {
     return f32(v[place + x]);
 }
 
+// Adds the weighted values of this many tokens.
+#block add_values(TOKENS)
+    for (var i = 0u; i < TOKENS; i++) {
+        let value = value_element(places[i], own, col);
+        for (var g = 0u; g < HELD; g++) {
+            sums[c * HELD + g] += weights[g * KEYS + i] * value;
+        }
+    }
+#end
+
 @compute @workgroup_size(THREADS)
 fn attention_decode_split(
     @builtin(workgroup_id) group: vec3<u32>,
@@ -103,10 +113,13 @@ fn attention_decode_split(
             if thread % 4u == 0u {
                 places[key] = at;
             }
-            for (var x = thread % 4u; x < D; x += 4u) {
-                let element = key_element(at, own, x);
-                for (var g = 0u; g < HELD; g++) {
-                    product[g] += queries[g * D + x] * element;
+            for (var i = 0u; i < (D + 3u) / 4u; i++) {
+                let x = 4u * i + thread % 4u;
+                if D % 4u == 0u || x < D {
+                    let element = key_element(at, own, x);
+                    for (var g = 0u; g < HELD; g++) {
+                        product[g] += queries[g * D + x] * element;
+                    }
                 }
             }
         }
@@ -139,11 +152,11 @@ fn attention_decode_split(
                 for (var g = 0u; g < HELD; g++) {
                     sums[c * HELD + g] *= rescale[g];
                 }
-                for (var i = 0u; i < min(KEYS, end - first); i++) {
-                    let value = value_element(places[i], own, col);
-                    for (var g = 0u; g < HELD; g++) {
-                        sums[c * HELD + g] += weights[g * KEYS + i] * value;
-                    }
+                if end - first >= KEYS {
+                    #emit add_values(KEYS)
+                } else {
+                    let tokens = end - first;
+                    #emit add_values(tokens)
                 }
             }
         }

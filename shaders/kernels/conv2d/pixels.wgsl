@@ -29,14 +29,14 @@ fn stage_right(known: Known, group: u32, column: u32, depth: u32, to: u32, lane:
             let d = lane % K_VEC4 * 4u;
             let found = terms_of_each(known, group, depth + d);
             let block = transpose(mat4x4<f32>(vec4<f32>(found.x), vec4<f32>(found.y), vec4<f32>(found.z), vec4<f32>(found.w)));
-            right_tile[d * N_VEC4 + slot] = block[0];
-            right_tile[(d + 1u) * N_VEC4 + slot] = block[1];
-            right_tile[(d + 2u) * N_VEC4 + slot] = block[2];
-            right_tile[(d + 3u) * N_VEC4 + slot] = block[3];
+            right_tile[d][slot] = block[0];
+            right_tile[d + 1u][slot] = block[1];
+            right_tile[d + 2u][slot] = block[2];
+            right_tile[d + 3u][slot] = block[3];
         }
     } else {
         for (var e = lane; e < N_VEC4 * BLOCK_K; e += 256u) {
-            right_tile[e] = vec4<f32>(term_of_each(known, group, depth + e / N_VEC4));
+            right_tile[e / N_VEC4][e % N_VEC4] = vec4<f32>(term_of_each(known, group, depth + e / N_VEC4));
         }
     }
 }
@@ -53,10 +53,10 @@ fn stage_left(group: u32, row: u32, depth: u32, to: u32, lane: u32) {
                 vec4<f32>(terms_of_row(group, first + 3u, depth + d)),
             ));
             let slot = e / K_VEC4;
-            left_tile[d * M_VEC4 + slot] = block[0];
-            left_tile[(d + 1u) * M_VEC4 + slot] = block[1];
-            left_tile[(d + 2u) * M_VEC4 + slot] = block[2];
-            left_tile[(d + 3u) * M_VEC4 + slot] = block[3];
+            left_tile[d][slot] = block[0];
+            left_tile[d + 1u][slot] = block[1];
+            left_tile[d + 2u][slot] = block[2];
+            left_tile[d + 3u][slot] = block[3];
         }
     } else if BACK && LAST && TO_C % 4u == 0u {
         // Rows of a term are contiguous.
@@ -67,13 +67,13 @@ fn stage_left(group: u32, row: u32, depth: u32, to: u32, lane: u32) {
             if term < to && first < TO_C {
                 rows = vec4<f32>(w[weight_at(group, first, term % FROM_C, term / FROM_C) / 4u]);
             }
-            left_tile[e] = rows;
+            left_tile[e / M_VEC4][e % M_VEC4] = rows;
         }
     } else {
         for (var e = lane; e < M_VEC4 * BLOCK_K; e += 256u) {
             let term = depth + e % BLOCK_K;
             let first = row + e / BLOCK_K * 4u;
-            left_tile[e % BLOCK_K * M_VEC4 + e / BLOCK_K] = vec4<f32>(vec4<elem>(
+            left_tile[e % BLOCK_K][e / BLOCK_K] = vec4<f32>(vec4<elem>(
                 weight(group, first, term),
                 weight(group, first + 1u, term),
                 weight(group, first + 2u, term),

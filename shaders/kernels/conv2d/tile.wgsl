@@ -12,8 +12,8 @@ const THREADS_M: u32 = M_VEC4 / REG_TILES_M;
 const THREADS_N: u32 = N_VEC4 / REG_TILES_N;
 const REG_TILES: u32 = REG_TILES_M * REG_TILES_N;
 
-var<workgroup> left_tile: array<vec4<f32>, BLOCK_K * M_VEC4>;
-var<workgroup> right_tile: array<vec4<f32>, BLOCK_K * N_VEC4>;
+var<workgroup> left_tile: array<array<vec4<f32>, M_VEC4>, BLOCK_K>;
+var<workgroup> right_tile: array<array<vec4<f32>, N_VEC4>, BLOCK_K>;
 
 // Sums over terms begin .. end - 1 of the tile with this first row and column.
 fn tile_product(group: u32, first: vec2<u32>, begin: u32, end: u32, lane: u32) {
@@ -31,10 +31,10 @@ fn tile_product(group: u32, first: vec2<u32>, begin: u32, end: u32, lane: u32) {
         for (var d = 0u; d < BLOCK_K; d++) {
             var right = array<vec4<f32>, REG_TILES_N>();
             for (var s = 0u; s < REG_TILES_N; s++) {
-                right[s] = right_tile[d * N_VEC4 + across + s * THREADS_N];
+                right[s] = right_tile[d][across + s * THREADS_N];
             }
             for (var r = 0u; r < REG_TILES_M; r++) {
-                let left = left_tile[d * M_VEC4 + down + r * THREADS_M];
+                let left = left_tile[d][down + r * THREADS_M];
                 for (var s = 0u; s < REG_TILES_N; s++) {
                     let at = (r * REG_TILES_N + s) * 4u;
                     sums[at] = fma(vec4<f32>(left.x), right[s], sums[at]);

@@ -87,7 +87,7 @@ fn stage_right(known: Known, counted: u32, column: u32, depth: u32, end: u32, la
                 );
             }
         }
-        right_tile[e] = pixels;
+        right_tile[e / N_VEC4][e % N_VEC4] = pixels;
     }
 }
 
@@ -122,10 +122,10 @@ fn stage_left(counted: u32, row: u32, depth: u32, end: u32, lane: u32) {
                     vec4_of_row(group, row + slot * 4u + 3u, depth + d),
                 ));
             }
-            left_tile[d * M_VEC4 + slot] = block[0];
-            left_tile[(d + 1u) * M_VEC4 + slot] = block[1];
-            left_tile[(d + 2u) * M_VEC4 + slot] = block[2];
-            left_tile[(d + 3u) * M_VEC4 + slot] = block[3];
+            left_tile[d][slot] = block[0];
+            left_tile[d + 1u][slot] = block[1];
+            left_tile[d + 2u][slot] = block[2];
+            left_tile[d + 3u][slot] = block[3];
         }
     } else {
         for (var e = lane; e < M_VEC4 * BLOCK_K; e += 256u) {
@@ -146,7 +146,7 @@ fn stage_left(counted: u32, row: u32, depth: u32, end: u32, lane: u32) {
                     );
                 }
             }
-            left_tile[e] = rows;
+            left_tile[e / M_VEC4][e % M_VEC4] = rows;
         }
     }
 }

@@ -61,11 +61,16 @@ fn store_tile(group: u32, row: u32, column: u32, slot: u32, tile: mat4x4<f32>) {
     tiles_stored += 1u;
 }
 
-// Sums over the threads of four channels, from the place of the right tile.
+// Stores a thread's value of four channels in the right tile.
+fn keep_thread(row4: u32, across: u32, value: vec4<f32>) {
+    right_tile[row4 / REG_TILES_N][row4 % REG_TILES_N * THREADS_N + across] = value;
+}
+
+// Sums over the threads of four channels.
 fn over_threads(row4: u32) -> vec4<f32> {
     var sum = vec4<f32>();
     for (var i = 0u; i < THREADS_N; i++) {
-        sum += right_tile[row4 * THREADS_N + i];
+        sum += right_tile[row4 / REG_TILES_N][row4 % REG_TILES_N * THREADS_N + i];
     }
     return sum;
 }
@@ -94,25 +99,25 @@ fn conv_block_moments(
     let all = f32(min(BLOCK_N, POSITIONS - at.z));
     workgroupBarrier();
     for (var r = 0u; r < REG_TILES_M; r++) {
-        right_tile[(down + r * THREADS_M) * THREADS_N + across] = own * begins[r] + far[r];
+        keep_thread(down + r * THREADS_M, across, own * begins[r] + far[r]);
     }
     workgroupBarrier();
     if lane < M_VEC4 {
-        left_tile[lane] = over_threads(lane) / all;
+        left_tile[0][lane] = over_threads(lane) / all;
     }
     workgroupBarrier();
     for (var r = 0u; r < REG_TILES_M; r++) {
         var around = vec4<f32>();
         if own > 0.0 {
             let further = far[r] / own;
-            let from_mean = begins[r] + further - left_tile[down + r * THREADS_M];
+            let from_mean = begins[r] + further - left_tile[0][down + r * THREADS_M];
             around = max(far_squared[r] - further * far[r], vec4<f32>()) + own * from_mean * from_mean;
         }
-        right_tile[(down + r * THREADS_M) * THREADS_N + across] = around;
+        keep_thread(down + r * THREADS_M, across, around);
     }
     workgroupBarrier();
     if lane < M_VEC4 {
-        let mean = left_tile[lane];
+        let mean = left_tile[0][lane];
         let around = over_threads(lane);
         let row = at.y + 4u * lane;
         let place = at.z / BLOCK_N * 2u * CHANNELS + at.x * TO_C + row;

@@ -16,8 +16,8 @@ fn lanes_sum(thread: u32, x: f32) -> f32 {
     workgroupBarrier();
     if lane < LANES_FEW {
         var sum = 0.0;
-        for (var i = lane; i < LANES; i += LANES_FEW) {
-            sum += lanes_all[row * LANES + i];
+        for (var i = 0u; i < LANES; i += LANES_FEW) {
+            sum += lanes_all[row * LANES + i + lane];
         }
         lanes_few[row * LANES_FEW + lane] = sum;
     }
@@ -36,8 +36,8 @@ fn lanes_max(thread: u32, x: f32) -> f32 {
     workgroupBarrier();
     if lane < LANES_FEW {
         var top = x;
-        for (var i = lane; i < LANES; i += LANES_FEW) {
-            top = max(top, lanes_all[row * LANES + i]);
+        for (var i = 0u; i < LANES; i += LANES_FEW) {
+            top = max(top, lanes_all[row * LANES + i + lane]);
         }
         lanes_few[row * LANES_FEW + lane] = top;
     }

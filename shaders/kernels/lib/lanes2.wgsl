@@ -12,8 +12,8 @@ fn lanes_sum2(thread: u32, x: vec2<f32>) -> vec2<f32> {
     workgroupBarrier();
     if lane < LANES_FEW {
         var sum = vec2<f32>();
-        for (var i = lane; i < LANES; i += LANES_FEW) {
-            sum += lanes_all[row * LANES + i];
+        for (var i = 0u; i < LANES; i += LANES_FEW) {
+            sum += lanes_all[row * LANES + i + lane];
         }
         lanes_few[row * LANES_FEW + lane] = sum;
     }

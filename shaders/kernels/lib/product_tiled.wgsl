@@ -27,9 +27,7 @@ const A_VEC4: u32 = BLOCK_M / 4u;
 const B_VEC4: u32 = BLOCK_N / 4u;
 // Padding vector between indices of K, against bank conflicts of transposed stores.
 const A_STRIDE: u32 = A_VEC4 + select(PAD, 0u, A_TRANSPOSED);
-const A_SIZE: u32 = BLOCK_K * A_STRIDE;
 const B_STRIDE: u32 = B_VEC4 + select(0u, PAD, B_TRANSPOSED);
-const B_SIZE: u32 = BLOCK_K * B_STRIDE;
 // Vectors of a tile, and vectors per thread.
 const A_VECTORS: u32 = BLOCK_K * A_VEC4;
 const B_VECTORS: u32 = BLOCK_K * B_VEC4;
@@ -39,8 +37,9 @@ const STEPS: u32 = (K + BLOCK_K - 1u) / BLOCK_K;
 // Iterations of the loop.
 const MAIN_STEPS: u32 = STEPS - select(1u, 0u, VEC4_STORES);
 
-var<workgroup> a_tile: array<vec4<f32>, STAGES * A_SIZE>;
-var<workgroup> b_tile: array<vec4<f32>, STAGES * B_SIZE>;
+// By stage, index of K, and vector. Checks of an index of each dimension are computed once for all steps.
+var<workgroup> a_tile: array<array<array<vec4<f32>, A_STRIDE>, BLOCK_K>, STAGES>;
+var<workgroup> b_tile: array<array<array<vec4<f32>, B_STRIDE>, BLOCK_K>, STAGES>;
 
 const A_WHOLE: bool = M % BLOCK_M == 0u && K % BLOCK_K == 0u;
 const B_WHOLE: bool = N % BLOCK_N == 0u && K % BLOCK_K == 0u;
@@ -100,15 +99,27 @@ fn vector_of_b(batch: u32, depth: u32, col: u32, e: u32) -> vec4<elem> {
     return vec4_of_b(batch, d, n);
 }
 
-// Place of vector e in a tile.
-fn place_in_a(e: u32) -> u32 {
-    if A_TRANSPOSED { return e / A_VEC4 * A_STRIDE + e % A_VEC4; }
-    return e % BLOCK_K * A_STRIDE + e / BLOCK_K;
+// Stores vector e of a tile.
+fn keep_a(stage: u32, e: u32, vector: vec4<elem>) {
+    if A_VECTORS % THREADS != 0u && e >= A_VECTORS {
+        return;
+    }
+    if A_TRANSPOSED {
+        a_tile[stage][e / A_VEC4][e % A_VEC4] = vec4<f32>(vector);
+    } else {
+        a_tile[stage][e % BLOCK_K][e / BLOCK_K] = vec4<f32>(vector);
+    }
 }
 
-fn place_in_b(e: u32) -> u32 {
-    if B_TRANSPOSED { return e % BLOCK_K * B_STRIDE + e / BLOCK_K; }
-    return e / B_VEC4 * B_STRIDE + e % B_VEC4;
+fn keep_b(stage: u32, e: u32, vector: vec4<elem>) {
+    if B_VECTORS % THREADS != 0u && e >= B_VECTORS {
+        return;
+    }
+    if B_TRANSPOSED {
+        b_tile[stage][e % BLOCK_K][e / BLOCK_K] = vec4<f32>(vector);
+    } else {
+        b_tile[stage][e / B_VEC4][e % B_VEC4] = vec4<f32>(vector);
+    }
 }
 
 // Stores four neighbouring sums of a row.
@@ -140,18 +151,18 @@ fn store_register_tile(batch: u32, corner: vec2<u32>, sums: ptr<function, array<
 }
 #endif
 
-// Adds a step's products to the sums, from these positions of both tiles. Compilers do not unroll the loop over K for large
+// Adds a step's products to the sums, from this stage of both tiles. Compilers do not unroll the loop over K for large
 // register tiles, and each iteration waits for memory: one iteration has REG_TILES_M indices of K.
-#block add_step(FROM_A, FROM_B)
+#block add_step(STAGE)
     for (var pair = 0u; pair < BLOCK_K / REG_TILES_M; pair++) {
         for (var half = 0u; half < REG_TILES_M; half++) {
             let d = pair * REG_TILES_M + half;
             var right = array<vec4<f32>, REG_TILES_N>();
             for (var j = 0u; j < REG_TILES_N; j++) {
-                right[j] = b_tile[FROM_B + d * B_STRIDE + j * THREADS_N];
+                right[j] = b_tile[STAGE][d][x + j * THREADS_N];
             }
             for (var i = 0u; i < REG_TILES_M; i++) {
-                let left = a_tile[FROM_A + d * A_STRIDE + i * THREADS_M];
+                let left = a_tile[STAGE][d][y + i * THREADS_M];
                 for (var j = 0u; j < REG_TILES_N; j++) {
                     let s = (i * REG_TILES_N + j) * 4u;
                     sums[s] = fma(vec4<f32>(left.x), right[j], sums[s]);
@@ -181,16 +192,10 @@ fn product_tiled(index: u32, lane: u32) {
     var next_b: array<vec4<elem>, B_LOADS>;
 
     for (var i = 0u; i < A_LOADS; i++) {
-        let e = lane + i * THREADS;
-        if A_VECTORS % THREADS == 0u || e < A_VECTORS {
-            a_tile[place_in_a(e)] = vec4<f32>(vector_of_a(batch, first.y, 0u, e));
-        }
+        keep_a(0u, lane + i * THREADS, vector_of_a(batch, first.y, 0u, lane + i * THREADS));
     }
     for (var i = 0u; i < B_LOADS; i++) {
-        let e = lane + i * THREADS;
-        if B_VECTORS % THREADS == 0u || e < B_VECTORS {
-            b_tile[place_in_b(e)] = vec4<f32>(vector_of_b(batch, 0u, first.x, e));
-        }
+        keep_b(0u, lane + i * THREADS, vector_of_b(batch, 0u, first.x, lane + i * THREADS));
     }
     workgroupBarrier();
     for (var t = 0u; t < MAIN_STEPS; t++) {
@@ -203,33 +208,25 @@ fn product_tiled(index: u32, lane: u32) {
                 next_b[i] = vector_of_b(batch, depth, first.x, lane + i * THREADS);
             }
         }
-        let from_a = t % STAGES * A_SIZE + y;
-        let from_b = t % STAGES * B_SIZE + x;
-        #emit add_step(from_a, from_b)
+        let stage = t % STAGES;
+        #emit add_step(stage)
         if !VEC4_STORES || t + 1u < STEPS {
             if STAGES == 1u {
                 workgroupBarrier();
             }
             for (var i = 0u; i < A_LOADS; i++) {
-                let e = lane + i * THREADS;
-                if A_VECTORS % THREADS == 0u || e < A_VECTORS {
-                    a_tile[(t + 1u) % STAGES * A_SIZE + place_in_a(e)] = vec4<f32>(next_a[i]);
-                }
+                keep_a((t + 1u) % STAGES, lane + i * THREADS, next_a[i]);
             }
             for (var i = 0u; i < B_LOADS; i++) {
-                let e = lane + i * THREADS;
-                if B_VECTORS % THREADS == 0u || e < B_VECTORS {
-                    b_tile[(t + 1u) % STAGES * B_SIZE + place_in_b(e)] = vec4<f32>(next_b[i]);
-                }
+                keep_b((t + 1u) % STAGES, lane + i * THREADS, next_b[i]);
             }
         }
         workgroupBarrier();
     }
 #if !VEC4_STORES
     // As above, for the last step.
-    let last_a = (STEPS - 1u) % STAGES * A_SIZE + y;
-    let last_b = (STEPS - 1u) % STAGES * B_SIZE + x;
-    #emit add_step(last_a, last_b)
+    const LAST_STAGE: u32 = (STEPS - 1u) % STAGES;
+    #emit add_step(LAST_STAGE)
 #endif
 
     // Light epilogue: keep the loop, because unrolled stores are interleaved with FMAs. HEAVY_EPILOGUE: unroll by hand, because

@@ -5,8 +5,8 @@
 const TILE: u32 = 64u;
 const STEP: u32 = 16u;
 
-var<workgroup> lefts: array<f32, STEP * TILE>;
-var<workgroup> rights: array<f32, STEP * TILE>;
+var<workgroup> lefts: array<array<f32, TILE>, STEP>;
+var<workgroup> rights: array<array<f32, TILE>, STEP>;
 
 // All threads of the workgroup must call. Thread `t` gets four rows from 4 * (t div 16) on, and four columns from 4 * (t mod 16)
 // on.
@@ -19,16 +19,16 @@ fn tile_product(first_row: u32, first_column: u32, thread: u32) -> array<vec4<f3
             let along = vec2<u32>(i % STEP, i / STEP);
             let down = vec2<u32>(i / TILE, i % TILE);
             let of_left = select(down, along, LEFT_ALONG);
-            lefts[of_left.x * TILE + of_left.y] = left(first_row + of_left.y, term + of_left.x);
+            lefts[of_left.x][of_left.y] = left(first_row + of_left.y, term + of_left.x);
             let of_right = select(down, along, RIGHT_ALONG);
-            rights[of_right.x * TILE + of_right.y] = right(term + of_right.x, first_column + of_right.y);
+            rights[of_right.x][of_right.y] = right(term + of_right.x, first_column + of_right.y);
         }
         workgroupBarrier();
         for (var k = 0u; k < STEP; k++) {
-            let at = k * TILE + columns;
-            let across = vec4<f32>(rights[at], rights[at + 1u], rights[at + 2u], rights[at + 3u]);
+            let across = vec4<f32>(
+                rights[k][columns], rights[k][columns + 1u], rights[k][columns + 2u], rights[k][columns + 3u]);
             for (var i = 0u; i < 4u; i++) {
-                sums[i] += lefts[k * TILE + rows + i] * across;
+                sums[i] += lefts[k][rows + i] * across;
             }
         }
         workgroupBarrier();

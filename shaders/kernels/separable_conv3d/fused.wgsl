@@ -135,10 +135,10 @@ fn stage_right(known: Known, group: u32, column: u32, depth: u32, to: u32, lane:
             if depth + d < to {
                 block = transpose(four_channels(known, depth + d));
             }
-            right_tile[d * N_VEC4 + slot] = block[0];
-            right_tile[(d + 1u) * N_VEC4 + slot] = block[1];
-            right_tile[(d + 2u) * N_VEC4 + slot] = block[2];
-            right_tile[(d + 3u) * N_VEC4 + slot] = block[3];
+            right_tile[d][slot] = block[0];
+            right_tile[d + 1u][slot] = block[1];
+            right_tile[d + 2u][slot] = block[2];
+            right_tile[d + 3u][slot] = block[3];
         }
     } else {
         for (var e = lane; e < N_VEC4 * BLOCK_K; e += 256u) {
@@ -147,7 +147,7 @@ fn stage_right(known: Known, group: u32, column: u32, depth: u32, to: u32, lane:
             if c < to {
                 results = one_channel(known, c);
             }
-            right_tile[e] = results;
+            right_tile[e / N_VEC4][e % N_VEC4] = results;
         }
     }
 }
@@ -183,10 +183,10 @@ fn stage_left(group: u32, row: u32, depth: u32, to: u32, lane: u32) {
                     vec4_of_row(first + 3u, depth + d),
                 ));
             }
-            left_tile[d * M_VEC4 + slot] = block[0];
-            left_tile[(d + 1u) * M_VEC4 + slot] = block[1];
-            left_tile[(d + 2u) * M_VEC4 + slot] = block[2];
-            left_tile[(d + 3u) * M_VEC4 + slot] = block[3];
+            left_tile[d][slot] = block[0];
+            left_tile[d + 1u][slot] = block[1];
+            left_tile[d + 2u][slot] = block[2];
+            left_tile[d + 3u][slot] = block[3];
         }
     } else {
         for (var e = lane; e < M_VEC4 * BLOCK_K; e += 256u) {
@@ -196,7 +196,7 @@ fn stage_left(group: u32, row: u32, depth: u32, to: u32, lane: u32) {
             if c < to {
                 rows = vec4<f32>(weight(first, c), weight(first + 1u, c), weight(first + 2u, c), weight(first + 3u, c));
             }
-            left_tile[e % BLOCK_K * M_VEC4 + e / BLOCK_K] = rows;
+            left_tile[e % BLOCK_K][e / BLOCK_K] = rows;
         }
     }
 }

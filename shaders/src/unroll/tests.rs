@@ -30,15 +30,17 @@ fn many_short_iterations_share_a_guard() {
     let (text, count) =
         unrolled("for (var i = 1u; i < 1000u; i += 2u) { f(i); g(i, i); h(i, i, i); f(i); g(i, i); h(i, i, i); }");
     assert_eq!(count, 1);
-    // 42 tokens an iteration: 12 iterations at once, 41 times, and 8 of 500 are left.
-    assert!(text.starts_with("for (var i_ = 1u; i_ < 985u; i_ += 24u) { { let i = i_ + 0u; f ( i )"), "{text}");
-    assert_eq!((text.matches("let i = i_ + ").count(), text.matches("let i = ").count()), (12, 20));
-    assert!(text.contains("{ let i = 985u; ") && text.contains("{ let i = 999u; "), "{text}");
+    // 16 iterations at once, 31 times, and 4 of 500 are left.
+    assert!(text.starts_with("for (var i_ = 1u; i_ < 993u; i_ += 32u) { { let i = i_ + 0u; f ( i )"), "{text}");
+    assert_eq!((text.matches("let i = i_ + ").count(), text.matches("let i = ").count()), (16, 20));
+    assert!(text.contains("{ let i = 993u; ") && text.contains("{ let i = 999u; "), "{text}");
 }
 
 #[test]
-fn long_iterations_are_written_out_for_local_arrays() {
-    let long = "g(0u); ".repeat(100);
+fn long_iterations_with_barriers_are_written_out_for_local_arrays() {
+    let long = format!("workgroupBarrier(); {}", "g(0u); ".repeat(100));
+    let without = format!("for (var i = 0u; i < 8u; i++) {{ {} }}", "g(i); ".repeat(100));
+    assert_eq!(unrolled(&without).0.matches("let i = ").count(), 8, "without a barrier");
     for (index, want) in [
         ("sums[i] = 1.0;", true),
         ("let s = 4u * i; sums[s + 1u] = 1.0;", true),
@@ -63,6 +65,36 @@ fn a_start_at_run_time_has_a_condition_for_each_iteration() {
 }
 
 #[test]
+fn a_bound_at_run_time_leaves_a_loop_of_the_rest() {
+    let rest = "for (; i_ < iend_; i_ += 1u) { { let i = i_; f ( i ) ; } } } ";
+    for (text, head, tail) in [
+        (
+            "for (var i = 0u; i < min(n, 9u); i++) { f(i); }",
+            "{ var i_: u32 = 0u; let iend_: u32 = min ( n , 9u ); for (; i_ < iend_ && iend_ - i_ > 3u; i_ += 4u) { \
+             { let i = i_ + 0u; f ( i ) ; } { let i = i_ + 1u; f ( i ) ; } { let i = i_ + 2u; f ( i ) ; } ",
+            rest,
+        ),
+        // A name with two declarations has no value.
+        (
+            "const N = 4u; fn g(N: u32) { for (var i = 0u; i < N; i++) { f(i); } }",
+            "const N = 4u; fn g(N: u32) { { var",
+            "}",
+        ),
+        (
+            "for (var i = lane; i < 1024u; i += 4u) { f(i); }",
+            "{ var i_: u32 = lane; let iend_: u32 = 1024u; ",
+            "} } } ",
+        ),
+        ("for (var i: u32 = a; i < n; i++) { f(i); }", "{ var i_: u32 = a; ", rest),
+    ] {
+        let (found, count) = unrolled(text);
+        assert!(count == 1 && found.starts_with(head) && found.trim_end().ends_with(tail.trim_end()), "{found}");
+    }
+    let long = format!("for (var i = 0u; i < n; i++) {{ {} }}", "f(i); ".repeat(200));
+    assert_eq!(unrolled(&long).1, 0, "two iterations are too long");
+}
+
+#[test]
 fn other_loops_stay() {
     for text in [
         "for (var i = 0u; i < 4u; i++) { if a { break; } }",
@@ -70,15 +102,14 @@ fn other_loops_stay() {
         "for (var i = 0u; i < 4u; i++) { i += 1u; }",
         "for (var i = 0u; i < 4u; i++) { g(&i); }",
         "for (var i = 0u; i < 4u; i++) { let i = 2u; }",
-        "for (var i = 0u; i < n; i++) { f(i); }",
+        "for (var i = a; i < n; i++) { f(i); }",
+        "for (var i = 0u; i < sizes[0]; i++) { f(i); }",
+        "for (var i = 0u; i < n; i++) { n += f(i); }",
+        "for (var i = 0u; i < n / i; i++) { f(i); }",
         "for (var i = 0; i < 4; i++) { f(i); }",
-        "for (var i = lane; i < 1024u; i += 4u) { f(i); }",
         "for (var i = lane; i < 4294967295u; i += 4294967295u) { f(i); }",
         "for (var i = 0u; i < 4u; i *= 2u) { f(i); }",
         "for (var i = 3u; i >= 0u; i--) { f(i); }",
-        // A name with two declarations has no value.
-        "const N = 4u; fn g(N: u32) { for (var i = 0u; i < N; i++) { f(i); } }",
-        "const N: f32 = 4.0; fn g() { for (var i = 0u; i < N; i++) { f(i); } }",
         "for (var i = 0u; i < 4u; i++) { unclosed",
         "while a { f(); }",
     ] {

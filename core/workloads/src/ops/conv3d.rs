@@ -80,5 +80,6 @@ const AWKWARD: &[&str] = &[
     "n1,c8,m16,d3,h5,w4,k3,kw1,p1,ndhwc,relu",
     "n1,c2,m4,d5,h6,k3,p2,l2,g2,ncdhw,bias",
     "n1,c16,m40,d3,h5,k2,kd3,p1,ndhwc",
+    "n2,c8,m24,d4,h5,w8,k3,p1,ncdhw,bias",
     "n2,c5,m36,d4,h3,w9,k1,kd2,s3,p1,ncdhw",
 ];

@@ -90,7 +90,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 }
 
 fn cost(p: &Problem) -> Cost {
-    let bytes = p["b"] * p["r"] * p["c"] * Elem::Real.storage(p.dtype).bytes();
+    let bytes = Matrices::of(p).bytes();
     Cost::new(0, bytes, bytes)
 }
 
@@ -113,63 +113,123 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 
 /// Threads of a workgroup.
 const THREADS: u64 = 256;
-
-fn stage(p: &Problem, threads: u64, text: &'static str, entry: &'static str, groups: u64) -> Stage {
-    let consts = [("MATRICES", p["b"]), ("ROWS", p["r"]), ("COLUMNS", p["c"]), ("THREADS", threads)];
-    Stage::kernel(entry, text, entry)
-        .consts(&consts.map(|(name, value)| (name, value as u32)))
-        .args([("x", Read), ("out", Write)])
-        .threads([threads as u32, 1, 1])
-        .grid(spread(groups))
-        .cost(cost(p))
-}
-
-fn naive(p: &Problem, _caps: &Caps) -> Program {
-    let groups = (p["b"] * p["r"] * p["c"]).div_ceil(THREADS);
-    stage(p, THREADS, "transpose/naive", "transpose_naive", groups).into()
-}
-
 /// Rows and columns of a tile of `tiled`.
 const TILE: u64 = 32;
-
-fn tiled(p: &Problem, _caps: &Caps) -> Program {
-    let tiles = p["b"] * p["r"].div_ceil(TILE) * p["c"].div_ceil(TILE);
-    stage(p, THREADS, "transpose/tiled", "transpose_tiled", tiles)
-        .consts(&[("TILE", TILE as u32)])
-        .shared((TILE * (TILE + 1) * 4) as u32)
-        .into()
-}
-
 /// Rows of a tile of `vector`. Its columns are 128 bytes of a row, and in CUDA 256.
 const VECTOR_ROWS: u64 = 64;
 
-/// Elements in 16 bytes.
-fn per_vector(p: &Problem) -> u64 {
-    16 / Elem::Real.storage(p.dtype).bytes()
+/// Adjacent matrices of one type.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Matrices {
+    /// Number of matrices.
+    pub(super) count: u64,
+    /// Rows of each before the transposition.
+    pub(super) rows: u64,
+    /// Columns of each before the transposition.
+    pub(super) columns: u64,
+    /// Type of the elements.
+    pub(super) dtype: DType,
+}
+
+impl Matrices {
+    fn of(p: &Problem) -> Matrices {
+        Matrices { count: p["b"], rows: p["r"], columns: p["c"], dtype: p.dtype }
+    }
+
+    /// Stage that transposes the matrices of one buffer into another, by the fastest kernel for their extents.
+    pub(super) fn stage(&self, caps: &Caps, buffers: [&'static str; 2]) -> Stage {
+        match self.whole_vectors() {
+            true => self.vector(caps, buffers),
+            false => self.tiled(buffers),
+        }
+    }
+
+    fn elements(&self) -> u64 {
+        self.count * self.rows * self.columns
+    }
+
+    fn bytes(&self) -> u64 {
+        self.elements() * Elem::Real.storage(self.dtype).bytes()
+    }
+
+    /// Elements in 16 bytes.
+    fn per_vector(&self) -> u64 {
+        16 / Elem::Real.storage(self.dtype).bytes()
+    }
+
+    fn whole_vectors(&self) -> bool {
+        [self.rows, self.columns].iter().all(|extent| extent.is_multiple_of(self.per_vector()))
+    }
+
+    /// Number of tiles of these extents.
+    fn tiles(&self, rows: u64, columns: u64) -> u64 {
+        self.count * self.rows.div_ceil(rows) * self.columns.div_ceil(columns)
+    }
+
+    fn kernel(
+        &self,
+        threads: u64,
+        [text, entry]: [&'static str; 2],
+        groups: u64,
+        [from, to]: [&'static str; 2],
+    ) -> Stage {
+        let consts = [("MATRICES", self.count), ("ROWS", self.rows), ("COLUMNS", self.columns), ("THREADS", threads)];
+        Stage::kernel(entry, text, entry)
+            .consts(&consts.map(|(name, value)| (name, value as u32)))
+            .args([("x", from, Read), ("out", to, Write)])
+            .threads([threads as u32, 1, 1])
+            .grid(spread(groups))
+            .cost(Cost::new(0, self.bytes(), self.bytes()))
+    }
+
+    fn naive(&self, buffers: [&'static str; 2]) -> Stage {
+        self.kernel(THREADS, ["transpose/naive", "transpose_naive"], self.elements().div_ceil(THREADS), buffers)
+    }
+
+    fn tiled(&self, buffers: [&'static str; 2]) -> Stage {
+        self.kernel(THREADS, ["transpose/tiled", "transpose_tiled"], self.tiles(TILE, TILE), buffers)
+            .consts(&[("TILE", TILE as u32)])
+            .shared((TILE * (TILE + 1) * 4) as u32)
+    }
+
+    fn vector(&self, caps: &Caps, buffers: [&'static str; 2]) -> Stage {
+        // Each thread reads two vectors, and eight neighbours 128 bytes.
+        let wide = if caps.dialect == Dialect::Wgsl { 1 } else { 2 };
+        // Words of 32 bits: one element, or two of neighbouring rows.
+        let (columns, per_word) = (8 * wide * self.per_vector(), self.per_vector() / 4);
+        let pitch = VECTOR_ROWS / per_word + 1;
+        let tiles = self.tiles(VECTOR_ROWS, columns);
+        self.kernel(wide * THREADS, ["transpose/vector", "transpose_vector"], tiles, buffers)
+            .consts(&[
+                ("TILE_ROWS", VECTOR_ROWS as u32),
+                ("TILE_COLUMNS", columns as u32),
+                ("PER_VECTOR", self.per_vector() as u32),
+                ("PITCH", pitch as u32),
+            ])
+            .shared((columns * pitch * 4) as u32)
+    }
+}
+
+const BUFFERS: [&str; 2] = ["x", "out"];
+
+fn naive(p: &Problem, _caps: &Caps) -> Program {
+    Matrices::of(p).naive(BUFFERS).into()
+}
+
+fn tiled(p: &Problem, _caps: &Caps) -> Program {
+    Matrices::of(p).tiled(BUFFERS).into()
 }
 
 fn whole_vectors(p: &Problem, _caps: &Caps) -> Result<(), String> {
-    let n = per_vector(p);
-    match p["r"].is_multiple_of(n) && p["c"].is_multiple_of(n) {
+    let matrices = Matrices::of(p);
+    match matrices.whole_vectors() {
         true => Ok(()),
-        false => Err(format!("rows of 16 bytes on either side: rows and columns are multiples of {n}")),
+        false => {
+            Err(format!("rows of 16 bytes on either side: rows and columns are multiples of {}", matrices.per_vector()))
+        }
     }
 }
 
 fn vector(p: &Problem, caps: &Caps) -> Program {
-    // Each thread reads two vectors, and eight neighbours 128 bytes.
-    let wide = if caps.dialect == Dialect::Wgsl { 1 } else { 2 };
-    // Words of 32 bits: one element, or two of neighbouring rows.
-    let (columns, per_word) = (8 * wide * per_vector(p), per_vector(p) / 4);
-    let tiles = p["b"] * p["r"].div_ceil(VECTOR_ROWS) * p["c"].div_ceil(columns);
-    let pitch = VECTOR_ROWS / per_word + 1;
-    stage(p, wide * THREADS, "transpose/vector", "transpose_vector", tiles)
-        .consts(&[
-            ("TILE_ROWS", VECTOR_ROWS as u32),
-            ("TILE_COLUMNS", columns as u32),
-            ("PER_VECTOR", per_vector(p) as u32),
-            ("PITCH", pitch as u32),
-        ])
-        .shared((columns * pitch * 4) as u32)
-        .into()
+    Matrices::of(p).vector(caps, BUFFERS).into()
 }

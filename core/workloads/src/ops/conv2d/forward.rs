@@ -12,7 +12,7 @@ use parallax_schema::device::{Caps, Dialect};
 use super::patches::{convolve, finish};
 use super::stages::Gather;
 use super::winograd::Squares;
-use super::{Shapes, wgmma as warpgroups};
+use super::{Shapes, channels_last, wgmma as warpgroups};
 use crate::dense;
 use crate::dense::Real;
 
@@ -72,6 +72,12 @@ pub(in super::super) fn form(shapes: Shapes) -> OpSpec {
         .only_in(&[Dialect::Wgsl])
         .available(|p, caps| Gemm::coopmat_available(p.dtype, caps)),
         Variant::kernel(
+            "channels_last",
+            "channels moved last, multiplied on matrix units, and moved back: four stages",
+            channels_last::program,
+        )
+        .available(channels_last::available),
+        Variant::kernel(
             "winograd",
             "tiles of 2 × 2 results from 16 products in place of 36 (3 × 3 without stride), by four stages: kernels, \
                  pixels, products of matrices, results",
@@ -99,6 +105,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     }
     buffers.push(BufferSpec::output("out", Elem::Real, &conv.out_dims()));
     buffers.extend(Squares::new(p).into_iter().flat_map(|squares| squares.scratch()));
+    buffers.extend(channels_last::scratch(p));
     buffers
 }
 
@@ -108,7 +115,7 @@ pub(super) fn of_library(p: &Problem) -> f64 {
 }
 
 /// Cost that counts every pixel, including those that a stride beyond the kernel's reach skips.
-fn cost(p: &Problem) -> Cost {
+pub(super) fn cost(p: &Problem) -> Cost {
     p.each_once(Conv::new(&p.shape).flops())
 }
 
@@ -223,7 +230,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 }
 
 /// Parameters of every stage except the pixels and the kernel.
-fn gather(p: &Problem) -> Gather {
+pub(super) fn gather(p: &Problem) -> Gather {
     Gather { bias: p.shape.has("bias"), relu: p.shape.has("relu"), ..Gather::new(Conv::new(&p.shape)) }
 }
 

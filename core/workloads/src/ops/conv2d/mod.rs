@@ -16,6 +16,7 @@ use parallax_schema::case::{DType, Preset};
 
 pub(super) mod backward;
 pub(super) mod backward_stages;
+mod channels_last;
 mod cubek;
 pub(super) mod forward;
 pub(super) mod patches;
@@ -97,6 +98,8 @@ const AWKWARD: &[&str] = &[
     "n2,c3,m5,h7,w5,k3,p1,nchw,bias,relu",
     "n2,c3,m5,h7,w5,k3,p1,nhwc,relu",
     "n1,c4,m8,h9,k2,nchw,relu",
+    "n2,c16,m24,h9,w7,k3,s2,p1,g2,nchw,bias,relu",
+    "n1,c24,m72,h11,w16,k3,p1,nchw",
     "n1,c8,m12,h11,w7,k4,kw2,p1,nhwc,bias",
     "n1,c6,m4,h13,w17,k3,kw5,s2,p2,g2,nchw",
     "n1,c24,m40,h8,w9,k3,kw1,s2,p1,g2,nhwc,bias,relu",

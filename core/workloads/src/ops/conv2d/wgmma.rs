@@ -3,6 +3,7 @@
 
 use parallax_ir::conv::Conv;
 use parallax_ir::{CudaLaunch, Gemm, Problem, Stage, spread};
+use parallax_schema::case::DType;
 use parallax_schema::device::Caps;
 
 use super::stages::Gather;
@@ -82,8 +83,15 @@ fn units(caps: &Caps) -> u64 {
 /// # Errors
 /// Reason against it.
 pub(super) fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
-    Gemm::mma_available(p.dtype, caps)?;
-    let conv = Conv::new(&p.shape);
+    takes(&Conv::new(&p.shape), p.dtype, caps)
+}
+
+/// Checks that warpgroups can compute a convolution on a device.
+///
+/// # Errors
+/// Reason against it.
+pub(super) fn takes(conv: &Conv, dtype: DType, caps: &Caps) -> Result<(), String> {
+    Gemm::mma_available(dtype, caps)?;
     match conv.group_channels()[0] {
         _ if !caps.cuda.is_some_and(|cuda| cuda.wgmma) => {
             Err(format!("wgmma is an instruction of compute capability 9.0, not {:?}", caps.compute_capability))
