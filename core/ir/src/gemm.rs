@@ -151,7 +151,7 @@ impl Gemm {
     }
 
     /// Returns a stage with the constants of all GEMM kernel sources.
-    fn stage(&self, text: &'static str, entry: &'static str) -> Stage {
+    pub(super) fn stage(&self, text: &'static str, entry: &'static str) -> Stage {
         let Gemm { batch, m, n, k, .. } = *self;
         let extents = |transposed, (height, width)| if transposed { (width, height) } else { (height, width) };
         let (a, b) = (extents(self.a_transposed(), (m, k)), extents(self.b_transposed(), (k, n)));

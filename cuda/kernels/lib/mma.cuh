@@ -21,6 +21,17 @@ __device__ __forceinline__ void multiply_add(int (&c)[4], const unsigned (&a)[4]
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+#if __CUDA_ARCH__ >= 900
+
+// Stores four 8 x 8 matrices of 16-bit elements, the reverse of load_matrices.
+__device__ __forceinline__ void store_matrices(void* row, const unsigned (&x)[4]) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)), "r"(x[0]),
+                 "r"(x[1]), "r"(x[2]), "r"(x[3])
+                 : "memory");
+}
+
+#endif
+
 #if !defined(ELEM_F32)
 
 __device__ __forceinline__ void load_matrices_transposed(unsigned (&x)[4], const elem* row) {

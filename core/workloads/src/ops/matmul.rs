@@ -27,7 +27,7 @@ pub fn workload() -> Workload {
                 finds: Finds::Matrix,
                 // Emulated devices have no matrix units.
                 shape: |s| (!s.emulated).then(|| "m4096,n4096,k4096".to_owned()),
-                variants: &["vendor", "mma", "coopmat"],
+                variants: &["vendor", "wgmma", "mma", "coopmat"],
             },
             Probe {
                 finds: Finds::Arithmetic,
@@ -88,6 +88,13 @@ pub fn workload() -> Workload {
             .only_in(&[Dialect::Cuda])
             .available(mma_available),
             Variant::kernel(
+                "wgmma",
+                "tensor cores by four warps together; tiles are loaded and stored by the copy engine, in a ring across tiles",
+                wgmma,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| gemm(p).wgmma_available(p.dtype, caps)),
+            Variant::kernel(
                 "coopmat",
                 "matrix units through WGSL's cooperative matrices, an extension of native wgpu and of Chromium",
                 coopmat,
@@ -107,7 +114,7 @@ pub fn workload() -> Workload {
             ),
         ])
         // Without `vendor`: a time of the library must not come from another kernel.
-        .fallback(&["coopmat", "mma", "tiled", "naive"])
+        .fallback(&["coopmat", "wgmma", "mma", "tiled", "naive"])
         .stress(stress_inputs())],
     }
 }
@@ -278,6 +285,10 @@ fn mma_available(p: &Problem, caps: &Caps) -> Result<(), String> {
 
 fn mma(p: &Problem, _caps: &Caps) -> Program {
     program(p, gemm(p).mma("matmul/mma", "matmul_mma"))
+}
+
+fn wgmma(p: &Problem, caps: &Caps) -> Program {
+    gemm(p).wgmma(caps, "matmul/wgmma", "matmul_wgmma", ["a", "b", "c"], []).cost(cost(p)).into()
 }
 
 fn coopmat_available(p: &Problem, caps: &Caps) -> Result<(), String> {

@@ -78,6 +78,9 @@ const AWKWARD: &[&str] = &[
     "b2,m66,n200,k17,nt,gelu",
     "m136,n130,k72,tn",
     "b2,m33,n8,k65,tn,residual",
+    // Rows of all three matrices are whole vectors, in a batch.
+    "b3,m200,n72,k136,gelu",
+    "b2,m72,n136,k200,tn",
     "m1409,n1283,k3,nt",
     "m1416,n1288,k8,tn,gelu",
 ];
@@ -114,6 +117,13 @@ fn forward() -> OpSpec {
         Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| fused(p, caps, GemmKind::Mma))
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
+        Variant::kernel(
+            "wgmma",
+            "the same on tensor cores by four warps together; the copy engine loads and stores tiles",
+            |p, caps| fused(p, caps, GemmKind::Wgmma),
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| gemm(p).wgmma_available(p.dtype, caps)),
         Variant::kernel("coopmat", "the same on matrix units through WGSL's cooperative matrices", |p, caps| {
             fused(p, caps, GemmKind::Coopmat)
         })
@@ -127,7 +137,7 @@ fn forward() -> OpSpec {
         .only_in(&[Dialect::Cuda]),
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
-    .fallback(&["coopmat", "mma", "tiled", "separate", "naive"])
+    .fallback(&["coopmat", "wgmma", "mma", "tiled", "separate", "naive"])
     .stress(stress_inputs())
 }
 

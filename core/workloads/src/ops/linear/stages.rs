@@ -2,7 +2,7 @@
 
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::{
-    Access, Elem, Gemm, LibraryEpilogue, MatrixTiles, Stage, Tiles, by_pieces, spread, sum_of_parts, width,
+    Access, Arg, Elem, Gemm, LibraryEpilogue, MatrixTiles, Stage, Tiles, by_pieces, spread, sum_of_parts, width,
 };
 use parallax_schema::case::{Cost, DType};
 use parallax_schema::device::{Caps, Dialect};
@@ -18,6 +18,8 @@ pub(crate) enum GemmKind {
     Tiles,
     /// Tensor cores by warp-wide instructions (CUDA).
     Mma,
+    /// Tensor cores by four warps together, from tensor maps (CUDA).
+    Wgmma,
     /// Cooperative matrices (WGSL).
     Coopmat,
     /// Vendor library (CUDA).
@@ -41,20 +43,30 @@ pub(crate) enum Epilogue {
 }
 
 impl Epilogue {
-    /// Name of the epilogue's kernel source, entry points for tiles and tensor cores, and the additional bindings.
-    fn kernel(self) -> (&'static str, [&'static str; 2], &'static [(&'static str, Access)]) {
+    /// Name of the epilogue's kernel source, entry points for tiles, `mma` and `wgmma`, and the additional bindings.
+    fn kernel(self) -> (&'static str, [&'static str; 3], &'static [(&'static str, Access)]) {
         match self {
-            Epilogue::Bias => ("bias", ["linear_tiled_bias", "linear_mma_bias"], &[("bias", Read)]),
-            Epilogue::Gelu => ("gelu", ["linear_tiled_gelu", "linear_mma_gelu"], &[("bias", Read)]),
-            Epilogue::Residual => {
-                ("residual", ["linear_tiled_residual", "linear_mma_residual"], &[("bias", Read), ("residual", Read)])
+            Epilogue::Bias => {
+                ("bias", ["linear_tiled_bias", "linear_mma_bias", "linear_wgmma_bias"], &[("bias", Read)])
             }
-            Epilogue::GeluSaveInput => {
-                ("kept", ["linear_tiled_kept", "linear_mma_kept"], &[("bias", Read), ("pre", Write)])
+            Epilogue::Gelu => {
+                ("gelu", ["linear_tiled_gelu", "linear_mma_gelu", "linear_wgmma_gelu"], &[("bias", Read)])
             }
-            Epilogue::GeluBackward => {
-                ("slope", ["linear_tiled_slope", "linear_mma_slope"], &[("pre", Read), ("hidden", Write)])
-            }
+            Epilogue::Residual => (
+                "residual",
+                ["linear_tiled_residual", "linear_mma_residual", "linear_wgmma_residual"],
+                &[("bias", Read), ("residual", Read)],
+            ),
+            Epilogue::GeluSaveInput => (
+                "kept",
+                ["linear_tiled_kept", "linear_mma_kept", "linear_wgmma_kept"],
+                &[("bias", Read), ("pre", Write)],
+            ),
+            Epilogue::GeluBackward => (
+                "slope",
+                ["linear_tiled_slope", "linear_mma_slope", "linear_wgmma_slope"],
+                &[("pre", Read), ("hidden", Write)],
+            ),
         }
     }
 }
@@ -92,6 +104,10 @@ impl Stages<'_> {
             GemmKind::Elements => gemm.naive("matmul/naive", "matmul_naive"),
             GemmKind::Tiles => gemm.tiled(self.caps, Tiles::DEFAULT),
             GemmKind::Mma => gemm.mma("matmul/mma", "matmul_mma"),
+            GemmKind::Wgmma => {
+                let stage = gemm.wgmma(self.caps, "matmul/wgmma", "matmul_wgmma", [a, b, c], []);
+                return stage.cost(self.cost(gemm));
+            }
             GemmKind::Coopmat => gemm.coopmat(self.caps, MatrixTiles::DEFAULT, "matmul/coopmat"),
             GemmKind::Library => gemm.library("cublaslt_matmul", LibraryEpilogue::Plain),
         };
@@ -109,8 +125,10 @@ impl Stages<'_> {
         [a, b, c]: [&'static str; 3],
         buffers: &[&'static str],
     ) -> Stage {
-        let (name, [tiled, mma], parameters) = epilogue.kernel();
+        let (name, [tiled, mma, wgmma], parameters) = epilogue.kernel();
+        let more = parameters.iter().zip(buffers).map(|((parameter, access), buffer)| (*parameter, *buffer, *access));
         let stage = match self.kind {
+            GemmKind::Wgmma => gemm.wgmma(self.caps, "linear/wgmma", wgmma, [a, b, c], more.clone().map(Arg::from)),
             GemmKind::Tiles => {
                 gemm.tiled_then(self.caps, Tiles::DEFAULT, "linear/tiled", tiled, epilogue != Epilogue::Bias)
             }
@@ -118,7 +136,6 @@ impl Stages<'_> {
             GemmKind::Coopmat => gemm.coopmat(self.caps, MatrixTiles::DEFAULT, "linear/coopmat"),
             GemmKind::Elements | GemmKind::Library => panic!("only tiles and matrix units do more than multiply"),
         };
-        let more = parameters.iter().zip(buffers).map(|((parameter, access), buffer)| (*parameter, *buffer, *access));
         let whole = self.bytes(gemm.batch * gemm.m * gemm.n);
         let Cost { flops, read, written } = self.cost(gemm);
         let (also_read, also_written) = match epilogue {
@@ -127,12 +144,13 @@ impl Stages<'_> {
             Epilogue::GeluSaveInput => (self.bytes(gemm.n), whole),
             Epilogue::GeluBackward => (whole, whole),
         };
-        let stage = stage.consts(&[("EPILOGUE", name)]);
-        stage.args([("a", a, Read), ("b", b, Read), ("c", c, Write)].into_iter().chain(more)).cost(Cost::new(
-            flops.0,
-            read.0 + also_read,
-            written.0 + also_written,
-        ))
+        let cost = Cost::new(flops.0, read.0 + also_read, written.0 + also_written);
+        let stage = stage.consts(&[("EPILOGUE", name)]).cost(cost);
+        match self.kind {
+            // It has its arguments.
+            GemmKind::Wgmma => stage,
+            _ => stage.args([("a", a, Read), ("b", b, Read), ("c", c, Write)].into_iter().chain(more)),
+        }
     }
 
     /// GEMM by the library with an epilogue of its own.
