@@ -44,6 +44,7 @@ mod masks;
 mod stress;
 mod subgroup;
 mod vendor;
+mod warpgroups;
 
 pub use masks::ragged;
 pub use stress::{huge, saturated};
@@ -143,6 +144,13 @@ fn forward() -> OpSpec {
         .only_in(&[Dialect::Cuda])
         .available(mma_available),
         Variant::kernel(
+            "flash_wgmma",
+            "the same on tensor cores by warpgroups: a producer copies tiles, one consumer multiplies while another exponentiates",
+            warpgroups::flash_wgmma,
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(warpgroups::available),
+        Variant::kernel(
             "flash_coopmat",
             "the same on matrix units through WGSL's cooperative matrices, an extension of native wgpu and of Chromium; \
              scores pass through workgroup memory",
@@ -154,7 +162,7 @@ fn forward() -> OpSpec {
             .available(|p, caps| cube_available(p, caps).and_then(|()| short_rows(p))),
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
-    .fallback(&["flash_mma", "flash_coopmat", "flash", "subgroup", "manual"])
+    .fallback(&["flash_wgmma", "flash_mma", "flash_coopmat", "flash", "subgroup", "manual"])
     .preconditions(vec![masks::precondition()])
     .stress(stress::inputs());
     form.variants.extend(vendor::forward());
@@ -199,6 +207,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         BufferSpec::output("out", Elem::Real, &[b, h, s, d]),
         // Used by `manual` alone. Scratch of a variant is allocated when one of its stages names it.
         BufferSpec::scratch("scores", Elem::F32, &[b, h, s, t]),
+        warpgroups::scratch(),
     ];
     inputs.into_iter().chain(masks::buffers(p)).chain(others).collect()
 }
@@ -303,7 +312,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 const KEEPS_LSE: &str = "KEEPS_LSE";
 
 /// Returns the stages of a forward variant, one of which also writes the log-sum-exp of every score row. The buffer is `lse`, `[b,
-/// h, s]`. Supported variants: `manual`, `flash`, `flash_mma` and `vendor`.
+/// h, s]`. Supported variants: `manual`, `flash`, `flash_mma`, `flash_wgmma` and `vendor`.
 ///
 /// # Panics
 /// No stage that can write it.
@@ -311,8 +320,9 @@ pub(crate) fn keeping_lse(mut stages: Vec<Stage>) -> Vec<Stage> {
     if stages.iter_mut().any(vendor::keeps_lse) {
         return stages;
     }
-    let asked =
-        |stage: &&mut Stage| ["attention_softmax", "attention_flash", "attention_flash_mma"].contains(&stage.entry());
+    const WHOLE_ROWS: [&str; 4] =
+        ["attention_softmax", "attention_flash", "attention_flash_mma", "attention_flash_wgmma"];
+    let asked = |stage: &&mut Stage| WHOLE_ROWS.contains(&stage.entry());
     let stage = stages.iter_mut().find(asked).expect("a variant that goes over whole rows");
     let at = stage.args.len() as u32;
     let StageOp::Kernel(kernel) = &mut stage.work else { unreachable!("asked by its entry point") };

@@ -1,0 +1,158 @@
+//! Variant by warpgroups (`flash_wgmma`): instructions and copies of compute capability 9.0 alone.
+
+use parallax_ir::Access::{Read, Write};
+use parallax_ir::{Arg, BufferSpec, CudaLaunch, Elem, Problem, Program, Stage, Swizzle, TensorMap, spread};
+use parallax_schema::case::{Cost, DType};
+use parallax_schema::device::Caps;
+
+use super::masks::{Looks, looking};
+use super::{KEEPS_LSE, cost_of_one_stage, group, stage};
+
+/// Query rows and threads of a warpgroup.
+const ROWS: u64 = 64;
+const THREADS: u64 = 128;
+/// Keys of a step, and steps in shared memory.
+const KEYS: u64 = 128;
+const STAGES: u64 = 2;
+/// Columns of a box: rows of 128 bytes, the longest swizzle.
+const COLUMNS: u64 = 64;
+/// Bytes of keys and values that blocks read at about the same time under a causal mask. The L2 cache holds them.
+const SECTION: u64 = 32 << 20;
+/// Alignment of tiles in bytes, and room for the barriers behind them.
+const ALIGNED: u64 = 1024;
+const BARRIERS: u64 = 256;
+/// Multiprocessors of a large GPU, for a device that reports no number.
+const UNITS: u64 = 128;
+/// Buffer with the number of tiles that blocks have taken after their first.
+pub(super) const DRAWN: &str = "drawn";
+
+/// Checks that the variant can compute a problem on a device.
+///
+/// # Errors
+/// Reason against it.
+pub(super) fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
+    match (p.dtype, p["d"]) {
+        (DType::F32, _) => Err("flash_wgmma multiplies 16-bit floats: tensor cores would round f32 to TF32".to_owned()),
+        _ if !caps.cuda.is_some_and(|cuda| cuda.wgmma) => {
+            Err(format!("wgmma is an instruction of compute capability 9.0, not {:?}", caps.compute_capability))
+        }
+        (_, 64 | 128) if p.shape.has("biased") => Err("flash_wgmma adds no mask to scores".to_owned()),
+        (_, 64 | 128) => Ok(()),
+        (_, d) => Err(format!("flash_wgmma has rows of 64 or 128 columns: head_dim {d}")),
+    }
+}
+
+/// Scratch of the variant.
+pub(super) fn scratch() -> BufferSpec {
+    BufferSpec::scratch(DRAWN, Elem::U32, &[1])
+}
+
+fn units(caps: &Caps) -> u64 {
+    caps.compute_units.map_or(UNITS, u64::from)
+}
+
+/// Number of tiles of this many warpgroups.
+fn places(p: &Problem, warpgroups: u64) -> u64 {
+    p["b"] * p["h"] * p["s"].div_ceil(warpgroups * ROWS)
+}
+
+/// Number of consuming warpgroups. Registers have room for two with 128 columns. With 64 columns, three have the higher rate, but
+/// their last wave of tiles may be far from full. A tile of three takes about 1.3 times as long as one of two.
+fn warpgroups(p: &Problem, caps: &Caps) -> u64 {
+    let time = |(warpgroups, each): &(u64, u64)| places(p, *warpgroups).div_ceil(units(caps)) * each;
+    match p["d"] {
+        64 => [(3, 13), (2, 10)].into_iter().min_by_key(time).expect("two").0,
+        _ => 2,
+    }
+}
+
+/// Tensor of `heads` matrices of `rows` rows, in boxes of 64 columns.
+fn matrices(heads: u64, rows: u64, columns: u64, tile: u64) -> TensorMap {
+    TensorMap {
+        dims: vec![heads, rows, columns],
+        strides: vec![rows * columns * 2, columns * 2],
+        tile: vec![1, tile as u32, COLUMNS as u32],
+        swizzle: Swizzle::Bytes128,
+    }
+}
+
+pub(super) fn flash_wgmma(p: &Problem, caps: &Caps) -> Program {
+    let (b, h, kv, s, t, d) = (p["b"], p["h"], p["kv"], p["s"], p["t"], p["d"]);
+    let warpgroups = warpgroups(p, caps);
+    let places = places(p, warpgroups);
+    let blocks = places.min(units(caps));
+    // Tiles of unequal length: a block takes the next one when it has ended one.
+    let drawn = blocks < places && (p.shape.has("causal") || p.shape.has("padded"));
+    let section = (SECTION / (4 * t * d)).clamp(1, b * kv) * group(p);
+    let [queries, keys] = [matrices(b * h, s, d, ROWS), matrices(b * kv, t, d, KEYS)];
+    let tiles = 2 * d * (2 * warpgroups * ROWS + 2 * STAGES * KEYS);
+    let numbers = [("WARPGROUPS", warpgroups), ("KEYS", KEYS), ("STAGES", STAGES), ("SECTION", section)];
+    let flash = stage(p, "attention/flash_wgmma", "attention_flash_wgmma")
+        .consts(&numbers.map(|(name, value)| (name, value as u32)))
+        .consts(&[(KEEPS_LSE, false), ("DRAWN", drawn)])
+        .args([
+            Arg::from(("q", Read)).mapped(queries.clone()),
+            Arg::from(("k", Read)).mapped(keys.clone()),
+            Arg::from(("v", Read)).mapped(keys),
+            Arg::from(("out", Write)).mapped(queries),
+        ])
+        .threads([((warpgroups + 1) * THREADS) as u32, 1, 1])
+        .grid(spread(blocks))
+        .cuda(CudaLaunch { dynamic_shared_bytes: (tiles + ALIGNED + BARRIERS) as u32, ..CudaLaunch::default() })
+        .cost(cost_of_one_stage(p));
+    let mut flash = looking(p, Looks::Both, flash);
+    if !drawn {
+        return flash.into();
+    }
+    flash.args.push((DRAWN, Write).into());
+    let none = Stage::fill("attention_none_drawn", DRAWN, 0).cost(Cost::new(0, 0, 4));
+    Program { stages: vec![none, flash] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse_case;
+    use parallax_schema::testing::hopper;
+
+    fn problem(shape: &str) -> Problem {
+        parse_case(&format!("attention/fwd/{shape}/bf16/flash_wgmma")).expect("valid").problem
+    }
+
+    fn caps() -> Caps {
+        Caps { compute_units: Some(132), ..hopper() }
+    }
+
+    #[test]
+    fn tiles_leave_few_multiprocessors_without_work() {
+        // 176 tiles of 192 rows are two waves of 132, as are 256 of 128.
+        for (shape, expected) in [("b8,h16,s4096,d64", 3), ("b1,h16,s2048,d64", 2), ("b8,h16,s4096,d128", 2)] {
+            assert_eq!(warpgroups(&problem(shape), &caps()), expected, "{shape}");
+        }
+    }
+
+    #[test]
+    fn blocks_take_further_tiles_where_their_lengths_differ() {
+        for (shape, stages) in [
+            ("b8,h16,s4096,d128", 1),
+            ("b8,h16,s4096,d128,causal", 2),
+            ("b8,h16,s4096,d128,padded", 2),
+            ("b1,h2,s256,d128,causal", 1),
+        ] {
+            assert_eq!(flash_wgmma(&problem(shape), &caps()).stages.len(), stages, "{shape}");
+        }
+    }
+
+    #[test]
+    fn refusals_have_a_reason() {
+        let without = Caps { cuda: None, ..hopper() };
+        for (shape, caps, part) in [
+            ("b1,h1,s8,d72", &hopper(), "head_dim 72"),
+            ("b1,h1,s8,d64,biased", &hopper(), "no mask"),
+            ("b1,h1,s8,d64", &without, "compute capability 9.0"),
+        ] {
+            assert!(available(&problem(shape), caps).is_err_and(|why| why.contains(part)), "{shape}");
+        }
+        assert_eq!(available(&problem("b1,h1,s8,d64,causal,padded"), &hopper()), Ok(()));
+    }
+}
