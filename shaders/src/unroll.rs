@@ -35,7 +35,7 @@ const MOST_CONDITIONS: usize = 16;
 /// Most tokens of a loop. The inner loop of a GEMM with 8 × 8 accumulators has 7000.
 const MOST_TOKENS: usize = 8192;
 /// Most tokens of a loop with a barrier, or of nested conditions. A guard is small beside a barrier, and a longer text holds more
-/// registers: attention of 512 × 64 takes 1.6 times as long if the loop over its tiles is written out.
+/// registers. Attention of 512 × 64 takes 1.6 times as long if the loop over its tiles is written out.
 const FEW_TOKENS: usize = 512;
 /// Most blocks of a loop that stays, for its many iterations.
 const TOGETHER: u32 = 16;
@@ -164,8 +164,9 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// A loop of several blocks and one of the rest, for a start or a bound that is known at run time:
-    /// `{ var i_ = start; let iend_ = bound; for (; i_ < iend_ && iend_ - i_ > 3u; i_ += 4u) { … } for (; i_ < iend_; i_ += 1u) { … } }`.
+    /// A loop of several blocks and one of the rest, for a start or a bound that is known at run time.
+    ///
+    /// Form: `for (; i_ < iend_ && iend_ - i_ > 3u; i_ += 4u) { … } for (; i_ < iend_; i_ += 1u) { … }`.
     fn several(&self, head: &Head<'a>, words: &[Token<'a>], known: &Known<'a>) -> Option<Written> {
         let [name, "<", bound @ ..] = &words[head.condition.clone()] else { return None };
         let step = constant_step(head, words, known)?;
