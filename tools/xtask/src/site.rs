@@ -37,9 +37,6 @@ pub fn build(shell: &Shell, program: &str, page: &str, folder: &str) -> Result<(
             line.push(format!("{RECORDED}/2026-11-22-h200-blocks/{target}-{part}.json"));
         }
     }
-    for view in ["wgpu-checked", "browser-firefox", "browser-unsafe", "browser-stock"] {
-        line.push(format!("{RECORDED}/2026-11-29-h200/{view}.json"));
-    }
     for session in PEERS {
         line.extend(["--peers".to_owned(), format!("{RECORDED}/{session}/peers.json")]);
     }
