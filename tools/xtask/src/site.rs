@@ -32,7 +32,7 @@ pub fn build(shell: &Shell, program: &str, page: &str, folder: &str) -> Result<(
         for part in ["", "-attention-block", "-encoder-layer"] {
             line.push(format!("{RECORDED}/2026-11-27-h100/{target}{part}.json"));
         }
-        line.push(format!("{RECORDED}/2026-11-29-h200/{target}.json"));
+        line.push(format!("{RECORDED}/2026-11-23-h200/{target}.json"));
         for part in ["attention-block", "encoder-layer"] {
             line.push(format!("{RECORDED}/2026-11-22-h200-blocks/{target}-{part}.json"));
         }
