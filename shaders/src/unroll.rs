@@ -171,8 +171,8 @@ impl<'a> Pass<'a> {
         let [name, "<", bound @ ..] = &words[head.condition.clone()] else { return None };
         let step = constant_step(head, words, known)?;
         let body = &words[head.body.clone()];
-        // The bound is computed once: it must not depend on the variable, on memory, or on a variable that the loop changes.
-        let steady = bound.iter().all(|word| *word != head.name && *word != "[" && !changes(body, word));
+        let steady =
+            self.is_steady(bound, words) && bound.iter().all(|word| *word != head.name && !changes(body, word));
         if *name != head.name || !steady || !self.is_u32(head, bound, words, known) {
             return None;
         }
@@ -199,6 +199,24 @@ impl<'a> Pass<'a> {
         all.block(head.name, &counter, &body);
         all.code += "} } ";
         Some(all)
+    }
+
+    /// Whether a bound has the same value in each iteration of a loop that changes none of its names, so that it is computed once. It
+    /// must not read a variable of the module, read or write through a pointer, or call a function but `min`, `max` and `u32`.
+    fn is_steady(&self, bound: &[Token<'a>], words: &[Token<'a>]) -> bool {
+        let is_name = |word: &str| word.starts_with(tokens::in_word) && !word.starts_with(|c: char| c.is_ascii_digit());
+        let addressed = |word: &Token| words.windows(2).any(|pair| matches!(pair, ["&", name] if name == word));
+        bound.iter().enumerate().all(|(at, word)| {
+            let before = at.checked_sub(1).map_or("", |before| bound[before]);
+            let calls = bound.get(at + 1) == Some(&"(");
+            match *word {
+                "min" | "max" | "u32" if calls => true,
+                "[" | "&" => false,
+                "*" => before == ")" || before.starts_with(tokens::in_word),
+                word if is_name(word) => !calls && !self.shared.contains(word) && !addressed(&word),
+                _ => true,
+            }
+        })
     }
 
     /// Whether the variable of a loop is known to be a `u32`: by its declaration, its start, its bound or its step.

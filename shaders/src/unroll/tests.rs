@@ -86,6 +86,7 @@ fn a_bound_at_run_time_leaves_a_loop_of_the_rest() {
             "} } } ",
         ),
         ("for (var i: u32 = a; i < n; i++) { f(i); }", "{ var i_: u32 = a; ", rest),
+        ("for (var i = 0u; i < (n + 1u) * m; i++) { f(i); }", "{ var i_: u32 = 0u; ", rest),
     ] {
         let (found, count) = unrolled(text);
         assert!(count == 1 && found.starts_with(head) && found.trim_end().ends_with(tail.trim_end()), "{found}");
@@ -106,6 +107,12 @@ fn other_loops_stay() {
         "for (var i = 0u; i < sizes[0]; i++) { f(i); }",
         "for (var i = 0u; i < n; i++) { n += f(i); }",
         "for (var i = 0u; i < n / i; i++) { f(i); }",
+        "for (var i = 0u; i < atomicLoad(&n); i++) { f(i); }",
+        "for (var i = 0u; i < shrinking(n); i++) { f(i); }",
+        "for (var i = 0u; i < 2u + *p; i++) { f(i); }",
+        "let p = &n; for (var i = 0u; i < n; i++) { *p = 0u; }",
+        "var<private> n: u32; fn g() { for (var i = 0u; i < n; i++) { shrink(); } }",
+        "var<storage, read_write> sizes: Sizes; fn g() { for (var i = 0u; i < sizes.n; i++) { shrink(); } }",
         "for (var i = 0; i < 4; i++) { f(i); }",
         "for (var i = lane; i < 4294967295u; i += 4294967295u) { f(i); }",
         "for (var i = 0u; i < 4u; i *= 2u) { f(i); }",
