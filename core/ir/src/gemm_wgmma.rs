@@ -38,6 +38,17 @@ struct Partition {
     blocks: u64,
 }
 
+/// Checks that a device has instructions of warpgroups.
+///
+/// # Errors
+/// Its compute capability.
+pub fn has_wgmma(caps: &Caps) -> Result<(), String> {
+    match caps.cuda {
+        Some(cuda) if cuda.wgmma => Ok(()),
+        _ => Err(format!("wgmma is an instruction of compute capability 9.0, not {:?}", caps.compute_capability)),
+    }
+}
+
 impl Gemm {
     /// Extents of A, B and C as stored: rows and columns of one matrix.
     fn stored(&self) -> [[u64; 2]; 3] {
@@ -105,11 +116,9 @@ impl Gemm {
     /// Reason why it cannot.
     pub fn wgmma_available(&self, dtype: DType, caps: &Caps) -> Result<(), String> {
         Gemm::mma_available(dtype, caps)?;
-        if !caps.cuda.is_some_and(|cuda| cuda.wgmma && cuda.tensor_maps) {
-            return Err(format!(
-                "wgmma is an instruction of compute capability 9.0, not {:?}",
-                caps.compute_capability
-            ));
+        has_wgmma(caps)?;
+        if !caps.cuda.is_some_and(|cuda| cuda.tensor_maps) {
+            return Err("wgmma copies tiles by tensor maps, which this device does not offer".to_owned());
         }
         match self.stored().iter().find(|[_, width]| !width.is_multiple_of(8)) {
             Some([_, width]) => {

@@ -46,6 +46,7 @@ pub use cubek::*;
 pub use draw::*;
 pub use form::*;
 pub use gemm::*;
+pub use gemm_wgmma::has_wgmma;
 pub use inputs::*;
 
 pub use library::*;

@@ -178,13 +178,6 @@ __device__ __forceinline__ float exp2_fast(float x) {
     return y;
 }
 
-// Stores four 8 x 8 matrices of 16-bit elements in the layout of results. Each lane gives the address of one row.
-__device__ __forceinline__ void store_matrices(void* row, unsigned a, unsigned b, unsigned c, unsigned d) {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)), "r"(a), "r"(b),
-                 "r"(c), "r"(d)
-                 : "memory");
-}
-
 constexpr float LOG2_E = 1.4426950408889634f;
 // A row's maximum is replaced where it rises by more than this, in powers of two. Weights stay below 2^8.
 constexpr float RISE = 8.0f;
@@ -425,9 +418,9 @@ struct Consumer {
         for (unsigned n = 0; n < D / 16; n++) {
             const float* const x = acc + n * 8;
             const unsigned piece = n * 2 + lane / 16;
-            store_matrices(tile + piece / 8 * (64 * 64) + row * 64 + (piece % 8 ^ row % 8) * 8,
-                           pack(x[0] * inverse[0], x[1] * inverse[0]), pack(x[2] * inverse[1], x[3] * inverse[1]),
-                           pack(x[4] * inverse[0], x[5] * inverse[0]), pack(x[6] * inverse[1], x[7] * inverse[1]));
+            const unsigned packed[4] = {pack(x[0] * inverse[0], x[1] * inverse[0]), pack(x[2] * inverse[1], x[3] * inverse[1]),
+                                        pack(x[4] * inverse[0], x[5] * inverse[0]), pack(x[6] * inverse[1], x[7] * inverse[1])};
+            store_matrices(tile + piece / 8 * (64 * 64) + row * 64 + (piece % 8 ^ row % 8) * 8, packed);
         }
         tma_fence();
         named_sync<128>(1 + WARPGROUPS + warpgroup);

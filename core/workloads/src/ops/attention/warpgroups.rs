@@ -1,7 +1,7 @@
 //! Variant by warpgroups (`flash_wgmma`): instructions and copies of compute capability 9.0 alone.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::{Arg, BufferSpec, CudaLaunch, Elem, Problem, Program, Stage, Swizzle, TensorMap, spread};
+use parallax_ir::{Arg, BufferSpec, CudaLaunch, Elem, Problem, Program, Stage, Swizzle, TensorMap, has_wgmma, spread};
 use parallax_schema::case::{Cost, DType};
 use parallax_schema::device::Caps;
 
@@ -31,14 +31,14 @@ pub(super) const DRAWN: &str = "drawn";
 /// # Errors
 /// Reason against it.
 pub(super) fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
-    match (p.dtype, p["d"]) {
-        (DType::F32, _) => Err("flash_wgmma multiplies 16-bit floats: tensor cores would round f32 to TF32".to_owned()),
-        _ if !caps.cuda.is_some_and(|cuda| cuda.wgmma) => {
-            Err(format!("wgmma is an instruction of compute capability 9.0, not {:?}", caps.compute_capability))
-        }
-        (_, 64 | 128) if p.shape.has("biased") => Err("flash_wgmma adds no mask to scores".to_owned()),
-        (_, 64 | 128) => Ok(()),
-        (_, d) => Err(format!("flash_wgmma has rows of 64 or 128 columns: head_dim {d}")),
+    if p.dtype == DType::F32 {
+        return Err("flash_wgmma multiplies 16-bit floats: tensor cores would round f32 to TF32".to_owned());
+    }
+    has_wgmma(caps)?;
+    match p["d"] {
+        64 | 128 if p.shape.has("biased") => Err("flash_wgmma adds no mask to scores".to_owned()),
+        64 | 128 => Ok(()),
+        d => Err(format!("flash_wgmma has rows of 64 or 128 columns: head_dim {d}")),
     }
 }
 

@@ -5,7 +5,7 @@
 //! `2(x + w + out)`, beside `x + w + out` of the convolution.
 
 use parallax_ir::conv::Conv;
-use parallax_ir::{BufferSpec, Elem, Gemm, Problem, Program, indexable};
+use parallax_ir::{BufferSpec, Elem, Gemm, Problem, Program};
 use parallax_schema::device::{Caps, Dialect};
 
 use super::super::transpose::Matrices;
@@ -19,15 +19,12 @@ const LAST: [&str; 3] = ["x_last", "w_last", "out_last"];
 /// Convolution of the transposed tensors.
 ///
 /// # Errors
-/// Tensors whose channels are last already, and those that cannot be indexed.
+/// Tensors whose channels are last already.
 fn conv(p: &Problem) -> Result<Conv, String> {
-    let conv = Conv::new(&p.shape);
-    if conv.last {
-        return Err("channels are last already".to_owned());
+    match Conv::new(&p.shape) {
+        Conv { last: true, .. } => Err("channels are last already".to_owned()),
+        conv => Ok(Conv { last: true, ..conv }),
     }
-    let conv = Conv { last: true, ..conv };
-    [conv.x_dims(), conv.w_dims(), conv.out_dims()].iter().try_for_each(|dims| indexable(dims.iter().product()))?;
-    Ok(conv)
 }
 
 /// Checks that the variant can compute a problem on a device.

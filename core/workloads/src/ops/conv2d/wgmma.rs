@@ -2,7 +2,7 @@
 //! input is a convolution, like the forward pass. The gradient of the kernels is computed in parts of the positions.
 
 use parallax_ir::conv::Conv;
-use parallax_ir::{CudaLaunch, Gemm, Problem, Stage, spread};
+use parallax_ir::{CudaLaunch, Gemm, Problem, Stage, has_wgmma, spread};
 use parallax_schema::case::DType;
 use parallax_schema::device::Caps;
 
@@ -92,10 +92,8 @@ pub(super) fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
 /// Reason against it.
 pub(super) fn takes(conv: &Conv, dtype: DType, caps: &Caps) -> Result<(), String> {
     Gemm::mma_available(dtype, caps)?;
+    has_wgmma(caps)?;
     match conv.group_channels()[0] {
-        _ if !caps.cuda.is_some_and(|cuda| cuda.wgmma) => {
-            Err(format!("wgmma is an instruction of compute capability 9.0, not {:?}", caps.compute_capability))
-        }
         _ if !conv.last => {
             Err("wgmma takes neighbouring channels for neighbouring terms: they must come last".to_owned())
         }
