@@ -10,7 +10,7 @@ use parallax_engine::plan::plan;
 use parallax_ir::device::typical;
 use parallax_schema::case::Preset;
 use parallax_schema::spec::Spec;
-use parallax_shaders::source::{Form, assemble_all};
+use parallax_shaders::source::{Form, WrittenLoops, assemble_all};
 
 use parallax_tests::wgsl_texts;
 
@@ -26,7 +26,7 @@ fn guarded_loops_index_no_local_array() {
     let (mut seen, mut kernels) = (BTreeSet::new(), 0);
     for case in plan.cases.iter().map(|planned| &planned.case) {
         let Some(program) = case.program(&caps) else { continue };
-        let form = Form { guarded_loops: true, ..Form::HERE };
+        let form = Form { loops: WrittenLoops::Long, ..Form::HERE };
         let Ok((sources, _)) = assemble_all(&texts, &program, case.problem.dtype, form) else { continue };
         for source in sources.iter().filter(|source| seen.insert(source.hash())) {
             kernels += 1;

@@ -15,7 +15,7 @@ use parallax_schema::device::CudaCaps;
 #[cfg(feature = "cube")]
 use parallax_schema::testing::hopper;
 use parallax_schema::testing::{HOPPER, caps};
-use parallax_shaders::source::{Form, KernelSource, assemble, assemble_all};
+use parallax_shaders::source::{Form, KernelSource, WrittenLoops, assemble, assemble_all};
 use parallax_tests::{awkward_problems, kernel_cases, tuned_cases, wgsl_texts};
 
 /// A device with room for everything, so that no kernel source escapes the test.
@@ -101,9 +101,10 @@ fn reflect(case: &Case, caps: &Caps) {
     let (setup, execution) = program.stages.split_at(first);
     [setup, execution].iter().for_each(|stages| scratch_is_written_first(case, stages));
     // The sources of both types have the same loops.
-    let forms: &[bool] = if case.problem.dtype == DType::F32 { &[false, true] } else { &[false] };
-    for guarded_loops in forms.iter().copied() {
-        let form = Form { guarded_loops, ..Form::HERE };
+    let all = [WrittenLoops::None, WrittenLoops::Short, WrittenLoops::Long];
+    let forms = if case.problem.dtype == DType::F32 { &all[..] } else { &all[..1] };
+    for loops in forms.iter().copied() {
+        let form = Form { loops, ..Form::HERE };
         let assembled = assemble_all(&texts, &program, case.problem.dtype, form);
         let (texts, places) = assembled.unwrap_or_else(|e| panic!("{case}: {e}"));
         for (i, text) in texts.iter().enumerate() {

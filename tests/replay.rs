@@ -33,9 +33,9 @@ impl Replaying {
     /// # Panics
     /// No adapter. A machine that tests has one, llvmpipe at least.
     pub fn open(options: WgpuOptions) -> Replaying {
-        let (texts, checks, form) = (options.texts.clone(), options.checks, options.form());
+        let (texts, checks) = (options.texts.clone(), options.checks);
         let device = pollster::block_on(parallax_shaders::open(options)).expect("an adapter (llvmpipe will do)");
-        let about = device.device();
+        let (about, form) = (device.device(), device.form());
         let backend = backend_code().with(&about.name).with(&about.driver).with(&about.api).with(format!("{checks:?}"));
         Replaying { device, memo: Memo::new("wgpu"), backend, texts, form }
     }

@@ -13,7 +13,7 @@ use parallax_ir::device::settle;
 use parallax_ir::{KernelSources, Program};
 use parallax_schema::case::DType;
 use parallax_schema::device::Dialect;
-use parallax_shaders::source::Form;
+use parallax_shaders::source::{Form, WrittenLoops};
 
 use crate::args::Native;
 
@@ -138,8 +138,9 @@ pub fn assembled(
             (texts.into_iter().map(one).collect(), places)
         }
         Dialect::Wgsl => {
-            let guarded_loops = options.checked.is_some_and(|checks| checks.loops);
-            let form = Form { guarded_loops, ..Form::HERE };
+            let guarded = options.checked.is_some_and(|checks| checks.loops);
+            let loops = if guarded { WrittenLoops::Long } else { WrittenLoops::None };
+            let form = Form { loops, ..Form::HERE };
             let (texts, places) = parallax_shaders::source::assemble_all(&wgsl_texts(options)?, program, dtype, form)?;
             let one = |text: parallax_shaders::source::KernelSource| FinalText {
                 file: text.file,

@@ -18,7 +18,7 @@ use crate::loops;
 #[cfg(target_arch = "wasm32")]
 use crate::page;
 use crate::profiler::Wgpu;
-use crate::source::{Compiler, Form, embedded};
+use crate::source::{Compiler, Form, WrittenLoops, embedded};
 use crate::timing::{Timestamps, examine};
 
 /// Options of an open device.
@@ -57,10 +57,11 @@ impl WgpuOptions {
     pub fn form(&self) -> Form {
         let compiler = if self.imitate_matrices { Compiler::Imitating } else { Compiler::HERE };
         #[cfg(target_arch = "wasm32")]
-        let guarded_loops = page::guards_loops();
+        let guarded = page::guards_loops();
         #[cfg(not(target_arch = "wasm32"))]
-        let guarded_loops = self.checks.loops;
-        Form { compiler, guarded_loops }
+        let guarded = self.checks.loops;
+        let loops = if guarded { WrittenLoops::Long } else { WrittenLoops::None };
+        Form { compiler, loops }
     }
 }
 

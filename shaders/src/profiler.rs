@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use parallax_ir::device::{BackendError, Coming, Ledger, POISON, Prepared, Profiler, Rotation, Transfer, settle};
 use parallax_ir::{Case, Inputs, KernelSources, Program, Queues, Role, Stage};
 use parallax_schema::case::Tuning;
-use parallax_schema::device::{Clock, ClockInfo, DeviceInfo, Dialect, Launching};
+use parallax_schema::device::{Clock, ClockInfo, DeviceInfo, DeviceKind, Dialect, Launching};
 use parallax_schema::spec::Cache;
 use parallax_schema::units::Nanos;
 
@@ -22,7 +22,7 @@ use crate::gpu::Gpu;
 use crate::launch::{BoundStage, Pass, Stamped, encode};
 use crate::poison::{Fill, Poison};
 use crate::prepared::WgpuCase;
-use crate::source::{Form, Imitation, KernelSource, assemble_all};
+use crate::source::{Form, Imitation, KernelSource, WrittenLoops, assemble_all};
 use crate::timestamp_fence::Fence;
 use crate::timing::Timestamps;
 use crate::transfer;
@@ -60,7 +60,10 @@ impl Wgpu {
         let order = BarrierBuffer::new(&gpu);
         let fence = Fence::new(&gpu);
         let (checks, texts) = (options.checks, options.texts.clone());
-        let form = options.form();
+        let mut form = options.form();
+        if device.kind == DeviceKind::Software && form.loops == WrittenLoops::Long {
+            form.loops = WrittenLoops::Short;
+        }
         let mut device = device;
         device.caps.cube = texts.translator().is_some();
         device.caps.no_cube = texts.untranslated().map(str::to_owned);
@@ -70,6 +73,11 @@ impl Wgpu {
     /// Limits native waits for the device from now on. After that time the device counts as lost. A page's waits have no limit.
     pub fn limit_waits(&self, limit: Duration) {
         self.gpu.limit_waits(limit);
+    }
+
+    /// Returns the form of the device's kernel sources.
+    pub fn form(&self) -> Form {
+        self.form
     }
 
     /// The underlying device.

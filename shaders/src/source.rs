@@ -19,6 +19,7 @@ use sha2::{Digest, Sha256};
 use crate::directives::{SourceError, blocks_emitted, conditions_resolved, directive};
 
 pub use crate::imitate::Imitation;
+pub use crate::unroll::WrittenLoops;
 use crate::{imitate, matrix, unroll};
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
@@ -44,21 +45,24 @@ impl Compiler {
 pub struct Form {
     /// Compiler.
     pub compiler: Compiler,
-    /// Whether the compiler guards loops. Loops with a constant trip count are then written out. Sources from outside the program
-    /// are compiled by naga with all checks, and always have this form.
-    pub guarded_loops: bool,
+    /// Loops that are written out because the compiler guards loops. Sources from outside the program are compiled by naga with all
+    /// checks: their loops are written out even if the program's own stay.
+    pub loops: WrittenLoops,
 }
 
 impl Form {
     /// Form of this program's platform, without guards.
-    pub const HERE: Form = Form { compiler: Compiler::HERE, guarded_loops: false };
+    pub const HERE: Form = Form { compiler: Compiler::HERE, loops: WrittenLoops::None };
 
     /// Writes out the loops of a kernel source, where loops are guarded.
     fn applied(self, mut text: KernelSource) -> KernelSource {
-        let guarded = self.guarded_loops || !text.own && self.compiler != Compiler::Browser;
+        let loops = match self.loops {
+            WrittenLoops::None if !text.own && self.compiler != Compiler::Browser => WrittenLoops::Long,
+            loops => loops,
+        };
         // Emulated matrices are loops over memory, and too long for compilers if they are written out.
-        if guarded && text.imitation.is_none() {
-            (text.wgsl, text.unrolled) = unroll::unrolled(&text.wgsl);
+        if text.imitation.is_none() {
+            (text.wgsl, text.unrolled) = unroll::unrolled(&text.wgsl, loops);
         }
         text
     }

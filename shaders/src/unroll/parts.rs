@@ -78,6 +78,27 @@ pub(super) fn shared<'a>(words: &[Token<'a>]) -> BTreeSet<Token<'a>> {
     words.windows(2).enumerate().filter_map(one).collect()
 }
 
+/// Functions with loops or barriers, of their own or in functions that they call.
+pub(super) fn looping<'a>(words: &[Token<'a>]) -> BTreeSet<Token<'a>> {
+    let function = |at: usize| {
+        let open = at + words[at..].iter().position(|word| *word == "{")?;
+        Some((*words.get(at + 1)?, &words[open..closing(words, open + 1, "}")?]))
+    };
+    let starts = words.iter().enumerate().filter(|(_, word)| **word == "fn");
+    let functions: Vec<_> = starts.filter_map(|(at, _)| function(at)).collect();
+    let mut all = BTreeSet::new();
+    loop {
+        let loops =
+            |word: &Token<'a>| matches!(*word, "for" | "while" | "loop" | "workgroupBarrier") || all.contains(word);
+        let found: BTreeSet<_> =
+            functions.iter().filter(|(_, body)| body.iter().any(loops)).map(|(name, _)| *name).collect();
+        if found.len() == all.len() {
+            return all;
+        }
+        all = found;
+    }
+}
+
 /// Name of the variable that is indexed: `a` of `a[i][j]`. Empty for an expression in parentheses.
 pub(super) fn root<'a>(words: &[Token<'a>], mut bracket: usize) -> Token<'a> {
     while bracket > 0 && words[bracket - 1] == "]" {

@@ -2,6 +2,19 @@
 
 use super::*;
 
+/// Returns a text for the compiler of a GPU that guards loops.
+fn unrolled(text: &str) -> (String, usize) {
+    super::unrolled(text, WrittenLoops::Long)
+}
+
+#[test]
+fn a_processor_has_shorter_loops() {
+    let text = format!("for (var i = 0u; i < 8u; i++) {{ {} }}", "g(i); ".repeat(100));
+    let blocks = |loops| super::unrolled(&text, loops).0.matches("let i = ").count();
+    // An iteration has 500 tokens: all eight fit into 8192, two into 1024.
+    assert_eq!([WrittenLoops::Long, WrittenLoops::Short, WrittenLoops::None].map(blocks), [8, 2, 0]);
+}
+
 #[test]
 fn few_iterations_are_blocks() {
     for (text, want) in [
@@ -130,4 +143,14 @@ fn other_loops_stay() {
 fn constants_have_no_order() {
     let text = "fn f() { for (var i = 0u; i < B; i++) { g(i); } } const B = A * 2u; const A: u32 = 1;";
     assert!(unrolled(text).0.contains("let i = 1u"));
+}
+
+#[test]
+fn a_bound_at_run_time_copies_no_call_with_a_loop() {
+    let text = |inner: &str| {
+        format!("fn g() {{ {inner} }} fn h() {{ g(); }} fn f(n: u32) {{ for (var i = 0u; i < n; i++) {{ h(); }} }}")
+    };
+    for (inner, want) in [("x = 1u;", 1), ("workgroupBarrier();", 0), ("while x < 2u { x++; }", 0)] {
+        assert_eq!(unrolled(&text(inner)).1, want, "{inner}");
+    }
 }
