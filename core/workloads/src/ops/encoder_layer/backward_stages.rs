@@ -49,7 +49,7 @@ fn added(p: &Problem, caps: &Caps, names: [&'static str; 3]) -> Stage {
 
 pub(super) fn available(p: &Problem, caps: &Caps, kind: GemmKind) -> Result<(), String> {
     fusable(p, caps, kind)?;
-    attention(p, Direction::Bwd).available(flash_of(kind), caps)?;
+    attention(p, Direction::Bwd).available(flash_of(p, caps, kind, Direction::Bwd), caps)?;
     sum_and_norm(p).available("fused", caps)
 }
 
@@ -149,7 +149,7 @@ fn through_attention(p: &Problem, caps: &Caps, kind: GemmKind, variant: &str) ->
 pub(super) fn fused(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
     let c = width(p);
     let mut all = through_mlp(p, caps, kind, true, kept(p));
-    all.extend(through_attention(p, caps, kind, flash_of(kind)));
+    all.extend(through_attention(p, caps, kind, flash_of(p, caps, kind, Direction::Bwd)));
     let mut last = Vec::new();
     for (which, gradient) in GRADIENTS.into_iter().enumerate() {
         let together = split(p, 3 * c, which as u64 * c).reversed();

@@ -57,6 +57,13 @@ pub fn form() -> OpSpec {
         })
         .only_in(&[Dialect::Cuda])
         .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
+        Variant::kernel(
+            "wgmma",
+            "products on tensor cores by four warps together; the copy engine loads and stores tiles",
+            |p, caps| program(p, caps, GemmKind::Wgmma),
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(wgmma_available),
         Variant::kernel("coopmat", "products on matrix units through WGSL's cooperative matrices", |p, caps| {
             program(p, caps, GemmKind::Coopmat)
         })
@@ -67,7 +74,7 @@ pub fn form() -> OpSpec {
         })
         .only_in(&[Dialect::Cuda]),
     ])
-    .fallback(&["coopmat", "mma", "tiled", "naive"])
+    .fallback(&["coopmat", "wgmma", "mma", "tiled", "naive"])
     .stress(stress_inputs())
 }
 
@@ -236,6 +243,11 @@ fn gradients<T: Copy>(forward: Gemm, [x, w, g]: [T; 3]) -> [(Gemm, [T; 2]); 2] {
         Layout::Nt => [(gemm(m, k, n, Layout::Nn), [g, w]), (gemm(n, k, m, Layout::Tn), [g, x])],
         Layout::Tn => [(gemm(k, m, n, Layout::Nt), [w, g]), (gemm(k, n, m, Layout::Nn), [x, g])],
     }
+}
+
+fn wgmma_available(p: &Problem, caps: &Caps) -> Result<(), String> {
+    let [dx, dw] = gradients(gemm(p), [(); 3]).map(|(gemm, _)| gemm);
+    [dx, dw].iter().try_for_each(|gemm| gemm.wgmma_available(p.dtype, caps))
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {

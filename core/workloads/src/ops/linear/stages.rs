@@ -105,7 +105,7 @@ impl Stages<'_> {
             GemmKind::Tiles => gemm.tiled(self.caps, Tiles::DEFAULT),
             GemmKind::Mma => gemm.mma("matmul/mma", "matmul_mma"),
             GemmKind::Wgmma => {
-                let stage = gemm.wgmma(self.caps, "matmul/wgmma", "matmul_wgmma", [a, b, c], []);
+                let stage = gemm.wgmma(self.caps, "matmul/wgmma", "matmul_wgmma", [a, b, c], [], &[]);
                 return stage.cost(self.cost(gemm));
             }
             GemmKind::Coopmat => gemm.coopmat(self.caps, MatrixTiles::DEFAULT, "matmul/coopmat"),
@@ -128,7 +128,12 @@ impl Stages<'_> {
         let (name, [tiled, mma, wgmma], parameters) = epilogue.kernel();
         let more = parameters.iter().zip(buffers).map(|((parameter, access), buffer)| (*parameter, *buffer, *access));
         let stage = match self.kind {
-            GemmKind::Wgmma => gemm.wgmma(self.caps, "linear/wgmma", wgmma, [a, b, c], more.clone().map(Arg::from)),
+            GemmKind::Wgmma => {
+                // All but the bias are matrices like C.
+                let (bias, like_c): (Vec<_>, Vec<_>) = more.clone().partition(|(parameter, ..)| *parameter == "bias");
+                let bias = bias.into_iter().map(Arg::from);
+                gemm.wgmma(self.caps, "linear/wgmma", wgmma, [a, b, c], bias, &like_c)
+            }
             GemmKind::Tiles => {
                 gemm.tiled_then(self.caps, Tiles::DEFAULT, "linear/tiled", tiled, epilogue != Epilogue::Bias)
             }

@@ -25,6 +25,7 @@ use super::super::linear::backward::{by_element, slope};
 use super::super::linear::stages::{Epilogue, GemmKind, most_parts};
 use super::{
     AWKWARD, B1, W1, W2, X, activated, argument, bytes, gemms, inputs, kept, middle, normal, stages, sum_error,
+    wgmma_available,
 };
 use crate::dense;
 
@@ -63,6 +64,13 @@ pub fn form() -> OpSpec {
         })
         .only_in(&[Dialect::Cuda])
         .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
+        Variant::kernel(
+            "wgmma",
+            "the same on tensor cores by four warps together; the copy engine loads and stores tiles",
+            |p, caps| fused(p, caps, GemmKind::Wgmma),
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(wgmma_available),
         Variant::kernel("coopmat", "the same on matrix units through WGSL's cooperative matrices", |p, caps| {
             fused(p, caps, GemmKind::Coopmat)
         })
@@ -73,7 +81,7 @@ pub fn form() -> OpSpec {
         })
         .only_in(&[Dialect::Cuda]),
     ])
-    .fallback(&["coopmat", "mma", "fused", "separate", "naive"])
+    .fallback(&["coopmat", "wgmma", "mma", "fused", "separate", "naive"])
     .stress(stress_inputs())
 }
 
