@@ -22,6 +22,10 @@ const SHARED: u64 = 232_448;
 const MOST_STAGES: u64 = 8;
 /// Multiprocessors of an H100 or H200, for a device that reports no number.
 const UNITS: u64 = 132;
+/// Largest number of parts of K, bytes of their sums that memory moves in a cycle, and cycles of the launch that adds them.
+const MOST_PARTS: u64 = 8;
+const BYTES_PER_CYCLE: u64 = 2700;
+const LAUNCH: u64 = 5000;
 
 /// Tile of C of a block, and its distribution among warpgroups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +42,7 @@ struct Tile {
     relative: [Option<u64>; 2],
 }
 
-/// Tiles by turns, then shared ones. Their times fit measurements of 14 shapes on an H200.
+/// Alternating tiles, then shared ones. Their times fit measurements of 14 shapes on an H200.
 const TILES: [Tile; 5] = [
     Tile { rows: 128, columns: 192, consumers: 2, alternate: true, slots: 2, relative: [Some(103), Some(100)] },
     Tile { rows: 128, columns: 128, consumers: 2, alternate: true, slots: 2, relative: [Some(113), Some(110)] },
@@ -86,20 +90,20 @@ impl Gemm {
         [if layout == Layout::Tn { [k, m] } else { [m, k] }, if layout == Layout::Nt { [n, k] } else { [k, n] }, [m, n]]
     }
 
-    /// Number of tiles, in groups of the cluster's.
-    fn groups(&self, tile: &Tile, cluster: u64) -> u64 {
-        self.batch * self.m.div_ceil(tile.rows * cluster) * self.n.div_ceil(tile.columns)
+    /// Number of tiles of all parts of K, in groups of the cluster's.
+    fn groups(&self, tile: &Tile, cluster: u64, parts: u64) -> u64 {
+        parts * self.batch * self.m.div_ceil(tile.rows * cluster) * self.n.div_ceil(tile.columns)
     }
 
     /// Estimated time in cycles on this number of multiprocessors, if the cluster is possible.
-    fn time(&self, tile: &Tile, cluster: u64, units: u64) -> Option<u64> {
-        let waves = |cluster: u64| self.groups(tile, cluster).div_ceil(units / cluster);
+    fn time(&self, tile: &Tile, cluster: u64, parts: u64, units: u64) -> Option<u64> {
+        let waves = |cluster: u64| self.groups(tile, cluster, parts).div_ceil(units / cluster);
         let relative = tile.relative[cluster as usize - 1]?;
         // A launch of clusters takes longer.
         if cluster > 1 && (self.m <= tile.rows || units < cluster || waves(1) <= 2) {
             return None;
         }
-        let products = self.k.div_ceil(DEPTH) * tile.rows * tile.columns / 32 * relative / 100;
+        let products = self.k.div_ceil(DEPTH).div_ceil(parts) * tile.rows * tile.columns / 32 * relative / 100;
         let epilogue = 500 + 8 * tile.columns;
         // One consumer has the epilogue of a whole tile. It overlaps with products of the other, but for the last one.
         Some(match tile.alternate {
@@ -108,17 +112,48 @@ impl Gemm {
         })
     }
 
-    fn partition(&self, caps: &Caps) -> Partition {
-        let units = caps.compute_units.map_or(UNITS, u64::from);
+    /// Shortest time, with its tile and cluster.
+    fn fastest(&self, parts: u64, units: u64) -> (u64, Tile, u64) {
         let all = TILES.into_iter().flat_map(|tile| [(tile, 1), (tile, 2)]);
-        let timed = all.filter_map(|(tile, cluster)| Some((self.time(&tile, cluster, units)?, tile, cluster)));
-        let (_, tile, cluster) = timed.min_by_key(|(time, ..)| *time).expect("some need no cluster");
-        let blocks = (self.groups(&tile, cluster) * cluster).min(units / cluster * cluster);
+        let timed = all.filter_map(|(tile, cluster)| Some((self.time(&tile, cluster, parts, units)?, tile, cluster)));
+        timed.min_by_key(|(time, ..)| *time).expect("some need no cluster")
+    }
+
+    fn partition(&self, caps: &Caps, parts: u64) -> Partition {
+        let units = caps.compute_units.map_or(UNITS, u64::from);
+        let (_, tile, cluster) = self.fastest(parts, units);
+        let blocks = (self.groups(&tile, cluster, parts) * cluster).min(units / cluster * cluster);
         Partition { tile, cluster, blocks }
     }
 
-    /// Returns a stage by warpgroups with its arguments: the buffers of A, B and C as tensors, arguments of the epilogue, and
-    /// parameters of the epilogue that are tensors like C, with their buffers. See [`Gemm::wgmma_available`].
+    /// Number of parts of K for [`Gemm::wgmma_parts`] with the shortest time, including that of their sum. It is the same for
+    /// every device: the size of a buffer depends on it.
+    pub fn parts_of_k(&self) -> u64 {
+        let moved = |parts: u64| 8 * parts * self.m * self.n / BYTES_PER_CYCLE + LAUNCH;
+        let time = |parts: &u64| self.fastest(*parts, UNITS).0 + if *parts > 1 { moved(*parts) } else { 0 };
+        let most = if self.batch == 1 { MOST_PARTS.min(self.k.div_ceil(DEPTH)) } else { 1 };
+        (1..=most).min_by_key(time).expect("at least one")
+    }
+
+    /// Returns a stage by warpgroups whose result is f32, with one matrix like C for each of [`Gemm::parts_of_k`].
+    pub fn wgmma_parts(
+        &self,
+        caps: &Caps,
+        text: &'static str,
+        entry: &'static str,
+        [a, b, parts]: [&'static str; 3],
+    ) -> Stage {
+        let count = self.parts_of_k();
+        let partition = self.partition(caps, count);
+        let rows = [1, PIECE as u32, (DEPTH / 2) as u32];
+        let sums = TensorMap::dense(&[count, self.m, self.n], Storage::F32, &rows, Swizzle::Bytes128);
+        let [a, b] = self.operands(&partition, [a, b]);
+        let stage = self.by_warpgroups(partition, text, entry, 1).consts(&[("PARTS", count as u32)]);
+        stage.args([a, b, Arg::from(("c", parts, Write)).mapped(sums)])
+    }
+
+    /// Returns a stage by warpgroups with its arguments: the buffers of A, B and C as tensors, and those of the epilogue. The last
+    /// are parameters of the epilogue that are tensors like C, with their buffers. See [`Gemm::wgmma_available`].
     pub fn wgmma(
         &self,
         caps: &Caps,
@@ -128,12 +163,23 @@ impl Gemm {
         epilogue: impl IntoIterator<Item = Arg>,
         like_c: &[(&'static str, &'static str, Access)],
     ) -> Stage {
-        let Partition { tile, cluster, blocks } = self.partition(caps);
+        let partition = self.partition(caps, 1);
         let written = like_c.iter().filter(|(.., access)| *access == Write).count();
-        let (stages, shared) = tile.shared(1 + written as u64);
+        let [a, b, c] = buffers;
+        let [a, b] = self.operands(&partition, [a, b]);
+        let c = Arg::from(("c", c, Write)).mapped(self.map_of_c());
+        let like_c = like_c.iter().map(|arg| Arg::from(*arg).mapped(self.map_of_c()));
+        self.by_warpgroups(partition, text, entry, 1 + written as u64)
+            .consts(&[("PARTS", 1_u32)])
+            .args([a, b, c].into_iter().chain(epilogue).chain(like_c))
+    }
+
+    /// Stage without arguments, whose epilogue has this number of results.
+    fn by_warpgroups(&self, partition: Partition, text: &'static str, entry: &'static str, results: u64) -> Stage {
+        let Partition { tile, cluster, blocks } = partition;
+        let (stages, shared) = tile.shared(results);
         let threads = ((tile.consumers + 1) * WARPGROUP) as u32;
         let consts = [("BLOCK_M", tile.rows), ("BLOCK_N", tile.columns), ("STAGES", stages), ("CLUSTER", cluster)];
-        let like_c = like_c.iter().map(|arg| Arg::from(*arg).mapped(self.map_of_c()));
         self.stage(text, entry)
             .consts(&consts.map(|(name, value)| (name, value as u32)))
             .consts(&[("SLOTS", tile.slots as u32), ("THREADS", threads)])
@@ -141,7 +187,6 @@ impl Gemm {
             .threads([threads, 1, 1])
             .grid([blocks as u32, 1, 1])
             .cuda(CudaLaunch { cluster: [cluster as u32, 1, 1], dynamic_shared_bytes: shared as u32 })
-            .args(self.mapped(&tile, cluster, buffers).into_iter().chain(epilogue).chain(like_c))
     }
 
     fn map(&self, [height, width]: [u64; 2], rows: u64) -> TensorMap {
@@ -153,8 +198,8 @@ impl Gemm {
         self.map([self.m, self.n], PIECE)
     }
 
-    /// Arguments of A, B and C. A block of a cluster loads its part of the rows of B's tile.
-    fn mapped(&self, tile: &Tile, cluster: u64, [a, b, c]: [&'static str; 3]) -> [Arg; 3] {
+    /// Arguments of A and B. A block of a cluster loads its part of the rows of B's tile.
+    fn operands(&self, Partition { tile, cluster, .. }: &Partition, [a, b]: [&'static str; 2]) -> [Arg; 2] {
         let [of_a, of_b, _] = self.stored();
         // Operands have 64 elements of K in a row, or 64 elements of M or N in each of 64 rows.
         let a_rows = if self.layout == Layout::Tn { DEPTH } else { tile.rows };
@@ -162,7 +207,6 @@ impl Gemm {
         [
             Arg::from(("a", a, Read)).mapped(self.map(of_a, a_rows)),
             Arg::from(("b", b, Read)).mapped(self.map(of_b, b_rows / cluster)),
-            Arg::from(("c", c, Write)).mapped(self.map_of_c()),
         ]
     }
 
@@ -201,7 +245,7 @@ mod tests {
     fn tiles_are_those_with_the_shortest_time() {
         let caps = typical::cuda();
         let of = |[m, n, k]: [u64; 3]| {
-            let Partition { tile, cluster, blocks } = Gemm::new(m, n, k).partition(&caps);
+            let Partition { tile, cluster, blocks } = Gemm::new(m, n, k).partition(&caps, 1);
             ([tile.rows, tile.columns], cluster, blocks)
         };
         assert_eq!(of([8192, 8192, 8192]), ([128, 192], 2, 132));
@@ -217,7 +261,7 @@ mod tests {
         );
         assert_eq!(of([1, 8, 8]), ([128, 64], 1, 1));
         let odd = Caps { compute_units: Some(131), ..caps.clone() };
-        assert_eq!(Gemm::new(8192, 8192, 64).partition(&odd).blocks, 130, "whole clusters");
+        assert_eq!(Gemm::new(8192, 8192, 64).partition(&odd, 1).blocks, 130, "whole clusters");
     }
 
     #[test]
@@ -242,6 +286,19 @@ mod tests {
         for (tile, results) in TILES.into_iter().flat_map(|tile| [(tile, 1), (tile, 2)]) {
             assert!(tile.shared(results).0 >= 3, "{tile:?}: copies ahead of the products");
         }
+    }
+
+    #[test]
+    fn a_long_k_is_split_where_tiles_would_leave_multiprocessors_without_work() {
+        let parts = |m, n, k| Gemm::new(m, n, k).layout(Layout::Tn).parts_of_k();
+        assert_eq!(parts(1152, 1152, 65536), 7, "54 tiles of 128 × 192: 378 of 396 in three waves");
+        assert_eq!(parts(1152, 3456, 65536), 4, "162 tiles: 648 of 660 in five waves");
+        assert_eq!(parts(1152, 4304, 4096), 1, "the sums of parts would take longer");
+        assert_eq!([parts(8, 8, 64), parts(8192, 8192, 8192)], [1, 1]);
+        let gemm = Gemm::new(1152, 1152, 65536).layout(Layout::Tn);
+        let stage = gemm.wgmma_parts(&typical::cuda(), "matmul/wgmma", "matmul_wgmma_parts", ["a", "b", "parts"]);
+        let map = stage.args[2].map.as_ref().expect("a map");
+        assert_eq!(map.check(Storage::F32, Bytes(7 * 4 * 1152 * 1152)), Ok(()));
     }
 
     #[test]

@@ -7,6 +7,8 @@
 // Consumers share each tile by rows, or they ALTERNATE: each of two has every other tile of the block. Products of one then
 // overlap with the epilogue of the other.
 //
+// K may be split into PARTS of whole steps, whose sums are matrices of C one after the other.
+//
 // Tiles may exceed the matrices: the copy engine reads zeros outside, and does not write there.
 
 #include "lib/mma.cuh"
@@ -21,7 +23,7 @@ constexpr unsigned SETS = BLOCK_M / 64 / (ALTERNATE ? 1 : CONSUMERS);
 static_assert(SETS * 64 * (ALTERNATE ? 1 : CONSUMERS) == BLOCK_M && (!ALTERNATE || CONSUMERS == 2), "whole sets");
 // Elements of staged tiles. Rows have 64 elements: along K, or along M or N in sets of BLOCK_K rows.
 constexpr unsigned a_tile_elems = BLOCK_M * BLOCK_K, stage_elems = (BLOCK_M + BLOCK_N) * BLOCK_K;
-// Elements of a piece of C: 16 rows of 64.
+// Elements of a piece of C: 16 rows of 128 bytes.
 constexpr unsigned piece_elems = 16 * 64;
 static_assert(BLOCK_N % 64 == 0 && BLOCK_N <= 256, "columns of an instruction");
 static_assert(CLUSTER <= 8, "parts of tiles are whole groups of rows");
@@ -33,6 +35,16 @@ struct Unchanged {
     __device__ __forceinline__ unsigned of_columns(unsigned) const { return 0; }
     __device__ __forceinline__ unsigned operator()(unsigned, float x, float y, unsigned, unsigned&) const { return pack(x, y); }
 };
+
+// Stores sums in f32.
+struct Sums {
+    static constexpr bool READS = false, KEEPS = false;
+};
+
+template <typename Epilogue>
+constexpr bool wide = false;
+template <>
+constexpr bool wide<Sums> = true;
 
 // Shared memory: stages, pieces of C by warp in SLOTS slots, barriers by stage, barriers by slot.
 struct Ring {
@@ -58,9 +70,10 @@ struct Position {
     }
 };
 
-constexpr unsigned STEPS = (K + BLOCK_K - 1) / BLOCK_K;
+// Steps of a part of K. The last part may reach beyond K.
+constexpr unsigned STEPS = ((K + BLOCK_K - 1) / BLOCK_K + PARTS - 1) / PARTS;
 
-// A tile: its index in the batch, its first row and column, and whether the block has tiles before and after it.
+// A tile: its index among parts of the batch, its first row and column, and whether the block has tiles before and after it.
 struct Place {
     unsigned batch, row, column;
     bool before, after;
@@ -73,10 +86,10 @@ __device__ __forceinline__ void each_tile(unsigned rank, unsigned first, const T
     constexpr unsigned tiles = across * down;
     const unsigned blocks = gridDim.x / CLUSTER;
 #pragma unroll 1
-    for (unsigned index = blockIdx.x / CLUSTER + first * blocks; index < BATCH * tiles; index += each * blocks) {
+    for (unsigned index = blockIdx.x / CLUSTER + first * blocks; index < BATCH * PARTS * tiles; index += each * blocks) {
         const uint2 tile = tile_at(index % tiles, across, down);
         then(Place{index / tiles, (tile.y * CLUSTER + rank) * BLOCK_M, tile.x * BLOCK_N, index >= blocks,
-                   index + blocks < BATCH * tiles});
+                   index + blocks < BATCH * PARTS * tiles});
     }
 }
 
@@ -84,8 +97,10 @@ __device__ __forceinline__ void each_tile(unsigned rank, unsigned first, const T
 __device__ __forceinline__ void produce(const CUtensorMap& a, const CUtensorMap& b, const Ring& ring, unsigned rank) {
     Position at;
     each_tile<1>(rank, 0, [&](const Place& place) {
+        const unsigned batch = place.batch / PARTS, first = place.batch % PARTS * STEPS;
 #pragma unroll 1
-        for (unsigned k = 0; k < K; k += BLOCK_K) {
+        for (unsigned step = first; step < first + STEPS; step++) {
+            const unsigned k = step * BLOCK_K;
             mbarrier* const full = &ring.full[at.stage];
             elem *const a_tile = ring.a_tile(at.stage), *const b_tile = ring.b_tile(at.stage);
             if constexpr (CLUSTER > 1) {
@@ -97,18 +112,18 @@ __device__ __forceinline__ void produce(const CUtensorMap& a, const CUtensorMap&
             if constexpr (A_TRANSPOSED) {
 #pragma unroll
                 for (unsigned i = 0; i < BLOCK_M; i += 64) {
-                    tma_load(a_tile + i * BLOCK_K, a, full, place.row + i, k, place.batch);
+                    tma_load(a_tile + i * BLOCK_K, a, full, place.row + i, k, batch);
                 }
             } else {
-                tma_load(a_tile, a, full, k, place.row, place.batch);
+                tma_load(a_tile, a, full, k, place.row, batch);
             }
             // Rows of the block's part of B, of the tile or of each set of 64 columns.
             constexpr unsigned part = (B_TRANSPOSED ? BLOCK_N : BLOCK_K) / CLUSTER;
             const auto load_b = [&](elem* to, int x, int y) {
                 if constexpr (CLUSTER > 1) {
-                    tma_multicast(to + rank * part * 64, b, full, (1 << CLUSTER) - 1, x, y + rank * part, place.batch);
+                    tma_multicast(to + rank * part * 64, b, full, (1 << CLUSTER) - 1, x, y + rank * part, batch);
                 } else {
-                    tma_load(to, b, full, x, y, place.batch);
+                    tma_load(to, b, full, x, y, batch);
                 }
             };
             if constexpr (B_TRANSPOSED) {
@@ -135,8 +150,9 @@ __device__ __forceinline__ void release(mbarrier* empty) {
 // Results of a warp: pieces of 16 rows in its slots of shared memory, from and to tensors like C. No other warp is involved.
 template <typename Epilogue>
 struct Results {
-    // Pieces of a tile, in the order of their columns, and elements of a slot.
-    static constexpr unsigned PIECES = BLOCK_N / 64 * SETS, slot_elems = (1 + Epilogue::KEEPS) * piece_elems;
+    // Columns of a piece, pieces of a tile in the order of their columns, and elements of a slot.
+    static constexpr unsigned COLUMNS = wide<Epilogue> ? 32 : 64;
+    static constexpr unsigned PIECES = BLOCK_N / COLUMNS * SETS, slot_elems = (1 + Epilogue::KEEPS) * piece_elems;
 
     const CUtensorMap& c;
     const Epilogue& epilogue;
@@ -146,7 +162,7 @@ struct Results {
     unsigned parities;
 
     __device__ __forceinline__ static unsigned column_of(const Place& place, unsigned piece) {
-        return place.column + piece / SETS * 64;
+        return place.column + piece / SETS * COLUMNS;
     }
 
     __device__ __forceinline__ static unsigned row_of(const Place& place, unsigned piece) {
@@ -216,20 +232,36 @@ struct Results {
         }
     }
 
+    // The same without an epilogue, in f32.
+    __device__ __forceinline__ void finish(elem* slot, const float* sums) const {
+        const unsigned lane = threadIdx.x % 32;
+#pragma unroll
+        for (unsigned i = 0; i < 16; i += 2) {
+            const unsigned row = lane / 4 + i / 2 % 2 * 8, place = i / 4 * 2 + lane % 4 / 2;
+            float2* const at = reinterpret_cast<float2*>(slot + row * 64 + (place ^ row % 8) * 8) + lane % 2;
+            *at = make_float2(sums[i], sums[i + 1]);
+        }
+    }
+
     __device__ __forceinline__ void store(const Place& place, const float (&sums)[SETS][BLOCK_N / 2]) {
         unsigned of_columns[8];
 #pragma unroll
         for (unsigned piece = 0; piece < PIECES; piece++) {
             const unsigned column = column_of(place, piece), row = row_of(place, piece);
-            if (piece % SETS == 0) {
+            if constexpr (!wide<Epilogue>) {
 #pragma unroll
-                for (unsigned i = 0; i < 8; i++) {
+                for (unsigned i = 0; i < 8 && piece % SETS == 0; i++) {
                     of_columns[i] = epilogue.of_columns(min(column + i * 8 + threadIdx.x % 4 * 2, N - 2));
                 }
             }
             wait(place, piece);
             elem* const slot = slots + piece % SLOTS * slot_elems;
-            finish(slot, sums[piece % SETS] + piece / SETS * 32, of_columns);
+            const float* const of_piece = sums[piece % SETS] + piece / SETS * (COLUMNS / 2);
+            if constexpr (wide<Epilogue>) {
+                finish(slot, of_piece);
+            } else {
+                finish(slot, of_piece, of_columns);
+            }
             tma_fence();
             __syncwarp();
             if (threadIdx.x % 32 == 0) {

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use parallax_ir::parallel::*;
 use parallax_ir::stress::{no_gradient, one, smallest_normal};
 use parallax_ir::{
-    BufferSpec, Elem, Gemm, HostBuffer, Inputs, Layout, OfNan, OpSpec, Problem, Program, Reference, Role, Rows, Stage,
+    BufferSpec, Elem, Gemm, HostBuffer, Inputs, Layout, OfNan, OpSpec, Problem, Program, Reference, Role, Rows,
     StressInput, Tolerance, Variant,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
@@ -19,7 +19,7 @@ use parallax_schema::device::{Caps, Dialect};
 
 use super::super::gelu;
 use super::super::gelu::slope_tanh;
-use super::stages::{Epilogue, GemmKind, most_parts};
+use super::stages::{Epilogue, GemmKind, most_parts, split_parts};
 use super::{AWKWARD, W, X, biased, gemm, normal, sizes, stages, w_at, w_dims, weight, x_at, x_dims};
 use crate::dense;
 
@@ -107,6 +107,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         by_element("dbias", &[p["n"]]),
         BufferSpec::scratch("dpre", Elem::Real, &out),
         BufferSpec::scratch("parts", Elem::F32, &[most_parts(p["b"] * p["m"]), p["n"]]),
+        split_parts("dw_parts", &[gradients(gemm(p), [(); 3])[1].0]),
     ]);
     buffers
 }
@@ -283,9 +284,9 @@ fn program(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
         }
         false => "dout",
     };
-    for ((gemm, [a, b]), to) in gradients(gemm(p), ["x", "w", g]).into_iter().zip(["dx", "dw"]) {
-        stages.push(Stage { label: to.into(), ..made.gemm(gemm, [a, b, to]) });
-    }
+    let [(dx, [a, b]), (dw, [c, d])] = gradients(gemm(p), ["x", "w", g]);
+    stages.push(made.gemm(dx, [a, b, "dx"]).label("dx"));
+    stages.extend(made.of_weight(dw, [c, d, "dw"], "dw_parts"));
     stages.extend(made.columns([batch * m, n], [g, "parts", "dbias"]));
     Program { stages }
 }
