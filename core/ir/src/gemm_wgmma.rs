@@ -4,38 +4,72 @@
 use parallax_schema::case::{DType, Storage};
 use parallax_schema::device::Caps;
 
-use super::Access::{Read, Write};
+use super::Access::{self, Read, Write};
 use super::{Arg, CudaLaunch, Gemm, Layout, Stage, Swizzle, TensorMap};
 
-/// Rows of a block's tile of C: 64 for each of two warpgroups.
-const ROWS: u64 = 128;
-/// Threads of a block. The third warpgroup copies.
-const THREADS: u32 = 3 * 128;
+/// Threads of a warpgroup.
+const WARPGROUP: u64 = 128;
 /// Elements along K of a step, and of a row in shared memory: 128 bytes.
 const DEPTH: u64 = 64;
 /// Rows of a box of C: those of a warp. Boxes have 64 columns.
 const PIECE: u64 = 16;
-/// Boxes of C in shared memory: two for each warp.
-const PIECES: u64 = 2 * (ROWS / PIECE);
-/// Bytes of an element.
+/// Bytes of an element, and of a barrier.
 const BYTES: u64 = 2;
+const BARRIER: u64 = 8;
+/// Shared memory of a block in bytes.
+const SHARED: u64 = 232_448;
+/// Largest useful number of stages.
+const MOST_STAGES: u64 = 8;
 /// Multiprocessors of an H100 or H200, for a device that reports no number.
 const UNITS: u64 = 132;
-/// Fixed time of a tile, in units of the time of a column. It fits measurements of four shapes on an H200.
-const FIXED: u64 = 24;
+/// Largest number of parts of K, bytes of their sums that memory moves in a cycle, and cycles of the launch that adds them.
+const MOST_PARTS: u64 = 8;
+const BYTES_PER_CYCLE: u64 = 2700;
+const LAUNCH: u64 = 5000;
 
-/// Columns of a block's tile, and stages that fit into shared memory.
-const TILES: [(u64, u64); 4] = [(256, 4), (192, 4), (128, 6), (64, 8)];
+/// Tile of C of a block, and its distribution among warpgroups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Tile {
+    rows: u64,
+    columns: u64,
+    /// Warpgroups that multiply.
+    consumers: u64,
+    /// Whether each of two consumers has every other tile. Otherwise all share each tile.
+    alternate: bool,
+    /// Pieces of C of a warp in shared memory.
+    slots: u64,
+    /// Time of the products in per cent of that of the tensor cores alone, without and with a cluster.
+    relative: [Option<u64>; 2],
+}
+
+/// Alternating tiles, then shared ones. Their times fit measurements of 14 shapes on an H200.
+const TILES: [Tile; 5] = [
+    Tile { rows: 128, columns: 192, consumers: 2, alternate: true, slots: 2, relative: [Some(103), Some(100)] },
+    Tile { rows: 128, columns: 128, consumers: 2, alternate: true, slots: 2, relative: [Some(113), Some(110)] },
+    Tile { rows: 128, columns: 64, consumers: 2, alternate: true, slots: 2, relative: [Some(130), None] },
+    Tile { rows: 128, columns: 256, consumers: 2, alternate: false, slots: 2, relative: [Some(102), Some(100)] },
+    Tile { rows: 192, columns: 192, consumers: 3, alternate: false, slots: 1, relative: [Some(100), None] },
+];
 
 /// Partition of C among blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Partition {
-    columns: u64,
-    stages: u64,
+    tile: Tile,
     /// Blocks that share columns of B, with tiles one below the other.
     cluster: u64,
     /// Number of blocks, each with a multiprocessor.
     blocks: u64,
+}
+
+impl Tile {
+    /// Stages, and bytes of shared memory, if an epilogue has this number of results.
+    fn shared(&self, results: u64) -> (u64, u64) {
+        let slots = self.consumers * 4 * self.slots;
+        let fixed = slots * (results * PIECE * DEPTH * BYTES + BARRIER);
+        let stage = (self.rows + self.columns) * DEPTH * BYTES + 2 * BARRIER;
+        let stages = ((SHARED - fixed) / stage).min(MOST_STAGES);
+        (stages, fixed + stages * stage)
+    }
 }
 
 /// Checks that a device has instructions of warpgroups.
@@ -56,21 +90,70 @@ impl Gemm {
         [if layout == Layout::Tn { [k, m] } else { [m, k] }, if layout == Layout::Nt { [n, k] } else { [k, n] }, [m, n]]
     }
 
-    fn partition(&self, caps: &Caps) -> Partition {
-        let units = caps.compute_units.map_or(UNITS, u64::from);
-        let tiles = |columns: u64| self.batch * self.m.div_ceil(ROWS) * self.n.div_ceil(columns);
-        let waves = |columns: u64| tiles(columns).div_ceil(units);
-        let (columns, stages) =
-            TILES.into_iter().min_by_key(|(columns, _)| waves(*columns) * (columns + FIXED)).expect("four");
-        // A cluster halves the reads of B. Its launch takes longer, and its last row of tiles may be empty.
-        let halves = columns % 128 == 0 && waves(columns) > 2 && self.m > ROWS && units > 1;
-        let cluster = if halves { 2 } else { 1 };
-        let all = self.batch * self.m.div_ceil(ROWS * cluster) * self.n.div_ceil(columns) * cluster;
-        Partition { columns, stages, cluster, blocks: all.min(units / cluster * cluster) }
+    /// Number of tiles of all parts of K, in groups of the cluster's.
+    fn groups(&self, tile: &Tile, cluster: u64, parts: u64) -> u64 {
+        parts * self.batch * self.m.div_ceil(tile.rows * cluster) * self.n.div_ceil(tile.columns)
     }
 
-    /// Returns a stage by warpgroups with its arguments: the buffers of A, B and C as tensors, and those of the epilogue. See
-    /// [`Gemm::wgmma_available`].
+    /// Estimated time in cycles on this number of multiprocessors, if the cluster is possible.
+    fn time(&self, tile: &Tile, cluster: u64, parts: u64, units: u64) -> Option<u64> {
+        let waves = |cluster: u64| self.groups(tile, cluster, parts).div_ceil(units / cluster);
+        let relative = tile.relative[cluster as usize - 1]?;
+        // A launch of clusters takes longer.
+        if cluster > 1 && (self.m <= tile.rows || units < cluster || waves(1) <= 2) {
+            return None;
+        }
+        let products = self.k.div_ceil(DEPTH).div_ceil(parts) * tile.rows * tile.columns / 32 * relative / 100;
+        let epilogue = 500 + 8 * tile.columns;
+        // One consumer has the epilogue of a whole tile. It overlaps with products of the other, but for the last one.
+        Some(match tile.alternate {
+            true => waves(cluster) * products + 2 * epilogue,
+            false => waves(cluster) * (products + epilogue),
+        })
+    }
+
+    /// Shortest time, with its tile and cluster.
+    fn fastest(&self, parts: u64, units: u64) -> (u64, Tile, u64) {
+        let all = TILES.into_iter().flat_map(|tile| [(tile, 1), (tile, 2)]);
+        let timed = all.filter_map(|(tile, cluster)| Some((self.time(&tile, cluster, parts, units)?, tile, cluster)));
+        timed.min_by_key(|(time, ..)| *time).expect("some need no cluster")
+    }
+
+    fn partition(&self, caps: &Caps, parts: u64) -> Partition {
+        let units = caps.compute_units.map_or(UNITS, u64::from);
+        let (_, tile, cluster) = self.fastest(parts, units);
+        let blocks = (self.groups(&tile, cluster, parts) * cluster).min(units / cluster * cluster);
+        Partition { tile, cluster, blocks }
+    }
+
+    /// Number of parts of K for [`Gemm::wgmma_parts`] with the shortest time, including that of their sum. It is the same for
+    /// every device: the size of a buffer depends on it.
+    pub fn parts_of_k(&self) -> u64 {
+        let moved = |parts: u64| 8 * parts * self.m * self.n / BYTES_PER_CYCLE + LAUNCH;
+        let time = |parts: &u64| self.fastest(*parts, UNITS).0 + if *parts > 1 { moved(*parts) } else { 0 };
+        let most = if self.batch == 1 { MOST_PARTS.min(self.k.div_ceil(DEPTH)) } else { 1 };
+        (1..=most).min_by_key(time).expect("at least one")
+    }
+
+    /// Returns a stage by warpgroups whose result is f32, with one matrix like C for each of [`Gemm::parts_of_k`].
+    pub fn wgmma_parts(
+        &self,
+        caps: &Caps,
+        text: &'static str,
+        entry: &'static str,
+        [a, b, parts]: [&'static str; 3],
+    ) -> Stage {
+        let count = self.parts_of_k();
+        let partition = self.partition(caps, count);
+        let rows = [1, PIECE as u32, (DEPTH / 2) as u32];
+        let sums = TensorMap::dense(&[count, self.m, self.n], Storage::F32, &rows, Swizzle::Bytes128);
+        let [a, b] = self.operands(&partition, [a, b]);
+        let stage = self.by_warpgroups(partition, text, entry, 1).consts(&[("PARTS", count as u32)]);
+        stage.args([a, b, Arg::from(("c", parts, Write)).mapped(sums)])
+    }
+
+    /// Returns a stage by warpgroups with its arguments: the buffers of A, B and C as tensors, and those of the epilogue. The last
+    /// are parameters of the epilogue that are tensors like C, with their buffers. See [`Gemm::wgmma_available`].
     pub fn wgmma(
         &self,
         caps: &Caps,
@@ -78,35 +161,52 @@ impl Gemm {
         entry: &'static str,
         buffers: [&'static str; 3],
         epilogue: impl IntoIterator<Item = Arg>,
+        like_c: &[(&'static str, &'static str, Access)],
     ) -> Stage {
-        let Partition { columns, stages, cluster, blocks } = self.partition(caps);
-        let step = (ROWS + columns) * DEPTH * BYTES;
-        // A stage has two barriers of eight bytes.
-        let shared = stages * (step + 16) + PIECES * PIECE * DEPTH * BYTES;
-        let consts = [("BLOCK_N", columns), ("STAGES", stages), ("CLUSTER", cluster)];
-        self.stage(text, entry)
-            .consts(&consts.map(|(name, value)| (name, value as u32)))
-            .consts(&[("THREADS", THREADS)])
-            .threads([THREADS, 1, 1])
-            .grid([blocks as u32, 1, 1])
-            .cuda(CudaLaunch { cluster: [cluster as u32, 1, 1], dynamic_shared_bytes: shared as u32 })
-            .args(self.mapped(columns / cluster, buffers).into_iter().chain(epilogue))
+        let partition = self.partition(caps, 1);
+        let written = like_c.iter().filter(|(.., access)| *access == Write).count();
+        let [a, b, c] = buffers;
+        let [a, b] = self.operands(&partition, [a, b]);
+        let c = Arg::from(("c", c, Write)).mapped(self.map_of_c());
+        let like_c = like_c.iter().map(|arg| Arg::from(*arg).mapped(self.map_of_c()));
+        self.by_warpgroups(partition, text, entry, 1 + written as u64)
+            .consts(&[("PARTS", 1_u32)])
+            .args([a, b, c].into_iter().chain(epilogue).chain(like_c))
     }
 
-    /// Arguments of A, B and C. A block loads this number of columns of B.
-    fn mapped(&self, columns: u64, [a, b, c]: [&'static str; 3]) -> [Arg; 3] {
-        let [of_a, of_b, of_c] = self.stored();
+    /// Stage without arguments, whose epilogue has this number of results.
+    fn by_warpgroups(&self, partition: Partition, text: &'static str, entry: &'static str, results: u64) -> Stage {
+        let Partition { tile, cluster, blocks } = partition;
+        let (stages, shared) = tile.shared(results);
+        let threads = ((tile.consumers + 1) * WARPGROUP) as u32;
+        let consts = [("BLOCK_M", tile.rows), ("BLOCK_N", tile.columns), ("STAGES", stages), ("CLUSTER", cluster)];
+        self.stage(text, entry)
+            .consts(&consts.map(|(name, value)| (name, value as u32)))
+            .consts(&[("SLOTS", tile.slots as u32), ("THREADS", threads)])
+            .consts(&[("ALTERNATE", tile.alternate)])
+            .threads([threads, 1, 1])
+            .grid([blocks as u32, 1, 1])
+            .cuda(CudaLaunch { cluster: [cluster as u32, 1, 1], dynamic_shared_bytes: shared as u32 })
+    }
+
+    fn map(&self, [height, width]: [u64; 2], rows: u64) -> TensorMap {
+        let tile = [1, rows as u32, DEPTH as u32];
+        TensorMap::dense(&[self.batch, height, width], Storage::F16, &tile, Swizzle::Bytes128)
+    }
+
+    fn map_of_c(&self) -> TensorMap {
+        self.map([self.m, self.n], PIECE)
+    }
+
+    /// Arguments of A and B. A block of a cluster loads its part of the rows of B's tile.
+    fn operands(&self, Partition { tile, cluster, .. }: &Partition, [a, b]: [&'static str; 2]) -> [Arg; 2] {
+        let [of_a, of_b, _] = self.stored();
         // Operands have 64 elements of K in a row, or 64 elements of M or N in each of 64 rows.
-        let a_rows = if self.layout == Layout::Tn { DEPTH } else { ROWS };
-        let b_rows = if self.layout == Layout::Nt { columns } else { DEPTH };
-        let map = |[height, width]: [u64; 2], rows: u64| {
-            let tile = [1, rows as u32, DEPTH as u32];
-            TensorMap::dense(&[self.batch, height, width], Storage::F16, &tile, Swizzle::Bytes128)
-        };
+        let a_rows = if self.layout == Layout::Tn { DEPTH } else { tile.rows };
+        let b_rows = if self.layout == Layout::Nt { tile.columns } else { DEPTH };
         [
-            Arg::from(("a", a, Read)).mapped(map(of_a, a_rows)),
-            Arg::from(("b", b, Read)).mapped(map(of_b, b_rows)),
-            Arg::from(("c", c, Write)).mapped(map(of_c, PIECE)),
+            Arg::from(("a", a, Read)).mapped(self.map(of_a, a_rows)),
+            Arg::from(("b", b, Read)).mapped(self.map(of_b, b_rows / cluster)),
         ]
     }
 
@@ -137,49 +237,76 @@ mod tests {
 
     const LAYOUTS: [Layout; 3] = [Layout::Nn, Layout::Nt, Layout::Tn];
 
-    fn stage(gemm: Gemm) -> Stage {
-        gemm.wgmma(&typical::cuda(), "matmul/wgmma", "matmul_wgmma", ["a", "b", "c"], [])
+    fn stage(gemm: Gemm, like_c: &[(&'static str, &'static str, Access)]) -> Stage {
+        gemm.wgmma(&typical::cuda(), "matmul/wgmma", "matmul_wgmma", ["a", "b", "c"], [], like_c)
     }
 
     #[test]
-    fn tiles_are_those_with_the_shortest_waves() {
+    fn tiles_are_those_with_the_shortest_time() {
         let caps = typical::cuda();
         let of = |[m, n, k]: [u64; 3]| {
-            let Partition { columns, cluster, blocks, .. } = Gemm::new(m, n, k).partition(&caps);
-            (columns, cluster, blocks)
+            let Partition { tile, cluster, blocks } = Gemm::new(m, n, k).partition(&caps, 1);
+            ([tile.rows, tile.columns], cluster, blocks)
         };
-        assert_eq!(of([8192, 8192, 8192]), (256, 2, 132));
-        assert_eq!(of([4096, 4096, 4096]), (256, 2, 132), "512 tiles, four waves");
-        assert_eq!(of([2048, 2048, 2048]), (256, 1, 128), "one wave");
-        assert_eq!(of([1024, 1024, 1024]), (64, 1, 128), "wide tiles would leave most multiprocessors without work");
-        assert_eq!(of([4096, 1152, 4304]), (192, 1, 132), "six whole tiles across");
-        assert_eq!(of([1, 8, 8]), (64, 1, 1));
+        assert_eq!(of([8192, 8192, 8192]), ([128, 192], 2, 132));
+        assert_eq!(of([65536, 4304, 1152]), ([128, 192], 2, 132));
+        assert_eq!(of([65536, 1152, 4304]), ([128, 192], 2, 132), "six whole tiles across");
+        assert_eq!(of([4096, 4096, 4096]), ([128, 256], 2, 132), "512 tiles, four waves");
+        assert_eq!(of([2048, 2048, 2048]), ([128, 256], 1, 128), "one wave");
+        assert_eq!(of([4096, 1152, 4304]), ([192, 192], 1, 132), "one wave, without a rest");
+        assert_eq!(
+            of([1024, 1024, 1024]),
+            ([128, 64], 1, 128),
+            "wide tiles would leave most multiprocessors without work"
+        );
+        assert_eq!(of([1, 8, 8]), ([128, 64], 1, 1));
         let odd = Caps { compute_units: Some(131), ..caps.clone() };
-        assert_eq!(Gemm::new(8192, 8192, 64).partition(&odd).blocks, 130, "whole clusters");
+        assert_eq!(Gemm::new(8192, 8192, 64).partition(&odd, 1).blocks, 130, "whole clusters");
     }
 
     #[test]
     fn shared_memory_and_boxes_are_within_limits() {
-        for shape in [[8192, 8192, 8192], [4096, 1152, 4304], [8192, 128, 64], [1024, 1024, 1024], [8, 8, 8]] {
-            for layout in LAYOUTS {
+        const RESULTS: [&[(&str, &str, Access)]; 3] =
+            [&[], &[("pre", "pre", Write)], &[("pre", "pre", Read), ("hidden", "hidden", Write)]];
+        for shape in
+            [[8192, 8192, 8192], [4096, 4096, 4096], [4096, 1152, 4304], [8192, 128, 64], [1024, 1024, 1024], [8, 8, 8]]
+        {
+            for (layout, like_c) in LAYOUTS.into_iter().flat_map(|layout| RESULTS.map(|like_c| (layout, like_c))) {
                 let gemm = Gemm::new(shape[0], shape[1], shape[2]).layout(layout).batch(3);
-                let stage = stage(gemm);
+                let stage = stage(gemm, like_c);
                 let launch = stage.kernel_launch().expect("a kernel").cuda;
-                assert!(launch.dynamic_shared_bytes <= 232_448, "{gemm:?}: {launch:?}");
-                for (arg, elements) in stage.args.iter().zip(gemm.elements()) {
+                assert!(u64::from(launch.dynamic_shared_bytes) <= SHARED, "{gemm:?}: {launch:?}");
+                let [a, b, c] = gemm.elements();
+                for (arg, elements) in stage.args.iter().zip([a, b, c, c, c]) {
                     let map = arg.map.as_ref().expect("a map");
                     assert_eq!(map.check(Storage::F16, Bytes(2 * elements)), Ok(()), "{gemm:?} {}", arg.parameter);
                 }
             }
         }
+        for (tile, results) in TILES.into_iter().flat_map(|tile| [(tile, 1), (tile, 2)]) {
+            assert!(tile.shared(results).0 >= 3, "{tile:?}: copies ahead of the products");
+        }
+    }
+
+    #[test]
+    fn a_long_k_is_split_where_tiles_would_leave_multiprocessors_without_work() {
+        let parts = |m, n, k| Gemm::new(m, n, k).layout(Layout::Tn).parts_of_k();
+        assert_eq!(parts(1152, 1152, 65536), 7, "54 tiles of 128 × 192: 378 of 396 in three waves");
+        assert_eq!(parts(1152, 3456, 65536), 4, "162 tiles: 648 of 660 in five waves");
+        assert_eq!(parts(1152, 4304, 4096), 1, "the sums of parts would take longer");
+        assert_eq!([parts(8, 8, 64), parts(8192, 8192, 8192)], [1, 1]);
+        let gemm = Gemm::new(1152, 1152, 65536).layout(Layout::Tn);
+        let stage = gemm.wgmma_parts(&typical::cuda(), "matmul/wgmma", "matmul_wgmma_parts", ["a", "b", "parts"]);
+        let map = stage.args[2].map.as_ref().expect("a map");
+        assert_eq!(map.check(Storage::F32, Bytes(7 * 4 * 1152 * 1152)), Ok(()));
     }
 
     #[test]
     fn a_block_of_a_cluster_loads_its_part_of_b() {
         let box_of_b =
-            |layout| stage(Gemm::new(8192, 8192, 8192).layout(layout)).args[1].map.clone().expect("a map").tile;
-        assert_eq!(box_of_b(Layout::Nn), [1, 64, 64]);
-        assert_eq!(box_of_b(Layout::Nt), [1, 128, 64]);
+            |layout| stage(Gemm::new(8192, 8192, 8192).layout(layout), &[]).args[1].map.clone().expect("a map").tile;
+        assert_eq!(box_of_b(Layout::Nn), [1, 32, 64]);
+        assert_eq!(box_of_b(Layout::Nt), [1, 96, 64]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 #include "attention/common.cuh"
 #include "lib/launch.cuh"
 #include "lib/mma.cuh"
+#include "lib/named.cuh"
 #include "lib/tma.cuh"
 #include "lib/wgmma.cuh"
 
@@ -138,17 +139,6 @@ __device__ __forceinline__ void produce(const Tiles& tiles, const Masks& masks, 
             copy_keys(tiles.values, tiles.value_full, tiles.value_empty, v, count, step * KEYS, head);
         }
     }
-}
-
-// Barriers of some threads of the block, by number. Number 0 is __syncthreads.
-template <unsigned threads>
-__device__ __forceinline__ void named_sync(unsigned barrier) {
-    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(threads) : "memory");
-}
-
-template <unsigned threads>
-__device__ __forceinline__ void named_arrive(unsigned barrier) {
-    asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "n"(threads) : "memory");
 }
 
 // Whether consumers start their products one after another. With rows of 128 columns, the products of one take long enough without.

@@ -41,10 +41,15 @@ __device__ __forceinline__ float gelu_erf(float x) {
 // Clamped to the interval with slopes other than zero and one. NaN stays.
 __device__ __forceinline__ float clamped(float x) { return is_nan(x) ? x : fminf(fmaxf(x, -far_away), far_away); }
 
-__device__ __forceinline__ float slope_tanh(float x) {
-    const float near = clamped(x), share = tanh_share(near);
+// Slope at a clamped argument, of which this is the tanh_share.
+__device__ __forceinline__ float slope_at(float near, float share) {
     const float inner = 2.0f * slope_at_zero * fmaf(3.0f * cube * near, near, 1.0f);
     return fmaf(near * share * (1.0f - share), inner, share);
+}
+
+__device__ __forceinline__ float slope_tanh(float x) {
+    const float near = clamped(x);
+    return slope_at(near, tanh_share(near));
 }
 
 __device__ __forceinline__ float slope_erf(float x) {

@@ -1,70 +1,106 @@
 // GEMM by warpgroups on 16-bit floats from tensor maps, sums in f32. Compute capability 9.0 only.
 //
-// A block has two warpgroups with 64 rows each of its tile of C, and a third whose first thread copies tiles of A and B into a
-// ring of STAGES stages. The grid is persistent and the ring continues across tiles: copies for the next tile overlap with the
-// epilogue. Blocks of a cluster have tiles one below the other. Each loads its part of the tile of B into all of them.
+// The last warpgroup of a block copies: its first thread loads tiles of A and B into a ring of STAGES stages. The others are
+// consumers. The grid is persistent and the ring continues across tiles: copies for the next tile overlap with the epilogue.
+// Blocks of a cluster have tiles one below the other. Each loads its part of the tile of B into all of them.
+//
+// Consumers share each tile by rows, or they ALTERNATE: each of two has every other tile of the block. Products of one then
+// overlap with the epilogue of the other.
+//
+// K may be split into PARTS of whole steps, whose sums are matrices of C one after the other.
 //
 // Tiles may exceed the matrices: the copy engine reads zeros outside, and does not write there.
 
 #include "lib/mma.cuh"
+#include "lib/named.cuh"
 #include "lib/product.cuh"
 #include "lib/tma.cuh"
 #include "lib/wgmma.cuh"
 
-constexpr unsigned BLOCK_M = 128, BLOCK_K = 64, CONSUMERS = BLOCK_M / 64;
+constexpr unsigned BLOCK_K = 64, CONSUMERS = THREADS / 128 - 1;
+// Sets of 64 rows that a consumer has of a tile.
+constexpr unsigned SETS = BLOCK_M / 64 / (ALTERNATE ? 1 : CONSUMERS);
+static_assert(SETS * 64 * (ALTERNATE ? 1 : CONSUMERS) == BLOCK_M && (!ALTERNATE || CONSUMERS == 2), "whole sets");
 // Elements of staged tiles. Rows have 64 elements: along K, or along M or N in sets of BLOCK_K rows.
 constexpr unsigned a_tile_elems = BLOCK_M * BLOCK_K, stage_elems = (BLOCK_M + BLOCK_N) * BLOCK_K;
-// Elements of a piece of C: 16 rows of 64. A warp has two pieces in shared memory.
+// Elements of a piece of C: 16 rows of 128 bytes.
 constexpr unsigned piece_elems = 16 * 64;
-// Columns of a block's part of B.
-constexpr unsigned PART_N = BLOCK_N / CLUSTER;
-static_assert(THREADS == (CONSUMERS + 1) * 128 && BLOCK_N % 64 == 0 && BLOCK_N <= 256, "columns of an instruction");
-static_assert(PART_N % (B_TRANSPOSED ? 8 : 64) == 0, "parts of tiles are whole groups of rows");
+static_assert(BLOCK_N % 64 == 0 && BLOCK_N <= 256, "columns of an instruction");
+static_assert(CLUSTER <= 8, "parts of tiles are whole groups of rows");
 
-// Shared memory: stages, pieces of C by warp, barriers by stage.
+// An epilogue transforms two neighbouring sums of a row, with a value of their columns. It may read their neighbours in another
+// matrix like C (READS), and write a second result (KEEPS).
+struct Unchanged {
+    static constexpr bool READS = false, KEEPS = false;
+    __device__ __forceinline__ unsigned of_columns(unsigned) const { return 0; }
+    __device__ __forceinline__ unsigned operator()(unsigned, float x, float y, unsigned, unsigned&) const { return pack(x, y); }
+};
+
+// Stores sums in f32.
+struct Sums {
+    static constexpr bool READS = false, KEEPS = false;
+};
+
+template <typename Epilogue>
+constexpr bool wide = false;
+template <>
+constexpr bool wide<Sums> = true;
+
+// Shared memory: stages, pieces of C by warp in SLOTS slots, barriers by stage, barriers by slot.
 struct Ring {
-    elem* stages;
-    mbarrier* full;
-    mbarrier* empty;
+    elem *stages, *pieces;
+    mbarrier *full, *empty, *loaded;
 
     __device__ __forceinline__ elem* a_tile(unsigned stage) const { return stages + stage * stage_elems; }
     __device__ __forceinline__ elem* b_tile(unsigned stage) const { return a_tile(stage) + a_tile_elems; }
-    __device__ __forceinline__ elem* pieces(unsigned warp) const {
-        return stages + STAGES * stage_elems + warp * (2 * piece_elems);
-    }
 };
 
 // Position in the ring: a stage, and the parity of its round.
 struct Position {
     unsigned stage = 0, parity = 0;
 
-    __device__ __forceinline__ void next() {
-        stage++;
-        if (stage == STAGES) {
-            stage = 0;
+    template <unsigned steps>
+    __device__ __forceinline__ void skip() {
+        stage += steps % STAGES;
+        parity ^= steps / STAGES & 1;
+        if (stage >= STAGES) {
+            stage -= STAGES;
             parity ^= 1;
         }
     }
 };
 
-// Calls `then(batch, row, column)` for each tile of this block, with its index in the batch and its first row and column.
-template <typename Then>
-__device__ __forceinline__ void each_tile(unsigned rank, const Then& then) {
+// Steps of a part of K. The last part may reach beyond K.
+constexpr unsigned STEPS = ((K + BLOCK_K - 1) / BLOCK_K + PARTS - 1) / PARTS;
+
+// A tile: its index among parts of the batch, its first row and column, and whether the block has tiles before and after it.
+struct Place {
+    unsigned batch, row, column;
+    bool before, after;
+};
+
+// Calls `then(place)` for each tile of this block whose number is `first` modulo `each`.
+template <unsigned each, typename Then>
+__device__ __forceinline__ void each_tile(unsigned rank, unsigned first, const Then& then) {
     constexpr unsigned rows = BLOCK_M * CLUSTER, across = (N + BLOCK_N - 1) / BLOCK_N, down = (M + rows - 1) / rows;
     constexpr unsigned tiles = across * down;
+    const unsigned blocks = gridDim.x / CLUSTER;
 #pragma unroll 1
-    for (unsigned index = blockIdx.x / CLUSTER; index < BATCH * tiles; index += gridDim.x / CLUSTER) {
+    for (unsigned index = blockIdx.x / CLUSTER + first * blocks; index < BATCH * PARTS * tiles; index += each * blocks) {
         const uint2 tile = tile_at(index % tiles, across, down);
-        then(index / tiles, (tile.y * CLUSTER + rank) * BLOCK_M, tile.x * BLOCK_N);
+        then(Place{index / tiles, (tile.y * CLUSTER + rank) * BLOCK_M, tile.x * BLOCK_N, index >= blocks,
+                   index + blocks < BATCH * PARTS * tiles});
     }
 }
 
 // Producer of the ring. One thread calls it.
 __device__ __forceinline__ void produce(const CUtensorMap& a, const CUtensorMap& b, const Ring& ring, unsigned rank) {
     Position at;
-    each_tile(rank, [&](unsigned batch, unsigned first_row, unsigned first_column) {
+    each_tile<1>(rank, 0, [&](const Place& place) {
+        const unsigned batch = place.batch / PARTS, first = place.batch % PARTS * STEPS;
 #pragma unroll 1
-        for (unsigned k = 0; k < K; k += BLOCK_K) {
+        for (unsigned step = first; step < first + STEPS; step++) {
+            const unsigned k = step * BLOCK_K;
             mbarrier* const full = &ring.full[at.stage];
             elem *const a_tile = ring.a_tile(at.stage), *const b_tile = ring.b_tile(at.stage);
             if constexpr (CLUSTER > 1) {
@@ -75,25 +111,28 @@ __device__ __forceinline__ void produce(const CUtensorMap& a, const CUtensorMap&
             mbarrier_expect(full, stage_elems * sizeof(elem));
             if constexpr (A_TRANSPOSED) {
 #pragma unroll
-                for (unsigned i = 0; i < BLOCK_M; i += 64) tma_load(a_tile + i * BLOCK_K, a, full, first_row + i, k, batch);
+                for (unsigned i = 0; i < BLOCK_M; i += 64) {
+                    tma_load(a_tile + i * BLOCK_K, a, full, place.row + i, k, batch);
+                }
             } else {
-                tma_load(a_tile, a, full, k, first_row, batch);
+                tma_load(a_tile, a, full, k, place.row, batch);
             }
-            const auto load_b = [&](unsigned column, int x, int y) {
+            // Rows of the block's part of B, of the tile or of each set of 64 columns.
+            constexpr unsigned part = (B_TRANSPOSED ? BLOCK_N : BLOCK_K) / CLUSTER;
+            const auto load_b = [&](elem* to, int x, int y) {
                 if constexpr (CLUSTER > 1) {
-                    tma_multicast(b_tile + column * BLOCK_K, b, full, (1 << CLUSTER) - 1, x, y, batch);
+                    tma_multicast(to + rank * part * 64, b, full, (1 << CLUSTER) - 1, x, y + rank * part, batch);
                 } else {
-                    tma_load(b_tile + column * BLOCK_K, b, full, x, y, batch);
+                    tma_load(to, b, full, x, y, batch);
                 }
             };
-            const unsigned part = rank * PART_N;
             if constexpr (B_TRANSPOSED) {
-                load_b(part, k, first_column + part);
+                load_b(b_tile, k, place.column);
             } else {
 #pragma unroll
-                for (unsigned i = 0; i < PART_N; i += 64) load_b(part + i, first_column + part + i, k);
+                for (unsigned i = 0; i < BLOCK_N; i += 64) load_b(b_tile + i * BLOCK_K, place.column + i, k);
             }
-            at.next();
+            at.skip<1>();
         }
     });
 }
@@ -108,98 +147,200 @@ __device__ __forceinline__ void release(mbarrier* empty) {
     }
 }
 
-// Whether an epilogue leaves sums unchanged.
+// Results of a warp: pieces of 16 rows in its slots of shared memory, from and to tensors like C. No other warp is involved.
 template <typename Epilogue>
-constexpr bool plain = false;
-template <>
-constexpr bool plain<Plain> = true;
+struct Results {
+    // Columns of a piece, pieces of a tile in the order of their columns, and elements of a slot.
+    static constexpr unsigned COLUMNS = wide<Epilogue> ? 32 : 64;
+    static constexpr unsigned PIECES = BLOCK_N / COLUMNS * SETS, slot_elems = (1 + Epilogue::KEEPS) * piece_elems;
 
-// Transforms two neighbouring sums of a row, which counts through the batch.
-template <typename Epilogue>
-__device__ __forceinline__ unsigned finished(const Epilogue& epilogue, u64 row, unsigned column, float x, float y) {
-    const u64 at = row * N + column;
-    return pack(epilogue(at, column, x), epilogue(at + 1, column + 1, y));
-}
+    const CUtensorMap& c;
+    const Epilogue& epilogue;
+    elem* slots;
+    mbarrier* loaded;
+    // Parities of the slots' barriers, one bit each.
+    unsigned parities;
 
-// Epilogue and store of a warp's 16 rows, one piece at a time. No other warp is involved.
-template <typename Epilogue>
-__device__ __forceinline__ void store_rows(const float (&sums)[BLOCK_N / 2], const CUtensorMap& c, elem* pieces, unsigned batch,
-                                           unsigned first_row, unsigned first_column, const Epilogue& epilogue) {
-    const unsigned lane = threadIdx.x % 32;
-    // Row of a piece whose address this lane gives, and which of two 16-byte places.
-    const unsigned row = lane % 16, half = lane / 16;
-#pragma unroll
-    for (unsigned i = 0; i < BLOCK_N / 64; i++) {
-        elem* const piece = pieces + i % 2 * piece_elems;
-        // The copy engine must have read the piece. The first one waits for all pieces of the tile before.
-        if (lane == 0) {
-            if (i == 0) {
+    __device__ __forceinline__ static unsigned column_of(const Place& place, unsigned piece) {
+        return place.column + piece / SETS * COLUMNS;
+    }
+
+    __device__ __forceinline__ static unsigned row_of(const Place& place, unsigned piece) {
+        return place.row + piece % SETS * 64;
+    }
+
+    // Loads a piece of the other matrix into its slot. One lane calls it.
+    __device__ __forceinline__ void load(const Place& place, unsigned piece) const {
+        const unsigned slot = piece % SLOTS;
+        mbarrier_expect(&loaded[slot], piece_elems * sizeof(elem));
+        tma_load(slots + slot * slot_elems, epilogue.read(), &loaded[slot], column_of(place, piece), row_of(place, piece),
+                 place.batch);
+    }
+
+    // Loads the first pieces, once the copy engine has read the results of the tile before.
+    __device__ __forceinline__ void begin(const Place& place) const {
+        if constexpr (Epilogue::READS) {
+            if (threadIdx.x % 32 == 0) {
                 tma_wait_read<0>();
-            } else {
-                tma_wait_read<1>();
+                for (unsigned piece = 0; piece < min(SLOTS, PIECES); piece++) load(place, piece);
             }
-        }
-        __syncwarp();
-#pragma unroll
-        for (unsigned j = 0; j < 4; j++) {
-            unsigned x[4];
-#pragma unroll
-            for (unsigned r = 0; r < 4; r++) {
-                const unsigned of_tile = i * 32 + j * 8 + r * 2;
-                const unsigned in_row = first_row + lane / 4 + r % 2 * 8, column = first_column + wgmma_column(of_tile);
-                x[r] = 0;
-                // An epilogue may read device memory, which ends here.
-                if (plain<Epilogue> || in_row < M && column < N) {
-                    x[r] = finished(epilogue, (u64)batch * M + in_row, column, sums[of_tile], sums[of_tile + 1]);
-                }
-            }
-            store_matrices(piece + row * 64 + ((j * 2 + half) ^ row % 8) * 8, x);
-        }
-        tma_fence();
-        __syncwarp();
-        if (lane == 0) {
-            tma_store(c, piece, first_column + i * 64, first_row, batch);
-            tma_commit();
+            __syncwarp();
         }
     }
-}
 
-// Consumer of the ring: the GEMM of 64 rows of each tile.
-template <typename Epilogue>
-__device__ __forceinline__ void consume(const CUtensorMap& c, const Ring& ring, unsigned rank, const Epilogue& epilogue) {
-    constexpr unsigned steps = (K + BLOCK_K - 1) / BLOCK_K;
-    constexpr u64 next_a = A_TRANSPOSED ? WGMMA_NEXT_ACROSS_K : WGMMA_NEXT_ALONG_K;
-    constexpr u64 next_b = B_TRANSPOSED ? WGMMA_NEXT_ALONG_K : WGMMA_NEXT_ACROSS_K;
-    // Uniform, which the compiler cannot know.
-    const unsigned warp = __shfl_sync(0xFFFFFFFFu, threadIdx.x / 32, 0), warpgroup = warp / 4;
-    // Descriptors of the first stage. Those of others differ in the address alone.
-    elem* const rows = ring.a_tile(0) + warpgroup * 64 * BLOCK_K;
-    const u64 a_first = A_TRANSPOSED ? wgmma_across_k(rows, BLOCK_K) : wgmma_along_k(rows);
-    const u64 b_first = B_TRANSPOSED ? wgmma_along_k(ring.b_tile(0)) : wgmma_across_k(ring.b_tile(0), BLOCK_K);
-    constexpr unsigned next_stage = stage_elems * sizeof(elem) >> 4;
+    // Waits until a piece's slot may be used.
+    __device__ __forceinline__ void wait(const Place& place, unsigned piece) {
+        const unsigned slot = piece % SLOTS;
+        const bool first = threadIdx.x % 32 == 0;
+        if constexpr (Epilogue::READS) {
+            // The slot of the piece before becomes free first.
+            if (first && piece > 0 && piece - 1 + SLOTS < PIECES) {
+                tma_wait_read<0>();
+                load(place, piece - 1 + SLOTS);
+            }
+            mbarrier_wait(&loaded[slot], parities >> slot & 1);
+            parities ^= 1 << slot;
+        } else {
+            // The first piece waits for all of the tile before.
+            if (first) {
+                if (piece == 0) {
+                    tma_wait_read<0>();
+                } else {
+                    tma_wait_read<SLOTS - 1>();
+                }
+            }
+        }
+        __syncwarp();
+    }
+
+    // Epilogue of a piece, from sums to shared memory.
+    __device__ __forceinline__ void finish(elem* slot, const float* sums, const unsigned (&of_columns)[8]) const {
+        // Row of a piece whose address this lane gives, and which of two 16-byte places.
+        const unsigned lane = threadIdx.x % 32, row = lane % 16, half = lane / 16;
+#pragma unroll
+        for (unsigned j = 0; j < 4; j++) {
+            elem* const at = slot + row * 64 + ((j * 2 + half) ^ row % 8) * 8;
+            unsigned read[4] = {}, kept[4], x[4];
+            if constexpr (Epilogue::READS) load_matrices(read, at);
+#pragma unroll
+            for (unsigned r = 0; r < 4; r++) {
+                const unsigned i = j * 8 + r * 2;
+                x[r] = epilogue(of_columns[j * 2 + r / 2], sums[i], sums[i + 1], read[r], kept[r]);
+            }
+            if constexpr (Epilogue::KEEPS) store_matrices(at, kept);
+            store_matrices(at + Epilogue::KEEPS * piece_elems, x);
+        }
+    }
+
+    // The same without an epilogue, in f32.
+    __device__ __forceinline__ void finish(elem* slot, const float* sums) const {
+        const unsigned lane = threadIdx.x % 32;
+#pragma unroll
+        for (unsigned i = 0; i < 16; i += 2) {
+            const unsigned row = lane / 4 + i / 2 % 2 * 8, place = i / 4 * 2 + lane % 4 / 2;
+            float2* const at = reinterpret_cast<float2*>(slot + row * 64 + (place ^ row % 8) * 8) + lane % 2;
+            *at = make_float2(sums[i], sums[i + 1]);
+        }
+    }
+
+    __device__ __forceinline__ void store(const Place& place, const float (&sums)[SETS][BLOCK_N / 2]) {
+        unsigned of_columns[8];
+#pragma unroll
+        for (unsigned piece = 0; piece < PIECES; piece++) {
+            const unsigned column = column_of(place, piece), row = row_of(place, piece);
+            if constexpr (!wide<Epilogue>) {
+#pragma unroll
+                for (unsigned i = 0; i < 8 && piece % SETS == 0; i++) {
+                    of_columns[i] = epilogue.of_columns(min(column + i * 8 + threadIdx.x % 4 * 2, N - 2));
+                }
+            }
+            wait(place, piece);
+            elem* const slot = slots + piece % SLOTS * slot_elems;
+            const float* const of_piece = sums[piece % SETS] + piece / SETS * (COLUMNS / 2);
+            if constexpr (wide<Epilogue>) {
+                finish(slot, of_piece);
+            } else {
+                finish(slot, of_piece, of_columns);
+            }
+            tma_fence();
+            __syncwarp();
+            if (threadIdx.x % 32 == 0) {
+                if constexpr (Epilogue::KEEPS) tma_store(epilogue.kept(), slot, column, row, place.batch);
+                tma_store(c, slot + Epilogue::KEEPS * piece_elems, column, row, place.batch);
+                tma_commit();
+            }
+        }
+    }
+};
+
+// Consumer of the ring: products of its rows of a tile.
+struct Products {
+    u64 a_first, b_first;
     Position at;
-    each_tile(rank, [&](unsigned batch, unsigned first_row, unsigned first_column) {
-        float sums[BLOCK_N / 2];
+
+    __device__ __forceinline__ void step(const Ring& ring, float (&sums)[SETS][BLOCK_N / 2], bool add) const {
+        constexpr u64 next_a = A_TRANSPOSED ? WGMMA_NEXT_ACROSS_K : WGMMA_NEXT_ALONG_K;
+        constexpr u64 next_b = B_TRANSPOSED ? WGMMA_NEXT_ALONG_K : WGMMA_NEXT_ACROSS_K;
+        constexpr unsigned next_stage = stage_elems * sizeof(elem) >> 4, next_set = 64 * BLOCK_K * sizeof(elem) >> 4;
+        mbarrier_wait(&ring.full[at.stage], at.parity);
+        const u64 a = a_first + at.stage * next_stage, b = b_first + at.stage * next_stage;
+        wgmma_fence();
+#pragma unroll
+        for (unsigned i = 0; i < BLOCK_K / 16; i++) {
+#pragma unroll
+            for (unsigned set = 0; set < SETS; set++) {
+                wgmma<A_TRANSPOSED, !B_TRANSPOSED>(sums[set], a + set * next_set + i * next_a, b + i * next_b, add || i > 0);
+            }
+        }
+        wgmma_commit();
+    }
+
+    __device__ __forceinline__ void tile(const Ring& ring, float (&sums)[SETS][BLOCK_N / 2]) {
         unsigned last = 0;
 #pragma unroll 1
-        for (unsigned step = 0; step < steps; step++) {
-            mbarrier_wait(&ring.full[at.stage], at.parity);
-            const u64 a = a_first + at.stage * next_stage, b = b_first + at.stage * next_stage;
-            wgmma_fence();
-#pragma unroll
-            for (unsigned i = 0; i < BLOCK_K / 16; i++) {
-                wgmma<A_TRANSPOSED, !B_TRANSPOSED>(sums, a + i * next_a, b + i * next_b, step > 0 || i > 0);
-            }
-            wgmma_commit();
+        for (unsigned k = 0; k < STEPS; k++) {
+            step(ring, sums, k > 0);
             // The step before has ended.
             wgmma_wait<1>();
-            if (step > 0) release(&ring.empty[last]);
+            if (k > 0) release(&ring.empty[last]);
             last = at.stage;
-            at.next();
+            at.skip<1>();
         }
-        wgmma_wait<0>(sums);
-        release(&ring.empty[last]);
-        store_rows(sums, c, ring.pieces(warp), batch, first_row + warp * 16, first_column, epilogue);
+    }
+
+    // Waits for the last step.
+    __device__ __forceinline__ void end(const Ring& ring, float (&sums)[SETS][BLOCK_N / 2]) const {
+        wgmma_wait<0>();
+#pragma unroll
+        for (unsigned set = 0; set < SETS; set++) wgmma_hold(sums[set]);
+        release(&ring.empty[(at.stage == 0 ? STAGES : at.stage) - 1]);
+    }
+};
+
+template <typename Epilogue>
+__device__ __forceinline__ void consume(const CUtensorMap& c, const Ring& ring, unsigned rank, const Epilogue& epilogue) {
+    // Uniform, which the compiler cannot know.
+    const unsigned warp = __shfl_sync(0xFFFFFFFFu, threadIdx.x / 32, 0), warpgroup = warp / 4;
+    const unsigned rows = ALTERNATE ? 0 : warpgroup * SETS * 64;
+    // Descriptors of the first stage. Those of others differ in the address alone.
+    elem *const a_rows = ring.a_tile(0) + rows * BLOCK_K, *const b_rows = ring.b_tile(0);
+    Products products{A_TRANSPOSED ? wgmma_across_k(a_rows, BLOCK_K) : wgmma_along_k(a_rows),
+                      B_TRANSPOSED ? wgmma_along_k(b_rows) : wgmma_across_k(b_rows, BLOCK_K), Position{}};
+    using Of = Results<Epilogue>;
+    Of results{c, epilogue, ring.pieces + warp * SLOTS * Of::slot_elems, ring.loaded + warp * SLOTS, 0};
+    if (ALTERNATE && warpgroup == 1) products.at.skip<STEPS>();
+    each_tile<ALTERNATE ? 2 : 1>(rank, ALTERNATE ? warpgroup : 0, [&](const Place& tile) {
+        Place place = tile;
+        place.row += rows + warp % 4 * 16;
+        float sums[SETS][BLOCK_N / 2];
+        results.begin(place);
+        // A barrier of the ring tells the latest two rounds apart: the other consumer must have waited for its stages.
+        if (ALTERNATE && place.before) named_sync<256>(1 + warpgroup);
+        products.tile(ring, sums);
+        if (ALTERNATE && place.after) named_arrive<256>(2 - warpgroup);
+        products.end(ring, sums);
+        results.store(place, sums);
+        if (ALTERNATE) products.at.skip<STEPS>();
     });
     if (threadIdx.x % 32 == 0) tma_wait_read<0>();
 }
@@ -209,8 +350,10 @@ __device__ __forceinline__ void product_wgmma(const CUtensorMap& a, const CUtens
                                               const Epilogue& epilogue) {
     extern __shared__ __align__(1024) unsigned char shared[];
     elem* const stages = reinterpret_cast<elem*>(shared);
-    mbarrier* const barriers = reinterpret_cast<mbarrier*>(stages + STAGES * stage_elems + CONSUMERS * 4 * 2 * piece_elems);
-    const Ring ring{stages, barriers, barriers + STAGES};
+    elem* const pieces = stages + STAGES * stage_elems;
+    constexpr unsigned warps = CONSUMERS * 4;
+    mbarrier* const barriers = reinterpret_cast<mbarrier*>(pieces + warps * SLOTS * Results<Epilogue>::slot_elems);
+    const Ring ring{stages, pieces, barriers, barriers + STAGES, barriers + 2 * STAGES};
     const unsigned rank = CLUSTER > 1 ? cluster_rank() : 0;
     if (threadIdx.x == 0) {
         tma_prefetch(a);
@@ -218,8 +361,9 @@ __device__ __forceinline__ void product_wgmma(const CUtensorMap& a, const CUtens
         tma_prefetch(c);
         for (unsigned stage = 0; stage < STAGES; stage++) {
             mbarrier_begin(&ring.full[stage], 1);
-            mbarrier_begin(&ring.empty[stage], CONSUMERS * 4 * CLUSTER);
+            mbarrier_begin(&ring.empty[stage], (ALTERNATE ? 4 : warps) * CLUSTER);
         }
+        for (unsigned slot = 0; slot < warps * SLOTS; slot++) mbarrier_begin(&ring.loaded[slot], 1);
         mbarrier_begun();
     }
     if constexpr (CLUSTER > 1) {
@@ -232,7 +376,7 @@ __device__ __forceinline__ void product_wgmma(const CUtensorMap& a, const CUtens
         if (threadIdx.x == CONSUMERS * 128) produce(a, b, ring, rank);
         __syncwarp();
     } else {
-        take_registers<240>();
+        take_registers<CONSUMERS == 2 ? 240 : 160>();
         consume(c, ring, rank, epilogue);
     }
     // Other blocks arrive at this block's barriers.

@@ -5,5 +5,11 @@
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     matmul_wgmma(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
                  const __grid_constant__ CUtensorMap c) {
-    product_wgmma(a, b, c, Plain{});
+    product_wgmma(a, b, c, Unchanged{});
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    matmul_wgmma_parts(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
+                       const __grid_constant__ CUtensorMap c) {
+    product_wgmma(a, b, c, Sums{});
 }

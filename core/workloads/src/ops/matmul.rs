@@ -288,7 +288,7 @@ fn mma(p: &Problem, _caps: &Caps) -> Program {
 }
 
 fn wgmma(p: &Problem, caps: &Caps) -> Program {
-    gemm(p).wgmma(caps, "matmul/wgmma", "matmul_wgmma", ["a", "b", "c"], []).cost(cost(p)).into()
+    gemm(p).wgmma(caps, "matmul/wgmma", "matmul_wgmma", ["a", "b", "c"], [], &[]).cost(cost(p)).into()
 }
 
 fn coopmat_available(p: &Problem, caps: &Caps) -> Result<(), String> {

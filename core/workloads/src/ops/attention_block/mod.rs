@@ -91,12 +91,22 @@ fn forward() -> OpSpec {
         Variant::kernel("level2", "the same, and attention in one stage without a score matrix", level2)
             .available(|p, caps| attention(p, Direction::Fwd).available("flash", caps)),
         Variant::kernel("level3", "the same on the device's matrix units", level3).available(matrix_units),
+        Variant::kernel(
+            "wgmma",
+            "products by four warps together with tiles from the copy engine, and attention likewise for heads of 64 or 128",
+            |p, caps| around(p, caps, GemmKind::Wgmma, flash(p, caps, by_warpgroups(p, caps, Direction::Fwd))),
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| {
+            attention(p, Direction::Fwd).available(by_warpgroups(p, caps, Direction::Fwd), caps)?;
+            square(p).wgmma_available(p.dtype, caps)
+        }),
         Variant::kernel("vendor", "products and attention by the vendor's libraries, cuBLASLt and cuDNN", vendor)
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| attention(p, Direction::Fwd).available("vendor", caps)),
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
-    .fallback(&["level3", "level2", "level1", "level0"])
+    .fallback(&["wgmma", "level3", "level2", "level1", "level0"])
     .stress(stress_inputs())
 }
 
@@ -154,6 +164,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         BufferSpec::scratch("k", Elem::Real, &[b, h, s, d]),
         BufferSpec::scratch("v", Elem::Real, &[b, h, s, d]),
         inner.scratch("scores", "scores"),
+        inner.scratch("drawn", "drawn"),
         BufferSpec::scratch("mixed", Elem::Real, &[b, h, s, d]),
         BufferSpec::scratch("merged", Elem::Real, &[b, s, c]),
     ]
@@ -410,6 +421,12 @@ pub(crate) fn flash(p: &Problem, caps: &Caps, variant: &str) -> Vec<Stage> {
 
 fn level2(p: &Problem, caps: &Caps) -> Program {
     around(p, caps, GemmKind::Tiles, flash(p, caps, "flash"))
+}
+
+/// Attention variant beside GEMMs by warpgroups: by warpgroups too, if there is one for these heads.
+pub(crate) fn by_warpgroups(p: &Problem, caps: &Caps, direction: Direction) -> &'static str {
+    let by_warpgroups = direction == Direction::Fwd && attention(p, direction).available("flash_wgmma", caps).is_ok();
+    if by_warpgroups { "flash_wgmma" } else { "flash_mma" }
 }
 
 /// GEMM kind on the device's matrix units, and the attention variant for them.

@@ -44,6 +44,13 @@ pub(super) fn form() -> OpSpec {
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| available(p, caps, "mma")),
             Variant::kernel(
+                "wgmma",
+                "the same on tensor cores by four warps together; the copy engine loads and stores tiles",
+                |p, caps| program(p, caps, "wgmma", Some(GemmKind::Wgmma)),
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| available(p, caps, "wgmma")),
+            Variant::kernel(
                 "vendor",
                 "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN",
                 |p, caps| program(p, caps, "vendor", Some(GemmKind::Library)),
@@ -52,7 +59,7 @@ pub(super) fn form() -> OpSpec {
             .available(|p, caps| available(p, caps, "vendor")),
         ])
         // Without `vendor`: a time of the library must not come from another kernel.
-        .fallback(&["mma", "fused", "unfused"])
+        .fallback(&["wgmma", "mma", "fused", "unfused"])
         .stress(stress_inputs())
 }
 

@@ -91,6 +91,13 @@ fn form() -> OpSpec {
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| layer(p).available("mma", caps)),
         Variant::kernel(
+            "wgmma",
+            "the same on tensor cores by four warps together; the copy engine loads and stores tiles",
+            |p, caps| program(p, caps, "wgmma"),
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| layer(p).available("wgmma", caps)),
+        Variant::kernel(
             "vendor",
             "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN",
             |p, caps| program(p, caps, "vendor"),
@@ -99,7 +106,7 @@ fn form() -> OpSpec {
         .available(|p, caps| layer(p).available("vendor", caps)),
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
-    .fallback(&["mma", "fused", "unfused"])
+    .fallback(&["wgmma", "mma", "fused", "unfused"])
     .stress(stress_inputs())
 }
 

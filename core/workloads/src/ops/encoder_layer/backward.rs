@@ -17,7 +17,7 @@ use super::super::attention_block::items::{DIFFERENT, Items, normal_items};
 use super::super::attention_block::{Rounding, attention, row_beside, row_count, width};
 use super::super::linear::backward::by_element;
 use super::super::linear::stages::{GemmKind, most_parts};
-use super::backward_stages::{available, fused, setup, unfused};
+use super::backward_stages::{available, fused, parts_of_weights, setup, unfused};
 use super::dropout::{DROPPED, factor};
 use super::layer::Passed;
 use super::{
@@ -58,6 +58,13 @@ pub fn form() -> OpSpec {
         .only_in(&[Dialect::Cuda])
         .available(|p, caps| available(p, caps, GemmKind::Mma)),
         Variant::kernel(
+            "wgmma",
+            "the same on tensor cores by four warps together; the copy engine loads and stores tiles",
+            |p, caps| fused(p, caps, GemmKind::Wgmma),
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| available(p, caps, GemmKind::Wgmma)),
+        Variant::kernel(
             "vendor",
             "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN",
             |p, caps| fused(p, caps, GemmKind::Library),
@@ -66,7 +73,7 @@ pub fn form() -> OpSpec {
         .available(|p, caps| available(p, caps, GemmKind::Library)),
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
-    .fallback(&["mma", "fused", "unfused"])
+    .fallback(&["wgmma", "mma", "fused", "unfused"])
     .stress(stress_inputs())
 }
 
@@ -164,6 +171,7 @@ pub(super) fn scratch(p: &Problem) -> Vec<BufferSpec> {
     buffers.extend(["mean", "rstd"].map(|name| BufferSpec::scratch(name, Elem::F32, &[b, s, 1])));
     let inner = attention(p, Direction::Bwd);
     buffers.extend(["scores", "dscores", "delta", "dq_sum"].map(|name| inner.scratch(name, name)));
+    buffers.push(parts_of_weights(p));
     buffers.push(BufferSpec::scratch("norm_parts", Elem::F32, &[rows.min(MOST_PARTS), 2, c]));
     buffers.push(BufferSpec::scratch("parts", Elem::F32, &[most_parts(rows), (3 * c).max(f)]));
     buffers

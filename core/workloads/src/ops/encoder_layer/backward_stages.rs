@@ -1,13 +1,13 @@
 //! Stages of the backward pass, and the forward pass of its set-up.
 
-use parallax_ir::{Gemm, Layout, Problem, Program, Rearrange, Stage};
+use parallax_ir::{BufferSpec, Gemm, Layout, Problem, Program, Rearrange, Stage};
 use parallax_schema::case::Direction;
 use parallax_schema::device::Caps;
 
 use super::super::attention_block::{
     PROJECTED, WEIGHTS, attention, merge, output, projected, row_count, side_by_side, split, stages, width,
 };
-use super::super::linear::stages::GemmKind;
+use super::super::linear::stages::{GemmKind, split_parts};
 use super::super::{add_layernorm, gelu};
 use super::dropout::{DROPPED, dropping};
 use super::forward::{MLP, flash_of, fusable, gemms, normed, remembering};
@@ -20,6 +20,8 @@ const PROJECTION: &str = "output projection";
 const QKV: &str = "QKV projection";
 const NORM1: &str = "first norm";
 const NORM2: &str = "second norm";
+
+const DW_PARTS: &str = "dw_parts";
 
 const GRADIENTS: [&str; 3] = ["dq", "dk", "dv"];
 const GRADIENT_ROWS: [&str; 3] = ["dq_rows", "dk_rows", "dv_rows"];
@@ -49,7 +51,7 @@ fn added(p: &Problem, caps: &Caps, names: [&'static str; 3]) -> Stage {
 
 pub(super) fn available(p: &Problem, caps: &Caps, kind: GemmKind) -> Result<(), String> {
     fusable(p, caps, kind)?;
-    attention(p, Direction::Bwd).available(flash_of(kind), caps)?;
+    attention(p, Direction::Bwd).available(flash_of(p, caps, kind, Direction::Bwd), caps)?;
     sum_and_norm(p).available("fused", caps)
 }
 
@@ -82,9 +84,19 @@ fn norm_backward(p: &Problem, caps: &Caps, which: usize, [x, dout, also, dx]: [&
 }
 
 /// GEMM for the gradient of an `m × n` weight: its input rows times the gradient of the result.
-fn of_weight(p: &Problem, caps: &Caps, kind: GemmKind, [m, n]: [u64; 2], names: [&'static str; 3]) -> Stage {
-    let gemm = Gemm::new(m, n, row_count(p)).layout(Layout::Tn);
-    stages(p, caps, kind).gemm(gemm, names).label(names[2])
+fn weight_gemm(p: &Problem, [m, n]: [u64; 2]) -> Gemm {
+    Gemm::new(m, n, row_count(p)).layout(Layout::Tn)
+}
+
+/// Stages of such a gradient.
+fn of_weight(p: &Problem, caps: &Caps, kind: GemmKind, extents: [u64; 2], names: [&'static str; 3]) -> Vec<Stage> {
+    stages(p, caps, kind).of_weight(weight_gemm(p, extents), names, DW_PARTS)
+}
+
+/// Buffer for parts of these gradients.
+pub(super) fn parts_of_weights(p: &Problem) -> BufferSpec {
+    let (c, f) = (width(p), p["f"]);
+    split_parts(DW_PARTS, &[[f, c], [c, f], [c, c], [c, 3 * c]].map(|extents| weight_gemm(p, extents)))
 }
 
 /// GEMM for the gradients of rows that were multiplied by an `m × n` weight.
@@ -121,9 +133,9 @@ fn through_mlp(p: &Problem, caps: &Caps, kind: GemmKind, fused: bool, kept: bool
             ["hidden", "dpre"]
         }
     };
-    all.push(of_weight(p, caps, kind, [f, c], [hidden, "dout", "dw2"]));
+    all.extend(of_weight(p, caps, kind, [f, c], [hidden, "dout", "dw2"]));
     all.extend(of_bias(p, caps, c, ["dout", "db2"]));
-    all.push(of_weight(p, caps, kind, [c, f], ["normed2", dpre, "dw1"]));
+    all.extend(of_weight(p, caps, kind, [c, f], ["normed2", dpre, "dw1"]));
     all.extend(of_bias(p, caps, f, [dpre, "db1"]));
     all.push(of_rows(p, caps, kind, [c, f], [dpre, "w1", "dnormed"]));
     let all = all.into_iter().map(|stage| stage.component(MLP)).collect();
@@ -135,7 +147,8 @@ fn through_mlp(p: &Problem, caps: &Caps, kind: GemmKind, fused: bool, kept: bool
 /// Stages of the output projection and attention, up to the gradients of its heads.
 fn through_attention(p: &Problem, caps: &Caps, kind: GemmKind, variant: &str) -> Vec<Stage> {
     let c = width(p);
-    let mut all = vec![merge(p, caps), of_weight(p, caps, kind, [c, c], ["merged", "dsum", "dwo"])];
+    let mut all = vec![merge(p, caps)];
+    all.extend(of_weight(p, caps, kind, [c, c], ["merged", "dsum", "dwo"]));
     all.extend(of_bias(p, caps, c, ["dsum", "dbo"]));
     all.push(of_rows(p, caps, kind, [c, c], ["dsum", "wo", "dmerged"]));
     all.push(split(p, c, 0).stage(p.dtype, caps, ["dmerged", "dmixed"]).label("split_heads"));
@@ -149,14 +162,14 @@ fn through_attention(p: &Problem, caps: &Caps, kind: GemmKind, variant: &str) ->
 pub(super) fn fused(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
     let c = width(p);
     let mut all = through_mlp(p, caps, kind, true, kept(p));
-    all.extend(through_attention(p, caps, kind, flash_of(kind)));
+    all.extend(through_attention(p, caps, kind, flash_of(p, caps, kind, Direction::Bwd)));
     let mut last = Vec::new();
     for (which, gradient) in GRADIENTS.into_iter().enumerate() {
         let together = split(p, 3 * c, which as u64 * c).reversed();
         last.push(together.stage(p.dtype, caps, [gradient, "dqkv"]).label(format!("{gradient}_beside")));
     }
     last.extend(normed(p, caps, ["x", "normed"], 0));
-    last.push(of_weight(p, caps, kind, [c, 3 * c], ["normed", "dqkv", "dwqkv"]));
+    last.extend(of_weight(p, caps, kind, [c, 3 * c], ["normed", "dqkv", "dwqkv"]));
     last.extend(of_bias(p, caps, 3 * c, ["dqkv", "dbqkv"]));
     last.push(of_rows(p, caps, kind, [c, 3 * c], ["dqkv", "wqkv", "dnormed"]));
     all.extend(last.into_iter().map(|stage| stage.component(QKV)));
@@ -180,7 +193,7 @@ pub(super) fn unfused_with(p: &Problem, caps: &Caps, kept: bool) -> Program {
         let of_biases = Rearrange::beside([1, c], 3 * c, which as u64 * c);
         let rows = GRADIENT_ROWS[which];
         last.push(split(p, c, 0).reversed().stage(p.dtype, caps, [gradient, rows]).label(rows));
-        last.push(of_weight(p, caps, kind, [c, c], ["normed", rows, WEIGHT_GRADIENTS[which]]));
+        last.extend(of_weight(p, caps, kind, [c, c], ["normed", rows, WEIGHT_GRADIENTS[which]]));
         last.push(side.stage(p.dtype, caps, [WEIGHT_GRADIENTS[which], "dwqkv"]).label(format!("dw{name}_beside")));
         last.extend(of_bias(p, caps, c, [rows, BIAS_GRADIENTS[which]]));
         last.push(of_biases.stage(p.dtype, caps, [BIAS_GRADIENTS[which], "dbqkv"]).label(format!("db{name}_beside")));

@@ -50,6 +50,13 @@ pub fn form() -> OpSpec {
         .only_in(&[Dialect::Cuda])
         .available(|p, caps| possible(p, caps, GemmKind::Mma)),
         Variant::kernel(
+            "wgmma",
+            "the same on tensor cores by four warps together; the copy engine loads and stores tiles",
+            |p, caps| fused(p, caps, GemmKind::Wgmma),
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| possible(p, caps, GemmKind::Wgmma)),
+        Variant::kernel(
             "vendor",
             "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN",
             |p, caps| fused(p, caps, GemmKind::Library),
@@ -58,7 +65,7 @@ pub fn form() -> OpSpec {
         .available(|p, caps| possible(p, caps, GemmKind::Library)),
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
-    .fallback(&["mma", "fused", "unfused"])
+    .fallback(&["wgmma", "mma", "fused", "unfused"])
     .stress(stress_inputs())
 }
 

@@ -5,8 +5,8 @@ use parallax_schema::case::Direction;
 use parallax_schema::device::Caps;
 
 use super::super::attention_block::{
-    FLASH, attention, output, output_apart, projected, projected_apart, row_count, stages, unfused as attention_apart,
-    width,
+    FLASH, attention, by_warpgroups, output, output_apart, projected, projected_apart, row_count, stages,
+    unfused as attention_apart, width,
 };
 use super::super::linear::stages::{Epilogue, GemmKind};
 use super::super::{add_layernorm, gelu};
@@ -105,8 +105,9 @@ pub(super) fn unfused(p: &Problem, caps: &Caps) -> Program {
 }
 
 /// Attention variant for a kind of GEMM.
-pub(super) fn flash_of(kind: GemmKind) -> &'static str {
+pub(super) fn flash_of(p: &Problem, caps: &Caps, kind: GemmKind, direction: Direction) -> &'static str {
     match kind {
+        GemmKind::Wgmma => by_warpgroups(p, caps, direction),
         GemmKind::Tiles => "flash",
         GemmKind::Library => "vendor",
         _ => "flash_mma",
@@ -115,9 +116,14 @@ pub(super) fn flash_of(kind: GemmKind) -> &'static str {
 
 /// Checks that a device can run the fused variant with this kind of GEMM.
 pub(super) fn fusable(p: &Problem, caps: &Caps, kind: GemmKind) -> Result<(), String> {
-    attention(p, Direction::Fwd).available(flash_of(kind), caps)?;
+    attention(p, Direction::Fwd).available(flash_of(p, caps, kind, Direction::Fwd), caps)?;
     sum_and_norm(p).available("fused", caps)?;
-    if kind == GemmKind::Mma { Gemm::mma_available(p.dtype, caps) } else { Ok(()) }
+    match kind {
+        GemmKind::Mma => Gemm::mma_available(p.dtype, caps),
+        // Rows of all matrices have one of these widths, or three times the first.
+        GemmKind::Wgmma => gemms(p).iter().try_for_each(|gemm| gemm.wgmma_available(p.dtype, caps)),
+        _ => Ok(()),
+    }
 }
 
 fn sum_and_norm(p: &Problem) -> SubOp {
@@ -144,7 +150,8 @@ pub(super) fn fused(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
     let mut all: Vec<Stage> =
         normed(p, caps, ["x", "normed"], 0).into_iter().map(|stage| stage.component(NORM1)).collect();
     all.extend(projected(p, caps, kind, "normed"));
-    let attention = attention(p, Direction::Fwd).stages(flash_of(kind), caps, &[("out", "mixed")]);
+    let attention =
+        attention(p, Direction::Fwd).stages(flash_of(p, caps, kind, Direction::Fwd), caps, &[("out", "mixed")]);
     all.extend(after_heads(p, caps, kind, attention));
     Program { stages: dropping_both(p, caps, all) }
 }

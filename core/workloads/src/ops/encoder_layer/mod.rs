@@ -127,6 +127,11 @@ fn form() -> OpSpec {
         })
         .only_in(&[Dialect::Cuda])
         .available(|p, caps| forward::fusable(p, caps, GemmKind::Mma)),
+        Variant::kernel("wgmma", "the same on tensor cores by four warps together; the copy engine loads and stores tiles", |p, caps| {
+            forward::fused(p, caps, GemmKind::Wgmma)
+        })
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| forward::fusable(p, caps, GemmKind::Wgmma)),
         Variant::kernel(
             "vendor",
             "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN; a kept argument makes GELU a stage of ours",
@@ -136,7 +141,7 @@ fn form() -> OpSpec {
         .available(|p, caps| forward::fusable(p, caps, GemmKind::Library)),
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
-    .fallback(&["mma", "fused", "unfused"])
+    .fallback(&["wgmma", "mma", "fused", "unfused"])
     .stress(stress_inputs())
 }
 

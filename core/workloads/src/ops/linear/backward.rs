@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use parallax_ir::parallel::*;
 use parallax_ir::stress::{no_gradient, one, smallest_normal};
 use parallax_ir::{
-    BufferSpec, Elem, Gemm, HostBuffer, Inputs, Layout, OfNan, OpSpec, Problem, Program, Reference, Role, Rows, Stage,
+    BufferSpec, Elem, Gemm, HostBuffer, Inputs, Layout, OfNan, OpSpec, Problem, Program, Reference, Role, Rows,
     StressInput, Tolerance, Variant,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
@@ -19,7 +19,7 @@ use parallax_schema::device::{Caps, Dialect};
 
 use super::super::gelu;
 use super::super::gelu::slope_tanh;
-use super::stages::{Epilogue, GemmKind, most_parts};
+use super::stages::{Epilogue, GemmKind, most_parts, split_parts};
 use super::{AWKWARD, W, X, biased, gemm, normal, sizes, stages, w_at, w_dims, weight, x_at, x_dims};
 use crate::dense;
 
@@ -57,6 +57,13 @@ pub fn form() -> OpSpec {
         })
         .only_in(&[Dialect::Cuda])
         .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
+        Variant::kernel(
+            "wgmma",
+            "products on tensor cores by four warps together; the copy engine loads and stores tiles",
+            |p, caps| program(p, caps, GemmKind::Wgmma),
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(wgmma_available),
         Variant::kernel("coopmat", "products on matrix units through WGSL's cooperative matrices", |p, caps| {
             program(p, caps, GemmKind::Coopmat)
         })
@@ -67,7 +74,7 @@ pub fn form() -> OpSpec {
         })
         .only_in(&[Dialect::Cuda]),
     ])
-    .fallback(&["coopmat", "mma", "tiled", "naive"])
+    .fallback(&["coopmat", "wgmma", "mma", "tiled", "naive"])
     .stress(stress_inputs())
 }
 
@@ -100,6 +107,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         by_element("dbias", &[p["n"]]),
         BufferSpec::scratch("dpre", Elem::Real, &out),
         BufferSpec::scratch("parts", Elem::F32, &[most_parts(p["b"] * p["m"]), p["n"]]),
+        split_parts("dw_parts", &[gradients(gemm(p), [(); 3])[1].0]),
     ]);
     buffers
 }
@@ -238,6 +246,11 @@ fn gradients<T: Copy>(forward: Gemm, [x, w, g]: [T; 3]) -> [(Gemm, [T; 2]); 2] {
     }
 }
 
+fn wgmma_available(p: &Problem, caps: &Caps) -> Result<(), String> {
+    let [dx, dw] = gradients(gemm(p), [(); 3]).map(|(gemm, _)| gemm);
+    [dx, dw].iter().try_for_each(|gemm| gemm.wgmma_available(p.dtype, caps))
+}
+
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let [dx, dw, dbias] = outputs else { unreachable!("three gradients") };
     let mut dpre = Vec::new();
@@ -271,9 +284,9 @@ fn program(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
         }
         false => "dout",
     };
-    for ((gemm, [a, b]), to) in gradients(gemm(p), ["x", "w", g]).into_iter().zip(["dx", "dw"]) {
-        stages.push(Stage { label: to.into(), ..made.gemm(gemm, [a, b, to]) });
-    }
+    let [(dx, [a, b]), (dw, [c, d])] = gradients(gemm(p), ["x", "w", g]);
+    stages.push(made.gemm(dx, [a, b, "dx"]).label("dx"));
+    stages.extend(made.of_weight(dw, [c, d, "dw"], "dw_parts"));
     stages.extend(made.columns([batch * m, n], [g, "parts", "dbias"]));
     Program { stages }
 }

@@ -83,6 +83,8 @@ const AWKWARD: &[&str] = &[
     "b2,m72,n136,k200,tn",
     "m1409,n1283,k3,nt",
     "m1416,n1288,k8,tn,gelu",
+    // Rows enough for a gradient of the weights in parts.
+    "m4104,n72,k40",
 ];
 
 fn forward() -> OpSpec {

@@ -2,7 +2,8 @@
 
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::{
-    Access, Arg, Elem, Gemm, LibraryEpilogue, MatrixTiles, Stage, Tiles, by_pieces, spread, sum_of_parts, width,
+    Access, Arg, BufferSpec, Elem, Gemm, LibraryEpilogue, MatrixTiles, Stage, Tiles, by_pieces, spread, sum_of_parts,
+    width,
 };
 use parallax_schema::case::{Cost, DType};
 use parallax_schema::device::{Caps, Dialect};
@@ -105,7 +106,7 @@ impl Stages<'_> {
             GemmKind::Tiles => gemm.tiled(self.caps, Tiles::DEFAULT),
             GemmKind::Mma => gemm.mma("matmul/mma", "matmul_mma"),
             GemmKind::Wgmma => {
-                let stage = gemm.wgmma(self.caps, "matmul/wgmma", "matmul_wgmma", [a, b, c], []);
+                let stage = gemm.wgmma(self.caps, "matmul/wgmma", "matmul_wgmma", [a, b, c], [], &[]);
                 return stage.cost(self.cost(gemm));
             }
             GemmKind::Coopmat => gemm.coopmat(self.caps, MatrixTiles::DEFAULT, "matmul/coopmat"),
@@ -128,7 +129,12 @@ impl Stages<'_> {
         let (name, [tiled, mma, wgmma], parameters) = epilogue.kernel();
         let more = parameters.iter().zip(buffers).map(|((parameter, access), buffer)| (*parameter, *buffer, *access));
         let stage = match self.kind {
-            GemmKind::Wgmma => gemm.wgmma(self.caps, "linear/wgmma", wgmma, [a, b, c], more.clone().map(Arg::from)),
+            GemmKind::Wgmma => {
+                // All but the bias are matrices like C.
+                let (bias, like_c): (Vec<_>, Vec<_>) = more.clone().partition(|(parameter, ..)| *parameter == "bias");
+                let bias = bias.into_iter().map(Arg::from);
+                gemm.wgmma(self.caps, "linear/wgmma", wgmma, [a, b, c], bias, &like_c)
+            }
             GemmKind::Tiles => {
                 gemm.tiled_then(self.caps, Tiles::DEFAULT, "linear/tiled", tiled, epilogue != Epilogue::Bias)
             }
@@ -261,6 +267,27 @@ impl Stages<'_> {
         vec![self.gemm(of_parts, [a, b, parts]).label(format!("{c}_parts")), sum.label(c)]
     }
 
+    /// GEMM of a weight's gradient, over many rows. Warpgroups compute parts of the rows in f32 if this is faster, and a second
+    /// stage sums them. The buffer `parts` is that of [`split_parts`].
+    pub(crate) fn of_weight(self, gemm: Gemm, [a, b, c]: [&'static str; 3], parts: &'static str) -> Vec<Stage> {
+        let count = gemm.parts_of_k();
+        if self.kind != GemmKind::Wgmma || count == 1 {
+            return vec![self.gemm(gemm, [a, b, c]).label(c)];
+        }
+        /// Elements that a thread sums.
+        const WIDTH: u64 = 4;
+        let Cost { flops, read, .. } = self.cost(gemm);
+        let [.., elements] = gemm.elements();
+        let of_parts = gemm
+            .wgmma_parts(self.caps, "matmul/wgmma", "matmul_wgmma_parts", [a, b, parts])
+            .cost(Cost::new(flops.0, read.0, 4 * count * elements));
+        let sum = by_pieces(elements / WIDTH, WIDTH, "linear/split", "linear_split")
+            .consts(&[("PARTS", count as u32)])
+            .args([("parts", parts, Read), ("out", c, Write)])
+            .cost(Cost::new(count * elements, 4 * count * elements, self.bytes(elements)));
+        vec![of_parts.label(format!("{c}_parts")), sum.label(c)]
+    }
+
     /// Sums of the columns of a matrix, in parts in the buffer `parts`. See [`most_parts`].
     pub(crate) fn columns(self, [rows, columns]: [u64; 2], [from, parts, to]: [&'static str; 3]) -> [Stage; 2] {
         let width = width(columns, self.dtype, self.caps);
@@ -300,6 +327,15 @@ pub(crate) fn parts_of_rows(gemm: Gemm) -> u64 {
     const FEWEST: u64 = 32;
     let most = (TILES / gemm.tiles(64)).min(gemm.k / FEWEST);
     [64, 32, 16, 8, 4, 2].into_iter().find(|parts| *parts <= most && gemm.k.is_multiple_of(*parts)).unwrap_or(1)
+}
+
+/// Buffer for the parts of each of these GEMMs in turn. See [`Stages::of_weight`].
+pub(crate) fn split_parts(name: &'static str, gemms: &[Gemm]) -> BufferSpec {
+    let of = |gemm: &Gemm| match gemm.parts_of_k() {
+        1 => 1,
+        parts => parts * gemm.m * gemm.n,
+    };
+    BufferSpec::scratch(name, Elem::F32, &[gemms.iter().map(of).max().unwrap_or(1)])
 }
 
 /// Largest number of parts of the column sums of `rows` rows.

@@ -22,9 +22,10 @@ use parallax_schema::device::{Caps, Dialect};
 use super::super::gelu;
 use super::super::gelu::{gelu_tanh, slope_tanh};
 use super::super::linear::backward::{by_element, slope};
-use super::super::linear::stages::{Epilogue, GemmKind, most_parts};
+use super::super::linear::stages::{Epilogue, GemmKind, most_parts, split_parts};
 use super::{
     AWKWARD, B1, W1, W2, X, activated, argument, bytes, gemms, inputs, kept, middle, normal, stages, sum_error,
+    wgmma_available,
 };
 use crate::dense;
 
@@ -63,6 +64,13 @@ pub fn form() -> OpSpec {
         })
         .only_in(&[Dialect::Cuda])
         .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
+        Variant::kernel(
+            "wgmma",
+            "the same on tensor cores by four warps together; the copy engine loads and stores tiles",
+            |p, caps| fused(p, caps, GemmKind::Wgmma),
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(wgmma_available),
         Variant::kernel("coopmat", "the same on matrix units through WGSL's cooperative matrices", |p, caps| {
             fused(p, caps, GemmKind::Coopmat)
         })
@@ -73,7 +81,7 @@ pub fn form() -> OpSpec {
         })
         .only_in(&[Dialect::Cuda]),
     ])
-    .fallback(&["coopmat", "mma", "fused", "separate", "naive"])
+    .fallback(&["coopmat", "wgmma", "mma", "fused", "separate", "naive"])
     .stress(stress_inputs())
 }
 
@@ -104,6 +112,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         BufferSpec::scratch("dpre", Elem::Real, &[m, f]),
         BufferSpec::scratch("parts1", Elem::F32, &[most_parts(m), f]),
         BufferSpec::scratch("parts2", Elem::F32, &[most_parts(m), c]),
+        split_parts("dw_parts", &gradients(p, [(); 5]).map(|(gemm, _)| gemm)[..2]),
     ]);
     buffers
 }
@@ -292,8 +301,10 @@ fn fused(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
 fn learned(p: &Problem, caps: &Caps, kind: GemmKind, [hidden, dpre]: [&'static str; 2]) -> Vec<Stage> {
     let made = stages(p, caps, kind);
     let taken = ["x", "w1", "dout", hidden, dpre];
-    let gemms = gradients(p, taken).into_iter().zip(["dw2", "dw1", "dx"]);
-    let mut all: Vec<Stage> = gemms.map(|((gemm, [a, b]), to)| made.gemm(gemm, [a, b, to]).label(to)).collect();
+    let [(dw2, [a, b]), (dw1, [c, d]), (dx, [e, f])] = gradients(p, taken);
+    let mut all = made.of_weight(dw2, [a, b, "dw2"], "dw_parts");
+    all.extend(made.of_weight(dw1, [c, d, "dw1"], "dw_parts"));
+    all.push(made.gemm(dx, [e, f, "dx"]).label("dx"));
     all.extend(made.columns([p["m"], p["f"]], [dpre, "parts1", "db1"]));
     all.extend(made.columns([p["m"], p["c"]], ["dout", "parts2", "db2"]));
     all

@@ -89,6 +89,13 @@ fn forward() -> OpSpec {
         })
         .only_in(&[Dialect::Cuda])
         .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
+        Variant::kernel(
+            "wgmma",
+            "the same two on tensor cores by four warps together; the copy engine loads and stores tiles",
+            |p, caps| fused(p, caps, GemmKind::Wgmma),
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(wgmma_available),
         Variant::kernel("coopmat", "the same two on matrix units through WGSL's cooperative matrices", |p, caps| {
             fused(p, caps, GemmKind::Coopmat)
         })
@@ -102,7 +109,7 @@ fn forward() -> OpSpec {
         .only_in(&[Dialect::Cuda]),
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
-    .fallback(&["coopmat", "mma", "fused", "separate", "naive"])
+    .fallback(&["coopmat", "wgmma", "mma", "fused", "separate", "naive"])
     .stress(stress_inputs())
 }
 
@@ -286,6 +293,11 @@ fn stages<'a>(p: &Problem, caps: &'a Caps, kind: GemmKind) -> Stages<'a> {
 fn gemms(p: &Problem) -> [Gemm; 2] {
     let (m, c, f) = (p["m"], p["c"], p["f"]);
     [Gemm::new(m, f, c), Gemm::new(m, c, f)]
+}
+
+/// Checks that a device can compute the GEMMs of either direction by `wgmma`. Their rows have both widths.
+fn wgmma_available(p: &Problem, caps: &Caps) -> Result<(), String> {
+    gemms(p).iter().try_for_each(|gemm| gemm.wgmma_available(p.dtype, caps))
 }
 
 /// Program with one stage per step.
