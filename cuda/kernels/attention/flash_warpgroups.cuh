@@ -1,12 +1,7 @@
 #pragma once
 // Tiles, producer and consumers of `flash_wgmma`.
 
-#include "attention/common.cuh"
-#include "lib/launch.cuh"
-#include "lib/mma.cuh"
-#include "lib/named.cuh"
-#include "lib/tma.cuh"
-#include "lib/wgmma.cuh"
+#include "attention/warpgroups.cuh"
 
 constexpr unsigned ROWS = WARPGROUPS * 64, THREADS = (WARPGROUPS + 1) * 128, COLUMNS = D / 64;
 constexpr unsigned ROW_TILES = (S + ROWS - 1) / ROWS;
@@ -34,22 +29,6 @@ __device__ __forceinline__ Place place_of(unsigned index) {
 __device__ __forceinline__ unsigned steps_of(const Place& place, const Masks& masks) {
     return max((masks.seen_keys(place.head, min(place.first_row + ROWS, S) - 1) + KEYS - 1) / KEYS, 1u);
 }
-
-// Numbers of the places of a block: its own first, then the next that no block has yet, or those at equal distances.
-struct Next {
-#if DRAWN
-    unsigned* drawn;
-#endif
-    unsigned index;
-
-    __device__ __forceinline__ void advance() {
-#if DRAWN
-        index = gridDim.x * gridDim.y + atomicAdd(drawn, 1u);
-#else
-        index += gridDim.x * gridDim.y;
-#endif
-    }
-};
 
 // Shared memory of a block, and its barriers.
 struct Tiles {
@@ -161,14 +140,6 @@ struct Order {
     }
 };
 
-// Power of two by the hardware's unit. Numbers below the smallest normal one are zero.
-__device__ __forceinline__ float exp2_fast(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
-constexpr float LOG2_E = 1.4426950408889634f;
 // A row's maximum is replaced where it rises by more than this, in powers of two. Weights stay below 2^8.
 constexpr float RISE = 8.0f;
 

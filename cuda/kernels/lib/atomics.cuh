@@ -16,3 +16,12 @@ __device__ __forceinline__ void add_pair(float* to, unsigned column, float first
     if (column < columns) atomicAdd(to, first);
     if (column + 1 < columns) atomicAdd(to + 1, second);
 }
+
+#if __CUDA_ARCH__ >= 900
+
+// Adds four neighbours, in one operation. Their address is a multiple of 16 bytes.
+__device__ __forceinline__ void add_four(float* to, float a, float b, float c, float d) {
+    asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
+}
+
+#endif

@@ -60,6 +60,14 @@ __device__ __forceinline__ void tma_load(void* to, const CUtensorMap& tensor, mb
                  : "memory");
 }
 
+// Loads neighbouring bytes, a multiple of 16 from an address that is one. All count at the barrier.
+__device__ __forceinline__ void bulk_load(void* to, const void* from, unsigned bytes, mbarrier* full) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                 :
+                 : "r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(full))
+                 : "memory");
+}
+
 // Loads a box into several blocks of the cluster: those with set bits in `blocks`. Each has it at the same place, and its bytes
 // count at the same barrier of each, which must expect them.
 __device__ __forceinline__ void tma_multicast(void* to, const CUtensorMap& tensor, mbarrier* full, unsigned short blocks,
@@ -125,6 +133,15 @@ __device__ __forceinline__ void tma_store(const CUtensorMap& tensor, const void*
     asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];"
                  :
                  : "l"(&tensor), "r"(shared_address(from)), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v)
+                 : "memory");
+}
+
+// Adds neighbouring f32 numbers to those in device memory: a multiple of 16 bytes, from and to addresses that are one. Otherwise
+// as a store.
+__device__ __forceinline__ void bulk_add(float* to, const float* from, unsigned bytes) {
+    asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;"
+                 :
+                 : "l"(to), "r"(shared_address(from)), "r"(bytes)
                  : "memory");
 }
 

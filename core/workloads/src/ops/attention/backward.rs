@@ -31,6 +31,7 @@ use crate::dense::maximum;
 
 mod coopmat;
 mod flash;
+mod warpgroups;
 
 const Q: usize = 0;
 const K: usize = 1;
@@ -111,6 +112,14 @@ pub fn form() -> OpSpec {
         .only_in(&[Dialect::Cuda])
         .available(flash::mma_available),
         Variant::kernel(
+            "flash_wgmma",
+            "the same on tensor cores by warpgroups: a producer copies tiles, and dQ of a step is computed during the weights of \
+             the next",
+            warpgroups::flash_wgmma,
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(super::warpgroups::available),
+        Variant::kernel(
             "flash_coopmat",
             "as `flash`, on matrix units through WGSL's cooperative matrices, an extension of native wgpu and of Chromium; \
              scores pass through workgroup memory",
@@ -121,7 +130,7 @@ pub fn form() -> OpSpec {
         .tunables(&[coopmat::OWN]),
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
-    .fallback(&["flash_mma", "flash_coopmat", "flash_atomic", "flash", "manual"])
+    .fallback(&["flash_wgmma", "flash_mma", "flash_coopmat", "flash_atomic", "flash", "manual"])
     .setup(setup)
     .preconditions(vec![masks::precondition()])
     .stress(stress_inputs());
@@ -202,7 +211,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         // Of the variants that sum dQ by atomic additions.
         BufferSpec::scratch("dq_sum", Elem::F32, &queries),
     ];
-    inputs.into_iter().chain(masks::buffers(p)).chain(others).collect()
+    inputs.into_iter().chain(masks::buffers(p)).chain(others).chain(warpgroups::scratch(p)).collect()
 }
 
 pub(super) fn cost(p: &Problem) -> Cost {

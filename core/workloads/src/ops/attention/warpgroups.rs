@@ -9,8 +9,8 @@ use super::masks::{Looks, looking};
 use super::{KEEPS_LSE, cost_of_one_stage, group, stage};
 
 /// Query rows and threads of a warpgroup.
-const ROWS: u64 = 64;
-const THREADS: u64 = 128;
+pub(super) const ROWS: u64 = 64;
+pub(super) const THREADS: u64 = 128;
 /// Keys of a step, and steps in shared memory.
 const KEYS: u64 = 128;
 const STAGES: u64 = 2;
@@ -19,14 +19,14 @@ const COLUMNS: u64 = 64;
 /// Bytes of keys and values that blocks read at about the same time under a causal mask. The L2 cache holds them.
 const SECTION: u64 = 32 << 20;
 /// Alignment of tiles in bytes, and room for the barriers behind them.
-const ALIGNED: u64 = 1024;
-const BARRIERS: u64 = 256;
+pub(super) const ALIGNED: u64 = 1024;
+pub(super) const BARRIERS: u64 = 256;
 /// Multiprocessors of a large GPU, for a device that reports no number.
 const UNITS: u64 = 128;
 /// Buffer with the number of tiles that blocks have taken after their first.
 pub(super) const DRAWN: &str = "drawn";
 
-/// Checks that the variant can compute a problem on a device.
+/// Checks that the variant of either direction can compute a problem on a device.
 ///
 /// # Errors
 /// Reason against it.
@@ -67,7 +67,7 @@ fn warpgroups(p: &Problem, caps: &Caps) -> u64 {
 }
 
 /// Tensor of `heads` matrices of `rows` rows, in boxes of 64 columns.
-fn matrices(heads: u64, rows: u64, columns: u64, tile: u64) -> TensorMap {
+pub(super) fn matrices(heads: u64, rows: u64, columns: u64, tile: u64) -> TensorMap {
     TensorMap {
         dims: vec![heads, rows, columns],
         strides: vec![rows * columns * 2, columns * 2],

@@ -1,0 +1,140 @@
+//! Variant by warpgroups (`flash_wgmma`): instructions and copies of compute capability 9.0 alone.
+
+use parallax_ir::Access::{Read, Write};
+use parallax_ir::{Arg, BufferSpec, CudaLaunch, Elem, Problem, Program, Stage, spread};
+use parallax_schema::case::Cost;
+use parallax_schema::device::Caps;
+
+use super::super::masks::{Looks, looking};
+use super::super::warpgroups::{ALIGNED, BARRIERS, ROWS, THREADS, matrices};
+use super::super::{gemm_flops, sizes, stage};
+use super::flash::operands;
+
+/// Keys of a block: two consumers have 64 each.
+const KEYS: u64 = 128;
+const CONSUMERS: u64 = 2;
+/// Steps of queries in shared memory.
+const STAGES: u64 = 2;
+/// Bytes of queries, their gradients and those of the outputs that blocks share at about the same time under a causal mask. The L2
+/// cache holds them.
+const SECTION: u64 = 16 << 20;
+/// Numbers of each query: its log-sum-exp to base two, and delta.
+const NUMBERS: &str = "row_numbers";
+/// Sums of `dQ` in tiles, in the order of registers.
+const SUMS: &str = "dq_tiles";
+
+/// Queries of a step. Registers have room for 64 with 128 columns.
+fn queries(d: u64) -> u64 {
+    if d > 64 { 64 } else { 128 }
+}
+
+/// Number of queries with those that fill up the last tile of each head.
+fn padded_queries(p: &Problem) -> u64 {
+    p["b"] * p["h"] * p["s"].next_multiple_of(queries(p["d"]))
+}
+
+/// Scratch of the variant.
+pub fn scratch(p: &Problem) -> [BufferSpec; 2] {
+    let rows = padded_queries(p);
+    [BufferSpec::scratch(NUMBERS, Elem::F32, &[rows, 2]), BufferSpec::scratch(SUMS, Elem::F32, &[rows, p["d"]])]
+}
+
+/// Bytes of shared memory: K and V, the ring of Q and dO, dS of two steps, the part of `dQ` that a copy adds, and numbers.
+fn shared_bytes(d: u64) -> u64 {
+    let queries = queries(d);
+    let tiles = 2 * KEYS * d + 2 * STAGES * queries * d + 2 * KEYS * queries;
+    let gathered = if d == 128 { queries * d } else { 0 };
+    2 * tiles + 4 * (gathered + STAGES * 2 * queries) + ALIGNED + BARRIERS
+}
+
+/// Stage that prepares the numbers of each query, and zeros for the sums of `dQ`.
+fn rows(p: &Problem) -> Stage {
+    const BLOCK: u32 = 256;
+    let (rows, d) = (padded_queries(p), p["d"]);
+    let counted = p["b"] * p["h"] * p["s"];
+    // A thread has eight columns.
+    stage(p, "attention/flash_wgmma_rows", "attention_flash_wgmma_rows")
+        .consts(&[("QUERIES", queries(d) as u32)])
+        .args([("dout", "dout", Read), ("out", "out", Read), ("lse", "lse", Read)])
+        .args([("numbers", NUMBERS, Write), ("sums", SUMS, Write)])
+        .threads([BLOCK, 1, 1])
+        .grid(spread((rows * d / 8).div_ceil(u64::from(BLOCK))))
+        .cost(Cost::new(2 * counted * d, 2 * sizes(p).0 + 4 * counted, rows * (8 + 4 * d)))
+}
+
+/// Stage that rounds the sums of `dQ`.
+fn rounded(p: &Problem) -> Stage {
+    let (rows, queries) = (padded_queries(p), queries(p["d"]));
+    stage(p, "attention/flash_wgmma_dq", "attention_flash_wgmma_dq")
+        .consts(&[("QUERIES", queries as u32)])
+        .args([("sums", SUMS, Read), ("dq", "dq", Write)])
+        .threads([256, 1, 1])
+        .grid(spread(rows / queries))
+        .cost(Cost::new(0, 4 * rows * p["d"], sizes(p).0))
+}
+
+pub fn flash_wgmma(p: &Problem, _caps: &Caps) -> Program {
+    let (b, h, kv, s, t, d) = (p["b"], p["h"], p["kv"], p["s"], p["t"], p["d"]);
+    // One head of a group at a time has 2 bytes of Q and of dO for each element, and 4 of the sums.
+    let section = if p.shape.has("causal") { (SECTION / (8 * s * d)).clamp(1, b * kv) } else { 1 };
+    let [of_queries, of_keys, gradients] =
+        [matrices(b * h, s, d, queries(d)), matrices(b * kv, t, d, KEYS), matrices(b * kv, t, d, ROWS)];
+    let sums = stage(p, "attention/flash_wgmma_backward", "attention_flash_wgmma_backward")
+        .consts(&[("QUERIES", queries(d) as u32), ("SECTION", section as u32)])
+        .args([
+            Arg::from(("q", Read)).mapped(of_queries.clone()),
+            Arg::from(("k", Read)).mapped(of_keys.clone()),
+            Arg::from(("v", Read)).mapped(of_keys),
+            Arg::from(("dout", Read)).mapped(of_queries),
+            ("numbers", NUMBERS, Read).into(),
+            Arg::from(("dk", Write)).mapped(gradients.clone()),
+            Arg::from(("dv", Write)).mapped(gradients),
+            ("sums", SUMS, Write).into(),
+        ])
+        .threads([((CONSUMERS + 1) * THREADS) as u32, 1, 1])
+        .grid(spread(b * kv * t.div_ceil(KEYS)))
+        .cuda(CudaLaunch { dynamic_shared_bytes: shared_bytes(d) as u32, ..CudaLaunch::default() })
+        .cost(Cost::new(5 * gemm_flops(p), operands(p), padded_queries(p) * 4 * d + 2 * sizes(p).1));
+    Program { stages: vec![rows(p), looking(p, Looks::Both, sums), rounded(p)] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse_case;
+    use parallax_schema::testing::hopper;
+
+    fn problem(shape: &str) -> Problem {
+        parse_case(&format!("attention/bwd/{shape}/bf16/flash_wgmma")).expect("valid").problem
+    }
+
+    #[test]
+    fn tiles_fit_into_the_shared_memory_of_a_block() {
+        for d in [64, 128] {
+            assert!(shared_bytes(d) <= 232_448, "{d}");
+        }
+    }
+
+    #[test]
+    fn sums_have_whole_tiles_of_each_head() {
+        for (shape, expected) in [("b2,h3,s65,d128", 6 * 128), ("b2,h3,s65,d64", 6 * 128), ("b1,h1,s1,d128", 64)] {
+            assert_eq!(padded_queries(&problem(shape)), expected, "{shape}");
+        }
+    }
+
+    #[test]
+    fn sections_hold_heads_whose_queries_fit_into_the_cache() {
+        for (shape, expected) in [
+            ("b8,h16,s4096,d128,causal", 4),
+            ("b8,h16,s4096,d64,causal", 8),
+            ("b1,h2,s64,d64,causal", 2),
+            ("b1,h2,s65536,d128,causal", 1),
+            ("b8,h16,s4096,d128", 1),
+        ] {
+            let stages = flash_wgmma(&problem(shape), &hopper()).stages;
+            let parallax_ir::StageOp::Kernel(kernel) = &stages[1].work else { panic!("a kernel") };
+            let section = kernel.consts.iter().find(|(name, _)| *name == "SECTION").expect("there");
+            assert_eq!(section.1, (expected as u32).into(), "{shape}");
+        }
+    }
+}

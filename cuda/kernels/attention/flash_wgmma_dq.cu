@@ -1,0 +1,37 @@
+// Last stage of attention's backward pass by warpgroups. The definition is in core/workloads/src/ops/attention.
+//
+// attention_flash_wgmma_dq  a block scales and rounds the sums of a tile of dQ, and undoes their order
+
+#include "attention/query_tiles.cuh"
+
+constexpr unsigned THREADS = 256, ROW = D + 8;
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    attention_flash_wgmma_dq(const float4* __restrict__ sums, elem* __restrict__ dq) {
+    __shared__ alignas(16) elem rows[QUERIES * ROW];
+    const u64 tile = flat_workgroup();
+    if (tile >= (u64)HEADS * QUERY_TILES) return;
+    const float scale = 1.0f / sqrtf((float)D);
+#pragma unroll
+    for (unsigned i = threadIdx.x; i < QUERIES * D / 4; i += THREADS) {
+        // A warp reads four registers of all lanes of a warp.
+        const unsigned lane = i % 32, n = i / 32 % (PART / 8), warp = i / (4 * PART);
+        const float4 x = sums[(tile * QUERIES * D + order_of(warp, lane, n)) / 4];
+        const unsigned column = (D == 128 ? warp : warp % 4) * 16 + lane / 4;
+        const unsigned query = (D == 128 ? 0 : warp / 4 * PART) + n * 8 + lane % 4 * 2;
+        elem* const to = rows + query * ROW + column;
+        to[0] = to_elem(x.x * scale);
+        to[ROW] = to_elem(x.y * scale);
+        to[8] = to_elem(x.z * scale);
+        to[ROW + 8] = to_elem(x.w * scale);
+    }
+    __syncthreads();
+    const unsigned head = tile / QUERY_TILES, first = tile % QUERY_TILES * QUERIES;
+#pragma unroll
+    for (unsigned i = threadIdx.x; i < QUERIES * D / 8; i += THREADS) {
+        const unsigned row = i / (D / 8), piece = i % (D / 8);
+        if (first + row >= S) continue;
+        reinterpret_cast<uint4*>(dq)[((u64)head * S + first + row) * (D / 8) + piece] =
+            *reinterpret_cast<const uint4*>(rows + row * ROW + piece * 8);
+    }
+}
