@@ -1,4 +1,5 @@
-// Matrix products by four warps (wgmma), on 16-bit elements with sums in f32: compute capability 9.0 only.
+// Matrix products by four warps (wgmma), on 16-bit floats with sums in f32, and on int8 with sums of 32 bits. Compute capability
+// 9.0 only. Floats are f16 in kernels on f16, otherwise bf16.
 //
 // A warpgroup is four warps whose first has a number divisible by four. It computes D += A B for D of 64 x N, A of 64 x 16 and B
 // of 16 x N. D is in registers, A in shared memory or registers, B in shared memory. The length of D gives N: each thread holds N
@@ -15,7 +16,7 @@
 #include "lib/elem.cuh"
 #include "lib/shared.cuh"
 
-#if !defined(ELEM_F32) && defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 // Descriptor of a matrix in shared memory, 64 bits: its begin, the distances between its pieces, and the swizzle, here always of
 // 128 bytes. Tiles begin at multiples of 1024 bytes and have rows of 64 elements, as tensor maps with such boxes and that swizzle
@@ -70,9 +71,15 @@ __device__ __forceinline__ void wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(open) : "memory");
 }
 
+template <unsigned count>
+__device__ __forceinline__ void wgmma_hold(int (&d)[count]) {
+#pragma unroll
+    for (unsigned i = 0; i < count; i++) asm volatile("" : "+r"(d[i])::"memory");
+}
+
 // As wgmma_wait, after which this D may be used.
-template <unsigned open, unsigned count>
-__device__ __forceinline__ void wgmma_wait(float (&d)[count]) {
+template <unsigned open, typename Sum, unsigned count>
+__device__ __forceinline__ void wgmma_wait(Sum (&d)[count]) {
     wgmma_wait<open>();
     wgmma_hold(d);
 }
@@ -210,6 +217,39 @@ __device__ __forceinline__ void wgmma(float (&d)[128], const unsigned (&a)[4], u
                  "%132, p, 1, 1, %134;\n}"
                  : WGMMA_HOLD32(0), WGMMA_HOLD32(32), WGMMA_HOLD32(64), WGMMA_HOLD32(96)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((unsigned)add), "n"((int)b_across_k));
+}
+
+// As wgmma, for int8: A of 64 x 32 and B of 32 x N, both along K. WGMMA_NEXT_ALONG_K is the increment for the next 32 of K.
+#define WGMMA_KEEP8(i) \
+    "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3]), "+r"(d[i + 4]), "+r"(d[i + 5]), "+r"(d[i + 6]), "+r"(d[i + 7])
+#define WGMMA_KEEP32(i) WGMMA_KEEP8(i), WGMMA_KEEP8(i + 8), WGMMA_KEEP8(i + 16), WGMMA_KEEP8(i + 24)
+
+__device__ __forceinline__ void wgmma(int (&d)[32], u64 a, u64 b, bool add) {
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 {" WGMMA_D32 "}, %32, %33, p;\n}"
+                 : WGMMA_KEEP32(0)
+                 : "l"(a), "l"(b), "r"((unsigned)add));
+}
+
+__device__ __forceinline__ void wgmma(int (&d)[64], u64 a, u64 b, bool add) {
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 {" WGMMA_D64 "}, %64, %65, p;\n}"
+                 : WGMMA_KEEP32(0), WGMMA_KEEP32(32)
+                 : "l"(a), "l"(b), "r"((unsigned)add));
+}
+
+__device__ __forceinline__ void wgmma(int (&d)[96], u64 a, u64 b, bool add) {
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %98, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n192k32.s32.s8.s8 {" WGMMA_D96 "}, %96, %97, p;\n}"
+                 : WGMMA_KEEP32(0), WGMMA_KEEP32(32), WGMMA_KEEP32(64)
+                 : "l"(a), "l"(b), "r"((unsigned)add));
+}
+
+__device__ __forceinline__ void wgmma(int (&d)[128], u64 a, u64 b, bool add) {
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n256k32.s32.s8.s8 {" WGMMA_D128 "}, %128, %129, p;\n}"
+                 : WGMMA_KEEP32(0), WGMMA_KEEP32(32), WGMMA_KEEP32(64), WGMMA_KEEP32(96)
+                 : "l"(a), "l"(b), "r"((unsigned)add));
 }
 
 #endif

@@ -1,4 +1,4 @@
-// GEMM on tensor cores: warp-wide products of 16-bit floats, sums in f32. The definition is in core/workloads/src/ops/matmul.rs.
+// GEMM on tensor cores: warp-wide products of 16-bit floats, sums in f32. The definition is in core/workloads/src/ops/matmul.
 
 #include "lib/product_mma.cuh"
 

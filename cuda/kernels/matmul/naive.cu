@@ -1,5 +1,5 @@
 // GEMM, one output element per thread, every factor read from device memory. The definition is in
-// core/workloads/src/ops/matmul.rs.
+// core/workloads/src/ops/matmul.
 
 #include "lib/launch.cuh"
 #include "lib/product.cuh"

@@ -1,5 +1,5 @@
 // Tiled GEMM on CUDA cores: tiles of A and B in shared memory, accumulators in registers. The definition is in
-// core/workloads/src/ops/matmul.rs.
+// core/workloads/src/ops/matmul.
 
 #include "lib/product_tiled.cuh"
 

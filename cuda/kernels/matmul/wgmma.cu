@@ -1,4 +1,4 @@
-// GEMM by warpgroups on 16-bit floats from tensor maps, sums in f32. The definition is in core/workloads/src/ops/matmul.rs.
+// GEMM by warpgroups on 16-bit floats from tensor maps, sums in f32. The definition is in core/workloads/src/ops/matmul.
 
 #include "lib/product_wgmma.cuh"
 

@@ -1,5 +1,5 @@
 // GEMM, one output element per thread, every factor read from device memory. The definition is in
-// core/workloads/src/ops/matmul.rs.
+// core/workloads/src/ops/matmul.
 
 #import lib/launch
 #import lib/product

@@ -1,5 +1,5 @@
 // Tiled GEMM without matrix units: tiles of A and B in workgroup memory, accumulators in registers. The definition is in
-// core/workloads/src/ops/matmul.rs.
+// core/workloads/src/ops/matmul.
 
 #import lib/launch
 #import lib/product_plain

@@ -10,10 +10,10 @@ use parallax_ir::Access::{Read, Write};
 use parallax_ir::parallel::*;
 use parallax_ir::stress::{any, smallest_normal, wide, zero};
 use parallax_ir::{
-    Axis, BufferSpec, CudaLaunch, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Shape,
-    Stage, StressInput, Tolerance, Tunable, Variant, Workload, indexable, spread,
+    Arg, Axis, BufferSpec, CudaLaunch, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference,
+    RowProducts, Shape, Stage, StressInput, Tolerance, Tunable, Variant, Workload, indexable, spread,
 };
-use parallax_schema::case::{Allowed, DType, Direction, Preset, Rate};
+use parallax_schema::case::{Allowed, DType, Direction, Preset, Rate, Storage};
 use parallax_schema::device::{Caps, Dialect, MatrixShape};
 
 const A: usize = 0;
@@ -94,8 +94,15 @@ pub fn workload() -> Workload {
             .only_in(&[Dialect::Cuda])
             .tunables(&[WIDE_FROM])
             .available(mma_available),
+            Variant::kernel(
+                "wgmma",
+                "tensor cores by four warps together; tiles are loaded and stored by the copy engine, in a ring across tiles",
+                wgmma,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| row_products(p).stores_available(Elem::Real.storage(p.dtype), caps)),
         ])
-        .fallback(&["coopmat", "mma", "dot4", "naive"])
+        .fallback(&["coopmat", "wgmma", "mma", "dot4", "naive"])
         .stress(stress_inputs())],
     }
 }
@@ -365,6 +372,29 @@ fn mma(p: &Problem, caps: &Caps) -> Program {
     program(p, stage)
 }
 
+/// Products of rows of words: the copy engine does not distinguish bytes from words.
+fn row_products(p: &Problem) -> RowProducts {
+    RowProducts::new([p["m"], p["n"]], p["k"] / PACKED, Storage::U32)
+}
+
+fn wgmma(p: &Problem, caps: &Caps) -> Program {
+    let products = row_products(p);
+    let [a, b] = products.operands(caps);
+    let extents = [("M", p["m"]), ("N", p["n"])];
+    products
+        .stage(caps, "matmul_i8/wgmma", "matmul_i8_wgmma")
+        .consts(&extents.map(|(name, value)| (name, value as u32)))
+        .args([
+            Arg::from(("a", Read)).mapped(a),
+            Arg::from(("b", Read)).mapped(b),
+            ("a_scale", Read).into(),
+            ("b_scale", Read).into(),
+            Arg::from(("c", Write)).mapped(products.results(Elem::Real.storage(p.dtype))),
+        ])
+        .cost(p.cost())
+        .into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -409,5 +439,6 @@ mod tests {
         assert!(coopmat_available(&p, &wide).is_err_and(|why| why.contains("subgroups of 32")));
         assert_eq!(mma_available(&p, &hopper()), Ok(()));
         assert!(mma_available(&p, &caps()).is_err_and(|why| why.contains("8.0")));
+        assert!(row_products(&p).available(&hopper()).is_err_and(|why| why.contains("a row has 4")));
     }
 }

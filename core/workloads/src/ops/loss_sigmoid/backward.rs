@@ -16,11 +16,11 @@ use parallax_ir::{
     Tolerance, Variant, sum_of_parts,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
-use parallax_schema::device::Caps;
+use parallax_schema::device::{Caps, Dialect};
 
 use super::{
     AWKWARD, BIAS, LARGE, Pairs, TEMPERATURE, THREADS, TILE_BYTES, Tiles, X, Y, error, given, lengths, logits, plain,
-    products, set, stress_inputs,
+    products, set, stress_inputs, warpgroups,
 };
 use crate::dense;
 
@@ -57,8 +57,15 @@ pub fn form() -> OpSpec {
             "the same stages by tiles of 64 by 64, whose rows and columns are shared in the workgroup's memory",
             tiled,
         ),
+        Variant::kernel(
+            "wgmma",
+            "three GEMMs on tensor cores by four warps together; slopes are stored in the element type",
+            warpgroups::gradients,
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(warpgroups::backward_available),
     ])
-    .fallback(&["tiled", "naive"])
+    .fallback(&["wgmma", "tiled", "naive"])
     .stress(stress_inputs([
         |p, output| tolerance(p, output, None),
         |p, output| tolerance(p, output, Some(1.0)),
@@ -82,6 +89,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         BufferSpec::output("dbias", Elem::F32, &[1]),
         BufferSpec::scratch("slopes", Elem::F32, &[n, n]),
         BufferSpec::scratch("parts", Elem::F32, &[most_parts(p), 2]),
+        warpgroups::scratch(p),
     ]);
     buffers
 }
@@ -92,12 +100,15 @@ fn tolerance(p: &Problem, output: usize, largest: Option<f64>) -> Tolerance {
     // Error of a slope, relative to its largest value.
     let of_slopes = error(p, largest).min(1.0) + f32u * (64.0 + 8.0 * n.sqrt());
     let element = largest.unwrap_or(3.47 / d.sqrt());
+    // Rounding errors of n slopes, relative to their largest sum.
+    let of_rounding = p.dtype.unit_roundoff() * (8.0 / n.sqrt()).min(1.0);
     match output {
         DX | DY => Tolerance {
-            abs: 128.0 * 12.0 * element * of_slopes + smallest_normal(p),
+            abs: 128.0 * 12.0 * element * (of_slopes + of_rounding) + smallest_normal(p),
             rel: 2.0 * p.dtype.unit_roundoff(),
-            reason: "slopes are off as logits are; n of them, each at most dloss/n with dloss below 128, are summed in f32 with \
-                     elements and multiplied by a temperature of at most 12; the result is rounded once",
+            reason: "slopes are off as logits are, and may be rounded to the element type, which is 8·√n·u of the largest but with \
+                     probability e^-32; n of them, each at most dloss/n with dloss below 128, are summed in f32 with elements and \
+                     multiplied by a temperature of at most 12; the result is rounded once",
         },
         _ => Tolerance {
             abs: 128.0 * n * of_slopes * if output == DTEMPERATURE { lengths(p, largest) } else { 1.0 },
@@ -178,7 +189,7 @@ fn making_slopes(stage: Stage, p: &Problem, parts: u64) -> Stage {
 }
 
 /// Stage of the gradients of temperature and bias, from `parts` parts of both.
-fn scalars(caps: &Caps, parts: u64) -> Stage {
+pub(super) fn scalars(caps: &Caps, parts: u64) -> Stage {
     sum_of_parts(parts, 2, caps, "loss_sigmoid/scalars", "loss_sigmoid_scalars").args([
         ("parts", Read),
         ("dtemperature", Write),
@@ -198,7 +209,7 @@ fn of_set(stage: Stage, p: &Problem, [other, to]: [&'static str; 2]) -> Stage {
 }
 
 /// Source and destination of each gradient, and whether slopes are read by columns.
-const SETS: [([&str; 2], bool); 2] = [(["y", "dx"], false), (["x", "dy"], true)];
+pub(super) const SETS: [([&str; 2], bool); 2] = [(["y", "dx"], false), (["x", "dy"], true)];
 
 fn naive(p: &Problem, caps: &Caps) -> Program {
     let slopes = making_slopes(

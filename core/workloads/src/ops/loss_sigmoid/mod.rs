@@ -12,12 +12,13 @@ use parallax_ir::{
     Stage, StressInput, Tolerance, Variant, Workload, indexable, parts_of, pieces_in_parts, spread, sum_of_parts,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
-use parallax_schema::device::Caps;
+use parallax_schema::device::{Caps, Dialect};
 
 use crate::dense;
 
 mod backward;
 mod pairs;
+mod warpgroups;
 
 use pairs::Pairs;
 
@@ -26,8 +27,8 @@ const Y: usize = 1;
 const TEMPERATURE: usize = 2;
 const BIAS: usize = 3;
 
-/// Shapes around the edges of tiles of 64 by 64 with a depth of 16.
-const AWKWARD: &[&str] = &["n1,d1", "n67,d130", "n64,d64", "n130,d16", "n9,d257"];
+/// Shapes around the edges of tiles of 64 by 64 with a depth of 16, and of tiles by warpgroups.
+const AWKWARD: &[&str] = &["n1,d1", "n67,d130", "n64,d64", "n130,d16", "n9,d257", "n67,d136", "n200,d72"];
 
 /// Definition of the workload.
 pub fn workload() -> Workload {
@@ -83,8 +84,15 @@ fn forward() -> OpSpec {
             separate,
         ),
         Variant::kernel("fused", "the same tiles, whose terms are summed as they are made: no logit is stored", fused),
+        Variant::kernel(
+            "wgmma",
+            "dot products on tensor cores by four warps together, whose terms share logarithms: no logit is stored",
+            warpgroups::loss,
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(warpgroups::available),
     ])
-    .fallback(&["fused", "separate", "naive"])
+    .fallback(&["wgmma", "fused", "separate", "naive"])
     .stress(stress_inputs([|p, _| tolerance(p), |p, _| of_large(p, 1.0), |p, _| of_large(p, LARGE)]))
 }
 

@@ -15,6 +15,8 @@ use parallax_schema::units::{Bytes, Flops};
 
 use crate::dense;
 
+mod split;
+
 const A: usize = 0;
 const B: usize = 1;
 
@@ -95,6 +97,15 @@ pub fn workload() -> Workload {
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| gemm(p).wgmma_available(p.dtype, caps)),
             Variant::kernel(
+                "split_wgmma",
+                "f32 on tensor cores: elements are sums of three bf16 pieces, and six products of pieces are added; not by default",
+                split::split_wgmma,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(split::available)
+            // No unit of f32 multiplies, so its ceiling is none.
+            .by_fewer(|_| f64::INFINITY),
+            Variant::kernel(
                 "coopmat",
                 "matrix units through WGSL's cooperative matrices, an extension of native wgpu and of Chromium",
                 coopmat,
@@ -128,11 +139,13 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let (m, n, k) = (p["m"], p["n"], p["k"]);
-    vec![
+    let mut buffers = vec![
         BufferSpec::input("a", Elem::Real, &[m, k], normal),
         BufferSpec::input("b", Elem::Real, &[k, n], normal),
         BufferSpec::output("c", Elem::Real, &[m, n]),
-    ]
+    ];
+    buffers.extend(split::scratch(p));
+    buffers
 }
 
 fn cost(p: &Problem) -> Cost {
