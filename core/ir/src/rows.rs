@@ -82,6 +82,20 @@ impl RowShare {
         RowShare { of, width, lanes: 2 * THREADS, pieces: 1, threads: 2 * THREADS }
     }
 
+    /// Returns the share with half as many threads per row, if there are `from` or more and they can hold it.
+    pub fn in_fewer_threads(self, from: u64) -> RowShare {
+        let (pieces, lanes) = (self.of.columns / self.width, self.lanes / 2);
+        match self.lanes >= from && pieces.div_ceil(lanes) * self.width <= MOST_KEPT {
+            true => RowShare { lanes, pieces: pieces.div_ceil(lanes), threads: THREADS.max(lanes), ..self },
+            false => self,
+        }
+    }
+
+    /// Returns a share of [`RowShare::streamed`] with another number of threads.
+    pub fn by(self, lanes: u64) -> RowShare {
+        RowShare { lanes, threads: lanes, ..self }
+    }
+
     /// Rows of a workgroup at a time.
     pub fn at_once(&self) -> u64 {
         self.threads / self.lanes
@@ -203,6 +217,18 @@ mod tests {
                     assert!(share.threads.is_multiple_of(share.lanes) && share.threads <= 256.max(share.lanes));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn fewer_threads_hold_the_same_rows() {
+        for (dtype, columns, wanted) in
+            [(DType::BF16, 8192, 256), (DType::F32, 16_384, 512), (DType::F32, 32_768, 1024)]
+        {
+            let share = RowShare::kept(Rows2d { rows: 7, columns }, dtype, &hopper(), 40).expect("short enough");
+            let fewer = share.in_fewer_threads(512);
+            assert_eq!((fewer.lanes, fewer.width * fewer.lanes * fewer.pieces), (wanted, columns), "{fewer:?}");
+            assert_eq!(share.in_fewer_threads(2048), share);
         }
     }
 

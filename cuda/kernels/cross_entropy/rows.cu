@@ -4,26 +4,41 @@
 // cross_entropy_log_softmax  the same, and a second pass that stores the logarithm of each weight
 // cross_entropy_row          the row stays in registers, PIECES pieces in each of LANES threads
 
+#include "lib/exponential.cuh"
 #include "lib/rows.cuh"
+
+// Pieces of a thread in flight, in one pass over a row.
+constexpr unsigned BATCH = 4;
 
 // Logarithm of the sum of a row's exponentials, by all threads of the block.
 __device__ __forceinline__ float log_sum(const elem* __restrict__ logits, u64 base) {
     // A thread may have no piece, or only minus infinity.
     float top = LOWEST;
     float sum = 0.0f;
-#pragma unroll 4
-    for (unsigned at = threadIdx.x; at < row_pieces; at += LANES) {
-        const piece value = load_piece(logits, base + at);
+    for (unsigned first = threadIdx.x; first < row_pieces; first += BATCH * LANES) {
+        stored own[BATCH];
+#pragma unroll
+        for (unsigned k = 0; k < BATCH; k++) {
+            if (first + k * LANES < row_pieces) own[k] = load_stored(logits, base + first + k * LANES);
+        }
         float higher = top;
 #pragma unroll
-        for (unsigned i = 0; i < WIDTH; i++) higher = fmaxf(higher, value.at[i]);
-        sum *= expf(top - higher);
+        for (unsigned k = 0; k < BATCH; k++) {
+            if (first + k * LANES >= row_pieces) continue;
 #pragma unroll
-        for (unsigned i = 0; i < WIDTH; i++) sum += expf(value.at[i] - higher);
+            for (unsigned i = 0; i < WIDTH; i++) higher = fmaxf(higher, load(own[k].at[i]));
+        }
+        sum *= exponential(top - higher);
+#pragma unroll
+        for (unsigned k = 0; k < BATCH; k++) {
+            if (first + k * LANES >= row_pieces) continue;
+#pragma unroll
+            for (unsigned i = 0; i < WIDTH; i++) sum += exponential(load(own[k].at[i]) - higher);
+        }
         top = higher;
     }
     const float row_top = row_max(top);
-    return row_top + logf(row_sum(sum * expf(top - row_top)));
+    return row_top + logf(row_sum(sum * exponential(top - row_top)));
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -77,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (unsigned k = 0; k < PIECES; k++) {
 #pragma unroll
-        for (unsigned i = 0; i < WIDTH; i++) sum += expf(kept[k].at[i] - top);
+        for (unsigned i = 0; i < WIDTH; i++) sum += exponential(kept[k].at[i] - top);
     }
     const float total = top + logf(row_sum(sum));
     if (row < ROWS && lane == 0) {

@@ -42,6 +42,20 @@ __device__ __forceinline__ elem to_elem(float x) {
 }
 
 #endif
+#if __CUDA_ARCH__ >= 800
+
+// Two neighbours in one register, the first in the lower half.
+__device__ __forceinline__ unsigned pack(float first, float second) {
+    unsigned x;
+#if defined(ELEM_F16)
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(second), "f"(first));
+#else
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(second), "f"(first));
+#endif
+    return x;
+}
+
+#endif
 #endif
 
 // Four neighbours, moved as one.

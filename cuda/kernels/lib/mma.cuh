@@ -54,16 +54,5 @@ __device__ __forceinline__ void multiply_add(float (&c)[4], const unsigned (&a)[
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Two neighbours in one register, the first in the lower half.
-__device__ __forceinline__ unsigned pack(float first, float second) {
-    unsigned x;
-#if defined(ELEM_F16)
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(second), "f"(first));
-#else
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(second), "f"(first));
-#endif
-    return x;
-}
-
 #endif
 #endif

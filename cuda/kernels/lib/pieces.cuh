@@ -35,8 +35,19 @@ __device__ __forceinline__ piece load_piece(const elem* __restrict__ x, u64 inde
 
 __device__ __forceinline__ void store_piece(elem* __restrict__ out, u64 index, const piece& x) {
     stored to;
+#if defined(ELEM_F32) || __CUDA_ARCH__ < 800
 #pragma unroll
     for (unsigned i = 0; i < WIDTH; i++) to.at[i] = to_elem(x.at[i]);
+#else
+    // One conversion takes two neighbours.
+#pragma unroll
+    for (unsigned i = 0; i + 1 < WIDTH; i += 2) {
+        const unsigned both = pack(x.at[i], x.at[i + 1]);
+        to.at[i].bits = (unsigned short)both;
+        to.at[i + 1].bits = (unsigned short)(both >> 16);
+    }
+    if constexpr (WIDTH % 2 != 0) to.at[WIDTH - 1] = to_elem(x.at[WIDTH - 1]);
+#endif
     reinterpret_cast<stored*>(out)[index] = to;
 }
 

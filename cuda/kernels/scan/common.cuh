@@ -27,16 +27,19 @@ __device__ __forceinline__ void load_tile(piece (&own)[tile_rows], const elem* _
     }
 }
 
-// Sum of all elements before each piece in its tile; returns the sum of the tile. All threads of the block must call.
-__device__ __forceinline__ float tile_starts(const piece (&own)[tile_rows], float (&start)[tile_rows]) {
+// Sum of all elements before each piece in its tile; returns the sum of the tile. `piece_at` gives the piece of a row. All threads
+// of the block must call.
+template <typename Piece>
+__device__ __forceinline__ float starts_of(Piece piece_at, float (&start)[tile_rows]) {
     __shared__ float of_warps[warps];
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     float run = 0.0f;
 #pragma unroll
     for (unsigned row = 0; row < tile_rows; row++) {
-        float upto = own[row].at[0];
+        const piece own = piece_at(row);
+        float upto = own.at[0];
 #pragma unroll
-        for (unsigned i = 1; i < WIDTH; i++) upto += own[row].at[i];
+        for (unsigned i = 1; i < WIDTH; i++) upto += own.at[i];
 #pragma unroll
         for (unsigned step = 1; step < 32; step *= 2) {
             const float more = __shfl_up_sync(0xFFFFFFFFu, upto, step);
@@ -61,20 +64,31 @@ __device__ __forceinline__ float tile_starts(const piece (&own)[tile_rows], floa
     return total;
 }
 
+__device__ __forceinline__ float tile_starts(const piece (&own)[tile_rows], float (&start)[tile_rows]) {
+    return starts_of([&](unsigned row) { return own[row]; }, start);
+}
+
 // Stores running sums from the start value of each piece.
-__device__ __forceinline__ void store_tile(elem* __restrict__ out, const piece (&own)[tile_rows],
-                                           const float (&start)[tile_rows], float begin, u64 tile) {
+template <typename Piece>
+__device__ __forceinline__ void store_sums(elem* __restrict__ out, Piece piece_at, const float (&start)[tile_rows],
+                                           float begin, u64 tile) {
     const u64 first = first_piece(tile);
 #pragma unroll
     for (unsigned row = 0; row < tile_rows; row++) {
         float run = begin + start[row];
+        const piece own = piece_at(row);
         piece sums;
 #pragma unroll
         for (unsigned i = 0; i < WIDTH; i++) {
             const float earlier = run;
-            run += own[row].at[i];
+            run += own.at[i];
             sums.at[i] = EXCLUSIVE ? earlier : run;
         }
         if (first + row * 32 < COUNT) store_piece(out, first + row * 32, sums);
     }
+}
+
+__device__ __forceinline__ void store_tile(elem* __restrict__ out, const piece (&own)[tile_rows],
+                                           const float (&start)[tile_rows], float begin, u64 tile) {
+    store_sums(out, [&](unsigned row) { return own[row]; }, start, begin, tile);
 }

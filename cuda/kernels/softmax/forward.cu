@@ -3,6 +3,7 @@
 // softmax_online  two passes over a row: running maximum and sum of each thread, then the result
 // softmax_row     the row is read once and kept in registers, PIECES pieces in each of LANES threads
 
+#include "lib/exponential.cuh"
 #include "lib/rows.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS) softmax_online(const elem* __restrict__ x,
@@ -20,18 +21,18 @@ extern "C" __global__ void __launch_bounds__(THREADS) softmax_online(const elem*
         float higher = top;
 #pragma unroll
         for (unsigned i = 0; i < WIDTH; i++) higher = fmaxf(higher, value.at[i]);
-        sum *= expf(top - higher);
+        sum *= exponential(top - higher);
 #pragma unroll
-        for (unsigned i = 0; i < WIDTH; i++) sum += expf(value.at[i] - higher);
+        for (unsigned i = 0; i < WIDTH; i++) sum += exponential(value.at[i] - higher);
         top = higher;
     }
     const float row_top = row_max(top);
-    const float scale = 1.0f / row_sum(sum * expf(top - row_top));
+    const float scale = 1.0f / row_sum(sum * exponential(top - row_top));
 #pragma unroll 4
     for (unsigned at = threadIdx.x; at < row_pieces; at += LANES) {
         piece value = load_piece(x, base + at);
 #pragma unroll
-        for (unsigned i = 0; i < WIDTH; i++) value.at[i] = expf(value.at[i] - row_top) * scale;
+        for (unsigned i = 0; i < WIDTH; i++) value.at[i] = exponential(value.at[i] - row_top) * scale;
         store_piece(out, base + at, value);
     }
 }
@@ -59,7 +60,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) softmax_row(const elem* __
 #pragma unroll
     for (unsigned k = 0; k < PIECES; k++) {
 #pragma unroll
-        for (unsigned i = 0; i < WIDTH; i++) sum += kept[k].at[i] = expf(kept[k].at[i] - top);
+        for (unsigned i = 0; i < WIDTH; i++) sum += kept[k].at[i] = exponential(kept[k].at[i] - top);
     }
     const float scale = 1.0f / row_sum(sum);
 #pragma unroll

@@ -19,8 +19,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     constexpr unsigned tiles_down = (ROWS + TILE_ROWS - 1) / TILE_ROWS;
     const u64 tile = flat_workgroup(), matrix = tile / ((u64)tiles_across * tiles_down);
     if (matrix >= MATRICES) return;
-    const unsigned first_row = (unsigned)(tile / tiles_across % tiles_down) * TILE_ROWS;
-    const unsigned first_column = (unsigned)(tile % tiles_across) * TILE_COLUMNS;
+    // Neighbouring blocks write neighbours.
+    const unsigned first_row = (unsigned)(tile % tiles_down) * TILE_ROWS;
+    const unsigned first_column = (unsigned)(tile / tiles_down % tiles_across) * TILE_COLUMNS;
 
     const uint4* from = reinterpret_cast<const uint4*>(x) + matrix * ROWS * across;
     // Warps alternate between the two halves of four rows.

@@ -9,8 +9,8 @@ use parallax_ir::Access::{Read, Write};
 use parallax_ir::parallel::*;
 use parallax_ir::stress::{any, one, smallest_normal, subnormal, sums_of_zeros, wide, zero};
 use parallax_ir::{
-    Axis, BufferSpec, Elem, HostBuffer, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference, Role, Rows,
-    Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, parts_of, spread, width,
+    Axis, BufferSpec, CudaLaunch, Elem, HostBuffer, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference,
+    Role, Rows, Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, parts_of, spread, width,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -78,8 +78,16 @@ pub fn workload() -> Workload {
                 decoupled,
             )
             .only_in(&[Dialect::Cuda]),
+            Variant::kernel(
+                "staged",
+                "as decoupled with tiles of half the threads, which wait in shared memory instead of registers, so that more \
+                 of them are resident",
+                staged,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(staged_available),
         ])
-        .fallback(&["decoupled", "vector", "three_pass"])
+        .fallback(&["staged", "decoupled", "vector", "three_pass"])
         .stress(stress_inputs())],
     }
 }
@@ -98,8 +106,8 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         BufferSpec::input("x", Elem::Real, &[n], normal),
         BufferSpec { role: Role::Output { row_len: row_len(p) }, ..out },
         BufferSpec::scratch("parts", Elem::F32, &[MOST_PARTS]),
-        // Of `decoupled`: 64 bits for the number of started tiles, and for each tile.
-        BufferSpec::scratch("told", Elem::U32, &[1 + tiles(n / cuda_width(p), decoupled_rows(cuda_width(p))), 2]),
+        // Of `decoupled` and `staged`: 64 bits for the number of started tiles, and for each tile.
+        BufferSpec::scratch("told", Elem::U32, &[1 + (n / cuda_width(p)).div_ceil(SMALLEST_TILE), 2]),
     ]
 }
 
@@ -215,6 +223,11 @@ fn decoupled_rows(width: u64) -> u64 {
     if width == 8 { 6 } else { 12 }
 }
 
+/// Threads of a tile of `staged`, pieces of each, and blocks that a multiprocessor of compute capability 9.0 has room for.
+const STAGED: [u64; 3] = [128, 12, 8];
+/// Fewest pieces of a tile of `decoupled` and `staged`.
+const SMALLEST_TILE: u64 = STAGED[0] * STAGED[1];
+
 /// Elements of a piece in CUDA, independent of the device.
 fn cuda_width(p: &Problem) -> u64 {
     let most = 16 / Elem::Real.storage(p.dtype).bytes();
@@ -269,6 +282,38 @@ fn decoupled(p: &Problem, _: &Caps) -> Program {
     let pass = over_tiles(p, [width, decoupled_rows(width)], "scan/decoupled", "scan_decoupled")
         .args([("x", Read), ("told", Write), ("out", Write)])
         .grid(spread(tiles(p["n"] / width, decoupled_rows(width))))
+        .cost(cost(p));
+    Program { stages: vec![Stage::fill("nothing told", "told", 0), pass] }
+}
+
+fn staged_available(p: &Problem, caps: &Caps) -> Result<(), String> {
+    if caps.compute_capability < Some((8, 0)) {
+        return Err(format!("copies begin with compute capability 8.0, not {:?}", caps.compute_capability));
+    }
+    match cuda_width(p) * Elem::Real.storage(p.dtype).bytes() {
+        16 => Ok(()),
+        _ => Err(format!("tiles are copied 16 bytes at a time: {} elements are no whole pieces", p["n"])),
+    }
+}
+
+fn staged(p: &Problem, _: &Caps) -> Program {
+    let ([threads, rows, blocks], count) = (STAGED, p["n"] / cuda_width(p));
+    let tiles = count.div_ceil(SMALLEST_TILE);
+    let consts = [
+        ("COUNT", count),
+        ("WIDTH", cuda_width(p)),
+        ("THREADS", threads),
+        ("ROWS", rows),
+        ("TILES", tiles),
+        ("BLOCKS", blocks),
+    ];
+    let pass = Stage::kernel("scan_staged", "scan/staged", "scan_staged")
+        .consts(&consts.map(|(name, value)| (name, value as u32)))
+        .consts(&[("EXCLUSIVE", p.shape.has("exclusive"))])
+        .threads([threads as u32, 1, 1])
+        .args([("x", Read), ("told", Write), ("out", Write)])
+        .grid(spread(tiles))
+        .cuda(CudaLaunch { dynamic_shared_bytes: (16 * SMALLEST_TILE) as u32, ..CudaLaunch::default() })
         .cost(cost(p));
     Program { stages: vec![Stage::fill("nothing told", "told", 0), pass] }
 }

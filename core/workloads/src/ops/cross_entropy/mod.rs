@@ -13,7 +13,7 @@ use parallax_ir::{
     RowShare, Rows2d, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, spread,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
-use parallax_schema::device::Caps;
+use parallax_schema::device::{Caps, Dialect};
 
 use crate::dense::{maximum, total};
 
@@ -219,7 +219,13 @@ fn matrix(p: &Problem) -> Rows2d {
 }
 
 fn online(p: &Problem, caps: &Caps) -> Stage {
-    finish(RowShare::streamed(matrix(p), p.dtype, caps).stage(ROWS, "cross_entropy_online"), p)
+    let share = RowShare::streamed(matrix(p), p.dtype, caps);
+    // In CUDA, each thread has four vectors in flight, and a row should take several turns.
+    let share = match caps.dialect == Dialect::Cuda && p["c"] <= 16_384 {
+        true => share.by(128),
+        false => share,
+    };
+    finish(share.stage(ROWS, "cross_entropy_online"), p)
 }
 
 /// Largest number of elements per thread of a row that a warp keeps.

@@ -14,8 +14,9 @@ use parallax_ir::{
     StressInput, Tolerance, Variant,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
-use parallax_schema::device::Caps;
+use parallax_schema::device::{Caps, Dialect};
 
+use super::staged::Teams;
 use super::{
     AWKWARD, ROW_THREADS, Spread, StressPart, factor, huge, matrix, normal, offset, plain, sizes, statistics,
     statistics_stage, stress_inputs_of_rows, stress_spreads,
@@ -59,8 +60,16 @@ pub fn form() -> OpSpec {
             },
         )
         .available(|p, caps| kept(p, caps).map(|_| ())),
+        Variant::kernel(
+            "staged",
+            "as row with one workgroup per multiprocessor: teams of threads have the next rows under way in shared memory, \
+             by asynchronous copies, and reduce several rows together",
+            staged,
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| Teams::new(p, caps, SUMS).map(|_| ())),
     ])
-    .fallback(&["row", "naive"])
+    .fallback(&["staged", "row", "naive"])
     .stress(stress_inputs())
 }
 
@@ -219,6 +228,31 @@ const OF_A_WARP: u64 = 16;
 
 pub(crate) fn kept(p: &Problem, caps: &Caps) -> Result<RowShare, String> {
     RowShare::kept(matrix(p), p.dtype, caps, OF_A_WARP)
+}
+
+/// Sums over columns: the gradients of `γ` and `β`.
+const SUMS: u64 = 2;
+
+fn staged(p: &Problem, caps: &Caps) -> Program {
+    let teams = Teams::new(p, caps, SUMS).expect("the plan asks first");
+    let rows = teams
+        .stage(caps, "layernorm/backward_staged", "layernorm_backward_staged")
+        .args([
+            ("x", Read),
+            ("mean", Read),
+            ("rstd", Read),
+            ("gamma", Read),
+            ("dout", Read),
+            ("dx", Write),
+            ("parts", Write),
+        ])
+        .cost(cost(p));
+    let parts = teams.sum_of_parts(caps, "layernorm/parts", "layernorm_parts").args([
+        ("parts", Read),
+        ("dgamma", Write),
+        ("dbeta", Write),
+    ]);
+    Program { stages: vec![rows, parts] }
 }
 
 /// Both stages of `row` on the rows of a buffer, with the additional arguments of their kernel source.

@@ -17,6 +17,7 @@ use parallax_schema::device::Caps;
 use crate::dense::total;
 
 pub(super) mod backward;
+pub(crate) mod staged;
 
 pub(super) const X: usize = 0;
 pub(super) const GAMMA: usize = 1;

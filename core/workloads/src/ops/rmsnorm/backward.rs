@@ -14,9 +14,10 @@ use parallax_ir::{
     Variant, normal,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
-use parallax_schema::device::Caps;
+use parallax_schema::device::{Caps, Dialect};
 
 use super::super::layernorm::backward::{kept, shapes};
+use super::super::layernorm::staged::Teams;
 use super::super::layernorm::{AWKWARD, GAMMA, ROW_THREADS, X, factor, huge, sizes};
 use super::{error, plain, rstd};
 
@@ -55,8 +56,16 @@ pub fn form() -> OpSpec {
             row,
         )
         .available(|p, caps| kept(p, caps).map(|_| ())),
+        Variant::kernel(
+            "staged",
+            "as row with one workgroup per multiprocessor: teams of threads have the next rows under way in shared memory, \
+             by asynchronous copies, and reduce several rows together",
+            staged,
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| Teams::new(p, caps, 1).map(|_| ())),
     ])
-    .fallback(&["row", "naive"])
+    .fallback(&["staged", "row", "naive"])
     .stress(stress_inputs())
 }
 
@@ -190,4 +199,12 @@ fn row(p: &Problem, caps: &Caps) -> Program {
     let parts =
         share.sum_of_parts(caps, 1, "rmsnorm/parts", "rmsnorm_parts").args([("parts", Read), ("dgamma", Write)]);
     Program { stages: vec![share.in_parts(caps, 1, text, "rmsnorm_backward_row").args(own).cost(cost(p)), parts] }
+}
+
+fn staged(p: &Problem, caps: &Caps) -> Program {
+    let teams = Teams::new(p, caps, 1).expect("the plan asks first");
+    let own = [("x", Read), ("rstd", Read), ("gamma", Read), ("dout", Read), ("dx", Write), ("parts", Write)];
+    let rows = teams.stage(caps, "rmsnorm/backward_staged", "rmsnorm_backward_staged").args(own).cost(cost(p));
+    let parts = teams.sum_of_parts(caps, "rmsnorm/parts", "rmsnorm_parts").args([("parts", Read), ("dgamma", Write)]);
+    Program { stages: vec![rows, parts] }
 }

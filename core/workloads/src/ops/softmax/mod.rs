@@ -11,7 +11,7 @@ use parallax_ir::{
     Rows2d, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, spread, width,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
-use parallax_schema::device::Caps;
+use parallax_schema::device::{Caps, Dialect};
 
 use crate::dense::{maximum, total};
 
@@ -205,7 +205,13 @@ fn online(p: &Problem, caps: &Caps) -> Program {
 pub(crate) const OF_A_WARP: u64 = 40;
 
 fn kept(p: &Problem, caps: &Caps) -> Result<RowShare, String> {
-    RowShare::kept(matrix_of(p), p.dtype, caps, OF_A_WARP)
+    let share = RowShare::kept(matrix_of(p), p.dtype, caps, OF_A_WARP)?;
+    // In CUDA, smaller blocks overlap more of their loads: of 16-bit rows of 8192, 4.03 instead of 3.77 TB/s on an H200.
+    Ok(match (caps.dialect, p.dtype) {
+        (Dialect::Wgsl, _) => share,
+        (_, DType::F32) => share.in_fewer_threads(1024),
+        _ => share.in_fewer_threads(512),
+    })
 }
 
 fn row(p: &Problem, caps: &Caps) -> Program {
