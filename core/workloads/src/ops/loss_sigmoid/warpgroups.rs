@@ -92,7 +92,7 @@ pub(super) fn gradients(p: &Problem, caps: &Caps) -> Program {
     let slopes = slopes.cost(Cost::new(products(p), 2 * set(p) + 12, stored + 8 * parts));
     let gradients = SETS.map(|([other, to], by_columns)| {
         gradient(p, by_columns)
-            .wgmma(caps, "matmul/wgmma", "matmul_wgmma", [SCALED, other, to], [])
+            .wgmma(caps, "matmul/wgmma", "matmul_wgmma", [SCALED, other, to], [], &[])
             .label(to)
             .cost(Cost::new(products(p), stored + set(p), set(p)))
     });
