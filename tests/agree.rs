@@ -183,7 +183,9 @@ fn wgsl_on_imitated_matrix_units_agrees() {
     let caps = bench.device.device().caps.clone();
     let f16 = Caps { dtypes: vec![DType::F16], ..caps };
     let mut cases = kernel_cases(awkward_problems(&f16), &f16);
-    cases.retain(|case| case.variant.ends_with("coopmat") && (everything() || place(case) % 5 == 1));
+    cases.retain(|case| {
+        (case.variant.ends_with("coopmat") || case.variant == "channels_last") && (everything() || place(case) % 5 == 1)
+    });
     agree(&mut bench, cases);
     // The only such kernel with tunables.
     for (tuned, case) in tuned_cases(&f16, DType::F16) {

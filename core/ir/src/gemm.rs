@@ -82,7 +82,7 @@ const SMALL: [u32; 4] = [8, 16, 1, 2];
 /// Multiprocessors of a large GPU, assumed where the device's number is unknown.
 const UNITS: u64 = 128;
 /// Multiprocessors of an H100 or H200, assumed where the number is unknown and one more or less matters.
-const WAVE: u64 = 132;
+pub(super) const WAVE: u64 = 132;
 
 /// K from which WGSL kernels store results one by one. Stores of four elements take registers that hold long sums.
 const LONG: u64 = 512;
@@ -90,13 +90,15 @@ const LONG: u64 = 512;
 pub const MATRIX_TILE: u32 = 128;
 /// Columns of A per stage on matrix units.
 pub const MATRIX_DEPTH: u32 = 32;
+/// Columns of A per stage of deep tiles: a line of the cache.
+const MATRIX_DEPTH_OF_A: u32 = 64;
 /// Elements of padding per staged row. They put neighbouring rows into different memory banks.
-const PADDING: u32 = 8;
+pub(super) const PADDING: u32 = 8;
 /// Pipeline stages in shared memory: one in use, two in flight.
 const STAGES: u32 = 3;
 /// Bytes of the strip through which a subgroup's results pass in WGSL. It has 16 rows of f32. A row has the given number of
 /// 16-element fragments and one vector of padding.
-const fn strip(squares: u32) -> u32 {
+pub(super) const fn strip(squares: u32) -> u32 {
     16 * (16 * squares + 4) * 4
 }
 /// Rows, columns and threads of a tile in WGSL.
@@ -222,21 +224,13 @@ impl Gemm {
             .shared(bytes(fits))
     }
 
-    /// Returns the common part of the stages on matrix units in CUDA and WGSL, with tiles in workgroup memory.
-    fn on_matrix_units(&self, threads: u32, text: &'static str, entry: &'static str) -> Stage {
-        self.stage(text, entry)
-            .consts(&[("BLOCK_MN", MATRIX_TILE), ("BLOCK_K", MATRIX_DEPTH), ("PADDING", PADDING)])
-            .threads([threads, 1, 1])
-            .grid(spread(self.tiles(u64::from(MATRIX_TILE))))
-    }
-
     /// Elements of a staged tile of A (rows along K) or of B, in its layout.
     fn staged(along_depth: bool) -> u32 {
         Gemm::staged_of(MATRIX_TILE, along_depth)
     }
 
     /// Elements of a staged tile of another extent.
-    fn staged_of(extent: u32, along_depth: bool) -> u32 {
+    pub(super) fn staged_of(extent: u32, along_depth: bool) -> u32 {
         match along_depth {
             true => extent * (MATRIX_DEPTH + PADDING),
             false => MATRIX_DEPTH * (extent + PADDING),
@@ -246,8 +240,11 @@ impl Gemm {
     /// Returns a stage on CUDA's tensor cores by warp-wide instructions. See [`Gemm::mma_available`].
     pub fn mma(&self, text: &'static str, entry: &'static str) -> Stage {
         let staged = Gemm::staged(!self.a_transposed()) + Gemm::staged(self.b_transposed());
-        self.on_matrix_units(MMA_THREADS, text, entry)
+        self.stage(text, entry)
+            .consts(&[("BLOCK_MN", MATRIX_TILE), ("BLOCK_K", MATRIX_DEPTH), ("PADDING", PADDING)])
             .consts(&[("STAGES", STAGES), ("THREADS", MMA_THREADS)])
+            .threads([MMA_THREADS, 1, 1])
+            .grid(spread(self.tiles(u64::from(MATRIX_TILE))))
             .cuda(CudaLaunch { dynamic_shared_bytes: STAGES * staged * 2, ..CudaLaunch::default() })
     }
 
@@ -263,22 +260,6 @@ impl Gemm {
         }
     }
 
-    /// Returns a stage on WGSL's cooperative matrices whose kernel source gathers the operands. Rows of results have `results`
-    /// elements.
-    pub fn coopmat_gathering(&self, results: u64, text: &'static str, entry: &'static str) -> Stage {
-        let packed = results.is_multiple_of(8);
-        let staged = Gemm::staged(!self.a_transposed()) + Gemm::staged(self.b_transposed());
-        self.on_matrix_units(4 * 32, text, entry)
-            .consts(&[("PACKED", packed), ("WHOLE", packed && self.in_whole_tiles())])
-            .shared(staged * 2 + 4 * strip(2))
-    }
-
-    /// Returns whether the matrices consist of whole tiles on matrix units.
-    fn in_whole_tiles(&self) -> bool {
-        let edge = u64::from(MATRIX_TILE);
-        self.m.is_multiple_of(edge) && self.n.is_multiple_of(edge) && self.k.is_multiple_of(u64::from(MATRIX_DEPTH))
-    }
-
     /// Returns a stage on WGSL's cooperative matrices, for every layout. The kernel source defines the epilogue.
     pub fn coopmat(&self, caps: &Caps, tiles: MatrixTiles, text: &'static str) -> Stage {
         let widths =
@@ -286,20 +267,21 @@ impl Gemm {
         let packed = widths.iter().chain([&self.n]).all(|width| width.is_multiple_of(8));
         let tile = self.matrix_tile(caps, tiles);
         let [down, across, threads] = tile;
+        let deep = self.is_deep(caps, tile);
         let whole = packed
             && self.m.is_multiple_of(u64::from(down))
             && self.n.is_multiple_of(u64::from(across))
-            && self.k.is_multiple_of(u64::from(MATRIX_DEPTH));
+            && self.k.is_multiple_of(u64::from(if deep { MATRIX_DEPTH_OF_A } else { MATRIX_DEPTH }));
         self.stage(text, "product_coopmat")
             .consts(&[("BLOCK_M", down), ("BLOCK_N", across), ("BLOCK_K", MATRIX_DEPTH), ("THREADS", threads)])
             .consts(&[
                 ("WARP_M", if tile == NARROW { 32 } else { 64 }),
                 ("WARP_N", if tile == SQUARE { 48 } else { 64 }),
             ])
-            .consts(&[("PACKED", packed), ("WHOLE", whole)])
+            .consts(&[("PACKED", packed), ("WHOLE", whole), ("DEEP", deep), ("NARROW_STRIP", deep || tile == SQUARE)])
             .threads([threads, 1, 1])
             .grid(spread(self.matrix_tiles(tile)))
-            .shared(self.matrix_bytes(tile))
+            .shared(if deep { self.deep_bytes() } else { self.matrix_bytes(tile) })
     }
 
     fn matrix_tiles(&self, [down, across, _]: [u32; 3]) -> u64 {
@@ -311,6 +293,19 @@ impl Gemm {
         let [down, across, threads] = tile;
         let staged = Gemm::staged_of(down, !self.a_transposed()) + Gemm::staged_of(across, self.b_transposed());
         staged * 2 + threads / 32 * strip(if tile == SQUARE { 1 } else { 2 })
+    }
+
+    /// Bytes of workgroup memory with deep tiles of A.
+    fn deep_bytes(&self) -> u32 {
+        let [down, across, threads] = WIDE;
+        let staged = down * (MATRIX_DEPTH_OF_A + PADDING) + Gemm::staged_of(across, false);
+        staged * 2 + threads / 32 * strip(1)
+    }
+
+    /// Whether tiles of A are deep: those of untransposed matrices, if wide tiles have more than one step.
+    fn is_deep(&self, caps: &Caps, tile: [u32; 3]) -> bool {
+        let fits = self.deep_bytes() <= caps.shared_bytes;
+        tile == WIDE && self.layout == Layout::Nn && self.k > u64::from(MATRIX_DEPTH_OF_A) && fits
     }
 
     fn matrix_tile(&self, caps: &Caps, tiles: MatrixTiles) -> [u32; 3] {
@@ -380,6 +375,8 @@ mod tests {
             let gemm = Gemm { layout, ..Gemm::new(4096, 1152, 4304) };
             let bytes = [NARROW, WIDE, SQUARE].map(|tile| gemm.matrix_bytes(tile));
             assert!(bytes.iter().all(|bytes| *bytes <= 48 << 10), "{layout:?}: {bytes:?}");
+            assert!(gemm.deep_bytes() <= 48 << 10);
+            assert_eq!(gemm.is_deep(&large, WIDE), layout == Layout::Nn);
         }
     }
 }

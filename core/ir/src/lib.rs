@@ -16,6 +16,7 @@ pub mod device;
 mod draw;
 mod form;
 mod gemm;
+mod gemm_gather;
 mod gemm_wgmma;
 mod inputs;
 mod label;

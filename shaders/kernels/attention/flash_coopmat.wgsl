@@ -55,15 +55,24 @@ fn weigh(half: Half, key: u32, top: f32) -> vec2<f32> {
     var highest = HIDDEN;
     var sum = vec4<f32>();
     if !BIASED && key + KEYS <= half.all_see {
-        var raw = vec4<f32>(HIDDEN);
-        for (var i = 0u; i < KEYS / 8u; i++) {
-            let score = scores[half.row * LONG + i * 2u + half.odd];
-            let weight = exp2(fma(score, vec4<f32>(half.scale), vec4<f32>(-top)));
-            raw = max(raw, score);
-            sum += weight;
-            weights[half.row * LIGHT + i * 2u + half.odd] = vec4<f16>(weight);
-        }
+        // All loads come first: a store between them would delay the next one.
+        let from_here = half.row * LONG + half.odd;
+        let s0 = scores[from_here];
+        let s1 = scores[from_here + 2u];
+        let s2 = scores[from_here + 4u];
+        let s3 = scores[from_here + 6u];
+        let raw = max(max(s0, s1), max(s2, s3));
         highest = max(max(raw.x, raw.y), max(raw.z, raw.w)) * half.scale;
+        let w0 = exp2(fma(s0, vec4<f32>(half.scale), vec4<f32>(-top)));
+        let w1 = exp2(fma(s1, vec4<f32>(half.scale), vec4<f32>(-top)));
+        let w2 = exp2(fma(s2, vec4<f32>(half.scale), vec4<f32>(-top)));
+        let w3 = exp2(fma(s3, vec4<f32>(half.scale), vec4<f32>(-top)));
+        sum = (w0 + w1) + (w2 + w3);
+        let to = half.row * LIGHT + half.odd;
+        weights[to] = vec4<f16>(w0);
+        weights[to + 2u] = vec4<f16>(w1);
+        weights[to + 4u] = vec4<f16>(w2);
+        weights[to + 6u] = vec4<f16>(w3);
     } else {
         for (var i = 0u; i < KEYS / 8u; i++) {
             let score = scores_of(half, i, key);
@@ -209,6 +218,22 @@ fn write_tiles(half: Half, head: u32, col: u32, share: f32) {
 #endif
 #end
 
+// Loads the thread's vectors of the keys of a step.
+#block fetch_keys(STEP)
+    key0 = f16x8_of_k(keys, (STEP) * KEYS, thread);
+#if FETCH1
+    key1 = f16x8_of_k(keys, (STEP) * KEYS, thread + THREADS);
+#endif
+#end
+
+// Loads the thread's vectors of the values of a step.
+#block fetch_values(STEP)
+    value0 = f16x8_of_v(keys, (STEP) * KEYS, end, thread);
+#if FETCH1
+    value1 = f16x8_of_v(keys, (STEP) * KEYS, end, thread + THREADS);
+#endif
+#end
+
 // Stores 16 columns, from COLUMN of the subgroup.
 #block write_column(I, COLUMN)
     coopStoreT(o0{I}, &scores[strip + 0u * LONG + side * 4u], LONG);
@@ -339,19 +364,21 @@ fn attention_flash_coopmat(
 #endif
         workgroupBarrier();
 
+        if 1u < steps {
+            #emit fetch_keys(1u)
+        }
+
         for (var t = 0u; t < steps; t++) {
-            if t + 1u < steps {
-                key0 = f16x8_of_k(keys, (t + 1u) * KEYS, thread);
-#if FETCH1
-                key1 = f16x8_of_k(keys, (t + 1u) * KEYS, thread + THREADS);
-#endif
-            }
             #emit score(upper, lower, k)
             workgroupBarrier();
+            // Vectors are in flight for a whole step.
             stage_f16x8(VALUES, thread, value0);
 #if FETCH1
             stage_f16x8(VALUES, thread + THREADS, value1);
 #endif
+            if t + 1u < steps {
+                #emit fetch_values(t + 1u)
+            }
             let found = weigh(half, t * KEYS, top);
             exceeds = exceeds || found.x > top + GROWTH;
             sum += found.y;
@@ -359,13 +386,10 @@ fn attention_flash_coopmat(
 #if FETCH1
             stage_f16x8(0u, thread + THREADS, key1);
 #endif
-            workgroupBarrier();
-            if t + 1u < steps {
-                value0 = f16x8_of_v(keys, (t + 1u) * KEYS, end, thread);
-#if FETCH1
-                value1 = f16x8_of_v(keys, (t + 1u) * KEYS, end, thread + THREADS);
-#endif
+            if t + 2u < steps {
+                #emit fetch_keys(t + 2u)
             }
+            workgroupBarrier();
             #emit add_values(0, 0u, 0u)
             #emit add_values(1, 16u, 4u)
         }

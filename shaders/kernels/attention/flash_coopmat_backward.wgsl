@@ -75,36 +75,50 @@ struct Quarter {
     delta: f32,
 }
 
-// Converts scores and slopes of the tile that begins at row `tile` to probabilities and gradients of scores.
+// Converts scores and slopes of the tile that begins at row `tile` to probabilities and gradients of scores. All loads come first:
+// a store between them would delay the next one.
 fn weigh(quarter: Quarter, tile: u32, whole: bool) {
-    for (var i = 0u; i < TILE / 16u; i++) {
-        let x = quarter.first + i * 2u;
-        let score = scores[quarter.row * LONG + x];
-        let slope = scores[SLOPES + quarter.row * LONG + x];
+    #emit load_scores(0)
+    #emit load_scores(1)
+    let weight0 = weights_of(quarter, score0, tile + x0 * 4u, top0, whole);
+    let weight1 = weights_of(quarter, score1, tile + x1 * 4u, top1, whole);
+    #emit store_weights(0)
+    #emit store_weights(1)
+}
+
+// Loads the thread's vector of scores and slopes of one half of a tile.
+#block load_scores(I)
+    let x{I} = quarter.first + {I}u * 2u;
+    let score{I} = scores[quarter.row * LONG + x{I}];
+    let slope{I} = scores[SLOPES + quarter.row * LONG + x{I}];
 #if OF_KEYS
-        let top = numbers[x];
-        let middle = numbers[TILE / 4u + x];
+    let top{I} = numbers[x{I}];
+    let middle{I} = numbers[TILE / 4u + x{I}];
 #else
-        let top = vec4<f32>(quarter.lse);
-        let middle = vec4<f32>(quarter.delta);
+    let top{I} = vec4<f32>(quarter.lse);
+    let middle{I} = vec4<f32>(quarter.delta);
 #endif
-        var weight = vec4<f32>();
-        if !BIASED && whole {
-            weight = exp2(fma(score, vec4<f32>(quarter.scale), -top));
-        } else {
-            let other = tile + x * 4u;
-            weight = vec4<f32>(
-                weight_of(quarter, score.x, other, top.x),
-                weight_of(quarter, score.y, other + 1u, top.y),
-                weight_of(quarter, score.z, other + 2u, top.z),
-                weight_of(quarter, score.w, other + 3u, top.w),
-            );
-        }
+#end
+
+// Stores the probabilities of keys, and the gradients of scores.
+#block store_weights(I)
 #if OF_KEYS
-        weights[quarter.row * LIGHT + x] = vec4<f16>(weight);
+    weights[quarter.row * LIGHT + x{I}] = vec4<f16>(weight{I});
 #endif
-        weights[GRADIENTS + quarter.row * LIGHT + x] = vec4<f16>(weight * (slope - middle));
+    weights[GRADIENTS + quarter.row * LIGHT + x{I}] = vec4<f16>(weight{I} * (slope{I} - middle{I}));
+#end
+
+// Probabilities of four scores, the first of row `other`.
+fn weights_of(quarter: Quarter, score: vec4<f32>, other: u32, top: vec4<f32>, whole: bool) -> vec4<f32> {
+    if !BIASED && whole {
+        return exp2(fma(score, vec4<f32>(quarter.scale), -top));
     }
+    return vec4<f32>(
+        weight_of(quarter, score.x, other, top.x),
+        weight_of(quarter, score.y, other + 1u, top.y),
+        weight_of(quarter, score.z, other + 2u, top.z),
+        weight_of(quarter, score.w, other + 3u, top.w),
+    );
 }
 
 fn weight_of(quarter: Quarter, raw: f32, other: u32, top: f32) -> f32 {

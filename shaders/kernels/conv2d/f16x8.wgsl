@@ -1,5 +1,5 @@
 // Operands of an implicit GEMM as in `gather`, for matrix units: eight elements at a time. PACKED: results come in whole vectors
-// of eight. WHOLE: besides, all tiles are whole, and there are no bounds checks.
+// of eight. WHOLE: besides, tiles are whole in channels and terms. Bounds of positions are always checked.
 
 #import conv2d/around
 #import conv2d/epilogue
@@ -113,7 +113,7 @@ fn terms_of_row(group: u32, row: u32, term: u32) -> F16x8 {
 
 // Stores eight neighbours: channels of a position, the first a multiple of eight, or positions of a channel.
 fn store_f16x8(group: u32, channel: u32, position: u32, low: vec4<f32>, high: vec4<f32>) {
-    if !WHOLE && (channel >= TO_C || position >= POSITIONS) {
+    if (!WHOLE && channel >= TO_C) || position >= POSITIONS {
         return;
     }
     let first = group * TO_C + channel;

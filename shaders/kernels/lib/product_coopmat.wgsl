@@ -8,6 +8,9 @@
 // The next vectors of eight are in flight while staged ones are multiplied. Matrices of the next sixteen columns of A are loaded
 // while earlier ones are multiplied, across barriers. Results are stored by vectors of eight.
 //
+// DEEP: tiles of A are 64 columns deep, so that its loads are whole lines of the cache. Tiles of B are 16 rows deep, in two
+// buffers. There is one barrier per 16 columns, and one more per tile of A. It needs untransposed matrices and wide tiles.
+//
 // Accumulators and vectors in flight are variables, because arrays do not stay in registers everywhere. In names of loads and
 // stores, T means row-major. Subgroups are numbered by threads, whose range browsers can prove. Loops have the one form that they
 // can prove to end.
@@ -23,7 +26,7 @@
 #if A_TRANSPOSED
 const A_VEC8: u32 = BLOCK_M / 8u;
 #else
-const A_VEC8: u32 = BLOCK_K / 8u;
+const A_VEC8: u32 = select(BLOCK_K, 64u, DEEP) / 8u;
 #endif
 #if B_TRANSPOSED
 const B_VEC8: u32 = BLOCK_K / 8u;
@@ -45,13 +48,10 @@ const B_TILE: u32 = BLOCK_N * B_ROW;
 #else
 const B_TILE: u32 = BLOCK_K * B_ROW;
 #endif
-const STEPS: u32 = (K + BLOCK_K - 1u) / BLOCK_K;
+const STEP: u32 = select(BLOCK_K, 64u, DEEP);
+const STEPS: u32 = (K + STEP - 1u) / STEP;
 // Matrices in a strip, and vectors from one row of it to the next.
-#if WARP_N == 48
-const WIDTH: u32 = 1u;
-#else
-const WIDTH: u32 = 2u;
-#endif
+const WIDTH: u32 = select(2u, 1u, NARROW_STRIP);
 const STRIP: u32 = 4u * WIDTH + 1u;
 
 var<workgroup> a_tile: array<Piece, A_TILE * PIECES>;
@@ -137,8 +137,8 @@ fn write_strip(batch: u32, row: u32, col: u32, strip: u32, lane: u32) {
 #endif
 #end
 
-// Loads matrices of 16 columns of A and 16 rows of B. AT is the first of them in the tiles, and VEC8 the same in vectors.
-#block load(LEFT, RIGHT, AT, VEC8)
+// Loads matrices of 16 columns of A. AT is the first of them in the tile, and VEC8 the same in vectors.
+#block load_a(LEFT, AT, VEC8)
 #if A_TRANSPOSED
     {LEFT}0 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(AT * A_ROW + row / 8u + 0u) * PIECES], A_ROW * PIECES);
     {LEFT}1 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(AT * A_ROW + row / 8u + 2u) * PIECES], A_ROW * PIECES);
@@ -154,6 +154,10 @@ fn write_strip(batch: u32, row: u32, col: u32, strip: u32, lane: u32) {
     {LEFT}3 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 48u) * A_ROW + VEC8) * PIECES], A_ROW * PIECES);
 #endif
 #endif
+#end
+
+// Loads matrices of 16 rows of B. AT is the first of them in the tile, and VEC8 the same in vectors.
+#block load_b(RIGHT, AT, VEC8)
 #if B_TRANSPOSED
     {RIGHT}0 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 0u) * B_ROW + VEC8) * PIECES], B_ROW * PIECES);
     {RIGHT}1 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 16u) * B_ROW + VEC8) * PIECES], B_ROW * PIECES);
@@ -171,6 +175,12 @@ fn write_strip(batch: u32, row: u32, col: u32, strip: u32, lane: u32) {
 #endif
 #end
 
+// Loads both.
+#block load(LEFT, RIGHT, AT, VEC8)
+    #emit load_a(LEFT, AT, VEC8)
+    #emit load_b(RIGHT, AT, VEC8)
+#end
+
 // Adds a row of products of matrices to the accumulators.
 #block add_row(I, LEFT, RIGHT)
     c{I}0 = coopMultiplyAdd({LEFT}{I}, {RIGHT}0, c{I}0);
@@ -181,24 +191,65 @@ fn write_strip(batch: u32, row: u32, col: u32, strip: u32, lane: u32) {
 #endif
 #end
 
+// Stores one matrix of a row, from row AT and column COL of the subgroup; or two.
+#block write_one(I, J, AT, COL)
+    coopStoreT(c{I}{J}, &strips[strip], STRIP);
+    write_strip(batch, first.y + row + AT, first.x + col + COL, strip, lane);
+#end
+#block write_two(I, J, K, AT, COL)
+    coopStoreT(c{I}{J}, &strips[strip], STRIP);
+    coopStoreT(c{I}{K}, &strips[strip + 4u], STRIP);
+    write_strip(batch, first.y + row + AT, first.x + col + COL, strip, lane);
+#end
+
 // Stores a row of accumulators, from row AT of the subgroup.
 #block write_row(I, AT)
-#if WARP_N == 48
-    coopStoreT(c{I}0, &strips[strip], STRIP);
-    write_strip(batch, first.y + row + AT, first.x + col + 0u, strip, lane);
-    coopStoreT(c{I}1, &strips[strip], STRIP);
-    write_strip(batch, first.y + row + AT, first.x + col + 16u, strip, lane);
-    coopStoreT(c{I}2, &strips[strip], STRIP);
-    write_strip(batch, first.y + row + AT, first.x + col + 32u, strip, lane);
+#if NARROW_STRIP
+    #emit write_one(I, 0, AT, 0u)
+    #emit write_one(I, 1, AT, 16u)
+    #emit write_one(I, 2, AT, 32u)
+#if WARP_N == 64
+    #emit write_one(I, 3, AT, 48u)
+#endif
 #else
-    coopStoreT(c{I}0, &strips[strip], STRIP);
-    coopStoreT(c{I}1, &strips[strip + 4u], STRIP);
-    write_strip(batch, first.y + row + AT, first.x + col + 0u, strip, lane);
-    coopStoreT(c{I}2, &strips[strip], STRIP);
-    coopStoreT(c{I}3, &strips[strip + 4u], STRIP);
-    write_strip(batch, first.y + row + AT, first.x + col + 32u, strip, lane);
+    #emit write_two(I, 0, 1, AT, 0u)
+    #emit write_two(I, 2, 3, AT, 32u)
 #endif
 #end
+
+#if DEEP
+// Loads the thread's vectors of the tile of A of a step, and those of 16 rows of B.
+#block fetch_deep_a(NEXT, STEP_INDEX)
+    {NEXT}_a0 = f16x8_of_a(batch, a_from.y + 0u * A_ROWS, a_from.x + (STEP_INDEX) * STEP);
+    {NEXT}_a1 = f16x8_of_a(batch, a_from.y + 1u * A_ROWS, a_from.x + (STEP_INDEX) * STEP);
+    {NEXT}_a2 = f16x8_of_a(batch, a_from.y + 2u * A_ROWS, a_from.x + (STEP_INDEX) * STEP);
+    {NEXT}_a3 = f16x8_of_a(batch, a_from.y + 3u * A_ROWS, a_from.x + (STEP_INDEX) * STEP);
+#end
+#block fetch_deep_b(NEXT, SIXTEENTH)
+    {NEXT}_b0 = f16x8_of_b(batch, b_from.y + (SIXTEENTH) * 16u + 0u * B_ROWS, b_from.x);
+    {NEXT}_b1 = f16x8_of_b(batch, b_from.y + (SIXTEENTH) * 16u + 1u * B_ROWS, b_from.x);
+#end
+
+// Stages them; those of B from row AT of the buffers.
+#block stage_deep_a
+    stage_a((ay + 0u * A_ROWS) * A_ROW + ax, next_a0);
+    stage_a((ay + 1u * A_ROWS) * A_ROW + ax, next_a1);
+    stage_a((ay + 2u * A_ROWS) * A_ROW + ax, next_a2);
+    stage_a((ay + 3u * A_ROWS) * A_ROW + ax, next_a3);
+#end
+#block stage_deep_b(AT)
+    stage_b((AT + by + 0u * B_ROWS) * B_ROW + bx, next_b0);
+    stage_b((AT + by + 1u * B_ROWS) * B_ROW + bx, next_b1);
+#end
+
+// Multiplies matrices of 16 columns while vectors of later rows of B are staged and loaded.
+#block add_deep(LEFT, RIGHT, AT, LATER)
+    #emit add_row(0, LEFT, RIGHT)
+    #emit add_row(1, LEFT, RIGHT)
+    #emit stage_deep_b(AT)
+    #emit fetch_deep_b(next, min(t * 4u + LATER, STEPS * 4u - 1u))
+#end
+#endif
 
 @compute @workgroup_size(THREADS)
 fn product_coopmat(
@@ -240,6 +291,45 @@ fn product_coopmat(
     #emit zero_row(2)
     #emit zero_row(3)
 #endif
+#if DEEP
+    #emit fetch_deep_a(var next, 0u)
+    #emit fetch_deep_b(var next, 0u)
+
+    #emit stage_deep_a
+    #emit stage_deep_b(0u)
+    #emit fetch_deep_b(next, 1u)
+    #emit stage_deep_b(16u)
+    #emit fetch_deep_a(next, min(1u, STEPS - 1u))
+    #emit fetch_deep_b(next, 2u)
+    workgroupBarrier();
+    #emit load(var a, var b, 0u, 0u)
+    for (var t = 0u; t < STEPS; t++) {
+        #emit load(var f, var g, 16u, 2u)
+        #emit add_deep(a, b, 0u, 3u)
+        #emit add_row(2, a, b)
+        #emit add_row(3, a, b)
+        workgroupBarrier();
+        #emit load(a, b, 0u, 4u)
+        #emit add_deep(f, g, 16u, 4u)
+        #emit add_row(2, f, g)
+        #emit add_row(3, f, g)
+        workgroupBarrier();
+        #emit load(f, g, 16u, 6u)
+        #emit add_deep(a, b, 0u, 5u)
+        #emit add_row(2, a, b)
+        #emit add_row(3, a, b)
+        workgroupBarrier();
+        // All threads have loaded the tile of A. After the last step, old matrices are loaded and not multiplied.
+        #emit stage_deep_a
+        #emit fetch_deep_a(next, min(t + 2u, STEPS - 1u))
+        #emit load_b(b, 0u, 0u)
+        #emit add_deep(f, g, 16u, 6u)
+        workgroupBarrier();
+        #emit load_a(a, 0u, 0u)
+        #emit add_row(2, f, g)
+        #emit add_row(3, f, g)
+    }
+#else
     #emit fetch(var next, a_from, b_from)
 
     #emit stage_next
@@ -282,6 +372,7 @@ fn product_coopmat(
         #emit add_row(1, f, g)
 #endif
     }
+#endif
 
     let strip = subgroup * 16u * STRIP;
     #emit write_row(0, 0u)

@@ -56,7 +56,7 @@ pub(super) fn program(p: &Problem, caps: &Caps) -> Program {
     let gather = Gather { conv, ..forward::gather(p) };
     let products = match caps.dialect {
         Dialect::Cuda => wgmma::stage(gather, caps, LAST),
-        _ => gather.coopmat(LAST),
+        _ => gather.coopmat(caps, LAST),
     };
     Program {
         stages: vec![

@@ -250,8 +250,8 @@ fn wgmma(p: &Problem, caps: &Caps) -> Program {
     warpgroups::stage(gather(p), caps, ["x", "w", "out"]).cost(cost(p)).into()
 }
 
-fn coopmat(p: &Problem, _caps: &Caps) -> Program {
-    gather(p).coopmat(["x", "w", "out"]).cost(cost(p)).into()
+fn coopmat(p: &Problem, caps: &Caps) -> Program {
+    gather(p).coopmat(caps, ["x", "w", "out"]).cost(cost(p)).into()
 }
 
 fn vendor(p: &Problem, choice: Choice) -> Program {

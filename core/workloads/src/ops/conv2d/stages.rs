@@ -179,9 +179,10 @@ impl Gather {
     }
 
     /// Stage with WGSL's cooperative matrices, forward.
-    pub(super) fn coopmat(&self, buffers: [&'static str; 3]) -> Stage {
+    pub(super) fn coopmat(&self, caps: &Caps, buffers: [&'static str; 3]) -> Stage {
         let results = if self.conv.last { self.extents()[0] } else { self.conv.out().iter().product() };
-        self.with_consts(self.gemm().coopmat_gathering(results, "conv2d/coopmat", "conv2d_coopmat"), buffers)
+        let stage = self.gemm().coopmat_gathering(caps, results, "conv2d/coopmat", "conv2d_coopmat");
+        self.with_consts(stage, buffers)
     }
 
     /// Stage that transposes kernels from one buffer to another: for each input channel, the output channels at each tap.
