@@ -1,7 +1,7 @@
 // Backward pass of a normalisation of rows, with the next rows under way in shared memory. From compute capability 8.0 on.
 //
 // PARTS blocks of TEAMS teams process all rows. A team of LANES threads takes AT_ONCE neighbouring rows in a step, and has the
-// rows of the next STAGES - 1 steps under way by asynchronous copies. A thread copies what it reads itself, so that copies need no
+// rows of the next STAGES - 1 steps under way by asynchronous copies. A thread reads its own copies only, so that they need no
 // barrier. It has one piece of 16 bytes of each row. Normalised elements and scaled gradients stay in registers, and so does the
 // part of the gradients of gamma and beta. LANES is a multiple of 32.
 //
@@ -44,7 +44,7 @@ __device__ __forceinline__ float divided_sums(float (&terms)[step_sums]) {
 __device__ __forceinline__ void team_sums(float (&terms)[step_sums], unsigned step) {
     float sum = divided_sums(terms);
     if constexpr (team_warps > 1) {
-        // Two places by turns: the barrier of the next step ends the reads of this one.
+        // Steps alternate between two places: the barrier of the next step ends the reads of this one.
         __shared__ float of_warps[TEAMS][2][step_sums][team_warps];
         const unsigned lane = threadIdx.x % 32, warp = threadIdx.x % LANES / 32, team = threadIdx.x / LANES;
         float(&mine)[step_sums][team_warps] = of_warps[team][step % 2];

@@ -3,15 +3,15 @@
 #include "scan/look_back.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    scan_decoupled(const elem* __restrict__ x, unsigned* __restrict__ told, elem* __restrict__ out) {
+    scan_decoupled(const elem* __restrict__ x, unsigned* __restrict__ states, elem* __restrict__ out) {
     __shared__ unsigned number;
     __shared__ float before;
-    if (threadIdx.x == 0) number = atomicAdd(told, 1u);
+    if (threadIdx.x == 0) number = atomicAdd(states, 1u);
     __syncthreads();
     const unsigned tile = number;
     // Padding blocks of a rectangular launch.
     if (tile >= TILES) return;
-    u64* const words = reinterpret_cast<u64*>(told) + 1;
+    u64* const words = reinterpret_cast<u64*>(states) + 1;
 
     piece own[tile_rows];
     float start[tile_rows];

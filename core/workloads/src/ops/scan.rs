@@ -107,7 +107,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         BufferSpec { role: Role::Output { row_len: row_len(p) }, ..out },
         BufferSpec::scratch("parts", Elem::F32, &[MOST_PARTS]),
         // Of `decoupled` and `staged`: 64 bits for the number of started tiles, and for each tile.
-        BufferSpec::scratch("told", Elem::U32, &[1 + (n / cuda_width(p)).div_ceil(SMALLEST_TILE), 2]),
+        BufferSpec::scratch("states", Elem::U32, &[1 + (n / cuda_width(p)).div_ceil(SMALLEST_TILE), 2]),
     ]
 }
 
@@ -280,10 +280,10 @@ fn three_pass(p: &Problem, caps: &Caps, width: u64) -> Program {
 fn decoupled(p: &Problem, _: &Caps) -> Program {
     let width = cuda_width(p);
     let pass = over_tiles(p, [width, decoupled_rows(width)], "scan/decoupled", "scan_decoupled")
-        .args([("x", Read), ("told", Write), ("out", Write)])
+        .args([("x", Read), ("states", Write), ("out", Write)])
         .grid(spread(tiles(p["n"] / width, decoupled_rows(width))))
         .cost(cost(p));
-    Program { stages: vec![Stage::fill("nothing told", "told", 0), pass] }
+    Program { stages: vec![Stage::fill("no state", "states", 0), pass] }
 }
 
 fn staged_available(p: &Problem, caps: &Caps) -> Result<(), String> {
@@ -311,11 +311,11 @@ fn staged(p: &Problem, _: &Caps) -> Program {
         .consts(&consts.map(|(name, value)| (name, value as u32)))
         .consts(&[("EXCLUSIVE", p.shape.has("exclusive"))])
         .threads([threads as u32, 1, 1])
-        .args([("x", Read), ("told", Write), ("out", Write)])
+        .args([("x", Read), ("states", Write), ("out", Write)])
         .grid(spread(tiles))
         .cuda(CudaLaunch { dynamic_shared_bytes: (16 * SMALLEST_TILE) as u32, ..CudaLaunch::default() })
         .cost(cost(p));
-    Program { stages: vec![Stage::fill("nothing told", "told", 0), pass] }
+    Program { stages: vec![Stage::fill("no state", "states", 0), pass] }
 }
 
 #[cfg(test)]

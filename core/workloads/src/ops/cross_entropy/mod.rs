@@ -220,7 +220,7 @@ fn matrix(p: &Problem) -> Rows2d {
 
 fn online(p: &Problem, caps: &Caps) -> Stage {
     let share = RowShare::streamed(matrix(p), p.dtype, caps);
-    // In CUDA, each thread has four vectors in flight, and a row should take several turns.
+    // In CUDA, each thread has four vectors in flight, and a row should have several times as many.
     let share = match caps.dialect == Dialect::Cuda && p["c"] <= 16_384 {
         true => share.by(128),
         false => share,
