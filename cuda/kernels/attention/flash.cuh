@@ -1,6 +1,7 @@
 // Rows of a block and scale of scores, for `flash` and `flash_mma`.
 
 #include "attention/common.cuh"
+#include "lib/exp2.cuh"
 #include "lib/launch.cuh"
 
 // Head and tile of ROWS query rows of this block. Returns false past the last tile.
@@ -20,5 +21,4 @@ __device__ __forceinline__ bool flash_tile(u64& head, unsigned& first_row) {
 }
 
 // Exponentials are to base two, as the hardware computes them. The scale includes the change of base.
-constexpr float LOG2_E = 1.4426950408889634f;
 __device__ __forceinline__ float flash_scale() { return LOG2_E / sqrtf((float)D); }

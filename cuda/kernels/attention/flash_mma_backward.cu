@@ -6,6 +6,7 @@
 #include "attention/common.cuh"
 #include "attention/staged_rows.cuh"
 #include "lib/atomics.cuh"
+#include "lib/exp2.cuh"
 #include "lib/launch.cuh"
 #include "lib/mma.cuh"
 
@@ -18,7 +19,6 @@ constexpr unsigned HELD = PADDED <= 64 ? QUERIES : QUERIES / 2;
 // Row of dS in shared memory: an odd number of 16-byte chunks, as rows of K.
 constexpr unsigned DSCORE_ELEMS = QUERIES + 8;
 constexpr unsigned QUERY_ELEMS = QUERIES * ROW_ELEMS;
-constexpr float LOG2_E = 1.4426950408889634f;
 
 // Stores sixteen of the block's rows, times a factor.
 __device__ __forceinline__ void store_keys(elem* __restrict__ to, unsigned first, const float (&sums)[PADDED / 8][4],

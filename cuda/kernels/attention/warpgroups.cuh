@@ -2,6 +2,7 @@
 // Pieces of the kernels by warpgroups, forward and backward.
 
 #include "attention/common.cuh"
+#include "lib/exp2.cuh"
 #include "lib/launch.cuh"
 #include "lib/mma.cuh"
 #include "lib/named.cuh"
@@ -23,12 +24,3 @@ struct Next {
 #endif
     }
 };
-
-// Power of two by the hardware's unit. Numbers below the smallest normal one are zero.
-__device__ __forceinline__ float exp2_fast(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
-constexpr float LOG2_E = 1.4426950408889634f;
