@@ -55,8 +55,13 @@ fn rows(p: &Problem) -> Stage {
     // A thread has eight columns.
     stage(p, "attention/flash_wgmma_rows", "attention_flash_wgmma_rows")
         .consts(&[("QUERIES", queries(d) as u32)])
-        .args([("dout", "dout", Read), ("out", "out", Read), ("lse", "lse", Read)])
-        .args([("numbers", NUMBERS, Write), ("sums", SUMS, Write)])
+        .args([
+            ("dout", "dout", Read),
+            ("out", "out", Read),
+            ("lse", "lse", Read),
+            ("numbers", NUMBERS, Write),
+            ("sums", SUMS, Write),
+        ])
         .threads([BLOCK, 1, 1])
         .grid(spread((rows * d / 8).div_ceil(u64::from(BLOCK))))
         .cost(Cost::new(2 * counted * d, 2 * sizes(p).0 + 4 * counted, rows * (8 + 4 * d)))
