@@ -7,7 +7,7 @@
 constexpr unsigned THREADS = 256, ROW = D + 8;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    attention_flash_wgmma_dq(const float4* __restrict__ sums, elem* __restrict__ dq) {
+    attention_flash_wgmma_dq(const float* __restrict__ sums, elem* __restrict__ dq) {
     __shared__ alignas(16) elem rows[QUERIES * ROW];
     const u64 tile = flat_workgroup();
     if (tile >= (u64)HEADS * QUERY_TILES) return;
@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (unsigned i = threadIdx.x; i < QUERIES * D / 4; i += THREADS) {
         // A warp reads four registers of all lanes of a warp.
         const unsigned lane = i % 32, n = i / 32 % (PART / 8), warp = i / (4 * PART);
-        const float4 x = sums[(tile * QUERIES * D + order_of(warp, lane, n)) / 4];
+        const float4 x = *reinterpret_cast<const float4*>(sums + tile * QUERIES * D + order_of(warp, lane, n));
         const unsigned column = (D == 128 ? warp : warp % 4) * 16 + lane / 4;
         const unsigned query = (D == 128 ? 0 : warp / 4 * PART) + n * 8 + lane % 4 * 2;
         elem* const to = rows + query * ROW + column;

@@ -14,11 +14,12 @@ constexpr unsigned THREADS = 256, LANES = D / 8;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     attention_flash_wgmma_rows(const elem* __restrict__ dout, const elem* __restrict__ out, const float* __restrict__ lse,
-                               float* __restrict__ numbers, float4* __restrict__ sums) {
+                               float* __restrict__ numbers, float* __restrict__ sums) {
     const u64 index = flat_workgroup() * THREADS + threadIdx.x, row = index / LANES;
     const unsigned lane = threadIdx.x % LANES, head = row / (QUERY_TILES * QUERIES), query = row % (QUERY_TILES * QUERIES);
     if (head >= HEADS) return;
-    sums[2 * index] = sums[2 * index + 1] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    float4* const zeros = reinterpret_cast<float4*>(sums) + 2 * index;
+    zeros[0] = zeros[1] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     const u64 from = (u64)head * S + query;
     float sum = 0.0f;
     if (query < S) {
