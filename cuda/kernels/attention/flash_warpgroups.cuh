@@ -3,6 +3,22 @@
 
 #include "attention/warpgroups.cuh"
 
+// Numbers of the places of a block: its own first, then the next that no block has yet, or those at equal distances.
+struct Next {
+#if DRAWN
+    unsigned* drawn;
+#endif
+    unsigned index;
+
+    __device__ __forceinline__ void advance() {
+#if DRAWN
+        index = gridDim.x * gridDim.y + atomicAdd(drawn, 1u);
+#else
+        index += gridDim.x * gridDim.y;
+#endif
+    }
+};
+
 constexpr unsigned ROWS = WARPGROUPS * 64, THREADS = (WARPGROUPS + 1) * 128, COLUMNS = D / 64;
 constexpr unsigned ROW_TILES = (S + ROWS - 1) / ROWS;
 // Elements of the tiles: Q and the results of a warpgroup, and a tile of keys or values.

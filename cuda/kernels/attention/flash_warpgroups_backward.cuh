@@ -2,6 +2,7 @@
 // Tiles, producer and consumers of the backward pass by warpgroups.
 
 #include "attention/query_tiles.cuh"
+#include "attention/warpgroups.cuh"
 #include "lib/atomics.cuh"
 
 constexpr unsigned KEYS = 128, WARPGROUPS = 2, THREADS = (WARPGROUPS + 1) * 128, COLUMNS = D / 64, STAGES = 2;

@@ -1,7 +1,8 @@
 #pragma once
 // Tiles of QUERIES queries in device memory, as the stages of the backward pass by warpgroups share them.
 
-#include "attention/warpgroups.cuh"
+#include "lib/exp2.cuh"
+#include "lib/launch.cuh"
 
 constexpr unsigned QUERY_TILES = (S + QUERIES - 1) / QUERIES;
 // Numbers of a tile: of each query the log-sum-exp to base two, then of each query delta.
