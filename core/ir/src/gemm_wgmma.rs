@@ -5,7 +5,8 @@ use parallax_schema::case::{DType, Storage};
 use parallax_schema::device::Caps;
 
 use super::Access::{self, Read, Write};
-use super::{Arg, CudaLaunch, Gemm, Layout, Stage, Swizzle, TensorMap};
+use super::gemm::WAVE;
+use super::{Arg, CudaLaunch, Gemm, Layout, Stage, Swizzle, TensorMap, has_wgmma_on_tensor_maps};
 
 /// Threads of a warpgroup.
 const WARPGROUP: u64 = 128;
@@ -20,8 +21,6 @@ const BARRIER: u64 = 8;
 const SHARED: u64 = 232_448;
 /// Largest useful number of stages.
 const MOST_STAGES: u64 = 8;
-/// Multiprocessors of an H100 or H200, for a device that reports no number.
-const UNITS: u64 = 132;
 /// Largest number of parts of K, bytes of their sums that memory moves in a cycle, and cycles of the launch that adds them.
 const MOST_PARTS: u64 = 8;
 const BYTES_PER_CYCLE: u64 = 2700;
@@ -72,17 +71,6 @@ impl Tile {
     }
 }
 
-/// Checks that a device has instructions of warpgroups.
-///
-/// # Errors
-/// Its compute capability.
-pub fn has_wgmma(caps: &Caps) -> Result<(), String> {
-    match caps.cuda {
-        Some(cuda) if cuda.wgmma => Ok(()),
-        _ => Err(format!("wgmma is an instruction of compute capability 9.0, not {:?}", caps.compute_capability)),
-    }
-}
-
 impl Gemm {
     /// Extents of A, B and C as stored: rows and columns of one matrix.
     fn stored(&self) -> [[u64; 2]; 3] {
@@ -120,7 +108,7 @@ impl Gemm {
     }
 
     fn partition(&self, caps: &Caps, parts: u64) -> Partition {
-        let units = caps.compute_units.map_or(UNITS, u64::from);
+        let units = caps.compute_units.map_or(WAVE, u64::from);
         let (_, tile, cluster) = self.fastest(parts, units);
         let blocks = (self.groups(&tile, cluster, parts) * cluster).min(units / cluster * cluster);
         Partition { tile, cluster, blocks }
@@ -130,7 +118,7 @@ impl Gemm {
     /// every device: the size of a buffer depends on it.
     pub fn parts_of_k(&self) -> u64 {
         let moved = |parts: u64| 8 * parts * self.m * self.n / BYTES_PER_CYCLE + LAUNCH;
-        let time = |parts: &u64| self.fastest(*parts, UNITS).0 + if *parts > 1 { moved(*parts) } else { 0 };
+        let time = |parts: &u64| self.fastest(*parts, WAVE).0 + if *parts > 1 { moved(*parts) } else { 0 };
         let most = if self.batch == 1 { MOST_PARTS.min(self.k.div_ceil(DEPTH)) } else { 1 };
         (1..=most).min_by_key(time).expect("at least one")
     }
@@ -216,10 +204,7 @@ impl Gemm {
     /// Reason why it cannot.
     pub fn wgmma_available(&self, dtype: DType, caps: &Caps) -> Result<(), String> {
         Gemm::mma_available(dtype, caps)?;
-        has_wgmma(caps)?;
-        if !caps.cuda.is_some_and(|cuda| cuda.tensor_maps) {
-            return Err("wgmma copies tiles by tensor maps, which this device does not offer".to_owned());
-        }
+        has_wgmma_on_tensor_maps(caps)?;
         match self.stored().iter().find(|[_, width]| !width.is_multiple_of(8)) {
             Some([_, width]) => {
                 Err(format!("wgmma copies 16 bytes at a time: rows of {width} elements are not a multiple of 8"))

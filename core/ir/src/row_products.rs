@@ -4,7 +4,8 @@
 use parallax_schema::case::Storage;
 use parallax_schema::device::Caps;
 
-use super::{CudaLaunch, Stage, Swizzle, TensorMap, has_wgmma};
+use super::gemm::WAVE;
+use super::{CudaLaunch, Stage, Swizzle, TensorMap, has_wgmma_on_tensor_maps};
 
 /// Rows of A of a block's tile: 64 for each of two warpgroups.
 const ROWS: u64 = 128;
@@ -17,8 +18,6 @@ const PIECE_ROWS: u64 = 16;
 const PIECES_BYTES: u64 = 2 * (ROWS / PIECE_ROWS) * PIECE_ROWS * STEP_BYTES;
 /// Bytes of partial sums: two of each consuming warp.
 const SUMS_BYTES: u64 = 2 * (ROWS / PIECE_ROWS) * 4;
-/// Multiprocessors of an H100 or H200, for a device that reports no number.
-const UNITS: u64 = 132;
 /// Fixed time of a tile, in units of the time of a column.
 const FIXED: u64 = 24;
 /// Steps from which blocks share tiles of B. The launch of clusters takes longer.
@@ -70,7 +69,7 @@ impl RowProducts {
     }
 
     fn partition(&self, caps: &Caps) -> Partition {
-        let units = caps.compute_units.map_or(UNITS, u64::from);
+        let units = caps.compute_units.map_or(WAVE, u64::from);
         let waves = |columns: u64| (self.a_rows.div_ceil(ROWS) * self.b_rows.div_ceil(columns)).div_ceil(units);
         let narrow = TILES.into_iter().filter(|(columns, _)| *columns <= self.widest);
         let (columns, stages) = narrow.min_by_key(|(columns, _)| waves(*columns) * (columns + FIXED)).expect("64");
@@ -127,10 +126,7 @@ impl RowProducts {
     /// # Errors
     /// Reason why it cannot.
     pub fn available(&self, caps: &Caps) -> Result<(), String> {
-        has_wgmma(caps)?;
-        if !caps.cuda.is_some_and(|cuda| cuda.tensor_maps) {
-            return Err("wgmma copies tiles by tensor maps, which this device does not offer".to_owned());
-        }
+        has_wgmma_on_tensor_maps(caps)?;
         whole_pieces(self.width, self.element)
     }
 

@@ -10,7 +10,8 @@ use parallax_ir::parallel::*;
 use parallax_ir::stress::{any, one, smallest_normal, subnormal, sums_of_zeros, wide, zero};
 use parallax_ir::{
     Axis, BufferSpec, CudaLaunch, Elem, HostBuffer, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference,
-    Role, Rows, Stage, StressInput, Tolerance, Variant, Workload, indexable, normal, parts_of, spread, width,
+    Role, Rows, Stage, StressInput, Tolerance, Variant, Workload, has_async_copies, indexable, normal, parts_of,
+    spread, width,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -287,9 +288,7 @@ fn decoupled(p: &Problem, _: &Caps) -> Program {
 }
 
 fn staged_available(p: &Problem, caps: &Caps) -> Result<(), String> {
-    if caps.compute_capability < Some((8, 0)) {
-        return Err(format!("copies begin with compute capability 8.0, not {:?}", caps.compute_capability));
-    }
+    has_async_copies(caps)?;
     match cuda_width(p) * Elem::Real.storage(p.dtype).bytes() {
         16 => Ok(()),
         _ => Err(format!("tiles are copied 16 bytes at a time: {} elements are no whole pieces", p["n"])),

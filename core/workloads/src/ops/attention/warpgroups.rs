@@ -1,7 +1,9 @@
 //! Variant by warpgroups (`flash_wgmma`): instructions and copies of compute capability 9.0 alone.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::{Arg, BufferSpec, CudaLaunch, Elem, Problem, Program, Stage, Swizzle, TensorMap, has_wgmma, spread};
+use parallax_ir::{
+    Arg, BufferSpec, CudaLaunch, Elem, Problem, Program, Stage, Swizzle, TensorMap, has_wgmma_on_tensor_maps, spread,
+};
 use parallax_schema::case::{Cost, DType};
 use parallax_schema::device::Caps;
 
@@ -34,7 +36,7 @@ pub(super) fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
     if p.dtype == DType::F32 {
         return Err("flash_wgmma multiplies 16-bit floats: tensor cores would round f32 to TF32".to_owned());
     }
-    has_wgmma(caps)?;
+    has_wgmma_on_tensor_maps(caps)?;
     match p["d"] {
         64 | 128 if p.shape.has("biased") => Err("flash_wgmma adds no mask to scores".to_owned()),
         64 | 128 => Ok(()),

@@ -1,6 +1,6 @@
 //! Backward passes of norms with the next rows under way in shared memory: blocks of teams of threads, a team per row.
 
-use parallax_ir::{CudaLaunch, Elem, MOST_PARTS, Problem, Rows2d, Stage, spread, sum_of_parts};
+use parallax_ir::{CudaLaunch, Elem, MOST_PARTS, Problem, Rows2d, Stage, has_async_copies, spread, sum_of_parts};
 use parallax_schema::case::DType;
 use parallax_schema::device::{Caps, CudaCaps};
 
@@ -34,9 +34,7 @@ impl Teams {
     /// # Errors
     /// Reason why the device or the length of rows excludes it.
     pub(crate) fn new(p: &Problem, caps: &Caps, sums: u64) -> Result<Teams, String> {
-        if caps.compute_capability < Some((8, 0)) {
-            return Err(format!("copies begin with compute capability 8.0, not {:?}", caps.compute_capability));
-        }
+        has_async_copies(caps)?;
         let (of, width) = (Rows2d { rows: p["r"], columns: p["c"] }, PIECE / Elem::Real.storage(p.dtype).bytes());
         if !of.columns.is_multiple_of(width) {
             return Err(format!("rows are copied 16 bytes at a time: {} is not a multiple of {width}", of.columns));
