@@ -425,8 +425,10 @@ fn level2(p: &Problem, caps: &Caps) -> Program {
 
 /// Attention variant beside GEMMs by warpgroups: by warpgroups too, if there is one for these heads.
 pub(crate) fn by_warpgroups(p: &Problem, caps: &Caps, direction: Direction) -> &'static str {
-    let by_warpgroups = direction == Direction::Fwd && attention(p, direction).available("flash_wgmma", caps).is_ok();
-    if by_warpgroups { "flash_wgmma" } else { "flash_mma" }
+    match attention(p, direction).available("flash_wgmma", caps) {
+        Ok(()) => "flash_wgmma",
+        Err(_) => "flash_mma",
+    }
 }
 
 /// GEMM kind on the device's matrix units, and the attention variant for them.
