@@ -170,7 +170,8 @@ pub(super) fn scratch(p: &Problem) -> Vec<BufferSpec> {
     buffers.extend(["dbq", "dbk", "dbv"].map(|name| real(name, &[c])));
     buffers.extend(["mean", "rstd"].map(|name| BufferSpec::scratch(name, Elem::F32, &[b, s, 1])));
     let inner = attention(p, Direction::Bwd);
-    buffers.extend(["scores", "dscores", "delta", "dq_sum"].map(|name| inner.scratch(name, name)));
+    let of_attention = ["scores", "dscores", "delta", "dq_sum", "row_numbers", "dq_tiles"];
+    buffers.extend(of_attention.map(|name| inner.scratch(name, name)));
     buffers.push(parts_of_weights(p));
     buffers.push(BufferSpec::scratch("norm_parts", Elem::F32, &[rows.min(MOST_PARTS), 2, c]));
     buffers.push(BufferSpec::scratch("parts", Elem::F32, &[most_parts(rows), (3 * c).max(f)]));
