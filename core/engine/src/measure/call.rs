@@ -41,20 +41,21 @@ impl Calls {
     const OF_A_PERIOD: Calls = Calls { first: 0, fewest: FEWEST_OF_A_PERIOD, most: FEWEST_OF_A_PERIOD };
 }
 
-/// Returns the times of repeated calls of a case; `None` for an `execution` beside which a call costs nothing.
+/// Returns the times of repeated calls of a case; `None` for an `execution` beside which a call costs nothing. `period` is that
+/// of the host's looks for completed work: nothing prompts a call.
 ///
 /// # Errors
 /// Errors of the device.
 pub async fn calls(
     prepared: &mut dyn Prepared,
     profiler: &dyn Profiler,
-    clock: &TrustedClock,
+    period: Option<Nanos>,
     execution: Nanos,
 ) -> Result<Option<OneCall>, BackendError> {
     if execution.0 > LONG.0 {
         return Ok(None);
     }
-    let calls = if clock.period.0 > PATIENCE.0 { Calls::OF_A_PERIOD } else { Calls::USUAL };
+    let calls = if period.is_some_and(|period| period.0 > PATIENCE.0) { Calls::OF_A_PERIOD } else { Calls::USUAL };
     let done = repeated(prepared, profiler, (1, Awaited::Done), calls).await?;
     let result = repeated(prepared, profiler, (1, Awaited::Result), calls).await?;
     Ok(Some(OneCall { done, result }))
@@ -116,15 +117,13 @@ mod tests {
         let mut mock = Mock::in_world(World { time: |_| 5e4, known: |done| done.max(2.4e6), ..World::default() });
         let case = parse_case("copy/fwd/n64/f32/scalar").expect("valid");
         let mut prepared = block_on(mock.prepare(&case, &case.problem.inputs(1), 1)).expect("a mock");
-        let clock =
-            TrustedClock { info: mock.clock().clone(), fixed: Nanos(0.0), error: Nanos(1.0), period: Nanos(0.0) };
-        let call = block_on(calls(&mut *prepared, &mock, &clock, Nanos(5e4))).expect("no fault").expect("short");
+        let call = block_on(calls(&mut *prepared, &mock, None, Nanos(5e4))).expect("no fault").expect("short");
         assert_eq!((call.done.len(), call.result.len()), (13, 13), "calls of 2.4 ms for 30 ms");
         assert_eq!(call.done().expect("calls").median, Nanos(2.4e6), "although it took {FIXED} and 50 µs");
         assert_eq!(call.result().expect("calls").median, Nanos(2.4e6 + READ));
-        assert_eq!(block_on(calls(&mut *prepared, &mock, &clock, Nanos(2e8))), Ok(None), "too long to matter");
-        let rare = TrustedClock { period: Nanos(100e6), ..clock };
-        let call = block_on(calls(&mut *prepared, &mock, &rare, Nanos(5e4))).expect("no fault").expect("short");
+        assert_eq!(block_on(calls(&mut *prepared, &mock, None, Nanos(2e8))), Ok(None), "too long to matter");
+        let call =
+            block_on(calls(&mut *prepared, &mock, Some(Nanos(100e6)), Nanos(5e4))).expect("no fault").expect("short");
         assert_eq!((call.done.len(), call.result.len()), (2, 2), "each takes the period");
     }
 

@@ -262,7 +262,8 @@ impl<'p> CaseRun<'p> {
             return error.into();
         }
         self.watch.begin(Activity::Calls, profiler.now());
-        let call = match call::calls(&mut *self.prepared, profiler, &setting.clock, timing.summary.median).await {
+        let period = setting.baseline.timer.completion_period;
+        let call = match call::calls(&mut *self.prepared, profiler, period, timing.summary.median).await {
             Ok(call) => call,
             Err(error) => return error.into(),
         };

@@ -25,6 +25,9 @@ const LONG: Nanos = Nanos(20e6);
 /// The same in periods of the host's looks, if that is longer.
 const LONG_PERIODS: f64 = 5.0;
 
+/// The same in intervals of prompts. The end of a batch is late by up to one: the share must stay below the error of a rate.
+const LONG_PROMPTS: f64 = 2.0 / RATE_ERROR;
+
 /// Pairs of a long and a short batch in the cross-check.
 const PAIRS: usize = 5;
 
@@ -49,7 +52,8 @@ pub async fn test(
     }
     found.completion = Summary::of(&readings);
     found.completion_period = period(profiler, found.completion).await?;
-    let mut batch = Ending { known: found.completion, period: found.completion_period.unwrap_or_default() };
+    let period = found.completion_period.unwrap_or_default();
+    let mut batch = Ending { known: found.completion, period, prompts: Nanos(0.0) };
     if let Some(reference) = reference {
         reference.prepared().measure(Batch::new(1)).await?;
         batch = batch.of(reference).await?;
@@ -79,6 +83,8 @@ struct Ending {
     known: Option<Summary>,
     /// Period of the host's looks; zero if it knows at once.
     period: Nanos,
+    /// Interval of the prompts that replace a period; zero without them.
+    prompts: Nanos,
 }
 
 impl Ending {
@@ -93,7 +99,8 @@ impl Ending {
         }
         let known = Summary::of(&readings);
         let prompt = known.is_some_and(|known| known.median.0 < self.period.0 / 2.0);
-        Ok(if prompt { Ending { known, period: Nanos(0.0) } } else { self })
+        let prompts = known.map_or(Nanos(0.0), |known| known.max);
+        Ok(if prompt { Ending { known, period: Nanos(0.0), prompts } } else { self })
     }
 
     fn jitter(&self) -> f64 {
@@ -151,7 +158,7 @@ async fn cross_check(
     reference: &mut dyn Prepared,
     batch: Ending,
 ) -> Result<CrossCheck, BackendError> {
-    let goal = LONG.0.max(LONG_PERIODS * batch.period.0);
+    let goal = LONG.0.max(LONG_PERIODS * batch.period.0).max(LONG_PROMPTS * batch.prompts.0);
     let mut repeats = 4u32;
     loop {
         let sample = reference.measure(Batch::new(repeats)).await?;
