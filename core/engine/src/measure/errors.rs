@@ -27,6 +27,15 @@ impl ErrorSums {
         self.worst_ulps = self.worst_ulps.max(error / ulp);
     }
 
+    /// Adds the sums of other elements.
+    pub fn append(&mut self, more: &ErrorSums) {
+        self.count += more.count;
+        self.absolute += more.absolute;
+        self.of_bounds += more.of_bounds;
+        self.ulps += more.ulps;
+        self.worst_ulps = self.worst_ulps.max(more.worst_ulps);
+    }
+
     /// Returns the means; `None` without elements, or where a sum overflowed.
     pub fn end(&self) -> Option<Errors> {
         let mean = |sum: f64| (sum / self.count as f64).sqrt();

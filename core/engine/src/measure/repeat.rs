@@ -46,12 +46,30 @@ impl OutputDigest {
         self.fingerprint = words.fold(self.fingerprint, step);
     }
 
-    /// Adds the next compared element, with the bound on its error.
-    pub fn element(&mut self, value: f64, bound: f64) {
-        if self.offered.is_multiple_of(self.stride) {
-            self.kept.push((value, bound));
-        }
-        self.offered += 1;
+    /// Adds the next compared elements: their number, and a function of the position among them that returns an element's value
+    /// and the bound on its error.
+    pub fn elements(&mut self, count: usize, element: impl Fn(usize) -> (f64, f64)) {
+        let first = self.offered.next_multiple_of(self.stride) - self.offered;
+        self.kept.extend((first..count).step_by(self.stride).map(element));
+        self.offered += count;
+    }
+
+    /// Returns an empty digest for the elements from number `offered` on, to be appended.
+    pub fn part(&self, offered: usize) -> OutputDigest {
+        OutputDigest { fingerprint: 0, offered, kept: Vec::new(), ..*self }
+    }
+
+    /// Appends the digest of the bytes and elements that follow.
+    pub fn append(&mut self, part: OutputDigest) {
+        self.bits(&part.fingerprint.to_le_bytes());
+        self.offered = part.offered;
+        self.kept.extend(part.kept);
+    }
+
+    /// Whether two digests keep the same elements.
+    #[cfg(test)]
+    pub fn keeps_the_same(&self, other: &OutputDigest) -> bool {
+        (self.offered, &self.kept) == (other.offered, &other.kept)
     }
 
     /// Returns how another execution of the same case repeats this one.
@@ -81,7 +99,7 @@ mod tests {
         for piece in values.chunks(5) {
             left.bits(&piece.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>());
         }
-        values.iter().for_each(|x| left.element(f64::from(*x), 0.5));
+        left.elements(values.len(), |i| (f64::from(values[i]), 0.5));
         left
     }
 
@@ -103,7 +121,7 @@ mod tests {
     fn of_many_elements_an_even_choice_is_kept() {
         let elements = 5 * KEPT + 3;
         let mut left = OutputDigest::new(elements);
-        (0..elements).for_each(|i| left.element(i as f64, 1.0));
+        left.elements(elements, |i| (i as f64, 1.0));
         assert!(left.kept.len() <= KEPT && left.kept.len() > KEPT / 2);
         assert!(left.kept.last().expect("many").0 > 0.99 * elements as f64);
     }
