@@ -20,7 +20,7 @@ use parallax_workloads::{all, parse_case, tunables};
 /// The first is compiled for most thoroughly: it has all features that kernels need.
 const ARCHS: [Arch; 3] = [Arch::new(9, 0), Arch::new(8, 0), Arch::new(10, 0)];
 
-fn caps(arch: Arch) -> Caps {
+pub fn caps(arch: Arch) -> Caps {
     Caps {
         subgroup: Some((32, 32)),
         compute_capability: Some((arch.major, arch.minor)),
@@ -40,7 +40,7 @@ fn caps(arch: Arch) -> Caps {
 
 /// Returns the binary of a kernel source and the compiler's remarks, kept between runs. They depend on the source, the
 /// architecture, the compiler's version and the code that chooses its options. Errors are not kept.
-fn compiled(memo: &Memo, text: &KernelSource, arch: Arch) -> Result<(Vec<u8>, String), BackendError> {
+pub fn compiled(memo: &Memo, text: &KernelSource, arch: Arch) -> Result<(Vec<u8>, String), BackendError> {
     let nvrtc = nvrtc::for_device(arch, None).map_err(|error| BackendError::Device(error.to_string()))?;
     let key = Key::default()
         .with(include_str!("../cuda/src/compile.rs"))
@@ -213,8 +213,8 @@ fn every_kernel_compiles_for_every_architecture() {
 }
 
 /// Lines of the assembler's log about requests of the source that it could not carry out. Examples are a change of the number of
-/// registers (C7508) and overlap of matrix multiplications (C7510 and others).
-fn slower(said: &str) -> impl Iterator<Item = &str> {
+/// registers (C7508) and overlap of matrix multiplications (C7510, C7512, C7519 and others).
+pub fn slower(said: &str) -> impl Iterator<Item = &str> {
     said.lines().filter(|line| line.contains("(C75"))
 }
 

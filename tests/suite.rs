@@ -7,5 +7,6 @@ mod output;
 mod pairing;
 mod prose;
 mod recorded;
+mod sass;
 mod tidy;
 mod workflows;

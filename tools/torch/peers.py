@@ -10,7 +10,8 @@ random order. Caches are as our `--cache` has them: `hot`, each launch on the sa
 it to exceed the last cache twice. f32 is f32: PyTorch may not use TF32.
 
 Rows join with ours by the case without its variant; of ours, the fastest variant that is no vendor's is taken. `ratio` is PyTorch's
-time over ours: above one, ours is faster. `--device cpu` is there to try the script; its output is no measurement.
+time over ours: above one, ours is faster. Behind it, in parentheses, is that of the quartiles of PyTorch's samples. The cards' columns
+have medians of SM clock and power during the samples of each side. `--device cpu` is there to try the script; its output is no measurement.
 """
 
 import argparse
@@ -23,7 +24,8 @@ from pathlib import Path
 
 import torch
 from calls import WORKLOADS, calls
-from recorded import read
+from recorded import conditions, read
+from sensors import Sensors
 
 LAYOUTS = ["nchw", "nhwc"]
 SAMPLE = 5e-3  # Seconds of device work between two events.
@@ -141,7 +143,7 @@ def ways(problem, device, cold):
             yield name, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
 
 
-def measured(problem, device, cold, samples, rest, order):
+def measured(problem, device, cold, samples, rest, order, sensors):
     """Result of each way to compute a problem: its median in milliseconds, or the reason of its absence."""
     found, able = [], []
     for way in ways(problem, device, cold):
@@ -153,10 +155,15 @@ def measured(problem, device, cold, samples, rest, order):
     for _ in range(samples):
         for way in order.sample(able, len(able)):
             begin = time.perf_counter()
+            sensors.current = (problem, way.name)
             times[way.name].append(way.sample())
+            sensors.current = None
             time.sleep(rest * (time.perf_counter() - begin))
     for way in able:
         row = {"case": problem, "peer": way.name, "ms": statistics.median(times[way.name]) * 1e3}
+        card = sensors.of((problem, way.name))
+        row |= {"card": card} if card else {}
+        row |= {"quartiles": [1e3 * q for q in statistics.quantiles(times[way.name], n=4)[::2]]} if samples > 1 else {}
         row |= {"least": min(times[way.name]) * 1e3, "most": max(times[way.name]) * 1e3}
         found.append(row | ({"note": way.note} if way.note else {}))
     return found
@@ -178,21 +185,37 @@ def milliseconds(value):
     return f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
-def table(rows, medians):
-    """Rows beside ours, and the vendor's figures in our own run as peers like any other."""
+def card_words(card):
+    return f"{card['sm_clock_mhz']:.0f} MHz, {card['power_w']:.0f} W" if card else "—"
+
+
+def ratio_words(row, own):
+    """The ratio, with that of the quartiles of the peer's samples where there are any."""
+    low, high = row.get("quartiles", (None, None))
+    return f"{row['ms'] / own:.2f}" + (f" ({low / own:.2f} to {high / own:.2f})" if low else "")
+
+
+def table(rows, medians, cards):
+    """Rows beside ours, and the vendor's figures in our own run as peers like any other. `cards` has our sensors by case."""
     ours, vendors = fastest(medians)
-    lines = ["| case | peer | ms | our ms | ratio |", "| --- | --- | --: | --: | --: |"]
+    lines = ["| case | peer | ms | our ms | ratio | card | our card |", "| --- | --- | --: | --: | --: | --- | --- |"]
     # A library's case that PyTorch was not asked about says nothing here.
     asked = list(dict.fromkeys(row["case"] for row in rows))
-    by_us = [{"case": case, "peer": f"our `{vendors[case][1]}`", "ms": vendors[case][0]} for case in asked if case in vendors]
+    by_us = [
+        {"case": case, "peer": f"our `{variant}`", "ms": ms, "card": cards.get(f"{case}/{variant}")}
+        for case, (ms, variant) in vendors.items()
+        if case in asked
+    ]
     for row in sorted([*rows, *by_us], key=lambda row: asked.index(row["case"])):
         own = ours.get(row["case"])
         told = f"{milliseconds(own[0])} (`{own[1]}`)" if own else "—"
+        our_card = card_words(cards.get(f"{row['case']}/{own[1]}") if own else None)
         if "ms" not in row:
-            lines.append(f"| {row['case']} | {row['peer']} | — | {told} | {row['failed']} |")
+            lines.append(f"| {row['case']} | {row['peer']} | — | {told} | {row['failed']} | — | {our_card} |")
             continue
-        ratio = f"{row['ms'] / own[0]:.2f}" if own else "—"
-        lines.append(f"| {row['case']} | {row['peer']} | {milliseconds(row['ms'])} | {told} | {ratio} |")
+        ratio = ratio_words(row, own[0]) if own else "—"
+        cells = [row["case"], row["peer"], milliseconds(row["ms"]), told, ratio, card_words(row.get("card")), our_card]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -215,13 +238,13 @@ def main():
     problems = ["/".join(case.split("/")[:4]) for case in args.case] if args.case else chosen
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.manual_seed(42)
-    order, rows = random.Random(42), []
+    order, rows, sensors = random.Random(42), [], Sensors()
     version = f"PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, {args.device}, {args.cache}"
     name = torch.cuda.get_device_name() if args.device == "cuda" else "a processor, to try the script"
     for number, problem in enumerate(dict.fromkeys(problems), 1):
         print(f"{number} of {len(problems)}: {problem}", file=sys.stderr)
         try:
-            rows += measured(problem, args.device, args.cache == "cold", args.samples, args.rest, order)
+            rows += measured(problem, args.device, args.cache == "cold", args.samples, args.rest, order, sensors)
         except (RuntimeError, ValueError, KeyError) as error:
             rows.append({"case": problem, "peer": "—", "failed": str(error).splitlines()[0]})
         torch.compiler.reset()
@@ -229,8 +252,9 @@ def main():
             torch.cuda.empty_cache()
         if args.json:  # After each, so that an interrupted run leaves its results.
             args.json.write_text(json.dumps({"device": name, "version": version, "rows": rows}, indent=1))
+    sensors.close()
     medians, _, suite = read(args.ours) if args.ours else ({}, {}, "no run of ours")
-    print(table(rows, medians))
+    print(table(rows, medians, conditions(args.ours) if args.ours else {}))
     print(f"\n{name}; {version}; {suite}")
     for row in (row for row in rows if "note" in row):
         print(f"- {row['case']}, {row['peer']}: {row['note']}")

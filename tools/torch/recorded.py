@@ -11,6 +11,8 @@ import sys
 from itertools import accumulate
 from pathlib import Path
 
+from sensors import of_record
+
 
 def values(column, rows):
     """The values of one column, from whichever form it was written in (`Column` in the schema)."""
@@ -53,6 +55,13 @@ def read(file):
         named = [span.get("symbol") or span["name"] for span in spans if span["kind"] == "kernel"]
         kernels.update({record["case"]: name for name in named[:1]})
     return medians, kernels, "Parallax {version} ({commit})".format(**found["suite"])
+
+
+def conditions(file):
+    """Medians of the card's sensors by case, where the run has them."""
+    records = [record for record in json.loads(Path(file).read_text())["records"] if record.get("timing")]
+    found = {record["case"]: of_record(objects(record["timing"].get("conditions", []))) for record in records}
+    return {case: card for case, card in found.items() if card}
 
 
 if __name__ == "__main__":

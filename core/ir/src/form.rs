@@ -111,6 +111,8 @@ pub struct Variant {
     pub fewer: fn(&Problem) -> f64,
     /// Stress inputs on which it may be wrong; empty for most variants.
     pub not_on: &'static [NotOn],
+    /// Whether each execution on the same inputs is declared to leave the same bits. `verify --repeat` checks it.
+    pub deterministic: bool,
     /// Implementation.
     pub how: VariantKind,
 }
@@ -144,7 +146,7 @@ impl Variant {
     pub fn kernel(name: &'static str, about: &'static str, program: fn(&Problem, &Caps) -> Program) -> Variant {
         let dialects = &[Dialect::Wgsl, Dialect::Cuda];
         let how = VariantKind::Kernel { dialects, available: |_, _| Ok(()), program };
-        Variant { name, about, tunables: &[], fewer: |_| 1.0, not_on: &[], how }
+        Variant { name, about, tunables: &[], fewer: |_| 1.0, not_on: &[], deterministic: false, how }
     }
 
     /// Returns a variant that selects among the others, with a reason.
@@ -153,7 +155,15 @@ impl Variant {
         about: &'static str,
         select: fn(&Problem, &Caps) -> (&'static str, String),
     ) -> Variant {
-        Variant { name, about, tunables: &[], fewer: |_| 1.0, not_on: &[], how: VariantKind::Select(select) }
+        Variant {
+            name,
+            about,
+            tunables: &[],
+            fewer: |_| 1.0,
+            not_on: &[],
+            deterministic: false,
+            how: VariantKind::Select(select),
+        }
     }
 
     /// Restricts the kernels to these dialects. It has no effect on a selection.
@@ -180,6 +190,11 @@ impl Variant {
     /// Excludes stress inputs on which a library's own limits make the result wrong.
     pub fn not_on(self, not_on: &'static [NotOn]) -> Variant {
         Variant { not_on, ..self }
+    }
+
+    /// Declares that each execution on the same inputs leaves the same bits.
+    pub fn deterministic(self) -> Variant {
+        Variant { deterministic: true, ..self }
     }
 
     /// Sets the tunables.

@@ -45,7 +45,7 @@ pub use known::*;
 pub use linked::*;
 pub use model::*;
 pub(crate) use named::named;
-pub use peers::{PeerFigure, Peers, PeersError};
+pub use peers::{CardState, PeerFigure, Peers, PeersError};
 pub use recorded::{Manifest, RecordedSession, cost_rows, sessions_table};
 pub use repeats::*;
 pub use scaling::*;

@@ -39,6 +39,32 @@ pub struct PeerFigure {
     pub variant: String,
     /// File with the original record of both figures.
     pub source: String,
+    /// Interval of the library's time over ours, where both have a spread.
+    #[serde(default)]
+    pub interval: Option<[f64; 2]>,
+    /// State of the card during the library's samples, if it was read.
+    #[serde(default)]
+    pub card: Option<CardState>,
+    /// State of the card during our samples, if it was read.
+    #[serde(default)]
+    pub our_card: Option<CardState>,
+}
+
+/// Medians of a card's sensors during samples.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CardState {
+    /// Clock of the multiprocessors, in MHz.
+    pub sm_clock_mhz: f64,
+    /// Power of the board, in watts.
+    pub power_w: f64,
+}
+
+impl CardState {
+    /// Returns both readings in words: `1755 MHz, 612 W`.
+    pub fn words(&self) -> String {
+        format!("{:.0} MHz, {:.0} W", self.sm_clock_mhz, self.power_w)
+    }
 }
 
 /// Error of a file without valid figures.
@@ -56,7 +82,7 @@ pub enum PeersError {
     TooMany(usize),
     /// A figure with an invalid string or number.
     #[error(
-        "figure {0} of the peers has a time that is not a positive number, or a text of more than {LONGEST} characters"
+        "figure {0} of the peers has a time that is not a positive number, or a text of more than {LONGEST} characters, or an unsound interval or reading"
     )]
     Figure(usize),
 }
@@ -85,7 +111,11 @@ impl PeerFigure {
     fn is_sound(&self) -> bool {
         let texts = [&self.problem, &self.peer, &self.target, &self.variant, &self.source];
         let positive = |time: f64| time.is_finite() && time > 0.0 && time < 1e15;
-        texts.iter().all(|text| text.chars().count() <= LONGEST) && positive(self.nanoseconds) && positive(self.ours)
+        let readings = self.card.iter().chain(&self.our_card).flat_map(|card| [card.sm_clock_mhz, card.power_w]);
+        let ends = self.interval.into_iter().flatten();
+        texts.iter().all(|text| text.chars().count() <= LONGEST)
+            && [self.nanoseconds, self.ours].into_iter().chain(readings).chain(ends).all(positive)
+            && self.interval.is_none_or(|[low, high]| low <= high)
     }
 
     /// Returns the library's time over ours.
@@ -114,6 +144,16 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn intervals_and_sensors_are_read_where_a_file_has_them() {
+        let old = Peers::parse(&text("", "")).expect("of older versions").figures.remove(0);
+        assert_eq!((old.interval, old.card, old.our_card), (None, None, None));
+        let more = "\"ours\":100,\"interval\":[0.48,0.52],\"card\":{\"sm_clock_mhz\":1755,\"power_w\":612.4}";
+        let new = Peers::parse(&text("\"ours\":100", more)).expect("sound").figures.remove(0);
+        assert_eq!((new.interval, new.our_card), (Some([0.48, 0.52]), None));
+        assert_eq!(new.card.expect("read").words(), "1755 MHz, 612 W");
+    }
+
+    #[test]
     fn unsound_files_are_refused() {
         for (change, to, why) in [
             ("parallax-peers", "parallax-run", "its schema is `parallax-run`"),
@@ -122,6 +162,9 @@ pub(super) mod tests {
             ("\"ours\":100", "\"ours\":1e99", "figure 1 of the peers"),
             ("tiled", &"x".repeat(201), "figure 1 of the peers"),
             ("\"variant\"", "\"other\"", "unknown field `other`"),
+            ("\"ours\":100", "\"ours\":100,\"interval\":[0.6,0.4]", "figure 1 of the peers"),
+            ("\"ours\":100", "\"ours\":100,\"card\":{\"sm_clock_mhz\":0,\"power_w\":600}", "figure 1 of the peers"),
+            ("\"ours\":100", "\"ours\":100,\"card\":{\"power_w\":600}", "missing field `sm_clock_mhz`"),
             ("{", "", "no file of peers"),
         ] {
             let error = Peers::parse(&text(change, to)).expect_err(change).to_string();

@@ -30,7 +30,7 @@ pub fn check(shell: &mut Shell) -> Result<()> {
 /// # Errors
 /// A finding, or a test that fails.
 pub fn cube(shell: &mut Shell) -> Result<()> {
-    shell.need(&["rust", "vulkan", "nvrtc"])?;
+    shell.need(&["rust", "vulkan", "nvrtc", "nvdisasm"])?;
     shell.run(
         "cargo clippy -p parallax-gpu-cubecl -p parallax-gpu -p parallax-tests --features cube --all-targets \
          -- -D warnings",

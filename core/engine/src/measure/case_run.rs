@@ -7,7 +7,8 @@ use parallax_ir::{Case, Role};
 use parallax_schema::device::{Caps, MemoryStats, Span, SpanKind, Step, Trace, Track};
 use parallax_schema::record::roofline::{Analysis, Ceilings};
 use parallax_schema::record::{
-    Activity, CaseSample, CheckResult, Measured, OneCall, Outcome, Phase, Refusal, StopReason, Timing, roofline,
+    Activity, CaseSample, CheckResult, Measured, OneCall, Outcome, Phase, Refusal, Repeatable, StopReason, Timing,
+    roofline,
 };
 use parallax_schema::spec::schedule::{self, Schedule};
 use parallax_schema::spec::{Cache, Spec};
@@ -140,7 +141,35 @@ impl<'p> CaseRun<'p> {
         })
     }
 
-    /// Returns the outcome of a case that is checked once and not timed.
+    /// Executes a case until it ran `executions` times, and compares each output with the first bit by bit, if the variant is declared
+    /// deterministic.
+    pub async fn repeat(&mut self, executions: u32, profiler: &dyn Profiler) -> Result<(), CaseEnd> {
+        if !self.case.variant_form().is_some_and(|variant| variant.deterministic) {
+            return Ok(());
+        }
+        self.watch.begin(Activity::Checks, profiler.now());
+        for execution in 2..=executions {
+            self.prepared.poison(POISON).await?;
+            self.prepared.measure(Batch::new(1)).await?;
+            let problem = &self.case.problem;
+            let (again, left) =
+                check_and_keep(profiler, &mut *self.prepared, problem, &self.reference.expected).await?;
+            if !again.passed {
+                return Err(CaseEnd::Outcome(Outcome::Fail { check: again }));
+            }
+            let repeatable = self.left.repeated_by(&left);
+            self.check.repeatable = Some(repeatable);
+            if repeatable != Repeatable::Bitwise {
+                let words = repeatable.words();
+                let reason = format!("declared deterministic, but execution {execution} repeats the first {words}");
+                return Err(CaseEnd::Outcome(Outcome::Error { reason }));
+            }
+        }
+        self.watch.begin(Activity::Rest, profiler.now());
+        Ok(())
+    }
+
+    /// Returns the outcome of a case that is checked and not timed.
     pub fn verified(self) -> CaseEnd {
         CaseEnd::Outcome(self.outcome(None, None, None, &Ceilings::default(), None))
     }

@@ -145,7 +145,10 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
                 prefetch(todo[index..].iter(), next, self.spec.cache, profiler).await;
             }
             let end = match CaseRun::begin(planned, 1, self.spec, (&mut references, &self.watch), profiler).await {
-                Ok(case_run) => case_run.verified(),
+                Ok(mut case_run) => match case_run.repeat(self.spec.repeat, profiler).await {
+                    Ok(()) => case_run.verified(),
+                    Err(end) => end,
+                },
                 Err(end) => end,
             };
             self.end(planned, end, &case)?;

@@ -106,6 +106,21 @@ fn what_the_last_execution_left_is_held_against_the_first() {
 }
 
 #[test]
+fn repeated_checks_find_a_declared_variant_that_differs() {
+    let cases = ["hash_embedding/fwd/r20,g3,d7,sorted/f32/owner", "hash_embedding/fwd/r20,g3,d7,sorted/f32/basic"];
+    let spec = Spec { repeat: 3, ..spec(&cases) };
+    let checked = |fault| run_with(&spec, Mode::Verify, World { fault, ..World::default() }, |_| Flow::Continue).1;
+    let steady = checked(World::default().fault);
+    let repeatable = |at: usize| steady.records[at].measured().expect("right").check.repeatable;
+    assert_eq!(repeatable(0), Some(Repeatable::Bitwise));
+    assert_eq!(repeatable(1), None, "atomic additions come in any order");
+    let unsteady = checked(Fault::Unsteady);
+    let Outcome::Error { reason } = &unsteady.records[0].outcome else { panic!("{:?}", unsteady.records[0].outcome) };
+    assert!(reason.contains("execution 2 repeats the first not bit by bit"), "{reason}");
+    assert_eq!(unsteady.records[1].verdict(), "pass");
+}
+
+#[test]
 fn wrong_or_unwritten_outputs_have_no_figure() {
     for fault in [Fault::WrongElement, Fault::UnwrittenElement] {
         let run = run(&CASES, World { fault, ..World::default() });

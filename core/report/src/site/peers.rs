@@ -10,7 +10,7 @@ use parallax_schema::units::{Nanos, counted};
 
 use super::devices::OnDevice;
 use crate::html::{peer_rows, short, table};
-use crate::{Cell, Column, PeerFigure, Peers, Rank, Table, named, target_name};
+use crate::{CardState, Cell, Column, PeerFigure, Peers, Rank, Table, named, target_name};
 
 /// Returns the figures on a device, by problem; those of one family only if it is given.
 pub(super) fn on<'p>(device: &OnDevice<'_>, peers: &'p [Peers], family: Option<Family>) -> Vec<&'p PeerFigure> {
@@ -61,28 +61,36 @@ pub(super) fn marks(figures: &[&PeerFigure]) -> Markup {
 
 /// Returns every figure as a closed table; nothing without figures.
 pub(super) fn figures(catalog: &dyn Catalog, figures: &[&PeerFigure]) -> Markup {
+    let sensors = |card: Option<CardState>| card.map_or_else(|| "—".to_owned(), |card| card.words());
+    let read = figures.iter().any(|figure| figure.card.or(figure.our_card).is_some());
     let row = |figure: &&PeerFigure| {
-        vec![
+        let ratio = Cell::from(short(figure.ratio()));
+        let ratio = match figure.interval {
+            Some([low, high]) => ratio.with(format!("{} to {}", short(low), short(high))),
+            None => ratio,
+        };
+        let cards = [sensors(figure.card).into(), sensors(figure.our_card).into()];
+        let mut cells = vec![
             named(catalog, &figure.problem),
             Cell::from(figure.peer.as_str()).with(target_name(&figure.target)),
             Nanos(figure.nanoseconds).to_string().into(),
             Cell::from(Nanos(figure.ours).to_string()).with(figure.variant.as_str()),
-            short(figure.ratio()).into(),
+            ratio,
             figure.source.as_str().into(),
-        ]
+        ];
+        cells.extend(cards.into_iter().filter(|_| read));
+        cells
     };
-    let shown = Table {
-        columns: vec![
-            Column::text("problem"),
-            Column::text("library"),
-            Column::figure("its time", Rank::Essential),
-            Column::figure("ours", Rank::Essential),
-            Column::figure("its time over ours", Rank::Essential),
-            Column::text("recorded in"),
-        ],
-        rows: figures.iter().map(row).collect(),
-        ..Table::default()
-    };
+    let mut columns = vec![
+        Column::text("problem"),
+        Column::text("library"),
+        Column::figure("its time", Rank::Essential),
+        Column::figure("ours", Rank::Essential),
+        Column::figure("its time over ours", Rank::Essential),
+        Column::text("recorded in"),
+    ];
+    columns.extend(["card during its samples", "card during ours"].map(Column::text).into_iter().filter(|_| read));
+    let shown = Table { columns, rows: figures.iter().map(row).collect(), ..Table::default() };
     html! {
         @if !figures.is_empty() {
             section {

@@ -286,6 +286,23 @@ pub static SETTINGS: &[Setting] = &[
         get: |spec| vec![spec.seed.to_string()],
     },
     Setting {
+        name: "repeat",
+        about: "Executions of a check, whose outputs are compared bit by bit",
+        more: "For verify, of variants that are declared deterministic; the others are checked once",
+        values: Values::Number("NUMBER"),
+        repeatable: false,
+        scope: Scope::Computing,
+        usual: false,
+        control: None,
+        set: |spec, value| {
+            let wanted = "a whole number from 1 to 1000";
+            let mistake = || SpecError::Number { key: "repeat".to_owned(), value: value.to_owned(), wanted };
+            let number = value.parse().ok().filter(|number| (1..=1000).contains(number));
+            put(&mut spec.repeat, number.ok_or_else(mistake))
+        },
+        get: |spec| vec![spec.repeat.to_string()],
+    },
+    Setting {
         name: "inputs",
         about: "Input set: seeded numbers, or stress inputs",
         more: "Stress inputs are for verify: each operation has its own sets, such as zeros, huge or skewed",

@@ -90,6 +90,9 @@ pub struct Spec {
     pub problem: Vec<String>,
     /// Seed of the inputs and of the order.
     pub seed: u64,
+    /// Executions of a check; the outputs of deterministic variants are compared bit by bit.
+    #[serde(default = "once", skip_serializing_if = "is_once")]
+    pub repeat: u32,
     /// Inputs of the cases.
     #[serde(default, skip_serializing_if = "InputSet::is_seeded")]
     pub inputs: InputSet,
@@ -121,6 +124,15 @@ pub struct Spec {
     /// Whether the trace has the host's call stack at each submission.
     #[serde(default)]
     pub with_stack: bool,
+}
+
+fn once() -> u32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_once(repeat: &u32) -> bool {
+    *repeat == once()
 }
 
 fn yes() -> bool {
@@ -186,6 +198,7 @@ impl Default for Spec {
             case: Vec::new(),
             problem: Vec::new(),
             seed: 42,
+            repeat: once(),
             budget: 45.0,
             precision: None,
             inputs: InputSet::Seeded,
@@ -290,6 +303,7 @@ mod tests {
             ("case", "attention/fwd/b1,h1,s1,d1/f32/flash"),
             ("problem", "softmax/fwd/r4,c4/f32"),
             ("seed", "7"),
+            ("repeat", "10"),
             ("inputs", "hard"),
             ("budget", "12.5"),
             ("precision", "0.02"),
@@ -345,6 +359,8 @@ mod tests {
             ("shape", "c8x", "with their letters"),
             ("scaling", "yes", "choose one of on, off"),
             ("seed", "-1", "whole number"),
+            ("repeat", "0", "whole number"),
+            ("repeat", "1001", "whole number"),
             ("inputs", "easy", "unknown inputs `easy`: choose one of seeded, hard"),
             ("budget", "0", "seconds above 0"),
             ("budget", "NaN", "seconds above 0"),

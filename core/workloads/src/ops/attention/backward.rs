@@ -96,6 +96,7 @@ pub fn form() -> OpSpec {
              tiles: no score matrix, deterministic",
             flash::flash,
         )
+        .deterministic()
         .available(|p, _| short_rows(p)),
         Variant::kernel(
             "flash_atomic",

@@ -48,7 +48,8 @@ pub(super) fn form() -> OpSpec {
                 "items sorted by their rows, then summed in registers, stretch by stretch: each gradient is read once, nothing is \
                  atomic, and the result is the same in every run",
                 sorted,
-            ),
+            )
+            .deterministic(),
         ],
         fallback: &["sorted", "atomic"],
         preconditions: vec![Precondition::Below { buffer: "index", bound: |p| p["v"] }],

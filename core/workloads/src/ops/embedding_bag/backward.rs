@@ -54,7 +54,8 @@ pub(super) fn form() -> OpSpec {
                 "items sorted by their rows, then summed in registers, stretch by stretch: nothing is atomic, and the result is the \
                  same in every run; bags' gradients are read by each of their items",
                 stages::sorted,
-            ),
+            )
+            .deterministic(),
         ],
         fallback: &["sorted", "atomic"],
         stress: stress_inputs(),

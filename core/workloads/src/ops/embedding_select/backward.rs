@@ -38,7 +38,8 @@ pub(super) fn form() -> OpSpec {
                 "indices shifted into one stacked table, sorted, and summed in registers, stretch by stretch: nothing is atomic, and \
                  the result is the same in every run",
                 stages::sorted,
-            ),
+            )
+            .deterministic(),
         ],
         fallback: &["sorted", "fused", "loop"],
         stress: stress_inputs(),

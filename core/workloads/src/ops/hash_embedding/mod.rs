@@ -83,6 +83,7 @@ pub fn workload() -> Workload {
                  time, sums in registers and writes once; no atomics, no zero-fill, deterministic",
                 stages::owner,
             )
+            .deterministic()
             .available(sorted)
             .tunables(&[MOST_LANES, MOST_COLUMNS]),
             Variant::kernel(
@@ -99,6 +100,7 @@ pub fn workload() -> Workload {
                      stretches are joined by a stage of their own; no atomics, no zero-fill, deterministic",
                 stages::chunked,
             )
+            .deterministic()
             .available(sorted),
             Variant::select(
                 "auto",
