@@ -4,17 +4,15 @@ use std::collections::BTreeSet;
 
 use naga::valid::{Capabilities, GlobalUse, ValidationFlags, Validator};
 use parallax_ir::device::{BackendError, settle};
-use parallax_ir::{Access, Authoring, Case, Kernel, KernelSources, Role, Stage, VariantKind};
-use parallax_schema::case::{DType, Storage};
+use parallax_ir::{Access, Authoring, Case, Kernel, KernelSources, Problem, Role, Stage, VariantKind};
+use parallax_schema::case::{DType, Preset, Storage};
 use parallax_schema::device::{Caps, Dialect, MatrixShape};
 
 #[cfg(feature = "cube")]
 use parallax_schema::case::of_cubecl;
 #[cfg(feature = "cube")]
 use parallax_schema::device::CudaCaps;
-#[cfg(feature = "cube")]
-use parallax_schema::testing::hopper;
-use parallax_schema::testing::{HOPPER, caps};
+use parallax_schema::testing::{HOPPER, caps, hopper};
 use parallax_shaders::source::{Form, KernelSource, WrittenLoops, assemble, assemble_all};
 use parallax_tests::{awkward_problems, kernel_cases, tuned_cases, wgsl_texts};
 
@@ -249,6 +247,28 @@ fn every_workload_has_kernels_in_both_dialects() {
     }
 }
 
+/// The WGSL reflection checks the same of WGSL kernels. Composites of whole layers have heads for warpgroups in presets alone.
+#[test]
+fn every_argument_for_cuda_is_a_buffer_of_its_workload() {
+    let caps = hopper();
+    let mut problems = awkward_problems(&caps);
+    for (workload, form) in parallax_workloads::all().iter().flat_map(|w| w.forms.iter().map(move |f| (w, f))) {
+        for (shape, dtype) in form.preset(Preset::Full).iter().flat_map(|s| workload.dtypes.iter().map(move |d| (s, d))) {
+            problems.push(Problem::new(workload, form.direction, shape, *dtype).expect("shapes of presets are legal"));
+        }
+    }
+    let cases = kernel_cases(problems, &caps);
+    assert!(cases.iter().any(|case| case.to_string().starts_with("encoder_layer/fwd+bwd") && case.variant == "wgmma"));
+    for case in cases {
+        let Some((program, _)) = case.whole_program(&caps) else { continue };
+        let buffers = case.problem.buffers();
+        for (stage, arg) in program.stages.iter().flat_map(|stage| stage.args.iter().map(move |arg| (stage, arg))) {
+            let known = buffers.iter().any(|buffer| buffer.name == arg.buffer);
+            assert!(known, "{case}: {} uses `{}`", stage.label, arg.buffer);
+        }
+    }
+}
+
 /// Files that the kernels of a target's cases consist of, at awkward shapes.
 fn used(caps: &Caps, files: impl Fn(&Kernel, DType) -> BTreeSet<String>) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
@@ -296,8 +316,6 @@ fn includes(texts: &KernelSources, file: &str) -> BTreeSet<String> {
 
 #[test]
 fn presets_are_canonical_and_full_of_legal_shapes() {
-    use parallax_ir::Problem;
-    use parallax_schema::case::Preset;
     for (workload, form) in parallax_workloads::all().iter().flat_map(|w| w.forms.iter().map(move |f| (w, f))) {
         for (_, preset) in Preset::ALL {
             for shape in form.preset(preset) {
