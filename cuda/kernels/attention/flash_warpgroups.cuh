@@ -19,11 +19,13 @@ struct Next {
     }
 };
 
-constexpr unsigned ROWS = WARPGROUPS * 64, THREADS = (WARPGROUPS + 1) * 128, COLUMNS = D / 64;
+constexpr unsigned ROWS = WARPGROUPS * 64, THREADS = (WARPGROUPS + 1) * 128;
+// Columns of the products, a multiple of 16, and boxes of 64 columns that hold them. Those beyond D are zeros.
+constexpr unsigned WIDTH = (D + 15) / 16 * 16, COLUMNS = (D + 63) / 64;
 constexpr unsigned ROW_TILES = (S + ROWS - 1) / ROWS;
 // Elements of the tiles: Q and the results of a warpgroup, and a tile of keys or values.
-constexpr unsigned OF_QUERIES = 64 * D, OF_KEYS = KEYS * D;
-static_assert(D % 64 == 0 && KEYS % 16 == 0, "columns fill rows of 128 bytes");
+constexpr unsigned OF_QUERIES = COLUMNS * (64 * 64), OF_KEYS = COLUMNS * (KEYS * 64);
+static_assert(D % 8 == 0 && KEYS % 16 == 0, "rows of a tensor are multiples of 16 bytes");
 
 // A head and the first of the query rows that a block computes together.
 struct Place {
@@ -180,7 +182,7 @@ struct Consumer {
     const float scale;
     unsigned count, visit;
     // A thread has elements of rows lane / 4 and lane / 4 + 8 of its warp's sixteen.
-    float acc[D / 2], max[2], sum[2];
+    float acc[WIDTH / 2], max[2], sum[2];
 
     __device__ __forceinline__ Consumer(const Tiles& tiles, unsigned warpgroup)
         : tiles(tiles), warpgroup(warpgroup), thread(threadIdx.x % 128), scale(LOG2_E / sqrtf((float)D)), count(0), visit(0) {}
@@ -191,7 +193,7 @@ struct Consumer {
         const u64 b = wgmma_along_k(tiles.keys + at % STAGES * OF_KEYS);
         wgmma_fence();
 #pragma unroll
-        for (unsigned x = 0; x < D / 16; x++) {
+        for (unsigned x = 0; x < WIDTH / 16; x++) {
             const unsigned box = x / 4, inside = x % 4;
             wgmma(scores, a + box * (64 * 128 >> 4) + inside * WGMMA_NEXT_ALONG_K,
                   b + box * (KEYS * 128 >> 4) + inside * WGMMA_NEXT_ALONG_K, x > 0);
@@ -292,7 +294,7 @@ struct Consumer {
         pack_weights(weights, scores);
         if (rises) {
 #pragma unroll
-            for (unsigned i = 0; i < D / 2; i++) acc[i] *= rescale[i / 2 % 2];
+            for (unsigned i = 0; i < WIDTH / 2; i++) acc[i] *= rescale[i / 2 % 2];
         }
         count++;
     }
@@ -372,7 +374,7 @@ struct Consumer {
     // Resets the results and the rows' statistics.
     __device__ __forceinline__ void begin() {
 #pragma unroll
-        for (unsigned i = 0; i < D / 2; i++) acc[i] = 0.0f;
+        for (unsigned i = 0; i < WIDTH / 2; i++) acc[i] = 0.0f;
         max[0] = max[1] = negative_infinity();
         sum[0] = sum[1] = 0.0f;
     }
@@ -392,7 +394,7 @@ struct Consumer {
         named_sync<128>(1 + WARPGROUPS + warpgroup);
         const unsigned lane = thread % 32, row = thread / 32 * 16 + lane % 16;
 #pragma unroll
-        for (unsigned n = 0; n < D / 16; n++) {
+        for (unsigned n = 0; n < WIDTH / 16; n++) {
             const float* const x = acc + n * 8;
             const unsigned piece = n * 2 + lane / 16;
             const unsigned packed[4] = {pack(x[0] * inverse[0], x[1] * inverse[0]), pack(x[2] * inverse[1], x[3] * inverse[1]),

@@ -28,19 +28,21 @@ __device__ __forceinline__ Place place_of(unsigned index) {
     return {section * SECTION + within % heads, within / heads * KEYS};
 }
 
-// Steps of a place: tiles of queries that see its keys, for each head of the group.
+// A block's part of the steps of a place: tiles of queries that see its keys, for each head of the group.
 struct Steps {
     const Place place;
-    const unsigned skipped, of_head, count;
+    const unsigned skipped, of_head, all, before, count;
 
-    __device__ __forceinline__ Steps(const Place& place, unsigned keys)
+    __device__ __forceinline__ Steps(const Place& place, unsigned keys, unsigned part)
         : place(place),
           skipped(min(first_query(place.first_key) / QUERIES, QUERY_TILES - 1)),
           of_head(QUERY_TILES - skipped),
-          count(place.first_key < keys ? of_head * GROUP : 0) {}
+          all(place.first_key < keys ? of_head * GROUP : 0),
+          before(all * part / PARTS),
+          count(all * (part + 1) / PARTS - before) {}
 
-    __device__ __forceinline__ unsigned head(unsigned step) const { return place.head * GROUP + step / of_head; }
-    __device__ __forceinline__ unsigned tile(unsigned step) const { return skipped + step % of_head; }
+    __device__ __forceinline__ unsigned head(unsigned step) const { return place.head * GROUP + (before + step) / of_head; }
+    __device__ __forceinline__ unsigned tile(unsigned step) const { return skipped + (before + step) % of_head; }
 };
 
 // Shared memory of a block, and its barriers.
@@ -346,6 +348,50 @@ struct Consumer {
         }
     }
 
+    // Keeps a gradient for another block of the cluster.
+    __device__ __forceinline__ void keep(float (&sum)[D / 2], float4* kept) const {
+        wgmma_hold(sum);
+#pragma unroll
+        for (unsigned i = 0; i < D / 8; i++) {
+            kept[i * 256 + threadIdx.x] = make_float4(sum[4 * i], sum[4 * i + 1], sum[4 * i + 2], sum[4 * i + 3]);
+        }
+    }
+
+    // Adds a gradient that another block has kept.
+    __device__ __forceinline__ void add_kept(float (&sum)[D / 2], const float4* kept) const {
+#pragma unroll
+        for (unsigned i = 0; i < D / 8; i++) {
+            const float4 x = kept[i * 256 + threadIdx.x];
+            sum[4 * i] += x.x;
+            sum[4 * i + 1] += x.y;
+            sum[4 * i + 2] += x.z;
+            sum[4 * i + 3] += x.w;
+        }
+    }
+
+    // Adds the gradients of all blocks of the cluster, in order, and stores them: the first block dV, the second dK. Those have no
+    // room for sums where their results pass.
+    __device__ __forceinline__ void store_sums(const CUtensorMap& dk_out, const CUtensorMap& dv_out) {
+        const unsigned rank = cluster_rank();
+        float4* const first = reinterpret_cast<float4*>(tiles.queries);
+        float4* const second = reinterpret_cast<float4*>(tiles.keys);
+        // The other warpgroup has read its tiles.
+        named_sync<256>(1 + WARPGROUPS);
+        if (rank != 0) keep(dv, first);
+        if (rank != 1) keep(dk, rank == 0 ? first : second);
+        cluster_sync();
+        if (rank == 0) {
+            for (unsigned i = 1; i < PARTS; i++) add_kept(dv, cluster_pointer(first, i));
+            store(dv, 1.0f, tiles.values, dv_out);
+        } else if (rank == 1) {
+            add_kept(dk, cluster_pointer(first, 0));
+            for (unsigned i = 2; i < PARTS; i++) add_kept(dk, cluster_pointer(second, i));
+            store(dk, 1.0f / sqrtf((float)D), tiles.keys, dk_out);
+        }
+        // The shared memory of a block lasts until the others have read it.
+        cluster_sync();
+    }
+
     // Computes and stores the gradients of the block's keys and values.
     __device__ __forceinline__ void differentiate_keys(const CUtensorMap& dk_out, const CUtensorMap& dv_out) {
 #pragma unroll
@@ -354,6 +400,10 @@ struct Consumer {
             add_steps();
         } else {
             mbarrier_wait(tiles.key_full, 0);
+        }
+        if constexpr (PARTS > 1) {
+            store_sums(dk_out, dv_out);
+            return;
         }
         store(dv, 1.0f, tiles.values, dv_out);
         // The other warpgroup has read the keys.

@@ -3,7 +3,7 @@
 //
 // A block has 128 keys: two consumers with 64 each, and one producer, whose first thread copies K, V and a ring of tiles of Q and
 // dO. Consumers keep dK, dV and the weights in registers. Only dS passes through shared memory, for dQ: each consumer computes a
-// half of it one step later, and adds it in device memory.
+// half of it one step later, and adds it in device memory. A cluster of PARTS blocks shares the steps of 128 keys.
 
 #include "attention/flash_warpgroups_backward.cuh"
 
@@ -18,15 +18,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     ) {
     extern __shared__ uint4 shared[];
     const unsigned index = (unsigned)flat_workgroup();
-    if (index >= KEY_HEADS * KEY_TILES) return;
+    if (index >= KEY_HEADS * KEY_TILES * PARTS) return;
     Masks masks;
 #if OWN_LENGTHS
     masks.lengths = lengths;
 #endif
     const Tiles tiles(shared);
-    const Place place = place_of(index);
+    const Place place = place_of(index / PARTS);
     const unsigned keys = masks.keys_of(place.head * GROUP);
-    const Steps steps(place, keys);
+    const Steps steps(place, keys, index % PARTS);
     if (threadIdx.x == 0) tiles.begin();
     __syncthreads();
 

@@ -119,7 +119,7 @@ pub fn form() -> OpSpec {
             warpgroups::flash_wgmma,
         )
         .only_in(&[Dialect::Cuda])
-        .available(super::warpgroups::available),
+        .available(super::warpgroups::available_backward),
         Variant::kernel(
             "flash_coopmat",
             "as `flash`, on matrix units through WGSL's cooperative matrices, an extension of native wgpu and of Chromium; \

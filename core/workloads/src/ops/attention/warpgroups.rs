@@ -28,19 +28,35 @@ const UNITS: u64 = 128;
 /// Buffer with the number of tiles that blocks have taken after their first.
 pub(super) const DRAWN: &str = "drawn";
 
-/// Checks that the variant of either direction can compute a problem on a device.
+/// Numbers of columns of both directions, and those of the forward pass alone: its products read zeros beyond them.
+const BOTH: [u64; 2] = [64, 128];
+const FORWARD: [u64; 4] = [64, 72, 80, 128];
+
+/// Checks that the forward variant can compute a problem on a device.
 ///
 /// # Errors
 /// Reason against it.
 pub(super) fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
+    available_for(p, caps, &FORWARD)
+}
+
+/// Checks that the backward variant can compute a problem on a device.
+///
+/// # Errors
+/// Reason against it.
+pub(super) fn available_backward(p: &Problem, caps: &Caps) -> Result<(), String> {
+    available_for(p, caps, &BOTH)
+}
+
+fn available_for(p: &Problem, caps: &Caps, columns: &[u64]) -> Result<(), String> {
     if p.dtype == DType::F32 {
         return Err("flash_wgmma multiplies 16-bit floats: tensor cores would round f32 to TF32".to_owned());
     }
     has_wgmma_on_tensor_maps(caps)?;
     match p["d"] {
-        64 | 128 if p.shape.has("biased") => Err("flash_wgmma adds no mask to scores".to_owned()),
-        64 | 128 => Ok(()),
-        d => Err(format!("flash_wgmma has rows of 64 or 128 columns: head_dim {d}")),
+        d if !columns.contains(&d) => Err(format!("flash_wgmma has rows of one of {columns:?} columns: head_dim {d}")),
+        _ if p.shape.has("biased") => Err("flash_wgmma adds no mask to scores".to_owned()),
+        _ => Ok(()),
     }
 }
 
@@ -49,7 +65,7 @@ pub(super) fn scratch() -> BufferSpec {
     BufferSpec::scratch(DRAWN, Elem::U32, &[1])
 }
 
-fn units(caps: &Caps) -> u64 {
+pub(super) fn units(caps: &Caps) -> u64 {
     caps.compute_units.map_or(UNITS, u64::from)
 }
 
@@ -58,7 +74,7 @@ fn places(p: &Problem, warpgroups: u64) -> u64 {
     p["b"] * p["h"] * p["s"].div_ceil(warpgroups * ROWS)
 }
 
-/// Number of consuming warpgroups. Registers have room for two with 128 columns. With 64 columns, three have the higher rate, but
+/// Number of consuming warpgroups. Registers have room for two with more than 64 columns. With 64 columns, three have the higher rate, but
 /// their last wave of tiles may be far from full. A tile of three takes about 1.3 times as long as one of two.
 fn warpgroups(p: &Problem, caps: &Caps) -> u64 {
     let time = |(warpgroups, each): &(u64, u64)| places(p, *warpgroups).div_ceil(units(caps)) * each;
@@ -87,7 +103,7 @@ pub(super) fn flash_wgmma(p: &Problem, caps: &Caps) -> Program {
     let drawn = blocks < places && (p.shape.has("causal") || p.shape.has("padded"));
     let section = (SECTION / (4 * t * d)).clamp(1, b * kv) * group(p);
     let [queries, keys] = [matrices(b * h, s, d, ROWS), matrices(b * kv, t, d, KEYS)];
-    let tiles = 2 * d * (2 * warpgroups * ROWS + 2 * STAGES * KEYS);
+    let tiles = 2 * d.next_multiple_of(COLUMNS) * (2 * warpgroups * ROWS + 2 * STAGES * KEYS);
     let numbers = [("WARPGROUPS", warpgroups), ("KEYS", KEYS), ("STAGES", STAGES), ("SECTION", section)];
     let flash = stage(p, "attention/flash_wgmma", "attention_flash_wgmma")
         .consts(&numbers.map(|(name, value)| (name, value as u32)))
@@ -149,12 +165,15 @@ mod tests {
     fn refusals_have_a_reason() {
         let without = Caps { cuda: None, ..hopper() };
         for (shape, caps, part) in [
-            ("b1,h1,s8,d72", &hopper(), "head_dim 72"),
+            ("b1,h1,s8,d96", &hopper(), "head_dim 96"),
             ("b1,h1,s8,d64,biased", &hopper(), "no mask"),
             ("b1,h1,s8,d64", &without, "compute capability 9.0"),
         ] {
             assert!(available(&problem(shape), caps).is_err_and(|why| why.contains(part)), "{shape}");
         }
-        assert_eq!(available(&problem("b1,h1,s8,d64,causal,padded"), &hopper()), Ok(()));
+        for shape in ["b1,h1,s8,d64,causal,padded", "b1,h1,s8,d72"] {
+            assert_eq!(available(&problem(shape), &hopper()), Ok(()), "{shape}");
+        }
+        assert!(available_backward(&problem("b1,h1,s8,d72"), &hopper()).is_err_and(|why| why.contains("head_dim 72")));
     }
 }

@@ -6,8 +6,8 @@ use parallax_schema::case::Cost;
 use parallax_schema::device::Caps;
 
 use super::super::masks::{Looks, looking};
-use super::super::warpgroups::{ALIGNED, BARRIERS, ROWS, THREADS, matrices};
-use super::super::{gemm_flops, sizes, stage};
+use super::super::warpgroups::{ALIGNED, BARRIERS, ROWS, THREADS, matrices, units};
+use super::super::{gemm_flops, group, sizes, stage};
 use super::flash::operands;
 
 /// Keys of a block: two consumers have 64 each.
@@ -78,14 +78,27 @@ fn rounded(p: &Problem) -> Stage {
         .cost(Cost::new(0, 4 * rows * p["d"], sizes(p).0))
 }
 
-pub fn flash_wgmma(p: &Problem, _caps: &Caps) -> Program {
+/// Fewest steps of a block that shares a tile of keys: with fewer, the cluster takes longer than it saves.
+const FEWEST_STEPS: u64 = 8;
+
+/// Blocks of a cluster that share the steps of a tile of keys: more than one where few keys would leave multiprocessors idle.
+/// Under a causal mask, blocks are of unequal length, and twice as many are still faster.
+fn parts(p: &Problem, caps: &Caps) -> u64 {
+    let blocks = p["b"] * p["kv"] * p["t"].div_ceil(KEYS);
+    let steps = group(p) * p["s"].div_ceil(queries(p["d"]));
+    let most = units(caps) * if p.shape.has("causal") { 2 } else { 1 };
+    [4, 2].into_iter().find(|parts| blocks * parts <= most && FEWEST_STEPS * parts <= steps).unwrap_or(1)
+}
+
+pub fn flash_wgmma(p: &Problem, caps: &Caps) -> Program {
+    let parts = parts(p, caps);
     let (b, h, kv, s, t, d) = (p["b"], p["h"], p["kv"], p["s"], p["t"], p["d"]);
     // One head of a group at a time has 2 bytes of Q and of dO for each element, and 4 of the sums.
     let section = if p.shape.has("causal") { (SECTION / (8 * s * d)).clamp(1, b * kv) } else { 1 };
     let [of_queries, of_keys, gradients] =
         [matrices(b * h, s, d, queries(d)), matrices(b * kv, t, d, KEYS), matrices(b * kv, t, d, ROWS)];
     let sums = stage(p, "attention/flash_wgmma_backward", "attention_flash_wgmma_backward")
-        .consts(&[("QUERIES", queries(d) as u32), ("SECTION", section as u32)])
+        .consts(&[("QUERIES", queries(d) as u32), ("SECTION", section as u32), ("PARTS", parts as u32)])
         .args([
             Arg::from(("q", Read)).mapped(of_queries.clone()),
             Arg::from(("k", Read)).mapped(of_keys.clone()),
@@ -97,8 +110,8 @@ pub fn flash_wgmma(p: &Problem, _caps: &Caps) -> Program {
             ("sums", SUMS, Write).into(),
         ])
         .threads([((CONSUMERS + 1) * THREADS) as u32, 1, 1])
-        .grid(spread(b * kv * t.div_ceil(KEYS)))
-        .cuda(CudaLaunch { dynamic_shared_bytes: shared_bytes(d) as u32, ..CudaLaunch::default() })
+        .grid(spread(b * kv * t.div_ceil(KEYS) * parts))
+        .cuda(CudaLaunch { cluster: [parts as u32, 1, 1], dynamic_shared_bytes: shared_bytes(d) as u32 })
         .cost(Cost::new(5 * gemm_flops(p), operands(p), padded_queries(p) * 4 * d + 2 * sizes(p).1));
     Program { stages: vec![rows(p), looking(p, Looks::Both, sums), rounded(p)] }
 }
@@ -117,6 +130,20 @@ mod tests {
     fn tiles_fit_into_the_shared_memory_of_a_block() {
         for d in [64, 128] {
             assert!(shared_bytes(d) <= 232_448, "{d}");
+        }
+    }
+
+    #[test]
+    fn few_tiles_of_keys_are_shared_by_blocks() {
+        let caps = parallax_schema::device::Caps { compute_units: Some(132), ..hopper() };
+        for (shape, expected) in [
+            ("b1,h16,kv4,s2048,d128,causal", 4),
+            ("b1,h16,kv4,s2048,d128", 2),
+            ("b1,h16,kv8,s2048,d128,causal", 2),
+            ("b1,h16,s2048,d128,causal", 1),
+            ("b1,h8,s512,d64", 1),
+        ] {
+            assert_eq!(parts(&problem(shape), &caps), expected, "{shape}");
         }
     }
 
