@@ -13,6 +13,7 @@ mod names;
 mod onnx;
 mod options;
 mod problems;
+pub mod quality;
 mod tally;
 mod trace;
 
