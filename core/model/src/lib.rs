@@ -8,6 +8,7 @@
 #![deny(unsafe_code)]
 
 mod config;
+pub mod data;
 mod flashinfer;
 mod names;
 mod onnx;
