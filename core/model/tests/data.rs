@@ -90,7 +90,10 @@ fn weights_survive_their_file() {
     assert!(matches!(read.tensor("w", &[1, 2]), Err(WeightsError::Shape { .. })));
     assert!(matches!(read.tensor("v", &[1]), Err(WeightsError::Missing(_))));
     assert!(matches!(Weights::read(&bytes[..bytes.len() - 1]), Err(WeightsError::Format(_))));
-    let wrong = Weights { tensors: BTreeMap::from([("w".to_owned(), Tensor { shape: vec![3], values: vec![0.0] })]), ..weights() };
+    let wrong = Weights {
+        tensors: BTreeMap::from([("w".to_owned(), Tensor { shape: vec![3], values: vec![0.0] })]),
+        ..weights()
+    };
     assert!(wrong.to_bytes().is_err());
     let infinite = Tensor { shape: vec![1], values: vec![f32::INFINITY] };
     let bytes = Weights { tensors: [("w".to_owned(), infinite)].into(), ..weights() }.to_bytes().expect("a file");

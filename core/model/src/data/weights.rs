@@ -110,11 +110,9 @@ impl Weights {
         let tensor = self.tensors.get(name).ok_or_else(|| WeightsError::Missing(name.to_owned()))?;
         match tensor.shape == shape {
             true => Ok(&tensor.values),
-            false => Err(WeightsError::Shape {
-                name: name.to_owned(),
-                got: tensor.shape.clone(),
-                want: shape.to_vec(),
-            }),
+            false => {
+                Err(WeightsError::Shape { name: name.to_owned(), got: tensor.shape.clone(), want: shape.to_vec() })
+            }
         }
     }
 
