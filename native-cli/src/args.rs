@@ -182,6 +182,7 @@ pub enum Command {
     #[command(after_help = help::COMPLETIONS)]
     Completions(Completions),
     /// Write the man pages into a folder
+    #[command(hide = true)]
     Man(Man),
 }
 

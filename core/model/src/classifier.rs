@@ -174,14 +174,15 @@ pub fn scaler(rows: usize, features: usize) -> Layer {
 const EPS: f64 = 1e-5;
 
 /// Puts the scaling of columns into the first layer, so that the model takes rows as they are: `w'[i, j] = w[i, j]·s[i]` and `b'[j]
-/// = b[j] − Σ_i mean[i]·w'[i, j]`, with `s = 1/√(variance + ε)`.
+/// = b[j] − Σ_i mean[i]·w'[i, j]`, with `s = 1/√(variance + ε)`, and zero for a column without variance.
 pub fn fold(weights: &mut Weights, mean: &[f32], variance: &[f32]) {
     let Some(mut weight) = weights.tensors.remove("1.weight") else { return };
     if let Some(bias) = weights.tensors.get_mut("1.bias") {
         let hidden = bias.values.len();
         let mut shift = vec![0.0; hidden];
         for (row, (mean, variance)) in weight.values.chunks_exact_mut(hidden).zip(mean.iter().zip(variance)) {
-            let scale = (f64::from(*variance) + EPS).sqrt().recip();
+            // A column that is constant in training says nothing: any other value of it would be scaled by 316.
+            let scale = if *variance > 0.0 { (f64::from(*variance) + EPS).sqrt().recip() } else { 0.0 };
             for (value, shift) in row.iter_mut().zip(&mut shift) {
                 let scaled = f64::from(*value) * scale;
                 *value = scaled as f32;

@@ -209,6 +209,7 @@ pub fn part(rows: &[usize], (values, width): (&[f32], usize), targets: &[usize])
     Part {
         values: rows.iter().flat_map(|row| &values[row * width..][..width]).copied().collect(),
         targets: rows.iter().map(|row| targets[*row]).collect(),
+        texts: false,
     }
 }
 

@@ -16,7 +16,7 @@ use crate::console::{errln, outln};
 use crate::files;
 use crate::learn::labelled;
 use crate::learn::machine::Machine;
-use crate::learn::training::{Settings, train as trained};
+use crate::learn::training::{Part, Settings, train as trained};
 
 /// `train`.
 #[derive(Debug, Args)]
@@ -82,7 +82,8 @@ pub fn train(args: &TrainArgs) -> anyhow::Result<ExitCode> {
     ]);
     let about = Weights { about, ..Weights::default() };
     let checkpoint = args.weights.with_extension("checkpoint.safetensors");
-    let rows = part(&training, (&values, features), &targets);
+    let texts = data.columns.is_none();
+    let rows = Part { texts, ..part(&training, (&values, features), &targets) };
     let result = trained(model, (&rows, &about), &settings, &mut machine, (&checkpoint, args.resume))?;
     let bytes = result.weights.to_bytes()?;
     files::write(&args.weights, |to| to.write_all(&bytes))?;

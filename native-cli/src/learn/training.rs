@@ -34,6 +34,8 @@ pub struct Part {
     pub values: Vec<f32>,
     /// Class of each row.
     pub targets: Vec<usize>,
+    /// Whether the rows are embedded texts.
+    pub texts: bool,
 }
 
 /// State of a training: arrays, steps done, and the mean losses so far.
@@ -63,10 +65,8 @@ pub fn train(
     (checkpoint, resume): (&Path, bool),
 ) -> anyhow::Result<Trained> {
     let rows = part.targets.len();
-    let mut scaling = Arrays::default();
-    scaling.set_f32(INPUT, &part.values);
-    machine.run(&[scaler(rows, model.features)], &mut scaling)?;
-    let table = scaling.f32(SCALED);
+    let scaling = scaled(model, part, machine)?;
+    let table = scaling.as_ref().map_or_else(|| part.values.clone(), |scaling| scaling.f32(SCALED));
     let batch = settings.batch.min(rows);
     let layers = model.step(batch);
     let mut state = if resume { read(model, about, checkpoint)? } else { begin(model, settings.seed)? };
@@ -103,9 +103,22 @@ pub fn train(
     }
     progress.clear();
     let mut weights = Weights { about: about.about.clone(), ..model.save(&state.arrays, false) };
-    fold(&mut weights, &scaling.f32("mean"), &scaling.f32("variance"));
+    if let Some(scaling) = scaling {
+        fold(&mut weights, &scaling.f32("mean"), &scaling.f32("variance"));
+    }
     let mean = |losses: &[f64]| losses.iter().sum::<f64>() / losses.len() as f64;
     Ok(Trained { weights, curve: state.losses.chunks(EVERY).map(mean).collect() })
+}
+
+/// Returns the scaled table with its means and variances; none for texts, whose columns have one scale.
+fn scaled(model: Classifier, part: &Part, machine: &mut Machine) -> anyhow::Result<Option<Arrays>> {
+    if part.texts {
+        return Ok(None);
+    }
+    let mut scaling = Arrays::default();
+    scaling.set_f32(INPUT, &part.values);
+    machine.run(&[scaler(part.targets.len(), model.features)], &mut scaling)?;
+    Ok(Some(scaling))
 }
 
 /// Returns the rows of the batch of a step. Each epoch has its own order; rows that fill no batch are left out of it.

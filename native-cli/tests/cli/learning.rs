@@ -101,7 +101,7 @@ fn texts_are_classified_by_their_words() {
     let good: String = (0..60).map(line).collect();
     std::fs::write(dir.path().join("notes.jsonl"), format!("{good}{{\n")).expect("writable");
     let args = ["--data", "notes.jsonl", "--weights", "w.safetensors", "--target", "cpu"];
-    let train = [&["train", "classify", "--steps", "100", "--batch", "16", "--hidden", "8"][..], &args].concat();
+    let train = [&["train", "classify", "--steps", "300", "--batch", "16", "--hidden", "8"][..], &args].concat();
     mistake(dir.path(), &train, &["notes.jsonl: line 61: EOF"]);
     run(dir.path(), &[&train[..], &["--lenient", "--output", "run.json"]].concat());
     assert_eq!(score(dir.path(), "run.json", "accuracy"), 1.0);
