@@ -173,8 +173,10 @@ pub fn scaler(rows: usize, features: usize) -> Layer {
 /// Smallest variance that the workload `standard_scaler` divides by.
 const EPS: f64 = 1e-5;
 
-/// Puts the scaling of columns into the first layer, so that the model takes rows as they are: `w'[i, j] = w[i, j]·s[i]` and `b'[j]
-/// = b[j] − Σ_i mean[i]·w'[i, j]`, with `s = 1/√(variance + ε)`, and zero for a column without variance.
+/// Puts the scaling of columns into the first layer, so that the model takes rows as they are.
+///
+/// `w'[i, j] = w[i, j]·s[i]` and `b'[j] = b[j] − Σ_i mean[i]·w'[i, j]`. The factor `s` is `1/√(variance + ε)`, and zero for a column
+/// without variance.
 pub fn fold(weights: &mut Weights, mean: &[f32], variance: &[f32]) {
     let Some(mut weight) = weights.tensors.remove("1.weight") else { return };
     if let Some(bias) = weights.tensors.get_mut("1.bias") {

@@ -95,8 +95,9 @@ fn score(name: &str, value: f64, (low, high): (f64, f64), better: Better, items:
     Score { name: name.to_owned(), value, low, high, better, items: items as u64 }
 }
 
-/// Returns the scores of speed, on the host clock, from rows in memory to answers in memory: samples per second in batches, with
-/// the slowest and the fastest pass, and the latency of one request.
+/// Returns the scores of speed, on the host clock, from rows in memory to answers in memory.
+///
+/// They are samples per second in batches, with the slowest and the fastest pass, and the latency of one request.
 ///
 /// # Errors
 /// Error of the device.

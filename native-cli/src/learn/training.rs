@@ -134,7 +134,7 @@ fn begin(model: Classifier, seed: u64) -> anyhow::Result<State> {
     Ok(State { arrays, done: 0, losses: Vec::new() })
 }
 
-/// Writes a checkpoint: parameters, averages, and what the training is of.
+/// Writes a checkpoint: parameters, averages, and the metadata of the training.
 fn write(model: Classifier, about: &Weights, state: &State, path: &Path) -> anyhow::Result<()> {
     let mut weights = model.save(&state.arrays, true);
     weights.about = about.about.clone();
