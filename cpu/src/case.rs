@@ -40,6 +40,19 @@ fn array(storage: Storage, values: &[f64]) -> HostBuffer {
     }
 }
 
+/// Inputs and results of the set-up, in the types of the host implementation.
+fn arrays(
+    problem: &Problem,
+    inputs: &Inputs,
+    setup: &BTreeMap<usize, Vec<f64>>,
+) -> Result<Vec<HostBuffer>, BackendError> {
+    let host = |(index, spec): (usize, &BufferSpec)| match spec.role {
+        Role::Setup { .. } => setup.get(&index).map(|values| Ok(array(spec.elem.storage(problem.dtype), values))),
+        role => role.fill().map(|_| inputs.host(index).map_err(|_| no_room(spec.len.saturating_mul(4)))),
+    };
+    problem.buffers().iter().enumerate().filter_map(host).collect()
+}
+
 /// Additional bytes for the computation and the check of a case.
 const BESIDE: u64 = 64 << 20;
 
@@ -117,11 +130,7 @@ impl HostCase {
         let specs = problem.buffers();
         make_sure_of_room(problem, &specs)?;
         let setup = set_up(problem, inputs);
-        let host = |(index, spec): (usize, &BufferSpec)| match spec.role {
-            Role::Setup { .. } => setup.get(&index).map(|values| Ok(array(spec.elem.storage(problem.dtype), values))),
-            role => role.fill().map(|_| inputs.host(index).map_err(|_| no_room(spec.len.saturating_mul(4)))),
-        };
-        let arrays = specs.iter().enumerate().filter_map(host).collect::<Result<Vec<HostBuffer>, _>>()?;
+        let arrays = arrays(problem, inputs, &setup)?;
         let written: Vec<usize> = problem.outputs().into_iter().filter(|index| !setup.contains_key(index)).collect();
         let lengths = written.iter().map(|index| specs[*index].len as usize);
         let (outputs, options) = match problem.form().host {
@@ -177,6 +186,13 @@ impl HostCase {
 impl Prepared for HostCase {
     fn compiled(&self) -> &Compiled {
         &self.compiled
+    }
+
+    async fn refill(&mut self, inputs: &Inputs) -> Result<(), BackendError> {
+        self.setup = set_up(&self.problem, inputs);
+        self.arrays = arrays(&self.problem, inputs, &self.setup)?;
+        self.inputs = inputs.clone();
+        Ok(())
     }
 
     fn now(&self) -> Nanos {

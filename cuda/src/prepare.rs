@@ -18,6 +18,7 @@ use rayon::prelude::*;
 use crate::compile::{compile_cached, hash};
 use crate::cublaslt::{PlannedGemm, WORKSPACE};
 use crate::cudnn;
+use crate::driver::{CudaContext, CudaStream};
 use crate::errors::Context;
 use crate::events::{event, since};
 use crate::launch::{BoundStage, Given, Module, Range, Ready};
@@ -103,9 +104,11 @@ impl Cuda {
         let prepared = PreparedCase {
             launching: Launching::Stream,
             graphs: Vec::new(),
+            setup: executions,
             executions: timed,
             rotation: Rotation::new(sets.len()),
             specs,
+            dtype,
             begin: event(context)?,
             end: event(context)?,
             sets,
@@ -123,7 +126,7 @@ impl Cuda {
         };
         // Fresh memory may hold the correct results of an earlier case.
         prepared.poison_all(POISON)?;
-        prepared.set_up(&executions)?;
+        prepared.set_up()?;
         Ok(prepared)
     }
 
@@ -234,23 +237,7 @@ impl Cuda {
             specs.iter().zip(&scratch.regions).map(allocate).collect::<Result<Set, _>>()
         };
         let sets = (0..sets.max(1)).map(allocate_set).collect::<Result<Vec<_>, _>>()?;
-
-        let is_input = |(_, spec): &(usize, &BufferSpec)| spec.role.fill().is_some();
-        for (index, spec) in specs.iter().enumerate().filter(is_input) {
-            if let Some(buffer) = &sets[0][index] {
-                write(buffer, inputs, index, spec.elem.storage(dtype).bytes())?;
-            }
-        }
-        // Copies from pageable host memory may be incomplete when the call returns, and the kernels' stream does not wait for them.
-        context.synchronize().doing(|| "uploading inputs".into())?;
-        let copied = sets[1..].iter().try_for_each(|set| {
-            specs.iter().enumerate().filter(is_input).try_for_each(|(index, _)| match (&set[index], &sets[0][index]) {
-                (Some(copy), Some(first)) => copy.copy_from(first, self.stream.cu_stream()),
-                _ => Ok(()),
-            })
-        });
-        // Wait also after a failed copy: no work may be in flight when the buffers are dropped.
-        self.stream.synchronize().doing(|| "copying inputs".into()).and(copied)?;
+        fill(context, &self.stream, &specs, &sets, (inputs, dtype))?;
         Ok(sets)
     }
 
@@ -355,6 +342,32 @@ fn execution(
 /// Size of a piece of inputs, in bytes. Inputs are made and copied in pieces, so that a large tensor needs no second copy on the
 /// host.
 const PIECE: u64 = 16 << 20;
+
+/// Copies the inputs into every set, and waits.
+pub(crate) fn fill(
+    context: &CudaContext,
+    stream: &CudaStream,
+    specs: &[BufferSpec],
+    sets: &[Set],
+    (inputs, dtype): (&Inputs, DType),
+) -> Result<(), BackendError> {
+    let is_input = |(_, spec): &(usize, &BufferSpec)| spec.role.fill().is_some();
+    for (index, spec) in specs.iter().enumerate().filter(is_input) {
+        if let Some(buffer) = &sets[0][index] {
+            write(buffer, inputs, index, spec.elem.storage(dtype).bytes())?;
+        }
+    }
+    // Copies from pageable host memory may be incomplete when the call returns, and the kernels' stream does not wait for them.
+    context.synchronize().doing(|| "uploading inputs".into())?;
+    let copied = sets[1..].iter().try_for_each(|set| {
+        specs.iter().enumerate().filter(is_input).try_for_each(|(index, _)| match (&set[index], &sets[0][index]) {
+            (Some(copy), Some(first)) => copy.copy_from(first, stream.cu_stream()),
+            _ => Ok(()),
+        })
+    });
+    // Wait also after a failed copy: no work may be in flight when the buffers are dropped.
+    stream.synchronize().doing(|| "copying inputs".into()).and(copied)
+}
 
 fn write(buffer: &Buffer, inputs: &Inputs, index: usize, elem_bytes: u64) -> Result<(), BackendError> {
     let mut piece = vec![0; PIECE.min(buffer.bytes()) as usize];

@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use parallax_ir::device::{Awaited, BackendError, Batch, Ledger, POISON, Prepared, Rotation, Sample};
-use parallax_ir::{BufferSpec, Role};
+use parallax_ir::{BufferSpec, Inputs, Role};
+use parallax_schema::case::DType;
 use parallax_schema::device::{Compiled, Launch, Launching, MemoryStats, Trace};
 use parallax_schema::units::Nanos;
 
@@ -18,6 +19,7 @@ use crate::graph::Graph;
 use crate::launch::{BoundStage, Module};
 use crate::memory::{Buffer, stats};
 use crate::occupancy::Multiprocessors;
+use crate::prepare::fill;
 use crate::streams::Streams;
 use crate::trace::trace;
 
@@ -33,10 +35,13 @@ pub(crate) struct PreparedCase {
     pub(crate) launching: Launching,
     /// Graph of one execution on each set of buffers, made on request.
     pub(crate) graphs: Vec<Graph>,
+    /// Launches of the set-up, on each set of buffers.
+    pub(crate) setup: Vec<Vec<BoundStage>>,
     /// Launches of one execution, on each set of buffers.
     pub(crate) executions: Vec<Vec<BoundStage>>,
     pub(crate) rotation: Rotation,
     pub(crate) specs: Vec<BufferSpec>,
+    pub(crate) dtype: DType,
     pub(crate) begin: CudaEvent,
     pub(crate) end: CudaEvent,
     pub(crate) sets: Vec<Set>,
@@ -142,14 +147,14 @@ impl PreparedCase {
     }
 
     /// Runs the set-up once on every set, on poisoned buffers, and waits for it.
-    pub(crate) fn set_up(&self, stages: &[Vec<BoundStage>]) -> Result<(), BackendError> {
+    pub(crate) fn set_up(&self) -> Result<(), BackendError> {
         let run = || {
             for (spec, buffer) in self.sets.iter().flat_map(|set| self.specs.iter().zip(set)) {
                 if let (Role::Setup { .. }, Some(buffer)) = (spec.role, buffer) {
                     buffer.poison(POISON, self.stream.cu_stream())?;
                 }
             }
-            stages.iter().flatten().try_for_each(|step| step.launch(&self.stream))
+            self.setup.iter().flatten().try_for_each(|step| step.launch(&self.stream))
         };
         let launched = run();
         // Wait also after a failed launch: no work may be in flight when the buffers are dropped.
@@ -203,6 +208,19 @@ impl Prepared for PreparedCase {
         }
         self.launching = launching;
         Ok(())
+    }
+
+    async fn refill(&mut self, inputs: &Inputs) -> Result<(), BackendError> {
+        self.bind()?;
+        self.wait()?;
+        fill(&self.context, &self.stream, &self.specs, &self.sets, (inputs, self.dtype))?;
+        let kept = self.first.iter().try_for_each(|(index, first)| match &self.sets[0][*index] {
+            Some(buffer) => first.copy_from(buffer, self.stream.cu_stream()),
+            None => Ok(()),
+        });
+        // Wait also after a failed copy: no work may be in flight when the buffers are dropped.
+        self.wait().and(kept)?;
+        self.set_up()
     }
 
     fn now(&self) -> Nanos {

@@ -25,12 +25,14 @@ use crate::commands::kernel::Kernel;
 use crate::commands::lab::Lab;
 use crate::commands::list::List;
 use crate::commands::man::Man;
+use crate::commands::model::ModelArgs;
 use crate::commands::profile::Profile;
 use crate::commands::report::Report;
 use crate::commands::run::RunArgs;
 use crate::commands::serve::Serve;
 use crate::commands::site::Site;
 use crate::commands::trace::TraceArgs;
+use crate::commands::train::TrainArgs;
 use crate::commands::tune::Tune;
 use crate::commands::verify::Verify;
 use crate::help;
@@ -151,6 +153,12 @@ pub enum Command {
     /// Compute one case on your own NumPy arrays
     #[command(after_help = help::EVAL)]
     Eval(Eval),
+    /// Evaluate a small model of the suite's workloads: quality, speed
+    #[command(after_help = help::MODEL)]
+    Model(ModelArgs),
+    /// Train a small model by the suite's own backward passes
+    #[command(after_help = help::TRAIN)]
+    Train(TrainArgs),
     /// Print the kernel sources of a case
     Kernel(Kernel),
     /// Show every setting, its value and its origin
@@ -174,6 +182,7 @@ pub enum Command {
     #[command(after_help = help::COMPLETIONS)]
     Completions(Completions),
     /// Write the man pages into a folder
+    #[command(hide = true)]
     Man(Man),
 }
 

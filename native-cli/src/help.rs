@@ -67,6 +67,18 @@ Example:
   parallax eval attention/fwd/b1,h8,s512,d64/f32/flash --output-dir out \\
     --input q=q.npy --input k=k.npy --input v=v.npy";
 
+/// Examples of `model`.
+pub const MODEL: &str = "\
+Examples:
+  parallax model classify --data digits --target wgpu
+  parallax model classify --weights my.safetensors --data my.csv --label y";
+
+/// Examples of `train`.
+pub const TRAIN: &str = "\
+Examples:
+  parallax train classify --data digits --weights digits.safetensors
+  parallax train classify --data notes.jsonl --weights notes.safetensors";
+
 /// Examples of `dev`.
 pub const DEV: &str = "\
 Example:

@@ -19,6 +19,7 @@ pub mod heartbeat;
 pub mod help;
 pub mod interface;
 pub mod interrupts;
+pub mod learn;
 pub mod logging;
 pub mod memory;
 mod model;

@@ -47,16 +47,20 @@ pub fn session(
     }
 }
 
+/// Returns this program.
+pub fn suite() -> Suite {
+    Suite { version: env!("CARGO_PKG_VERSION").to_owned(), commit: env!("PARALLAX_COMMIT").to_owned() }
+}
+
 /// Returns a run without records on this machine.
 pub fn begin(target: &str, profiler: &dyn Profiler, spec: &Spec, plan: &Plan) -> Run {
-    let suite = Suite { version: env!("CARGO_PKG_VERSION").to_owned(), commit: env!("PARALLAX_COMMIT").to_owned() };
     Run {
         started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
         environment: BTreeMap::from([
             ("os".to_owned(), os()),
             ("architecture".to_owned(), std::env::consts::ARCH.to_owned()),
         ]),
-        ..plan.begin(target, suite, profiler, spec)
+        ..plan.begin(target, suite(), profiler, spec)
     }
 }
 

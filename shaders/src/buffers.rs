@@ -6,12 +6,13 @@ use parallax_ir::device::{BackendError, Ledger};
 use parallax_ir::{
     Access, Arg, BufferSpec, Case, CopyRange, Inputs, Place, Program, Region, Role, Scratch, Stage, StageOp,
 };
+use parallax_schema::device::Launching;
 use parallax_schema::units::Bytes;
 
 use crate::barriers::BarrierBuffer;
 use crate::foreign::{Binding, BindingKind, GUARD, GUARD_BYTES};
 use crate::gpu::Gpu;
-use crate::launch::Launched;
+use crate::launch::{BoundStage, Launched, Stamped, encode};
 use crate::mapped;
 use crate::memory::{TrackedBuffer, UPLOAD, padded};
 use crate::pass_copies::{Ends, PassCopy};
@@ -222,6 +223,12 @@ impl Buffers {
                 encoder.copy_buffer_to_buffer(&first.buffer, 0, &held.buffer, 0, first.buffer.size());
             }
         }
+    }
+
+    /// Records the stages of the set-up on every set.
+    pub fn encode_setup(&self, encoder: &mut wgpu::CommandEncoder, setup: &[BoundStage]) {
+        let work: Vec<_> = (0..self.sets.len()).flat_map(|set| setup.iter().map(move |step| (step, set))).collect();
+        encode(encoder, &work, Launching::OnePass, Stamped::default());
     }
 
     /// Returns the fills that poison the buffers of selected roles in every set.

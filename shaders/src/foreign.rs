@@ -114,6 +114,7 @@ impl Wgpu {
             fills: Vec::new(),
             rotation: Rotation::new(1),
             launching: Launching::OnePass,
+            origin: None,
         })
     }
 

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use async_trait::async_trait;
 use parallax_ir::device::{Awaited, BackendError, Batch, Ledger, Prepared, Rotation, Sample};
+use parallax_ir::{Case, Inputs};
 use parallax_schema::device::{Compiled, Dialect, Launch, Launching, MemoryStats, Trace};
 use parallax_schema::units::{Bytes, Nanos};
 use web_time::Instant;
@@ -36,6 +37,14 @@ pub struct WgpuCase {
     pub fills: Vec<Fill>,
     pub rotation: Rotation,
     pub launching: Launching,
+    /// The case and its set-up, for other inputs; `None` for kernel sources of the caller.
+    pub origin: Option<Origin>,
+}
+
+/// Case of a preparation, with the stages of its set-up.
+pub struct Origin {
+    pub case: Case,
+    pub setup: Vec<BoundStage>,
 }
 
 /// Read-back of the first bytes of a result.
@@ -109,6 +118,18 @@ impl Prepared for WgpuCase {
         }
         self.launching = launching;
         Ok(())
+    }
+
+    async fn refill(&mut self, inputs: &Inputs) -> Result<(), BackendError> {
+        let unknown = || BackendError::Unsupported("a kernel source of the caller keeps its contents".to_owned());
+        let Origin { case, setup } = self.origin.as_ref().ok_or_else(unknown)?;
+        self.buffers.fill(&self.gpu, case, inputs).await?;
+        if setup.is_empty() {
+            return Ok(());
+        }
+        let mut encoder = self.gpu.device.create_command_encoder(&Default::default());
+        self.buffers.encode_setup(&mut encoder, setup);
+        self.gpu.finish(encoder).await
     }
 
     fn now(&self) -> Nanos {

@@ -19,9 +19,9 @@ use crate::checks::Checks;
 use crate::compile::{ProgramSource, Unit};
 use crate::device::WgpuOptions;
 use crate::gpu::Gpu;
-use crate::launch::{BoundStage, Pass, Stamped, encode};
+use crate::launch::{BoundStage, Pass};
 use crate::poison::{Fill, Poison};
-use crate::prepared::WgpuCase;
+use crate::prepared::{Origin, WgpuCase};
 use crate::source::{Form, Imitation, KernelSource, WrittenLoops, assemble_all};
 use crate::timestamp_fence::Fence;
 use crate::timing::Timestamps;
@@ -165,7 +165,7 @@ impl Wgpu {
         let (mut setup, fills, fresh) = gpu.make(bind).await?;
         buffers.fill(gpu, case, inputs).await?;
         let steps = setup.split_off(first);
-        self.set_up(&setup, fresh.iter().chain(&fills), (&buffers, sets)).await?;
+        self.set_up(&setup, fresh.iter().chain(&fills), &buffers).await?;
         Ok(WgpuCase {
             gpu: gpu.clone(),
             timestamps: self.timestamps.clone(),
@@ -178,6 +178,7 @@ impl Wgpu {
             fills,
             rotation: Rotation::new(sets),
             launching: Launching::OnePass,
+            origin: Some(Origin { case: case.clone(), setup }),
         })
     }
 }
@@ -228,7 +229,7 @@ impl Wgpu {
         &self,
         setup: &'a [BoundStage],
         fills: impl Iterator<Item = &'a Fill>,
-        (buffers, sets): (&Buffers, usize),
+        buffers: &Buffers,
     ) -> Result<(), BackendError> {
         if setup.is_empty() {
             return Ok(());
@@ -239,8 +240,7 @@ impl Wgpu {
         let mut pass = Pass::begin(&mut encoder, Some("set-up"), None);
         fills.for_each(|fill| fill.encode(&mut pass));
         drop(pass);
-        let work: Vec<_> = (0..sets).flat_map(|set| setup.iter().map(move |step| (step, set))).collect();
-        encode(&mut encoder, &work, Launching::OnePass, Stamped::default());
+        buffers.encode_setup(&mut encoder, setup);
         self.gpu.finish(encoder).await
     }
 }

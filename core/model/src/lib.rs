@@ -3,16 +3,23 @@
 //! A file of a model becomes a [`Model`]: each operation with its count, its least cost, and the problem that stands for it. Four
 //! formats are read: ONNX graphs, `config.json` of Hugging Face, traces of `torch.profiler`, and workloads of FlashInfer-Bench.
 //!
-//! Operations without a problem stay in the list with a reason. Weights are never read.
+//! Operations without a problem stay in the list with a reason. Their weights are never read.
+//!
+//! Models of the suite itself are lists of layers with named weights: [`classifier`]. [`data`] reads their data, and [`quality`]
+//! measures their answers.
 
 #![deny(unsafe_code)]
 
+pub mod classifier;
 mod config;
+pub mod data;
 mod flashinfer;
+pub mod layers;
 mod names;
 mod onnx;
 mod options;
 mod problems;
+pub mod quality;
 mod tally;
 mod trace;
 

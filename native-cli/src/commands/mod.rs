@@ -17,6 +17,7 @@ pub mod lab;
 pub mod list;
 pub mod man;
 pub mod measuring;
+pub mod model;
 pub mod profile;
 pub mod report;
 pub mod run;
@@ -28,6 +29,7 @@ pub mod serve;
 pub mod site;
 pub mod start;
 pub mod trace;
+pub mod train;
 pub mod tune;
 pub mod verify;
 
@@ -58,6 +60,8 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Trace(args) => trace::trace(&args).map(done),
         Command::History(args) => history::history(&args),
         Command::Eval(args) => eval::eval(&args).map(done),
+        Command::Model(args) => model::model(&args),
+        Command::Train(args) => train::train(&args),
         Command::Kernel(args) => kernel::kernel(&args).map(done),
         Command::Config(args) => config::config(&args).map(done),
         Command::Serve(args) => serve::serve(&args).map(done),

@@ -17,6 +17,7 @@ mod history;
 #[cfg(unix)]
 mod interrupting;
 mod lab;
+mod learning;
 #[cfg(unix)]
 mod limits;
 mod measuring;

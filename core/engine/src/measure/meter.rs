@@ -120,6 +120,10 @@ impl Prepared for MeteredCase {
         self.inner.compile_again().await
     }
 
+    async fn refill(&mut self, inputs: &Inputs) -> Result<(), BackendError> {
+        self.inner.refill(inputs).await
+    }
+
     fn launches(&self) -> Vec<Launch> {
         self.inner.launches()
     }

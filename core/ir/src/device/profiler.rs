@@ -211,6 +211,15 @@ pub trait Prepared {
         Err(BackendError::Unsupported(format!("there is no launch mode `{}` here", launching.name())))
     }
 
+    /// Replaces the inputs of every set by others of the same problem, and runs the set-up again. Nothing is compiled or allocated.
+    ///
+    /// # Errors
+    /// [`BackendError::Unsupported`]: this backend, or this case on it, keeps the inputs of its preparation.
+    async fn refill(&mut self, inputs: &Inputs) -> Result<(), BackendError> {
+        let _ = inputs;
+        Err(BackendError::Unsupported("inputs of a prepared case cannot change here".to_owned()))
+    }
+
     /// Returns the host time since the profiler was opened, on the same clock as [`Profiler::now`].
     fn now(&self) -> Nanos;
 

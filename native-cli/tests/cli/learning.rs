@@ -1,0 +1,142 @@
+//! `train` and `model`: scores, resumption after a kill, and refused data.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use parallax_model::data::Weights;
+use parallax_schema::record::Run;
+
+use crate::{folder, mistake, parallax};
+
+fn run(folder: &Path, args: &[&str]) -> String {
+    let output = parallax(folder, args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+fn score(folder: &Path, file: &str, name: &str) -> f64 {
+    let text = std::fs::read_to_string(folder.join(file)).expect("a run file");
+    let run = Run::parse(&text).expect("a run");
+    let scores = run.records[0].scores();
+    scores.iter().find(|score| score.name == name).unwrap_or_else(|| panic!("{name} in {scores:?}")).value
+}
+
+#[test]
+fn shipped_models_answer_alike_on_both_targets() {
+    let dir = folder();
+    for (data, name, least) in [("breast-cancer", "AUC macro", 0.97), ("digits", "accuracy", 0.97)] {
+        for target in ["cpu", "wgpu"] {
+            let said = run(dir.path(), &["model", "classify", "--data", data, "--target", target, "--output", target]);
+            assert!(said.contains("held-out rows, seed 1") && said.contains("confusion matrix"), "{said}");
+            assert!(score(dir.path(), target, name) >= least, "{said}");
+        }
+        assert_eq!(score(dir.path(), "wgpu", "equal predictions"), 1.0);
+        let said = run(dir.path(), &["compare", "cpu", "wgpu"]);
+        assert!(said.lines().any(|line| line.contains(name) && line.contains("same")), "{said}");
+    }
+}
+
+const TRAINING: [&str; 8] = ["train", "classify", "--data", "breast-cancer", "--hidden", "4", "--batch", "16"];
+
+fn training<'a>(rest: &[&'a str]) -> Vec<&'a str> {
+    [&TRAINING[..], rest].concat()
+}
+
+/// The losses are means of batches in f32. Roundings of 2⁻²⁴ grow with the steps, by the rate at most.
+#[test]
+fn the_loss_falls_alike_on_both_targets() {
+    let dir = folder();
+    for target in ["cpu", "wgpu"] {
+        run(dir.path(), &training(&["--steps", "150", "--weights", "w", "--output", target, "--target", target]));
+    }
+    for (name, least) in [("loss at step 100", 0.05), ("loss at step 150", 0.01)] {
+        let [cpu, wgpu] = ["cpu", "wgpu"].map(|file| score(dir.path(), file, name));
+        assert!((cpu - wgpu).abs() < 1e-4 * cpu, "{name}: {cpu} and {wgpu}");
+        assert!(cpu > least && cpu < 0.69, "{name}: {cpu}");
+    }
+    assert!(score(dir.path(), "cpu", "loss at step 150") < score(dir.path(), "cpu", "loss at step 100"));
+}
+
+#[test]
+fn a_killed_training_resumes_to_the_same_weights() {
+    let dir = folder();
+    let long = training(&["--steps", "900000", "--weights", "a.safetensors", "--target", "cpu"]);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_parallax"))
+        .args(&long)
+        .current_dir(dir.path())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let checkpoint = dir.path().join("a.checkpoint.safetensors");
+    while !checkpoint.exists() {
+        assert!(child.try_wait().expect("a child").is_none(), "it ended before its first checkpoint");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().expect("it runs");
+    child.wait().expect("it ended");
+    let done: usize =
+        Weights::read(&std::fs::read(&checkpoint).expect("readable")).expect("whole").about("done").expect("a number");
+    let steps = (done + 150).to_string();
+    let other =
+        training(&["--steps", &steps, "--weights", "a.safetensors", "--seed", "2", "--target", "cpu", "--resume"]);
+    mistake(dir.path(), &other, &["a training with another `seed`"]);
+    for (file, resume) in [("a.safetensors", true), ("b.safetensors", false)] {
+        let mut args = training(&["--steps", &steps, "--weights", file, "--target", "cpu"]);
+        args.extend(resume.then_some("--resume"));
+        run(dir.path(), &args);
+    }
+    let read = |file: &str| Weights::read(&std::fs::read(dir.path().join(file)).expect("readable")).expect("weights");
+    assert_eq!(read("a.safetensors"), read("b.safetensors"));
+    assert!(!checkpoint.exists());
+}
+
+#[test]
+fn texts_are_classified_by_their_words() {
+    let dir = folder();
+    let line = |i: usize| match i % 2 {
+        0 => format!("{{\"text\": \"fever and cough for {i} days\", \"label\": \"infection\"}}\n"),
+        _ => format!("{{\"text\": \"fracture of the left bone {i}\", \"label\": \"injury\"}}\n"),
+    };
+    let good: String = (0..60).map(line).collect();
+    std::fs::write(dir.path().join("notes.jsonl"), format!("{good}{{\n")).expect("writable");
+    let args = ["--data", "notes.jsonl", "--weights", "w.safetensors", "--target", "cpu"];
+    let train = [&["train", "classify", "--steps", "300", "--batch", "16", "--hidden", "8"][..], &args].concat();
+    mistake(dir.path(), &train, &["notes.jsonl: line 61: EOF"]);
+    run(dir.path(), &[&train[..], &["--lenient", "--output", "run.json"]].concat());
+    assert_eq!(score(dir.path(), "run.json", "accuracy"), 1.0);
+    std::fs::write(dir.path().join("more.jsonl"), format!("{}{}", line(0), line(1))).expect("writable");
+    let said = run(
+        dir.path(),
+        &["model", "classify", "--data", "more.jsonl", "--weights", "w.safetensors", "--target", "cpu"],
+    );
+    assert!(said.contains("all 2 rows"), "{said}");
+}
+
+#[test]
+fn wrong_data_and_weights_are_refused() {
+    let dir = folder();
+    let save = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("writable");
+    save("one.csv", "a,label\n1,x\n2,x\n");
+    save("few.csv", "a,label\n1,x\n2,y\n");
+    save("bad.csv", "a,label\n1,x\nq,y\n");
+    save("digits.csv", "a,label\n1,0\n2,11\n");
+    save("empty.csv", "");
+    save("no.safetensors", "nothing");
+    for (args, part) in [
+        (&["model", "classify", "--data", "nope"][..], "cannot read nope; shipped tables are breast-cancer, digits"),
+        (&["model", "classify", "--data", "few.csv"], "no weights are shipped for few.csv: give --weights"),
+        (&["model", "classify", "--weights", "no.safetensors"], "this is no file of safetensors"),
+        (&["model", "classify", "--target", "browser", "--data", "digits"], "browser"),
+        (&["train", "classify", "--weights", "w", "--data", "one.csv"], "there are 1 classes"),
+        (&["train", "classify", "--weights", "w", "--data", "few.csv"], "2 rows are too few"),
+        (&["train", "classify", "--weights", "w", "--data", "bad.csv"], "bad.csv: line 3: `q` in column `a`"),
+        (&["train", "classify", "--weights", "w", "--data", "empty.csv"], "there is no column `label`"),
+        (&["train", "classify", "--weights", "w", "--data", "few.csv", "--label", "z"], "no column `z`"),
+        (&["train", "classify", "--weights", "w", "--data", "no.safetensors"], "as .csv, or texts as .jsonl"),
+    ] {
+        let args = if args.contains(&"--target") { args.to_vec() } else { [args, &["--target", "cpu"]].concat() };
+        mistake(dir.path(), &args, &[part]);
+    }
+    assert!(!dir.path().join("w").exists());
+}
