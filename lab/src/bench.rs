@@ -187,6 +187,7 @@ fn kernel<'a>(plan: &'a Plan, before: &'a [Vec<u8>], label: Label, wgsl: &'a str
         shared_bytes: program.shared_bytes,
         grid: plan.grids[label as usize],
         bindings: bindings.collect(),
+        constants: &program.constants,
     }
 }
 
@@ -197,6 +198,8 @@ fn kernel<'a>(plan: &'a Plan, before: &'a [Vec<u8>], label: Label, wgsl: &'a str
 async fn loops_end(wgpu: &Wgpu, plan: &Plan, before: &[Vec<u8>], label: Label) -> Result<(), LabError> {
     let Some(guarded) = &plan.programs[label as usize].guarded else { return Ok(()) };
     let mut kernel = kernel(plan, before, label, &guarded.wgsl);
+    // The variant has their values in its text.
+    kernel.constants = &[];
     let flag = kernel.bindings.len();
     let BindingPoint { group, binding } = guarded.flag;
     kernel.bindings.push(Binding { group, binding, kind: BindingKind::ReadWrite, contents: &[0; 4] });

@@ -110,6 +110,28 @@ pub enum LabError {
         /// Bindings of the kernels.
         has: String,
     },
+    /// Value for a pipeline-overridable constant that the kernel lacks.
+    #[error("{label} has no override `{name}`; it has {has}")]
+    NoOverride {
+        /// Kernel.
+        label: Label,
+        /// Requested key.
+        name: String,
+        /// Keys of the kernel source, or `none`.
+        has: String,
+    },
+    /// Value that does not fit a pipeline-overridable constant.
+    #[error("{label}, override `{name}`: {value} is no {type_name}")]
+    OverrideValue {
+        /// Kernel.
+        label: Label,
+        /// Key of the constant.
+        name: String,
+        /// Value.
+        value: f64,
+        /// Type of the constant.
+        type_name: String,
+    },
     /// Length or contents that do not fit a binding.
     #[error("binding {point}: {why}")]
     Contents {

@@ -297,6 +297,7 @@ pub(crate) fn type_name(module: &Module, ty: Handle<Type>) -> String {
     let scalar = |scalar: &naga::Scalar| Scalar::of(*scalar).map_or("?", Scalar::name);
     let ty = &module.types[ty];
     match &ty.inner {
+        TypeInner::Scalar(scalar) if scalar.kind == ScalarKind::Bool => "bool".to_owned(),
         TypeInner::Scalar(of) => scalar(of).to_owned(),
         TypeInner::Atomic(of) => format!("atomic<{}>", scalar(of)),
         TypeInner::Vector { size, scalar: of } => format!("vec{}<{}>", *size as u32, scalar(of)),

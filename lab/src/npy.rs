@@ -38,6 +38,11 @@ fn value<'a>(header: &'a str, key: &str) -> Option<&'a str> {
     Some(from[..end].trim())
 }
 
+/// Returns the beginning of a dtype in one line.
+fn shown(descr: &str) -> String {
+    descr.chars().take(40).map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+}
+
 /// Reads an array.
 pub(crate) fn read(file: &[u8]) -> Result<Array<'_>, NpyError> {
     let (length, start) = match file {
@@ -53,7 +58,7 @@ pub(crate) fn read(file: &[u8]) -> Result<Array<'_>, NpyError> {
     let descr = of("descr")?.trim_matches(['\'', '"']);
     let scalars = [Scalar::F32, Scalar::F16, Scalar::I32, Scalar::U32];
     let scalar = scalars.into_iter().find(|scalar| scalar.descr() == descr);
-    let scalar = scalar.ok_or_else(|| NpyError::Dtype(descr.to_owned()))?;
+    let scalar = scalar.ok_or_else(|| NpyError::Dtype(shown(descr)))?;
     let shape = of("shape")?.trim_matches(['(', ')']);
     let extents = shape.split(',').map(str::trim).filter(|extent| !extent.is_empty());
     let extents: Vec<u64> = extents.map(|e| e.parse().map_err(|_| NpyError::Format)).collect::<Result<_, _>>()?;
@@ -88,6 +93,39 @@ mod tests {
         ] {
             let file = file(descr, "False", shape, &[1; 24]);
             assert_eq!(read(&file), Ok(Array { scalar, bytes: &[1; 24][..bytes] }), "{descr} {shape}");
+        }
+    }
+
+    /// Every damaged file, and bytes at random, are read or refused in one line.
+    #[test]
+    fn arbitrary_bytes_never_panic() {
+        let whole = file("<f4", "False", "(2, 3)", &[7; 24]);
+        let mut state = 38_u64;
+        let mut next = move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize
+        };
+        for round in 0..20_000 {
+            let mut bytes = match round % 2 {
+                0 => whole.clone(),
+                _ => [b"\x93NUMPY".as_slice(), &[1 + (next() % 3) as u8, 0]].concat(),
+            };
+            bytes.extend((0..next() % 40).map(|_| next() as u8));
+            for _ in 0..=next() % 4 {
+                let at = next() % bytes.len();
+                bytes[at] = next() as u8;
+            }
+            bytes.truncate(bytes.len() - next() % bytes.len());
+            match read(&bytes) {
+                Ok(array) => assert!(array.bytes.len() <= bytes.len()),
+                Err(error) => {
+                    let said = error.to_string();
+                    assert!(!said.chars().any(char::is_control) && said.len() < 200, "{said:?}");
+                }
+            }
+        }
+        for cut in 0..whole.len() {
+            assert!(read(&whole[..cut]).is_err(), "{cut}");
         }
     }
 

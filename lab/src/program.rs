@@ -8,6 +8,7 @@ use parallax_shaders::BindingKind;
 use crate::error::{LabError, Label};
 use crate::guard::{self, Guarded};
 use crate::layout::{Layout, Layouts, few_parts, type_name};
+use crate::overrides::{self, Override};
 use crate::request::{BindingPoint, Side};
 
 /// Largest length of a kernel source in bytes.
@@ -38,6 +39,10 @@ pub struct Program {
     pub half: bool,
     /// Bindings that the entry point uses, by group and number.
     pub bindings: Vec<Reflected>,
+    /// Pipeline-overridable constants of the kernel source.
+    pub overrides: Vec<Override>,
+    /// Their values in the request, by key.
+    pub constants: Vec<(String, f64)>,
     /// Variant whose loops end. `None` without loops.
     pub guarded: Option<Guarded>,
 }
@@ -107,8 +112,9 @@ impl Program {
             .validate(&module)
             .map_err(|e| rejected(e.location(&parsed).map(|at| at.line_number), e.emit_to_string(&parsed)))?;
         let (entry, entries) = chosen(label, &module, side.entry.as_deref())?;
-        // Sizes may depend on overrides, which have their values of the kernel source.
-        let constants = Default::default();
+        let overrides = overrides::of(label, &module, side)?;
+        // Sizes may depend on overrides.
+        let constants = side.overrides.iter().map(|(key, value)| (key.clone(), *value)).collect();
         let (module, info) = process_overrides(&module, &info, Some((ShaderStage::Compute, &entry)), &constants)
             .map_err(|e| rejected(None, e.to_string()))?;
         let wgsl = if cfg!(target_arch = "wasm32") { text.clone() } else { parsed };
@@ -117,7 +123,9 @@ impl Program {
             // naga does not write the directive.
             guarded.iter_mut().for_each(|guarded| guarded.wgsl.insert_str(0, SUBGROUPS));
         }
-        Program { label, wgsl, entry, entries, guarded, ..Program::empty(label) }.with_interface(&module, &info)
+        let constants = side.overrides.clone().into_iter().collect();
+        Program { label, wgsl, entry, entries, overrides, constants, guarded, ..Program::empty(label) }
+            .with_interface(&module, &info)
     }
 
     fn empty(label: Label) -> Program {
@@ -130,6 +138,8 @@ impl Program {
             shared_bytes: 0,
             half: false,
             bindings: Vec::new(),
+            overrides: Vec::new(),
+            constants: Vec::new(),
             guarded: None,
         }
     }

@@ -81,6 +81,8 @@ pub struct Side {
     pub entry: Option<String>,
     /// Workgroups to launch. `None` for one thread per element of the largest output.
     pub workgroups: Option<[u32; 3]>,
+    /// Values of pipeline-overridable constants, by number if they have one, else by name. Others have those of the kernel source.
+    pub overrides: BTreeMap<String, f64>,
 }
 
 /// Two kernels and the settings of their comparison.
@@ -160,7 +162,12 @@ mod tests {
     fn requests_survive_json() {
         let point = BindingPoint { group: 0, binding: 1 };
         let request = Request {
-            a: Side { text: "a".to_owned(), entry: Some("main".to_owned()), workgroups: Some([1, 2, 3]) },
+            a: Side {
+                text: "a".to_owned(),
+                entry: Some("main".to_owned()),
+                workgroups: Some([1, 2, 3]),
+                overrides: BTreeMap::from([("WIDTH".to_owned(), 8.0)]),
+            },
             lengths: BTreeMap::from([(point, 7)]),
             sources: BTreeMap::from([
                 (point, Source::Values(vec![1.5])),

@@ -31,6 +31,8 @@ pub struct ProgramSource {
     stages: Vec<Option<Entry>>,
     /// Safety checks of the kernels.
     checks: Checks,
+    /// Values of pipeline-overridable constants, by name or number.
+    constants: Vec<(String, f64)>,
 }
 
 /// Entry point of a stage's kernel.
@@ -55,13 +57,23 @@ impl ProgramSource {
             place.map(|text| Entry { text, name: stage.entry().into(), layout: layout(stage) })
         };
         let stages = program.stages.iter().zip(places).map(entry).collect();
-        ProgramSource { texts, stages, checks }
+        ProgramSource { texts, stages, checks, constants: Vec::new() }
     }
 
     /// Returns the source of one kernel from outside the program, which is compiled with all checks.
-    pub fn foreign(text: KernelSource, entry: &str, layout: wgpu::PipelineLayout) -> ProgramSource {
+    pub fn foreign(
+        text: KernelSource,
+        entry: &str,
+        layout: wgpu::PipelineLayout,
+        constants: &[(String, f64)],
+    ) -> ProgramSource {
         let entry = Entry { text: 0, name: entry.to_owned().into(), layout: Some(layout) };
-        ProgramSource { texts: vec![text], stages: vec![Some(entry)], checks: Checks::ALL }
+        ProgramSource {
+            texts: vec![text],
+            stages: vec![Some(entry)],
+            checks: Checks::ALL,
+            constants: constants.to_vec(),
+        }
     }
 
     /// Compiles one pipeline per kernel, and returns them with the record. Stages with the same kernel source share its module.
@@ -98,7 +110,12 @@ impl ProgramSource {
             for entry in self.stages.iter().flatten().filter(|entry| entry.text == index) {
                 entries.entry(entry.name.to_string()).or_insert_with(|| entry.layout.clone());
             }
-            Unit { text: text.clone(), entries: entries.into_iter().collect(), checks: self.checks_of(text) }
+            Unit {
+                text: text.clone(),
+                entries: entries.into_iter().collect(),
+                checks: self.checks_of(text),
+                constants: self.constants.clone(),
+            }
         };
         self.texts.iter().enumerate().map(unit).collect()
     }
@@ -149,6 +166,7 @@ pub struct Unit {
     /// Name and layout of each entry point. Without a layout, the one derived from the kernel source.
     entries: Vec<(String, Option<wgpu::PipelineLayout>)>,
     checks: Checks,
+    constants: Vec<(String, f64)>,
 }
 
 /// Identity of a unit: units with equal keys have equal pipelines.
@@ -158,6 +176,8 @@ pub struct UnitKey {
     /// Names of the entry points, and whether each has the derived layout.
     entries: Vec<(String, bool)>,
     checks: Checks,
+    /// Names and bits of the constants.
+    constants: Vec<(String, u64)>,
 }
 
 #[cfg(test)]
@@ -189,7 +209,8 @@ impl Unit {
     /// Returns the identity.
     pub fn key(&self) -> UnitKey {
         let entries = self.entries.iter().map(|(name, layout)| (name.clone(), layout.is_none())).collect();
-        UnitKey { wgsl: self.text.wgsl.clone(), entries, checks: self.checks }
+        let constants = self.constants.iter().map(|(name, value)| (name.clone(), value.to_bits())).collect();
+        UnitKey { wgsl: self.text.wgsl.clone(), entries, checks: self.checks, constants }
     }
 
     /// Number of entry points.
@@ -211,7 +232,8 @@ impl Unit {
         index: usize,
     ) -> Option<(String, wgpu::ComputePipeline)> {
         let (name, layout) = self.entries.get(index)?;
-        Some((name.clone(), pipeline(device, module, name, layout.as_ref(), self.checks)))
+        let constants: Vec<(&str, f64)> = self.constants.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        Some((name.clone(), pipeline(device, module, name, layout.as_ref(), (self.checks, &constants))))
     }
 
     /// Creates the pipelines. The error scope around this call receives the errors.
@@ -299,7 +321,7 @@ fn pipeline(
     module: &wgpu::ShaderModule,
     entry: &str,
     layout: Option<&wgpu::PipelineLayout>,
-    checks: Checks,
+    (checks, constants): (Checks, &[(&str, f64)]),
 ) -> wgpu::ComputePipeline {
     device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
         label: Some(entry),
@@ -308,7 +330,7 @@ fn pipeline(
         entry_point: Some(entry),
         compilation_options: wgpu::PipelineCompilationOptions {
             zero_initialize_workgroup_memory: checks.zeroing,
-            ..Default::default()
+            constants,
         },
         cache: None,
     })

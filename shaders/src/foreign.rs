@@ -61,6 +61,8 @@ pub struct ForeignKernel<'a> {
     pub grid: [u32; 3],
     /// Bindings.
     pub bindings: Vec<Binding<'a>>,
+    /// Values of pipeline-overridable constants, by name or number.
+    pub constants: &'a [(String, f64)],
 }
 
 impl Wgpu {
@@ -89,8 +91,8 @@ impl Wgpu {
                 immediate_size: 0,
             })
         });
-        let source =
-            ProgramSource::foreign(KernelSource::foreign(kernel.name, kernel.wgsl), kernel.entry, layout.await?);
+        let text = KernelSource::foreign(kernel.name, kernel.wgsl);
+        let source = ProgramSource::foreign(text, kernel.entry, layout.await?, kernel.constants);
         let (pipelines, compiled) = source.compile(gpu, &self.ahead).await?;
         let ledger = Rc::<Ledger>::default();
         let buffers = gpu.make(|| Buffers::of_bindings(gpu, &ledger, &kernel.bindings)).await?;
@@ -201,6 +203,7 @@ mod tests {
                 Binding { group: 0, binding: 0, kind: BindingKind::Read, contents: x },
                 Binding { group: 1, binding: 1, kind: BindingKind::ReadWrite, contents: y },
             ],
+            constants: &[],
         }
     }
 

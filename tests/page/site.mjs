@@ -147,7 +147,7 @@ const tests = {
         open: [...document.querySelectorAll("details.family")].filter((part) => part.open).length,
       }));
     for (const { path, words, family, column } of [
-      { path: "device/h200/", words: "f16", family: "attention", column: "the browser ÷ CUDA" },
+      { path: "device/h200/", words: "f16", family: "attention", column: /(browser|Chromium).* ÷ CUDA/ },
       { path: "compare/on-h200/", words: "f32", family: "rows", column: /browser.* ÷ cuda/ },
       { path: "explain/tax/", words: "matmul f16", family: "products", column: /one call, browser.* ÷ cuda/ },
       { path: "device/h200/rooflines/cuda/", words: "f16", family: "convolutions", column: "FLOP/s" },

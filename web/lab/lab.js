@@ -12,6 +12,8 @@ const PHASES = { compile: "Compiling both kernels …", check: "Comparing their 
 
 /// Contents of bindings by the visitor: text, file and number of elements.
 const given = new Map();
+/// Values of overrides by the visitor, by side and key.
+const overridden = { a: new Map(), b: new Map() };
 let worker;
 let waiting;
 let asked = 0;
@@ -71,6 +73,7 @@ function request() {
     text: byId(`text-${name}`).value,
     entry: byId(`entry-${name}`).value.trim() || null,
     workgroups: workgroups(byId(`workgroups-${name}`).value),
+    overrides: Object.fromEntries([...overridden[name]].filter(([, text]) => text).map(([key, text]) => [key, valueOf(text)])),
   });
   const [lengths, sources, files] = [{}, {}, []];
   for (const [point, { text, file, elements }] of given) {
@@ -93,6 +96,9 @@ function workgroups(text) {
   return numbers.length ? [...numbers, 1, 1].slice(0, Math.max(3, numbers.length)) : null;
 }
 
+/// Number of an override's field; booleans are 0 or 1.
+const valueOf = (text) => ({ true: 1, false: 0 })[text] ?? Number(text);
+
 /// A fault of the fields that JSON cannot say.
 function fault() {
   for (const [point, { text, file }] of given) {
@@ -102,6 +108,8 @@ function fault() {
     }
   }
   for (const name of SIDES) {
+    const odd = [...overridden[name]].find(([, text]) => text && !Number.isFinite(valueOf(text)));
+    if (odd) return `${name.toUpperCase()}, override ${odd[0]}: write a number, true or false.`;
     const groups = workgroups(byId(`workgroups-${name}`).value) ?? [];
     if (groups.length > 3 || groups.some((count) => !Number.isInteger(count) || count < 1 || count >= 2 ** 32)) {
       return `${name.toUpperCase()}: write one to three numbers of workgroups, as in 64 or 64, 8, 1.`;
@@ -180,6 +188,24 @@ function bindingRow({ binding, name, kind, type_name, elements }) {
   return row;
 }
 
+/// Shows the overrides of a kernel. Fields keep their contents; values of overrides that an edit removed are dropped.
+function showOverrides(name, overrides) {
+  const place = byId(`overrides-${name}`);
+  const values = overridden[name];
+  const key = JSON.stringify(overrides.map(({ key, type_name, default: own }) => [key, type_name, own]));
+  for (const known of values.keys()) if (!overrides.some((one) => one.key === known)) values.delete(known);
+  if (place.dataset.key === key) return;
+  place.dataset.key = key;
+  place.replaceChildren(...overrides.map((one) => {
+    const input = element("input", { type: "text", spellcheck: false, value: values.get(one.key) ?? "", placeholder: one.default ?? "needed" });
+    input.dataset.override = one.key;
+    input.oninput = () => values.set(one.key, input.value.trim());
+    const number = one.key === one.name ? "" : ` @id(${one.key})`;
+    return element("label", { className: "field" }, `override ${one.name}${number}: ${one.type_name} `, input);
+  }));
+  place.hidden = !overrides.length;
+}
+
 /// Takes files that are dropped on an element.
 function droppable(target, take) {
   target.addEventListener("dragover", (event) => {
@@ -216,8 +242,9 @@ async function reflect() {
     return;
   }
   try {
-    const { bindings, grids, workgroups: threads } = await ask("reflect", { compile: PATIENCE, message: () => "The reflection of these kernels took too long." });
+    const { bindings, overrides, grids, workgroups: threads } = await ask("reflect", { compile: PATIENCE, message: () => "The reflection of these kernels took too long." });
     showBindings(bindings);
+    SIDES.forEach((name, index) => showOverrides(name, overrides[index]));
     const launch = (index) => `${SIDES[index].toUpperCase()} launches ${grids[index].join("×")} workgroups of ${threads[index].join("×")} threads`;
     line.textContent = `${launch(0)}; ${launch(1)}.`;
   } catch ({ message }) {
@@ -299,9 +326,18 @@ async function link() {
   for (const name of SIDES) for (const part of ["text", "entry", "workgroups"]) values[`${part}-${name}`] = byId(`${part}-${name}`).value;
   for (const id of FIELDS) values[id] = byId(id).value;
   values.given = [...given].flatMap(([point, { text, elements }]) => (text || elements ? [[point, text ?? "", elements ?? 0]] : []));
+  values.overrides = SIDES.map((name) => [...overridden[name]].filter(([, text]) => text));
   const packed = await through(new TextEncoder().encode(JSON.stringify(values)), new CompressionStream("deflate-raw")).arrayBuffer();
   const letters = [...new Uint8Array(packed)].map((byte) => String.fromCharCode(byte)).join("");
   return `${location.href.split("#")[0]}${FRAGMENT}${btoa(letters).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "")}`;
+}
+
+/// Replaces the values of overrides, and has their fields made anew.
+function fill(lists) {
+  SIDES.forEach((name, index) => {
+    overridden[name] = new Map((lists[index] ?? []).map(([key, text]) => [String(key), String(text)]));
+    delete byId(`overrides-${name}`).dataset.key;
+  });
 }
 
 /// Fills the page from its address. It runs nothing.
@@ -319,6 +355,7 @@ async function fromLink() {
     const values = JSON.parse(text);
     given.clear();
     for (const [point, text, elements] of values.given ?? []) given.set(String(point), { text: String(text), elements: Number(elements) || undefined });
+    fill(values.overrides ?? []);
     delete byId("bindings").dataset.key;
     for (const [id, value] of Object.entries(values)) {
       if (FIELDS.includes(id) || /^(text|entry|workgroups)-[ab]$/.test(id)) byId(id).value = String(value);
@@ -368,6 +405,7 @@ byId("example").onclick = () => {
     byId(`workgroups-${name}`).value = "";
   }
   given.clear();
+  fill([]);
   delete byId("bindings").dataset.key;
   reflect();
 };

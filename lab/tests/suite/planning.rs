@@ -70,6 +70,49 @@ fn files_and_lists_fill_bindings() {
     assert_eq!(plan.grids, [[3, 1, 1]; 2]);
 }
 
+#[test]
+fn overrides_have_values_of_the_kernel_source_or_of_the_request() {
+    let sized =
+        "override WIDTH: u32 = 64;\n@id(7) override SCALE: f32;\noverride HALF = WIDTH / 2u;\noverride FAST = true;\n"
+            .to_owned()
+            + &text("if FAST { y[i] = SCALE * x[i] + f32(HALF); }").replace("size(64)", "size(WIDTH)");
+    let mut asked = request(&sized, &sized);
+    let missing = Plan::new(asked.clone()).expect_err("SCALE has no value").to_string();
+    assert!(missing.contains("A: ") && missing.contains('7'), "{missing}");
+    for side in [&mut asked.a, &mut asked.b] {
+        side.overrides.insert("7".to_owned(), 2.5);
+    }
+    asked.b.overrides.insert("WIDTH".to_owned(), 128.0);
+    let plan = Plan::new(asked.clone()).expect("valid");
+    assert_eq!(plan.grids, [[64, 1, 1], [32, 1, 1]]);
+    let shown: Vec<_> = plan.programs[1].overrides.iter().map(|o| (&*o.key, &*o.name, &*o.type_name)).collect();
+    let want = [("WIDTH", "WIDTH", "u32"), ("7", "SCALE", "f32"), ("HALF", "HALF", "u32"), ("FAST", "FAST", "bool")];
+    assert_eq!(shown, want);
+    let defaults: Vec<_> = plan.programs[1].overrides.iter().map(|o| (o.default.as_deref(), o.value)).collect();
+    let want = [(Some("64"), Some(128.0)), (None, Some(2.5)), (Some("computed"), None), (Some("true"), None)];
+    assert_eq!(defaults, want);
+    for (key, value, part) in [
+        ("TILE", 1.0, "B has no override `TILE`; it has WIDTH, 7, HALF, FAST"),
+        ("WIDTH", 1.5, "B, override `WIDTH`: 1.5 is no u32"),
+        ("WIDTH", -1.0, "B, override `WIDTH`: -1 is no u32"),
+        ("WIDTH", 0.0, "B: "),
+        ("WIDTH", f64::from(u32::MAX), "B"),
+        ("7", f64::NAN, "B, override `7`: NaN is no f32"),
+        ("FAST", 2.0, "B, override `FAST`: 2 is no bool"),
+    ] {
+        let mut wrong = asked.clone();
+        wrong.b.overrides.insert(key.to_owned(), value);
+        let error = Plan::new(wrong).expect_err(part).to_string();
+        assert!(error.contains(part), "{error} lacks {part}");
+    }
+    let mut divided =
+        request(&text("y[i] = x[i];"), &(text("y[i] = f32(Q);") + "override D: u32 = 0u; override Q = 8u / D;"));
+    let error = Plan::new(divided.clone()).expect_err("division by zero").to_string();
+    assert!(error.starts_with("B: "), "{error}");
+    divided.b.overrides.insert("D".to_owned(), 2.0);
+    Plan::new(divided).expect("a divisor of two");
+}
+
 /// Change of a request.
 type Change = fn(&mut Request);
 

@@ -43,6 +43,12 @@ pub struct Lab {
     /// are the number of elements.
     #[arg(long, value_name = "BINDING=CONTENTS")]
     pub input: Vec<String>,
+    /// Value of an `override`; A. or B. before it for one kernel
+    ///
+    /// As in --override WIDTH=8 --override B.TILE=16. An override with @id has its number as its name. Booleans are 0 or 1. Default: the
+    /// value of the kernel source.
+    #[arg(long = "override", value_name = "[A.|B.]NAME=VALUE")]
+    pub overrides: Vec<String>,
     /// Seed of the contents
     #[arg(long, default_value_t = 42)]
     pub seed: u64,
@@ -186,7 +192,7 @@ fn request(args: &Lab) -> anyhow::Result<Request> {
     let [workgroups_a, workgroups_b] = of_both("--workgroups", &args.workgroups)?;
     let side = |path: &Path, entry: Option<&String>, workgroups: Option<&String>| {
         let workgroups = workgroups.map(|text| grid(text)).transpose()?;
-        anyhow::Ok(Side { text: text(path)?, entry: entry.cloned(), workgroups })
+        anyhow::Ok(Side { text: text(path)?, entry: entry.cloned(), workgroups, ..Side::default() })
     };
     let mut request = Request {
         a: side(&args.a, entry_a, workgroups_a)?,
@@ -199,6 +205,22 @@ fn request(args: &Lab) -> anyhow::Result<Request> {
         sources: sources(&args.input)?,
         ..Request::default()
     };
+    for given in &args.overrides {
+        let (names, value) = given
+            .split_once('=')
+            .and_then(|(name, value)| Some((name.trim(), value.trim().parse::<f64>().ok()?)))
+            .filter(|(_, value)| value.is_finite())
+            .with_context(|| format!("--override {given}: write NAME=VALUE, as in WIDTH=8 or B.WIDTH=8"))?;
+        let (name, sides) = match names.split_once('.') {
+            Some(("A", name)) => (name, vec![&mut request.a]),
+            Some(("B", name)) => (name, vec![&mut request.b]),
+            Some(_) => bail!("--override {given}: only A. and B. may stand before the name"),
+            None => (names, vec![&mut request.a, &mut request.b]),
+        };
+        for side in sides {
+            side.overrides.insert(name.to_owned(), value);
+        }
+    }
     for given in &args.elements {
         let number = |text: &str| {
             text.trim().parse().with_context(|| format!("--elements {given}: write a number, as in 4096 or 2=64"))

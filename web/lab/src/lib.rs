@@ -4,7 +4,9 @@
 //! ends the worker and starts another.
 
 use parallax_ir::KernelSources;
-use parallax_lab::{BindingPoint, BindingRow, LabError, Phase, Plan, Request, Source, View, bindings, run};
+use parallax_lab::{
+    BindingPoint, BindingRow, LabError, Label, Override, Phase, Plan, Request, Source, View, bindings, run,
+};
 use parallax_shaders::{Checks, WgpuOptions, open};
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
@@ -19,6 +21,8 @@ struct Reflection {
     workgroups: [[u32; 3]; 2],
     /// Workgroups of A and of B.
     grids: [[u32; 3]; 2],
+    /// Pipeline-overridable constants of A and of B.
+    overrides: [Vec<Override>; 2],
 }
 
 fn message(error: impl std::fmt::Display) -> JsError {
@@ -42,7 +46,7 @@ fn request(json: &str, files: &js_sys::Array) -> Result<Request, JsError> {
     Ok(request)
 }
 
-/// Returns the plan of a request. Settings of bindings that an edit removed are left out.
+/// Returns the plan of a request. Settings of bindings and overrides that an edit removed are left out.
 fn plan(mut request: Request) -> Result<Plan, JsError> {
     loop {
         match Plan::new(request.clone()) {
@@ -50,6 +54,8 @@ fn plan(mut request: Request) -> Result<Plan, JsError> {
                 request.lengths.remove(&point);
                 request.sources.remove(&point);
             }
+            Err(LabError::NoOverride { label: Label::A, name, .. }) => drop(request.a.overrides.remove(&name)),
+            Err(LabError::NoOverride { label: Label::B, name, .. }) => drop(request.b.overrides.remove(&name)),
             planned => return planned.map_err(message),
         }
     }
@@ -67,6 +73,7 @@ pub fn reflect(json: &str, files: &js_sys::Array) -> Result<String, JsError> {
         entries: plan.programs.each_ref().map(|program| program.entries.clone()),
         workgroups: plan.programs.each_ref().map(|program| program.workgroup),
         grids: plan.grids,
+        overrides: plan.programs.each_ref().map(|program| program.overrides.clone()),
     };
     serde_json::to_string(&reflection).map_err(message)
 }

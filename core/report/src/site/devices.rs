@@ -4,6 +4,7 @@ use parallax_analysis::compare::identity::{normalised, same_device};
 use parallax_analysis::compare::one_gpu::distance;
 use parallax_analysis::compare::{Cost, cost};
 use parallax_schema::catalog::Catalog;
+use parallax_schema::device::BrowserMode;
 use parallax_schema::record::{NamedRun, Route, Run};
 
 /// Devices with their runs, sorted by the number of targets, then by the newest run.
@@ -121,12 +122,13 @@ impl<'r> OnDevice<'r> {
     }
 
     /// Returns the run of each engine with the most timed cases, nearest to the hardware first. Of several browser modes of one engine,
-    /// only the first is a view.
+    /// the first is a view, and the unsafe mode is one of its own: it has matrix units, which visitors lack.
     pub fn views(&self) -> Vec<&Kept<'r>> {
         let mut views: Vec<&Kept<'r>> = Vec::new();
         for kept in &self.runs {
-            match views.iter_mut().find(|other| other.run.route().engine() == kept.run.route().engine()) {
-                Some(other) if other.run.reach == kept.run.reach && timed(other.run) < timed(kept.run) => *other = kept,
+            match views.iter_mut().find(|other| column(&other.run.route()) == column(&kept.run.route())) {
+                // An unknown mode yields to a known one.
+                Some(other) if yields(other.run, kept.run) && timed(other.run) < timed(kept.run) => *other = kept,
                 Some(_) => {}
                 None => views.push(kept),
             }
@@ -141,7 +143,7 @@ impl<'r> OnDevice<'r> {
 
     /// Returns the view of the engine of a route.
     pub fn view(&self, route: &Route) -> Option<&Kept<'r>> {
-        self.views().into_iter().find(|kept| kept.run.route().engine() == route.engine())
+        self.views().into_iter().find(|kept| column(&kept.run.route()) == column(route))
     }
 
     /// Returns the view of a browser, Chromium's before others.
@@ -170,6 +172,16 @@ impl<'r> OnDevice<'r> {
         far.sort_by_key(|kept| std::cmp::Reverse(timed(kept.run)));
         Cost::together(far.into_iter().filter_map(against))
     }
+}
+
+/// Engine of a route, and whether its mode is unsafe: routes with both in common share a view.
+fn column(route: &Route) -> (Route, bool) {
+    (route.engine(), route.reach == Some(BrowserMode::Unsafe))
+}
+
+/// Whether a run of one engine may replace another as its view.
+fn yields(shown: &Run, other: &Run) -> bool {
+    shown.reach.is_none() || shown.reach == other.reach
 }
 
 /// Number of cases of a run with a time.
@@ -232,7 +244,6 @@ pub(super) fn unused(name: &str, taken: &mut Vec<String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_schema::device::BrowserMode;
     use parallax_schema::record::WGSL_CHECKS;
     use parallax_schema::testing::{run, spread};
     use parallax_workloads::Registry;
@@ -298,7 +309,7 @@ mod tests {
         let (stock, unsafely) = (Some(BrowserMode::Stock), Some(BrowserMode::Unsafe));
         let runs = [
             of("browser", Some(("user_agent", "Gecko/20100101 Firefox/153.0")), stock, 500.0),
-            of("browser", Some(("user_agent", "HeadlessChrome/156.0")), unsafely, 150.0),
+            of("browser", Some(("user_agent", "HeadlessChrome/156.0")), unsafely, 160.0),
             of("browser", Some(("user_agent", "HeadlessChrome/156.0")), stock, 200.0),
             of("wgpu", Some((WGSL_CHECKS, "all")), None, 300.0),
             of("wgpu", None, None, 110.0),
@@ -307,11 +318,27 @@ mod tests {
         let devices = Devices::new(&Registry, &runs);
         let [device] = devices.all() else { panic!("one device") };
         let views: Vec<String> = device.views().iter().map(|kept| kept.run.way()).collect();
-        let want = ["cuda", "wgpu", "wgpu (checks: all)", "browser (stock)", "browser (Firefox, stock)"];
+        let want =
+            ["cuda", "wgpu", "wgpu (checks: all)", "browser (stock)", "browser (unsafe)", "browser (Firefox, stock)"];
         assert_eq!(views, want);
         let ratios: Vec<f64> = device.costs().iter().map(|cost| cost.same().expect("one").0.round()).collect();
-        assert_eq!(ratios, [1.0, 3.0, 2.0, 5.0], "each against CUDA");
+        assert_eq!(ratios, [1.0, 3.0, 2.0, 2.0, 5.0], "each against CUDA");
         assert_eq!(device.browser().map(|kept| kept.run.way()).as_deref(), Some("browser (stock)"));
-        assert_eq!(devices.ways().len(), 5);
+        assert_eq!(devices.ways().len(), 6);
+    }
+
+    #[test]
+    fn a_run_of_unknown_mode_yields_to_a_fuller_one() {
+        let of = |name: &str, reach, cases: &[&str]| {
+            let cases: Vec<_> = cases.iter().map(|case| (*case, spread(100.0, 0.002, 40))).collect();
+            let mut run = run("browser", "NVIDIA H200", &cases);
+            run.reach = reach;
+            NamedRun::new(name, run)
+        };
+        let (copy, read) = ("copy/fwd/n64/f32/vec4", "read/fwd/n64/f32/vec4");
+        let runs = [of("block", None, &[copy]), of("quick", Some(BrowserMode::Developer), &[copy, read])];
+        let devices = Devices::new(&Registry, &runs);
+        let views: Vec<&str> = devices.all()[0].views().iter().map(|kept| kept.file()).collect();
+        assert_eq!(views, ["browser-quick"]);
     }
 }

@@ -2,6 +2,7 @@
 
 use maud::{Markup, PreEscaped, html};
 use parallax_analysis::compare::tax::{Pairing, tax};
+use parallax_schema::device::BrowserMode;
 use parallax_schema::record::{NamedRun, Run, completion_step};
 
 use super::Site;
@@ -137,7 +138,13 @@ fn of_views(
 
 fn costs(devices: &Devices<'_>) -> Markup {
     let Some((device, cost)) = devices.told() else { return html! {} };
-    let runs: Vec<NamedRun> = device.views().iter().map(|kept| kept.named.clone()).collect();
+    // Two columns a target and two a ratio: further engines and modes are on the device's page.
+    let plain = |run: &Run| {
+        let route = run.route();
+        route.checks.is_none() && route.browser.is_none() && route.reach != Some(BrowserMode::Unsafe)
+    };
+    let shown = device.views().into_iter().filter(|kept| plain(kept.run));
+    let runs: Vec<NamedRun> = shown.map(|kept| kept.named.clone()).collect();
     let found = tax(&runs, None, false, Pairing::Same).ok();
     html! {
         section {
