@@ -253,7 +253,8 @@ fn every_argument_for_cuda_is_a_buffer_of_its_workload() {
     let caps = hopper();
     let mut problems = awkward_problems(&caps);
     for (workload, form) in parallax_workloads::all().iter().flat_map(|w| w.forms.iter().map(move |f| (w, f))) {
-        for (shape, dtype) in form.preset(Preset::Full).iter().flat_map(|s| workload.dtypes.iter().map(move |d| (s, d))) {
+        for (shape, dtype) in form.preset(Preset::Full).iter().flat_map(|s| workload.dtypes.iter().map(move |d| (s, d)))
+        {
             problems.push(Problem::new(workload, form.direction, shape, *dtype).expect("shapes of presets are legal"));
         }
     }

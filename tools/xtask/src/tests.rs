@@ -25,7 +25,9 @@ pub fn test(shell: &mut Shell, options: &[&str]) -> Result<()> {
         }
     }
     let mut steps = Steps::new();
-    steps.step("packages and tools", || shell.need(&["rust", "vulkan", "browser", "firefox", "node", "nvrtc", "nvdisasm"]))?;
+    steps.step("packages and tools", || {
+        shell.need(&["rust", "vulkan", "browser", "firefox", "node", "nvrtc", "nvdisasm"])
+    })?;
     // A test that uses a kept result renews its time.
     let kept = cache(shell).join("parallax/tests");
     shell.succeeds(&format!("find {} -type f -mtime +14 -delete", kept.display()));

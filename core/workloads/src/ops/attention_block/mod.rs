@@ -93,7 +93,7 @@ fn forward() -> OpSpec {
         Variant::kernel("level3", "the same on the device's matrix units", level3).available(matrix_units),
         Variant::kernel(
             "wgmma",
-            "products by four warps together with tiles from the copy engine, and attention likewise for heads of 64 or 128",
+            "products by four warps together with tiles from the copy engine, and attention likewise for heads of 64, 72, 80 or 128",
             |p, caps| around(p, caps, GemmKind::Wgmma, flash(p, caps, by_warpgroups(p, caps, Direction::Fwd))),
         )
         .only_in(&[Dialect::Cuda])
