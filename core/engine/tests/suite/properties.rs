@@ -76,6 +76,7 @@ fn value(setting: &'static Setting) -> BoxedStrategy<String> {
         Values::Words(words) => select(words()).prop_map(str::to_owned).boxed(),
         Values::Switch => select(vec!["on", "off"]).prop_map(str::to_owned).boxed(),
         Values::Number(_) if setting.name == "seed" => any::<u64>().prop_map(|n| n.to_string()).boxed(),
+        Values::Number(_) if setting.name == "repeat" => (1..=1000u32).prop_map(|n| n.to_string()).boxed(),
         Values::Number(_) => (1e-6..3e7f64).prop_map(|n| n.to_string()).boxed(),
         Values::Text(_) => match setting.name {
             "filter" => any::<String>().boxed(),
