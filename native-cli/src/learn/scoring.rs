@@ -59,6 +59,8 @@ pub fn answers(
 }
 
 /// Measure of some of the rows.
+/// Area under a curve, of classes, targets and probabilities by row.
+type Area = fn(usize, &[usize], &[f64]) -> Result<f64, QualityError>;
 type Measure<'a> = Box<dyn Fn(&[usize]) -> Option<f64> + 'a>;
 
 /// Returns the scores of quality, each with its bootstrap interval. A measure without a value is left out.
@@ -68,7 +70,7 @@ pub fn quality(classes: usize, targets: &[usize], answers: &Answers, seed: u64) 
             [targets, &answers.predicted].map(|of| rows.iter().map(|row| of[*row]).collect::<Vec<_>>());
         Confusion::new(classes, &truth, &predicted).ok()
     };
-    let area = |rows: &[usize], of: fn(usize, &[usize], &[f64]) -> Result<f64, QualityError>| {
+    let area = |rows: &[usize], of: Area| {
         let truth: Vec<usize> = rows.iter().map(|row| targets[*row]).collect();
         let row = |row: &usize| &answers.probabilities[row * classes..][..classes];
         of(classes, &truth, &rows.iter().flat_map(row).copied().collect::<Vec<_>>()).ok()
