@@ -58,9 +58,9 @@ pub fn answers(
     Ok(Answers { logits, probabilities, predicted })
 }
 
-/// Measure of some of the rows.
 /// Area under a curve, of classes, targets and probabilities by row.
 type Area = fn(usize, &[usize], &[f64]) -> Result<f64, QualityError>;
+/// Measure of some of the rows.
 type Measure<'a> = Box<dyn Fn(&[usize]) -> Option<f64> + 'a>;
 
 /// Returns the scores of quality, each with its bootstrap interval. A measure without a value is left out.
