@@ -7,14 +7,14 @@ use parallax_ir::{Case, Role};
 use parallax_schema::device::{Caps, MemoryStats, Span, SpanKind, Step, Trace, Track};
 use parallax_schema::record::roofline::{Analysis, Ceilings};
 use parallax_schema::record::{
-    Activity, CaseSample, CheckResult, Measured, OneCall, Outcome, Phase, Refusal, Repeatable, StopReason, Timing,
-    roofline,
+    Activity, CaseSample, CheckResult, Measured, OneCall, Outcome, Refusal, Repeatable, StopReason, Timing, roofline,
 };
 use parallax_schema::spec::schedule::{self, Schedule};
 use parallax_schema::spec::{Cache, Spec};
 use parallax_schema::units::{Bytes, Nanos};
 
 use crate::measure::check::check_and_keep;
+use crate::measure::phases::Phases;
 use crate::measure::reference_cache::{ProblemReference, ReferenceCache};
 use crate::measure::relaunch::relaunch;
 use crate::measure::repeat::OutputDigest;
@@ -149,16 +149,11 @@ impl<'p> CaseRun<'p> {
         }
         self.watch.begin(Activity::Checks, profiler.now());
         for execution in 2..=executions {
-            self.prepared.poison(POISON).await?;
-            self.prepared.measure(Batch::new(1)).await?;
-            let problem = &self.case.problem;
-            let (again, left) =
-                check_and_keep(profiler, &mut *self.prepared, problem, &self.reference.expected).await?;
+            self.execute_again().await?;
+            let (again, repeatable) = self.check_again(profiler).await?;
             if !again.passed {
                 return Err(CaseEnd::Outcome(Outcome::Fail { check: again }));
             }
-            let repeatable = self.left.repeated_by(&left);
-            self.check.repeatable = Some(repeatable);
             if repeatable != Repeatable::Bitwise {
                 let words = repeatable.words();
                 let reason = format!("declared deterministic, but execution {execution} repeats the first {words}");
@@ -167,6 +162,22 @@ impl<'p> CaseRun<'p> {
         }
         self.watch.begin(Activity::Rest, profiler.now());
         Ok(())
+    }
+
+    /// Executes the case once more, on poisoned outputs.
+    async fn execute_again(&mut self) -> Result<(), BackendError> {
+        self.prepared.poison(POISON).await?;
+        self.prepared.measure(Batch::new(1)).await?;
+        Ok(())
+    }
+
+    /// Compares the outputs of the last execution with the reference, and with those of the first execution.
+    async fn check_again(&mut self, profiler: &dyn Profiler) -> Result<(CheckResult, Repeatable), BackendError> {
+        let (problem, expected) = (&self.case.problem, &self.reference.expected);
+        let (again, left) = check_and_keep(profiler, &mut *self.prepared, problem, expected).await?;
+        let repeatable = self.left.repeated_by(&left);
+        self.check.repeatable = Some(repeatable);
+        Ok((again, repeatable))
     }
 
     /// Returns the outcome of a case that is checked and not timed.
@@ -364,12 +375,9 @@ impl<'p> CaseRun<'p> {
         self.phases.end("trace", profiler.now());
         self.watch.begin(Activity::Checks, profiler.now());
         if !long {
-            self.prepared.poison(POISON).await?;
-            self.prepared.measure(Batch::new(1)).await?;
+            self.execute_again().await?;
         }
-        let problem = &self.case.problem;
-        let (again, left) = check_and_keep(profiler, &mut *self.prepared, problem, &self.reference.expected).await?;
-        self.check.repeatable = Some(self.left.repeated_by(&left));
+        let (again, _) = self.check_again(profiler).await?;
         self.phases.end("recheck", profiler.now());
         self.watch.begin(Activity::Rest, profiler.now());
         Ok((trace, again))
@@ -481,26 +489,4 @@ async fn follow(prepared: &mut dyn Prepared, schedule: Schedule, stacks: bool) -
         }
     }
     Ok(kept)
-}
-
-/// Phases of one case on the host.
-struct Phases {
-    since: Nanos,
-    list: Vec<Phase>,
-}
-
-impl Phases {
-    fn begin(now: Nanos) -> Phases {
-        Phases { since: now, list: Vec::new() }
-    }
-
-    /// Starts the next phase now rather than at the end of the last one, because other cases ran in between.
-    fn begin_again(&mut self, now: Nanos) {
-        self.since = now;
-    }
-
-    fn end(&mut self, name: &str, now: Nanos) {
-        self.list.push(Phase { name: name.to_owned(), start: self.since, end: now });
-        self.since = now;
-    }
 }

@@ -11,6 +11,7 @@ mod ended;
 mod errors;
 mod meter;
 mod order;
+mod phases;
 mod reference_cache;
 pub mod reference_kernel;
 pub mod relaunch;
