@@ -5,6 +5,7 @@ use std::time::Instant;
 use parallax_model::classifier::{Classifier, INPUT, LOGITS, PROBABILITIES};
 use parallax_model::layers::Arrays;
 use parallax_model::quality::{Confusion, QualityError, auc_macro, auc_micro, bootstrap};
+use parallax_schema::record::stats::quantile;
 use parallax_schema::record::{Better, CheckResult, Score};
 
 use super::machine::Machine;
@@ -128,18 +129,17 @@ pub fn speed(
         times.push(began.elapsed().as_secs_f64() * 1e3);
     }
     times.remove(0);
-    let quantile = |share: f64, of: &[usize]| {
+    let latency = |share: f64, of: &[usize]| {
         let mut chosen: Vec<f64> = of.iter().map(|request| times[*request]).collect();
         chosen.sort_by(f64::total_cmp);
-        chosen.get((share * (chosen.len() - 1) as f64).round() as usize).copied()
+        quantile(&chosen, share)
     };
     let all: Vec<usize> = (0..REQUESTS).collect();
     let mut scores =
         vec![score("samples/s", rates[PASSES / 2], (rates[0], rates[PASSES - 1]), Better::Higher, rows * PASSES)];
     for (name, share) in [("latency p50, ms", 0.5), ("latency p95, ms", 0.95)] {
-        let interval = bootstrap(REQUESTS, ROUNDS, seed, |of| quantile(share, of));
-        if let (Some(value), Some(interval)) = (quantile(share, &all), interval) {
-            scores.push(score(name, value, interval, Better::Lower, REQUESTS));
+        if let Some(interval) = bootstrap(REQUESTS, ROUNDS, seed, |of| Some(latency(share, of))) {
+            scores.push(score(name, latency(share, &all), interval, Better::Lower, REQUESTS));
         }
     }
     Ok(scores)

@@ -1,6 +1,7 @@
 //! Intervals of measures by resampling.
 
 use parallax_ir::{Draw, splitmix64};
+use parallax_schema::record::stats::quantile;
 
 /// Returns the 95 % percentile interval of a measure over `items` items, from `rounds` resamples with replacement.
 ///
@@ -22,9 +23,5 @@ pub fn bootstrap(
         values.extend(measure(&sample));
     }
     values.sort_by(f64::total_cmp);
-    let at = |share: f64| values.get((share * (values.len() - 1) as f64).round() as usize).copied();
-    match values.is_empty() {
-        true => None,
-        false => Some((at(0.025)?, at(0.975)?)),
-    }
+    (!values.is_empty()).then(|| (quantile(&values, 0.025), quantile(&values, 0.975)))
 }
