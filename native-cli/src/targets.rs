@@ -2,9 +2,13 @@
 
 use std::path::Path;
 
+use anyhow::bail;
+use parallax_engine::plan::{Planned, plan};
+use parallax_ir::Case;
 use parallax_ir::device::Profiler;
 use parallax_schema::case::choices;
 use parallax_schema::device::{BrowserMode, DeviceKind};
+use parallax_schema::spec::Spec;
 
 use crate::args::{Device, Native};
 use crate::browser::{BrowserOptions, Family, PageTarget};
@@ -302,4 +306,16 @@ fn is_there(target: &str) -> bool {
         "wgpu" => pollster::block_on(parallax_shaders::adapters()).iter().any(|adapter| !adapter.kind.is_emulated()),
         _ => false,
     }
+}
+/// Returns the plan of one case on the device of a target.
+///
+/// # Errors
+/// The reason of its skip.
+pub fn only(case: &Case, profiler: &dyn Profiler, target: &str) -> anyhow::Result<Planned> {
+    let spec = Spec { case: vec![case.to_string()], ..Spec::default() };
+    let mut plan = plan(&spec, &profiler.device().caps)?;
+    if let Some(skip) = plan.skips.first() {
+        bail!("{case} cannot run on {} ({target}): {}", profiler.device().name, skip.reason);
+    }
+    Ok(plan.cases.remove(0))
 }

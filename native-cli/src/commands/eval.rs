@@ -6,16 +6,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use parallax_engine::plan::{Planned, plan};
+use parallax_engine::plan::Planned;
 use parallax_ir::device::{Batch, POISON, Profiler};
 use parallax_ir::{BufferSpec, Case, Inputs};
-use parallax_schema::spec::Spec;
 use parallax_workloads::parse_case;
 
 use crate::args::{DEVICES, Device, Native};
 use crate::console::{errln, outln};
 use crate::output::writable_folder;
-use crate::targets::{Opened, choose};
+use crate::targets::{Opened, choose, only};
 use crate::{files, npy};
 
 /// `eval`.
@@ -54,12 +53,7 @@ pub fn eval(args: &Eval) -> anyhow::Result<()> {
     }
     let (name, opened) = choose(args.target.as_deref(), &Device::from(&args.native), &args.set)?.one();
     let Opened::Here(mut profiler) = opened else { bail!("eval runs on cpu, wgpu or cuda, not on {name}") };
-    let spec = Spec { case: vec![case.to_string()], ..Spec::default() };
-    let mut plan = plan(&spec, &profiler.device().caps)?;
-    if let Some(skip) = plan.skips.first() {
-        bail!("{case} cannot run on {} ({name}): {}", profiler.device().name, skip.reason);
-    }
-    let planned = plan.cases.remove(0);
+    let planned = only(&case, &*profiler, name)?;
     if let Some(actual) = &planned.actual {
         errln!("{case} runs as {}: {}", actual.variant, actual.reason);
     }

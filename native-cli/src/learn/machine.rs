@@ -3,18 +3,16 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
-use parallax_engine::plan::plan;
 use parallax_ir::device::{BackendError, Batch, Prepared, Profiler};
 use parallax_ir::{BufferSpec, Case, Problem};
 use parallax_model::layers::{Arrays, Layer};
 use parallax_schema::case::CPU_VARIANT;
 use parallax_schema::device::{Dialect, MemoryStats};
-use parallax_schema::spec::Spec;
 use parallax_schema::units::Bytes;
 use parallax_workloads::parse_problem;
 
 use crate::args::Device;
-use crate::targets::{Opened, choose};
+use crate::targets::{Opened, choose, only};
 
 /// Device with the cases of a model.
 pub struct Machine {
@@ -110,11 +108,6 @@ impl Machine {
             Dialect::Cpu => CPU_VARIANT,
             _ => problem.form().fallback.first().copied().context("the workload has no variant")?,
         };
-        let spec = Spec { case: vec![format!("{problem}/{variant}")], ..Spec::default() };
-        let mut plan = plan(&spec, caps)?;
-        match plan.skips.first() {
-            Some(skip) => bail!("it cannot run on {}: {}", self.target, skip.reason),
-            None => Ok(plan.cases.remove(0).runs()),
-        }
+        Ok(only(&Case { problem, variant }, self.profiler(), self.target)?.runs())
     }
 }
