@@ -1,5 +1,8 @@
 //! Values of settings: parsing, and places in a spec.
 
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
 use super::{LONGEST_BUDGET, SpecError};
 use crate::case::{Direction, named};
 
@@ -42,6 +45,17 @@ pub(super) fn words<T>(known: impl IntoIterator<Item = (&'static str, T)>) -> Ve
 /// Returns every direction with its name.
 pub(super) fn directions() -> [(&'static str, Direction); 3] {
     Direction::ALL.map(|direction| (direction.name(), direction))
+}
+
+/// Parses a whole number of a range.
+pub(super) fn whole<T: FromStr + PartialOrd>(
+    key: &'static str,
+    value: &str,
+    range: RangeInclusive<T>,
+    wanted: &'static str,
+) -> Result<T, SpecError> {
+    let number = value.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| SpecError::Number { key: key.to_owned(), value: value.to_owned(), wanted })
 }
 
 /// Parses a finite number above zero.

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::case::{DType, Preset, named, nearest};
 use crate::device::Launching;
-use crate::spec::setting_values::{add, directions, on_off, positive, push, put, seconds, switch, words};
+use crate::spec::setting_values::{add, directions, on_off, positive, push, put, seconds, switch, whole, words};
 use crate::spec::{Cache, InputSet, Spec, SpecError, sweep};
 
 /// Description of one setting.
@@ -278,11 +278,7 @@ pub static SETTINGS: &[Setting] = &[
         scope: Scope::Computing,
         usual: false,
         control: None,
-        set: |spec, value| {
-            let wanted = "a whole number from 0 to 2^64 - 1";
-            let mistake = |_| SpecError::Number { key: "seed".to_owned(), value: value.to_owned(), wanted };
-            put(&mut spec.seed, value.parse().map_err(mistake))
-        },
+        set: |spec, value| put(&mut spec.seed, whole("seed", value, 0..=u64::MAX, "a whole number from 0 to 2^64 - 1")),
         get: |spec| vec![spec.seed.to_string()],
     },
     Setting {
@@ -294,12 +290,7 @@ pub static SETTINGS: &[Setting] = &[
         scope: Scope::Computing,
         usual: false,
         control: None,
-        set: |spec, value| {
-            let wanted = "a whole number from 1 to 1000";
-            let mistake = || SpecError::Number { key: "repeat".to_owned(), value: value.to_owned(), wanted };
-            let number = value.parse().ok().filter(|number| (1..=1000).contains(number));
-            put(&mut spec.repeat, number.ok_or_else(mistake))
-        },
+        set: |spec, value| put(&mut spec.repeat, whole("repeat", value, 1..=1000, "a whole number from 1 to 1000")),
         get: |spec| vec![spec.repeat.to_string()],
     },
     Setting {
