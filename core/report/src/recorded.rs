@@ -33,9 +33,6 @@ pub struct Manifest {
     /// Restrictions on the use of the figures.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Names of the run files that the site shows, nearest to the hardware first.
-    #[serde(default)]
-    pub site: Vec<String>,
 }
 
 impl Manifest {
@@ -102,7 +99,7 @@ impl RecordedSession {
     }
 
     fn head(&self) -> Option<String> {
-        let Manifest { date, device, part, driver, browser, commits, how, notes, .. } = &self.manifest;
+        let Manifest { date, device, part, driver, browser, commits, how, notes } = &self.manifest;
         let fact = |name: &str, value: &Option<String>| value.as_ref().map(|value| format!("{name} {value}"));
         let part = part.as_ref().map(|part| format!(", {part}")).unwrap_or_default();
         let commits = format!("commit {}", commits.join(", "));
