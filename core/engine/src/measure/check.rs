@@ -76,8 +76,8 @@ impl Expected {
     }
 }
 
-/// Compares the outputs of a prepared case with the reference, after [`Prepared::poison`] with [`POISON`] and one execution. The
-/// case is executed once more if integers still hold the poison.
+/// Compares the outputs of a prepared case with the reference, after [`Prepared::poison`] and one execution.
+/// The case is executed once more if integers still hold the poison.
 pub async fn check(
     profiler: &dyn Profiler,
     prepared: &mut dyn Prepared,
