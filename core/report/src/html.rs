@@ -27,7 +27,7 @@ use parallax_schema::catalog::Catalog;
 use parallax_schema::record::NamedRun;
 
 pub use self::card::card;
-pub(super) use self::compared::{compared, compared_by_family};
+pub(super) use self::compared::{compared, plotted, ratios_of, verdicts_by_family};
 pub(super) use self::cost::{figure as cost_figure, short};
 pub(super) use self::document::{document, shown};
 pub(super) use self::embedded::one_call;

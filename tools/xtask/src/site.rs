@@ -7,6 +7,9 @@ use crate::shell::Shell;
 
 const RECORDED: &str = "docs/results";
 const TARGETS: [&str; 3] = ["cuda", "wgpu", "browser"];
+/// Newest session on the H200 with every column, and its run files, nearest to the hardware first.
+const COLUMNS: (&str, [&str; 6]) =
+    ("2026-11-29-h200", ["cuda", "wgpu", "wgpu-checked", "browser-stock", "browser-firefox", "browser-unsafe"]);
 /// Sessions that measured other libraries.
 const PEERS: [&str; 4] = ["2026-11-25-h100", "2026-11-26-h100", "2026-11-23-h200", "2026-11-25-h200"];
 
@@ -21,8 +24,8 @@ pub fn build_anew(shell: &Shell, folder: &str) -> Result<()> {
     build(shell, &program.to_string_lossy(), "dist", folder)
 }
 
-/// Writes the site: the newest runs of the quick preset and of transformer blocks on three targets, for each GPU; figures of other
-/// libraries; guides, recorded sessions and the notebook.
+/// Writes the site: the newest runs of the quick preset and of transformer blocks, for each GPU; figures of other libraries; guides,
+/// recorded sessions and the notebook.
 ///
 /// # Errors
 /// A program that fails.
@@ -32,11 +35,9 @@ pub fn build(shell: &Shell, program: &str, page: &str, folder: &str) -> Result<(
         for part in ["", "-attention-block", "-encoder-layer"] {
             line.push(format!("{RECORDED}/2026-11-27-h100/{target}{part}.json"));
         }
-        line.push(format!("{RECORDED}/2026-11-23-h200/{target}.json"));
-        for part in ["attention-block", "encoder-layer"] {
-            line.push(format!("{RECORDED}/2026-11-22-h200-blocks/{target}-{part}.json"));
-        }
     }
+    let (session, files) = COLUMNS;
+    line.extend(files.map(|name| format!("{RECORDED}/{session}/{name}.json")));
     for session in PEERS {
         line.extend(["--peers".to_owned(), format!("{RECORDED}/{session}/peers.json")]);
     }

@@ -33,9 +33,8 @@ pub(crate) fn compared(catalog: &dyn Catalog, comparison: &Comparison) -> Markup
     }
 }
 
-/// Returns the verdicts and ratios with a closed table per family of workloads, and closed plots.
-pub(crate) fn compared_by_family(catalog: &dyn Catalog, comparison: &Comparison) -> Markup {
-    let base = &comparison.runs[comparison.base].name;
+/// Returns the verdicts with a closed table per family of workloads, and the scores.
+pub(crate) fn verdicts_by_family(catalog: &dyn Catalog, comparison: &Comparison) -> Markup {
     let comparison = &comparison.clone().by_case();
     let cases = |family: Family| comparison.pairs.iter().filter(move |pair| Family::of(&pair.case) == family);
     html! {
@@ -50,14 +49,13 @@ pub(crate) fn compared_by_family(catalog: &dyn Catalog, comparison: &Comparison)
             ul.soft { @for note in &comparison.notes { li { (note) } } }
         }
         @if let Some(scores) = crate::compared_scores(comparison) { section { h2 { "Scores" } (table(&scores)) } }
-        section {
-            h2 { "Ratios" }
-            p.soft { (axis_note(base)) }
-            @for i in plotted(comparison) {
-                details.family { summary { (comparison.runs[i].name) " ÷ " (base) } (ratios(comparison, i)) }
-            }
-        }
     }
+}
+
+/// Returns the ratios of a run to the base, in the order of cases, with the meaning of their axis.
+pub(crate) fn ratios_of(comparison: &Comparison, run: usize) -> Markup {
+    let base = &comparison.runs[comparison.base].name;
+    html! { p.soft { (axis_note(base)) } (ratios(&comparison.clone().by_case(), run)) }
 }
 
 /// Returns the explanation of the axis of ratios.
@@ -66,7 +64,7 @@ fn axis_note(base: &str) -> String {
 }
 
 /// Returns the positions of the runs with a ratio.
-fn plotted(comparison: &Comparison) -> Vec<usize> {
+pub(crate) fn plotted(comparison: &Comparison) -> Vec<usize> {
     let with_ratios = |i: &usize| comparison.ratios().any(|(run, _, _)| run == *i);
     (0..comparison.runs.len()).filter(with_ratios).collect()
 }

@@ -84,12 +84,14 @@ fn anchor(case: &str) -> String {
     case.split_whitespace().collect::<Vec<_>>().join("-")
 }
 
-/// Returns the class of a table by the number of its columns.
+/// Returns the class of a table by the number of its columns. No window has room for a grid of more than 14: they stay cards.
 pub fn table_width(columns: usize) -> &'static str {
     match columns {
         0..=3 => "few",
         4..=7 => "some",
-        _ => "many",
+        8..=10 => "many",
+        11..=14 => "most",
+        _ => "cards",
     }
 }
 

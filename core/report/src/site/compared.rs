@@ -10,7 +10,7 @@ use super::Site;
 use super::devices::{Devices, slug, unused};
 use super::frame::{Head, page as whole, tools};
 use super::matrix::matrices;
-use crate::html::compared_by_family;
+use crate::html::{plotted, ratios_of, verdicts_by_family};
 use crate::route_name;
 
 /// Comparable runs; the first is the base.
@@ -18,15 +18,39 @@ pub(super) struct Set<'r> {
     /// Path of the page of their comparison.
     pub path: String,
     title: String,
-    /// Runs, each with its name in the comparison and the path of its file.
-    runs: Vec<(String, &'r Run, String)>,
+    runs: Vec<Member<'r>>,
 }
 
-impl Set<'_> {
+/// A run of a set.
+struct Member<'r> {
+    /// Name in the comparison.
+    name: String,
+    run: &'r Run,
+    /// Path of its file.
+    file: String,
+    /// Path of the page of its ratios to the base.
+    ratios: String,
+}
+
+impl<'r> Set<'r> {
+    fn new(path: String, title: String, runs: impl Iterator<Item = (String, &'r Run, String)>) -> Set<'r> {
+        let mut taken = Vec::new();
+        let member = |(name, run, file): (String, &'r Run, String)| {
+            let ratios = format!("{path}/{}", unused(&slug(&name), &mut taken));
+            Member { name, run, file, ratios }
+        };
+        let runs = runs.map(member).collect();
+        Set { path, title, runs }
+    }
+
+    /// Returns the positions of the runs that may have ratios to the base, with the paths of their pages.
+    pub fn ratios(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.runs.iter().enumerate().skip(1).map(|(i, member)| (i, member.ratios.as_str()))
+    }
+
     /// Returns the comparison; `None` if the runs have no common case.
     fn comparison(&self) -> Option<Comparison> {
-        let runs: Vec<NamedRun> =
-            self.runs.iter().map(|(name, run, _)| NamedRun::new(name.clone(), (*run).clone())).collect();
+        let runs: Vec<NamedRun> = self.runs.iter().map(|of| NamedRun::new(of.name.clone(), of.run.clone())).collect();
         compare(&runs, &Options::default()).ok()
     }
 }
@@ -39,21 +63,16 @@ pub(super) fn sets<'r>(devices: &Devices<'r>) -> Vec<Set<'r>> {
         let targets = device.views().into_iter().map(|kept| route_name(&kept.run.route()));
         let targets = targets.collect::<Vec<_>>().join(" vs ");
         let runs = device.views().into_iter().map(|kept| (kept.named.name.clone(), kept.run, kept.path()));
-        found.push(Set {
-            path: format!("compare/on-{}", device.slug),
-            title: format!("{}: {targets}", device.name),
-            runs: runs.collect(),
-        });
+        let path = format!("compare/on-{}", device.slug);
+        found.push(Set::new(path, format!("{}: {targets}", device.name), runs));
     }
     for route in devices.ways() {
         let views = devices.all().iter().filter_map(|of| Some((of, of.view(&route)?)));
         let views = views.filter(|(_, kept)| kept.run.route() == route);
-        found.push(Set {
-            // A run file may have any string as its target.
-            path: format!("compare/all-{}", unused(&slug(&route.titled(&route.target)), &mut taken)),
-            title: format!("Every device through {}", route_name(&route)),
-            runs: views.map(|(of, kept)| (of.name.clone(), kept.run, kept.path())).collect(),
-        });
+        // A run file may have any string as its target.
+        let path = format!("compare/all-{}", unused(&slug(&route.titled(&route.target)), &mut taken));
+        let runs = views.map(|(of, kept)| (of.name.clone(), kept.run, kept.path()));
+        found.push(Set::new(path, format!("Every device through {}", route_name(&route)), runs));
     }
     found.retain(|set| set.runs.len() > 1);
     found
@@ -116,9 +135,32 @@ pub(super) fn page(set: &Set<'_>, site: Site) -> Option<String> {
     let main = html! {
         h1 { (set.title) }
         p.lead { (sentence(&comparison.tally())) }
-        p { (in_the_page(head, site, set.runs.iter().map(|(_, _, file)| file.clone()))) }
+        p { (in_the_page(head, site, set.runs.iter().map(|of| of.file.clone()))) }
         (tools())
-        (compared_by_family(site.catalog, &comparison))
+        (verdicts_by_family(site.catalog, &comparison))
+        section {
+            h2 { "Ratios as bars" }
+            ul.topics {
+                @for member in plotted(&comparison).into_iter().map(|run| &set.runs[run]) {
+                    li { a href=(head.to(&format!("{}/", member.ratios))) { (member.name) " ÷ " (set.runs[0].name) } }
+                }
+            }
+        }
+    };
+    Some(whole(head, site, &main))
+}
+
+/// `/compare/…/RUN/`; `None` if the run has no ratio to the base.
+pub(super) fn ratios(set: &Set<'_>, run: usize, site: Site) -> Option<String> {
+    let comparison = set.comparison().filter(|comparison| plotted(comparison).contains(&run))?;
+    let title = format!("{} ÷ {}", set.runs[run].name, set.runs[0].name);
+    let about = format!("Ratios with intervals, case by case: {}.", set.title);
+    let head = &Head { depth: 3, title: &title, about: &about };
+    let main = html! {
+        h1 { (title) }
+        p { a href=(head.to(&format!("{}/", set.path))) { (set.title) } }
+        (tools())
+        (ratios_of(&comparison, run))
     };
     Some(whole(head, site, &main))
 }

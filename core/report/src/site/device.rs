@@ -9,11 +9,11 @@ use super::family::families;
 use super::frame::{Head, page as whole, tools};
 use super::front::{names, picture};
 use super::problems::problems;
-use super::{Site, facts, peers, speeds};
+use super::{Site, costs, facts, peers, speeds};
 use crate::html::{anchored, table};
 use crate::{cost_overview, route_name};
 
-/// Number of rows of each picture.
+/// Number of visible rows of the picture.
 const SHOWN: usize = 20;
 
 /// `/device/NAME/`.
@@ -22,6 +22,8 @@ pub(super) fn page(device: &OnDevice<'_>, devices: &Devices<'_>, site: Site) -> 
     let head = &Head { depth: 2, title: &device.name, about: &about };
     let views = device.views();
     let costs = device.costs();
+    // A page per target has its problems; this page shows those of the browser, or else of the last target.
+    let shown = device.browser().and_then(|kept| device.cost_of(&kept.run.route())).or_else(|| costs.last().cloned());
     let main = html! {
         h1 { (device.name) }
         p.lead {
@@ -34,7 +36,7 @@ pub(super) fn page(device: &OnDevice<'_>, devices: &Devices<'_>, site: Site) -> 
         @if let Some(overview) = cost_overview(&costs) { section { h2 { "Cost of every target" } (table(&overview)) } }
         (fastest(site.catalog, head, device))
         (peers::marks(&peers::on(device, site.peers, None)))
-        @for (cost, (base, other)) in costs.iter().rev().map(|cost| (cost, names(cost))) {
+        @if let Some((cost, (base, other))) = shown.as_ref().map(|cost| (cost, names(cost))) {
             section { h2 { "Cost of " (other) " against " (base) } (picture(site.catalog, head, cost, device, SHOWN)) }
         }
     };
@@ -48,6 +50,9 @@ fn behind(head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
         ul.topics {
             li { a href=(head.to(&format!("{}/", facts::path(device)))) { "Runs and device facts" } ": "
                 (runs) @if runs == 1 { " run file" } @else { " run files" } ", clocks, limits, skipped cases" }
+            @for (kept, (base, other)) in costs::views(device).into_iter().map(|(kept, cost)| (kept, names(&cost))) {
+                li { a href=(head.to(&format!("{}/", costs::path(device, kept)))) { "Cost of " (other) " against " (base) } ": every problem" }
+            }
             @for kept in speeds::views(device) {
                 li { a href=(head.to(&format!("{}/", speeds::path(device, kept)))) { "Roofline and drift, " (route_name(&kept.run.route())) } ": every case under the limits of the device" }
             }

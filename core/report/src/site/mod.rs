@@ -4,6 +4,7 @@
 
 mod collector;
 mod compared;
+mod costs;
 mod device;
 mod devices;
 mod explain;
@@ -81,8 +82,10 @@ enum Part<'p, 'r> {
     Facts(&'p OnDevice<'r>),
     Speeds(&'p OnDevice<'r>, &'p Kept<'r>),
     Compared(&'p Set<'r>),
+    Ratios(&'p Set<'r>, usize),
     Cost(&'p OnDevice<'r>, &'p Kept<'r>),
-    Roofline(&'p Kept<'r>),
+    CostPicture(&'p OnDevice<'r>, &'p Kept<'r>),
+    RooflinePicture(&'p Kept<'r>),
     Run(&'p Kept<'r>),
     Recorded,
 }
@@ -112,6 +115,9 @@ impl<'r> Pages<'r> {
         parts.extend(FIXED.map(|(path, text)| (path.to_owned(), Part::Fixed(text))));
         parts.extend(TOPICS.iter().map(|topic| (page(&topic.path()), Part::Topic(topic))));
         parts.extend(self.sets.iter().map(|set| (page(&set.path), Part::Compared(set))));
+        for set in &self.sets {
+            parts.extend(set.ratios().map(|(run, path)| (page(path), Part::Ratios(set, run))));
+        }
         if self.site.measures {
             parts.push((RECORDED_PATH.to_owned(), Part::Recorded));
         }
@@ -120,13 +126,15 @@ impl<'r> Pages<'r> {
             parts.push((page(&facts::path(device)), Part::Facts(device)));
             let views = speeds::views(device).into_iter();
             parts.extend(views.map(|kept| (page(&speeds::path(device, kept)), Part::Speeds(device, kept))));
+            let costs = costs::views(device).into_iter();
+            parts.extend(costs.map(|(kept, _)| (page(&costs::path(device, kept)), Part::Cost(device, kept))));
             for family in family::families(device) {
                 parts.push((page(&family::path(device, family)), Part::Family(device, family)));
                 parts.push((page(&family::samples_path(device, family)), Part::Samples(device, family)));
             }
             for kept in device.views() {
-                parts.push((kept.picture(pictures::COST), Part::Cost(device, kept)));
-                parts.push((kept.picture(pictures::ROOFLINE), Part::Roofline(kept)));
+                parts.push((kept.picture(pictures::COST), Part::CostPicture(device, kept)));
+                parts.push((kept.picture(pictures::ROOFLINE), Part::RooflinePicture(kept)));
             }
             parts.extend(device.runs.iter().map(|kept| (kept.path(), Part::Run(kept))));
         }
@@ -147,8 +155,10 @@ impl<'r> Pages<'r> {
             Part::Facts(device) => facts::page(device, site),
             Part::Speeds(device, kept) => speeds::page(device, kept, site),
             Part::Compared(set) => return compared::page(set, site),
-            Part::Cost(device, kept) => return pictures::cost_file(device, kept),
-            Part::Roofline(kept) => return pictures::roofline_file(kept),
+            Part::Ratios(set, run) => return compared::ratios(set, *run, site),
+            Part::Cost(device, kept) => return costs::page(device, kept, site),
+            Part::CostPicture(device, kept) => return pictures::cost_file(device, kept),
+            Part::RooflinePicture(kept) => return pictures::roofline_file(kept),
             Part::Recorded => recorded(devices),
             Part::Run(kept) => serde_json::to_string(kept.run).expect("a run is JSON") + "\n",
         })

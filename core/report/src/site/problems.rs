@@ -16,32 +16,36 @@ use crate::{Cell, Column, Rank, Table, judged, named, route_name};
 pub(super) struct Problems {
     /// Number of problems, and the mean cost of each target.
     pub sentence: String,
-    /// Table with a row per problem: the fastest time of each target with its variant, and the ratios to the nearest target.
+    /// Table with a row per problem: the fastest time of the nearest target, and the ratio of each other target to it.
     pub table: Table,
 }
 
 /// Returns the problems of a family on a device.
 pub(super) fn problems(catalog: &dyn Catalog, device: &OnDevice<'_>, family: Family) -> Problems {
-    let views = device.views();
     let costs = device.costs();
-    let name = |kept: &Kept<'_>| route_name(&kept.run.route());
     let mut names: Vec<&str> = timed(device).filter(|problem| Family::of(problem) == family).collect();
     names.sort_by(|a, b| by_case(a, b));
     names.dedup();
+    let views: Vec<(&Kept<'_>, Option<Cost>)> =
+        device.views().into_iter().map(|kept| (kept, device.cost_of(&kept.run.route()))).collect();
     let mut columns = vec![Column::text("problem")];
-    columns.extend(views.iter().map(|view| Column::figure(&name(view), Rank::Useful)));
-    columns.extend(costs.iter().map(|cost| {
-        let (base, other) = super::front::names(cost);
-        Column::figure(&format!("{other} ÷ {base}"), Rank::Essential)
+    columns.extend(views.iter().map(|(view, cost)| match cost {
+        None => Column::figure(&route_name(&view.run.route()), Rank::Essential),
+        Some(cost) => {
+            let (base, other) = super::front::names(cost);
+            Column::figure(&format!("{other} ÷ {base}"), Rank::Essential)
+        }
     }));
     let row = |problem: &&str| {
-        let times = views.iter().map(|view| {
+        let cells = views.iter().map(|(view, cost)| {
             let route = view.run.route();
-            let mut runs = device.through(&route);
-            time(runs.find_map(|kept| fastest(kept.run, problem, |_| true)))
+            let record = device.through(&route).find_map(|kept| fastest(kept.run, problem, |_| true));
+            match cost {
+                None => time(record),
+                Some(cost) => ratio(best(cost, problem), record),
+            }
         });
-        let ratios = costs.iter().map(|cost| ratio(best(cost, problem)));
-        std::iter::once(named(catalog, problem)).chain(times).chain(ratios).collect()
+        std::iter::once(named(catalog, problem)).chain(cells).collect()
     };
     let table = Table { columns, rows: names.iter().map(row).collect(), ..Table::default() };
     Problems { sentence: sentence(names.len(), &costs, family), table }
@@ -62,21 +66,26 @@ fn dash() -> Cell {
     "–".into()
 }
 
+/// Returns the median time of a record, and below it its variant.
 fn time(record: Option<&Record>) -> Cell {
     let cell =
         |record: &Record| Some(Cell::from(record.timing()?.summary.median.to_string()).with(variant_of(&record.case)));
     record.and_then(cell).unwrap_or_else(dash)
 }
 
-fn ratio(against: Option<&Against>) -> Cell {
+/// Returns a ratio with its verdict; below it the interval, the time and the variant.
+fn ratio(against: Option<&Against>, record: Option<&Record>) -> Cell {
     let cell = |against: &Against| {
         let ratio = &against.ratio;
         let interval = ratio.low.zip(ratio.high).map(|(low, high)| format!("[{}, {}]", digits(low), digits(high)));
-        let cell =
-            Cell { tone: judged(ratio).tone, ..format!("{} {}", short(ratio.value), ratio.verdict.name()).into() };
-        interval.map_or(cell.clone(), |interval| cell.with(interval))
+        let text = format!("{} {}", short(ratio.value), ratio.verdict.name());
+        (Cell { tone: judged(ratio).tone, ..text.into() }, interval)
     };
-    against.map_or_else(dash, cell)
+    let (cell, interval) = against.map_or_else(|| (dash(), None), cell);
+    let time =
+        record.and_then(|record| Some(format!("{}, {}", record.timing()?.summary.median, variant_of(&record.case))));
+    let more: Vec<String> = interval.into_iter().chain(time).collect();
+    if more.is_empty() { cell } else { cell.with(more.join("; ")) }
 }
 
 /// Returns the number of problems, and the mean ratio of each target's fastest version.
