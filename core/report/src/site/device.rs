@@ -46,15 +46,19 @@ pub(super) fn page(device: &OnDevice<'_>, devices: &Devices<'_>, site: Site) -> 
 /// Returns links to further pages.
 fn behind(head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
     let runs = device.runs.len();
+    let (costs, rooflines) = (costs::views(device), speeds::views(device));
+    let list = |links: &mut dyn Iterator<Item = (String, String)>| {
+        html! { @for (i, (path, name)) in links.enumerate() { @if i > 0 { " · " } a href=(head.to(&format!("{path}/"))) { (name) } } }
+    };
     html! {
         ul.topics {
             li { a href=(head.to(&format!("{}/", facts::path(device)))) { "Runs and device facts" } ": "
                 (runs) @if runs == 1 { " run file" } @else { " run files" } ", clocks, limits, skipped cases" }
-            @for (kept, (base, other)) in costs::views(device).into_iter().map(|(kept, cost)| (kept, names(&cost))) {
-                li { a href=(head.to(&format!("{}/", costs::path(device, kept)))) { "Cost of " (other) " against " (base) } ": every problem" }
+            @if let [(_, first), ..] = &costs[..] {
+                li { "Every problem against " (names(first).0) ": " (list(&mut costs.iter().map(|(kept, cost)| (costs::path(device, kept), names(cost).1)))) }
             }
-            @for kept in speeds::views(device) {
-                li { a href=(head.to(&format!("{}/", speeds::path(device, kept)))) { "Roofline and drift, " (route_name(&kept.run.route())) } ": every case under the limits of the device" }
+            @if !rooflines.is_empty() {
+                li { "Every case under the limits of the device, and drift: " (list(&mut rooflines.iter().map(|kept| (speeds::path(device, kept), route_name(&kept.run.route()))))) }
             }
         }
     }

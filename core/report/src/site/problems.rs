@@ -88,15 +88,18 @@ fn ratio(against: Option<&Against>, record: Option<&Record>) -> Cell {
     if more.is_empty() { cell } else { cell.with(more.join("; ")) }
 }
 
-/// Returns the number of problems, and the mean ratio of each target's fastest version.
+/// Returns the number of problems, and the mean ratio of each target's fastest version to that of the nearest target.
 fn sentence(problems: usize, costs: &[Cost], family: Family) -> String {
     let of_family = |problem: &&ProblemCost| Family::of(&problem.problem) == family;
     let mean = |cost: &Cost| {
         let ratios = cost.problems.iter().filter(of_family).filter_map(|problem| problem.best.as_ref());
         let mean = MeanRatio::of(ratios.map(|against| &against.ratio))?;
-        let (base, other) = super::front::names(cost);
-        Some(format!("{other} {} the time of {base}", short(mean.value)))
+        Some(format!("{} {}", super::front::names(cost).1, short(mean.value)))
     };
+    let means: Vec<String> = costs.iter().filter_map(mean).collect();
     let count = counted(problems, "problem");
-    std::iter::once(count).chain(costs.iter().filter_map(mean)).collect::<Vec<_>>().join("; ")
+    match costs.first().filter(|_| !means.is_empty()) {
+        Some(cost) => format!("{count}; times over {}'s: {}", super::front::names(cost).0, means.join(", ")),
+        None => count,
+    }
 }
