@@ -2,7 +2,7 @@
 
 use parallax_analysis::compare::identity::{normalised, same_device};
 use parallax_analysis::compare::verdict::{Ratio, Verdict, digits};
-use parallax_analysis::compare::{Comparison, Pair};
+use parallax_analysis::compare::{Comparison, Figure, Pair};
 use parallax_schema::grouped;
 use parallax_schema::record::{NamedRun, Run};
 use parallax_schema::units::{counted, percent};
@@ -53,7 +53,7 @@ pub fn compared_runs(runs: &[NamedRun]) -> Table {
 const DAY: u64 = 86_400;
 
 /// Returns a table with one line per pair. Utilisations stand beside the times if devices differ and both sides of some pair have
-/// one.
+/// one, errors if those of some pair differ.
 pub fn comparison_table(comparison: &Comparison) -> Table {
     let others: Vec<usize> = (0..comparison.runs.len()).filter(|i| *i != comparison.base).collect();
     let used = |pair: &Pair, i: usize| pair.figures[i].and_then(|f| f.utilisation);
@@ -75,7 +75,13 @@ pub fn comparison_table(comparison: &Comparison) -> Table {
         false => std::iter::once(comparison.base).chain(by_use).collect(),
     };
     columns.extend(use_columns.iter().map(|i| Column::figure(&format!("{}: of ceiling", name(*i)), Rank::Extra)));
+    let erring = match comparison.pairs.iter().any(differ_in_precision) {
+        true => (0..comparison.runs.len()).collect(),
+        false => Vec::new(),
+    };
+    columns.extend(erring.iter().map(|i| Column::figure(&format!("{}: RMS error", name(*i)), Rank::Extra)));
     let dash = || "–".to_owned();
+    let error = |figure: Option<Figure>| figure.and_then(|figure| figure.errors).map(|errors| errors.rms_in_ulps());
     let row = |pair: &Pair| {
         let mut row: Vec<Cell> = vec![pair.case.as_str().into()];
         row.extend(pair.figures.iter().map(|f| f.map_or_else(dash, |f| f.median.to_string()).into()));
@@ -85,6 +91,7 @@ pub fn comparison_table(comparison: &Comparison) -> Table {
             row.push(ratio.and_then(|r| r.detectable).map_or_else(dash, percent).into());
         }
         row.extend(use_columns.iter().map(|i| used(pair, *i).map_or_else(dash, percent).into()));
+        row.extend(erring.iter().map(|i| error(pair.figures[*i]).unwrap_or_else(dash).into()));
         row
     };
     let mut notes = vec![
@@ -98,6 +105,16 @@ pub fn comparison_table(comparison: &Comparison) -> Table {
     let column = |run: usize| 1 + comparison.runs.len() + 2 * others.iter().position(|o| *o == run).unwrap_or(0);
     let rows = comparison.pairs.iter().map(row).collect();
     Table { columns, rows, remarks: remarks(comparison, column), notes, ..Table::default() }
+}
+
+/// Largest ratio of two root mean squares of errors that counts as the same precision.
+const SAME_PRECISION: f64 = 1.05;
+
+/// Returns whether the errors of two runs of a case differ, in units in the last place.
+pub(super) fn differ_in_precision(pair: &Pair) -> bool {
+    let errors = || pair.figures.iter().flatten().filter_map(|figure| Some(figure.errors?.rms_ulps));
+    let (least, most) = errors().fold((f64::INFINITY, 0.0f64), |(a, b), rms| (a.min(rms), b.max(rms)));
+    most > least * SAME_PRECISION
 }
 
 /// Returns a table of the totals and of the largest differences, up to `most` in each direction.

@@ -4,7 +4,7 @@ use parallax_schema::case::{Rate, problem_of, variant_of};
 use parallax_schema::catalog::Catalog;
 use parallax_schema::device::Clock;
 use parallax_schema::record::roofline::Ceilings;
-use parallax_schema::record::{Outcome, Record, Run};
+use parallax_schema::record::{CheckResult, Outcome, Record, Run};
 use parallax_schema::units::{Nanos, percent, scaled};
 
 use super::grid::{Cell, Column, Mark, Rank, Remark, Table, Tone};
@@ -25,6 +25,10 @@ pub struct Row {
     pub rate: String,
     /// Share of the binding ceiling and its name; a dash if no ceiling is known.
     pub ceiling: String,
+    /// Root mean square of the errors in units in the last place, `exact`, or a dash.
+    pub error: String,
+    /// Largest error, in units in the last place and as a share of its bound; empty without one.
+    pub worst: String,
     /// pass, FAIL, skipped, unresolved, impossible, ERROR.
     pub verdict: String,
     /// Clock of the samples, and its error per sample.
@@ -57,6 +61,7 @@ pub fn row_in(record: &Record, told_in: Option<Rate>, run: &Run) -> Row {
         None => variant.to_owned(),
     };
     let timing = record.timing();
+    let check = record.measured().map(|measured| &measured.check);
     let note = match &record.outcome {
         Outcome::Pass(_) => record.actual.as_ref().map(|a| a.reason.clone()).unwrap_or_default(),
         Outcome::Fail { check } => check.sentence(),
@@ -75,6 +80,8 @@ pub fn row_in(record: &Record, told_in: Option<Rate>, run: &Run) -> Row {
             .measured()
             .and_then(|m| m.analysis.as_ref())
             .map_or_else(dash, |a| format!("{} {}", percent(a.utilisation), a.bound.name())),
+        error: check.and_then(CheckResult::precision).unwrap_or_else(dash),
+        worst: check.and_then(CheckResult::worst).unwrap_or_default(),
         verdict: record.verdict().to_owned(),
         clock: timing.map_or_else(dash, |t| {
             let error = match t.clock_error {
@@ -97,19 +104,23 @@ fn columns() -> Vec<Column> {
         Column::figure("95 %", Rank::Useful),
         Column::figure("rate", Rank::Extra),
         Column::figure("of ceiling", Rank::Extra),
+        Column::figure("RMS error", Rank::Extra),
         Column::figure("verdict", Rank::Essential),
         Column { folds: true, ..Column::figure("clock", Rank::Extra) },
     ]
 }
 
+/// Position of the error among the columns.
+const ERROR: usize = 6;
 /// Position of the verdict among the columns.
-const VERDICT: usize = 6;
+const VERDICT: usize = 7;
 
 /// Returns the cells of a row, in the order of [`columns`]. The note stands on a line of its own.
 fn cells(row: &Row, short: bool) -> Vec<Cell> {
-    let texts =
-        [&row.problem, &row.variant, &row.median, &row.interval, &row.rate, &row.ceiling, &row.verdict, &row.clock];
+    let Row { problem, variant, median, interval, rate, ceiling, error, verdict, clock, .. } = row;
+    let texts = [problem, variant, median, interval, rate, ceiling, error, verdict, clock];
     let mut cells: Vec<Cell> = texts.into_iter().map(Cell::from).collect();
+    cells[ERROR].more = Some(row.worst.clone()).filter(|worst| !worst.is_empty());
     cells[VERDICT].tone = match row.verdict.as_str() {
         "pass" if short => Tone::Doubtful,
         "pass" => Tone::Good,
@@ -291,7 +302,25 @@ pub fn clock_line(run: &Run) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_schema::testing::run;
+    use parallax_schema::record::Errors;
+    use parallax_schema::testing::{measured, run, spread};
+
+    #[test]
+    fn a_row_has_the_error_of_its_outputs() {
+        const CASE: &str = "copy/fwd/n64/f32/vec4";
+        let errors = Errors { rms: 1e-3, rms_of_bound: 0.1, worst_ulps: 1.25, rms_ulps: 0.3 };
+        for (errors, worst_error, want) in [
+            (Some(errors), 0.01, ("0.30 ulp", "at most 1.25 ulp, 20.0 % of its bound")),
+            (Some(errors), 0.0, ("exact", "")),
+            (None, 0.01, ("–", "")),
+        ] {
+            let mut run = run("cuda", "X", &[(CASE, spread(100.0, 0.002, 40))]);
+            let check = &mut measured(&mut run, CASE).check;
+            (check.errors, check.worst_error, check.worst_ratio) = (errors, worst_error, 0.2);
+            let row = row_in(&run.records[0], None, &run);
+            assert_eq!((row.error.as_str(), row.worst.as_str()), want);
+        }
+    }
 
     #[test]
     fn a_clock_is_told_once() {

@@ -16,7 +16,7 @@ use crate::live::PartialResult;
 use crate::remarks::Remarks;
 
 /// Number of columns of the table in index.html.
-const COLUMNS: &str = "8";
+const COLUMNS: &str = "9";
 
 /// Contents of the table.
 #[derive(Default)]
@@ -60,7 +60,7 @@ struct Busy {
 impl Busy {
     fn new(row: &Element, variant: &str) -> Busy {
         let (median, state) = (make("td", "num median", "…"), make("td", "state", ""));
-        attribute(&state, "colspan", "6");
+        attribute(&state, "colspan", "7");
         let [stage, strip, tally] = ["stage", "strip", "tally"].map(|class| make("span", class, ""));
         fill(&state, [&stage, &strip, &tally]);
         fill(row, [&make("td", "variant", variant), &median, &state]);
@@ -173,12 +173,15 @@ impl Line {
         attribute(&self.row, "data-case", &record.case);
         let verdict = format!("verdict {}", record.verdict().to_lowercase());
         let speed = make("td", "speed", "");
+        let error = make("td", "num error", &row.error);
+        attribute(&error, "title", &row.worst);
         let cells = [
             make("td", "variant", &row.variant),
             make("td", "num median", &row.median),
             make("td", "num interval", &row.interval),
             make("td", "num rate", &row.rate),
             make("td", "num ceiling", &row.ceiling),
+            error,
             speed.clone(),
             make("td", &verdict, &row.verdict),
             make("td", "clock", &row.clock),

@@ -193,7 +193,8 @@ pub(crate) const SPLIT: u32 = 3;
 
 fn figure(record: &Record) -> Option<Figure> {
     let summary = record.timing()?.summary;
-    let analysis = record.measured()?.analysis.as_ref();
+    let measured = record.measured()?;
+    let analysis = measured.analysis.as_ref();
     Some(Figure {
         median: summary.median,
         low: summary.low,
@@ -201,6 +202,7 @@ fn figure(record: &Record) -> Option<Figure> {
         n: summary.n,
         utilisation: analysis.map(|a| a.utilisation),
         bound: analysis.map(|a| a.bound),
+        errors: measured.check.errors,
     })
 }
 

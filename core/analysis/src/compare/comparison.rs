@@ -2,6 +2,7 @@
 
 use parallax_schema::case::by_case;
 use parallax_schema::device::BrowserMode;
+use parallax_schema::record::Errors;
 use parallax_schema::record::roofline::Bound;
 use parallax_schema::spec::filter::any_keeps;
 use parallax_schema::units::{Nanos, percent};
@@ -83,6 +84,9 @@ pub struct Figure {
     pub utilisation: Option<f64>,
     /// Its bound, where that is known.
     pub bound: Option<Bound>,
+    /// Errors of its outputs, where they were recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errors: Option<Errors>,
 }
 
 /// A case without a partner.

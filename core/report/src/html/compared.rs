@@ -9,7 +9,7 @@ use parallax_schema::units::{counted, percent};
 
 use super::ratios::ratios;
 use super::{anchored, short, table};
-use crate::{Cell, Column, Rank, Table, alone, elsewhere, judged, named, remarks};
+use crate::{Cell, Column, Rank, Table, alone, differ_in_precision, elsewhere, judged, named, remarks};
 
 /// Returns the verdicts of a comparison and its ratios.
 pub(crate) fn compared(catalog: &dyn Catalog, comparison: &Comparison) -> Markup {
@@ -100,8 +100,11 @@ pub(super) fn verdicts(catalog: &dyn Catalog, comparison: &Comparison) -> Table 
         None => dash(),
         Some(figure) => {
             let cell = Cell::from(figure.median.to_string());
-            let used = figure.utilisation.filter(|_| away);
-            used.map_or(cell.clone(), |used| cell.with(format!("{} of ceiling", percent(used))))
+            let used = figure.utilisation.filter(|_| away).map(|used| format!("{} of ceiling", percent(used)));
+            let error = figure.errors.filter(|_| differ_in_precision(pair));
+            let error = error.map(|errors| format!("RMS error {}", errors.rms_in_ulps()));
+            let more: Vec<String> = used.into_iter().chain(error).collect();
+            if more.is_empty() { cell } else { cell.with(more.join(", ")) }
         }
     };
     let row = |pair: &Pair| {

@@ -1,9 +1,12 @@
 //! Explanations of the figures, one page each, with the matching data of the site's runs.
 
+use std::collections::BTreeSet;
+
 use maud::{Markup, PreEscaped, html};
 use parallax_analysis::compare::tax::{Pairing, tax};
+use parallax_schema::case::{by_case, problem_of, variant_of};
 use parallax_schema::device::BrowserMode;
-use parallax_schema::record::{NamedRun, Run, completion_step};
+use parallax_schema::record::{NamedRun, Record, Run, completion_step};
 
 use super::Site;
 use super::devices::Devices;
@@ -11,7 +14,7 @@ use super::features::features;
 use super::frame::{Head, page as whole, tools};
 use super::front::sentence;
 use crate::html::{table, taxed_by_family};
-use crate::{Cell, Column, Table, ceilings, clock_line, route_name};
+use crate::{Cell, Column, Rank, Table, ceilings, clock_line, named, route_name};
 
 /// One page: its name in paths, its title, a sentence, its text, and the data of the runs.
 pub(super) struct Topic {
@@ -183,6 +186,48 @@ fn clocks(devices: &Devices<'_>) -> Markup {
 }
 
 fn checks(devices: &Devices<'_>) -> Markup {
+    html! { (comparisons(devices)) (kept_in_f32(devices)) }
+}
+
+/// Names of the variants that keep intermediate sums in f32, and that round them to the element type between kernels.
+const ROUNDED: [&str; 2] = ["fused", "separate"];
+
+/// Returns the errors of problems in 16 bits that have both variants of [`ROUNDED`], for the view of each device nearest to the
+/// hardware.
+fn kept_in_f32(devices: &Devices<'_>) -> Markup {
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    let nearest = devices.all().iter().filter_map(|device| Some((device, device.runs.first()?)));
+    for (device, kept) in nearest {
+        let error = |problem: &str, variant: &str| {
+            let ran = |record: &&Record| problem_of(&record.case) == problem && variant_of(&record.case) == variant;
+            let check = &kept.run.records.iter().find(ran)?.measured()?.check;
+            Some(Cell::from(check.precision()?).with(check.worst().unwrap_or_default()))
+        };
+        let problems: BTreeSet<&str> = kept.run.records.iter().map(|record| problem_of(&record.case)).collect();
+        for problem in problems.into_iter().filter(|problem| problem.ends_with("/f16") || problem.ends_with("/bf16")) {
+            let [Some(fused), Some(separate)] = ROUNDED.map(|variant| error(problem, variant)) else { continue };
+            let place = format!("{}, {}", device.name, route_name(&kept.run.route()));
+            rows.push(vec![named(devices.catalog, problem), place.into(), fused, separate]);
+        }
+    }
+    rows.sort_by(|a, b| by_case(&a[0].text, &b[0].text));
+    let figure = |title: &str| Column::figure(title, Rank::Essential);
+    let columns = vec![Column::text("problem"), Column::text("device"), figure(ROUNDED[0]), figure(ROUNDED[1])];
+    html! {
+        @if !rows.is_empty() {
+            section {
+                h2 { "Sums that stay in f32" }
+                p.soft {
+                    "Root mean square of the errors, in units in the last place of the output. " code { (ROUNDED[0]) }
+                    " keeps the sums between two operations in f32; " code { (ROUNDED[1]) } " stores them in the element type."
+                }
+                (table(&Table { columns, rows, ..Table::default() }))
+            }
+        }
+    }
+}
+
+fn comparisons(devices: &Devices<'_>) -> Markup {
     of_views(devices, "Comparisons with the reference", ["cases", "elements"], |run| {
         let measured: Vec<_> = run.records.iter().filter_map(|record| record.measured()).collect();
         let (compared, all) =

@@ -7,7 +7,7 @@ use parallax_analysis::compare::*;
 use parallax_report::{Cell, comparison_table};
 use parallax_schema::device::Launching;
 use parallax_schema::record::roofline::{Analysis, Bound};
-use parallax_schema::record::{Better, NamedRun};
+use parallax_schema::record::{Better, Errors, NamedRun};
 use parallax_schema::spec::Cache;
 use parallax_schema::testing::{drift, measured, run, score, spread};
 use parallax_schema::units::Nanos;
@@ -122,6 +122,22 @@ fn different_devices_are_compared_by_utilisation_too() {
     assert_eq!(table.rows[0][5..], ["50.0 %", "87.5 %"].map(Cell::from));
     runs[1].run.devices[0].name = "X".to_owned();
     assert_eq!(comparison_table(&compare(&runs, &Options::default()).expect("pairs")).columns.len(), 5, "one device");
+}
+
+#[test]
+fn errors_stand_beside_the_times_where_they_differ() {
+    for (ulps, want) in [([0.3, 0.3], None), ([0.3, 0.31], None), ([0.3, 0.6], Some(["0.30 ulp", "0.60 ulp"]))] {
+        let mut runs = [named("a", "cuda", "X", 100.0), named("b", "cuda", "X", 150.0)];
+        for (NamedRun { run, .. }, rms_ulps) in runs.iter_mut().zip(ulps) {
+            let errors = Errors { rms: 1e-3, rms_of_bound: 0.1, worst_ulps: 1.0, rms_ulps };
+            measured(run, CASE).check.errors = Some(errors);
+        }
+        let table = comparison_table(&compare(&runs, &Options::default()).expect("pairs"));
+        let titles: Vec<&str> = table.columns[5..].iter().map(|c| c.title.as_str()).collect();
+        assert_eq!(titles, if want.is_some() { vec!["a: RMS error", "b: RMS error"] } else { Vec::new() }, "{ulps:?}");
+        let cells: Vec<Cell> = want.into_iter().flatten().map(Cell::from).collect();
+        assert_eq!(table.rows[0][5..], cells, "{ulps:?}");
+    }
 }
 
 #[test]

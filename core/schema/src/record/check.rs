@@ -97,6 +97,20 @@ impl CheckResult {
         }
     }
 
+    /// Returns the root mean square of the errors in units in the last place, or `exact`; `None` without recorded errors.
+    pub fn precision(&self) -> Option<String> {
+        if self.passed && self.compared > 0 && self.worst_error == 0.0 {
+            return Some("exact".to_owned());
+        }
+        self.errors.map(|errors| errors.rms_in_ulps())
+    }
+
+    /// Returns the largest error in units in the last place and as a share of its bound; `None` without recorded errors.
+    pub fn worst(&self) -> Option<String> {
+        let errors = self.errors.filter(|_| self.worst_error > 0.0)?;
+        Some(format!("at most {} ulp, {} of its bound", three_digits(errors.worst_ulps), percent(self.worst_ratio)))
+    }
+
     fn found(&self) -> String {
         match &self.mismatch {
             None if self.compared == 0 => "nothing was compared".to_owned(),
@@ -125,9 +139,14 @@ impl CheckResult {
 }
 
 impl Errors {
+    /// Returns the root mean square in units in the last place: `0.29 ulp`.
+    pub fn rms_in_ulps(&self) -> String {
+        format!("{} ulp", three_digits(self.rms_ulps))
+    }
+
     /// Returns the errors in units in the last place: `RMS 0.29 ulp, at most 1.0`.
     pub fn words(&self) -> String {
-        format!("RMS {} ulp, at most {}", three_digits(self.rms_ulps), three_digits(self.worst_ulps))
+        format!("RMS {}, at most {}", self.rms_in_ulps(), three_digits(self.worst_ulps))
     }
 }
 
