@@ -107,7 +107,7 @@ pub fn comparison_table(comparison: &Comparison) -> Table {
     Table { columns, rows, remarks: remarks(comparison, column), notes, ..Table::default() }
 }
 
-/// Largest ratio of two root mean squares of errors that counts as the same precision.
+/// Largest ratio of two RMS errors that counts as the same precision.
 const SAME_PRECISION: f64 = 1.05;
 
 /// Returns whether the errors of two runs of a case differ, in units in the last place.
