@@ -123,8 +123,12 @@ fn matched(node: &Node, fusion: Option<&Fusion>, output: &[u64], (dtype, opset):
             Some(problems::gelu(written, formula, dtype, ""))
         }
         ("FastGelu", _) => Some(problems::gelu(written, "tanh", dtype, "")),
-        ("Erf", Some(Fusion::Gelu)) => {
-            Some(problems::gelu(written, "erf", dtype, "the nodes around it are part of GELU"))
+        (_, Some(Fusion::Gelu(formula))) => {
+            Some(problems::gelu(written, formula, dtype, "the nodes around it are part of GELU"))
+        }
+        (_, Some(Fusion::Rows(workload))) => {
+            let columns = *output.last()?;
+            Some(of_rows(workload, written / columns.max(1), columns, dtype, "the nodes before it are part of it"))
         }
         ("Gather", _) => {
             let [rows, columns] = *node.shape(0)? else { return None };

@@ -1,5 +1,11 @@
 //! Neighbouring nodes that engines compute in one kernel: activations and normalisations of convolutions, biases of GEMMs,
-//! attention, and GELU in its parts.
+//! attention, and GELU and the normalisation of rows in their parts.
+
+mod attention;
+mod gelu;
+mod rows;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 
@@ -23,8 +29,10 @@ pub enum Fusion {
     Bias,
     /// Last node of attention.
     Attention(Attention),
-    /// `Erf` in the formula of GELU.
-    Gelu,
+    /// `Erf` or `Tanh` in the formula of GELU, with the formula's name.
+    Gelu(&'static str),
+    /// Last node of a normalisation of rows, with its workload.
+    Rows(&'static str),
     /// Node that another one computes, with the reason.
     Part(&'static str),
 }
@@ -52,6 +60,12 @@ impl Fusions {
                 "Erf" => {
                     links.gelu(i, &mut found);
                 }
+                "Tanh" => {
+                    links.gelu_by_tanh(i, &mut found);
+                }
+                "ReduceMean" => {
+                    links.rows(i, &mut found);
+                }
                 _ => {}
             }
         }
@@ -64,6 +78,7 @@ struct Links<'g> {
     nodes: &'g [NodeProto],
     values: &'g HashMap<&'g str, Value>,
     producers: HashMap<&'g str, usize>,
+    consumers: HashMap<&'g str, Vec<usize>>,
     /// The only consumer of a value; absent for values with several, and for outputs of the graph.
     only: HashMap<&'g str, usize>,
 }
@@ -76,11 +91,12 @@ impl<'g> Links<'g> {
             node.input.iter().for_each(|name| consumers.entry(name).or_default().push(i));
         }
         let is_output = |name: &str| graph.output.iter().any(|output| output.name.as_deref() == Some(name));
-        let only = consumers.into_iter().filter_map(|(name, by)| match by[..] {
-            [one] if !is_output(name) => Some((name, one)),
+        let only = consumers.iter().filter_map(|(name, by)| match by[..] {
+            [one] if !is_output(name) => Some((*name, one)),
             _ => None,
         });
-        Links { nodes: &graph.node, values, producers, only: only.collect() }
+        let only = only.collect();
+        Links { nodes: &graph.node, values, producers, consumers, only }
     }
 
     fn operator(&self, node: usize) -> &'g str {
@@ -103,6 +119,20 @@ impl<'g> Links<'g> {
 
     fn shape(&self, node: usize, input: usize) -> Option<&'g [u64]> {
         self.node(node).shape(input)
+    }
+
+    fn is(&self, node: usize, operator: &str) -> bool {
+        self.operator(node) == operator
+    }
+
+    /// Returns the name of an input.
+    fn name(&self, node: usize, input: usize) -> Option<&'g str> {
+        self.nodes[node].input.get(input).map(String::as_str)
+    }
+
+    /// Returns the only node that reads a node's first output, if it has this operator.
+    fn followed_by(&self, node: usize, operator: &str) -> Option<usize> {
+        self.next(node).filter(|next| self.is(*next, operator))
     }
 
     /// Whether one of two inputs is known before the model runs. Returns the place of the other.
@@ -147,83 +177,5 @@ impl<'g> Links<'g> {
             found.insert(add, Fusion::Part("the GEMM before it adds it"));
             found.insert(gemm, Fusion::Bias);
         }
-    }
-
-    /// Marks the nodes around a softmax that make attention: the product with the keys, its scale and mask, the product with the values.
-    fn attention(&self, softmax: usize, found: &mut HashMap<usize, Fusion>) -> Option<()> {
-        let mut parts = vec![softmax];
-        let mut scores = self.before(softmax, 0)?;
-        while matches!(self.operator(scores), "Add" | "Mul" | "Div" | "Where" | "Cast") && parts.len() < 8 {
-            parts.push(scores);
-            let main = (0..3).filter_map(|input| self.before(scores, input));
-            scores = main.max_by_key(|before| usize::from(self.leads_to_matmul(*before, 0)))?;
-        }
-        (self.operator(scores) == "MatMul").then_some(())?;
-        parts.push(scores);
-        let mut out = self.next(softmax)?;
-        while matches!(self.operator(out), "Dropout" | "Cast" | "Where") && parts.len() < 12 {
-            parts.push(out);
-            out = self.next(out)?;
-        }
-        let of_probabilities = self.before(out, 0).is_some_and(|before| parts.contains(&before));
-        (self.operator(out) == "MatMul" && of_probabilities).then_some(())?;
-        let (queries, keys, values) = (self.shape(scores, 0)?, self.shape(scores, 1)?, self.shape(out, 1)?);
-        let ([batch @ .., s, d], [.., keys_d, t], [.., values_t, values_d]) = (queries, keys, values) else {
-            return None;
-        };
-        (d == keys_d && t == values_t && d == values_d).then_some(())?;
-        let (b, h) = match batch {
-            [] => (1, 1),
-            [heads] => (1, *heads),
-            [batch @ .., heads] => (product(batch), *heads),
-        };
-        let key_batch = product(&keys[..keys.len() - 2]);
-        (key_batch == b.checked_mul(h)?).then_some(())?;
-        // Keys are read by columns, so their transpose is no work of its own.
-        parts.extend(self.before(scores, 1).filter(|before| self.operator(*before) == "Transpose"));
-        for part in parts {
-            found.insert(part, Fusion::Part("attention computes it"));
-        }
-        found.insert(out, Fusion::Attention(Attention { b, h, kv: h, s: *s, t: *t, d: *d, causal: false }));
-        Some(())
-    }
-
-    /// Whether a node is a matrix product, or scales or masks one.
-    fn leads_to_matmul(&self, node: usize, depth: usize) -> bool {
-        match self.operator(node) {
-            "MatMul" => true,
-            "Add" | "Mul" | "Div" | "Where" | "Cast" if depth < 8 => (0..3)
-                .filter_map(|input| self.before(node, input))
-                .any(|before| self.leads_to_matmul(before, depth + 1)),
-            _ => false,
-        }
-    }
-
-    /// Marks the parts of `x · (1 + erf(x / √2)) · ½` around its `Erf`.
-    fn gelu(&self, erf: usize, found: &mut HashMap<usize, Fusion>) -> Option<()> {
-        let scaled = self.before(erf, 0).filter(|node| matches!(self.operator(*node), "Div" | "Mul"))?;
-        let x = self.nodes[scaled].input.get(self.beside_constant(scaled)?)?;
-        let plus = self.next(erf).filter(|node| self.operator(*node) == "Add")?;
-        self.beside_constant(plus)?;
-        let first = self.next(plus).filter(|node| self.operator(*node) == "Mul")?;
-        let mut parts = vec![scaled, plus, first];
-        let has_x = |node: usize| self.nodes[node].input.contains(x);
-        if let Some(second) = self.next(first).filter(|node| self.operator(*node) == "Mul")
-            && (self.beside_constant(second).is_some() || has_x(second))
-        {
-            parts.push(second);
-        } else {
-            // The half may be multiplied to x before.
-            let half = (0..2).filter_map(|input| self.before(first, input)).find(|node| *node != plus && has_x(*node));
-            parts.extend(half);
-        }
-        let whole = parts.len() == 4 && (parts.iter().skip(1).any(|node| has_x(*node)));
-        if whole {
-            for part in parts {
-                found.insert(part, Fusion::Part("GELU computes it"));
-            }
-            found.insert(erf, Fusion::Gelu);
-        }
-        Some(())
     }
 }
