@@ -37,6 +37,18 @@ impl StandIn {
     }
 }
 
+/// Normalisation of channels by constants: a scale of each channel. `shape` begins with images and channels.
+pub fn scaled_channels(shape: &[u64], dtype: DType) -> Option<StandIn> {
+    let [_, channels, space @ ..] = shape else { return None };
+    let scale = [&[*channels][..], &vec![1; space.len()]].concat();
+    let mut found = broadcast("mul", shape, &scale, dtype)?;
+    if let Coverage::Problem { note, .. } = &mut found.coverage {
+        let shift = "the problem scales channels and shifts none";
+        *note = notes([(!note.is_empty(), &note.clone()), (true, shift)]);
+    }
+    Some(found)
+}
+
 /// Joins the parts of a note that apply.
 fn notes<const N: usize>(parts: [(bool, &str); N]) -> String {
     parts.iter().filter(|(applies, _)| *applies).map(|(_, note)| *note).collect::<Vec<_>>().join("; ")
@@ -376,6 +388,26 @@ mod tests {
                 other => format!("{other:?}"),
             });
             assert_eq!(said, problem, "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn normalisations_of_channels_are_scales() {
+        for (shape, want) in [
+            (&[1, 16, 7, 7][..], Some("r16,c49,mul,column")),
+            (&[4, 16, 7, 7], Some("r64,c49,mul,column")),
+            (&[4, 16], Some("r4,c16,mul,row")),
+            (&[4], None),
+        ] {
+            let coverage = scaled_channels(shape, DType::F32).map(|stand_in| stand_in.coverage);
+            let problem = coverage.map(|coverage| match coverage {
+                Coverage::Problem { problem, note } => {
+                    assert!(note.ends_with("shifts none"), "{note}");
+                    problem
+                }
+                other => format!("{other:?}"),
+            });
+            assert_eq!(problem, want.map(|shape| format!("elementwise/fwd/{shape}/f32")), "{shape:?}");
         }
     }
 

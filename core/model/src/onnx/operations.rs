@@ -90,6 +90,7 @@ fn matched(node: &Node, fusion: Option<&Fusion>, output: &[u64], (dtype, opset):
             }
             Some(conv.problem(dtype))
         }
+        ("BatchNormalization", _) => problems::scaled_channels(node.shape(0)?, dtype),
         ("ConvTranspose", _) => upsampling(node, output, dtype),
         ("MaxPool", _) => Some(problems::pool(&windows::windows(node)?, "max", dtype)),
         ("AveragePool", _) => Some(problems::pool(&windows::windows(node)?, "average", dtype)),
