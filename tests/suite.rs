@@ -6,6 +6,7 @@ mod nvrtc;
 mod output;
 mod pairing;
 mod prose;
+mod python;
 mod recorded;
 mod sass;
 mod tidy;

@@ -8,39 +8,12 @@ prints them. `events.py` imports this; it stands alone so that it can be tried w
 
 import json
 import sys
-from itertools import accumulate
 from pathlib import Path
 
-from sensors import of_record
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "src"))
 
-
-def values(column, rows):
-    """The values of one column, from whichever form it was written in (`Column` in the schema)."""
-    [(form, content)] = column.items()
-    if form == "all":
-        return [content] * rows
-    if form == "each":
-        return content
-    if form == "runs":
-        return [value for value, count in content for _ in range(count)]
-    if form == "steps":
-        return list(accumulate(content))
-    if form == "words":
-        words, at = content
-        return [words[i] for i in at]
-    raise ValueError(f"no such form of a column: {form}")
-
-
-def objects(stored):
-    """A list of objects that is stored by column, or as it is in files of older versions. Null values are left out."""
-    if isinstance(stored, list):
-        return stored
-    columns = {name: values(column, stored["rows"]) for name, column in stored["columns"].items()}
-    broken = [name for name, column in columns.items() if len(column) != stored["rows"]]
-    if broken:
-        raise ValueError(f"not {stored['rows']} rows: {', '.join(broken)}")
-    rows = range(stored["rows"])
-    return [{name: column[row] for name, column in columns.items() if column[row] is not None} for row in rows]
+from parallax_runs import objects  # noqa: E402
+from sensors import of_record  # noqa: E402
 
 
 def read(file):

@@ -1,4 +1,4 @@
-"""Tests of the readings of sensors: `python -m unittest discover tools/torch`. They need no GPU and no PyTorch."""
+"""Tests of the readings of sensors: `python -m unittest test_sensors` in this folder. They need no GPU and no PyTorch."""
 
 import unittest
 
