@@ -28,6 +28,7 @@ use crate::commands::man::Man;
 use crate::commands::model::ModelArgs;
 use crate::commands::profile::Profile;
 use crate::commands::report::Report;
+use crate::commands::results::Results;
 use crate::commands::run::RunArgs;
 use crate::commands::serve::Serve;
 use crate::commands::site::Site;
@@ -138,6 +139,8 @@ pub enum Command {
     Compare(Compare),
     /// Save runs under names, as bases of later comparisons
     Baseline(Baseline),
+    /// List the runs of a folder, or delete old ones
+    Results(Results),
     /// Compare two programs, with the exit codes of `git bisect run`
     #[command(after_help = help::BISECT)]
     Bisect(Bisect),
@@ -179,7 +182,7 @@ pub enum Command {
     /// Print the JSON Schema of run files
     Schema,
     /// Print completions for a shell
-    #[command(after_help = help::COMPLETIONS)]
+    #[command(hide = true, after_help = help::COMPLETIONS)]
     Completions(Completions),
     /// Write the man pages into a folder
     #[command(hide = true)]

@@ -19,8 +19,8 @@ pub struct Baseline {
     #[command(subcommand)]
     pub what: What,
     /// Folder for the results; baselines are in its folder `baselines`
-    #[arg(long, value_name = "DIR", default_value = "results", help_heading = RESULTS, global = true)]
-    pub out: PathBuf,
+    #[arg(long = "out", value_name = "DIR", default_value = "results", help_heading = RESULTS, global = true)]
+    pub folder: PathBuf,
 }
 
 /// Actions on baselines.
@@ -41,10 +41,10 @@ pub enum What {
 pub fn baseline(args: &Baseline) -> anyhow::Result<()> {
     match &args.what {
         What::Save { name, file } => {
-            let path = path(&args.out, name)?;
+            let path = path(&args.folder, name)?;
             let file = match file {
                 Some(file) => file.clone(),
-                None => newest(&args.out, 1)?.remove(0),
+                None => newest(&args.folder, 1)?.remove(0),
             };
             // The file is parsed first: a file that cannot be compared is no baseline.
             let NamedRun { run, .. } = read(std::slice::from_ref(&file))?.remove(0);
@@ -55,7 +55,7 @@ pub fn baseline(args: &Baseline) -> anyhow::Result<()> {
             outln!("{} is saved as {name}: {}", file.display(), report::device_line(&run));
             Ok(())
         }
-        What::List => list(&args.out),
+        What::List => list(&args.folder),
     }
 }
 
@@ -110,7 +110,7 @@ pub fn newest(out: &Path, count: usize) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 /// Returns the run files of a folder; empty if the folder does not exist.
-fn runs_in(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+pub(super) fn runs_in(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -20,6 +20,7 @@ pub mod measuring;
 pub mod model;
 pub mod profile;
 pub mod report;
+pub mod results;
 pub mod run;
 pub mod run_files;
 pub mod safety;
@@ -55,6 +56,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Baseline(args) => baseline::baseline(&args).map(done),
+        Command::Results(args) => results::results(&args).map(done),
         Command::Bisect(args) => Ok(bisect::bisect(&args)),
         Command::Report(args) => report::report(&args).map(done),
         Command::Trace(args) => trace::trace(&args).map(done),

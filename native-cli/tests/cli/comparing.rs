@@ -267,6 +267,10 @@ fn the_newest_runs_and_those_kept_under_a_name_need_no_path() {
     assert_eq!(code, Some(0), "the newest takes its place");
     let (_, shown, _) = said(&["compare", "--baseline", "v1", "results/base.json"]);
     assert!(shown.contains("0.909×"), "{shown}");
+    for folder in [&["--out", "results"][..], &[]] {
+        let (code, listed, _) = said(&[&["baseline", "list"], folder].concat());
+        assert!(code == Some(0) && listed.contains("v1"), "{listed}");
+    }
     let (_, listed, _) = said(&["baseline", "list"]);
     assert!(listed.contains("v1") && listed.contains("cpu"), "{listed}");
     mistake(dir.path(), &["compare", "--baseline", "v2"], &["no baseline `v2`", "baseline list"]);

@@ -146,7 +146,7 @@ fn man_pages_tell_what_the_help_tells() {
     for (name, parts) in [
         ("parallax.1", &["Exit codes:", "PARALLAX_BROWSER", "parallax\\-compare(1)"][..]),
         ("parallax-verify.1", &["\\-\\-preset", "f64 reference"]),
-        ("parallax-completions.1", &["elvish"]),
+        ("parallax-baseline-save.1", &["newest in the folder"]),
     ] {
         let text = page(name);
         assert!(text.contains(".TH parallax"), "{name}: {text}");

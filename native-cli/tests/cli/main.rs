@@ -24,6 +24,7 @@ mod measuring;
 mod mistakes;
 mod models;
 #[cfg(unix)]
+mod results;
 mod scripts;
 mod settings;
 mod site;
