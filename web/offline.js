@@ -1,10 +1,16 @@
-// Starts a service worker that keeps the page's files for visits without a network. Without isolation headers from the server, it loads
-// the page once more through the worker, which adds them.
+// Starts a service worker that keeps the files of a page for visits without a network. Without isolation headers from the server, it
+// loads the page once more through the worker, which adds them. All pages of the folder have one worker.
 
-const FOLDER = new URL("./", location.href).href;
-/// Scripts of workers that start later: in an isolated page they need the service worker's headers, too.
-const LATER = ["measuring.js", "reading.js"];
-/// Maximum number of listed files.
+const FOLDER = new URL("./", document.currentScript.src).href;
+/// Pages of the folder: the name of a page's list in the worker's address, and scripts of workers that start later. In an isolated page
+/// they need the service worker's headers, too.
+const PAGES = {
+  "": { list: "file", later: ["measuring.js", "reading.js"] },
+  "lab/": { list: "lab", later: ["lab/worker.js"] },
+};
+const PAGE = location.href.split(/[?#]/)[0].slice(FOLDER.length).replace(/(^|\/)index\.html$/, "$1");
+const { list: LIST, later: LATER } = PAGES[PAGE];
+/// Maximum number of files in a list.
 const MOST = 100;
 const { serviceWorker } = navigator;
 
@@ -15,8 +21,8 @@ function paths(addresses) {
 }
 
 const loaded = () => paths(performance.getEntriesByType("resource").map((entry) => entry.name));
-/// The files that a worker's address lists.
-const listOf = (worker) => (worker ? new URL(worker.scriptURL).searchParams.getAll("file") : []);
+/// The lists of a worker's address.
+const listsOf = (worker) => new URLSearchParams(worker ? new URL(worker.scriptURL).search : "");
 /// The worker of this folder; another one may control a folder around it.
 const registered = async () => {
   const registration = await serviceWorker.getRegistration(FOLDER);
@@ -36,26 +42,30 @@ async function forget() {
 }
 
 /// Makes the worker list the page's first files, these others, and its present list. If it misses some
-/// of the first, its list is of an older version, and useless.
+/// of the first, its list is of an older version, and useless. The lists of other pages stay as they are.
 async function list(first, others = []) {
-  const before = listOf((await registered())?.active);
+  const lists = listsOf((await registered())?.active);
+  const before = lists.getAll(LIST);
   const known = first.every((path) => before.includes(path)) ? before : first;
-  const all = [...new Set([...known, ...others])].slice(0, MOST);
-  const script = `./worker.js?${new URLSearchParams(all.map((path) => ["file", path]))}`;
-  const registration = await serviceWorker.register(script);
+  lists.delete(LIST);
+  for (const path of [...new Set([...known, ...others])].slice(0, MOST)) lists.append(LIST, path);
+  // One order of the lists, by name: another address would be another worker.
+  lists.sort();
+  const registration = await serviceWorker.register(`${FOLDER}worker.js?${lists}`);
   const worker = registration.installing ?? registration.waiting ?? registration.active;
   while (worker.state !== "activated") {
     if (worker.state === "redundant") return;
     await new Promise((changed) => worker.addEventListener("statechange", changed, { once: true }));
   }
-  worker.postMessage("keep");
+  worker.postMessage({ keep: PAGE });
 }
 
-/// Once in a tab, and never during a run.
+/// Once in a tab, and never during a run or after the visitor gave a kernel: a page that is loaded anew has lost it.
 function isolate() {
   if (crossOriginIsolated || !serviceWorker.controller || document.querySelector("#stop:not([hidden])")) return;
-  if (sessionStorage.getItem("parallax-isolated")) return;
-  sessionStorage.setItem("parallax-isolated", "asked");
+  const asked = `parallax-isolated ${PAGE}`;
+  if (sessionStorage.getItem(asked) || [...document.querySelectorAll("textarea")].some(({ value }) => value)) return;
+  sessionStorage.setItem(asked, "asked");
   location.reload();
 }
 
@@ -78,7 +88,9 @@ async function begin() {
 
 // Neither a run that a command line started nor an embedded page is kept.
 if (serviceWorker && isSecureContext && top === self && !new URLSearchParams(location.search).has("report")) {
-  new BroadcastChannel("parallax-files").addEventListener("message", ({ data }) => addFiles(paths(data)));
+  // Pages in other tabs hear of the files, too.
+  const isOwn = (path) => path.startsWith("lab/") === (PAGE === "lab/");
+  new BroadcastChannel("parallax-files").addEventListener("message", ({ data }) => addFiles(paths(data).filter(isOwn)));
   // A browser without storage for the page: the page works while there is a network.
   addEventListener("load", () => begin().catch(() => {}));
 }

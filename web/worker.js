@@ -1,26 +1,31 @@
-// Keeps the page for visits without a network, and adds the headers that a plain file server cannot send: in an isolated page the
-// clock has steps of 5 µs instead of 100. It handles only the files that its own address lists.
+// Keeps pages for visits without a network, and adds the headers that a plain file server cannot send: in an isolated page the
+// clock has steps of 5 µs instead of 100. It handles only the pages and files that its own address lists.
 // The server's answer always wins; a copy is given only where the network fails.
 
 const KEPT = "parallax-page";
 const FOLDER = self.registration.scope;
-const PAGES = ["", "index.html"];
-const LISTED = new Set(new URLSearchParams(location.search).getAll("file"));
-/// First characters of the page; those of other programs differ.
+/// Pages of the folder, with the names of their lists.
+const LISTS = { "": "file", "lab/": "lab" };
+const SETTINGS = new URLSearchParams(location.search);
+/// Files of each page that has been seen.
+const FILES = new Map(Object.entries(LISTS).map(([page, name]) => [page, SETTINGS.getAll(name)]).filter(([, files]) => files.length));
+const LISTED = new Set([...FILES.values()].flat());
+/// First characters of a page; those of other programs differ.
 const BEGINNING = '<!doctype html><html lang="en" data-program="parallax">';
 /// Whether another program has the page's address now.
 let retired = false;
 
 self.addEventListener("install", () => self.skipWaiting());
 self.addEventListener("activate", (event) => event.waitUntil(Promise.all([self.clients.claim(), clean()])));
-self.addEventListener("message", (event) => event.data === "keep" && event.waitUntil(keepAll()));
+self.addEventListener("message", (event) => FILES.has(event.data?.keep) && event.waitUntil(keepAll(event.data.keep)));
 
 self.addEventListener("fetch", (event) => {
   const { request } = event;
   const path = pathOf(request.url);
   if (request.method !== "GET" || path === undefined || request.headers.has("Range")) return;
   if (request.mode === "navigate") {
-    if (PAGES.includes(path) && request.destination === "document") event.respondWith(page(event));
+    const page = pageOf(path);
+    if (FILES.has(page) && request.destination === "document") event.respondWith(navigation(event, page));
   } else if (LISTED.has(path)) {
     event.respondWith(file(event, path));
   }
@@ -33,12 +38,16 @@ function pathOf(address) {
   return whole.startsWith(FOLDER) ? whole.slice(FOLDER.length) : undefined;
 }
 
-async function page(event) {
+/// The page of a path.
+const pageOf = (path) => path?.replace(/(^|\/)index\.html$/, "$1");
+
+/// The answer to a navigation to a page.
+async function navigation(event, page) {
   let response;
   try {
     response = await fetch(event.request);
   } catch (error) {
-    return isolated(await copy("", error));
+    return isolated(await copy(page, error));
   }
   if (response.status !== 200) return response;
   if (!(await isPage(response.clone()))) {
@@ -53,7 +62,7 @@ async function file(event, path) {
   // workers begin, which compute here on several threads.
   const asking = await self.clients.get(event.clientId);
   const from = asking && pathOf(asking.url);
-  if (retired || (asking && !(PAGES.includes(from) || LISTED.has(from)))) return fetch(event.request);
+  if (retired || (asking && !(FILES.has(pageOf(from)) || LISTED.has(from)))) return fetch(event.request);
   const isWorker = event.request.destination === "worker";
   let response;
   try {
@@ -64,7 +73,7 @@ async function file(event, path) {
   return isWorker ? isolated(response) : response;
 }
 
-/// Whether a response is the page. Reads up to the first different letter.
+/// Whether a response is a page of this program. Reads up to the first different letter.
 async function isPage(response) {
   const [reader, decoder] = [response.body?.getReader(), new TextDecoder()];
   let begun = "";
@@ -103,13 +112,14 @@ async function keep(path, response) {
   await put().catch(async () => (await caches.open(KEPT)).delete(address)).catch(() => {});
 }
 
-/// Keeps the page and the listed files anew, while the server still has the page. It asks for them itself: a copy of an answer to the
-/// page may never end where the page is left meanwhile, and the next worker would wait for it.
-async function keepAll() {
-  const page = await fetch(FOLDER);
-  if (!(await isPage(page.clone()))) return;
-  await keep("", page);
-  await Promise.allSettled([...LISTED].map(async (path) => keep(path, await fetch(FOLDER + path))));
+/// Keeps a page and its files anew, while the server still has the page. It asks for them itself: a copy of an answer to the
+/// page may never end where the page is left meanwhile, and the next worker would wait for it. Files of another page may be of
+/// another version.
+async function keepAll(page) {
+  const response = await fetch(FOLDER + page);
+  if (!(await isPage(response.clone()))) return;
+  await keep(page, response);
+  await Promise.allSettled(FILES.get(page).map(async (path) => keep(path, await fetch(FOLDER + path))));
 }
 
 /// Drops copies of files that are not listed.
@@ -117,7 +127,7 @@ async function clean() {
   const cache = await caches.open(KEPT).catch(() => undefined);
   for (const { url } of (await cache?.keys()) ?? []) {
     const path = pathOf(url);
-    if (path && !LISTED.has(path)) await cache.delete(url);
+    if (path !== undefined && !FILES.has(path) && !LISTED.has(path)) await cache.delete(url);
   }
 }
 

@@ -7,6 +7,7 @@ import { mkdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { accessible } from "./accessible.mjs";
 import { launch } from "./browser.mjs";
+import { labOfflineTests } from "./offline.mjs";
 import { end, runTests } from "./tests.mjs";
 import { serve } from "./serve.mjs";
 
@@ -17,7 +18,12 @@ await mkdir(artefacts, { recursive: true });
 
 let opened;
 async function open(fragment = "", { width = 1280, colorScheme = "light" } = {}) {
-  const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme, serviceWorkers: "block" });
+  return openOn(`${server.address}lab/${fragment}`, { viewport: { width, height: 900 }, colorScheme, serviceWorkers: "block" });
+}
+
+/// Opens an address with settings of the browser.
+async function openOn(address, told = {}) {
+  const context = await browser.newContext(told);
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
   const page = await context.newPage();
   opened = page;
@@ -25,8 +31,8 @@ async function open(fragment = "", { width = 1280, colorScheme = "light" } = {})
   page.problems = [];
   page.on("pageerror", (error) => page.problems.push(String(error)));
   page.on("console", (message) => message.type() === "error" && page.problems.push(message.text()));
-  page.on("request", (request) => request.url().startsWith(server.address) || page.problems.push(`asked for ${request.url()}`));
-  await page.goto(`${server.address}lab/${fragment}`);
+  page.on("request", (request) => new URL(request.url()).origin === new URL(address).origin || page.problems.push(`asked for ${request.url()}`));
+  await page.goto(address);
   return page;
 }
 
@@ -53,6 +59,12 @@ async function run(page) {
   await page.locator("#compare:enabled").waitFor();
   const failure = page.locator("#failure .notice");
   return (await failure.count()) ? failure.innerText() : page.locator("#result").innerText();
+}
+
+/// Runs two kernels that agree.
+async function compared(page) {
+  await fill(page, DOUBLE, DOUBLE);
+  assert.match(await run(page), /The outputs agree\./);
 }
 
 /// A file of `numpy.save` with float32.
@@ -180,8 +192,7 @@ const tests = {
     const page = await open();
     await fill(page, DOUBLE, text("y[i + 1000000000u] = x[i * 77777u] + y[4294967295u - i];"));
     assert.match(await run(page), /outputs differ/);
-    await fill(page, DOUBLE, DOUBLE);
-    assert.match(await run(page), /The outputs agree\./);
+    await compared(page);
     assert.deepEqual(page.problems, []);
   },
 
@@ -191,8 +202,7 @@ const tests = {
     const said = await run(page);
     assert.match(said, /B: a loop has 1048576 iterations in one invocation and does not end/, said);
     await page.screenshot({ path: join(artefacts, "lab-endless-1280.png"), fullPage: true });
-    await fill(page, DOUBLE, DOUBLE);
-    assert.match(await run(page), /The outputs agree\./);
+    await compared(page);
     assert.deepEqual(page.problems, []);
   },
 
@@ -214,6 +224,8 @@ const tests = {
     await page.locator("#failure", { hasText: "The comparison was stopped." }).waitFor();
     assert.equal(await page.locator("#compare").isEnabled(), true);
   },
+
+  ...labOfflineTests({ dist, openOn, compared }),
 };
 
 await runTests(tests, {

@@ -23,21 +23,28 @@ const isolated = (page) => until(page, () => crossOriginIsolated, "the page is n
 /// Files with a copy. The first use creates a store.
 const kept = (page) =>
   page.evaluate(async () => ((await caches.has("parallax-page")) ? (await (await caches.open("parallax-page")).keys()).map(({ url }) => url) : []));
-/// Waits until every file that the worker lists has a copy, the program that measures among them.
-async function allKept(page) {
-  const question = async () => {
-    const listed = new URL(navigator.serviceWorker.controller.scriptURL).searchParams.getAll("file");
-    if (!listed.some((path) => path.endsWith("/parallax_worker_bg.wasm"))) {
-      const { installing, waiting, active } = await navigator.serviceWorker.getRegistration();
+/// Names of the pages' lists in the worker's address, and of the programs that measure.
+const MEASURING = { page: "", list: "file", program: "worker/parallax_worker_bg.wasm" };
+const LAB = { page: "lab/", list: "lab", program: "lab/parallax_lab_worker_bg.wasm" };
+
+/// Waits until a page and every file that the worker lists for it have copies, the program that measures among them.
+async function allKept(tab, { page, list, program } = MEASURING) {
+  const question = async ([page, list, program]) => {
+    const registration = await navigator.serviceWorker.getRegistration();
+    const folder = registration.scope;
+    const listed = new URL(navigator.serviceWorker.controller.scriptURL).searchParams.getAll(list);
+    if (!listed.some((path) => path === program || path === program.replace("worker/", "threads/"))) {
+      const { installing, waiting, active } = registration;
       const states = [installing, waiting, active].map((worker) => `${worker?.state}: ${worker?.scriptURL.split("?")[1]}`);
-      return ["the program that measures is not listed", ...states];
+      return [`${program} is not listed`, ...states];
     }
-    const copies = await Promise.all(["", ...listed].map((path) => caches.match(`./${path}`, { ignoreVary: true })));
-    return ["", ...listed].filter((_, index) => copies[index] === undefined);
+    const copies = await Promise.all([page, ...listed].map((path) => caches.match(folder + path, { ignoreVary: true })));
+    return [page, ...listed].filter((_, index) => copies[index] === undefined);
   };
-  for (let tries = 0, missing; (missing = await page.evaluate(question).catch((error) => [error.message])).length > 0; tries += 1) {
+  const asked = [page, list, program];
+  for (let tries = 0, missing; (missing = await tab.evaluate(question, asked).catch((error) => [error.message])).length > 0; tries += 1) {
     assert.ok(tries < 150, `no copy: ${missing.join()}`);
-    await page.waitForTimeout(100);
+    await tab.waitForTimeout(100);
   }
 }
 const registrations = (page) => page.evaluate(async () => (await navigator.serviceWorker.getRegistrations()).length);
@@ -187,5 +194,59 @@ export const offlineTests = ({ dist, openOn, enabledRun }) => ({
       await page.context().close();
     }
     await elsewhere.close();
+  },
+});
+
+/// The same for the page of the lab. `compared` runs two kernels that agree, and checks their result.
+export const labOfflineTests = ({ dist, openOn, compared }) => ({
+  async "works without a network once it has been opened"() {
+    // Below a folder, as in a site.
+    const own = await serve(dist, { isolated: false, below: "/run" });
+    const page = await openOn(`${own.address}run/lab/`);
+    await isolated(page);
+    await allKept(page, LAB);
+    own.close();
+    await page.goto(`${own.address}run/lab/index.html`);
+    assert.equal(await page.evaluate(() => crossOriginIsolated), true);
+    await compared(page);
+    await page.context().close();
+  },
+
+  async "has one service worker with the page that measures"() {
+    const own = await serve(dist, { isolated: false });
+    const page = await openOn(own.address);
+    await isolated(page);
+    await allKept(page);
+    await page.goto(`${own.address}lab/`);
+    await isolated(page);
+    await allKept(page, LAB);
+    assert.equal(await registrations(page), 1);
+    own.close();
+    // Neither page displaces the files of the other.
+    for (const of of [MEASURING, LAB]) {
+      await page.goto(own.address + of.page);
+      await allKept(page, of);
+      await page.locator("#run:enabled, #compare:enabled").waitFor();
+    }
+    await compared(page);
+    await page.context().close();
+  },
+
+  async "is not loaded anew after a kernel was given"() {
+    const own = await serve(dist, { isolated: false });
+    const held = {};
+    held.here = new Promise((go) => (held.go = go));
+    const page = await openOn("about:blank");
+    // The service worker's own requests pass here, too.
+    await page.context().route("**/worker.js?*", async (route) => (await held.here, route.continue()));
+    await page.goto(`${own.address}lab/`);
+    await page.fill("#text-a", "// mine");
+    held.go();
+    await controlled(page);
+    await allKept(page, LAB);
+    assert.equal(await page.inputValue("#text-a"), "// mine");
+    assert.equal(await page.evaluate(() => crossOriginIsolated), false);
+    await page.context().close();
+    own.close();
   },
 });

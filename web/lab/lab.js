@@ -27,10 +27,16 @@ function replace(why) {
   reject?.(new Error(why));
 }
 
+/// Begins a worker. Its program arrives while the visitor writes, and is kept for visits without a network.
+function begin() {
+  worker = new Worker("./worker.js", { type: "module" });
+  worker.onerror = (event) => replace(`The worker failed: ${event.message ?? "it was not loaded"}`);
+}
+
 /// Sends a request, and resolves to its answer. `patience` has milliseconds for each phase.
 function ask(kind, patience, onPhase = () => {}) {
   if (waiting) replace("superseded");
-  worker ??= new Worker("./worker.js", { type: "module" });
+  if (!worker) begin();
   const id = ++asked;
   return new Promise((resolve, reject) => {
     let timer;
@@ -44,7 +50,6 @@ function ask(kind, patience, onPhase = () => {}) {
     };
     waiting = { reject: end(reject) };
     wait("compile");
-    worker.onerror = (event) => replace(`The worker failed: ${event.message ?? "it was not loaded"}`);
     worker.onmessage = ({ data }) => {
       if (data.id !== id) return;
       if (data.phase) {
@@ -54,11 +59,9 @@ function ask(kind, patience, onPhase = () => {}) {
       }
       const { reject: refuse } = waiting;
       waiting = undefined;
-      if (data.broken) {
-        refuse(new Error(`The program of the lab failed on these kernels: ${data.error}`));
-        replace();
-      } else if (data.error) {
+      if (data.error) {
         refuse(new Error(data.error));
+        if (data.broken) replace();
       } else {
         end(resolve)(data.answer);
       }
@@ -427,4 +430,5 @@ for (const name of SIDES) {
   });
 }
 window.addEventListener("hashchange", fromLink);
+begin();
 fromLink();

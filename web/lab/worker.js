@@ -1,18 +1,34 @@
 // The worker of the lab. It answers each request of the page, in order.
 
-import start, { compare, reflect } from "./parallax_lab_worker.js";
+const [glue, program] = ["parallax_lab_worker.js", "parallax_lab_worker_bg.wasm"].map((file) => new URL(`./${file}`, location).href);
 
-const started = start({ module_or_path: new URL("./parallax_lab_worker_bg.wasm", import.meta.url) });
+/// Loads the program. Imports of a module that is loaded later are in the browser's list of arrivals.
+async function load() {
+  const loaded = await import(glue);
+  await loaded.default({ module_or_path: program });
+  // For visits without a network. The browser may list new arrivals a little later.
+  const files = [glue, program, ...performance.getEntriesByType("resource").map((entry) => entry.name)];
+  new BroadcastChannel("parallax-files").postMessage(files);
+  return loaded;
+}
+
+const loading = load();
+// The first request receives the error.
+loading.catch(() => {});
 
 onmessage = async ({ data: { id, kind, request, files } }) => {
+  let lab;
   try {
-    await started;
+    lab = await loading;
     const answer = kind === "reflect"
-      ? reflect(request, files)
-      : await compare(request, files, (phase) => postMessage({ id, phase }));
+      ? lab.reflect(request, files)
+      : await lab.compare(request, files, (phase) => postMessage({ id, phase }));
     postMessage({ id, answer: JSON.parse(answer) });
   } catch (error) {
-    // A program that trapped is unusable.
-    postMessage({ id, error: String(error.message ?? error), broken: error instanceof WebAssembly.RuntimeError });
+    const message = String(error.message ?? error);
+    if (!lab) return postMessage({ id, error: `The program of the lab did not load: ${message}. Reload the page.`, broken: true });
+    // A program that trapped is unusable, and so is one that ran out of stack.
+    const broken = error instanceof WebAssembly.RuntimeError || error instanceof RangeError;
+    postMessage({ id, error: broken ? `The program of the lab failed on these kernels: ${message}` : message, broken });
   }
 };
