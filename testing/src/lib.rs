@@ -1,5 +1,6 @@
-//! A mock device, for tests without a GPU.
+//! A mock device, for tests without a GPU, and hostile kernel sources.
 
 #![forbid(unsafe_code)]
 
+pub mod hostile;
 pub mod mock;

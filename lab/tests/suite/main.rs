@@ -1,6 +1,7 @@
 //! Plans and comparisons of kernel sources from outside, good and hostile.
 
 mod comparing;
+mod hostile;
 mod planning;
 
 use parallax_lab::{Request, Side};
