@@ -145,7 +145,9 @@ fn within_limits(wgpu: &Wgpu, plan: &Plan, label: Label) -> Result<(), LabError>
     let longest = |sizes: [u32; 3]| u64::from(sizes.into_iter().max().unwrap_or(0));
     let few = ": set fewer workgroups, or fewer elements";
     let storage = own.iter().filter(|index| !uniform(index)).count() as u64;
-    let groups = plan.bindings.iter().map(|binding| u64::from(binding.point().group) + 1).max().unwrap_or(0);
+    let points = || own.iter().map(|index| plan.bindings[*index].point());
+    let groups = points().map(|point| u64::from(point.group) + 1).max().unwrap_or(0);
+    let numbers = points().map(|point| u64::from(point.binding) + 1).max().unwrap_or(0);
     let quantities = [
         ("threads in a workgroup", product(program.workgroup), u64::from(caps.max_invocations), ""),
         ("bytes of workgroup memory", u64::from(program.shared_bytes), u64::from(caps.shared_bytes), ""),
@@ -154,6 +156,7 @@ fn within_limits(wgpu: &Wgpu, plan: &Plan, label: Label) -> Result<(), LabError>
         ("bytes in a uniform buffer", largest(true), limit("maxUniformBufferBindingSize"), ""),
         ("storage buffers", storage, u64::from(caps.max_storage_buffers.unwrap_or(u32::MAX)), ""),
         ("bind groups", groups, limit("maxBindGroups"), ""),
+        ("bindings in a group, counted to the largest number", numbers, limit("maxBindingsPerBindGroup"), ""),
     ];
     let sizes = program.workgroup.into_iter().zip(caps.max_workgroup);
     let sizes = sizes.map(|(size, most)| ("threads in one dimension", u64::from(size), u64::from(most), ""));

@@ -1,6 +1,5 @@
 //! Layouts of buffers: the scalars of a WGSL type, with their offsets.
 
-use std::collections::HashMap;
 use std::fmt;
 
 use half::f16;
@@ -111,32 +110,6 @@ pub enum Layout {
         /// Size in bytes, without elements of an array that is sized at run time.
         span: u32,
     },
-}
-
-/// Largest number of parts of a type.
-const MOST_PARTS: usize = 10_000;
-
-/// Checks that no type has too many parts. Structures of structures can double them at each level, and compilers visit each.
-///
-/// # Errors
-/// Description of the first such type.
-pub(crate) fn few_parts(module: &Module) -> Result<(), String> {
-    let mut parts: HashMap<Handle<Type>, usize> = HashMap::new();
-    // The parts of a type precede it in the module.
-    for (handle, ty) in module.types.iter() {
-        let known = |ty: &Handle<Type>| parts.get(ty).copied().unwrap_or(1);
-        let own = match &ty.inner {
-            TypeInner::Array { base, .. } => known(base),
-            TypeInner::Struct { members, .. } => members.iter().map(|member| known(&member.ty)).sum(),
-            _ => 1,
-        };
-        if own > MOST_PARTS {
-            let name = ty.name.as_deref().unwrap_or("?");
-            return Err(format!("the type `{name}` has more than {MOST_PARTS} parts"));
-        }
-        parts.insert(handle, own);
-    }
-    Ok(())
 }
 
 /// Layouts of a module's types.

@@ -8,6 +8,7 @@
 
 mod agreement;
 mod bench;
+mod bounds;
 mod contents;
 mod error;
 mod guard;

@@ -72,8 +72,20 @@ impl Plan {
     /// # Errors
     /// Invalid WGSL; bindings that do not match; settings outside their range.
     pub fn new(request: Request) -> Result<Plan, LabError> {
+        Plan::announced(request, &mut |_| {})
+    }
+
+    /// The same, and calls `begins` before the reflection of each kernel. A compiler that ends the program by a kernel source so leaves
+    /// the kernel's label.
+    ///
+    /// # Errors
+    /// Invalid WGSL; bindings that do not match; settings outside their range.
+    pub fn announced(request: Request, begins: &mut dyn FnMut(Label)) -> Result<Plan, LabError> {
         checked(&request)?;
-        let reflected = |label: Label| Program::reflect(label, request.side(label), request.iterations);
+        let mut reflected = |label: Label| {
+            begins(label);
+            Program::reflect(label, request.side(label), request.iterations)
+        };
         let programs = [reflected(Label::A)?, reflected(Label::B)?];
         let points = programs.iter().flat_map(|program| &program.bindings).map(|binding| binding.point);
         let mut points: Vec<BindingPoint> = points.collect();
@@ -184,7 +196,8 @@ fn paired(point: BindingPoint, programs: &[Program; 2], request: &Request) -> Re
     if bytes % 4 != 0 {
         return Err(wrong(format!("it has {bytes} bytes, and a binding has a multiple of four")));
     }
-    for side in sides.iter().flatten() {
+    for (label, side) in Label::BOTH.into_iter().zip(&sides) {
+        let Some(side) = side else { continue };
         let whole = match side.layout.runtime() {
             Some((_, stride, offset)) => {
                 bytes > u64::from(offset) && (bytes - u64::from(offset)) % u64::from(stride.max(1)) == 0
@@ -195,7 +208,7 @@ fn paired(point: BindingPoint, programs: &[Program; 2], request: &Request) -> Re
             return Err(if sides.iter().all(Option::is_some) && elements.is_none() {
                 mismatch()
             } else {
-                wrong(format!("{bytes} bytes are no whole number of elements of `{}`", side.type_name))
+                wrong(format!("{bytes} bytes are no whole number of elements of `{}` in {label}", side.type_name))
             });
         }
     }

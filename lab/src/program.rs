@@ -5,9 +5,10 @@ use naga::valid::{Capabilities, ModuleInfo, ValidationFlags, Validator};
 use naga::{AddressSpace, Module, ShaderStage, StorageAccess, TypeInner};
 use parallax_shaders::BindingKind;
 
+use crate::bounds;
 use crate::error::{LabError, Label};
 use crate::guard::{self, Guarded};
-use crate::layout::{Layout, Layouts, few_parts, type_name};
+use crate::layout::{Layout, Layouts, type_name};
 use crate::overrides::{self, Override};
 use crate::request::{BindingPoint, Side};
 
@@ -17,8 +18,33 @@ pub const LONGEST: usize = 1 << 16;
 /// Bytes of stack that the compiler takes at most for a kernel source of the longest length: it recurses into each operand.
 pub const STACK: usize = 1 << 30;
 
-/// Directive of WGSL that naga does not know. Its functions need no directive there.
+/// Extension of WGSL that naga does not know. Its functions need no directive there.
 const SUBGROUPS: &str = "enable subgroups;";
+
+/// Returns a kernel source with spaces in place of the extension, also in lists: `enable f16, subgroups;`. Spaces keep the places of
+/// messages.
+fn without_subgroups(text: &str) -> String {
+    let mut found = String::with_capacity(text.len());
+    for part in text.split_inclusive(';') {
+        // The directive follows comments and other directives.
+        let start = part.rfind('\n').map_or(0, |line| line + 1);
+        let (before, line) = part.split_at(start);
+        let names = line.trim_start().strip_prefix("enable").and_then(|names| names.strip_suffix(';'));
+        let others = |names: &str| {
+            let names = names.split(',').map(str::trim).filter(|name| !name.is_empty() && *name != "subgroups");
+            names.collect::<Vec<_>>().join(", ")
+        };
+        match names.filter(|names| names.split(',').any(|name| name.trim() == "subgroups")).map(others) {
+            None => found.push_str(part),
+            Some(others) => {
+                let directive = if others.is_empty() { others } else { format!("enable {others};") };
+                found.push_str(before);
+                found.push_str(&format!("{directive:<width$}", width = line.len()));
+            }
+        }
+    }
+    found
+}
 
 /// A kernel source with the reflection of one entry point.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,16 +124,22 @@ impl Program {
         if text.len() > LONGEST {
             return Err(LabError::TooLong { label, bytes: text.len() });
         }
-        // Spaces keep the places of messages.
-        let parsed = text.replace(SUBGROUPS, &" ".repeat(SUBGROUPS.len()));
+        let parsed = without_subgroups(text);
         let rejected = |line: Option<u32>, message: String| LabError::Rejected {
             label,
             line,
             message: message.trim_end().to_owned(),
         };
-        let module = naga::front::wgsl::parse_str(&parsed)
-            .map_err(|e| rejected(e.location(&parsed).map(|at| at.line_number), e.emit_to_string(&parsed)))?;
-        few_parts(&module).map_err(|message| rejected(None, message))?;
+        let module = naga::front::wgsl::parse_str(&parsed).map_err(|e| match e.emit_to_string(&parsed) {
+            // Its message speaks of an internal error, without a place.
+            message if message.contains("recursion limit") => {
+                rejected(None, "its expressions or types are nested too deeply for the compiler".to_owned())
+            }
+            message => rejected(e.location(&parsed).map(|at| at.line_number), message),
+        })?;
+        bounds::few_parts(&module)
+            .and_then(|()| bounds::small_constants(&module))
+            .map_err(|message| rejected(None, message))?;
         let info = Validator::new(ValidationFlags::all(), capabilities())
             .validate(&module)
             .map_err(|e| rejected(e.location(&parsed).map(|at| at.line_number), e.emit_to_string(&parsed)))?;
@@ -116,13 +148,14 @@ impl Program {
         // Sizes may depend on overrides.
         let constants = side.overrides.iter().map(|(key, value)| (key.clone(), *value)).collect();
         let (module, info) = process_overrides(&module, &info, Some((ShaderStage::Compute, &entry)), &constants)
-            .map_err(|e| rejected(None, e.to_string()))?;
-        let wgsl = if cfg!(target_arch = "wasm32") { text.clone() } else { parsed };
+            .map_err(|e| rejected(None, with_causes(&e)))?;
+        bounds::modest(&module, &info).map_err(|message| rejected(None, message))?;
         let mut guarded = guard::guarded(&module, iterations);
-        if cfg!(target_arch = "wasm32") && text.contains(SUBGROUPS) {
+        if cfg!(target_arch = "wasm32") && parsed != *text {
             // naga does not write the directive.
             guarded.iter_mut().for_each(|guarded| guarded.wgsl.insert_str(0, SUBGROUPS));
         }
+        let wgsl = if cfg!(target_arch = "wasm32") { text.clone() } else { parsed };
         let constants = side.overrides.clone().into_iter().collect();
         Program { label, wgsl, entry, entries, overrides, constants, guarded, ..Program::empty(label) }
             .with_interface(&module, &info)
@@ -162,8 +195,8 @@ impl Program {
         for (handle, global) in module.global_variables.iter().filter(|(handle, _)| !uses[*handle].is_empty()) {
             let kind = match global.space {
                 AddressSpace::WorkGroup => {
-                    let bytes = module.types[global.ty].inner.size(module.to_ctx());
-                    self.shared_bytes = self.shared_bytes.saturating_add(bytes);
+                    let bytes = bounds::size(module, &module.types[global.ty].inner);
+                    self.shared_bytes = self.shared_bytes.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
                     continue;
                 }
                 AddressSpace::Storage { access } if access.contains(StorageAccess::STORE) => BindingKind::ReadWrite,
@@ -185,6 +218,12 @@ impl Program {
         self.bindings.sort_by_key(|binding| binding.point);
         Ok(self)
     }
+}
+
+/// Returns the message of an error with those of its causes.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// Returns the chosen entry point, and the names of all compute entry points.

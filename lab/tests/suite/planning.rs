@@ -201,7 +201,7 @@ fn deep_kernel_sources_need_no_more_than_the_stack_of_the_lab() {
         "",
         "",
         "",
-        "recursion limit",
+        "nested too deeply",
         "`S14` has more than 10000 parts",
     ]) {
         assert!(found.contains(part), "{} lacks {part}", &found[..found.len().min(300)]);
