@@ -264,10 +264,12 @@ fn grid(text: &str) -> anyhow::Result<[u32; 3]> {
 fn text(path: &Path) -> anyhow::Result<String> {
     use std::io::Read;
     let file = std::fs::File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    let mut text = String::new();
-    let most = LONGEST as u64 + 1;
-    file.take(most).read_to_string(&mut text).with_context(|| format!("cannot read {} as UTF-8", path.display()))?;
-    Ok(text)
+    let mut bytes = Vec::new();
+    file.take(LONGEST as u64 + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {}", path.display()))?;
+    if bytes.len() > LONGEST {
+        bail!("{} has more than {LONGEST} bytes, the limit of a kernel source", path.display());
+    }
+    String::from_utf8(bytes).with_context(|| format!("cannot read {} as UTF-8", path.display()))
 }
 
 /// Returns the contents of bindings.

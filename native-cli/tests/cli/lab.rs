@@ -1,5 +1,7 @@
 //! `lab`: kernel sources of the user, compared and timed, or refused.
 
+use parallax_testing::hostile::{End, Hostile};
+
 use crate::{folder, mistake, parallax, save};
 
 /// Kernel source with `x` (read), `y` (read_write) and a body that sees the global index `i`.
@@ -94,4 +96,29 @@ fn a_kernel_source_that_cannot_run_names_its_line_or_its_binding() {
         }
     }
     mistake(folder().path(), &["lab", "absent.wgsl", "b.wgsl"], &["cannot open absent.wgsl"]);
+}
+
+/// Each is a program of its own: none may end by a signal, or say more than one message.
+#[test]
+fn hostile_kernel_sources_end_in_a_message_and_an_exit_code() {
+    let good = text("y[i] = x[i];");
+    for case in Hostile::all() {
+        let (code, out, err) = lab(&good, &case.text(), &["--iterations", "2000"]);
+        let name = &case.name;
+        let expected: &[i32] = match case.ends {
+            End::Refused => &[2],
+            End::Failed => &[1],
+            End::Compared => &[0, 1],
+            End::Either => &[0, 1, 2],
+        };
+        assert!(code.is_some_and(|code| expected.contains(&code)), "{name} ends with {code:?}: {out}\n{err}");
+        let acting = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
+        assert!(!format!("{out}{err}").contains(acting), "{name}: {out}\n{err:?}");
+        if !out.is_empty() {
+            continue;
+        }
+        assert!(err.contains(&case.says), "{name}: {err} lacks {}", case.says);
+        let named = err.contains("b.wgsl") || err.contains("parallax: B") || case.both && err.contains("in B");
+        assert!(named && !err.contains("panicked"), "{name}: {err}");
+    }
 }
