@@ -5,8 +5,10 @@
 import { strict as assert } from "node:assert";
 import { mkdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import { deflateRawSync } from "node:zlib";
 import { accessible } from "./accessible.mjs";
 import { launch } from "./browser.mjs";
+import { hostile } from "./hostile.mjs";
 import { labOfflineTests } from "./offline.mjs";
 import { end, runTests } from "./tests.mjs";
 import { serve } from "./serve.mjs";
@@ -125,7 +127,7 @@ const tests = {
       [DOUBLE.replace("workgroup_size(64)", "workgroup_size(16384)"), "B: 16384 threads in a workgroup, the limit of this device is "],
       [DOUBLE.replace("workgroup_size(64)", "workgroup_size(1000000)"), "B"],
       [`${DOUBLE}${"/".repeat(70_000)}`, "the limit is 65536"],
-      [text(`y[i] = ${"(".repeat(30_000)}1.0${")".repeat(30_000)};`), "recursion limit"],
+      [text(`y[i] = ${"(".repeat(30_000)}1.0${")".repeat(30_000)};`), "nested too deeply"],
     ]) {
       await fill(page, DOUBLE, b);
       const said = await run(page);
@@ -204,6 +206,55 @@ const tests = {
     await page.screenshot({ path: join(artefacts, "lab-endless-1280.png"), fullPage: true });
     await compared(page);
     assert.deepEqual(page.problems, []);
+  },
+
+  async "hostile kernels end in a message that names them, and the page runs again"() {
+    const page = await open();
+    const endings = { refused: ["message"], failed: ["message"], compared: ["result"], either: ["message", "result"] };
+    for (const { name, text, ends, says, both } of hostile) {
+      await fill(page, DOUBLE, "", { budget: "0.1" });
+      await page.fill("#iterations", "2000");
+      // Megabytes come as a file, and are never shown.
+      const long = text.length > 65_536;
+      if (long) await drop(page, "[data-label=b]", "b.wgsl", Buffer.from(text));
+      else await page.locator("#text-b").evaluate((field, text) => { field.value = text; }, text);
+      const said = long ? await page.locator("#failure .notice").innerText() : await run(page);
+      const message = await page.locator("#failure .notice").count();
+      assert.ok(endings[ends].includes(message ? "message" : "result"), `${name}: ${said}`);
+      if (!message) continue;
+      assert.ok(said.includes(says) && (both || said.startsWith("B")), `${name}: ${said} lacks ${says}`);
+      assert.doesNotMatch(said, /[\u202a-\u202e\u2066-\u2069\u001b]/, name);
+    }
+    await compared(page);
+    // A trap of the compiler is an error of the worker, and no other error reaches the page.
+    assert.deepEqual(page.problems.filter((problem) => !/^RuntimeError|^RangeError|Uncaught RuntimeError/.test(problem)), []);
+  },
+
+  async "a broken or a swollen link ends in a message"() {
+    const packed = (text) => deflateRawSync(Buffer.from(text)).toString("base64url");
+    for (const [fragment, part] of [
+      ["AAAA", ""],
+      ["%%%", ""],
+      [packed("{}").slice(0, 2), ""],
+      [packed("null"), "it has no kernels"],
+      [packed("[1]"), "it has no kernels"],
+      [packed('"text"'), "it has no kernels"],
+      [packed("{"), ""],
+      [packed('{"given":5}'), ""],
+      [packed('{"given":[5]}'), ""],
+      [packed(JSON.stringify({ "text-a": "x".repeat(70_000) })), "A has 70000 bytes, the limit is 65536"],
+      // 200 MB of zeros in 200 kB.
+      [packed(Buffer.alloc(200 << 20)), "it is too long"],
+    ]) {
+      const page = await open(`#lab=${fragment}`);
+      const notice = page.locator("#failure .notice");
+      await notice.waitFor();
+      const said = await notice.innerText();
+      assert.ok(said.startsWith("The link cannot be read: ") && said.includes(part), `${fragment.slice(0, 40)}: ${said}`);
+      await page.context().close();
+    }
+    const page = await open("#lab=AAAA");
+    await compared(page);
   },
 
   async "a worker that does not answer is ended and replaced"() {

@@ -6,6 +6,8 @@ const FIELDS = ["elements", "seed", "tolerance", "budget", "iterations", "limit"
 const FRAGMENT = "#lab=";
 /// Characters of a link's contents at most, once they are unpacked: hostile links unpack to any length.
 const MOST = 1 << 19;
+/// Bytes of a kernel source at most.
+const LONGEST = 1 << 16;
 /// Milliseconds for reflection, and for the compilation of both kernels.
 const PATIENCE = 30_000;
 const PHASES = { compile: "Compiling both kernels …", check: "Comparing their outputs …", time: "Timing both kernels …" };
@@ -16,6 +18,8 @@ const given = new Map();
 const overridden = { a: new Map(), b: new Map() };
 let worker;
 let waiting;
+/// Label of the kernel in whose reflection the worker is.
+let reflecting;
 let asked = 0;
 
 /// Ends the worker, and answers its request with an error.
@@ -30,13 +34,22 @@ function replace(why) {
 /// Begins a worker. Its program arrives while the visitor writes, and is kept for visits without a network.
 function begin() {
   worker = new Worker("./worker.js", { type: "module" });
-  worker.onerror = (event) => replace(`The worker failed: ${event.message ?? "it was not loaded"}`);
+  worker.onerror = (event) => replace(event.message ? failure(event.message) : "The worker of the lab did not load. Reload the page.");
 }
+
+/// Message of a worker that ended.
+const failure = (message) => reflecting
+  ? `${reflecting}: the compiler failed on this kernel source. It is nested too deeply for this browser, or too large. (${message})`
+  : `The program of the lab failed on these kernels: ${message}`;
+
+/// Text with letters that change the direction of writing, and other control characters, as numbers. Messages quote kernel sources.
+const visible = (text) => text.replace(/(?![\n\t])[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu, (letter) => `\\u{${letter.codePointAt(0).toString(16)}}`);
 
 /// Sends a request, and resolves to its answer. `patience` has milliseconds for each phase.
 function ask(kind, patience, onPhase = () => {}) {
   if (waiting) replace("superseded");
   if (!worker) begin();
+  reflecting = undefined;
   const id = ++asked;
   return new Promise((resolve, reject) => {
     let timer;
@@ -52,7 +65,12 @@ function ask(kind, patience, onPhase = () => {}) {
     wait("compile");
     worker.onmessage = ({ data }) => {
       if (data.id !== id) return;
+      if (data.kernel) {
+        reflecting = data.kernel;
+        return;
+      }
       if (data.phase) {
+        reflecting = undefined;
         wait(data.phase);
         onPhase(data.phase);
         return;
@@ -60,7 +78,7 @@ function ask(kind, patience, onPhase = () => {}) {
       const { reject: refuse } = waiting;
       waiting = undefined;
       if (data.error) {
-        refuse(new Error(data.error));
+        refuse(new Error(visible(data.trapped ? failure(data.error) : data.error)));
         if (data.broken) replace();
       } else {
         end(resolve)(data.answer);
@@ -94,6 +112,9 @@ function request() {
   return { request: JSON.stringify(values), files };
 }
 
+/// Fault of a kernel source with this number of bytes.
+const tooLong = (name, bytes) => (bytes > LONGEST ? `${name.toUpperCase()} has ${bytes} bytes, the limit is ${LONGEST}.` : undefined);
+
 function workgroups(text) {
   const numbers = text.split(",").map((part) => part.trim()).filter(Boolean).map(Number);
   return numbers.length ? [...numbers, 1, 1].slice(0, Math.max(3, numbers.length)) : null;
@@ -102,8 +123,12 @@ function workgroups(text) {
 /// Number of an override's field; booleans are 0 or 1.
 const valueOf = (text) => ({ true: 1, false: 0 })[text] ?? Number(text);
 
-/// A fault of the fields that JSON cannot say.
+/// A fault of the fields that JSON cannot say, or that need no worker.
 function fault() {
+  for (const name of SIDES) {
+    const wrong = tooLong(name, byId(`text-${name}`).value.length);
+    if (wrong) return wrong;
+  }
   for (const [point, { text, file }] of given) {
     const known = file || !text || text === "zeros" || text === "seeded";
     if (!known && text.split(",").some((part) => !part.trim() || !Number.isFinite(Number(part)))) {
@@ -356,6 +381,9 @@ async function fromLink() {
       if (text.length > MOST) throw new Error("it is too long");
     }
     const values = JSON.parse(text);
+    if (Object.prototype.toString.call(values) !== "[object Object]") throw new Error("it has no kernels");
+    const long = SIDES.map((name) => tooLong(name, String(values[`text-${name}`] ?? "").length)).find(Boolean);
+    if (long) throw new Error(long);
     given.clear();
     for (const [point, text, elements] of values.given ?? []) given.set(String(point), { text: String(text), elements: Number(elements) || undefined });
     fill(values.overrides ?? []);
@@ -366,7 +394,7 @@ async function fromLink() {
     byId("line").textContent = "Both kernels are from the link. They run only when you press Run.";
     reflect();
   } catch (error) {
-    fail(`The link cannot be read: ${error.message}. Ask for it again, whole.`);
+    fail(`The link cannot be read: ${visible(error.message).replace(/\.$/, "")}. Ask for it again, whole.`);
   }
 }
 
@@ -424,8 +452,18 @@ byId("link").onclick = async () => {
   }
 };
 for (const name of SIDES) {
+  const field = byId(`text-${name}`);
+  // A browser takes half a minute to lay out megabytes.
+  field.addEventListener("paste", (event) => {
+    const wrong = tooLong(name, event.clipboardData?.getData("text/plain").length ?? 0);
+    if (!wrong) return;
+    event.preventDefault();
+    fail(wrong);
+  });
   droppable(document.querySelector(`[data-label=${name}]`), async (file) => {
-    byId(`text-${name}`).value = (await file.slice(0, MOST).text());
+    const wrong = tooLong(name, file.size);
+    if (wrong) return fail(wrong);
+    field.value = await file.text();
     reflect();
   });
 }

@@ -17,18 +17,19 @@ const loading = load();
 loading.catch(() => {});
 
 onmessage = async ({ data: { id, kind, request, files } }) => {
+  const onKernel = (kernel) => postMessage({ id, kernel });
   let lab;
   try {
     lab = await loading;
     const answer = kind === "reflect"
-      ? lab.reflect(request, files)
-      : await lab.compare(request, files, (phase) => postMessage({ id, phase }));
+      ? lab.reflect(request, files, onKernel)
+      : await lab.compare(request, files, onKernel, (phase) => postMessage({ id, phase }));
     postMessage({ id, answer: JSON.parse(answer) });
   } catch (error) {
     const message = String(error.message ?? error);
     if (!lab) return postMessage({ id, error: `The program of the lab did not load: ${message}. Reload the page.`, broken: true });
     // A program that trapped is unusable, and so is one that ran out of stack.
-    const broken = error instanceof WebAssembly.RuntimeError || error instanceof RangeError;
-    postMessage({ id, error: broken ? `The program of the lab failed on these kernels: ${message}` : message, broken });
+    const trapped = error instanceof WebAssembly.RuntimeError || error instanceof RangeError;
+    postMessage({ id, error: message, trapped, broken: trapped });
   }
 };

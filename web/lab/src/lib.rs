@@ -47,9 +47,12 @@ fn request(json: &str, files: &js_sys::Array) -> Result<Request, JsError> {
 }
 
 /// Returns the plan of a request. Settings of bindings and overrides that an edit removed are left out.
-fn plan(mut request: Request) -> Result<Plan, JsError> {
+///
+/// `on_kernel` is called with the label of each kernel before its reflection: a kernel source may exhaust the stack.
+fn plan(mut request: Request, on_kernel: &js_sys::Function) -> Result<Plan, JsError> {
+    let mut begins = |label: Label| call(on_kernel, label.name());
     loop {
-        match Plan::new(request.clone()) {
+        match Plan::announced(request.clone(), &mut begins) {
             Err(LabError::NoBinding { point, .. }) => {
                 request.lengths.remove(&point);
                 request.sources.remove(&point);
@@ -61,13 +64,20 @@ fn plan(mut request: Request) -> Result<Plan, JsError> {
     }
 }
 
-/// Reflects both kernels of a request. Returns their bindings, entry points and launches, in JSON.
+/// Calls a function of the page with a word.
+fn call(function: &js_sys::Function, word: &str) {
+    // A message that is not delivered only leaves the page as it is.
+    let _ = function.call1(&JsValue::NULL, &word.into());
+}
+
+/// Reflects both kernels of a request. Returns their bindings, entry points and launches, in JSON. `on_kernel` is called with the label
+/// of each kernel.
 ///
 /// # Errors
 /// The message of a kernel source or a setting that is not valid.
 #[wasm_bindgen]
-pub fn reflect(json: &str, files: &js_sys::Array) -> Result<String, JsError> {
-    let plan = plan(request(json, files)?)?;
+pub fn reflect(json: &str, files: &js_sys::Array, on_kernel: &js_sys::Function) -> Result<String, JsError> {
+    let plan = plan(request(json, files)?, on_kernel)?;
     let reflection = Reflection {
         bindings: bindings(&plan),
         entries: plan.programs.each_ref().map(|program| program.entries.clone()),
@@ -90,23 +100,29 @@ fn options() -> WgpuOptions {
     }
 }
 
-/// Compares both kernels of a request on the GPU. Returns the words of the report, in JSON. `on_phase` is called with the name of each
-/// phase.
+/// Compares both kernels of a request on the GPU. Returns the words of the report, in JSON. `on_kernel` is called with the label
+/// of each kernel, and `on_phase` with the name of each phase.
 ///
 /// # Errors
 /// The message of a kernel or a device that failed.
 #[wasm_bindgen]
-pub async fn compare(json: String, files: js_sys::Array, on_phase: js_sys::Function) -> Result<String, JsError> {
-    let plan = plan(request(&json, &files)?)?;
+pub async fn compare(
+    json: String,
+    files: js_sys::Array,
+    on_kernel: js_sys::Function,
+    on_phase: js_sys::Function,
+) -> Result<String, JsError> {
+    let plan = plan(request(&json, &files)?, &on_kernel)?;
     let mut wgpu = open(options()).await.map_err(message)?;
     let mut phase = |phase: Phase| {
-        let name = match phase {
-            Phase::Compile => "compile",
-            Phase::Check => "check",
-            Phase::Time => "time",
-        };
-        // A message that is not delivered only leaves the line of the page as it is.
-        let _ = on_phase.call1(&JsValue::NULL, &name.into());
+        call(
+            &on_phase,
+            match phase {
+                Phase::Compile => "compile",
+                Phase::Check => "check",
+                Phase::Time => "time",
+            },
+        );
     };
     let report = run(&mut wgpu, &plan, &mut phase, || true).await.map_err(message)?;
     serde_json::to_string(&View::from(&report)).map_err(message)
