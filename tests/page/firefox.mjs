@@ -12,6 +12,7 @@ import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import WebSocket from "ws";
 import { find } from "./browser.mjs";
+import { hostile } from "./hostile.mjs";
 import { end, runTests } from "./tests.mjs";
 import { serve } from "./serve.mjs";
 
@@ -21,6 +22,12 @@ const CASE = "softmax/fwd/r3,c7/f32/host";
 const ON_GPU = ["softmax/fwd/r3,c7/f32/row", "matmul/fwd/m65,n67,k33/f32/tiled", "conv2d/fwd/n2,c3,m5,h7,w5,k3,p1,nchw,bias,relu/f32/implicit_gemm"];
 const BARE = `${ON_GPU.map((name) => `case=${name}`).join("&")}&ceilings=off`;
 const PATIENCE = 60_000;
+const KERNEL = `@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) at: vec3<u32>) { y[at.x] = 2.0 * x[at.x]; }
+`;
+/// Hostile kernels of the test in this browser: its own compiler is that of the lab.
+const HOSTILE = ["an endless loop of one thread", "stores out of bounds", "a workgroup of 65536 threads", "many negations"];
 
 /// Firefox on a profile of its own, and one tab of it.
 class Firefox {
@@ -137,6 +144,15 @@ async function press(browser, name) {
   await browser.evaluate(`${button}.click()`);
 }
 
+/// Runs two kernels in the open lab, and returns the words of its result or of its message.
+async function compareKernels(b, a = KERNEL) {
+  const fields = { "text-a": a, "text-b": b, elements: 4096, budget: 0.3, iterations: 2000 };
+  await webgpu.evaluate(`Object.entries(${JSON.stringify(fields)}).forEach(([id, value]) => { document.getElementById(id).value = value; })`);
+  await webgpu.evaluate(`document.querySelector("#compare").click()`);
+  await webgpu.until(`document.querySelector("#compare:enabled") && document.querySelector("#result:not([hidden]), #failure .notice")`);
+  return webgpu.evaluate(`document.querySelector("#result:not([hidden]), #failure .notice").innerText`);
+}
+
 const tests = {
   async "names the missing part, and offers the processor and results of others"() {
     await firefox.open(page);
@@ -219,6 +235,20 @@ const tests = {
     const rows = await webgpu.evaluate(`[...document.querySelectorAll("#compare-result .wide tbody tr")].map((row) => row.innerText)`);
     for (const name of ON_GPU) assert.ok(rows.some((row) => row.includes(name)), `${name}: ${rows.join("\n")}`);
     await webgpu.picture("compared");
+  },
+
+  async "compares two kernels in the lab, and ends hostile ones with a message"() {
+    await webgpu.open(`${page}lab/`);
+    const said = await compareKernels(KERNEL.replace("2.0 * x[at.x]", "x[at.x] + x[at.x]"));
+    assert.match(said, /The outputs agree\./);
+    assert.match(said, /B over A: [\d.]+×/);
+    await webgpu.picture("lab");
+    for (const { text, ends, says } of HOSTILE.map((name) => hostile.find((one) => one.name === name))) {
+      const said = await compareKernels(text);
+      if (ends === "compared") assert.match(said, /outputs differ/);
+      else assert.ok(said.startsWith("B") && said.includes(says), `${said} lacks ${says}`);
+    }
+    assert.match(await compareKernels(KERNEL), /The outputs agree\./);
   },
 };
 
