@@ -24,8 +24,8 @@ async function open(fragment = "", { width = 1280, colorScheme = "light" } = {})
 }
 
 /// Opens an address with settings of the browser.
-async function openOn(address, told = {}) {
-  const context = await browser.newContext(told);
+async function openOn(address, settings = {}) {
+  const context = await browser.newContext(settings);
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
   const page = await context.newPage();
   opened = page;
