@@ -19,7 +19,7 @@ use crate::{console, output, reading, table};
 pub struct Results {
     /// Action.
     #[command(subcommand)]
-    pub what: What,
+    pub action: Action,
     /// Folder of the results; its folder `baselines` stays as it is
     #[arg(long = "out", value_name = "DIR", default_value = "results", help_heading = RESULTS, global = true)]
     pub folder: PathBuf,
@@ -27,7 +27,7 @@ pub struct Results {
 
 /// Actions on results.
 #[derive(Debug, Subcommand)]
-pub enum What {
+pub enum Action {
     /// List the runs, the newest first
     List,
     /// Delete old runs with their traces
@@ -54,9 +54,9 @@ struct Found {
 /// Lists or deletes runs.
 pub fn results(args: &Results) -> anyhow::Result<()> {
     let (found, unread) = found(&args.folder)?;
-    match &args.what {
-        What::List => list(&args.folder, &found),
-        What::Prune(how) => prune(found, how)?,
+    match &args.action {
+        Action::List => list(&args.folder, &found),
+        Action::Prune(how) => prune(found, how)?,
     }
     if unread > 0 {
         outln!("{} no readable run, and left alone", counted_files(unread, "is", "are"));
@@ -160,7 +160,7 @@ mod tests {
             path
         });
         let pruned = || prune(found(folder.path()).expect("a folder").0, &Prune { keep: 1, dry_run: false });
-        let lock = output::lock(&paths[0]).expect("nobody writes it");
+        let lock = output::lock(&paths[0]).expect("no program writes it");
         pruned().expect("nothing fails");
         assert!(paths[0].exists() || !cfg!(unix));
         drop(lock);
