@@ -2,15 +2,15 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use parallax_model::data::{Lines, Weights, labelled, notes, table};
+use parallax_model::data::{Lines, Note, Offsets, Weights, labelled, notes, table};
+use parallax_model::ner::Sentences;
 
 fuzz_target!(|bytes: &[u8]| {
     for lines in [Lines::Strict, Lines::Lenient] {
         let _ = labelled(bytes, lines);
-        if let Ok(read) = notes(bytes, lines) {
-            for note in read.items {
-                let length = note.text.chars().count();
-                assert!(note.entities.iter().all(|entity| entity.start < entity.end && entity.end <= length));
+        for offsets in [Offsets::Characters, Offsets::Bytes] {
+            if let Ok(read) = notes(bytes, offsets, lines) {
+                windows(&read.items);
             }
         }
         if let Ok(read) = table(bytes, "label", lines) {
@@ -22,3 +22,21 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(Weights::read(&written).expect("our own file"), weights);
     }
 });
+
+/// Entities lie in their texts and apart, and true tags give back all that begin and end with a token.
+fn windows(notes: &[Note]) {
+    let mut types: Vec<String> = notes.iter().flat_map(|note| &note.entities).map(|e| e.label.clone()).collect();
+    types.sort();
+    types.dedup();
+    for note in notes {
+        let length = note.text.chars().count();
+        assert!(note.entities.iter().all(|entity| entity.start < entity.end && entity.end <= length));
+        assert!(note.entities.windows(2).all(|pair| pair[0].end <= pair[1].start));
+    }
+    let all = Sentences::new(&notes.iter().collect::<Vec<_>>(), &types, 64);
+    let found = all.entities(&all.truth());
+    assert_eq!(found.len(), notes.len());
+    if all.misaligned() == 0 {
+        assert!(found.iter().zip(notes).all(|(found, note)| *found == note.entities));
+    }
+}

@@ -71,13 +71,15 @@ Example:
 pub const MODEL: &str = "\
 Examples:
   parallax model classify --data digits --target wgpu
-  parallax model classify --weights my.safetensors --data my.csv --label y";
+  parallax model classify --weights my.safetensors --data my.csv --label y
+  parallax model ner --target cpu";
 
 /// Examples of `train`.
 pub const TRAIN: &str = "\
 Examples:
   parallax train classify --data digits --weights digits.safetensors
-  parallax train classify --data notes.jsonl --weights notes.safetensors";
+  parallax train classify --data texts.jsonl --weights texts.safetensors
+  parallax train ner --data notes.jsonl --weights notes.safetensors";
 
 /// Examples of `dev`.
 pub const DEV: &str = "\

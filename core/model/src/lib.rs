@@ -5,7 +5,7 @@
 //!
 //! Operations without a problem stay in the list with a reason. Their weights are never read.
 //!
-//! Models of the suite itself are lists of layers with named weights: [`classifier`]. [`data`] reads their data, and [`quality`]
+//! Models of the suite itself are lists of layers with named weights, each a [`network`]: [`classifier`] and [`ner`]. [`data`] reads their data, and [`quality`]
 //! measures their answers.
 
 #![deny(unsafe_code)]
@@ -13,9 +13,12 @@
 pub mod classifier;
 mod config;
 pub mod data;
+pub mod examples;
 mod flashinfer;
 pub mod layers;
 mod names;
+pub mod ner;
+pub mod network;
 mod onnx;
 mod options;
 mod problems;

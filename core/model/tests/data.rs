@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parallax_model::data::{DataError, Lines, Tensor, Weights, WeightsError, labelled, notes, table};
+use parallax_model::data::{DataError, Lines, Offsets, Tensor, Weights, WeightsError, labelled, notes, table};
 use parallax_model::quality::Entity;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -55,7 +55,7 @@ fn texts_have_labels() {
 fn notes_have_spans_or_tags() {
     let text = "{\"text\": \"é 5 mg\", \"entities\": [{\"start\": 2, \"end\": 6, \"label\": \"dose\"}]}\n\
                 {\"tokens\": [\"é\", \"5\", \"mg\"], \"tags\": [\"O\", \"B-dose\", \"I-dose\"]}\n";
-    let read = notes(text.as_bytes(), Lines::Strict).expect("two notes");
+    let read = notes(text.as_bytes(), Offsets::Characters, Lines::Strict).expect("two notes");
     let dose = Entity { start: 2, end: 6, label: "dose".to_owned() };
     for note in &read.items {
         assert_eq!((note.text.as_str(), note.entities.as_slice()), ("é 5 mg", std::slice::from_ref(&dose)));
@@ -64,15 +64,54 @@ fn notes_have_spans_or_tags() {
         (r#"{"text":"ab","entities":[{"start":1,"end":3,"label":"x"}]}"#, "entity 1..3 is not within the 2 characters"),
         (r#"{"text":"ab","entities":[{"start":1,"end":1,"label":"x"}]}"#, "entity 1..1 is not within"),
         (r#"{"text":"ab","entities":[{"start":0,"end":1,"label":""}]}"#, "an empty label"),
+        (
+            r#"{"text":"abc","entities":[{"start":1,"end":3,"label":"x"},{"start":0,"end":2,"label":"y"}]}"#,
+            "entities 0..2 and 1..3 overlap",
+        ),
+        (r#"{"text":"a","entities":[],"split":"dev"}"#, "split is train or test"),
+        (r#"{"text":"ab","entities":[{"start":-1,"end":1,"label":"x"}]}"#, "write text and entities"),
         (r#"{"tokens":["a"],"tags":[]}"#, "there are 1 tokens, and 0 tags"),
         (r#"{"tokens":[""],"tags":["O"]}"#, "token 0 is empty"),
         (r#"{"tokens":["a"],"tags":["E-x"]}"#, "tag 0 is `E-x`"),
         (r#"{"text":"a"}"#, "write text and entities"),
         ("{", "EOF while parsing"),
     ] {
-        let error = notes(line.as_bytes(), Lines::Strict).expect_err(line);
+        let error = notes(line.as_bytes(), Offsets::Characters, Lines::Strict).expect_err(line);
         assert!(matches!(&error, DataError::Line { line: 1, problem: got } if got.contains(problem)), "{error}");
     }
+}
+
+#[test]
+fn offsets_are_characters_or_bytes() {
+    let line = |start: usize, end: usize| {
+        format!("{{\"text\":\"ß→𝛼 5 µg\",\"entities\":[{{\"start\":{start},\"end\":{end},\"label\":\"x\"}}]}}")
+    };
+    let read = |(start, end), offsets| notes(line(start, end).as_bytes(), offsets, Lines::Strict);
+    let span = |read: Result<_, DataError>| {
+        let read: parallax_model::data::Items<Vec<parallax_model::data::Note>> = read.expect("a note");
+        (read.items[0].entities[0].start, read.items[0].entities[0].end)
+    };
+    // `ß`, `→`, `𝛼` and `µ` have two, three, four and two bytes.
+    assert_eq!(span(read((4, 8), Offsets::Characters)), (4, 8));
+    assert_eq!(span(read((10, 15), Offsets::Bytes)), (4, 8));
+    assert_eq!(span(read((0, 2), Offsets::Bytes)), (0, 1));
+    for (at, offsets, problem) in [
+        ((4, 9), Offsets::Characters, "not within the 8 characters"),
+        ((10, 16), Offsets::Bytes, "not within the 15 bytes"),
+        ((1, 5), Offsets::Bytes, "begins or ends within a character"),
+        ((0, 3), Offsets::Bytes, "begins or ends within a character"),
+    ] {
+        let error = read(at, offsets).expect_err(problem).to_string();
+        assert!(error.contains(problem), "{error}");
+    }
+}
+
+#[test]
+fn notes_may_say_their_part() {
+    let text = "{\"text\":\"a\",\"entities\":[],\"split\":\"train\"}\n{\"tokens\":[\"a\"],\"tags\":[\"O\"],\"split\":\"test\"}\n\
+                {\"text\":\"b\",\"entities\":[]}\n";
+    let read = notes(text.as_bytes(), Offsets::Characters, Lines::Strict).expect("three notes");
+    assert_eq!(read.items.iter().map(|note| note.held_out).collect::<Vec<_>>(), [Some(false), Some(true), None]);
 }
 
 fn weights() -> Weights {
@@ -114,7 +153,7 @@ proptest! {
         for bytes in [bytes, file] {
             let _ = Weights::read(&bytes);
             for lines in [Lines::Strict, Lines::Lenient] {
-                let _ = (labelled(&bytes, lines), notes(&bytes, lines));
+                let _ = (labelled(&bytes, lines), notes(&bytes, Offsets::Bytes, lines));
                 if let Ok(read) = table(&bytes, "label", lines) {
                     prop_assert_eq!(read.items.values.len(), read.items.columns.len() * read.items.labels.len());
                 }

@@ -1,22 +1,18 @@
 //! `train`: trains a small model by the suite's own forward, backward and optimiser.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::bail;
 use clap::Args;
-use parallax_model::classifier::{Classifier, split};
-use parallax_model::data::Weights;
 use parallax_schema::record::{Better, Outcome, Score};
 
 use crate::args::{DEVICES, Device, RESULTS};
-use crate::commands::model::{DataOptions, Evaluation, part, write_run};
+use crate::commands::model::{DataOptions, write_run};
 use crate::console::{errln, outln};
 use crate::files;
-use crate::learn::labelled;
 use crate::learn::machine::Machine;
-use crate::learn::training::{Part, Settings, train as trained};
+use crate::learn::task::{Extents, Prepared};
+use crate::learn::training::{Course, Settings};
 
 /// `train`.
 #[derive(Debug, Args)]
@@ -36,18 +32,18 @@ pub struct TrainArgs {
     /// Seed of the held-out part, the first weights and the batches
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Steps of the optimiser
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..1_000_000))]
-    pub steps: u32,
-    /// Rows of a batch
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..65_536))]
-    pub batch: u32,
-    /// Hidden width
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..4096))]
-    pub hidden: u32,
-    /// Columns that texts are hashed into
-    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..65_536))]
-    pub width: u32,
+    /// Steps of the optimiser [default: 1000; ner: 400]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..1_000_000))]
+    pub steps: Option<u32>,
+    /// Rows or windows of a batch [default: 64; ner: 16]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..65_536))]
+    pub batch: Option<u32>,
+    /// Hidden width [default: 64; ner: 128]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..4096))]
+    pub hidden: Option<u32>,
+    /// Columns that texts are hashed into [default: 512], or width of a token [default: 64]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..65_536))]
+    pub width: Option<u32>,
     /// cpu, wgpu or cuda [default: best]
     #[arg(long, help_heading = DEVICES)]
     pub target: Option<String>,
@@ -58,43 +54,31 @@ pub struct TrainArgs {
 
 /// Trains, writes the weights, and evaluates them on the held-out part.
 pub fn train(args: &TrainArgs) -> anyhow::Result<ExitCode> {
-    let data = labelled::read(&args.data.data, &args.data.label, args.data.lenient)?;
-    let classes = data.classes()?;
-    let targets = data.targets(&classes)?;
-    let (training, held_out) = split(targets.len(), args.seed);
-    if held_out.is_empty() {
-        bail!("{}: {} rows are too few; a fifth is held out", data.name, targets.len());
-    }
+    let task = args.data.open()?;
+    let (steps, batch) = task.defaults();
+    let (steps, batch) = (args.steps.unwrap_or(steps) as usize, args.batch.unwrap_or(batch) as usize);
     let mut machine = Machine::open(args.target.as_deref(), &args.device, &[])?;
-    let features = data.columns.as_ref().map_or(args.width as usize, Vec::len);
-    let values = data.features(features, &mut machine)?;
-    let model = Classifier { features, hidden: args.hidden as usize, classes: classes.len() };
-    let settings = Settings { seed: args.seed, steps: args.steps as usize, batch: args.batch as usize };
-    let input = if data.columns.is_some() { "table" } else { "text" };
-    let about = BTreeMap::from([
-        ("classes".to_owned(), serde_json::to_string(&classes)?),
-        ("features".to_owned(), features.to_string()),
-        ("hidden".to_owned(), args.hidden.to_string()),
-        ("seed".to_owned(), args.seed.to_string()),
-        ("batch".to_owned(), args.batch.to_string()),
-        ("input".to_owned(), input.to_owned()),
-        ("data".to_owned(), data.hash.clone()),
-    ]);
-    let about = Weights { about, ..Weights::default() };
+    let [hidden, width] = [args.hidden, args.width].map(|extent| extent.map(|extent| extent as usize));
+    let Prepared { network, items, mut about, finish } =
+        task.prepare(Extents { hidden, width }, args.seed, &mut machine)?;
+    about.insert("seed".to_owned(), args.seed.to_string());
+    about.insert("batch".to_owned(), batch.to_string());
     let checkpoint = args.weights.with_extension("checkpoint.safetensors");
-    let texts = data.columns.is_none();
-    let rows = Part { texts, ..part(&training, (&values, features), &targets) };
-    let result = trained(model, (&rows, &about), &settings, &mut machine, (&checkpoint, args.resume))?;
+    let course = Course { network: &*network, items: &*items, about: &about };
+    let settings = Settings { seed: args.seed, steps, batch };
+    let mut result = course.train(&settings, &mut machine, (&checkpoint, args.resume))?;
+    result.weights.about = about;
+    finish(&mut result.weights);
     let bytes = result.weights.to_bytes()?;
     files::write(&args.weights, |to| to.write_all(&bytes))?;
     outln!("{}", args.weights.display());
-    let curve: Vec<Score> = result.curve.iter().zip(1..).map(|(loss, hundred)| point(*loss, hundred, args)).collect();
+    let curve: Vec<Score> =
+        result.curve.iter().zip(1..).map(|(loss, hundred)| point(*loss, hundred, &settings)).collect();
     errln!(
         "mean loss of each hundred steps: {}",
         curve.iter().map(|p| format!("{:.4}", p.value)).collect::<Vec<_>>().join(" ")
     );
-    let evaluation = Evaluation { data: &data, weights: &result.weights, seed: args.seed };
-    let (mut run, lines) = evaluation.run(&mut machine, &args.device)?;
+    let (mut run, lines) = task.evaluate(&result.weights, args.seed, &mut machine, &args.device)?;
     lines.iter().for_each(|line| outln!("{line}"));
     if let Some(Outcome::Pass(measured)) = run.records.first_mut().map(|record| &mut record.outcome) {
         measured.scores.extend(curve);
@@ -109,8 +93,8 @@ pub fn train(args: &TrainArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Point of the loss curve as a score.
-fn point(loss: f64, hundred: usize, args: &TrainArgs) -> Score {
-    let last = (hundred * 100).min(args.steps as usize);
-    let items = ((last - (hundred - 1) * 100) * args.batch as usize) as u64;
+fn point(loss: f64, hundred: usize, settings: &Settings) -> Score {
+    let last = (hundred * 100).min(settings.steps);
+    let items = ((last - (hundred - 1) * 100) * settings.batch) as u64;
     Score { name: format!("loss at step {last}"), value: loss, low: loss, high: loss, better: Better::Lower, items }
 }

@@ -75,9 +75,9 @@ impl Machine {
         let dtype = case.problem.dtype;
         let position = |name: &str| specs.iter().position(|spec| spec.name == name).context("no such buffer");
         let mut inputs = case.problem.inputs(0);
-        for (buffer, name) in &layer.inputs {
-            let bytes = arrays.bytes(name).with_context(|| format!("array `{name}` is missing"))?;
-            inputs.replace(position(buffer)?, bytes.to_vec())?;
+        for (buffer, source) in &layer.inputs {
+            let bytes = arrays.source(source).with_context(|| format!("array {source:?} is missing"))?;
+            inputs.replace(position(buffer)?, bytes.into_owned())?;
         }
         // Kernels use input values as indices. No kernel is launched on arrays with indices out of range.
         case.problem.accepts(&inputs)?;

@@ -1,6 +1,12 @@
 //! Models made of the suite's workloads: execution of layers, training, and scores.
 
-pub mod labelled;
+mod classes;
+mod classify;
+mod entities;
+mod evaluation;
+mod files;
 pub mod machine;
+mod ner;
 pub mod scoring;
+pub mod task;
 pub mod training;

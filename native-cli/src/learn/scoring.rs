@@ -1,95 +1,136 @@
-//! Scores of a classifier: quality with intervals, speed, and agreement with the processor.
+//! Answers of a network, their speed, and their agreement with the processor's.
 
 use std::time::Instant;
 
-use parallax_model::classifier::{Classifier, INPUT, LOGITS, PROBABILITIES};
+use parallax_model::examples::Examples;
 use parallax_model::layers::Arrays;
-use parallax_model::quality::{Confusion, QualityError, auc_macro, auc_micro, bootstrap};
+use parallax_model::network::{LOGITS, Network, PROBABILITIES};
+use parallax_model::quality::bootstrap;
 use parallax_schema::record::stats::quantile;
 use parallax_schema::record::{Better, CheckResult, Score};
 
 use super::machine::Machine;
-use super::training::Part;
 
-/// Rows of a batch.
+/// Items of a batch.
 const BATCH: usize = 64;
 /// Resamples of an interval.
-const ROUNDS: usize = 1000;
-/// Passes over all rows for the speed.
+pub const ROUNDS: usize = 1000;
+/// Passes over all items for the speed.
 const PASSES: usize = 5;
 /// Single requests for the latency.
 const REQUESTS: usize = 100;
 
-/// Answers of a model.
+/// Answers of a network.
 pub struct Answers {
     /// Logits, row by row.
     pub logits: Vec<f32>,
-    /// Probabilities, row by row.
+    /// Probabilities, row by row; empty if the network has none.
     pub probabilities: Vec<f64>,
     /// Class with the largest logit of each row, the first of several.
     pub predicted: Vec<usize>,
 }
 
-/// Returns the answers for all rows, batch by batch. The last batch is filled with zeros.
-///
-/// # Errors
-/// Error of the device.
-pub fn answers(
-    model: Classifier,
-    values: &[f32],
-    arrays: &mut Arrays,
-    machine: &mut Machine,
-) -> anyhow::Result<Answers> {
-    let Classifier { features, classes, .. } = model;
-    let rows = values.len() / features;
-    let layers = model.forward(BATCH);
-    let (mut logits, mut probabilities) = (Vec::new(), Vec::new());
-    for batch in values.chunks(BATCH * features) {
-        let mut batch = batch.to_vec();
-        batch.resize(BATCH * features, 0.0);
-        arrays.set_f32(INPUT, &batch);
-        machine.run(&layers, arrays)?;
-        logits.extend(arrays.f32(LOGITS));
-        probabilities.extend(arrays.f32(PROBABILITIES).into_iter().map(f64::from));
+impl Answers {
+    /// Returns the answers of some rows.
+    pub fn some(&self, rows: &[usize]) -> Answers {
+        let classes = self.logits.len() / self.predicted.len().max(1);
+        let part = |row: &usize| row * classes..(row + 1) * classes;
+        Answers {
+            logits: rows.iter().flat_map(|row| &self.logits[part(row)]).copied().collect(),
+            probabilities: rows.iter().filter_map(|row| self.probabilities.get(part(row))).flatten().copied().collect(),
+            predicted: rows.iter().map(|row| self.predicted[*row]).collect(),
+        }
     }
-    logits.truncate(rows * classes);
-    probabilities.truncate(rows * classes);
-    let largest = |row: &[f32]| (0..classes).rev().max_by(|a, b| row[*a].total_cmp(&row[*b])).unwrap_or(0);
-    let predicted = logits.chunks_exact(classes).map(largest).collect();
-    Ok(Answers { logits, probabilities, predicted })
 }
 
-/// Area under a curve, of classes, targets and probabilities by row.
-type Area = fn(usize, &[usize], &[f64]) -> Result<f64, QualityError>;
-/// Measure of some of the rows.
-type Measure<'a> = Box<dyn Fn(&[usize]) -> Option<f64> + 'a>;
+/// Network with items to answer.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// The network.
+    pub network: &'a dyn Network,
+    /// The items.
+    pub items: &'a dyn Examples,
+}
 
-/// Returns the scores of quality, each with its bootstrap interval. A measure without a value is left out.
-pub fn quality(classes: usize, targets: &[usize], answers: &Answers, seed: u64) -> Vec<Score> {
-    let matrix = |rows: &[usize]| {
-        let [truth, predicted] =
-            [targets, &answers.predicted].map(|of| rows.iter().map(|row| of[*row]).collect::<Vec<_>>());
-        Confusion::new(classes, &truth, &predicted).ok()
-    };
-    let area = |rows: &[usize], of: Area| {
-        let truth: Vec<usize> = rows.iter().map(|row| targets[*row]).collect();
-        let row = |row: &usize| &answers.probabilities[row * classes..][..classes];
-        of(classes, &truth, &rows.iter().flat_map(row).copied().collect::<Vec<_>>()).ok()
-    };
-    let measures: [(&str, Measure<'_>); 7] = [
-        ("accuracy", Box::new(|rows| Some(matrix(rows)?.accuracy()))),
-        ("AUC macro", Box::new(|rows| area(rows, auc_macro))),
-        ("AUC micro", Box::new(|rows| area(rows, auc_micro))),
-        ("F1 macro", Box::new(|rows| Some(matrix(rows)?.macro_average().f1))),
-        ("F1 weighted", Box::new(|rows| Some(matrix(rows)?.weighted().f1))),
-        ("precision macro", Box::new(|rows| Some(matrix(rows)?.macro_average().precision))),
-        ("recall macro", Box::new(|rows| Some(matrix(rows)?.macro_average().recall))),
-    ];
-    let all: Vec<usize> = (0..targets.len()).collect();
-    let score = |(name, measure): (&str, Measure<'_>)| {
+impl Asked<'_> {
+    /// Returns the answers for all items, batch by batch. The last batch is filled with its last item.
+    ///
+    /// # Errors
+    /// Error of the device.
+    pub fn answers(self, arrays: &mut Arrays, machine: &mut Machine) -> anyhow::Result<Answers> {
+        let Asked { network, items } = self;
+        let layers = network.forward(BATCH);
+        let (mut logits, mut probabilities) = (Vec::new(), Vec::new());
+        let all: Vec<usize> = (0..items.len()).collect();
+        for batch in all.chunks(BATCH) {
+            let mut batch = batch.to_vec();
+            batch.resize(BATCH, batch[batch.len() - 1]);
+            items.inputs(&batch, arrays);
+            machine.run(&layers, arrays)?;
+            logits.extend(arrays.f32(LOGITS));
+            probabilities.extend(arrays.f32(PROBABILITIES).into_iter().map(f64::from));
+        }
+        let classes = network.classes();
+        let elements = items.len() * network.rows() * classes;
+        logits.truncate(elements);
+        probabilities.truncate(elements);
+        let largest = |row: &[f32]| (0..classes).rev().max_by(|a, b| row[*a].total_cmp(&row[*b])).unwrap_or(0);
+        let predicted = logits.chunks_exact(classes).map(largest).collect();
+        Ok(Answers { logits, probabilities, predicted })
+    }
+
+    /// Returns the scores of speed, on the host clock, from inputs in memory to answers in memory.
+    ///
+    /// They are the rate in batches, with the slowest and the fastest pass, and the latency of one request.
+    ///
+    /// # Errors
+    /// Error of the device.
+    pub fn speed(self, arrays: &mut Arrays, machine: &mut Machine, seed: u64) -> anyhow::Result<Vec<Score>> {
+        let (rate, count) = self.items.rate();
+        let mut rates = Vec::new();
+        for _ in 0..PASSES {
+            let began = Instant::now();
+            self.answers(arrays, machine)?;
+            rates.push(count as f64 / began.elapsed().as_secs_f64());
+        }
+        rates.sort_by(f64::total_cmp);
+        let layers = self.network.forward(1);
+        let mut times = Vec::new();
+        // The first request prepares the cases.
+        for request in 0..=REQUESTS {
+            self.items.inputs(&[request % self.items.len()], arrays);
+            let began = Instant::now();
+            machine.run(&layers, arrays)?;
+            times.push(began.elapsed().as_secs_f64() * 1e3);
+        }
+        times.remove(0);
+        let latency = |share: f64, of: &[usize]| {
+            let mut chosen: Vec<f64> = of.iter().map(|request| times[*request]).collect();
+            chosen.sort_by(f64::total_cmp);
+            quantile(&chosen, share)
+        };
+        let all: Vec<usize> = (0..REQUESTS).collect();
+        let mut scores =
+            vec![score(rate, rates[PASSES / 2], (rates[0], rates[PASSES - 1]), Better::Higher, count * PASSES)];
+        for (name, share) in [("latency p50, ms", 0.5), ("latency p95, ms", 0.95)] {
+            if let Some(interval) = bootstrap(REQUESTS, ROUNDS, seed, |of| Some(latency(share, of))) {
+                scores.push(score(name, latency(share, &all), interval, Better::Lower, REQUESTS));
+            }
+        }
+        Ok(scores)
+    }
+}
+
+/// Measure of some of the items; none where it has no value.
+pub type Measure<'a> = Box<dyn Fn(&[usize]) -> Option<f64> + 'a>;
+
+/// Returns the scores of measures over `items` items, each with its bootstrap interval. A measure without a value is left out.
+pub fn measured<'a>(items: usize, seed: u64, measures: impl IntoIterator<Item = (String, Measure<'a>)>) -> Vec<Score> {
+    let all: Vec<usize> = (0..items).collect();
+    let score = |(name, measure): (String, Measure<'_>)| {
         let value = measure(&all)?;
-        let (low, high) = bootstrap(targets.len(), ROUNDS, seed, &measure)?;
-        Some(self::score(name, value, (low, high), Better::Higher, targets.len()))
+        let interval = bootstrap(items, ROUNDS, seed, &measure)?;
+        Some(self::score(&name, value, interval, Better::Higher, items))
     };
     measures.into_iter().filter_map(score).collect()
 }
@@ -98,55 +139,8 @@ fn score(name: &str, value: f64, (low, high): (f64, f64), better: Better, items:
     Score { name: name.to_owned(), value, low, high, better, items: items as u64 }
 }
 
-/// Returns the scores of speed, on the host clock, from rows in memory to answers in memory.
-///
-/// They are samples per second in batches, with the slowest and the fastest pass, and the latency of one request.
-///
-/// # Errors
-/// Error of the device.
-pub fn speed(
-    model: Classifier,
-    values: &[f32],
-    arrays: &mut Arrays,
-    machine: &mut Machine,
-    seed: u64,
-) -> anyhow::Result<Vec<Score>> {
-    let rows = values.len() / model.features;
-    let mut rates = Vec::new();
-    for _ in 0..PASSES {
-        let began = Instant::now();
-        answers(model, values, arrays, machine)?;
-        rates.push(rows as f64 / began.elapsed().as_secs_f64());
-    }
-    rates.sort_by(f64::total_cmp);
-    let layers = model.forward(1);
-    let mut times = Vec::new();
-    // The first request prepares the cases.
-    for request in 0..=REQUESTS {
-        arrays.set_f32(INPUT, &values[request % rows * model.features..][..model.features]);
-        let began = Instant::now();
-        machine.run(&layers, arrays)?;
-        times.push(began.elapsed().as_secs_f64() * 1e3);
-    }
-    times.remove(0);
-    let latency = |share: f64, of: &[usize]| {
-        let mut chosen: Vec<f64> = of.iter().map(|request| times[*request]).collect();
-        chosen.sort_by(f64::total_cmp);
-        quantile(&chosen, share)
-    };
-    let all: Vec<usize> = (0..REQUESTS).collect();
-    let mut scores =
-        vec![score("samples/s", rates[PASSES / 2], (rates[0], rates[PASSES - 1]), Better::Higher, rows * PASSES)];
-    for (name, share) in [("latency p50, ms", 0.5), ("latency p95, ms", 0.95)] {
-        if let Some(interval) = bootstrap(REQUESTS, ROUNDS, seed, |of| Some(latency(share, of))) {
-            scores.push(score(name, latency(share, &all), interval, Better::Lower, REQUESTS));
-        }
-    }
-    Ok(scores)
-}
-
-/// Largest difference of a logit, over the largest logit or one. A logit is a chain of two sums in f32 of at most some thousand terms
-/// in any order, and 2⁻¹⁰ is 2¹⁴ roundings.
+/// Largest difference of a logit, over the largest logit or one. A logit is a chain of a few sums in f32 of at most some thousand
+/// terms in any order, and 2⁻¹⁰ is 2¹⁴ roundings.
 const TOLERANCE: f64 = 1.0 / 1024.0;
 
 /// Agreement of answers with those of the processor in f32.
@@ -187,36 +181,4 @@ pub fn agreement(ours: &Answers, processor: &Answers) -> Agreement {
         score("logit difference", check.worst_error, (check.worst_error, check.worst_error), Better::Lower, rows),
     ];
     Agreement { check, scores, parted }
-}
-
-/// Returns lines about the classes: the baseline, precision, recall and F1 of each class, and the confusion matrix of few classes.
-///
-/// # Errors
-/// No rows.
-pub fn about_classes(names: &[String], part: &Part, answers: &Answers) -> Result<Vec<String>, QualityError> {
-    let k = names.len();
-    let matrix = Confusion::new(k, &part.targets, &answers.predicted)?;
-    let (most, share) = matrix.majority();
-    let constant: Vec<f64> = (0..part.targets.len() * k).map(|at| f64::from(u8::from(at % k == most))).collect();
-    let area = |of: Result<f64, QualityError>| of.map_or("none".to_owned(), |area| format!("{area:.4}"));
-    let mut lines = vec![format!(
-        "baseline `{}` always: accuracy {share:.4}, AUC macro {}, AUC micro {}",
-        names[most],
-        area(auc_macro(k, &part.targets, &constant)),
-        area(auc_micro(k, &part.targets, &constant)),
-    )];
-    let shown = |name: &str| parallax_report::escape(&name.chars().take(20).collect::<String>()).into_owned();
-    lines.push(format!("{:>20} {:>9} {:>7} {:>7} {:>6}", "class", "precision", "recall", "F1", "items"));
-    for (name, rates) in names.iter().zip(matrix.per_class()) {
-        let (precision, recall, f1, items) = (rates.precision, rates.recall, rates.f1, rates.support);
-        lines.push(format!("{:>20} {precision:>9.4} {recall:>7.4} {f1:>7.4} {items:>6}", shown(name)));
-    }
-    if k <= 12 {
-        lines.push("confusion matrix, a row per true class:".to_owned());
-        for (truth, name) in names.iter().enumerate() {
-            let counts = (0..k).map(|predicted| format!("{:>5}", matrix.count(truth, predicted))).collect::<String>();
-            lines.push(format!("{:>20} {counts}", shown(name)));
-        }
-    }
-    Ok(lines)
 }

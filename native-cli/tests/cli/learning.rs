@@ -9,13 +9,13 @@ use parallax_schema::record::Run;
 
 use crate::{folder, mistake, parallax};
 
-fn run(folder: &Path, args: &[&str]) -> String {
+pub fn run(folder: &Path, args: &[&str]) -> String {
     let output = parallax(folder, args);
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-fn score(folder: &Path, file: &str, name: &str) -> f64 {
+pub fn score(folder: &Path, file: &str, name: &str) -> f64 {
     let text = std::fs::read_to_string(folder.join(file)).expect("a run file");
     let run = Run::parse(&text).expect("a run");
     let scores = run.records[0].scores();
@@ -58,17 +58,19 @@ fn the_loss_falls_alike_on_both_targets() {
     assert!(score(dir.path(), "cpu", "loss at step 150") < score(dir.path(), "cpu", "loss at step 100"));
 }
 
-#[test]
-fn a_killed_training_resumes_to_the_same_weights() {
-    let dir = folder();
-    let long = training(&["--steps", "900000", "--weights", "a.safetensors", "--target", "cpu"]);
+/// Kills a training after its first checkpoint, resumes it, and compares its weights with those of a training without a pause.
+pub fn resumes_to_the_same_weights(dir: &Path, training: &[&str]) {
+    let train = |rest: &[&str]| {
+        let args = [training, &["--target", "cpu"], rest].concat();
+        args.into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
     let mut child = Command::new(env!("CARGO_BIN_EXE_parallax"))
-        .args(&long)
-        .current_dir(dir.path())
+        .args(train(&["--steps", "900000", "--weights", "a.safetensors"]))
+        .current_dir(dir)
         .stderr(Stdio::null())
         .spawn()
         .expect("the program starts");
-    let checkpoint = dir.path().join("a.checkpoint.safetensors");
+    let checkpoint = dir.join("a.checkpoint.safetensors");
     while !checkpoint.exists() {
         assert!(child.try_wait().expect("a child").is_none(), "it ended before its first checkpoint");
         std::thread::sleep(Duration::from_millis(2));
@@ -78,17 +80,21 @@ fn a_killed_training_resumes_to_the_same_weights() {
     let done: usize =
         Weights::read(&std::fs::read(&checkpoint).expect("readable")).expect("whole").about("done").expect("a number");
     let steps = (done + 150).to_string();
-    let other =
-        training(&["--steps", &steps, "--weights", "a.safetensors", "--seed", "2", "--target", "cpu", "--resume"]);
-    mistake(dir.path(), &other, &["a training with another `seed`"]);
-    for (file, resume) in [("a.safetensors", true), ("b.safetensors", false)] {
-        let mut args = training(&["--steps", &steps, "--weights", file, "--target", "cpu"]);
-        args.extend(resume.then_some("--resume"));
-        run(dir.path(), &args);
+    let other = train(&["--steps", &steps, "--weights", "a.safetensors", "--seed", "2", "--resume"]);
+    let other: Vec<&str> = other.iter().map(String::as_str).collect();
+    mistake(dir, &other, &["a training with another `seed`"]);
+    for (file, resume) in [("a.safetensors", &["--resume"][..]), ("b.safetensors", &[])] {
+        let args = train(&[&["--steps", &steps, "--weights", file][..], resume].concat());
+        run(dir, &args.iter().map(String::as_str).collect::<Vec<_>>());
     }
-    let read = |file: &str| Weights::read(&std::fs::read(dir.path().join(file)).expect("readable")).expect("weights");
+    let read = |file: &str| Weights::read(&std::fs::read(dir.join(file)).expect("readable")).expect("weights");
     assert_eq!(read("a.safetensors"), read("b.safetensors"));
     assert!(!checkpoint.exists());
+}
+
+#[test]
+fn a_killed_training_resumes_to_the_same_weights() {
+    resumes_to_the_same_weights(folder().path(), &TRAINING);
 }
 
 #[test]

@@ -4,10 +4,12 @@
 
 mod csv;
 mod jsonl;
+mod notes;
 mod weights;
 
 pub use csv::{Table, table};
-pub use jsonl::{Labelled, Note, labelled, notes};
+pub use jsonl::{Labelled, labelled};
+pub use notes::{Note, Offsets, notes};
 pub use weights::{Tensor, Weights, WeightsError};
 
 /// Treatment of lines with errors.

@@ -47,7 +47,8 @@ impl Counts {
         Rates { precision, recall, f1, support: self.truth }
     }
 
-    fn add(&mut self, other: &Counts) {
+    /// Adds other counts.
+    pub fn add(&mut self, other: &Counts) {
         self.right += other.right;
         self.predicted += other.predicted;
         self.found += other.found;

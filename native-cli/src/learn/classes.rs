@@ -1,0 +1,65 @@
+//! Quality of predicted classes.
+
+use parallax_model::quality::{Confusion, QualityError, auc_macro, auc_micro};
+use parallax_schema::record::Score;
+
+use super::evaluation::short;
+use super::scoring::{Answers, Measure, measured};
+
+/// Area under a curve, of classes, targets and probabilities by row.
+type Area = fn(usize, &[usize], &[f64]) -> Result<f64, QualityError>;
+
+/// Returns the scores of quality, each with its bootstrap interval. A measure without a value is left out.
+pub fn quality(classes: usize, targets: &[usize], answers: &Answers, seed: u64) -> Vec<Score> {
+    let matrix = |rows: &[usize]| {
+        let [truth, predicted] =
+            [targets, &answers.predicted].map(|of| rows.iter().map(|row| of[*row]).collect::<Vec<_>>());
+        Confusion::new(classes, &truth, &predicted).ok()
+    };
+    let area = |rows: &[usize], of: Area| {
+        let truth: Vec<usize> = rows.iter().map(|row| targets[*row]).collect();
+        let row = |row: &usize| &answers.probabilities[row * classes..][..classes];
+        of(classes, &truth, &rows.iter().flat_map(row).copied().collect::<Vec<_>>()).ok()
+    };
+    let measures: [(&str, Measure<'_>); 7] = [
+        ("accuracy", Box::new(|rows| Some(matrix(rows)?.accuracy()))),
+        ("AUC macro", Box::new(|rows| area(rows, auc_macro))),
+        ("AUC micro", Box::new(|rows| area(rows, auc_micro))),
+        ("F1 macro", Box::new(|rows| Some(matrix(rows)?.macro_average().f1))),
+        ("F1 weighted", Box::new(|rows| Some(matrix(rows)?.weighted().f1))),
+        ("precision macro", Box::new(|rows| Some(matrix(rows)?.macro_average().precision))),
+        ("recall macro", Box::new(|rows| Some(matrix(rows)?.macro_average().recall))),
+    ];
+    measured(targets.len(), seed, measures.map(|(name, measure)| (name.to_owned(), measure)))
+}
+
+/// Returns lines about the classes: the baseline, precision, recall and F1 of each class, and the confusion matrix of few classes.
+///
+/// # Errors
+/// No rows.
+pub fn about_classes(names: &[String], targets: &[usize], answers: &Answers) -> Result<Vec<String>, QualityError> {
+    let k = names.len();
+    let matrix = Confusion::new(k, targets, &answers.predicted)?;
+    let (most, share) = matrix.majority();
+    let constant: Vec<f64> = (0..targets.len() * k).map(|at| f64::from(u8::from(at % k == most))).collect();
+    let area = |of: Result<f64, QualityError>| of.map_or("none".to_owned(), |area| format!("{area:.4}"));
+    let mut lines = vec![format!(
+        "baseline `{}` always: accuracy {share:.4}, AUC macro {}, AUC micro {}",
+        names[most],
+        area(auc_macro(k, targets, &constant)),
+        area(auc_micro(k, targets, &constant)),
+    )];
+    lines.push(format!("{:>20} {:>9} {:>7} {:>7} {:>6}", "class", "precision", "recall", "F1", "items"));
+    for (name, rates) in names.iter().zip(matrix.per_class()) {
+        let (precision, recall, f1, items) = (rates.precision, rates.recall, rates.f1, rates.support);
+        lines.push(format!("{:>20} {precision:>9.4} {recall:>7.4} {f1:>7.4} {items:>6}", short(name)));
+    }
+    if k <= 12 {
+        lines.push("confusion matrix, a row per true class:".to_owned());
+        for (truth, name) in names.iter().enumerate() {
+            let counts = (0..k).map(|predicted| format!("{:>5}", matrix.count(truth, predicted))).collect::<String>();
+            lines.push(format!("{:>20} {counts}", short(name)));
+        }
+    }
+    Ok(lines)
+}

@@ -1,0 +1,213 @@
+//! Classifiers: labelled tables and texts, their training, and their evaluation.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, bail};
+use parallax_model::classifier::{Classifier, SCALED, embedding, fold, scaler};
+use parallax_model::data::{DataError, Lines, MOST_CLASSES, Weights, labelled, table};
+use parallax_model::examples::{INPUT, Rows, split};
+use parallax_model::layers::Arrays;
+use parallax_model::network::Network;
+use parallax_schema::record::Run;
+
+use super::classes::{about_classes, quality};
+use super::evaluation::{Evaluation, Quality, knows, names};
+use super::files::{File, kept, read};
+use super::machine::Machine;
+use super::scoring::Asked;
+use super::task::{Extents, Given, Kind, Prepared, Task};
+use crate::args::Device;
+
+/// Shipped tables, with their shipped weights.
+const SHIPPED: [(&str, &[u8], &[u8]); 2] = [
+    (
+        "breast-cancer",
+        include_bytes!("../../data/breast-cancer.csv"),
+        include_bytes!("../../data/breast-cancer.safetensors"),
+    ),
+    ("digits", include_bytes!("../../data/digits.csv"), include_bytes!("../../data/digits.safetensors")),
+];
+
+/// Default hidden width, and default columns of embedded texts.
+const HIDDEN: usize = 64;
+const COLUMNS: usize = 512;
+
+/// Rows of a file with their labels.
+pub struct Classify {
+    file: File,
+    /// Columns of a table; none for texts.
+    columns: Option<usize>,
+    contents: Contents,
+    /// Label of each row.
+    labels: Vec<String>,
+}
+
+enum Contents {
+    Table(Vec<f32>),
+    Texts(Vec<String>),
+}
+
+impl Classify {
+    /// Reads a shipped table, a CSV file, or lines of JSON with `text` and `label`.
+    ///
+    /// # Errors
+    /// File that cannot be read, or a line with an error, unless lenient.
+    pub fn read(given: Given<'_>) -> anyhow::Result<Classify> {
+        let shipped = SHIPPED.map(|(name, data, _)| (name, data));
+        let file = read(given.data.unwrap_or("breast-cancer"), &shipped, "tables")?;
+        let lines = if given.lenient { Lines::Lenient } else { Lines::Strict };
+        match &*file.format {
+            "csv" => of_table(file, given.label, lines),
+            "jsonl" | "ndjson" => of_texts(file, lines),
+            _ => bail!("{}: write a table as .csv, or texts as .jsonl", file.name),
+        }
+    }
+
+    /// Returns the classes, in order of their names.
+    fn classes(&self) -> anyhow::Result<Vec<String>> {
+        let classes: BTreeSet<&String> = self.labels.iter().collect();
+        match classes.len() {
+            2..=MOST_CLASSES => Ok(classes.into_iter().cloned().collect()),
+            count => Err(DataError::Classes(count)).with_context(|| self.file.name.clone()),
+        }
+    }
+
+    /// Returns the class of each row.
+    fn targets(&self, classes: &[String]) -> anyhow::Result<Vec<usize>> {
+        let class = |label: &String| {
+            let known = || {
+                format!("{}: the model has no label `{label}`; its labels are {}", self.file.name, classes.join(", "))
+            };
+            classes.iter().position(|class| class == label).with_context(known)
+        };
+        self.labels.iter().map(class).collect()
+    }
+
+    /// Returns all rows with `width` features each. Texts are embedded on the device.
+    fn rows(&self, width: usize, classes: &[String], machine: &mut Machine) -> anyhow::Result<Rows> {
+        let values = match &self.contents {
+            Contents::Table(values) => match self.columns.unwrap_or(0) {
+                columns if columns == width => values.clone(),
+                columns => {
+                    bail!("{}: there are {columns} columns of numbers, and the model has {width}", self.file.name)
+                }
+            },
+            Contents::Texts(texts) => {
+                let mut arrays = Arrays::default();
+                let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+                let layer = embedding(&texts, width, &mut arrays);
+                machine.run(&[layer], &mut arrays)?;
+                arrays.f32(INPUT)
+            }
+        };
+        Ok(Rows { values, width, targets: self.targets(classes)? })
+    }
+}
+
+fn of_table(file: File, label: &str, lines: Lines) -> anyhow::Result<Classify> {
+    let table = kept(&file.name, table(&file.bytes, label, lines))?;
+    if table.columns.is_empty() {
+        bail!("{}: there is no column besides `{label}`", file.name);
+    }
+    let contents = Contents::Table(table.values);
+    Ok(Classify { file, columns: Some(table.columns.len()), contents, labels: table.labels })
+}
+
+fn of_texts(file: File, lines: Lines) -> anyhow::Result<Classify> {
+    let items = kept(&file.name, labelled(&file.bytes, lines))?;
+    let (texts, labels) = items.into_iter().map(|item| (item.text, item.label)).unzip();
+    Ok(Classify { file, columns: None, contents: Contents::Texts(texts), labels })
+}
+
+impl Task for Classify {
+    fn defaults(&self) -> (u32, u32) {
+        (1000, 64)
+    }
+
+    fn shipped_weights(&self) -> Option<&'static [u8]> {
+        SHIPPED.iter().find(|(name, ..)| self.file.shipped && *name == self.file.name).map(|(.., weights)| *weights)
+    }
+
+    fn prepare(&self, extents: Extents, seed: u64, machine: &mut Machine) -> anyhow::Result<Prepared> {
+        let classes = self.classes()?;
+        let (training, held_out) = split(self.labels.len(), seed);
+        if held_out.is_empty() {
+            bail!("{}: {} rows are too few; a fifth is held out", self.file.name, self.labels.len());
+        }
+        let features = self.columns.unwrap_or(extents.width.unwrap_or(COLUMNS));
+        let hidden = extents.hidden.unwrap_or(HIDDEN);
+        let mut items = self.rows(features, &classes, machine)?.some(&training);
+        let model = Classifier { features, hidden, classes: classes.len() };
+        let mut finish: Box<dyn Fn(&mut Weights)> = Box::new(|_| {});
+        // Embedded texts have columns of one scale.
+        if self.columns.is_some() {
+            let mut scaling = Arrays::default();
+            scaling.set_f32(INPUT, &items.values);
+            machine.run(&[scaler(training.len(), features)], &mut scaling)?;
+            items.values = scaling.f32(SCALED);
+            finish = Box::new(move |weights| fold(weights, &scaling.f32("mean"), &scaling.f32("variance")));
+        }
+        let input = if self.columns.is_some() { "table" } else { "text" };
+        let about = [
+            ("model", Kind::Classify.name().to_owned()),
+            ("classes", serde_json::to_string(&classes)?),
+            ("features", features.to_string()),
+            ("hidden", hidden.to_string()),
+            ("input", input.to_owned()),
+            ("data", self.file.hash.clone()),
+        ];
+        let about: BTreeMap<String, String> = about.map(|(key, value)| (key.to_owned(), value)).into();
+        Ok(Prepared { network: Box::new(model), items: Box::new(items), about, finish })
+    }
+
+    fn evaluate(
+        &self,
+        weights: &Weights,
+        seed: u64,
+        machine: &mut Machine,
+        device: &Device,
+    ) -> anyhow::Result<(Run, Vec<String>)> {
+        let classes = names(weights, "classes", 2)?;
+        let model = Classifier {
+            features: weights.about("features")?,
+            hidden: weights.about("hidden")?,
+            classes: classes.len(),
+        };
+        // Before any product of extents: a damaged number has no tensor of its size.
+        (&model as &dyn Network).load(weights, &mut Arrays::default())?;
+        if self.columns.is_some() != (weights.about::<String>("input")? == "table") {
+            bail!("{}: the weights are of the other kind of data, tables or texts", self.file.name);
+        }
+        let all = self.rows(model.features, &classes, machine)?;
+        let (rows, which) = match knows(weights, &self.file.hash) {
+            true => {
+                let of: u64 = weights.about("seed")?;
+                let rows = split(self.labels.len(), of).1;
+                let which = format!("{} held-out rows, seed {of}", rows.len());
+                (rows, which)
+            }
+            false => ((0..self.labels.len()).collect(), format!("all {} rows", self.labels.len())),
+        };
+        if rows.is_empty() {
+            bail!("{}: no row is held out of {}", self.file.name, self.labels.len());
+        }
+        let part = all.some(&rows);
+        let evaluation = Evaluation {
+            kind: Kind::Classify,
+            asked: Asked { network: &model, items: &part },
+            weights,
+            data: &self.file.name,
+            items: which,
+            variant: "mlp",
+            extents: vec![("f", model.features), ("h", model.hidden), ("c", model.classes)],
+            seed,
+            rows: None,
+        };
+        evaluation.run(machine, device, |answers| {
+            Ok(Quality {
+                scores: quality(classes.len(), &part.targets, answers, seed),
+                lines: about_classes(&classes, &part.targets, answers)?,
+            })
+        })
+    }
+}

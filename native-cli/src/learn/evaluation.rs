@@ -1,0 +1,170 @@
+//! Evaluation of weights: answers, scores, agreement with the processor, and the run file of them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use parallax_model::data::Weights;
+use parallax_model::layers::Arrays;
+use parallax_schema::case::DType;
+use parallax_schema::device::Compiled;
+use parallax_schema::record::{Measured, Outcome, Parts, Record, Run, Score};
+use parallax_schema::spec::Spec;
+use parallax_schema::units::four_digits;
+
+use super::machine::Machine;
+use super::scoring::{Answers, Asked, agreement};
+use super::task::Kind;
+use crate::args::Device;
+use crate::{session, targets};
+
+/// Weights of a network with items to answer.
+pub struct Evaluation<'a> {
+    /// Kind of the model.
+    pub kind: Kind,
+    /// The network and the items.
+    pub asked: Asked<'a>,
+    /// The weights.
+    pub weights: &'a Weights,
+    /// Name of the data.
+    pub data: &'a str,
+    /// Number and kind of the items, for the terminal.
+    pub items: String,
+    /// Name of the network.
+    pub variant: &'static str,
+    /// Extents of the network, by the axes of its case.
+    pub extents: Vec<(&'static str, usize)>,
+    /// Seed of the intervals.
+    pub seed: u64,
+    /// Rows of logits that are compared; none for all.
+    pub rows: Option<Vec<usize>>,
+}
+
+/// Scores of quality, and lines about them for the terminal.
+pub struct Quality {
+    /// The scores.
+    pub scores: Vec<Score>,
+    /// Lines about classes or types.
+    pub lines: Vec<String>,
+}
+
+impl Evaluation<'_> {
+    /// Returns the run with its scores, and lines for the terminal.
+    ///
+    /// # Errors
+    /// Weights of other extents, or an error of the device.
+    pub fn run(
+        &self,
+        machine: &mut Machine,
+        device: &Device,
+        quality: impl FnOnce(&Answers) -> anyhow::Result<Quality>,
+    ) -> anyhow::Result<(Run, Vec<String>)> {
+        let mut arrays = Arrays::default();
+        self.asked.network.load(self.weights, &mut arrays)?;
+        let ours = self.answers(&mut arrays, machine)?;
+        let Quality { mut scores, lines: about } = quality(&ours)?;
+        scores.extend(self.asked.speed(&mut arrays, machine, self.seed)?);
+        let processor = match machine.target {
+            targets::CPU => None,
+            _ => {
+                let mut cpu = Machine::open(Some(targets::CPU), device, &[])?;
+                Some(self.answers(&mut arrays, &mut cpu)?)
+            }
+        };
+        let agreement = agreement(&ours, processor.as_ref().unwrap_or(&ours));
+        let name = &machine.profiler().device().name;
+        let mut lines = vec![format!("{} on {name} ({}): {}", self.data, machine.target, self.items)];
+        lines.extend(about);
+        if processor.is_some() {
+            scores.extend(agreement.scores);
+        }
+        lines.extend(scores.iter().map(shown));
+        if !agreement.parted.is_empty() {
+            let some: Vec<String> = agreement.parted.iter().take(10).map(usize::to_string).collect();
+            lines.push(format!("predictions differ from those of the processor in rows {}", some.join(", ")));
+        }
+        if !agreement.check.passed {
+            lines.push(format!("logits differ from those of the processor: {}", agreement.check.sentence()));
+        }
+        let outcome = match agreement.check.passed {
+            false => Outcome::Fail { check: agreement.check },
+            true => Outcome::Pass(Box::new(Measured {
+                compiled: Compiled::default(),
+                check: agreement.check,
+                timing: None,
+                call: None,
+                scores,
+                memory: machine.memory(),
+                launches: Vec::new(),
+                analysis: None,
+                trace: None,
+                phases: Vec::new(),
+            })),
+        };
+        Ok((self.record(machine, outcome), lines))
+    }
+
+    fn answers(&self, arrays: &mut Arrays, machine: &mut Machine) -> anyhow::Result<Answers> {
+        let all = self.asked.answers(arrays, machine)?;
+        Ok(match &self.rows {
+            Some(rows) => all.some(rows),
+            None => all,
+        })
+    }
+
+    /// Returns a run of one record.
+    fn record(&self, machine: &Machine, outcome: Outcome) -> Run {
+        let items = self.asked.items.len();
+        let extents: Vec<(&str, usize)> = [("n", items)].into_iter().chain(self.extents.iter().copied()).collect();
+        // A case string has no other separators.
+        let stem =
+            Path::new(self.data).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+        let option: String = stem.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).take(60).collect();
+        let numbers: Vec<String> = extents.iter().map(|(axis, extent)| format!("{axis}{extent}")).collect();
+        let (workload, variant) = (self.kind.name(), self.variant);
+        let case = format!("{workload}/fwd/{},{option}/f32/{variant}", numbers.join(","));
+        let parts = Parts {
+            workload: workload.to_owned(),
+            direction: "fwd".to_owned(),
+            shape: extents.iter().map(|(axis, extent)| ((*axis).to_owned(), *extent as u64)).collect(),
+            decimals: BTreeMap::new(),
+            options: vec![option],
+            dtype: DType::F32,
+            variant: variant.to_owned(),
+        };
+        let cost = self.asked.network.cost(items, (items * self.asked.items.bytes()) as u64);
+        let record = Record { case: case.clone(), parts, actual: None, device: 0, cost, items: None, outcome };
+        let (device, clock) = (machine.profiler().device(), machine.profiler().clock());
+        let mut run = Run::begin_on(machine.target, session::suite(), (device, clock), &Spec::default(), vec![case]);
+        run.started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        run.records = vec![record];
+        run
+    }
+}
+
+fn shown(score: &Score) -> String {
+    let [value, low, high] = [score.value, score.low, score.high].map(four_digits);
+    format!("{:>24} {value:>10} [{low}, {high}] over {}", score.name, score.items)
+}
+
+/// Returns the beginning of a name from a file, for a column of the terminal.
+pub fn short(name: &str) -> String {
+    parallax_report::escape(&name.chars().take(20).collect::<String>()).into_owned()
+}
+
+/// Returns a list of names from the metadata of weights.
+///
+/// # Errors
+/// Missing or damaged list, or fewer than `least` names.
+pub fn names(weights: &Weights, key: &'static str, least: usize) -> anyhow::Result<Vec<String>> {
+    serde_json::from_str(&weights.about::<String>(key)?)
+        .ok()
+        .filter(|names: &Vec<String>| names.len() >= least)
+        .with_context(|| format!("metadata `{key}` is damaged"))
+}
+
+/// Whether weights were trained on the data of a hash.
+pub fn knows(weights: &Weights, hash: &str) -> bool {
+    weights.about.get("data").is_some_and(|data| data == hash)
+}
