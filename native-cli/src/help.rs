@@ -72,7 +72,8 @@ pub const MODEL: &str = "\
 Examples:
   parallax model classify --data digits --target wgpu
   parallax model classify --weights my.safetensors --data my.csv --label y
-  parallax model ner --target cpu";
+  parallax model ner --target cpu
+  parallax model image --data volumes";
 
 /// Examples of `train`.
 pub const TRAIN: &str = "\

@@ -5,7 +5,7 @@
 //!
 //! Operations without a problem stay in the list with a reason. Their weights are never read.
 //!
-//! Models of the suite itself are lists of layers with named weights, each a [`network`]: [`classifier`] and [`ner`]. [`data`] reads their data, and [`quality`]
+//! Models of the suite itself are lists of layers with named weights, each a [`network`]: [`classifier`], [`ner`] and [`image`]. [`data`] reads their data, and [`quality`]
 //! measures their answers.
 
 #![deny(unsafe_code)]
@@ -15,6 +15,7 @@ mod config;
 pub mod data;
 pub mod examples;
 mod flashinfer;
+pub mod image;
 pub mod layers;
 mod names;
 pub mod ner;

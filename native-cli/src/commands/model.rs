@@ -28,8 +28,8 @@ pub enum Offsets {
 pub struct DataOptions {
     /// Model
     pub name: Kind,
-    /// classify: breast-cancer, digits, FILE.csv, or FILE.jsonl with text and label; ner: notes, or FILE.jsonl with entities
-    /// [default: the first]
+    /// classify: breast-cancer, digits, FILE.csv, or FILE.jsonl with text and label; ner: notes, or FILE.jsonl with entities;
+    /// image: digits, volumes, or FILE.csv of square images [default: the first]
     #[arg(long, value_name = "DATA")]
     pub data: Option<String>,
     /// Column of labels in a CSV file

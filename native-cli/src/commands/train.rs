@@ -32,13 +32,13 @@ pub struct TrainArgs {
     /// Seed of the held-out part, the first weights and the batches
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Steps of the optimiser [default: 1000; ner: 400]
+    /// Steps of the optimiser [default: 1000; ner: 400; volumes: 600]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..1_000_000))]
     pub steps: Option<u32>,
-    /// Rows or windows of a batch [default: 64; ner: 16]
+    /// Rows, windows or images of a batch [default: 64; ner: 16; image: 32]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..65_536))]
     pub batch: Option<u32>,
-    /// Hidden width [default: 64; ner: 128]
+    /// Hidden width [default: 64; ner: 128], or channels of the first convolution [default: 16; volumes: 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..4096))]
     pub hidden: Option<u32>,
     /// Columns that texts are hashed into [default: 512], or width of a token [default: 64]

@@ -1,10 +1,38 @@
-//! Quality of predicted classes.
+//! Classes of labelled rows, and quality of predicted ones.
 
+use std::collections::BTreeSet;
+
+use anyhow::Context;
+use parallax_model::data::{DataError, MOST_CLASSES};
 use parallax_model::quality::{Confusion, QualityError, auc_macro, auc_micro};
 use parallax_schema::record::Score;
 
 use super::evaluation::short;
 use super::scoring::{Answers, Measure, measured};
+
+/// Returns the classes of labels, in order of their names.
+///
+/// # Errors
+/// A single class, or too many.
+pub fn classes(data: &str, labels: &[String]) -> anyhow::Result<Vec<String>> {
+    let classes: BTreeSet<&String> = labels.iter().collect();
+    match classes.len() {
+        2..=MOST_CLASSES => Ok(classes.into_iter().cloned().collect()),
+        count => Err(DataError::Classes(count)).with_context(|| data.to_owned()),
+    }
+}
+
+/// Returns the class of each label.
+///
+/// # Errors
+/// Label that is no class.
+pub fn targets(data: &str, labels: &[String], classes: &[String]) -> anyhow::Result<Vec<usize>> {
+    let class = |label: &String| {
+        let known = || format!("{data}: the model has no label `{label}`; its labels are {}", classes.join(", "));
+        classes.iter().position(|class| class == label).with_context(known)
+    };
+    labels.iter().map(class).collect()
+}
 
 /// Area under a curve, of classes, targets and probabilities by row.
 type Area = fn(usize, &[usize], &[f64]) -> Result<f64, QualityError>;

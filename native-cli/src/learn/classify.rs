@@ -1,17 +1,17 @@
 //! Classifiers: labelled tables and texts, their training, and their evaluation.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use parallax_model::classifier::{Classifier, SCALED, embedding, fold, scaler};
-use parallax_model::data::{DataError, Lines, MOST_CLASSES, Weights, labelled, table};
-use parallax_model::examples::{INPUT, Rows, split};
+use parallax_model::data::{Lines, Weights, labelled, table};
+use parallax_model::examples::{INPUT, Rows};
 use parallax_model::layers::Arrays;
 use parallax_model::network::Network;
 use parallax_schema::record::Run;
 
-use super::classes::{about_classes, quality};
-use super::evaluation::{Evaluation, Quality, knows, names};
+use super::classes::{about_classes, classes, quality, targets};
+use super::evaluation::{Evaluation, Quality, names, parts, rows_of};
 use super::files::{File, kept, read};
 use super::machine::Machine;
 use super::scoring::Asked;
@@ -27,6 +27,9 @@ const SHIPPED: [(&str, &[u8], &[u8]); 2] = [
     ),
     ("digits", include_bytes!("../../data/digits.csv"), include_bytes!("../../data/digits.safetensors")),
 ];
+
+/// Table of the digits.
+pub const DIGITS: &[u8] = SHIPPED[1].1;
 
 /// Default hidden width, and default columns of embedded texts.
 const HIDDEN: usize = 64;
@@ -54,33 +57,13 @@ impl Classify {
     /// File that cannot be read, or a line with an error, unless lenient.
     pub fn read(given: Given<'_>) -> anyhow::Result<Classify> {
         let shipped = SHIPPED.map(|(name, data, _)| (name, data));
-        let file = read(given.data.unwrap_or("breast-cancer"), &shipped, "tables")?;
+        let file = read(given.data.unwrap_or("breast-cancer"), &shipped, "tables are breast-cancer, digits")?;
         let lines = if given.lenient { Lines::Lenient } else { Lines::Strict };
         match &*file.format {
             "csv" => of_table(file, given.label, lines),
             "jsonl" | "ndjson" => of_texts(file, lines),
             _ => bail!("{}: write a table as .csv, or texts as .jsonl", file.name),
         }
-    }
-
-    /// Returns the classes, in order of their names.
-    fn classes(&self) -> anyhow::Result<Vec<String>> {
-        let classes: BTreeSet<&String> = self.labels.iter().collect();
-        match classes.len() {
-            2..=MOST_CLASSES => Ok(classes.into_iter().cloned().collect()),
-            count => Err(DataError::Classes(count)).with_context(|| self.file.name.clone()),
-        }
-    }
-
-    /// Returns the class of each row.
-    fn targets(&self, classes: &[String]) -> anyhow::Result<Vec<usize>> {
-        let class = |label: &String| {
-            let known = || {
-                format!("{}: the model has no label `{label}`; its labels are {}", self.file.name, classes.join(", "))
-            };
-            classes.iter().position(|class| class == label).with_context(known)
-        };
-        self.labels.iter().map(class).collect()
     }
 
     /// Returns all rows with `width` features each. Texts are embedded on the device.
@@ -100,7 +83,7 @@ impl Classify {
                 arrays.f32(INPUT)
             }
         };
-        Ok(Rows { values, width, targets: self.targets(classes)? })
+        Ok(Rows { values, width, targets: targets(&self.file.name, &self.labels, classes)? })
     }
 }
 
@@ -129,11 +112,8 @@ impl Task for Classify {
     }
 
     fn prepare(&self, extents: Extents, seed: u64, machine: &mut Machine) -> anyhow::Result<Prepared> {
-        let classes = self.classes()?;
-        let (training, held_out) = split(self.labels.len(), seed);
-        if held_out.is_empty() {
-            bail!("{}: {} rows are too few; a fifth is held out", self.file.name, self.labels.len());
-        }
+        let classes = classes(&self.file.name, &self.labels)?;
+        let training = parts(&self.file.name, self.labels.len(), seed)?;
         let features = self.columns.unwrap_or(extents.width.unwrap_or(COLUMNS));
         let hidden = extents.hidden.unwrap_or(HIDDEN);
         let mut items = self.rows(features, &classes, machine)?.some(&training);
@@ -179,18 +159,7 @@ impl Task for Classify {
             bail!("{}: the weights are of the other kind of data, tables or texts", self.file.name);
         }
         let all = self.rows(model.features, &classes, machine)?;
-        let (rows, which) = match knows(weights, &self.file.hash) {
-            true => {
-                let of: u64 = weights.about("seed")?;
-                let rows = split(self.labels.len(), of).1;
-                let which = format!("{} held-out rows, seed {of}", rows.len());
-                (rows, which)
-            }
-            false => ((0..self.labels.len()).collect(), format!("all {} rows", self.labels.len())),
-        };
-        if rows.is_empty() {
-            bail!("{}: no row is held out of {}", self.file.name, self.labels.len());
-        }
+        let (rows, which) = rows_of(weights, &self.file.name, &self.file.hash, self.labels.len())?;
         let part = all.some(&rows);
         let evaluation = Evaluation {
             kind: Kind::Classify,

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use parallax_model::data::Weights;
+use parallax_model::examples::split;
 use parallax_model::layers::Arrays;
 use parallax_schema::case::DType;
 use parallax_schema::device::Compiled;
@@ -167,4 +168,34 @@ pub fn names(weights: &Weights, key: &'static str, least: usize) -> anyhow::Resu
 /// Whether weights were trained on the data of a hash.
 pub fn knows(weights: &Weights, hash: &str) -> bool {
     weights.about.get("data").is_some_and(|data| data == hash)
+}
+
+/// Returns the rows of the training part of `count` rows.
+///
+/// # Errors
+/// No row is held out.
+pub fn parts(data: &str, count: usize, seed: u64) -> anyhow::Result<Vec<usize>> {
+    let (training, held_out) = split(count, seed);
+    if held_out.is_empty() {
+        bail!("{data}: {count} rows are too few; a fifth is held out");
+    }
+    Ok(training)
+}
+
+/// Returns the rows that weights are evaluated on, and words about them: the held-out part of the data that they were trained on, or
+/// all rows.
+///
+/// # Errors
+/// Weights without a seed, or no row held out.
+pub fn rows_of(weights: &Weights, data: &str, hash: &str, count: usize) -> anyhow::Result<(Vec<usize>, String)> {
+    if !knows(weights, hash) {
+        return Ok(((0..count).collect(), format!("all {count} rows")));
+    }
+    let seed: u64 = weights.about("seed")?;
+    let rows = split(count, seed).1;
+    if rows.is_empty() {
+        bail!("{data}: no row is held out of {count}");
+    }
+    let words = format!("{} held-out rows, seed {seed}", rows.len());
+    Ok((rows, words))
 }

@@ -27,16 +27,16 @@ pub struct File {
 }
 
 /// Reads shipped data by its name, or a file. Shipped data are in the format `csv`, or in `jsonl` if they begin with a brace.
+/// `known` lists the shipped data for people.
 ///
 /// # Errors
 /// File that cannot be read or is too large.
-pub fn read(data: &str, shipped: &[(&'static str, &'static [u8])], noun: &str) -> anyhow::Result<File> {
+pub fn read(data: &str, shipped: &[(&'static str, &'static [u8])], known: &str) -> anyhow::Result<File> {
     if let Some((name, bytes)) = shipped.iter().find(|(name, _)| *name == data) {
         let format = if bytes.starts_with(b"{") { "jsonl" } else { "csv" };
         return Ok(file(name, true, format, Cow::Borrowed(bytes)));
     }
-    let names: Vec<&str> = shipped.iter().map(|(name, _)| *name).collect();
-    let unknown = || format!("cannot read {data}; shipped {noun} are {}", names.join(", "));
+    let unknown = || format!("cannot read {data}; shipped {known}");
     let path = Path::new(data);
     let size = std::fs::metadata(path).with_context(unknown)?.len();
     if size > MOST_BYTES {
@@ -48,8 +48,13 @@ pub fn read(data: &str, shipped: &[(&'static str, &'static [u8])], noun: &str) -
 }
 
 fn file(name: &str, shipped: bool, format: &str, bytes: Cow<'static, [u8]>) -> File {
-    let hash = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = digits(&Sha256::digest(&bytes));
     File { name: name.to_owned(), shipped, format: format.to_owned(), bytes, hash }
+}
+
+/// Returns the hexadecimal digits of a hash.
+pub fn digits(hash: &[u8]) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns the items, after a line about those that were skipped.

@@ -5,6 +5,7 @@ mod classify;
 mod entities;
 mod evaluation;
 mod files;
+mod image;
 pub mod machine;
 mod ner;
 pub mod scoring;

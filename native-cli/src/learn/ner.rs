@@ -42,7 +42,7 @@ impl Ner {
     /// # Errors
     /// File that cannot be read, or a line with an error, unless lenient.
     pub fn read(given: Given<'_>) -> anyhow::Result<Ner> {
-        let file = read(given.data.unwrap_or("notes"), &SHIPPED, "notes")?;
+        let file = read(given.data.unwrap_or("notes"), &SHIPPED, "notes are notes")?;
         let lines = if given.lenient { Lines::Lenient } else { Lines::Strict };
         let offsets = if given.bytes { Offsets::Bytes } else { Offsets::Characters };
         if !matches!(&*file.format, "jsonl" | "ndjson") {

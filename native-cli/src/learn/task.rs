@@ -10,6 +10,7 @@ use parallax_model::network::Network;
 use parallax_schema::record::Run;
 
 use super::classify::Classify;
+use super::image::Image;
 use super::machine::Machine;
 use super::ner::Ner;
 use crate::args::Device;
@@ -21,6 +22,8 @@ pub enum Kind {
     Classify,
     /// Entities of texts
     Ner,
+    /// Classes of images and volumes
+    Image,
 }
 
 impl Kind {
@@ -29,6 +32,7 @@ impl Kind {
         match self {
             Kind::Classify => "classify",
             Kind::Ner => "ner",
+            Kind::Image => "image",
         }
     }
 }
@@ -49,7 +53,7 @@ pub struct Given<'a> {
 /// Extents that the user may choose; none for the default of the kind.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Extents {
-    /// Hidden width.
+    /// Hidden width, or channels of the first convolution.
     pub hidden: Option<usize>,
     /// Columns that texts are hashed into, or the width of a token.
     pub width: Option<usize>,
@@ -103,6 +107,7 @@ pub fn open(kind: Kind, given: Given<'_>) -> anyhow::Result<Box<dyn Task>> {
     Ok(match kind {
         Kind::Classify => Box::new(Classify::read(given)?),
         Kind::Ner => Box::new(Ner::read(given)?),
+        Kind::Image => Box::new(Image::read(given)?),
     })
 }
 

@@ -15,6 +15,7 @@ mod formats;
 mod given;
 mod help;
 mod history;
+mod images;
 #[cfg(unix)]
 mod interrupting;
 mod lab;
