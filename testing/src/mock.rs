@@ -64,6 +64,8 @@ pub struct World {
     pub period: f64,
     /// Whether the host looks at the end of each measured batch all the same.
     pub prompted: bool,
+    /// Longest delay of such a look, in nanoseconds; each batch has its own.
+    pub late: f64,
     /// Time of a compilation.
     pub compiling: f64,
     /// Dialect of the kernels.
@@ -96,6 +98,7 @@ impl Default for World {
             known: |done| done,
             period: 0.0,
             prompted: false,
+            late: 0.0,
             compiling: 1000.0,
             dialect: Dialect::Wgsl,
             memory: u64::MAX,
@@ -133,6 +136,11 @@ impl Mock {
     /// Returns the announcements so far.
     pub fn announced(&self) -> Vec<Announced> {
         self.announced.borrow().clone()
+    }
+
+    /// Returns the number of executions of all cases so far.
+    pub fn executions(&self) -> u64 {
+        self.executions.get()
     }
 
     /// Returns a mock with executions of `time(i)` nanoseconds plus the time of their work.
@@ -374,7 +382,9 @@ impl Prepared for MockCase {
         }
         let time = self.stamp(at) - stamp;
         let end = at + FIXED / 2.0;
-        self.now.set(if self.world.prompted { end } else { self.world.looked(end) });
+        // Shares of the delay that are spread evenly and repeat never.
+        let late = self.world.late * (self.submissions as f64 * 0.618).fract();
+        self.now.set(if self.world.prompted { end + late } else { self.world.looked(end) });
         Ok(Sample { time: Nanos(time), host: Nanos(self.now.get() - begun) })
     }
 

@@ -207,6 +207,27 @@ mod tests {
         assert!((1.0..1.1).contains(&(first / least)) && second >= least, "{first} s, {second} s");
     }
 
+    /// Share of a ramp's time during which the device works.
+    fn busy(period: f64) -> f64 {
+        const EXECUTION: f64 = 1e5;
+        let mut mock = Mock::in_world(World { time: |_| EXECUTION, period, ..World::default() });
+        block_on(async {
+            let mut kernel = ReferenceKernel::new(&mut mock).await.expect("a mock");
+            let clock =
+                TrustedClock { info: mock.clock().clone(), fixed: Nanos(0.0), error: Nanos(1.0), period: Nanos(0.0) };
+            let (begun, before) = (mock.now(), mock.executions());
+            kernel.ramp(&mut mock, &clock).await.expect("no fault");
+            (mock.executions() - before) as f64 * EXECUTION / (mock.now() - begun).0
+        })
+    }
+
+    #[test]
+    fn a_ramp_loads_a_device_whose_host_looks_rarely() {
+        for period in [0.0, 1e7, 1e8] {
+            assert!((0.4..1.1).contains(&busy(period)), "{period}: {}", busy(period));
+        }
+    }
+
     #[test]
     fn slow_is_what_stands_out_of_the_usual_spread() {
         let quiet = [100.0, 101.0, 100.0, 99.0, 100.0, 100.0, 101.0];

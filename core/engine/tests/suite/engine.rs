@@ -263,6 +263,26 @@ fn prompted_batches_are_as_short_as_on_a_host_that_knows_at_once() {
         let [timing, usual] = [record, usual].map(|record| record.timing().expect("a figure"));
         assert_eq!((timing.repeats, timing.method), (usual.repeats, usual.method));
     }
+    // A call waits for a look, so two of a kind are enough.
+    let calls = |run: &Run| {
+        let counts = |record: &Record| {
+            let call = record.measured().expect("right").call.clone().expect("calls");
+            (call.done.len(), call.result.len())
+        };
+        run.records.iter().map(counts).collect::<Vec<_>>()
+    };
+    assert!(calls(&rarely).iter().all(|counts| *counts == (2, 2)), "{:?}", calls(&rarely));
+    assert!(calls(&at_once).iter().all(|(done, result)| done.min(result) > &4), "{:?}", calls(&at_once));
+}
+
+#[test]
+fn clocks_are_held_against_each_other_over_many_delays_of_prompts() {
+    const LATE: f64 = 1e7;
+    let world = World { period: 1e8, prompted: true, late: LATE, time: |_| 1e5, ..World::default() };
+    let timer = run(&CASES, world).baseline.expect("tested").timer;
+    let check = timer.cross_check.expect("two clocks");
+    assert!(check.host.0 > 20.0 * LATE, "{check:?}");
+    assert_eq!(timer.demoted, None, "{check:?}");
 }
 
 #[test]
