@@ -138,7 +138,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("web/worker", &["schema", "ir", "workloads", "engine", "report", "cpu", "shaders", "protocol"]),
     ("web/lab", &["ir", "shaders", "lab"]),
     ("web", &["schema", "analysis", "report", "protocol"]),
-    ("web/reports", &["schema", "workloads", "analysis", "report", "web"]),
+    ("web/reports", &["schema", "workloads", "analysis", "report", "model", "web"]),
     (
         "native-cli",
         &[

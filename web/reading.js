@@ -7,9 +7,9 @@ addEventListener(
     try {
       const { default: start, ...made } = await import(glue);
       await start({ module_or_path: program });
-      onmessage = ({ data: { what, text } }) => {
+      onmessage = ({ data: { what, text, bytes } }) => {
         try {
-          postMessage({ made: made[what](text) });
+          postMessage({ made: made[what](text, bytes) });
         } catch (error) {
           // The program throws text. Any other end is a trap, after which its memory is unreliable.
           postMessage(typeof error === "string" ? { refused: error } : { broke: String(globalThis.panicked ?? error) });

@@ -1,6 +1,7 @@
 //! Control flow of the page: query, device, plan, run, files.
 
 mod history;
+mod model;
 mod planning;
 mod running;
 mod sharing;
@@ -12,7 +13,7 @@ use std::rc::Rc;
 use parallax_protocol::target::{Target, TargetConfig};
 use parallax_report::CaseInfo;
 use parallax_schema::device::{ClockInfo, DeviceInfo, DeviceKind};
-use parallax_schema::record::{Event, Run, RunSummary, Suite};
+use parallax_schema::record::{Event, Model, Run, RunSummary, Suite};
 use parallax_schema::session::{Mode, Outline};
 use parallax_schema::spec::Spec;
 use wasm_bindgen_futures::spawn_local;
@@ -64,6 +65,8 @@ struct App {
     linked: RefCell<Option<RunSummary>>,
     /// Kept run on display in place of the latest one.
     recalled: Cell<Option<f64>>,
+    /// Model of the user.
+    model: RefCell<Option<Model>>,
     running: Cell<bool>,
     stop: Cell<bool>,
     /// Whether the tab was hidden at any time during the run.
@@ -180,6 +183,7 @@ pub async fn start(request: Request) {
         kept: RefCell::default(),
         linked: RefCell::new(linked),
         recalled: Cell::default(),
+        model: RefCell::default(),
         running: Cell::new(false),
         stop: Cell::new(false),
         was_hidden: Cell::new(false),
@@ -195,6 +199,7 @@ pub async fn start(request: Request) {
         }
     } else {
         app.listen_to_wishes();
+        app.listen_to_models();
         spawn_local(app.clone().offer_ways());
         app.clone().show_history().await;
         if pressed.is_some_and(|pressed| pressed.get()) {

@@ -16,6 +16,7 @@ mod expected;
 pub mod link;
 mod live;
 mod measuring;
+pub mod models;
 mod progress;
 pub mod query;
 pub mod reading;

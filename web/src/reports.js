@@ -26,20 +26,20 @@ async function load(glue, program) {
   return made;
 }
 
-/// Result of the program for a text, one text after the other. Rejects with `{ refused }`, `{ broke }` or `{ absent }`, each a text.
-export function make(glue, program, what, text) {
-  const made = last.then(() => tryToMake(glue, program, what, text));
+/// Result of the program for a text and bytes, one after the other. Rejects with `{ refused }`, `{ broke }` or `{ absent }`, each a text.
+export function make(glue, program, what, text, bytes) {
+  const made = last.then(() => tryToMake(glue, program, what, text, bytes));
   last = made.catch(() => {});
   return made;
 }
 
-async function tryToMake(glue, program, what, text) {
+async function tryToMake(glue, program, what, text, bytes) {
   asked ??= inWorker(glue, program).catch(() => inPage(glue, program));
   const { ask, end } = await asked.catch((error) => {
     asked = undefined;
     throw { absent: error.message };
   });
-  const answer = await ask(what, text);
+  const answer = await ask(what, text, bytes);
   if ("made" in answer) return answer.made;
   if ("broke" in answer) {
     end();
@@ -57,10 +57,10 @@ async function inWorker(glue, program) {
       const end = (told) => (clearTimeout(late), answer(told));
       worker.onmessage = ({ data }) => end(data);
       worker.onerror = (event) => (event.preventDefault(), end({ broke: event.message ?? "its script did not load" }));
-      worker.postMessage(message);
+      worker.postMessage(message, message.bytes ? [message.bytes.buffer] : []);
     });
   const { ready } = await post({ glue, program });
-  if (ready) return { ask: (what, text) => post({ what, text }), end: () => worker.terminate() };
+  if (ready) return { ask: (what, text, bytes) => post({ what, text, bytes }), end: () => worker.terminate() };
   worker.terminate();
   throw new Error("no worker");
 }
@@ -68,9 +68,9 @@ async function inWorker(glue, program) {
 /// The same in the page, for browsers without workers.
 async function inPage(glue, program) {
   const made = await here(glue, program);
-  const ask = async (what, text) => {
+  const ask = async (what, text, bytes) => {
     try {
-      return { made: made[what](text) };
+      return { made: made[what](text, bytes) };
     } catch (error) {
       return typeof error === "string" ? { refused: error } : { broke: String(error) };
     }

@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use js_sys::{JsString, Reflect};
+use js_sys::{JsString, Reflect, Uint8Array};
 use parallax_protocol::error_text;
 use parallax_report::CaseInfo;
+use parallax_schema::case::DType;
 use parallax_schema::record::{Event, Run};
 use wasm_bindgen::prelude::*;
+use web_sys::File;
 
 use crate::app::suite;
 use crate::share::json;
@@ -21,9 +23,17 @@ extern "C" {
     async fn here(glue: &str, program: &str) -> Result<JsValue, JsValue>;
     #[wasm_bindgen(method, catch)]
     fn compare(this: &Program, search: &str) -> Result<(), JsValue>;
+    #[wasm_bindgen(method, catch)]
+    fn take_model(this: &Program, file: File, dtypes: &str, found: JsValue) -> Result<(), JsValue>;
     /// Result of the worker's program for a text. Rejects with an object of one key, which names the reason.
     #[wasm_bindgen(catch)]
-    async fn make(glue: &str, program: &str, what: &str, text: &JsString) -> Result<JsValue, JsValue>;
+    async fn make(
+        glue: &str,
+        program: &str,
+        what: &str,
+        text: &JsString,
+        bytes: Option<Uint8Array>,
+    ) -> Result<JsValue, JsValue>;
 }
 
 /// Addresses of its script and its module. The commit in each address keeps caches from mixing versions.
@@ -34,8 +44,13 @@ const FILES: [&str; 2] = [
 
 /// Result of a function of the program for a text.
 async fn made(what: &str, text: &JsString) -> Result<String, Unmade> {
+    made_of(what, text, None).await
+}
+
+/// Result of a function of the program for a text and the bytes of a file.
+async fn made_of(function: &str, text: &JsString, bytes: Option<Uint8Array>) -> Result<String, Unmade> {
     let [glue, program] = FILES;
-    let text = make(glue, program, what, text).await.map_err(|why| Unmade::of(&why))?;
+    let text = make(glue, program, function, text, bytes).await.map_err(|why| Unmade::of(&why))?;
     Ok(text.as_string().expect("it makes text"))
 }
 
@@ -69,6 +84,18 @@ impl Unmade {
             Unmade::Absent(why) => failed(&why),
         }
     }
+
+    /// End of a sentence about a file from outside.
+    fn of_file(self) -> String {
+        match self {
+            Unmade::Refused(mistake) => mistake,
+            Unmade::Broke(why) => format!(
+                "reading it needs more memory than there is, or hit a bug of this page ({why}); if Parallax wrote the file, \
+                 please report this, with the file"
+            ),
+            Unmade::Absent(why) => format!("the part of the page that reads files did not load ({why}); try again"),
+        }
+    }
 }
 
 fn failed(why: &str) -> String {
@@ -85,15 +112,35 @@ pub async fn read(text: &JsString) -> Result<Run, String> {
             Ok(Event::Begin { run }) => Ok(*run),
             other => panic!("an answer that begins no run: {other:?}"),
         },
-        Err(Unmade::Refused(mistake)) => Err(mistake),
-        Err(Unmade::Broke(why)) => Err(format!(
-            "reading it needs more memory than there is, or hit a bug of this page ({why}); if Parallax wrote the file, \
-             please report this, with the file"
-        )),
-        Err(Unmade::Absent(why)) => {
-            Err(format!("the part of the page that reads files did not load ({why}); try again"))
-        }
+        Err(why) => Err(why.of_file()),
     }
+}
+
+/// Answer of the program about the bytes of a model's file.
+///
+/// # Errors
+/// The reason, as the end of a sentence. A file that breaks the reader breaks nothing else.
+pub async fn model(asked: &str, contents: Uint8Array) -> Result<String, String> {
+    made_of("model", &asked.into(), Some(contents)).await.map_err(Unmade::of_file)
+}
+
+/// Gives the file of a model to the program in the page, which calls `found` with models, or with an empty text for impossible choices.
+pub async fn take_model(file: File, dtypes: Vec<DType>, found: JsValue) {
+    let [glue, program] = FILES;
+    let dtypes: Vec<&str> = dtypes.into_iter().map(DType::name).collect();
+    let given =
+        async { here(glue, program).await?.unchecked_into::<Program>().take_model(file, &dtypes.join(","), found) };
+    if let Err(why) = given.await {
+        View::new().notice("model", Tone::Error, "No model can be read now.", &failed(&error_text(&why)));
+    }
+}
+
+/// Time of each operation of a run's model, as markup.
+///
+/// # Errors
+/// The reason of the failure.
+pub async fn model_time(run: &Run) -> Result<String, String> {
+    made("model_time", &json(run).into()).await.map_err(Unmade::sentence)
 }
 
 /// A run as one self-contained page with tables and plots.

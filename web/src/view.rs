@@ -1,13 +1,15 @@
 //! The only code that touches the document. Text goes in as text, never as markup. The exceptions are parts of the core's HTML
-//! report: plots in [`run`], samples in [`results`], tables in [`linked`] and [`compare`].
+//! report: plots in [`run`], samples in [`results`], tables in [`linked`], [`model`] and [`compare`].
 
 mod collector;
 mod compare;
 mod controls;
 mod device;
 mod dom;
+mod files;
 mod history;
 mod linked;
+mod model;
 mod notices;
 mod plan;
 mod results;

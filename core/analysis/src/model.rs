@@ -66,6 +66,15 @@ pub struct Work {
 }
 
 impl Work {
+    /// Returns the work of a model before any measurement. Operations without a problem are the missing ones.
+    pub fn of(model: &Model) -> Work {
+        let mut work = Work::default();
+        for operation in model.operations.iter().filter(|one| !matches!(one.coverage, Coverage::Free { .. })) {
+            work.add(operation, operation.problem().is_none());
+        }
+        work
+    }
+
     /// Shares of executions, operations and bytes without a time.
     pub fn missing_shares(&self) -> [f64; 3] {
         let share = |part: u64, all: u64| if all == 0 { 0.0 } else { part as f64 / all as f64 };

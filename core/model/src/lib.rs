@@ -27,6 +27,7 @@ pub mod quality;
 mod tally;
 mod trace;
 
+pub use names::stem;
 pub use options::{Options, Phase};
 
 use bytes::Bytes;

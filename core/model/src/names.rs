@@ -1,4 +1,4 @@
-//! Names of layers: equal layers get one name.
+//! Names of layers and of files: equal layers get one name.
 
 /// Returns a layer's name with `*` for each number between separators, and dots as separators.
 ///
@@ -19,6 +19,16 @@ pub fn layer_of_node(name: &str) -> String {
     general.rsplit_once('.').map_or_else(String::new, |(layer, _)| layer.to_owned())
 }
 
+/// Returns the name of a file without its endings.
+pub fn stem(file: &str) -> &str {
+    const ENDINGS: [&str; 7] = ["gz", "json", "jsonl", "onnx", "trace", "pt", "pb"];
+    let mut stem = file;
+    while let Some((rest, ending)) = stem.rsplit_once('.').filter(|(_, ending)| ENDINGS.contains(ending)) {
+        stem = if rest.is_empty() { ending } else { rest };
+    }
+    stem
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -34,5 +44,14 @@ mod tests {
             assert_eq!(layer_of_node(name), want);
         }
         assert_eq!(layer(&"x".repeat(1000)).len(), 120);
+    }
+
+    #[test]
+    fn a_model_has_the_name_of_its_file() {
+        for (file, want) in
+            [("llama-3.2-1b.json", "llama-3.2-1b"), ("run.pt.trace.json.gz", "run"), (".json", "json"), ("m", "m")]
+        {
+            assert_eq!(stem(file), want);
+        }
     }
 }

@@ -66,7 +66,7 @@ pub fn page(catalog: &dyn Catalog, runs: &[NamedRun], comparison: Option<&Compar
         }
         main {
             section { h2 { "Runs" } div.cards.large { @for NamedRun { name, run } in runs { (head(name, run)) } } }
-            (models(runs))
+            (models(runs, comparison.map_or(0, |comparison| comparison.base)))
             @if let Some(comparison) = comparison { (compared(catalog, &comparison.clone().by_case())) }
             @if let Some(tax) = tax { section { h2 { "Portability tax" } (taxed(catalog, tax)) } }
             @if comparison.is_none() && tax.is_none() {
@@ -138,8 +138,8 @@ fn ceilings(baseline: &Baseline) -> Markup {
 }
 
 /// Returns a section of the models of runs: beside each other if they are of one, else one by one; nothing without a model.
-fn models(runs: &[NamedRun]) -> Markup {
-    let beside = crate::models_table(runs, 0);
+fn models(runs: &[NamedRun], base: usize) -> Markup {
+    let beside = crate::models_table(runs, base);
     let tables: Vec<Table> = match beside {
         Some(table) => vec![table],
         None => runs.iter().filter_map(|NamedRun { run, .. }| crate::model_table(run)).collect(),

@@ -1,11 +1,16 @@
 //! Time of a model, for readers: its operations, their shares, and the sum.
 
-use parallax_analysis::{Estimate, ModelRow, ModelTime, model_time};
+use std::collections::BTreeMap;
+
+use parallax_analysis::{Estimate, ModelRow, ModelTime, Work, model_time};
 use parallax_schema::case::workload_of;
 use parallax_schema::record::{Coverage, Model, NamedRun, Operation, Run};
 use parallax_schema::units::{Nanos, counted, percent, three_digits};
 
 use super::{Cell, Column, Rank, Table, Tone};
+
+/// Number of kinds of operations without a problem that a note names.
+const NAMED: usize = 12;
 
 /// Returns the table of a run's model; `None` for a run of no model.
 pub fn model_table(run: &Run) -> Option<Table> {
@@ -100,7 +105,7 @@ fn ratio(other: &ModelTime, base: &ModelTime) -> Option<String> {
     (sums.1 > 0.0).then(|| format!("{} is {}×", Nanos(sums.0), three_digits(sums.0 / sums.1)))
 }
 
-/// Returns the operations of a model before any measurement.
+/// Returns the operations of a model before any measurement, with the share of those without a problem.
 pub fn operations_table(model: &Model) -> Table {
     let row = |operation: &Operation| {
         let stands = match &operation.coverage {
@@ -115,8 +120,50 @@ pub fn operations_table(model: &Model) -> Table {
         heading: vec![format!("model {}:", named(model))],
         columns: vec![Column::text("operation"), Column::text("problem"), Column::figure("count", Rank::Essential)],
         rows: model.operations.iter().map(row).collect(),
+        notes: coverage(model),
         ..Table::default()
     }
+}
+
+/// Returns notes on the operations with a problem, and on those without one.
+fn coverage(model: &Model) -> Vec<String> {
+    let work = Work::of(model);
+    let (all, missing) = (work.executions, work.missing_executions);
+    let problems = counted(model.problems().len(), "problem");
+    let mut notes = vec![format!("{} of {} are measured as {problems}", all - missing, executions(all))];
+    notes.extend(without(&work, "problem"));
+    let mut kinds = BTreeMap::<&str, u64>::new();
+    for operation in model.operations.iter().filter(|one| matches!(one.coverage, Coverage::Missing { .. })) {
+        let count = kinds.entry(&operation.kind).or_default();
+        *count = count.saturating_add(operation.count);
+    }
+    let mut named: Vec<String> = kinds.iter().take(NAMED).map(|(kind, count)| format!("{count} {kind}")).collect();
+    named.extend((kinds.len() > NAMED).then(|| format!("{} more", counted(kinds.len() - NAMED, "kind"))));
+    notes.extend((!named.is_empty()).then(|| format!("these are: {}", named.join(", "))));
+    notes.extend(free(&model.operations));
+    notes
+}
+
+/// Returns a number of executions with its noun.
+fn executions(count: u64) -> String {
+    counted(usize::try_from(count).unwrap_or(usize::MAX), "execution")
+}
+
+/// Returns the share of the missing work; `None` if no work is missing.
+fn without(work: &Work, object: &str) -> Option<String> {
+    let [share, flops, bytes] = work.missing_shares().map(percent);
+    let missing = executions(work.missing_executions);
+    (work.missing_executions > 0).then(|| {
+        format!("without a {object}: {missing} ({share} of all), with {flops} of the floating-point operations and {bytes} of the bytes")
+    })
+}
+
+/// Returns the number of operations that cost nothing; `None` if there is none.
+fn free<'o>(operations: impl IntoIterator<Item = &'o Operation>) -> Option<String> {
+    let free = operations.into_iter().filter(|one| matches!(one.coverage, Coverage::Free { .. }));
+    let free = free.map(|one| one.count).fold(0, u64::saturating_add);
+    let count = counted(usize::try_from(free).unwrap_or(usize::MAX), "operation");
+    (free > 0).then(|| format!("{count} cost nothing, such as views and fused activations"))
 }
 
 /// Returns the name of a model with its kind and extents.
@@ -176,26 +223,8 @@ fn notes(found: &ModelTime) -> Vec<String> {
     if let Some((Estimate { time, .. }, traced)) = found.total.zip(found.traced) {
         notes.push(format!("the trace has {traced} for the same operations: {}×", three_digits(time.0 / traced.0)));
     }
-    if found.work.missing_executions > 0 {
-        let [executions, flops, bytes] = found.work.missing_shares().map(percent);
-        let count = usize::try_from(found.work.missing_executions).unwrap_or(usize::MAX);
-        notes.push(format!(
-            "without a time: {} ({executions} of all), with {flops} of the floating-point operations and {bytes} of the bytes",
-            counted(count, "execution"),
-        ));
-    }
-    let free: u64 = found
-        .rows
-        .iter()
-        .filter(|row| matches!(row.operation.coverage, Coverage::Free { .. }))
-        .map(|row| row.operation.count)
-        .fold(0, u64::saturating_add);
-    if free > 0 {
-        notes.push(format!(
-            "{} cost nothing, such as views and fused activations",
-            counted(usize::try_from(free).unwrap_or(usize::MAX), "operation")
-        ));
-    }
+    notes.extend(without(&found.work, "time"));
+    notes.extend(free(found.rows.iter().map(|row| row.operation)));
     notes
 }
 
@@ -286,5 +315,15 @@ mod tests {
         let table = operations_table(run.model.as_ref().expect("a model"));
         let said: Vec<&str> = table.rows.iter().map(|row| row[1].text.as_str()).collect();
         assert_eq!(said, ["none: the suite has no Gelu | <b>", "matmul/fwd/m1,n1,k1/f32", "no cost: a view"]);
+        let share = "40.0 % of the floating-point operations and 40.0 % of the bytes";
+        assert_eq!(
+            table.notes,
+            [
+                "3 of 5 executions are measured as 1 problem",
+                &format!("without a problem: 2 executions (40.0 % of all), with {share}"),
+                "these are: 2 Gelu",
+                "1 operation cost nothing, such as views and fused activations",
+            ]
+        );
     }
 }

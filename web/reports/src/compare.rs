@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use parallax_analysis::compare::{Comparison, Cost, Options, compare, costs};
-use parallax_report::{FROM_A_LINK, compared_scores, comparison_table, heads, html, sheet};
+use parallax_report::{FROM_A_LINK, compared_scores, comparison_table, heads, html, models_table, sheet};
 use parallax_schema::record::{NamedRun, Run, RunSummary};
 use parallax_schema::spec::filter::any_keeps;
 use parallax_schema::spec::query;
@@ -121,7 +121,7 @@ pub async fn start(search: String) {
 impl Comparing {
     fn listen(self: &Rc<Self>) {
         let this = self.clone();
-        self.view.on_files(move |files| {
+        self.view.on_files("compare-files", move |files| {
             this.view.clear_refused();
             files.into_iter().for_each(|file| this.take(Source::File(file)));
         });
@@ -352,8 +352,10 @@ impl Comparing {
         let (kind, text) = match export {
             Export::Svg | Export::Png => return self.export_pictures(&held, export),
             Export::Markdown => {
-                let tables =
-                    std::iter::once(comparison_table(&held.comparison)).chain(compared_scores(&held.comparison));
+                let models = models_table(&held.runs, held.comparison.base);
+                let tables = std::iter::once(comparison_table(&held.comparison))
+                    .chain(compared_scores(&held.comparison))
+                    .chain(models);
                 ("text/markdown", tables.map(|table| table.markdown()).collect::<Vec<_>>().join("\n"))
             }
             Export::Csv => ("text/csv", sheet::csv(&sheet::rows(&held.runs, Some(&held.comparison)))),

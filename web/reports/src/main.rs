@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use js_sys::Function;
 use parallax_analysis::trace;
 use parallax_report::{CaseInfo, DeviceContext, device_facts, html};
 use parallax_schema::record::{Event, NamedRun, Run, RunSummary};
@@ -10,8 +11,14 @@ use parallax_web::broken;
 use parallax_workloads::Registry;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::spawn_local;
+use web_sys::File;
 
 mod compare;
+mod model;
+mod models;
+
+/// Largest number of characters of a reason.
+const LONGEST: usize = 400;
 
 fn main() {
     broken::tell(None);
@@ -60,6 +67,31 @@ pub fn card(run: &str) -> String {
 pub fn card_of_link(payload: &str) -> Result<String, String> {
     let summary = RunSummary::from_link(payload).map_err(|why| why.to_string())?;
     Ok(html::card(&summary, None))
+}
+
+/// Reads a model of the user for a [`model::Request`] as JSON. Returns a [`model::Answer`] as JSON.
+///
+/// # Errors
+/// The reason, for a file without a model that the page can measure.
+#[wasm_bindgen]
+pub fn model(asked: &str, contents: Vec<u8>) -> Result<String, String> {
+    let asked = serde_json::from_str(asked).expect("the page has written it");
+    // A file may have names of any length.
+    let read = model::read(contents, &asked).map_err(|why| why.chars().take(LONGEST).collect::<String>())?;
+    Ok(serde_json::to_string(&read).expect("the answer is JSON"))
+}
+
+/// Shows the model of a file in the page. `dtypes` has the element types of the device, separated by commas. `found` is called with each
+/// [`FoundModel`](parallax_web::models::FoundModel) as JSON, or with an empty text for impossible choices.
+#[wasm_bindgen]
+pub fn take_model(file: File, dtypes: &str, found: Function) {
+    models::take(file, dtypes, found);
+}
+
+/// Time of each operation of a run's model; empty for a run of no model.
+#[wasm_bindgen]
+pub fn model_time(run: &str) -> String {
+    html::model_time(&written(run))
 }
 
 /// Workload facts of a run's records, by case, as JSON.

@@ -85,7 +85,10 @@ impl App {
             match recalled(shelf, id).await {
                 // Another run may have begun meanwhile.
                 Ok(_) if self.running.get() => {}
-                Ok((run, known)) => self.recall(run, known, id),
+                Ok((run, known)) => {
+                    self.recall(run, known, id);
+                    spawn_local(self.clone().show_model_time());
+                }
                 Err(why) => self.view.notice("kept", Tone::Error, "That run cannot be shown.", &why),
             }
         }

@@ -47,6 +47,13 @@ impl App {
         }
     }
 
+    /// Replaces the spec, also in the controls and in the address.
+    pub(super) fn set_spec(&self, spec: Spec) {
+        self.view.settings(&spec, self.mode);
+        self.view.set_query(&self.query(&spec));
+        *self.spec.borrow_mut() = spec;
+    }
+
     /// Reopens the device with CubeCL's compilers if the spec names them for the first time.
     async fn fetch_compilers(&self) {
         let wanted = self.way.target == Target::Browser && names_cubecl(&self.spec.borrow());
@@ -133,7 +140,7 @@ impl App {
     }
 
     /// Discards the present and any pending plan. Returns the number of the next plan.
-    fn give_up_the_plan(&self) -> u32 {
+    pub(super) fn give_up_the_plan(&self) -> u32 {
         *self.plan.borrow_mut() = None;
         self.plans.set(self.plans.get() + 1);
         self.plans.get()

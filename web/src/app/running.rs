@@ -58,6 +58,7 @@ impl App {
         let spec = Spec { precision: asked.precision.or(Some(PRECISION_PAGE)), ..asked.clone() };
         let mut header = header(self.way, &bench, &spec, &plan);
         header.name_device(&self.view.device_name());
+        header.model = self.model_of(&asked);
         if let Some(remote) = &self.remote {
             remote.tell(&Event::Begin { run: Box::new(header.clone()) });
             if !remote.taken().await {
@@ -150,6 +151,7 @@ impl App {
             self.view.end(run, environment::seconds() - began);
             self.hold_against_the_link("this device", run);
         }
+        spawn_local(self.clone().show_model_time());
         spawn_local(self.clone().show_history());
         spawn_local(self.clone().send_to_collector());
         if !alive {

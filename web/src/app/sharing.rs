@@ -213,9 +213,7 @@ impl App {
     async fn run_as_linked(self: Rc<Self>) {
         let spec = self.linked.borrow().as_ref().and_then(RunSummary::spec);
         let Some(Ok(spec)) = spec.filter(|_| !self.running.get()) else { return };
-        self.view.settings(&spec, self.mode);
-        self.view.set_query(&self.query(&spec));
-        *self.spec.borrow_mut() = spec;
+        self.set_spec(spec);
         if self.make_plan().await.is_ok() {
             self.measure().await;
         }

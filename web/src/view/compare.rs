@@ -1,11 +1,10 @@
 //! View of the comparison of run files.
 
 use wasm_bindgen::JsCast;
-use web_sys::{DragEvent, Element, File, FileList, HtmlElement, HtmlInputElement};
+use web_sys::{Element, HtmlElement, HtmlInputElement};
 
 use super::View;
 use super::dom::{attribute, empty, fill, id, listen, make, say, set_title, typed};
-use crate::environment::window;
 use crate::shelf::RunMeta;
 use crate::words::{count, moment};
 
@@ -76,34 +75,6 @@ impl View {
     /// Enables the view once the comparison program has loaded.
     pub fn comparable(&self) {
         let _ = id("compare-section").remove_attribute("inert");
-    }
-
-    /// Calls `f` with chosen or dropped files.
-    pub fn on_files(&self, f: impl Fn(Vec<File>) + Clone + 'static) {
-        let chosen = f.clone();
-        listen(&id("compare-files"), "change", move |_| {
-            let input = typed::<HtmlInputElement>("compare-files");
-            chosen(all(input.files()));
-            // The same file may be chosen again.
-            input.set_value("");
-        });
-        let Some(root) = window().document().and_then(|document| document.document_element()) else { return };
-        let mark = move |on: bool| {
-            let _ = root.class_list().toggle_with_force("dropping", on);
-        };
-        let over = mark.clone();
-        listen(&window(), "dragover", move |event| {
-            event.prevent_default();
-            over(true);
-        });
-        let out = mark.clone();
-        listen(&window(), "dragleave", move |_| out(false));
-        listen(&window(), "drop", move |event| {
-            event.prevent_default();
-            mark(false);
-            let dropped = event.dyn_ref::<DragEvent>().and_then(DragEvent::data_transfer);
-            f(all(dropped.and_then(|data| data.files())));
-        });
     }
 
     /// Calls `f` with a pasted link.
@@ -255,9 +226,4 @@ impl View {
 /// Value of an attribute of an event's element.
 fn told(event: &web_sys::Event, key: &str) -> Option<String> {
     event.target()?.dyn_into::<Element>().ok()?.get_attribute(key)
-}
-
-fn all(files: Option<FileList>) -> Vec<File> {
-    let Some(files) = files else { return Vec::new() };
-    (0..files.length()).filter_map(|i| files.get(i)).collect()
 }

@@ -7,11 +7,9 @@ use web_sys::Element;
 
 use super::View;
 use super::dom::{empty, facts, fill, id, listen, make, on_click, set_title};
+use super::settings::CHIPS;
 use crate::environment::window;
 use crate::words::moment;
-
-/// Maximum number of displayed settings of a link.
-const SETTINGS: usize = 8;
 
 impl View {
     /// Fragment of the page's address.
@@ -90,11 +88,11 @@ fn settings(summary: &RunSummary) -> Element {
     let pairs = query::read(asked);
     let lead = if pairs.is_empty() { "Run with the default settings." } else { "Run with" };
     fill(&line, [&make("span", "quiet", lead)]);
-    for (key, value) in pairs.iter().take(SETTINGS) {
+    for (key, value) in pairs.iter().take(CHIPS) {
         fill(&line, [&make("code", "chip", &escape(&format!("{key}={value}")))]);
     }
-    if pairs.len() > SETTINGS {
-        fill(&line, [&make("span", "quiet", &format!("and {} more", pairs.len() - SETTINGS))]);
+    if pairs.len() > CHIPS {
+        fill(&line, [&make("span", "quiet", &format!("and {} more", pairs.len() - CHIPS))]);
     }
     line
 }

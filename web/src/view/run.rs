@@ -60,6 +60,7 @@ impl View {
     /// Shows the beginning of a run: an empty table and a moving bar.
     pub fn begin(&self) {
         self.clear_results();
+        self.clear_model_time();
         for key in ["hidden", "lost"] {
             self.clear_notice(key);
         }
@@ -85,6 +86,7 @@ impl View {
         id("progress").set_hidden(!running);
         attribute(&id("stop"), "aria-disabled", "false");
         say(&id("stop"), "Stop");
+        let _ = id("model-section").toggle_attribute_with_force("inert", running);
         if let Ok(inputs) = id("settings").query_selector_all("input") {
             for i in 0..inputs.length() {
                 if let Some(input) = inputs.get(i).and_then(|n| n.dyn_into::<HtmlInputElement>().ok()) {

@@ -10,6 +10,9 @@ use super::View;
 use super::dom::{attribute, empty, fill, id, listen, make, prose, typed};
 use crate::environment::window;
 
+/// Maximum number of displayed settings without a control.
+pub(super) const CHIPS: usize = 8;
+
 impl View {
     /// Fills the controls from a spec.
     pub fn settings(&self, spec: &Spec, mode: Mode) {
@@ -31,7 +34,7 @@ impl View {
             fill(&fields, [&field]);
         }
 
-        // Settings without a control come from a link or the command line. They are displayed with a button to drop them.
+        // Settings without a control come from a link, the command line or a model. They are displayed with a button to drop them.
         let mut others: Vec<(&str, String)> = spec.to_pairs();
         others.retain(|(key, _)| offered().all(|(setting, _)| setting.name != *key));
         if mode == Mode::Verify {
@@ -40,9 +43,12 @@ impl View {
         let fixed = id("fixed");
         empty(&fixed);
         if !others.is_empty() {
-            fill(&fixed, [&make("span", "quiet", "Set by the link:")]);
-            for (key, value) in &others {
+            fill(&fixed, [&make("span", "quiet", "Also set:")]);
+            for (key, value) in others.iter().take(CHIPS) {
                 fill(&fixed, [&make("code", "chip", &format!("{key}={value}"))]);
+            }
+            if others.len() > CHIPS {
+                fill(&fixed, [&make("span", "quiet", &format!("and {} more", others.len() - CHIPS))]);
             }
             let reset = make("a", "", "drop these");
             attribute(&reset, "href", "?");
@@ -53,6 +59,7 @@ impl View {
     /// Shows the controls. The device above them then has its height, and nothing moves.
     pub fn show_settings(&self) {
         id("settings-section").set_hidden(false);
+        id("model-section").set_hidden(false);
     }
 
     /// Returns the spec of the controls' state, on top of the spec that they were filled from.

@@ -8,7 +8,7 @@ use parallax_analysis::compare::{Comparison, Cost};
 use parallax_schema::case::workload_of;
 use parallax_schema::catalog::Catalog;
 use parallax_schema::record::stats::Summary;
-use parallax_schema::record::{NamedRun, Record, Run, RunSummary};
+use parallax_schema::record::{Model, NamedRun, Record, Run, RunSummary};
 use parallax_schema::units::{counted, sentence};
 
 use super::compared::verdicts;
@@ -44,6 +44,27 @@ pub fn linked(linked: &RunSummary, ours: Option<(&str, &RunSummary)>) -> String 
     shown(markup).into_string()
 }
 
+/// Returns the operations of a model before any measurement: notes on the covered ones, and all in a closed table.
+pub fn operations(model: &Model) -> String {
+    let mut all = crate::operations_table(model);
+    let (heading, notes) = (std::mem::take(&mut all.heading), std::mem::take(&mut all.notes));
+    let markup = html! {
+        @for line in &heading { p { strong { (line.trim_end_matches(':')) } } }
+        ul { @for note in &notes { li { (note) } } }
+        details { summary { (counted(all.rows.len(), "operation")) } (table(&all)) }
+    };
+    shown(markup).into_string()
+}
+
+/// Returns the time of each operation of a run's model, below the sum; empty for a run of no model.
+pub fn model_time(run: &Run) -> String {
+    let markup = html! {
+        @if let Some(sentence) = crate::model_sentence(run) { p.answer { (sentence) } }
+        @if let Some(times) = crate::model_table(run) { (table(&times)) }
+    };
+    shown(markup).into_string()
+}
+
 /// Returns the roofline of a run as a stand-alone picture; `None` if no case does arithmetic.
 pub fn roofline_alone(run: &Run) -> Option<String> {
     roofline_picture(run)
@@ -63,6 +84,7 @@ pub fn comparison(catalog: &dyn Catalog, runs: &[NamedRun], comparison: &Compari
     let markup = html! {
         p { (sentence(&comparison.tally())) }
         @for note in crate::compared_runs(runs).notes { p.soft { (note) } }
+        @if let Some(models) = crate::models_table(runs, comparison.base) { section { h2 { "Model" } (table(&models)) } }
         (by_workload(catalog, runs, comparison))
         @for (hardware, costs) in parallax_schema::grouped(costs.iter().map(|cost| (cost.hardware(), cost))) {
             section {
