@@ -21,6 +21,7 @@ mod roofline;
 mod strip;
 mod table;
 mod taxed;
+mod training;
 
 use maud::{Markup, html};
 use parallax_schema::catalog::Catalog;
@@ -73,6 +74,7 @@ pub fn page(catalog: &dyn Catalog, runs: &[NamedRun], comparison: Option<&Compar
                 @for NamedRun { name, run } in runs { section { h2 { "Cases of " (name) } (table(&without_heading(catalog, run))) } }
             }
             (scaling(catalog, runs))
+            (training::training(runs))
             (plots(&html! { "Devices" }, runs.iter().flat_map(|NamedRun { name, run }| of_device(name, run))))
             (samples(runs))
         }

@@ -96,5 +96,12 @@ pub fn train(args: &TrainArgs) -> anyhow::Result<ExitCode> {
 fn point(loss: f64, hundred: usize, settings: &Settings) -> Score {
     let last = (hundred * 100).min(settings.steps);
     let items = ((last - (hundred - 1) * 100) * settings.batch) as u64;
-    Score { name: format!("loss at step {last}"), value: loss, low: loss, high: loss, better: Better::Lower, items }
+    Score {
+        name: Score::name_at("loss", last as u64),
+        value: loss,
+        low: loss,
+        high: loss,
+        better: Better::Lower,
+        items,
+    }
 }

@@ -30,6 +30,22 @@ pub enum Better {
     Lower,
 }
 
+impl Score {
+    /// Returns the name of a score at a step of a training.
+    pub fn name_at(score: &str, step: u64) -> String {
+        format!("{score}{AT_STEP}{step}")
+    }
+
+    /// Returns the score and the step of a name from [`Score::name_at`]; `None` for other names.
+    pub fn step(&self) -> Option<(&str, u64)> {
+        let (score, step) = self.name.rsplit_once(AT_STEP)?;
+        Some((score, step.parse().ok()?))
+    }
+}
+
+/// Text between the name of a score and its step.
+const AT_STEP: &str = " at step ";
+
 impl Better {
     /// Returns one word for tables.
     pub fn name(self) -> &'static str {
