@@ -81,7 +81,7 @@ pub fn comparison_table(comparison: &Comparison) -> Table {
     };
     columns.extend(erring.iter().map(|i| Column::figure(&format!("{}: RMS error", name(*i)), Rank::Extra)));
     let dash = || "–".to_owned();
-    let error = |figure: Option<Figure>| figure.and_then(|figure| figure.errors).map(|errors| errors.rms_in_ulps());
+    let error = |figure: Option<Figure>| figure.and_then(|figure| figure.errors).map(|errors| errors.rms_in_words());
     let row = |pair: &Pair| {
         let mut row: Vec<Cell> = vec![pair.case.as_str().into()];
         row.extend(pair.figures.iter().map(|f| f.map_or_else(dash, |f| f.median.to_string()).into()));
@@ -110,9 +110,9 @@ pub fn comparison_table(comparison: &Comparison) -> Table {
 /// Largest ratio of two RMS errors that counts as the same precision.
 const SAME_PRECISION: f64 = 1.05;
 
-/// Returns whether the errors of two runs of a case differ, in units in the last place.
+/// Returns whether the errors of two runs of a case differ, relative to the same bounds.
 pub(super) fn differ_in_precision(pair: &Pair) -> bool {
-    let errors = || pair.figures.iter().flatten().filter_map(|figure| Some(figure.errors?.rms_ulps));
+    let errors = || pair.figures.iter().flatten().filter_map(|figure| Some(figure.errors?.rms_of_bound));
     let (least, most) = errors().fold((f64::INFINITY, 0.0f64), |(a, b), rms| (a.min(rms), b.max(rms)));
     most > least * SAME_PRECISION
 }

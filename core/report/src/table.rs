@@ -25,7 +25,7 @@ pub struct Row {
     pub rate: String,
     /// Share of the binding ceiling and its name; a dash if no ceiling is known.
     pub ceiling: String,
-    /// Root mean square of the errors in units in the last place, `exact`, or a dash.
+    /// Root mean square of the errors in units in the last place or as a share of the bound, `exact`, or a dash.
     pub error: String,
     /// Largest error, in units in the last place and as a share of its bound; empty without one.
     pub worst: String,
@@ -312,6 +312,12 @@ mod tests {
         for (errors, worst_error, want) in [
             (Some(errors), 0.01, ("0.30 ulp", "at most 1.25 ulp, 20.0 % of its bound")),
             (Some(errors), 0.0, ("exact", "")),
+            (Some(Errors { worst_ulps: 1e30, ..errors }), 0.01, ("0.30 ulp", "at most 20.0 % of its bound")),
+            (
+                Some(Errors { worst_ulps: 1e36, rms_ulps: 1e30, ..errors }),
+                0.01,
+                ("10.0 % of bound", "at most 20.0 % of its bound"),
+            ),
             (None, 0.01, ("–", "")),
         ] {
             let mut run = run("cuda", "X", &[(CASE, spread(100.0, 0.002, 40))]);

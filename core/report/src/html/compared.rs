@@ -102,7 +102,7 @@ pub(super) fn verdicts(catalog: &dyn Catalog, comparison: &Comparison) -> Table 
             let cell = Cell::from(figure.median.to_string());
             let used = figure.utilisation.filter(|_| away).map(|used| format!("{} of ceiling", percent(used)));
             let error = figure.errors.filter(|_| differ_in_precision(pair));
-            let error = error.map(|errors| format!("RMS error {}", errors.rms_in_ulps()));
+            let error = error.map(|errors| format!("RMS error {}", errors.rms_in_words()));
             let more: Vec<String> = used.into_iter().chain(error).collect();
             if more.is_empty() { cell } else { cell.with(more.join(", ")) }
         }

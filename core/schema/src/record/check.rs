@@ -97,18 +97,22 @@ impl CheckResult {
         }
     }
 
-    /// Returns the root mean square of the errors in units in the last place, or `exact`; `None` without recorded errors.
+    /// Returns the root mean square of the errors, or `exact`; `None` without recorded errors.
     pub fn precision(&self) -> Option<String> {
         if self.passed && self.compared > 0 && self.worst_error == 0.0 {
             return Some("exact".to_owned());
         }
-        self.errors.map(|errors| errors.rms_in_ulps())
+        self.errors.map(|errors| errors.rms_in_words())
     }
 
     /// Returns the largest error in units in the last place and as a share of its bound; `None` without recorded errors.
     pub fn worst(&self) -> Option<String> {
         let errors = self.errors.filter(|_| self.worst_error > 0.0)?;
-        Some(format!("at most {} ulp, {} of its bound", three_digits(errors.worst_ulps), percent(self.worst_ratio)))
+        let of_bound = format!("{} of its bound", percent(self.worst_ratio));
+        Some(match errors.worst_ulps < MOST_ULPS {
+            true => format!("at most {} ulp, {of_bound}", three_digits(errors.worst_ulps)),
+            false => format!("at most {of_bound}"),
+        })
     }
 
     fn found(&self) -> String {
@@ -139,16 +143,26 @@ impl CheckResult {
 }
 
 impl Errors {
-    /// Returns the root mean square in units in the last place: `0.29 ulp`.
-    pub fn rms_in_ulps(&self) -> String {
-        format!("{} ulp", three_digits(self.rms_ulps))
+    /// Returns the root mean square in units in the last place: `0.29 ulp`. Of a row that cancels to zero, as the gradient of the
+    /// keys' bias does, it is the share of the bound.
+    pub fn rms_in_words(&self) -> String {
+        match self.rms_ulps < MOST_ULPS {
+            true => format!("{} ulp", three_digits(self.rms_ulps)),
+            false => format!("{} of bound", percent(self.rms_of_bound)),
+        }
     }
 
     /// Returns the errors in units in the last place: `RMS 0.29 ulp, at most 1.0`.
     pub fn words(&self) -> String {
-        format!("RMS {}, at most {}", self.rms_in_ulps(), three_digits(self.worst_ulps))
+        match self.worst_ulps < MOST_ULPS {
+            true => format!("RMS {}, at most {}", self.rms_in_words(), three_digits(self.worst_ulps)),
+            false => format!("RMS {}", self.rms_in_words()),
+        }
     }
 }
+
+/// Units in the last place from which they say nothing: the exact value is zero, or nearly so.
+const MOST_ULPS: f64 = 1e6;
 
 impl Repeatable {
     /// Returns the result in a few words: `bit by bit`, or the difference.
