@@ -2,6 +2,7 @@
 
 mod announced;
 mod ceilings;
+mod completions;
 mod engine;
 mod forms;
 mod links;
