@@ -1,7 +1,6 @@
 //! Page of a view's cost: every problem of a target against the target nearest to the hardware.
 
 use maud::html;
-use parallax_analysis::compare::Cost;
 
 use super::Site;
 use super::devices::{Kept, OnDevice};
@@ -11,12 +10,6 @@ use super::front::{names, picture};
 /// Returns the path of the page in the site.
 pub(super) fn path(device: &OnDevice<'_>, kept: &Kept<'_>) -> String {
     format!("{}/cost/{}", device.path(), kept.file())
-}
-
-/// Returns the views with a cost, and their costs.
-pub(super) fn views<'d, 'r>(device: &'d OnDevice<'r>) -> Vec<(&'d Kept<'r>, Cost)> {
-    let cost = |kept: &'d Kept<'r>| Some((kept, device.cost_of(&kept.run.route())?));
-    device.views().into_iter().filter_map(cost).collect()
 }
 
 /// `/device/NAME/cost/TARGET/`; `None` without a common problem.

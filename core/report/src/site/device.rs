@@ -1,10 +1,11 @@
 //! Page of one device: the cost of each target, the fastest variant of each target per problem, and links to further pages.
 
 use maud::{Markup, html};
+use parallax_analysis::compare::Cost;
 use parallax_schema::catalog::Catalog;
 
 use super::compared::in_the_page;
-use super::devices::{Devices, OnDevice};
+use super::devices::{Devices, Kept, OnDevice};
 use super::family::families;
 use super::frame::{Head, page as whole, tools};
 use super::front::{names, picture};
@@ -23,7 +24,8 @@ pub(super) fn page(device: &OnDevice<'_>, devices: &Devices<'_>, site: Site) -> 
     let views = device.views();
     let costs = device.costs();
     // A page per target has its problems; this page shows those of the browser, or else of the last target.
-    let shown = device.browser().and_then(|kept| device.cost_of(&kept.run.route())).or_else(|| costs.last().cloned());
+    let shown = device.browser().and_then(|kept| device.cost_of(&kept.run.route()));
+    let shown = shown.as_ref().or_else(|| costs.last().map(|(_, cost)| cost));
     let main = html! {
         h1 { (device.name) }
         p.lead {
@@ -31,12 +33,12 @@ pub(super) fn page(device: &OnDevice<'_>, devices: &Devices<'_>, site: Site) -> 
             @if devices.all().len() > 1 { a href=(head.to("compare/")) { "Compare it with others" } ". " }
             (in_the_page(head, site, views.iter().map(|kept| kept.path())))
         }
-        (behind(head, device))
+        (behind(head, device, &costs))
         (tools())
-        @if let Some(overview) = cost_overview(&costs) { section { h2 { "Cost of every target" } (table(&overview)) } }
+        @if let Some(overview) = cost_overview(&costs.iter().map(|(_, cost)| cost.clone()).collect::<Vec<_>>()) { section { h2 { "Cost of every target" } (table(&overview)) } }
         (fastest(site.catalog, head, device))
         (peers::marks(&peers::on(device, site.peers, None)))
-        @if let Some((cost, (base, other))) = shown.as_ref().map(|cost| (cost, names(cost))) {
+        @if let Some((cost, (base, other))) = shown.map(|cost| (cost, names(cost))) {
             section { h2 { "Cost of " (other) " against " (base) } (picture(site.catalog, head, cost, device, SHOWN)) }
         }
     };
@@ -44,9 +46,9 @@ pub(super) fn page(device: &OnDevice<'_>, devices: &Devices<'_>, site: Site) -> 
 }
 
 /// Returns links to further pages.
-fn behind(head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
+fn behind(head: &Head<'_>, device: &OnDevice<'_>, costs: &[(&Kept<'_>, Cost)]) -> Markup {
     let runs = device.runs.len();
-    let (costs, rooflines) = (costs::views(device), speeds::views(device));
+    let rooflines = speeds::views(device);
     let list = |links: &mut dyn Iterator<Item = (String, String)>| {
         html! { @for (i, (path, name)) in links.enumerate() { @if i > 0 { " · " } a href=(head.to(&format!("{path}/"))) { (name) } } }
     };
@@ -54,7 +56,7 @@ fn behind(head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
         ul.topics {
             li { a href=(head.to(&format!("{}/", facts::path(device)))) { "Runs and device facts" } ": "
                 (runs) @if runs == 1 { " run file" } @else { " run files" } ", clocks, limits, skipped cases" }
-            @if let [(_, first), ..] = &costs[..] {
+            @if let [(_, first), ..] = costs {
                 li { "Every problem against " (names(first).0) ": " (list(&mut costs.iter().map(|(kept, cost)| (costs::path(device, kept), names(cost).1)))) }
             }
             @if !rooflines.is_empty() {

@@ -151,9 +151,9 @@ impl<'r> OnDevice<'r> {
         self.views().into_iter().find(|kept| kept.run.target == "browser")
     }
 
-    /// Returns the cost of each view but the nearest.
-    pub fn costs(&self) -> Vec<Cost> {
-        self.views().iter().filter_map(|kept| self.cost_of(&kept.run.route())).collect()
+    /// Returns the cost of each view but the nearest, with the view.
+    pub fn costs(&self) -> Vec<(&Kept<'r>, Cost)> {
+        self.views().into_iter().filter_map(|kept| Some((kept, self.cost_of(&kept.run.route())?))).collect()
     }
 
     /// Returns the cost of the engine of a route against the nearest to the hardware. Each run of the view's route is compared with the
@@ -321,7 +321,7 @@ mod tests {
         let want =
             ["cuda", "wgpu", "wgpu (checks: all)", "browser (stock)", "browser (unsafe)", "browser (Firefox, stock)"];
         assert_eq!(views, want);
-        let ratios: Vec<f64> = device.costs().iter().map(|cost| cost.same().expect("one").0.round()).collect();
+        let ratios: Vec<f64> = device.costs().iter().map(|(_, cost)| cost.same().expect("one").0.round()).collect();
         assert_eq!(ratios, [1.0, 3.0, 2.0, 2.0, 5.0], "each against CUDA");
         assert_eq!(device.browser().map(|kept| kept.run.way()).as_deref(), Some("browser (stock)"));
         assert_eq!(devices.ways().len(), 6);

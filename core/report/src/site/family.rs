@@ -39,7 +39,7 @@ pub(super) fn page(device: &OnDevice<'_>, family: Family, site: Site) -> String 
     let runs = of_family(device, family);
     let views: Vec<NamedRun> =
         device.views().iter().map(|kept| NamedRun::new(kept.named.name.clone(), only(kept.run, family))).collect();
-    let costs: Vec<Cost> = device.costs().into_iter().map(|cost| within(cost, family)).collect();
+    let costs: Vec<Cost> = device.costs().into_iter().map(|(_, cost)| within(cost, family)).collect();
     let libraries = peers::on(device, site.peers, Some(family));
     let main = html! {
         h1 { (title) }

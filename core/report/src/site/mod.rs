@@ -126,13 +126,12 @@ impl<'r> Pages<'r> {
             parts.push((page(&facts::path(device)), Part::Facts(device)));
             let views = speeds::views(device).into_iter();
             parts.extend(views.map(|kept| (page(&speeds::path(device, kept)), Part::Speeds(device, kept))));
-            let costs = costs::views(device).into_iter();
-            parts.extend(costs.map(|(kept, _)| (page(&costs::path(device, kept)), Part::Cost(device, kept))));
             for family in family::families(device) {
                 parts.push((page(&family::path(device, family)), Part::Family(device, family)));
                 parts.push((page(&family::samples_path(device, family)), Part::Samples(device, family)));
             }
             for kept in device.views() {
+                parts.push((page(&costs::path(device, kept)), Part::Cost(device, kept)));
                 parts.push((kept.picture(pictures::COST), Part::CostPicture(device, kept)));
                 parts.push((kept.picture(pictures::ROOFLINE), Part::RooflinePicture(kept)));
             }

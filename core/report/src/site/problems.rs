@@ -22,12 +22,12 @@ pub(super) struct Problems {
 
 /// Returns the problems of a family on a device.
 pub(super) fn problems(catalog: &dyn Catalog, device: &OnDevice<'_>, family: Family) -> Problems {
-    let costs = device.costs();
     let mut names: Vec<&str> = timed(device).filter(|problem| Family::of(problem) == family).collect();
     names.sort_by(|a, b| by_case(a, b));
     names.dedup();
     let views: Vec<(&Kept<'_>, Option<Cost>)> =
         device.views().into_iter().map(|kept| (kept, device.cost_of(&kept.run.route()))).collect();
+    let costs: Vec<&Cost> = views.iter().filter_map(|(_, cost)| cost.as_ref()).collect();
     let mut columns = vec![Column::text("problem")];
     columns.extend(views.iter().map(|(view, cost)| match cost {
         None => Column::figure(&route_name(&view.run.route()), Rank::Essential),
@@ -89,14 +89,14 @@ fn ratio(against: Option<&Against>, record: Option<&Record>) -> Cell {
 }
 
 /// Returns the number of problems, and the mean ratio of each target's fastest version to that of the nearest target.
-fn sentence(problems: usize, costs: &[Cost], family: Family) -> String {
+fn sentence(problems: usize, costs: &[&Cost], family: Family) -> String {
     let of_family = |problem: &&ProblemCost| Family::of(&problem.problem) == family;
     let mean = |cost: &Cost| {
         let ratios = cost.problems.iter().filter(of_family).filter_map(|problem| problem.best.as_ref());
         let mean = MeanRatio::of(ratios.map(|against| &against.ratio))?;
         Some(format!("{} {}", super::front::names(cost).1, short(mean.value)))
     };
-    let means: Vec<String> = costs.iter().filter_map(mean).collect();
+    let means: Vec<String> = costs.iter().copied().filter_map(mean).collect();
     let count = counted(problems, "problem");
     match costs.first().filter(|_| !means.is_empty()) {
         Some(cost) => format!("{count}; times over {}'s: {}", super::front::names(cost).0, means.join(", ")),
