@@ -7,12 +7,12 @@ use clap::Args;
 use parallax_schema::record::{Better, Outcome, Score};
 
 use crate::args::{DEVICES, Device, RESULTS};
-use crate::commands::model::{DataOptions, write_run};
+use crate::commands::model::{DataOptions, exit_code, write_run};
 use crate::console::{errln, outln};
 use crate::files;
 use crate::learn::machine::Machine;
 use crate::learn::task::{Extents, Prepared};
-use crate::learn::training::{Course, Settings};
+use crate::learn::training::{Course, EVERY, Settings};
 
 /// `train`.
 #[derive(Debug, Args)]
@@ -72,10 +72,9 @@ pub fn train(args: &TrainArgs) -> anyhow::Result<ExitCode> {
     let bytes = result.weights.to_bytes()?;
     files::write(&args.weights, |to| to.write_all(&bytes))?;
     outln!("{}", args.weights.display());
-    let curve: Vec<Score> =
-        result.curve.iter().zip(1..).map(|(loss, hundred)| point(*loss, hundred, &settings)).collect();
+    let curve: Vec<Score> = result.curve.iter().zip(1..).map(|(loss, part)| point(*loss, part, &settings)).collect();
     errln!(
-        "mean loss of each hundred steps: {}",
+        "mean loss of each {EVERY} steps: {}",
         curve.iter().map(|p| format!("{:.4}", p.value)).collect::<Vec<_>>().join(" ")
     );
     let (mut run, lines) = task.evaluate(&result.weights, args.seed, &mut machine, &args.device)?;
@@ -88,14 +87,13 @@ pub fn train(args: &TrainArgs) -> anyhow::Result<ExitCode> {
     }
     // The weights are complete, and checkpoints serve no more.
     let _ = std::fs::remove_file(&checkpoint);
-    let passed = run.records.iter().all(|record| record.measured().is_some());
-    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(exit_code(&run))
 }
 
 /// Point of the loss curve as a score.
-fn point(loss: f64, hundred: usize, settings: &Settings) -> Score {
-    let last = (hundred * 100).min(settings.steps);
-    let items = ((last - (hundred - 1) * 100) * settings.batch) as u64;
+fn point(loss: f64, part: usize, settings: &Settings) -> Score {
+    let last = (part * EVERY).min(settings.steps);
+    let items = ((last - (part - 1) * EVERY) * settings.batch) as u64;
     Score {
         name: Score::name_at("loss", last as u64),
         value: loss,

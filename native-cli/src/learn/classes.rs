@@ -7,7 +7,7 @@ use parallax_model::data::{DataError, MOST_CLASSES};
 use parallax_model::quality::{Confusion, QualityError, auc_macro, auc_micro};
 use parallax_schema::record::Score;
 
-use super::evaluation::short;
+use super::evaluation::{Quality, short};
 use super::scoring::{Answers, Measure, measured};
 
 /// Returns the classes of labels, in order of their names.
@@ -37,8 +37,17 @@ pub fn targets(data: &str, labels: &[String], classes: &[String]) -> anyhow::Res
 /// Area under a curve, of classes, targets and probabilities by row.
 type Area = fn(usize, &[usize], &[f64]) -> Result<f64, QualityError>;
 
+/// Returns the quality of the answers about rows of classes.
+///
+/// # Errors
+/// No rows.
+pub fn quality(names: &[String], targets: &[usize], answers: &Answers, seed: u64) -> anyhow::Result<Quality> {
+    let scores = scores(names.len(), targets, answers, seed);
+    Ok(Quality { scores, lines: about_classes(names, targets, answers)? })
+}
+
 /// Returns the scores of quality, each with its bootstrap interval. A measure without a value is left out.
-pub fn quality(classes: usize, targets: &[usize], answers: &Answers, seed: u64) -> Vec<Score> {
+fn scores(classes: usize, targets: &[usize], answers: &Answers, seed: u64) -> Vec<Score> {
     let matrix = |rows: &[usize]| {
         let [truth, predicted] =
             [targets, &answers.predicted].map(|of| rows.iter().map(|row| of[*row]).collect::<Vec<_>>());
@@ -65,7 +74,7 @@ pub fn quality(classes: usize, targets: &[usize], answers: &Answers, seed: u64) 
 ///
 /// # Errors
 /// No rows.
-pub fn about_classes(names: &[String], targets: &[usize], answers: &Answers) -> Result<Vec<String>, QualityError> {
+fn about_classes(names: &[String], targets: &[usize], answers: &Answers) -> Result<Vec<String>, QualityError> {
     let k = names.len();
     let matrix = Confusion::new(k, targets, &answers.predicted)?;
     let (most, share) = matrix.majority();

@@ -1,7 +1,5 @@
 //! Classifiers: labelled tables and texts, their training, and their evaluation.
 
-use std::collections::BTreeMap;
-
 use anyhow::bail;
 use parallax_model::classifier::{Classifier, SCALED, embedding, fold, scaler};
 use parallax_model::data::{Lines, Weights, labelled, table};
@@ -10,12 +8,12 @@ use parallax_model::layers::Arrays;
 use parallax_model::network::Network;
 use parallax_schema::record::Run;
 
-use super::classes::{about_classes, classes, quality, targets};
-use super::evaluation::{Evaluation, Quality, names, parts, rows_of};
+use super::classes::{classes, quality, targets};
+use super::evaluation::{Evaluation, names, parts, rows_of};
 use super::files::{File, kept, read};
 use super::machine::Machine;
 use super::scoring::Asked;
-use super::task::{Extents, Given, Kind, Prepared, Task};
+use super::task::{Extents, Given, Kind, Prepared, Task, about};
 use crate::args::Device;
 
 /// Shipped tables, with their shipped weights.
@@ -128,15 +126,13 @@ impl Task for Classify {
             finish = Box::new(move |weights| fold(weights, &scaling.f32("mean"), &scaling.f32("variance")));
         }
         let input = if self.columns.is_some() { "table" } else { "text" };
-        let about = [
-            ("model", Kind::Classify.name().to_owned()),
+        let more = [
             ("classes", serde_json::to_string(&classes)?),
             ("features", features.to_string()),
             ("hidden", hidden.to_string()),
             ("input", input.to_owned()),
-            ("data", self.file.hash.clone()),
         ];
-        let about: BTreeMap<String, String> = about.map(|(key, value)| (key.to_owned(), value)).into();
+        let about = about(Kind::Classify, &self.file.hash, more);
         Ok(Prepared { network: Box::new(model), items: Box::new(items), about, finish })
     }
 
@@ -172,11 +168,6 @@ impl Task for Classify {
             seed,
             rows: None,
         };
-        evaluation.run(machine, device, |answers| {
-            Ok(Quality {
-                scores: quality(classes.len(), &part.targets, answers, seed),
-                lines: about_classes(&classes, &part.targets, answers)?,
-            })
-        })
+        evaluation.run(machine, device, |answers| quality(&classes, &part.targets, answers, seed))
     }
 }

@@ -1,7 +1,5 @@
 //! Classifiers of images and volumes: digits, square images of a table, and made volumes.
 
-use std::collections::BTreeMap;
-
 use anyhow::bail;
 use parallax_model::data::{Lines, Weights, table};
 use parallax_model::examples::Rows;
@@ -9,13 +7,13 @@ use parallax_model::image::{Convolutions, Dimensions, SHAPES, SIDE, fold, volume
 use parallax_schema::record::Run;
 use sha2::{Digest, Sha256};
 
-use super::classes::{about_classes, classes, quality, targets};
+use super::classes::{classes, quality, targets};
 use super::classify::DIGITS;
-use super::evaluation::{Evaluation, Quality, names, parts, rows_of};
+use super::evaluation::{Evaluation, names, parts, rows_of};
 use super::files::{digits, kept, read};
 use super::machine::Machine;
 use super::scoring::Asked;
-use super::task::{Extents, Given, Kind, Prepared, Task};
+use super::task::{Extents, Given, Kind, Prepared, Task, about};
 use crate::args::Device;
 
 /// Name of the made volumes, their number, and their seed.
@@ -121,15 +119,13 @@ impl Task for Image {
         items.values.iter_mut().for_each(|value| *value *= scale);
         let channels = CHANNELS[self.dimensions.rank() - 2];
         let model = self.model(extents.hidden.unwrap_or(channels), classes.len());
-        let about = [
-            ("model", Kind::Image.name().to_owned()),
+        let more = [
             ("classes", serde_json::to_string(&classes)?),
             ("dimensions", self.dimensions.rank().to_string()),
             ("side", self.side.to_string()),
             ("channels", model.channels.to_string()),
-            ("data", self.hash.clone()),
         ];
-        let about: BTreeMap<String, String> = about.map(|(key, value)| (key.to_owned(), value)).into();
+        let about = about(Kind::Image, &self.hash, more);
         let finish = Box::new(move |weights: &mut Weights| fold(weights, scale));
         Ok(Prepared { network: Box::new(model), items: Box::new(items), about, finish })
     }
@@ -170,11 +166,6 @@ impl Task for Image {
             seed,
             rows: None,
         };
-        evaluation.run(machine, device, |answers| {
-            Ok(Quality {
-                scores: quality(classes.len(), &part.targets, answers, seed),
-                lines: about_classes(&classes, &part.targets, answers)?,
-            })
-        })
+        evaluation.run(machine, device, |answers| quality(&classes, &part.targets, answers, seed))
     }
 }

@@ -1,6 +1,6 @@
 //! Taggers of entities: notes, their training, and their evaluation.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use anyhow::{Context, bail};
 use parallax_model::data::{DataError, Lines, MOST_CLASSES, Note, Offsets, Weights, notes};
@@ -16,7 +16,7 @@ use super::evaluation::{Evaluation, Quality, knows, names};
 use super::files::{File, kept, read};
 use super::machine::Machine;
 use super::scoring::Asked;
-use super::task::{Extents, Given, Kind, Prepared, Task};
+use super::task::{Extents, Given, Kind, Prepared, Task, about};
 use crate::args::Device;
 
 /// Shipped notes, with their shipped weights.
@@ -130,15 +130,13 @@ impl Task for Ner {
             bail!("{}: no note of the training part has a word", self.file.name);
         }
         let model = Tagger { rows: ROWS, width, hidden, tags: 1 + 2 * types.len() };
-        let about = [
-            ("model", Kind::Ner.name().to_owned()),
+        let more = [
             ("types", serde_json::to_string(&types)?),
             ("rows", ROWS.to_string()),
             ("width", width.to_string()),
             ("hidden", hidden.to_string()),
-            ("data", self.file.hash.clone()),
         ];
-        let about: BTreeMap<String, String> = about.map(|(key, value)| (key.to_owned(), value)).into();
+        let about = about(Kind::Ner, &self.file.hash, more);
         let seen = items.seen(ROWS);
         let finish = Box::new(move |weights: &mut Weights| fill_unseen(weights, &seen));
         Ok(Prepared { network: Box::new(model), items: Box::new(items), about, finish })

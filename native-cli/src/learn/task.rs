@@ -99,6 +99,12 @@ pub trait Task {
     ) -> anyhow::Result<(Run, Vec<String>)>;
 }
 
+/// Returns the metadata of weights: the kind of the model, the hash of its data, and these extents and names.
+pub fn about<const N: usize>(kind: Kind, data: &str, more: [(&str, String); N]) -> BTreeMap<String, String> {
+    let all = [("model", kind.name().to_owned()), ("data", data.to_owned())].into_iter().chain(more);
+    all.map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
 /// Reads the data of a task.
 ///
 /// # Errors

@@ -16,8 +16,8 @@ use crate::files;
 use crate::interrupts::interrupted;
 use crate::progress::Progress;
 
-/// Steps between two checkpoints.
-const EVERY: usize = 100;
+/// Steps between two checkpoints, and of a point of the loss curve.
+pub const EVERY: usize = 100;
 
 /// Settings of a training.
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ struct State {
 pub struct Trained {
     /// The parameters, without metadata.
     pub weights: Weights,
-    /// Mean loss of each hundred steps.
+    /// Mean loss of each [`EVERY`] steps.
     pub curve: Vec<f64>,
 }
 
