@@ -59,13 +59,10 @@ pub fn results(args: &Results) -> anyhow::Result<()> {
         Action::Prune(how) => prune(found, how)?,
     }
     if unread > 0 {
-        outln!("{} no readable run, and left alone", counted_files(unread, "is", "are"));
+        let are = if unread == 1 { "is" } else { "are" };
+        outln!("{} {are} no readable run, and left alone", counted(unread, "file"));
     }
     Ok(())
-}
-
-fn counted_files(files: usize, one: &str, several: &str) -> String {
-    format!("{} {}", counted(files, "file"), if files == 1 { one } else { several })
 }
 
 /// Returns the runs of a folder, the newest first, and the number of other files whose names are those of runs.
