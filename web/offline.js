@@ -60,9 +60,10 @@ async function list(first, others = []) {
   worker.postMessage({ keep: PAGE });
 }
 
-/// Once in a tab, and never during a run or after the visitor gave a kernel: a page that is loaded anew has lost it.
+/// Loads the page once more, where the worker in charge lists it. Once in a tab, and never during a run or after the visitor gave a
+/// kernel: a page that is loaded anew has lost it.
 function isolate() {
-  if (crossOriginIsolated || !serviceWorker.controller || document.querySelector("#stop:not([hidden])")) return;
+  if (crossOriginIsolated || !listsOf(serviceWorker.controller).has(LIST) || document.querySelector("#stop:not([hidden])")) return;
   const asked = `parallax-isolated ${PAGE}`;
   if (sessionStorage.getItem(asked) || [...document.querySelectorAll("textarea")].some(({ value }) => value)) return;
   sessionStorage.setItem(asked, "asked");

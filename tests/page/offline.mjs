@@ -232,6 +232,25 @@ export const labOfflineTests = ({ dist, openOn, compared }) => ({
     await page.context().close();
   },
 
+  async "is isolated by its own worker, not by a late one of the page that measures"() {
+    const own = await serve(dist, { isolated: false });
+    const held = {};
+    held.here = new Promise((go) => (held.go = go));
+    held.seen = new Promise((see) => (held.see = see));
+    const page = await openOn("about:blank");
+    // The second version, with the program that measures, waits until the lab is open.
+    const isSecond = (url) => url.pathname === "/worker.js" && url.searchParams.getAll("file").includes(MEASURING.program);
+    await page.context().route(isSecond, async (route) => (held.see(), await held.here, route.continue()));
+    await page.goto(own.address);
+    await held.seen;
+    await page.goto(`${own.address}lab/`);
+    await page.locator("#compare:enabled").waitFor();
+    held.go();
+    await isolated(page);
+    await page.context().close();
+    own.close();
+  },
+
   async "is not loaded anew after a kernel was given"() {
     const own = await serve(dist, { isolated: false });
     const held = {};
