@@ -167,3 +167,30 @@ fn the_gpu_workflow_compares_at_night_and_never_blocks() {
     assert!(position(".ci/compare") < position("\"name\":\"gpu-night\""), "compared before it is the next baseline");
     assert_eq!(steps[position(".ci/compare")]["continue-on-error"], true);
 }
+
+/// An image needs a registry; its build runs at night. Its files, versions and commands are checked here.
+#[test]
+fn the_image_is_of_files_versions_and_commands_that_exist() {
+    let read =
+        |path: &str| std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let (image, setup) = (read("Dockerfile"), read(".ci/setup"));
+    let nvrtc = setup.lines().find_map(|line| line.strip_prefix("nvrtc_version=")).expect("a version");
+    assert!(image.contains(&format!("nvidia-cuda-nvrtc=={nvrtc} ")), "the compiler of the tests, {nvrtc}");
+    let built = "cargo build --locked --profile dist --features page -p parallax-gpu";
+    let release = read(".github/workflows/release.yml");
+    assert!(image.contains(built) && release.contains(built), "built as a release");
+    assert!(image.contains("/parallax/target/dist/parallax ") && read("Cargo.toml").contains("[profile.dist]"));
+    let ignored = read(".dockerignore");
+    for line in read(".gitignore").lines().filter(|line| line.starts_with('/') && !line.ends_with("-*")) {
+        let stem = line.trim_end_matches("-test");
+        assert!(
+            ignored.lines().any(|own| own == line || own == format!("{stem}*")) || line.contains("tools"),
+            "{line}"
+        );
+    }
+    let nightly = read(".github/workflows/nightly.yml");
+    let calls: Vec<&str> =
+        nightly.lines().filter_map(|line| line.split_once("docker run --rm parallax ")).map(|(_, call)| call).collect();
+    assert_eq!(calls.len(), 2, "{calls:?}");
+    calls.into_iter().for_each(|call| accepted(&words(call)).unwrap_or_else(|error| panic!("{error}")));
+}
