@@ -44,12 +44,15 @@ function withRoom(program, room) {
   return assert.fail("the program has no memory");
 }
 
-/// A page of another origin that shows an address in a frame.
-async function framing(address) {
-  const server = createServer((_, response) => response.writeHead(200, { "Content-Type": "text/html" }).end(`<iframe src="${address}" style="width: 100%; height: 600px"></iframe>`));
+/// A page of another origin with this frame.
+export async function around(frame) {
+  const server = createServer((_, response) => response.writeHead(200, { "Content-Type": "text/html" }).end(frame));
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   return { address: `http://127.0.0.1:${server.address().port}/`, close: () => (server.closeAllConnections(), server.close()) };
 }
+
+/// A page of another origin that shows an address in a frame.
+const framing = (address) => around(`<iframe src="${address}" style="width: 100%; height: 600px"></iframe>`);
 
 /// By name, for a built page and the means of the caller to open it. `recorded` is a folder of run files.
 export const outsideTests = ({ dist, server, open, openOn, enabledRun, finished, download, narrowAndWide, recorded, brief }) => {

@@ -17,7 +17,7 @@ import { launch } from "./browser.mjs";
 import { busiest } from "./busy.mjs";
 import { modelTests } from "./model.mjs";
 import { offlineTests } from "./offline.mjs";
-import { outsideTests } from "./outside.mjs";
+import { around, outsideTests } from "./outside.mjs";
 import { steadyTests } from "./steady.mjs";
 import { end, runTests } from "./tests.mjs";
 import { serve } from "./serve.mjs";
@@ -821,7 +821,31 @@ const tests = {
     await page.click("#copy-link");
     await page.getByText("It contains the settings, not the results").waitFor();
     assert.equal(await page.evaluate(() => navigator.clipboard.readText()), page.url());
+    await page.click("#copy-embedded");
+    await page.getByText("The code is on the clipboard. Another page shows these results with it.").waitFor();
+    const code = await page.evaluate(() => navigator.clipboard.readText());
+    assert.ok(code.startsWith(`<iframe src="${server.address}?embed=1#r=`) && code.endsWith("</iframe>"), code);
     assert.deepEqual(page.problems, []);
+
+    // Another site shows the results and nothing else; its frame cannot start a run.
+    const site = await around(`<!doctype html><meta name="viewport" content="width=device-width">${code}`);
+    const outside = await openOn(site.address, undefined, { serviceWorkers: "block" });
+    const frame = outside.frameLocator("iframe");
+    assert.deepEqual((await frame.locator("#linked-table tbody tr").allInnerTexts()).map((row) => row.split("\t")[0]), CASES);
+    for (const part of [".masthead", ".intro", "#run", "#device-section", "#run-linked", "footer"]) {
+      assert.ok(await frame.locator(part).isHidden(), part);
+    }
+    assert.equal(outside.workers().length, 0);
+    assert.deepEqual(outside.problems, []);
+    await narrowAndWide(outside, "embedded");
+    const [whole] = await Promise.all([outside.waitForEvent("popup"), frame.getByRole("link", { name: "Open in Parallax" }).click()]);
+    await enabledRun(whole);
+    assert.equal(whole.url(), link);
+    await outside.goto(`${server.address}?embed=1`);
+    await outside.getByText("No results.").waitFor();
+    assert.ok(await outside.locator("#run").isHidden());
+    await outside.context().close();
+    site.close();
 
     const other = await openOn(link, undefined, { serviceWorkers: "block" });
     await enabledRun(other);
@@ -1277,12 +1301,24 @@ const ofTheRelease = {
   },
 
   async "weighs little"() {
-    const names = (await readdir(dist, { recursive: true })).filter((name) => /\.(html|css|js|wasm)$/.test(name));
+    // The page counts as far as a measurement fetches it; the service worker and the manifest are fetched by the browser itself.
+    const fetched = new Set(["worker.js", "manifest.webmanifest"]);
+    const visit = await openOn("about:blank");
+    visit.context().on("request", (request) => fetched.add(new URL(request.url()).pathname.slice(1) || "index.html"));
+    await visit.goto(`${server.address}${BARE}`);
+    await enabledRun(visit);
+    await visit.click("#run");
+    await finished(visit);
+    await visit.context().close();
+    const folder = (name) => name.match(/^(reports|worker|threads|cube|lab)\//)?.[1] ?? "page";
+    const files = (await readdir(dist, { recursive: true })).filter((name) => /\.(html|css|js|wasm|webmanifest)$/.test(name));
+    const names = files.filter((name) => folder(name) !== "page" || fetched.has(name));
+    assert.ok(names.includes("index.html") && names.some((name) => /^parallax-web-.*\.wasm$/.test(name)), names.join());
     // Side by side: the best compression of so much takes a while.
     const weigh = async (name) => [name, (await promisify(brotliCompress)(await readFile(join(dist, name)))).length];
     const sums = { page: 0, reports: 0, worker: 0, threads: 0, cube: 0, lab: 0 };
     // Each worker has a folder, of which a browser fetches one.
-    for (const [name, bytes] of await Promise.all(names.map(weigh))) sums[name.match(/^(reports|worker|threads|cube|lab)\//)?.[1] ?? "page"] += bytes;
+    for (const [name, bytes] of await Promise.all(names.map(weigh))) sums[folder(name)] += bytes;
     const { page, reports, cube, lab, ...measuring } = sums;
     console.log(`      the page weighs ${page} bytes; workers ${Object.values(measuring).join(", ")}; reports ${reports}; CubeCL ${cube}; lab ${lab}`);
     assert.ok(page <= BUDGET, `${page} bytes`);

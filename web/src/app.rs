@@ -16,6 +16,7 @@ use parallax_schema::device::{ClockInfo, DeviceInfo, DeviceKind};
 use parallax_schema::record::{Event, Model, Run, RunSummary, Suite};
 use parallax_schema::session::{Mode, Outline};
 use parallax_schema::spec::Spec;
+pub use sharing::embedded;
 use wasm_bindgen_futures::spawn_local;
 
 use crate::activity::Activity;

@@ -20,6 +20,15 @@ pub fn to_settings(place: &str, query: &str) -> String {
     if query.is_empty() { place.to_owned() } else { format!("{place}?{query}") }
 }
 
+/// Returns the HTML by which another site shows a summary of results of the page at `place`.
+pub fn to_embedded(place: &str, summary: &RunSummary) -> String {
+    let address = to_results(&to_settings(place, "embed=1"), summary);
+    format!(
+        "<iframe src=\"{address}\" title=\"GPU kernels measured with Parallax\" width=\"100%\" height=\"480\" \
+         loading=\"lazy\"></iframe>"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,6 @@
 //! The page's own program: it measures, and fetches the program that compares.
 
+use parallax_web::query::Wanted;
 use parallax_web::{app, broken, environment, query, reports, view};
 use wasm_bindgen_futures::spawn_local;
 
@@ -8,11 +9,10 @@ fn main() {
     view::alive();
     let request = query::parse(&search, environment::at_home(), environment::is_here);
     broken::tell(request.report.clone());
-    if environment::framed_elsewhere() {
-        view::framed();
-    } else if query::asks_for_comparison(&search) {
-        spawn_local(reports::compare(search));
-    } else {
-        spawn_local(app::start(request));
+    match query::wanted(&search) {
+        Wanted::Embedded => app::embedded(),
+        _ if environment::framed_elsewhere() => view::framed(),
+        Wanted::Comparison => spawn_local(reports::compare(search)),
+        Wanted::Measurement => spawn_local(app::start(request)),
     }
 }

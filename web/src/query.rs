@@ -1,4 +1,4 @@
-//! The URL query: a spec with the keys of the command line, plus seven keys of the page.
+//! The URL query: a spec with the keys of the command line, plus eight keys of the page.
 
 use parallax_protocol::target::{Target, TargetConfig};
 use parallax_schema::device::BrowserMode;
@@ -110,9 +110,26 @@ pub fn write(spec: &Spec, mode: Mode, TargetConfig { target, reach, threads }: T
     query::write(&pairs)
 }
 
-/// Returns whether a query requests the comparison view.
-pub fn asks_for_comparison(search: &str) -> bool {
-    query::read(search).iter().any(|(key, value)| key == "view" && value == "compare")
+/// View of the page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// Measurement of this device.
+    Measurement,
+    /// Comparison of runs.
+    Comparison,
+    /// Results of the address alone, without controls, for other sites.
+    Embedded,
+}
+
+/// Returns the view that a query requests by `view=compare` or `embed=1`.
+pub fn wanted(search: &str) -> Wanted {
+    let pairs = query::read(search);
+    let has = |key: &str, value: &str| pairs.iter().any(|(k, v)| k == key && v == value);
+    match (has("embed", "1"), has("view", "compare")) {
+        (true, _) => Wanted::Embedded,
+        (_, true) => Wanted::Comparison,
+        _ => Wanted::Measurement,
+    }
 }
 
 #[cfg(test)]
@@ -225,14 +242,17 @@ mod tests {
     }
 
     #[test]
-    fn only_its_own_word_asks_for_the_comparison() {
+    fn only_its_own_word_requests_another_view() {
         for (search, want) in [
-            ("?view=compare", true),
-            ("?a=x.json&view=compare", true),
-            ("?view=measure", false),
-            ("?viewcompare", false),
+            ("?view=compare", Wanted::Comparison),
+            ("?a=x.json&view=compare", Wanted::Comparison),
+            ("?view=measure", Wanted::Measurement),
+            ("?viewcompare", Wanted::Measurement),
+            ("?embed=1", Wanted::Embedded),
+            ("?view=compare&embed=1", Wanted::Embedded),
+            ("?embed=0", Wanted::Measurement),
         ] {
-            assert_eq!(asks_for_comparison(search), want, "{search}");
+            assert_eq!(wanted(search), want, "{search}");
         }
     }
 }

@@ -14,9 +14,11 @@ use sha2::{Digest, Sha256, Sha384};
 use crate::bind::bind;
 
 /// Files that keep their names, from the root of the checkout.
-const COPIED: [&str; 10] = [
+const COPIED: [&str; 12] = [
+    "core/report/src/site/mark.svg",
     "web/alive.js",
     "web/card.png",
+    "web/manifest.webmanifest",
     "web/measuring.js",
     "web/offline.js",
     "web/open-trace.css",
@@ -28,7 +30,7 @@ const COPIED: [&str; 10] = [
 ];
 
 /// Sources that the page may load: its own files. Browsers read this policy in the document, independent of its server.
-const POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data:; \
+const POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data:; manifest-src 'self'; \
                       connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'";
 
 const CHARSET: &str = "<meta charset=\"utf-8\">";

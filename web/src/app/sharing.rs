@@ -26,6 +26,21 @@ pub(super) fn came_with_the_page(view: &View) -> Option<RunSummary> {
     }
 }
 
+/// Shows the results of the page's address alone. Nothing runs, so another site may show this view in a frame.
+pub fn embedded() {
+    let view = View::new();
+    view.embedded();
+    let shown = came_with_the_page(&view).is_some();
+    if !shown && link::payload(&view.fragment()).is_none() {
+        view.notice(
+            "link",
+            Tone::Error,
+            "No results.",
+            "The address of a frame ends with results, as Share link copies them.",
+        );
+    }
+}
+
 impl App {
     /// Connects the controls that export the run, and those of the linked summary.
     pub(super) fn listen_to_sharing(self: &Rc<Self>) {
@@ -62,6 +77,11 @@ impl App {
             let Some(summary) = app.run.borrow().as_ref().map(RunSummary::of) else { return };
             let link = link::to_results(&app.view.place(), &summary);
             app.copy(link, "It contains the settings and a summary of the results; nothing was uploaded.");
+        });
+        let app = self.clone();
+        self.view.on_copy_embedded(move || {
+            let Some(summary) = app.run.borrow().as_ref().map(RunSummary::of) else { return };
+            app.copy(link::to_embedded(&app.view.place(), &summary), "Another page shows these results with it.");
         });
         let app = self.clone();
         self.view.on_run_linked(move || spawn_local(app.clone().run_as_linked()));
@@ -170,13 +190,14 @@ impl App {
         }
     }
 
-    /// Copies a link to the clipboard and reports its contents.
+    /// Copies a link, or the code of a frame, to the clipboard and reports its contents.
     fn copy(&self, link: String, what: &'static str) {
         let view = self.view.clone();
+        let name = if link.starts_with('<') { "The code" } else { "The link" };
         spawn_local(async move {
             view.share_line(&match share::copy(&link).await {
-                Ok(()) => format!("The link is on the clipboard. {what}"),
-                Err(_) => format!("The browser did not allow copying. The link is {link}"),
+                Ok(()) => format!("{name} is on the clipboard. {what}"),
+                Err(_) => format!("The browser did not allow copying. {name} is {link}"),
             });
         });
     }

@@ -101,6 +101,11 @@ impl View {
         on_click("copy-results", f);
     }
 
+    /// Calls `f` when the user requests the code that shows the results in another page.
+    pub fn on_copy_embedded(&self, f: impl Fn() + 'static) {
+        on_click("copy-embedded", f);
+    }
+
     /// Calls `f` when the user requests the link with the settings.
     pub fn on_copy_link(&self, f: impl Fn() + 'static) {
         on_click("copy-link", f);

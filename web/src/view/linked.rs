@@ -6,7 +6,7 @@ use parallax_schema::spec::query;
 use web_sys::Element;
 
 use super::View;
-use super::dom::{empty, facts, fill, id, listen, make, on_click, set_title};
+use super::dom::{attribute, empty, facts, fill, id, listen, make, on_click, set_title};
 use super::settings::CHIPS;
 use crate::environment::window;
 use crate::words::moment;
@@ -64,6 +64,17 @@ impl View {
         id("linked-table").set_inner_html(&html::linked(summary, ours));
         id("linked-section").set_hidden(false);
         set_title(&format!("{} · Parallax", escape(summary.called())));
+    }
+
+    /// Hides everything but the summary, and adds a link to the whole page in a tab of its own.
+    pub fn embedded(&self) {
+        if let Some(root) = window().document().and_then(|document| document.document_element()) {
+            attribute(&root, "data-embedded", "");
+        }
+        let link = make("a", "", "Open in Parallax");
+        attribute(&link, "target", "_blank");
+        attribute(&link, "href", &(self.place() + &self.fragment()));
+        fill(&id("linked-section"), [&link]);
     }
 
     /// Hides the summary.
