@@ -100,11 +100,16 @@ fn elements<T: npyz::Deserialize, const N: usize>(
 
 /// Writes an output from little-endian bytes of its elements.
 pub fn write(to: impl Write, spec: &BufferSpec, storage: Storage, bytes: &[u8]) -> std::io::Result<()> {
+    write_as(to, &spec.dims, storage, bytes)
+}
+
+/// Writes an array of these extents from little-endian bytes of its elements.
+pub fn write_as(to: impl Write, extents: &[u64], storage: Storage, bytes: &[u8]) -> std::io::Result<()> {
     match storage {
-        Storage::F32 => save(to, &spec.dims, bytes, f32::from_le_bytes),
-        Storage::F16 => save(to, &spec.dims, bytes, half::f16::from_le_bytes),
-        Storage::BF16 => save(to, &spec.dims, bytes, u16::from_le_bytes),
-        Storage::U32 => save(to, &spec.dims, bytes, u32::from_le_bytes),
+        Storage::F32 => save(to, extents, bytes, f32::from_le_bytes),
+        Storage::F16 => save(to, extents, bytes, half::f16::from_le_bytes),
+        Storage::BF16 => save(to, extents, bytes, u16::from_le_bytes),
+        Storage::U32 => save(to, extents, bytes, u32::from_le_bytes),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Examples: items with inputs and true classes, their parts and their batches.
 
 use parallax_ir::{Draw, splitmix64};
+use parallax_schema::case::Storage;
 
 use crate::layers::Arrays;
 use crate::network::TARGETS;
@@ -12,6 +13,11 @@ pub const INPUT: &str = "x";
 pub trait Examples {
     /// Number of items.
     fn len(&self) -> usize;
+
+    /// Name and type of the array of inputs.
+    fn input(&self) -> (&'static str, Storage) {
+        (INPUT, Storage::F32)
+    }
 
     /// Puts the inputs of some items into arrays.
     fn inputs(&self, items: &[usize], arrays: &mut Arrays);

@@ -11,6 +11,7 @@ use parallax_schema::record::Run;
 use crate::args::{DEVICES, Device, RESULTS};
 use crate::console::outln;
 use crate::files;
+use crate::learn::evaluation::EvaluationOptions;
 use crate::learn::machine::Machine;
 use crate::learn::task::{Given, Kind, Task, check_kind, open};
 
@@ -70,6 +71,9 @@ pub struct ModelArgs {
     /// Run file to write, for `compare`
     #[arg(long, value_name = "FILE", help_heading = RESULTS)]
     pub output: Option<PathBuf>,
+    /// Folder for inputs.npy and logits.npy of all rows, for other libraries
+    #[arg(long, value_name = "DIR", help_heading = RESULTS)]
+    pub arrays: Option<PathBuf>,
     /// cpu, wgpu or cuda [default: best]
     #[arg(long, help_heading = DEVICES)]
     pub target: Option<String>,
@@ -84,7 +88,8 @@ pub fn model(args: &ModelArgs) -> anyhow::Result<ExitCode> {
     let weights = weights(args.weights.as_deref(), &*task, args.data.data.as_deref())?;
     check_kind(&weights, args.data.name)?;
     let mut machine = Machine::open(args.target.as_deref(), &args.device, &[])?;
-    let (run, lines) = task.evaluate(&weights, args.seed, &mut machine, &args.device)?;
+    let options = EvaluationOptions { seed: args.seed, device: &args.device, arrays: args.arrays.as_deref() };
+    let (run, lines) = task.evaluate(&weights, &options, &mut machine)?;
     lines.iter().for_each(|line| outln!("{line}"));
     if let Some(path) = &args.output {
         write_run(path, &run)?;

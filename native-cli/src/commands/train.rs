@@ -10,6 +10,7 @@ use crate::args::{DEVICES, Device, RESULTS};
 use crate::commands::model::{DataOptions, exit_code, write_run};
 use crate::console::{errln, outln};
 use crate::files;
+use crate::learn::evaluation::EvaluationOptions;
 use crate::learn::machine::Machine;
 use crate::learn::task::{Extents, Prepared};
 use crate::learn::training::{Course, EVERY, Settings};
@@ -77,7 +78,8 @@ pub fn train(args: &TrainArgs) -> anyhow::Result<ExitCode> {
         "mean loss of each {EVERY} steps: {}",
         curve.iter().map(|p| format!("{:.4}", p.value)).collect::<Vec<_>>().join(" ")
     );
-    let (mut run, lines) = task.evaluate(&result.weights, args.seed, &mut machine, &args.device)?;
+    let options = EvaluationOptions { seed: args.seed, device: &args.device, arrays: None };
+    let (mut run, lines) = task.evaluate(&result.weights, &options, &mut machine)?;
     lines.iter().for_each(|line| outln!("{line}"));
     if let Some(Outcome::Pass(measured)) = run.records.first_mut().map(|record| &mut record.outcome) {
         measured.scores.extend(curve);

@@ -9,12 +9,11 @@ use parallax_model::network::Network;
 use parallax_schema::record::Run;
 
 use super::classes::{classes, quality, targets};
-use super::evaluation::{Evaluation, names, parts, rows_of};
+use super::evaluation::{Evaluation, EvaluationOptions, names, parts, rows_of};
 use super::files::{File, kept, read};
 use super::machine::Machine;
 use super::scoring::Asked;
 use super::task::{Extents, Given, Kind, Prepared, Task, about};
-use crate::args::Device;
 
 /// Shipped tables, with their shipped weights.
 const SHIPPED: [(&str, &[u8], &[u8]); 2] = [
@@ -139,9 +138,8 @@ impl Task for Classify {
     fn evaluate(
         &self,
         weights: &Weights,
-        seed: u64,
+        options: &EvaluationOptions<'_>,
         machine: &mut Machine,
-        device: &Device,
     ) -> anyhow::Result<(Run, Vec<String>)> {
         let classes = names(weights, "classes", 2)?;
         let model = Classifier {
@@ -165,9 +163,9 @@ impl Task for Classify {
             items: which,
             variant: "mlp",
             extents: vec![("f", model.features), ("h", model.hidden), ("c", model.classes)],
-            seed,
+            options,
             rows: None,
         };
-        evaluation.run(machine, device, |answers| quality(&classes, &part.targets, answers, seed))
+        evaluation.run(machine, |answers| quality(&classes, &part.targets, answers, options.seed))
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use parallax_model::data::Weights;
 use parallax_model::examples::split;
 use parallax_model::layers::Arrays;
-use parallax_schema::case::DType;
+use parallax_schema::case::{DType, Storage};
 use parallax_schema::device::Compiled;
 use parallax_schema::record::{Measured, Outcome, Parts, Record, Run, Score};
 use parallax_schema::spec::Spec;
@@ -18,7 +18,17 @@ use super::machine::Machine;
 use super::scoring::{Answers, Asked, agreement};
 use super::task::Kind;
 use crate::args::Device;
-use crate::{session, targets};
+use crate::{files, host, npy, session, targets};
+
+/// Options of an evaluation.
+pub struct EvaluationOptions<'a> {
+    /// Seed of the intervals.
+    pub seed: u64,
+    /// Devices, for the processor beside another target.
+    pub device: &'a Device,
+    /// Folder for the inputs and the logits as NumPy arrays.
+    pub arrays: Option<&'a Path>,
+}
 
 /// Weights of a network with items to answer.
 pub struct Evaluation<'a> {
@@ -36,8 +46,8 @@ pub struct Evaluation<'a> {
     pub variant: &'static str,
     /// Extents of the network, by the axes of its case.
     pub extents: Vec<(&'static str, usize)>,
-    /// Seed of the intervals.
-    pub seed: u64,
+    /// The options.
+    pub options: &'a EvaluationOptions<'a>,
     /// Rows of logits that are compared; none for all.
     pub rows: Option<Vec<usize>>,
 }
@@ -58,19 +68,22 @@ impl Evaluation<'_> {
     pub fn run(
         &self,
         machine: &mut Machine,
-        device: &Device,
         quality: impl FnOnce(&Answers) -> anyhow::Result<Quality>,
     ) -> anyhow::Result<(Run, Vec<String>)> {
         let mut arrays = Arrays::default();
         self.asked.network.load(self.weights, &mut arrays)?;
-        let ours = self.answers(&mut arrays, machine)?;
+        let all = self.asked.answers(&mut arrays, machine)?;
+        if let Some(folder) = self.options.arrays {
+            self.write_arrays(folder, &all)?;
+        }
+        let ours = self.judged(all);
         let Quality { mut scores, lines: about } = quality(&ours)?;
-        scores.extend(self.asked.speed(&mut arrays, machine, self.seed)?);
+        scores.extend(self.asked.speed(&mut arrays, machine, self.options.seed)?);
         let processor = match machine.target {
             targets::CPU => None,
             _ => {
-                let mut cpu = Machine::open(Some(targets::CPU), device, &[])?;
-                Some(self.answers(&mut arrays, &mut cpu)?)
+                let mut cpu = Machine::open(Some(targets::CPU), self.options.device, &[])?;
+                Some(self.judged(self.asked.answers(&mut arrays, &mut cpu)?))
             }
         };
         let agreement = agreement(&ours, processor.as_ref().unwrap_or(&ours));
@@ -106,12 +119,33 @@ impl Evaluation<'_> {
         Ok((self.record(machine, outcome), lines))
     }
 
-    fn answers(&self, arrays: &mut Arrays, machine: &mut Machine) -> anyhow::Result<Answers> {
-        let all = self.asked.answers(arrays, machine)?;
-        Ok(match &self.rows {
+    /// Returns the answers that count.
+    fn judged(&self, all: Answers) -> Answers {
+        match &self.rows {
             Some(rows) => all.some(rows),
             None => all,
-        })
+        }
+    }
+
+    /// Writes the inputs of all items, and their logits, as `inputs.npy` and `logits.npy`.
+    ///
+    /// # Errors
+    /// Folder that cannot be made or written.
+    fn write_arrays(&self, folder: &Path, all: &Answers) -> anyhow::Result<()> {
+        let items = self.asked.items.len();
+        let (name, elem) = self.asked.items.input();
+        let mut given = Arrays::default();
+        self.asked.items.inputs(&(0..items).collect::<Vec<_>>(), &mut given);
+        let inputs = given.bytes(name).with_context(|| format!("there is no array `{name}`"))?;
+        let logits: Vec<u8> = all.logits.iter().flat_map(|logit| logit.to_le_bytes()).collect();
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        for (file, rows, storage, bytes) in
+            [("inputs.npy", items, elem, inputs), ("logits.npy", all.predicted.len(), Storage::F32, &logits[..])]
+        {
+            let extents = [rows as u64, (bytes.len() / 4 / rows.max(1)) as u64];
+            files::write(&folder.join(file), |to| npy::write_as(to, &extents, storage, bytes))?;
+        }
+        Ok(())
     }
 
     /// Returns a run of one record.
@@ -139,6 +173,7 @@ impl Evaluation<'_> {
         let (device, clock) = (machine.profiler().device(), machine.profiler().clock());
         let mut run = Run::begin_on(machine.target, session::suite(), (device, clock), &Spec::default(), vec![case]);
         run.started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        run.environment = host::facts();
         run.records = vec![record];
         run
     }

@@ -9,12 +9,11 @@ use sha2::{Digest, Sha256};
 
 use super::classes::{classes, quality, targets};
 use super::classify::DIGITS;
-use super::evaluation::{Evaluation, names, parts, rows_of};
+use super::evaluation::{Evaluation, EvaluationOptions, names, parts, rows_of};
 use super::files::{digits, kept, read};
 use super::machine::Machine;
 use super::scoring::Asked;
 use super::task::{Extents, Given, Kind, Prepared, Task, about};
-use crate::args::Device;
 
 /// Name of the made volumes, their number, and their seed.
 const VOLUMES: &str = "volumes";
@@ -133,9 +132,8 @@ impl Task for Image {
     fn evaluate(
         &self,
         weights: &Weights,
-        seed: u64,
+        options: &EvaluationOptions<'_>,
         machine: &mut Machine,
-        device: &Device,
     ) -> anyhow::Result<(Run, Vec<String>)> {
         let classes = names(weights, "classes", 2)?;
         let (rank, side): (usize, usize) = (weights.about("dimensions")?, weights.about("side")?);
@@ -163,9 +161,9 @@ impl Task for Image {
             items: which,
             variant: "convolutions",
             extents: vec![("r", rank), ("h", side), ("m", model.channels), ("c", model.classes)],
-            seed,
+            options,
             rows: None,
         };
-        evaluation.run(machine, device, |answers| quality(&classes, &part.targets, answers, seed))
+        evaluation.run(machine, |answers| quality(&classes, &part.targets, answers, options.seed))
     }
 }

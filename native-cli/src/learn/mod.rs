@@ -3,7 +3,7 @@
 mod classes;
 mod classify;
 mod entities;
-mod evaluation;
+pub mod evaluation;
 mod files;
 mod image;
 pub mod machine;

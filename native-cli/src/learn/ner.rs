@@ -12,12 +12,11 @@ use parallax_model::quality::Entity;
 use parallax_schema::record::Run;
 
 use super::entities::Found;
-use super::evaluation::{Evaluation, Quality, knows, names};
+use super::evaluation::{Evaluation, EvaluationOptions, Quality, knows, names};
 use super::files::{File, kept, read};
 use super::machine::Machine;
 use super::scoring::Asked;
 use super::task::{Extents, Given, Kind, Prepared, Task, about};
-use crate::args::Device;
 
 /// Shipped notes, with their shipped weights.
 const SHIPPED: [(&str, &[u8]); 1] = [("notes", include_bytes!("../../data/notes.jsonl"))];
@@ -145,9 +144,8 @@ impl Task for Ner {
     fn evaluate(
         &self,
         weights: &Weights,
-        seed: u64,
+        options: &EvaluationOptions<'_>,
         machine: &mut Machine,
-        device: &Device,
     ) -> anyhow::Result<(Run, Vec<String>)> {
         let types = names(weights, "types", 1)?;
         let (rows, width, hidden) = (weights.about("rows")?, weights.about("width")?, weights.about("hidden")?);
@@ -172,11 +170,11 @@ impl Task for Ner {
             items: words,
             variant: "encoder",
             extents: vec![("s", LENGTH), ("d", width), ("f", hidden), ("c", model.tags)],
-            seed,
+            options,
             rows: Some(sentences.of_tokens()),
         };
         let truth: Vec<&[Entity]> = part.iter().map(|note| &note.entities[..]).collect();
-        evaluation.run(machine, device, |answers| {
+        evaluation.run(machine, |answers| {
             let found = Found::new(&types, &truth, &sentences.entities(&answers.predicted));
             let mut lines = found.lines();
             if sentences.misaligned() > 0 {
@@ -185,7 +183,7 @@ impl Task for Ner {
                     sentences.misaligned()
                 ));
             }
-            Ok(Quality { scores: found.scores(seed), lines })
+            Ok(Quality { scores: found.scores(options.seed), lines })
         })
     }
 }

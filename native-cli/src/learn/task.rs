@@ -10,10 +10,10 @@ use parallax_model::network::Network;
 use parallax_schema::record::Run;
 
 use super::classify::Classify;
+use super::evaluation::EvaluationOptions;
 use super::image::Image;
 use super::machine::Machine;
 use super::ner::Ner;
-use crate::args::Device;
 
 /// Kind of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -93,9 +93,8 @@ pub trait Task {
     fn evaluate(
         &self,
         weights: &Weights,
-        seed: u64,
+        options: &EvaluationOptions<'_>,
         machine: &mut Machine,
-        device: &Device,
     ) -> anyhow::Result<(Run, Vec<String>)>;
 }
 

@@ -37,6 +37,17 @@ fn shipped_models_answer_alike_on_both_targets() {
     }
 }
 
+#[test]
+fn inputs_and_logits_are_written_for_other_libraries() {
+    let dir = folder();
+    run(dir.path(), &["model", "classify", "--data", "digits", "--target", "cpu", "--arrays", "a"]);
+    for (file, shape) in [("inputs.npy", "(359, 64"), ("logits.npy", "(359, 10")] {
+        let bytes = std::fs::read(dir.path().join("a").join(file)).expect(file);
+        let header = String::from_utf8_lossy(&bytes[..128]).into_owned();
+        assert!(header.contains("<f4") && header.contains(shape), "{header}");
+    }
+}
+
 const TRAINING: [&str; 8] = ["train", "classify", "--data", "breast-cancer", "--hidden", "4", "--batch", "16"];
 
 fn training<'a>(rest: &[&'a str]) -> Vec<&'a str> {

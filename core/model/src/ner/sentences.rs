@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use parallax_ir::{Draw, splitmix64};
+use parallax_schema::case::Storage;
 
 use super::tokens::{PADDING, POSITION, Token, UNKNOWN, features, tokens};
 use super::{FEATURES, LENGTH, TABLES};
@@ -149,6 +150,10 @@ fn ranges(tokens: &[Token]) -> Vec<Range<usize>> {
 impl Examples for Sentences {
     fn len(&self) -> usize {
         self.windows.len()
+    }
+
+    fn input(&self) -> (&'static str, Storage) {
+        (FEATURES, Storage::U32)
     }
 
     fn inputs(&self, items: &[usize], arrays: &mut Arrays) {
