@@ -14,7 +14,9 @@ use parallax_engine::measure::runner::Flow;
 use parallax_engine::plan::plan;
 use parallax_report::{a_a_table, compared_runs, comparison_table, tax_table};
 use parallax_schema::record::stats::Summary;
-use parallax_schema::record::{Event, NamedRun, Outcome, ReadError, Record, Run, StopReason, Suite, json_schema};
+use parallax_schema::record::{
+    Event, NamedRun, Outcome, ReadError, Record, Run, SCHEMA_ID, SCHEMA_PATH, StopReason, Suite, VERSION, json_schema,
+};
 use parallax_schema::session::Mode;
 use parallax_schema::spec::Spec;
 use parallax_schema::testing::caps;
@@ -63,6 +65,7 @@ fn slower(i: u64) -> f64 {
 fn the_published_schema_is_the_generated_one() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/schema/run.schema.json");
     published::assert_is(&path, &(serde_json::to_string_pretty(&json_schema()).expect("JSON") + "\n"));
+    assert!(SCHEMA_ID.ends_with(SCHEMA_PATH) && SCHEMA_PATH.contains(&format!(".v{VERSION}.")), "{SCHEMA_ID}");
 }
 
 #[test]

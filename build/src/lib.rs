@@ -50,7 +50,8 @@ pub fn embed_kernels(extensions: &[&str]) {
     write_out("kernels.rs", &table);
 }
 
-/// Sets `PARALLAX_COMMIT` for the crate: short hash, `-dirty` when tracked files among `sources` differ, empty outside a checkout.
+/// Sets `PARALLAX_COMMIT` for the crate: short hash, `-dirty.` with a digest of the changes when tracked files among `sources` differ,
+/// empty outside a checkout.
 /// `sources` are the files and folders of the program, relative to the checkout.
 pub fn emit_commit(sources: &[&str]) {
     let git = |args: &[&str]| {
@@ -59,17 +60,23 @@ pub fn emit_commit(sources: &[&str]) {
     };
     println!("cargo::rerun-if-changed=build.rs");
     let commit = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_default();
-    let mut dirty = false;
+    let mut dirty = String::new();
     if let Some((checkout, dir)) = git(&["rev-parse", "--show-toplevel"]).zip(git(&["rev-parse", "--absolute-git-dir"]))
     {
         let sources: Vec<String> = sources.iter().map(|source| format!("{checkout}/{source}")).collect();
         let paths = sources.iter().map(String::as_str);
-        let status: Vec<&str> =
-            ["status", "--porcelain", "--untracked-files=no", "--"].into_iter().chain(paths).collect();
-        dirty = git(&status).is_some_and(|changes| !changes.is_empty());
+        let changes: Vec<&str> = ["diff", "--binary", "HEAD", "--"].into_iter().chain(paths).collect();
+        if let Some(changes) = git(&changes).filter(|changes| !changes.is_empty()) {
+            dirty = format!("-dirty.{:08x}", digest(changes.as_bytes()));
+        }
         // A change makes a commit's program another one. Every commit and checkout writes HEAD's log.
         sources.iter().for_each(|source| println!("cargo::rerun-if-changed={source}"));
         println!("cargo::rerun-if-changed={dir}/logs/HEAD");
     }
-    println!("cargo::rustc-env=PARALLAX_COMMIT={commit}{}", if dirty { "-dirty" } else { "" });
+    println!("cargo::rustc-env=PARALLAX_COMMIT={commit}{dirty}");
+}
+
+/// Returns the 32-bit FNV-1a digest of bytes.
+fn digest(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |digest, byte| (digest ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }

@@ -15,6 +15,11 @@ const UNLIMITED: u64 = 1 << 60;
 /// Granularity of the result in bytes; the result is rounded down.
 const STEP: u64 = 16 << 20;
 
+/// Returns the memory of the machine, where the system reports it.
+pub fn installed() -> Option<Bytes> {
+    proc_kib("/proc/meminfo", "MemTotal:").map(Bytes)
+}
+
 /// Returns the smallest bound less the present use of this process; `None` if no bound is known.
 pub fn available() -> Option<Bytes> {
     let (mapped, resident) = taken().unwrap_or_default();

@@ -19,6 +19,7 @@ use crate::args::Device;
 use crate::browser;
 use crate::browser::{BrowserOptions, PageTarget};
 use crate::console::{errln, noteln};
+use crate::host;
 use crate::interrupts::interrupted;
 use crate::output::{Output, RunFile};
 use crate::progress::Progress;
@@ -56,19 +57,9 @@ pub fn suite() -> Suite {
 pub fn begin(target: &str, profiler: &dyn Profiler, spec: &Spec, plan: &Plan) -> Run {
     Run {
         started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
-        environment: BTreeMap::from([
-            ("os".to_owned(), os()),
-            ("architecture".to_owned(), std::env::consts::ARCH.to_owned()),
-        ]),
+        environment: host::facts(),
         ..plan.begin(target, suite(), profiler, spec)
     }
-}
-
-/// Returns the name of the operating system, with its release if a file has it.
-fn os() -> String {
-    let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
-    let name = release.lines().find_map(|l| l.strip_prefix("PRETTY_NAME="));
-    name.map_or_else(|| std::env::consts::OS.to_owned(), |n| n.trim_matches('"').to_owned())
 }
 
 fn here(
@@ -200,6 +191,10 @@ fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Output) -> an
     let result = browser::run(options, spec, mode, &mut |event| {
         let outcome = match (event, &mut file) {
             (Some(Event::Begin { mut run }), _) => {
+                // The browser runs on this host.
+                for (key, value) in host::facts() {
+                    run.environment.entry(key).or_insert(value);
+                }
                 if let Some(doubt) = options.passes_by(run.device()).as_ref().or(options.doubt.as_ref()) {
                     errln!("{doubt}");
                     run.environment.insert("device_doubt".to_owned(), doubt.clone());

@@ -4,8 +4,10 @@ use parallax_analysis::compare::verdict::{Verdict, digits};
 use parallax_analysis::history::{Change, History, HistoryRun, Kind, Move, Series, SeriesKey};
 use parallax_schema::device::BrowserMode;
 use parallax_schema::grouped;
+use parallax_schema::record::DIRTY;
 use parallax_schema::record::roofline::Bound;
 use parallax_schema::units::{counted, percent};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::date::date;
@@ -87,7 +89,7 @@ pub(super) fn place(key: &SeriesKey) -> String {
 
 /// Returns a commit of at most ten characters, with its mark of a changed tree.
 pub(super) fn commit(commit: &str) -> String {
-    let (hash, dirty) = commit.strip_suffix("-dirty").map_or((commit, ""), |hash| (hash, "-dirty"));
+    let (hash, dirty) = commit.split_at(commit.find(DIRTY).unwrap_or(commit.len()));
     match hash {
         "" => "unknown".to_owned(),
         hash => hash.chars().take(COMMIT).collect::<String>() + dirty,
@@ -142,7 +144,7 @@ pub(super) fn detectable(series: &Series) -> String {
 }
 
 /// Row of a spreadsheet: one point of a series.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryRow {
     /// Canonical string of the case.
     pub case: String,

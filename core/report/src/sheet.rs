@@ -3,16 +3,21 @@
 use parallax_analysis::compare::Comparison;
 use parallax_analysis::compare::scores::Change;
 use parallax_analysis::compare::verdict::Verdict;
+use parallax_schema::case::variant_of;
 use parallax_schema::device::Clock;
 use parallax_schema::record::roofline::Bound;
 use parallax_schema::record::stats::Summary;
-use parallax_schema::record::{Better, Method, NamedRun, OneCall, Outcome, Record, Repeatable, Run, Score, Timing};
+use parallax_schema::record::{
+    BROWSER_VERSION, Better, Method, NamedRun, OneCall, Outcome, Record, Repeatable, Run, Score, Timing, WGSL_CHECKS,
+    host,
+};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::escape_field;
 
 /// One case in one run. Missing figures are empty.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SheetRow {
     /// Canonical string.
     pub case: String,
@@ -141,6 +146,97 @@ pub struct SheetRow {
     pub change: Option<Change>,
     /// Reasons of skips, errors, substitutions and verdicts.
     pub reasons: String,
+    /// Seconds since 1970 (UTC) at the begin of the run.
+    #[serde(default)]
+    pub started: u64,
+    /// Commit of the program, with a digest of the changes of its tree.
+    #[serde(default)]
+    pub commit: String,
+    /// Interface and driver of the device.
+    #[serde(default)]
+    pub driver: String,
+    /// Class of the device.
+    #[serde(default)]
+    pub device_class: String,
+    /// Identifier or address of the device.
+    #[serde(default)]
+    pub device_id: Option<String>,
+    /// Browser with its version.
+    #[serde(default)]
+    pub browser: Option<String>,
+    /// Checks that kernels keep on a native target.
+    #[serde(default)]
+    pub checks: Option<String>,
+    /// Tunables of the variant that differ from the defaults, as in `BLOCK_K=8, STAGES=3`.
+    #[serde(default)]
+    pub tuning: Option<String>,
+    /// Hash of the final kernel sources.
+    #[serde(default)]
+    pub kernel_sources: Option<String>,
+    /// Name of the machine.
+    #[serde(default)]
+    pub host: Option<String>,
+    /// Name of the processor.
+    #[serde(default)]
+    pub processor: Option<String>,
+    /// Number of processors that the run could use.
+    #[serde(default)]
+    pub processors: Option<u32>,
+    /// Memory of the machine.
+    #[serde(default)]
+    pub memory_bytes: Option<u64>,
+    /// Kind of the container.
+    #[serde(default)]
+    pub container: Option<String>,
+    /// Scheduler or service with the identity of the job.
+    #[serde(default)]
+    pub job: Option<String>,
+    /// Rank of the process in its job.
+    #[serde(default)]
+    pub rank: Option<u32>,
+}
+
+/// One sample of a case in one run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SampleRow {
+    /// Canonical string of the case.
+    pub case: String,
+    /// Name of the run.
+    pub run: String,
+    /// Target of the run.
+    pub target: String,
+    /// Name of the device.
+    pub device: String,
+    /// Seconds since 1970 (UTC) at the begin of the run.
+    pub started: u64,
+    /// Number of the sample, from 0.
+    pub sample: u32,
+    /// Time of one execution on the run's clock.
+    pub ns: f64,
+    /// The same on the host's clock, from submission to completion.
+    pub host_ns: Option<f64>,
+}
+
+/// Returns a row for every valid sample of every run.
+pub fn samples(runs: &[NamedRun]) -> Vec<SampleRow> {
+    let of_record = |name: &str, run: &Run, record: &Record| -> Vec<SampleRow> {
+        let Some(timing) = record.timing() else { return Vec::new() };
+        let row = |(sample, ns): (u32, &f64)| SampleRow {
+            case: record.case.clone(),
+            run: name.to_owned(),
+            target: run.target.clone(),
+            device: run.device_of(record).name.clone(),
+            started: run.started,
+            sample,
+            ns: *ns,
+            host_ns: timing.host_samples.get(sample as usize).copied(),
+        };
+        (0..).zip(&timing.samples).map(row).collect()
+    };
+    let of_run = |NamedRun { name, run }: &NamedRun| -> Vec<SampleRow> {
+        run.records.iter().flat_map(|record| of_record(name, run, record)).collect()
+    };
+    runs.iter().flat_map(of_run).collect()
 }
 
 /// Returns a row for every record of every run and one for each of its scores, with ratios if there is a comparison.
@@ -272,6 +368,33 @@ fn row(
         difference_high: None,
         change: None,
         reasons: reasons.join("; "),
+        ..identity(run, record)
+    }
+}
+
+/// Returns the identity of a record alone: program, device, host and job.
+fn identity(run: &Run, record: &Record) -> SheetRow {
+    let fact = |key: &str| run.environment.get(key).filter(|value| !value.is_empty()).cloned();
+    let device = run.device_of(record);
+    let tuning = device.caps.tuning.of_variant(&record.parts.workload, variant_of(&record.case));
+    SheetRow {
+        started: run.started,
+        commit: run.suite.commit.clone(),
+        driver: format!("{} {}", device.api, device.driver).trim().to_owned(),
+        device_class: device.class(),
+        device_id: device.identity.uuid.clone().or_else(|| device.identity.pci.clone()),
+        browser: fact(BROWSER_VERSION).or_else(|| run.browser()),
+        checks: fact(WGSL_CHECKS),
+        tuning: Some(tuning).filter(|tuning| !tuning.is_empty()),
+        kernel_sources: record.measured().map(|m| m.compiled.text_hash.clone()).filter(|hash| !hash.is_empty()),
+        host: fact(host::NAME),
+        processor: fact(host::PROCESSOR),
+        processors: fact(host::PROCESSORS).and_then(|count| count.parse().ok()),
+        memory_bytes: fact(host::MEMORY).and_then(|bytes| bytes.parse().ok()),
+        container: fact(host::CONTAINER),
+        job: fact(host::JOB),
+        rank: fact(host::RANK).and_then(|rank| rank.parse().ok()),
+        ..SheetRow::default()
     }
 }
 

@@ -3,12 +3,13 @@
 use parallax_analysis::compare::tax::{Call, Pairing, Tax, TaxRun};
 use parallax_analysis::compare::verdict::digits;
 use parallax_schema::units::Nanos;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Column, Rank, Table};
 
 /// One line of the tax as a spreadsheet.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaxRow {
     /// Canonical string.
     pub case: String,

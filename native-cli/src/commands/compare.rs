@@ -16,7 +16,7 @@ use parallax_workloads::Registry;
 use crate::commands::baseline;
 use crate::commands::run_files::{Format, Made, Shown, Written, emit, read};
 use crate::console::{Painted, errln, noteln, outln, width};
-use crate::{summary, table};
+use crate::{parquet, summary, table};
 
 /// Help heading of the options that set exit code 1.
 const GATES: &str = "Gates";
@@ -147,6 +147,7 @@ fn summarise(args: &Compare, markdown: impl FnOnce() -> anyhow::Result<Made>) ->
     match markdown()? {
         Made::Text(text) => summary::append(&text),
         Made::Tables(tables) => summary::append(&tables.plain()),
+        Made::Bytes(_) => bail!("a summary is text, and parquet is none"),
     }
 }
 
@@ -197,6 +198,7 @@ fn compared(comparison: &Comparison, runs: &[NamedRun], gate: Gate, format: Form
         }
         Format::Markdown => Made::Text(tables().map(|t| t.markdown()).collect::<Vec<_>>().join("\n")),
         Format::Csv => Made::Text(sheet::csv(&sheet::rows(runs, Some(comparison)))),
+        Format::Parquet => Made::Bytes(parquet::file(&sheet::rows(runs, Some(comparison)))?),
         Format::Json => Made::Text(serde_json::to_string(comparison)? + "\n"),
         Format::Html => Made::Text(html::page(&Registry, runs, Some(comparison), None)),
         Format::Junit => Made::Text(ci::junit_comparison(comparison, gate)),
@@ -210,6 +212,7 @@ fn taxed(tax: &Tax, runs: &[NamedRun], format: Format) -> anyhow::Result<Made> {
         Format::Text => Made::Tables(table::text(&report::tax_table(tax), width())),
         Format::Markdown => Made::Text(report::tax_table(tax).markdown()),
         Format::Csv => Made::Text(sheet::csv(&report::tax_rows(tax))),
+        Format::Parquet => Made::Bytes(parquet::file(&report::tax_rows(tax))?),
         Format::Json => Made::Text(serde_json::to_string(tax)? + "\n"),
         Format::Html => Made::Text(html::page(&Registry, runs, None, Some(tax))),
         Format::Junit => bail!(NO_PAIRS),

@@ -17,7 +17,7 @@ use walkdir::WalkDir;
 use crate::commands::compare::share;
 use crate::commands::run_files::{Format, Made, Shown, Written, emit};
 use crate::console::{errln, outln, width};
-use crate::{reading, table};
+use crate::{parquet, reading, table};
 
 /// Help heading of gates.
 const GATES: &str = "Gates";
@@ -106,6 +106,7 @@ fn writer(format: Format) -> anyhow::Result<fn(&Found) -> anyhow::Result<Made>> 
         Format::Text => |found| Ok(Made::Tables(table::text(&report::history::table(found), width()))),
         Format::Markdown => |found| Ok(Made::Text(report::history::table(found).markdown())),
         Format::Csv => |found| Ok(Made::Text(sheet::csv(&report::history::rows(found)))),
+        Format::Parquet => |found| Ok(Made::Bytes(parquet::file(&report::history::rows(found))?)),
         Format::Json => |found| Ok(Made::Text(serde_json::to_string(found)? + "\n")),
         Format::Html => |found| Ok(Made::Text(html::history(found))),
         _ => bail!(NO_HISTORY),
@@ -113,7 +114,7 @@ fn writer(format: Format) -> anyhow::Result<fn(&Found) -> anyhow::Result<Made>> 
 }
 
 /// Reads the files one after another on each processor, and reduces each to its points.
-fn read(files: &[PathBuf], filter: &[String]) -> HistoryBuilder {
+pub(super) fn read(files: &[PathBuf], filter: &[String]) -> HistoryBuilder {
     let builder = Mutex::new(HistoryBuilder::default());
     let next = AtomicUsize::new(0);
     let work = || {
@@ -139,7 +140,7 @@ fn read(files: &[PathBuf], filter: &[String]) -> HistoryBuilder {
 ///
 /// # Errors
 /// Name of nothing, or pattern without a match.
-fn files(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+pub(super) fn files(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut all = BTreeSet::new();
     for path in paths {
         if path.is_dir() {

@@ -2,17 +2,20 @@
 
 use std::path::PathBuf;
 
+use anyhow::bail;
 use clap::Args;
 use parallax_analysis::compare::{ScalingTable, scaled};
 use parallax_report as tables;
 use parallax_report::{ci, html, sheet};
 use parallax_schema::record::NamedRun;
 use parallax_workloads::Registry;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::commands::run_files::{Format, Made, Shown, Written, emit, read};
 use crate::commands::{baseline, scaling};
 use crate::console::{noteln, width};
-use crate::{flamegraph, recorded, summary, table};
+use crate::{flamegraph, parquet, recorded, summary, table};
 
 /// `report`.
 #[derive(Debug, Args)]
@@ -27,6 +30,9 @@ pub struct Report {
     /// Summarise a recorded session in Markdown: a folder with manifest.toml and run files
     #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "filter", "format", "json", "summary"], hide_short_help = true)]
     pub session: Option<PathBuf>,
+    /// A row for each sample in place of each case, with csv, json or parquet
+    #[arg(long, hide_short_help = true)]
+    pub samples: bool,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub shown: Shown,
@@ -37,6 +43,10 @@ pub struct Report {
 
 /// Shows runs without a comparison.
 pub fn report(args: &Report) -> anyhow::Result<()> {
+    let format = args.written.format();
+    if args.samples && !matches!(format, Format::Csv | Format::Json | Format::Parquet) {
+        bail!("--samples gives rows: name --format csv, json or parquet");
+    }
     if let Some(folder) = &args.session {
         let summary = recorded::read(folder)?.summary();
         return emit(&args.written, &[], &Made::Text(summary));
@@ -51,7 +61,7 @@ pub fn report(args: &Report) -> anyhow::Result<()> {
     };
     let mut runs = read(&files)?;
     args.shown.keep(&mut runs)?;
-    let made = match args.written.format() {
+    let made = match format {
         Format::Text => {
             let of_runs = runs.iter().flat_map(|NamedRun { run, .. }| {
                 let model = tables::model_table(run).map(|model| table::text(&model, width()));
@@ -69,8 +79,8 @@ pub fn report(args: &Report) -> anyhow::Result<()> {
             let all = runs.iter().flat_map(of_run).chain(along);
             Made::Text(all.map(|table| table.markdown()).collect::<Vec<_>>().join("\n"))
         }
-        Format::Csv => Made::Text(sheet::csv(&sheet::rows(&runs, None))),
-        Format::Json => Made::Text(serde_json::to_string(&sheet::rows(&runs, None))? + "\n"),
+        Format::Csv | Format::Json | Format::Parquet if args.samples => rows(format, &sheet::samples(&runs))?,
+        Format::Csv | Format::Json | Format::Parquet => rows(format, &sheet::rows(&runs, None))?,
         Format::Html => Made::Text(html::page(&Registry, &runs, None, None)),
         Format::Flamegraph => Made::Text(flamegraph::svg(&runs)?),
         Format::Junit => Made::Text(ci::junit(&runs)),
@@ -83,4 +93,13 @@ pub fn report(args: &Report) -> anyhow::Result<()> {
         summary::append(&ci::run_summary(&Registry, &runs))?;
     }
     Ok(())
+}
+
+/// Returns rows as JSON, Parquet or CSV.
+fn rows<Row: Serialize + JsonSchema>(format: Format, rows: &[Row]) -> anyhow::Result<Made> {
+    Ok(match format {
+        Format::Json => Made::Text(serde_json::to_string(rows)? + "\n"),
+        Format::Parquet => Made::Bytes(parquet::file(rows)?),
+        _ => Made::Text(sheet::csv(rows)),
+    })
 }

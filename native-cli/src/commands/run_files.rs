@@ -1,6 +1,7 @@
 //! Input of run files and output of tables and pages, shared by `compare` and `report`.
 
 use std::collections::BTreeSet;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
@@ -16,9 +17,9 @@ use crate::{console, files, reading};
 /// How and where `compare` and `report` write.
 #[derive(Debug, Args)]
 pub struct Written {
-    /// text, markdown, csv, json, html, junit; of `report` also flamegraph (SVG), bmf, customSmallerIsBetter, pytorch
+    /// text, markdown, csv, json, parquet, html, junit; of `report` also flamegraph (SVG), bmf, customSmallerIsBetter, pytorch
     ///
-    /// html is one page with plots. junit has a test for each case. bmf is the Bencher Metric Format. customSmallerIsBetter is a tool of
+    /// html is one page with plots. parquet has the rows of csv, for DuckDB, pandas and polars. junit has a test for each case. bmf is the Bencher Metric Format. customSmallerIsBetter is a tool of
     /// github-action-benchmark. pytorch is version 3 of PyTorch's OSS benchmark database. Default: text.
     #[arg(long, value_enum, help_heading = RESULTS, hide_possible_values = true)]
     pub format: Option<Format>,
@@ -49,6 +50,8 @@ pub enum Format {
     Csv,
     /// The same for programs
     Json,
+    /// The rows of csv as columns, for DuckDB, pandas and polars
+    Parquet,
     /// One page with plots
     Html,
     /// JUnit XML, a test for each case
@@ -107,21 +110,27 @@ pub enum Made {
     Tables(Painted),
     /// Text in another format.
     Text(String),
+    /// Binary format.
+    Bytes(Vec<u8>),
 }
 
 /// Writes the output of these run files to its destination.
 pub fn emit(written: &Written, read: &[PathBuf], made: &Made) -> anyhow::Result<()> {
     match (&written.output, made) {
         (Some(path), made) => {
-            let text = match made {
-                Made::Tables(tables) => tables.plain() + "\n",
-                Made::Text(text) => text.clone(),
-            };
             files::not_an_input(path, read.iter().map(PathBuf::as_path))?;
-            files::write_text(path, &text)?;
+            match made {
+                Made::Tables(tables) => files::write_text(path, &(tables.plain() + "\n"))?,
+                Made::Text(text) => files::write_text(path, text)?,
+                Made::Bytes(bytes) => files::write(path, |to| to.write_all(bytes))?,
+            }
         }
         (None, Made::Tables(tables)) => console::show(tables),
         (None, Made::Text(text)) => console::bytes(text.as_bytes()),
+        (None, Made::Bytes(_)) if std::io::stdout().is_terminal() => {
+            bail!("parquet is no text: name a file with --output FILE")
+        }
+        (None, Made::Bytes(bytes)) => console::bytes(bytes),
     }
     Ok(())
 }

@@ -8,7 +8,9 @@ use clap::Args;
 use parallax_report::site::Site as Has;
 use parallax_report::{Peers, site};
 use parallax_workloads::Registry;
+use same_file::is_same_file;
 
+use crate::commands::history;
 use crate::commands::run_files::read;
 use crate::console::noteln;
 use crate::{browser, docs, files};
@@ -28,6 +30,9 @@ pub struct Site {
     /// Figures of other libraries beside ours, as in docs/results/2026-11-25-h200/peers.json; may be repeated
     #[arg(long, value_name = "FILE")]
     pub peers: Vec<PathBuf>,
+    /// Earlier runs for the page of changes over time: folders, patterns or run files; may be repeated
+    #[arg(long, value_name = "DIR|PATTERN|FILE")]
+    pub history: Vec<PathBuf>,
     /// Address of the folder on the web, for previews of links
     #[arg(long, value_name = "URL", value_parser = address)]
     pub address: Option<String>,
@@ -54,6 +59,10 @@ pub fn site(args: &Site) -> anyhow::Result<()> {
         }
     };
     let peers = args.peers.iter().map(|path| peers(path)).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut earlier = history::files(&args.history)?;
+    let is_shown = |path: &Path| args.files.iter().any(|shown| is_same_file(shown, path).unwrap_or(false));
+    earlier.retain(|path| !is_shown(path));
+    let earlier = history::read(&earlier, &[]);
     let documents = args.docs.as_deref().map(docs::read).transpose()?;
     let has = Has {
         catalog: &Registry,
@@ -61,6 +70,7 @@ pub fn site(args: &Site) -> anyhow::Result<()> {
         collector: None,
         peers: &peers,
         docs: documents.is_some(),
+        earlier: Some(&earlier),
         address: args.address.as_deref(),
     };
     let mut files = site::files(&runs, has);

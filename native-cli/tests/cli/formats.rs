@@ -36,3 +36,27 @@ fn reports_and_comparisons_come_in_the_formats_of_other_services() {
     let tax = ["compare", "a.json", "c.json", "--tax", "--format", "junit"];
     mistake(dir.path(), &tax, &["leave --tax and --by out"]);
 }
+
+#[test]
+fn rows_and_samples_come_as_parquet_and_csv() {
+    let dir = folder();
+    recorded(dir.path(), "a.json", "cuda", "X", 1.0);
+    recorded(dir.path(), "b.json", "cuda", "X", 2.0);
+    let write = |args: &[&str]| {
+        let output = parallax(dir.path(), &[args, &["--output", "out"]].concat());
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        std::fs::read(dir.path().join("out")).expect("a file")
+    };
+    for args in [
+        &["report", "a.json", "--format", "parquet"][..],
+        &["report", "a.json", "--samples", "--format", "parquet"],
+        &["compare", "a.json", "b.json", "--format", "parquet"],
+        &["history", "a.json", "b.json", "--format", "parquet"],
+    ] {
+        let bytes = write(args);
+        assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{args:?}");
+    }
+    let samples = String::from_utf8(write(&["report", "a.json", "--samples", "--format", "csv"])).expect("UTF-8");
+    assert!(samples.starts_with("case,run,target,device,started,sample,ns,host_ns\n") && samples.lines().count() > 6);
+    mistake(dir.path(), &["report", "a.json", "--samples"], &["--samples gives rows", "parquet"]);
+}

@@ -7,6 +7,9 @@ use crate::shell::{Shell, oldest_compiler, say};
 /// Members of `check` and of the tests. CubeCL's compilers take as long as all else together, and have a command of their own.
 pub const WITHOUT_CUBE: &str = "--workspace --exclude parallax-gpu-cubecl";
 
+/// Values of scikit-learn and seqeval that the measures of quality are tested with.
+const QUALITY: &str = "core/model/tests/quality/measures.json";
+
 const WASM: &str = "wasm32-unknown-unknown";
 
 /// Checks format, lints as errors, and documentation. Lints for wasm32, other systems and the oldest compiler are steps of `test --all`.
@@ -52,6 +55,19 @@ pub fn lint_page(shell: &mut Shell) -> Result<()> {
     shell.run(&format!(
         "cargo clippy -p parallax-web -p parallax-reports -p parallax-worker -p parallax-lab-worker --target {WASM} -- -D warnings"
     ))
+}
+
+/// Runs the recipes of `docs/guide/tables.md`, and compares the measures of quality with those of scikit-learn and seqeval.
+///
+/// # Errors
+/// A recipe that finds nothing, or a measure that differs.
+pub fn python(shell: &mut Shell) -> Result<()> {
+    shell.need(&["rust", "python"])?;
+    shell.run("cargo build --quiet -p parallax-gpu")?;
+    let (python, root) = (shell.variable("PARALLAX_PYTHON"), shell.path(""));
+    let program = shell.target().join("debug/parallax").to_string_lossy().into_owned();
+    shell.run_words(&python, &["-B", "python/tests/recipes.py", &program], &root)?;
+    shell.run_words(&python, &["-B", "tools/quality/fixtures.py", "--check", QUALITY], &root)
 }
 
 /// Type-checks the program for Windows and for Linux on ARM, where rustup has their standard libraries.

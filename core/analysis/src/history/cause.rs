@@ -4,6 +4,7 @@
 //! of its own ratio is within a third of the change; it *moved alike* if the rest, change less witness, is. Both exclude each other. A
 //! witness whose interval holds both nothing and the whole change does not count.
 
+use parallax_schema::record::DIRTY;
 use parallax_schema::record::roofline::Bound;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -158,12 +159,12 @@ fn decide(
     }
 }
 
-/// Returns the commit of the runs around a change, if it is one commit of an unchanged tree.
+/// Returns the commit of the runs around a change, if it is one commit of an unchanged tree, or of the same changes.
 fn same_program<'r>(runs: &'r [HistoryRun], before: &[Point], after: &[Point]) -> Option<&'r str> {
     let near = before.iter().rev().take(NEAR).chain(after.iter().take(NEAR));
     let mut commits = near.map(|point| runs[point.run].commit.as_str());
     let first = commits.next()?;
-    let clean = !first.is_empty() && !first.ends_with("-dirty");
+    let clean = !first.is_empty() && !first.ends_with(DIRTY);
     (clean && commits.all(|commit| commit == first)).then_some(first)
 }
 

@@ -125,15 +125,13 @@ impl SeriesKey {
         let device = run.device_of(record);
         let class = device.class();
         let older = (run.version < SPLIT).then(|| meant(&record.case, device.caps.dialect)).flatten();
-        let own = format!("{}.{}.", record.parts.workload, variant_of(&record.case));
-        let tuning = device.caps.tuning.values().filter_map(|(name, value)| Some((name.strip_prefix(&own)?, value)));
         Some(SeriesKey {
             case: record.case.clone(),
             device: if class == BROWSER { normalised(&device.name) } else { class },
             route: run.route(),
             actual: record.actual.as_ref().map(|actual| actual.variant.clone()).or(older.map(str::to_owned)),
             cache: record.timing()?.cache.name().to_owned(),
-            tuning: tuning.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", "),
+            tuning: device.caps.tuning.of_variant(&record.parts.workload, variant_of(&record.case)),
         })
     }
 }

@@ -95,6 +95,13 @@ impl Tuning {
         self.0.iter().map(|(key, value)| (key.as_str(), *value))
     }
 
+    /// Returns the names and values of a variant's tunables, as in `BLOCK_K=8, STAGES=3`.
+    pub fn of_variant(&self, workload: &str, variant: &str) -> String {
+        let own = format!("{workload}.{variant}.");
+        let values = self.values().filter_map(|(name, value)| Some((name.strip_prefix(&own)?, value)));
+        values.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
+    }
+
     /// Value of a full name, if it is set.
     pub fn get(&self, key: &str) -> Option<u32> {
         self.0.get(key).copied()

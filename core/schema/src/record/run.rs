@@ -19,6 +19,15 @@ pub const SCHEMA: &str = "parallax.run";
 /// Version of the schema; raised when a reader of the old one would misunderstand.
 pub const VERSION: u32 = 3;
 
+/// Path of the published schema below a site.
+pub const SCHEMA_PATH: &str = "schema/run.v3.schema.json";
+
+/// Address of the published schema: its `$id`.
+pub const SCHEMA_ID: &str = "https://parallax-gpu.github.io/parallax/schema/run.v3.schema.json";
+
+/// Mark behind the commit of a tree with changes.
+pub const DIRTY: &str = "-dirty";
+
 /// Run under the name that tables and pages show.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamedRun {
@@ -139,7 +148,7 @@ pub struct Drift {
 pub struct Suite {
     /// Version of the suite.
     pub version: String,
-    /// Commit that it was built from, with `-dirty` when the tree had changes; empty when unknown.
+    /// Commit that it was built from; with `-dirty` and a digest of the changes when the tree had some; empty when unknown.
     pub commit: String,
 }
 
@@ -210,6 +219,24 @@ impl Run {
 /// Key of the environment with name and version of the browser, as the browser states them.
 pub const BROWSER_VERSION: &str = "browser_version";
 
+/// Keys of the environment with facts about the host.
+pub mod host {
+    /// Name of the processor.
+    pub const PROCESSOR: &str = "processor";
+    /// Number of processors that the run could use.
+    pub const PROCESSORS: &str = "processors";
+    /// Memory of the machine, in bytes.
+    pub const MEMORY: &str = "memory_bytes";
+    /// Name of the machine.
+    pub const NAME: &str = "host";
+    /// Kind of the container.
+    pub const CONTAINER: &str = "container";
+    /// Scheduler or service with the identity of the job.
+    pub const JOB: &str = "job";
+    /// Rank of the process in its job.
+    pub const RANK: &str = "rank";
+}
+
 /// Key of the environment with the checks that kernels keep on a native target.
 pub const WGSL_CHECKS: &str = "wgsl_checks";
 
@@ -223,6 +250,8 @@ pub fn way(target: &str, reach: Option<BrowserMode>) -> String {
 pub fn json_schema() -> serde_json::Value {
     let mut schema = serde_json::to_value(schemars::schema_for!(Run)).expect("a schema is JSON");
     schema["title"] = "Parallax run".into();
+    let keywords = schema.as_object_mut().expect("a schema of a structure is an object");
+    keywords.shift_insert(1, "$id".to_owned(), SCHEMA_ID.into());
     schema["properties"]["schema"]["const"] = SCHEMA.into();
     schema["properties"]["version"]["const"] = VERSION.into();
     schema

@@ -1,0 +1,133 @@
+//! Facts about the host of a run: system, processor, memory, name, container, and the job that started the run.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use parallax_schema::record::host;
+
+use crate::{cpu, memory};
+
+/// Returns the known facts by their keys in a run's environment.
+pub fn facts() -> BTreeMap<String, String> {
+    let processors = std::thread::available_parallelism().ok().map(|count| count.to_string());
+    let facts = [
+        ("os", Some(os())),
+        ("architecture", Some(std::env::consts::ARCH.to_owned())),
+        (host::PROCESSOR, cpu::name()),
+        (host::PROCESSORS, processors),
+        (host::MEMORY, memory::installed().map(|bytes| bytes.0.to_string())),
+        (host::NAME, name()),
+        (host::CONTAINER, container(|path| Path::new(path).exists(), variable).map(str::to_owned)),
+        (host::JOB, job(variable)),
+        (host::RANK, rank(variable)),
+    ];
+    facts.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
+}
+
+/// Returns the name of the operating system, with its release if a file has it.
+fn os() -> String {
+    let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let name = release.lines().find_map(|l| l.strip_prefix("PRETTY_NAME="));
+    name.map_or_else(|| std::env::consts::OS.to_owned(), |n| n.trim_matches('"').to_owned())
+}
+
+/// Returns an environment variable that is not empty.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Returns the name of this machine.
+fn name() -> Option<String> {
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let known = kernel.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+    known.or_else(|| ["HOSTNAME", "COMPUTERNAME"].into_iter().find_map(variable))
+}
+
+/// Returns the kind of the container around this process.
+fn container(exists: impl Fn(&str) -> bool, variable: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
+    let apptainer = ["APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"].into_iter().any(|name| variable(name).is_some());
+    [
+        (variable("KUBERNETES_SERVICE_HOST").is_some(), "kubernetes"),
+        (apptainer, "apptainer"),
+        (exists("/run/.containerenv"), "podman"),
+        (exists("/.dockerenv"), "docker"),
+    ]
+    .into_iter()
+    .find_map(|(is, name)| is.then_some(name))
+}
+
+/// Variables of schedulers and services with the identity of a job, the parts after the first being optional.
+const JOBS: [(&str, &[&str]); 5] = [
+    ("slurm", &["SLURM_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_STEP_ID"]),
+    ("github", &["GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT", "GITHUB_JOB"]),
+    ("gitlab", &["CI_JOB_ID"]),
+    ("buildkite", &["BUILDKITE_JOB_ID"]),
+    ("jenkins", &["BUILD_TAG"]),
+];
+
+/// Returns the scheduler or service with the identity of the job, as `slurm 4711.3` with its task of an array, or the name of the pod.
+fn job(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let known = |(service, names): (&str, &[&str])| {
+        let first = variable(names[0])?;
+        let rest = names[1..].iter().filter_map(|name| variable(name));
+        Some(format!("{service} {}", std::iter::once(first).chain(rest).collect::<Vec<_>>().join(".")))
+    };
+    let pod = || variable("KUBERNETES_SERVICE_HOST").and_then(|_| Some(format!("pod {}", variable("HOSTNAME")?)));
+    JOBS.into_iter().find_map(known).or_else(pod)
+}
+
+/// Returns the rank of this process among those of its job.
+fn rank(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let names = ["SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK"];
+    names.into_iter().find_map(variable).filter(|rank| rank.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a lookup of variables.
+    fn with(known: &'static [(&'static str, &'static str)]) -> impl Fn(&str) -> Option<String> + Copy {
+        move |name: &str| known.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+    }
+
+    #[test]
+    fn a_job_is_known_by_the_variables_of_its_scheduler() {
+        for (known, want, of_rank) in [
+            (&[][..], None, None),
+            (&[("SLURM_JOB_ID", "4711"), ("SLURM_PROCID", "3")], Some("slurm 4711"), Some("3")),
+            (&[("SLURM_JOB_ID", "4711"), ("SLURM_ARRAY_TASK_ID", "2")], Some("slurm 4711.2"), None),
+            (
+                &[("GITHUB_RUN_ID", "9"), ("GITHUB_RUN_ATTEMPT", "1"), ("GITHUB_JOB", "gpu")],
+                Some("github 9.1.gpu"),
+                None,
+            ),
+            (&[("KUBERNETES_SERVICE_HOST", "10.0.0.1"), ("HOSTNAME", "bench-0")], Some("pod bench-0"), None),
+            (&[("HOSTNAME", "bench-0"), ("RANK", "x")], None, None),
+            (&[("OMPI_COMM_WORLD_RANK", "0")], None, Some("0")),
+        ] {
+            assert_eq!(job(with(known)).as_deref(), want, "{known:?}");
+            assert_eq!(rank(with(known)).as_deref(), of_rank, "{known:?}");
+        }
+    }
+
+    #[test]
+    fn a_container_is_known_by_its_files_or_variables() {
+        let none = |_: &str| false;
+        assert_eq!(container(none, with(&[])), None);
+        assert_eq!(container(|path| path == "/.dockerenv", with(&[])), Some("docker"));
+        assert_eq!(
+            container(|path| path == "/.dockerenv", with(&[("KUBERNETES_SERVICE_HOST", "x")])),
+            Some("kubernetes")
+        );
+        assert_eq!(container(none, with(&[("APPTAINER_CONTAINER", "a.sif")])), Some("apptainer"));
+    }
+
+    #[test]
+    fn this_machine_has_a_system_and_processors() {
+        let facts = facts();
+        assert!(facts.contains_key("os") && facts.contains_key("architecture"), "{facts:?}");
+        assert!(facts[host::PROCESSORS].parse::<u32>().is_ok_and(|count| count > 0), "{facts:?}");
+        assert!(facts.values().all(|value| !value.is_empty()), "{facts:?}");
+    }
+}
