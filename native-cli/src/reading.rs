@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use flate2::read::MultiGzDecoder;
+use parallax_report::Peers;
 use parallax_schema::record::{HEAD, Run, decoded, is_gzip, is_trace};
 use parallax_schema::units::Bytes;
 use serde_json::Value;
@@ -19,7 +20,7 @@ const LONGEST: u64 = 256 << 20;
 const STDIN: &str = "-";
 
 /// Returns the runs of the files, each with its file. Among several files, the program's other outputs are skipped with
-/// a note: traces, tables of `run --a-a`, and folders.
+/// a note: traces, tables of `run --a-a`, figures of other libraries, and folders.
 ///
 /// # Errors
 /// File that cannot be read or is no run; no run among the files.
@@ -74,6 +75,7 @@ enum Contents {
 enum Other {
     Trace,
     Table,
+    Peers,
     Folder,
 }
 
@@ -87,6 +89,9 @@ impl Other {
             (Other::Trace, Some(run)) => format!("this is the trace of {}, which is not there", run.display()),
             (Other::Trace, None) => "this is a trace and no run; name the file of its run".to_owned(),
             (Other::Table, _) => "this is a table of `run --a-a`; name the files of its runs".to_owned(),
+            (Other::Peers, _) => {
+                "these are figures of other libraries and no run; `site --peers` shows them".to_owned()
+            }
             (Other::Folder, _) => "this is a folder; name the run files in it".to_owned(),
         }
     }
@@ -100,6 +105,7 @@ impl Other {
             }
             (Other::Trace, _) => format!("{path_shown} (a trace)"),
             (Other::Table, _) => format!("{path_shown} (a table)"),
+            (Other::Peers, _) => format!("{path_shown} (figures of other libraries)"),
             (Other::Folder, _) => format!("{path_shown} (a folder)"),
         }
     }
@@ -130,7 +136,11 @@ fn contents(path: &Path) -> anyhow::Result<Contents> {
     if table {
         return Ok(Contents::Other(Other::Table));
     }
-    parsed(&text).map(Contents::Runs).with_context(|| path.display().to_string())
+    match parsed(&text) {
+        Ok(runs) => Ok(Contents::Runs(runs)),
+        Err(_) if Peers::parse(&text).is_ok() => Ok(Contents::Other(Other::Peers)),
+        Err(error) => Err(error.context(path.display().to_string())),
+    }
 }
 
 /// Returns the contents of a file, unpacked if gzip compressed it.
@@ -250,6 +260,19 @@ mod tests {
         let bomb = bomb.finish().expect("memory");
         let said = read(&bomb).expect_err("a bomb").to_string();
         assert!(bomb.len() < 4 << 20 && said.contains("268 MB of text"), "{said}");
+    }
+
+    #[test]
+    fn figures_of_other_libraries_are_passed_over_beside_runs() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [run, peers] = ["run.json", "peers.json"].map(|name| folder.path().join(name));
+        std::fs::write(&run, serde_json::to_string(&testing::run("cuda", "X", &[])).expect("JSON")).expect("a file");
+        let text = r#"{"schema":"parallax-peers","device":"X","figures":[]}"#;
+        std::fs::write(&peers, text).expect("a file");
+        assert!(matches!(one(&peers), Ok(None)));
+        assert_eq!(runs(&[run, peers.clone()]).expect("one run").len(), 1);
+        let alone = runs(&[peers]).expect_err("no run").to_string();
+        assert!(alone.contains("figures of other libraries and no run"), "{alone}");
     }
 
     #[test]

@@ -34,6 +34,7 @@ pub(super) use self::document::{document, shown};
 pub(super) use self::embedded::one_call;
 pub use self::embedded::*;
 pub use self::history::history;
+pub(super) use self::history::{series as history_series, totals as history_totals};
 pub(super) use self::peers::peer_rows;
 pub(super) use self::picture::{cost_picture, roofline_picture};
 pub(super) use self::plots::{of_device, plots};

@@ -29,6 +29,29 @@ fn a_site_has_a_front_devices_comparisons_and_explanations() {
 }
 
 #[test]
+fn earlier_runs_are_shown_over_time_alone() {
+    let dir = folder();
+    let shown = recorded("2026-11-22-h200/cuda.json");
+    let args = [
+        "site",
+        &shown,
+        "--no-page",
+        "--history",
+        &recorded("2026-11-22-h200"),
+        "--history",
+        &recorded("2026-11-21-h200"),
+    ];
+    let made = parallax(dir.path(), &args);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let read = |path: &str| std::fs::read_to_string(dir.path().join("site").join(path)).expect(path);
+    let page = read("history/index.html");
+    assert!(page.contains("runs from 2026-11-21") && page.contains("Series with too few runs"), "{page}");
+    assert!(!page.contains("counted once"), "the shown run is read once");
+    assert!(!read("device/h200/index.html").contains("2026-11-21"));
+    mistake(dir.path(), &["site", &shown, "--no-page", "--history", "none"], &["none", "no such file or folder"]);
+}
+
+#[test]
 fn the_page_that_measures_comes_along_where_it_is_built() {
     let dir = folder();
     let page = dir.path().join("built");

@@ -41,7 +41,7 @@ pub fn build(shell: &Shell, program: &str, page: &str, folder: &str) -> Result<(
     for session in PEERS {
         line.extend(["--peers".to_owned(), format!("{RECORDED}/{session}/peers.json")]);
     }
-    line.extend(["--docs", "docs", "--page", page, "--out", folder].map(str::to_owned));
+    line.extend(["--history", RECORDED, "--docs", "docs", "--page", page, "--out", folder].map(str::to_owned));
     let line: Vec<&str> = line.iter().map(String::as_str).collect();
     shell.run_words(program, &line, &shell.path(""))
 }

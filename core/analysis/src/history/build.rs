@@ -16,7 +16,7 @@ const ALARMS: f64 = 0.01;
 type Identity = (u64, Route, String, String);
 
 /// Points of the runs that were added so far. Runs may be added in any order.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct HistoryBuilder {
     keys: HashMap<SeriesKey, usize>,
     runs: Vec<(HistoryRun, Vec<(usize, Point)>)>,

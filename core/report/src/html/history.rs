@@ -24,45 +24,70 @@ const MOST_DOTS: usize = 180;
 /// Returns the page of a history.
 pub fn history(history: &History) -> String {
     let title = format!("Parallax: history of {}", counted(history.runs.len(), "run"));
-    let changed = history.changed();
-    let (stable, short): (Vec<&Series>, Vec<&Series>) =
-        history.series.iter().filter(|series| series.changes.is_empty()).partition(|series| series.is_long_enough());
     let body = html! {
         header {
             h1 { (title) }
-            p { (sentence(&format!("{}; {}", span(history), history.tally()))) }
+            p { (totals(history)) }
         }
-        main {
-            section {
-                h2 { "Changed series" }
-                p.soft {
-                    "Every dot is the median of a run, in the order of the runs; lines are the levels before and after a change. The thin \
-                     curve is the reference kernel of the same runs. All are relative to their first level. Only changes by the kernel \
-                     have a colour."
-                }
-                @if changed.is_empty() { p { "None." } }
-                div.cards.large { @for series in &changed { (card(history, series)) } }
-            }
-            (rest(history, "Stable series", &stable))
-            (rest(history, "Series with too few runs", &short))
-            section { h2 { "Files" } ul.soft { @for note in notes(history) { li { (note) } } } }
-        }
+        main { (series(history, usize::MAX)) }
         footer { p.soft { "All samples are in the run files; this page can be made again from them." } }
     };
     document(html! { title { (title) } }, Some(STYLE), body)
 }
 
+/// Returns the number of runs, their dates, and the number of series by state, as a sentence.
+pub(crate) fn totals(history: &History) -> String {
+    sentence(&format!("{}; {}", span(history), history.tally()))
+}
+
+/// Returns the sections of changed series, stable ones and short ones, and of the files. Each has at most `most` series: those with the
+/// newest changes, or with the most runs.
+pub(crate) fn series(history: &History, most: usize) -> Markup {
+    let (mut stable, mut short): (Vec<&Series>, Vec<&Series>) =
+        history.series.iter().filter(|series| series.changes.is_empty()).partition(|series| series.is_long_enough());
+    for series in [&mut stable, &mut short] {
+        series.sort_by_key(|series| std::cmp::Reverse(series.points.len()));
+    }
+    let changed = history.changed();
+    html! {
+        section {
+            h2 { "Changed series" }
+            p.soft {
+                "Every dot is the median of a run, in the order of the runs; lines are the levels before and after a change. The thin \
+                 curve is the reference kernel of the same runs. All are relative to their first level. Only changes by the kernel \
+                 have a colour."
+            }
+            @if changed.is_empty() { p { "None." } }
+            div.cards.large { @for series in changed.iter().take(most) { (card(history, series)) } }
+            (further(changed.len(), most))
+        }
+        (rest(history, "Stable series", &stable, most))
+        (rest(history, "Series with too few runs", &short, most))
+        section { h2 { "Files" } ul.soft { @for note in notes(history) { li { (note) } } } }
+    }
+}
+
 /// Returns a closed section of series without changes; nothing without series.
-fn rest(history: &History, title: &str, series: &[&Series]) -> Markup {
+fn rest(history: &History, title: &str, series: &[&Series], most: usize) -> Markup {
     html! {
         @if !series.is_empty() {
             section {
                 h2 { (title) }
                 details {
                     summary { (series.len()) " series" }
-                    div.cards { @for series in series { (card(history, series)) } }
+                    div.cards { @for series in series.iter().take(most) { (card(history, series)) } }
+                    (further(series.len(), most))
                 }
             }
+        }
+    }
+}
+
+/// Returns a note about series that are not shown.
+fn further(count: usize, most: usize) -> Markup {
+    html! {
+        @if count > most {
+            p.soft { (count - most) " more; " code { "parallax history FILES --format html" } " shows all." }
         }
     }
 }

@@ -6,10 +6,10 @@ use parallax_schema::record::{NamedRun, Run};
 use parallax_schema::spec::query;
 use parallax_schema::units::sentence;
 
-use super::Site;
 use super::devices::{Devices, slug, unused};
 use super::frame::{Head, page as whole, tools};
 use super::matrix::matrices;
+use super::{Site, history};
 use crate::html::{plotted, ratios_of, verdicts_by_family};
 use crate::route_name;
 
@@ -115,6 +115,12 @@ pub(super) fn index(sets: &[Set<'_>], devices: &Devices<'_>, site: Site) -> Stri
             }
         }
         @for matrix in matrices(devices) { (matrix.section()) }
+        @if !devices.all().is_empty() {
+            section {
+                h2 { "Over time" }
+                p { a href=(head.to(&format!("{}/", history::PATH))) { "Changes over time" } ": each case over many runs, with the causes of changes." }
+            }
+        }
         section {
             h2 { "Your own runs" }
             p { "Any number of run files, the first being the base:" }

@@ -13,6 +13,7 @@ mod family;
 mod features;
 mod frame;
 mod front;
+mod history;
 mod matrix;
 mod peers;
 mod pictures;
@@ -26,8 +27,9 @@ use self::devices::{Devices, Kept, OnDevice};
 use self::explain::{TOPICS, Topic};
 use crate::Peers;
 use parallax_analysis::Family;
+use parallax_analysis::history::HistoryBuilder;
 use parallax_schema::catalog::Catalog;
-use parallax_schema::record::NamedRun;
+use parallax_schema::record::{NamedRun, SCHEMA_PATH, json_schema};
 
 /// A file of the site.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +53,8 @@ pub struct Site<'a> {
     pub peers: &'a [Peers],
     /// Whether documents lie in `docs/`.
     pub docs: bool,
+    /// Runs that only the page of changes over time shows.
+    pub earlier: Option<&'a HistoryBuilder>,
     /// Address of the site's folder, with a slash at its end, if it is known. Chats load a page's picture by its whole address.
     pub address: Option<&'a str>,
 }
@@ -58,13 +62,14 @@ pub struct Site<'a> {
 impl<'a> Site<'a> {
     /// Returns a site of runs alone, at an unknown address.
     pub fn new(catalog: &'a dyn Catalog) -> Site<'a> {
-        Site { catalog, measures: false, collector: None, peers: &[], docs: false, address: None }
+        Site { catalog, measures: false, collector: None, peers: &[], docs: false, earlier: None, address: None }
     }
 }
 
 /// A site about named runs. Its pages and files are made on request.
 pub struct Pages<'r> {
     site: Site<'r>,
+    runs: Vec<&'r NamedRun>,
     devices: Devices<'r>,
     sets: Vec<Set<'r>>,
 }
@@ -73,6 +78,8 @@ pub struct Pages<'r> {
 enum Part<'p, 'r> {
     Front,
     Compare,
+    History,
+    Schema,
     Explained,
     Fixed(&'static str),
     Topic(&'static Topic),
@@ -93,9 +100,10 @@ enum Part<'p, 'r> {
 impl<'r> Pages<'r> {
     /// Returns the site about these runs. No page is made yet.
     pub fn new(runs: impl IntoIterator<Item = &'r NamedRun>, site: Site<'r>) -> Pages<'r> {
-        let devices = Devices::new(site.catalog, runs);
+        let runs: Vec<&NamedRun> = runs.into_iter().collect();
+        let devices = Devices::new(site.catalog, runs.iter().copied());
         let sets = compared::sets(&devices);
-        Pages { site, devices, sets }
+        Pages { site, runs, devices, sets }
     }
 
     /// Returns the text of the page or file at a path below the site's folder; `None` if there is none.
@@ -112,11 +120,15 @@ impl<'r> Pages<'r> {
             (page("compare"), Part::Compare),
             (page("explain"), Part::Explained),
         ];
+        parts.push((SCHEMA_PATH.to_owned(), Part::Schema));
         parts.extend(FIXED.map(|(path, text)| (path.to_owned(), Part::Fixed(text))));
         parts.extend(TOPICS.iter().map(|topic| (page(&topic.path()), Part::Topic(topic))));
         parts.extend(self.sets.iter().map(|set| (page(&set.path), Part::Compared(set))));
         for set in &self.sets {
             parts.extend(set.ratios().map(|(run, path)| (page(path), Part::Ratios(set, run))));
+        }
+        if !self.runs.is_empty() {
+            parts.push((page(history::PATH), Part::History));
         }
         if self.site.measures {
             parts.push((RECORDED_PATH.to_owned(), Part::Recorded));
@@ -145,6 +157,8 @@ impl<'r> Pages<'r> {
         Some(match part {
             Part::Front => front::page(devices, site),
             Part::Compare => compared::index(&self.sets, devices, site),
+            Part::History => history::page(self.runs.iter().copied(), site),
+            Part::Schema => serde_json::to_string_pretty(&json_schema()).expect("a schema is JSON") + "\n",
             Part::Explained => explain::index(site),
             Part::Fixed(text) => (*text).to_owned(),
             Part::Topic(topic) => explain::page(topic, devices, site),
