@@ -27,8 +27,8 @@ const kept = (page) =>
 const MEASURING = { page: "", list: "file", program: "worker/parallax_worker_bg.wasm" };
 const LAB = { page: "lab/", list: "lab", program: "lab/parallax_lab_worker_bg.wasm" };
 
-/// Waits until a page and every file that the worker lists for it have copies, the program that measures among them.
-async function allKept(tab, { page, list, program } = MEASURING) {
+/// The page and files without a copy, of those that the worker lists, the program that measures among them.
+function missing(tab, { page, list, program } = MEASURING) {
   const question = async ([page, list, program]) => {
     const registration = await navigator.serviceWorker.getRegistration();
     const folder = registration.scope;
@@ -41,11 +41,32 @@ async function allKept(tab, { page, list, program } = MEASURING) {
     const copies = await Promise.all([page, ...listed].map((path) => caches.match(folder + path, { ignoreVary: true })));
     return [page, ...listed].filter((_, index) => copies[index] === undefined);
   };
-  const asked = [page, list, program];
-  for (let tries = 0, missing; (missing = await tab.evaluate(question, asked).catch((error) => [error.message])).length > 0; tries += 1) {
-    assert.ok(tries < 150, `no copy: ${missing.join()}`);
+  return tab.evaluate(question, [page, list, program]).catch((error) => [error.message]);
+}
+
+/// Waits until a page and every file that the worker lists for it have copies.
+async function allKept(tab, of = MEASURING) {
+  for (let tries = 0, lacking; (lacking = await missing(tab, of)).length > 0; tries += 1) {
+    assert.ok(tries < 150, `no copy: ${lacking.join()}`);
     await tab.waitForTimeout(100);
   }
+}
+
+/// Visits a page until it is isolated and all its files have copies. Chromium sometimes keeps the earlier service worker while a page is
+/// open, as if an event of a left page went on; then the new worker is in charge from the next visit.
+async function allKeptAfterVisits(tab, address, of) {
+  let lacking;
+  for (let visits = 0; visits < 5; visits += 1) {
+    await tab.goto(address);
+    for (let tries = 0; tries < 60; tries += 1) {
+      lacking = await missing(tab, of);
+      if (lacking.length === 0 && (await tab.evaluate(() => crossOriginIsolated).catch(() => false))) return;
+      await tab.waitForTimeout(100);
+    }
+    await tab.goto("about:blank");
+    await tab.waitForTimeout(500);
+  }
+  assert.fail(`after five visits: ${lacking.join() || "not isolated"}`);
 }
 const registrations = (page) => page.evaluate(async () => (await navigator.serviceWorker.getRegistrations()).length);
 
@@ -214,12 +235,9 @@ export const labOfflineTests = ({ dist, openOn, compared }) => ({
 
   async "has one service worker with the page that measures"() {
     const own = await serve(dist, { isolated: false });
-    const page = await openOn(own.address);
-    await isolated(page);
-    await allKept(page);
-    await page.goto(`${own.address}lab/`);
-    await isolated(page);
-    await allKept(page, LAB);
+    const page = await openOn("about:blank");
+    await allKeptAfterVisits(page, own.address, MEASURING);
+    await allKeptAfterVisits(page, `${own.address}lab/`, LAB);
     assert.equal(await registrations(page), 1);
     own.close();
     // Neither page displaces the files of the other.
@@ -239,7 +257,7 @@ export const labOfflineTests = ({ dist, openOn, compared }) => ({
     held.seen = new Promise((see) => (held.see = see));
     const page = await openOn("about:blank");
     // The second version, with the program that measures, waits until the lab is open.
-    const isSecond = (url) => url.pathname === "/worker.js" && url.searchParams.getAll("file").includes(MEASURING.program);
+    const isSecond = (url) => url.pathname === "/worker.js" && url.searchParams.getAll("file").some((path) => /_worker_bg\.wasm$/.test(path));
     await page.context().route(isSecond, async (route) => (held.see(), await held.here, route.continue()));
     await page.goto(own.address);
     await held.seen;
