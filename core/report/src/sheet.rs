@@ -8,8 +8,7 @@ use parallax_schema::device::Clock;
 use parallax_schema::record::roofline::Bound;
 use parallax_schema::record::stats::Summary;
 use parallax_schema::record::{
-    BROWSER_VERSION, Better, Method, NamedRun, OneCall, Outcome, Record, Repeatable, Run, Score, Timing, WGSL_CHECKS,
-    host,
+    Better, Method, NamedRun, OneCall, Outcome, Record, Repeatable, Run, Score, Timing, WGSL_CHECKS, host,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -380,10 +379,10 @@ fn identity(run: &Run, record: &Record) -> SheetRow {
     SheetRow {
         started: run.started,
         commit: run.suite.commit.clone(),
-        driver: format!("{} {}", device.api, device.driver).trim().to_owned(),
+        driver: device.interface(),
         device_class: device.class(),
-        device_id: device.identity.uuid.clone().or_else(|| device.identity.pci.clone()),
-        browser: fact(BROWSER_VERSION).or_else(|| run.browser()),
+        device_id: device.identity.card().map(str::to_owned),
+        browser: run.browser_in_full(),
         checks: fact(WGSL_CHECKS),
         tuning: Some(tuning).filter(|tuning| !tuning.is_empty()),
         kernel_sources: record.measured().map(|m| m.compiled.text_hash.clone()).filter(|hash| !hash.is_empty()),

@@ -4,7 +4,7 @@ use parallax_schema::case::{meant, variant_of};
 use parallax_schema::device::BROWSER;
 use parallax_schema::record::roofline::{Analysis, Bound};
 use parallax_schema::record::stats::{FEWEST, Summary};
-use parallax_schema::record::{BROWSER_VERSION, Record, Route, Run};
+use parallax_schema::record::{Record, Route, Run};
 use parallax_schema::units::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -157,12 +157,11 @@ pub struct Setup {
 impl Setup {
     fn of(run: &Run) -> Setup {
         let device = run.device();
-        let card = device.identity.uuid.clone().or_else(|| device.identity.pci.clone());
         let tuning = device.caps.tuning.values().map(|(name, value)| format!("{name}={value}"));
         Setup {
-            driver: format!("{} {}", device.api, device.driver).trim().to_owned(),
-            browser: run.environment.get(BROWSER_VERSION).cloned().or_else(|| run.browser()).unwrap_or_default(),
-            card: card.unwrap_or_default(),
+            driver: device.interface(),
+            browser: run.browser_in_full().unwrap_or_default(),
+            card: device.identity.card().unwrap_or_default().to_owned(),
             clock: run.clock.clock.label().to_owned(),
             tuning: tuning.collect::<Vec<_>>().join(", "),
         }

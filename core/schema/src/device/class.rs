@@ -6,6 +6,11 @@ use super::DeviceInfo;
 pub const BROWSER: &str = "browser";
 
 impl DeviceInfo {
+    /// Returns the interface with its version, and the driver where it is known.
+    pub fn interface(&self) -> String {
+        format!("{} {}", self.api, self.driver).trim().to_owned()
+    }
+
     /// Returns the device's class, for file names: `nvidia-h200`, `llvmpipe`, `browser`.
     ///
     /// It is the driver's name in small letters, without bracketed parts (versions, trademarks, the driver's own name). A hyphen

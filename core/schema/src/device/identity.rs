@@ -19,6 +19,11 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// Returns the identifier of the card, or else its address; `None` if both are unknown.
+    pub fn card(&self) -> Option<&str> {
+        self.uuid.as_deref().or(self.pci.as_deref())
+    }
+
     /// Whether no field is known.
     pub fn is_unknown(&self) -> bool {
         *self == Identity::default()

@@ -1,6 +1,6 @@
 //! The browser of a run, by its user agent.
 
-use super::Run;
+use super::{BROWSER_VERSION, Run};
 
 /// Browsers by their mark in a user agent, the more special ones first: most also name Chrome and Safari.
 pub(super) const BROWSERS: [(&str, &str); 7] = [
@@ -25,6 +25,11 @@ const SYSTEMS: [(&str, &str); 7] = [
 ];
 
 impl Run {
+    /// Returns the browser with its version, in full where it stated that; `None` outside a browser or in an unknown one.
+    pub fn browser_in_full(&self) -> Option<String> {
+        self.environment.get(BROWSER_VERSION).filter(|version| !version.is_empty()).cloned().or_else(|| self.browser())
+    }
+
     /// Returns browser, major version and operating system, as in `Chromium 156 on Linux`; `None` outside a browser or in an
     /// unknown one.
     pub fn browser(&self) -> Option<String> {
