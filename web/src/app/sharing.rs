@@ -70,18 +70,19 @@ impl App {
         let app = self.clone();
         self.view.on_copy_link(move || {
             let link = link::to_settings(&app.view.place(), &app.query(&app.spec.borrow()));
-            app.copy(link, "It contains the settings, not the results.");
+            app.copy("The link", link, "It contains the settings, not the results.");
         });
         let app = self.clone();
         self.view.on_copy_results(move || {
             let Some(summary) = app.run.borrow().as_ref().map(RunSummary::of) else { return };
             let link = link::to_results(&app.view.place(), &summary);
-            app.copy(link, "It contains the settings and a summary of the results; nothing was uploaded.");
+            app.copy("The link", link, "It contains the settings and a summary of the results; nothing was uploaded.");
         });
         let app = self.clone();
         self.view.on_copy_embedded(move || {
             let Some(summary) = app.run.borrow().as_ref().map(RunSummary::of) else { return };
-            app.copy(link::to_embedded(&app.view.place(), &summary), "Another page shows these results with it.");
+            let code = link::to_embedded(&app.view.place(), &summary);
+            app.copy("The code", code, "Another page shows these results with it.");
         });
         let app = self.clone();
         self.view.on_run_linked(move || spawn_local(app.clone().run_as_linked()));
@@ -190,14 +191,13 @@ impl App {
         }
     }
 
-    /// Copies a link, or the code of a frame, to the clipboard and reports its contents.
-    fn copy(&self, link: String, what: &'static str) {
+    /// Copies a text to the clipboard, and reports its name and its contents.
+    fn copy(&self, name: &'static str, text: String, what: &'static str) {
         let view = self.view.clone();
-        let name = if link.starts_with('<') { "The code" } else { "The link" };
         spawn_local(async move {
-            view.share_line(&match share::copy(&link).await {
+            view.share_line(&match share::copy(&text).await {
                 Ok(()) => format!("{name} is on the clipboard. {what}"),
-                Err(_) => format!("The browser did not allow copying. {name} is {link}"),
+                Err(_) => format!("The browser did not allow copying. {name} is {text}"),
             });
         });
     }
