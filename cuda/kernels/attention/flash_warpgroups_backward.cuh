@@ -5,13 +5,15 @@
 #include "attention/warpgroups.cuh"
 #include "lib/atomics.cuh"
 
-constexpr unsigned KEYS = 128, WARPGROUPS = 2, THREADS = (WARPGROUPS + 1) * 128, COLUMNS = D / 64, STAGES = 2;
+constexpr unsigned KEYS = 128, WARPGROUPS = 2, THREADS = (WARPGROUPS + 1) * 128, COLUMNS = (D + 63) / 64, STAGES = 2;
 constexpr unsigned KEY_TILES = (T + KEYS - 1) / KEYS, KEY_HEADS = HEADS / GROUP;
 // Elements of the tiles: keys or values, queries or dO, and dS in boxes of 64 queries.
-constexpr unsigned OF_KEYS = KEYS * D, OF_QUERIES = QUERIES * D, QUERY_BOXES = (QUERIES + 63) / 64;
-constexpr unsigned OF_SCORES = KEYS * 64 * QUERY_BOXES;
-static_assert(D % 64 == 0 && QUERIES % 16 == 0, "columns fill rows of 128 bytes");
-static_assert(D == 128 || QUERIES == 128, "a warpgroup has 64 columns of dQ, or 64 queries of it");
+constexpr unsigned OF_KEYS = KEYS * 64 * COLUMNS, OF_QUERIES = QUERIES * 64 * COLUMNS, OF_SCORES = KEYS * QUERIES;
+// Keys from the middle of the columns on, where half of the columns do not begin a box.
+constexpr unsigned OF_HALF = BY_COLUMNS && WIDTH % 128 != 0 ? KEYS * 64 : 0;
+// Whether registers have room for two products on all queries of a step at a time.
+constexpr bool TWO_AT_A_TIME = QUERIES == 64;
+static_assert(D % 8 == 0 && D <= 128, "rows of a tensor are multiples of 16 bytes");
 
 // A head of keys and the first key of a block.
 struct Place {
@@ -47,7 +49,7 @@ struct Steps {
 
 // Shared memory of a block, and its barriers.
 struct Tiles {
-    elem *keys, *values, *queries, *douts, *dscores;
+    elem *keys, *values, *half, *queries, *douts, *dscores;
     float *gathered, *numbers;
     mbarrier *key_full, *query_full, *query_empty, *dout_full, *dout_empty, *dscore_full;
 
@@ -55,11 +57,12 @@ struct Tiles {
     __device__ __forceinline__ Tiles(uint4* shared) {
         keys = reinterpret_cast<elem*>(shared) + (1024 - shared_address(shared) % 1024) % 1024 / 2;
         values = keys + OF_KEYS;
-        queries = values + OF_KEYS;
+        half = values + OF_KEYS;
+        queries = half + OF_HALF;
         douts = queries + STAGES * OF_QUERIES;
         dscores = douts + STAGES * OF_QUERIES;
         gathered = reinterpret_cast<float*>(dscores + 2 * OF_SCORES);
-        numbers = gathered + (IN_BULK ? WARPGROUPS * 64 * PART : 0);
+        numbers = gathered + (IN_BULK ? OF_SUMS : 0);
         key_full = reinterpret_cast<mbarrier*>(numbers + STAGES * OF_NUMBERS);
         query_full = key_full + 1;
         query_empty = query_full + STAGES;
@@ -86,12 +89,13 @@ struct Tiles {
 // Copies all tiles of a block. One thread does this.
 __device__ __forceinline__ void produce(const Tiles& tiles, const Steps& steps, const CUtensorMap& q, const CUtensorMap& k,
                                         const CUtensorMap& v, const CUtensorMap& dout, const float* numbers) {
-    mbarrier_expect(tiles.key_full, 2 * OF_KEYS * 2);
+    mbarrier_expect(tiles.key_full, (2 * OF_KEYS + OF_HALF) * 2);
 #pragma unroll
     for (unsigned x = 0; x < COLUMNS; x++) {
         tma_load(tiles.keys + x * KEYS * 64, k, tiles.key_full, x * 64, steps.place.first_key, steps.place.head);
         tma_load(tiles.values + x * KEYS * 64, v, tiles.key_full, x * 64, steps.place.first_key, steps.place.head);
     }
+    if constexpr (OF_HALF > 0) tma_load(tiles.half, k, tiles.key_full, WIDTH / 2, steps.place.first_key, steps.place.head);
     for (unsigned step = 0; step < steps.count; step++) {
         const unsigned stage = step % STAGES, parity = step / STAGES % 2, head = steps.head(step), tile = steps.tile(step);
         mbarrier_wait(tiles.query_empty + stage, parity ^ 1);
@@ -129,7 +133,7 @@ struct Consumer {
     const unsigned warpgroup, thread, keys;
     const float scale;
     float* const sums;
-    float dk[D / 2], dv[D / 2];
+    float dk[WIDTH / 2], dv[WIDTH / 2];
 
     __device__ __forceinline__ Consumer(const Tiles& tiles, const Steps& steps, unsigned warpgroup, unsigned keys, float* sums)
         : tiles(tiles), steps(steps), warpgroup(warpgroup), thread(threadIdx.x % 128), keys(keys),
@@ -140,7 +144,7 @@ struct Consumer {
         const u64 a = wgmma_along_k(own + warpgroup * (64 * 64)), b = wgmma_along_k(others);
         wgmma_fence();
 #pragma unroll
-        for (unsigned x = 0; x < D / 16; x++) {
+        for (unsigned x = 0; x < WIDTH / 16; x++) {
             const unsigned box = x / 4, inside = x % 4;
             wgmma(scores, a + box * (KEYS * 128 >> 4) + inside * WGMMA_NEXT_ALONG_K,
                   b + box * (QUERIES * 128 >> 4) + inside * WGMMA_NEXT_ALONG_K, x > 0);
@@ -149,7 +153,7 @@ struct Consumer {
     }
 
     // Starts to add a tile of queries or dO by weights.
-    __device__ __forceinline__ void add(float (&to)[D / 2], const unsigned (&weights)[QUERIES / 16][4], const elem* others) const {
+    __device__ __forceinline__ void add(float (&to)[WIDTH / 2], const unsigned (&weights)[QUERIES / 16][4], const elem* others) const {
         const u64 b = wgmma_across_k(others, QUERIES);
         wgmma_fence();
 #pragma unroll
@@ -157,11 +161,12 @@ struct Consumer {
         wgmma_commit();
     }
 
-    // Starts the product of all keys and dS of a step: this warpgroup's part of dQ, with columns as rows and queries as columns.
-    __device__ __forceinline__ void gather(float (&dq)[PART / 2], unsigned step) const {
-        const elem* const dscores = tiles.dscores + step % 2 * OF_SCORES;
-        const u64 a = wgmma_across_k(tiles.keys + (D == 128 ? warpgroup * (KEYS * 64) : 0), KEYS);
-        const u64 b = wgmma_across_k(dscores + (D == 128 ? 0 : warpgroup * (KEYS * 64)), KEYS);
+    // Starts the product of dS of a step and all keys: this warpgroup's part of dQ.
+    __device__ __forceinline__ void gather(float (&dq)[PART], unsigned step) const {
+        const unsigned box = warpgroup * (KEYS * 64);
+        const elem* const columns = OF_HALF > 0 && warpgroup > 0 ? tiles.half : tiles.keys + (BY_COLUMNS && OF_HALF == 0 ? box : 0);
+        const u64 a = wgmma_across_k(tiles.dscores + step % 2 * OF_SCORES + (BY_COLUMNS ? 0 : box), KEYS);
+        const u64 b = wgmma_across_k(columns, KEYS);
         wgmma_fence();
 #pragma unroll
         for (unsigned x = 0; x < KEYS / 16; x++) {
@@ -171,13 +176,13 @@ struct Consumer {
     }
 
     // Adds this warp's part of dQ of a step in device memory, in the order of registers.
-    __device__ __forceinline__ void add_gathered(const float (&dq)[PART / 2], unsigned step) const {
+    __device__ __forceinline__ void add_gathered(const float (&dq)[PART], unsigned step) const {
         const unsigned lane = thread % 32, warp = warpgroup * 4 + thread / 32;
-        float* const to = sums + ((u64)steps.head(step) * QUERY_TILES + steps.tile(step)) * OF_QUERIES;
+        float* const to = sums + ((u64)steps.head(step) * QUERY_TILES + steps.tile(step)) * OF_SUMS;
         if constexpr (!IN_BULK) {
             float* const part = to + order_of(warp, lane, 0);
 #pragma unroll
-            for (unsigned i = 0; i < PART / 8; i++) {
+            for (unsigned i = 0; i < PART / 4; i++) {
                 add_four(part + i * (TOGETHER * 128), dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]);
             }
             return;
@@ -187,13 +192,13 @@ struct Consumer {
         if (lane == 0) tma_wait_read<0>();
         __syncwarp();
 #pragma unroll
-        for (unsigned i = 0; i < PART / 8; i++) {
+        for (unsigned i = 0; i < PART / 4; i++) {
             reinterpret_cast<float4*>(part)[i * 32 + lane] = make_float4(dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]);
         }
         tma_fence();
         __syncwarp();
         if (lane == 0) {
-            bulk_add(to + order_of(warp, 0, 0), part, 64 * PART);
+            bulk_add(to + order_of(warp, 0, 0), part, 128 * PART);
             tma_commit();
         }
     }
@@ -270,6 +275,7 @@ struct Consumer {
             if (steps.place.first_key + row < keys) continue;
             reinterpret_cast<uint4*>(tiles.keys)[at] = make_uint4(0, 0, 0, 0);
             reinterpret_cast<uint4*>(tiles.values)[at] = make_uint4(0, 0, 0, 0);
+            if (OF_HALF > 0 && i < 512) reinterpret_cast<uint4*>(tiles.half)[at] = make_uint4(0, 0, 0, 0);
         }
         tma_fence();
         named_sync<128>(1 + warpgroup);
@@ -277,7 +283,7 @@ struct Consumer {
 
     // Adds all steps of the block.
     __device__ __forceinline__ void add_steps() {
-        float scores[QUERIES / 2], dweights[QUERIES / 2], dq[PART / 2];
+        float scores[QUERIES / 2], dweights[QUERIES / 2], dq[PART];
         unsigned packed[QUERIES / 16][4];
         mbarrier_wait(tiles.key_full, 0);
         clear_unseen();
@@ -295,15 +301,14 @@ struct Consumer {
             hold_operand(packed);
             if (step > 0) release(tiles.query_empty + (step - 1) % STAGES);
             weigh(scores, steps.tile(step) * QUERIES, lse);
-            if constexpr (D < 128) {
-                // Registers have room for one of these products at a time.
+            if constexpr (!TWO_AT_A_TIME) {
                 wgmma_wait<0>(dq);
                 if (step > 0) add_gathered(dq, step - 1);
             }
             pack_operand(packed, scores);
             mbarrier_wait(tiles.dout_full + stage, parity);
             add(dv, packed, dout_tile);
-            if constexpr (D < 128) {
+            if constexpr (!TWO_AT_A_TIME) {
                 wgmma_wait<0>(dv);
                 hold_operand(packed);
             } else {
@@ -325,11 +330,11 @@ struct Consumer {
     }
 
     // Stores a gradient by way of shared memory that no product reads any more.
-    __device__ __forceinline__ void store(float (&sum)[D / 2], float factor, elem* tile, const CUtensorMap& to) const {
+    __device__ __forceinline__ void store(float (&sum)[WIDTH / 2], float factor, elem* tile, const CUtensorMap& to) const {
         wgmma_hold(sum);
         const unsigned lane = thread % 32, row = warpgroup * 64 + thread / 32 * 16 + lane % 16;
 #pragma unroll
-        for (unsigned n = 0; n < D / 16; n++) {
+        for (unsigned n = 0; n < WIDTH / 16; n++) {
             const float* const x = sum + n * 8;
             const unsigned piece = n * 2 + lane / 16;
             const unsigned packed[4] = {pack(x[0] * factor, x[1] * factor), pack(x[2] * factor, x[3] * factor),
@@ -349,18 +354,18 @@ struct Consumer {
     }
 
     // Keeps a gradient for another block of the cluster.
-    __device__ __forceinline__ void keep(float (&sum)[D / 2], float4* kept) const {
+    __device__ __forceinline__ void keep(float (&sum)[WIDTH / 2], float4* kept) const {
         wgmma_hold(sum);
 #pragma unroll
-        for (unsigned i = 0; i < D / 8; i++) {
+        for (unsigned i = 0; i < WIDTH / 8; i++) {
             kept[i * 256 + threadIdx.x] = make_float4(sum[4 * i], sum[4 * i + 1], sum[4 * i + 2], sum[4 * i + 3]);
         }
     }
 
     // Adds a gradient that another block has kept.
-    __device__ __forceinline__ void add_kept(float (&sum)[D / 2], const float4* kept) const {
+    __device__ __forceinline__ void add_kept(float (&sum)[WIDTH / 2], const float4* kept) const {
 #pragma unroll
-        for (unsigned i = 0; i < D / 8; i++) {
+        for (unsigned i = 0; i < WIDTH / 8; i++) {
             const float4 x = kept[i * 256 + threadIdx.x];
             sum[4 * i] += x.x;
             sum[4 * i + 1] += x.y;
@@ -395,7 +400,7 @@ struct Consumer {
     // Computes and stores the gradients of the block's keys and values.
     __device__ __forceinline__ void differentiate_keys(const CUtensorMap& dk_out, const CUtensorMap& dv_out) {
 #pragma unroll
-        for (unsigned i = 0; i < D / 2; i++) dk[i] = dv[i] = 0.0f;
+        for (unsigned i = 0; i < WIDTH / 2; i++) dk[i] = dv[i] = 0.0f;
         if (steps.count > 0) {
             add_steps();
         } else {

@@ -3,8 +3,9 @@
 // attention_flash_wgmma_dq  a block scales and rounds the sums of a tile of dQ, and undoes their order
 
 #include "attention/query_tiles.cuh"
+#include "lib/elem.cuh"
 
-constexpr unsigned THREADS = 256, ROW = D + 8;
+constexpr unsigned THREADS = 256, ROW = WIDTH + 8;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     attention_flash_wgmma_dq(const float* __restrict__ sums, elem* __restrict__ dq) {
@@ -13,17 +14,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (tile >= (u64)HEADS * QUERY_TILES) return;
     const float scale = 1.0f / sqrtf((float)D);
 #pragma unroll
-    for (unsigned i = threadIdx.x; i < QUERIES * D / 4; i += THREADS) {
+    for (unsigned i = threadIdx.x; i < OF_SUMS / 4; i += THREADS) {
         // A warp reads four registers of all lanes of a warp.
-        const unsigned lane = i % 32, n = i / 32 % (PART / 8), warp = i / (4 * PART);
-        const float4 x = *reinterpret_cast<const float4*>(sums + tile * QUERIES * D + order_of(warp, lane, n));
-        const unsigned column = (D == 128 ? warp : warp % 4) * 16 + lane / 4;
-        const unsigned query = (D == 128 ? 0 : warp / 4 * PART) + n * 8 + lane % 4 * 2;
-        elem* const to = rows + query * ROW + column;
-        to[0] = to_elem(x.x * scale);
-        to[ROW] = to_elem(x.y * scale);
-        to[8] = to_elem(x.z * scale);
-        to[ROW + 8] = to_elem(x.w * scale);
+        const unsigned lane = i % 32, n = i / 32 % (PART / 4), warp = i / (8 * PART);
+        const float4 x = *reinterpret_cast<const float4*>(sums + tile * OF_SUMS + order_of(warp, lane, n));
+        elem* const to = rows + query_of(warp, lane) * ROW + column_of(warp, lane, n);
+        *reinterpret_cast<unsigned*>(to) = pack(x.x * scale, x.y * scale);
+        *reinterpret_cast<unsigned*>(to + 8 * ROW) = pack(x.z * scale, x.w * scale);
     }
     __syncthreads();
     const unsigned head = tile / QUERY_TILES, first = tile % QUERY_TILES * QUERIES;

@@ -10,7 +10,8 @@ struct alignas(16) elem8 {
     elem at[8];
 };
 
-constexpr unsigned THREADS = 256, LANES = D / 8;
+// Lanes of a row: a power of two, of which PIECES have eight elements each.
+constexpr unsigned THREADS = 256, PIECES = D / 8, LANES = PIECES > 8 ? 16 : 8;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     attention_flash_wgmma_rows(const elem* __restrict__ dout, const elem* __restrict__ out, const float* __restrict__ lse,
@@ -18,13 +19,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const u64 index = flat_workgroup() * THREADS + threadIdx.x, row = index / LANES;
     const unsigned lane = threadIdx.x % LANES, head = row / (QUERY_TILES * QUERIES), query = row % (QUERY_TILES * QUERIES);
     if (head >= HEADS) return;
-    float4* const zeros = reinterpret_cast<float4*>(sums) + 2 * index;
-    zeros[0] = zeros[1] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (lane < WIDTH / 8) {
+        float4* const zeros = reinterpret_cast<float4*>(sums) + 2 * (row * (WIDTH / 8) + lane);
+        zeros[0] = zeros[1] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    }
     const u64 from = (u64)head * S + query;
     float sum = 0.0f;
-    if (query < S) {
-        const elem8 a = reinterpret_cast<const elem8*>(dout)[from * LANES + lane];
-        const elem8 b = reinterpret_cast<const elem8*>(out)[from * LANES + lane];
+    if (query < S && lane < PIECES) {
+        const elem8 a = reinterpret_cast<const elem8*>(dout)[from * PIECES + lane];
+        const elem8 b = reinterpret_cast<const elem8*>(out)[from * PIECES + lane];
 #pragma unroll
         for (unsigned i = 0; i < 8; i++) sum = fmaf(load(a.at[i]), load(b.at[i]), sum);
     }

@@ -102,6 +102,7 @@ __device__ __forceinline__ void take_registers() {
 #else
 #define WGMMA_TYPES ".f32.bf16.bf16 "
 #endif
+#define WGMMA_D20 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19"
 #define WGMMA_D32 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15" \
     ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define WGMMA_D40 WGMMA_D32 ", %32, %33, %34, %35, %36, %37, %38, %39"
@@ -111,11 +112,20 @@ __device__ __forceinline__ void take_registers() {
     ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 #define WGMMA_D128 WGMMA_D96 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111" \
     ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define WGMMA_HOLD4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define WGMMA_HOLD8(i) \
     "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
 #define WGMMA_HOLD32(i) WGMMA_HOLD8(i), WGMMA_HOLD8(i + 8), WGMMA_HOLD8(i + 16), WGMMA_HOLD8(i + 24)
 
 // D += A B, or D = A B where `add` is false. `a_across_k` and `b_across_k` select the kind of tile of A and B.
+template <bool a_across_k = false, bool b_across_k = false>
+__device__ __forceinline__ void wgmma(float (&d)[20], u64 a, u64 b, bool add) {
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %22, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n40k16" WGMMA_TYPES "{" WGMMA_D20 "}, %20, %21, p, 1, 1, %23, %24;\n}"
+                 : WGMMA_HOLD8(0), WGMMA_HOLD8(8), WGMMA_HOLD4(16)
+                 : "l"(a), "l"(b), "r"((unsigned)add), "n"((int)a_across_k), "n"((int)b_across_k));
+}
+
 template <bool a_across_k = false, bool b_across_k = false>
 __device__ __forceinline__ void wgmma(float (&d)[32], u64 a, u64 b, bool add) {
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"

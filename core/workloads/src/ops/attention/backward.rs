@@ -79,6 +79,7 @@ pub fn form() -> OpSpec {
         "b3,h4,kv2,s67,t35,d24,causal,padded",
         // Keys of whole tiles are beyond the length.
         "b3,h2,kv1,s35,t260,d20,padded",
+        "b3,h4,kv2,s67,t131,d80,causal,padded",
         "b3,h4,kv2,s35,t67,d72,causal,padded,biased",
         "b3,h4,kv2,s70,d24,causal,padded",
         "b2,h6,kv2,s19,t37,d24,causal",
@@ -119,7 +120,7 @@ pub fn form() -> OpSpec {
             warpgroups::flash_wgmma,
         )
         .only_in(&[Dialect::Cuda])
-        .available(super::warpgroups::available_backward),
+        .available(super::warpgroups::available),
         Variant::kernel(
             "flash_coopmat",
             "as `flash`, on matrix units through WGSL's cooperative matrices, an extension of native wgpu and of Chromium; \

@@ -17,7 +17,7 @@ pub(super) const THREADS: u64 = 128;
 const KEYS: u64 = 128;
 const STAGES: u64 = 2;
 /// Columns of a box: rows of 128 bytes, the longest swizzle.
-const COLUMNS: u64 = 64;
+pub(super) const COLUMNS: u64 = 64;
 /// Bytes of keys and values that blocks read at about the same time under a causal mask. The L2 cache holds them.
 const SECTION: u64 = 32 << 20;
 /// Alignment of tiles in bytes, and room for the barriers behind them.
@@ -28,33 +28,22 @@ const UNITS: u64 = 128;
 /// Buffer with the number of tiles that blocks have taken after their first.
 pub(super) const DRAWN: &str = "drawn";
 
-/// Numbers of columns of both directions, and those of the forward pass alone: its products read zeros beyond them.
-const BOTH: [u64; 2] = [64, 128];
-const FORWARD: [u64; 4] = [64, 72, 80, 128];
+/// Numbers of columns. Products read zeros beyond 72 and 80.
+const HEAD_DIMS: [u64; 4] = [64, 72, 80, 128];
 
-/// Checks that the forward variant can compute a problem on a device.
+/// Checks that the variant can compute a problem on a device.
 ///
 /// # Errors
 /// Reason against it.
 pub(super) fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
-    available_for(p, caps, &FORWARD)
-}
-
-/// Checks that the backward variant can compute a problem on a device.
-///
-/// # Errors
-/// Reason against it.
-pub(super) fn available_backward(p: &Problem, caps: &Caps) -> Result<(), String> {
-    available_for(p, caps, &BOTH)
-}
-
-fn available_for(p: &Problem, caps: &Caps, columns: &[u64]) -> Result<(), String> {
     if p.dtype == DType::F32 {
         return Err("flash_wgmma multiplies 16-bit floats: tensor cores would round f32 to TF32".to_owned());
     }
     has_wgmma_on_tensor_maps(caps)?;
     match p["d"] {
-        d if !columns.contains(&d) => Err(format!("flash_wgmma has rows of one of {columns:?} columns: head_dim {d}")),
+        d if !HEAD_DIMS.contains(&d) => {
+            Err(format!("flash_wgmma has rows of one of {HEAD_DIMS:?} columns: head_dim {d}"))
+        }
         _ if p.shape.has("biased") => Err("flash_wgmma adds no mask to scores".to_owned()),
         _ => Ok(()),
     }
@@ -174,6 +163,5 @@ mod tests {
         for shape in ["b1,h1,s8,d64,causal,padded", "b1,h1,s8,d72"] {
             assert_eq!(available(&problem(shape), &hopper()), Ok(()), "{shape}");
         }
-        assert!(available_backward(&problem("b1,h1,s8,d72"), &hopper()).is_err_and(|why| why.contains("head_dim 72")));
     }
 }

@@ -6,7 +6,7 @@ use parallax_schema::case::Cost;
 use parallax_schema::device::Caps;
 
 use super::super::masks::{Looks, looking};
-use super::super::warpgroups::{ALIGNED, BARRIERS, ROWS, THREADS, matrices, units};
+use super::super::warpgroups::{ALIGNED, BARRIERS, COLUMNS, ROWS, THREADS, matrices, units};
 use super::super::{gemm_flops, group, sizes, stage};
 use super::flash::operands;
 
@@ -23,7 +23,12 @@ const NUMBERS: &str = "row_numbers";
 /// Sums of `dQ` in tiles, in the order of registers.
 const SUMS: &str = "dq_tiles";
 
-/// Queries of a step. Registers have room for 64 with 128 columns.
+/// Columns of products and sums. A product has 16 at a time; the variant has no kernel for fewer than 64.
+fn width(d: u64) -> u64 {
+    if d > COLUMNS { d.next_multiple_of(16) } else { d }
+}
+
+/// Queries of a step. Registers have room for 64 with more than 64 columns.
 fn queries(d: u64) -> u64 {
     if d > 64 { 64 } else { 128 }
 }
@@ -36,14 +41,16 @@ fn padded_queries(p: &Problem) -> u64 {
 /// Scratch of the variant.
 pub fn scratch(p: &Problem) -> [BufferSpec; 2] {
     let rows = padded_queries(p);
-    [BufferSpec::scratch(NUMBERS, Elem::F32, &[rows, 2]), BufferSpec::scratch(SUMS, Elem::F32, &[rows, p["d"]])]
+    [BufferSpec::scratch(NUMBERS, Elem::F32, &[rows, 2]), BufferSpec::scratch(SUMS, Elem::F32, &[rows, width(p["d"])])]
 }
 
-/// Bytes of shared memory: K and V, the ring of Q and dO, dS of two steps, the part of `dQ` that a copy adds, and numbers.
+/// Bytes of shared memory: K and V, the ring of Q and dO, dS of two steps, the part of `dQ` that a copy adds, and numbers. K from the
+/// middle of the columns on has a tile of its own, where no box begins there.
 fn shared_bytes(d: u64) -> u64 {
-    let queries = queries(d);
-    let tiles = 2 * KEYS * d + 2 * STAGES * queries * d + 2 * KEYS * queries;
-    let gathered = if d == 128 { queries * d } else { 0 };
+    let (queries, boxes) = (queries(d), d.next_multiple_of(COLUMNS));
+    let half = if d.is_multiple_of(COLUMNS) { 0 } else { KEYS * COLUMNS };
+    let tiles = 2 * KEYS * boxes + half + 2 * STAGES * queries * boxes + 2 * KEYS * queries;
+    let gathered = if d == COLUMNS { 0 } else { queries * width(d) };
     2 * tiles + 4 * (gathered + STAGES * 2 * queries) + ALIGNED + BARRIERS
 }
 
@@ -52,7 +59,8 @@ fn rows(p: &Problem) -> Stage {
     const BLOCK: u32 = 256;
     let (rows, d) = (padded_queries(p), p["d"]);
     let counted = p["b"] * p["h"] * p["s"];
-    // A thread has eight columns.
+    // A lane has eight columns. The lanes of a row are a power of two.
+    let lanes = (d / 8).next_power_of_two();
     stage(p, "attention/flash_wgmma_rows", "attention_flash_wgmma_rows")
         .consts(&[("QUERIES", queries(d) as u32)])
         .args([
@@ -63,8 +71,8 @@ fn rows(p: &Problem) -> Stage {
             ("sums", SUMS, Write),
         ])
         .threads([BLOCK, 1, 1])
-        .grid(spread((rows * d / 8).div_ceil(u64::from(BLOCK))))
-        .cost(Cost::new(2 * counted * d, 2 * sizes(p).0 + 4 * counted, rows * (8 + 4 * d)))
+        .grid(spread((rows * lanes).div_ceil(u64::from(BLOCK))))
+        .cost(Cost::new(2 * counted * d, 2 * sizes(p).0 + 4 * counted, rows * (8 + 4 * width(d))))
 }
 
 /// Stage that rounds the sums of `dQ`.
@@ -75,7 +83,7 @@ fn rounded(p: &Problem) -> Stage {
         .args([("sums", SUMS, Read), ("dq", "dq", Write)])
         .threads([256, 1, 1])
         .grid(spread(rows / queries))
-        .cost(Cost::new(0, 4 * rows * p["d"], sizes(p).0))
+        .cost(Cost::new(0, 4 * rows * width(p["d"]), sizes(p).0))
 }
 
 /// Fewest steps of a block that shares a tile of keys: with fewer, the cluster takes longer than it saves.
@@ -112,7 +120,7 @@ pub fn flash_wgmma(p: &Problem, caps: &Caps) -> Program {
         .threads([((CONSUMERS + 1) * THREADS) as u32, 1, 1])
         .grid(spread(b * kv * t.div_ceil(KEYS) * parts))
         .cuda(CudaLaunch { cluster: [parts as u32, 1, 1], dynamic_shared_bytes: shared_bytes(d) as u32 })
-        .cost(Cost::new(5 * gemm_flops(p), operands(p), padded_queries(p) * 4 * d + 2 * sizes(p).1));
+        .cost(Cost::new(5 * gemm_flops(p), operands(p), padded_queries(p) * 4 * width(d) + 2 * sizes(p).1));
     Program { stages: vec![rows(p), looking(p, Looks::Both, sums), rounded(p)] }
 }
 
@@ -128,7 +136,7 @@ mod tests {
 
     #[test]
     fn tiles_fit_into_the_shared_memory_of_a_block() {
-        for d in [64, 128] {
+        for d in [64, 72, 80, 128] {
             assert!(shared_bytes(d) <= 232_448, "{d}");
         }
     }
