@@ -21,18 +21,20 @@ fn exactly(spec: &Spec, caps: &Caps) -> Result<Vec<Case>, CaseError> {
     let mut cases: Vec<Case> = spec.case.iter().map(|text| parse_case(text)).collect::<Result<_, _>>()?;
     for text in &spec.problem {
         let problem = parse_problem(text)?;
-        let names = variants(problem.form(), caps);
+        let names = wanted_variants(spec, problem.form(), caps);
         cases.extend(names.into_iter().map(|variant| Case { problem: problem.clone(), variant }));
     }
     Ok(cases)
 }
 
-/// Names of the variants that exist for a device.
-fn variants(form: &OpSpec, caps: &Caps) -> Vec<&'static str> {
-    match caps.dialect {
+/// Names of the variants that exist for a device and that the spec asks for: all, where it names none.
+fn wanted_variants(spec: &Spec, form: &OpSpec, caps: &Caps) -> Vec<&'static str> {
+    let names = match caps.dialect {
         Dialect::Cpu => vec![CPU_VARIANT],
         _ => form.variants.iter().map(|v| v.name).collect(),
-    }
+    };
+    let wanted = |name: &&str| spec.variant.is_empty() || spec.variant.iter().any(|v| v == name);
+    names.into_iter().filter(wanted).collect()
 }
 
 fn from_preset(spec: &Spec, caps: &Caps) -> Result<Vec<Case>, CaseError> {
@@ -80,9 +82,7 @@ fn of_problem(
     if !dtype_wanted || dtype_silent {
         return Ok(Vec::new());
     }
-    let names = variants(form, caps);
-    let wanted = |name: &&&str| spec.variant.is_empty() || spec.variant.iter().any(|v| v == **name);
-    let names: Vec<&'static str> = names.iter().filter(wanted).copied().collect();
+    let names = wanted_variants(spec, form, caps);
     match Problem::new(workload, form.direction, shape, dtype) {
         Ok(problem) => Ok(names.into_iter().map(|variant| Case { problem: problem.clone(), variant }).collect()),
         Err(mistake) if spec.shape.is_empty() => panic!("preset of {}: {mistake}", workload.name),
@@ -125,10 +125,12 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_is_planned_in_every_variant() {
+    fn a_problem_is_planned_in_every_wanted_variant() {
         let plan = planned(&[("problem", "softmax/fwd/c4,r4/f32"), ("case", "copy/fwd/n8/f32/scalar")], &caps());
         let form = parallax_workloads::find("softmax").and_then(|w| w.form(Direction::Fwd)).expect("registered");
         assert_eq!(plan.names().len(), form.variants.len() + 1, "{:?}", plan.names());
+        let chosen = planned(&[("problem", "softmax/fwd/r4,c4/f32"), ("variant", "online")], &caps());
+        assert_eq!(chosen.names(), ["softmax/fwd/r4,c4/f32/online"]);
         let unknown = plan_of(&[("problem", "softmax/fwd/r4,c4/f32/online")]).expect_err("a case");
         assert!(unknown.contains("is not a problem"), "{unknown}");
     }

@@ -259,8 +259,8 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "problem",
-        about: "Select every variant of this problem, of any shape",
-        more: "As workload/direction/shape/dtype; with --case, both are selected",
+        about: "Select the variants of this problem, of any shape",
+        more: "As workload/direction/shape/dtype; with --case, both are selected, and --variant chooses among its variants",
         values: Values::Text("PROBLEM"),
         repeatable: true,
         scope: Scope::Cases,
