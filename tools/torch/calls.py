@@ -6,42 +6,15 @@ the calls of one problem share the inputs. `problem` is a case string without it
 
 from functools import partial
 
+import dense
 import torch
 import torch.nn.functional as F
+from parts import below, compiled, like, normal, with_cudnn, words_of
 from problems.common import extents
 from problems.images import Problem, back, first, resolved
 
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 aten = torch.ops.aten
-
-
-def words_of(shape):
-    return {part for part in shape.split(",") if part.isalpha()}
-
-
-def normal(shape, dtype, device):
-    # Drawn on the processor: after a graph that could not be captured, the device's generator refuses to draw.
-    return torch.randn(shape).to(device).to(dtype)
-
-
-def like(tensor):
-    """Random numbers that lie in memory as the tensor does."""
-    return torch.empty_like(tensor).copy_(torch.randn(tensor.shape))
-
-
-def below(limit, count, device, dtype=torch.int32):
-    return torch.randint(0, limit, (count,), dtype=dtype).to(device)
-
-
-def compiled(function, *args):
-    """The function by `torch.compile`, for these arguments alone."""
-    return partial(torch.compile(function, mode="max-autotune-no-cudagraphs", dynamic=False), *args)
-
-
-def with_cudnn(name, call):
-    """By the algorithm that cuDNN's heuristic chooses, and by the fastest of all that it tries."""
-    yield name, False, call
-    yield f"{name}, benchmark", True, call
 
 
 def convolution(workload, direction, shape, dtype, device):
@@ -252,7 +225,7 @@ def batch_norm(direction, shape, dtype, device):
 CONVOLUTIONS = ["conv2d", "conv3d", "depthwise_conv2d", "depthwise_conv3d"]
 OTHERS = [separable_conv3d, pool, embedding, embedding_bag, hash_embedding, transpose, reduce, scan, sort_by_key]
 WORKLOADS = {name: partial(convolution, name) for name in CONVOLUTIONS}
-WORKLOADS |= {one.__name__: one for one in [*OTHERS, standard_scaler, batch_norm]}
+WORKLOADS |= {one.__name__: one for one in [*OTHERS, standard_scaler, batch_norm]} | dense.WORKLOADS
 
 
 def calls(problem, device):

@@ -22,6 +22,7 @@ import sys
 import time
 from pathlib import Path
 
+import dense
 import torch
 from calls import WORKLOADS, calls
 from recorded import conditions, read
@@ -36,8 +37,8 @@ VENDOR = {"vendor", "vendor_tuned"}
 def named():
     """The cases that are measured where none are given."""
     both = ["bf16", "f32"]
-    dense = ["n8,c64,h128,k3,p1", "n8,c256,h56,k3,p1", "n32,c3,m64,h224,k7,s2,p3"]
-    for shape in (f"{shape},{layout}" for shape in dense for layout in LAYOUTS):
+    planes = ["n8,c64,h128,k3,p1", "n8,c256,h56,k3,p1", "n32,c3,m64,h224,k7,s2,p3"]
+    for shape in (f"{shape},{layout}" for shape in planes for layout in LAYOUTS):
         yield from (f"conv2d/{direction}/{shape}/{dtype}" for direction in ("fwd", "bwd") for dtype in both)
     planes = ["n8,c8,h128,k3,p1", "n8,c32,h256,k3,p1", "n8,c64,h512,k3,p1", "n8,c96,h56,k7,p3"]
     for shape in (f"{shape},{layout}" for shape in planes for layout in LAYOUTS):
@@ -61,6 +62,7 @@ def named():
         yield from (f"pool/{direction}/{shape}/f32" for direction in ("fwd", "bwd"))
     for shape in (f"n32,c64,h112,{layout}" for layout in LAYOUTS):
         yield from (f"batch_norm/{direction}/{shape}/f32" for direction in ("fwd", "bwd"))
+    yield from dense.named()
 
 
 class Way:
@@ -143,7 +145,14 @@ def ways(problem, device, cold):
             yield name, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
 
 
-def measured(problem, device, cold, samples, rest, order, sensors):
+def warm_up(way, seconds):
+    """Keeps the device busy, so that clocks and power are those of a long run, as they are in ours."""
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        way.sample()
+
+
+def measured(problem, device, cold, samples, rest, warm, order, sensors):
     """Result of each way to compute a problem: its median in milliseconds, or the reason of its absence."""
     found, able = [], []
     for way in ways(problem, device, cold):
@@ -152,6 +161,8 @@ def measured(problem, device, cold, samples, rest, order, sensors):
         else:
             able.append(way)
     times = {way.name: [] for way in able}
+    for way in able:
+        warm_up(way, warm)
     for _ in range(samples):
         for way in order.sample(able, len(able)):
             begin = time.perf_counter()
@@ -227,6 +238,7 @@ def arguments():
     settings.add_argument("--cache", choices=["hot", "cold"], default="hot")
     settings.add_argument("--samples", type=int, default=40)
     settings.add_argument("--rest", type=float, default=0.5, help="pause after a sample, over its time")
+    settings.add_argument("--warm", type=float, default=0.5, help="seconds of calls before the samples of a way")
     settings.add_argument("--json", type=Path, help="file for the results")
     settings.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     return settings.parse_args()
@@ -244,7 +256,7 @@ def main():
     for number, problem in enumerate(dict.fromkeys(problems), 1):
         print(f"{number} of {len(problems)}: {problem}", file=sys.stderr)
         try:
-            rows += measured(problem, args.device, args.cache == "cold", args.samples, args.rest, order, sensors)
+            rows += measured(problem, args.device, args.cache == "cold", args.samples, args.rest, args.warm, order, sensors)
         except (RuntimeError, ValueError, KeyError) as error:
             rows.append({"case": problem, "peer": "—", "failed": str(error).splitlines()[0]})
         torch.compiler.reset()

@@ -1,0 +1,295 @@
+"""PyTorch's calls for GEMMs, attention, losses, rows and layers of encoders.
+
+Each function gives (name, whether cuDNN may try its algorithms first, call), as `calls.py` does. The arithmetic of a call is the
+workload's: a gradient of `linear` with GELU computes GELU's argument again, and one of attention begins with the output.
+"""
+
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from parts import below, eager_and_compiled, like, normal, words_of
+from problems.common import extents
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+aten = torch.ops.aten
+gelu = partial(F.gelu, approximate="tanh")
+gelu_gradient = partial(aten.gelu_backward, approximate="tanh")
+
+
+def gradients(function, leaves, name="eager"):
+    """The gradient of a function's result by autograd, which keeps the tensors of the forward pass."""
+    leaves = [leaf.requires_grad_() for leaf in leaves]
+    out = function(*leaves)
+    dout = like(out)
+    yield name, False, partial(torch.autograd.grad, out, leaves, dout, retain_graph=True)
+
+
+def operands(shape, dtype, device):
+    """Left and right operand of a GEMM, as views of its rows and columns."""
+    n, words = extents(shape), words_of(shape)
+    batch = [n["b"]] if "b" in n else []
+    x = normal([*batch, *((n["k"], n["m"]) if "tn" in words else (n["m"], n["k"]))], dtype, device)
+    w = normal([*batch, *((n["n"], n["k"]) if "nt" in words else (n["k"], n["n"]))], dtype, device, n["k"] ** -0.5)
+    return (x.mT if "tn" in words else x), (w.mT if "nt" in words else w)
+
+
+def matmul(direction, shape, dtype, device):
+    yield "eager", False, partial(torch.matmul, *operands(shape, dtype, device))
+
+
+def matmul_i8(direction, shape, dtype, device):
+    n = extents(shape)
+    draw = lambda rows, columns: torch.randint(-128, 128, (rows, columns), dtype=torch.int8).to(device)
+    yield "_int_mm", False, partial(torch._int_mm, draw(n["m"], n["k"]), draw(n["n"], n["k"]).t())
+
+
+def linear(direction, shape, dtype, device):
+    words, (x, w) = words_of(shape), operands(shape, dtype, device)
+    curved, flat = bool(words & {"gelu", "residual"}), x.dim() == 2
+    bias = normal(w.shape[-1], dtype, device)
+    # One addition after the product and one epilogue of cuBLASLt are the two ways of `torch.nn.Linear`.
+    pre = (lambda: torch.addmm(bias, x, w)) if flat else (lambda: x @ w + bias)
+    if direction == "fwd":
+        residual = normal((*x.shape[:-1], w.shape[-1]), dtype, device) if "residual" in words else None
+        after = lambda out: out if residual is None else out + residual
+        yield "eager", False, lambda: after(gelu(pre()) if curved else pre())
+        if curved and flat:
+            yield "_addmm_activation", False, lambda: after(aten._addmm_activation(bias, x, w, use_gelu=True))
+        return
+    dout = normal((*x.shape[:-1], w.shape[-1]), dtype, device)
+
+    def back():
+        inner = gelu_gradient(dout, pre()) if curved else dout
+        return inner @ w.mT, x.mT @ inner, inner.sum(tuple(range(inner.dim() - 1)))
+
+    yield "eager", False, back
+
+
+def mlp_gelu(direction, shape, dtype, device):
+    n = extents(shape)
+    x = normal((n["m"], n["c"]), dtype, device)
+    w1 = normal((n["c"], n["f"]), dtype, device, n["c"] ** -0.5)
+    w2 = normal((n["f"], n["c"]), dtype, device, n["f"] ** -0.5)
+    b1, b2 = normal(n["f"], dtype, device), normal(n["c"], dtype, device)
+    if direction == "fwd":
+        yield "eager", False, lambda: torch.addmm(b2, gelu(torch.addmm(b1, x, w1)), w2)
+        fused = lambda: torch.addmm(b2, aten._addmm_activation(b1, x, w1, use_gelu=True), w2)
+        yield "_addmm_activation", False, fused
+        return
+    dout = normal((n["m"], n["c"]), dtype, device)
+
+    def back():
+        pre = torch.addmm(b1, x, w1)
+        inner = gelu_gradient(dout @ w2.t(), pre)
+        return gelu(pre).t() @ dout, dout.sum(0), inner @ w1.t(), x.t() @ inner, inner.sum(0)
+
+    yield "eager", False, back
+
+
+def flash_attention_4():
+    """FlashAttention 4 where its package is installed, on tensors whose heads follow the sequence."""
+    try:
+        from flash_attn.cute import flash_attn_func
+    except ImportError:
+        return None
+
+    def call(q, k, v, causal):
+        out = flash_attn_func(*(x.transpose(1, 2) for x in (q, k, v)), causal=causal)
+        return (out[0] if isinstance(out, tuple) else out).transpose(1, 2)
+
+    return call
+
+
+def attention(direction, shape, dtype, device):
+    n, words = extents(shape), words_of(shape)
+    if words & {"padded", "biased"} or n.get("t", n["s"]) != n["s"]:
+        raise ValueError(f"{shape}: masks other than the causal one of equal lengths are not asked for here")
+    causal, heads = "causal" in words, n.get("kv", n["h"])
+
+    def by_library(backend, q, k, v):
+        with sdpa_kernel(backend):
+            return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=heads != n["h"])
+
+    kinds = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "FlashAttention 2": SDPBackend.FLASH_ATTENTION}
+    libraries = {name: partial(by_library, backend) for name, backend in kinds.items()}
+    if device == "cpu":
+        libraries = {"eager": partial(by_library, list(kinds.values()) + [SDPBackend.MATH])}
+    elif flash := flash_attention_4():
+        libraries["FlashAttention 4"] = lambda q, k, v: flash(q, k, v, causal)
+    # In memory as `torch.nn.functional` has them after a projection: heads side by side.
+    drawn = lambda heads: normal((n["b"], n["s"], heads, n["d"]), dtype, device).transpose(1, 2)
+    q, k, v = drawn(n["h"]), drawn(heads), drawn(heads)
+    for name, library in libraries.items():
+        if direction == "fwd":
+            yield name, False, partial(library, q, k, v)
+        else:
+            try:
+                yield from gradients(library, [x.detach() for x in (q, k, v)], name)
+            except (AssertionError, RuntimeError) as error:
+                yield name, False, partial(failing, error)
+
+
+def failing(error):
+    raise error
+
+
+def attention_decode(direction, shape, dtype, device):
+    n = extents(shape)
+    heads = n.get("kv", n["h"])
+    q = normal((n["b"], n["h"], 1, n["d"]), dtype, device)
+    k, v = (normal((n["b"], heads, n["t"], n["d"]), dtype, device) for _ in range(2))
+    # Keys and values lie side by side, not in pages.
+    yield "eager", False, partial(F.scaled_dot_product_attention, q, k, v, enable_gqa=heads != n["h"])
+
+
+def softmax(direction, shape, dtype, device):
+    n = extents(shape)
+    x = normal((n["r"], n["c"]), dtype, device)
+    if direction == "fwd":
+        yield from eager_and_compiled(lambda x: x.softmax(1), x)
+        return
+    back = lambda dout, out: aten._softmax_backward_data(dout, out, 1, dtype)
+    yield from eager_and_compiled(back, normal(x.shape, dtype, device), x.softmax(1))
+
+
+def norm(direction, x, leaves, forward):
+    """A norm of rows and its gradients, which `torch.compile` derives from the forward pass."""
+    if direction == "fwd":
+        yield from eager_and_compiled(forward, x, *leaves)
+        return
+    yield from gradients(forward, [x, *leaves])
+    yield from gradients(torch.compile(forward, dynamic=False), [x, *leaves], "compile")
+
+
+def layernorm(direction, shape, dtype, device):
+    n = extents(shape)
+    x, gamma, beta = (normal(dims, dtype, device) for dims in ((n["r"], n["c"]), n["c"], n["c"]))
+    yield from norm(direction, x, [gamma, beta], lambda x, gamma, beta: F.layer_norm(x, x.shape[1:], gamma, beta, 1e-5))
+
+
+def rmsnorm(direction, shape, dtype, device):
+    n = extents(shape)
+    x, gamma = normal((n["r"], n["c"]), dtype, device), normal(n["c"], dtype, device)
+    yield from norm(direction, x, [gamma], lambda x, gamma: F.rms_norm(x, x.shape[1:], gamma, 1e-6))
+
+
+def cross_entropy(direction, shape, dtype, device):
+    n = extents(shape)
+    logits = normal((n["r"], n["c"]), dtype, device)
+    targets = below(n["c"], n["r"], device, torch.int64)
+    if direction == "fwd":
+        yield from eager_and_compiled(lambda x, at: F.cross_entropy(x.float(), at, reduction="none"), logits, targets)
+        return
+
+    def back(logits, lse, targets):
+        shares = (logits.float() - lse[:, None]).exp()
+        there = torch.arange(n["c"], device=device) == targets[:, None]
+        return ((shares - there.float()) / n["r"]).to(dtype)
+
+    yield from eager_and_compiled(back, logits, logits.float().logsumexp(1), targets)
+
+
+def loss_sigmoid(direction, shape, dtype, device):
+    n = extents(shape)
+    x, y = (normal((n["n"], n["d"]), dtype, device, n["d"] ** -0.5) for _ in range(2))
+    temperature, bias = (torch.tensor(value, device=device) for value in (10.0, -3.0))
+    signs = 2 * torch.eye(n["n"], device=device) - 1
+
+    def loss(x, y, temperature, bias):
+        return -F.logsigmoid(signs * (temperature * (x @ y.t()).float() + bias)).sum() / n["n"]
+
+    if direction == "fwd":
+        yield from eager_and_compiled(loss, x, y, temperature, bias)
+        return
+    yield from gradients(loss, [x, y, temperature, bias])
+    yield from gradients(torch.compile(loss, dynamic=False), [x, y, temperature, bias], "compile")
+
+
+def layer_parameters(n, dtype, device):
+    """Learned parameters of a layer of an encoder, named as in `problems/encoder.py`."""
+    width, middle = n["h"] * n["d"], n["f"]
+    made = lambda *dims: normal(dims, dtype, device, dims[0] ** -0.5 if len(dims) > 1 else 1.0)
+    given = {f"w{part}": made(width, width) for part in "qkvo"} | {f"b{part}": made(width) for part in "qkvo"}
+    given |= {f"{kind}{which}": made(width) for kind in ("gamma", "beta") for which in "12"}
+    return given | {"w1": made(width, middle), "b1": made(middle), "w2": made(middle, width), "b2": made(width)}
+
+
+def joined(given, width):
+    """The layer's parameters with one weight for queries, keys and values, as models have it."""
+    side = {kind: torch.cat([given.pop(f"{kind}{part}") for part in "qkv"], -1) for kind in "wb"}
+    return given | {"wqkv": side["w"], "bqkv": side["b"]}
+
+
+def encoder_of(n, layers):
+    """A pass through the layers: x and the parameters of each layer, in the order of their names."""
+    heads = lambda rows: rows.unflatten(-1, (n["h"], n["d"])).transpose(1, 2)
+
+    def layer(x, given):
+        normed = lambda rows, which: F.layer_norm(
+            rows, rows.shape[-1:], given[f"gamma{which}"], given[f"beta{which}"], 1e-5
+        )
+        product = lambda rows, name: F.linear(rows, given[f"w{name}"].t(), given[f"b{name}"])
+        q, k, v = (heads(part) for part in product(normed(x, 1), "qkv").chunk(3, -1))
+        mixed = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+        total = x + product(mixed, "o")
+        return total + product(gelu(product(normed(total, 2), "1")), "2")
+
+    def of(x, *values):
+        each = len(values) // len(layers)
+        for at, names in enumerate(layers):
+            x = layer(x, dict(zip(names, values[at * each : (at + 1) * each])))
+        return x
+
+    return of
+
+
+def encoder(direction, shape, dtype, device):
+    n = {"l": 1, "b": 1, "s": 256, "h": 16, "d": 72, "f": 4304} | extents(shape)
+    if n.get("p", 0):
+        raise ValueError(f"{shape}: dropout is not asked for here")
+    x = normal((n["b"], n["s"], n["h"] * n["d"]), dtype, device)
+    layers = [joined(layer_parameters(n, dtype, device), n["h"] * n["d"]) for _ in range(n["l"])]
+    of, values = encoder_of(n, [list(layer) for layer in layers]), [value for layer in layers for value in layer.values()]
+    if direction == "fwd":
+        yield "eager", False, partial(of, x, *values)
+        yield "compile", False, partial(torch.compile(of, dynamic=False), x, *values)
+        return
+    if direction == "bwd":
+        yield from gradients(of, [x, *values])
+        yield from gradients(torch.compile(of, dynamic=False), [x, *values], "compile")
+        return
+    leaves = [leaf.requires_grad_() for leaf in (x, *values)]
+    dout = normal(x.shape, dtype, device)
+    for name, function in ("eager", of), ("compile", torch.compile(of, dynamic=False)):
+        yield name, False, lambda function=function: torch.autograd.grad(function(*leaves), leaves, dout)
+
+
+ROWS = [softmax, layernorm, rmsnorm, cross_entropy]
+WORKLOADS = {one.__name__: one for one in [matmul, matmul_i8, linear, mlp_gelu, attention, attention_decode, *ROWS]}
+WORKLOADS |= {"loss_sigmoid": loss_sigmoid, "encoder_layer": encoder, "encoder": encoder}
+ATTENTION = [
+    *(f"b8,h16,s4096,{d}{causal}" for d in ("d128", "d64") for causal in ("", ",causal")),
+    "b8,h16,kv4,s4096,d128,causal",
+    "b2,h16,s16384,d128,causal",
+    "b256,h16,s256,d72",
+    "b1,h8,s512,d64",
+]
+
+
+def named():
+    """Cases of these workloads that are measured where none are given."""
+    for size in (1024, 4096, 8192):
+        yield f"matmul/fwd/m{size},n{size},k{size}/bf16"
+    yield "matmul/fwd/m4096,n4096,k4096/f32"
+    yield "matmul_i8/fwd/m4096,n4096,k4096/f32"
+    yield from (f"linear/fwd/{shape}/bf16" for shape in ("m65536,n4304,k1152,gelu", "m65536,n1152,k4304,residual"))
+    yield from (f"linear/{way}/m8192,n8192,k8192,gelu/bf16" for way in ("fwd", "bwd"))
+    yield from (f"mlp_gelu/{way}/m4096,c1152,f4304/bf16" for way in ("fwd", "bwd"))
+    yield from (f"attention/{way}/{shape}/bf16" for way in ("fwd", "bwd") for shape in ATTENTION)
+    yield from (f"attention_decode/fwd/{shape}/bf16" for shape in ("b32,h32,kv8,t4096,d128", "b1,h32,kv8,t32768,d128"))
+    yield from (f"loss_sigmoid/{way}/n4096,d512/bf16" for way in ("fwd", "bwd"))
+    yield from (f"softmax/{way}/r8192,c8192/bf16" for way in ("fwd", "bwd"))
+    yield from (f"{name}/{way}/r16384,c4096/bf16" for name in ("layernorm", "rmsnorm") for way in ("fwd", "bwd"))
+    yield from (f"cross_entropy/{way}/r8192,c32000/bf16" for way in ("fwd", "bwd"))
+    yield from (f"encoder_layer/{way}/{batch}/bf16" for way in ("fwd", "bwd") for batch in ("b8", "b1024"))
