@@ -153,6 +153,28 @@ def softmax(direction, shape, dtype, device):
     yield from eager_and_compiled(back, normal(x.shape, dtype, device), x.softmax(1))
 
 
+def activation(direction, shape, dtype, device):
+    n = extents(shape)
+    of = partial(F.gelu, approximate="tanh" if "tanh" in words_of(shape) else "none")
+    x = normal(n["n"], dtype, device)
+    if direction == "fwd":
+        yield from eager_and_compiled(of, x)
+    else:
+        yield from gradients(of, [x])
+
+
+def elementwise(direction, shape, dtype, device):
+    n, words = extents(shape), words_of(shape)
+    x = normal((n["r"], n["c"]), dtype, device)
+    one = {"relu": F.relu, "silu": F.silu, "sigmoid": torch.sigmoid, "tanh": torch.tanh, "hardswish": F.hardswish}
+    two = {"add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div}
+    for name in words & one.keys():
+        yield from eager_and_compiled(one[name], x)
+    other = (1, n["c"]) if "row" in words else (n["r"], 1) if "column" in words else x.shape
+    for name in words & two.keys():
+        yield from eager_and_compiled(two[name], x, normal(other, dtype, device))
+
+
 def norm(direction, x, leaves, forward):
     """A norm of rows and its gradients, which `torch.compile` derives from the forward pass."""
     if direction == "fwd":
@@ -267,7 +289,7 @@ def encoder(direction, shape, dtype, device):
 
 ROWS = [softmax, layernorm, rmsnorm, cross_entropy]
 WORKLOADS = {one.__name__: one for one in [matmul, matmul_i8, linear, mlp_gelu, attention, attention_decode, *ROWS]}
-WORKLOADS |= {"loss_sigmoid": loss_sigmoid, "encoder_layer": encoder, "encoder": encoder}
+WORKLOADS |= {"gelu": activation, "elementwise": elementwise, "loss_sigmoid": loss_sigmoid, "encoder_layer": encoder, "encoder": encoder}
 ATTENTION = [
     *(f"b8,h16,s4096,{d}{causal}" for d in ("d128", "d64") for causal in ("", ",causal")),
     "b8,h16,kv4,s4096,d128,causal",

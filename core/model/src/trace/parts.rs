@@ -6,7 +6,7 @@ use super::operators::{Operator, computes};
 use super::{Event, events_of};
 use crate::problems::{StandIn, of_rows, product, rope};
 
-/// RMSNorm of models that write it out: the mean of squares, its root, and two products.
+/// RMSNorm of models that write it out: the mean of x², its root, and two products.
 const NORM: [&str; 6] = ["aten::pow", "aten::mean", "aten::add", "aten::rsqrt", "aten::mul", "aten::mul"];
 /// Rotary embedding of one tensor: it by cosines, its turned half by sines, and their sum.
 const ROTARY: [&str; 5] = ["aten::mul", "aten::neg", "aten::cat", "aten::mul", "aten::add"];
@@ -43,10 +43,10 @@ fn chain<'t, const N: usize>(operators: &[&'t Event], names: [&str; N]) -> Optio
 }
 
 fn rms_norm(operators: &[&Event], wanted: Option<DType>) -> Option<Whole> {
-    let ([squares, mean, _, _, _, scaled], events) = chain(operators, NORM)?;
-    let x = squares.shape(0)?;
+    let ([powers, mean, _, _, _, scaled], events) = chain(operators, NORM)?;
+    let x = powers.shape(0)?;
     let columns = *x.last()?;
-    let over_rows = squares.text(1) == Some("2") && mean.text(1) == Some("[-1]");
+    let over_rows = powers.text(1) == Some("2") && mean.text(1) == Some("[-1]");
     let by_columns = (0..2).any(|at| scaled.shape(at) == Some(&[columns]));
     (over_rows && by_columns).then_some(())?;
     let dtype = wanted.or_else(|| scaled.dtype())?;
