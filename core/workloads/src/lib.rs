@@ -11,6 +11,7 @@ mod parse;
 mod registry;
 mod sort;
 pub mod tunables;
+mod vector;
 
 pub use catalog::Registry;
 pub use inner::*;

@@ -21,6 +21,8 @@ use parallax_schema::device::Caps;
 
 use super::gelu::{gelu_tanh, wide};
 
+use crate::vector;
+
 const A: usize = 0;
 const B: usize = 1;
 
@@ -273,19 +275,16 @@ fn over(p: &Problem, out: &mut [f32], a: &[f32], b: impl Iterator<Item = f32>) {
             *out = function(*a, b);
         }
     }
-    fn sigmoid(x: f32) -> f32 {
-        1.0 / (1.0 + (-x).exp())
-    }
     match OPS[op(&p.shape)] {
         "add" => each(out, a, b, |a, b| a + b),
         "sub" => each(out, a, b, |a, b| a - b),
         "mul" => each(out, a, b, |a, b| a * b),
         "div" => each(out, a, b, |a, b| a / b),
-        "swiglu" => each(out, a, b, |a, b| a * sigmoid(a) * b),
+        "swiglu" => each(out, a, b, |a, b| a * vector::logistic(a) * b),
         "geglu" => each(out, a, b, |a, b| gelu_tanh(f64::from(a)) as f32 * b),
         "relu" => each(out, a, b, |a, _| if a < 0.0 { 0.0 } else { a }),
-        "silu" => each(out, a, b, |a, _| a * sigmoid(a)),
-        "sigmoid" => each(out, a, b, |a, _| sigmoid(a)),
+        "silu" => vector::map(out, a, |a| a * vector::logistic(a)),
+        "sigmoid" => vector::map(out, a, vector::logistic),
         "tanh" => each(out, a, b, |a, _| a.tanh()),
         _ => each(out, a, b, |a, _| a * (a + 3.0).clamp(0.0, 6.0) / 6.0),
     }

@@ -36,6 +36,7 @@ use parallax_schema::device::{Caps, Dialect};
 
 use crate::dense;
 use crate::dense::maximum;
+use crate::vector;
 
 mod backward;
 mod coopmat;
@@ -294,13 +295,12 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
         if let Some(mask) = masks.row_on_host(inputs, row) {
             scores.iter_mut().zip(mask).for_each(|(score, added)| *score += added);
         }
-        let max = scores.iter().copied().fold(f32::NEG_INFINITY, maximum);
+        let max = vector::largest(scores);
         out.fill(0.0);
         if max == f32::NEG_INFINITY {
             return;
         }
-        scores.iter_mut().for_each(|score| *score = (*score - max).exp());
-        let sum = dense::total(scores.iter().copied());
+        let sum = vector::weigh(scores, max);
         for (weight, value) in scores.iter().zip(v[head * t * d..].chunks_exact(d)) {
             dense::add(out, *weight, value);
         }

@@ -37,7 +37,8 @@ use parallax_schema::device::{Caps, Dialect};
 use parallax_schema::units::Bytes;
 
 use super::attention::ragged;
-use crate::dense::{maximum, total};
+use crate::dense::maximum;
+use crate::vector;
 
 mod append;
 mod mma;
@@ -347,9 +348,8 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
             let key = &k[of_token(j)..][..d];
             query.iter().zip(key).map(|(a, b)| a * b).sum::<f32>() * scale
         }));
-        let max = scores.iter().copied().fold(f32::NEG_INFINITY, maximum);
-        scores.iter_mut().for_each(|score| *score = (*score - max).exp());
-        let sum = total(scores.iter().copied());
+        let max = vector::largest(scores);
+        let sum = vector::weigh(scores, max);
         out.fill(0.0);
         for (j, weight) in scores.iter().enumerate() {
             for (o, x) in out.iter_mut().zip(&v[of_token(j)..][..d]) {

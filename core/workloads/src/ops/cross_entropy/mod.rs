@@ -15,7 +15,8 @@ use parallax_ir::{
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
-use crate::dense::{maximum, total};
+use crate::dense::maximum;
+use crate::vector;
 
 mod backward;
 
@@ -184,9 +185,12 @@ fn reference(p: &Problem, inputs: &Inputs, output: usize, row: u64) -> f64 {
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let [loss, lse] = outputs else { unreachable!("two outputs") };
     let rows = inputs[LOGITS].f32().par_chunks(p["c"] as usize).zip(inputs[TARGETS].u32());
-    loss.par_iter_mut().zip(lse.par_iter_mut()).zip(rows).for_each(|((loss, lse), (logits, target))| {
-        let top = logits.iter().copied().fold(f32::NEG_INFINITY, maximum);
-        *lse = top + total(logits.iter().map(|x| (x - top).exp())).ln();
+    let both = loss.par_iter_mut().zip(lse.par_iter_mut()).zip(rows);
+    both.for_each_init(Vec::new, |weights: &mut Vec<f32>, ((loss, lse), (logits, target))| {
+        weights.clear();
+        weights.extend_from_slice(logits);
+        let top = vector::largest(logits);
+        *lse = top + vector::weigh(weights, top).ln();
         *loss = *lse - logits[*target as usize];
     });
 }

@@ -13,7 +13,8 @@ use parallax_ir::{
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
-use crate::dense::{maximum, total};
+use crate::dense::maximum;
+use crate::vector;
 
 pub(super) mod backward;
 
@@ -159,9 +160,8 @@ fn probabilities(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let c = p["c"] as usize;
     outputs[0].par_chunks_mut(c).zip(inputs[X].f32().par_chunks(c)).for_each(|(out, x)| {
-        let top = x.iter().copied().fold(f32::NEG_INFINITY, maximum);
-        out.iter_mut().zip(x).for_each(|(out, x)| *out = (x - top).exp());
-        let sum = total(out.iter().copied());
+        out.copy_from_slice(x);
+        let sum = vector::weigh(out, vector::largest(x));
         out.iter_mut().for_each(|out| *out /= sum);
     });
 }

@@ -17,7 +17,8 @@ use parallax_schema::device::{Caps, Dialect};
 
 use super::linear::stages::{GemmKind, Stages};
 use super::softmax::{FORWARD, OF_A_WARP};
-use crate::dense::{maximum, total};
+use crate::dense::maximum;
+use crate::vector;
 
 mod backward;
 
@@ -223,13 +224,13 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (s, t, d) = (p["s"] as usize, p["t"] as usize, p["d"] as usize);
     let (x, v) = (inputs[X].f32(), inputs[V].f32());
-    outputs[0].par_chunks_mut(d).enumerate().for_each(|(row, out)| {
-        let scores = &x[row * t..][..t];
-        let top = scores.iter().copied().fold(f32::NEG_INFINITY, maximum);
-        let sum = total(scores.iter().map(|score| (score - top).exp()));
+    outputs[0].par_chunks_mut(d).enumerate().for_each_init(Vec::new, |weights: &mut Vec<f32>, (row, out)| {
+        weights.clear();
+        weights.extend_from_slice(&x[row * t..][..t]);
+        let top = vector::largest(weights);
+        let sum = vector::weigh(weights, top);
         out.fill(0.0);
-        for (score, values) in scores.iter().zip(v[row / s * t * d..].chunks_exact(d)) {
-            let weight = (score - top).exp();
+        for (weight, values) in weights.iter().zip(v[row / s * t * d..].chunks_exact(d)) {
             out.iter_mut().zip(values).for_each(|(out, value)| *out += weight * value);
         }
         out.iter_mut().for_each(|out| *out /= sum);
