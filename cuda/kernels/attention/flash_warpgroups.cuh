@@ -89,6 +89,7 @@ struct Tiles {
 };
 
 // Copies a tile of keys or values, once its stage is empty. `count` numbers the tiles of the block.
+template <unsigned first_head>
 __device__ __forceinline__ void copy_keys(elem* ring, mbarrier* full, mbarrier* empty, const CUtensorMap& map, unsigned count,
                                           unsigned first, unsigned head) {
     const unsigned stage = count % STAGES;
@@ -96,7 +97,7 @@ __device__ __forceinline__ void copy_keys(elem* ring, mbarrier* full, mbarrier* 
     mbarrier_expect(full + stage, OF_KEYS * 2);
 #pragma unroll
     for (unsigned x = 0; x < COLUMNS; x++) {
-        tma_load(ring + stage * OF_KEYS + x * KEYS * 64, map, full + stage, x * 64, first, head);
+        load_keys<first_head>(ring + stage * OF_KEYS + x * KEYS * 64, map, full + stage, x * 64, first, head);
     }
 }
 
@@ -120,20 +121,20 @@ __device__ __forceinline__ void produce(const Tiles& tiles, const Masks& masks, 
             mbarrier_expect(tiles.query_full + i, OF_QUERIES * 2);
 #pragma unroll
             for (unsigned x = 0; x < COLUMNS; x++) {
-                tma_load(tiles.queries + i * OF_QUERIES + x * 64 * 64, q, tiles.query_full + i, x * 64,
-                         place.first_row + i * 64, place.head);
+                load_queries(tiles.queries + i * OF_QUERIES + x * 64 * 64, q, tiles.query_full + i, x * 64,
+                             place.first_row + i * 64, place.head);
             }
             // The first consumer starts with its rows and the keys.
             if (i == 0) {
-                copy_keys(tiles.keys, tiles.key_full, tiles.key_empty, k, count, (steps - 1) * KEYS, head);
+                copy_keys<FIRST_KEYS>(tiles.keys, tiles.key_full, tiles.key_empty, k, count, (steps - 1) * KEYS, head);
             }
         }
         if (ends) return;
-        copy_keys(tiles.values, tiles.value_full, tiles.value_empty, v, count, (steps - 1) * KEYS, head);
+        copy_keys<FIRST_VALUES>(tiles.values, tiles.value_full, tiles.value_empty, v, count, (steps - 1) * KEYS, head);
         count++;
         for (unsigned step = steps - 1; step-- > 0; count++) {
-            copy_keys(tiles.keys, tiles.key_full, tiles.key_empty, k, count, step * KEYS, head);
-            copy_keys(tiles.values, tiles.value_full, tiles.value_empty, v, count, step * KEYS, head);
+            copy_keys<FIRST_KEYS>(tiles.keys, tiles.key_full, tiles.key_empty, k, count, step * KEYS, head);
+            copy_keys<FIRST_VALUES>(tiles.values, tiles.value_full, tiles.value_empty, v, count, step * KEYS, head);
         }
     }
 }
@@ -406,7 +407,8 @@ struct Consumer {
         if (thread == 0 && place.first_row + warpgroup * 64 < S) {
 #pragma unroll
             for (unsigned x = 0; x < COLUMNS; x++) {
-                tma_store(out, tile + x * (64 * 64), x * 64, place.first_row + warpgroup * 64, place.head);
+                tma_store(out, tile + x * (64 * 64), x * 64, place.first_row + warpgroup * 64, place.head % ITEM_HEADS,
+                          place.head / ITEM_HEADS);
             }
             tma_commit();
         }

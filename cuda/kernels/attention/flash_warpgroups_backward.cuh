@@ -92,18 +92,20 @@ __device__ __forceinline__ void produce(const Tiles& tiles, const Steps& steps, 
     mbarrier_expect(tiles.key_full, (2 * OF_KEYS + OF_HALF) * 2);
 #pragma unroll
     for (unsigned x = 0; x < COLUMNS; x++) {
-        tma_load(tiles.keys + x * KEYS * 64, k, tiles.key_full, x * 64, steps.place.first_key, steps.place.head);
-        tma_load(tiles.values + x * KEYS * 64, v, tiles.key_full, x * 64, steps.place.first_key, steps.place.head);
+        load_keys<FIRST_KEYS>(tiles.keys + x * KEYS * 64, k, tiles.key_full, x * 64, steps.place.first_key, steps.place.head);
+        load_keys<FIRST_VALUES>(tiles.values + x * KEYS * 64, v, tiles.key_full, x * 64, steps.place.first_key, steps.place.head);
     }
-    if constexpr (OF_HALF > 0) tma_load(tiles.half, k, tiles.key_full, WIDTH / 2, steps.place.first_key, steps.place.head);
+    if constexpr (OF_HALF > 0) {
+        load_keys<FIRST_KEYS>(tiles.half, k, tiles.key_full, WIDTH / 2, steps.place.first_key, steps.place.head);
+    }
     for (unsigned step = 0; step < steps.count; step++) {
         const unsigned stage = step % STAGES, parity = step / STAGES % 2, head = steps.head(step), tile = steps.tile(step);
         mbarrier_wait(tiles.query_empty + stage, parity ^ 1);
         mbarrier_expect(tiles.query_full + stage, OF_QUERIES * 2 + OF_NUMBERS * 4);
 #pragma unroll
         for (unsigned x = 0; x < COLUMNS; x++) {
-            tma_load(tiles.queries + stage * OF_QUERIES + x * QUERIES * 64, q, tiles.query_full + stage, x * 64, tile * QUERIES,
-                     head);
+            load_queries(tiles.queries + stage * OF_QUERIES + x * QUERIES * 64, q, tiles.query_full + stage, x * 64,
+                         tile * QUERIES, head);
         }
         bulk_load(tiles.numbers + stage * OF_NUMBERS, numbers + ((u64)head * QUERY_TILES + tile) * OF_NUMBERS, OF_NUMBERS * 4,
                   tiles.query_full + stage);
@@ -111,8 +113,8 @@ __device__ __forceinline__ void produce(const Tiles& tiles, const Steps& steps, 
         mbarrier_expect(tiles.dout_full + stage, OF_QUERIES * 2);
 #pragma unroll
         for (unsigned x = 0; x < COLUMNS; x++) {
-            tma_load(tiles.douts + stage * OF_QUERIES + x * QUERIES * 64, dout, tiles.dout_full + stage, x * 64, tile * QUERIES,
-                     head);
+            load_queries(tiles.douts + stage * OF_QUERIES + x * QUERIES * 64, dout, tiles.dout_full + stage, x * 64,
+                         tile * QUERIES, head);
         }
     }
 }
@@ -330,6 +332,7 @@ struct Consumer {
     }
 
     // Stores a gradient by way of shared memory that no product reads any more.
+    template <unsigned first_head>
     __device__ __forceinline__ void store(float (&sum)[WIDTH / 2], float factor, elem* tile, const CUtensorMap& to) const {
         wgmma_hold(sum);
         const unsigned lane = thread % 32, row = warpgroup * 64 + thread / 32 * 16 + lane % 16;
@@ -347,7 +350,8 @@ struct Consumer {
         if (thread == 0 && first < T) {
 #pragma unroll
             for (unsigned x = 0; x < COLUMNS; x++) {
-                tma_store(to, tile + x * (KEYS * 64) + warpgroup * (64 * 64), x * 64, first, steps.place.head);
+                tma_store(to, tile + x * (KEYS * 64) + warpgroup * (64 * 64), x * 64, first,
+                          first_head + steps.place.head % ITEM_KEY_HEADS, steps.place.head / ITEM_KEY_HEADS);
             }
             tma_commit();
         }
@@ -387,11 +391,11 @@ struct Consumer {
         cluster_sync();
         if (rank == 0) {
             for (unsigned i = 1; i < PARTS; i++) add_kept(dv, cluster_pointer(first, i));
-            store(dv, 1.0f, tiles.values, dv_out);
+            store<FIRST_VALUES>(dv, 1.0f, tiles.values, dv_out);
         } else if (rank == 1) {
             add_kept(dk, cluster_pointer(first, 0));
             for (unsigned i = 2; i < PARTS; i++) add_kept(dk, cluster_pointer(second, i));
-            store(dk, 1.0f / sqrtf((float)D), tiles.keys, dk_out);
+            store<FIRST_KEYS>(dk, 1.0f / sqrtf((float)D), tiles.keys, dk_out);
         }
         // The shared memory of a block lasts until the others have read it.
         cluster_sync();
@@ -410,9 +414,9 @@ struct Consumer {
             store_sums(dk_out, dv_out);
             return;
         }
-        store(dv, 1.0f, tiles.values, dv_out);
+        store<FIRST_VALUES>(dv, 1.0f, tiles.values, dv_out);
         // The other warpgroup has read the keys.
         named_sync<256>(1 + WARPGROUPS);
-        store(dk, 1.0f / sqrtf((float)D), tiles.keys, dk_out);
+        store<FIRST_KEYS>(dk, 1.0f / sqrtf((float)D), tiles.keys, dk_out);
     }
 };

@@ -2,6 +2,7 @@
 //
 // attention_flash_wgmma_dq  a block scales and rounds the sums of a tile of dQ, and undoes their order
 
+#include "attention/head_pieces.cuh"
 #include "attention/query_tiles.cuh"
 #include "lib/elem.cuh"
 
@@ -28,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (unsigned i = threadIdx.x; i < QUERIES * D / 8; i += THREADS) {
         const unsigned row = i / (D / 8), piece = i % (D / 8);
         if (first + row >= S) continue;
-        reinterpret_cast<uint4*>(dq)[((u64)head * S + first + row) * (D / 8) + piece] =
+        reinterpret_cast<uint4*>(dq)[first_piece(head, first + row) + piece] =
             *reinterpret_cast<const uint4*>(rows + row * ROW + piece * 8);
     }
 }

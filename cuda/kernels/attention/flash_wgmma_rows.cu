@@ -2,6 +2,7 @@
 //
 // attention_flash_wgmma_rows  of each query the log-sum-exp to base two and delta = dout . out; zeros where dQ is summed
 
+#include "attention/head_pieces.cuh"
 #include "attention/query_tiles.cuh"
 #include "lib/reduce.cuh"
 
@@ -26,8 +27,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const u64 from = (u64)head * S + query;
     float sum = 0.0f;
     if (query < S && lane < PIECES) {
-        const elem8 a = reinterpret_cast<const elem8*>(dout)[from * PIECES + lane];
-        const elem8 b = reinterpret_cast<const elem8*>(out)[from * PIECES + lane];
+        const u64 piece = first_piece(head, query) + lane;
+        const elem8 a = reinterpret_cast<const elem8*>(dout)[piece], b = reinterpret_cast<const elem8*>(out)[piece];
 #pragma unroll
         for (unsigned i = 0; i < 8; i++) sum = fmaf(load(a.at[i]), load(b.at[i]), sum);
     }

@@ -1,7 +1,7 @@
 // Backward pass of layer normalisation, with the next rows under way in shared memory. The definition is in
 // core/workloads/src/ops/layernorm.
 
-constexpr bool CENTRED = true;
+constexpr bool CENTRED = true, ADDS = false;
 
 #include "layernorm/staged.cuh"
 

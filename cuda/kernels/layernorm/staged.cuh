@@ -5,7 +5,7 @@
 // barrier. It has one piece of 16 bytes of each row. Normalised elements and scaled gradients stay in registers, and so does the
 // part of the gradients of gamma and beta. LANES is a multiple of 32.
 //
-// CENTRED: the mean of a row is subtracted, and beta has a gradient.
+// CENTRED: the mean of a row is subtracted, and beta has a gradient. ADDS: rows of a further gradient are added to the results.
 
 #include "lib/async_copy.cuh"
 #include "lib/launch.cuh"
@@ -20,6 +20,8 @@ constexpr unsigned sharing = 32 / step_sums;
 static_assert(LANES % 32 == 0 && TEAMS * LANES == THREADS && TEAMS < 16, "teams are whole warps with a barrier each");
 static_assert((AT_ONCE & (AT_ONCE - 1)) == 0 && step_sums <= 32 && STAGES >= 2, "sums are halved between lanes");
 static_assert(STAGES * AT_ONCE * 2 * sizeof(stored) >= sizeof(piece), "parts of threads must fit into the stages");
+// Rows of the further gradient under way.
+constexpr unsigned added_rows = ADDS ? AT_ONCE : 0;
 
 // Sums over the lanes of a warp. Lane `l` gets sum `l / sharing`.
 __device__ __forceinline__ float divided_sums(float (&terms)[step_sums]) {
@@ -81,13 +83,17 @@ __device__ __forceinline__ void store_parts(float* __restrict__ parts, const pie
 
 // Place of a piece of each row under way, by thread.
 struct Stage {
-    stored values[AT_ONCE][THREADS], gradients[AT_ONCE][THREADS];
+    stored rows[2 * AT_ONCE + added_rows][THREADS];
+
+    __device__ __forceinline__ stored& value(unsigned row) { return rows[row][threadIdx.x]; }
+    __device__ __forceinline__ stored& gradient(unsigned row) { return rows[AT_ONCE + row][threadIdx.x]; }
+    __device__ __forceinline__ stored& added(unsigned row) { return rows[2 * AT_ONCE + row][threadIdx.x]; }
 };
 
 __device__ __forceinline__ void backward_staged(const elem* __restrict__ x, const float* __restrict__ mean,
                                                 const float* __restrict__ rstd, const elem* __restrict__ gamma,
                                                 const elem* __restrict__ dout, elem* __restrict__ dx,
-                                                float* __restrict__ parts) {
+                                                float* __restrict__ parts, const elem* __restrict__ also = nullptr) {
     extern __shared__ uint4 shared[];
     Stage* const stages = reinterpret_cast<Stage*>(shared);
     const u64 part = flat_workgroup();
@@ -101,8 +107,9 @@ __device__ __forceinline__ void backward_staged(const elem* __restrict__ x, cons
         for (unsigned r = 0; r < AT_ONCE; r++) {
             const bool inside = first + r < ROWS && has_piece;
             const u64 from = inside ? (first + r) * row_pieces + lane : 0;
-            copy_async(&to.values[r][threadIdx.x], reinterpret_cast<const stored*>(x) + from, inside);
-            copy_async(&to.gradients[r][threadIdx.x], reinterpret_cast<const stored*>(dout) + from, inside);
+            copy_async(&to.value(r), reinterpret_cast<const stored*>(x) + from, inside);
+            copy_async(&to.gradient(r), reinterpret_cast<const stored*>(dout) + from, inside);
+            if constexpr (ADDS) copy_async(&to.added(r), reinterpret_cast<const stored*>(also) + from, inside);
         }
         close_copies();
     };
@@ -130,8 +137,8 @@ __device__ __forceinline__ void backward_staged(const elem* __restrict__ x, cons
         for (unsigned i = 0; i < step_sums; i++) terms[i] = 0.0f;
 #pragma unroll
         for (unsigned r = 0; r < AT_ONCE; r++) {
-            values[r] = widened(stages[stage].values[r][threadIdx.x]);
-            gradients[r] = widened(stages[stage].gradients[r][threadIdx.x]);
+            values[r] = widened(stages[stage].value(r));
+            gradients[r] = widened(stages[stage].gradient(r));
 #pragma unroll
             for (unsigned i = 0; i < WIDTH; i++) {
                 float& value = values[r].at[i];
@@ -163,6 +170,11 @@ __device__ __forceinline__ void backward_staged(const elem* __restrict__ x, cons
             for (unsigned i = 0; i < WIDTH; i++) {
                 const float moved = fmaf(values[r].at[i], along[r], gradients[r].at[i] * scale[r]);
                 result.at[i] = CENTRED ? moved + level[r] : moved;
+            }
+            if constexpr (ADDS) {
+                const piece other = widened(stages[stage].added(r));
+#pragma unroll
+                for (unsigned i = 0; i < WIDTH; i++) result.at[i] += other.at[i];
             }
             store_piece(dx, (first + r) * row_pieces + lane, result);
         }

@@ -1,7 +1,7 @@
 // Backward pass of RMS normalisation, with the next rows under way in shared memory. The definition is in
 // core/workloads/src/ops/rmsnorm.
 
-constexpr bool CENTRED = false;
+constexpr bool CENTRED = false, ADDS = false;
 
 #include "layernorm/staged.cuh"
 

@@ -9,7 +9,7 @@ use parallax_ir::{
     BufferSpec, Elem, OfNan, OpSpec, Problem, Program, Reference, StressInput, Tolerance, Variant, normal,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
-use parallax_schema::device::Caps;
+use parallax_schema::device::{Caps, Dialect};
 
 use super::layernorm;
 use super::layernorm::{Spread, StressPart, backward};
@@ -40,8 +40,16 @@ pub fn form() -> OpSpec {
         Variant::kernel("naive", "the stages of layernorm's naive, and then the sum", naive),
         Variant::kernel("fused", "one pass and the sum of its parts: dsum is added to dx before it is written", fused)
             .available(|p, caps| backward::kept(p, caps).map(|_| ())),
+        Variant::kernel(
+            "staged",
+            "as fused with one workgroup per multiprocessor: teams of threads have the next rows under way in shared memory, \
+             by asynchronous copies, and reduce several rows together",
+            staged,
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| backward::teams(p, caps, 1).map(|_| ())),
     ])
-    .fallback(&["fused", "naive"])
+    .fallback(&["staged", "fused", "naive"])
     .stress(stress_inputs())
 }
 
@@ -100,4 +108,9 @@ fn naive(p: &Problem, caps: &Caps) -> Program {
 fn fused(p: &Problem, caps: &Caps) -> Program {
     let text = "add_layernorm/backward";
     Program { stages: backward::row(p, caps, text, "sum", &[("dsum", "dsum", Read)], cost(p)).into() }
+}
+
+fn staged(p: &Problem, caps: &Caps) -> Program {
+    let text = "add_layernorm/backward_staged";
+    Program { stages: backward::in_teams(p, caps, text, "sum", &[("dsum", "dsum", Read)], cost(p)).into() }
 }

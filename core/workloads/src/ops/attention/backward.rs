@@ -33,6 +33,8 @@ mod coopmat;
 mod flash;
 mod warpgroups;
 
+pub(crate) use warpgroups::flash_wgmma_on_rows as gradients_by_wgmma_on_rows;
+
 const Q: usize = 0;
 const K: usize = 1;
 const V: usize = 2;

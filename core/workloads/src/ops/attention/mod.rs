@@ -41,14 +41,17 @@ use crate::vector;
 mod backward;
 mod coopmat;
 mod flash;
+mod head_layout;
 mod masks;
 mod stress;
 mod subgroup;
 mod vendor;
 mod warpgroups;
 
+pub(crate) use backward::gradients_by_wgmma_on_rows;
 pub use masks::ragged;
 pub use stress::{huge, saturated};
+pub(crate) use warpgroups::flash_wgmma_on_rows;
 
 const Q: usize = 0;
 const K: usize = 1;

@@ -1,12 +1,11 @@
 //! Variant by warpgroups (`flash_wgmma`): instructions and copies of compute capability 9.0 alone.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::{
-    Arg, BufferSpec, CudaLaunch, Elem, Problem, Program, Stage, Swizzle, TensorMap, has_wgmma_on_tensor_maps, spread,
-};
+use parallax_ir::{Arg, BufferSpec, CudaLaunch, Elem, Problem, Program, Stage, has_wgmma_on_tensor_maps, spread};
 use parallax_schema::case::{Cost, DType};
 use parallax_schema::device::Caps;
 
+use super::head_layout::{COLUMNS, HeadLayout};
 use super::masks::{Looks, looking};
 use super::{KEEPS_LSE, cost_of_one_stage, group, stage};
 
@@ -16,8 +15,6 @@ pub(super) const THREADS: u64 = 128;
 /// Keys of a step, and steps in shared memory.
 const KEYS: u64 = 128;
 const STAGES: u64 = 2;
-/// Columns of a box: rows of 128 bytes, the longest swizzle.
-pub(super) const COLUMNS: u64 = 64;
 /// Bytes of keys and values that blocks read at about the same time under a causal mask. The L2 cache holds them.
 const SECTION: u64 = 32 << 20;
 /// Alignment of tiles in bytes, and room for the barriers behind them.
@@ -73,35 +70,64 @@ fn warpgroups(p: &Problem, caps: &Caps) -> u64 {
     }
 }
 
-/// Tensor of `heads` matrices of `rows` rows, in boxes of 64 columns.
-pub(super) fn matrices(heads: u64, rows: u64, columns: u64, tile: u64) -> TensorMap {
-    TensorMap {
-        dims: vec![heads, rows, columns],
-        strides: vec![rows * columns * 2, columns * 2],
-        tile: vec![1, tile as u32, COLUMNS as u32],
-        swizzle: Swizzle::Bytes128,
+/// Layouts of queries, keys and values, and of the result.
+#[derive(Clone, Copy)]
+pub(super) struct Layouts {
+    pub(super) queries: HeadLayout,
+    pub(super) keys: HeadLayout,
+    pub(super) values: HeadLayout,
+    pub(super) out: HeadLayout,
+}
+
+impl Layouts {
+    /// A matrix for each head.
+    pub(super) fn matrices(p: &Problem) -> Layouts {
+        let queries = HeadLayout::matrices([p["b"], p["h"], p["s"], p["d"]]);
+        let keys = HeadLayout::matrices([p["b"], p["kv"], p["t"], p["d"]]);
+        Layouts { queries, keys, values: keys, out: queries }
+    }
+
+    /// Rows of a layer: those of all queries, keys and values in one buffer, and those of all results in another.
+    pub(super) fn rows(p: &Problem) -> Layouts {
+        let (h, extents) = (p["h"], [p["b"], p["h"], p["s"], p["d"]]);
+        let [queries, keys, values] = [0, 1, 2].map(|which| HeadLayout::in_rows(extents, 3 * h, which * h));
+        Layouts { queries, keys, values, out: HeadLayout::in_rows(extents, h, 0) }
+    }
+
+    /// Constants with the numbers of the first heads of keys and values.
+    pub(super) fn firsts(self) -> [(&'static str, u32); 2] {
+        [("FIRST_KEYS", self.keys.first as u32), ("FIRST_VALUES", self.values.first as u32)]
     }
 }
 
 pub(super) fn flash_wgmma(p: &Problem, caps: &Caps) -> Program {
-    let (b, h, kv, s, t, d) = (p["b"], p["h"], p["kv"], p["s"], p["t"], p["d"]);
+    program(p, caps, Layouts::matrices(p))
+}
+
+/// Program on rows of a layer: `q`, `k` and `v` are one buffer `[b, s, 3·h·d]`, and `out` is `[b, s, h·d]`.
+pub(crate) fn flash_wgmma_on_rows(p: &Problem, caps: &Caps) -> Program {
+    program(p, caps, Layouts::rows(p))
+}
+
+fn program(p: &Problem, caps: &Caps, layouts: Layouts) -> Program {
+    let (b, kv, t, d) = (p["b"], p["kv"], p["t"], p["d"]);
     let warpgroups = warpgroups(p, caps);
     let places = places(p, warpgroups);
     let blocks = places.min(units(caps));
     // Tiles of unequal length: a block takes the next one when it has ended one.
     let drawn = blocks < places && (p.shape.has("causal") || p.shape.has("padded"));
     let section = (SECTION / (4 * t * d)).clamp(1, b * kv) * group(p);
-    let [queries, keys] = [matrices(b * h, s, d, ROWS), matrices(b * kv, t, d, KEYS)];
     let tiles = 2 * d.next_multiple_of(COLUMNS) * (2 * warpgroups * ROWS + 2 * STAGES * KEYS);
     let numbers = [("WARPGROUPS", warpgroups), ("KEYS", KEYS), ("STAGES", STAGES), ("SECTION", section)];
     let flash = stage(p, "attention/flash_wgmma", "attention_flash_wgmma")
         .consts(&numbers.map(|(name, value)| (name, value as u32)))
+        .consts(&layouts.firsts())
         .consts(&[(KEEPS_LSE, false), ("DRAWN", drawn)])
         .args([
-            Arg::from(("q", Read)).mapped(queries.clone()),
-            Arg::from(("k", Read)).mapped(keys.clone()),
-            Arg::from(("v", Read)).mapped(keys),
-            Arg::from(("out", Write)).mapped(queries),
+            Arg::from(("q", Read)).mapped(layouts.queries.tensor(ROWS)),
+            Arg::from(("k", Read)).mapped(layouts.keys.tensor(KEYS)),
+            Arg::from(("v", Read)).mapped(layouts.values.tensor(KEYS)),
+            Arg::from(("out", Write)).mapped(layouts.out.tensor(ROWS)),
         ])
         .threads([((warpgroups + 1) * THREADS) as u32, 1, 1])
         .grid(spread(blocks))

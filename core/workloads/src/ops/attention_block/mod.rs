@@ -21,6 +21,7 @@ use parallax_schema::device::{Caps, Dialect};
 
 use self::heads::Heads;
 use self::items::{Items, normal_items};
+use super::attention::flash_wgmma_on_rows;
 use super::linear::stages::{Epilogue, GemmKind, Stages};
 use crate::SubOp;
 use crate::dense::{Real, add_to_rows, gemm_of};
@@ -94,7 +95,7 @@ fn forward() -> OpSpec {
         Variant::kernel(
             "wgmma",
             "products by four warps together with tiles from the copy engine, and attention likewise for heads of 64, 72, 80 or 128",
-            |p, caps| around(p, caps, GemmKind::Wgmma, flash(p, caps, by_warpgroups(p, caps, Direction::Fwd))),
+            wgmma,
         )
         .only_in(&[Dialect::Cuda])
         .available(|p, caps| {
@@ -384,7 +385,8 @@ pub(crate) fn projected(p: &Problem, caps: &Caps, kind: GemmKind, x: &'static st
     let wide = Gemm::new(row_count(p), 3 * c, c);
     let gemm = stages(p, caps, kind).with_bias(wide, [x, "wqkv", "qkv"], "bqkv").label("qkv_product");
     let mut all = vec![gemm];
-    for which in 0..3 {
+    let apart = if on_rows(p, caps, kind) { 0..0 } else { 0..3 };
+    for which in apart {
         let apart = split(p, 3 * c, which as u64 * c);
         all.push(apart.stage(p.dtype, caps, ["qkv", PROJECTED[which]]).label(SPLIT[which]));
     }
@@ -394,8 +396,22 @@ pub(crate) fn projected(p: &Problem, caps: &Caps, kind: GemmKind, x: &'static st
 /// Stages after attention.
 pub(crate) fn output(p: &Problem, caps: &Caps, kind: GemmKind, out: &'static str) -> Vec<Stage> {
     let gemm = stages(p, caps, kind).with_bias(square(p), ["merged", "wo", out], "bo").label("out_product");
-    let all = [merge(p, caps), gemm];
-    all.into_iter().map(|stage| stage.component(OUT_OF_HEADS)).collect()
+    let merged = (!on_rows(p, caps, kind)).then(|| merge(p, caps));
+    merged.into_iter().chain([gemm]).map(|stage| stage.component(OUT_OF_HEADS)).collect()
+}
+
+/// Whether attention beside GEMMs of this kind reads `qkv` and writes `merged`, without a matrix for each head. Otherwise it reads
+/// `q`, `k` and `v`, and writes `mixed`.
+pub(crate) fn on_rows(p: &Problem, caps: &Caps, kind: GemmKind) -> bool {
+    matches!(kind, GemmKind::Wgmma) && by_warpgroups(p, caps, Direction::Fwd) == "flash_wgmma"
+}
+
+/// Attention on rows, of [`on_rows`].
+pub(crate) fn flash_on_rows(p: &Problem, caps: &Caps) -> Vec<Stage> {
+    let inner = attention(p, Direction::Fwd);
+    let stages = flash_wgmma_on_rows(inner.problem(), caps).stages;
+    let names = [("q", "qkv"), ("k", "qkv"), ("v", "qkv"), ("out", "merged")];
+    stages.into_iter().map(|stage| stage.on_buffers(&names).component(FLASH)).collect()
 }
 
 /// Program with one GEMM into heads and one out of them, around attention.
@@ -453,6 +469,14 @@ pub(crate) fn matrix_units(p: &Problem, caps: &Caps) -> Result<(), String> {
 fn level3(p: &Problem, caps: &Caps) -> Program {
     let (kind, attention) = on_matrix_units(caps);
     around(p, caps, kind, flash(p, caps, attention))
+}
+
+fn wgmma(p: &Problem, caps: &Caps) -> Program {
+    let attention = match on_rows(p, caps, GemmKind::Wgmma) {
+        true => flash_on_rows(p, caps),
+        false => flash(p, caps, by_warpgroups(p, caps, Direction::Fwd)),
+    };
+    around(p, caps, GemmKind::Wgmma, attention)
 }
 
 fn vendor(p: &Problem, caps: &Caps) -> Program {

@@ -1,9 +1,9 @@
 //! Backward direction: gradients of `x` and of all parameters of the layer, for a gradient `dout` of the result.
 //!
 //! The forward pass runs before the timing, as in training. It leaves the inputs of the backward pass. These are queries, keys and
-//! values, attention's output with the log-sum-exp of its rows, the sum `y`, and the statistics of both norms. With `kept` it also
-//! leaves GELU's argument. Normalised rows are recomputed. Gradients of the weights and biases of queries, keys and values are
-//! concatenated.
+//! values, attention's output with the log-sum-exp of its rows, the sum `y`, and the statistics of both norms. The first four are there
+//! twice: as rows of the layer, and as a matrix for each head. With `kept` it also leaves GELU's argument. Normalised rows are
+//! recomputed. Gradients of the weights and biases of queries, keys and values are concatenated.
 
 use parallax_ir::stress::{smallest_normal, sums_of_zeros, zero};
 use parallax_ir::{
@@ -114,6 +114,8 @@ pub(super) fn remembered(p: &Problem, role: Make) -> Vec<BufferSpec> {
     buffers.push(role("lse", Elem::F32, &[b, h, s, 1]));
     buffers.push(role("sum", Elem::Real, &[b, s, width(p)]));
     buffers.extend(["mean1", "rstd1", "mean2", "rstd2"].map(|name| role(name, Elem::F32, &[b, s, 1])));
+    buffers.push(role("qkv", Elem::Real, &[b, s, 3 * width(p)]));
+    buffers.push(role("merged", Elem::Real, &[b, s, width(p)]));
     buffers
 }
 
@@ -143,8 +145,6 @@ pub(super) fn scratch(p: &Problem) -> Vec<BufferSpec> {
     let (b, h, s, d, c, f, rows) = (p["b"], p["h"], p["s"], p["d"], width(p), p["f"], row_count(p));
     let of_rows = [
         ("normed", c),
-        ("qkv", 3 * c),
-        ("merged", c),
         ("projected", c),
         ("normed2", c),
         ("hidden", f),
@@ -197,9 +197,11 @@ const MEAN1: usize = 8;
 const RSTD1: usize = 9;
 const MEAN2: usize = 10;
 const RSTD2: usize = 11;
-const PRE: usize = 12;
-pub(super) const DX: usize = 13;
-const FIRST_LEARNED: usize = 14;
+const QKV: usize = 12;
+const MERGED: usize = 13;
+const PRE: usize = 14;
+pub(super) const DX: usize = 15;
+const FIRST_LEARNED: usize = 16;
 
 pub(super) fn checked(p: &Problem, output: usize) -> usize {
     if kept(p) || output < PRE { output } else { output + 1 }
@@ -227,8 +229,8 @@ pub(super) fn tolerance(p: &Problem, output: usize, dout: f64) -> Tolerance {
     };
     match checked(p, output) {
         WQKV | BQKV => Tolerance { abs: smallest_normal(p), rel: 0.0, reason: "copied" },
-        Q..MIXED => likely(p, errors.projected),
-        MIXED => likely(p, errors.mixed),
+        Q..MIXED | QKV => likely(p, errors.projected),
+        MIXED | MERGED => likely(p, errors.mixed),
         LSE => likely(p, 2.0 * errors.projected + 2f64.powi(-22)),
         SUM => likely(p, errors.sum),
         MEAN1 => likely(p, by_width),
@@ -309,6 +311,11 @@ impl ReferenceState<'_> {
             RSTD1 => out[0] = passed(item).norm1.rstd[i as usize],
             MEAN2 => out[0] = passed(item).norm2.mean[i as usize],
             RSTD2 => out[0] = passed(item).norm2.rstd[i as usize],
+            QKV => {
+                let each = out.chunks_exact_mut(c as usize).zip(&passed(item).qkv);
+                each.for_each(|(out, from)| out.copy_from_slice(&within(from, i, c)));
+            }
+            MERGED => out.copy_from_slice(&within(&passed(item).attended.out, i, c)),
             PRE => out.copy_from_slice(&within(&passed(item).pre, i, f)),
             DX => out.copy_from_slice(&within(&self.items.item(item).1, i, c)),
             learned => out[0] = self.learned[learned - FIRST_LEARNED][row as usize],

@@ -4,8 +4,9 @@ use parallax_ir::{BufferSpec, Gemm, Layout, Problem, Program, Rearrange, Stage};
 use parallax_schema::case::Direction;
 use parallax_schema::device::Caps;
 
+use super::super::attention::gradients_by_wgmma_on_rows;
 use super::super::attention_block::{
-    PROJECTED, WEIGHTS, attention, merge, output, projected, row_count, side_by_side, split, stages, width,
+    PROJECTED, WEIGHTS, attention, on_rows, output, projected, row_count, side_by_side, split, stages, width,
 };
 use super::super::linear::stages::{GemmKind, split_parts};
 use super::super::{add_layernorm, gelu};
@@ -80,7 +81,7 @@ fn norm_backward(p: &Problem, caps: &Caps, which: usize, [x, dout, also, dx]: [&
     let component = [NORM1, NORM2][which];
     let number = which + 1;
     let called = |stage: Stage| stage.renamed(|label| format!("{label}_{number}")).component(component);
-    inner.stages(inner.best(&["fused", "naive"], caps), caps, &names).into_iter().map(called).collect()
+    inner.stages(inner.best(&["staged", "fused", "naive"], caps), caps, &names).into_iter().map(called).collect()
 }
 
 /// GEMM for the gradient of an `m × n` weight: its input rows times the gradient of the result.
@@ -147,16 +148,35 @@ fn through_mlp(p: &Problem, caps: &Caps, kind: GemmKind, fused: bool, kept: bool
 /// Stages of the output projection and attention, up to the gradients of its heads.
 fn through_attention(p: &Problem, caps: &Caps, kind: GemmKind, variant: &str) -> Vec<Stage> {
     let c = width(p);
-    let mut all = vec![merge(p, caps)];
-    all.extend(of_weight(p, caps, kind, [c, c], ["merged", "dsum", "dwo"]));
+    let apart = !on_rows(p, caps, kind);
+    let mut all = of_weight(p, caps, kind, [c, c], ["merged", "dsum", "dwo"]);
     all.extend(of_bias(p, caps, c, ["dsum", "dbo"]));
     all.push(of_rows(p, caps, kind, [c, c], ["dsum", "wo", "dmerged"]));
-    all.push(split(p, c, 0).stage(p.dtype, caps, ["dmerged", "dmixed"]).label("split_heads"));
+    all.extend(apart.then(|| split(p, c, 0).stage(p.dtype, caps, ["dmerged", "dmixed"]).label("split_heads")));
     let all = all.into_iter().map(|stage| stage.component(PROJECTION)).collect();
     let mut all = dropping(p, caps, all, 0, ["dsum", dropout::GRADIENTS[0]]);
-    let inner = attention(p, Direction::Bwd).stages(variant, caps, &[("out", "mixed"), ("dout", "dmixed")]);
+    let inner = attention(p, Direction::Bwd);
+    let inner = match apart {
+        true => inner.stages(variant, caps, &[("out", "mixed"), ("dout", "dmixed")]),
+        false => attention_on_rows(inner.problem(), caps),
+    };
     all.extend(inner.into_iter().map(|stage| stage.component(ATTENTION)));
     all
+}
+
+/// Stages of attention's gradients from rows to rows, of [`on_rows`].
+fn attention_on_rows(inner: &Problem, caps: &Caps) -> Vec<Stage> {
+    let names = [
+        ("q", "qkv"),
+        ("k", "qkv"),
+        ("v", "qkv"),
+        ("out", "merged"),
+        ("dout", "dmerged"),
+        ("dq", "dqkv"),
+        ("dk", "dqkv"),
+        ("dv", "dqkv"),
+    ];
+    gradients_by_wgmma_on_rows(inner, caps).stages.into_iter().map(|stage| stage.on_buffers(&names)).collect()
 }
 
 pub(super) fn fused(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
@@ -164,7 +184,8 @@ pub(super) fn fused(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
     let mut all = through_mlp(p, caps, kind, true, kept(p));
     all.extend(through_attention(p, caps, kind, flash_of(p, caps, kind, Direction::Bwd)));
     let mut last = Vec::new();
-    for (which, gradient) in GRADIENTS.into_iter().enumerate() {
+    let apart: &[&str] = if on_rows(p, caps, kind) { &[] } else { &GRADIENTS };
+    for (which, gradient) in apart.iter().copied().enumerate() {
         let together = split(p, 3 * c, which as u64 * c).reversed();
         last.push(together.stage(p.dtype, caps, [gradient, "dqkv"]).label(format!("{gradient}_beside")));
     }

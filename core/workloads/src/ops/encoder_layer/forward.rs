@@ -5,8 +5,8 @@ use parallax_schema::case::Direction;
 use parallax_schema::device::Caps;
 
 use super::super::attention_block::{
-    FLASH, attention, by_warpgroups, output, output_apart, projected, projected_apart, row_count, stages,
-    unfused as attention_apart, width,
+    FLASH, attention, by_warpgroups, flash_on_rows, on_rows, output, output_apart, projected, projected_apart,
+    row_count, stages, unfused as attention_apart, width,
 };
 use super::super::linear::stages::{Epilogue, GemmKind};
 use super::super::{add_layernorm, gelu};
@@ -150,8 +150,12 @@ pub(super) fn fused(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
     let mut all: Vec<Stage> =
         normed(p, caps, ["x", "normed"], 0).into_iter().map(|stage| stage.component(NORM1)).collect();
     all.extend(projected(p, caps, kind, "normed"));
-    let attention =
-        attention(p, Direction::Fwd).stages(flash_of(p, caps, kind, Direction::Fwd), caps, &[("out", "mixed")]);
+    let attention = match on_rows(p, caps, kind) {
+        true => flash_on_rows(p, caps),
+        false => {
+            attention(p, Direction::Fwd).stages(flash_of(p, caps, kind, Direction::Fwd), caps, &[("out", "mixed")])
+        }
+    };
     all.extend(after_heads(p, caps, kind, attention));
     Program { stages: dropping_both(p, caps, all) }
 }

@@ -67,7 +67,7 @@ pub fn form() -> OpSpec {
             staged,
         )
         .only_in(&[Dialect::Cuda])
-        .available(|p, caps| Teams::new(p, caps, SUMS).map(|_| ())),
+        .available(|p, caps| teams(p, caps, 0).map(|_| ())),
     ])
     .fallback(&["staged", "row", "naive"])
     .stress(stress_inputs())
@@ -234,25 +234,46 @@ pub(crate) fn kept(p: &Problem, caps: &Caps) -> Result<RowShare, String> {
 const SUMS: u64 = 2;
 
 fn staged(p: &Problem, caps: &Caps) -> Program {
-    let teams = Teams::new(p, caps, SUMS).expect("the plan asks first");
-    let rows = teams
-        .stage(caps, "layernorm/backward_staged", "layernorm_backward_staged")
-        .args([
-            ("x", Read),
-            ("mean", Read),
-            ("rstd", Read),
-            ("gamma", Read),
-            ("dout", Read),
-            ("dx", Write),
-            ("parts", Write),
-        ])
-        .cost(cost(p));
-    let parts = teams.sum_of_parts(caps, "layernorm/parts", "layernorm_parts").args([
-        ("parts", Read),
-        ("dgamma", Write),
-        ("dbeta", Write),
-    ]);
-    Program { stages: vec![rows, parts] }
+    Program { stages: in_teams(p, caps, "layernorm/backward_staged", "x", &[], cost(p)).into() }
+}
+
+/// Division of rows into teams, with these further matrices to add to `dx`.
+pub(crate) fn teams(p: &Problem, caps: &Caps, further: usize) -> Result<Teams, String> {
+    Teams::new(p, caps, SUMS, 2 + further as u64)
+}
+
+/// Both stages of `staged` on the rows of a buffer, with the additional arguments of their kernel source.
+pub(crate) fn in_teams(
+    p: &Problem,
+    caps: &Caps,
+    text: &'static str,
+    x: &'static str,
+    further: &[(&'static str, &'static str, Access)],
+    cost: Cost,
+) -> [Stage; 2] {
+    let teams = teams(p, caps, further.len()).expect("the plan asks first");
+    let rows = teams.stage(caps, text, "layernorm_backward_staged").cost(cost);
+    let parts = teams.sum_of_parts(caps, "layernorm/parts", "layernorm_parts");
+    in_parts([rows, parts], x, further)
+}
+
+/// Adds the arguments of a stage that leaves parts of `dγ` and `dβ`, and of the one that adds them.
+fn in_parts(
+    [rows, parts]: [Stage; 2],
+    x: &'static str,
+    further: &[(&'static str, &'static str, Access)],
+) -> [Stage; 2] {
+    let own = [
+        ("x", x, Read),
+        ("mean", "mean", Read),
+        ("rstd", "rstd", Read),
+        ("gamma", "gamma", Read),
+        ("dout", "dout", Read),
+        ("dx", "dx", Write),
+        ("parts", "parts", Write),
+    ];
+    let sums = [("parts", Read), ("dgamma", Write), ("dbeta", Write)];
+    [rows.args(own.into_iter().chain(further.iter().copied())), parts.args(sums)]
 }
 
 /// Both stages of `row` on the rows of a buffer, with the additional arguments of their kernel source.
@@ -265,20 +286,7 @@ pub(crate) fn row(
     cost: Cost,
 ) -> [Stage; 2] {
     let share = kept(p, caps).expect("the plan asks first");
-    let own = [
-        ("x", x, Read),
-        ("mean", "mean", Read),
-        ("rstd", "rstd", Read),
-        ("gamma", "gamma", Read),
-        ("dout", "dout", Read),
-        ("dx", "dx", Write),
-        ("parts", "parts", Write),
-    ];
     let rows = share.in_parts(caps, 2, text, "layernorm_backward_row").cost(cost);
-    let parts = share.sum_of_parts(caps, 2, "layernorm/parts", "layernorm_parts").args([
-        ("parts", Read),
-        ("dgamma", Write),
-        ("dbeta", Write),
-    ]);
-    [rows.args(own.into_iter().chain(more.iter().copied())), parts]
+    let parts = share.sum_of_parts(caps, 2, "layernorm/parts", "layernorm_parts");
+    in_parts([rows, parts], x, more)
 }

@@ -14,6 +14,8 @@ const MOST_LANES: u64 = 1024;
 const MOST_TEAMS: u64 = 15;
 /// Blocks, one per multiprocessor, where their number is unknown.
 const BLOCKS: u64 = 128;
+/// Bytes of rows under way at most in four stages.
+const ROOM: u64 = 200 << 10;
 
 /// Division of a matrix: a thread of a team has one piece of each row.
 #[derive(Debug, Clone, Copy)]
@@ -26,14 +28,16 @@ pub(crate) struct Teams {
     stages: u64,
     /// Sums over columns, and sums over a row.
     sums: u64,
+    /// Matrices with rows under way.
+    matrices: u64,
 }
 
 impl Teams {
-    /// Returns the division for `sums` sums over columns.
+    /// Returns the division for `sums` sums over columns, with rows of this many matrices under way.
     ///
     /// # Errors
     /// Reason why the device or the length of rows excludes it.
-    pub(crate) fn new(p: &Problem, caps: &Caps, sums: u64) -> Result<Teams, String> {
+    pub(crate) fn new(p: &Problem, caps: &Caps, sums: u64, matrices: u64) -> Result<Teams, String> {
         has_async_copies(caps)?;
         let (of, width) = (Rows2d { rows: p["r"], columns: p["c"] }, PIECE / Elem::Real.storage(p.dtype).bytes());
         if !of.columns.is_multiple_of(width) {
@@ -47,12 +51,12 @@ impl Teams {
         let threads = if 512u64.is_multiple_of(lanes) { 512 } else { 640 };
         let teams = (threads / lanes).clamp(1, MOST_TEAMS);
         let at_once = match teams * lanes {
-            ..=512 if p.dtype != DType::F32 && lanes > WARP => 4,
+            ..=512 if p.dtype != DType::F32 && lanes > WARP && matrices == 2 => 4,
             ..=640 => 2,
             _ => 1,
         };
-        let stages = if at_once == 4 { 3 } else { 4 };
-        let teams = Teams { of, width, lanes, teams, at_once, stages, sums };
+        let stages = if 4 * matrices * at_once * teams * lanes * PIECE > ROOM { 3 } else { 4 };
+        let teams = Teams { of, width, lanes, teams, at_once, stages, sums, matrices };
         let (needed, room) =
             (teams.staged() + teams.exchanged(), caps.cuda.unwrap_or(CudaCaps::NONE).max_block_shared_bytes);
         match needed <= u64::from(room) {
@@ -67,7 +71,7 @@ impl Teams {
 
     /// Bytes of the rows under way.
     fn staged(&self) -> u64 {
-        self.stages * 2 * self.at_once * self.threads() * PIECE
+        self.stages * self.matrices * self.at_once * self.threads() * PIECE
     }
 
     /// Bytes of the sums of warps.
@@ -115,28 +119,29 @@ mod tests {
     use crate::parse_case;
     use parallax_schema::testing::{caps, hopper};
 
-    fn teams(shape: &str, dtype: &str, caps: &Caps) -> Result<Teams, String> {
+    fn teams(shape: &str, dtype: &str, caps: &Caps, matrices: u64) -> Result<Teams, String> {
         let case = parse_case(&format!("layernorm/bwd/{shape}/{dtype}/staged")).expect("valid");
-        Teams::new(&case.problem, caps, 2)
+        Teams::new(&case.problem, caps, 2, matrices)
     }
 
     #[test]
     fn teams_cover_rows_and_fit_into_a_block() {
-        for dtype in ["f32", "bf16"] {
-            for columns in (8..4097).step_by(8) {
-                let t = teams(&format!("r70000,c{columns}"), dtype, &hopper()).expect("fits");
-                assert!(t.lanes * t.width >= columns && (t.lanes - WARP) * t.width < columns, "{t:?}");
-                assert!(t.threads() <= 1024 && t.lanes.is_multiple_of(WARP) && t.teams <= MOST_TEAMS, "{t:?}");
-                assert!(t.staged() + t.exchanged() <= 232_448 && t.at_once.is_power_of_two(), "{t:?}");
-                assert!(t.parts(&hopper()) <= MOST_PARTS, "{t:?}");
-            }
+        let columns = (8..4097).step_by(8).flat_map(|columns| [2, 3].map(|matrices| (columns, matrices)));
+        for (dtype, (columns, matrices)) in
+            ["f32", "bf16"].into_iter().flat_map(|d| columns.clone().map(move |c| (d, c)))
+        {
+            let t = teams(&format!("r70000,c{columns}"), dtype, &hopper(), matrices).expect("fits");
+            assert!(t.lanes * t.width >= columns && (t.lanes - WARP) * t.width < columns, "{t:?}");
+            assert!(t.threads() <= 1024 && t.lanes.is_multiple_of(WARP) && t.teams <= MOST_TEAMS, "{t:?}");
+            assert!(t.staged() + t.exchanged() <= 232_448 && t.at_once.is_power_of_two(), "{t:?}");
+            assert!(t.parts(&hopper()) <= MOST_PARTS, "{t:?}");
         }
     }
 
     #[test]
     fn other_devices_and_odd_rows_are_refused() {
-        assert!(teams("r7,c8", "f16", &caps()).is_err());
-        assert!(teams("r7,c12", "bf16", &hopper()).is_err() && teams("r7,c12", "f32", &hopper()).is_ok());
-        assert!(teams("r7,c8192", "bf16", &hopper()).is_ok() && teams("r7,c8192", "f32", &hopper()).is_err());
+        assert!(teams("r7,c8", "f16", &caps(), 2).is_err());
+        assert!(teams("r7,c12", "bf16", &hopper(), 2).is_err() && teams("r7,c12", "f32", &hopper(), 2).is_ok());
+        assert!(teams("r7,c8192", "bf16", &hopper(), 2).is_ok() && teams("r7,c8192", "f32", &hopper(), 2).is_err());
     }
 }

@@ -63,7 +63,7 @@ pub fn form() -> OpSpec {
             staged,
         )
         .only_in(&[Dialect::Cuda])
-        .available(|p, caps| Teams::new(p, caps, 1).map(|_| ())),
+        .available(|p, caps| Teams::new(p, caps, 1, 2).map(|_| ())),
     ])
     .fallback(&["staged", "row", "naive"])
     .stress(stress_inputs())
@@ -202,7 +202,7 @@ fn row(p: &Problem, caps: &Caps) -> Program {
 }
 
 fn staged(p: &Problem, caps: &Caps) -> Program {
-    let teams = Teams::new(p, caps, 1).expect("the plan asks first");
+    let teams = Teams::new(p, caps, 1, 2).expect("the plan asks first");
     let own = [("x", Read), ("rstd", Read), ("gamma", Read), ("dout", Read), ("dx", Write), ("parts", Write)];
     let rows = teams.stage(caps, "rmsnorm/backward_staged", "rmsnorm_backward_staged").args(own).cost(cost(p));
     let parts = teams.sum_of_parts(caps, "rmsnorm/parts", "rmsnorm_parts").args([("parts", Read), ("dgamma", Write)]);

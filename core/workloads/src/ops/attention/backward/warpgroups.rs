@@ -5,8 +5,9 @@ use parallax_ir::{Arg, BufferSpec, CudaLaunch, Elem, Problem, Program, Stage, sp
 use parallax_schema::case::Cost;
 use parallax_schema::device::Caps;
 
+use super::super::head_layout::{COLUMNS, HeadLayout};
 use super::super::masks::{Looks, looking};
-use super::super::warpgroups::{ALIGNED, BARRIERS, COLUMNS, ROWS, THREADS, matrices, units};
+use super::super::warpgroups::{ALIGNED, BARRIERS, Layouts, ROWS, THREADS, units};
 use super::super::{gemm_flops, group, sizes, stage};
 use super::flash::operands;
 
@@ -54,8 +55,14 @@ fn shared_bytes(d: u64) -> u64 {
     2 * tiles + 4 * (gathered + STAGES * 2 * queries) + ALIGNED + BARRIERS
 }
 
+/// Constants with the strides of a layout in pieces of eight elements, and the number of heads of an item.
+fn placed(p: &Problem, layout: HeadLayout) -> [(&'static str, u32); 4] {
+    let [item, head, row] = layout.strides().map(|stride| (stride / 8) as u32);
+    [("ITEM_HEADS", p["h"] as u32), ("ITEM_STRIDE", item), ("HEAD_STRIDE", head), ("ROW_STRIDE", row)]
+}
+
 /// Stage that prepares the numbers of each query, and zeros for the sums of `dQ`.
-fn rows(p: &Problem) -> Stage {
+fn rows(p: &Problem, out: HeadLayout) -> Stage {
     const BLOCK: u32 = 256;
     let (rows, d) = (padded_queries(p), p["d"]);
     let counted = p["b"] * p["h"] * p["s"];
@@ -63,6 +70,7 @@ fn rows(p: &Problem) -> Stage {
     let lanes = (d / 8).next_power_of_two();
     stage(p, "attention/flash_wgmma_rows", "attention_flash_wgmma_rows")
         .consts(&[("QUERIES", queries(d) as u32)])
+        .consts(&placed(p, out))
         .args([
             ("dout", "dout", Read),
             ("out", "out", Read),
@@ -76,10 +84,11 @@ fn rows(p: &Problem) -> Stage {
 }
 
 /// Stage that rounds the sums of `dQ`.
-fn rounded(p: &Problem) -> Stage {
+fn rounded(p: &Problem, dq: HeadLayout) -> Stage {
     let (rows, queries) = (padded_queries(p), queries(p["d"]));
     stage(p, "attention/flash_wgmma_dq", "attention_flash_wgmma_dq")
         .consts(&[("QUERIES", queries as u32)])
+        .consts(&placed(p, dq))
         .args([("sums", SUMS, Read), ("dq", "dq", Write)])
         .threads([256, 1, 1])
         .grid(spread(rows / queries))
@@ -99,29 +108,38 @@ fn parts(p: &Problem, caps: &Caps) -> u64 {
 }
 
 pub fn flash_wgmma(p: &Problem, caps: &Caps) -> Program {
+    program(p, caps, Layouts::matrices(p))
+}
+
+/// Program on rows of a layer: `q`, `k` and `v` are one buffer `[b, s, 3·h·d]`, their gradients are another, and `out` and `dout` are
+/// `[b, s, h·d]`.
+pub(crate) fn flash_wgmma_on_rows(p: &Problem, caps: &Caps) -> Program {
+    program(p, caps, Layouts::rows(p))
+}
+
+fn program(p: &Problem, caps: &Caps, layouts: Layouts) -> Program {
     let parts = parts(p, caps);
-    let (b, h, kv, s, t, d) = (p["b"], p["h"], p["kv"], p["s"], p["t"], p["d"]);
+    let (b, kv, t, d) = (p["b"], p["kv"], p["t"], p["d"]);
     // One head of a group at a time has 2 bytes of Q and of dO for each element, and 4 of the sums.
-    let section = if p.shape.has("causal") { (SECTION / (8 * s * d)).clamp(1, b * kv) } else { 1 };
-    let [of_queries, of_keys, gradients] =
-        [matrices(b * h, s, d, queries(d)), matrices(b * kv, t, d, KEYS), matrices(b * kv, t, d, ROWS)];
+    let section = if p.shape.has("causal") { (SECTION / (8 * p["s"] * d)).clamp(1, b * kv) } else { 1 };
     let sums = stage(p, "attention/flash_wgmma_backward", "attention_flash_wgmma_backward")
         .consts(&[("QUERIES", queries(d) as u32), ("SECTION", section as u32), ("PARTS", parts as u32)])
+        .consts(&layouts.firsts())
         .args([
-            Arg::from(("q", Read)).mapped(of_queries.clone()),
-            Arg::from(("k", Read)).mapped(of_keys.clone()),
-            Arg::from(("v", Read)).mapped(of_keys),
-            Arg::from(("dout", Read)).mapped(of_queries),
+            Arg::from(("q", Read)).mapped(layouts.queries.tensor(queries(d))),
+            Arg::from(("k", Read)).mapped(layouts.keys.tensor(KEYS)),
+            Arg::from(("v", Read)).mapped(layouts.values.tensor(KEYS)),
+            Arg::from(("dout", Read)).mapped(layouts.out.tensor(queries(d))),
             ("numbers", NUMBERS, Read).into(),
-            Arg::from(("dk", Write)).mapped(gradients.clone()),
-            Arg::from(("dv", Write)).mapped(gradients),
+            Arg::from(("dk", Write)).mapped(layouts.keys.tensor(ROWS)),
+            Arg::from(("dv", Write)).mapped(layouts.values.tensor(ROWS)),
             ("sums", SUMS, Write).into(),
         ])
         .threads([((CONSUMERS + 1) * THREADS) as u32, 1, 1])
         .grid(spread(b * kv * t.div_ceil(KEYS) * parts))
         .cuda(CudaLaunch { cluster: [parts as u32, 1, 1], dynamic_shared_bytes: shared_bytes(d) as u32 })
         .cost(Cost::new(5 * gemm_flops(p), operands(p), padded_queries(p) * 4 * width(d) + 2 * sizes(p).1));
-    Program { stages: vec![rows(p), looking(p, Looks::Both, sums), rounded(p)] }
+    Program { stages: vec![rows(p, layouts.out), looking(p, Looks::Both, sums), rounded(p, layouts.queries)] }
 }
 
 #[cfg(test)]
