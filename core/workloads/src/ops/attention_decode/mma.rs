@@ -32,7 +32,7 @@ const BLOCKS: Tunable = Tunable {
     name: "BLOCKS",
     about: "blocks per multiprocessor, if the sequences can be split that far",
     allowed: Allowed::OneOf(&[2, 4, 8, 16]),
-    default: 8,
+    default: 2,
 };
 
 /// Tunables of the variant.
