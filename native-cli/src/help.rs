@@ -2,7 +2,7 @@
 
 use parallax_cuda::{compile, nvrtc};
 
-use crate::{browser, cpu, logging, summary, texts};
+use crate::{browser, cpu, logging, sensors, summary, texts};
 
 /// Examples of the whole program.
 pub const EXAMPLES: &str = "\
@@ -118,7 +118,7 @@ pub const EXIT_CODES: [(&str, &str); 6] = [
 ];
 
 /// Environment variables and their meanings.
-pub const ENVIRONMENT: [(&str, &str); 10] = [
+pub const ENVIRONMENT: [(&str, &str); 11] = [
     (logging::VARIABLE, "log filter, without --log and -v"),
     (browser::BROWSER, "executable of the browser, without --browser"),
     (browser::PAGE, "folder of the built page, without --page"),
@@ -128,6 +128,7 @@ pub const ENVIRONMENT: [(&str, &str); 10] = [
     ("CUDA_HOME, CUDA_PATH", "folder of a CUDA toolkit, searched for its libraries"),
     ("CUDA_VISIBLE_DEVICES", "visible CUDA devices, read by the driver"),
     (summary::VARIABLE, "file of a job's summary, for --summary"),
+    (sensors::POWERCAP_FOLDER, "folder of the processor's energy counters [default: /sys/class/powercap]"),
     (cpu::THREADS, "threads of the processor, natively and in a page [default: all]"),
 ];
 

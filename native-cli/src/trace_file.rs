@@ -199,6 +199,7 @@ mod tests {
             check: exact(),
             timing: None,
             call: None,
+            energy: None,
             scores: Vec::new(),
             memory: MemoryStats::default(),
             launches: Vec::new(),

@@ -2,5 +2,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod counter;
 pub mod hostile;
 pub mod mock;

@@ -5,15 +5,19 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use async_trait::async_trait;
-use parallax_ir::device::{Awaited, BackendError, Batch, Coming, POISON, Prepared, Profiler, Sample, Transfer};
+use parallax_ir::device::{
+    Awaited, BackendError, Batch, Coming, NO_COUNTER, POISON, Prepared, Profiler, Sample, Transfer,
+};
 use parallax_ir::{Case, Inputs, Problem, Role, bytes_of, load};
 use parallax_schema::case::Tuning;
 use parallax_schema::device::{
-    Caps, ClockInfo, Compiled, Conditions, DeviceInfo, Dialect, Launch, Launching, MemoryStats, Span, SpanKind, Trace,
-    TraceSource, Track,
+    Caps, ClockInfo, Compiled, Conditions, DeviceInfo, Dialect, EnergyReading, Launch, Launching, MemoryStats, Span,
+    SpanKind, Trace, TraceSource, Track,
 };
 use parallax_schema::testing::{caps, clock, device};
 use parallax_schema::units::{Bytes, Nanos};
+
+use crate::counter::{Busy, Counter};
 
 /// Time of one execution as a function of its number.
 pub type Script = fn(u64) -> f64;
@@ -68,6 +72,8 @@ pub struct World {
     pub late: f64,
     /// Time of a compilation.
     pub compiling: f64,
+    /// Energy counter, if there is one.
+    pub energy: Option<Counter>,
     /// Dialect of the kernels.
     pub dialect: Dialect,
     /// Device memory in bytes.
@@ -100,6 +106,7 @@ impl Default for World {
             prompted: false,
             late: 0.0,
             compiling: 1000.0,
+            energy: None,
             dialect: Dialect::Wgsl,
             memory: u64::MAX,
             fault: Fault::None,
@@ -119,6 +126,7 @@ pub struct Mock {
     world: World,
     now: Rc<Cell<f64>>,
     executions: Rc<Cell<u64>>,
+    busy: Rc<Busy>,
     held: Rc<Cell<u64>>,
     announced: Rc<RefCell<Vec<Announced>>>,
 }
@@ -156,6 +164,7 @@ impl Mock {
             world,
             now: Rc::default(),
             executions: Rc::default(),
+            busy: Rc::default(),
             held: Rc::default(),
             announced: Rc::default(),
         }
@@ -191,6 +200,15 @@ impl Profiler for Mock {
             hidden: (self.world.hidden)(now),
             ..Conditions::default()
         }
+    }
+
+    async fn energy(&mut self, after: Nanos) -> Result<EnergyReading, String> {
+        let counter = self.world.energy.ok_or(NO_COUNTER)?;
+        if after.0 > 0.0 {
+            self.busy.rested();
+            self.now.set(self.now.get() + after.0);
+        }
+        Ok(self.busy.reading(counter, self.now.get()))
     }
 
     async fn yield_now(&self) {
@@ -232,6 +250,7 @@ impl Profiler for Mock {
             factor: (self.world.of_case)(case),
             now: self.now.clone(),
             executions: self.executions.clone(),
+            busy: self.busy.clone(),
             bytes,
             held: self.held.clone(),
             inputs: inputs.clone(),
@@ -276,6 +295,7 @@ struct MockCase {
     factor: f64,
     now: Rc<Cell<f64>>,
     executions: Rc<Cell<u64>>,
+    busy: Rc<Busy>,
     bytes: u64,
     held: Rc<Cell<u64>>,
     problem: Problem,
@@ -385,6 +405,7 @@ impl Prepared for MockCase {
         // Shares of the delay that are spread evenly and repeat never.
         let late = self.world.late * (self.submissions as f64 * 0.618).fract();
         self.now.set(if self.world.prompted { end + late } else { self.world.looked(end) });
+        self.busy.submitted(at - begun - FIXED / 2.0, self.now.get() - begun);
         Ok(Sample { time: Nanos(time), host: Nanos(self.now.get() - begun) })
     }
 

@@ -7,10 +7,12 @@ use parallax_schema::units::four_digits;
 
 use crate::{Cell, Column, Rank, Table};
 
-/// Returns the scores of a run, one line each.
+/// Returns the scores of a run, one line each. Those of the energy have columns of their own.
 pub fn scores(run: &Run) -> Vec<String> {
-    let of_record =
-        |record: &Record| record.scores().iter().map(|score| format!("{}: {score}", record.case)).collect::<Vec<_>>();
+    let of_record = |record: &Record| {
+        let scores = record.measured().into_iter().flat_map(|measured| &measured.scores);
+        scores.map(|score| format!("{}: {score}", record.case)).collect::<Vec<_>>()
+    };
     run.records.iter().flat_map(of_record).collect()
 }
 
@@ -20,7 +22,8 @@ pub fn items(run: &Run) -> Vec<String> {
     let line = |record: &Record| {
         let (rate, batch) = (record.items_rate()?, record.timing()?.summary.median);
         let peak = record.measured()?.memory.peak;
-        Some(format!("{}: {rate}, {batch} a batch, {peak} at most", record.case))
+        let energy = crate::energy::items_per_joule(record).map_or_else(String::new, |rate| format!(", {rate}"));
+        Some(format!("{}: {rate}, {batch} a batch, {peak} at most{energy}", record.case))
     };
     run.records.iter().filter_map(line).collect()
 }

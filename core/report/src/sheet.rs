@@ -1,10 +1,14 @@
 //! Spreadsheet of runs: one row per case and run, every key figure in full precision.
 
+mod samples;
+
+pub use samples::{SampleRow, samples};
+
 use parallax_analysis::compare::Comparison;
 use parallax_analysis::compare::scores::Change;
 use parallax_analysis::compare::verdict::Verdict;
 use parallax_schema::case::variant_of;
-use parallax_schema::device::Clock;
+use parallax_schema::device::{Clock, EnergySource};
 use parallax_schema::record::roofline::Bound;
 use parallax_schema::record::stats::Summary;
 use parallax_schema::record::{
@@ -79,6 +83,36 @@ pub struct SheetRow {
     pub items: Option<String>,
     /// Items per second at the median.
     pub items_per_s: Option<f64>,
+    /// Median energy of one execution, in joules.
+    #[serde(default)]
+    pub energy_j: Option<f64>,
+    /// 95 % interval of the energy, low end.
+    #[serde(default)]
+    pub energy_low_j: Option<f64>,
+    /// 95 % interval of the energy, high end.
+    #[serde(default)]
+    pub energy_high_j: Option<f64>,
+    /// Mean power during executions, in watts.
+    #[serde(default)]
+    pub power_w: Option<f64>,
+    /// Power before the first case, at rest.
+    #[serde(default)]
+    pub idle_w: Option<f64>,
+    /// Mean of the power samples over the same time as `power_w`.
+    #[serde(default)]
+    pub sampled_power_w: Option<f64>,
+    /// Operations per joule.
+    #[serde(default)]
+    pub flops_per_j: Option<f64>,
+    /// Items per joule.
+    #[serde(default)]
+    pub items_per_j: Option<f64>,
+    /// Origin of the energy: `nvml` or `rapl`.
+    #[serde(default)]
+    pub energy_source: Option<EnergySource>,
+    /// Reason of the absence of energy, where it was asked for.
+    #[serde(default)]
+    pub no_energy: Option<String>,
     /// Peak device memory.
     pub peak_memory_bytes: Option<u64>,
     /// Largest error of an output.
@@ -195,56 +229,13 @@ pub struct SheetRow {
     pub rank: Option<u32>,
 }
 
-/// One sample of a case in one run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SampleRow {
-    /// Canonical string of the case.
-    pub case: String,
-    /// Name of the run.
-    pub run: String,
-    /// Target of the run.
-    pub target: String,
-    /// Name of the device.
-    pub device: String,
-    /// Seconds since 1970 (UTC) at the begin of the run.
-    pub started: u64,
-    /// Number of the sample, from 0.
-    pub sample: u32,
-    /// Time of one execution on the run's clock.
-    pub ns: f64,
-    /// The same on the host's clock, from submission to completion.
-    pub host_ns: Option<f64>,
-}
-
-/// Returns a row for every valid sample of every run.
-pub fn samples(runs: &[NamedRun]) -> Vec<SampleRow> {
-    let of_record = |name: &str, run: &Run, record: &Record| -> Vec<SampleRow> {
-        let Some(timing) = record.timing() else { return Vec::new() };
-        let row = |(sample, ns): (u32, &f64)| SampleRow {
-            case: record.case.clone(),
-            run: name.to_owned(),
-            target: run.target.clone(),
-            device: run.device_of(record).name.clone(),
-            started: run.started,
-            sample,
-            ns: *ns,
-            host_ns: timing.host_samples.get(sample as usize).copied(),
-        };
-        (0..).zip(&timing.samples).map(row).collect()
-    };
-    let of_run = |NamedRun { name, run }: &NamedRun| -> Vec<SampleRow> {
-        run.records.iter().flat_map(|record| of_record(name, run, record)).collect()
-    };
-    runs.iter().flat_map(of_run).collect()
-}
-
 /// Returns a row for every record of every run and one for each of its scores, with ratios if there is a comparison.
 pub fn rows(runs: &[NamedRun], comparison: Option<&Comparison>) -> Vec<SheetRow> {
     let of_run = |(i, NamedRun { name, run }): (usize, &NamedRun)| {
         let of_record = |record| {
-            let scores = Record::scores(record).iter();
+            let scores = Record::scores(record).into_iter();
             let scores =
-                scores.map(move |score| score_row(row(i, name, run, record, None, comparison), i, score, comparison));
+                scores.map(move |score| score_row(row(i, name, run, record, None, comparison), i, &score, comparison));
             std::iter::once(row(i, name, run, record, record.timing(), comparison)).chain(scores)
         };
         run.records.iter().flat_map(of_record).collect::<Vec<_>>()
@@ -290,6 +281,7 @@ fn row(
     let errors = check.and_then(|check| check.errors);
     let repeatable = timing.and(record.measured()).and_then(|m| m.check.repeatable);
     let analysis = timing.and(record.measured()).and_then(|m| m.analysis.as_ref());
+    let energy = timing.and(record.energy());
     let ratio = comparison.and_then(|c| c.ratio(i, &record.case)).filter(|_| timing.is_some());
     let unpaired = comparison.and_then(|c| c.unpaired.iter().find(|u| u.run == i && u.case == record.case));
     let mut reasons = Vec::new();
@@ -334,6 +326,16 @@ fn row(
         bytes_per_s: summary.map(|s| record.cost.moved().per(s.median)),
         items: record.items.as_ref().map(|items| items.name.clone()),
         items_per_s: record.items.as_ref().zip(summary).map(|(items, s)| items.per_second(s.median)),
+        energy_j: energy.map(|e| e.joules),
+        energy_low_j: energy.map(|e| e.low),
+        energy_high_j: energy.map(|e| e.high),
+        power_w: energy.map(|e| e.watts),
+        idle_w: energy.map(|e| e.idle_watts),
+        sampled_power_w: energy.and_then(|e| e.integrated_watts),
+        flops_per_j: energy.map(|e| record.cost.flops.0 as f64 / e.joules).filter(|rate| *rate > 0.0),
+        items_per_j: record.items.as_ref().zip(energy).map(|(items, e)| items.count as f64 / e.joules),
+        energy_source: energy.map(|e| e.source),
+        no_energy: timing.and(record.no_energy()).map(str::to_owned),
         peak_memory_bytes: timing.and(record.measured()).map(|m| m.memory.peak.0),
         worst_error: check.map(|check| check.worst_error),
         worst_of_bound: check.map(|check| check.worst_ratio),

@@ -7,6 +7,7 @@ use parallax_schema::record::roofline::Ceilings;
 use parallax_schema::record::{CheckResult, Outcome, Record, Run};
 use parallax_schema::units::{Nanos, percent, scaled};
 
+use super::energy;
 use super::grid::{Cell, Column, Mark, Rank, Remark, Table, Tone};
 use super::known::rate_of;
 
@@ -183,6 +184,7 @@ pub fn table(catalog: &dyn Catalog, run: &Run) -> Table {
     let mut notes: Vec<String> = reasons.map(|r| format!("{}/{}: {}", r.problem, r.variant, r.note)).collect();
     notes.extend(skipped(run));
     notes.extend(super::items(run));
+    notes.extend(super::energy(run));
     notes.extend(super::scores(run));
     notes.extend(super::repeats(run));
     notes.push(tally(run));
@@ -192,10 +194,17 @@ pub fn table(catalog: &dyn Catalog, run: &Run) -> Table {
     let marks = records.iter().enumerate().filter(|(i, _)| short[*i]);
     let marks = marks.map(|(row, record)| Mark { row, column: VERDICT, name: record.case.clone() });
     let aim = format!("short of the requested precision, ± {}", percent(super::aim(run)));
+    let energy = energy::columns(run);
+    let energy_of = |record: &Record| match energy.is_empty() {
+        true => Vec::new(),
+        false => energy::cells(record, rate_of(catalog, record)).to_vec(),
+    };
+    let rows = rows.iter().zip(&short).zip(&records);
+    let rows = rows.map(|((row, short), record)| [cells(row, *short), energy_of(record)].concat()).collect();
     Table {
         heading: heading(run),
-        columns: columns(),
-        rows: rows.iter().zip(&short).map(|(row, short)| cells(row, *short)).collect(),
+        columns: [columns(), energy].concat(),
+        rows,
         grouped: true,
         remarks: Remark::some(aim, marks.collect()).into_iter().collect(),
         notes,

@@ -6,7 +6,8 @@ use crate::case::{Cost, DType};
 use crate::device::*;
 use crate::record::stats::Summary;
 use crate::record::{
-    Better, CheckResult, Drift, Measured, Method, Outcome, Parts, Record, Run, Score, Spent, StopReason, Suite, Timing,
+    Better, CheckResult, Drift, EnergyFigure, EnergyState, Measured, Method, Outcome, Parts, Record, Run, Score, Spent,
+    StopReason, Stretch, Suite, Timing,
 };
 use crate::spec::{Cache, Spec};
 use crate::units::{Bytes, Flops, Nanos};
@@ -41,6 +42,18 @@ pub fn timing(samples: &[f64]) -> Timing {
     }
 }
 
+/// Returns an energy of `joules` per execution with an interval of ±1 %, at 500 W.
+pub fn energy(joules: f64) -> EnergyFigure {
+    let stretch = |i: u32| {
+        let joules_at = joules * (0.99 + 0.004 * f64::from(i));
+        let over = Nanos::from_secs(1000.0 * joules_at / 500.0);
+        let wall = Nanos::from_secs(1000.0 * joules_at / 500.0);
+        Stretch { executions: 1000, wall, joules: 1000.0 * joules_at, over, integrated: Some(1020.0 * joules_at) }
+    };
+    let state = EnergyState { source: EnergySource::Nvml, step: Nanos(20e6), idle_watts: 70.0, busy: 0.99 };
+    EnergyFigure::of(state, (0..6).map(stretch).collect()).expect("power samples agree")
+}
+
 /// Returns a score over a thousand items, with an interval of ±1 %.
 pub fn score(name: &str, value: f64, better: Better) -> Score {
     Score { name: name.to_owned(), value, low: value * 0.99, high: value * 1.01, better, items: 1000 }
@@ -63,6 +76,7 @@ pub fn record(case: &str, timing: Timing) -> Record {
         check: exact(),
         timing: Some(timing),
         call: None,
+        energy: None,
         scores: Vec::new(),
         memory: MemoryStats::default(),
         launches: Vec::new(),

@@ -10,9 +10,10 @@ use parallax_schema::spec::Spec;
 
 use super::address::{Address, At};
 use super::connections::Limits;
+use super::energy::PageCounter;
 use super::token::Token;
 use super::{
-    BrowserError, BrowserOptions, chromium, events, executable, kernels, page, patience, process, query, server,
+    BrowserError, BrowserOptions, chromium, energy, events, executable, kernels, page, patience, process, query, server,
 };
 use crate::console::errln;
 
@@ -62,11 +63,15 @@ fn attempt(
     let (sender, events) = mpsc::channel();
     let token =
         Token::new().map_err(|error| BrowserError::Serve(format!("cannot generate a random token: {error}")))?;
+    let counter = spec.energy.then(PageCounter::default);
     let beside = |address: &Address| {
-        let events = events::router(sender, address, &token);
-        match &options.kernels {
-            Some(folder) => events.merge(kernels::router(folder.clone(), address, &token)),
-            None => events,
+        let mut router = events::router(sender, address, &token);
+        if let Some(folder) = &options.kernels {
+            router = router.merge(kernels::router(folder.clone(), address, &token));
+        }
+        match &counter {
+            Some(counter) => router.merge(energy::router(counter.clone(), address, &token)),
+            None => router,
         }
     };
     let server = server::Server::start(page, At::loopback(0), Limits::default(), beside)?;
@@ -79,6 +84,7 @@ fn attempt(
         let event = match events.recv_timeout(TICK) {
             Ok(event) if demanding && without_gpu(&event) => return Ok(Attempt::WithoutGpu),
             Ok(Event::Begin { mut run }) => {
+                counter.iter().for_each(|counter| counter.open(run.device(), options.card.as_deref()));
                 run.environment.extend(browser.facts());
                 run.environment.insert("browser_flags".to_owned(), options.flags.join(" "));
                 Some(Event::Begin { run })

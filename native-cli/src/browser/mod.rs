@@ -7,6 +7,7 @@ mod attempt;
 pub(crate) mod body;
 mod chromium;
 pub(crate) mod connections;
+mod energy;
 mod events;
 mod family;
 mod firefox;

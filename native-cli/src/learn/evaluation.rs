@@ -108,6 +108,7 @@ impl Evaluation<'_> {
                 check: agreement.check,
                 timing: None,
                 call: None,
+                energy: None,
                 scores,
                 memory: machine.memory(),
                 launches: Vec::new(),

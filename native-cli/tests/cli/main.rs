@@ -7,6 +7,7 @@ mod doctor;
 mod drawing;
 #[cfg(target_os = "linux")]
 mod drivers;
+mod energy;
 mod entities;
 mod escaping;
 mod eval;

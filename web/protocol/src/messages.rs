@@ -83,6 +83,8 @@ pub struct Job {
     pub mode: Mode,
     /// State to resume from, of an earlier device.
     pub so_far: ResumeState,
+    /// Path of the page's server with the energy counter of the device, if a command line reads one.
+    pub counter: Option<String>,
 }
 
 /// Response of the worker. As a line of JSON it is tagged and read like an event. One reader of both halves the size of the page's

@@ -91,7 +91,10 @@ impl App {
             *self.activity.borrow_mut() = Some(Activity::new(mode, spec.ceilings && !known));
             *self.live.borrow_mut() = Live::default();
             self.draw_progress();
-            let (job, later) = (Job { spec: spec.clone(), mode, so_far }, Nanos::from_secs(bench.since - since));
+            let counter =
+                self.remote.as_ref().filter(|_| spec.energy).map(|remote| format!("{}/energy", remote.path()));
+            let later = Nanos::from_secs(bench.since - since);
+            let job = Job { spec: spec.clone(), mode, so_far, counter };
             match bench.run(job, |event, known| self.on_event(event.later(later), known, &never)).await {
                 Ok(RunEnd::Complete) => break None,
                 Ok(RunEnd::Stopped) if self.stop.get() => break Some("stopped by the user".to_owned()),

@@ -13,10 +13,12 @@
 //! - `worker`: carries out requests. It is independent of the page and of the thread that it runs on.
 //! - `compilers`: CubeCL's compilers, fetched when a request names one of their kernels.
 //! - `sight`: visibility of the tab.
+//! - `sensors`: it, and the energy counter that a command line reads.
 //! - `threads`: further workers that compute on the same memory.
 
 mod compilers;
 mod port;
+mod sensors;
 mod sight;
 #[cfg(target_feature = "atomics")]
 mod threads;

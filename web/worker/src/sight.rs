@@ -4,10 +4,6 @@
 //! messages after a sample, before it reads the sample's conditions, so they arrive in time.
 
 use std::cell::Cell;
-use std::rc::Rc;
-
-use parallax_ir::device::{Profiler, SensorSource};
-use parallax_schema::device::Conditions;
 
 /// Visibility of the tab, as the page reported it.
 #[derive(Debug, Default)]
@@ -28,15 +24,6 @@ impl Visibility {
     pub fn was_hidden(&self) -> bool {
         // A tab that is hidden now was also hidden after this call.
         self.was_hidden.replace(self.hidden.get())
-    }
-}
-
-/// Sensor of a profiler in a page that may be hidden.
-pub struct VisibilitySensor(pub Rc<Visibility>);
-
-impl SensorSource for VisibilitySensor {
-    fn conditions(&mut self, inner: &mut dyn Profiler) -> Conditions {
-        Conditions { hidden: self.0.was_hidden(), ..inner.conditions() }
     }
 }
 

@@ -22,7 +22,8 @@ use parallax_workloads::Registry;
 use wasm_bindgen_futures::spawn_local;
 
 use crate::compilers;
-use crate::sight::{Visibility, VisibilitySensor};
+use crate::sensors::PageSensors;
+use crate::sight::Visibility;
 use parallax_protocol::messages::{Compilers, Job, OpenRequest, Planned, Request, Response};
 use parallax_protocol::target::{Target, TargetConfig};
 
@@ -91,8 +92,10 @@ async fn planned(
 pub struct Worker {
     say: Box<dyn Fn(Response)>,
     /// Empty while a run uses the profiler.
-    profiler: RefCell<Option<WithSensors<VisibilitySensor>>>,
+    profiler: RefCell<Option<WithSensors<PageSensors>>>,
     sight: Rc<Visibility>,
+    /// Path of the energy counter for the present run.
+    counter: Rc<RefCell<Option<String>>>,
     stop: Cell<bool>,
     /// Number of the latest requested plan.
     plans: Cell<u32>,
@@ -101,8 +104,8 @@ pub struct Worker {
 impl Worker {
     /// Returns a worker that sends its responses through `say`.
     pub fn new(say: impl Fn(Response) + 'static) -> Rc<Worker> {
-        let (profiler, sight, stop) = (RefCell::default(), Rc::default(), Cell::new(false));
-        Rc::new(Worker { say: Box::new(say), profiler, sight, stop, plans: Cell::default() })
+        let (profiler, sight, counter) = (RefCell::default(), Rc::default(), Rc::default());
+        Rc::new(Worker { say: Box::new(say), profiler, sight, counter, stop: Cell::default(), plans: Cell::default() })
     }
 
     /// Carries out a request.
@@ -128,7 +131,8 @@ impl Worker {
             Ok((inner, compilers)) => {
                 let (device, clock) = (Box::new(inner.device().clone()), inner.clock().clone());
                 let opened = Response::Opened { device, clock, compilers };
-                *self.profiler.borrow_mut() = Some(WithSensors::new(inner, VisibilitySensor(self.sight.clone())));
+                let sensors = PageSensors { sight: self.sight.clone(), counter: self.counter.clone() };
+                *self.profiler.borrow_mut() = Some(WithSensors::new(inner, sensors));
                 opened
             }
             Err(why) => Response::Unavailable { why },
@@ -147,6 +151,7 @@ impl Worker {
     async fn run(self: Rc<Self>, job: Job) {
         let mut profiler = self.profiler.take().expect("the page orders a run of a device that is open and at rest");
         profiler.set_tuning(tuning(profiler.device(), &job.spec));
+        *self.counter.borrow_mut() = job.counter;
         let caps = profiler.device().caps.clone();
         let plan = plan::plan(&job.spec, &caps).expect("the page orders runs of its plans");
         let mut baseline = job.so_far.baseline.clone();

@@ -118,12 +118,11 @@ fn signed(value: f64) -> String {
 /// Pairs every score of the base with those of the other runs for the same case. `finest` returns a run's resolution against the
 /// base.
 pub(crate) fn pair(runs: &[NamedRun], base: usize, finest: impl Fn(&Run) -> f64) -> Vec<ScorePair> {
-    let of_record =
-        |record: &Record| record.scores().iter().map(|s| (record.case.clone(), s.clone())).collect::<Vec<_>>();
+    let of_record = |record: &Record| record.scores().into_iter().map(|s| (record.case.clone(), s)).collect::<Vec<_>>();
     let mut pairs = Vec::new();
     for (case, score) in runs[base].run.as_planned().into_iter().flat_map(of_record) {
         let scores: Vec<Option<Score>> =
-            runs.iter().map(|NamedRun { run, .. }| find(run, &case, &score.name, score.better).cloned()).collect();
+            runs.iter().map(|NamedRun { run, .. }| find(run, &case, &score.name, score.better)).collect();
         let against = |(i, other): (usize, &Option<Score>)| {
             other.as_ref().filter(|_| i != base).map(|other| Difference::of(&score, other, finest(&runs[i].run)))
         };
@@ -135,7 +134,7 @@ pub(crate) fn pair(runs: &[NamedRun], base: usize, finest: impl Fn(&Run) -> f64)
     pairs
 }
 
-fn find<'r>(run: &'r Run, case: &str, name: &str, better: Better) -> Option<&'r Score> {
+fn find(run: &Run, case: &str, name: &str, better: Better) -> Option<Score> {
     let mut scores = run.records.iter().filter(|r| r.case == case).flat_map(Record::scores);
     scores.find(|s| s.name == name && s.better == better)
 }

@@ -7,7 +7,8 @@ use parallax_ir::{Case, Role};
 use parallax_schema::device::{Caps, MemoryStats, Span, SpanKind, Step, Trace, Track};
 use parallax_schema::record::roofline::{Analysis, Ceilings};
 use parallax_schema::record::{
-    Activity, CaseSample, CheckResult, Measured, OneCall, Outcome, Refusal, Repeatable, StopReason, Timing, roofline,
+    Activity, CaseSample, CheckResult, Energy, Measured, OneCall, Outcome, Refusal, Repeatable, StopReason, Timing,
+    roofline,
 };
 use parallax_schema::spec::schedule::{self, Schedule};
 use parallax_schema::spec::{Cache, Spec};
@@ -22,7 +23,7 @@ use crate::measure::sampler::{Sampler, TrustedClock, Unsized};
 use crate::measure::setting::Setting;
 use crate::measure::stopping_criterion::Limits;
 use crate::measure::watch::Watch;
-use crate::measure::{batch, call, ceilings};
+use crate::measure::{batch, call, ceilings, energy};
 use crate::plan::Planned;
 use parallax_schema::session::Mode;
 
@@ -85,6 +86,7 @@ pub struct CaseRun<'p> {
     settings: Vec<String>,
     sampler: Option<Sampler>,
     stopped: Option<StopReason>,
+    energy: Option<Energy>,
     /// The failure of a sample, if any.
     pub failure: Option<CaseEnd>,
     watch: Rc<Watch>,
@@ -136,6 +138,7 @@ impl<'p> CaseRun<'p> {
             settings,
             sampler: None,
             stopped: None,
+            energy: None,
             failure: None,
             watch: watch.clone(),
         })
@@ -303,11 +306,12 @@ impl<'p> CaseRun<'p> {
         }
         self.watch.begin(Activity::Calls, profiler.now());
         let period = setting.baseline.timer.completion_period;
-        let call = match call::calls(&mut *self.prepared, profiler, period, timing.summary.median).await {
+        let median = timing.summary.median;
+        let call = match call::calls(&mut *self.prepared, profiler, period, median).await {
             Ok(call) => call,
             Err(error) => return error.into(),
         };
-        match self.after(spec, timing.summary.median, profiler).await {
+        match self.after((spec, setting.energy.as_ref()), median, profiler).await {
             Ok((trace, again)) if again.passed => {
                 let ceilings = &setting.baseline.ceilings;
                 CaseEnd::Outcome(self.outcome(Some(timing), call, Some(trace), ceilings, Some(profiler)))
@@ -350,13 +354,15 @@ impl<'p> CaseRun<'p> {
         Ok(())
     }
 
-    /// Traces the case, and checks it again. A long execution is traced without a warm-up, and the traced one is checked.
+    /// Measures the energy, traces the case, and checks it again. A long execution is traced without a warm-up, and the traced one
+    /// is checked.
     async fn after(
         &mut self,
-        spec: &Spec,
+        (spec, idle): (&Spec, Option<&Result<f64, String>>),
         execution: Nanos,
         profiler: &mut dyn Profiler,
     ) -> Result<(Trace, CheckResult), BackendError> {
+        self.energy = energy::of_case(&mut *self.prepared, profiler, (idle, &self.watch), execution).await?;
         self.watch.begin(Activity::Traces, profiler.now());
         if self.case.problem.shape.items().is_some() {
             for _ in spec.schedule.phases().filter(|phase| *phase == schedule::Phase::Active) {
@@ -434,6 +440,7 @@ impl<'p> CaseRun<'p> {
             check: self.check.clone(),
             timing,
             call,
+            energy: self.energy.clone(),
             scores: Vec::new(),
             memory: MemoryStats { planned: Some(self.planned_memory), ..self.prepared.memory() },
             launches: self.prepared.launches(),

@@ -8,7 +8,9 @@ use async_trait::async_trait;
 use parallax_ir::device::{Awaited, BackendError, Batch, Coming, Prepared, Profiler, Sample, Transfer};
 use parallax_ir::{Case, Inputs};
 use parallax_schema::case::Tuning;
-use parallax_schema::device::{ClockInfo, Compiled, Conditions, DeviceInfo, Launch, Launching, MemoryStats, Trace};
+use parallax_schema::device::{
+    ClockInfo, Compiled, Conditions, DeviceInfo, EnergyReading, Launch, Launching, MemoryStats, Trace,
+};
 use parallax_schema::record::Spent;
 use parallax_schema::units::Nanos;
 
@@ -77,6 +79,10 @@ impl Profiler for Metered<'_> {
 
     fn conditions(&mut self) -> Conditions {
         self.inner.conditions()
+    }
+
+    async fn energy(&mut self, after: Nanos) -> Result<EnergyReading, String> {
+        self.inner.energy(after).await
     }
 
     async fn yield_now(&self) {

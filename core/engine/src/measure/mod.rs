@@ -8,6 +8,7 @@ pub mod ceilings;
 pub mod check;
 mod compare;
 mod ended;
+mod energy;
 mod errors;
 mod meter;
 mod order;

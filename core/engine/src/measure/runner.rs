@@ -30,7 +30,7 @@ use crate::measure::remaining::Remaining;
 use crate::measure::setting::Setting;
 use crate::measure::stopping_criterion::Limits;
 use crate::measure::watch::Watch;
-use crate::measure::{call, ceilings, timer};
+use crate::measure::{call, ceilings, energy, timer};
 use crate::plan::{Plan, Planned};
 
 /// Answer of an event's receiver.
@@ -191,6 +191,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
 
     /// Tests the clocks, and takes the ceilings from the earlier part, if any.
     async fn baseline(&mut self, profiler: &mut dyn Profiler, so_far: &ResumeState) -> Result<Setting, BackendError> {
+        let energy = energy::idle(self.spec, &self.watch, profiler).await;
         self.watch.begin(Activity::Clocks, profiler.now());
         let mut reference_kernel = match ReferenceKernel::new(profiler).await {
             Ok(reference_kernel) => Some(reference_kernel),
@@ -220,7 +221,8 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         self.baseline_at(profiler.now(), if ceilings_due { CLOCKS } else { 1.0 });
         let room = profiler.device().caps.memory.map_or(UNKNOWN_ROOM, |m| m.0 / 4);
         self.watch.begin(Activity::Rest, profiler.now());
-        Ok(Setting { clock, baseline, ceilings_due, reference_kernel, room, sampled: so_far.sampled.clone() })
+        let sampled = so_far.sampled.clone();
+        Ok(Setting { clock, baseline, ceilings_due, reference_kernel, room, energy, sampled })
     }
 
     fn baseline_at(&mut self, now: Nanos, share: f64) {
@@ -335,9 +337,10 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         if self.stopping && case_run.samples() < FEWEST as usize {
             return Ok(());
         }
-        // A run that ends soon goes without ceilings that are still due.
-        if !self.stopping {
-            self.ceilings(setting, profiler).await?;
+        // A run that ends soon goes without ceilings that are still due, and without energy.
+        match self.stopping {
+            false => self.ceilings(setting, profiler).await?,
+            true => setting.energy = setting.energy.take().map(|_| Err("the run was stopped before".to_owned())),
         }
         let known = setting.baseline.ceilings.clone();
         let end = case_run.complete(self.spec, self.mode, setting, profiler).await;

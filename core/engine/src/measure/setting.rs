@@ -16,6 +16,8 @@ pub(super) struct Setting {
     pub(super) reference_kernel: Option<ReferenceKernel>,
     /// Bytes that one group may hold on the device.
     pub(super) room: u64,
+    /// Power at rest in watts, or the reason of its absence; `None` where energy was not asked for.
+    pub(super) energy: Option<Result<f64, String>>,
     /// Timings of cases that an earlier part of the run did not finish.
     pub(super) sampled: BTreeMap<String, Timing>,
 }

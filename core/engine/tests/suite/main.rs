@@ -3,6 +3,7 @@
 mod announced;
 mod ceilings;
 mod completions;
+mod energy;
 mod engine;
 mod forms;
 mod links;

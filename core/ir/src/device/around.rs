@@ -2,13 +2,14 @@
 
 use async_trait::async_trait;
 use parallax_schema::case::Tuning;
-use parallax_schema::device::{ClockInfo, Conditions, DeviceInfo};
+use parallax_schema::device::{ClockInfo, Conditions, DeviceInfo, EnergyReading};
 use parallax_schema::units::Nanos;
 
 use super::{BackendError, Coming, Prepared, Profiler, Transfer};
 use crate::{Case, Inputs};
 
 /// Source of conditions that a profiler does not know itself.
+#[async_trait(?Send)]
 pub trait SensorSource {
     /// Returns the current conditions; `inner` gives those that the profiler knows.
     fn conditions(&mut self, inner: &mut dyn Profiler) -> Conditions;
@@ -21,6 +22,14 @@ pub trait SensorSource {
     /// Returns the time for which this process has stood still, as [`Profiler::stood_still`].
     fn stood_still(&self, inner: &dyn Profiler) -> Nanos {
         inner.stood_still()
+    }
+
+    /// Returns the reading of the device's energy counter, as [`Profiler::energy`].
+    ///
+    /// # Errors
+    /// The reason of the absence of a counter.
+    async fn energy(&mut self, inner: &mut dyn Profiler, after: Nanos) -> Result<EnergyReading, String> {
+        inner.energy(after).await
     }
 }
 
@@ -65,6 +74,10 @@ impl<S: SensorSource> Profiler for WithSensors<S> {
 
     fn conditions(&mut self) -> Conditions {
         self.surroundings.conditions(&mut *self.inner)
+    }
+
+    async fn energy(&mut self, after: Nanos) -> Result<EnergyReading, String> {
+        self.surroundings.energy(&mut *self.inner, after).await
     }
 
     async fn yield_now(&self) {

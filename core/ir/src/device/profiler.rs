@@ -11,7 +11,7 @@ use std::ops::Range;
 use async_trait::async_trait;
 use parallax_schema::case::{DType, Tuning};
 use parallax_schema::device::{
-    ClockInfo, Compiled, Conditions, DeviceInfo, Dialect, Launch, Launching, MemoryStats, Trace,
+    ClockInfo, Compiled, Conditions, DeviceInfo, Dialect, EnergyReading, Launch, Launching, MemoryStats, Trace,
 };
 use parallax_schema::spec::Cache;
 use parallax_schema::units::Nanos;
@@ -145,6 +145,15 @@ pub trait Profiler {
         Conditions::default()
     }
 
+    /// Returns the reading of the device's energy counter after a pause of `after`, in which the host sleeps.
+    ///
+    /// # Errors
+    /// The reason of the absence of a counter.
+    async fn energy(&mut self, after: Nanos) -> Result<EnergyReading, String> {
+        let _ = after;
+        Err(NO_COUNTER.to_owned())
+    }
+
     /// Yields to other tasks: in a page to the event loop, elsewhere not at all. Long host work calls it every few milliseconds.
     async fn yield_now(&self);
 
@@ -176,6 +185,9 @@ pub struct Coming<'c> {
     /// State of the caches, which decides on the number of buffer sets.
     pub cache: Cache,
 }
+
+/// Reason of the absence of energy where nothing reads a counter.
+pub const NO_COUNTER: &str = "no energy counter is read here";
 
 /// Word with every bit set: NaN in every floating-point type.
 pub const POISON: u32 = u32::MAX;

@@ -48,7 +48,7 @@ fn round(tick: f64) -> String {
 /// Returns the scores with at least two steps.
 fn curves(record: &Record) -> BTreeMap<&str, Curve> {
     let mut curves: BTreeMap<&str, Curve> = BTreeMap::new();
-    for score in record.scores() {
+    for score in record.measured().iter().flat_map(|measured| &measured.scores) {
         if let Some((name, step)) = score.step() {
             curves.entry(name).or_default().push((step, score.value));
         }

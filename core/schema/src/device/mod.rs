@@ -4,6 +4,7 @@ mod caps;
 mod class;
 pub mod clock;
 pub mod columnar;
+mod energy;
 pub mod identity;
 mod info;
 mod launch;
@@ -15,6 +16,7 @@ mod span;
 
 pub use caps::*;
 pub use class::*;
+pub use energy::*;
 pub use info::*;
 pub use launch::*;
 pub use launching::*;

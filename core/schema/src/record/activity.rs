@@ -30,6 +30,8 @@ pub enum Activity {
     Traces,
     /// Comparison of launch methods.
     Launches,
+    /// Idle power, and steady stretches beside an energy counter.
+    Energy,
     /// Everything else.
     Rest,
 }
@@ -49,6 +51,7 @@ impl fmt::Display for Activity {
             Activity::Calls => "calls",
             Activity::Traces => "traces",
             Activity::Launches => "launches",
+            Activity::Energy => "energy",
             Activity::Rest => "rest",
         })
     }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::roofline::Analysis;
-use super::{CheckResult, Items, OneCall, Score, StopReason, Timing};
+use super::{CheckResult, Energy, EnergyFigure, Items, OneCall, Score, StopReason, Timing};
 use crate::case::{Cost, DType};
 use crate::device::{Compiled, Launch, MemoryStats, Trace};
 use crate::units::Nanos;
@@ -126,6 +126,9 @@ pub struct Measured {
     /// Times of one call, absent where it was not timed or takes long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<OneCall>,
+    /// Energy of an execution, or the reason of its absence; absent where it was not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy: Option<Energy>,
     /// Scores besides time, such as an accuracy; usually none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scores: Vec<Score>,
@@ -178,9 +181,27 @@ impl Record {
         self.timing().is_some_and(|timing| timing.stopped == StopReason::Killed)
     }
 
-    /// Returns the scores, if any.
-    pub fn scores(&self) -> &[Score] {
-        self.measured().map_or(&[], |m| &m.scores)
+    /// Returns the scores of the record, and those that follow from its energy.
+    pub fn scores(&self) -> Vec<Score> {
+        let kept = self.measured().into_iter().flat_map(|m| m.scores.iter().cloned());
+        let energy = self.energy().into_iter().flat_map(|energy| energy.scores(self.cost.flops, self.items.as_ref()));
+        kept.chain(energy).collect()
+    }
+
+    /// Returns the measured energy, if any.
+    pub fn energy(&self) -> Option<&EnergyFigure> {
+        match self.measured()?.energy.as_ref()? {
+            Energy::Measured(figure) => Some(figure),
+            Energy::Absent(_) => None,
+        }
+    }
+
+    /// Returns the reason of the absence of energy, where it was asked for.
+    pub fn no_energy(&self) -> Option<&str> {
+        match self.measured()?.energy.as_ref()? {
+            Energy::Measured(_) => None,
+            Energy::Absent(reason) => Some(reason),
+        }
     }
 
     /// Returns formatted items per second of a passed case with a figure.

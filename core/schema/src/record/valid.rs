@@ -9,7 +9,7 @@ use std::fmt::Display;
 use super::read::of_case;
 use super::roofline::{Analysis, Bandwidth, Ceilings};
 use super::stats::Summary;
-use super::{Baseline, CheckResult, Drift, OneCall, Outcome, Record, Run, Score, Spent, Timing};
+use super::{Baseline, CheckResult, Drift, Energy, EnergyFigure, OneCall, Outcome, Record, Run, Score, Spent, Timing};
 use crate::device::ClockInfo;
 use crate::spec::LONGEST_BUDGET;
 use crate::units::Nanos;
@@ -176,6 +176,9 @@ impl Place<'_> {
                 for (i, score) in measured.scores.iter().enumerate() {
                     self.score(i, score)?;
                 }
+                if let Some(Energy::Measured(figure)) = &measured.energy {
+                    self.energy(figure)?;
+                }
                 for (i, phase) in measured.phases.iter().enumerate() {
                     self.time(format!("phases[{i}].start"), phase.start)?;
                     self.time(format!("phases[{i}].end"), phase.end)?;
@@ -228,6 +231,38 @@ impl Place<'_> {
             true => Err(self.invalid(format!("scores[{i}].low"), "is above the high end of its interval")),
             false => Ok(()),
         }
+    }
+
+    /// The figures follow from the stretches.
+    fn energy(&self, figure: &EnergyFigure) -> Result<(), Invalid> {
+        for (i, stretch) in figure.stretches.iter().enumerate() {
+            self.within(format!("energy.stretches[{i}].wall"), stretch.wall.0, SHORTEST, LONGEST)?;
+            self.within(format!("energy.stretches[{i}].over"), stretch.over.0, SHORTEST, LONGEST)?;
+            self.within(format!("energy.stretches[{i}].joules"), stretch.joules, 0.0, LARGEST)?;
+            let integrated = stretch.integrated.unwrap_or(0.0);
+            self.within(format!("energy.stretches[{i}].integrated"), integrated, 0.0, LARGEST)?;
+        }
+        self.took("energy.step", figure.step)?;
+        for (name, value) in [("idle_watts", figure.idle_watts), ("busy", figure.busy)] {
+            self.within(format!("energy.{name}"), value, 0.0, LARGEST)?;
+        }
+        let again = EnergyFigure::derived(figure.state(), figure.stretches.clone());
+        let again = again.map_err(|why| self.invalid("energy", format!("is no figure: {why}")))?;
+        let [integrated, integrated_again] = [figure, &again].map(|figure| figure.integrated_watts.unwrap_or(0.0));
+        for (name, stored, found) in [
+            ("joules", figure.joules, again.joules),
+            ("low", figure.low, again.low),
+            ("high", figure.high, again.high),
+            ("watts", figure.watts, again.watts),
+            ("integrated_watts", integrated, integrated_again),
+        ] {
+            let apart = (stored - found).abs();
+            if apart.is_nan() || apart > ROUNDING * found.abs() {
+                let problem = format!("is {stored}, and its stretches give {found}");
+                return Err(self.invalid(format!("energy.{name}"), problem));
+            }
+        }
+        Ok(())
     }
 
     fn analysis(&self, analysis: &Analysis) -> Result<(), Invalid> {
@@ -325,8 +360,8 @@ fn close(stated: Nanos, derived: Nanos) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::case::Cost;
-    use crate::record::{Coverage, Errors, Model, ModelFormat, Operation, ReadError, Run};
-    use crate::testing::{drift, measured, run, spread};
+    use crate::record::{Coverage, Energy, Errors, Model, ModelFormat, Operation, ReadError, Run};
+    use crate::testing::{drift, energy, measured, run, spread};
     use crate::units::Nanos;
     use serde_json::{Value, json};
 
@@ -337,6 +372,7 @@ mod tests {
         run.drift = drift(&[5.0, 6.0]);
         measured(&mut run, CASE).check.errors =
             Some(Errors { rms: 1e-7, rms_of_bound: 0.1, worst_ulps: 2.0, rms_ulps: 0.3 });
+        measured(&mut run, CASE).energy = Some(Energy::Measured(Box::new(energy(0.002))));
         run.model = Some(Model {
             name: "m".to_owned(),
             format: ModelFormat::Trace,
@@ -375,6 +411,12 @@ mod tests {
             ("/spec/budget", json!(-1), &["the run", "`spec.budget` is -1e0"]),
             ("/model/operations/0/traced", json!(-3), &["the run", "`model.operations[0].traced`"]),
             ("/records/0/check/errors/rms_ulps", json!(-1), &[CASE, "`check.errors.rms_ulps` is -1e0"]),
+            ("/records/0/energy/measured/joules", json!(5), &[CASE, "`energy.joules` is 5, and its stretches give"]),
+            ("/records/0/energy/measured/idle_watts", json!(-1), &["`energy.idle_watts` is -1e0"]),
+            ("/records/0/energy/measured/stretches", json!([]), &["`energy` is no figure"]),
+            ("/records/0/energy/measured/stretches/0/over", json!(0), &["`energy.stretches[0].over` is 0e0"]),
+            ("/records/0/energy/measured/stretches/1/joules", json!(1e300), &["`energy.stretches[1].joules`"]),
+            ("/records/0/energy/measured/stretches/2/executions", json!(0), &["`energy` is no figure"]),
         ] {
             let mut file = file();
             *file.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = value;

@@ -381,6 +381,19 @@ pub static SETTINGS: &[Setting] = &[
         get: |spec| on_off(spec.ceilings),
     },
     Setting {
+        name: "energy",
+        about: "Measure joules per execution of each case",
+        more: "In a steady stretch of some seconds after the samples, beside the counter of NVML for a GPU and of RAPL for a \
+               processor. The idle power is measured first. A device without a readable counter gives the reason",
+        values: Values::Switch,
+        repeatable: false,
+        scope: Scope::Measuring,
+        usual: false,
+        control: None,
+        set: |spec, value| put(&mut spec.energy, switch("energy", value)),
+        get: |spec| on_off(spec.energy),
+    },
+    Setting {
         name: "schedule",
         about: "Schedule of traced executions of each case",
         more: "As wait=N,warmup=N,active=N,repeat=N: executions that run untraced, that are traced and dropped, and that \

@@ -112,6 +112,9 @@ pub struct Spec {
     /// Whether ceilings are measured before the cases. Without them, no time is reported as impossible.
     #[serde(default = "yes")]
     pub ceilings: bool,
+    /// Whether the energy of each case is measured in a steady stretch after its samples.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub energy: bool,
     /// Executions of the traced part that are kept.
     #[serde(default)]
     pub schedule: Schedule,
@@ -206,6 +209,7 @@ impl Default for Spec {
             launch: None,
             set: Vec::new(),
             ceilings: true,
+            energy: false,
             schedule: Schedule::default(),
             record_shapes: true,
             profile_memory: false,

@@ -126,6 +126,7 @@ pub fn record(case: &str, prepared: f64, spans: Vec<Span>, (from, to): (f64, f64
         check: exact(),
         timing: None,
         call: None,
+        energy: None,
         scores: Vec::new(),
         memory: MemoryStats { current: Bytes(held), peak: Bytes(held), ..MemoryStats::default() },
         launches,

@@ -3,16 +3,26 @@
 //! Processor time is always available. Clocks, temperature, power and throttling require NVML and a device with the
 //! profiler's name. Otherwise there are no sensors, and no message reports their absence.
 
+mod energy;
+mod rapl;
+mod trail;
+
+pub use energy::{EnergyCounter, POWERCAP_FOLDER};
+
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use cpu_time::ProcessTime;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+use nvml_wrapper::enums::device::SampleValue;
+use nvml_wrapper::structs::device::FieldId;
+use nvml_wrapper::sys_exports::field_id::NVML_FI_DEV_POWER_INSTANT;
 use parallax_ir::device::{Profiler, SensorSource, WithSensors};
 use parallax_schema::device::identity::{Identity, pci_address};
-use parallax_schema::device::{Conditions, DeviceInfo};
+use parallax_schema::device::{Conditions, DeviceInfo, EnergyReading};
 use parallax_schema::units::Nanos;
 
 use crate::heartbeat;
@@ -21,14 +31,17 @@ use crate::heartbeat;
 pub fn instrumented(inner: Box<dyn Profiler>) -> WithSensors<Sensors> {
     let device = inner.device();
     let board = if device.kind.is_emulated() { None } else { Board::of(device) };
-    WithSensors::new(inner, Sensors { board })
+    WithSensors::new(inner, Sensors { board, energy: None })
 }
 
 /// Sensors of a device and of this process.
 pub struct Sensors {
     board: Option<Board>,
+    /// Energy counter of the device, or the reason of its absence; `None` before the first query.
+    energy: Option<Result<EnergyCounter, String>>,
 }
 
+#[async_trait(?Send)]
 impl SensorSource for Sensors {
     fn conditions(&mut self, inner: &mut dyn Profiler) -> Conditions {
         match &mut self.board {
@@ -45,6 +58,12 @@ impl SensorSource for Sensors {
     fn stood_still(&self, _: &dyn Profiler) -> Nanos {
         heartbeat::stood_still()
     }
+
+    async fn energy(&mut self, inner: &mut dyn Profiler, after: Nanos) -> Result<EnergyReading, String> {
+        std::thread::sleep(after.duration());
+        let counter = self.energy.get_or_insert_with(|| EnergyCounter::of(inner.device()));
+        counter.as_mut().map_err(|why| why.clone())?.read()
+    }
 }
 
 /// Sensors of one board.
@@ -60,18 +79,7 @@ impl Board {
     /// Returns the board of the profiler's device, by its PCI address or UUID if the interface reports one. Otherwise
     /// returns the only board of its name.
     fn of(info: &DeviceInfo) -> Option<Board> {
-        let nvml = nvml()?;
-        let boards = (0..nvml.device_count().ok()?).filter_map(|index| nvml.device_by_index(index).ok());
-        let told = |board: &nvml_wrapper::Device<'_>| {
-            let identity = Identity {
-                pci: board.pci_info().ok().and_then(|pci| pci_address(&pci.bus_id)),
-                uuid: board.uuid().ok(),
-                model: None,
-            };
-            (board.name().unwrap_or_default(), identity)
-        };
-        let (boards, known): (Vec<_>, Vec<_>) = boards.map(|board| (told(&board), board)).map(|(t, b)| (b, t)).unzip();
-        let device = boards.into_iter().nth(which(info, &known)?)?;
+        let device = board_of(info)?;
         Some(Board { device, memory_clock: Paced::new(), temperature: Paced::new(), power: Paced::new() })
     }
 
@@ -92,6 +100,59 @@ impl Board {
             throttle: words(reasons),
             hidden: false,
         }
+    }
+}
+
+/// Returns NVML's handle of the profiler's device, as [`Board::of`].
+fn board_of(info: &DeviceInfo) -> Option<nvml_wrapper::Device<'static>> {
+    let nvml = nvml()?;
+    let boards = (0..nvml.device_count().ok()?).filter_map(|index| nvml.device_by_index(index).ok());
+    let described = |board: &nvml_wrapper::Device<'_>| {
+        let identity = Identity {
+            pci: board.pci_info().ok().and_then(|pci| pci_address(&pci.bus_id)),
+            uuid: board.uuid().ok(),
+            model: None,
+        };
+        (board.name().unwrap_or_default(), identity)
+    };
+    let (boards, known): (Vec<_>, Vec<_>) = boards.map(|board| (described(&board), board)).map(|(t, b)| (b, t)).unzip();
+    boards.into_iter().nth(which(info, &known)?)
+}
+
+/// Returns the energy meter of the profiler's device, or the reason of its absence.
+fn meter(info: &DeviceInfo) -> Result<Box<dyn energy::Meter>, String> {
+    let name = &info.name;
+    let absent = || match nvml() {
+        None => format!("no energy counter of {name}: NVML, of NVIDIA's driver, is not on this machine"),
+        Some(_) => format!("no energy counter of {name}: NVML has no board that must be this one"),
+    };
+    if info.ranks > 1 {
+        return Err(format!("no energy counter of {name}: it is {} boards, and each has its own", info.ranks));
+    }
+    if is_slice(name) {
+        return Err(format!("no energy counter of {name}: NVML counts the whole board, not its slices"));
+    }
+    let board = board_of(info).ok_or_else(absent)?;
+    board.total_energy_consumption().map_err(|why| format!("NVML has no energy counter of {name}: {why}"))?;
+    Ok(Box::new(board))
+}
+
+impl energy::Meter for nvml_wrapper::Device<'static> {
+    fn joules(&self) -> Result<f64, String> {
+        let millijoules = self.total_energy_consumption();
+        millijoules.map(|millijoules| millijoules as f64 * 1e-3).map_err(|why| format!("NVML's energy counter: {why}"))
+    }
+
+    fn watts(&self) -> Option<f64> {
+        // Since Ampere, the usual reading is an average over a second.
+        let instant =
+            self.field_values_for(&[FieldId(NVML_FI_DEV_POWER_INSTANT)]).ok().and_then(|values| {
+                match values.into_iter().next()?.ok()?.value.ok()? {
+                    SampleValue::U32(milliwatts) if milliwatts > 0 => Some(milliwatts),
+                    _ => None,
+                }
+            });
+        instant.or_else(|| self.power_usage().ok()).map(|milliwatts| f64::from(milliwatts) * 1e-3)
     }
 }
 
@@ -143,10 +204,18 @@ fn which(info: &DeviceInfo, boards: &[(String, Identity)]) -> Option<usize> {
     named.next().is_none().then_some(at)
 }
 
+/// Text between the name of a board and that of its slice.
+const SLICE: &str = " MIG ";
+
+/// Returns whether a device is a slice of a board (MIG).
+fn is_slice(device: &str) -> bool {
+    device.contains(SLICE)
+}
+
 /// Returns whether a device of this name is that board, or a slice of it (MIG). OpenGL appends to the board's name. The
 /// name is compared as a whole: an `RTX 4080 Ti` is no `RTX 4080`.
 fn is_named(device: &str, board: &str) -> bool {
-    let ends = |rest: &str| rest.is_empty() || rest.starts_with('/') || rest.starts_with(" MIG ");
+    let ends = |rest: &str| rest.is_empty() || rest.starts_with('/') || rest.starts_with(SLICE);
     !board.is_empty() && device.strip_prefix(board).is_some_and(ends)
 }
 
