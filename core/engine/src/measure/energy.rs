@@ -22,6 +22,8 @@ const STRETCH: Nanos = Nanos(0.4e9);
 const UPDATES: f64 = 4.0;
 /// Approximate length of a submission.
 const SUBMISSION: Nanos = Nanos(100e6);
+/// Length of a submission over that of the first.
+const FIRST: f64 = 10.0;
 /// Largest number of executions in a submission.
 const MOST_REPEATS: f64 = 65_536.0;
 /// Length of an execution beyond which the stretches would take too long.
@@ -97,16 +99,17 @@ async fn figure(
     if execution.0 > LONGEST.0 {
         return Err(format!("an execution takes {execution}; energy is measured up to {LONGEST}").into());
     }
-    let repeats = (SUBMISSION.0 / execution.0).clamp(1.0, MOST_REPEATS) as u32;
+    // The first submission is short, because executions may take longer now than during the samples.
+    let mut repeats = repeats_of(Nanos(FIRST * execution.0));
     let stood = profiler.stood_still();
     profiler.conditions();
     profiler.energy(Nanos(0.0)).await?;
-    work(prepared, repeats, WARM).await?;
+    work(prepared, &mut repeats, WARM).await?;
     let (mut began, mut before) = (profiler.now(), profiler.energy(Nanos(0.0)).await?);
     let (length, start) = (Nanos(STRETCH.0.max(UPDATES * before.step.0)), began);
     let (mut stretches, mut device) = (Vec::new(), 0.0);
     for _ in 0..FEWEST {
-        let (executions, time) = work(prepared, repeats, length).await?;
+        let (executions, time) = work(prepared, &mut repeats, length).await?;
         let (ended, after) = (profiler.now(), profiler.energy(Nanos(0.0)).await?);
         stretches.push(Stretch {
             executions,
@@ -134,12 +137,20 @@ async fn figure(
     Ok(EnergyFigure::of(state, stretches)?)
 }
 
-/// Executes submissions for at least `length`. Returns the number of executions, and their time on the profiler's clock.
-async fn work(prepared: &mut dyn Prepared, repeats: u32, length: Nanos) -> Result<(u64, Nanos), BackendError> {
+/// Returns the executions of a submission.
+fn repeats_of(execution: Nanos) -> u32 {
+    (SUBMISSION.0 / execution.0).clamp(1.0, MOST_REPEATS) as u32
+}
+
+/// Executes submissions for at least `length`, and sizes each by the last. Returns the number of executions, and their time on the
+/// profiler's clock.
+async fn work(prepared: &mut dyn Prepared, repeats: &mut u32, length: Nanos) -> Result<(u64, Nanos), BackendError> {
     let (began, mut executions, mut device) = (prepared.now(), 0, 0.0);
     while executions == 0 || (prepared.now() - began).0 < length.0 {
-        device += prepared.measure(Batch::new(repeats)).await?.time.0;
-        executions += u64::from(repeats);
+        let sample = prepared.measure(Batch::new(*repeats)).await?;
+        device += sample.time.0;
+        executions += u64::from(*repeats);
+        *repeats = repeats_of(Nanos(sample.host.0 / f64::from(*repeats)));
     }
     Ok((executions, Nanos(device)))
 }
