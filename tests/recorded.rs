@@ -13,9 +13,9 @@ use parallax_schema::record::NamedRun;
 use crate::output::published;
 
 /// Session of the README's table.
-const NEWEST: &str = "2026-11-29-h200";
+const NEWEST: &str = "2026-11-29-h200-tax";
 /// Session of the README's table of browsers.
-const BROWSERS: &str = "2026-11-29-h200";
+const BROWSERS: &str = "2026-11-29-h200-tax";
 /// Text before and after a generated part; the first has the part's name in place of the dash.
 const MARKS: [&str; 2] = ["<!-- generated: - -->\n", "<!-- end of generated -->"];
 

@@ -14,7 +14,7 @@ import duckdb
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs/guide/tables.md"
-RUNS = sorted(str(path) for path in (ROOT / "docs/results/2026-11-29-h200").glob("*.json"))
+RUNS = sorted(str(path) for path in (ROOT / "docs/results/2026-11-29-h200-tax").glob("*.json"))
 
 
 def blocks(language):

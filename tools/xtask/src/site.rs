@@ -9,7 +9,7 @@ const RECORDED: &str = "docs/results";
 const TARGETS: [&str; 3] = ["cuda", "wgpu", "browser"];
 /// Newest session on the H200 with every column, and its run files, nearest to the hardware first.
 const COLUMNS: (&str, [&str; 6]) =
-    ("2026-11-29-h200", ["cuda", "wgpu", "wgpu-checked", "browser-stock", "browser-firefox", "browser-unsafe"]);
+    ("2026-11-29-h200-tax", ["cuda", "wgpu", "wgpu-checked", "browser-stock", "browser-firefox", "browser-unsafe"]);
 /// Sessions that measured other libraries.
 const PEERS: [&str; 4] = ["2026-11-25-h100", "2026-11-26-h100", "2026-11-23-h200", "2026-11-25-h200"];
 
