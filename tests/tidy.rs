@@ -71,7 +71,7 @@ fn no_call_of_the_driver_fills_an_enum() {
 #[test]
 fn core_stays_pure() {
     let mut found = Vec::new();
-    for krate in ["schema", "ir", "workloads", "engine", "analysis", "report", "model"] {
+    for krate in ["schema", "ir", "workloads", "engine", "analysis", "report", "model", "learn"] {
         files(&root().join("core").join(krate).join("src"), &mut found);
     }
     assert!(found.len() > 300, "the sources were not found");
@@ -89,12 +89,14 @@ fn core_stays_pure() {
 /// Unsafe code is in the crates that call drivers, the system or a browser, and nowhere else.
 #[test]
 fn crates_without_unsafe_code_forbid_it() {
-    let callers = ["cube", "cuda", "native-cli", "shaders", "web", "web/lab", "web/reports", "web/worker"];
+    let callers =
+        ["cube", "cuda", "native-cli", "shaders", "web", "web/lab", "web/models", "web/reports", "web/worker"];
     let forbidding = [
         ("build/src/lib.rs", "forbid"),
         ("core/analysis/src/lib.rs", "deny"),
         ("core/engine/src/lib.rs", "deny"),
         ("core/ir/src/lib.rs", "deny"),
+        ("core/learn/src/lib.rs", "deny"),
         ("core/model/src/lib.rs", "deny"),
         ("core/report/src/lib.rs", "deny"),
         ("core/schema/src/lib.rs", "deny"),
@@ -120,7 +122,7 @@ fn crates_without_unsafe_code_forbid_it() {
 }
 
 /// Crates of the workspace that each crate depends on, development aside. Data flows from the first to the last.
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     ("core/schema", &[]),
     ("core/ir", &["schema"]),
     ("core/workloads", &["schema", "ir"]),
@@ -128,6 +130,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("core/analysis", &["schema"]),
     ("core/report", &["schema", "analysis"]),
     ("core/model", &["schema", "ir", "workloads"]),
+    ("core/learn", &["schema", "ir", "workloads", "engine", "model"]),
     ("testing", &["schema", "ir"]),
     ("shaders", &["schema", "ir"]),
     ("lab", &["schema", "ir", "engine", "analysis", "shaders"]),
@@ -137,6 +140,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("web/protocol", &["schema", "report"]),
     ("web/worker", &["schema", "ir", "workloads", "engine", "report", "cpu", "shaders", "protocol"]),
     ("web/lab", &["ir", "shaders", "lab"]),
+    ("web/models", &["schema", "ir", "engine", "learn", "cpu", "shaders"]),
     ("web", &["schema", "analysis", "report", "protocol"]),
     ("web/reports", &["schema", "workloads", "analysis", "report", "model", "web"]),
     (
@@ -149,6 +153,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
             "analysis",
             "report",
             "model",
+            "learn",
             "cuda",
             "shaders",
             "cpu",

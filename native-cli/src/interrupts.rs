@@ -1,5 +1,6 @@
 //! Requests to end the program: Ctrl-C, a closed terminal, a service manager.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
@@ -34,9 +35,19 @@ fn asked(code: i32) {
     }
 }
 
+/// Work that goes on after the first Ctrl-C, for a person.
+static AFTER: OnceLock<&str> = OnceLock::new();
+
+/// Installs the signal handlers with another message after the first Ctrl-C.
+pub fn listen_and_say(after: &'static str) -> anyhow::Result<()> {
+    AFTER.get_or_init(|| after);
+    listen_for_interrupts()
+}
+
 /// Prints the message for a user after Ctrl-C.
 fn tell() {
-    errln!("\nfinishing the cases with enough samples; press Ctrl-C again to end at once");
+    let after = AFTER.get().unwrap_or(&"finishing the cases with enough samples");
+    errln!("\n{after}; press Ctrl-C again to end at once");
 }
 
 #[cfg(unix)]

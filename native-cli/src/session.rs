@@ -181,6 +181,24 @@ fn bad_news(record: &Record) -> Option<String> {
     Some(format!("{} {}: {}", record.verdict(), escape(&record.case), escape(&why)))
 }
 
+/// Adds the facts that this machine knows about a page's run: a doubt about its device, and names that the browser hides.
+pub fn complete(run: &mut Run, options: &BrowserOptions) {
+    if let Some(doubt) = options.passes_by(run.device()).as_ref().or(options.doubt.as_ref()) {
+        errln!("{doubt}");
+        run.environment.insert("device_doubt".to_owned(), doubt.clone());
+    }
+    if let Some(card) = &options.card {
+        // Stock browsers report only the vendor of the GPU, and Firefox nothing.
+        let stock = run.reach == Some(BrowserMode::Stock);
+        let gpus = run.devices.iter_mut().filter(|device| !device.kind.is_emulated());
+        gpus.filter(|device| stock || device.name == UNNAMED).for_each(|gpu| gpu.name.clone_from(card));
+    }
+    if let (PageTarget::Wasm, Some(name)) = (options.target, crate::cpu::name()) {
+        // Browsers do not report the processor's name. This browser runs on this machine's processor.
+        run.devices.iter_mut().for_each(|device| device.name = name.clone());
+    }
+}
+
 fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Output) -> anyhow::Result<RunFile> {
     let target = options.target.name();
     let mut file: Option<(RunFile, Progress)> = None;
@@ -195,20 +213,7 @@ fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Output) -> an
                 for (key, value) in host::facts() {
                     run.environment.entry(key).or_insert(value);
                 }
-                if let Some(doubt) = options.passes_by(run.device()).as_ref().or(options.doubt.as_ref()) {
-                    errln!("{doubt}");
-                    run.environment.insert("device_doubt".to_owned(), doubt.clone());
-                }
-                if let Some(card) = &options.card {
-                    // Stock browsers report only the vendor of the GPU, and Firefox nothing.
-                    let stock = run.reach == Some(BrowserMode::Stock);
-                    let gpus = run.devices.iter_mut().filter(|device| !device.kind.is_emulated());
-                    gpus.filter(|device| stock || device.name == UNNAMED).for_each(|gpu| gpu.name.clone_from(card));
-                }
-                if let (PageTarget::Wasm, Some(name)) = (options.target, crate::cpu::name()) {
-                    // Browsers do not report the processor's name. This browser runs on this machine's processor.
-                    run.devices.iter_mut().for_each(|device| device.name = name.clone());
-                }
+                complete(&mut run, options);
                 RunFile::begin(out, *run).map(|begun| file = Some((begun, Progress::new(target))))
             }
             (Some(Event::Unavailable { reason }), _) => Err(anyhow::anyhow!("target {target}: {reason}")),

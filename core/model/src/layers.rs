@@ -3,19 +3,21 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 /// Layer of a model: a problem, and the arrays of its buffers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layer {
     /// Problem, as `workload/direction/shape/dtype`.
     pub problem: String,
     /// Contents of each input, by the buffer's name.
-    pub inputs: Vec<(&'static str, Source)>,
+    pub inputs: Vec<(Cow<'static, str>, Source)>,
     /// Array of each output that later layers or the caller use.
-    pub outputs: Vec<(&'static str, String)>,
+    pub outputs: Vec<(Cow<'static, str>, String)>,
 }
 
 /// Contents of an input.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Source {
     /// Array, by its name.
     Whole(String),
@@ -35,7 +37,7 @@ pub enum Source {
 impl Layer {
     /// Adds an input.
     pub(crate) fn with(mut self, buffer: &'static str, source: Source) -> Layer {
-        self.inputs.push((buffer, source));
+        self.inputs.push((buffer.into(), source));
         self
     }
 }
@@ -58,6 +60,11 @@ impl Arrays {
     /// Sets an array of integers.
     pub fn set_u32(&mut self, name: &str, values: &[u32]) {
         self.set(name, values.iter().flat_map(|value| value.to_le_bytes()).collect());
+    }
+
+    /// Returns each array with its name, in the order of the names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.0.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()))
     }
 
     /// Returns the bytes of an array; none if no layer has computed it.
@@ -85,8 +92,9 @@ impl Arrays {
 
 /// Returns a layer.
 pub(crate) fn layer(problem: String, inputs: &[(&'static str, &str)], outputs: &[(&'static str, &str)]) -> Layer {
-    let inputs = inputs.iter().map(|(buffer, name)| (*buffer, Source::Whole((*name).to_owned()))).collect();
-    let outputs = outputs.iter().map(|(buffer, name)| (*buffer, (*name).to_owned())).collect();
+    let inputs =
+        inputs.iter().map(|(buffer, name)| (Cow::Borrowed(*buffer), Source::Whole((*name).to_owned()))).collect();
+    let outputs = outputs.iter().map(|(buffer, name)| (Cow::Borrowed(*buffer), (*name).to_owned())).collect();
     Layer { problem, inputs, outputs }
 }
 

@@ -116,7 +116,12 @@ fn attempt(
 pub(super) fn without_gpu(event: &Event) -> bool {
     match event {
         Event::Begin { run } => run.device().kind.is_emulated(),
-        Event::Unavailable { reason } => reason.contains(NO_ADAPTER),
+        Event::Unavailable { reason } => lacks_gpu(reason),
         _ => false,
     }
+}
+
+/// Whether a page's message says that it has no GPU.
+pub(super) fn lacks_gpu(reason: &str) -> bool {
+    reason.contains(NO_ADAPTER)
 }

@@ -8,9 +8,11 @@ pub(crate) mod body;
 mod chromium;
 pub(crate) mod connections;
 mod energy;
+mod evaluation;
 mod events;
 mod family;
 mod firefox;
+mod jobs;
 mod kernels;
 mod page;
 mod process;
@@ -20,6 +22,7 @@ pub(crate) mod token;
 mod webdriver;
 
 pub use attempt::run;
+pub use evaluation::evaluate;
 pub use family::{ALL, Family, all};
 pub use page::{Page, find as find_page};
 pub use process::{is_root, version};
@@ -135,6 +138,12 @@ pub enum BrowserError {
         /// Searched places.
         looked: String,
     },
+    /// Page without the program for models.
+    #[error("the page in {page} has no program for models; build it again with `./x page`")]
+    NoModels {
+        /// Place of the page.
+        page: String,
+    },
     /// No browser.
     #[error(
         "no browser: looked for {looked}; install Chrome or Chromium, or name one with --browser PATH or PARALLAX_BROWSER"
@@ -185,6 +194,12 @@ pub enum BrowserError {
         /// Last lines of the browser's log, one per line.
         said: String,
     },
+    /// Failure of a page that computes a model.
+    #[error("the page cannot compute the model: {0}")]
+    Failed(String),
+    /// Request to end.
+    #[error("stopped on request: there are no scores")]
+    Stopped,
     /// Failed start of the page's server.
     #[error("the page cannot be served on this machine: {0}")]
     Serve(String),

@@ -48,6 +48,14 @@ impl fmt::Display for Page {
 }
 
 impl Page {
+    /// Returns whether the page has a file of this path.
+    pub fn has(&self, path: &str) -> bool {
+        match self {
+            Page::Folder(folder) => folder.join(path).is_file(),
+            Page::Own(files) => files.iter().any(|(name, _)| *name == path),
+        }
+    }
+
     /// Returns every file of the page, by its path below the page's folder.
     ///
     /// # Errors

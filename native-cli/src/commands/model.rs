@@ -9,10 +9,11 @@ use parallax_model::data::Weights;
 use parallax_schema::record::Run;
 
 use crate::args::{DEVICES, Device, RESULTS};
-use crate::console::outln;
+use crate::browser::BrowserError;
+use crate::console::{errln, outln};
 use crate::files;
 use crate::learn::evaluation::EvaluationOptions;
-use crate::learn::machine::Machine;
+use crate::learn::executor::Executor;
 use crate::learn::task::{Given, Kind, Task, check_kind, open};
 
 /// Unit of the offsets of entities.
@@ -74,7 +75,7 @@ pub struct ModelArgs {
     /// Folder for inputs.npy and logits.npy of all rows, for other libraries
     #[arg(long, value_name = "DIR", help_heading = RESULTS)]
     pub arrays: Option<PathBuf>,
-    /// cpu, wgpu or cuda [default: best]
+    /// cpu, wgpu, cuda, browser or wasm [default: best]
     #[arg(long, help_heading = DEVICES)]
     pub target: Option<String>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
@@ -82,14 +83,20 @@ pub struct ModelArgs {
     pub device: Device,
 }
 
-/// Evaluates the model. Exit code 1: logits differ from the processor's.
+/// Evaluates the model. Exit code 1: logits differ from the processor's, or the model in a page was interrupted.
 pub fn model(args: &ModelArgs) -> anyhow::Result<ExitCode> {
     let task = args.data.open()?;
     let weights = weights(args.weights.as_deref(), &*task, args.data.data.as_deref())?;
     check_kind(&weights, args.data.name)?;
-    let mut machine = Machine::open(args.target.as_deref(), &args.device, &[])?;
+    let mut executor = Executor::open(args.target.as_deref(), &args.device)?;
     let options = EvaluationOptions { seed: args.seed, device: &args.device, arrays: args.arrays.as_deref() };
-    let (run, lines) = task.evaluate(&weights, &options, &mut machine)?;
+    let (run, lines) = match task.evaluate(&weights, &options, &mut executor) {
+        Err(error) if matches!(error.downcast_ref(), Some(BrowserError::Stopped)) => {
+            errln!("{error:#}");
+            return Ok(ExitCode::FAILURE);
+        }
+        evaluated => evaluated?,
+    };
     lines.iter().for_each(|line| outln!("{line}"));
     if let Some(path) = &args.output {
         write_run(path, &run)?;

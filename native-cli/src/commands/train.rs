@@ -11,7 +11,7 @@ use crate::commands::model::{DataOptions, exit_code, write_run};
 use crate::console::{errln, outln};
 use crate::files;
 use crate::learn::evaluation::EvaluationOptions;
-use crate::learn::machine::Machine;
+use crate::learn::executor::Executor;
 use crate::learn::task::{Extents, Prepared};
 use crate::learn::training::{Course, EVERY, Settings};
 
@@ -58,16 +58,16 @@ pub fn train(args: &TrainArgs) -> anyhow::Result<ExitCode> {
     let task = args.data.open()?;
     let (steps, batch) = task.defaults();
     let (steps, batch) = (args.steps.unwrap_or(steps) as usize, args.batch.unwrap_or(batch) as usize);
-    let mut machine = Machine::open(args.target.as_deref(), &args.device, &[])?;
+    let mut executor = Executor::open_here(args.target.as_deref(), &args.device)?;
     let [hidden, width] = [args.hidden, args.width].map(|extent| extent.map(|extent| extent as usize));
     let Prepared { network, items, mut about, finish } =
-        task.prepare(Extents { hidden, width }, args.seed, &mut machine)?;
+        task.prepare(Extents { hidden, width }, args.seed, &mut executor)?;
     about.insert("seed".to_owned(), args.seed.to_string());
     about.insert("batch".to_owned(), batch.to_string());
     let checkpoint = args.weights.with_extension("checkpoint.safetensors");
     let course = Course { network: &*network, items: &*items, about: &about };
     let settings = Settings { seed: args.seed, steps, batch };
-    let mut result = course.train(&settings, &mut machine, (&checkpoint, args.resume))?;
+    let mut result = course.train(&settings, &mut executor, (&checkpoint, args.resume))?;
     result.weights.about = about;
     finish(&mut result.weights);
     let bytes = result.weights.to_bytes()?;
@@ -79,7 +79,7 @@ pub fn train(args: &TrainArgs) -> anyhow::Result<ExitCode> {
         curve.iter().map(|p| format!("{:.4}", p.value)).collect::<Vec<_>>().join(" ")
     );
     let options = EvaluationOptions { seed: args.seed, device: &args.device, arrays: None };
-    let (mut run, lines) = task.evaluate(&result.weights, &options, &mut machine)?;
+    let (mut run, lines) = task.evaluate(&result.weights, &options, &mut executor)?;
     lines.iter().for_each(|line| outln!("{line}"));
     if let Some(Outcome::Pass(measured)) = run.records.first_mut().map(|record| &mut record.outcome) {
         measured.scores.extend(curve);

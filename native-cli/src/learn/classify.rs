@@ -10,8 +10,8 @@ use parallax_schema::record::Run;
 
 use super::classes::{classes, quality, targets};
 use super::evaluation::{Evaluation, EvaluationOptions, names, parts, rows_of};
+use super::executor::Executor;
 use super::files::{File, kept, read};
-use super::machine::Machine;
 use super::scoring::Asked;
 use super::task::{Extents, Given, Kind, Prepared, Task, about};
 
@@ -64,7 +64,7 @@ impl Classify {
     }
 
     /// Returns all rows with `width` features each. Texts are embedded on the device.
-    fn rows(&self, width: usize, classes: &[String], machine: &mut Machine) -> anyhow::Result<Rows> {
+    fn rows(&self, width: usize, classes: &[String], executor: &mut Executor) -> anyhow::Result<Rows> {
         let values = match &self.contents {
             Contents::Table(values) => match self.columns.unwrap_or(0) {
                 columns if columns == width => values.clone(),
@@ -76,7 +76,7 @@ impl Classify {
                 let mut arrays = Arrays::default();
                 let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
                 let layer = embedding(&texts, width, &mut arrays);
-                machine.run(&[layer], &mut arrays)?;
+                executor.run(&[layer], &mut arrays)?;
                 arrays.f32(INPUT)
             }
         };
@@ -108,19 +108,19 @@ impl Task for Classify {
         SHIPPED.iter().find(|(name, ..)| self.file.shipped && *name == self.file.name).map(|(.., weights)| *weights)
     }
 
-    fn prepare(&self, extents: Extents, seed: u64, machine: &mut Machine) -> anyhow::Result<Prepared> {
+    fn prepare(&self, extents: Extents, seed: u64, executor: &mut Executor) -> anyhow::Result<Prepared> {
         let classes = classes(&self.file.name, &self.labels)?;
         let training = parts(&self.file.name, self.labels.len(), seed)?;
         let features = self.columns.unwrap_or(extents.width.unwrap_or(COLUMNS));
         let hidden = extents.hidden.unwrap_or(HIDDEN);
-        let mut items = self.rows(features, &classes, machine)?.some(&training);
+        let mut items = self.rows(features, &classes, executor)?.some(&training);
         let model = Classifier { features, hidden, classes: classes.len() };
         let mut finish: Box<dyn Fn(&mut Weights)> = Box::new(|_| {});
         // Embedded texts have columns of one scale.
         if self.columns.is_some() {
             let mut scaling = Arrays::default();
             scaling.set_f32(INPUT, &items.values);
-            machine.run(&[scaler(training.len(), features)], &mut scaling)?;
+            executor.run(&[scaler(training.len(), features)], &mut scaling)?;
             items.values = scaling.f32(SCALED);
             finish = Box::new(move |weights| fold(weights, &scaling.f32("mean"), &scaling.f32("variance")));
         }
@@ -139,7 +139,7 @@ impl Task for Classify {
         &self,
         weights: &Weights,
         options: &EvaluationOptions<'_>,
-        machine: &mut Machine,
+        executor: &mut Executor,
     ) -> anyhow::Result<(Run, Vec<String>)> {
         let classes = names(weights, "classes", 2)?;
         let model = Classifier {
@@ -152,7 +152,7 @@ impl Task for Classify {
         if self.columns.is_some() != (weights.about::<String>("input")? == "table") {
             bail!("{}: the weights are of the other kind of data, tables or texts", self.file.name);
         }
-        let all = self.rows(model.features, &classes, machine)?;
+        let all = self.rows(model.features, &classes, executor)?;
         let (rows, which) = rows_of(weights, &self.file.name, &self.file.hash, self.labels.len())?;
         let part = all.some(&rows);
         let evaluation = Evaluation {
@@ -166,6 +166,6 @@ impl Task for Classify {
             options,
             rows: None,
         };
-        evaluation.run(machine, |answers| quality(&classes, &part.targets, answers, options.seed))
+        evaluation.run(executor, |answers| quality(&classes, &part.targets, answers, options.seed))
     }
 }

@@ -2,23 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
+use parallax_learn::Job;
 use parallax_model::data::Weights;
 use parallax_model::examples::split;
-use parallax_model::layers::Arrays;
 use parallax_schema::case::{DType, Storage};
 use parallax_schema::device::Compiled;
 use parallax_schema::record::{Measured, Outcome, Parts, Record, Run, Score};
-use parallax_schema::spec::Spec;
 use parallax_schema::units::four_digits;
 
-use super::machine::Machine;
-use super::scoring::{Answers, Asked, agreement};
+use super::executor::Executor;
+use super::scoring::{Answers, Asked, agreement, speed};
 use super::task::Kind;
 use crate::args::Device;
-use crate::{files, host, npy, session, targets};
+use crate::{files, npy, targets};
 
 /// Options of an evaluation.
 pub struct EvaluationOptions<'a> {
@@ -67,28 +65,29 @@ impl Evaluation<'_> {
     /// Weights of other extents, or an error of the device.
     pub fn run(
         &self,
-        machine: &mut Machine,
+        executor: &mut Executor,
         quality: impl FnOnce(&Answers) -> anyhow::Result<Quality>,
     ) -> anyhow::Result<(Run, Vec<String>)> {
-        let mut arrays = Arrays::default();
-        self.asked.network.load(self.weights, &mut arrays)?;
-        let all = self.asked.answers(&mut arrays, machine)?;
+        let job = Job::new(self.asked.network, self.weights, self.asked.items)?;
+        let (run, passes) = executor.passes(&job)?;
+        let classes = self.asked.network.classes();
+        let all = Answers::new(&passes.answers, classes);
         if let Some(folder) = self.options.arrays {
-            self.write_arrays(folder, &all)?;
+            self.write_arrays(folder, &job, &all)?;
         }
         let ours = self.judged(all);
         let Quality { mut scores, lines: about } = quality(&ours)?;
-        scores.extend(self.asked.speed(&mut arrays, machine, self.options.seed)?);
-        let processor = match machine.target {
+        scores.extend(speed(self.asked.items.rate(), &passes, self.options.seed));
+        let processor = match executor.target {
             targets::CPU => None,
             _ => {
-                let mut cpu = Machine::open(Some(targets::CPU), self.options.device, &[])?;
-                Some(self.judged(self.asked.answers(&mut arrays, &mut cpu)?))
+                let answers = Executor::processor(self.options.device)?.answers(&job)?;
+                Some(self.judged(Answers::new(&answers, classes)))
             }
         };
         let agreement = agreement(&ours, processor.as_ref().unwrap_or(&ours));
-        let name = &machine.profiler().device().name;
-        let mut lines = vec![format!("{} on {name} ({}): {}", self.data, machine.target, self.items)];
+        let name = &run.device().name;
+        let mut lines = vec![format!("{} on {name} ({}): {}", self.data, run.target, self.items)];
         lines.extend(about);
         if processor.is_some() {
             scores.extend(agreement.scores);
@@ -110,14 +109,14 @@ impl Evaluation<'_> {
                 call: None,
                 energy: None,
                 scores,
-                memory: machine.memory(),
+                memory: passes.memory,
                 launches: Vec::new(),
                 analysis: None,
                 trace: None,
                 phases: Vec::new(),
             })),
         };
-        Ok((self.record(machine, outcome), lines))
+        Ok((self.with_record(run, outcome), lines))
     }
 
     /// Returns the answers that count.
@@ -132,25 +131,22 @@ impl Evaluation<'_> {
     ///
     /// # Errors
     /// Folder that cannot be made or written.
-    fn write_arrays(&self, folder: &Path, all: &Answers) -> anyhow::Result<()> {
-        let items = self.asked.items.len();
-        let (name, elem) = self.asked.items.input();
-        let mut given = Arrays::default();
-        self.asked.items.inputs(&(0..items).collect::<Vec<_>>(), &mut given);
-        let inputs = given.bytes(name).with_context(|| format!("there is no array `{name}`"))?;
+    fn write_arrays(&self, folder: &Path, job: &Job, all: &Answers) -> anyhow::Result<()> {
+        let (items, inputs) = (job.items(), &job.input);
         let logits: Vec<u8> = all.logits.iter().flat_map(|logit| logit.to_le_bytes()).collect();
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
-        for (file, rows, storage, bytes) in
-            [("inputs.npy", items, elem, inputs), ("logits.npy", all.predicted.len(), Storage::F32, &logits[..])]
-        {
+        for (file, rows, storage, bytes) in [
+            ("inputs.npy", items, inputs.storage, &inputs.bytes[..]),
+            ("logits.npy", all.predicted.len(), Storage::F32, &logits[..]),
+        ] {
             let extents = [rows as u64, (bytes.len() / 4 / rows.max(1)) as u64];
             files::write(&folder.join(file), |to| npy::write_as(to, &extents, storage, bytes))?;
         }
         Ok(())
     }
 
-    /// Returns a run of one record.
-    fn record(&self, machine: &Machine, outcome: Outcome) -> Run {
+    /// Returns the run with its only record.
+    fn with_record(&self, run: Run, outcome: Outcome) -> Run {
         let items = self.asked.items.len();
         let extents: Vec<(&str, usize)> = [("n", items)].into_iter().chain(self.extents.iter().copied()).collect();
         // A case string has no other separators.
@@ -171,12 +167,7 @@ impl Evaluation<'_> {
         };
         let cost = self.asked.network.cost(items, (items * self.asked.items.bytes()) as u64);
         let record = Record { case: case.clone(), parts, actual: None, device: 0, cost, items: None, outcome };
-        let (device, clock) = (machine.profiler().device(), machine.profiler().clock());
-        let mut run = Run::begin_on(machine.target, session::suite(), (device, clock), &Spec::default(), vec![case]);
-        run.started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        run.environment = host::facts();
-        run.records = vec![record];
-        run
+        Run { planned: vec![case], records: vec![record], ..run }
     }
 }
 

@@ -10,8 +10,8 @@ use sha2::{Digest, Sha256};
 use super::classes::{classes, quality, targets};
 use super::classify::DIGITS;
 use super::evaluation::{Evaluation, EvaluationOptions, names, parts, rows_of};
+use super::executor::Executor;
 use super::files::{digits, kept, read};
-use super::machine::Machine;
 use super::scoring::Asked;
 use super::task::{Extents, Given, Kind, Prepared, Task, about};
 
@@ -109,7 +109,7 @@ impl Task for Image {
         WEIGHTS.iter().find(|(name, _)| self.shipped && *name == self.name).map(|(_, weights)| *weights)
     }
 
-    fn prepare(&self, extents: Extents, seed: u64, _machine: &mut Machine) -> anyhow::Result<Prepared> {
+    fn prepare(&self, extents: Extents, seed: u64, _executor: &mut Executor) -> anyhow::Result<Prepared> {
         let classes = classes(&self.name, &self.labels)?;
         let training = parts(&self.name, self.labels.len(), seed)?;
         let mut items = self.rows(&classes)?.some(&training);
@@ -133,7 +133,7 @@ impl Task for Image {
         &self,
         weights: &Weights,
         options: &EvaluationOptions<'_>,
-        machine: &mut Machine,
+        executor: &mut Executor,
     ) -> anyhow::Result<(Run, Vec<String>)> {
         let classes = names(weights, "classes", 2)?;
         let (rank, side): (usize, usize) = (weights.about("dimensions")?, weights.about("side")?);
@@ -164,6 +164,6 @@ impl Task for Image {
             options,
             rows: None,
         };
-        evaluation.run(machine, |answers| quality(&classes, &part.targets, answers, options.seed))
+        evaluation.run(executor, |answers| quality(&classes, &part.targets, answers, options.seed))
     }
 }

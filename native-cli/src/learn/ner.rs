@@ -13,8 +13,8 @@ use parallax_schema::record::Run;
 
 use super::entities::Found;
 use super::evaluation::{Evaluation, EvaluationOptions, Quality, knows, names};
+use super::executor::Executor;
 use super::files::{File, kept, read};
-use super::machine::Machine;
 use super::scoring::Asked;
 use super::task::{Extents, Given, Kind, Prepared, Task, about};
 
@@ -116,7 +116,7 @@ impl Task for Ner {
         self.file.shipped.then_some(WEIGHTS)
     }
 
-    fn prepare(&self, extents: Extents, seed: u64, _machine: &mut Machine) -> anyhow::Result<Prepared> {
+    fn prepare(&self, extents: Extents, seed: u64, _executor: &mut Executor) -> anyhow::Result<Prepared> {
         let types = self.types()?;
         let (width, hidden) = (extents.width.unwrap_or(WIDTH), extents.hidden.unwrap_or(HIDDEN));
         check_width(width)?;
@@ -145,7 +145,7 @@ impl Task for Ner {
         &self,
         weights: &Weights,
         options: &EvaluationOptions<'_>,
-        machine: &mut Machine,
+        executor: &mut Executor,
     ) -> anyhow::Result<(Run, Vec<String>)> {
         let types = names(weights, "types", 1)?;
         let (rows, width, hidden) = (weights.about("rows")?, weights.about("width")?, weights.about("hidden")?);
@@ -174,7 +174,7 @@ impl Task for Ner {
             rows: Some(sentences.of_tokens()),
         };
         let truth: Vec<&[Entity]> = part.iter().map(|note| &note.entities[..]).collect();
-        evaluation.run(machine, |answers| {
+        evaluation.run(executor, |answers| {
             let found = Found::new(&types, &truth, &sentences.entities(&answers.predicted));
             let mut lines = found.lines();
             if sentences.misaligned() > 0 {

@@ -1,24 +1,14 @@
 //! Answers of a network, their speed, and their agreement with the processor's.
 
-use std::time::Instant;
-
+use parallax_learn::{PASSES, Passes, REQUESTS};
 use parallax_model::examples::Examples;
-use parallax_model::layers::Arrays;
-use parallax_model::network::{LOGITS, Network, PROBABILITIES};
+use parallax_model::network::Network;
 use parallax_model::quality::bootstrap;
 use parallax_schema::record::stats::quantile;
 use parallax_schema::record::{Better, CheckResult, Score};
 
-use super::machine::Machine;
-
-/// Items of a batch.
-const BATCH: usize = 64;
 /// Resamples of an interval.
 pub const ROUNDS: usize = 1000;
-/// Passes over all items for the speed.
-const PASSES: usize = 5;
-/// Single requests for the latency.
-const REQUESTS: usize = 100;
 
 /// Answers of a network.
 pub struct Answers {
@@ -31,6 +21,16 @@ pub struct Answers {
 }
 
 impl Answers {
+    /// Returns the answers of a network with their predictions.
+    pub fn new(answers: &parallax_learn::Answers, classes: usize) -> Answers {
+        let largest = |row: &[f32]| (0..classes).rev().max_by(|a, b| row[*a].total_cmp(&row[*b])).unwrap_or(0);
+        Answers {
+            predicted: answers.logits.chunks_exact(classes).map(largest).collect(),
+            logits: answers.logits.clone(),
+            probabilities: answers.probabilities.iter().copied().map(f64::from).collect(),
+        }
+    }
+
     /// Returns the answers of some rows.
     pub fn some(&self, rows: &[usize]) -> Answers {
         let classes = self.logits.len() / self.predicted.len().max(1);
@@ -52,73 +52,28 @@ pub struct Asked<'a> {
     pub items: &'a dyn Examples,
 }
 
-impl Asked<'_> {
-    /// Returns the answers for all items, batch by batch. The last batch is filled with its last item.
-    ///
-    /// # Errors
-    /// Error of the device.
-    pub fn answers(self, arrays: &mut Arrays, machine: &mut Machine) -> anyhow::Result<Answers> {
-        let Asked { network, items } = self;
-        let layers = network.forward(BATCH);
-        let (mut logits, mut probabilities) = (Vec::new(), Vec::new());
-        let all: Vec<usize> = (0..items.len()).collect();
-        for batch in all.chunks(BATCH) {
-            let mut batch = batch.to_vec();
-            batch.resize(BATCH, batch[batch.len() - 1]);
-            items.inputs(&batch, arrays);
-            machine.run(&layers, arrays)?;
-            logits.extend(arrays.f32(LOGITS));
-            probabilities.extend(arrays.f32(PROBABILITIES).into_iter().map(f64::from));
+/// Returns the scores of speed, on the host clock, from inputs in memory to answers in memory. `rate` has the name of the rate and the
+/// count of a pass.
+///
+/// They are the rate in batches, with the slowest and the fastest pass, and the latency of one request.
+pub fn speed((rate, count): (&str, usize), passes: &Passes, seed: u64) -> Vec<Score> {
+    let mut rates: Vec<f64> = passes.passes.iter().map(|time| count as f64 / time.secs()).collect();
+    rates.sort_by(f64::total_cmp);
+    let times: Vec<f64> = passes.requests.iter().map(|time| time.0 / 1e6).collect();
+    let latency = |share: f64, of: &[usize]| {
+        let mut chosen: Vec<f64> = of.iter().map(|request| times[*request]).collect();
+        chosen.sort_by(f64::total_cmp);
+        quantile(&chosen, share)
+    };
+    let all: Vec<usize> = (0..REQUESTS).collect();
+    let mut scores =
+        vec![score(rate, rates[PASSES / 2], (rates[0], rates[PASSES - 1]), Better::Higher, count * PASSES)];
+    for (name, share) in [("latency p50, ms", 0.5), ("latency p95, ms", 0.95)] {
+        if let Some(interval) = bootstrap(REQUESTS, ROUNDS, seed, |of| Some(latency(share, of))) {
+            scores.push(score(name, latency(share, &all), interval, Better::Lower, REQUESTS));
         }
-        let classes = network.classes();
-        let elements = items.len() * network.rows() * classes;
-        logits.truncate(elements);
-        probabilities.truncate(elements);
-        let largest = |row: &[f32]| (0..classes).rev().max_by(|a, b| row[*a].total_cmp(&row[*b])).unwrap_or(0);
-        let predicted = logits.chunks_exact(classes).map(largest).collect();
-        Ok(Answers { logits, probabilities, predicted })
     }
-
-    /// Returns the scores of speed, on the host clock, from inputs in memory to answers in memory.
-    ///
-    /// They are the rate in batches, with the slowest and the fastest pass, and the latency of one request.
-    ///
-    /// # Errors
-    /// Error of the device.
-    pub fn speed(self, arrays: &mut Arrays, machine: &mut Machine, seed: u64) -> anyhow::Result<Vec<Score>> {
-        let (rate, count) = self.items.rate();
-        let mut rates = Vec::new();
-        for _ in 0..PASSES {
-            let began = Instant::now();
-            self.answers(arrays, machine)?;
-            rates.push(count as f64 / began.elapsed().as_secs_f64());
-        }
-        rates.sort_by(f64::total_cmp);
-        let layers = self.network.forward(1);
-        let mut times = Vec::new();
-        // The first request prepares the cases.
-        for request in 0..=REQUESTS {
-            self.items.inputs(&[request % self.items.len()], arrays);
-            let began = Instant::now();
-            machine.run(&layers, arrays)?;
-            times.push(began.elapsed().as_secs_f64() * 1e3);
-        }
-        times.remove(0);
-        let latency = |share: f64, of: &[usize]| {
-            let mut chosen: Vec<f64> = of.iter().map(|request| times[*request]).collect();
-            chosen.sort_by(f64::total_cmp);
-            quantile(&chosen, share)
-        };
-        let all: Vec<usize> = (0..REQUESTS).collect();
-        let mut scores =
-            vec![score(rate, rates[PASSES / 2], (rates[0], rates[PASSES - 1]), Better::Higher, count * PASSES)];
-        for (name, share) in [("latency p50, ms", 0.5), ("latency p95, ms", 0.95)] {
-            if let Some(interval) = bootstrap(REQUESTS, ROUNDS, seed, |of| Some(latency(share, of))) {
-                scores.push(score(name, latency(share, &all), interval, Better::Lower, REQUESTS));
-            }
-        }
-        Ok(scores)
-    }
+    scores
 }
 
 /// Measure of some of the items; none where it has no value.

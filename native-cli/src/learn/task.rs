@@ -11,8 +11,8 @@ use parallax_schema::record::Run;
 
 use super::classify::Classify;
 use super::evaluation::EvaluationOptions;
+use super::executor::Executor;
 use super::image::Image;
-use super::machine::Machine;
 use super::ner::Ner;
 
 /// Kind of a model.
@@ -83,7 +83,7 @@ pub trait Task {
     ///
     /// # Errors
     /// Data without a held-out part or with too few classes, or an error of the device.
-    fn prepare(&self, extents: Extents, seed: u64, machine: &mut Machine) -> anyhow::Result<Prepared>;
+    fn prepare(&self, extents: Extents, seed: u64, executor: &mut Executor) -> anyhow::Result<Prepared>;
 
     /// Returns the run of weights with its scores, and lines for the terminal. Items are the held-out part of the data that the
     /// weights were trained on, and all items of other data.
@@ -94,7 +94,7 @@ pub trait Task {
         &self,
         weights: &Weights,
         options: &EvaluationOptions<'_>,
-        machine: &mut Machine,
+        executor: &mut Executor,
     ) -> anyhow::Result<(Run, Vec<String>)>;
 }
 

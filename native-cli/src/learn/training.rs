@@ -11,7 +11,7 @@ use parallax_model::layers::Arrays;
 use parallax_model::network::{Network, mean_loss};
 use parallax_schema::units::Nanos;
 
-use super::machine::Machine;
+use super::executor::Executor;
 use crate::files;
 use crate::interrupts::interrupted;
 use crate::progress::Progress;
@@ -63,20 +63,20 @@ impl Course<'_> {
     pub fn train(
         &self,
         settings: &Settings,
-        machine: &mut Machine,
+        executor: &mut Executor,
         (checkpoint, resume): (&Path, bool),
     ) -> anyhow::Result<Trained> {
         let count = self.items.len();
         let batch = settings.batch.min(count);
         let layers = self.network.step(batch);
         let mut state = if resume { self.read(checkpoint)? } else { self.begin(settings.seed)? };
-        let progress = Progress::new(machine.target);
+        let progress = Progress::new(executor.target);
         let began = std::time::Instant::now();
         let first = state.done;
         while state.done < settings.steps {
             let chosen = items_of(state.done, count, batch, settings.seed);
             self.items.batch(&chosen, settings.seed.wrapping_add(state.done as u64), &mut state.arrays);
-            machine.run(&layers, &mut state.arrays)?;
+            executor.run(&layers, &mut state.arrays)?;
             let loss = mean_loss(&state.arrays);
             if !loss.is_finite() {
                 progress.clear();

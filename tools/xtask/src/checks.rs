@@ -53,7 +53,8 @@ pub fn lint_page(shell: &mut Shell) -> Result<()> {
     shell.need(&["rust", "wasm"])?;
     shell.succeeds("rustup component add clippy");
     shell.run(&format!(
-        "cargo clippy -p parallax-web -p parallax-reports -p parallax-worker -p parallax-lab-worker --target {WASM} -- -D warnings"
+        "cargo clippy -p parallax-web -p parallax-reports -p parallax-worker -p parallax-lab-worker \
+         -p parallax-models-worker --target {WASM} -- -D warnings"
     ))
 }
 

@@ -64,27 +64,26 @@ pub fn build(root: &Path, program: &Path, folder: &Path) -> Result<()> {
     fs::write(folder.join("index.html"), page).context("write index.html")
 }
 
-/// Program of the lab, as its page starts it.
-const LAB: &str = "<script type=\"module\" src=\"./lab.js\"></script>";
-
-/// Writes the page of the lab into `lab/` below the folder of a page, with the worker's program.
+/// Writes a page of its own, `lab` or `models`, into a folder of this name below the folder of a page, with its worker's program.
+/// `web/NAME/` has its index.html, `NAME.js` and `worker.js`.
 ///
 /// # Errors
 /// A missing file, or an index.html without one of the placeholders.
-pub fn build_lab(root: &Path, program: &Path, folder: &Path) -> Result<()> {
-    let lab = folder.join("lab");
-    bind(program, &lab)?;
-    for script in ["lab.js", "worker.js"] {
-        let text = fs::read_to_string(root.join("web/lab").join(script)).with_context(|| format!("read {script}"))?;
-        fs::write(lab.join(script), without_comments(&text)).with_context(|| format!("write {script}"))?;
+pub fn build_beside(root: &Path, name: &str, program: &Path, folder: &Path) -> Result<()> {
+    let (from, to, own) = (root.join("web").join(name), folder.join(name), format!("{name}.js"));
+    bind(program, &to)?;
+    for script in [&own, "worker.js"] {
+        let text = fs::read_to_string(from.join(script)).with_context(|| format!("read {script} of {name}"))?;
+        fs::write(to.join(script), without_comments(&text)).with_context(|| format!("write {script} of {name}"))?;
     }
-    let markup = fs::read_to_string(root.join("web/lab/index.html")).context("read web/lab/index.html")?;
-    let page = filled(&markup, LAB, |file| {
+    let markup = fs::read_to_string(from.join("index.html")).with_context(|| format!("read web/{name}/index.html"))?;
+    let program = format!("<script type=\"module\" src=\"./{own}\"></script>");
+    let page = filled(&markup, &program, |file| {
         let bytes = fs::read(root.join(file)).with_context(|| format!("read {file}"))?;
         let Named { name, integrity } = hashed(folder, file, &bytes)?;
         Ok(Named { name: format!("../{name}"), integrity })
     })?;
-    fs::write(lab.join("index.html"), page).context("write lab/index.html")
+    fs::write(to.join("index.html"), page).with_context(|| format!("write {name}/index.html"))
 }
 
 /// Returns a script without the lines that are comments; a visitor downloads each.

@@ -5,8 +5,9 @@ use anyhow::Result;
 use crate::shell::Shell;
 
 /// Members that are not published: `publish = false` in their manifests.
-const PRIVATE: [&str; 8] = [
+const PRIVATE: [&str; 9] = [
     "parallax-lab-worker",
+    "parallax-models-worker",
     "parallax-protocol",
     "parallax-reports",
     "parallax-testing",

@@ -32,7 +32,7 @@ pub fn build_test_page(shell: &mut Shell) -> Result<()> {
         shell.need(&["rust", "wasm"])?;
         own_programs(shell, "page-test", "+simd128", "dist-test")?;
         worker(shell, "page-test", "worker", "dist-test", SIMD, "")?;
-        lab(shell, "page-test", "dist-test")
+        BESIDE.iter().try_for_each(|name| beside(shell, name, "page-test", "dist-test"))
     })
 }
 
@@ -75,7 +75,7 @@ fn small_library(shell: &Shell) -> Shell {
 }
 
 /// Builds the other programs, each in a folder of `dist/`: the worker, the worker with shared memory, CubeCL's compilers,
-/// and the lab.
+/// the lab, and the models.
 ///
 /// Two are built at a time: one processor does most of the work of each, and their flags differ, so they share no dependency.
 fn build_other_programs(shell: &Shell) -> Result<()> {
@@ -84,7 +84,7 @@ fn build_other_programs(shell: &Shell) -> Result<()> {
         let threads = scope.spawn(|| threaded_worker(&second));
         let first = compilers(shell)
             .and_then(|()| worker(shell, "worker", "worker", "dist", SIMD, ""))
-            .and_then(|()| lab(shell, "worker", "dist"));
+            .and_then(|()| BESIDE.iter().try_for_each(|name| beside(shell, name, "worker", "dist")));
         let threads = threads.join().map_err(|_| anyhow!("a build panicked"))?;
         first.and(threads)
     })
@@ -114,13 +114,17 @@ fn worker(shell: &Shell, profile: &str, name: &str, folder: &str, flags: &str, l
     bind_compiled(shell, profile, "parallax_worker", &shell.path(folder).join(name))
 }
 
-/// Builds the page of the lab, with its worker.
-fn lab(shell: &Shell, profile: &str, folder: &str) -> Result<()> {
+/// Pages of their own beside the page, each with a worker's program.
+const BESIDE: [&str; 2] = ["lab", "models"];
+
+/// Builds a page beside the page, with its worker.
+fn beside(shell: &Shell, name: &str, profile: &str, folder: &str) -> Result<()> {
     let line = format!(
-        "cargo rustc --quiet -p parallax-lab-worker --lib --crate-type cdylib --profile {profile} --target {WASM}"
+        "cargo rustc --quiet -p parallax-{name}-worker --lib --crate-type cdylib --profile {profile} --target {WASM}"
     );
     shell.with("RUSTFLAGS", SIMD).with("CARGO_PROFILE_WORKER_STRIP", "debuginfo").run(&line)?;
-    files::build_lab(&shell.path(""), &compiled(shell, profile, "parallax_lab_worker"), &shell.path(folder))
+    let program = compiled(shell, profile, &format!("parallax_{name}_worker"));
+    files::build_beside(&shell.path(""), name, &program, &shell.path(folder))
 }
 
 /// Builds CubeCL's compilers. They need a newer Rust than the page, which does without them.

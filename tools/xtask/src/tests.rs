@@ -60,6 +60,7 @@ fn page_steps(shell: &Shell, steps: &mut Steps, page: &str) -> Result<()> {
     steps.step("the page", || node(&["run.mjs", &built, &artefacts]))?;
     steps.step("the page in Firefox, without WebGPU and with it", || node(&["firefox.mjs", &built, &artefacts]))?;
     steps.step("the lab", || node(&["lab.mjs", &built, &artefacts]))?;
+    steps.step("models in the page", || node(&["models.mjs", &program, &built]))?;
     steps.step("write the site", || site::build(shell, &program, page, &written))?;
     steps.step("the site", || node(&["site.mjs", &written, &artefacts]))?;
     steps.step("the collector", || node(&["collector.mjs", &program, &built, &artefacts]))
