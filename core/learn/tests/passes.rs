@@ -83,8 +83,11 @@ fn a_caller_may_stop_between_parts_and_hears_how_far_it_is() {
     assert!(matches!(stopped, Err(LearnError::Stopped)));
 }
 
-/// Returns a file with some of its tensors replaced: name, type, length and bytes.
-fn with(bytes: &[u8], changes: &[(&str, Option<(Dtype, Vec<usize>, Vec<u8>)>)]) -> Vec<u8> {
+/// Type, extents and bytes of a tensor.
+type Tensor = (Dtype, Vec<usize>, Vec<u8>);
+
+/// Returns a file with some of its tensors replaced, or absent.
+fn with(bytes: &[u8], changes: &[(&str, Option<Tensor>)]) -> Vec<u8> {
     let about: HashMap<String, String> =
         SafeTensors::read_metadata(bytes).expect("a header").1.metadata().clone().expect("metadata");
     let file = SafeTensors::deserialize(bytes).expect("a file");
@@ -103,11 +106,11 @@ fn with(bytes: &[u8], changes: &[(&str, Option<(Dtype, Vec<usize>, Vec<u8>)>)]) 
     safetensors::serialize(views.collect::<Vec<_>>(), Some(about)).expect("a file")
 }
 
-fn floats(count: usize) -> Option<(Dtype, Vec<usize>, Vec<u8>)> {
+fn floats(count: usize) -> Option<Tensor> {
     Some((Dtype::F32, vec![count], vec![0; 4 * count]))
 }
 
-fn times(of: &[f64]) -> Option<(Dtype, Vec<usize>, Vec<u8>)> {
+fn times(of: &[f64]) -> Option<Tensor> {
     Some((Dtype::F64, vec![of.len()], of.iter().flat_map(|time| time.to_le_bytes()).collect()))
 }
 

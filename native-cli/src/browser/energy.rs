@@ -9,6 +9,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use parallax_schema::device::{DeviceInfo, EnergyReading};
+use parallax_schema::units::Nanos;
 
 use super::address::Address;
 use super::events::EVENTS;
@@ -74,7 +75,7 @@ async fn give(State(here): State<Arc<(PageCounter, Address, Token)>>, request: R
     let Some(after) = after.filter(|seconds| (0.0..=LONGEST).contains(seconds)) else {
         return plain(StatusCode::BAD_REQUEST, "`after` is a number of seconds from 0 to 60");
     };
-    tokio::time::sleep(Duration::from_secs_f64(after)).await;
+    tokio::time::sleep(Nanos::from_secs(after).duration()).await;
     let counter = counter.clone();
     let read = tokio::task::spawn_blocking(move || counter.read()).await;
     let read = read.unwrap_or_else(|_| Err("the reader of the energy counter broke".to_owned()));

@@ -77,10 +77,9 @@ fn energy_follows_a_counter_of_the_processor() {
     for part in ["per joule", "energy: RAPL in steps of 1.00 ms"] {
         assert!(text.contains(part), "{text} lacks {part}");
     }
-    let files =
+    let mut files =
         std::fs::read_dir(dir.path().join("out")).expect("a folder").map(|entry| entry.expect("an entry").path());
-    let file =
-        files.filter(|path| path.extension().is_some_and(|extension| extension == "json")).next().expect("a run");
+    let file = files.find(|path| path.extension().is_some_and(|extension| extension == "json")).expect("a run");
     let run = Run::parse(&std::fs::read_to_string(&file).expect("a file")).expect("a run");
     let file = file.to_str().expect("UTF-8");
     let figure = run.records[0].energy().expect("a figure");
