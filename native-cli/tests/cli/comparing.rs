@@ -20,7 +20,7 @@ fn runs_with_nothing_in_common_cannot_be_compared() {
 }
 
 /// The run file in a folder that has one.
-fn run_in(folder: &Path) -> String {
+pub fn run_in(folder: &Path) -> String {
     let mut entries = std::fs::read_dir(folder).expect("the folder");
     let is_run = |p: &std::path::PathBuf| !p.to_string_lossy().ends_with(".trace.json");
     entries.find_map(|e| Some(e.expect("readable").path()).filter(is_run)).expect("a run").display().to_string()
