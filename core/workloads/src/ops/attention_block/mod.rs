@@ -406,8 +406,11 @@ pub(crate) fn on_rows(p: &Problem, caps: &Caps, kind: GemmKind) -> bool {
     matches!(kind, GemmKind::Wgmma) && by_warpgroups(p, caps, Direction::Fwd) == "flash_wgmma"
 }
 
-/// Attention on rows, of [`on_rows`].
-pub(crate) fn flash_on_rows(p: &Problem, caps: &Caps) -> Vec<Stage> {
+/// Attention beside GEMMs of this kind: on rows where [`on_rows`] says it, otherwise by the named variant.
+pub(crate) fn attended(p: &Problem, caps: &Caps, kind: GemmKind, variant: &str) -> Vec<Stage> {
+    if !on_rows(p, caps, kind) {
+        return flash(p, caps, variant);
+    }
     let inner = attention(p, Direction::Fwd);
     let stages = flash_wgmma_on_rows(inner.problem(), caps).stages;
     let names = [("q", "qkv"), ("k", "qkv"), ("v", "qkv"), ("out", "merged")];
@@ -427,7 +430,7 @@ fn level1(p: &Problem, caps: &Caps) -> Program {
 }
 
 /// Attention in one stage, by the named variant.
-pub(crate) fn flash(p: &Problem, caps: &Caps, variant: &str) -> Vec<Stage> {
+fn flash(p: &Problem, caps: &Caps, variant: &str) -> Vec<Stage> {
     attention(p, Direction::Fwd)
         .stages(variant, caps, &[("out", "mixed")])
         .into_iter()
@@ -472,11 +475,8 @@ fn level3(p: &Problem, caps: &Caps) -> Program {
 }
 
 fn wgmma(p: &Problem, caps: &Caps) -> Program {
-    let attention = match on_rows(p, caps, GemmKind::Wgmma) {
-        true => flash_on_rows(p, caps),
-        false => flash(p, caps, by_warpgroups(p, caps, Direction::Fwd)),
-    };
-    around(p, caps, GemmKind::Wgmma, attention)
+    let kind = GemmKind::Wgmma;
+    around(p, caps, kind, attended(p, caps, kind, by_warpgroups(p, caps, Direction::Fwd)))
 }
 
 fn vendor(p: &Problem, caps: &Caps) -> Program {

@@ -5,8 +5,8 @@ use parallax_schema::case::Direction;
 use parallax_schema::device::Caps;
 
 use super::super::attention_block::{
-    FLASH, attention, by_warpgroups, flash_on_rows, on_rows, output, output_apart, projected, projected_apart,
-    row_count, stages, unfused as attention_apart, width,
+    attended, attention, by_warpgroups, output, output_apart, projected, projected_apart, row_count, stages,
+    unfused as attention_apart, width,
 };
 use super::super::linear::stages::{Epilogue, GemmKind};
 use super::super::{add_layernorm, gelu};
@@ -133,7 +133,7 @@ fn sum_and_norm(p: &Problem) -> SubOp {
 /// Stages after the projections to `q`, `k` and `v`, up to the result, with the given attention stages.
 fn after_heads(p: &Problem, caps: &Caps, kind: GemmKind, attention: Vec<Stage>) -> Vec<Stage> {
     let made = stages(p, caps, kind);
-    let mut all: Vec<Stage> = attention.into_iter().map(|stage| stage.component(FLASH)).collect();
+    let mut all = attention;
     all.extend(output(p, caps, kind, "projected"));
     let names = [("x", "projected"), ("residual", "x"), ("gamma", "gamma2"), ("beta", "beta2"), ("out", "normed2")];
     all.extend(sum_and_norm(p).stages("fused", caps, &names).into_iter().map(|stage| stage.component(NORM2)));
@@ -150,12 +150,7 @@ pub(super) fn fused(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
     let mut all: Vec<Stage> =
         normed(p, caps, ["x", "normed"], 0).into_iter().map(|stage| stage.component(NORM1)).collect();
     all.extend(projected(p, caps, kind, "normed"));
-    let attention = match on_rows(p, caps, kind) {
-        true => flash_on_rows(p, caps),
-        false => {
-            attention(p, Direction::Fwd).stages(flash_of(p, caps, kind, Direction::Fwd), caps, &[("out", "mixed")])
-        }
-    };
+    let attention = attended(p, caps, kind, flash_of(p, caps, kind, Direction::Fwd));
     all.extend(after_heads(p, caps, kind, attention));
     Program { stages: dropping_both(p, caps, all) }
 }
