@@ -23,8 +23,8 @@ pub(crate) fn stats(ledger: &Ledger, context: &CudaContext, free_before: u64) ->
         current: ledger.current(),
         peak: ledger.peak(),
         reserved: info.map(|(free, _)| Bytes(free_before.saturating_sub(free))),
-        planned: None,
         device_used: info.map(|(free, total)| Bytes(total.saturating_sub(free))),
+        ..MemoryStats::default()
     }
 }
 

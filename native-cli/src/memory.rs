@@ -31,6 +31,11 @@ pub fn available() -> Option<Bytes> {
     machine.into_iter().chain(group).chain(own).min().map(|bytes| Bytes(bytes / STEP * STEP))
 }
 
+/// Returns the largest resident size of this process so far, where the system reports it.
+pub fn peak() -> Option<Bytes> {
+    proc_kib("/proc/self/status", "VmHWM:").map(Bytes)
+}
+
 /// Returns the mapped bytes of this process, and the resident ones.
 fn taken() -> Option<(u64, u64)> {
     let file = "/proc/self/status";

@@ -212,8 +212,7 @@ impl Prepared for WgpuCase {
             current: self.ledger.current(),
             peak: self.ledger.peak(),
             reserved: self.gpu.device.generate_allocator_report().map(|r| Bytes(r.total_reserved_bytes)),
-            planned: None,
-            device_used: None,
+            ..MemoryStats::default()
         }
     }
 }

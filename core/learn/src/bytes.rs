@@ -58,6 +58,9 @@ pub enum BytesError {
         /// The time, as text.
         time: String,
     },
+    /// Difference between passes that is negative or no number.
+    #[error("passes are {0} apart")]
+    Apart(String),
 }
 
 impl From<SafeTensorError> for BytesError {
@@ -82,6 +85,7 @@ const PARAMETER: &str = "parameter.";
 const LOGITS: &str = "logits";
 const PROBABILITIES: &str = "probabilities";
 const TIMES: [&str; 2] = ["passes", "requests"];
+const APART: &str = "apart";
 const MEMORY: &str = "memory";
 
 /// Bytes of passes besides their answers at most.
@@ -122,7 +126,7 @@ impl Job {
         let mut parameters = Arrays::default();
         for (name, view) in file.tensors() {
             if let Some(parameter) = name.strip_prefix(PARAMETER) {
-                parameters.set(parameter, typed(&name, &view, Dtype::F32)?.to_vec());
+                parameters.set(parameter, Storage::F32, typed(&name, &view, Dtype::F32)?.to_vec());
             }
         }
         let view = tensor(&file, INPUT)?;
@@ -144,7 +148,8 @@ fn check_columns(layer: &Layer) -> Result<(), BytesError> {
     let fits = |source: &Source| match source {
         Source::Whole(_) => true,
         Source::Columns { first, count, width, .. } => {
-            *width > 0 && first.checked_add(*count).is_some_and(|end| end <= *width)
+            // Elements have at most four bytes.
+            (1..=usize::MAX / 4).contains(width) && first.checked_add(*count).is_some_and(|end| end <= *width)
         }
     };
     match layer.inputs.iter().all(|(_, source)| fits(source)) {
@@ -165,6 +170,7 @@ impl Passes {
             (LOGITS, Dtype::F32, floats(&self.answers.logits)),
             (TIMES[0], Dtype::F64, times(&self.passes)),
             (TIMES[1], Dtype::F64, times(&self.requests)),
+            (APART, Dtype::F64, self.apart.to_le_bytes().to_vec()),
         ];
         if !self.answers.probabilities.is_empty() {
             tensors.push((PROBABILITIES, Dtype::F32, floats(&self.answers.probabilities)));
@@ -182,7 +188,8 @@ impl Passes {
     /// Returns the passes of bytes that answer a job.
     ///
     /// # Errors
-    /// Damaged bytes, another number of answers or times, or a time that is negative, infinite, or zero for a pass.
+    /// Damaged bytes, another number of answers or times, a time that is negative, infinite, or zero for a pass, or a difference that
+    /// is negative or no number.
     pub fn from_bytes(bytes: &[u8], job: &Job) -> Result<Passes, BytesError> {
         let memory: MemoryStats = read_about(bytes, MEMORY)?;
         let file = SafeTensors::deserialize(bytes)?;
@@ -192,16 +199,23 @@ impl Passes {
             length(name, values.len(), job.items() * job.logits)?;
             Ok(values.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
         };
-        let times = |name: &str, one: &'static str, count: usize, least: f64| -> Result<Vec<Nanos>, BytesError> {
+        let doubles = |name: &str, count: usize| -> Result<Vec<f64>, BytesError> {
             let view = tensor(&file, name)?;
             let values = typed(name, &view, Dtype::F64)?.as_chunks().0;
             length(name, values.len(), count)?;
-            let times: Vec<f64> = values.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
+            Ok(values.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect())
+        };
+        let times = |name: &str, one: &'static str, count: usize, least: f64| -> Result<Vec<Nanos>, BytesError> {
+            let times = doubles(name, count)?;
             match times.iter().position(|time| !time.is_finite() || *time < least) {
                 Some(at) => Err(BytesError::Time { name: one, at, time: times[at].to_string() }),
                 None => Ok(times.into_iter().map(Nanos).collect()),
             }
         };
+        let apart = doubles(APART, 1)?[0];
+        if apart.is_nan() || apart < 0.0 {
+            return Err(BytesError::Apart(apart.to_string()));
+        }
         let probabilities = match file.tensor(PROBABILITIES) {
             Ok(_) => floats(PROBABILITIES)?,
             Err(_) => Vec::new(),
@@ -211,6 +225,7 @@ impl Passes {
             // A rate is one over the time of a pass. A coarse clock may give a request no time.
             passes: times(TIMES[0], "pass", PASSES, 1.0)?,
             requests: times(TIMES[1], "request", REQUESTS, 0.0)?,
+            apart,
             memory,
         })
     }

@@ -4,7 +4,7 @@ use parallax_model::data::{Weights, WeightsError};
 use parallax_model::examples::Examples;
 use parallax_model::layers::{Arrays, Layer};
 use parallax_model::network::Network;
-use parallax_schema::case::Storage;
+use parallax_schema::case::{DType, Storage};
 
 use crate::passes::BATCH;
 
@@ -28,7 +28,7 @@ pub struct Job {
     pub batch: Vec<Layer>,
     /// Layers of one item.
     pub single: Vec<Layer>,
-    /// Parameters by name, in f32.
+    /// Parameters by name, in f32. Layers of another element type take them rounded.
     pub parameters: Arrays,
     /// The inputs.
     pub input: Input,
@@ -37,11 +37,18 @@ pub struct Job {
 }
 
 impl Job {
-    /// Returns the job of a network with weights on items.
+    /// Returns the job of a network with weights on items, in an element type.
     ///
     /// # Errors
     /// Missing parameter, or other extents.
-    pub fn new(network: &dyn Network, weights: &Weights, items: &dyn Examples) -> Result<Job, WeightsError> {
+    pub fn new(
+        network: &dyn Network,
+        weights: &Weights,
+        items: &dyn Examples,
+        dtype: DType,
+    ) -> Result<Job, WeightsError> {
+        let layers =
+            |items: usize| network.forward(items).into_iter().map(|layer| layer.in_dtype(dtype)).collect::<Vec<_>>();
         let mut parameters = Arrays::default();
         for (name, shape) in network.parameters() {
             parameters.set_f32(&name, weights.tensor(&name, &shape)?);
@@ -51,8 +58,8 @@ impl Job {
         items.inputs(&(0..items.len()).collect::<Vec<_>>(), &mut inputs);
         let bytes = inputs.bytes(name).unwrap_or_default().to_vec();
         Ok(Job {
-            batch: network.forward(BATCH),
-            single: network.forward(1),
+            batch: layers(BATCH),
+            single: layers(1),
             parameters,
             input: Input { name: name.to_owned(), storage, item: items.bytes(), bytes },
             logits: network.rows() * network.classes(),
@@ -66,7 +73,7 @@ impl Job {
 
     /// Puts the inputs of some items into arrays.
     pub(crate) fn inputs(&self, items: &[usize], arrays: &mut Arrays) {
-        let Input { name, item, bytes, .. } = &self.input;
-        arrays.set(name, items.iter().flat_map(|at| &bytes[at * item..][..*item]).copied().collect());
+        let Input { name, storage, item, bytes } = &self.input;
+        arrays.set(name, *storage, items.iter().flat_map(|at| &bytes[at * item..][..*item]).copied().collect());
     }
 }

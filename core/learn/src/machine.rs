@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use parallax_engine::plan::{PlanError, plan};
 use parallax_ir::device::{BackendError, Batch, Prepared, Profiler};
 use parallax_ir::{BufferSpec, Case, Problem};
-use parallax_model::layers::{Arrays, Layer};
-use parallax_schema::case::{CPU_VARIANT, CaseError};
+use parallax_model::layers::{Arrays, Layer, Source};
+use parallax_schema::case::{CPU_VARIANT, CaseError, Storage};
 use parallax_schema::device::{Dialect, MemoryStats};
 use parallax_schema::spec::Spec;
 use parallax_schema::units::Bytes;
@@ -89,6 +89,24 @@ struct Ready {
     prepared: Option<Box<dyn Prepared>>,
 }
 
+impl Ready {
+    /// Returns the position of an input.
+    fn input(&self, name: &str) -> Result<usize, LayerError> {
+        position(&self.specs, name, |spec| spec.role.fill().is_some())
+    }
+
+    /// Returns the element type of a buffer.
+    fn storage(&self, index: usize) -> Storage {
+        self.specs[index].elem.storage(self.case.problem.dtype)
+    }
+}
+
+/// Returns the position of a buffer.
+fn position(specs: &[BufferSpec], name: &str, fits: fn(&BufferSpec) -> bool) -> Result<usize, LayerError> {
+    let found = specs.iter().position(|spec| spec.name == name && fits(spec));
+    found.ok_or_else(|| LayerError::NoBuffer(name.to_owned()))
+}
+
 impl Machine {
     /// Returns a machine without cases on an open device.
     pub fn new(profiler: Box<dyn Profiler>) -> Machine {
@@ -119,28 +137,52 @@ impl Machine {
         Ok(())
     }
 
-    async fn layer(&mut self, layer: &Layer, arrays: &mut Arrays) -> Result<(), LayerError> {
-        if !self.cases.contains_key(&layer.problem) {
-            let case = self.case(&layer.problem)?;
-            let specs = case.problem.buffers();
-            self.cases.insert(layer.problem.clone(), Ready { case, specs, prepared: None });
+    /// Converts the arrays that are there to the element types that layers take, so that no execution does it again.
+    ///
+    /// # Errors
+    /// Case that the device does not run, or a buffer that a problem does not have.
+    pub fn convert(&mut self, layers: &[Layer], arrays: &mut Arrays) -> Result<(), LearnError> {
+        for layer in layers {
+            let converted = self.converted(layer, arrays);
+            converted.map_err(|reason| LearnError::Layer { problem: layer.problem.clone(), reason })?;
         }
-        let Machine { profiler, cases, .. } = self;
-        let Ready { case, specs, prepared } = cases.get_mut(&layer.problem).expect("inserted above");
-        let dtype = case.problem.dtype;
-        let position = |name: &str, fits: fn(&BufferSpec) -> bool| {
-            let found = specs.iter().position(|spec| spec.name == name && fits(spec));
-            found.ok_or_else(|| LayerError::NoBuffer(name.to_owned()))
-        };
-        let mut inputs = case.problem.inputs(0);
+        Ok(())
+    }
+
+    fn converted(&mut self, layer: &Layer, arrays: &mut Arrays) -> Result<(), LayerError> {
+        let ready = self.ready(&layer.problem)?;
         for (buffer, source) in &layer.inputs {
-            let bytes = arrays.source(source).ok_or_else(|| LayerError::NoArray(format!("{source:?}")))?;
-            let index = position(buffer, |spec| spec.role.fill().is_some())?;
+            if let Source::Whole(name) = source {
+                arrays.convert(name, ready.storage(ready.input(buffer)?));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the case of a problem, planned once.
+    fn ready(&mut self, problem: &str) -> Result<&mut Ready, LayerError> {
+        if !self.cases.contains_key(problem) {
+            let case = self.case(problem)?;
+            let specs = case.problem.buffers();
+            self.cases.insert(problem.to_owned(), Ready { case, specs, prepared: None });
+        }
+        Ok(self.cases.get_mut(problem).expect("inserted above"))
+    }
+
+    async fn layer(&mut self, layer: &Layer, arrays: &mut Arrays) -> Result<(), LayerError> {
+        self.ready(&layer.problem)?;
+        let Machine { profiler, cases, .. } = self;
+        let ready = cases.get_mut(&layer.problem).expect("planned above");
+        let mut inputs = ready.case.problem.inputs(0);
+        for (buffer, source) in &layer.inputs {
+            let index = ready.input(buffer)?;
+            let bytes = arrays.source(source, ready.storage(index));
+            let bytes = bytes.ok_or_else(|| LayerError::NoArray(format!("{source:?}")))?;
             inputs.replace(index, bytes.into_owned()).map_err(|why| LayerError::Inputs(why.to_string()))?;
         }
         // Kernels use input values as indices. No kernel is launched on arrays with indices out of range.
-        case.problem.accepts(&inputs).map_err(|why| LayerError::Inputs(why.to_string()))?;
-        let refilled = match prepared {
+        ready.case.problem.accepts(&inputs).map_err(|why| LayerError::Inputs(why.to_string()))?;
+        let refilled = match &mut ready.prepared {
             Some(prepared) => match prepared.refill(&inputs).await {
                 Err(BackendError::Unsupported(_)) => false,
                 other => other.map(|()| true)?,
@@ -148,13 +190,15 @@ impl Machine {
             None => false,
         };
         if !refilled {
-            *prepared = Some(profiler.prepare(case, &inputs, 1).await?);
+            ready.prepared = Some(profiler.prepare(&ready.case, &inputs, 1).await?);
         }
-        let prepared = prepared.as_mut().expect("prepared above");
+        let prepared = ready.prepared.as_mut().expect("prepared above");
         prepared.measure(Batch::new(1)).await?;
         for (buffer, name) in &layer.outputs {
-            let index = position(buffer, |_| true)?;
-            arrays.set(name, prepared.read_back(index, 0..specs[index].bytes(dtype).0).await?);
+            let index = position(&ready.specs, buffer, |_| true)?;
+            let (spec, dtype) = (&ready.specs[index], ready.case.problem.dtype);
+            let bytes = prepared.read_back(index, 0..spec.bytes(dtype).0).await?;
+            arrays.set(name, spec.elem.storage(dtype), bytes);
         }
         Ok(())
     }

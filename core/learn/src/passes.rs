@@ -33,8 +33,20 @@ pub struct Passes {
     pub passes: Vec<Nanos>,
     /// Time of each of [`REQUESTS`] requests of one item.
     pub requests: Vec<Nanos>,
-    /// Device memory of all cases.
+    /// Largest difference of a logit between two passes; zero if all have the same bits.
+    pub apart: f64,
+    /// Device memory of all cases, and the host's memory where it is known.
     pub memory: MemoryStats,
+}
+
+impl Answers {
+    /// Returns the largest difference of a logit from other answers; zero for the same bits.
+    fn apart(&self, other: &Answers) -> f64 {
+        let differing = self.logits.iter().zip(&other.logits).filter(|(a, b)| a.to_bits() != b.to_bits());
+        let differences = differing.map(|(a, b)| (f64::from(*a) - f64::from(*b)).abs());
+        // Zeros of two signs have other bits. A difference that is no number counts as infinite.
+        differences.map(|by| if by.is_nan() { f64::INFINITY } else { by.max(f64::MIN_POSITIVE) }).fold(0.0, f64::max)
+    }
 }
 
 /// Returns the answers for all items, batch by batch. The last batch is filled with its last item.
@@ -42,7 +54,7 @@ pub struct Passes {
 /// # Errors
 /// Layer that does not run, or answers of another length.
 pub async fn answers(machine: &mut Machine, job: &Job) -> Result<Answers, LearnError> {
-    let mut arrays = job.parameters.clone();
+    let mut arrays = parameters(machine, job)?;
     all_items(machine, job, &mut arrays, async |_| true).await
 }
 
@@ -58,14 +70,15 @@ pub async fn passes(
 ) -> Result<Passes, LearnError> {
     // The answers are a pass as long as each of the timed ones, and the requests are about one more.
     let parts = (PASSES + 2) as f64;
-    let mut arrays = job.parameters.clone();
+    let mut arrays = parameters(machine, job)?;
     let answers = all_items(machine, job, &mut arrays, async |share| goes_on(share / parts).await).await?;
-    let mut passes = Vec::with_capacity(PASSES);
+    let (mut passes, mut apart) = (Vec::with_capacity(PASSES), 0.0);
     for pass in 0..PASSES {
         unless_stopped(goes_on((pass + 1) as f64 / parts).await)?;
         let began = machine.profiler().now();
-        all_items(machine, job, &mut arrays, async |_| true).await?;
+        let again = all_items(machine, job, &mut arrays, async |_| true).await?;
         passes.push(machine.profiler().now() - began);
+        apart = answers.apart(&again).max(apart);
     }
     unless_stopped(goes_on((PASSES + 1) as f64 / parts).await)?;
     let mut requests = Vec::with_capacity(REQUESTS + 1);
@@ -77,7 +90,14 @@ pub async fn passes(
     }
     // The first request prepares the cases.
     requests.remove(0);
-    Ok(Passes { answers, passes, requests, memory: machine.memory() })
+    Ok(Passes { answers, passes, requests, apart, memory: machine.memory() })
+}
+
+/// Returns the parameters of a job in the element types of its layers.
+fn parameters(machine: &mut Machine, job: &Job) -> Result<Arrays, LearnError> {
+    let mut arrays = job.parameters.clone();
+    machine.convert(&job.batch, &mut arrays)?;
+    Ok(arrays)
 }
 
 fn unless_stopped(goes_on: bool) -> Result<(), LearnError> {

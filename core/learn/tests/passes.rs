@@ -10,6 +10,7 @@ use parallax_model::classifier::Classifier;
 use parallax_model::examples::Rows;
 use parallax_model::layers::{Layer, Source};
 use parallax_model::network::Network;
+use parallax_schema::case::DType;
 use pollster::block_on;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
@@ -29,10 +30,14 @@ fn machine() -> Machine {
 }
 
 fn job() -> Job {
+    job_in(DType::F32)
+}
+
+fn job_in(dtype: DType) -> Job {
     let model = Classifier { features: 3, hidden: 4, classes: 2 };
     let values = (0..3 * ITEMS).map(|at| (at % 7) as f32 - 3.0).collect();
     let rows = Rows { values, width: 3, targets: vec![0; ITEMS] };
-    Job::new(&model, &(&model as &dyn Network).initial(5), &rows).expect("its own weights")
+    Job::new(&model, &(&model as &dyn Network).initial(5), &rows, dtype).expect("its own weights")
 }
 
 fn all_passes(job: &Job) -> Passes {
@@ -52,6 +57,14 @@ fn a_job_has_the_same_answers_after_its_bytes() {
     let bytes = ours.to_bytes().expect("bytes");
     assert!(bytes.len() <= longest_passes(&job));
     assert_eq!(Passes::from_bytes(&bytes, &job).expect("passes"), ours);
+}
+
+#[test]
+fn a_type_that_the_device_does_not_have_is_named() {
+    let job = job_in(DType::F16);
+    assert!(job.batch[0].problem.ends_with("/f16") && job.batch[2].problem.ends_with("/f32"), "{:?}", job.batch);
+    let error = block_on(passes(&mut machine(), &job, async |_| true)).expect_err("the processor has f32 alone");
+    assert!(error.to_string().contains("this device does not compute with f16"), "{error}");
 }
 
 /// A full batch has the layers of 64 rows, and each row's logits are those of the row alone up to the order of sums.
@@ -131,6 +144,9 @@ fn passes_of_other_sizes_or_times_are_refused() {
         (("requests", times(&[f64::INFINITY; REQUESTS])), "request 0 took inf ns"),
         (("requests", times(&[-1.0; REQUESTS])), "request 0 took -1 ns"),
         (("requests", floats(REQUESTS)), "no tensor `requests` of F64"),
+        (("apart", times(&[-1.0])), "passes are -1 apart"),
+        (("apart", times(&[f64::NAN])), "passes are NaN apart"),
+        (("apart", None), "no tensor `apart`"),
     ] {
         let error = Passes::from_bytes(&with(&bytes, &[change]), &job).expect_err(part).to_string();
         assert!(error.contains(part), "{error}");
@@ -157,7 +173,7 @@ fn damaged_jobs_are_refused() {
     }
     let mut job = job();
     let columns = |first, count, width| Source::Columns { array: "x".to_owned(), first, count, width };
-    for source in [columns(1, 3, 3), columns(usize::MAX, 1, 3), columns(0, 0, 0)] {
+    for source in [columns(1, 3, 3), columns(usize::MAX, 1, 3), columns(0, 0, 0), columns(0, 1, usize::MAX / 2)] {
         job.single[0].inputs[0].1 = source;
         let error = Job::from_bytes(&job.to_bytes().expect("bytes")).expect_err("columns");
         assert!(matches!(error, BytesError::Columns(_)), "{error}");

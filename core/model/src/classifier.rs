@@ -151,7 +151,14 @@ mod tests {
         let model: &dyn Network = &Classifier { features: 5, hidden: 7, classes: 3 };
         let mut arrays = Arrays::default();
         let embedding = embedding(&["Fever, 39 C", ""], 5, &mut arrays);
-        complete(model.step(4).into_iter().chain(model.forward(1)).chain([scaler(4, 5), embedding]));
+        complete(
+            model
+                .gradients(4)
+                .into_iter()
+                .chain(model.optimisers())
+                .chain(model.forward(1))
+                .chain([scaler(4, 5), embedding]),
+        );
     }
 
     #[test]

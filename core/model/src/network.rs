@@ -3,6 +3,8 @@
 //! The optimiser's step is a constant of its kernel, so training uses one large step, where the corrections of its averages are
 //! one. Its rate and decay are the workload's.
 
+use std::collections::BTreeSet;
+
 use parallax_ir::{Draw, splitmix64};
 use parallax_schema::case::Cost;
 use parallax_workloads::parse_problem;
@@ -19,6 +21,8 @@ pub const TARGETS: &str = "targets";
 pub const LOGITS: &str = "logits";
 /// Array of the probabilities; absent if a network has none.
 pub const PROBABILITIES: &str = "probabilities";
+/// Array of the gradient of the mean loss: one, or the scale of the loss.
+pub const LOSS_GRADIENT: &str = "dloss";
 /// Array of the losses of the rows.
 pub const LOSSES: &str = "losses";
 /// Array of the weights of the rows in the mean loss, `[rows, 1]`; absent if all are one. Their mean is one.
@@ -99,7 +103,7 @@ impl dyn Network + '_ {
                 arrays.set_f32(&average, &values);
             }
         }
-        arrays.set_f32("dloss", &[1.0]);
+        arrays.set_f32(LOSS_GRADIENT, &[1.0]);
         Ok(())
     }
 
@@ -116,15 +120,23 @@ impl dyn Network + '_ {
         weights
     }
 
-    /// Returns the layers of one training step on `items` items: forward, loss, backward, optimiser.
-    pub fn step(&self, items: usize) -> Vec<Layer> {
-        let optimisers = self.parameters().into_iter().map(|(name, shape)| {
+    /// Returns the layers of the optimiser, which take the gradients of a step.
+    pub fn optimisers(&self) -> Vec<Layer> {
+        let optimiser = |(name, shape): (String, Vec<usize>)| {
             let [m, v] = averages(&name);
             let changed = [("param", &*name), ("m", &*m), ("v", &*v)];
             let problem = format!("adamw/fwd/n{},t{STEP}/f32", shape.iter().product::<usize>());
             layer(problem, &changed, &changed).with("grad", self.gradient(&name))
-        });
-        self.gradients(items).into_iter().chain(optimisers).collect()
+        };
+        self.parameters().into_iter().map(optimiser).collect()
+    }
+
+    /// Returns the arrays of the gradients of all parameters, each once.
+    pub fn gradient_arrays(&self) -> BTreeSet<String> {
+        let array = |(name, _): (String, Vec<usize>)| match self.gradient(&name) {
+            Source::Whole(array) | Source::Columns { array, .. } => array,
+        };
+        self.parameters().into_iter().map(array).collect()
     }
 
     /// Returns the cost of `items` items, whose inputs have `bytes` bytes: operations of the layers, parameters read once, logits
@@ -161,7 +173,7 @@ pub(crate) fn loss(rows: usize, classes: usize) -> [Layer; 2] {
         ),
         layer(
             format!("cross_entropy/bwd/r{rows},c{classes}/f32"),
-            &[("logits", LOGITS), ("targets", TARGETS), ("dloss", "dloss")],
+            &[("logits", LOGITS), ("targets", TARGETS), ("dloss", LOSS_GRADIENT)],
             &[("dlogits", "dlogits")],
         ),
     ]

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use parallax_model::data::Weights;
+use parallax_schema::case::DType;
 use parallax_schema::record::Run;
 
 use crate::args::{DEVICES, Device, RESULTS};
@@ -66,6 +67,9 @@ pub struct ModelArgs {
     /// Weights, as `train` writes them [default: those shipped for DATA]
     #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,
+    /// Element type of the layers: f32, f16 or bf16
+    #[arg(long, value_name = "TYPE", value_parser = dtype, default_value = "f32")]
+    pub dtype: DType,
     /// Seed of the bootstrap intervals
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -89,7 +93,8 @@ pub fn model(args: &ModelArgs) -> anyhow::Result<ExitCode> {
     let weights = weights(args.weights.as_deref(), &*task, args.data.data.as_deref())?;
     check_kind(&weights, args.data.name)?;
     let mut executor = Executor::open(args.target.as_deref(), &args.device)?;
-    let options = EvaluationOptions { seed: args.seed, device: &args.device, arrays: args.arrays.as_deref() };
+    let (device, arrays) = (&args.device, args.arrays.as_deref());
+    let options = EvaluationOptions { seed: args.seed, dtype: args.dtype, device, arrays };
     let (run, lines) = match task.evaluate(&weights, &options, &mut executor) {
         Err(error) if matches!(error.downcast_ref(), Some(BrowserError::Stopped)) => {
             errln!("{error:#}");
@@ -102,6 +107,15 @@ pub fn model(args: &ModelArgs) -> anyhow::Result<ExitCode> {
         write_run(path, &run)?;
     }
     Ok(exit_code(&run))
+}
+
+/// Returns the element type of a name.
+///
+/// # Errors
+/// Name of no element type.
+pub fn dtype(name: &str) -> Result<DType, String> {
+    let known = DType::ALL.into_iter().find(|(known, _)| *known == name);
+    known.map(|(_, dtype)| dtype).ok_or_else(|| "write f32, f16 or bf16".to_owned())
 }
 
 /// Returns success for a run whose records all passed.

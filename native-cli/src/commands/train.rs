@@ -4,14 +4,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use parallax_schema::case::DType;
 use parallax_schema::record::{Better, Outcome, Score};
 
 use crate::args::{DEVICES, Device, RESULTS};
-use crate::commands::model::{DataOptions, exit_code, write_run};
+use crate::commands::model::{DataOptions, dtype, exit_code, write_run};
 use crate::console::{errln, outln};
 use crate::files;
 use crate::learn::evaluation::EvaluationOptions;
 use crate::learn::executor::Executor;
+use crate::learn::loss_scale;
 use crate::learn::task::{Extents, Prepared};
 use crate::learn::training::{Course, EVERY, Settings};
 
@@ -39,6 +41,12 @@ pub struct TrainArgs {
     /// Rows, windows or images of a batch [default: 64; ner: 16; image: 32]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..65_536))]
     pub batch: Option<u32>,
+    /// Element type of the layers: f32, f16 or bf16; parameters, losses and averages stay in f32
+    #[arg(long, value_name = "TYPE", value_parser = dtype, default_value = "f32")]
+    pub dtype: DType,
+    /// First scale of the loss, a power of two; it adapts to overflows [default: 65536 in f16, else none]
+    #[arg(long, value_name = "N", value_parser = loss_scale::parse)]
+    pub loss_scale: Option<u32>,
     /// Hidden width [default: 64; ner: 128], or channels of the first convolution [default: 16; volumes: 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..4096))]
     pub hidden: Option<u32>,
@@ -64,9 +72,10 @@ pub fn train(args: &TrainArgs) -> anyhow::Result<ExitCode> {
         task.prepare(Extents { hidden, width }, args.seed, &mut executor)?;
     about.insert("seed".to_owned(), args.seed.to_string());
     about.insert("batch".to_owned(), batch.to_string());
+    about.insert("dtype".to_owned(), args.dtype.name().to_owned());
     let checkpoint = args.weights.with_extension("checkpoint.safetensors");
     let course = Course { network: &*network, items: &*items, about: &about };
-    let settings = Settings { seed: args.seed, steps, batch };
+    let settings = Settings { seed: args.seed, steps, batch, dtype: args.dtype, loss_scale: args.loss_scale };
     let mut result = course.train(&settings, &mut executor, (&checkpoint, args.resume))?;
     result.weights.about = about;
     finish(&mut result.weights);
@@ -78,12 +87,17 @@ pub fn train(args: &TrainArgs) -> anyhow::Result<ExitCode> {
         "mean loss of each {EVERY} steps: {}",
         curve.iter().map(|p| format!("{:.4}", p.value)).collect::<Vec<_>>().join(" ")
     );
-    let options = EvaluationOptions { seed: args.seed, device: &args.device, arrays: None };
+    let scaling = result.scale.map(|scale| format!("{}, {} of {steps} steps left out", scale.scale(), scale.skipped));
+    if let Some(scaling) = &scaling {
+        errln!("scale of the loss: {scaling}");
+    }
+    let options = EvaluationOptions { seed: args.seed, dtype: args.dtype, device: &args.device, arrays: None };
     let (mut run, lines) = task.evaluate(&result.weights, &options, &mut executor)?;
     lines.iter().for_each(|line| outln!("{line}"));
     if let Some(Outcome::Pass(measured)) = run.records.first_mut().map(|record| &mut record.outcome) {
         measured.scores.extend(curve);
     }
+    run.environment.extend(scaling.map(|scaling| ("loss_scale".to_owned(), scaling)));
     if let Some(path) = &args.output {
         write_run(path, &run)?;
     }

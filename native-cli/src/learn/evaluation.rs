@@ -9,7 +9,7 @@ use parallax_model::data::Weights;
 use parallax_model::examples::split;
 use parallax_schema::case::{DType, Storage};
 use parallax_schema::device::Compiled;
-use parallax_schema::record::{Measured, Outcome, Parts, Record, Run, Score};
+use parallax_schema::record::{Difference, Measured, Outcome, Parts, Record, Repeatable, Run, Score};
 use parallax_schema::units::four_digits;
 
 use super::executor::Executor;
@@ -22,6 +22,8 @@ use crate::{files, npy, targets};
 pub struct EvaluationOptions<'a> {
     /// Seed of the intervals.
     pub seed: u64,
+    /// Element type of the layers.
+    pub dtype: DType,
     /// Devices, for the processor beside another target.
     pub device: &'a Device,
     /// Folder for the inputs and the logits as NumPy arrays.
@@ -68,7 +70,9 @@ impl Evaluation<'_> {
         executor: &mut Executor,
         quality: impl FnOnce(&Answers) -> anyhow::Result<Quality>,
     ) -> anyhow::Result<(Run, Vec<String>)> {
-        let job = Job::new(self.asked.network, self.weights, self.asked.items)?;
+        let dtype = self.options.dtype;
+        let job = |dtype| Job::new(self.asked.network, self.weights, self.asked.items, dtype);
+        let (job, in_f32) = (job(dtype)?, job(DType::F32)?);
         let (run, passes) = executor.passes(&job)?;
         let classes = self.asked.network.classes();
         let all = Answers::new(&passes.answers, classes);
@@ -78,16 +82,21 @@ impl Evaluation<'_> {
         let ours = self.judged(all);
         let Quality { mut scores, lines: about } = quality(&ours)?;
         scores.extend(speed(self.asked.items.rate(), &passes, self.options.seed));
-        let processor = match executor.target {
-            targets::CPU => None,
+        let processor = match (executor.target, dtype) {
+            (targets::CPU, DType::F32) => None,
             _ => {
-                let answers = Executor::processor(self.options.device)?.answers(&job)?;
+                let answers = Executor::processor(self.options.device)?.answers(&in_f32)?;
                 Some(self.judged(Answers::new(&answers, classes)))
             }
         };
-        let agreement = agreement(&ours, processor.as_ref().unwrap_or(&ours));
-        let name = &run.device().name;
-        let mut lines = vec![format!("{} on {name} ({}): {}", self.data, run.target, self.items)];
+        let mut agreement = agreement(&ours, processor.as_ref().unwrap_or(&ours), dtype);
+        let bound = agreement.check.bound;
+        agreement.check.repeatable = Some(match passes.apart {
+            0.0 => Repeatable::Bitwise,
+            by => Repeatable::Differs(Difference { by: by.min(f64::MAX), of_bound: (by / bound).min(f64::MAX) }),
+        });
+        let (name, target) = (&run.device().name, &run.target);
+        let mut lines = vec![format!("{} on {name} ({target}, {}): {}", self.data, dtype.name(), self.items)];
         lines.extend(about);
         if processor.is_some() {
             scores.extend(agreement.scores);
@@ -100,6 +109,13 @@ impl Evaluation<'_> {
         if !agreement.check.passed {
             lines.push(format!("logits differ from those of the processor: {}", agreement.check.sentence()));
         }
+        let peaks = [("device", Some(passes.memory.peak)), ("host", passes.memory.host_peak)];
+        let peaks = peaks.iter().filter_map(|(place, peak)| Some(format!("{} of the {place}", peak.as_ref()?)));
+        lines.push(format!("memory: {} at most", peaks.collect::<Vec<_>>().join(", ")));
+        lines.push(match passes.apart {
+            0.0 => "logits of all passes have the same bits".to_owned(),
+            by => format!("logits of two passes are up to {} apart", four_digits(by)),
+        });
         let outcome = match agreement.check.passed {
             false => Outcome::Fail { check: agreement.check },
             true => Outcome::Pass(Box::new(Measured {
@@ -155,14 +171,15 @@ impl Evaluation<'_> {
         let option: String = stem.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).take(60).collect();
         let numbers: Vec<String> = extents.iter().map(|(axis, extent)| format!("{axis}{extent}")).collect();
         let (workload, variant) = (self.kind.name(), self.variant);
-        let case = format!("{workload}/fwd/{},{option}/f32/{variant}", numbers.join(","));
+        let dtype = self.options.dtype;
+        let case = format!("{workload}/fwd/{},{option}/{}/{variant}", numbers.join(","), dtype.name());
         let parts = Parts {
             workload: workload.to_owned(),
             direction: "fwd".to_owned(),
             shape: extents.iter().map(|(axis, extent)| ((*axis).to_owned(), *extent as u64)).collect(),
             decimals: BTreeMap::new(),
             options: vec![option],
-            dtype: DType::F32,
+            dtype,
             variant: variant.to_owned(),
         };
         let cost = self.asked.network.cost(items, (items * self.asked.items.bytes()) as u64);

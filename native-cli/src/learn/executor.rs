@@ -13,7 +13,7 @@ use crate::args::Device;
 use crate::browser::{BrowserOptions, PageTarget};
 use crate::interrupts::listen_and_say;
 use crate::targets::{CPU, Opened, WASM, choose};
-use crate::{browser, host, session};
+use crate::{browser, host, memory, session};
 
 /// Place that computes layers.
 pub struct Executor {
@@ -93,7 +93,8 @@ impl Executor {
     pub fn passes(&mut self, job: &Job) -> anyhow::Result<(Run, Passes)> {
         let (mut run, passes) = match &mut self.place {
             Place::Here(machine) => {
-                let passes = block_on(passes(machine, job, async |_| true))?;
+                let mut passes = block_on(passes(machine, job, async |_| true))?;
+                passes.memory.host_peak = memory::peak();
                 let (device, clock) = (machine.profiler().device(), machine.profiler().clock());
                 (Run::begin_on(self.target, session::suite(), (device, clock), &Spec::default(), Vec::new()), passes)
             }

@@ -7,6 +7,7 @@ pub mod evaluation;
 pub mod executor;
 mod files;
 mod image;
+pub mod loss_scale;
 mod ner;
 pub mod scoring;
 pub mod task;

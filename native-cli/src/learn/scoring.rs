@@ -4,6 +4,7 @@ use parallax_learn::{PASSES, Passes, REQUESTS};
 use parallax_model::examples::Examples;
 use parallax_model::network::Network;
 use parallax_model::quality::bootstrap;
+use parallax_schema::case::DType;
 use parallax_schema::record::stats::quantile;
 use parallax_schema::record::{Better, CheckResult, Score};
 
@@ -94,9 +95,17 @@ fn score(name: &str, value: f64, (low, high): (f64, f64), better: Better, items:
     Score { name: name.to_owned(), value, low, high, better, items: items as u64 }
 }
 
-/// Largest difference of a logit, over the largest logit or one. A logit is a chain of a few sums in f32 of at most some thousand
-/// terms in any order, and 2⁻¹⁰ is 2¹⁴ roundings.
-const TOLERANCE: f64 = 1.0 / 1024.0;
+/// Largest difference of a logit, over the largest logit or one.
+///
+/// In f32 a logit is a chain of a few sums of at most some thousand terms in any order: 2¹⁴ roundings. In f16 and bf16 sums stay in f32,
+/// and the arrays between stages are rounded. The deepest network has 16 of them, whose roundings may add up.
+fn tolerance(dtype: DType) -> f64 {
+    let roundings = match dtype {
+        DType::F32 => 16384.0,
+        DType::F16 | DType::BF16 => 16.0,
+    };
+    roundings * dtype.unit_roundoff()
+}
 
 /// Agreement of answers with those of the processor in f32.
 pub struct Agreement {
@@ -108,13 +117,13 @@ pub struct Agreement {
     pub parted: Vec<usize>,
 }
 
-/// Compares answers with those of the processor.
-pub fn agreement(ours: &Answers, processor: &Answers) -> Agreement {
+/// Compares answers in an element type with those of the processor in f32.
+pub fn agreement(ours: &Answers, processor: &Answers, dtype: DType) -> Agreement {
     let size = processor.logits.iter().fold(1.0f64, |size, logit| size.max(f64::from(*logit).abs()));
     let differences = ours.logits.iter().zip(&processor.logits).map(|(a, b)| (f64::from(*a) - f64::from(*b)).abs());
     // A difference that is no number counts as infinite.
     let worst = differences.fold(0.0, |worst, d| if d.is_nan() { f64::INFINITY } else { f64::max(worst, d) });
-    let bound = TOLERANCE * size;
+    let bound = tolerance(dtype) * size;
     let rows = ours.predicted.len();
     let parted: Vec<usize> = (0..rows).filter(|row| ours.predicted[*row] != processor.predicted[*row]).collect();
     let share = (rows - parted.len()) as f64 / rows as f64;

@@ -1,17 +1,19 @@
-//! Training of a network by the suite's own forward, backward and optimiser. Batches depend on seed and step alone, so a resumed
+//! Training of a network by the suite's own forward, backward and optimiser. Parameters and averages are in f32 at every element type. Batches depend on seed and step alone, so a resumed
 //! training ends with the weights of one without a pause.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, bail};
 use parallax_model::data::Weights;
 use parallax_model::examples::{Examples, items_of};
-use parallax_model::layers::Arrays;
+use parallax_model::layers::{Arrays, Layer};
 use parallax_model::network::{Network, mean_loss};
+use parallax_schema::case::DType;
 use parallax_schema::units::Nanos;
 
 use super::executor::Executor;
+use super::loss_scale::LossScale;
 use crate::files;
 use crate::interrupts::interrupted;
 use crate::progress::Progress;
@@ -28,13 +30,18 @@ pub struct Settings {
     pub steps: usize,
     /// Items of a batch.
     pub batch: usize,
+    /// Element type of the layers.
+    pub dtype: DType,
+    /// First scale of the loss; none for the default of the type.
+    pub loss_scale: Option<u32>,
 }
 
-/// State of a training: arrays, steps done, and the mean losses so far.
+/// State of a training: arrays, steps done, the mean losses so far, and the scale of the loss.
 struct State {
     arrays: Arrays,
     done: usize,
     losses: Vec<f64>,
+    scale: Option<LossScale>,
 }
 
 /// Result of a training.
@@ -43,6 +50,8 @@ pub struct Trained {
     pub weights: Weights,
     /// Mean loss of each [`EVERY`] steps.
     pub curve: Vec<f64>,
+    /// Last scale of the loss; none without one.
+    pub scale: Option<LossScale>,
 }
 
 /// Network in training, with its metadata.
@@ -68,15 +77,15 @@ impl Course<'_> {
     ) -> anyhow::Result<Trained> {
         let count = self.items.len();
         let batch = settings.batch.min(count);
-        let layers = self.network.step(batch);
-        let mut state = if resume { self.read(checkpoint)? } else { self.begin(settings.seed)? };
+        let step = Step::new(self.network, batch, settings.dtype);
+        let mut state = if resume { self.read(checkpoint, settings)? } else { self.begin(settings)? };
         let progress = Progress::new(executor.target);
         let began = std::time::Instant::now();
         let first = state.done;
         while state.done < settings.steps {
             let chosen = items_of(state.done, count, batch, settings.seed);
             self.items.batch(&chosen, settings.seed.wrapping_add(state.done as u64), &mut state.arrays);
-            executor.run(&layers, &mut state.arrays)?;
+            step.run(executor, &mut state)?;
             let loss = mean_loss(&state.arrays);
             if !loss.is_finite() {
                 progress.clear();
@@ -99,13 +108,14 @@ impl Course<'_> {
         progress.clear();
         let mean = |losses: &[f64]| losses.iter().sum::<f64>() / losses.len() as f64;
         let weights = self.network.save(&state.arrays, false);
-        Ok(Trained { weights, curve: state.losses.chunks(EVERY).map(mean).collect() })
+        Ok(Trained { weights, curve: state.losses.chunks(EVERY).map(mean).collect(), scale: state.scale })
     }
 
-    fn begin(&self, seed: u64) -> anyhow::Result<State> {
+    fn begin(&self, settings: &Settings) -> anyhow::Result<State> {
         let mut arrays = Arrays::default();
-        self.network.load(&self.network.initial(seed), &mut arrays)?;
-        Ok(State { arrays, done: 0, losses: Vec::new() })
+        self.network.load(&self.network.initial(settings.seed), &mut arrays)?;
+        let scale = LossScale::new(settings.dtype, settings.loss_scale);
+        Ok(State { arrays, done: 0, losses: Vec::new(), scale })
     }
 
     /// Writes a checkpoint: parameters, averages, and the metadata of the training.
@@ -114,11 +124,14 @@ impl Course<'_> {
         weights.about = self.about.clone();
         weights.about.insert("done".to_owned(), state.done.to_string());
         weights.about.insert("losses".to_owned(), serde_json::to_string(&state.losses)?);
+        if let Some(scale) = &state.scale {
+            scale.write(&mut weights);
+        }
         let bytes = weights.to_bytes()?;
         files::write(path, |to| to.write_all(&bytes))
     }
 
-    fn read(&self, path: &Path) -> anyhow::Result<State> {
+    fn read(&self, path: &Path, settings: &Settings) -> anyhow::Result<State> {
         let named = || path.display().to_string();
         let bytes = std::fs::read(path).with_context(|| format!("cannot read the checkpoint {}", path.display()))?;
         let weights = Weights::read(&bytes).with_context(named)?;
@@ -133,6 +146,41 @@ impl Course<'_> {
         if losses.len() != done {
             bail!("{}: it has {} losses of {done} steps", path.display(), losses.len());
         }
-        Ok(State { arrays, done, losses })
+        let scale = match LossScale::new(settings.dtype, settings.loss_scale) {
+            Some(_) => Some(LossScale::read(&weights).with_context(named)?),
+            None => None,
+        };
+        Ok(State { arrays, done, losses, scale })
+    }
+}
+
+/// Layers of a training step.
+struct Step {
+    /// Forward pass, loss and backward pass.
+    gradients: Vec<Layer>,
+    optimisers: Vec<Layer>,
+    /// Arrays of the gradients of all parameters.
+    arrays: BTreeSet<String>,
+}
+
+impl Step {
+    /// Returns the layers of a step on `batch` items in an element type.
+    fn new(network: &dyn Network, batch: usize, dtype: DType) -> Step {
+        let gradients = network.gradients(batch).into_iter().map(|layer| layer.in_dtype(dtype)).collect();
+        Step { gradients, optimisers: network.optimisers(), arrays: network.gradient_arrays() }
+    }
+
+    /// Computes the gradients, and changes the parameters unless a gradient overflowed.
+    fn run(&self, executor: &mut Executor, state: &mut State) -> anyhow::Result<()> {
+        let State { arrays, scale, .. } = state;
+        if let Some(scale) = scale {
+            scale.apply(arrays);
+        }
+        executor.run(&self.gradients, arrays)?;
+        let sound = match scale {
+            Some(scale) => scale.unscale(&self.arrays, arrays)?,
+            None => true,
+        };
+        if sound { executor.run(&self.optimisers, arrays) } else { Ok(()) }
     }
 }

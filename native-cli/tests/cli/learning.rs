@@ -37,6 +37,46 @@ fn shipped_models_answer_alike_on_both_targets() {
     }
 }
 
+/// Arrays between layers are rounded to f16. Their limit is 2⁻⁷ of the largest logit.
+#[test]
+fn models_in_f16_answer_nearly_as_the_processor_in_f32() {
+    let dir = folder();
+    let of = |model: &str, target: &str, dtype: &str, file: &str| {
+        run(dir.path(), &["model", model, "--target", target, "--dtype", dtype, "--output", file])
+    };
+    for model in ["classify", "image", "ner"] {
+        of(model, "cpu", "f32", "whole");
+        let said = of(model, "wgpu", "f16", "half");
+        assert!(said.contains("(wgpu, f16)") && said.contains("of the host at most"), "{said}");
+        assert!(score(dir.path(), "half", "equal predictions") > 0.98, "{said}");
+        assert!(score(dir.path(), "half", "logit difference") > 0.0, "{said}");
+        let said = run(dir.path(), &["compare", "whole", "half", "--format", "markdown"]);
+        assert!(said.contains(&format!("network {model}")) && said.contains("| f16 |"), "{said}");
+    }
+    let refused = ["model", "classify", "--target", "cpu", "--dtype", "f16"];
+    mistake(dir.path(), &refused, &["this device does not compute with f16"]);
+    mistake(dir.path(), &["model", "classify", "--dtype", "f8"], &["write f32, f16 or bf16"]);
+}
+
+/// Mixed precision: parameters in f32, layers in f16. The losses differ by roundings of 2⁻¹¹ of the activations.
+#[test]
+fn the_loss_falls_in_f16_as_in_f32_with_a_scale() {
+    let dir = folder();
+    for dtype in ["f32", "f16"] {
+        let rest = ["--steps", "100", "--weights", "w", "--output", dtype, "--target", "wgpu", "--dtype", dtype];
+        run(dir.path(), &training(&rest));
+    }
+    let [whole, half] = ["f32", "f16"].map(|file| score(dir.path(), file, "loss at step 100"));
+    assert!((whole - half).abs() < 0.01 * whole, "{whole} and {half}");
+    let text = std::fs::read_to_string(dir.path().join("f16")).expect("a run file");
+    let scale = Run::parse(&text).expect("a run").environment.get("loss_scale").cloned().expect("a scale");
+    assert!(scale.contains("of 100 steps left out"), "{scale}");
+    // An infinite gradient of the first steps halves a scale that is too large.
+    let large = ["--steps", "20", "--weights", "w", "--target", "wgpu", "--dtype", "f16", "--loss-scale", "16777216"];
+    run(dir.path(), &training(&large));
+    mistake(dir.path(), &training(&["--weights", "w", "--loss-scale", "3"]), &["a power of two"]);
+}
+
 #[test]
 fn inputs_and_logits_are_written_for_other_libraries() {
     let dir = folder();

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use parallax_learn::{Job, Machine, Message, passes};
 use parallax_schema::record::Suite;
+use parallax_schema::units::Bytes;
 use serde::Deserialize;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
@@ -52,6 +53,13 @@ async fn tell(message: &Message) -> bool {
     }
 }
 
+/// Returns the size of this program's memory, which never shrinks.
+fn own_memory() -> Option<Bytes> {
+    let buffer = wasm_bindgen::memory().dyn_into::<js_sys::WebAssembly::Memory>().ok()?.buffer();
+    let buffer = buffer.dyn_into::<js_sys::ArrayBuffer>().ok()?;
+    Some(Bytes(u64::from(buffer.byte_length())))
+}
+
 /// Returns the bytes of the passes of a job. `settings` are JSON. `on_message` posts a message in JSON, and promises whether to go on.
 ///
 /// # Errors
@@ -86,6 +94,7 @@ pub async fn run(job: Vec<u8>, settings: String, on_message: js_sys::Function) -
         last.set(now);
         tell(&Message::Progress { share }).await
     };
-    let done = passes(&mut machine, &job, progress).await;
-    done.map_err(message)?.to_bytes().map_err(message)
+    let mut done = passes(&mut machine, &job, progress).await.map_err(message)?;
+    done.memory.host_peak = own_memory();
+    done.to_bytes().map_err(message)
 }

@@ -185,7 +185,7 @@ mod tests {
     fn layers_are_problems_of_the_suite_with_all_their_inputs() {
         for dimensions in [Dimensions::Two, Dimensions::Three] {
             let model: &dyn Network = &Convolutions { dimensions, side: 8, channels: 4, classes: 3 };
-            complete(model.step(3).into_iter().chain(model.forward(1)));
+            complete(model.gradients(3).into_iter().chain(model.optimisers()).chain(model.forward(1)));
             let outputs: Vec<String> =
                 model.gradients(3).into_iter().flat_map(|layer| layer.outputs).map(|(_, array)| array).collect();
             for (name, _) in model.parameters() {

@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn layers_are_problems_of_the_suite_with_all_their_inputs() {
         let model: &dyn Network = &Tagger { rows: 50, width: 16, hidden: 24, tags: 5 };
-        complete(model.step(3).into_iter().chain(model.forward(1)));
+        complete(model.gradients(3).into_iter().chain(model.optimisers()).chain(model.forward(1)));
     }
 
     #[test]

@@ -54,6 +54,9 @@ pub struct MemoryStats {
     /// Size in use on the whole device, by all processes; absent if the driver does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_used: Option<Bytes>,
+    /// Largest size of the program in the host's memory, or of a page's program; absent if it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_peak: Option<Bytes>,
 }
 
 /// Cost and result of compiling a case.
