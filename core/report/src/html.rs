@@ -12,6 +12,7 @@ mod embedded;
 mod history;
 mod mark;
 mod marks;
+mod networks;
 mod peers;
 mod picture;
 mod plot;
@@ -68,6 +69,7 @@ pub fn page(catalog: &dyn Catalog, runs: &[NamedRun], comparison: Option<&Compar
         }
         main {
             section { h2 { "Runs" } div.cards.large { @for NamedRun { name, run } in runs { (head(name, run)) } } }
+            (networks::networks(runs))
             (models(runs, comparison.map_or(0, |comparison| comparison.base)))
             @if let Some(comparison) = comparison { (compared(catalog, &comparison.clone().by_case())) }
             @if let Some(tax) = tax { section { h2 { "Portability tax" } (taxed(catalog, tax)) } }

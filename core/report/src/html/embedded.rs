@@ -13,6 +13,7 @@ use parallax_schema::units::{counted, sentence};
 
 use super::compared::verdicts;
 use super::drift::drift as drift_of;
+use super::networks::networks;
 use super::{compared, cost_figure, cost_picture, mark, roofline_of, roofline_picture, shown, strip, table, taxed};
 
 /// Number of visible rows of a cost; the others are folded.
@@ -85,6 +86,7 @@ pub fn comparison(catalog: &dyn Catalog, runs: &[NamedRun], comparison: &Compari
         p { (sentence(&comparison.tally())) }
         @for note in crate::compared_runs(runs).notes { p.soft { (note) } }
         @if let Some(models) = crate::models_table(runs, comparison.base) { section { h2 { "Model" } (table(&models)) } }
+        (networks(runs))
         (by_workload(catalog, runs, comparison))
         @for (hardware, costs) in parallax_schema::grouped(costs.iter().map(|cost| (cost.hardware(), cost))) {
             section {
