@@ -97,6 +97,22 @@ def pool(direction, shape, dtype, device):
         yield "eager", False, partial(aten.avg_pool2d_backward, dout, x, *window, False, True, None)
 
 
+def resize(direction, shape, dtype, device):
+    n, words = resolved("resize", shape)
+    last, kind = "nhwc" in words, "nearest" if "nearest" in words else "bilinear"
+    dims = (n["n"], n["h"], n["w"], n["c"]) if last else (n["n"], n["c"], n["h"], n["w"])
+    x, size = first(normal(dims, dtype, device), last), [n["oh"], n.get("ow", n["oh"])]
+    forward = partial(F.interpolate, x, size=size, mode=kind)
+    if direction == "fwd":
+        yield "eager", False, forward
+        return
+    dout = like(forward())
+    if kind == "nearest":
+        yield "eager", False, partial(aten.upsample_nearest2d_backward, dout, size, list(x.shape))
+    else:
+        yield "eager", False, partial(aten.upsample_bilinear2d_backward, dout, size, list(x.shape), False)
+
+
 def embedding(direction, shape, dtype, device):
     n = extents(shape)
     index = below(n["v"], n["n"], device)
@@ -223,7 +239,7 @@ def batch_norm(direction, shape, dtype, device):
 
 
 CONVOLUTIONS = ["conv2d", "conv3d", "depthwise_conv2d", "depthwise_conv3d"]
-OTHERS = [separable_conv3d, pool, embedding, embedding_bag, hash_embedding, transpose, reduce, scan, sort_by_key]
+OTHERS = [separable_conv3d, pool, resize, embedding, embedding_bag, hash_embedding, transpose, reduce, scan, sort_by_key]
 WORKLOADS = {name: partial(convolution, name) for name in CONVOLUTIONS}
 WORKLOADS |= {one.__name__: one for one in [*OTHERS, standard_scaler, batch_norm]} | dense.WORKLOADS
 

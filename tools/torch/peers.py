@@ -60,6 +60,9 @@ def named():
     yield from (f"standard_scaler/fwd/{shape}/f32" for shape in ("n65536,f64", "n1000000,f64"))
     for shape in ["n8,c64,h112,k3,s2,p1,nchw,max", "n64,c64,h112,k3,s2,p1,nhwc,max", "n64,c256,h56,s2,nchw,average"]:
         yield from (f"pool/{direction}/{shape}/f32" for direction in ("fwd", "bwd"))
+    for shape in ["nchw,bilinear", "nchw,nearest", "nhwc,nearest"]:
+        yield from (f"resize/{direction}/n64,c64,h56,oh112,{shape}/f32" for direction in ("fwd", "bwd"))
+    yield "resize/fwd/n128,c3,h512,oh224,nchw,bilinear/f32"
     for shape in (f"n32,c64,h112,{layout}" for layout in LAYOUTS):
         yield from (f"batch_norm/{direction}/{shape}/f32" for direction in ("fwd", "bwd"))
     yield from dense.named()

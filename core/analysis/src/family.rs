@@ -31,7 +31,7 @@ impl Family {
                 Family::Attention
             }
             "fma" | "linear" | "matmul" | "matmul_i8" | "mlp_gelu" => Family::Products,
-            "conv2d" | "conv3d" | "conv_block" | "depthwise_conv2d" | "depthwise_conv3d" | "pool"
+            "conv2d" | "conv3d" | "conv_block" | "depthwise_conv2d" | "depthwise_conv3d" | "pool" | "resize"
             | "separable_conv3d" => Family::Convolutions,
             "add_layernorm" | "elementwise" | "gelu" | "layernorm" | "reduce" | "rmsnorm" | "scan" | "softmax"
             | "softmax_v" | "standard_scaler" => Family::Rows,

@@ -342,6 +342,11 @@ pub fn global_pool(images: u64, channels: u64, [h, w]: [u64; 2], dtype: DType) -
     StandIn::of("pool", &format!("n{images},c{channels},h{h},w{w},oh1,ow1,nchw,adaptive"), dtype, "")
 }
 
+/// Resized images of two dimensions, `kind` `bilinear` or `nearest`.
+pub fn resize([n, c, h, w]: [u64; 4], [oh, ow]: [u64; 2], kind: &str, dtype: DType, note: &str) -> StandIn {
+    StandIn::of("resize", &format!("n{n},c{c},h{h},w{w},oh{oh},ow{ow},nchw,{kind}"), dtype, note)
+}
+
 /// Operation without a problem that reads tensors of some elements and writes one.
 pub fn unmatched(reason: impl Into<String>, read: &[u64], written: u64, dtype: Option<DType>) -> StandIn {
     StandIn::missing(reason, elementwise_cost(1, read, written, dtype.unwrap_or(DType::F32)))

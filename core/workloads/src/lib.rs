@@ -8,6 +8,7 @@ mod inner;
 mod label;
 pub mod ops;
 mod parse;
+mod pixels;
 mod registry;
 mod sort;
 pub mod tunables;

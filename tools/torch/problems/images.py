@@ -63,6 +63,17 @@ CASES = {
         ],
         {"fwd": ["naive", "vector"], "bwd": ["naive", "vector"]},
     ),
+    # PyTorch finds the nearest pixel in f32: ratios of extents that it rounds have other pixels.
+    "resize": (
+        [
+            "n2,c3,h7,w6,oh14,ow12,nchw,bilinear",
+            "n1,c8,h9,w16,oh5,ow24,nhwc,bilinear",
+            "n2,c3,h19,w16,oh8,ow9,nchw,bilinear",
+            "n2,c3,h7,w8,oh14,ow16,nchw,nearest",
+            "n1,c8,h12,w16,oh6,ow4,nhwc,nearest",
+        ],
+        {"fwd": ["naive", "vector"], "bwd": ["naive", "vector"]},
+    ),
 }
 
 
@@ -222,8 +233,25 @@ def pool(forward, shape, dtype, rng):
     return ({"x": x} if largest else {}) | {"dout": dout}, gradient
 
 
+def resize(forward, shape, dtype, rng):
+    n, words = resolved("resize", shape)
+    last = "nhwc" in words
+    size, kind = (n["oh"], n.get("ow", n["oh"])), "nearest" if "nearest" in words else "bilinear"
+    dims = around(n, n["c"], (n["h"], n["w"]), last)
+
+    def resized(x):
+        return back(F.interpolate(first(x, last), size=size, mode=kind), last)
+
+    if forward:
+        return {"x": random(rng, dims, dtype)}, lambda x: {"out": resized(x)}
+    dout = random(rng, around(n, n["c"], size, last), dtype)
+    x = torch.zeros(dims, dtype=torch.float64)
+    return {"dout": dout}, lambda dout: {"dx": gradients(lambda x: [resized(x)], {"x": x}, ["x"], [dout])["x"]}
+
+
 def problem(workload, direction, shape, dtype, rng):
     forward = direction == "fwd"
-    if workload in ("pool", "conv_block"):
-        return {"pool": pool, "conv_block": block}[workload](forward, shape, dtype, rng)
+    others = {"pool": pool, "resize": resize, "conv_block": block}
+    if workload in others:
+        return others[workload](forward, shape, dtype, rng)
     return convolution(workload, forward, shape, dtype, rng)

@@ -92,6 +92,7 @@ fn matched(node: &Node, fusion: Option<&Fusion>, output: &[u64], (dtype, opset):
         }
         ("BatchNormalization", _) => problems::scaled_channels(node.shape(0)?, dtype),
         ("ConvTranspose", _) => upsampling(node, output, dtype),
+        ("Resize" | "Upsample", _) => resizing(node, output, dtype),
         ("MaxPool", _) => Some(problems::pool(&windows::windows(node)?, "max", dtype)),
         ("AveragePool", _) => Some(problems::pool(&windows::windows(node)?, "average", dtype)),
         ("GlobalAveragePool", _) => spatial_mean(node.shape(0)?, &[2, 3], dtype),
@@ -185,6 +186,23 @@ fn upsampling(node: &Node, output: &[u64], dtype: DType) -> Option<StandIn> {
     (apart && whole).then_some(())?;
     let positions = images.saturating_mul(product(input));
     Some(problems::upsampling_conv(positions, *channels, output.get(1)?.saturating_mul(product(kernel)), dtype))
+}
+
+/// Returns the problem of images resized in their last two dimensions.
+fn resizing(node: &Node, output: &[u64], dtype: DType) -> Option<StandIn> {
+    let ([n, c, h, w], [images, channels, oh, ow]) = (node.shape(0)?, output) else { return None };
+    let (input, size) = ([*n, *c, *h, *w], [*oh, *ow]);
+    ((n, c) == (images, channels) && node.int("antialias").unwrap_or(0) == 0).then_some(())?;
+    let kind = match node.word("mode").unwrap_or("nearest") {
+        "nearest" => "nearest",
+        "linear" | "bilinear" => "bilinear",
+        _ => return None,
+    };
+    let note = match node.word("coordinate_transformation_mode") {
+        Some("half_pixel" | "pytorch_half_pixel") | None => "",
+        Some(_) => "the problem places pixels by their centres",
+    };
+    Some(problems::resize(input, size, kind, dtype, note))
 }
 
 /// Returns the problem of a mean over both dimensions of images.

@@ -172,6 +172,12 @@ pub(super) fn matched(operator: &Operator, wanted: Option<DType>, usual: Option<
             let [n, c, h, w] = operator.shape(0)? else { return None };
             Some(problems::global_pool(*n, *c, [*h, *w], dtype))
         }
+        name @ ("aten::upsample_nearest2d" | "aten::upsample_bilinear2d") => {
+            let [n, c, h, w] = *operator.shape(0)? else { return None };
+            let [oh, ow] = operator.list(1)?[..] else { return None };
+            let kind = if name.contains("nearest") { "nearest" } else { "bilinear" };
+            Some(problems::resize([n, c, h, w], [oh, ow], kind, dtype, ""))
+        }
         name @ ("aten::add" | "aten::add_" | "aten::sub" | "aten::mul" | "aten::mul_" | "aten::div") => {
             let op = name.trim_start_matches("aten::").trim_end_matches('_');
             problems::broadcast(op, operator.shape(0)?, operator.dims.get(1)?, dtype)

@@ -34,6 +34,7 @@ pub mod pool;
 pub mod prefetch;
 pub mod read;
 pub mod reduce;
+pub mod resize;
 pub mod rmsnorm;
 pub mod rope;
 pub mod scan;

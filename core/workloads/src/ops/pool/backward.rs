@@ -11,10 +11,8 @@ use parallax_ir::{
 use parallax_schema::case::{Cost, Direction, Rate};
 
 use super::window::Windows;
-use super::{
-    AWKWARD, THREADS, X, along, by_pieces_of, bytes, image, largest, most_pixels, not_finite, pooled, position,
-    several, shapes, split,
-};
+use super::{AWKWARD, THREADS, X, by_pieces_of, bytes, image, largest, most_pixels, not_finite, pooled, shapes};
+use crate::pixels::{along, position, several, split};
 
 /// Specification of the backward direction.
 pub(super) fn form() -> OpSpec {

@@ -12,15 +12,15 @@ mod window;
 use window::Windows;
 
 use crate::dense::{maximum, total};
+use crate::pixels::{along, extents, position, several, split};
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::parallel::*;
 use parallax_ir::stress::{exact, one, scattered_nan, smallest_normal, subnormal, wide, zero};
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Shape, Stage,
-    StressInput, Tolerance, Variant, Workload, countable, indexable, normal, spread, width,
+    StressInput, Tolerance, Variant, Workload, countable, indexable, normal, spread,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
-use parallax_schema::device::Caps;
 
 const X: usize = 0;
 
@@ -159,14 +159,6 @@ fn validate(shape: &Shape) -> Result<(), String> {
     indexable(n * c * rows.outputs * columns.outputs)
 }
 
-/// Extents of a tensor of `rows` rows and `columns` columns.
-fn extents(p: &Problem, rows: u64, columns: u64) -> [u64; 4] {
-    match p.shape.has("nhwc") {
-        true => [p["n"], rows, columns, p["c"]],
-        false => [p["n"], p["c"], rows, columns],
-    }
-}
-
 fn image(p: &Problem) -> [u64; 4] {
     extents(p, p["h"], p["w"])
 }
@@ -245,18 +237,6 @@ fn stress_inputs() -> Vec<StressInput> {
     ]
 }
 
-/// Image, channel, row and column of an element of a tensor with such extents.
-fn split(p: &Problem, [_, a, b, c]: [u64; 4], at: u64) -> [u64; 4] {
-    let (i, j, k, l) = (at / (a * b * c), at / (b * c) % a, at / c % b, at % c);
-    if p.shape.has("nhwc") { [i, l, j, k] } else { [i, j, k, l] }
-}
-
-/// Index of an element, the inverse of `split`.
-fn position(p: &Problem, [_, a, b, c]: [u64; 4], [n, channel, row, column]: [u64; 4]) -> u64 {
-    let (j, k, l) = if p.shape.has("nhwc") { (row, column, channel) } else { (channel, row, column) };
-    ((n * a + j) * b + k) * c + l
-}
-
 fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
     let [rows, columns] = Windows::from_shape(&p.shape);
     for (slot, at) in out.iter_mut().zip(row * pooled(p)[3]..) {
@@ -295,19 +275,6 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
             }
         }
     });
-}
-
-/// Neighbouring elements that a thread writes at once, of a tensor with such extents.
-fn along(p: &Problem, extents: [u64; 4], caps: &Caps) -> u64 {
-    width(extents[3], p.dtype, caps)
-}
-
-/// Checks that a thread writes more than one element at once.
-fn several(p: &Problem, extents: [u64; 4], caps: &Caps) -> Result<(), String> {
-    match along(p, extents, caps) {
-        1 => Err(format!("{} neighbouring elements are not made of several vectors", extents[3])),
-        _ => Ok(()),
-    }
 }
 
 /// Threads of a workgroup.

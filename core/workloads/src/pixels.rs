@@ -1,0 +1,40 @@
+//! Index arithmetic of images in either memory order, `nchw` or `nhwc`, with the axes `n` and `c`.
+
+use parallax_ir::{Problem, width};
+use parallax_schema::device::Caps;
+
+/// Extents of a tensor of `rows` rows and `columns` columns, slowest first.
+pub(crate) fn extents(p: &Problem, rows: u64, columns: u64) -> [u64; 4] {
+    match p.shape.has("nhwc") {
+        true => [p["n"], rows, columns, p["c"]],
+        false => [p["n"], p["c"], rows, columns],
+    }
+}
+
+/// Image, channel, row and column of an element of a tensor with such extents.
+pub(crate) fn split(p: &Problem, [_, a, b, c]: [u64; 4], at: u64) -> [u64; 4] {
+    let (i, j, k, l) = (at / (a * b * c), at / (b * c) % a, at / c % b, at % c);
+    if p.shape.has("nhwc") { [i, l, j, k] } else { [i, j, k, l] }
+}
+
+/// Index of an element, the inverse of [`split`].
+pub(crate) fn position(p: &Problem, [_, a, b, c]: [u64; 4], [n, channel, row, column]: [u64; 4]) -> u64 {
+    let (j, k, l) = if p.shape.has("nhwc") { (row, column, channel) } else { (channel, row, column) };
+    ((n * a + j) * b + k) * c + l
+}
+
+/// Neighbouring elements that a thread writes at once, of a tensor with such extents.
+pub(crate) fn along(p: &Problem, extents: [u64; 4], caps: &Caps) -> u64 {
+    width(extents[3], p.dtype, caps)
+}
+
+/// Checks that a thread writes more than one element at once.
+///
+/// # Errors
+/// Extents of no whole vectors.
+pub(crate) fn several(p: &Problem, extents: [u64; 4], caps: &Caps) -> Result<(), String> {
+    match along(p, extents, caps) {
+        1 => Err(format!("{} neighbouring elements are not made of several vectors", extents[3])),
+        _ => Ok(()),
+    }
+}
