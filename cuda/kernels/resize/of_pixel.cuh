@@ -1,4 +1,4 @@
-// Gradient of a pixel from those of the outputs around it, for `count` neighbouring channels. The definition is in
+// Gradient of a pixel from those of its outputs, for `count` neighbouring channels. The definition is in
 // core/workloads/src/ops/resize/backward.rs.
 
 #include "resize/taps.cuh"
@@ -11,9 +11,7 @@ __device__ __forceinline__ void of_pixel(const elem* __restrict__ dout, const El
     for (unsigned y = rows.begin; y < rows.end; y++) {
         const float down = weight_in(own.row, y, H, OH);
         for (unsigned x = columns.begin; x < columns.end; x++) {
-            // An output without a weight gives nothing, even if its gradient is NaN.
             const float weight = down * weight_in(own.column, x, W, OW);
-            if (weight == 0.0f) continue;
             const auto all = neighbours<count>(dout, position(own, y, x, OH, OW));
 #pragma unroll
             for (unsigned c = 0; c < count; c++) sum[c] += weight * load(all.at[c]);

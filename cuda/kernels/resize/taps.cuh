@@ -18,10 +18,13 @@ __device__ __forceinline__ Taps taps(unsigned at, unsigned extent, unsigned outp
     return Taps{first, min(first + 1, extent - 1), (float)(place % (2 * outputs)) / (float)(2 * outputs)};
 }
 
-// Weight of a pixel in an output.
+// Weight of a pixel in one of its outputs: one less their distance.
 __device__ __forceinline__ float weight_in(unsigned pixel, unsigned at, unsigned extent, unsigned outputs) {
-    const Taps beside = taps(at, extent, outputs);
-    return (beside.first == pixel ? 1.0f - beside.weight : 0.0f) + (beside.second == pixel ? beside.weight : 0.0f);
+    if constexpr (NEAREST) return 1.0f;
+    const unsigned unit = 2 * outputs, own = pixel * unit;
+    const unsigned place = min(max((2 * at + 1) * extent, outputs) - outputs, (extent - 1) * unit);
+    const unsigned apart = max(place, own) - min(place, own);
+    return (float)(unit - min(apart, unit)) / (float)unit;
 }
 
 // First index of a range, and one past its last.
@@ -29,12 +32,12 @@ struct Span {
     unsigned begin, end;
 };
 
-// Outputs around a pixel.
+// Outputs with a weight of a pixel.
 __device__ __forceinline__ Span around(unsigned pixel, unsigned extent, unsigned outputs) {
     if constexpr (NEAREST) {
         return Span{(pixel * outputs + extent - 1) / extent, ((pixel + 1) * outputs + extent - 1) / extent};
     }
-    const unsigned first = (max(2 * outputs * pixel, outputs + extent) - (outputs + extent)) / (2 * extent);
-    const unsigned last = (max(outputs * (2 * pixel + 3), extent) - extent) / (2 * extent);
-    return Span{first, min(last + 1, outputs)};
+    const unsigned first = (max(2 * outputs * pixel + extent, outputs) - outputs) / (2 * extent);
+    const unsigned end = (outputs * (2 * pixel + 3) + extent - 1) / (2 * extent);
+    return Span{first, min(end, outputs)};
 }

@@ -1,4 +1,4 @@
-// Gradient of a pixel from those of the outputs around it, in pieces of neighbouring channels. The definition is in
+// Gradient of a pixel from those of its outputs, in pieces of neighbouring channels. The definition is in
 // core/workloads/src/ops/resize/backward.rs.
 
 #import resize/taps
@@ -12,11 +12,8 @@ fn of_pixel(first: u32, row: u32, column: u32, channel: u32) -> piece {
     for (var y = rows.x; y < rows.y; y++) {
         let down = weight_in(row, y, H, OH);
         for (var x = columns.x; x < columns.y; x++) {
-            // An output without a weight gives nothing, even if its gradient is NaN.
             let weight = down * weight_in(column, x, W, OW);
-            if weight > 0.0 {
-                sum += weight * piece(dout[position(first, y, x, channel, OH, OW)]);
-            }
+            sum += weight * piece(dout[position(first, y, x, channel, OH, OW)]);
         }
     }
     return sum;

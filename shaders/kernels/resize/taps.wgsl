@@ -20,19 +20,24 @@ fn taps(at: u32, extent: u32, outputs: u32) -> Taps {
     return Taps(first, min(first + 1u, extent - 1u), f32(place % (2u * outputs)) / f32(2u * outputs));
 }
 
-// Weight of a pixel in an output.
+// Weight of a pixel in one of its outputs: one less their distance.
 fn weight_in(pixel: u32, at: u32, extent: u32, outputs: u32) -> f32 {
-    let beside = taps(at, extent, outputs);
-    return select(0.0, 1.0 - beside.weight, beside.first == pixel) + select(0.0, beside.weight, beside.second == pixel);
+    if NEAREST {
+        return 1.0;
+    }
+    let unit = 2u * outputs;
+    let place = min(max((2u * at + 1u) * extent, outputs) - outputs, (extent - 1u) * unit);
+    let apart = max(place, pixel * unit) - min(place, pixel * unit);
+    return f32(unit - min(apart, unit)) / f32(unit);
 }
 
-// First output around a pixel, and one past the last.
+// First output with a weight of a pixel, and one past the last.
 fn around(pixel: u32, extent: u32, outputs: u32) -> vec2<u32> {
     if NEAREST {
         let end = (pixel + 1u) * outputs;
         return vec2<u32>((pixel * outputs + extent - 1u) / extent, (end + extent - 1u) / extent);
     }
-    let first = (max(2u * outputs * pixel, outputs + extent) - (outputs + extent)) / (2u * extent);
-    let last = (max(outputs * (2u * pixel + 3u), extent) - extent) / (2u * extent);
-    return vec2<u32>(first, min(last + 1u, outputs));
+    let first = (max(2u * outputs * pixel + extent, outputs) - outputs) / (2u * extent);
+    let end = (outputs * (2u * pixel + 3u) + extent - 1u) / (2u * extent);
+    return vec2<u32>(first, min(end, outputs));
 }

@@ -37,7 +37,7 @@ pub(super) fn form() -> OpSpec {
     .shapes(shapes)
     .awkward(AWKWARD)
     .variants(vec![
-        Variant::kernel("naive", "one pixel per thread, which looks through the outputs around it", |p, _| {
+        Variant::kernel("naive", "one pixel per thread, which sums its outputs", |p, _| {
             program(p, 1)
         }),
         Variant::kernel(
@@ -96,9 +96,7 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
         for y in rows.around(i) {
             for x in columns.around(j) {
                 let weight = rows.weight(i, y) * columns.weight(j, x);
-                if weight > 0.0 {
-                    *slot += weight * inputs.at(DOUT, position(p, resized(p), [n, c, y, x]));
-                }
+                *slot += weight * inputs.at(DOUT, position(p, resized(p), [n, c, y, x]));
             }
         }
     }

@@ -128,7 +128,7 @@ fn validate(shape: &Shape) -> Result<(), String> {
         }
         // Places in units of half an output, and of half a pixel.
         indexable((2 * taps.outputs + 1) * taps.extent)?;
-        indexable((2 * taps.extent + 2) * taps.outputs)?;
+        indexable((2 * taps.extent + 1) * taps.outputs + taps.extent)?;
     }
     if !countable([n, c, rows.outputs, columns.outputs, rows.extent, columns.extent]) {
         return Err("the number of pixels is too large for 64 bits".to_owned());
