@@ -67,7 +67,7 @@ pub struct ModelArgs {
     /// Weights, as `train` writes them [default: those shipped for DATA]
     #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,
-    /// Element type of the layers: f32, f16 or bf16
+    /// Element type of the layers: f32, f16, bf16
     #[arg(long, value_name = "TYPE", value_parser = dtype, default_value = "f32")]
     pub dtype: DType,
     /// Seed of the bootstrap intervals

@@ -41,10 +41,12 @@ pub struct TrainArgs {
     /// Rows, windows or images of a batch [default: 64; ner: 16; image: 32]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..65_536))]
     pub batch: Option<u32>,
-    /// Element type of the layers: f32, f16 or bf16; parameters, losses and averages stay in f32
+    /// Element type of the layers: f32, f16, bf16
     #[arg(long, value_name = "TYPE", value_parser = dtype, default_value = "f32")]
     pub dtype: DType,
-    /// First scale of the loss, a power of two; it adapts to overflows [default: 65536 in f16, else none]
+    /// First scale of the loss [default: 65536 in f16]
+    ///
+    /// A power of two, which adapts to overflows. Parameters, losses and averages are in f32 at every type.
     #[arg(long, value_name = "N", value_parser = loss_scale::parse)]
     pub loss_scale: Option<u32>,
     /// Hidden width [default: 64; ner: 128], or channels of the first convolution [default: 16; volumes: 8]

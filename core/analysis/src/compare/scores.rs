@@ -3,7 +3,8 @@
 //! The interval of the difference `b - a` takes the far ends of both intervals, `[b.low - a.high, b.high - a.low]`. The interval of
 //! a ratio of times does the same ([`crate::compare::verdict`]). The resolution is a share of the base's score.
 
-use parallax_schema::record::{Better, NamedRun, Record, Run, Score};
+use parallax_schema::case::DType;
+use parallax_schema::record::{Better, NamedRun, Parts, Record, Run, Score};
 use parallax_schema::units::four_digits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -115,33 +116,57 @@ fn signed(value: f64) -> String {
     format!("{}{}", if value > 0.0 { "+" } else { "" }, four_digits(value))
 }
 
-/// Pairs every score of the base with those of the other runs for the same case. `finest` returns a run's resolution against the
-/// base.
+/// Pairs every score of the base with those of the other runs for the same case, and of networks for the same case in another type.
+/// `finest` returns a run's resolution against the base.
 pub(crate) fn pair(runs: &[NamedRun], base: usize, finest: impl Fn(&Run) -> f64) -> Vec<ScorePair> {
-    let of_record = |record: &Record| record.scores().into_iter().map(|s| (record.case.clone(), s)).collect::<Vec<_>>();
     let mut pairs = Vec::new();
-    for (case, score) in runs[base].run.as_planned().into_iter().flat_map(of_record) {
-        let scores: Vec<Option<Score>> =
-            runs.iter().map(|NamedRun { run, .. }| find(run, &case, &score.name, score.better)).collect();
-        let against = |(i, other): (usize, &Option<Score>)| {
-            other.as_ref().filter(|_| i != base).map(|other| Difference::of(&score, other, finest(&runs[i].run)))
-        };
-        let differences: Vec<Option<Difference>> = scores.iter().enumerate().map(against).collect();
-        if differences.iter().any(Option::is_some) {
-            pairs.push(ScorePair { case, name: score.name, better: score.better, scores, differences });
+    for record in runs[base].run.as_planned() {
+        for score in record.scores() {
+            let found: Vec<Option<(DType, Score)>> =
+                runs.iter().map(|NamedRun { run, .. }| find(run, record, &score)).collect();
+            let against = |(i, other): (usize, &Option<(DType, Score)>)| {
+                let (dtype, other) = other.as_ref().filter(|_| i != base)?;
+                let mut difference = Difference::of(&score, other, finest(&runs[i].run));
+                if *dtype != record.parts.dtype {
+                    let types = [*dtype, record.parts.dtype].map(DType::name);
+                    difference.notes.push(format!("in {} here and in {} in the base", types[0], types[1]));
+                }
+                Some(difference)
+            };
+            let differences: Vec<Option<Difference>> = found.iter().enumerate().map(against).collect();
+            if differences.iter().any(Option::is_some) {
+                let scores = found.into_iter().map(|found| Some(found?.1)).collect();
+                let (case, Score { name, better, .. }) = (record.case.clone(), score);
+                pairs.push(ScorePair { case, name, better, scores, differences });
+            }
         }
     }
     pairs
 }
 
-fn find(run: &Run, case: &str, name: &str, better: Better) -> Option<Score> {
-    let mut scores = run.records.iter().filter(|r| r.case == case).flat_map(Record::scores);
-    scores.find(|s| s.name == name && s.better == better)
+/// Returns a score of a run like one of a record, with the element type: of the same case, or of the same network in another type.
+fn find(run: &Run, record: &Record, like: &Score) -> Option<(DType, Score)> {
+    let same = run.records.iter().filter(|other| other.case == record.case);
+    let in_other_type = run.records.iter().filter(|other| are_one_network(other, record));
+    same.chain(in_other_type).find_map(|other| {
+        let found = other.scores().into_iter().find(|score| score.name == like.name && score.better == like.better)?;
+        Some((other.parts.dtype, found))
+    })
+}
+
+/// Whether two records are evaluations of one network on the same items. Other cases have a time.
+fn are_one_network(a: &Record, b: &Record) -> bool {
+    let [a_parts, b_parts] = [a, b].map(|record| {
+        let Parts { workload, direction, shape, options, variant, .. } = &record.parts;
+        (workload, direction, shape, options, variant)
+    });
+    [a, b].iter().all(|record| record.timing().is_none()) && a_parts == b_parts
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parallax_schema::testing;
 
     fn score(value: f64, half: f64, better: Better) -> Score {
         Score { name: "accuracy".to_owned(), value, low: value - half, high: value + half, better, items: 1000 }
@@ -171,6 +196,26 @@ mod tests {
         let at = |by: f64| Difference::of(&base, &score(0.8 + by, 0.01, Better::Higher), 0.01).verdict;
         assert_eq!((at(least * 1.001), at(-least * 1.001)), (Change::Better, Change::Worse));
         assert_eq!((at(least * 0.999), at(-least * 0.999)), (Change::Undecided, Change::Undecided));
+    }
+
+    #[test]
+    fn networks_are_paired_across_types_and_cases_with_a_time_are_not() {
+        const CASE: &str = "image/fwd/n9/f32/convolutions";
+        let named = |dtype: DType, timed: bool| {
+            let case = CASE.replace("f32", dtype.name());
+            let mut run = testing::run("cuda", "X", &[(&case, testing::spread(100.0, 0.01, 20))]);
+            let measured = testing::measured(&mut run, &case);
+            measured.scores = vec![score(0.9, 0.001, Better::Higher)];
+            measured.timing = measured.timing.take().filter(|_| timed);
+            run.records[0].parts.dtype = dtype;
+            NamedRun::new(dtype.name(), run)
+        };
+        let paired = |timed: bool| pair(&[named(DType::F32, timed), named(DType::F16, timed)], 0, |_| 0.01);
+        assert!(paired(true).is_empty());
+        let [pair] = &paired(false)[..] else { panic!("one score") };
+        assert_eq!((&*pair.case, pair.scores.iter().flatten().count()), (CASE, 2));
+        let difference = pair.differences[1].as_ref().expect("against the base");
+        assert_eq!(difference.notes, ["in f16 here and in f32 in the base"]);
     }
 
     #[test]

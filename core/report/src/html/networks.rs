@@ -6,6 +6,7 @@ use parallax_schema::units::scaled;
 
 use super::plot::{Axis, LETTER, LINE, WIDTH, across, number_labels, px, spot, svg_of_spots};
 use super::table;
+use crate::Table;
 use crate::networks::{Evaluated, evaluations, networks_table};
 
 const TOP: f64 = LINE + 6.0;
@@ -27,7 +28,7 @@ pub(crate) fn networks(runs: &[NamedRun]) -> Markup {
                 p.soft { "Right is faster, up is better. A bar is the interval of the quality. Numbers are rows of the table." }
                 @for group in &groups {
                     figure.card { figcaption { (group[0].network()) } (picture(group)) }
-                    (table(&networks_table(group)))
+                    (table(&Table { heading: Vec::new(), ..networks_table(group) }))
                 }
             }
         }
