@@ -2,7 +2,7 @@
 //!
 //! Gradients below 2⁻²⁴ are zero in f16. A scaled loss has scaled gradients, which are divided by the scale in f32 before the optimiser
 //! takes them. The scale is a power of two, so that the division is exact. A step whose gradients overflow is left out, and the scale
-//! is halved; after [`GROWTH`] steps without an overflow it is doubled.
+//! is halved; after 200 steps without an overflow it is doubled.
 
 use anyhow::bail;
 use parallax_model::data::{Weights, WeightsError};
