@@ -2,6 +2,11 @@
 
 #include "resize/taps.cuh"
 
+// The second does not count at a weight of zero, even if it is NaN.
+__device__ __forceinline__ float blend(float weight, float first, float second) {
+    return weight == 0.0f ? first : (1.0f - weight) * first + weight * second;
+}
+
 template <unsigned count>
 __device__ __forceinline__ void of_row(const elem* __restrict__ x, const Element& own, unsigned row,
                                        const Taps& columns, float (&value)[count]) {
@@ -12,7 +17,7 @@ __device__ __forceinline__ void of_row(const elem* __restrict__ x, const Element
         const auto right = neighbours<count>(x, position(own, row, columns.second, H, W));
 #pragma unroll
         for (unsigned c = 0; c < count; c++) {
-            value[c] = (1.0f - columns.weight) * value[c] + columns.weight * load(right.at[c]);
+            value[c] = blend(columns.weight, value[c], load(right.at[c]));
         }
     }
 }
@@ -25,6 +30,6 @@ __device__ __forceinline__ void of_output(const elem* __restrict__ x, const Elem
         float lower[count];
         of_row(x, own, rows.second, columns, lower);
 #pragma unroll
-        for (unsigned c = 0; c < count; c++) value[c] = (1.0f - rows.weight) * value[c] + rows.weight * lower[c];
+        for (unsigned c = 0; c < count; c++) value[c] = blend(rows.weight, value[c], lower[c]);
     }
 }

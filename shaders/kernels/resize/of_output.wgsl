@@ -4,13 +4,18 @@
 
 @group(0) @binding(0) var<storage, read> x: array<stored>;
 
+// The second does not count at a weight of zero, even if it is NaN.
+fn blend(weight: f32, first: piece, second: piece) -> piece {
+    return select((1.0 - weight) * first + weight * second, first, weight == 0.0);
+}
+
 fn of_row(first: u32, row: u32, columns: Taps, channel: u32) -> piece {
     let left = piece(x[position(first, row, columns.first, channel, H, W)]);
     if NEAREST {
         return left;
     }
     let right = piece(x[position(first, row, columns.second, channel, H, W)]);
-    return (1.0 - columns.weight) * left + columns.weight * right;
+    return blend(columns.weight, left, right);
 }
 
 fn of_output(first: u32, row: u32, column: u32, channel: u32) -> piece {
@@ -20,5 +25,5 @@ fn of_output(first: u32, row: u32, column: u32, channel: u32) -> piece {
     if NEAREST {
         return upper;
     }
-    return (1.0 - rows.weight) * upper + rows.weight * of_row(first, rows.second, columns, channel);
+    return blend(rows.weight, upper, of_row(first, rows.second, columns, channel));
 }

@@ -1,7 +1,8 @@
 //! Images resized to other extents: the nearest pixel, or bilinear interpolation.
 //!
 //! Both images cover the same area. `bilinear` weighs the four pixels around the centre of an output by their distance, without a
-//! filter for smaller images, as PyTorch's `interpolate` with `align_corners=False` and ONNX's `half_pixel`. `nearest` takes pixel
+//! filter for smaller images, as PyTorch's `interpolate` with `align_corners=False` and ONNX's `half_pixel`. A pixel without a weight
+//! gives nothing, even if it is NaN; PyTorch gives NaN there. `nearest` takes pixel
 //! `⌊y·h/oh⌋`, as PyTorch's `nearest` and ONNX's `asymmetric` with `floor`.
 //!
 //! Operations: a product and a sum for each of the four pixels, none for `nearest`. Bytes: each pixel that an output needs read once.
@@ -200,6 +201,11 @@ fn stress_inputs() -> Vec<StressInput> {
     ]
 }
 
+/// Weighs two numbers; the second does not count at a weight of zero.
+fn blend(weight: f64, first: f64, second: f64) -> f64 {
+    if weight == 0.0 { first } else { (1.0 - weight) * first + weight * second }
+}
+
 fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
     let [rows, columns] = Taps::from_shape(&p.shape);
     for (slot, at) in out.iter_mut().zip(row * resized(p)[3]..) {
@@ -207,11 +213,9 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
         let value = |i, j| inputs.at(X, position(p, image(p), [n, c, i, j]));
         let (upper, lower, down) = rows.of(y);
         let (left, right, across) = columns.of(x);
-        let of_row = |i| (1.0 - across) * value(i, left) + across * value(i, right);
-        *slot = match nearest(p) {
-            true => value(upper, left),
-            false => (1.0 - down) * of_row(upper) + down * of_row(lower),
-        };
+        // The weights of `nearest` are zero.
+        let of_row = |i| blend(across, value(i, left), value(i, right));
+        *slot = blend(down, of_row(upper), of_row(lower));
     }
 }
 
@@ -233,10 +237,10 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
                 out.copy_from_slice(a);
                 continue;
             }
+            let blend = |weight: f32, a: f32, b: f32| if weight == 0.0 { a } else { (1.0 - weight) * a + weight * b };
             for (channel, slot) in out.iter_mut().enumerate() {
-                let top = (1.0 - across) * a[channel] + across * b[channel];
-                let bottom = (1.0 - across) * c[channel] + across * d[channel];
-                *slot = (1.0 - down) * top + down * bottom;
+                let [top, bottom] = [(a, b), (c, d)].map(|(left, right)| blend(*across, left[channel], right[channel]));
+                *slot = blend(down, top, bottom);
             }
         }
     });
