@@ -2,6 +2,7 @@
 
 use parallax_ir::{Draw, splitmix64};
 use parallax_schema::case::Storage;
+use parallax_schema::record::of_networks;
 
 use crate::layers::Arrays;
 use crate::network::TARGETS;
@@ -30,7 +31,7 @@ pub trait Examples {
 
     /// Name of the rate of a pass over all items, and its count.
     fn rate(&self) -> (&'static str, usize) {
-        ("samples/s", self.len())
+        (of_networks::SAMPLES, self.len())
     }
 
     /// Whether there is no item.

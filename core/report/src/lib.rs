@@ -48,7 +48,7 @@ pub use known::*;
 pub use linked::*;
 pub use model::*;
 pub(crate) use named::named;
-pub use networks::networks_tables;
+pub use networks::tables_of_models;
 pub use peers::{CardState, PeerFigure, Peers, PeersError};
 pub use recorded::{Manifest, RecordedSession, cost_rows, sessions_table};
 pub use repeats::*;

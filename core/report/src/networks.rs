@@ -1,19 +1,19 @@
 //! Networks for readers: quality beside speed and memory, a row for each evaluation.
 
-use parallax_schema::record::{Better, Measured, NamedRun, Record, Score};
+use parallax_schema::record::{Better, Measured, NamedRun, Record, Score, of_networks};
 use parallax_schema::units::{four_digits, scaled};
 
-use super::{Cell, Column, Rank, Table};
+use super::{Cell, Column, Rank, Table, models_table};
 
-/// Names of rates of networks, as `parallax model` writes them.
-const RATES: [&str; 2] = ["samples/s", "tokens/s"];
+/// Names of rates of networks.
+const RATES: [&str; 2] = [of_networks::SAMPLES, of_networks::TOKENS];
 
 /// Columns besides the quality and the rate: their titles, and the names of their scores.
 const MORE: [(&str, &str, Rank); 4] = [
-    ("p50, ms", "latency p50, ms", Rank::Useful),
-    ("p95, ms", "latency p95, ms", Rank::Useful),
-    ("equal predictions", "equal predictions", Rank::Useful),
-    ("logit difference", "logit difference", Rank::Extra),
+    ("p50, ms", of_networks::LATENCY_P50, Rank::Useful),
+    ("p95, ms", of_networks::LATENCY_P95, Rank::Useful),
+    (of_networks::EQUAL, of_networks::EQUAL, Rank::Useful),
+    (of_networks::LOGIT_DIFFERENCE, of_networks::LOGIT_DIFFERENCE, Rank::Extra),
 ];
 
 /// Evaluation of a network: a record with a quality and a rate.
@@ -42,8 +42,7 @@ impl<'a> Evaluated<'a> {
 
     /// Whether two evaluations are of one network on the same items, perhaps in other element types.
     fn alike(&self, other: &Evaluated) -> bool {
-        let (a, b) = (&self.record.parts, &other.record.parts);
-        (&a.workload, &a.shape, &a.options) == (&b.workload, &b.shape, &b.options)
+        self.record.parts.is_alike(&other.record.parts)
             && (&self.quality.name, &self.rate.name) == (&other.quality.name, &other.rate.name)
     }
 
@@ -62,7 +61,7 @@ impl<'a> Evaluated<'a> {
     }
 }
 
-/// Returns the evaluations in runs, in groups of one network. The fastest of a group is first.
+/// Returns the evaluations in runs, in groups of one network with several each. The fastest of a group is first.
 pub(crate) fn evaluations(runs: &[NamedRun]) -> Vec<Vec<Evaluated<'_>>> {
     let mut groups: Vec<Vec<Evaluated<'_>>> = Vec::new();
     for NamedRun { name, run } in runs {
@@ -73,13 +72,16 @@ pub(crate) fn evaluations(runs: &[NamedRun]) -> Vec<Vec<Evaluated<'_>>> {
             }
         }
     }
+    groups.retain(|group| group.len() > 1);
     groups.iter_mut().for_each(|group| group.sort_by(|a, b| b.rate.value.total_cmp(&a.rate.value)));
     groups
 }
 
-/// Returns a table for each network that several evaluations answer: quality, speed, agreement with the processor, memory.
-pub fn networks_tables(runs: &[NamedRun]) -> Vec<Table> {
-    evaluations(runs).iter().filter(|group| group.len() > 1).map(|group| networks_table(group)).collect()
+/// Returns a table for each network that several evaluations answer (quality, speed, agreement with the processor, memory), and
+/// that of a model whose times several runs have.
+pub fn tables_of_models(runs: &[NamedRun], base: usize) -> Vec<Table> {
+    let networks = evaluations(runs);
+    networks.iter().map(|group| networks_table(group)).chain(models_table(runs, base)).collect()
 }
 
 /// Returns the table of the evaluations of one network. Rows have the numbers of the points of its picture.
@@ -157,7 +159,7 @@ pub(crate) mod tests {
             other,
             evaluated("none", DType::F32, 0.9, 0.0),
         ];
-        let tables = networks_tables(&runs);
+        let tables = tables_of_models(&runs, 0);
         let [table] = &tables[..] else { panic!("{tables:?}") };
         let texts: Vec<Vec<&str>> = table.rows.iter().map(|row| row.iter().map(|cell| &*cell.text).collect()).collect();
         assert_eq!(texts[0][..4], ["1. cuda", "f16", "0.9720", "9000"]);
@@ -165,6 +167,6 @@ pub(crate) mod tests {
         assert_eq!(texts[1][4..8], ["1.000", "–", "1.000", "–"]);
         assert_eq!(texts[1][9], "12.0 MB");
         assert!(table.heading[0].contains("image, digits"), "{:?}", table.heading);
-        assert!(networks_tables(&runs[..1]).is_empty(), "one evaluation has nothing beside it");
+        assert!(tables_of_models(&runs[..1], 0).is_empty(), "one evaluation has nothing beside it");
     }
 }

@@ -158,8 +158,7 @@ const MOST_PROBLEMS: usize = 5;
 
 /// Returns the totals and the largest differences.
 fn briefly(comparison: &Comparison, runs: &[NamedRun]) -> Painted {
-    let models = report::networks_tables(runs).into_iter().chain(report::models_table(runs, comparison.base));
-    let more = report::compared_scores(comparison).into_iter().chain(models);
+    let more = report::compared_scores(comparison).into_iter().chain(report::tables_of_models(runs, comparison.base));
     let tables = [report::compared_runs(runs), report::comparison_brief(comparison, MOST)].into_iter().chain(more);
     table::below_each_other(tables.map(|t| table::text(&t, width())))
 }
@@ -190,8 +189,7 @@ const NO_PAIRS: &str = "junit has a test for each pair of `compare`: leave --tax
 
 fn compared(comparison: &Comparison, runs: &[NamedRun], gate: Gate, format: Format) -> anyhow::Result<Made> {
     let scores = report::compared_scores(comparison);
-    let models: Vec<_> =
-        report::networks_tables(runs).into_iter().chain(report::models_table(runs, comparison.base)).collect();
+    let models = report::tables_of_models(runs, comparison.base);
     let tables = || std::iter::once(report::comparison_table(comparison)).chain(scores.clone()).chain(models.clone());
     Ok(match format {
         Format::Text => {

@@ -71,8 +71,8 @@ impl Evaluation<'_> {
         quality: impl FnOnce(&Answers) -> anyhow::Result<Quality>,
     ) -> anyhow::Result<(Run, Vec<String>)> {
         let dtype = self.options.dtype;
-        let job = |dtype| Job::new(self.asked.network, self.weights, self.asked.items, dtype);
-        let (job, in_f32) = (job(dtype)?, job(DType::F32)?);
+        let job_in = |dtype| Job::new(self.asked.network, self.weights, self.asked.items, dtype);
+        let job = job_in(dtype)?;
         let (run, passes) = executor.passes(&job)?;
         let classes = self.asked.network.classes();
         let all = Answers::new(&passes.answers, classes);
@@ -85,7 +85,7 @@ impl Evaluation<'_> {
         let processor = match (executor.target, dtype) {
             (targets::CPU, DType::F32) => None,
             _ => {
-                let answers = Executor::processor(self.options.device)?.answers(&in_f32)?;
+                let answers = Executor::processor(self.options.device)?.answers(&job_in(DType::F32)?)?;
                 Some(self.judged(Answers::new(&answers, classes)))
             }
         };

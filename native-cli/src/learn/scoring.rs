@@ -6,7 +6,7 @@ use parallax_model::network::Network;
 use parallax_model::quality::bootstrap;
 use parallax_schema::case::DType;
 use parallax_schema::record::stats::quantile;
-use parallax_schema::record::{Better, CheckResult, Score};
+use parallax_schema::record::{Better, CheckResult, Score, of_networks};
 
 /// Resamples of an interval.
 pub const ROUNDS: usize = 1000;
@@ -69,7 +69,7 @@ pub fn speed((rate, count): (&str, usize), passes: &Passes, seed: u64) -> Vec<Sc
     let all: Vec<usize> = (0..REQUESTS).collect();
     let mut scores =
         vec![score(rate, rates[PASSES / 2], (rates[0], rates[PASSES - 1]), Better::Higher, count * PASSES)];
-    for (name, share) in [("latency p50, ms", 0.5), ("latency p95, ms", 0.95)] {
+    for (name, share) in [(of_networks::LATENCY_P50, 0.5), (of_networks::LATENCY_P95, 0.95)] {
         if let Some(interval) = bootstrap(REQUESTS, ROUNDS, seed, |of| Some(latency(share, of))) {
             scores.push(score(name, latency(share, &all), interval, Better::Lower, REQUESTS));
         }
@@ -141,8 +141,14 @@ pub fn agreement(ours: &Answers, processor: &Answers, dtype: DType) -> Agreement
         loops_end_after: None,
     };
     let scores = vec![
-        score("equal predictions", share, (share, share), Better::Higher, rows),
-        score("logit difference", check.worst_error, (check.worst_error, check.worst_error), Better::Lower, rows),
+        score(of_networks::EQUAL, share, (share, share), Better::Higher, rows),
+        score(
+            of_networks::LOGIT_DIFFERENCE,
+            check.worst_error,
+            (check.worst_error, check.worst_error),
+            Better::Lower,
+            rows,
+        ),
     ];
     Agreement { check, scores, parted }
 }

@@ -1,5 +1,5 @@
-//! Training of a network by the suite's own forward, backward and optimiser. Parameters and averages are in f32 at every element type. Batches depend on seed and step alone, so a resumed
-//! training ends with the weights of one without a pause.
+//! Training of a network by the suite's own forward, backward and optimiser. Parameters and averages are in f32 at every element
+//! type. Batches depend on seed and step alone, so a resumed training ends with the weights of one without a pause.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -5,9 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use parallax_analysis::compare::{Comparison, Cost, Options, compare, costs};
-use parallax_report::{
-    FROM_A_LINK, compared_scores, comparison_table, heads, html, models_table, networks_tables, sheet,
-};
+use parallax_report::{FROM_A_LINK, compared_scores, comparison_table, heads, html, sheet, tables_of_models};
 use parallax_schema::record::{NamedRun, Run, RunSummary};
 use parallax_schema::spec::filter::any_keeps;
 use parallax_schema::spec::query;
@@ -354,8 +352,7 @@ impl Comparing {
         let (kind, text) = match export {
             Export::Svg | Export::Png => return self.export_pictures(&held, export),
             Export::Markdown => {
-                let models = models_table(&held.runs, held.comparison.base);
-                let models = networks_tables(&held.runs).into_iter().chain(models);
+                let models = tables_of_models(&held.runs, held.comparison.base);
                 let tables = std::iter::once(comparison_table(&held.comparison))
                     .chain(compared_scores(&held.comparison))
                     .chain(models);

@@ -4,7 +4,7 @@
 //! a ratio of times does the same ([`crate::compare::verdict`]). The resolution is a share of the base's score.
 
 use parallax_schema::case::DType;
-use parallax_schema::record::{Better, NamedRun, Parts, Record, Run, Score};
+use parallax_schema::record::{Better, NamedRun, Record, Run, Score};
 use parallax_schema::units::four_digits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -156,11 +156,7 @@ fn find(run: &Run, record: &Record, like: &Score) -> Option<(DType, Score)> {
 
 /// Whether two records are evaluations of one network on the same items. Other cases have a time.
 fn are_one_network(a: &Record, b: &Record) -> bool {
-    let [a_parts, b_parts] = [a, b].map(|record| {
-        let Parts { workload, direction, shape, options, variant, .. } = &record.parts;
-        (workload, direction, shape, options, variant)
-    });
-    [a, b].iter().all(|record| record.timing().is_none()) && a_parts == b_parts
+    [a, b].iter().all(|record| record.timing().is_none()) && a.parts.is_alike(&b.parts)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use parallax_ir::{Draw, splitmix64};
 use parallax_schema::case::Storage;
+use parallax_schema::record::of_networks;
 
 use super::tokens::{PADDING, POSITION, Token, UNKNOWN, features, tokens};
 use super::{FEATURES, LENGTH, TABLES};
@@ -189,7 +190,7 @@ impl Examples for Sentences {
     }
 
     fn rate(&self) -> (&'static str, usize) {
-        ("tokens/s", self.windows.iter().map(|window| window.tokens.len()).sum())
+        (of_networks::TOKENS, self.windows.iter().map(|window| window.tokens.len()).sum())
     }
 }
 

@@ -2,9 +2,8 @@
 
 use maud::{Markup, html};
 use parallax_schema::record::NamedRun;
-use parallax_schema::units::scaled;
 
-use super::plot::{Axis, LETTER, LINE, WIDTH, across, number_labels, px, spot, svg_of_spots};
+use super::plot::{Axis, LETTER, LINE, WIDTH, across, number_labels, px, round_rate, spot, svg_of_spots, up};
 use super::table;
 use crate::Table;
 use crate::networks::{Evaluated, evaluations, networks_table};
@@ -20,7 +19,7 @@ const SAID_LINES: f64 = 2.0;
 
 /// Returns a section with a picture and a table for each network that several evaluations answer; nothing without one.
 pub(crate) fn networks(runs: &[NamedRun]) -> Markup {
-    let groups: Vec<Vec<Evaluated<'_>>> = evaluations(runs).into_iter().filter(|group| group.len() > 1).collect();
+    let groups = evaluations(runs);
     html! {
         @if !groups.is_empty() {
             section {
@@ -44,16 +43,12 @@ fn picture(group: &[Evaluated<'_>]) -> Markup {
     let (low, high) = bounds(&mut group.iter().flat_map(|of| [of.quality.low, of.quality.high]));
     let (x, y) = (Axis::fitting(slow, fast, LEFT + 2.0 * LETTER, RIGHT - LETTER), Axis::linear(low, high, BOTTOM, TOP));
     let (rates, qualities) = (x.ticks(4), y.ticks(4));
-    let labels: Vec<String> = rates.iter().map(|rate| short(*rate)).collect();
-    let levels = qualities.iter().zip(number_labels(&qualities));
+    let labels: Vec<String> = rates.iter().map(|rate| round_rate(*rate)).collect();
     let (quality, rate) = (&group[0].quality.name, &group[0].rate.name);
     let about = format!("{quality} over {rate} of {}", group[0].network());
     let inside = html! {
         (across(&x, &rates, &labels, TOP, BOTTOM))
-        @for (tick, level) in levels {
-            line.grid x1=(px(LEFT)) x2=(px(RIGHT)) y1=(px(y.at(*tick))) y2=(px(y.at(*tick))) {}
-            text.tick.end x=(px(LEFT - 4.0)) y=(px(y.at(*tick) + 4.0)) { (level) }
-        }
+        (up(&y, &qualities, &number_labels(&qualities), LEFT, RIGHT))
         text.tick x="2" y=(px(LINE - 3.0)) { (quality) }
         text.tick.end x=(px(RIGHT)) y=(px(BOTTOM + 2.0 * LINE)) { (rate) }
         text.tick.hint x="2" y=(px(SAID)) { "Point at a dot, tap it, or reach it by Tab." }
@@ -73,11 +68,6 @@ fn point(i: usize, of: &Evaluated<'_>, (x, y): (&Axis, &Axis)) -> Markup {
     };
     let lines = of.in_words();
     spot(&of.record.case, &lines.join(": "), &lines, SAID, &dot)
-}
-
-/// Returns a round rate with a prefix and without zeros at its end.
-fn short(rate: f64) -> String {
-    scaled(rate, "").trim_end().replace(".00", "").replace(".0 ", " ")
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use parallax_analysis::Family;
-use parallax_schema::units::Nanos;
+use parallax_schema::units::{Nanos, scaled};
 
 use super::table;
 use crate::Table;
@@ -196,6 +196,22 @@ pub(super) fn across(axis: &Axis, ticks: &[f64], labels: &[String], top: f64, bo
             @if shown { text.tick.middle x=(px(*x)) y=(px(bottom + LINE - 2.0)) { (label) } }
         }
     }
+}
+
+/// Returns horizontal lines and labels of a vertical axis; `left` and `right` bound the lines, labels go before.
+pub(super) fn up(axis: &Axis, ticks: &[f64], labels: &[String], left: f64, right: f64) -> Markup {
+    html! {
+        @for (tick, label) in ticks.iter().zip(labels) {
+            @let line = px(axis.at(*tick));
+            line.grid x1=(px(left)) x2=(px(right)) y1=(line) y2=(line) {}
+            text.tick.end x=(px(left - 4.0)) y=(px(axis.at(*tick) + 4.0)) { (label) }
+        }
+    }
+}
+
+/// Formats a round rate with a prefix and without zeros at its end.
+pub(super) fn round_rate(rate: f64) -> String {
+    scaled(rate, "").trim_end().replace(".00", "").replace(".0 ", " ")
 }
 
 /// Returns vertical lines at ticks from the top of a row to its bottom, as one path.

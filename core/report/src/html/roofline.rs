@@ -9,7 +9,7 @@ use parallax_schema::record::{Record, Run};
 use parallax_schema::units::{percent, scaled, three_digits};
 
 use super::mark;
-use super::plot::{Axis, LETTER, LINE, WIDTH, in_lines, px, spot, svg_of_spots, twin};
+use super::plot::{Axis, LETTER, LINE, WIDTH, in_lines, px, round_rate, spot, svg_of_spots, twin, up};
 use crate::{Cell, Column, Rank, Table};
 
 const TOP: f64 = LINE + 4.0;
@@ -147,17 +147,15 @@ fn axes(points: &[Point], ceilings: &Ceilings) -> (Axis, Axis) {
 }
 
 fn grid(x: &Axis, y: &Axis) -> Markup {
+    let rates = y.ticks(5);
+    let labels: Vec<String> = rates.iter().map(|rate| round_rate(*rate)).collect();
     html! {
         @for tick in x.ticks(5) {
             @let at = x.at(tick);
             line.grid x1=(px(at)) x2=(px(at)) y1=(px(TOP)) y2=(px(BOTTOM)) {}
             text.tick.middle x=(px(at.min(WIDTH - 2.0 * LETTER))) y=(px(BOTTOM + LINE - 2.0)) { (plain(tick)) }
         }
-        @for tick in y.ticks(5) {
-            @let at = y.at(tick);
-            line.grid x1=(px(LEFT)) x2=(px(RIGHT)) y1=(px(at)) y2=(px(at)) {}
-            text.tick.end x=(px(LEFT - 4.0)) y=(px(at + 4.0)) { (scaled(tick, "").trim_end().replace(".00", "").replace(".0 ", " ")) }
-        }
+        (up(y, &rates, &labels, LEFT, RIGHT))
         text.tick x="2" y=(px(LINE - 3.0)) { "FLOP/s" }
         text.tick.end x=(px(RIGHT)) y=(px(BOTTOM + 2.0 * LINE)) { "FLOP per byte of least traffic" }
     }

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use parallax_schema::record::{NamedRun, Record};
 use parallax_schema::units::four_digits;
 
-use super::plot::{Axis, LINE, WIDTH, across, number_labels, px, svg, twin};
+use super::plot::{Axis, LINE, WIDTH, across, number_labels, px, svg, twin, up};
 use crate::{Cell, Column, Rank, Table};
 
 const TOP: f64 = 8.0;
@@ -64,13 +64,11 @@ fn figure(score: &str, curve: &[(u64, f64)]) -> Markup {
     let (low, high) = curve.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), (_, v)| (a.min(*v), b.max(*v)));
     let (x, y) = (Axis::linear(0.0, last, LEFT, WIDTH - 6.0), Axis::fitting(low, high, BOTTOM, TOP));
     let (across_ticks, up_ticks) = (x.ticks(4), y.ticks(4));
+    let levels: Vec<String> = up_ticks.iter().map(|tick| round(*tick)).collect();
     let points = curve.iter().map(|(step, value)| format!("{},{}", px(x.at(*step as f64)), px(y.at(*value))));
     let inside = html! {
         (across(&x, &across_ticks, &number_labels(&across_ticks), TOP, BOTTOM))
-        @for tick in &up_ticks {
-            line.grid x1=(px(LEFT)) x2=(px(WIDTH - 6.0)) y1=(px(y.at(*tick))) y2=(px(y.at(*tick))) {}
-            text.tick.end x=(px(LEFT - 4.0)) y=(px(y.at(*tick) + 4.0)) { (round(*tick)) }
-        }
+        (up(&y, &up_ticks, &levels, LEFT, WIDTH - 6.0))
         g.device { polyline.curve points=(points.collect::<Vec<_>>().join(" ")) {} }
     };
     let row = |(step, value): &(u64, f64)| [step.to_string(), four_digits(*value)].map(Cell::from).into();

@@ -60,6 +60,13 @@ pub struct Parts {
     pub variant: String,
 }
 
+impl Parts {
+    /// Whether another case differs at most in its element type.
+    pub fn is_alike(&self, other: &Parts) -> bool {
+        Parts { dtype: other.dtype, ..self.clone() } == *other
+    }
+}
+
 /// A variant that ran in place of the one asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ActualVariant {

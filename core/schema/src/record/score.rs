@@ -20,6 +20,22 @@ pub struct Score {
     pub items: u64,
 }
 
+/// Names of the scores of networks.
+pub mod of_networks {
+    /// Rate of rows and images.
+    pub const SAMPLES: &str = "samples/s";
+    /// Rate of the tokens of texts.
+    pub const TOKENS: &str = "tokens/s";
+    /// Median of the latency of one request.
+    pub const LATENCY_P50: &str = "latency p50, ms";
+    /// 95th percentile of it.
+    pub const LATENCY_P95: &str = "latency p95, ms";
+    /// Share of predictions that equal those of the processor in f32.
+    pub const EQUAL: &str = "equal predictions";
+    /// Largest difference of a logit from that of the processor in f32.
+    pub const LOGIT_DIFFERENCE: &str = "logit difference";
+}
+
 /// Which of two scores is the better one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

@@ -6,13 +6,13 @@ use parallax_ir::Access::{Read, Write};
 use parallax_ir::stress::{exact, one, scattered_nan, smallest_normal, subnormal, sums_of_zeros, zero};
 use parallax_ir::{
     BufferSpec, Elem, Inputs, OfNan, OpSpec, Problem, Program, Reference, Stage, StressInput, Tolerance, Variant,
-    normal, spread,
+    normal,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
 
 use super::window::Windows;
-use super::{AWKWARD, THREADS, X, by_pieces_of, bytes, image, largest, most_pixels, not_finite, pooled, shapes};
-use crate::pixels::{along, position, several, split};
+use super::{AWKWARD, X, by_pieces_of, image, largest, most_pixels, not_finite, pooled, shapes};
+use crate::pixels::{along, bytes, position, several, split};
 
 /// Specification of the backward direction.
 pub(super) fn form() -> OpSpec {
@@ -187,7 +187,6 @@ fn first_largest(p: &Problem) -> Stage {
     let outputs: u64 = pooled(p).iter().product();
     by_pieces_of(p, (pooled(p), 1), ["pool/place"; 2], "pool_place")
         .args([("x", Read), ("place", Write)])
-        .grid(spread(outputs.div_ceil(THREADS)))
         .cost(Cost::new(super::pixels_of_windows(p), bytes(p, &image(p)), 4 * outputs))
 }
 

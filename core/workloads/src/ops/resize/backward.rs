@@ -9,8 +9,8 @@ use parallax_ir::{
 use parallax_schema::case::{Cost, Direction, Rate};
 
 use super::taps::Taps;
-use super::{AWKWARD, by_pieces_of, bytes, image, products, resized, shapes};
-use crate::pixels::{along, position, several, split};
+use super::{AWKWARD, by_pieces_of, image, products, resized, shapes};
+use crate::pixels::{along, bytes, position, several, split};
 
 const DOUT: usize = 0;
 

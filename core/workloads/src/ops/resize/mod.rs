@@ -12,13 +12,13 @@ mod taps;
 
 use taps::Taps;
 
-use crate::pixels::{along, extents, position, several, split};
+use crate::pixels::{along, bytes, extents, position, several, split, stage_of_pieces};
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::parallel::*;
 use parallax_ir::stress::{exact, one, scattered_nan, smallest_normal, subnormal, wide, zero};
 use parallax_ir::{
     Axis, BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Shape, Stage, StressInput,
-    Tolerance, Variant, Workload, countable, indexable, normal, spread,
+    Tolerance, Variant, Workload, countable, indexable, normal,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 
@@ -146,10 +146,6 @@ fn resized(p: &Problem) -> [u64; 4] {
     extents(p, p["oh"], p["ow"])
 }
 
-fn bytes(p: &Problem, extents: &[u64; 4]) -> u64 {
-    extents.iter().product::<u64>() * Elem::Real.storage(p.dtype).bytes()
-}
-
 /// Bytes of the pixels that an output needs.
 fn needed(p: &Problem) -> u64 {
     let [rows, columns] = Taps::from_shape(&p.shape);
@@ -246,36 +242,10 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     });
 }
 
-/// Threads of a workgroup.
-const THREADS: u64 = 256;
-
-/// Stage with one piece of a tensor per thread. The kernel sources are for pieces of neighbouring channels, and for several
-/// elements of a row.
-fn by_pieces_of(
-    p: &Problem,
-    (extents, width): ([u64; 4], u64),
-    texts: [&'static str; 2],
-    entry: &'static str,
-) -> Stage {
-    let of_row = width > 1 && !p.shape.has("nhwc");
-    let [rows, columns] = Taps::from_shape(&p.shape);
-    let count = extents.iter().product::<u64>() / width;
-    let step = if p.shape.has("nhwc") { p["c"] / width } else { 1 };
-    let consts = [
-        ("COUNT", count),
-        ("WIDTH", width),
-        ("STEP", step),
-        ("H", rows.extent),
-        ("W", columns.extent),
-        ("OH", rows.outputs),
-        ("OW", columns.outputs),
-        ("THREADS", THREADS),
-    ];
-    Stage::kernel(entry, texts[usize::from(of_row)], entry)
-        .consts(&consts.map(|(name, value)| (name, value as u32)))
-        .consts(&[("NEAREST", nearest(p))])
-        .threads([THREADS as u32, 1, 1])
-        .grid(spread(count.div_ceil(THREADS)))
+/// Stage with one piece of a tensor per thread, with the constants of the interpolation.
+fn by_pieces_of(p: &Problem, tensor: ([u64; 4], u64), texts: [&'static str; 2], entry: &'static str) -> Stage {
+    let sides = Taps::from_shape(&p.shape).map(|taps| (taps.extent, taps.outputs));
+    stage_of_pieces(p, tensor, sides, texts, entry).consts(&[("NEAREST", nearest(p))])
 }
 
 fn program(p: &Problem, width: u64) -> Program {
