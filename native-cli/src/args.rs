@@ -13,6 +13,7 @@ use parallax_shaders::Checks;
 
 use crate::commands::baseline::Baseline;
 use crate::commands::bisect::Bisect;
+use crate::commands::burn_in::BurnIn;
 use crate::commands::compare::Compare;
 use crate::commands::completions::Completions;
 use crate::commands::config::ConfigArgs;
@@ -20,6 +21,7 @@ use crate::commands::dev::Dev;
 use crate::commands::devices::Devices;
 use crate::commands::doctor::Doctor;
 use crate::commands::eval::Eval;
+use crate::commands::fleet::Fleet;
 use crate::commands::history::History;
 use crate::commands::kernel::Kernel;
 use crate::commands::lab::Lab;
@@ -68,7 +70,7 @@ pub struct Cli {
 }
 
 /// Options of `run` in the short help of the whole program, where most options belong to commands.
-const SHOWN: [&str; 5] = ["target", "preset", "filter", "budget", "out"];
+const SHOWN: [&str; 4] = ["target", "preset", "filter", "out"];
 
 impl Cli {
     /// Returns the whole command line, for parsing, help, completions and man pages.
@@ -153,6 +155,12 @@ pub enum Command {
     /// Find changes over many run files, with their commits and causes
     #[command(after_help = help::HISTORY)]
     History(History),
+    /// Find cards that are slow, unsteady or wrong among many of a kind
+    #[command(after_help = help::FLEET)]
+    Fleet(Fleet),
+    /// Load a device for a long time, and compare every result
+    #[command(after_help = help::BURN_IN)]
+    BurnIn(BurnIn),
     /// Compute one case on your own NumPy arrays
     #[command(after_help = help::EVAL)]
     Eval(Eval),
@@ -180,6 +188,7 @@ pub enum Command {
     #[command(after_help = help::TUNE)]
     Tune(Tune),
     /// Print the JSON Schema of run files
+    #[command(hide = true)]
     Schema,
     /// Print completions for a shell
     #[command(hide = true, after_help = help::COMPLETIONS)]
@@ -285,6 +294,13 @@ pub struct Native {
     /// A checkout, or a folder with folders `cuda` and `shaders`. Default: PARALLAX_KERNELS. On wgpu they have all checks.
     #[arg(long, value_name = "DIR", help_heading = DEVICES, hide_short_help = true)]
     pub kernels: Option<PathBuf>,
+    /// cuda, wgpu: fix the clock of the GPU's multiprocessors during the run, in MHz
+    ///
+    /// Through NVML, which needs administrator rights; `nvidia-smi -q -d SUPPORTED_CLOCKS` lists the clocks. The end of the program, or
+    /// Ctrl-C, resets the clock. After a kill, `nvidia-smi -rgc` does.
+    #[arg(long, value_name = "MHZ", value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = DEVICES,
+          hide_short_help = true)]
+    pub lock_clocks: Option<u32>,
     /// cuda, wgpu: folder of tuning files [default: tuning]
     ///
     /// They take precedence over the built-in ones; `off` disables both.

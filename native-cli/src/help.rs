@@ -61,6 +61,20 @@ Examples:
   parallax history nightly --format html --output history.html
   parallax history nightly --fail-if-changed  Gate of a nightly job";
 
+/// Examples of `burn-in`.
+pub const BURN_IN: &str = "\
+Examples:
+  parallax burn-in --for 30m                  Exit code 0: healthy, 1: faulty, 3: suspect
+  parallax burn-in --for 12h --device 1 --json > card1.json
+  parallax burn-in matmul/fwd/m8192,n8192,k8192/bf16 --for 10m";
+
+/// Examples of `fleet`.
+pub const FLEET: &str = "\
+Examples:
+  parallax fleet                              Folder results
+  parallax fleet /shared/runs --format html --output fleet.html
+  parallax fleet /shared/runs --filter 'copy*' --fail-if-faulty";
+
 /// Examples of `eval`.
 pub const EVAL: &str = "\
 Example:

@@ -6,6 +6,7 @@
 pub mod args;
 pub mod bisect;
 pub mod browser;
+pub mod burn_in;
 pub mod cards;
 pub mod collector;
 pub mod commands;

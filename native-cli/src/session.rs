@@ -43,7 +43,10 @@ pub fn session(
     out: &Output,
 ) -> anyhow::Result<RunFile> {
     match opened {
-        Opened::Here(profiler) => here((target, profiler), passed_over, spec, mode, device, out),
+        Opened::Here(profiler) => {
+            let spec = Spec { lock_clocks: device.native.lock_clocks, ..spec.clone() };
+            here((target, profiler), passed_over, &spec, mode, device, out)
+        }
         Opened::Browser(options) => remote(&options, spec, mode, out),
     }
 }

@@ -50,7 +50,7 @@ pub const TARGETS: &[Target] = &[
 
 /// Opens a device of this process with sensors and with the tunables of its class.
 fn here(profiler: impl Profiler + 'static, options: &Native) -> Result<Opened, String> {
-    let mut profiler = instrumented(Box::new(profiler));
+    let mut profiler = instrumented(Box::new(profiler), options.lock_clocks)?;
     tuning::apply(&mut profiler, options, &[]).map_err(|e| e.to_string())?;
     Ok(Opened::Here(Box::new(profiler)))
 }
@@ -94,6 +94,11 @@ fn unreachable_through(interface: &str, card: &Card) -> String {
 }
 
 fn browser(options: &Device) -> Result<Opened, String> {
+    if let Some(mhz) = options.native.lock_clocks {
+        return Err(format!(
+            "--lock-clocks: only for cuda and wgpu; `nvidia-smi -lgc {mhz}` fixes the clock for a page"
+        ));
+    }
     // A request of an absent GPU is an error here too.
     card(&options.native)?;
     let kernels = wgsl_folder(&options.native).map_err(|e| e.to_string())?;

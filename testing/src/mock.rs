@@ -37,6 +37,8 @@ pub enum Fault {
     NotRestored,
     /// The lowest bit of an output differs after the first submission.
     Unsteady,
+    /// The lowest bit of an output differs after this submission alone.
+    DiffersAfter(u64),
     /// The device is lost at this execution.
     LostAt(u64),
 }
@@ -459,6 +461,9 @@ impl Prepared for MockCase {
                 word(&mut all[..size], self.word);
             }
             (Role::Output { .. }, None) if self.world.fault == Fault::Unsteady && self.submissions > 1 => all[0] ^= 1,
+            (Role::Output { .. }, None) if self.world.fault == Fault::DiffersAfter(self.submissions) => {
+                all[0] ^= 1;
+            }
             (Role::InOut { .. }, Some(_)) => self.inputs.write(buffer, 0, &mut all),
             (Role::InOut { .. }, None) => {
                 // An execution that builds on the previous one shows in the result.

@@ -1,11 +1,14 @@
-//! Comparison of runs: verdicts, the cost of a target, families, histories, and traces.
+//! Comparison of runs: verdicts, the cost of a target, families, histories, fleets, and traces.
 
 #![deny(unsafe_code)]
 
 pub mod compare;
 mod family;
+pub mod fleet;
 pub mod history;
 mod model;
+#[cfg(test)]
+mod simulated;
 pub mod trace;
 
 pub use family::Family;

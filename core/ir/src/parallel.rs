@@ -10,8 +10,8 @@ pub use threads::*;
 
 #[cfg(any(not(target_family = "wasm"), target_feature = "atomics"))]
 mod threads {
-    pub use rayon::current_num_threads;
     pub use rayon::prelude::*;
+    pub use rayon::{current_num_threads, join};
 
     /// Reduces all elements by an operation in any grouping, from a neutral element.
     pub fn reduce<I: ParallelIterator>(
@@ -30,6 +30,11 @@ mod one_thread {
     /// Number of threads: one.
     pub fn current_num_threads() -> usize {
         1
+    }
+
+    /// Calls two functions, one after the other.
+    pub fn join<A, B>(first: impl FnOnce() -> A, second: impl FnOnce() -> B) -> (A, B) {
+        (first(), second())
     }
 
     /// Reduces all elements by an operation, from a neutral element.

@@ -1,7 +1,7 @@
 //! Tables and rows of a history.
 
 use parallax_analysis::compare::verdict::{Verdict, digits};
-use parallax_analysis::history::{Change, History, HistoryRun, Kind, Move, Series, SeriesKey};
+use parallax_analysis::history::{Change, History, HistoryRun, Kind, Move, Series, SeriesKey, Unreadable};
 use parallax_schema::device::BrowserMode;
 use parallax_schema::grouped;
 use parallax_schema::record::DIRTY;
@@ -120,13 +120,19 @@ pub(super) fn notes(history: &History) -> Vec<String> {
     if history.duplicates > 0 {
         notes.push(format!("copies of other runs, counted once: {}", history.duplicates));
     }
-    for (reason, files) in grouped(history.unreadable.iter().map(|skipped| (&skipped.reason, skipped.file.as_str()))) {
+    notes.extend(unread(&history.unreadable));
+    notes
+}
+
+/// Returns a line for each reason for which files were not read.
+pub(super) fn unread(files: &[Unreadable]) -> Vec<String> {
+    let line = |(reason, files): (&String, Vec<&str>)| {
         let more = files.len().saturating_sub(MOST_FILES);
         let named = files[..files.len() - more].join(", ");
         let further = if more > 0 { format!(" and {more} more") } else { String::new() };
-        notes.push(format!("not read: {named}{further}: {reason}"));
-    }
-    notes
+        format!("not read: {named}{further}: {reason}")
+    };
+    grouped(files.iter().map(|skipped| (&skipped.reason, skipped.file.as_str()))).into_iter().map(line).collect()
 }
 
 /// Returns a line for each kernel that is slower since the newest change of its series.

@@ -83,6 +83,24 @@ pub struct SheetRow {
     pub items: Option<String>,
     /// Items per second at the median.
     pub items_per_s: Option<f64>,
+    /// Median clock of the multiprocessors after samples, in MHz.
+    #[serde(default)]
+    pub sm_clock_mhz: Option<f64>,
+    /// Lowest clock of the multiprocessors.
+    #[serde(default)]
+    pub sm_clock_low_mhz: Option<f64>,
+    /// Highest clock of the multiprocessors.
+    #[serde(default)]
+    pub sm_clock_high_mhz: Option<f64>,
+    /// Median clock of the device memory after samples, in MHz.
+    #[serde(default)]
+    pub memory_clock_mhz: Option<f64>,
+    /// Median power of the board after samples, in watts.
+    #[serde(default)]
+    pub board_power_w: Option<f64>,
+    /// Share of samples with reduced clocks.
+    #[serde(default)]
+    pub throttled: Option<f64>,
     /// Median energy of one execution, in joules.
     #[serde(default)]
     pub energy_j: Option<f64>,
@@ -282,6 +300,8 @@ fn row(
     let repeatable = timing.and(record.measured()).and_then(|m| m.check.repeatable);
     let analysis = timing.and(record.measured()).and_then(|m| m.analysis.as_ref());
     let energy = timing.and(record.energy());
+    let clocks = timing.and_then(Timing::clocks);
+    let sm = clocks.and_then(|clocks| clocks.sm_mhz);
     let ratio = comparison.and_then(|c| c.ratio(i, &record.case)).filter(|_| timing.is_some());
     let unpaired = comparison.and_then(|c| c.unpaired.iter().find(|u| u.run == i && u.case == record.case));
     let mut reasons = Vec::new();
@@ -326,6 +346,12 @@ fn row(
         bytes_per_s: summary.map(|s| record.cost.moved().per(s.median)),
         items: record.items.as_ref().map(|items| items.name.clone()),
         items_per_s: record.items.as_ref().zip(summary).map(|(items, s)| items.per_second(s.median)),
+        sm_clock_mhz: sm.map(|range| range.median),
+        sm_clock_low_mhz: sm.map(|range| range.low),
+        sm_clock_high_mhz: sm.map(|range| range.high),
+        memory_clock_mhz: clocks.and_then(|clocks| clocks.memory_mhz).map(|range| range.median),
+        board_power_w: clocks.and_then(|clocks| clocks.power_w).map(|range| range.median),
+        throttled: clocks.map(|clocks| clocks.throttled),
         energy_j: energy.map(|e| e.joules),
         energy_low_j: energy.map(|e| e.low),
         energy_high_j: energy.map(|e| e.high),

@@ -7,9 +7,9 @@ use parallax_schema::record::roofline::Ceilings;
 use parallax_schema::record::{CheckResult, Outcome, Record, Run};
 use parallax_schema::units::{Nanos, percent, scaled};
 
-use super::energy;
 use super::grid::{Cell, Column, Mark, Rank, Remark, Table, Tone};
 use super::known::rate_of;
+use super::{clocks, energy};
 
 /// One line of a run's table; every field is ready to print.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -185,6 +185,7 @@ pub fn table(catalog: &dyn Catalog, run: &Run) -> Table {
     notes.extend(skipped(run));
     notes.extend(super::items(run));
     notes.extend(super::energy(run));
+    notes.extend(clocks::clocks(run));
     notes.extend(super::scores(run));
     notes.extend(super::repeats(run));
     notes.push(tally(run));
@@ -200,10 +201,16 @@ pub fn table(catalog: &dyn Catalog, run: &Run) -> Table {
         false => energy::cells(record, rate_of(catalog, record)).to_vec(),
     };
     let rows = rows.iter().zip(&short).zip(&records);
-    let rows = rows.map(|((row, short), record)| [cells(row, *short), energy_of(record)].concat()).collect();
+    let clocks = clocks::columns(run);
+    let clocks_of = |record: &Record| match clocks.is_empty() {
+        true => Vec::new(),
+        false => clocks::cells(record).to_vec(),
+    };
+    let all = |row: &Row, short, record| [cells(row, short), energy_of(record), clocks_of(record)].concat();
+    let rows = rows.map(|((row, short), record)| all(row, *short, record)).collect();
     Table {
         heading: heading(run),
-        columns: [columns(), energy].concat(),
+        columns: [columns(), energy, clocks].concat(),
         rows,
         grouped: true,
         remarks: Remark::some(aim, marks.collect()).into_iter().collect(),

@@ -1,69 +1,43 @@
 //! Building blocks of host implementations in f32, and of references of workloads with many steps in f64. GEMMs are a library's,
-//! and sums run along rows in memory order. There are no other optimizations.
+//! and sums run along rows in memory order.
 
 use ndarray::linalg::general_mat_mul;
-use ndarray::{ArrayView, ArrayView2, ArrayViewMut, s};
-use num_traits::Float;
+use ndarray::{ArrayView, ArrayView2, ArrayViewMut, ArrayViewMut2, Axis};
 use parallax_ir::parallel::*;
 use parallax_ir::{Gemm, Layout};
 
-/// Rows of C that a thread computes together, enough that the right matrix is fetched rarely.
-const TOGETHER: usize = 64;
-/// Partial sums of a dot product. They are independent, and fit the vector units of any processor.
-const LANES: usize = 16;
+use crate::real::{Real, narrow, wide};
+use crate::vector;
+pub use crate::vector::{add, dot};
+
+/// Multiply-adds of the smallest part of a GEMM that a thread computes.
+const SMALLEST: usize = 1 << 17;
+/// Rows and columns of C in multiples of which parts are cut: a multiple of the library's tiles.
+const CUT: usize = 16;
+/// Elements that a thread computes together.
+const PIECE: usize = 1 << 14;
 /// Rows per partial sum of a column sum. Partial sums allow threads and reduce rounding errors.
 const BLOCK: usize = 256;
-
-/// Float of the host.
-pub trait Real: Float + Send + Sync + std::iter::Sum + 'static {}
-
-impl Real for f32 {}
-impl Real for f64 {}
-
-/// Converts a float of the host to f64.
-pub fn wide<T: Real>(x: T) -> f64 {
-    x.to_f64().expect("a float")
-}
-
-/// Converts an f64 to a float of the host.
-pub fn narrow<T: Real>(x: f64) -> T {
-    T::from(x).expect("a float")
-}
-
-/// Larger of two numbers; NaN if either is NaN.
-pub fn maximum<T: Real>(a: T, b: T) -> T {
-    if a > b || a.is_nan() { a } else { b }
-}
-
-/// ReLU. NaN stays NaN.
-pub fn relu<T: Real>(x: T) -> T {
-    if x < T::zero() { T::zero() } else { x }
-}
-
-/// Gradient before ReLU: zero if the result is zero or below. A NaN result passes the gradient.
-pub fn gated<T: Real>(result: T, gradient: T) -> T {
-    if result <= T::zero() { T::zero() } else { gradient }
-}
 
 /// Sum in f64, rounded once. A sum in the host's own type loses one place with each doubling of its length.
 pub fn total<T: Real>(x: impl IntoIterator<Item = T>) -> T {
     narrow(x.into_iter().map(wide).sum())
 }
 
-/// Dot product `a·b`.
-pub fn dot<T: Real>(a: &[T], b: &[T]) -> T {
-    let (heads, tails) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
-    let rest: T = heads.remainder().iter().zip(tails.remainder()).map(|(a, b)| *a * *b).sum();
-    let mut sums = [T::zero(); LANES];
-    for (a, b) in heads.zip(tails) {
-        sums.iter_mut().zip(a.iter().zip(b)).for_each(|(sum, (a, b))| *sum = *sum + *a * *b);
-    }
-    sums.into_iter().sum::<T>() + rest
+/// Returns a function of each number.
+pub fn mapped<T: Real>(x: &[T], function: impl Fn(T) -> T + Sync) -> Vec<T> {
+    let mut out = vec![T::zero(); x.len()];
+    let pieces = out.par_chunks_mut(PIECE).zip(x.par_chunks(PIECE));
+    pieces.for_each(|(out, x)| vector::map(out, x, &function));
+    out
 }
 
-/// Computes `out += factor · row`.
-pub fn add<T: Real>(out: &mut [T], factor: T, row: &[T]) {
-    out.iter_mut().zip(row).for_each(|(out, x)| *out = *out + factor * *x);
+/// Returns a function of each pair of numbers.
+pub fn zipped<T: Real>([a, b]: [&[T]; 2], function: impl Fn(T, T) -> T + Sync) -> Vec<T> {
+    let mut out = vec![T::zero(); a.len()];
+    let pieces = out.par_chunks_mut(PIECE).zip(a.par_chunks(PIECE)).zip(b.par_chunks(PIECE));
+    pieces.for_each(|((out, a), b)| vector::zip(out, [a, b], &function));
+    out
 }
 
 /// Adds the batched GEMM `A·B` to C.
@@ -73,21 +47,47 @@ pub fn add_gemm<T: Real>(gemm: Gemm, a: &[T], b: &[T], c: &mut [T]) {
         true => viewed([columns, rows], matrix).reversed_axes(),
         false => viewed([rows, columns], matrix),
     };
+    let threads = current_num_threads().div_ceil(gemm.batch as usize);
     let batch = c.par_chunks_exact_mut(m * n).zip(a.par_chunks_exact(m * k)).zip(b.par_chunks_exact(k * n));
     batch.for_each(|((c, a), b)| {
         let a = operand(gemm.layout == Layout::Tn, [m, k], a);
         let b = operand(gemm.layout == Layout::Nt, [k, n], b);
-        c.par_chunks_mut(TOGETHER * n).enumerate().for_each(|(block, c)| {
-            let first = block * TOGETHER;
-            let mut c = ArrayViewMut::from_shape([c.len() / n, n], c).expect("whole rows");
-            general_mat_mul(T::one(), &a.slice(s![first..first + c.nrows(), ..]), &b, T::one(), &mut c);
-        });
+        add_in_parts(threads, a, b, viewed_mut([m, n], c));
     });
 }
 
+/// Adds the GEMM `A·B` to C by this number of threads. Each computes a part of C that is as square as possible: parts read few rows
+/// and columns twice. The order of the additions of an element is the same for any number of threads.
+fn add_in_parts<T: Real>(threads: usize, a: ArrayView2<'_, T>, b: ArrayView2<'_, T>, c: ArrayViewMut2<'_, T>) {
+    let (rows, columns) = c.dim();
+    let longer = rows.max(columns);
+    if threads < 2 || longer < 2 * CUT || rows * columns * a.ncols() < 2 * SMALLEST {
+        return add_product(T::one(), a, b, c);
+    }
+    let first = threads / 2;
+    let cut = (longer * first / threads).next_multiple_of(CUT);
+    if rows >= columns {
+        let (a, c) = (a.split_at(Axis(0), cut), c.split_at(Axis(0), cut));
+        join(|| add_in_parts(first, a.0, b, c.0), || add_in_parts(threads - first, a.1, b, c.1));
+    } else {
+        let (b, c) = (b.split_at(Axis(1), cut), c.split_at(Axis(1), cut));
+        join(|| add_in_parts(first, a, b.0, c.0), || add_in_parts(threads - first, a, b.1, c.1));
+    }
+}
+
+/// Adds `factor · A·B` to C on this thread.
+pub fn add_product<T: Real>(factor: T, a: ArrayView2<'_, T>, b: ArrayView2<'_, T>, mut c: ArrayViewMut2<'_, T>) {
+    general_mat_mul(factor, &a, &b, T::one(), &mut c);
+}
+
 /// View of a row-major matrix.
-fn viewed<T>(shape: [usize; 2], matrix: &[T]) -> ArrayView2<'_, T> {
-    ArrayView::from_shape(shape, matrix).expect("as many elements")
+pub fn viewed<T>([rows, columns]: [usize; 2], matrix: &[T]) -> ArrayView2<'_, T> {
+    ArrayView::from_shape([rows, columns], matrix).expect("as many elements")
+}
+
+/// View of a row-major matrix, to change it.
+pub fn viewed_mut<T>([rows, columns]: [usize; 2], matrix: &mut [T]) -> ArrayViewMut2<'_, T> {
+    ArrayViewMut::from_shape([rows, columns], matrix).expect("as many elements")
 }
 
 /// Returns the batched GEMM `A·B`.
@@ -135,7 +135,7 @@ pub fn rows_summed<T: Real>(matrix: &[T], columns: usize) -> Vec<T> {
 
 /// Adds a row to every row of a matrix.
 pub fn add_to_rows<T: Real>(mut matrix: Vec<T>, row: &[T]) -> Vec<T> {
-    matrix.chunks_exact_mut(row.len()).for_each(|out| add(out, T::one(), row));
+    matrix.par_chunks_exact_mut(row.len()).for_each(|out| add(out, T::one(), row));
     matrix
 }
 
@@ -178,15 +178,20 @@ mod tests {
     }
 
     #[test]
-    fn a_maximum_and_what_relu_leaves_are_nan_where_a_number_is() {
-        let (nan, inf) = (f32::NAN, f32::INFINITY);
-        for (a, b, larger) in [(1.0, 2.0, 2.0), (2.0, 1.0, 2.0), (-inf, -1.0, -1.0), (inf, -inf, inf)] {
-            assert_eq!(maximum(a, b), larger);
-            assert!(maximum(a, nan).is_nan() && maximum(nan, b).is_nan());
+    fn parts_of_any_number_of_threads_give_the_same_bits() {
+        for [m, n, k] in [[1, 4096, 300], [4096, 1, 300], [67, 531, 129], [530, 66, 128], [256, 256, 64]] {
+            let numbers = |count: usize| (0..count).map(|i| ((i * 37) % 101) as f32 / 7.0 - 7.0).collect::<Vec<f32>>();
+            let (a, b) = (numbers(m * k), numbers(k * n));
+            let product = |threads: usize| {
+                let mut c = vec![0.25; m * n];
+                add_in_parts(threads, viewed([m, k], &a), viewed([k, n], &b), viewed_mut([m, n], &mut c));
+                c
+            };
+            let one = product(1);
+            for threads in [2, 3, 7, 64] {
+                assert!(product(threads) == one, "{m} × {n} × {k} by {threads} threads");
+            }
         }
-        assert_eq!([-inf, -1.0, 0.0, 1.0, inf].map(relu), [0.0, 0.0, 0.0, 1.0, inf]);
-        assert!(relu(nan).is_nan());
-        assert_eq!([-1.0, 0.0, 1.0, nan].map(|result| gated(result, 3.0)), [0.0, 0.0, 3.0, 3.0]);
     }
 
     #[test]
@@ -198,10 +203,6 @@ mod tests {
 
     #[test]
     fn sums_take_every_element_once() {
-        for length in [0, 1, LANES - 1, LANES, 3 * LANES + 2] {
-            let (a, b) = (numbers(length), vec![2.0; length]);
-            assert_eq!(dot(&a, &b), 2.0 * a.iter().sum::<f32>(), "of {length}");
-        }
         let (rows, columns) = (2 * BLOCK + 3, 5);
         let matrix = numbers(rows * columns);
         let mut got = vec![f32::NAN; columns];

@@ -9,6 +9,7 @@ mod label;
 pub mod ops;
 mod parse;
 mod pixels;
+mod real;
 mod registry;
 mod sort;
 pub mod tunables;

@@ -11,6 +11,7 @@ use clap::Args;
 use parallax_analysis::history::{History as Found, HistoryBuilder};
 use parallax_engine::plan::did_you_mean;
 use parallax_report::{self as report, html, sheet};
+use parallax_schema::record::Run;
 use parallax_schema::spec::filter::any_keeps;
 use walkdir::WalkDir;
 
@@ -113,22 +114,27 @@ fn writer(format: Format) -> anyhow::Result<fn(&Found) -> anyhow::Result<Made>> 
     })
 }
 
-/// Reads the files one after another on each processor, and reduces each to its points.
+/// Reads the files, and reduces each to its points.
 pub(super) fn read(files: &[PathBuf], filter: &[String]) -> HistoryBuilder {
-    let builder = Mutex::new(HistoryBuilder::default());
+    read_each(files, HistoryBuilder::default(), |builder, name, read| match read {
+        Ok(runs) => runs.iter().for_each(|run| builder.add(&name, run, |case| any_keeps(filter, case))),
+        Err(reason) => builder.skip(name, reason),
+    })
+}
+
+/// Reads the files one after another on each processor, and gives the runs of each, or the reason of their absence, to a collection.
+pub(super) fn read_each<B: Send>(
+    files: &[PathBuf],
+    collection: B,
+    add: impl Fn(&mut B, String, Result<Vec<Run>, String>) + Sync,
+) -> B {
+    let builder = Mutex::new(collection);
     let next = AtomicUsize::new(0);
     let work = || {
         while let Some(path) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let name = path.display().to_string();
-            let read = reading::one(path);
-            let mut builder = builder.lock().expect("no thread panics");
-            match read {
-                Ok(runs) => {
-                    let runs = runs.into_iter().flatten();
-                    runs.for_each(|run| builder.add(&name, &run, |case| any_keeps(filter, case)));
-                }
-                Err(error) => builder.skip(name, error.root_cause().to_string()),
-            }
+            let read = reading::one(path).map(|runs| runs.into_iter().flatten().collect());
+            let read = read.map_err(|error| error.root_cause().to_string());
+            add(&mut builder.lock().expect("no thread panics"), path.display().to_string(), read);
         }
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(files.len());

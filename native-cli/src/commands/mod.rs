@@ -3,6 +3,7 @@
 pub mod a_a;
 pub mod baseline;
 pub mod bisect;
+pub mod burn_in;
 pub mod compare;
 pub mod completions;
 pub mod config;
@@ -11,6 +12,7 @@ pub mod devices;
 pub mod doctor;
 pub mod each_card;
 pub mod eval;
+pub mod fleet;
 pub mod history;
 pub mod kernel;
 pub mod lab;
@@ -61,6 +63,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Report(args) => report::report(&args).map(done),
         Command::Trace(args) => trace::trace(&args).map(done),
         Command::History(args) => history::history(&args),
+        Command::Fleet(args) => fleet::fleet(&args),
         Command::Eval(args) => eval::eval(&args).map(done),
         Command::Model(args) => model::model(&args),
         Command::Train(args) => train::train(&args),
@@ -71,6 +74,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Dev(args) => dev::dev(&args),
         Command::Lab(args) => lab::lab(&args),
         Command::Tune(args) => tune::tune(&args),
+        Command::BurnIn(args) => burn_in::burn_in_command(&args),
         Command::Schema => schema::schema().map(done),
         Command::Completions(args) => completions::completions(&args).map(done),
         Command::Man(args) => man::man(&args).map(done),

@@ -4,6 +4,7 @@
 //! profiler's name. Otherwise there are no sensors, and no message reports their absence.
 
 mod energy;
+mod fixed_clock;
 mod rapl;
 mod trail;
 
@@ -16,7 +17,7 @@ use async_trait::async_trait;
 use cpu_time::ProcessTime;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
-use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+use nvml_wrapper::enum_wrappers::device::{Clock, EccCounter, MemoryError, TemperatureSensor};
 use nvml_wrapper::enums::device::SampleValue;
 use nvml_wrapper::structs::device::FieldId;
 use nvml_wrapper::sys_exports::field_id::NVML_FI_DEV_POWER_INSTANT;
@@ -25,13 +26,27 @@ use parallax_schema::device::identity::{Identity, pci_address};
 use parallax_schema::device::{Conditions, DeviceInfo, EnergyReading};
 use parallax_schema::units::Nanos;
 
+use crate::burn_in::MemoryErrors;
 use crate::heartbeat;
+use fixed_clock::FixedClock;
 
-/// Returns a profiler with the available sensors of its device.
-pub fn instrumented(inner: Box<dyn Profiler>) -> WithSensors<Sensors> {
+/// Returns a profiler with the available sensors of its device, and with the clock of its multiprocessors fixed, if a clock is given
+/// in MHz.
+///
+/// # Errors
+/// A clock that cannot be fixed.
+pub fn instrumented(inner: Box<dyn Profiler>, clock: Option<u32>) -> Result<WithSensors<Sensors>, String> {
     let device = inner.device();
+    let fixed = clock.map(|mhz| fixed_clock(device, mhz)).transpose()?;
     let board = if device.kind.is_emulated() { None } else { Board::of(device) };
-    WithSensors::new(inner, Sensors { board, energy: None })
+    Ok(WithSensors::new(inner, Sensors { board, energy: None, _fixed: fixed }))
+}
+
+/// Fixes the clock of the multiprocessors of the profiler's device.
+fn fixed_clock(info: &DeviceInfo, mhz: u32) -> Result<FixedClock<nvml_wrapper::Device<'static>>, String> {
+    let none = || format!("--lock-clocks: {} is no board whose clocks NVML, of NVIDIA's driver, can fix", info.name);
+    let board = board_of(info).filter(|_| !info.kind.is_emulated() && !is_slice(&info.name)).ok_or_else(none)?;
+    FixedClock::new(board, &info.name, mhz)
 }
 
 /// Sensors of a device and of this process.
@@ -39,6 +54,8 @@ pub struct Sensors {
     board: Option<Board>,
     /// Energy counter of the device, or the reason of its absence; `None` before the first query.
     energy: Option<Result<EnergyCounter, String>>,
+    /// Fixed clock, which is reset with the sensors.
+    _fixed: Option<FixedClock<nvml_wrapper::Device<'static>>>,
 }
 
 #[async_trait(?Send)]
@@ -154,6 +171,13 @@ impl energy::Meter for nvml_wrapper::Device<'static> {
             });
         instant.or_else(|| self.power_usage().ok()).map(|milliwatts| f64::from(milliwatts) * 1e-3)
     }
+}
+
+/// Returns the memory errors that a device has counted since its driver was loaded; `None` where nothing counts them.
+pub fn memory_errors(info: &DeviceInfo) -> Option<MemoryErrors> {
+    let board = board_of(info).filter(|_| !info.kind.is_emulated())?;
+    let count = |error| board.total_ecc_errors(error, EccCounter::Volatile).ok();
+    Some(MemoryErrors { corrected: count(MemoryError::Corrected)?, uncorrected: count(MemoryError::Uncorrected)? })
 }
 
 /// Activity of a board before a measurement.
@@ -341,7 +365,7 @@ mod tests {
 
     #[test]
     fn processor_time_grows_with_work_on_every_thread() {
-        let sensors = instrumented(Box::new(Mock::new(|_| 1.0, Fault::None)));
+        let sensors = instrumented(Box::new(Mock::new(|_| 1.0, Fault::None)), None).expect("no clock to fix");
         let before = sensors.cpu_time().expect("known on every system that this is built for");
         let busy = || {
             let began = Instant::now();
@@ -354,8 +378,14 @@ mod tests {
     }
 
     #[test]
+    fn the_clock_of_a_device_that_is_no_board_cannot_be_fixed() {
+        let refused = instrumented(Box::new(Mock::new(|_| 1.0, Fault::None)), Some(1410)).err().expect("no board");
+        assert_eq!(refused, "--lock-clocks: imaginary is no board whose clocks NVML, of NVIDIA's driver, can fix");
+    }
+
+    #[test]
     fn a_device_that_is_no_board_has_no_sensors_and_everything_else() {
-        let mut sensors = instrumented(Box::new(Mock::new(|_| 1.0, Fault::None)));
+        let mut sensors = instrumented(Box::new(Mock::new(|_| 1.0, Fault::None)), None).expect("no clock to fix");
         assert_eq!(sensors.conditions(), Conditions::default());
         assert_eq!(sensors.device().name, "imaginary");
         assert_eq!(pollster::block_on(sensors.empty()), Ok(Nanos(1000.0)));

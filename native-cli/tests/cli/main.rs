@@ -12,6 +12,7 @@ mod entities;
 mod escaping;
 mod eval;
 mod exits;
+mod fleet;
 mod formats;
 mod given;
 mod help;

@@ -17,3 +17,4 @@ pub use cause::{Kind, Move};
 pub use point::{BoundRate, HistoryRun, Level, Point, SeriesKey, Setup};
 pub use series::{Change, History, Series, Unreadable};
 pub use step::FEWEST_RUNS;
+pub(crate) use step::critical;

@@ -87,7 +87,7 @@ pub struct Point {
 
 impl Point {
     /// Returns the point of a record in the run at this position. `None` without a time or an interval.
-    pub(super) fn of(run: &Run, record: &Record, position: usize) -> Option<Point> {
+    pub(crate) fn of(run: &Run, record: &Record, position: usize) -> Option<Point> {
         let timing = record.timing()?;
         let analysis = record.measured()?.analysis.as_ref();
         Some(Point {
@@ -121,7 +121,7 @@ pub struct SeriesKey {
 
 impl SeriesKey {
     /// Returns the key of a record with a time.
-    pub(super) fn of(run: &Run, record: &Record) -> Option<SeriesKey> {
+    pub(crate) fn of(run: &Run, record: &Record) -> Option<SeriesKey> {
         let device = run.device_of(record);
         let class = device.class();
         let older = (run.version < SPLIT).then(|| meant(&record.case, device.caps.dialect)).flatten();

@@ -230,7 +230,7 @@ pub(super) fn tests(length: usize) -> usize {
 }
 
 /// Returns the value that the absolute value of a variable of Student's distribution exceeds with this probability.
-pub(super) fn critical(probability: f64, freedom: usize) -> f64 {
+pub(crate) fn critical(probability: f64, freedom: usize) -> f64 {
     let freedom = freedom as f64;
     // Abramowitz and Stegun, 26.7.1 and 26.5.27.
     let exceeds = |t: f64| beta_reg(freedom / 2.0, 0.5, freedom / (freedom + t * t));

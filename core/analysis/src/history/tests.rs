@@ -9,6 +9,7 @@ use parallax_schema::units::Nanos;
 
 use super::*;
 use crate::compare::verdict::Verdict;
+use crate::simulated::Random;
 
 const CASES: [&str; 6] = [
     "attention/fwd/b1,h8,s512,d64/f16/flash",
@@ -18,23 +19,6 @@ const CASES: [&str; 6] = [
     "softmax/fwd/r512,c512/f32/rows",
     "copy/fwd/n16777216/f32/vec4",
 ];
-
-/// Generator of random numbers (SplitMix64), so that a seed gives one history on every platform.
-struct Random(u64);
-
-impl Random {
-    fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// Returns a standard normal variable (Box and Muller).
-    fn normal(&mut self) -> f64 {
-        (-2.0 * (1.0 - self.uniform()).ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
-    }
-}
 
 /// Noise of a machine, on the logarithmic scale.
 #[derive(Clone, Copy)]

@@ -3,7 +3,7 @@
 use parallax_ir::device::{BackendError, Batch, Prepared, Profiler, Sample};
 use parallax_schema::device::{Clock, ClockInfo, Conditions, rounding};
 use parallax_schema::record::stats::Summary;
-use parallax_schema::record::{Discarded, Method, Slope, Spent, StopReason, Timing};
+use parallax_schema::record::{Discarded, Method, Slope, Spent, StopReason, THROTTLED, Timing};
 use parallax_schema::spec::Cache;
 use parallax_schema::units::{Nanos, percent};
 
@@ -315,7 +315,7 @@ impl Sampler {
         }
         let warming = !self.rule.warm();
         let throttled =
-            (!conditions.throttle.is_empty()).then(|| format!("throttled: {}", conditions.throttle.join(", ")));
+            (!conditions.throttle.is_empty()).then(|| format!("{THROTTLED}{}", conditions.throttle.join(", ")));
         // A device that is throttled most of the time is measured in that state.
         let patient = self.disturbed.len() <= self.rule.samples().len() + 4;
         if let (false, true, Some(reason)) = (warming, patient, throttled.or(slow.map(str::to_owned))) {

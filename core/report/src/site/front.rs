@@ -8,7 +8,7 @@ use parallax_schema::record::{Route, Run};
 use super::devices::{Devices, OnDevice};
 use super::frame::{Head, page as whole};
 use super::matrix::matrices;
-use super::{Site, collector, explain, pictures};
+use super::{Site, collector, explain, joules, pictures};
 use crate::date::date;
 use crate::html::{cost_figure, plots};
 use crate::{COST_NOTE, Piece, ceilings, cost_pieces, route_name, tally};
@@ -36,6 +36,7 @@ pub(super) fn page(devices: &Devices<'_>, site: Site) -> String {
             (collector::invitation(collector))
             @if !collector.hidden.is_empty() { (collector::hidden(collector.hidden)) }
         }
+        @if let Some(joules) = joules::of_devices(devices) { (joules.section(head)) }
         @if let Some(matrix) = matrices(devices).first() { (matrix.section()) }
         @if !devices.all().is_empty() { (gallery(head, devices)) }
         @if let Some((device, _)) = &told { (roofline(head, device)) }

@@ -14,6 +14,7 @@ mod features;
 mod frame;
 mod front;
 mod history;
+mod joules;
 mod matrix;
 mod peers;
 mod pictures;

@@ -394,6 +394,19 @@ pub static SETTINGS: &[Setting] = &[
         get: |spec| on_off(spec.energy),
     },
     Setting {
+        name: "clocks",
+        about: "Show the clocks of the device during each case",
+        more: "Medians and ranges of the clocks of multiprocessors and memory and of the power, and the share of samples with \
+               reduced clocks. They are read after each sample, by NVML of NVIDIA's driver",
+        values: Values::Switch,
+        repeatable: false,
+        scope: Scope::Measuring,
+        usual: false,
+        control: None,
+        set: |spec, value| put(&mut spec.clocks, switch("clocks", value)),
+        get: |spec| on_off(spec.clocks),
+    },
+    Setting {
         name: "schedule",
         about: "Schedule of traced executions of each case",
         more: "As wait=N,warmup=N,active=N,repeat=N: executions that run untraced, that are traced and dropped, and that \

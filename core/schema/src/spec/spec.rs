@@ -115,6 +115,12 @@ pub struct Spec {
     /// Whether the energy of each case is measured in a steady stretch after its samples.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub energy: bool,
+    /// Whether tables show the clocks of the device during each case.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub clocks: bool,
+    /// Clock of the multiprocessors, in MHz, at which the command line fixed the board.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock_clocks: Option<u32>,
     /// Executions of the traced part that are kept.
     #[serde(default)]
     pub schedule: Schedule,
@@ -210,6 +216,8 @@ impl Default for Spec {
             set: Vec::new(),
             ceilings: true,
             energy: false,
+            clocks: false,
+            lock_clocks: None,
             schedule: Schedule::default(),
             record_shapes: true,
             profile_memory: false,

@@ -21,6 +21,7 @@ use parallax_schema::device::Caps;
 
 use super::gelu::{gelu_tanh, wide};
 
+use crate::real::logistic;
 use crate::vector;
 
 const A: usize = 0;
@@ -227,10 +228,6 @@ fn stress_inputs() -> Vec<StressInput> {
     ]
 }
 
-fn logistic(x: f64) -> f64 {
-    1.0 / (1.0 + (-x).exp())
-}
-
 /// Value of the operation in f64; `b` is ignored by operations of one operand.
 fn value(p: &Problem, a: f64, b: f64) -> f64 {
     match OPS[op(&p.shape)] {
@@ -261,18 +258,26 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let b = binary(&p.shape).then(|| inputs[B].f32());
     let rows = outputs[0].par_chunks_mut(columns).zip(a.par_chunks(columns));
     rows.enumerate().for_each(|(row, (out, a))| match (b, p.shape.has("row"), p.shape.has("column")) {
-        (None, ..) => over(p, out, a, std::iter::repeat(0.0)),
-        (Some(b), true, _) => over(p, out, a, b.iter().copied()),
-        (Some(b), _, true) => over(p, out, a, std::iter::repeat(b[row])),
-        (Some(b), ..) => over(p, out, a, b[row * columns..][..columns].iter().copied()),
+        (None, ..) => over(p, out, a, Operand::One(0.0)),
+        (Some(b), true, _) => over(p, out, a, Operand::Row(b)),
+        (Some(b), _, true) => over(p, out, a, Operand::One(b[row])),
+        (Some(b), ..) => over(p, out, a, Operand::Row(&b[row * columns..][..columns])),
     });
 }
 
+/// Second operand of a row.
+#[derive(Clone, Copy)]
+enum Operand<'a> {
+    One(f32),
+    Row(&'a [f32]),
+}
+
 /// Computes one row. The choice of the operation is outside of the loop, so that arithmetic is vectorised.
-fn over(p: &Problem, out: &mut [f32], a: &[f32], b: impl Iterator<Item = f32>) {
-    fn each(out: &mut [f32], a: &[f32], b: impl Iterator<Item = f32>, function: impl Fn(f32, f32) -> f32) {
-        for ((out, a), b) in out.iter_mut().zip(a).zip(b) {
-            *out = function(*a, b);
+fn over(p: &Problem, out: &mut [f32], a: &[f32], b: Operand) {
+    fn each(out: &mut [f32], a: &[f32], b: Operand, function: impl Fn(f32, f32) -> f32) {
+        match b {
+            Operand::One(b) => vector::map(out, a, |a| function(a, b)),
+            Operand::Row(b) => vector::zip(out, [a, b], function),
         }
     }
     match OPS[op(&p.shape)] {
@@ -280,11 +285,11 @@ fn over(p: &Problem, out: &mut [f32], a: &[f32], b: impl Iterator<Item = f32>) {
         "sub" => each(out, a, b, |a, b| a - b),
         "mul" => each(out, a, b, |a, b| a * b),
         "div" => each(out, a, b, |a, b| a / b),
-        "swiglu" => each(out, a, b, |a, b| a * vector::logistic(a) * b),
-        "geglu" => each(out, a, b, |a, b| gelu_tanh(f64::from(a)) as f32 * b),
+        "swiglu" => each(out, a, b, |a, b| a * logistic(a) * b),
+        "geglu" => each(out, a, b, |a, b| gelu_tanh(a) * b),
         "relu" => each(out, a, b, |a, _| if a < 0.0 { 0.0 } else { a }),
-        "silu" => vector::map(out, a, |a| a * vector::logistic(a)),
-        "sigmoid" => vector::map(out, a, vector::logistic),
+        "silu" => vector::map(out, a, |a| a * logistic(a)),
+        "sigmoid" => vector::map(out, a, logistic),
         "tanh" => each(out, a, b, |a, _| a.tanh()),
         _ => each(out, a, b, |a, _| a * (a + 3.0).clamp(0.0, 6.0) / 6.0),
     }

@@ -19,6 +19,7 @@ use parallax_schema::device::Caps;
 
 use super::copy::row_len;
 
+use crate::real::{Real, logistic, narrow};
 use crate::vector;
 
 const X: usize = 0;
@@ -92,7 +93,7 @@ fn backward() -> OpSpec {
                 })
             },
         ),
-        host: None,
+        host: Some(host_backward),
         stress: stress_inputs(slope_tolerance),
         nan: OfNan::Kept,
         ..forward()
@@ -183,30 +184,39 @@ fn share(p: &Problem, x: f64) -> f64 {
     if p.shape.has("erf") { normal_share(x) } else { tanh_share(x) }
 }
 
+/// Factor of the third power in the argument of the tanh formula.
+const CUBIC: f64 = 0.044715;
+
 /// `(1 + tanh(u)) / 2` as a logistic function, without cancellation.
-fn tanh_share(x: f64) -> f64 {
-    1.0 / (1.0 + (-FRAC_2_SQRT_PI * SQRT_2 * (x + 0.044715 * x.powi(3))).exp())
+#[inline(always)]
+fn tanh_share<T: Real>(x: T) -> T {
+    logistic(narrow::<T>(FRAC_2_SQRT_PI * SQRT_2) * (x + narrow::<T>(CUBIC) * x * x * x))
 }
 
 /// GELU by the tanh formula.
-pub(super) fn gelu_tanh(x: f64) -> f64 {
+#[inline(always)]
+pub(super) fn gelu_tanh<T: Real>(x: T) -> T {
     x * tanh_share(x)
 }
 
 /// Slope of GELU by the tanh formula.
-pub(super) fn slope_tanh(x: f64) -> f64 {
-    // The second term is zero there, and powers of x would be infinite.
-    let near = x.clamp(-30.0, 30.0);
+#[inline(always)]
+pub(super) fn slope_tanh<T: Real>(x: T) -> T {
+    // The second term is zero beyond it, and powers of x would be infinite.
+    let far = narrow::<T>(30.0);
+    let near = x.clamp(-far, far);
     let share = tanh_share(near);
-    let inner = FRAC_2_SQRT_PI * SQRT_2 * (1.0 + 3.0 * 0.044715 * near * near);
-    share + near * share * (1.0 - share) * inner
+    let inner = narrow::<T>(FRAC_2_SQRT_PI * SQRT_2) * (T::one() + narrow::<T>(3.0 * CUBIC) * near * near);
+    share + near * share * (T::one() - share) * inner
 }
 
 /// Slope `Φ(x) + x Φ′(x)`.
 fn slope(p: &Problem, x: f64) -> f64 {
-    if !p.shape.has("erf") {
-        return slope_tanh(x);
-    }
+    if p.shape.has("erf") { slope_erf(x) } else { slope_tanh(x) }
+}
+
+/// Slope with the exact `Φ`.
+fn slope_erf(x: f64) -> f64 {
     let near = x.clamp(-30.0, 30.0);
     normal_share(near) + near * (-near * near / 2.0).exp() / (2.0 * PI).sqrt()
 }
@@ -219,11 +229,16 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let pieces = outputs[0].par_chunks_mut(PIECE).zip(inputs[X].f32().par_chunks(PIECE));
     pieces.for_each(|(out, x)| match erf {
         true => out.iter_mut().zip(x).for_each(|(out, x)| *out = x * normal_share(f64::from(*x)) as f32),
-        false => {
-            const FACTOR: f32 = FRAC_2_SQRT_PI as f32 * std::f32::consts::SQRT_2;
-            let share = |x: f32| vector::logistic(FACTOR * (x + 0.044715 * x * x * x));
-            vector::map(out, x, |x| x * share(x));
-        }
+        false => vector::map(out, x, gelu_tanh),
+    });
+}
+
+fn host_backward(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let erf = p.shape.has("erf");
+    let [x, dout] = [X, DOUT].map(|at| inputs[at].f32().par_chunks(PIECE));
+    outputs[0].par_chunks_mut(PIECE).zip(x).zip(dout).for_each(|((out, x), dout)| match erf {
+        true => vector::zip(out, [x, dout], |x, dout| dout * slope_erf(f64::from(x)) as f32),
+        false => vector::zip(out, [x, dout], |x, dout| dout * slope_tanh(x)),
     });
 }
 

@@ -24,6 +24,8 @@ use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
 
 use super::copy::row_len;
+use crate::real::{Real, narrow};
+use crate::vector;
 
 const PRED: usize = 0;
 const TARGETS: usize = 1;
@@ -108,15 +110,16 @@ fn backward() -> OpSpec {
         reference: Reference::new(
             |p, _| 8 * row_len(p),
             |p, inputs| {
+                let band = Band::new(p);
                 Box::new(move |_, row, out| {
                     for (out, at) in out.iter_mut().zip(row * row_len(p)..) {
-                        let slope = slope(p, inputs.at(PRED, at), inputs.at(TARGETS, at));
+                        let slope = slope(band, inputs.at(PRED, at), inputs.at(TARGETS, at));
                         *out = inputs.at(DLOSS, 0) / p["n"] as f64 * slope;
                     }
                 })
             },
         ),
-        host: None,
+        host: Some(host_backward),
         variants: vec![
             Variant::kernel("scalar", "one element per thread", |p, _| gradient(p, 1)),
             Variant::kernel("vector", "a vector per thread in one access", |p, caps| {
@@ -216,46 +219,81 @@ fn stress_inputs(
 }
 
 /// Term of an element in the loss.
-pub(super) fn term(p: &Problem, pred: f64, target: f64) -> f64 {
+#[inline(always)]
+pub(super) fn term<T: Real>(Band { factor, weight, eps }: Band<T>, pred: T, target: T) -> T {
     let size = target.abs();
     let along = pred * sign(target);
-    let factor = p["k"] as f64;
-    let outside = (along - factor * size).max(size / factor - along).max(0.0);
-    2.0 * (pred - target).abs() / (pred.abs() + size + EPS) + p.shape.decimal("w") * outside / (size + EPS)
+    let outside = (along - factor * size).max(size / factor - along).max(T::zero());
+    let error = (pred - target).abs() / (pred.abs() + size + eps);
+    error + error + weight * outside / (size + eps)
 }
 
-fn sign(x: f64) -> f64 {
-    if x == 0.0 { 0.0 } else { x.signum() }
+#[inline(always)]
+fn sign<T: Real>(x: T) -> T {
+    if x == T::zero() { T::zero() } else { x.signum() }
 }
 
 /// Derivative of that term by the prediction.
-pub(super) fn slope(p: &Problem, pred: f64, target: f64) -> f64 {
+#[inline(always)]
+pub(super) fn slope<T: Real>(Band { factor, weight, eps }: Band<T>, pred: T, target: T) -> T {
     let size = target.abs();
     let toward = sign(target);
-    let factor = p["k"] as f64;
-    let outside = match toward * pred {
-        along if along > factor * size => toward,
-        along if along < size / factor => -toward,
-        _ => 0.0,
-    };
-    let sum = pred.abs() + size + EPS;
-    let error = 2.0 * (sign(pred - target) - (pred - target).abs() / sum * sign(pred)) / sum;
-    error + p.shape.decimal("w") * outside / (size + EPS)
+    let along = toward * pred;
+    let above = if along > factor * size { toward } else { T::zero() };
+    let outside = if along < size / factor { -toward } else { above };
+    let sum = pred.abs() + size + eps;
+    let error = (sign(pred - target) - (pred - target).abs() / sum * sign(pred)) / sum;
+    error + error + weight * outside / (size + eps)
+}
+
+/// Constants of the loss.
+#[derive(Clone, Copy)]
+pub(super) struct Band<T> {
+    /// Largest quotient of a prediction inside and its target.
+    factor: T,
+    /// Weight of the penalty.
+    weight: T,
+    eps: T,
+}
+
+impl<T: Real> Band<T> {
+    pub(super) fn new(p: &Problem) -> Band<T> {
+        Band { factor: narrow(p["k"] as f64), weight: narrow(p.shape.decimal("w")), eps: narrow(EPS) }
+    }
 }
 
 fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let mean = OnceLock::new();
     let of_all = move || {
-        let terms = (0..p["n"]).into_par_iter().map(|at| term(p, inputs.at(PRED, at), inputs.at(TARGETS, at)));
+        let band = Band::new(p);
+        let terms = (0..p["n"]).into_par_iter().map(|at| term(band, inputs.at(PRED, at), inputs.at(TARGETS, at)));
         terms.sum::<f64>() / p["n"] as f64
     };
     Box::new(move |_, _, out| out[0] = *mean.get_or_init(of_all))
 }
 
+/// Elements that a thread of the host processes together.
+const PIECE: usize = 1 << 12;
+
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    let pairs = inputs[PRED].f32().par_iter().zip(inputs[TARGETS].f32());
-    let sum: f64 = pairs.map(|(pred, target)| term(p, f64::from(*pred), f64::from(*target))).sum();
-    outputs[0][0] = (sum / p["n"] as f64) as f32;
+    let band = Band::new(p);
+    let sum_of = |(pred, targets): (&[f32], &[f32])| {
+        let mut terms = [0.0; PIECE];
+        let terms = &mut terms[..pred.len()];
+        vector::zip(terms, [pred, targets], |pred, target| term(band, pred, target));
+        vector::total(terms)
+    };
+    let pieces = inputs[PRED].f32().par_chunks(PIECE).zip(inputs[TARGETS].f32().par_chunks(PIECE));
+    let sums: Vec<f64> = pieces.map(sum_of).collect();
+    outputs[0][0] = (sums.iter().sum::<f64>() / p["n"] as f64) as f32;
+}
+
+fn host_backward(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let (band, share) = (Band::new(p), inputs[DLOSS].f32()[0] / p["n"] as f32);
+    let pieces = inputs[PRED].f32().par_chunks(PIECE).zip(inputs[TARGETS].f32().par_chunks(PIECE));
+    outputs[0].par_chunks_mut(PIECE).zip(pieces).for_each(|(out, (pred, targets))| {
+        vector::zip(out, [pred, targets], |pred, target| share * slope(band, pred, target));
+    });
 }
 
 /// Adds the constants of kernels that compute terms.
@@ -314,11 +352,11 @@ mod tests {
     #[test]
     fn slopes_are_those_of_the_terms() {
         let case = parse_case("loss_smape/bwd/n1,k2,w0.7/f32/scalar").expect("valid");
-        let p = &case.problem;
+        let band = Band::<f64>::new(&case.problem);
         for (pred, target) in [(1.5, 1.0), (2.5, 1.0), (0.3, 1.0), (-1.0, 1.0), (-5.0, -2.0), (-0.5, -2.0), (3.0, -2.0)]
         {
-            let difference = (term(p, pred + 1e-6, target) - term(p, pred - 1e-6, target)) / 2e-6;
-            assert!((slope(p, pred, target) - difference).abs() < 1e-7, "{pred} {target}");
+            let difference = (term(band, pred + 1e-6, target) - term(band, pred - 1e-6, target)) / 2e-6;
+            assert!((slope(band, pred, target) - difference).abs() < 1e-7, "{pred} {target}");
         }
     }
 
@@ -326,7 +364,7 @@ mod tests {
     fn a_prediction_is_outside_beyond_the_factor() {
         let case = parse_case("loss_smape/fwd/n1,k2,w1/f32/fused").expect("valid");
         for (pred, want) in [(2.0, 2.0 / 3.0), (4.0, 6.0 / 5.0 + 2.0), (0.25, 1.5 / 1.25 + 0.25), (0.5, 2.0 / 3.0)] {
-            let term = term(&case.problem, pred, 1.0);
+            let term = term(Band::<f64>::new(&case.problem), pred, 1.0);
             assert!((term - want).abs() < 1e-7, "{pred}: {term}");
         }
     }

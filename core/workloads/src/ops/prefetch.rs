@@ -23,6 +23,7 @@ use super::gelu::gelu_tanh;
 use super::hash_embedding::{any_id, by_group, place};
 use super::linear::stages::{GemmKind, Stages};
 use crate::SubOp;
+use crate::vector;
 
 const ID: usize = 0;
 const GROUP: usize = 1;
@@ -274,13 +275,9 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
         out.par_chunks_exact_mut(f).zip(features.par_chunks_exact(d)).for_each(|(out, features)| {
             out.copy_from_slice(bias);
             for (feature, w) in features.iter().zip(w.chunks_exact(f)) {
-                for (out, w) in out.iter_mut().zip(w) {
-                    *out += feature * w;
-                }
+                vector::add(out, *feature, w);
             }
-            for out in out {
-                *out = gelu_tanh(f64::from(*out)) as f32;
-            }
+            vector::replace(out, gelu_tanh);
         });
     }
 }

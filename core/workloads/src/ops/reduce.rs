@@ -15,7 +15,8 @@ use parallax_ir::{
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
 
-use crate::dense::maximum;
+use crate::real::maximum;
+use crate::vector;
 
 const X: usize = 0;
 
@@ -193,11 +194,14 @@ fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     Box::new(move |_, _, out| out[0] = *of_all.get_or_init(reduced))
 }
 
+/// Elements that a thread of the host reduces at a time.
+const PIECE: usize = 1 << 16;
+
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    let x = inputs[X].f32().par_iter();
+    let pieces = inputs[X].f32().par_chunks(PIECE);
     outputs[0][0] = match largest(p) {
-        true => reduce(x.copied(), || f32::NEG_INFINITY, maximum),
-        false => x.map(|x| f64::from(*x)).sum::<f64>() as f32,
+        true => vector::largest(&pieces.map(vector::largest).collect::<Vec<f32>>()),
+        false => vector::total(&pieces.map(vector::total).collect::<Vec<f64>>()) as f32,
     };
 }
 

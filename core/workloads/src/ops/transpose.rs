@@ -102,13 +102,49 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    let (rows, columns, x) = (p["r"] as usize, p["c"] as usize, inputs[X].f32());
-    outputs[0].par_chunks_mut(rows).enumerate().for_each(|(row, out)| {
-        let first = row / columns * rows * columns + row % columns;
-        for (slot, from) in out.iter_mut().zip(x[first..].iter().step_by(columns)) {
-            *slot = *from;
+    let (rows, columns) = (p["r"] as usize, p["c"] as usize);
+    for (out, x) in outputs[0].chunks_exact_mut(rows * columns).zip(inputs[X].f32().chunks_exact(rows * columns)) {
+        out.par_chunks_mut(HOST_BLOCK * rows).enumerate().for_each(|(block, out)| {
+            let mut tile = [[0.0; HOST_TILE]; HOST_TILE];
+            for first in (0..rows).step_by(HOST_BLOCK) {
+                for (strip, out) in out.chunks_mut(HOST_TILE * rows).enumerate() {
+                    let column = block * HOST_BLOCK + strip * HOST_TILE;
+                    let below = rows.min(first + HOST_BLOCK);
+                    (first..below)
+                        .step_by(HOST_TILE)
+                        .for_each(|row| turn_tile(&mut tile, out, x, [rows, columns], [row, column]));
+                }
+            }
+        });
+    }
+}
+
+/// Rows and columns of a tile of the host. A row of it is a line of the caches.
+const HOST_TILE: usize = 16;
+/// Rows and columns of the tiles that a thread transposes together. Their pages are looked up once.
+const HOST_BLOCK: usize = 64;
+
+/// Transposes the tile of `x` at a row and a column to a strip of result rows. It goes through a copy, so that each line of the caches
+/// is read and written as a whole. Rows that are a power of two apart share few places in the caches.
+fn turn_tile(
+    tile: &mut [[f32; HOST_TILE]; HOST_TILE],
+    out: &mut [f32],
+    x: &[f32],
+    [rows, columns]: [usize; 2],
+    [row, column]: [usize; 2],
+) {
+    let (height, width) = (HOST_TILE.min(rows - row), HOST_TILE.min(columns - column));
+    for i in 0..height {
+        let from = &x[(row + i) * columns + column..][..width];
+        match from.first_chunk::<HOST_TILE>() {
+            // The number of elements is a constant.
+            Some(from) => (0..HOST_TILE).for_each(|j| tile[j][i] = from[j]),
+            None => from.iter().zip(&mut *tile).for_each(|(x, line)| line[i] = *x),
         }
-    });
+    }
+    for (out, line) in out.chunks_exact_mut(rows).zip(&*tile) {
+        out[row..row + height].copy_from_slice(&line[..height]);
+    }
 }
 
 /// Threads of a workgroup.

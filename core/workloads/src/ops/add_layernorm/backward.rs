@@ -6,7 +6,7 @@
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::stress::{one, zero};
 use parallax_ir::{
-    BufferSpec, Elem, OfNan, OpSpec, Problem, Program, Reference, StressInput, Tolerance, Variant, normal,
+    BufferSpec, Elem, HostBuffer, OfNan, OpSpec, Problem, Program, Reference, StressInput, Tolerance, Variant, normal,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -36,6 +36,7 @@ pub fn form() -> OpSpec {
     .shapes(backward::shapes)
     .awkward(layernorm::AWKWARD)
     .setup(|p, _| layernorm::statistics_stage(p, "sum").into())
+    .host(host)
     .variants(vec![
         Variant::kernel("naive", "the stages of layernorm's naive, and then the sum", naive),
         Variant::kernel("fused", "one pass and the sum of its parts: dsum is added to dx before it is written", fused)
@@ -94,6 +95,12 @@ fn stress_inputs() -> Vec<StressInput> {
         (|p| vec![("sum", layernorm::huge(p))], of::<3>()),
     ];
     layernorm::stress_inputs_of_rows(parts)
+}
+
+fn host(_p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let [x, gamma, dout, dsum] = [SUM, GAMMA, DOUT, DSUM].map(|buffer| inputs[buffer].f32());
+    let [mean, rstd] = [DSUM + 1, DSUM + 2].map(|buffer| inputs[buffer].f32());
+    backward::HostRows { x, gamma, dout, mean: Some(mean), rstd, dsum: Some(dsum) }.gradients(outputs);
 }
 
 fn naive(p: &Problem, caps: &Caps) -> Program {

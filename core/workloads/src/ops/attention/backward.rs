@@ -14,8 +14,8 @@ use parallax_ir::Access::{Read, Write};
 use parallax_ir::parallel::*;
 use parallax_ir::stress::{nan_of_first, one, zero};
 use parallax_ir::{
-    BufferSpec, Elem, Fill, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows, Stage, StressInput,
-    Tolerance, Variant, spread,
+    BufferSpec, Elem, Fill, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows, Stage, StressInput, Tolerance,
+    Variant, spread,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -27,7 +27,7 @@ use super::{
     ROW_THREADS, by_rows, by_tiles, gemm_flops, group, masks, normal, score_error, sizes, stage, vendor, weighted_sum,
 };
 use crate::dense;
-use crate::dense::maximum;
+use crate::real::maximum;
 
 mod coopmat;
 mod flash;
@@ -38,9 +38,9 @@ pub(crate) use warpgroups::flash_wgmma_on_rows as gradients_by_wgmma_on_rows;
 const Q: usize = 0;
 const K: usize = 1;
 const V: usize = 2;
-const DOUT: usize = 3;
+pub(super) const DOUT: usize = 3;
 
-const INPUTS: [&str; 4] = ["q", "k", "v", "dout"];
+pub(super) const INPUTS: [&str; 4] = ["q", "k", "v", "dout"];
 
 /// Indices of the checked buffers, in buffer order.
 const OUT: usize = 0;
@@ -86,7 +86,7 @@ pub fn form() -> OpSpec {
         "b3,h4,kv2,s70,d24,causal,padded",
         "b2,h6,kv2,s19,t37,d24,causal",
     ])
-    .host(host)
+    .host(super::host::backward)
     .variants(vec![
         Variant::kernel(
             "manual",
@@ -372,47 +372,6 @@ impl Backward<'_> {
             }
         }
     }
-}
-
-/// Host implementation, which recomputes probabilities: for `dQ` by query rows, for `dK` and `dV` by key rows. Each result row has
-/// one thread, and no score matrix is needed.
-fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    let (s, t, d) = (p["s"] as usize, p["t"] as usize, p["d"] as usize);
-    // The set-up's results follow the inputs, in buffer order.
-    let (masks, behind) = (Masks::behind(p, INPUTS.len()), inputs.len() - 2);
-    let [q, k, v, dout, out, lse] = [Q, K, V, DOUT, behind, behind + 1].map(|buffer| inputs[buffer].f32());
-    let [dq, dk, dv] = outputs else { unreachable!("three gradients") };
-    let (scale, group) = (1.0 / (d as f32).sqrt(), group(p) as usize);
-    let seen: Vec<usize> = (0..lse.len()).map(|query| masks.seen_by_host(inputs, query)).collect();
-    let at = |row: usize| row * d..(row + 1) * d;
-    let delta: Vec<f32> =
-        dout.par_chunks_exact(d).zip(out.par_chunks_exact(d)).map(|(dout, out)| dense::dot(dout, out)).collect();
-    // Probability of a key for a query, both counted through all heads, and the gradient of its score.
-    let weight = |query: usize, key: usize| {
-        let added = masks.row_on_host(inputs, query).map_or(0.0, |mask| mask[key % t]);
-        let score = dense::dot(&q[at(query)], &k[at(key)]) * scale + added;
-        let probability = (score - lse[query]).exp();
-        (probability, probability * (dense::dot(&dout[at(query)], &v[at(key)]) - delta[query]) * scale)
-    };
-    dq.par_chunks_exact_mut(d).enumerate().for_each(|(query, dq)| {
-        dq.fill(0.0);
-        let first = query / s / group * t;
-        for key in first..first + seen[query] {
-            dense::add(dq, weight(query, key).1, &k[at(key)]);
-        }
-    });
-    dk.par_chunks_exact_mut(d).zip(dv.par_chunks_exact_mut(d)).enumerate().for_each(|(key, (dk, dv))| {
-        dk.fill(0.0);
-        dv.fill(0.0);
-        // Queries of a key head: those of its group are adjacent.
-        let (each, j) = (group * s, key % t);
-        let first = key / t * each;
-        for query in (first..first + each).filter(|query| j < seen[*query]) {
-            let (probability, dscore) = weight(query, key);
-            dense::add(dk, dscore, &q[at(query)]);
-            dense::add(dv, probability, &dout[at(query)]);
-        }
-    });
 }
 
 /// Forward pass, row by row: for every head_dim, and without a score matrix.

@@ -26,22 +26,20 @@
 use flash::{DEPTH, flash, flash_mma, mma_available, short_rows};
 use masks::{Looks, Masks, looking};
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::parallel::*;
 use parallax_ir::{
-    Axis, BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Stage, StageOp, Tolerance,
-    Variant, Workload, cube_available, normal, spread,
+    Axis, BufferSpec, Elem, Inputs, OfNan, OpSpec, Problem, Program, Reference, Stage, StageOp, Tolerance, Variant,
+    Workload, cube_available, normal, spread,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
-use crate::dense;
-use crate::dense::maximum;
-use crate::vector;
+use crate::real::maximum;
 
 mod backward;
 mod coopmat;
 mod flash;
 mod head_layout;
+mod host;
 mod masks;
 mod stress;
 mod subgroup;
@@ -119,7 +117,7 @@ fn forward() -> OpSpec {
         "b3,h4,kv2,s70,d24,causal,padded",
         "b2,h6,kv2,s19,t37,d24,causal",
     ])
-    .host(host)
+    .host(host::forward)
     .variants(vec![
         Variant::kernel(
             "manual",
@@ -282,33 +280,6 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
             out[x as usize] += weight * inputs.at(V, (head * t + j as u64) * d + x);
         }
     }
-}
-
-fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    let (s, t, d) = (p["s"] as usize, p["t"] as usize, p["d"] as usize);
-    let (q, k, v) = (inputs[Q].f32(), inputs[K].f32(), inputs[V].f32());
-    let scale = 1.0 / (d as f32).sqrt();
-    let masks = Masks::behind(p, INPUTS);
-    outputs[0].par_chunks_mut(d).enumerate().for_each_init(Vec::new, |scores: &mut Vec<f32>, (row, out)| {
-        let head = row / s / group(p) as usize;
-        let query = &q[row * d..][..d];
-        let keys = k[head * t * d..][..t * d].chunks_exact(d).take(masks.seen_by_host(inputs, row));
-        scores.clear();
-        scores.extend(keys.map(|key| dense::dot(query, key) * scale));
-        if let Some(mask) = masks.row_on_host(inputs, row) {
-            scores.iter_mut().zip(mask).for_each(|(score, added)| *score += added);
-        }
-        let max = vector::largest(scores);
-        out.fill(0.0);
-        if max == f32::NEG_INFINITY {
-            return;
-        }
-        let sum = vector::weigh(scores, max);
-        for (weight, value) in scores.iter().zip(v[head * t * d..].chunks_exact(d)) {
-            dense::add(out, *weight, value);
-        }
-        out.iter_mut().for_each(|o| *o /= sum);
-    });
 }
 
 /// Name of the constant that selects whether a stage stores the log-sum-exp of its rows for training. See [`keeping_lse`].

@@ -1,8 +1,11 @@
 //! Attention over heads that are adjacent in rows, on the host: for references in f64 and host code in f32.
 
+use ndarray::{ArrayView2, ArrayViewMut2, Axis, s};
 use parallax_ir::parallel::*;
 
-use crate::dense::{Real, add, dot, maximum, total};
+use crate::dense::{add_product, dot, viewed, viewed_mut};
+use crate::real::Real;
+use crate::vector;
 
 /// Extents of queries, keys and values: `s` rows of each, `heads` heads of `d` elements.
 #[derive(Clone, Copy)]
@@ -29,71 +32,72 @@ impl Heads {
         self.heads * self.d
     }
 
-    fn of(self, head: usize) -> std::ops::Range<usize> {
-        head * self.d..(head + 1) * self.d
-    }
-
     fn scale<T: Real>(self) -> T {
         T::one() / T::from(self.d).expect("a small number").sqrt()
     }
 
     /// Computes `softmax(q·kᵀ/√d)·v` of each head.
     pub(crate) fn attend<T: Real>(self, q: &[T], k: &[T], v: &[T]) -> Attended<T> {
-        let (width, s) = (self.width(), self.s);
+        let s = self.s;
         let mut weights = vec![T::zero(); self.heads * s * s];
         let mut lse = vec![T::zero(); self.heads * s];
-        weights.par_chunks_mut(s).zip(&mut lse).enumerate().for_each(|(at, (weights, lse))| {
-            let (head, i) = (self.of(at / s), at % s);
-            let seen = if self.causal { i + 1 } else { s };
-            let query = &q[i * width..][head.clone()];
-            for (weight, key) in weights.iter_mut().zip(k.chunks_exact(width)).take(seen) {
-                *weight = dot(query, &key[head.clone()]) * self.scale();
+        weights.par_chunks_mut(s * s).zip(lse.par_chunks_mut(s)).enumerate().for_each(|(head, (weights, lse))| {
+            let (queries, keys) = (self.of_head(q, head), self.of_head(k, head));
+            add_product(self.scale(), queries, keys.reversed_axes(), viewed_mut([s, s], weights));
+            for (i, (weights, lse)) in weights.chunks_exact_mut(s).zip(lse).enumerate() {
+                let (seen, unseen) = weights.split_at_mut(if self.causal { i + 1 } else { s });
+                unseen.fill(T::zero());
+                let top = vector::largest(seen);
+                let sum = vector::weigh(seen, top);
+                vector::divide(seen, sum);
+                *lse = top + sum.ln();
             }
-            let top = weights[..seen].iter().copied().fold(T::neg_infinity(), maximum);
-            weights[..seen].iter_mut().for_each(|weight| *weight = (*weight - top).exp());
-            let sum = total(weights[..seen].iter().copied());
-            weights[..seen].iter_mut().for_each(|weight| *weight = *weight / sum);
-            *lse = top + sum.ln();
         });
-        let mut out = vec![T::zero(); s * width];
-        out.par_chunks_mut(width).enumerate().for_each(|(i, out)| {
-            for head in 0..self.heads {
-                for (weight, value) in weights[(head * s + i) * s..][..s].iter().zip(v.chunks_exact(width)) {
-                    add(&mut out[self.of(head)], *weight, &value[self.of(head)]);
-                }
-            }
+        let out = self.each_head(|head, out| {
+            let weights = viewed([s, s], &weights[head * s * s..][..s * s]);
+            add_product(T::one(), weights, self.of_head(v, head), out);
         });
         Attended { out, weights, lse }
+    }
+
+    /// Rows of one head.
+    fn of_head<T>(self, rows: &[T], head: usize) -> ArrayView2<'_, T> {
+        viewed([self.s, self.width()], rows).slice_move(s![.., head * self.d..(head + 1) * self.d])
+    }
+
+    /// Rows whose part of each head is computed by a function, from zeros.
+    fn each_head<T: Real>(self, function: impl Fn(usize, ArrayViewMut2<'_, T>) + Sync + Send) -> Vec<T> {
+        let mut rows = vec![T::zero(); self.s * self.width()];
+        let mut all = viewed_mut([self.s, self.width()], &mut rows);
+        let heads: Vec<ArrayViewMut2<'_, T>> = all.axis_chunks_iter_mut(Axis(1), self.d).collect();
+        heads.into_par_iter().enumerate().for_each(|(head, rows)| function(head, rows));
+        rows
     }
 
     /// Gradients of queries, keys and values.
     pub(crate) fn backward<T: Real>(self, [q, k, v]: [&[T]; 3], attended: &Attended<T>, dout: &[T]) -> [Vec<T>; 3] {
         let (width, s) = (self.width(), self.s);
         let mut dscores = vec![T::zero(); attended.weights.len()];
-        dscores.par_chunks_mut(s).zip(attended.weights.par_chunks(s)).enumerate().for_each(
-            |(at, (dscores, weights))| {
-                let (head, i) = (self.of(at / s), at % s);
-                let gradient = &dout[i * width..][head.clone()];
-                let delta = dot(gradient, &attended.out[i * width..][head.clone()]);
-                for ((dscore, weight), value) in dscores.iter_mut().zip(weights).zip(v.chunks_exact(width)) {
-                    *dscore = *weight * (dot(gradient, &value[head.clone()]) - delta) * self.scale();
+        let heads = dscores.par_chunks_mut(s * s).zip(attended.weights.par_chunks(s * s));
+        heads.enumerate().for_each(|(head, (dscores, weights))| {
+            let (gradients, values) = (self.of_head(dout, head), self.of_head(v, head));
+            add_product(T::one(), gradients, values.reversed_axes(), viewed_mut([s, s], dscores));
+            for (i, (dscores, weights)) in dscores.chunks_exact_mut(s).zip(weights.chunks_exact(s)).enumerate() {
+                let row = i * width + head * self.d..i * width + (head + 1) * self.d;
+                let delta = dot(&dout[row.clone()], &attended.out[row]);
+                for (dscore, weight) in dscores.iter_mut().zip(weights) {
+                    *dscore = *weight * (*dscore - delta) * self.scale();
                 }
-            },
-        );
-        // Sum over all rows of the other side; `at` returns the index of a factor.
-        let mixed = |factors: &[T], rows: &[T], at: &(dyn Fn(usize, usize, usize) -> usize + Sync)| {
-            let mut out = vec![T::zero(); s * width];
-            out.par_chunks_mut(width).enumerate().for_each(|(i, out)| {
-                for head in 0..self.heads {
-                    for (j, row) in rows.chunks_exact(width).enumerate() {
-                        add(&mut out[self.of(head)], factors[at(head, i, j)], &row[self.of(head)]);
-                    }
-                }
-            });
-            out
+            }
+        });
+        // Sums over the rows of the other side, with a weight for each query and key.
+        let mixed = |weights: &[T], rows: &[T], by_key: bool| {
+            self.each_head(|head, out| {
+                let weights = viewed([s, s], &weights[head * s * s..][..s * s]);
+                let weights = if by_key { weights.reversed_axes() } else { weights };
+                add_product(T::one(), weights, self.of_head(rows, head), out);
+            })
         };
-        let by_query = move |head: usize, i: usize, j: usize| (head * s + i) * s + j;
-        let by_key = move |head: usize, j: usize, i: usize| (head * s + i) * s + j;
-        [mixed(&dscores, k, &by_query), mixed(&dscores, q, &by_key), mixed(&attended.weights, dout, &by_key)]
+        [mixed(&dscores, k, false), mixed(&dscores, q, true), mixed(&attended.weights, dout, true)]
     }
 }

@@ -24,7 +24,8 @@ use self::items::{Items, normal_items};
 use super::attention::flash_wgmma_on_rows;
 use super::linear::stages::{Epilogue, GemmKind, Stages};
 use crate::SubOp;
-use crate::dense::{Real, add_to_rows, gemm_of};
+use crate::dense::{add_to_rows, gemm_of};
+use crate::real::Real;
 
 pub(super) mod heads;
 pub(super) mod items;

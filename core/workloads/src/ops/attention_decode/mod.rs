@@ -37,7 +37,7 @@ use parallax_schema::device::{Caps, Dialect};
 use parallax_schema::units::Bytes;
 
 use super::attention::ragged;
-use crate::dense::maximum;
+use crate::real::maximum;
 use crate::vector;
 
 mod append;
@@ -344,21 +344,16 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
         let of_token = |j: usize| (place(sequence, j) * kv + key_head) * d;
         let query = &q[row * d..][..d];
         scores.clear();
-        scores.extend((0..length).map(|j| {
-            let key = &k[of_token(j)..][..d];
-            query.iter().zip(key).map(|(a, b)| a * b).sum::<f32>() * scale
-        }));
+        scores.extend((0..length).map(|j| vector::dot(query, &k[of_token(j)..][..d]) * scale));
         let max = vector::largest(scores);
         let sum = vector::weigh(scores, max);
         out.fill(0.0);
         for (j, weight) in scores.iter().enumerate() {
-            for (o, x) in out.iter_mut().zip(&v[of_token(j)..][..d]) {
-                *o += weight * x;
-            }
+            vector::add(out, *weight, &v[of_token(j)..][..d]);
         }
         // A sequence of no tokens has no weights.
         if length > 0 {
-            out.iter_mut().for_each(|o| *o /= sum);
+            vector::divide(out, sum);
         }
     });
 }

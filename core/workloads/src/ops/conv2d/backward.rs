@@ -22,7 +22,8 @@ use super::backward_stages::{Backward, With, most_parts_of_weights};
 use super::forward::{of_library, of_terms};
 use super::patches::{gradient_of_images, gradient_of_kernels};
 use super::{Shapes, wgmma as warpgroups};
-use crate::dense::{gated, total};
+use crate::dense::total;
+use crate::real::gated;
 
 const X: usize = 0;
 const W: usize = 1;

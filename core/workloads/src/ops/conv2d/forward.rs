@@ -14,7 +14,7 @@ use super::stages::Gather;
 use super::winograd::Squares;
 use super::{Shapes, channels_last, wgmma as warpgroups};
 use crate::dense;
-use crate::dense::Real;
+use crate::real::{self, Real};
 
 const X: usize = 0;
 const W: usize = 1;
@@ -197,7 +197,7 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
             *slot += inputs.at(BIAS, m);
         }
         if relu {
-            *slot = dense::relu(*slot);
+            *slot = real::relu(*slot);
         }
     }
 }

@@ -13,7 +13,7 @@ use parallax_ir::conv::Conv;
 use parallax_ir::parallel::*;
 
 use crate::dense;
-use crate::dense::Real;
+use crate::real::{self, Real};
 
 /// Elements of the patches of a block, which fit into the second level of caches.
 const BLOCK: usize = 1 << 16;
@@ -37,7 +37,7 @@ pub(in super::super) fn finish(conv: &Conv, bias: Option<&[f32]>, relu: bool, ou
     let channel = conv.out_channel();
     out.par_iter_mut().enumerate().for_each(|(place, out)| {
         let sum = *out + bias.map_or(0.0, |bias| bias[channel(place)]);
-        *out = if relu { dense::relu(sum) } else { sum };
+        *out = if relu { real::relu(sum) } else { sum };
     });
 }
 

@@ -7,7 +7,7 @@ use parallax_ir::{HostBuffer, Inputs, Problem, Rows};
 use super::super::conv2d::backward::{host_products, of_input, of_kernels};
 use super::buffers::{DBETA, DGAMMA, DOUT, DW, DX, GAMMA, MEAN, OUT, VALUES, VARIANCE, W, X};
 use super::{EPS, inference};
-use crate::dense::{gated, narrow};
+use crate::real::{gated, narrow};
 
 /// State of a channel: sum of the gradient, sum of its products with the normalised values, deviation, and factor.
 struct Channel {

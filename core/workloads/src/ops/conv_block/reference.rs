@@ -8,7 +8,7 @@ use super::super::conv2d::forward::sum_at;
 use super::super::conv2d::patches::{convolve, finish};
 use super::accuracy::{Holds, holds};
 use super::{BETA, BIAS, EPS, GAMMA, MEAN, VARIANCE, W, X, inference};
-use crate::dense::{Real, narrow, relu, wide};
+use crate::real::{Real, narrow, relu, wide};
 
 /// Multiply-adds of a row. Statistics read every value, once for all rows.
 pub(super) fn row_cost(p: &Problem, output: usize) -> u64 {

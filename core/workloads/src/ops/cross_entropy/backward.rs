@@ -5,10 +5,11 @@
 //! Operations: four an element. Bytes: one matrix read, one written, and the per-row numbers.
 
 use parallax_ir::Access::{Read, Write};
+use parallax_ir::parallel::*;
 use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
-    BufferSpec, Elem, Inputs, OfNan, OpSpec, Problem, Program, Reference, Stage, StressInput, Tolerance, Variant,
-    by_pieces, width,
+    BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Stage, StressInput, Tolerance,
+    Variant, by_pieces, width,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
 use parallax_schema::device::Caps;
@@ -16,6 +17,8 @@ use parallax_schema::device::Caps;
 use super::{
     AWKWARD, NOT_FINITE, TARGETS, TARGETS_ARE_CLASSES, by_rows, given, not_finite, results, sizes, top_and_sum,
 };
+use crate::real::Real;
+use crate::vector;
 
 const LOGITS: usize = 0;
 const DLOSS: usize = 2;
@@ -41,6 +44,7 @@ pub fn form() -> OpSpec {
     .shapes(super::shapes)
     .awkward(AWKWARD)
     .setup(|p, caps| super::online(p, caps).into())
+    .host(host)
     .variants(vec![
         Variant::kernel("naive", "a workgroup a row, by single elements", |p, _| {
             let stage = by_rows(p, "cross_entropy/naive_backward", "cross_entropy_backward_naive");
@@ -76,6 +80,18 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         BufferSpec::output("dlogits", Elem::Real, &dims),
         BufferSpec::scratch("softmax", Elem::F32, &dims),
     ]
+}
+
+/// Host implementation. The results of the forward pass follow the inputs.
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let c = p["c"] as usize;
+    let (lse, share) = (inputs[DLOSS + 2].f32(), inputs[DLOSS].f32()[0] / p["r"] as f32);
+    let rows = inputs[LOGITS].f32().par_chunks(c).zip(inputs[TARGETS].u32()).zip(lse);
+    outputs[0].par_chunks_mut(c).zip(rows).for_each(|(dlogits, ((logits, target), lse))| {
+        vector::map(dlogits, logits, |logit| (logit - lse).exponential());
+        dlogits[*target as usize] -= 1.0;
+        vector::replace(dlogits, |dlogit| dlogit * share);
+    });
 }
 
 fn cost(p: &Problem) -> Cost {

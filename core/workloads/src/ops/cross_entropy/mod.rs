@@ -15,7 +15,7 @@ use parallax_ir::{
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
-use crate::dense::maximum;
+use crate::real::maximum;
 use crate::vector;
 
 mod backward;

@@ -24,6 +24,7 @@ use parallax_schema::units::{Bytes, Flops};
 use super::depthwise_conv3d::marching::Finish;
 use super::depthwise_conv3d::volume::Volume;
 use super::depthwise_conv3d::{backward, marching, vendor};
+use crate::vector;
 
 const X: usize = 0;
 const W: usize = 1;
@@ -312,10 +313,16 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
                 let from = &x[(plane * h + iy) * width..][..width];
                 for j in 0..kw {
                     let tap = w[(channel * k + i) * kw + j];
-                    for (ox, o) in out.iter_mut().enumerate() {
-                        if let Some(ix) = inside(ox, j, width) {
-                            *o += tap * from[ix];
-                        }
+                    // Outputs of the line whose pixel under the tap lies in the image.
+                    let before = pad.saturating_sub(j * l).div_ceil(s).min(ow);
+                    let behind = (width + pad).saturating_sub(j * l).div_ceil(s).clamp(before, ow);
+                    let out = &mut out[before..behind];
+                    let Some(from) = (before * s + j * l).checked_sub(pad).and_then(|first| from.get(first..)) else {
+                        continue;
+                    };
+                    match s {
+                        1 => vector::add(out, tap, from),
+                        _ => out.iter_mut().zip(from.iter().step_by(s)).for_each(|(out, pixel)| *out += tap * pixel),
                     }
                 }
             }

@@ -21,7 +21,7 @@ use super::gradient_stages::{a_workgroup, bias_gradient, masked, sizes, word};
 use super::marching::{Finish, Share};
 use super::volume::Volume;
 use super::{by_element, marching, vendor};
-use crate::dense::gated;
+use crate::real::gated;
 
 const X: usize = 0;
 const W: usize = 1;

@@ -21,7 +21,7 @@ use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
 use volume::Volume;
 
-use crate::dense;
+use crate::real;
 
 pub(super) mod backward;
 mod gradient_stages;
@@ -231,7 +231,7 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
             *slot += inputs.at(BIAS, c);
         }
         if p.shape.has("relu") {
-            *slot = dense::relu(*slot);
+            *slot = real::relu(*slot);
         }
     }
 }
@@ -240,7 +240,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let bias = p.shape.has("bias").then(|| inputs[BIAS].f32());
     lines::convolve(&Volume::new(&p.shape), inputs[X].f32(), inputs[W].f32(), bias, &mut outputs[0]);
     if p.shape.has("relu") {
-        outputs[0].par_iter_mut().for_each(|o| *o = dense::relu(*o));
+        outputs[0].par_iter_mut().for_each(|o| *o = real::relu(*o));
     }
 }
 

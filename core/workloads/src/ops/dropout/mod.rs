@@ -110,7 +110,7 @@ fn backward() -> OpSpec {
             })
         }),
         setup: Some(|p, caps| stored(p, caps).into()),
-        host: None,
+        host: Some(|p, inputs, outputs| host_of(p, inputs, DOUT, &mut outputs[0])),
         variants: vec![
             Variant::kernel(
                 "naive",
@@ -269,12 +269,23 @@ fn mask(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
     }
 }
 
+/// Counters that a thread of the host processes together.
+const COUNTERS: usize = 1 << 12;
+
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    host_of(p, inputs, X, &mut outputs[0]);
+}
+
+/// Drops elements of an input.
+fn host_of(p: &Problem, inputs: &[HostBuffer], from: usize, out: &mut [f32]) {
     let factor = (1.0 / (1.0 - p.shape.decimal("p"))) as f32;
     let seed = [inputs[SEED].u32()[0], inputs[SEED].u32()[1]];
-    outputs[0].par_chunks_mut(4).zip(inputs[X].f32().par_chunks(4)).enumerate().for_each(|(counter, (out, x))| {
-        for ((out, x), kept) in out.iter_mut().zip(x).zip(kept(p, counter as u64, seed)) {
-            *out = if kept { x * factor } else { 0.0 };
+    let pieces = out.par_chunks_mut(4 * COUNTERS).zip(inputs[from].f32().par_chunks(4 * COUNTERS));
+    pieces.enumerate().for_each(|(piece, (out, x))| {
+        for (counter, (out, x)) in (piece * COUNTERS..).zip(out.chunks_mut(4).zip(x.chunks(4))) {
+            for ((out, x), kept) in out.iter_mut().zip(x).zip(kept(p, counter as u64, seed)) {
+                *out = if kept { x * factor } else { 0.0 };
+            }
         }
     });
 }

@@ -5,7 +5,7 @@ use parallax_ir::{HostBuffer, Problem};
 
 use super::super::hash_embedding::by_group;
 use super::{INDEX, OFFSETS, TABLE, items, weighted};
-use crate::dense::maximum;
+use crate::real::maximum;
 
 const DOUT: usize = 3;
 const WEIGHT: usize = 4;

@@ -20,7 +20,7 @@ use parallax_ir::{
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 
 use super::embedding::indices::{CHOICE, ENDS, LAST, chosen, different, moved, summed};
-use crate::dense::maximum;
+use crate::real::maximum;
 
 mod backward;
 mod host;

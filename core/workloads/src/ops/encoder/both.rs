@@ -19,7 +19,7 @@ use super::super::linear::stages::GemmKind;
 use super::{
     AWKWARD, Items, LEARNED, X, copied_row, input_of, layer, of_layer, on_layer, setup, tolerance as tolerances,
 };
-use crate::dense::Real;
+use crate::real::Real;
 
 /// Specification of both directions.
 pub(super) fn form() -> OpSpec {

@@ -8,7 +8,7 @@ use parallax_schema::device::Caps;
 use super::super::attention_block::{row_count, width};
 use super::super::dropout::{keeps, key, key_in};
 use crate::SubOp;
-use crate::dense::{Real, narrow};
+use crate::real::{Real, narrow};
 
 /// Names of both keys.
 const KEYS: [&str; 2] = ["seed1", "seed2"];

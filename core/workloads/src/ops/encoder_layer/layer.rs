@@ -4,7 +4,9 @@ use super::super::attention_block::heads::{Attended, Heads};
 use super::super::gelu::{gelu_tanh, slope_tanh};
 use super::super::layernorm::EPS;
 use super::dropout::Factors;
-use crate::dense::{Real, add, add_to_rows, gemm_nn, gemm_nt, gemm_tn, narrow, rows_summed, sum, total, wide};
+use crate::dense::{add, add_to_rows, gemm_nn, gemm_nt, gemm_tn, mapped, rows_summed, sum, zipped};
+use crate::real::{Real, narrow};
+use crate::vector;
 
 /// Parameters of a layer, each in the order of its buffer.
 #[derive(Clone)]
@@ -74,8 +76,8 @@ fn norm<T: Real>(x: &[T], gamma: &[T], beta: &[T]) -> Normed<T> {
     let (mut normalised, mut mean, mut rstd) = (x.to_vec(), Vec::new(), Vec::new());
     let mut out = Vec::with_capacity(x.len());
     for row in normalised.chunks_exact_mut(width) {
-        let level = total(row.iter().copied()) / count;
-        let squares = total(row.iter().map(|x| (*x - level).powi(2)));
+        let level = narrow::<T>(vector::total(row)) / count;
+        let squares = narrow::<T>(vector::scatter(row, level));
         let factor = T::one() / (squares / count + narrow(EPS)).sqrt();
         row.iter_mut().for_each(|x| *x = (*x - level) * factor);
         out.extend(row.iter().zip(gamma).zip(beta).map(|((x, gamma), beta)| *x * *gamma + *beta));
@@ -119,7 +121,7 @@ impl Layer {
         let added = sum(x, &dropped(&projected, &factors, 0));
         let norm2 = norm(&added, &of.gamma2, &of.beta2);
         let pre = add_to_rows(gemm_nn(&norm2.out, &of.w1, [s, f, c]), &of.b1);
-        let hidden: Vec<T> = pre.iter().map(|x| narrow(gelu_tanh(wide(*x)))).collect();
+        let hidden = mapped(&pre, gelu_tanh);
         let second = add_to_rows(gemm_nn(&hidden, &of.w2, [s, c, f]), &of.b2);
         let out = sum(&added, &dropped(&second, &factors, 1));
         Passed { norm1, qkv, attended, factors, sum: added, norm2, pre, hidden, out }
@@ -132,7 +134,7 @@ impl Layer {
         let dsecond = dropped(dout, &passed.factors, 1);
         let dw2 = gemm_tn(&passed.hidden, &dsecond, [f, c, s]);
         let dhidden = gemm_nt(&dsecond, &of.w2, [s, f, c]);
-        let dpre: Vec<T> = dhidden.iter().zip(&passed.pre).map(|(g, x)| *g * narrow(slope_tanh(wide(*x)))).collect();
+        let dpre = zipped([&dhidden, &passed.pre], |g, x| g * slope_tanh(x));
         let dw1 = gemm_tn(&passed.norm2.out, &dpre, [c, f, s]);
         let dnormed2 = gemm_nt(&dpre, &of.w1, [s, c, f]);
         let [through, dgamma2, dbeta2] = norm_backward(&passed.norm2, &of.gamma2, &dnormed2);

@@ -8,10 +8,11 @@
 use std::sync::OnceLock;
 
 use parallax_ir::Access::{Read, Write};
+use parallax_ir::parallel::*;
 use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
-    Access, BufferSpec, Elem, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference, RowShare, Rows, Stage,
-    StressInput, Tolerance, Variant,
+    Access, BufferSpec, Elem, HostBuffer, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference, RowShare,
+    Rows, Stage, StressInput, Tolerance, Variant,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -21,6 +22,7 @@ use super::{
     AWKWARD, ROW_THREADS, Spread, StressPart, factor, huge, matrix, normal, offset, plain, sizes, statistics,
     statistics_stage, stress_inputs_of_rows, stress_spreads,
 };
+use crate::vector;
 
 const X: usize = 0;
 const GAMMA: usize = 1;
@@ -44,6 +46,7 @@ pub fn form() -> OpSpec {
     .shapes(shapes)
     .awkward(AWKWARD)
     .setup(|p, _| statistics_stage(p, "x").into())
+    .host(host)
     .variants(vec![
         Variant::kernel(
             "naive",
@@ -207,6 +210,67 @@ pub(crate) fn gradients<'a>(
             }
         }
     })
+}
+
+fn host(_p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let [x, gamma, dout, mean, rstd] = [X, GAMMA, DOUT, DOUT + 1, DOUT + 2].map(|buffer| inputs[buffer].f32());
+    HostRows { x, gamma, dout, mean: Some(mean), rstd, dsum: None }.gradients(outputs);
+}
+
+/// Rows and their statistics on the host, for the gradients of norms.
+pub(crate) struct HostRows<'a> {
+    pub(crate) x: &'a [f32],
+    pub(crate) gamma: &'a [f32],
+    pub(crate) dout: &'a [f32],
+    /// Means, for a norm that subtracts them.
+    pub(crate) mean: Option<&'a [f32]>,
+    pub(crate) rstd: &'a [f32],
+    /// Gradient of the rows by later operations, if any.
+    pub(crate) dsum: Option<&'a [f32]>,
+}
+
+/// Rows of a part, whose sums over columns are added to those of other parts.
+const HOST_ROWS: usize = 64;
+
+impl HostRows<'_> {
+    /// Computes the gradients of the rows, of `γ`, and of `β` if there is a third output. The order of additions is the same for any
+    /// number of threads.
+    pub(crate) fn gradients(&self, outputs: &mut [Vec<f32>]) {
+        let (dx, of_columns) = outputs.split_first_mut().expect("the gradient of the rows");
+        let columns = self.gamma.len();
+        let part = |(part, dx): (usize, &mut [f32])| {
+            let mut sums = vec![vec![0.0; columns]; of_columns.len()];
+            let mut room = vec![0.0; 2 * columns];
+            for (i, dx) in dx.chunks_exact_mut(columns).enumerate() {
+                self.row(part * HOST_ROWS + i, dx, &mut sums, room.split_at_mut(columns));
+            }
+            sums
+        };
+        let parts: Vec<Vec<Vec<f32>>> = dx.par_chunks_mut(HOST_ROWS * columns).enumerate().map(part).collect();
+        for (which, sums) in of_columns.iter_mut().enumerate() {
+            sums.fill(0.0);
+            parts.iter().for_each(|part| vector::add(sums, 1.0, &part[which]));
+        }
+    }
+
+    /// Computes the gradient of a row, and adds its terms of sums over columns. The two last arrays are room for a row each.
+    fn row(&self, row: usize, dx: &mut [f32], sums: &mut [Vec<f32>], (normalised, g): (&mut [f32], &mut [f32])) {
+        let columns = dx.len();
+        let of_row = row * columns..(row + 1) * columns;
+        let (x, dout) = (&self.x[of_row.clone()], &self.dout[of_row.clone()]);
+        let (mean, rstd) = (self.mean.map_or(0.0, |mean| mean[row]), self.rstd[row]);
+        vector::map(normalised, x, |x| (x - mean) * rstd);
+        vector::zip(g, [dout, self.gamma], |dout, gamma| dout * gamma);
+        let level = self.mean.map_or(0.0, |_| vector::total(g) as f32 / columns as f32);
+        let along = vector::dot(g, normalised) / columns as f32;
+        vector::zip(dx, [g, normalised], |g, n| rstd * (g - level - n * along));
+        if let Some(dsum) = self.dsum {
+            vector::add(dx, 1.0, &dsum[of_row]);
+        }
+        let (dgamma, dbeta) = sums.split_first_mut().expect("the gradient of γ");
+        vector::add_products(dgamma, [dout, normalised]);
+        dbeta.iter_mut().for_each(|dbeta| vector::add(dbeta, 1.0, dout));
+    }
 }
 
 /// Both stages of `naive` on the rows of a buffer.

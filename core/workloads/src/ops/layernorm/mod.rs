@@ -14,7 +14,7 @@ use parallax_ir::{
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
 
-use crate::dense::total;
+use crate::vector;
 
 pub(super) mod backward;
 pub(crate) mod staged;
@@ -266,12 +266,10 @@ pub(super) fn reference(
 
 /// Computes one row in f32: the result, mean and `ρ`.
 pub(super) fn host_row(x: &[f32], gamma: &[f32], beta: &[f32], out: &mut [f32]) -> (f32, f32) {
-    let mean = total(x.iter().copied()) / x.len() as f32;
-    let squares = total(x.iter().map(|x| (x - mean).powi(2)));
+    let mean = vector::total(x) as f32 / x.len() as f32;
+    let squares = vector::scatter(x, mean) as f32;
     let rstd = 1.0 / (squares / x.len() as f32 + EPS as f32).sqrt();
-    for (((out, x), gamma), beta) in out.iter_mut().zip(x).zip(gamma).zip(beta) {
-        *out = (x - mean) * rstd * gamma + beta;
-    }
+    vector::normalise(out, x, [mean, rstd], [gamma, beta]);
     (mean, rstd)
 }
 

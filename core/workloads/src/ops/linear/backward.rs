@@ -8,7 +8,6 @@
 
 use std::sync::OnceLock;
 
-use parallax_ir::parallel::*;
 use parallax_ir::stress::{no_gradient, one, smallest_normal};
 use parallax_ir::{
     BufferSpec, Elem, Gemm, HostBuffer, Inputs, Layout, OfNan, OpSpec, Problem, Program, Reference, Role, Rows,
@@ -253,11 +252,11 @@ fn wgmma_available(p: &Problem, caps: &Caps) -> Result<(), String> {
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let [dx, dw, dbias] = outputs else { unreachable!("three gradients") };
-    let mut dpre = Vec::new();
+    let dpre;
     let g = match inputs.get(KEPT) {
         Some(pre) => {
-            dpre.par_extend(inputs[DOUT].f32().par_iter().zip(pre.f32()).map(|(dout, pre)| dout * slope(*pre)));
-            &dpre
+            dpre = dense::zipped([inputs[DOUT].f32(), pre.f32()], |dout, pre| dout * slope_tanh(pre));
+            &dpre[..]
         }
         None => inputs[DOUT].f32(),
     };
@@ -266,11 +265,6 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
         dense::add_gemm(gemm, a, b, out);
     }
     dense::sum_of_rows(g, dbias);
-}
-
-/// Slope of GELU.
-pub(crate) fn slope(x: f32) -> f32 {
-    slope_tanh(f64::from(x)) as f32
 }
 
 fn program(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {

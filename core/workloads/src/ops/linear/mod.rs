@@ -20,6 +20,7 @@ use self::stages::{Epilogue, GemmKind, Stages};
 use super::add_layernorm;
 use super::gelu::gelu_tanh;
 use crate::dense;
+use crate::vector;
 
 pub(super) mod backward;
 pub(super) mod stages;
@@ -312,10 +313,10 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     dense::add_gemm(gemm(p), inputs[X].f32(), inputs[W].f32(), out);
     out.par_chunks_mut(n).enumerate().for_each(|(row, out)| {
         if p.shape.has("gelu") || p.shape.has("residual") {
-            out.iter_mut().for_each(|out| *out = gelu_tanh(f64::from(*out)) as f32);
+            vector::replace(out, gelu_tanh);
         }
         if p.shape.has("residual") {
-            out.iter_mut().zip(&inputs[RESIDUAL].f32()[row * n..]).for_each(|(out, residual)| *out += residual);
+            vector::add(out, 1.0, &inputs[RESIDUAL].f32()[row * n..][..n]);
         }
     });
 }

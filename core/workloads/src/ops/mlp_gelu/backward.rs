@@ -10,7 +10,6 @@
 
 use std::sync::OnceLock;
 
-use parallax_ir::parallel::*;
 use parallax_ir::stress::{no_gradient, smallest_normal, sums_of_zeros};
 use parallax_ir::{
     BufferSpec, Elem, Gemm, HostBuffer, Inputs, Layout, OfNan, OpSpec, Problem, Program, Reference, Rows, Stage,
@@ -21,7 +20,7 @@ use parallax_schema::device::{Caps, Dialect};
 
 use super::super::gelu;
 use super::super::gelu::{gelu_tanh, slope_tanh};
-use super::super::linear::backward::{by_element, slope};
+use super::super::linear::backward::by_element;
 use super::super::linear::stages::{Epilogue, GemmKind, most_parts, split_parts};
 use super::{
     AWKWARD, B1, W1, W2, X, activated, argument, bytes, gemms, inputs, kept, middle, normal, stages, sum_error,
@@ -255,8 +254,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
         }
     };
     let hidden = activated(pre);
-    let mut dpre = dense::gemm_of(through(p), dout, w2);
-    dpre.par_iter_mut().zip(pre).for_each(|(dpre, pre)| *dpre *= slope(*pre));
+    let dpre = dense::zipped([&dense::gemm_of(through(p), dout, w2), pre], |dout, pre| dout * slope_tanh(pre));
     for ((gemm, [a, b]), out) in gradients(p, [x, w1, dout, &hidden, &dpre]).into_iter().zip([dw2, dw1, dx]) {
         out.fill(0.0);
         dense::add_gemm(gemm, a, b, out);

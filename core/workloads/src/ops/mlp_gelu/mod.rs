@@ -282,7 +282,7 @@ fn argument(p: &Problem, [x, w1, b1]: [&[f32]; 3]) -> Vec<f32> {
 
 /// GELU of each element, in f32.
 fn activated(pre: &[f32]) -> Vec<f32> {
-    pre.par_iter().map(|pre| gelu_tanh(f64::from(*pre)) as f32).collect()
+    dense::mapped(pre, gelu_tanh)
 }
 
 fn stages<'a>(p: &Problem, caps: &'a Caps, kind: GemmKind) -> Stages<'a> {

@@ -11,8 +11,9 @@ mod window;
 
 use window::Windows;
 
-use crate::dense::{maximum, total};
+use crate::dense::total;
 use crate::pixels::{along, bytes, extents, position, several, split, stage_of_pieces};
+use crate::real::maximum;
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::parallel::*;
 use parallax_ir::stress::{exact, one, scattered_nan, smallest_normal, subnormal, wide, zero};

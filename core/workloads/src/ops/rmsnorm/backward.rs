@@ -10,13 +10,13 @@ use std::sync::OnceLock;
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
-    BufferSpec, Elem, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference, Rows, StressInput, Tolerance,
-    Variant, normal,
+    BufferSpec, Elem, HostBuffer, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Reference, Rows, StressInput,
+    Tolerance, Variant, normal,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
-use super::super::layernorm::backward::{kept, shapes};
+use super::super::layernorm::backward::{HostRows, kept, shapes};
 use super::super::layernorm::staged::Teams;
 use super::super::layernorm::{AWKWARD, GAMMA, ROW_THREADS, X, factor, huge, sizes};
 use super::{error, plain, rstd};
@@ -43,6 +43,7 @@ pub fn form() -> OpSpec {
             .shared(ROW_THREADS * 4)
             .into()
     })
+    .host(host)
     .variants(vec![
         Variant::kernel(
             "naive",
@@ -178,6 +179,11 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
             }
         }
     })
+}
+
+fn host(_p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let [x, gamma, dout, rstd] = [X, GAMMA, DOUT, DOUT + 1].map(|buffer| inputs[buffer].f32());
+    HostRows { x, gamma, dout, mean: None, rstd, dsum: None }.gradients(outputs);
 }
 
 fn naive(p: &Problem, _caps: &Caps) -> Program {

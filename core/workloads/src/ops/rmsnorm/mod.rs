@@ -15,7 +15,7 @@ use parallax_schema::case::{Cost, DType, Direction, Rate};
 use parallax_schema::device::Caps;
 
 use super::layernorm::{AWKWARD, AXES, GAMMA, ROW_THREADS, X, factor, huge, kept, shapes, sizes, validate};
-use crate::dense::total;
+use crate::vector;
 
 mod backward;
 
@@ -142,10 +142,8 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let [out, rstd] = outputs else { unreachable!("two outputs") };
     let rows = out.par_chunks_mut(c).zip(inputs[X].f32().par_chunks(c)).zip(rstd);
     rows.for_each(|((out, x), rstd)| {
-        *rstd = 1.0 / (total(x.iter().map(|x| x * x)) / c as f32 + EPS as f32).sqrt();
-        for ((out, x), gamma) in out.iter_mut().zip(x).zip(gamma) {
-            *out = x * *rstd * gamma;
-        }
+        *rstd = 1.0 / (vector::scatter(x, 0.0) as f32 / c as f32 + EPS as f32).sqrt();
+        vector::scale(out, x, *rstd, gamma);
     });
 }
 

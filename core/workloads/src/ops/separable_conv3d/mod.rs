@@ -25,7 +25,7 @@ use parallax_schema::device::Dialect;
 
 use super::conv2d::patches::{convolve, finish};
 use super::depthwise_conv3d::volume::Volume;
-use crate::dense;
+use crate::real;
 
 mod backward;
 mod middle;
@@ -296,7 +296,7 @@ fn reference(p: &Problem, inputs: &Inputs, output: usize, row: u64, out: &mut [f
             *slot += inputs.at(BIAS, m);
         }
         if p.shape.has("relu") {
-            *slot = dense::relu(*slot);
+            *slot = real::relu(*slot);
         }
     }
 }

@@ -3,14 +3,16 @@
 //! The forward pass runs before the timing. Operations: four an element. Bytes: two matrices read, one written.
 
 use parallax_ir::Access::{Read, Write};
+use parallax_ir::parallel::*;
 use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
-    BufferSpec, Elem, Inputs, OfNan, OpSpec, Problem, Program, Reference, StressInput, Tolerance, Variant,
+    BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, StressInput, Tolerance, Variant,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
 
 use super::{NOT_FINITE, by_rows, huge_x, kept, masked_x, matrix, matrix_of, normal, not_finite_x, probabilities};
+use crate::vector;
 
 const DOUT: usize = 1;
 
@@ -32,6 +34,7 @@ pub fn form() -> OpSpec {
     .shapes(shapes)
     .awkward(&["r1,c1", "r13,c3", "r67,c130", "r259,c8", "r5,c64", "r7,c1009", "r3,c4100", "r2,c40004"])
     .setup(super::online)
+    .host(host)
     .variants(vec![
         Variant::kernel(
             "naive",
@@ -134,6 +137,19 @@ fn reference(p: &Problem, inputs: &Inputs, output: usize, row: u64, out: &mut [f
 pub(crate) const BACKWARD: &str = "softmax/backward";
 
 /// Parameters and their buffers.
+/// Host implementation. The weights of the set-up follow both inputs.
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let c = p["c"] as usize;
+    let rows = inputs[DOUT].f32().par_chunks(c).zip(inputs[DOUT + 1].f32().par_chunks(c));
+    outputs[0].par_chunks_mut(c).zip(rows).for_each(|(dx, (dout, weights))| host_row(dx, dout, weights));
+}
+
+/// Gradient of a row from its weights and the gradient of these.
+pub(crate) fn host_row(dx: &mut [f32], dout: &[f32], weights: &[f32]) {
+    let mean = vector::dot(weights, dout);
+    vector::zip(dx, [weights, dout], |weight, dout| weight * (dout - mean));
+}
+
 const ARGS: [(&str, &str, parallax_ir::Access); 3] = [("y", "out", Read), ("dout", "dout", Read), ("dx", "dx", Write)];
 
 fn row(p: &Problem, caps: &Caps) -> Program {

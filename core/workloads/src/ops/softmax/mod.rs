@@ -13,7 +13,7 @@ use parallax_ir::{
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
-use crate::dense::maximum;
+use crate::real::maximum;
 use crate::vector;
 
 pub(super) mod backward;
@@ -162,7 +162,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     outputs[0].par_chunks_mut(c).zip(inputs[X].f32().par_chunks(c)).for_each(|(out, x)| {
         out.copy_from_slice(x);
         let sum = vector::weigh(out, vector::largest(x));
-        out.iter_mut().for_each(|out| *out /= sum);
+        vector::divide(out, sum);
     });
 }
 

@@ -6,18 +6,20 @@
 use std::sync::OnceLock;
 
 use parallax_ir::Access::{Read, Write};
+use parallax_ir::parallel::*;
 use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
-    BufferSpec, Elem, Gemm, Inputs, Layout, OfNan, OpSpec, Problem, Program, Reference, Rows, StressInput, Tolerance,
-    Variant,
+    BufferSpec, Elem, Gemm, HostBuffer, Inputs, Layout, OfNan, OpSpec, Problem, Program, Reference, Rows, StressInput,
+    Tolerance, Variant,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
 use super::super::linear::stages::{GemmKind, Stages};
-use super::super::softmax::backward::BACKWARD;
+use super::super::softmax::backward::{BACKWARD, host_row};
 use super::super::softmax::by_rows;
 use super::{V, masked_x, matrix, normal, rows, sizes, softmax, weight_error, weights};
+use crate::dense;
 
 const DOUT: usize = 2;
 
@@ -52,6 +54,7 @@ pub fn form() -> OpSpec {
         "b2,s31,t70,d260",
     ])
     .setup(|p, caps| softmax(p, caps).into())
+    .host(host)
     .variants(vec![
         Variant::kernel(
             "separate",
@@ -86,6 +89,19 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         BufferSpec::output("dv", Elem::Real, &[b, t, d]),
         BufferSpec::scratch("dweights", Elem::Real, &[b, s, t]),
     ]
+}
+
+/// Host implementation. The weights of the set-up follow the inputs.
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let [v, dout, weights] = [V, DOUT, DOUT + 1].map(|buffer| inputs[buffer].f32());
+    let [dx, dv] = outputs else { unreachable!("two gradients") };
+    let [of_weights, of_values] = gemms(p);
+    let t = p["t"] as usize;
+    let dweights = dense::gemm_of(of_weights, dout, v);
+    let rows = dweights.par_chunks(t).zip(weights.par_chunks(t));
+    dx.par_chunks_mut(t).zip(rows).for_each(|(dx, (dweights, weights))| host_row(dx, dweights, weights));
+    dv.fill(0.0);
+    dense::add_gemm(of_values, weights, dout, dv);
 }
 
 /// GEMMs `dout vᵀ` and `Pᵀ dout`.

@@ -17,7 +17,7 @@ use parallax_schema::device::{Caps, Dialect};
 
 use super::linear::stages::{GemmKind, Stages};
 use super::softmax::{FORWARD, OF_A_WARP};
-use crate::dense::maximum;
+use crate::real::maximum;
 use crate::vector;
 
 mod backward;
@@ -231,9 +231,9 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
         let sum = vector::weigh(weights, top);
         out.fill(0.0);
         for (weight, values) in weights.iter().zip(v[row / s * t * d..].chunks_exact(d)) {
-            out.iter_mut().zip(values).for_each(|(out, value)| *out += weight * value);
+            vector::add(out, *weight, values);
         }
-        out.iter_mut().for_each(|out| *out /= sum);
+        vector::divide(out, sum);
     });
 }
 

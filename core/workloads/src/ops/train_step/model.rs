@@ -8,7 +8,8 @@ use super::super::gelu::{gelu_tanh, slope_tanh};
 use super::super::hash_embedding::place;
 use super::super::{adamw, loss_smape};
 use super::{HEADS, stages};
-use crate::dense::{Real, add, add_to_rows, gemm_nn, gemm_nt, gemm_tn, narrow, rows_summed, wide};
+use crate::dense::{add, add_to_rows, gemm_nn, gemm_nt, gemm_tn, mapped, rows_summed, zipped};
+use crate::real::{Real, narrow, wide};
 
 /// Inputs of a step.
 pub(super) struct Batch<T> {
@@ -71,10 +72,11 @@ impl Model {
             add(row, T::one(), &table[*category as usize * d..][..d]);
         }
         let pre = add_to_rows(gemm_nn(&x, w1, [n, f, d]), b1);
-        let hidden: Vec<T> = pre.par_iter().map(|x| narrow(gelu_tanh(wide(*x)))).collect();
+        let hidden = mapped(&pre, gelu_tanh);
         let pred = add_to_rows(gemm_nn(&hidden, w2, [n, TWO, f]), b2);
+        let band = loss_smape::Band::new(&self.loss);
         let terms = pred.iter().zip(&batch.targets);
-        let sum: f64 = terms.map(|(pred, target)| loss_smape::term(&self.loss, wide(*pred), wide(*target))).sum();
+        let sum: f64 = terms.map(|(pred, target)| loss_smape::term(band, wide(*pred), wide(*target))).sum();
         let loss = narrow(sum / pred.len() as f64);
         Passed { x, pre, hidden, pred, loss }
     }
@@ -88,12 +90,12 @@ impl Model {
     ) -> [Vec<T>; 5] {
         let Model { n, d, f, .. } = *self;
         let share = batch.dloss / narrow(passed.pred.len() as f64);
-        let slope = |(pred, target): (&T, &T)| loss_smape::slope(&self.loss, wide(*pred), wide(*target));
+        let band = loss_smape::Band::new(&self.loss);
+        let slope = |(pred, target): (&T, &T)| loss_smape::slope(band, wide(*pred), wide(*target));
         let dpred: Vec<T> = passed.pred.iter().zip(&batch.targets).map(|at| share * narrow(slope(at))).collect();
         let dw2 = gemm_tn(&passed.hidden, &dpred, [f, TWO, n]);
         let dhidden = gemm_nt(&dpred, w2, [n, f, TWO]);
-        let dpre: Vec<T> =
-            dhidden.par_iter().zip(&passed.pre).map(|(g, x)| *g * narrow(slope_tanh(wide(*x)))).collect();
+        let dpre = zipped([&dhidden, &passed.pre], |g, x| g * slope_tanh(x));
         let dw1 = gemm_tn(&passed.x, &dpre, [d, f, n]);
         let dx = gemm_nt(&dpre, w1, [n, d, f]);
         let mut dtable = vec![T::zero(); table.len()];

@@ -1,0 +1,172 @@
+//! Attention on the host: GEMMs with blocks of queries, whose scores fit the caches.
+
+use ndarray::s;
+use parallax_ir::parallel::*;
+use parallax_ir::{HostBuffer, Problem};
+
+use super::masks::Masks;
+use super::{K, Q, V, backward, group};
+use crate::dense::{self, add_product, viewed, viewed_mut};
+use crate::real::Real;
+use crate::vector;
+
+/// Queries of a block.
+const ROWS: usize = 64;
+
+/// Neighbouring queries of a head, and the keys that each sees.
+struct Block<'a> {
+    masks: Masks<'a>,
+    inputs: &'a [HostBuffer],
+    /// First query, counted through all heads.
+    first: usize,
+    seen: Vec<usize>,
+    /// Elements of a query.
+    d: usize,
+}
+
+impl<'a> Block<'a> {
+    fn new(masks: Masks<'a>, inputs: &'a [HostBuffer], first: usize, [rows, d]: [usize; 2]) -> Block<'a> {
+        let seen = (first..first + rows).map(|row| masks.seen_by_host(inputs, row)).collect();
+        Block { masks, inputs, first, seen, d }
+    }
+
+    /// Rows of this block in an array of all queries.
+    fn rows_of<'x>(&self, array: &'x [f32]) -> &'x [f32] {
+        &array[self.first * self.d..][..self.seen.len() * self.d]
+    }
+
+    /// Number of keys that any query sees.
+    fn any(&self) -> usize {
+        self.seen.iter().copied().max().unwrap_or(0)
+    }
+
+    /// Number of keys that each query sees.
+    fn each(&self) -> usize {
+        self.seen.iter().copied().min().unwrap_or(0)
+    }
+
+    /// Computes products of queries with keys: a row for each query, an element for each key that any query sees.
+    fn products(&self, factor: f32, queries: &[f32], keys: &[f32], products: &mut Vec<f32>) {
+        let (rows, any) = (self.seen.len(), self.any());
+        products.clear();
+        products.resize(rows * any, 0.0);
+        let keys = viewed([any, self.d], &keys[..any * self.d]).reversed_axes();
+        add_product(factor, viewed([rows, self.d], queries), keys, viewed_mut([rows, any], products));
+    }
+
+    /// Calls a function with the index of each query and its row, cut to the keys that it sees. The rest of a row becomes zero: the
+    /// product of an unseen key may be NaN.
+    fn each_row(&self, rows: &mut [f32], mut function: impl FnMut(usize, &mut [f32])) {
+        if self.any() == 0 {
+            return;
+        }
+        for (i, row) in rows.chunks_exact_mut(self.any()).enumerate() {
+            let (seen, unseen) = row.split_at_mut(self.seen[i]);
+            unseen.fill(0.0);
+            function(i, seen);
+        }
+    }
+
+    /// Computes scores with scale and mask.
+    fn scores(&self, queries: &[f32], keys: &[f32], scores: &mut Vec<f32>) {
+        self.products(1.0 / (self.d as f32).sqrt(), queries, keys, scores);
+        self.each_row(scores, |i, scores| {
+            if let Some(mask) = self.masks.row_on_host(self.inputs, self.first + i) {
+                vector::add(scores, 1.0, &mask[..scores.len()]);
+            }
+        });
+    }
+
+    /// Adds weighted sums of keys or values to a row for each query. A key that a query does not see has no part in its sum, even if
+    /// it is NaN.
+    fn add_sums(&self, weights: &[f32], values: &[f32], out: &mut [f32]) {
+        let (rows, d, any, each) = (self.seen.len(), self.d, self.any(), self.each());
+        let all = viewed([rows, any], weights);
+        let values_of_each = viewed([each, d], &values[..each * d]);
+        add_product(1.0, all.slice(s![.., ..each]), values_of_each, viewed_mut([rows, d], out));
+        for (i, out) in out.chunks_exact_mut(d).enumerate() {
+            for key in each..self.seen[i] {
+                vector::add(out, weights[i * any + key], &values[key * d..][..d]);
+            }
+        }
+    }
+
+    /// Adds weighted sums of rows, one for each query, to a row for each key.
+    fn add_sums_of_keys(&self, weights: &[f32], queries: &[f32], out: &mut [f32]) {
+        let (rows, d, any, each) = (self.seen.len(), self.d, self.any(), self.each());
+        let all = viewed([rows, any], weights);
+        let of_each = all.slice(s![.., ..each]).reversed_axes();
+        add_product(1.0, of_each, viewed([rows, d], queries), viewed_mut([each, d], &mut out[..each * d]));
+        for (i, query) in queries.chunks_exact(d).enumerate() {
+            for key in each..self.seen[i] {
+                vector::add(&mut out[key * d..][..d], weights[i * any + key], query);
+            }
+        }
+    }
+}
+
+/// Computes the forward direction.
+pub(super) fn forward(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let [s, t, d] = ["s", "t", "d"].map(|axis| p[axis] as usize);
+    let (q, k, v) = (inputs[Q].f32(), inputs[K].f32(), inputs[V].f32());
+    let masks = Masks::behind(p, super::INPUTS);
+    outputs[0].par_chunks_mut(s * d).enumerate().for_each(|(head, out)| {
+        let of_keys = head / group(p) as usize * t * d..(head / group(p) as usize + 1) * t * d;
+        let (keys, values) = (&k[of_keys.clone()], &v[of_keys]);
+        out.par_chunks_mut(ROWS * d).enumerate().for_each_init(Vec::new, |scores, (block, out)| {
+            let block = Block::new(masks, inputs, head * s + block * ROWS, [out.len() / d, d]);
+            block.scores(block.rows_of(q), keys, scores);
+            let mut sums = vec![0.0; block.seen.len()];
+            block.each_row(scores, |i, scores| {
+                let top = vector::largest(scores);
+                // A query without a key, or with only hidden ones, has no weights.
+                if top != f32::NEG_INFINITY {
+                    sums[i] = vector::weigh(scores, top);
+                }
+            });
+            out.fill(0.0);
+            block.add_sums(scores, values, out);
+            for (out, sum) in out.chunks_exact_mut(d).zip(sums) {
+                if sum == 0.0 { out.fill(0.0) } else { vector::divide(out, sum) }
+            }
+        });
+    });
+}
+
+/// Computes the backward direction. Probabilities are recomputed, one key head per thread.
+pub(super) fn backward(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let [s, t, d] = ["s", "t", "d"].map(|axis| p[axis] as usize);
+    // The set-up's results follow the inputs, in buffer order.
+    let (masks, behind) = (Masks::behind(p, backward::INPUTS.len()), inputs.len() - 2);
+    let [q, k, v, dout, out, lse] = [Q, K, V, backward::DOUT, behind, behind + 1].map(|buffer| inputs[buffer].f32());
+    let [dq, dk, dv] = outputs else { unreachable!("three gradients") };
+    let (scale, each) = (1.0 / (d as f32).sqrt(), group(p) as usize * s);
+    let heads = dq.par_chunks_mut(each * d).zip(dk.par_chunks_mut(t * d)).zip(dv.par_chunks_mut(t * d));
+    heads.enumerate().for_each_init(<[Vec<f32>; 2]>::default, |[weights, dscores], (head, ((dq, dk), dv))| {
+        let (keys, values) = (&k[head * t * d..][..t * d], &v[head * t * d..][..t * d]);
+        for gradient in [&mut *dq, &mut *dk, &mut *dv] {
+            gradient.fill(0.0);
+        }
+        for (query_head, dq) in dq.chunks_exact_mut(s * d).enumerate() {
+            for (block, dq) in dq.chunks_mut(ROWS * d).enumerate() {
+                let first = head * each + query_head * s + block * ROWS;
+                let block = Block::new(masks, inputs, first, [dq.len() / d, d]);
+                let [queries, gradients, results] = [q, dout, out].map(|array| block.rows_of(array));
+                block.scores(queries, keys, weights);
+                block.each_row(weights, |i, scores| {
+                    vector::replace(scores, |score| (score - lse[first + i]).exponential());
+                });
+                block.products(1.0, gradients, values, dscores);
+                block.each_row(dscores, |i, dscores| {
+                    let row = i * d..(i + 1) * d;
+                    let delta = dense::dot(&gradients[row.clone()], &results[row]);
+                    vector::replace(dscores, |dscore| (dscore - delta) * scale);
+                });
+                dscores.iter_mut().zip(weights.iter()).for_each(|(dscore, weight)| *dscore *= weight);
+                block.add_sums(dscores, keys, dq);
+                block.add_sums_of_keys(dscores, queries, dk);
+                block.add_sums_of_keys(weights, gradients, dv);
+            }
+        }
+    });
+}

@@ -1,0 +1,99 @@
+//! `fleet`: cards that differ from the others of their kind, by many run files.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use clap::Args;
+use parallax_analysis::fleet::{Fleet as Found, FleetBuilder};
+use parallax_report::{self as report, html, sheet};
+use parallax_schema::spec::filter::any_keeps;
+
+use crate::commands::compare::share;
+use crate::commands::history::{files, read_each};
+use crate::commands::run_files::{Format, Made, Shown, Written, emit};
+use crate::console::{errln, outln, width};
+use crate::{parquet, table};
+
+/// Help heading of gates.
+const GATES: &str = "Gates";
+
+/// `fleet`.
+#[derive(Debug, Args)]
+pub struct Fleet {
+    /// Folders, patterns such as 'nodes/*.json', or run files
+    ///
+    /// Folders are searched with their subfolders; traces are passed over.
+    #[arg(value_name = "DIR|PATTERN|FILE", default_value = "results")]
+    pub paths: Vec<PathBuf>,
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub shown: Shown,
+    /// Smallest difference that counts, as in 5% or 0.05
+    ///
+    /// Default: 1 % on GPUs and 5 % on emulated ones. A card also has to be an outlier among its kind.
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
+    pub resolution: Option<String>,
+    /// Exit with code 1 if a card is slow, slow at times, or has wrong results
+    #[arg(long, help_heading = GATES)]
+    pub fail_if_faulty: bool,
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub written: Written,
+}
+
+/// Error message for the other formats.
+const NO_FLEET: &str =
+    "this format is of single runs and has no fleet: `parallax report FILE --format FORMAT` writes it";
+
+/// Reads run files, and shows the cards that differ.
+pub fn fleet(args: &Fleet) -> anyhow::Result<ExitCode> {
+    let resolution = args.resolution.as_deref().map(|text| share("--resolution", text)).transpose()?;
+    // Other formats are refused before the files are read.
+    let made = writer(args.written.format())?;
+    let files = files(&args.paths)?;
+    let found = collected(&files, &args.shown.filter).finish(resolution);
+    if found.runs == 0 {
+        let names = args.paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+        match &found.unreadable[..] {
+            [] => bail!("no run file in {names}; `parallax run` writes one"),
+            [first, ..] => bail!("no readable run in {names}; the first file is {}: {}", first.file, first.reason),
+        }
+    }
+    emit(&args.written, &files, &made(&found)?)?;
+    let faults: Vec<String> =
+        found.faults().map(|alarm| format!("{}: {}", found.cards[alarm.card].key.name(), alarm.fault.name())).collect();
+    if !args.fail_if_faulty || faults.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    // Text for people goes to stdout, unless stdout carries machine-readable output.
+    let machines = args.written.output.is_none() && args.written.format() != Format::Text;
+    for line in faults.iter().map(|line| report::escape(line)) {
+        if machines { errln!("{line}") } else { outln!("{line}") }
+    }
+    Ok(ExitCode::from(1))
+}
+
+/// Returns the function that writes a fleet in a format.
+///
+/// # Errors
+/// Format of single runs.
+fn writer(format: Format) -> anyhow::Result<fn(&Found) -> anyhow::Result<Made>> {
+    Ok(match format {
+        Format::Text => |found| Ok(Made::Tables(table::text(&report::fleet::table(found), width()))),
+        Format::Markdown => |found| Ok(Made::Text(report::fleet::table(found).markdown())),
+        Format::Csv => |found| Ok(Made::Text(sheet::csv(&report::fleet::rows(found)))),
+        Format::Parquet => |found| Ok(Made::Bytes(parquet::file(&report::fleet::rows(found))?)),
+        Format::Json => |found| Ok(Made::Text(serde_json::to_string(found)? + "\n")),
+        Format::Html => |found| Ok(Made::Text(html::fleet(found))),
+        _ => bail!(NO_FLEET),
+    })
+}
+
+/// Reads the files, and reduces each to its times.
+fn collected(files: &[PathBuf], filter: &[String]) -> FleetBuilder {
+    read_each(files, FleetBuilder::default(), |builder, name, read| match read {
+        Ok(runs) => runs.iter().for_each(|run| builder.add(&name, run, |case| any_keeps(filter, case))),
+        Err(reason) => builder.skip(name, reason),
+    })
+}
