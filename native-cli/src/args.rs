@@ -70,7 +70,7 @@ pub struct Cli {
 }
 
 /// Options of `run` in the short help of the whole program, where most options belong to commands.
-const SHOWN: [&str; 4] = ["target", "preset", "filter", "out"];
+const SHOWN: [&str; 4] = ["target", "preset", "budget", "out"];
 
 impl Cli {
     /// Returns the whole command line, for parsing, help, completions and man pages.

@@ -119,13 +119,14 @@ Examples:
   parallax completions fish > ~/.config/fish/completions/parallax.fish";
 
 /// Exit codes and their meanings.
-pub const EXIT_CODES: [(&str, &str); 6] = [
+pub const EXIT_CODES: [(&str, &str); 7] = [
     ("0", "success, also if the reader closes the pipe early"),
     (
         "1",
         "a case was wrong, failed, was impossibly fast or was not reached; a case named with --case did not run; a gate failed",
     ),
     ("2", "wrong arguments, an invalid file, or a failed write"),
+    ("3", "of `burn-in`: a suspect device; 1 is a faulty one"),
     ("125", "of `bisect`: undecided, or a program does not build or run"),
     ("130", "second Ctrl-C; the first one ends the run early, with code 1"),
     ("129, 143", "hang-up or termination before the run could be closed"),

@@ -124,7 +124,9 @@ mod tests {
 
     #[test]
     fn wrong_and_unrepeatable_results_are_refused_at_once() {
-        for (fault, part) in [(Fault::WrongElement, "should be"), (Fault::Unsteady, "differ from execution to execution")] {
+        for (fault, part) in
+            [(Fault::WrongElement, "should be"), (Fault::DiffersAfter(4), "differ from execution to execution")]
+        {
             let mut mock = Mock::new(|_| 1e7, fault);
             let refused = block_on(Subject::new(parse_case(CASE).expect("a case"), 42, &mut mock)).err();
             let refused = refused.expect("refused").to_string();
