@@ -25,15 +25,13 @@ OF_HOST = 8
 
 
 def chosen(run, count):
-    """Returns a run with `count` of its cases that have a time and a ceiling, evenly spread."""
+    """Returns a run with `count` of its cases that have a time and a ceiling: half of them bound by memory, each half evenly spread."""
     records = [r for r in run["records"] if r["outcome"] == "pass" and r.get("timing") and r.get("analysis")]
-    step = max(1, len(records) // count)
-    run["records"] = records[::step][:count]
+    halves = [[r for r in records if (r["analysis"]["bound"] == "memory") == memory] for memory in [True, False]]
+    run["records"] = [r for half in halves for r in half[:: max(1, 2 * len(half) // count)][: count // 2]]
     run["planned"] = [r["case"] for r in run["records"]]
     for record in run["records"]:
         record["trace"], record["phases"], record["call"] = None, [], None
-        record["timing"]["samples"] = record["timing"]["samples"][:12]
-        record["timing"]["host_samples"] = record["timing"]["host_samples"][:12]
         record["timing"]["conditions"] = {"rows": 0, "columns": {}}
         record["timing"]["discarded"] = {"rows": 0, "columns": {}}
     return run
@@ -44,7 +42,6 @@ def scale(timing, factor):
     timing["samples"] = [float(f"{t * factor:.7g}") for t in timing["samples"]]
     timing["host_samples"] = [float(f"{t * factor:.7g}") for t in timing["host_samples"]]
     summary = timing["summary"]
-    summary["n"] = len(timing["samples"])
     for name in ["median", "low", "high", "q1", "q3", "min", "max"]:
         summary[name] *= factor
     if timing.get("slope"):
@@ -71,7 +68,7 @@ def make(args):
             load = -0.03 * math.log(1 - draw.random()) if draw.random() < 0.02 else 0
             speed = own + draw.gauss(0, 0.003) + load
             speed += 0.05 if fault == "slow" else 0
-            speed += 0.15 if fault == "slow at times" and draw.random() < 0.4 else 0
+            speed += 0.15 if fault == "slow at times" and number % 3 == 1 else 0
             for at, record in enumerate(run["records"]):
                 memory = 0.08 if fault == "slow memory" and record["analysis"]["bound"] == "memory" else 0
                 scale(record["timing"], math.exp(speed + memory + draw.gauss(0, 0.002)))

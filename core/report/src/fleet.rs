@@ -94,7 +94,7 @@ pub(super) fn heading(fleet: &Fleet) -> String {
 /// Returns the totals, the shared attributes with alarms, and all that is missing.
 pub(super) fn notes(fleet: &Fleet) -> Vec<String> {
     let mut notes = vec![format!(
-        "a card differs if equal cards would so in one fleet of a hundred, and by more than {}",
+        "equal cards give an alarm in one fleet of a hundred; differences up to {} do not count",
         percent(fleet.resolution)
     )];
     if let Some(share) = fleet.detectable {
@@ -103,7 +103,9 @@ pub(super) fn notes(fleet: &Fleet) -> Vec<String> {
     for device in &fleet.untested {
         notes.push(format!("times of {device} are not tested: fewer than {FEWEST_CARDS} cards"));
     }
-    let shared = fleet.attributes.iter().filter(|value| value.alarms > 1).map(shared);
+    // Among many cards, chance alone puts two alarms in one slot.
+    let common = |value: &&AttributeValue| value.alarms > 1 && 4 * value.alarms >= value.cards;
+    let shared = fleet.attributes.iter().filter(common).map(shared);
     notes.extend(cut(shared.collect(), "shared attributes"));
     let cards = fleet.missing.iter().filter_map(|missing| match missing {
         Missing::Cards { host, has, usual } => {

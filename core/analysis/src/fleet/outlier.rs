@@ -15,7 +15,7 @@
 //! A card that is slow at times has slow runs, beside a usual level. A run is slow if it exceeds the level of its card by the
 //! resolution and four standard deviations of the runs of all cards. Other load causes slow runs on any card. The number of slow runs
 //! of a card is compared with the binomial distribution, at the rate of the other cards. An improbable number, as in one fleet of a
-//! hundred, makes the card unsteady.
+//! hundred, makes the card unsteady. The same is tested for larger excesses, up to eight times as large.
 
 use statrs::function::beta::beta_reg;
 
@@ -32,6 +32,9 @@ const MOST: f64 = 0.2;
 const SLOW: f64 = 4.0;
 /// Median absolute deviation of a standard normal variable, inverted.
 const DEVIATIONS_OF_MAD: f64 = 1.4826;
+/// Limits of slow runs, as factors of the smallest one. Large disturbances are rarer than small ones, so that fewer of them are
+/// improbable.
+const LIMITS: [f64; 4] = [1.0, 2.0, 4.0, 8.0];
 /// Smallest number of slow runs of an unsteady card.
 const FEWEST_SLOW: usize = 2;
 
@@ -98,21 +101,32 @@ fn mean_and_deviation(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
 pub(super) fn unsteady(runs: &[Vec<f64>], resolution: f64) -> Vec<(usize, usize, f64)> {
     let all: Vec<f64> = runs.iter().filter(|runs| runs.len() > 2).flatten().map(|distance| distance.abs()).collect();
     let Some(spread) = median(all) else { return Vec::new() };
-    let limit = resolution.ln_1p() + SLOW * DEVIATIONS_OF_MAD * spread;
-    let slow: Vec<Vec<f64>> =
-        runs.iter().map(|runs| runs.iter().copied().filter(|distance| *distance > limit).collect()).collect();
-    let (total, total_slow) = (runs.iter().map(Vec::len).sum::<usize>(), slow.iter().map(Vec::len).sum::<usize>());
-    let (mut found, cards) = (Vec::new(), runs.len() as f64);
-    for (card, (runs, slow)) in runs.iter().zip(&slow).enumerate() {
-        let others = (total - runs.len()).max(1) as f64;
-        // Without a slow run elsewhere, one in three times as many would still be likely.
-        let rate = ((total_slow - slow.len()) as f64).max(1.0 / 3.0) / others;
-        let chance = at_least(slow.len(), runs.len(), rate.min(1.0));
-        if slow.len() >= FEWEST_SLOW && chance < ALARMS / cards {
-            found.push((card, slow.len(), median(slow.clone()).unwrap_or(0.0)));
+    let least = resolution.ln_1p() + SLOW * DEVIATIONS_OF_MAD * spread;
+    let mut found: Vec<(usize, usize, f64)> = Vec::new();
+    for limit in LIMITS.map(|factor| factor * least) {
+        for card in beyond(runs, limit, ALARMS / LIMITS.len() as f64) {
+            if found.iter().all(|(known, ..)| *known != card) {
+                let slow: Vec<f64> = runs[card].iter().copied().filter(|distance| *distance > least).collect();
+                found.push((card, slow.len(), median(slow).unwrap_or(0.0)));
+            }
         }
     }
+    found.sort_by_key(|(card, ..)| *card);
     found
+}
+
+/// Returns the cards with improbably many runs beyond a limit.
+fn beyond(runs: &[Vec<f64>], limit: f64, alarms: f64) -> Vec<usize> {
+    let slow: Vec<usize> = runs.iter().map(|runs| runs.iter().filter(|distance| **distance > limit).count()).collect();
+    let (total, total_slow) = (runs.iter().map(Vec::len).sum::<usize>(), slow.iter().sum::<usize>());
+    let improbable = |card: &usize| {
+        let (of_card, slow) = (runs[*card].len(), slow[*card]);
+        let others = (total - of_card).max(1) as f64;
+        // Without a slow run elsewhere, one in three times as many would still be likely.
+        let rate = ((total_slow - slow) as f64).max(1.0 / 3.0) / others;
+        slow >= FEWEST_SLOW && at_least(slow, of_card, rate.min(1.0)) < alarms / runs.len() as f64
+    };
+    (0..runs.len()).filter(improbable).collect()
 }
 
 /// Returns the probability of `count` or more successes in `tries` tries with this rate.
