@@ -280,6 +280,10 @@ fn farthest(card: usize, groups: &[(Group, f64, f64)]) -> Alarm {
     Alarm { card, fault, grounds }
 }
 
+/// Positions among the counts of a case, after that of right results.
+const WRONG: usize = 1;
+const UNREPEATABLE: usize = 2;
+
 /// Returns the alarms of cards whose results differ from those of most cards of their kind.
 fn disagreements(of_cards: &[Vec<&FleetRun>], cards: &[usize]) -> Vec<Alarm> {
     // Cards by case: with right, wrong and unrepeatable results.
@@ -298,12 +302,18 @@ fn disagreements(of_cards: &[Vec<&FleetRun>], cards: &[usize]) -> Vec<Alarm> {
             cases.iter().for_each(|case| counts.entry(case).or_default()[which] += 1);
         }
     }
+    // Results without fixed bits are right.
+    let agreeing = |which: usize, case: &str| match counts[case] {
+        [right, _, unrepeatable] if which == WRONG => right + unrepeatable,
+        [right, ..] => right,
+    };
     let rare = |which: usize, cases: &std::collections::BTreeSet<&str>| -> Vec<String> {
-        cases.iter().filter(|case| counts[**case][0] > counts[**case][which]).map(|case| (*case).to_owned()).collect()
+        let rare = cases.iter().filter(|case| agreeing(which, case) > counts[**case][which]);
+        rare.map(|case| (*case).to_owned()).collect()
     };
     let mut alarms = Vec::new();
     for (card, [_, wrong, unrepeatable]) in cards.iter().zip(&of_cards) {
-        let (wrong, unrepeatable) = (rare(1, wrong), rare(2, unrepeatable));
+        let (wrong, unrepeatable) = (rare(WRONG, wrong), rare(UNREPEATABLE, unrepeatable));
         let faults = [
             (!wrong.is_empty()).then_some(Fault::Wrong { cases: wrong }),
             (!unrepeatable.is_empty()).then_some(Fault::Unrepeatable { cases: unrepeatable }),

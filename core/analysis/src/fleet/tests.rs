@@ -2,7 +2,7 @@
 
 use parallax_schema::device::identity::Identity;
 use parallax_schema::record::roofline::{Analysis, Bound};
-use parallax_schema::record::{Outcome, Record, Run, host};
+use parallax_schema::record::{Difference, Outcome, Record, Repeatable, Run, host};
 use parallax_schema::testing;
 use parallax_schema::testing::{measured, spread};
 use parallax_schema::units::Nanos;
@@ -136,6 +136,22 @@ fn a_slow_host_and_a_missing_card_are_named() {
     assert_eq!(fleet.missing, [Missing::Cards { host: "node004".to_owned(), has: 7, usual: 8 }]);
     let slow = &fleet.attributes[0];
     assert_eq!((slow.attribute, slow.value.as_str(), slow.cards, slow.alarms), (Attribute::Host, "node002", 8, 4));
+}
+
+#[test]
+fn wrong_results_are_found_in_a_case_without_fixed_bits_too() {
+    let mut runs = fleet(3, [8, 2], |_, _, _| 1.0);
+    let differs = Repeatable::Differs(Difference { by: 1e-3, of_bound: 0.01 });
+    for run in &mut runs {
+        measured(run, CASES[4]).check.repeatable = Some(differs);
+    }
+    runs[4].records[4].outcome = Outcome::Fail { check: testing::exact() };
+    measured(&mut runs[9], CASES[5]).check.repeatable = Some(differs);
+    let fleet = found(&runs);
+    let alarms: Vec<(usize, &Fault)> = fleet.alarms.iter().map(|alarm| (alarm.card, &alarm.fault)).collect();
+    let wrong = Fault::Wrong { cases: vec![CASES[4].to_owned()] };
+    let unrepeatable = Fault::Unrepeatable { cases: vec![CASES[5].to_owned()] };
+    assert_eq!(alarms, [(2, &wrong), (4, &unrepeatable)]);
 }
 
 #[test]
