@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use parallax_schema::device::{Conditions, UNHEALTHY};
 use parallax_schema::record::stats::quantile;
 use parallax_schema::units::{counted, percent};
 use serde::Serialize;
@@ -85,6 +86,28 @@ impl CaseFindings {
     }
 }
 
+/// Readings of the sensors during a burn-in.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Readings {
+    /// Number of readings.
+    pub readings: u64,
+    /// Readings by reason of clocks reduced by heat or hardware.
+    pub throttled: BTreeMap<String, u64>,
+    /// Highest temperature in degrees Celsius.
+    pub hottest_c: Option<f64>,
+}
+
+impl Readings {
+    /// Adds a reading.
+    pub(super) fn take(&mut self, conditions: &Conditions) {
+        self.readings += 1;
+        self.hottest_c = [self.hottest_c, conditions.temperature_c].into_iter().flatten().reduce(f64::max);
+        for reason in conditions.throttle.iter().filter(|reason| UNHEALTHY.contains(&reason.as_str())) {
+            *self.throttled.entry(reason.clone()).or_default() += 1;
+        }
+    }
+}
+
 /// Findings of a burn-in.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Findings {
@@ -92,15 +115,12 @@ pub struct Findings {
     pub wall_s: f64,
     /// Findings by case.
     pub cases: Vec<CaseFindings>,
-    /// Number of readings of the sensors.
-    pub readings: u64,
-    /// Readings by reason of clocks reduced by heat or hardware.
-    pub throttled: BTreeMap<String, u64>,
-    /// Highest temperature in degrees Celsius.
-    pub hottest_c: Option<f64>,
+    /// Readings of the sensors.
+    #[serde(flatten)]
+    pub sensors: Readings,
     /// Memory errors during the burn-in; absent where nothing counts them.
     pub memory_errors: Option<MemoryErrors>,
-    /// Cases that failed before the first round, with reasons.
+    /// Cases with wrong results before the first round, and the failure of the device, with reasons.
     pub failed: Vec<String>,
 }
 
@@ -136,8 +156,8 @@ impl Findings {
                 all.push((Verdict::Suspect, format!("corrected memory errors: {}", errors.corrected)));
             }
         }
-        for (reason, count) in &self.throttled {
-            let share = *count as f64 / self.readings.max(1) as f64;
+        for (reason, count) in &self.sensors.throttled {
+            let share = *count as f64 / self.sensors.readings.max(1) as f64;
             if share > THROTTLED {
                 all.push((Verdict::Suspect, format!("{reason} in {} of the readings", percent(share))));
             }
@@ -160,7 +180,13 @@ mod tests {
             times_ns: vec![100.0; 40],
         };
         let memory_errors = Some(MemoryErrors::default());
-        Findings { wall_s: 10.0, cases: vec![case], readings: 400, memory_errors, ..Findings::default() }
+        Findings {
+            wall_s: 10.0,
+            cases: vec![case],
+            sensors: Readings { readings: 400, ..Readings::default() },
+            memory_errors,
+            ..Findings::default()
+        }
     }
 
     #[test]
@@ -171,7 +197,9 @@ mod tests {
             (findings.verdict(), findings.reasons().join("; "))
         };
         let hot = |count: u64| {
-            changed(&move |found: &mut Findings| _ = found.throttled.insert("hw thermal slowdown".to_owned(), count))
+            changed(&move |found: &mut Findings| {
+                _ = found.sensors.throttled.insert("hw thermal slowdown".to_owned(), count)
+            })
         };
         assert_eq!(changed(&|_| ()), (Verdict::Healthy, String::new()));
         assert_eq!(hot(4), (Verdict::Healthy, String::new()));

@@ -8,8 +8,7 @@ pub use subject::{Refused, Subject};
 
 use std::time::{Duration, Instant};
 
-use parallax_ir::device::{BackendError, Profiler};
-use parallax_schema::device::Conditions;
+use parallax_ir::device::Profiler;
 
 /// Cases of a burn-in without a choice: tensor cores and other arithmetic, memory, and reductions. Each runs in the best variant of the
 /// device; types that it lacks are left out.
@@ -32,49 +31,35 @@ pub enum Step<'s> {
     Differs(&'s str, u64),
 }
 
-/// Executes the cases in turn for `time`, or until `stopped`. Each round of a case takes about a quarter of a second.
-///
-/// # Errors
-/// A device that fails; the findings until then are lost with it.
+/// Executes the cases in turn for `time`, or until `stopped`. Each round of a case takes about a quarter of a second. A device that fails
+/// ends it, and the failure is a finding.
 pub async fn burn_in(
     profiler: &mut dyn Profiler,
     subjects: &mut [Subject],
     time: Duration,
     stopped: impl Fn() -> bool,
     mut step: impl FnMut(Step<'_>),
-) -> Result<Findings, BackendError> {
+) -> Findings {
     let begun = Instant::now();
     let mut findings = Findings { cases: subjects.iter().map(Subject::begin).collect(), ..Findings::default() };
-    while begun.elapsed() < time && !stopped() {
+    while begun.elapsed() < time && !stopped() && findings.failed.is_empty() {
         for (subject, found) in subjects.iter_mut().zip(&mut findings.cases) {
             let share = (begun.elapsed().as_secs_f64() / time.as_secs_f64()).min(1.0);
             step(Step::Round(&found.case, share));
-            let differs = subject.round(found).await?;
-            if differs {
-                step(Step::Differs(&found.case, found.rounds));
+            match subject.round(found).await {
+                Ok(false) => {}
+                Ok(true) => step(Step::Differs(&found.case, found.rounds)),
+                Err(why) => {
+                    findings.failed.push(format!("{}: the device failed: {why}", found.case));
+                    break;
+                }
             }
-            take(&mut findings.readings, &mut findings.throttled, &profiler.conditions());
-            findings.hottest_c = hotter(findings.hottest_c, &profiler.conditions());
+            findings.sensors.take(&profiler.conditions());
         }
         profiler.yield_now().await;
     }
     findings.wall_s = begun.elapsed().as_secs_f64();
-    Ok(findings)
-}
-
-/// Reasons for reduced clocks that point to a fault of the card or of its cooling.
-const UNHEALTHY: [&str; 4] = ["hw slowdown", "sw thermal slowdown", "hw thermal slowdown", "hw power brake slowdown"];
-
-/// Counts a reading, and its reasons for reduced clocks.
-fn take(readings: &mut u64, throttled: &mut std::collections::BTreeMap<String, u64>, conditions: &Conditions) {
-    *readings += 1;
-    for reason in conditions.throttle.iter().filter(|reason| UNHEALTHY.contains(&reason.as_str())) {
-        *throttled.entry(reason.clone()).or_default() += 1;
-    }
-}
-
-fn hotter(so_far: Option<f64>, conditions: &Conditions) -> Option<f64> {
-    [so_far, conditions.temperature_c].into_iter().flatten().reduce(f64::max)
+    findings
 }
 
 #[cfg(test)]
@@ -88,7 +73,7 @@ mod tests {
     const CASE: &str = "copy/fwd/n4096/f32/vec4";
 
     /// Burn-in of a scripted device for some milliseconds.
-    fn burned(fault: Fault) -> (Result<Findings, BackendError>, Vec<String>) {
+    fn burned(fault: Fault) -> (Findings, Vec<String>) {
         let mut mock = Mock::new(|_| 1e7, fault);
         let subject = block_on(Subject::new(parse_case(CASE).expect("a case"), 42, &mut mock)).expect("right results");
         let mut said = Vec::new();
@@ -109,7 +94,6 @@ mod tests {
     #[test]
     fn equal_results_of_every_round_are_healthy() {
         let (found, said) = burned(Fault::None);
-        let found = found.expect("no failure");
         assert_eq!((found.verdict(), said.len()), (Verdict::Healthy, 0), "{found:?}");
         assert!(found.cases[0].rounds > 1 && found.cases[0].executions > found.cases[0].rounds, "{found:?}");
     }
@@ -117,9 +101,16 @@ mod tests {
     #[test]
     fn one_different_bit_of_one_round_is_a_fault() {
         let (found, said) = burned(Fault::DiffersAfter(6));
-        let found = found.expect("no failure");
         assert_eq!((found.verdict(), said.len(), found.cases[0].different), (Verdict::Faulty, 1, 1), "{found:?}");
         assert!(found.reasons()[0].contains(CASE), "{:?}", found.reasons());
+    }
+
+    #[test]
+    fn a_lost_device_is_a_fault_with_the_findings_until_then() {
+        // A hundred executions come before the rounds.
+        let (found, _) = burned(Fault::LostAt(500));
+        assert_eq!(found.verdict(), Verdict::Faulty, "{found:?}");
+        assert!(found.cases[0].rounds > 0 && found.failed[0].contains("the device failed"), "{found:?}");
     }
 
     #[test]

@@ -10,9 +10,9 @@ use parallax_report::{self as report, html, sheet};
 use parallax_schema::spec::filter::any_keeps;
 
 use crate::commands::compare::share;
-use crate::commands::history::{files, read_each};
+use crate::commands::history::{files, gate, nothing, read_each};
 use crate::commands::run_files::{Format, Made, Shown, Written, emit};
-use crate::console::{errln, outln, width};
+use crate::console::width;
 use crate::{parquet, table};
 
 /// Help heading of gates.
@@ -54,24 +54,12 @@ pub fn fleet(args: &Fleet) -> anyhow::Result<ExitCode> {
     let files = files(&args.paths)?;
     let found = collected(&files, &args.shown.filter).finish(resolution);
     if found.runs == 0 {
-        let names = args.paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
-        match &found.unreadable[..] {
-            [] => bail!("no run file in {names}; `parallax run` writes one"),
-            [first, ..] => bail!("no readable run in {names}; the first file is {}: {}", first.file, first.reason),
-        }
+        bail!("{}", nothing(&args.paths, &found.unreadable));
     }
     emit(&args.written, &files, &made(&found)?)?;
     let faults: Vec<String> =
         found.faults().map(|alarm| format!("{}: {}", found.cards[alarm.card].key.name(), alarm.fault.name())).collect();
-    if !args.fail_if_faulty || faults.is_empty() {
-        return Ok(ExitCode::SUCCESS);
-    }
-    // Text for people goes to stdout, unless stdout carries machine-readable output.
-    let machines = args.written.output.is_none() && args.written.format() != Format::Text;
-    for line in faults.iter().map(|line| report::escape(line)) {
-        if machines { errln!("{line}") } else { outln!("{line}") }
-    }
-    Ok(ExitCode::from(1))
+    Ok(if args.fail_if_faulty { gate(&args.written, &faults) } else { ExitCode::SUCCESS })
 }
 
 /// Returns the function that writes a fleet in a format.

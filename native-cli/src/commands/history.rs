@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use parallax_analysis::history::{History as Found, HistoryBuilder};
+use parallax_analysis::history::{History as Found, HistoryBuilder, Unreadable};
 use parallax_engine::plan::did_you_mean;
 use parallax_report::{self as report, html, sheet};
 use parallax_schema::record::Run;
@@ -59,7 +59,7 @@ pub fn history(args: &History) -> anyhow::Result<ExitCode> {
     let files = files(&args.paths)?;
     let found = read(&files, &args.shown.filter).finish(resolution);
     if found.runs.is_empty() {
-        bail!("{}", nothing(&args.paths, &found));
+        bail!("{}", nothing(&args.paths, &found.unreadable));
     }
     if found.series.is_empty() {
         match args.shown.filter.is_empty() {
@@ -72,26 +72,30 @@ pub fn history(args: &History) -> anyhow::Result<ExitCode> {
         }
     }
     emit(&args.written, &files, &made(&found)?)?;
-    if !args.fail_if_changed {
-        return Ok(ExitCode::SUCCESS);
+    match args.fail_if_changed {
+        true => Ok(gate(&args.written, &report::history::slowdowns(&found))),
+        false => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// Prints the findings of a gate. Returns exit code 1 if there are any.
+pub(super) fn gate(written: &Written, findings: &[String]) -> ExitCode {
     // Text for people goes to stdout, unless stdout carries machine-readable output.
-    let machines = args.written.output.is_none() && args.written.format() != Format::Text;
-    let lines = report::history::slowdowns(&found);
-    for line in lines.iter().map(|line| report::escape(line)) {
+    let machines = written.output.is_none() && written.format() != Format::Text;
+    for line in findings.iter().map(|line| report::escape(line)) {
         if machines { errln!("{line}") } else { outln!("{line}") }
     }
-    Ok(if lines.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 
 /// Returns the message about files without a run.
-fn nothing(paths: &[PathBuf], found: &Found) -> String {
+pub(super) fn nothing(paths: &[PathBuf], unreadable: &[Unreadable]) -> String {
     let names = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
-    match &found.unreadable[..] {
+    match unreadable {
         [] => format!("no run file in {names}; `parallax run` writes one"),
         [first, ..] => format!(
             "no readable run in {names}; the first of {} is {}: {}",
-            parallax_schema::units::counted(found.unreadable.len(), "file"),
+            parallax_schema::units::counted(unreadable.len(), "file"),
             first.file,
             first.reason
         ),

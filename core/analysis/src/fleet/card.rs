@@ -1,5 +1,6 @@
 //! Cards of a fleet, and facts of their runs besides times.
 
+use parallax_schema::device::UNHEALTHY;
 use parallax_schema::record::{Outcome, Repeatable};
 use parallax_schema::record::{Run, host};
 use schemars::JsonSchema;
@@ -84,9 +85,6 @@ pub(super) struct Facts {
     /// Samples with clocks reduced by heat or by the hardware.
     pub slowed: usize,
 }
-
-/// Reasons for reduced clocks that a healthy card under load does not have. The power cap is usual.
-const UNHEALTHY: [&str; 4] = ["hw slowdown", "sw thermal slowdown", "hw thermal slowdown", "hw power brake slowdown"];
 
 impl Facts {
     /// Returns the facts of a run, in the cases that `keep` accepts.

@@ -13,6 +13,7 @@ mod build;
 mod card;
 mod found;
 mod groups;
+mod levels;
 mod outlier;
 #[cfg(test)]
 mod tests;

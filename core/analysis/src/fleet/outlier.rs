@@ -25,7 +25,7 @@ use crate::history::critical;
 /// Smallest number of cards with a level for a test. With fewer, one outlier decides the standard deviation.
 pub const FEWEST_CARDS: usize = 6;
 /// Largest rate of false alarms of a whole fleet, for the levels and for the runs alike.
-pub(super) const ALARMS: f64 = 0.01;
+const ALARMS: f64 = 0.01;
 /// Largest share of cards that are outliers.
 const MOST: f64 = 0.2;
 /// Standard deviations by which a slow run exceeds the level of its card.
@@ -83,10 +83,17 @@ pub(super) fn outliers(values: &[f64], tests: usize) -> Vec<Outlier> {
 }
 
 /// Returns the distance from the mean, in standard deviations, that the farthest of `count` normal values exceeds with this probability.
-pub(super) fn largest_distance(count: usize, probability: f64) -> f64 {
+fn largest_distance(count: usize, probability: f64) -> f64 {
     let (n, freedom) = (count as f64, count - 2);
     let t = critical(probability / n, freedom);
     (n - 1.0) * t / ((freedom as f64 + t * t) * n).sqrt()
+}
+
+/// Returns the smallest distance above the other values that would be an outlier, where `found` are outliers already.
+pub(super) fn detectable(values: &[f64], found: &[Outlier], tests: usize) -> f64 {
+    let healthy = |(at, _): &(usize, &f64)| found.iter().all(|outlier| outlier.position != *at);
+    let (_, deviation) = mean_and_deviation(values.iter().enumerate().filter(healthy).map(|(_, value)| *value));
+    largest_distance(values.len(), ALARMS / tests.max(1) as f64) * deviation
 }
 
 fn mean_and_deviation(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {

@@ -129,6 +129,10 @@ pub struct ClockInfo {
     pub note: Option<String>,
 }
 
+/// Reasons for reduced clocks, in NVML's words, that a healthy card under load does not have. The power cap is usual.
+pub const UNHEALTHY: [&str; 4] =
+    ["hw slowdown", "sw thermal slowdown", "hw thermal slowdown", "hw power brake slowdown"];
+
 /// Readings of the sensors, just after a sample. Unreadable fields are absent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
