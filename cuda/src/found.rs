@@ -57,7 +57,7 @@ pub fn libraries(chosen: Option<&'static Nvrtc>) -> Vec<Library> {
         },
         Library {
             name: "CUPTI",
-            serves: "traces take their times from events and lack the names of a library's kernels",
+            serves: "traces take their times from events and lack the names of a library's kernels, and `--counters` reads none",
             package: "nvidia-cuda-cupti",
             part_of: "the CUDA toolkit",
             needed: false,

@@ -22,7 +22,7 @@ use crate::driver::{
 use crate::errors::Context;
 use crate::function::Function;
 use crate::occupancy::{Multiprocessors, occupancy};
-use crate::{cluster, cudnn};
+use crate::{cluster, cudnn, nvtx};
 
 /// A loaded binary.
 pub(crate) struct Module {
@@ -190,6 +190,7 @@ impl BoundStage {
 
     /// Queues the stage on the stream. The context is current.
     pub(crate) fn launch(&self, stream: &CudaStream) -> Result<(), BackendError> {
+        let _range = nvtx::range(&self.label);
         let doing = || format!("launching {}", self.label);
         match (&self.work, &self.given[..]) {
             (Ready::Kernel(function), _) => self.launch_kernel(function, stream),

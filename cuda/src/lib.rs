@@ -28,6 +28,7 @@ compile_error!("parallax-gpu-cuda is native only; the page uses parallax-gpu-wgp
 mod arch;
 mod cluster;
 pub mod compile;
+mod counters;
 mod cublaslt;
 mod cudnn;
 mod cupti;
@@ -43,6 +44,7 @@ mod launch;
 mod libraries;
 mod memory;
 pub mod nvrtc;
+mod nvtx;
 mod occupancy;
 mod prepare;
 mod prepared;

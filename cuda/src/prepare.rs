@@ -102,6 +102,7 @@ impl Cuda {
             compiled.options.push(format!("{} streams", streams.count()));
         }
         let prepared = PreparedCase {
+            name: case.to_string(),
             launching: Launching::Stream,
             graphs: Vec::new(),
             setup: executions,

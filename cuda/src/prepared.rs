@@ -10,14 +10,17 @@ use parallax_ir::device::{Awaited, BackendError, Batch, Ledger, POISON, Prepared
 use parallax_ir::{BufferSpec, Inputs, Role};
 use parallax_schema::case::DType;
 use parallax_schema::device::{Compiled, Launch, Launching, MemoryStats, Trace};
+use parallax_schema::record::CounterFigures;
 use parallax_schema::units::Nanos;
 
+use crate::counters::count;
 use crate::driver::{CudaContext, CudaEvent, CudaStream};
 use crate::errors::Context;
 use crate::events::{elapsed, since};
 use crate::graph::Graph;
 use crate::launch::{BoundStage, Module};
 use crate::memory::{Buffer, stats};
+use crate::nvtx;
 use crate::occupancy::Multiprocessors;
 use crate::prepare::fill;
 use crate::streams::Streams;
@@ -31,6 +34,8 @@ const RESULT: usize = 16;
 
 /// A case on the device. All its members free themselves.
 pub(crate) struct PreparedCase {
+    /// Canonical string of the case.
+    pub(crate) name: String,
     /// Mode of launching the stages.
     pub(crate) launching: Launching,
     /// Graph of one execution on each set of buffers, made on request.
@@ -162,7 +167,7 @@ impl PreparedCase {
     }
 
     /// Restores the buffers, and waits, before a clock starts.
-    fn restored(&self) -> Result<(), BackendError> {
+    pub(crate) fn restored(&self) -> Result<(), BackendError> {
         if self.first.is_empty() {
             return Ok(());
         }
@@ -232,6 +237,7 @@ impl Prepared for PreparedCase {
     }
 
     async fn measure(&mut self, batch: Batch) -> Result<Sample, BackendError> {
+        let _range = nvtx::range(&self.name);
         self.bind()?;
         self.restored()?;
         let begin = Instant::now();
@@ -245,6 +251,7 @@ impl Prepared for PreparedCase {
     }
 
     async fn call(&mut self, executions: u32, until: Awaited) -> Result<Nanos, BackendError> {
+        let _range = nvtx::range(&self.name);
         self.bind()?;
         self.restored()?;
         let mut first = [0u8; RESULT];
@@ -261,7 +268,14 @@ impl Prepared for PreparedCase {
         Ok(host)
     }
 
+    async fn count(&mut self) -> Result<CounterFigures, BackendError> {
+        let _range = nvtx::range(&self.name);
+        self.bind()?;
+        count(self)
+    }
+
     async fn trace(&mut self, stacks: bool) -> Result<Trace, BackendError> {
+        let _range = nvtx::range(&self.name);
         self.bind()?;
         self.restored()?;
         trace(self, stacks)

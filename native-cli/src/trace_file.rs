@@ -200,6 +200,7 @@ mod tests {
             timing: None,
             call: None,
             energy: None,
+            counters: None,
             scores: Vec::new(),
             memory: MemoryStats::default(),
             launches: Vec::new(),

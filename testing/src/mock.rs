@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use async_trait::async_trait;
 use parallax_ir::device::{
-    Awaited, BackendError, Batch, Coming, NO_COUNTER, POISON, Prepared, Profiler, Sample, Transfer,
+    Awaited, BackendError, Batch, Coming, NO_COUNTER, NO_COUNTERS, POISON, Prepared, Profiler, Sample, Transfer,
 };
 use parallax_ir::{Case, Inputs, Problem, Role, bytes_of, load};
 use parallax_schema::case::Tuning;
@@ -14,6 +14,7 @@ use parallax_schema::device::{
     Caps, ClockInfo, Compiled, Conditions, DeviceInfo, Dialect, EnergyReading, Launch, Launching, MemoryStats, Span,
     SpanKind, Trace, TraceSource, Track,
 };
+use parallax_schema::record::{CounterFigures, StageCounters};
 use parallax_schema::testing::{caps, clock, device};
 use parallax_schema::units::{Bytes, Nanos};
 
@@ -76,6 +77,8 @@ pub struct World {
     pub compiling: f64,
     /// Energy counter, if there is one.
     pub energy: Option<Counter>,
+    /// Whether hardware counters can be read.
+    pub counters: bool,
     /// Dialect of the kernels.
     pub dialect: Dialect,
     /// Device memory in bytes.
@@ -109,6 +112,7 @@ impl Default for World {
             late: 0.0,
             compiling: 1000.0,
             energy: None,
+            counters: false,
             dialect: Dialect::Wgsl,
             memory: u64::MAX,
             fault: Fault::None,
@@ -418,6 +422,20 @@ impl Prepared for MockCase {
         let known = (self.world.known)(host) + if until == Awaited::Result { READ } else { 0.0 };
         self.now.set(begun + known);
         Ok(Nanos(known))
+    }
+
+    /// Executes once for each of two passes. The one counter is the number of passes.
+    async fn count(&mut self) -> Result<CounterFigures, BackendError> {
+        if !self.world.counters {
+            return Err(BackendError::Unsupported(NO_COUNTERS.to_owned()));
+        }
+        let begun = self.now.get();
+        for _ in 0..2 {
+            self.measure(Batch::new(1)).await?;
+        }
+        let values = [("instructions".to_owned(), 2.0)].into();
+        let stages = vec![StageCounters { stage: "kernel".to_owned(), values }];
+        Ok(CounterFigures { passes: 2, took: Nanos(self.now.get() - begun), stages })
     }
 
     async fn trace(&mut self, stacks: bool) -> Result<Trace, BackendError> {

@@ -5,8 +5,9 @@ use parallax_schema::catalog::{CaseFacts, Catalog, StageFacts};
 use parallax_schema::record::roofline::{Analysis, Bound, analyse};
 use parallax_schema::record::stats::Summary;
 use parallax_schema::record::{Measured, OneCall, Record, Relaunched, Run};
-use parallax_schema::units::{Nanos, percent, three_digits};
+use parallax_schema::units::{Bytes, Nanos, percent, three_digits};
 
+use crate::evidence::finding;
 use crate::executions::stage_times;
 use crate::{CaseInfo, DeviceContext};
 
@@ -27,6 +28,9 @@ pub struct Component {
     pub utilisation: Option<f64>,
     /// Share of thread slots filled, if the interface reports it.
     pub occupancy: Option<f64>,
+    /// Least bytes between the device and its memory; absent for a group and for steps outside of the execution.
+    #[serde(default)]
+    pub declared: Option<Bytes>,
 }
 
 /// Smallest speed-up at which another variant is worth a remark.
@@ -53,6 +57,7 @@ pub fn components(catalog: &dyn Catalog, record: &Record, run: &Run) -> Vec<Comp
             bound: Some(bound),
             utilisation: None,
             occupancy: None,
+            declared: None,
         })
     };
     let move_at = |bytes: u64, rate: Option<f64>| rate.map(|r| Nanos(bytes as f64 / r * 1e9));
@@ -94,6 +99,7 @@ pub(super) fn stages(record: &Record, measured: &Measured, ground: DeviceContext
             bound: analysis.as_ref().map(|a| a.bound),
             utilisation: analysis.as_ref().map(|a| a.utilisation),
             occupancy: measured.launches.iter().find(|l| l.label() == *name).and_then(|l| l.occupancy),
+            declared: stage.map(|stage| stage.cost.moved()),
         };
         (stage.and_then(|stage| stage.component), made)
     };
@@ -124,6 +130,7 @@ fn summed(stages: Vec<(Option<&'static str>, Component)>) -> Vec<Component> {
         part.utilisation = part.stages.iter().map(reached).sum::<Option<f64>>().map(|sum| sum / time);
         part.share = part.stages.iter().map(|stage| stage.share).sum();
         part.time = Nanos(time);
+        part.declared = None;
     }
     parts
 }
@@ -157,9 +164,10 @@ pub fn advice_by(record: &Record, known: &CaseInfo, run: &Run) -> Option<String>
         let worst = parts.iter().max_by(|a, b| a.time.0.total_cmp(&b.time.0))?;
         let bound = worst.bound.map_or(String::new(), |b| format!(" and is {}-bound", b.name()));
         let said = format!("`{}` takes {}{bound}", worst.name, percent(worst.share.unwrap_or(0.0)));
-        return Some(match faster {
-            Some(faster) => format!("{said}: use a fused variant; {faster}"),
-            None => format!("{said}: begin there"),
+        return Some(match (faster, found(record, worst)) {
+            (Some(faster), _) => format!("{said}: use a fused variant; {faster}"),
+            (None, Some(found)) => format!("{said}: begin there; {found}"),
+            (None, None) => format!("{said}: begin there"),
         });
     }
     if let Some(faster) = faster {
@@ -170,6 +178,11 @@ pub fn advice_by(record: &Record, known: &CaseInfo, run: &Run) -> Option<String>
     if known.probe {
         return Some(format!("it is a probe of the ceilings: at this size it reaches {used} of the best probe"));
     }
+    // Counters show the cause; the bound alone only suggests one.
+    let counted = parts.first().and_then(|part| found(record, part)).filter(|_| analysis.bound != Bound::Launch);
+    if let Some(counted) = counted {
+        return Some(counted);
+    }
     Some(match analysis.bound {
         Bound::Launch => "it is hardly longer than an empty launch: do more in one launch, or fuse it with its \
                           neighbours"
@@ -177,12 +190,14 @@ pub fn advice_by(record: &Record, known: &CaseInfo, run: &Run) -> Option<String>
         Bound::Memory if analysis.utilisation >= CLOSE => {
             format!("it reaches {used} of measured bandwidth: only fewer bytes help, as in a smaller element type")
         }
-        Bound::Memory => format!("it is memory-bound at {used} of measured bandwidth: widen and align its accesses"),
+        Bound::Memory => format!("it is memory-bound at {used} of measured bandwidth: widen and align its accesses{GUESS}"),
         Bound::Compute if analysis.utilisation >= CLOSE => {
             format!("it reaches {used} of measured arithmetic: only fewer operations help")
         }
         Bound::Compute => {
-            format!("it is compute-bound at {used} of the measured rate: more work per thread and per load would help")
+            format!(
+                "it is compute-bound at {used} of the measured rate: more work per thread and per load would help{GUESS}"
+            )
         }
         Bound::Transfer if analysis.utilisation >= CLOSE => format!(
             "it reaches {used} of the measured link between host and device: only fewer bytes help, or data that stays on \
@@ -194,6 +209,18 @@ pub fn advice_by(record: &Record, known: &CaseInfo, run: &Run) -> Option<String>
         ),
         Bound::Latency => latency(measured, &used),
     })
+}
+
+/// End of advice that follows from a bound alone.
+const GUESS: &str = " (a guess: no counters were read)";
+
+/// Returns the finding from the counters of a component: of its longest stage.
+fn found(record: &Record, part: &Component) -> Option<String> {
+    let figures = record.counters()?;
+    let longest = part.stages.iter().max_by(|a, b| a.time.0.total_cmp(&b.time.0)).unwrap_or(part);
+    let counted = figures.of_stage(&longest.name).or_else(|| figures.stages.first().filter(|_| figures.stages.len() == 1))?;
+    let declared = longest.declared.or_else(|| (figures.stages.len() == 1).then(|| record.cost.moved()));
+    finding(counted, declared)
 }
 
 /// Returns a sentence on the saving of another way of launching, for a launch-bound case.
@@ -220,14 +247,14 @@ fn latency(measured: &Measured, used: &str) -> String {
             let registers = launch.registers.map_or(String::new(), |r| format!(", {r} registers a thread"));
             format!(
                 "at {used} of its ceiling it waits: {} of the thread slots are filled (blocks of {}{registers}, {} of \
-                 shared memory); smaller tiles or a larger problem would fill more",
+                 shared memory); smaller tiles or a larger problem would fill more{GUESS}",
                 percent(o),
                 launch.block.iter().product::<u32>(),
                 launch.shared,
             )
         }
         _ => format!(
-            "at {used} of its ceiling it mostly waits: more independent loads and operations per thread would help"
+            "at {used} of its ceiling it mostly waits: more independent loads and operations per thread would help{GUESS}"
         ),
     }
 }
@@ -246,7 +273,8 @@ fn fastest_sibling<'r>(record: &Record, run: &'r Run) -> Option<(&'r str, Nanos)
 mod tests {
     use super::*;
     use parallax_schema::device::Launching;
-    use parallax_schema::testing::{measured, run, spread};
+    use parallax_schema::record::Counters;
+    use parallax_schema::testing::{counters, measured, run, spread};
     use parallax_workloads::Registry;
 
     #[test]
@@ -259,6 +287,7 @@ mod tests {
             bound: Some(bound),
             utilisation,
             occupancy: Some(0.5),
+            declared: None,
         };
         let parts = summed(vec![
             (Some("projection"), stage("product", 30.0, Bound::Compute, Some(0.5))),
@@ -311,5 +340,26 @@ mod tests {
         let nothing = said(Some(12_001.0)).expect("a figure");
         assert!(nothing.contains("a graph saves nothing"), "{nothing}");
         assert!(said(None).is_none_or(|other| !other.contains("graph")));
+    }
+
+    #[test]
+    fn counters_replace_a_guess() {
+        const CASE: &str = "attention/fwd/b1,h1,s4,d2/f32/flash";
+        let mut run = run("cuda", "X", &[(CASE, spread(12_000.0, 0.002, 40))]);
+        measured(&mut run, CASE).analysis = Some(Analysis {
+            intensity: 1.0,
+            floor: Nanos(1_200.0),
+            utilisation: 0.1,
+            peak_flops: Some(1e12),
+            peak_bandwidth: Some(1e12),
+            peak_link: None,
+            bound: Bound::Memory,
+        });
+        let guess = advice(&Registry, &run.records[0], &run).expect("a figure");
+        assert!(guess.contains("widen") && guess.contains("a guess"), "{guess}");
+        let values = [("stall_long_scoreboard", 3.0), ("stall_selected", 1.0)];
+        measured(&mut run, CASE).counters = Some(Counters::Measured(Box::new(counters(&["attention_flash"], &values))));
+        let said = advice(&Registry, &run.records[0], &run).expect("a figure");
+        assert!(said.contains("75.0 % of its warps wait for data from global memory") && !said.contains("guess"), "{said}");
     }
 }

@@ -3,13 +3,17 @@
 use parallax_schema::device::{Span, SpanKind, Track};
 use parallax_schema::grouped;
 
+/// Whether a span begins a traced execution.
+pub(super) fn begins(span: &Span) -> bool {
+    span.kind == SpanKind::Annotation && span.track == Track::Host
+}
+
 /// Returns the device's spans of each traced execution that has any.
 pub(super) fn executions(spans: &[Span]) -> impl Iterator<Item = Vec<&Span>> {
-    let begins = |span: &Span| span.kind == SpanKind::Annotation && span.track == Track::Host;
     let work = |span: &&Span| {
         span.track == Track::Gpu && matches!(span.kind, SpanKind::Kernel | SpanKind::Memcpy | SpanKind::Memset)
     };
-    let each = spans.chunk_by(move |_, next| !begins(next)).map(move |spans| spans.iter().filter(work).collect());
+    let each = spans.chunk_by(|_, next| !begins(next)).map(move |spans| spans.iter().filter(work).collect());
     each.filter(|work: &Vec<&Span>| !work.is_empty())
 }
 

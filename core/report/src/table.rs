@@ -9,7 +9,7 @@ use parallax_schema::units::{Nanos, percent, scaled};
 
 use super::grid::{Cell, Column, Mark, Rank, Remark, Table, Tone};
 use super::known::rate_of;
-use super::{clocks, energy};
+use super::{clocks, counters, energy};
 
 /// One line of a run's table; every field is ready to print.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -186,6 +186,7 @@ pub fn table(catalog: &dyn Catalog, run: &Run) -> Table {
     notes.extend(super::items(run));
     notes.extend(super::energy(run));
     notes.extend(clocks::clocks(run));
+    notes.extend(counters::counters(run));
     notes.extend(super::scores(run));
     notes.extend(super::repeats(run));
     notes.push(tally(run));
@@ -206,11 +207,18 @@ pub fn table(catalog: &dyn Catalog, run: &Run) -> Table {
         true => Vec::new(),
         false => clocks::cells(record).to_vec(),
     };
-    let all = |row: &Row, short, record| [cells(row, short), energy_of(record), clocks_of(record)].concat();
+    let counters = counters::columns(run);
+    let counters_of = |record: &Record| match counters.is_empty() {
+        true => Vec::new(),
+        false => counters::cells(record).to_vec(),
+    };
+    let all = |row: &Row, short, record| {
+        [cells(row, short), energy_of(record), clocks_of(record), counters_of(record)].concat()
+    };
     let rows = rows.map(|((row, short), record)| all(row, *short, record)).collect();
     Table {
         heading: heading(run),
-        columns: [columns(), energy, clocks].concat(),
+        columns: [columns(), energy, clocks, counters].concat(),
         rows,
         grouped: true,
         remarks: Remark::some(aim, marks.collect()).into_iter().collect(),

@@ -6,8 +6,8 @@ use crate::case::{Cost, DType};
 use crate::device::*;
 use crate::record::stats::Summary;
 use crate::record::{
-    Better, CheckResult, Drift, EnergyFigure, EnergyState, Measured, Method, Outcome, Parts, Record, Run, Score, Spent,
-    StopReason, Stretch, Suite, Timing,
+    Better, CheckResult, CounterFigures, Drift, EnergyFigure, EnergyState, Measured, Method, Outcome, Parts, Record, Run, Score, Spent,
+    StageCounters, StopReason, Stretch, Suite, Timing,
 };
 use crate::spec::{Cache, Spec};
 use crate::units::{Bytes, Flops, Nanos};
@@ -54,6 +54,13 @@ pub fn energy(joules: f64) -> EnergyFigure {
     EnergyFigure::of(state, (0..6).map(stretch).collect()).expect("power samples agree")
 }
 
+/// Returns hardware counters of stages by label, with the same values for each.
+pub fn counters(stages: &[&str], values: &[(&str, f64)]) -> CounterFigures {
+    let values: BTreeMap<String, f64> = values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+    let stage = |label: &&str| StageCounters { stage: (*label).to_owned(), values: values.clone() };
+    CounterFigures { passes: 7, took: Nanos(80e6), stages: stages.iter().map(stage).collect() }
+}
+
 /// Returns a score over a thousand items, with an interval of ±1 %.
 pub fn score(name: &str, value: f64, better: Better) -> Score {
     Score { name: name.to_owned(), value, low: value * 0.99, high: value * 1.01, better, items: 1000 }
@@ -77,6 +84,7 @@ pub fn record(case: &str, timing: Timing) -> Record {
         timing: Some(timing),
         call: None,
         energy: None,
+        counters: None,
         scores: Vec::new(),
         memory: MemoryStats::default(),
         launches: Vec::new(),

@@ -78,6 +78,11 @@ impl CudaContext {
         self.device
     }
 
+    /// Handle of the context.
+    pub(crate) fn cu_context(&self) -> CUcontext {
+        self.handle
+    }
+
     /// Makes the context current on this thread.
     pub(crate) fn bind_to_thread(&self) -> Result<(), DriverError> {
         let mut current = std::ptr::null_mut();

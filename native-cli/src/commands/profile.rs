@@ -161,16 +161,20 @@ fn tables(run: &Run, width: usize) -> Painted {
             let rows = parts.iter().flat_map(|part| std::iter::once(cells(part)).chain(within(part)));
             text = text.above(&table::plain(&COLUMNS, 1, rows, width));
         }
+        if let Some(counters) = report::counters_table(&Registry, record, run) {
+            text = text.above(&table::text(&counters, width));
+        }
         // A case with a single stage has no bottleneck.
         let worst = bottleneck(&parts)
             .filter(|_| parts.iter().filter(|part| part.share.is_some()).count() > 1)
             .map(|worst| format!("bottleneck: {worst}"));
         let said = advice(&Registry, record, run).map(|said| format!("recommendation: {said}"));
-        for line in worst.into_iter().chain(said) {
+        let gaps = report::idle_gaps(record, run);
+        for line in worst.into_iter().chain(gaps).chain(said) {
             text = text.above(&table::lines([line], width));
         }
     }
-    text
+    text.above(&table::lines(report::counters(run), width))
 }
 
 const COLUMNS: [&str; 6] = ["component", "time", "share", "bound", "of ceiling", "occupancy"];

@@ -124,6 +124,7 @@ impl Evaluation<'_> {
                 timing: None,
                 call: None,
                 energy: None,
+                counters: None,
                 scores,
                 memory: passes.memory,
                 launches: Vec::new(),

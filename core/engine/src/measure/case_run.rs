@@ -7,7 +7,7 @@ use parallax_ir::{Case, Role};
 use parallax_schema::device::{Caps, MemoryStats, Span, SpanKind, Step, Trace, Track};
 use parallax_schema::record::roofline::{Analysis, Ceilings};
 use parallax_schema::record::{
-    Activity, CaseSample, CheckResult, Energy, Measured, OneCall, Outcome, Refusal, Repeatable, StopReason, Timing,
+    Activity, CaseSample, CheckResult, Counters, Energy, Measured, OneCall, Outcome, Refusal, Repeatable, StopReason, Timing,
     roofline,
 };
 use parallax_schema::spec::schedule::{self, Schedule};
@@ -87,6 +87,7 @@ pub struct CaseRun<'p> {
     sampler: Option<Sampler>,
     stopped: Option<StopReason>,
     energy: Option<Energy>,
+    counters: Option<Counters>,
     /// The failure of a sample, if any.
     pub failure: Option<CaseEnd>,
     watch: Rc<Watch>,
@@ -139,6 +140,7 @@ impl<'p> CaseRun<'p> {
             sampler: None,
             stopped: None,
             energy: None,
+            counters: None,
             failure: None,
             watch: watch.clone(),
         })
@@ -354,8 +356,8 @@ impl<'p> CaseRun<'p> {
         Ok(())
     }
 
-    /// Measures the energy, traces the case, and checks it again. A long execution is traced without a warm-up, and the traced one
-    /// is checked.
+    /// Measures the energy, reads the hardware counters, traces the case, and checks it again. A long execution is traced without a
+    /// warm-up, and the traced one is checked.
     async fn after(
         &mut self,
         (spec, idle): (&Spec, Option<&Result<f64, String>>),
@@ -363,6 +365,7 @@ impl<'p> CaseRun<'p> {
         profiler: &mut dyn Profiler,
     ) -> Result<(Trace, CheckResult), BackendError> {
         self.energy = energy::of_case(&mut *self.prepared, profiler, (idle, &self.watch), execution).await?;
+        self.counters = self.count(spec, profiler).await?;
         self.watch.begin(Activity::Traces, profiler.now());
         if self.case.problem.shape.items().is_some() {
             for _ in spec.schedule.phases().filter(|phase| *phase == schedule::Phase::Active) {
@@ -387,6 +390,19 @@ impl<'p> CaseRun<'p> {
         self.phases.end("recheck", profiler.now());
         self.watch.begin(Activity::Rest, profiler.now());
         Ok((trace, again))
+    }
+
+    /// Returns the hardware counters of the stages, or the reason of their absence; `None` where they were not asked for.
+    async fn count(&mut self, spec: &Spec, profiler: &dyn Profiler) -> Result<Option<Counters>, BackendError> {
+        if !spec.counters {
+            return Ok(None);
+        }
+        self.watch.begin(Activity::Counters, profiler.now());
+        match self.prepared.count().await {
+            Ok(figures) => Ok(Some(Counters::Measured(Box::new(figures)))),
+            Err(BackendError::Unsupported(reason)) => Ok(Some(Counters::Absent(reason))),
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns the analysis of the case under the roofline.
@@ -441,6 +457,7 @@ impl<'p> CaseRun<'p> {
             timing,
             call,
             energy: self.energy.clone(),
+            counters: self.counters.clone(),
             scores: Vec::new(),
             memory: MemoryStats { planned: Some(self.planned_memory), ..self.prepared.memory() },
             launches: self.prepared.launches(),

@@ -11,7 +11,7 @@ use parallax_schema::case::Tuning;
 use parallax_schema::device::{
     ClockInfo, Compiled, Conditions, DeviceInfo, EnergyReading, Launch, Launching, MemoryStats, Trace,
 };
-use parallax_schema::record::Spent;
+use parallax_schema::record::{CounterFigures, Spent};
 use parallax_schema::units::Nanos;
 
 /// A profiler with time counters.
@@ -164,6 +164,13 @@ impl Prepared for MeteredCase {
         let time = self.inner.call(executions, until).await?;
         self.count.wait(time);
         Ok(time)
+    }
+
+    async fn count(&mut self) -> Result<CounterFigures, BackendError> {
+        let began = self.inner.now();
+        let figures = self.inner.count().await?;
+        self.count.wait(self.inner.now() - began);
+        Ok(figures)
     }
 
     async fn trace(&mut self, stacks: bool) -> Result<Trace, BackendError> {

@@ -3,6 +3,7 @@
 mod announced;
 mod ceilings;
 mod completions;
+mod counters;
 mod energy;
 mod engine;
 mod forms;

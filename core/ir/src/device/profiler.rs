@@ -13,6 +13,7 @@ use parallax_schema::case::{DType, Tuning};
 use parallax_schema::device::{
     ClockInfo, Compiled, Conditions, DeviceInfo, Dialect, EnergyReading, Launch, Launching, MemoryStats, Trace,
 };
+use parallax_schema::record::CounterFigures;
 use parallax_schema::spec::Cache;
 use parallax_schema::units::Nanos;
 
@@ -189,6 +190,9 @@ pub struct Coming<'c> {
 /// Reason of the absence of energy where nothing reads a counter.
 pub const NO_COUNTER: &str = "no energy counter is read here";
 
+/// Reason of the absence of hardware counters where nothing reads them.
+pub const NO_COUNTERS: &str = "hardware counters are read on CUDA only";
+
 /// Word with every bit set: NaN in every floating-point type.
 pub const POISON: u32 = u32::MAX;
 
@@ -247,6 +251,15 @@ pub trait Prepared {
     /// submitted at once, without any command that serves measuring. They take buffer sets as those of [`Prepared::measure`] do.
     /// Buffers that they change get their first contents back before the call.
     async fn call(&mut self, executions: u32, until: Awaited) -> Result<Nanos, BackendError>;
+
+    /// Returns hardware counters of every stage, from executions of their own. Before each, buffers that executions change get their
+    /// first contents back, and an execution brings the caches into the state of timed executions.
+    ///
+    /// # Errors
+    /// [`BackendError::Unsupported`]: this backend reads no counters, or the driver refuses, with the reason.
+    async fn count(&mut self) -> Result<CounterFigures, BackendError> {
+        Err(BackendError::Unsupported(NO_COUNTERS.to_owned()))
+    }
 
     /// Runs the case once and traces every stage; `stacks` adds the host's call stacks.
     async fn trace(&mut self, stacks: bool) -> Result<Trace, BackendError>;

@@ -5,7 +5,7 @@
 use maud::{Markup, html};
 use parallax_analysis::Family;
 use parallax_schema::record::roofline::Ceilings;
-use parallax_schema::record::{Record, Run};
+use parallax_schema::record::{CounterFigures, Record, Run};
 use parallax_schema::units::{percent, scaled, three_digits};
 
 use super::mark;
@@ -26,6 +26,8 @@ struct Point<'a> {
     record: &'a Record,
     intensity: f64,
     rate: f64,
+    /// Operations per byte of device memory by hardware counters.
+    counted: Option<f64>,
 }
 
 impl<'a> Point<'a> {
@@ -35,7 +37,9 @@ impl<'a> Point<'a> {
         let intensity = record.measured()?.analysis.as_ref().map_or(own, |a| a.intensity);
         let rate = record.cost.flops.per(median);
         let drawable = |v: f64| v.is_finite() && v > 0.0;
-        (drawable(intensity) && drawable(rate)).then_some(Point { record, intensity, rate })
+        let counted = record.counters().and_then(CounterFigures::dram_bytes);
+        let counted = counted.map(|bytes| record.cost.flops.0 as f64 / bytes).filter(|counted| drawable(*counted));
+        (drawable(intensity) && drawable(rate)).then_some(Point { record, intensity, rate, counted })
     }
 
     /// Returns the share of the binding ceiling.
@@ -47,7 +51,9 @@ impl<'a> Point<'a> {
     /// Returns the figures of the point in one line.
     fn said(&self) -> String {
         let used = self.used().map_or_else(String::new, |used| format!(", {used} of its ceiling"));
-        format!("{}, {} FLOP/B{used}", scaled(self.rate, "FLOP/s"), three_digits(self.intensity))
+        let counted =
+            self.counted.map_or_else(String::new, |counted| format!(" ({} by counters)", three_digits(counted)));
+        format!("{}, {} FLOP/B{counted}{used}", scaled(self.rate, "FLOP/s"), three_digits(self.intensity))
     }
 
     /// Returns the lines below the plot while the point is active.
@@ -81,6 +87,11 @@ pub(super) fn drawing(run: &Run) -> Option<(f64, Markup)> {
         @for point in &points {
             @let family = Family::of(&point.record.case);
             g class=(mark::class(family)) {
+                @if let Some(counted) = point.counted {
+                    @let (from, to, at) = (x.at(point.intensity), x.at(counted), y.at(point.rate));
+                    line.counted x1=(px(from)) x2=(px(to)) y1=(px(at)) y2=(px(at)) {}
+                    circle.counted cx=(px(to)) cy=(px(at)) r="2.6" {}
+                }
                 @let dot = mark::shape(family, (x.at(point.intensity), y.at(point.rate)), 3.6, "point");
                 (spot(&point.record.case, &format!("{}: {}", point.record.case, point.said()), &point.lines(), SAID, &dot))
             }
@@ -102,6 +113,9 @@ pub(crate) fn roofline(run: &Run) -> Markup {
             (mark::legend(&families(run)))
         }
         @if run.baseline.is_none() { p.soft { "The ceilings of this device were not measured." } }
+        @if points.iter().any(|point| point.counted.is_some()) {
+            p.soft { "A ring is the same case by the bytes that hardware counters found." }
+        }
         @if left_out > 0 { p.soft { (left_out) " without arithmetic are not drawn." } }
         (twin(&figures(&points)))
     }
@@ -115,15 +129,18 @@ fn past(run: &Run) -> String {
 
 /// Returns the points as a table.
 fn figures(points: &[Point]) -> Table {
-    let columns = [("FLOP/s", Rank::Essential), ("FLOP/B", Rank::Essential), ("of its ceiling", Rank::Essential)];
+    let columns = ["FLOP/s", "FLOP/B", "of its ceiling"];
+    let counted = points.iter().any(|point| point.counted.is_some()).then_some("FLOP/B by counters");
     let row = |point: &Point| {
-        let used = point.used().unwrap_or_else(|| "–".to_owned());
+        let dash = || "–".to_owned();
+        let used = point.used().unwrap_or_else(dash);
         let cells = [point.record.case.clone(), scaled(point.rate, "FLOP/s"), three_digits(point.intensity), used];
-        cells.map(Cell::from).into()
+        let by_counters = counted.map(|_| point.counted.map_or_else(dash, three_digits));
+        cells.into_iter().chain(by_counters).map(Cell::from).collect()
     };
     Table {
         columns: std::iter::once(Column::text("case"))
-            .chain(columns.map(|(title, rank)| Column::figure(title, rank)))
+            .chain(columns.into_iter().chain(counted).map(|title| Column::figure(title, Rank::Essential)))
             .collect(),
         rows: points.iter().map(row).collect(),
         ..Table::default()
@@ -140,7 +157,7 @@ fn axes(points: &[Point], ceilings: &Ceilings) -> (Axis, Axis) {
     };
     // The ridge, at which memory could feed the best arithmetic, is always visible.
     let ridge = (peak > 0.0 && memory > 0.0).then(|| peak / memory);
-    let (from, to) = around(&mut points.iter().map(|p| p.intensity).chain(ridge));
+    let (from, to) = around(&mut points.iter().flat_map(|p| p.counted.into_iter().chain([p.intensity])).chain(ridge));
     let x = Axis::log(from / 2.0, to * 3.0, LEFT, RIGHT);
     let (low, high) = around(&mut points.iter().map(|p| p.rate).chain([peak]));
     (x, Axis::log(low / 2.0, high * 2.0, BOTTOM, TOP))

@@ -32,6 +32,8 @@ pub enum Activity {
     Launches,
     /// Idle power, and steady stretches beside an energy counter.
     Energy,
+    /// Executions beside hardware counters.
+    Counters,
     /// Everything else.
     Rest,
 }
@@ -52,6 +54,7 @@ impl fmt::Display for Activity {
             Activity::Traces => "traces",
             Activity::Launches => "launches",
             Activity::Energy => "energy",
+            Activity::Counters => "counters",
             Activity::Rest => "rest",
         })
     }

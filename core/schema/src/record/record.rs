@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::roofline::Analysis;
-use super::{CheckResult, Energy, EnergyFigure, Items, OneCall, Score, StopReason, Timing};
+use super::{CheckResult, CounterFigures, Counters, Energy, EnergyFigure, Items, OneCall, Score, StopReason, Timing};
 use crate::case::{Cost, DType};
 use crate::device::{Compiled, Launch, MemoryStats, Trace};
 use crate::units::Nanos;
@@ -136,6 +136,9 @@ pub struct Measured {
     /// Energy of an execution, or the reason of its absence; absent where it was not asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy: Option<Energy>,
+    /// Hardware counters of the stages, or the reason of their absence; absent where they were not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counters: Option<Counters>,
     /// Scores besides time, such as an accuracy; usually none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scores: Vec<Score>,
@@ -208,6 +211,22 @@ impl Record {
         match self.measured()?.energy.as_ref()? {
             Energy::Measured(_) => None,
             Energy::Absent(reason) => Some(reason),
+        }
+    }
+
+    /// Returns the hardware counters, if any.
+    pub fn counters(&self) -> Option<&CounterFigures> {
+        match self.measured()?.counters.as_ref()? {
+            Counters::Measured(figures) => Some(figures),
+            Counters::Absent(_) => None,
+        }
+    }
+
+    /// Returns the reason of the absence of counters, where they were asked for.
+    pub fn no_counters(&self) -> Option<&str> {
+        match self.measured()?.counters.as_ref()? {
+            Counters::Measured(_) => None,
+            Counters::Absent(reason) => Some(reason),
         }
     }
 

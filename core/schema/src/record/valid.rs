@@ -9,7 +9,9 @@ use std::fmt::Display;
 use super::read::of_case;
 use super::roofline::{Analysis, Bandwidth, Ceilings};
 use super::stats::Summary;
-use super::{Baseline, CheckResult, Drift, Energy, EnergyFigure, OneCall, Outcome, Record, Run, Score, Spent, Timing};
+use super::{
+    Baseline, CheckResult, CounterFigures, Counters, Drift, Energy, EnergyFigure, OneCall, Outcome, Record, Run, Score, Spent, Timing,
+};
 use crate::device::ClockInfo;
 use crate::spec::LONGEST_BUDGET;
 use crate::units::Nanos;
@@ -179,6 +181,9 @@ impl Place<'_> {
                 if let Some(Energy::Measured(figure)) = &measured.energy {
                     self.energy(figure)?;
                 }
+                if let Some(Counters::Measured(figures)) = &measured.counters {
+                    self.counters(figures)?;
+                }
                 for (i, phase) in measured.phases.iter().enumerate() {
                     self.time(format!("phases[{i}].start"), phase.start)?;
                     self.time(format!("phases[{i}].end"), phase.end)?;
@@ -260,6 +265,16 @@ impl Place<'_> {
             if apart.is_nan() || apart > ROUNDING * found.abs() {
                 let problem = format!("is {stored}, and its stretches give {found}");
                 return Err(self.invalid(format!("energy.{name}"), problem));
+            }
+        }
+        Ok(())
+    }
+
+    fn counters(&self, figures: &CounterFigures) -> Result<(), Invalid> {
+        self.took("counters.took", figures.took)?;
+        for (i, stage) in figures.stages.iter().enumerate() {
+            for (name, value) in &stage.values {
+                self.within(format!("counters.stages[{i}].values.{name}"), *value, 0.0, f64::MAX)?;
             }
         }
         Ok(())
@@ -360,8 +375,8 @@ fn close(stated: Nanos, derived: Nanos) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::case::Cost;
-    use crate::record::{Coverage, Energy, Errors, Model, ModelFormat, Operation, ReadError, Run};
-    use crate::testing::{drift, energy, measured, run, spread};
+    use crate::record::{Counters, Coverage, Energy, Errors, Model, ModelFormat, Operation, ReadError, Run};
+    use crate::testing::{counters, drift, energy, measured, run, spread};
     use crate::units::Nanos;
     use serde_json::{Value, json};
 
@@ -373,6 +388,8 @@ mod tests {
         measured(&mut run, CASE).check.errors =
             Some(Errors { rms: 1e-7, rms_of_bound: 0.1, worst_ulps: 2.0, rms_ulps: 0.3 });
         measured(&mut run, CASE).energy = Some(Energy::Measured(Box::new(energy(0.002))));
+        let counted = counters(&["flash"], &[("l2_hits", 0.5)]);
+        measured(&mut run, CASE).counters = Some(Counters::Measured(Box::new(counted)));
         run.model = Some(Model {
             name: "m".to_owned(),
             format: ModelFormat::Trace,
@@ -417,6 +434,8 @@ mod tests {
             ("/records/0/energy/measured/stretches/0/over", json!(0), &["`energy.stretches[0].over` is 0e0"]),
             ("/records/0/energy/measured/stretches/1/joules", json!(1e300), &["`energy.stretches[1].joules`"]),
             ("/records/0/energy/measured/stretches/2/executions", json!(0), &["`energy` is no figure"]),
+            ("/records/0/counters/measured/took", json!(-1), &["`counters.took` is -1e0"]),
+            ("/records/0/counters/measured/stages/0/values/l2_hits", json!(-1), &["`counters.stages[0].values.l2_hits`"]),
         ] {
             let mut file = file();
             *file.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = value;

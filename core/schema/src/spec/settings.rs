@@ -394,6 +394,19 @@ pub static SETTINGS: &[Setting] = &[
         get: |spec| on_off(spec.energy),
     },
     Setting {
+        name: "counters",
+        about: "Read the hardware counters of each stage",
+        more: "Bytes of device memory and caches, hit rates, bank conflicts, busy pipes, reasons of waiting. On cuda, by CUPTI, in \
+               executions after the samples that no time includes. Elsewhere, or without permission, the reason",
+        values: Values::Switch,
+        repeatable: false,
+        scope: Scope::Measuring,
+        usual: false,
+        control: None,
+        set: |spec, value| put(&mut spec.counters, switch("counters", value)),
+        get: |spec| on_off(spec.counters),
+    },
+    Setting {
         name: "clocks",
         about: "Show the clocks of the device during each case",
         more: "Medians and ranges of the clocks of multiprocessors and memory and of the power, and the share of samples with \

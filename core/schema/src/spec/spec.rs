@@ -115,6 +115,9 @@ pub struct Spec {
     /// Whether the energy of each case is measured in a steady stretch after its samples.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub energy: bool,
+    /// Whether hardware counters of each stage are read after the samples.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub counters: bool,
     /// Whether tables show the clocks of the device during each case.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub clocks: bool,
@@ -216,6 +219,7 @@ impl Default for Spec {
             set: Vec::new(),
             ceilings: true,
             energy: false,
+            counters: false,
             clocks: false,
             lock_clocks: None,
             schedule: Schedule::default(),

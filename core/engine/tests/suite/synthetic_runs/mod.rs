@@ -127,6 +127,7 @@ pub fn record(case: &str, prepared: f64, spans: Vec<Span>, (from, to): (f64, f64
         timing: None,
         call: None,
         energy: None,
+        counters: None,
         scores: Vec::new(),
         memory: MemoryStats { current: Bytes(held), peak: Bytes(held), ..MemoryStats::default() },
         launches,
