@@ -29,6 +29,7 @@ pub mod loss_sigmoid;
 pub mod loss_smape;
 pub mod matmul;
 pub mod matmul_i8;
+pub mod matmul_q4;
 pub mod mlp_gelu;
 pub mod pool;
 pub mod prefetch;
