@@ -44,6 +44,18 @@ def matmul_i8(direction, shape, dtype, device):
     yield "_int_mm", False, partial(torch._int_mm, draw(n["m"], n["k"]), draw(n["n"], n["k"]).t())
 
 
+def matmul_q4(direction, shape, dtype, device):
+    """PyTorch's product of bf16 with weights of 4 bits, whose scales and zero points are of bf16."""
+    n = extents(shape)
+    group = n.get("g", 128)
+    if dtype != torch.bfloat16 or group not in (32, 64, 128, 256):
+        return
+    packed = torch.randint(0, 256, (n["n"], n["k"] // 2), dtype=torch.uint8).to(device)
+    weights = aten._convert_weight_to_int4pack(packed, 8)
+    scales = normal((n["k"] // group, n["n"], 2), dtype, device)
+    yield "_weight_int4pack_mm", False, partial(aten._weight_int4pack_mm, normal((n["m"], n["k"]), dtype, device), weights, group, scales)
+
+
 def linear(direction, shape, dtype, device):
     words, (x, w) = words_of(shape), operands(shape, dtype, device)
     curved, flat = bool(words & {"gelu", "residual"}), x.dim() == 2
@@ -288,7 +300,7 @@ def encoder(direction, shape, dtype, device):
 
 
 ROWS = [softmax, layernorm, rmsnorm, cross_entropy]
-WORKLOADS = {one.__name__: one for one in [matmul, matmul_i8, linear, mlp_gelu, attention, attention_decode, *ROWS]}
+WORKLOADS = {one.__name__: one for one in [matmul, matmul_i8, matmul_q4, linear, mlp_gelu, attention, attention_decode, *ROWS]}
 WORKLOADS |= {"gelu": activation, "elementwise": elementwise, "loss_sigmoid": loss_sigmoid, "encoder_layer": encoder, "encoder": encoder}
 ATTENTION = [
     *(f"b8,h16,s4096,{d}{causal}" for d in ("d128", "d64") for causal in ("", ",causal")),
@@ -305,6 +317,7 @@ def named():
         yield f"matmul/fwd/m{size},n{size},k{size}/bf16"
     yield "matmul/fwd/m4096,n4096,k4096/f32"
     yield "matmul_i8/fwd/m4096,n4096,k4096/f32"
+    yield from (f"matmul_q4/fwd/m{rows},n14336,k4096/bf16" for rows in (1, 4, 8, 16, 64))
     yield from (f"linear/fwd/{shape}/bf16" for shape in ("m65536,n4304,k1152,gelu", "m65536,n1152,k4304,residual"))
     yield from (f"linear/{way}/m8192,n8192,k8192,gelu/bf16" for way in ("fwd", "bwd"))
     yield from (f"mlp_gelu/{way}/m4096,c1152,f4304/bf16" for way in ("fwd", "bwd"))
