@@ -56,6 +56,7 @@ impl Cpu {
             max_storage_buffers: None,
             memory: place.memory,
             compute_capability: None,
+            ranks: 1,
             compute_units: Some(threads),
             matrices: Vec::new(),
             in_a_browser: false,

@@ -43,6 +43,16 @@ pub enum Unavailable {
         /// Number of devices.
         count: usize,
     },
+    /// The driver reports fewer devices than a group needs.
+    #[error("a group of {wanted} GPUs from CUDA device {first} on needs {}, the driver shows {count}", .first + .wanted)]
+    TooFew {
+        /// Number of GPUs of the group.
+        wanted: usize,
+        /// Number of its first device.
+        first: usize,
+        /// Number of devices.
+        count: usize,
+    },
     /// The compiler cannot be loaded.
     #[error(transparent)]
     NoCompiler(#[from] NvrtcError),
@@ -224,6 +234,7 @@ fn describe_device(context: &CudaContext, (major, minor): (u32, u32)) -> Result<
         max_storage_buffers: None,
         memory: Some(memory),
         compute_capability: Some((arch.major, arch.minor)),
+        ranks: 1,
         compute_units: Some(attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?),
         matrices: Vec::new(),
         in_a_browser: false,

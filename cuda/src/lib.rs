@@ -19,8 +19,9 @@
 //!   places buffers, kernels and library calls. `launch` has `cluster` and `tensor_map` for compute capability 9.0. `graph` makes
 //!   one launch of many. `streams` has several streams and their dependencies. `prepared` measures. The others are `trace` and
 //!   `transfer`.
+//! * [`group`]: several GPUs as one device, for exchanges between them by NCCL. `nccl` calls that library.
 //! * [`found`]: the NVIDIA libraries that are installed, and the places searched for the others.
-//! * `libraries`: the search for NVIDIA's libraries. `cublaslt`, `cudnn` and `cupti` call three that are optional.
+//! * `libraries`: the search for NVIDIA's libraries. `cublaslt`, `cudnn`, `nccl` and `cupti` call those that are optional.
 
 #[cfg(target_arch = "wasm32")]
 compile_error!("parallax-gpu-cuda is native only; the page uses parallax-gpu-wgpu");
@@ -40,9 +41,11 @@ mod ffi;
 pub mod found;
 mod function;
 mod graph;
+pub mod group;
 mod launch;
 mod libraries;
 mod memory;
+mod nccl;
 pub mod nvrtc;
 mod nvtx;
 mod occupancy;
@@ -58,6 +61,8 @@ mod transfer;
 pub use arch::Arch;
 pub use compile::{check_source, compile_source};
 pub use device::{Unavailable, devices, driver_is_here};
+pub use group::Group;
+pub use nccl::NVLS;
 pub use profiler::{Cuda, CudaOptions};
 
 /// Opens a CUDA device.
@@ -67,4 +72,12 @@ pub use profiler::{Cuda, CudaOptions};
 /// without CUDA never causes a panic.
 pub fn open(options: CudaOptions) -> Result<Cuda, Unavailable> {
     Cuda::open(options)
+}
+
+/// Opens several CUDA devices as one: `gpus` of them, from the options' device on.
+///
+/// # Errors
+/// Those of [`open`], and fewer devices than requested.
+pub fn open_group(options: CudaOptions, gpus: usize) -> Result<Group, Unavailable> {
+    Group::open(options, gpus)
 }

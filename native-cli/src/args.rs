@@ -282,6 +282,12 @@ pub struct Native {
     /// without emulation.
     #[arg(long, value_name = "GPU", visible_alias = "adapter", help_heading = DEVICES, hide_short_help = true)]
     pub device: Option<String>,
+    /// cuda: GPUs that work as one device, from --device on, for collectives
+    ///
+    /// With NCCL, in this process. A group runs collectives alone, such as all_reduce; their shapes name a number of GPUs, two by default.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64), help_heading = DEVICES,
+          hide_short_help = true)]
+    pub gpus: Option<u32>,
     /// wgpu: keep the browsers' checks in kernels; all if none is named
     ///
     /// As in --checked=bounds,loops: `bounds` of indices, `loops` that end, `divisions` by zero, `zeroing` of workgroup memory.

@@ -40,6 +40,11 @@ fn main() -> ExitCode {
     // itself.
     // SAFETY: no other thread exists yet.
     unsafe { std::env::set_var("NODEVICE_SELECT", "1") };
+    // Multicast over NVLink needs a fabric manager that machines for rent often lack; connections of NCCL then fail.
+    if std::env::var_os(parallax_cuda::NVLS).is_none() {
+        // SAFETY: as above.
+        unsafe { std::env::set_var(parallax_cuda::NVLS, "0") };
+    }
     if let Some(threads) = fewer_threads() {
         // SAFETY: as above.
         unsafe { std::env::set_var(cpu::THREADS, threads.to_string()) };

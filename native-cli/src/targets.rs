@@ -44,7 +44,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "cuda", open: cuda },
     Target { name: "wgpu", open: wgpu },
     Target { name: PageTarget::Browser.name(), open: browser },
-    Target { name: CPU, open: |options| here(crate::cpu::open(), &options.native) },
+    Target { name: CPU, open: cpu },
     Target { name: WASM, open: wasm },
 ];
 
@@ -61,11 +61,28 @@ fn cuda(options: &Device) -> Result<Opened, String> {
         Some(card) => card.cuda.ok_or_else(|| unreachable_through("CUDA", &card))?,
         None => 0,
     };
-    let profiler = parallax_cuda::open(parallax_cuda::CudaOptions { ordinal, texts, ..Default::default() });
-    here(profiler.map_err(|e| e.to_string())?, &options.native)
+    let wanted = parallax_cuda::CudaOptions { ordinal, texts, ..Default::default() };
+    match options.native.gpus.unwrap_or(1) {
+        1 => here(parallax_cuda::open(wanted).map_err(|e| e.to_string())?, &options.native),
+        gpus => here(parallax_cuda::open_group(wanted, gpus as usize).map_err(|e| e.to_string())?, &options.native),
+    }
+}
+
+/// Checks that no group of GPUs is requested, for targets other than `cuda`.
+fn one_device(options: &Native) -> Result<(), String> {
+    match options.gpus.unwrap_or(1) {
+        1 => Ok(()),
+        gpus => Err(format!("--gpus {gpus}: only for cuda, whose GPUs exchange data through NCCL")),
+    }
+}
+
+fn cpu(options: &Device) -> Result<Opened, String> {
+    one_device(&options.native)?;
+    here(crate::cpu::open(), &options.native)
 }
 
 fn wgpu(options: &Device) -> Result<Opened, String> {
+    one_device(&options.native)?;
     let wanted = wgpu_options(&options.native)?;
     let profiler = pollster::block_on(parallax_shaders::open(wanted)).map_err(|e| e.to_string())?;
     here(profiler, &options.native)
@@ -99,6 +116,7 @@ fn browser(options: &Device) -> Result<Opened, String> {
             "--lock-clocks: only for cuda and wgpu; `nvidia-smi -lgc {mhz}` fixes the clock for a page"
         ));
     }
+    one_device(&options.native)?;
     // A request of an absent GPU is an error here too.
     card(&options.native)?;
     let kernels = wgsl_folder(&options.native).map_err(|e| e.to_string())?;
@@ -109,6 +127,7 @@ fn browser(options: &Device) -> Result<Opened, String> {
 
 /// Opens the processor in a page, without any GPU.
 fn wasm(options: &Device) -> Result<Opened, String> {
+    one_device(&options.native)?;
     let target = PageTarget::Wasm;
     let options = BrowserOptions { target, software: false, doubt: None, ..browser_options(options) };
     crate::browser::ready(&options).map_err(|e| e.to_string())?;
@@ -241,7 +260,9 @@ pub fn no_device(options: &Device) -> Vec<String> {
 }
 
 fn reached(wanted: Option<&str>, options: &Device) -> Result<Choice, TargetError> {
-    match wanted {
+    // Groups of GPUs are a feature of one target.
+    let of_group = options.native.gpus.filter(|gpus| *gpus > 1).map(|_| "cuda");
+    match wanted.or(of_group) {
         None => best(options),
         Some("all") => {
             let mut choice = Choice { reached: Vec::new(), absent: Vec::new() };

@@ -284,6 +284,7 @@ fn describe(info: &wgpu::AdapterInfo, device: &wgpu::Device, matrices: Vec<Matri
         max_storage_buffers: Some(limits.max_storage_buffers_per_shader_stage),
         memory: None,
         compute_capability: None,
+        ranks: 1,
         compute_units: None,
         in_a_browser: Compiler::HERE == Compiler::Browser,
         // Vulkan and WebGPU do not report other matrix units.

@@ -13,7 +13,7 @@ pub enum Family {
     Convolutions,
     /// Normalisation, softmax and other work on rows.
     Rows,
-    /// Copies, tables and sorting, dominated by data movement.
+    /// Copies, tables, sorting and exchanges between GPUs, dominated by data movement.
     Memory,
     /// Losses, optimizers and whole training steps.
     Training,
@@ -75,6 +75,10 @@ mod tests {
         let memory: Vec<&str> =
             all().iter().map(|workload| workload.name).filter(|name| Family::of(name) == Family::Memory).collect();
         let want = [
+            "all_gather",
+            "all_reduce",
+            "all_to_all",
+            "broadcast",
             "copy",
             "embedding",
             "embedding_bag",
@@ -83,6 +87,8 @@ mod tests {
             "link",
             "prefetch",
             "read",
+            "reduce_scatter",
+            "send_recv",
             "sort_by_key",
             "transfer",
             "transpose",

@@ -10,7 +10,7 @@ use std::fmt::Write;
 use parallax_ir::device::typical;
 use parallax_ir::{Axis, AxisKind, Case, OpSpec, Workload};
 use parallax_schema::case::{DType, Direction, Preset};
-use parallax_schema::device::Caps;
+use parallax_schema::device::{Caps, Dialect};
 use parallax_schema::grouped;
 use parallax_schema::spec::Spec;
 use parallax_workloads::all;
@@ -26,6 +26,20 @@ fn targets() -> [(&'static str, &'static str, Caps); 3] {
 /// Presets of the shapes: the smallest and the largest.
 const PRESETS: [Preset; 2] = [Preset::Awkward, Preset::Full];
 
+/// Number of GPUs of a group: that of the largest collective among the shapes.
+const GROUP: u32 = 5;
+
+/// Returns the capabilities of a group of such devices, where its language has groups.
+fn group(caps: &Caps) -> Caps {
+    let ranks = if caps.dialect == Dialect::Cuda { GROUP } else { caps.ranks };
+    Caps { ranks, ..caps.clone() }
+}
+
+/// Returns the names of all collectives. The presets of one GPU leave them out.
+fn collectives() -> Vec<String> {
+    all().iter().filter(|workload| workload.spans_gpus()).map(|workload| workload.name.to_owned()).collect()
+}
+
 /// Coverage of one variant, in one element type on one target.
 #[derive(Default)]
 struct Seen {
@@ -40,8 +54,10 @@ type CoverageKey = (&'static str, Direction, &'static str, &'static str, DType);
 fn seen() -> HashMap<CoverageKey, Seen> {
     let mut seen: HashMap<CoverageKey, Seen> = HashMap::new();
     for (target, _, caps) in targets() {
-        for preset in PRESETS {
-            let all = plan(&Spec { preset, ..Spec::default() }, &caps).expect("every device can run something");
+        let one_gpu = PRESETS.map(|preset| (Spec { preset, ..Spec::default() }, caps.clone()));
+        let of_group = PRESETS.map(|preset| (Spec { preset, filter: collectives(), ..Spec::default() }, group(&caps)));
+        for (spec, caps) in one_gpu.into_iter().chain(of_group) {
+            let all = plan(&spec, &caps).expect("every device can run something");
             let mut at = |case: &Case, gap: Option<&str>| {
                 let Case { problem, variant } = case;
                 let place = (problem.workload.name, problem.direction, *variant, target, problem.dtype);

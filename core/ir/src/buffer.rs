@@ -93,7 +93,7 @@ pub enum Place {
     HostPageable,
     /// In host memory that the device can access directly.
     HostPinned,
-    /// On each device of a group.
+    /// On the devices of a group, one row of the slowest extent on each.
     EachRank,
 }
 

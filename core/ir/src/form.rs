@@ -6,7 +6,7 @@
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
-use super::{BufferSpec, HostCode, Precondition, Problem, Program, ReferenceCode, StressInput, Tunable};
+use super::{BufferSpec, Collective, HostCode, Precondition, Problem, Program, ReferenceCode, StressInput, Tunable};
 
 /// Specification of one direction of a workload, complete in itself.
 pub struct OpSpec {
@@ -33,6 +33,8 @@ pub struct OpSpec {
     pub reference: Reference,
     /// Multi-threaded f32 implementation. Without one, the target `cpu` runs the reference.
     pub host: Option<HostCode>,
+    /// Exchange between GPUs that an execution is; `None` for work of one device.
+    pub exchange: Option<Collective>,
     /// Stages that run once for each set of buffers after the upload. They are not timed. Their outputs (role
     /// [`super::Role::Setup`]) are checked. A backward pass runs its forward pass here.
     pub setup: Option<fn(&Problem, &Caps) -> Program>,
@@ -226,6 +228,7 @@ impl OpSpec {
             tolerance,
             reference,
             host: None,
+            exchange: None,
             setup: None,
             variants: Vec::new(),
             fallback: &[],
@@ -259,6 +262,11 @@ impl OpSpec {
     /// Sets the f32 implementation for the host.
     pub fn host(self, host: HostCode) -> OpSpec {
         OpSpec { host: Some(host), ..self }
+    }
+
+    /// Declares that an execution is this exchange between GPUs.
+    pub fn exchange(self, exchange: Collective) -> OpSpec {
+        OpSpec { exchange: Some(exchange), ..self }
     }
 
     /// Sets the stages of the set-up.

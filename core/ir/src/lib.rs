@@ -8,6 +8,7 @@
 mod buffer;
 mod case;
 mod code;
+mod collective;
 pub mod conv;
 mod crossing;
 mod cube;
@@ -43,6 +44,7 @@ mod workload;
 pub use buffer::*;
 pub use case::*;
 pub use code::*;
+pub use collective::*;
 pub use conv::Conv;
 pub use cube::*;
 pub use cubek::*;

@@ -6,7 +6,7 @@ use parallax_schema::case::{Cost, DType};
 use parallax_schema::units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::{Access, Authoring, Library, TensorMap};
+use super::{Access, Authoring, Collective, Library, TensorMap};
 
 /// Work of a variant for one problem on one device. It is plain data, so that a plan can be printed and tested.
 #[derive(Debug, Clone, PartialEq)]
@@ -137,7 +137,7 @@ pub enum StageOp {
     /// Copies its first argument to its second, of the same length, through temporary device memory. The memory is allocated and
     /// freed for each copy, in the order of the queue.
     CopyThrough,
-    /// Exchanges data between devices. No target supports this yet; plans say so.
+    /// Exchanges data between the devices of a group: sends its first argument and receives its second.
     Collective(Collective),
 }
 
@@ -245,17 +245,6 @@ pub struct FillRange {
     pub bytes: Bytes,
 }
 
-/// Exchange between the devices of a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Collective {
-    /// Each device gets the sum over all devices.
-    AllReduce,
-    /// Each device gets the parts of all devices, concatenated.
-    AllGather,
-    /// Each device gets its own part of the sum over all devices.
-    ReduceScatter,
-}
-
 impl Stage {
     fn new(label: impl Into<Cow<'static, str>>, work: StageOp) -> Stage {
         let (args, cost, after) = (Vec::new(), Cost::default(), Vec::new());
@@ -320,9 +309,7 @@ impl Stage {
             StageOp::Library(library) => library.name(),
             StageOp::Fill(_) | StageOp::FillRange(_) => "fill",
             StageOp::Copy | StageOp::CopyRange(_) | StageOp::CopyThrough => "copy",
-            StageOp::Collective(Collective::AllReduce) => "all_reduce",
-            StageOp::Collective(Collective::AllGather) => "all_gather",
-            StageOp::Collective(Collective::ReduceScatter) => "reduce_scatter",
+            StageOp::Collective(collective) => collective.name(),
         }
     }
 

@@ -1,6 +1,8 @@
-//! Instructions and copies of CUDA devices that variants require.
+//! Instructions and copies of CUDA devices, and numbers of GPUs, that variants require.
 
 use parallax_schema::device::Caps;
+
+use super::Problem;
 
 /// Checks that a device has instructions of warpgroups.
 ///
@@ -33,5 +35,18 @@ pub fn has_async_copies(caps: &Caps) -> Result<(), String> {
     match caps.compute_capability {
         found if found >= Some((8, 0)) => Ok(()),
         found => Err(format!("copies begin with compute capability 8.0, not {found:?}")),
+    }
+}
+
+/// Checks that a target drives as many GPUs as a problem spans.
+///
+/// # Errors
+/// Both numbers, and the flag that asks for more GPUs.
+pub fn has_gpus(problem: &Problem, caps: &Caps) -> Result<(), String> {
+    match (problem.gpus(), u64::from(caps.ranks)) {
+        (needed, driven) if needed <= driven => Ok(()),
+        (needed, driven) => {
+            Err(format!("needs {needed} GPUs, this target drives {driven}: `--target cuda --gpus {needed}`"))
+        }
     }
 }

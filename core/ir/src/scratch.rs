@@ -105,14 +105,15 @@ impl Scratch {
 }
 
 impl Program {
-    /// Device memory of one set of its buffers. Scratch buffers with disjoint lifetimes share memory.
+    /// Device memory of one set of its buffers, on one device. Scratch buffers with disjoint lifetimes share memory.
     pub fn memory(&self, problem: &Problem, dialect: Dialect) -> Bytes {
-        let kept = |spec: &BufferSpec| {
-            spec.place == Place::Device && !matches!(spec.role, Role::Scratch) && self.uses(spec.name)
-        };
-        let scratch = Scratch::new(self, &problem.buffers(), problem.dtype);
+        let kept =
+            |spec: &&BufferSpec| !spec.place.is_host() && !matches!(spec.role, Role::Scratch) && self.uses(spec.name);
+        let buffers = problem.buffers();
+        let scratch = Scratch::new(self, &buffers, problem.dtype);
         let shared = if dialect == Dialect::Wgsl { scratch.slots.iter().sum() } else { scratch.arena };
-        Bytes(problem.bytes(kept).0.saturating_add(shared))
+        let kept: u64 = buffers.iter().filter(kept).map(|spec| spec.bytes_of_rank(problem.dtype).0).sum();
+        Bytes(kept.saturating_add(shared))
     }
 }
 

@@ -23,7 +23,31 @@ pub(super) fn stage_times(spans: &[Span]) -> Vec<(&str, Vec<f64>)> {
     grouped(executions(spans).flat_map(of_execution))
 }
 
+/// Returns the stages of an execution with their times. The devices of a group work at the same time, so the longest counts.
 fn of_execution(work: Vec<&Span>) -> Vec<(&str, f64)> {
-    let times = grouped(work.into_iter().map(|span| (span.name.as_str(), (span.end - span.start).0)));
-    times.into_iter().map(|(stage, times)| (stage, times.iter().sum())).collect()
+    let times = work.into_iter().map(|span| ((span.name.as_str(), span.device), (span.end - span.start).0));
+    let of_device = grouped(times).into_iter().map(|((stage, _), times)| (stage, times.iter().sum::<f64>()));
+    let longest = |(stage, times): (_, Vec<f64>)| (stage, times.into_iter().fold(0.0, f64::max));
+    grouped(of_device).into_iter().map(longest).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parallax_schema::units::Nanos;
+
+    #[test]
+    fn times_of_a_stage_are_added_on_a_device_and_the_longest_device_counts() {
+        let span = |name: &str, device, start, end| Span {
+            name: name.to_owned(),
+            track: Track::Gpu,
+            device,
+            start: Nanos(start),
+            end: Nanos(end),
+            ..Span::default()
+        };
+        let spans =
+            [span("sum", 0, 0.0, 5.0), span("sum", 0, 6.0, 8.0), span("sum", 1, 0.0, 9.0), span("x", 1, 9.0, 10.0)];
+        assert_eq!(stage_times(&spans), [("sum", vec![9.0]), ("x", vec![1.0])]);
+    }
 }

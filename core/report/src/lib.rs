@@ -7,6 +7,7 @@ pub mod advice;
 mod answer;
 pub mod ci;
 mod clocks;
+mod collectives;
 mod comparison;
 mod counters;
 mod date;

@@ -5,12 +5,13 @@ use parallax_analysis::compare::scores::ScorePair;
 use parallax_schema::record::{Record, Run};
 use parallax_schema::units::four_digits;
 
-use crate::{Cell, Column, Rank, Table};
+use crate::{Cell, Column, Rank, Table, collectives};
 
-/// Returns the scores of a run, one line each. Those of the energy have columns of their own.
+/// Returns the scores of a run, one line each. Those of the energy and of collectives have columns of their own.
 pub fn scores(run: &Run) -> Vec<String> {
     let of_record = |record: &Record| {
         let scores = record.measured().into_iter().flat_map(|measured| &measured.scores);
+        let scores = scores.filter(|score| !collectives::has_column(score));
         scores.map(|score| format!("{}: {score}", record.case)).collect::<Vec<_>>()
     };
     run.records.iter().flat_map(of_record).collect()

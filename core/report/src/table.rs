@@ -9,7 +9,7 @@ use parallax_schema::units::{Nanos, percent, scaled};
 
 use super::grid::{Cell, Column, Mark, Rank, Remark, Table, Tone};
 use super::known::rate_of;
-use super::{clocks, counters, energy};
+use super::{clocks, collectives, counters, energy};
 
 /// One line of a run's table; every field is ready to print.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -212,13 +212,18 @@ pub fn table(catalog: &dyn Catalog, run: &Run) -> Table {
         true => Vec::new(),
         false => counters::cells(record).to_vec(),
     };
+    let bandwidths = collectives::columns(run);
+    let bandwidths_of = |record: &Record| match bandwidths.is_empty() {
+        true => Vec::new(),
+        false => collectives::cells(record).to_vec(),
+    };
     let all = |row: &Row, short, record| {
-        [cells(row, short), energy_of(record), clocks_of(record), counters_of(record)].concat()
+        [cells(row, short), bandwidths_of(record), energy_of(record), clocks_of(record), counters_of(record)].concat()
     };
     let rows = rows.map(|((row, short), record)| all(row, *short, record)).collect();
     Table {
         heading: heading(run),
-        columns: [columns(), energy, clocks, counters].concat(),
+        columns: [columns(), bandwidths, energy, clocks, counters].concat(),
         rows,
         grouped: true,
         remarks: Remark::some(aim, marks.collect()).into_iter().collect(),

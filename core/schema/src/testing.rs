@@ -195,6 +195,7 @@ pub fn caps() -> Caps {
         max_storage_buffers: Some(8),
         memory: None,
         compute_capability: None,
+        ranks: 1,
         compute_units: None,
         matrices: Vec::new(),
         in_a_browser: false,

@@ -4,6 +4,7 @@
 
 mod catalog;
 mod dense;
+mod exchange;
 mod inner;
 mod label;
 pub mod ops;

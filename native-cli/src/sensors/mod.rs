@@ -44,6 +44,9 @@ pub fn instrumented(inner: Box<dyn Profiler>, clock: Option<u32>) -> Result<With
 
 /// Fixes the clock of the multiprocessors of the profiler's device.
 fn fixed_clock(info: &DeviceInfo, mhz: u32) -> Result<FixedClock<nvml_wrapper::Device<'static>>, String> {
+    if info.ranks > 1 {
+        return Err(format!("--lock-clocks: {} is several boards, and the clock of one is fixed at a time", info.name));
+    }
     let none = || format!("--lock-clocks: {} is no board whose clocks NVML, of NVIDIA's driver, can fix", info.name);
     let board = board_of(info).filter(|_| !info.kind.is_emulated() && !is_slice(&info.name)).ok_or_else(none)?;
     FixedClock::new(board, &info.name, mhz)

@@ -23,7 +23,7 @@ use crate::measure::sampler::{Sampler, TrustedClock, Unsized};
 use crate::measure::setting::Setting;
 use crate::measure::stopping_criterion::Limits;
 use crate::measure::watch::Watch;
-use crate::measure::{batch, call, ceilings, energy};
+use crate::measure::{bandwidth, batch, call, ceilings, energy};
 use crate::plan::Planned;
 use parallax_schema::session::Mode;
 
@@ -448,6 +448,7 @@ impl<'p> CaseRun<'p> {
         analysis: Option<Analysis>,
         trace: Option<Trace>,
     ) -> Outcome {
+        let scores: Vec<_> = timing.iter().flat_map(|t| bandwidth::scores(&self.case.problem, &t.summary)).collect();
         let mut compiled = self.prepared.compiled().clone();
         compiled.options.extend(self.settings.iter().cloned());
         compiled.steps.push(Step { name: "first launch".to_owned(), time: self.first_launch });
@@ -458,10 +459,10 @@ impl<'p> CaseRun<'p> {
             call,
             energy: self.energy.clone(),
             counters: self.counters.clone(),
-            scores: Vec::new(),
+            analysis: analysis.filter(|_| scores.is_empty()),
+            scores,
             memory: MemoryStats { planned: Some(self.planned_memory), ..self.prepared.memory() },
             launches: self.prepared.launches(),
-            analysis,
             trace,
             phases: self.phases.list.clone(),
         }))

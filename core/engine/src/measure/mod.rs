@@ -1,6 +1,7 @@
 //! The measuring loop: from a plan to records.
 
 mod announce;
+mod bandwidth;
 mod batch;
 mod call;
 mod case_run;

@@ -28,8 +28,9 @@ pub fn check_access<'a>(
 /// Checks one stage and the buffers that it uses.
 fn of_stage(stage: &Stage, touched: &[&BufferSpec], caps: &Caps) -> Result<(), String> {
     let label = &stage.label;
-    if let Some(buffer) = touched.iter().find(|b| b.place == Place::EachRank) {
-        return Err(format!("not run: `{}` of {label} lies on 2 devices or more, the limit is 1", buffer.name));
+    if let Some(buffer) = touched.iter().find(|b| b.place == Place::EachRank && b.ranks() > u64::from(caps.ranks)) {
+        let (name, needed, limit) = (buffer.name, buffer.ranks(), caps.ranks);
+        return Err(format!("not run: `{name}` of {label} lies on {needed} devices, the limit is {limit}"));
     }
     let Some(buffer) = touched.iter().find(|b| b.place.is_host()) else { return Ok(()) };
     let name = buffer.name;

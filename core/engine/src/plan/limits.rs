@@ -17,7 +17,7 @@ pub fn within_limits(problem: &Problem, program: &Program, caps: &Caps) -> Resul
             // Buffers in host memory that are copied are not bound, and take no memory of the device.
             continue;
         }
-        let bytes = buffer.bytes(problem.dtype);
+        let bytes = buffer.bytes_of_rank(problem.dtype);
         if bytes > caps.max_binding {
             let name = buffer.name;
             return Err(format!("not run: buffer `{name}` needs {bytes}, the largest binding is {}", caps.max_binding));
@@ -95,7 +95,12 @@ fn carried_out(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), Stri
         StageOp::Fill(_) | StageOp::FillRange(_) => {
             Err(format!("not run: {label} needs one buffer to fill, it has {}", stage.args.len()))
         }
-        StageOp::Collective(_) => Err(format!("not run: {label} needs 2 devices or more, the limit is 1")),
+        StageOp::Collective(_) if u64::from(caps.ranks) < problem.gpus().max(2) => {
+            let (needed, limit) = (problem.gpus().max(2), caps.ranks);
+            Err(format!("not run: {label} needs {needed} devices or more, the limit is {limit}"))
+        }
+        StageOp::Collective(_) if stage.args.len() == 2 => Ok(()),
+        StageOp::Collective(_) => Err(format!("not run: {label} needs a buffer to send and one to receive")),
     }
 }
 

@@ -39,7 +39,7 @@ fn wanted_variants(spec: &Spec, form: &OpSpec, caps: &Caps) -> Vec<&'static str>
 
 fn from_preset(spec: &Spec, caps: &Caps) -> Result<Vec<Case>, CaseError> {
     let mut cases = Vec::new();
-    for workload in parallax_workloads::all() {
+    for workload in parallax_workloads::all().iter().filter(|workload| belongs(workload, spec, caps)) {
         let wanted = |form: &&OpSpec| match spec.direction.is_empty() {
             true => !(glances(spec) && form.direction == Direction::Bwd),
             false => spec.direction.contains(&form.direction),
@@ -59,6 +59,13 @@ fn from_preset(spec: &Spec, caps: &Caps) -> Result<Vec<Case>, CaseError> {
         }
     }
     Ok(cases)
+}
+
+/// Whether a device's presets have a workload: collectives on a group of GPUs, all others on one device. A filter that names the
+/// workload keeps it anyway, so that the plan states why it cannot run.
+fn belongs(workload: &Workload, spec: &Spec, caps: &Caps) -> bool {
+    let names = |filter: &String| filter.split(['/', ',', '*']).any(|word| word == workload.name);
+    workload.spans_gpus() == (caps.ranks > 1) || spec.filter.iter().any(names)
 }
 
 /// Whether this is the first look at a device, about a minute long. Backward passes and bf16, which no browser has, then come
@@ -137,6 +144,44 @@ mod tests {
 
     fn plan_of(pairs: &[(&str, &str)]) -> Result<Plan, String> {
         plan(&Spec::from_pairs(pairs.iter().copied()).expect("valid"), &caps()).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn collectives_are_planned_on_groups_of_gpus_and_alone_there() {
+        let group = Caps { ranks: 2, ..hopper() };
+        for (preset, device, collectives, others) in [
+            ("quick", &hopper(), false, true),
+            ("full", &hopper(), false, true),
+            ("full", &caps(), false, true),
+            ("quick", &group, true, false),
+            ("full", &group, true, false),
+        ] {
+            let plan = planned(&[("preset", preset)], device);
+            let all = plan.cases.iter().map(|p| &p.case).chain(plan.skips.iter().map(|s| &s.case));
+            let kinds: BTreeSet<bool> = all.map(|case| case.problem.workload.spans_gpus()).collect();
+            assert_eq!((kinds.contains(&true), kinds.contains(&false)), (collectives, others), "{preset}");
+            assert!(!collectives || plan.skips.is_empty(), "{:?}", plan.skips);
+        }
+    }
+
+    #[test]
+    fn a_collective_without_its_gpus_is_skipped_with_the_reason() {
+        let host = Caps { dialect: Dialect::Cpu, dtypes: vec![DType::F32], ..caps() };
+        let group = Caps { ranks: 2, ..hopper() };
+        for (pairs, device, said) in [
+            (("filter", "all_reduce"), &hopper(), "needs 2 GPUs, this target drives 1: `--target cuda --gpus 2`"),
+            (("filter", "all_reduce"), &caps(), "GPUs exchange data through NCCL"),
+            (("case", "all_to_all/fwd/n12,gpus3/f32/nccl"), &group, "needs 3 GPUs, this target drives 2"),
+            (("filter", "copy"), &group, "a group of 2 GPUs runs collectives only"),
+        ] {
+            let plan = planned(&[pairs], device);
+            assert!(plan.cases.is_empty() && !plan.skips.is_empty(), "{pairs:?}");
+            assert!(plan.skips.iter().all(|skip| skip.reason.contains(said)), "{:?}", plan.skips);
+        }
+        let plan = planned(&[("filter", "all_reduce"), ("dtype", "f32")], &host);
+        assert!(plan.skips.is_empty() && plan.cases.iter().all(|p| p.case.variant == CPU_VARIANT), "{plan:?}");
+        let sizes = planned(&[("filter", "all_gather"), ("dtype", "f32"), ("shape", "gpus2,gpus4")], &group);
+        assert_eq!((sizes.cases.len(), sizes.skips.len()), (1, 1), "{sizes:?}");
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub fn native() -> Caps {
         max_storage_buffers: Some(16),
         memory: None,
         compute_capability: None,
+        ranks: 1,
         compute_units: None,
         matrices: vec![MatrixShape::F16_IN_F32],
         in_a_browser: false,

@@ -49,6 +49,9 @@ pub struct Caps {
     pub memory: Option<Bytes>,
     /// CUDA compute capability (major, minor).
     pub compute_capability: Option<(u32, u32)>,
+    /// Number of GPUs that work as this one device: more than one for a group, which runs collectives.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub ranks: u32,
     /// Multiprocessors (CUDA) or host threads (CPU), where known.
     #[serde(rename = "units")]
     pub compute_units: Option<u32>,
@@ -73,6 +76,15 @@ pub struct Caps {
     /// Values of tunables that differ from the defaults.
     #[serde(default, skip_serializing_if = "Tuning::is_empty")]
     pub tuning: Tuning,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_one(ranks: &u32) -> bool {
+    *ranks == one()
 }
 
 impl Caps {

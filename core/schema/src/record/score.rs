@@ -36,6 +36,14 @@ pub mod of_networks {
     pub const LOGIT_DIFFERENCE: &str = "logit difference";
 }
 
+/// Names of the scores of collectives, in 10⁹ bytes per second.
+pub mod of_collectives {
+    /// Bytes of a message over the time of the collective.
+    pub const ALGORITHM: &str = "algorithm bandwidth, GB/s";
+    /// Algorithm bandwidth times the factor of the collective, for a comparison with the rate of a link.
+    pub const BUS: &str = "bus bandwidth, GB/s";
+}
+
 /// Which of two scores is the better one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

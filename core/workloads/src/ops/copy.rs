@@ -93,7 +93,7 @@ pub(super) fn cost(p: &Problem) -> Cost {
     Cost { flops: Flops(0), read: bytes, written: bytes }
 }
 
-pub(super) fn stress_inputs() -> Vec<StressInput> {
+pub(crate) fn stress_inputs() -> Vec<StressInput> {
     let set = |name, about, fills| StressInput::new(name, about, fills, exact);
     vec![
         set("zeros", "all zero", |_| vec![("x", zero)]),

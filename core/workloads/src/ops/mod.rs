@@ -2,9 +2,13 @@
 
 pub mod adamw;
 pub mod add_layernorm;
+pub mod all_gather;
+pub mod all_reduce;
+pub mod all_to_all;
 pub mod attention;
 pub mod attention_block;
 pub mod attention_decode;
+pub mod broadcast;
 pub mod conv2d;
 pub mod conv3d;
 pub mod conv_block;
@@ -35,10 +39,12 @@ pub mod pool;
 pub mod prefetch;
 pub mod read;
 pub mod reduce;
+pub mod reduce_scatter;
 pub mod resize;
 pub mod rmsnorm;
 pub mod rope;
 pub mod scan;
+pub mod send_recv;
 pub mod separable_conv3d;
 pub mod softmax;
 pub mod softmax_v;
