@@ -190,7 +190,9 @@ pub fn advice_by(record: &Record, known: &CaseInfo, run: &Run) -> Option<String>
         Bound::Memory if analysis.utilisation >= CLOSE => {
             format!("it reaches {used} of measured bandwidth: only fewer bytes help, as in a smaller element type")
         }
-        Bound::Memory => format!("it is memory-bound at {used} of measured bandwidth: widen and align its accesses{GUESS}"),
+        Bound::Memory => {
+            format!("it is memory-bound at {used} of measured bandwidth: widen and align its accesses{GUESS}")
+        }
         Bound::Compute if analysis.utilisation >= CLOSE => {
             format!("it reaches {used} of measured arithmetic: only fewer operations help")
         }
@@ -218,7 +220,8 @@ const GUESS: &str = " (a guess: no counters were read)";
 fn found(record: &Record, part: &Component) -> Option<String> {
     let figures = record.counters()?;
     let longest = part.stages.iter().max_by(|a, b| a.time.0.total_cmp(&b.time.0)).unwrap_or(part);
-    let counted = figures.of_stage(&longest.name).or_else(|| figures.stages.first().filter(|_| figures.stages.len() == 1))?;
+    let counted =
+        figures.of_stage(&longest.name).or_else(|| figures.stages.first().filter(|_| figures.stages.len() == 1))?;
     let declared = longest.declared.or_else(|| (figures.stages.len() == 1).then(|| record.cost.moved()));
     finding(counted, declared)
 }
@@ -360,6 +363,9 @@ mod tests {
         let values = [("stall_long_scoreboard", 3.0), ("stall_selected", 1.0)];
         measured(&mut run, CASE).counters = Some(Counters::Measured(Box::new(counters(&["attention_flash"], &values))));
         let said = advice(&Registry, &run.records[0], &run).expect("a figure");
-        assert!(said.contains("75.0 % of its warps wait for data from global memory") && !said.contains("guess"), "{said}");
+        assert!(
+            said.contains("75.0 % of its warps wait for data from global memory") && !said.contains("guess"),
+            "{said}"
+        );
     }
 }

@@ -53,7 +53,8 @@ pub fn counters_table(catalog: &dyn Catalog, record: &Record, run: &Run) -> Opti
     let all = || parts.iter().flat_map(|part| std::iter::once(part).chain(&part.stages));
     let one = figures.stages.len() == 1;
     let row = |stage: &StageCounters| {
-        let declared = all().find(|part| part.name == stage.stage && part.stages.len() < 2).and_then(|part| part.declared);
+        let declared =
+            all().find(|part| part.name == stage.stage && part.stages.len() < 2).and_then(|part| part.declared);
         let declared = declared.or_else(|| one.then(|| record.cost.moved()));
         let share = |name: &str| stage.value(name).map_or_else(dash, percent);
         let sectors = ["load_sectors", "store_sectors"].map(|name| stage.value(name));
@@ -64,7 +65,10 @@ pub fn counters_table(catalog: &dyn Catalog, record: &Record, run: &Run) -> Opti
             share("dram_busy").into(),
             share("l2_hits").into(),
             pipe(stage.busiest_pipe()).into(),
-            stage.top_stall().map_or_else(dash, |(reason, share)| format!("{} {}", words(reason), percent(share))).into(),
+            stage
+                .top_stall()
+                .map_or_else(dash, |(reason, share)| format!("{} {}", words(reason), percent(share)))
+                .into(),
             share("occupancy").into(),
             share("l1_hits").into(),
             share("issue_slots").into(),
@@ -157,7 +161,8 @@ mod tests {
         let texts = |record| cells(record).map(|cell| cell.text);
         assert_eq!(texts(&run.records[0]), ["750 kB", "1.50×", "lsu 25.0 %"]);
         assert_eq!(texts(&run.records[1]), ["–"; 3]);
-        let about = "counters: CUPTI, at most 7 passes for a case, 80.0 ms for all; their executions are in no time above";
+        let about =
+            "counters: CUPTI, at most 7 passes for a case, 80.0 ms for all; their executions are in no time above";
         assert_eq!(counters(&run), [about.to_owned(), format!("no counters of {}: no permission", CASES[1])]);
     }
 

@@ -74,7 +74,8 @@ fn conflicts(stage: &StageCounters, _: Option<Bytes>) -> Option<String> {
 
 fn issue(stage: &StageCounters, _: Option<Bytes>) -> Option<String> {
     let share = stage.value("issue_slots").filter(|share| *share >= ISSUE)?;
-    let pipe = stage.mix().first().map_or_else(String::new, |(pipe, _)| format!(", most of them for the pipe `{pipe}`"));
+    let pipe =
+        stage.mix().first().map_or_else(String::new, |(pipe, _)| format!(", most of them for the pipe `{pipe}`"));
     Some(format!(
         "{} of the issue slots are used{pipe}: fewer instructions help, as in wider vectors and precomputed indices",
         percent(share)
@@ -110,7 +111,10 @@ mod tests {
     fn every_rule_names_its_evidence() {
         let all: &[(&[(&str, f64)], &str)] = &[
             (&[("l1_bytes", 100.0), ("local_loaded", 2.0), ("local_stored", 1.0)], "3.00 % of its bytes through L1"),
-            (&[("dram_read", 1500.0), ("dram_written", 500.0), ("l2_hits", 0.5)], "2.00× its least bytes through DRAM, with 50.0 %"),
+            (
+                &[("dram_read", 1500.0), ("dram_written", 500.0), ("l2_hits", 0.5)],
+                "2.00× its least bytes through DRAM, with 50.0 %",
+            ),
             (&[("dram_busy", 0.85)], "DRAM works at 85.0 %"),
             (&[("pipe_tensor", 0.8), ("pipe_fma", 0.1)], "`tensor` is busy for 80.0 %"),
             (&[("load_sectors", 32.0)], "a load of a warp touches 32.0 sectors, and its widest vectors fill 16"),
@@ -120,7 +124,10 @@ mod tests {
                 &[("issue_slots", 0.75), ("instructions", 10.0), ("instructions_alu", 6.0)],
                 "75.0 % of the issue slots are used, most of them for the pipe `alu`",
             ),
-            (&[("stall_long_scoreboard", 3.0), ("stall_selected", 1.0)], "75.0 % of its warps wait for data from global"),
+            (
+                &[("stall_long_scoreboard", 3.0), ("stall_selected", 1.0)],
+                "75.0 % of its warps wait for data from global",
+            ),
             (&[("stall_sleeping", 3.0), ("stall_selected", 1.0)], "in the state `sleeping`"),
         ];
         for (values, want) in all {

@@ -36,7 +36,8 @@ pub fn idle_gaps(record: &Record, run: &Run) -> Vec<String> {
         Summary::of(&gaps.iter().map(of).collect::<Vec<_>>()).map_or(0.0, |summary| summary.median.0)
     };
     let typical = |((after, before), gaps): ((_, _), Vec<Gap>)| {
-        let [time, share, late] = [median(&|gap| gap.time, &gaps), median(&|gap| gap.share, &gaps), median(&|gap| gap.late, &gaps)];
+        let [time, share, late] =
+            [median(&|gap| gap.time, &gaps), median(&|gap| gap.share, &gaps), median(&|gap| gap.late, &gaps)];
         Gap { after, before, time, share, late }
     };
     let mut gaps: Vec<Gap> = each.into_iter().map(typical).collect();
@@ -73,7 +74,10 @@ fn of_execution(spans: &[Span]) -> Vec<Gap<'_>> {
     // Of several calls with one number, the last one launched.
     let submitted = |span: &Span| {
         let calls = spans.iter().filter(|call| call.track == Track::Host && call.kind == SpanKind::Runtime);
-        calls.filter(|call| call.correlation.is_some() && call.correlation == span.correlation).map(|call| call.end.0).last()
+        calls
+            .filter(|call| call.correlation.is_some() && call.correlation == span.correlation)
+            .map(|call| call.end.0)
+            .last()
     };
     let Some((first, rest)) = work.split_first() else { return Vec::new() };
     let last = work.iter().map(|span| span.end.0).fold(f64::NEG_INFINITY, f64::max);

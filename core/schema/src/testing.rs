@@ -6,8 +6,8 @@ use crate::case::{Cost, DType};
 use crate::device::*;
 use crate::record::stats::Summary;
 use crate::record::{
-    Better, CheckResult, CounterFigures, Drift, EnergyFigure, EnergyState, Measured, Method, Outcome, Parts, Record, Run, Score, Spent,
-    StageCounters, StopReason, Stretch, Suite, Timing,
+    Better, CheckResult, CounterFigures, Drift, EnergyFigure, EnergyState, Measured, Method, Outcome, Parts, Record,
+    Run, Score, Spent, StageCounters, StopReason, Stretch, Suite, Timing,
 };
 use crate::spec::{Cache, Spec};
 use crate::units::{Bytes, Flops, Nanos};

@@ -146,7 +146,8 @@ impl Api {
 fn remedy(code: c_int) -> &'static str {
     use CUptiResult as Code;
     let is = |known: Code| code == known as c_int;
-    if is(Code::CUPTI_ERROR_INSUFFICIENT_PRIVILEGES) || is(Code::CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES) {
+    if is(Code::CUPTI_ERROR_INSUFFICIENT_PRIVILEGES) || is(Code::CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES)
+    {
         ": the driver reserves hardware counters for administrators; `parallax doctor` shows the setting that opens them"
     } else if is(Code::CUPTI_ERROR_HARDWARE_BUSY) || is(Code::CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
         ": another profiler uses the counters; end it"

@@ -45,10 +45,13 @@ impl Host {
     pub(super) fn new(api: &'static Api, device: c_int) -> Result<Host, String> {
         let mut chip = params!(ChipName, pChipName { deviceIndex: usize::try_from(device).unwrap_or(0) });
         api.call("asking for the name of the chip", api.chip_name, &mut chip)?;
-        let mut made = params!(HostInitialize, pHostObject {
-            profilerType: CUpti_ProfilerType::CUPTI_PROFILER_TYPE_RANGE_PROFILER,
-            pChipName: chip.pChipName,
-        });
+        let mut made = params!(
+            HostInitialize,
+            pHostObject {
+                profilerType: CUpti_ProfilerType::CUPTI_PROFILER_TYPE_RANGE_PROFILER,
+                pChipName: chip.pChipName,
+            }
+        );
         api.call("asking for the counters of the chip", api.host_initialize, &mut made)?;
         let object = made.pHostObject;
         let mut host = Host { api, object, counters: Vec::new(), metrics: Vec::new(), config: Vec::new() };
@@ -66,19 +69,24 @@ impl Host {
         let mut size = params!(ConfigImageSize, configImageSize { pHostObject: object });
         api.call("sizing the configuration", api.config_image_size, &mut size)?;
         host.config = vec![0; size.configImageSize];
-        let mut image = params!(ConfigImage, pConfigImage {
-            pHostObject: object,
-            configImageSize: host.config.len(),
-            pConfigImage: host.config.as_mut_ptr(),
-        });
+        let mut image = params!(
+            ConfigImage,
+            pConfigImage {
+                pHostObject: object,
+                configImageSize: host.config.len(),
+                pConfigImage: host.config.as_mut_ptr(),
+            }
+        );
         api.call("making the configuration", api.config_image, &mut image)?;
         Ok(host)
     }
 
     fn add(&self, name: &CStr) -> Result<(), String> {
         let mut names = [name.as_ptr()];
-        let mut add =
-            params!(AddMetrics, numMetrics { pHostObject: self.object, ppMetricNames: names.as_mut_ptr(), numMetrics: 1 });
+        let mut add = params!(
+            AddMetrics,
+            numMetrics { pHostObject: self.object, ppMetricNames: names.as_mut_ptr(), numMetrics: 1 }
+        );
         self.api.call("adding a metric", self.api.add_metrics, &mut add)
     }
 
@@ -117,35 +125,44 @@ impl<'h> Ranges<'h> {
         let object = enable.pRangeProfilerObject;
         let mut ranges = Ranges { host, object, data: Vec::new(), names };
         let mut metrics = host.names();
-        let mut size = params!(DataSize, counterDataSize {
-            pRangeProfilerObject: object,
-            pMetricNames: metrics.as_mut_ptr(),
-            numMetrics: metrics.len(),
-            maxNumOfRanges: count,
-            maxNumRangeTreeNodes: u32::try_from(count).unwrap_or(u32::MAX),
-        });
+        let mut size = params!(
+            DataSize,
+            counterDataSize {
+                pRangeProfilerObject: object,
+                pMetricNames: metrics.as_mut_ptr(),
+                numMetrics: metrics.len(),
+                maxNumOfRanges: count,
+                maxNumRangeTreeNodes: u32::try_from(count).unwrap_or(u32::MAX),
+            }
+        );
         api.call("sizing the counters", api.data_size, &mut size)?;
         ranges.data = vec![0; size.counterDataSize];
-        let mut blank = params!(DataInitialize, pCounterData {
-            pRangeProfilerObject: object,
-            counterDataSize: ranges.data.len(),
-            pCounterData: ranges.data.as_mut_ptr(),
-        });
+        let mut blank = params!(
+            DataInitialize,
+            pCounterData {
+                pRangeProfilerObject: object,
+                counterDataSize: ranges.data.len(),
+                pCounterData: ranges.data.as_mut_ptr(),
+            }
+        );
         api.call("preparing the counters", api.data_initialize, &mut blank)?;
-        let mut config = params!(SetConfig, targetNestingLevel {
-            pRangeProfilerObject: object,
-            configSize: host.config.len(),
-            pConfig: host.config.as_ptr(),
-            counterDataImageSize: ranges.data.len(),
-            pCounterDataImage: ranges.data.as_mut_ptr(),
-            range: CUpti_ProfilerRange::CUPTI_UserRange,
-            replayMode: CUpti_ProfilerReplayMode::CUPTI_UserReplay,
-            maxRangesPerPass: count,
-            numNestingLevels: 1,
-            minNestingLevel: 1,
-            passIndex: 0,
-            targetNestingLevel: 1,
-        });
+        let mut config = params!(
+            SetConfig,
+            targetNestingLevel {
+                pRangeProfilerObject: object,
+                configSize: host.config.len(),
+                pConfig: host.config.as_ptr(),
+                counterDataImageSize: ranges.data.len(),
+                pCounterDataImage: ranges.data.as_mut_ptr(),
+                range: CUpti_ProfilerRange::CUPTI_UserRange,
+                replayMode: CUpti_ProfilerReplayMode::CUPTI_UserReplay,
+                maxRangesPerPass: count,
+                numNestingLevels: 1,
+                minNestingLevel: 1,
+                passIndex: 0,
+                targetNestingLevel: 1,
+            }
+        );
         api.call("configuring the counters", api.set_config, &mut config)?;
         Ok(ranges)
     }
@@ -184,10 +201,10 @@ impl<'h> Ranges<'h> {
         let api = self.host.api;
         let mut decode = params!(Decode, numOfRangeDropped { pRangeProfilerObject: self.object });
         api.call("reading the counters", api.decode, &mut decode)?;
-        let mut info = params!(DataInfo, numTotalRanges {
-            pCounterDataImage: self.data.as_ptr(),
-            counterDataImageSize: self.data.len(),
-        });
+        let mut info = params!(
+            DataInfo,
+            numTotalRanges { pCounterDataImage: self.data.as_ptr(), counterDataImageSize: self.data.len() }
+        );
         api.call("counting the ranges", api.data_info, &mut info)?;
         if (decode.numOfRangeDropped, info.numTotalRanges) != (0, count) {
             let (kept, dropped) = (info.numTotalRanges, decode.numOfRangeDropped);
@@ -204,12 +221,15 @@ impl<'h> Ranges<'h> {
 
     /// Returns the number of the range at an index of the image.
     fn number(&self, index: usize) -> Result<usize, String> {
-        let mut info = params!(RangeInfo, rangeName {
-            pCounterDataImage: self.data.as_ptr(),
-            counterDataImageSize: self.data.len(),
-            rangeIndex: index,
-            rangeDelimiter: c"/".as_ptr(),
-        });
+        let mut info = params!(
+            RangeInfo,
+            rangeName {
+                pCounterDataImage: self.data.as_ptr(),
+                counterDataImageSize: self.data.len(),
+                rangeIndex: index,
+                rangeDelimiter: c"/".as_ptr(),
+            }
+        );
         self.host.api.call("asking for the name of a range", self.host.api.range_info, &mut info)?;
         if info.rangeName.is_null() {
             return Err("a range has no name".to_owned());
@@ -222,15 +242,18 @@ impl<'h> Ranges<'h> {
     fn evaluate(&self, index: usize) -> Result<BTreeMap<String, f64>, String> {
         let mut metrics = self.host.names();
         let mut found = vec![f64::NAN; metrics.len()];
-        let mut evaluate = params!(Evaluate, pMetricValues {
-            pHostObject: self.host.object,
-            pCounterDataImage: self.data.as_ptr(),
-            counterDataImageSize: self.data.len(),
-            rangeIndex: index,
-            ppMetricNames: metrics.as_mut_ptr(),
-            numMetrics: metrics.len(),
-            pMetricValues: found.as_mut_ptr(),
-        });
+        let mut evaluate = params!(
+            Evaluate,
+            pMetricValues {
+                pHostObject: self.host.object,
+                pCounterDataImage: self.data.as_ptr(),
+                counterDataImageSize: self.data.len(),
+                rangeIndex: index,
+                ppMetricNames: metrics.as_mut_ptr(),
+                numMetrics: metrics.len(),
+                pMetricValues: found.as_mut_ptr(),
+            }
+        );
         self.host.api.call("computing the counters", self.host.api.evaluate, &mut evaluate)?;
         let named = self.host.counters.iter().zip(found);
         let values = named.map(|((name, scale), value)| ((*name).to_owned(), value * scale));

@@ -7,8 +7,8 @@ use parallax_ir::{Case, Role};
 use parallax_schema::device::{Caps, MemoryStats, Span, SpanKind, Step, Trace, Track};
 use parallax_schema::record::roofline::{Analysis, Ceilings};
 use parallax_schema::record::{
-    Activity, CaseSample, CheckResult, Counters, Energy, Measured, OneCall, Outcome, Refusal, Repeatable, StopReason, Timing,
-    roofline,
+    Activity, CaseSample, CheckResult, Counters, Energy, Measured, OneCall, Outcome, Refusal, Repeatable, StopReason,
+    Timing, roofline,
 };
 use parallax_schema::spec::schedule::{self, Schedule};
 use parallax_schema::spec::{Cache, Spec};

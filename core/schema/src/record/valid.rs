@@ -10,7 +10,8 @@ use super::read::of_case;
 use super::roofline::{Analysis, Bandwidth, Ceilings};
 use super::stats::Summary;
 use super::{
-    Baseline, CheckResult, CounterFigures, Counters, Drift, Energy, EnergyFigure, OneCall, Outcome, Record, Run, Score, Spent, Timing,
+    Baseline, CheckResult, CounterFigures, Counters, Drift, Energy, EnergyFigure, OneCall, Outcome, Record, Run, Score,
+    Spent, Timing,
 };
 use crate::device::ClockInfo;
 use crate::spec::LONGEST_BUDGET;
@@ -435,7 +436,11 @@ mod tests {
             ("/records/0/energy/measured/stretches/1/joules", json!(1e300), &["`energy.stretches[1].joules`"]),
             ("/records/0/energy/measured/stretches/2/executions", json!(0), &["`energy` is no figure"]),
             ("/records/0/counters/measured/took", json!(-1), &["`counters.took` is -1e0"]),
-            ("/records/0/counters/measured/stages/0/values/l2_hits", json!(-1), &["`counters.stages[0].values.l2_hits`"]),
+            (
+                "/records/0/counters/measured/stages/0/values/l2_hits",
+                json!(-1),
+                &["`counters.stages[0].values.l2_hits`"],
+            ),
         ] {
             let mut file = file();
             *file.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = value;
