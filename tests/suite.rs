@@ -7,6 +7,7 @@ mod output;
 mod pairing;
 mod prose;
 mod python;
+mod recipes;
 mod recorded;
 mod sass;
 mod tidy;

@@ -12,7 +12,7 @@ use crate::tidy::root;
 /// Names of the program in scripts.
 const PROGRAMS: [&str; 2] = ["\"$program\" ", "\"$PARALLAX_BIN\" "];
 
-fn yaml(path: &Path) -> Value {
+pub(crate) fn yaml(path: &Path) -> Value {
     let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     serde_norway::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
@@ -27,7 +27,7 @@ fn files() -> Vec<PathBuf> {
 }
 
 /// Every value of a key, at any depth.
-fn values<'v>(value: &'v Value, key: &str, found: &mut Vec<&'v Value>) {
+pub(crate) fn values<'v>(value: &'v Value, key: &str, found: &mut Vec<&'v Value>) {
     match value {
         Value::Object(map) => {
             found.extend(map.get(key));
@@ -44,16 +44,17 @@ fn strings(value: &Value, key: &str) -> Vec<String> {
     found.into_iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Arguments of each call of the program in a shell script. Arrays of arguments are left out, and so are copies of the program.
-fn calls(script: &str) -> Vec<Vec<String>> {
+/// Arguments of each call of a program in a shell script, by the program's names. Arrays of arguments are left out, and so are copies of
+/// the program.
+pub(crate) fn calls(script: &str, names: &[&str]) -> Vec<Vec<String>> {
     let script = script.replace("\\\n", " ");
     let lines = script.lines().filter(|line| !line.trim_start().starts_with('#'));
     let call = |line: &str| {
-        let (before, rest) = PROGRAMS.iter().find_map(|name| line.split_once(name))?;
+        let (before, rest) = names.iter().find_map(|name| line.split_once(name))?;
         if before.trim() == "cp" {
             return None;
         }
-        let end = ["|", "&&", ";", ">", "<", ") ", " && "].iter().filter_map(|stop| rest.find(stop)).min();
+        let end = ["|", " &", ";", ">", "<", ") "].iter().filter_map(|stop| rest.find(stop)).min();
         let words = rest[..end.unwrap_or(rest.len())].split_whitespace();
         let words = words.filter(|word| !word.contains("[@]") && *word != "\"$@\"");
         Some(words.map(|word| word.trim_end_matches(')').trim_matches('"').to_owned()).collect())
@@ -62,7 +63,7 @@ fn calls(script: &str) -> Vec<Vec<String>> {
 }
 
 /// Words of a line, with quotes as in a shell.
-fn words(line: &str) -> Vec<String> {
+pub(crate) fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     for (number, part) in line.split('\'').enumerate() {
         match number % 2 {
@@ -74,7 +75,7 @@ fn words(line: &str) -> Vec<String> {
 }
 
 /// Whether the program accepts arguments.
-fn accepted(arguments: &[String]) -> Result<(), String> {
+pub(crate) fn accepted(arguments: &[String]) -> Result<(), String> {
     let all = std::iter::once("parallax").chain(arguments.iter().map(String::as_str));
     match Cli::whole().try_get_matches_from(all) {
         Err(error) if !matches!(error.kind(), ErrorKind::DisplayVersion | ErrorKind::DisplayHelp) => {
@@ -90,7 +91,7 @@ fn commands_of_scripts_are_commands_of_the_program() {
     for entry in std::fs::read_dir(root().join(".ci")).expect("scripts") {
         scripts.push(std::fs::read_to_string(entry.expect("readable").path()).expect("UTF-8"));
     }
-    let calls: Vec<Vec<String>> = scripts.iter().flat_map(|script| calls(script)).collect();
+    let calls: Vec<Vec<String>> = scripts.iter().flat_map(|script| calls(script, &PROGRAMS)).collect();
     let commands: BTreeSet<&str> = calls.iter().filter_map(|call| call.first()).map(String::as_str).collect();
     for command in ["run", "compare", "verify", "doctor", "completions", "man", "--version"] {
         assert!(commands.contains(command), "{command} among {commands:?}");
@@ -99,8 +100,8 @@ fn commands_of_scripts_are_commands_of_the_program() {
         accepted(call).unwrap_or_else(|error| panic!("{error}"));
     }
     let wrong = "\"$program\" compare a b --no-such-option";
-    assert!(accepted(&self::calls(wrong)[0]).is_err_and(|error| error.contains("--no-such-option")));
-    assert!(accepted(&self::calls("\"$program\" no-such-command x")[0]).is_err());
+    assert!(accepted(&self::calls(wrong, &PROGRAMS)[0]).is_err_and(|error| error.contains("--no-such-option")));
+    assert!(accepted(&self::calls("\"$program\" no-such-command x", &PROGRAMS)[0]).is_err());
 }
 
 #[test]

@@ -278,8 +278,8 @@ pub struct Device {
 pub struct Native {
     /// GPU, by number, name, UUID or PCI address
     ///
-    /// As `parallax devices` lists it, on every target; `run` takes `all` for each in turn. Default: the first of CUDA, or else the first
-    /// without emulation.
+    /// As `parallax devices` lists it, on every target; `run` takes `all` for each in turn. Default: that of the rank on this host
+    /// under torchrun, mpirun or srun, else the first of CUDA, else the first without emulation.
     #[arg(long, value_name = "GPU", visible_alias = "adapter", help_heading = DEVICES, hide_short_help = true)]
     pub device: Option<String>,
     /// cuda: GPUs that work as one device, from --device on, for collectives

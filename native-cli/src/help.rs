@@ -2,7 +2,7 @@
 
 use parallax_cuda::{compile, nvrtc};
 
-use crate::{browser, cpu, logging, sensors, summary, texts};
+use crate::{browser, cpu, host, logging, sensors, summary, texts};
 
 /// Examples of the whole program.
 pub const EXAMPLES: &str = "\
@@ -133,7 +133,7 @@ pub const EXIT_CODES: [(&str, &str); 7] = [
 ];
 
 /// Environment variables and their meanings.
-pub const ENVIRONMENT: [(&str, &str); 11] = [
+pub const ENVIRONMENT: [(&str, &str); 13] = [
     (logging::VARIABLE, "log filter, without --log and -v"),
     (browser::BROWSER, "executable of the browser, without --browser"),
     (browser::PAGE, "folder of the built page, without --page"),
@@ -142,6 +142,11 @@ pub const ENVIRONMENT: [(&str, &str); 11] = [
     (nvrtc::DIR_VARIABLE, "folder of NVRTC, the CUDA compiler library; disables the search"),
     ("CUDA_HOME, CUDA_PATH", "folder of a CUDA toolkit, searched for its libraries"),
     ("CUDA_VISIBLE_DEVICES", "visible CUDA devices, read by the driver"),
+    (
+        "LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, MPI_LOCALRANKID, SLURM_LOCALID",
+        "number of the process on its host, which chooses one of several GPUs, without --device",
+    ),
+    (host::NAME_VARIABLE, "name of the machine in run files, for containers"),
     (summary::VARIABLE, "file of a job's summary, for --summary"),
     (sensors::POWERCAP_FOLDER, "folder of the processor's energy counters [default: /sys/class/powercap]"),
     (cpu::THREADS, "threads of the processor, natively and in a page [default: all]"),

@@ -16,7 +16,7 @@ pub fn facts() -> BTreeMap<String, String> {
         (host::PROCESSOR, cpu::name()),
         (host::PROCESSORS, processors),
         (host::MEMORY, memory::installed().map(|bytes| bytes.0.to_string())),
-        (host::NAME, name()),
+        (host::NAME, name(variable)),
         (host::CONTAINER, container(|path| Path::new(path).exists(), variable).map(str::to_owned)),
         (host::JOB, job(variable)),
         (host::RANK, rank(variable)),
@@ -36,10 +36,13 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
+/// Variable with the name of this machine, for containers, which have a name of their own.
+pub const NAME_VARIABLE: &str = "PARALLAX_HOST";
+
 /// Returns the name of this machine.
-fn name() -> Option<String> {
-    let kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    let known = kernel.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+fn name(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let kernel = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok().map(|name| name.trim().to_owned());
+    let known = variable(NAME_VARIABLE).or_else(kernel).filter(|name| !name.is_empty());
     known.or_else(|| ["HOSTNAME", "COMPUTERNAME"].into_iter().find_map(variable))
 }
 
@@ -57,12 +60,13 @@ fn container(exists: impl Fn(&str) -> bool, variable: impl Fn(&str) -> Option<St
 }
 
 /// Variables of schedulers and services with the identity of a job, the parts after the first being optional.
-const JOBS: [(&str, &[&str]); 5] = [
+const JOBS: [(&str, &[&str]); 6] = [
     ("slurm", &["SLURM_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_STEP_ID"]),
     ("github", &["GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT", "GITHUB_JOB"]),
     ("gitlab", &["CI_JOB_ID"]),
     ("buildkite", &["BUILDKITE_JOB_ID"]),
     ("jenkins", &["BUILD_TAG"]),
+    ("skypilot", &["SKYPILOT_TASK_ID"]),
 ];
 
 /// Returns the scheduler or service with the identity of the job, as `slurm 4711.3` with its task of an array, or the name of the pod.
@@ -76,10 +80,15 @@ fn job(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     JOBS.into_iter().find_map(known).or_else(pod)
 }
 
+/// Variables with the rank of a process in its job. A launcher that another one started is the inner one and comes first; the last two
+/// number pods and nodes.
+const RANKS: [&str; 6] =
+    ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "JOB_COMPLETION_INDEX", "SKYPILOT_NODE_RANK"];
+
 /// Returns the rank of this process among those of its job.
 fn rank(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
-    let names = ["SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK"];
-    names.into_iter().find_map(variable).filter(|rank| rank.bytes().all(|byte| byte.is_ascii_digit()))
+    let number = |name| variable(name).filter(|rank| rank.bytes().all(|byte| byte.is_ascii_digit()));
+    RANKS.into_iter().find_map(number)
 }
 
 #[cfg(test)]
@@ -105,6 +114,14 @@ mod tests {
             (&[("KUBERNETES_SERVICE_HOST", "10.0.0.1"), ("HOSTNAME", "bench-0")], Some("pod bench-0"), None),
             (&[("HOSTNAME", "bench-0"), ("RANK", "x")], None, None),
             (&[("OMPI_COMM_WORLD_RANK", "0")], None, Some("0")),
+            (&[("SLURM_PROCID", "0"), ("OMPI_COMM_WORLD_RANK", "5")], None, Some("5")),
+            (&[("SLURM_PROCID", "3"), ("RANK", "x")], None, Some("3")),
+            (&[("SKYPILOT_TASK_ID", "sky-1"), ("SKYPILOT_NODE_RANK", "1")], Some("skypilot sky-1"), Some("1")),
+            (
+                &[("KUBERNETES_SERVICE_HOST", "x"), ("HOSTNAME", "bench-1"), ("JOB_COMPLETION_INDEX", "1")],
+                Some("pod bench-1"),
+                Some("1"),
+            ),
         ] {
             assert_eq!(job(with(known)).as_deref(), want, "{known:?}");
             assert_eq!(rank(with(known)).as_deref(), of_rank, "{known:?}");
@@ -121,6 +138,12 @@ mod tests {
             Some("kubernetes")
         );
         assert_eq!(container(none, with(&[("APPTAINER_CONTAINER", "a.sif")])), Some("apptainer"));
+    }
+
+    #[test]
+    fn a_container_has_the_name_of_its_machine_by_a_variable() {
+        assert_eq!(name(with(&[("PARALLAX_HOST", "node7"), ("HOSTNAME", "pod-3")])).as_deref(), Some("node7"));
+        assert!(name(with(&[])).is_none_or(|name| !name.is_empty() && name.trim() == name));
     }
 
     #[test]

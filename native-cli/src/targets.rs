@@ -16,7 +16,7 @@ use crate::cards::Card;
 use crate::console::errln;
 use crate::sensors::instrumented;
 use crate::texts::{cuda_texts, wgsl_folder, wgsl_texts};
-use crate::{cards, memory, tuning};
+use crate::{cards, memory, ranks, tuning};
 
 /// A target.
 pub struct Target {
@@ -100,9 +100,9 @@ pub fn wgpu_options(options: &Native) -> Result<parallax_shaders::WgpuOptions, S
     Ok(parallax_shaders::WgpuOptions { adapter, checks, host_memory, texts, ..Default::default() })
 }
 
-/// Returns the requested GPU, if there is a request.
+/// Returns the requested GPU, or the one of this process's rank; `None` without a request and a rank.
 fn card(options: &Native) -> Result<Option<Card>, String> {
-    let Some(wanted) = &options.device else { return Ok(None) };
+    let Some(wanted) = &options.device else { return ranks::gpu() };
     cards::choose(&cards::cards(), wanted).map(|card| Some(card.clone())).map_err(|e| e.to_string())
 }
 
@@ -139,11 +139,8 @@ pub fn browser_options(options: &Device) -> BrowserOptions {
     let Device { native, browser: options } = options;
     // On a machine without a GPU, a browser needs a flag for its software adapter.
     let adapters = pollster::block_on(parallax_shaders::adapters());
-    let steering = native.device.as_ref().and_then(|wanted| {
-        let cards = cards::cards();
-        cards::choose(&cards, wanted).ok().map(|card| cards::steering(&cards, card))
-    });
-    let steering = steering.unwrap_or_default();
+    let card = card(native).ok().flatten();
+    let steering = card.map(|card| cards::steering(&cards::cards(), &card)).unwrap_or_default();
     let software = adapters.iter().all(|adapter| adapter.kind == DeviceKind::Software);
     let named = BrowserOptions { browser: options.browser.clone(), ..BrowserOptions::default() };
     // Only Chromium's family takes flags that steer to a GPU.

@@ -7,6 +7,7 @@ mod family;
 pub mod fleet;
 pub mod history;
 mod model;
+mod origin;
 #[cfg(test)]
 mod simulated;
 pub mod trace;

@@ -27,6 +27,8 @@ mod limits;
 mod measuring;
 mod mistakes;
 mod models;
+#[cfg(target_os = "linux")]
+mod recipes;
 #[cfg(unix)]
 mod results;
 mod scripts;

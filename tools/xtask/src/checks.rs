@@ -58,16 +58,18 @@ pub fn lint_page(shell: &mut Shell) -> Result<()> {
     ))
 }
 
-/// Runs the recipes of `docs/guide/tables.md`, and compares the measures of quality with those of scikit-learn and seqeval.
+/// Runs the recipes of `docs/guide/tables.md`, validates those of clusters, and compares the measures of quality with those of
+/// scikit-learn and seqeval.
 ///
 /// # Errors
-/// A recipe that finds nothing, or a measure that differs.
+/// A recipe that finds nothing or is invalid, or a measure that differs.
 pub fn python(shell: &mut Shell) -> Result<()> {
     shell.need(&["rust", "python"])?;
     shell.run("cargo build --quiet -p parallax-gpu")?;
     let (python, root) = (shell.variable("PARALLAX_PYTHON"), shell.path(""));
     let program = shell.target().join("debug/parallax").to_string_lossy().into_owned();
     shell.run_words(&python, &["-B", "python/tests/recipes.py", &program], &root)?;
+    shell.run_words(&python, &["-B", "tests/recipes/schemas.py"], &root)?;
     shell.run_words(&python, &["-B", "tools/quality/fixtures.py", "--check", QUALITY], &root)
 }
 

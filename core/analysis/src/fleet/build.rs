@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use parallax_schema::record::Run;
 use parallax_schema::record::roofline::Bound;
-use parallax_schema::record::{Route, Run};
 
 use super::card::{Card, CardKey, Facts};
 use super::found::{Alarm, Fault, Fleet, Missing};
@@ -12,6 +12,7 @@ use super::levels::Levels;
 use super::outlier::FEWEST_CARDS;
 use crate::compare::verdict::{RESOLUTION, RESOLUTION_EMULATED};
 use crate::history::{Point, SeriesKey, Unreadable};
+use crate::origin::Origin;
 
 /// Difference of temperatures that may explain a difference of times, in degrees Celsius.
 const WARMER: f64 = 5.0;
@@ -25,7 +26,7 @@ pub struct FleetBuilder {
     /// Case and ceiling of each series.
     cases: Vec<(String, Option<Bound>)>,
     runs: Vec<FleetRun>,
-    known: HashMap<(u64, Route, String, String), usize>,
+    origins: HashMap<Origin, usize>,
     unreadable: Vec<Unreadable>,
     duplicates: usize,
 }
@@ -56,19 +57,17 @@ impl FleetBuilder {
             }
             times.push((place, point.level.log()));
         }
-        let key = CardKey::of(run);
-        let identity = (run.started, run.route(), key.identifier(), run.suite.commit.clone());
         let found = FleetRun {
             file: file.to_owned(),
             started: run.started,
             driver: run.device().interface(),
             emulated: run.device().kind.is_emulated(),
             facts: Facts::of(run, keep),
-            key,
+            key: CardKey::of(run),
             times,
         };
         let next = self.runs.len();
-        let place = *self.known.entry(identity).or_insert(next);
+        let place = *self.origins.entry(Origin::of(run)).or_insert(next);
         match self.runs.get_mut(place) {
             None => self.runs.push(found),
             Some(known) => {

@@ -2,25 +2,23 @@
 
 use std::collections::HashMap;
 
-use parallax_schema::record::{Route, Run};
+use parallax_schema::record::Run;
 
 use super::point::{HistoryRun, Point, SeriesKey};
 use super::series::{History, Series, Unreadable};
 use super::step::Alarms;
 use crate::compare::verdict::{RESOLUTION, RESOLUTION_EMULATED, VerdictInputs};
+use crate::origin::Origin;
 
 /// Largest rate of false alarms of a whole history.
 const ALARMS: f64 = 0.01;
-
-/// Identity of a run: begin, route, name of the device, commit.
-type Identity = (u64, Route, String, String);
 
 /// Points of the runs that were added so far. Runs may be added in any order.
 #[derive(Debug, Clone, Default)]
 pub struct HistoryBuilder {
     keys: HashMap<SeriesKey, usize>,
     runs: Vec<(HistoryRun, Vec<(usize, Point)>)>,
-    identities: HashMap<Identity, usize>,
+    origins: HashMap<Origin, usize>,
     unreadable: Vec<Unreadable>,
     duplicates: usize,
 }
@@ -38,9 +36,8 @@ impl HistoryBuilder {
             }
         }
         let found = HistoryRun::of(file.to_owned(), run);
-        let identity = (found.started, run.route(), found.device.clone(), found.commit.clone());
         let next = self.runs.len();
-        let place = *self.identities.entry(identity).or_insert(next);
+        let place = *self.origins.entry(Origin::of(run)).or_insert(next);
         match self.runs.get_mut(place) {
             None => self.runs.push((found, points)),
             Some((known, earlier)) => {
