@@ -6,7 +6,6 @@
 // The depth may be summed in any order. In a chunk, the four lanes of a row of the left factor hold 32 neighbours each: one vector of
 // four words. Two masked numbers of a word, four places apart, are a register of the instruction's operand. The right factor has the
 // elements of A in the same order. A register of bits 1024 + q (f16) or 128 + q (bf16), less the same with the zero point, is exact.
-// Words, scales and zero points of the next chunk are on their way meanwhile.
 
 #include "lib/launch.cuh"
 #include "lib/mma.cuh"
@@ -16,24 +15,21 @@
 
 constexpr unsigned CHUNK_WORDS = 16, CHUNKS = WORDS / CHUNK_WORDS, BLOCK_N = 32, BLOCK_M = 8 * TILES;
 
-// Numbers 0 and 4, 1 and 5, 2 and 6, 3 and 7 of a word, less the zero point. In f16, a number four bits higher is 16 times as large.
-__device__ __forceinline__ void unpack(unsigned word, unsigned point, unsigned (&pairs)[4]) {
 #if defined(ELEM_F16)
-    constexpr unsigned base = 0x64006400u, sixteenth = 0x2C002C00u;
-    const unsigned less = base | point * 0x10001u, less_high = 0xD400D400u | point * 0x100010u;
-    const unsigned upper = word >> 8;
-    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(pairs[0]) : "r"((word & 0x000F000Fu) | base), "r"(less));
-    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(pairs[1]) : "r"((word & 0x00F000F0u) | base), "r"(sixteenth), "r"(less_high));
-    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(pairs[2]) : "r"((upper & 0x000F000Fu) | base), "r"(less));
-    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(pairs[3]) : "r"((upper & 0x00F000F0u) | base), "r"(sixteenth), "r"(less_high));
+constexpr unsigned BASE = 0x64006400u;
 #else
-    constexpr unsigned base = 0x43004300u, one = 0x3F803F80u;
-    const unsigned less = 0xC300C300u | point * 0x10001u;
-#pragma unroll
-    for (unsigned i = 0; i < 4; i++) {
-        asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(pairs[i]) : "r"((word >> 4 * i & 0x000F000Fu) | base), "r"(one), "r"(less));
-    }
+constexpr unsigned BASE = 0x43004300u;
 #endif
+
+// Differences of two pairs of whole numbers.
+__device__ __forceinline__ unsigned minus(unsigned x, unsigned y) {
+    unsigned z;
+#if defined(ELEM_F16)
+    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));
+#else
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(z) : "r"(y), "r"(0xBF80BF80u), "r"(x));
+#endif
+    return z;
 }
 
 // Loads four words that are read once, past the first cache, which keeps the elements of A.
@@ -49,7 +45,7 @@ __device__ __forceinline__ unsigned word_of(const uint4& x, unsigned i) {
     return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w;
 }
 
-extern "C" __global__ void __launch_bounds__(32 * WARPS, TILES == 1 ? 3 : TILES == 2 ? 2 : 1)
+extern "C" __global__ void __launch_bounds__(32 * WARPS)
     matmul_q4_mma(const elem* __restrict__ a, const unsigned* __restrict__ b, const unsigned* __restrict__ zero,
                   const elem* __restrict__ scale, elem* __restrict__ c) {
     __shared__ float parts[WARPS][BLOCK_M][BLOCK_N + 1];
@@ -68,27 +64,21 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, TILES == 1 ? 3 : TILES 
 
     float sums[2][TILES][4] = {};
     uint4 next[4];
-    unsigned next_point[4];
-    float next_factor[4];
     const auto fetch = [&](unsigned chunk) {
-        const unsigned group = chunk * CHUNK_WORDS / GROUP_WORDS;
 #pragma unroll
-        for (unsigned j = 0; j < 4; j++) {
-            next[j] = load_once(b + cols[j] * WORDS + chunk * CHUNK_WORDS + 4 * quarter);
-            next_point[j] = zero_point(zero, cols[j], group);
-            next_factor[j] = load(scale[cols[j] * GROUPS + group]);
-        }
+        for (unsigned j = 0; j < 4; j++) next[j] = load_once(b + cols[j] * WORDS + chunk * CHUNK_WORDS + 4 * quarter);
     };
     if (warp < CHUNKS) fetch(warp);
     for (unsigned chunk = warp; chunk < CHUNKS; chunk += WARPS) {
         uint4 packed[4];
-        unsigned point[4];
+        unsigned less[4];
         float factor[4];
+        const unsigned group = chunk * CHUNK_WORDS / GROUP_WORDS;
 #pragma unroll
         for (unsigned j = 0; j < 4; j++) {
             packed[j] = next[j];
-            point[j] = next_point[j];
-            factor[j] = next_factor[j];
+            less[j] = BASE | zero_point(zero, cols[j], group) * 0x10001u;
+            factor[j] = load(scale[cols[j] * GROUPS + group]);
         }
         if (chunk + WARPS < CHUNKS) fetch(chunk + WARPS);
         float of_chunk[2][TILES][4] = {};
@@ -106,9 +96,13 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, TILES == 1 ? 3 : TILES 
             }
 #pragma unroll
             for (unsigned half = 0; half < 2; half++) {
+                const unsigned upper = word_of(packed[2 * half], i), lower = word_of(packed[2 * half + 1], i);
                 unsigned pairs[2][4];
-                unpack(word_of(packed[2 * half], i), point[2 * half], pairs[0]);
-                unpack(word_of(packed[2 * half + 1], i), point[2 * half + 1], pairs[1]);
+#pragma unroll
+                for (unsigned s = 0; s < 4; s++) {
+                    pairs[0][s] = minus((upper >> 4 * s & 0x000F000Fu) | BASE, less[2 * half]);
+                    pairs[1][s] = minus((lower >> 4 * s & 0x000F000Fu) | BASE, less[2 * half + 1]);
+                }
 #pragma unroll
                 for (unsigned step = 0; step < 2; step++) {
                     const unsigned left[4] = {pairs[0][2 * step], pairs[1][2 * step], pairs[0][2 * step + 1], pairs[1][2 * step + 1]};

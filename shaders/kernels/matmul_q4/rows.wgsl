@@ -71,7 +71,7 @@ fn matmul_q4_rows(
         let words2 = b[from.z];
         let words3 = b[from.w];
 #endif
-        var of_unit: array<vec4<f32>, ROWS>;
+        var of_unit = array<vec4<f32>, ROWS>();
         for (var j = 0u; j < 2u * WIDTH; j++) {
 #if WIDTH == 4
             let words = vec4<u32>(words0[j / 2u], words1[j / 2u], words2[j / 2u], words3[j / 2u]);
