@@ -133,7 +133,7 @@ pub const EXIT_CODES: [(&str, &str); 7] = [
 ];
 
 /// Environment variables and their meanings.
-pub const ENVIRONMENT: [(&str, &str); 11] = [
+pub const ENVIRONMENT: [(&str, &str); 12] = [
     (logging::VARIABLE, "log filter, without --log and -v"),
     (browser::BROWSER, "executable of the browser, without --browser"),
     (browser::PAGE, "folder of the built page, without --page"),
@@ -142,6 +142,7 @@ pub const ENVIRONMENT: [(&str, &str); 11] = [
     (nvrtc::DIR_VARIABLE, "folder of NVRTC, the CUDA compiler library; disables the search"),
     ("CUDA_HOME, CUDA_PATH", "folder of a CUDA toolkit, searched for its libraries"),
     ("CUDA_VISIBLE_DEVICES", "visible CUDA devices, read by the driver"),
+    (parallax_cuda::NVLS, "multicast over NVLink in collectives, read by NCCL [default: 0]"),
     (summary::VARIABLE, "file of a job's summary, for --summary"),
     (sensors::POWERCAP_FOLDER, "folder of the processor's energy counters [default: /sys/class/powercap]"),
     (cpu::THREADS, "threads of the processor, natively and in a page [default: all]"),
