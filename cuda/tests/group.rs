@@ -1,5 +1,7 @@
 //! Collectives on two real GPUs, through the whole contract. Where there are fewer, or no NCCL, the reason must be a sentence.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use parallax_cuda::{CudaOptions, Group, open_group};
 use parallax_ir::device::{BackendError, Batch, POISON, Prepared, Profiler};
 use parallax_ir::{Case, Inputs, load};
@@ -20,10 +22,13 @@ const CASES: [&str; 8] = [
     "send_recv/fwd/n1009/f16/nccl",
 ];
 
-/// Two GPUs as one device, unless there are fewer and opening said why.
-fn group() -> Option<Group> {
+/// Two GPUs as one device, unless there are fewer and opening said why. One test at a time has them: exchanges of two groups on the
+/// same GPUs may wait for each other.
+fn group() -> Option<(Group, MutexGuard<'static, ()>)> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     match open_group(CudaOptions { cache: None, ..CudaOptions::default() }, 2) {
-        Ok(group) => Some(group),
+        Ok(group) => Some((group, alone)),
         Err(error) => {
             assert!(error.to_string().len() > 40, "not a sentence: {error}");
             None
@@ -65,7 +70,7 @@ fn error(case: &Case, inputs: &Inputs, prepared: &mut dyn Prepared) -> f64 {
 
 #[test]
 fn every_rank_gets_the_right_result_from_every_set() {
-    let Some(mut group) = group() else { return };
+    let Some((mut group, _alone)) = group() else { return };
     assert_eq!((group.device().ranks, group.device().caps.ranks), (2, 2));
     for text in CASES {
         let Some((case, inputs, mut prepared)) = prepare(&mut group, text, 2) else { return };
@@ -82,7 +87,7 @@ fn every_rank_gets_the_right_result_from_every_set() {
 
 #[test]
 fn a_trace_has_a_lane_for_each_rank() {
-    let Some(mut group) = group() else { return };
+    let Some((mut group, _alone)) = group() else { return };
     let Some((_, _, mut prepared)) = prepare(&mut group, CASES[0], 1) else { return };
     let trace = block_on(prepared.trace(true)).expect("runs");
     let work: Vec<&Span> = trace.spans.iter().filter(|span| span.track == Track::Gpu).collect();
@@ -96,7 +101,7 @@ fn a_trace_has_a_lane_for_each_rank() {
 fn a_group_needs_its_gpus_and_runs_probes_on_the_first() {
     let many = open_group(CudaOptions { cache: None, ..CudaOptions::default() }, 1_000_000);
     assert!(many.is_err_and(|error| error.to_string().len() > 40));
-    let Some(mut group) = group() else { return };
+    let Some((mut group, _alone)) = group() else { return };
     let case = parse_case("all_reduce/fwd/n6,gpus1000/f32/nccl").expect("a valid case");
     let refused = block_on(group.prepare(&case, &case.problem.inputs(1), 1)).map(|_| ());
     assert!(matches!(&refused, Err(BackendError::Unsupported(why)) if why.contains("1000 GPUs")), "{refused:?}");

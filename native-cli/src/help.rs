@@ -133,7 +133,7 @@ pub const EXIT_CODES: [(&str, &str); 7] = [
 ];
 
 /// Environment variables and their meanings.
-pub const ENVIRONMENT: [(&str, &str); 13] = [
+pub const ENVIRONMENT: [(&str, &str); 14] = [
     (logging::VARIABLE, "log filter, without --log and -v"),
     (browser::BROWSER, "executable of the browser, without --browser"),
     (browser::PAGE, "folder of the built page, without --page"),
@@ -147,6 +147,7 @@ pub const ENVIRONMENT: [(&str, &str); 13] = [
         "number of the process on its host, which chooses one of several GPUs, without --device",
     ),
     (host::NAME_VARIABLE, "name of the machine in run files, for containers"),
+    (parallax_cuda::NVLS, "multicast over NVLink in collectives, read by NCCL [default: 0]"),
     (summary::VARIABLE, "file of a job's summary, for --summary"),
     (sensors::POWERCAP_FOLDER, "folder of the processor's energy counters [default: /sys/class/powercap]"),
     (cpu::THREADS, "threads of the processor, natively and in a page [default: all]"),

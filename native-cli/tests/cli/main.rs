@@ -2,6 +2,7 @@
 
 #[cfg(unix)]
 mod bisecting;
+mod collectives;
 mod comparing;
 mod doctor;
 mod drawing;
