@@ -42,9 +42,7 @@ pub fn test(shell: &mut Shell, options: &[&str]) -> Result<()> {
     page_steps(shell, &mut steps, page)?;
     if everything {
         steps.step("lints for wasm32", || checks::lint_page(&mut shell.clone()))?;
-        steps.step("recipes of tables and clusters, and measures of quality, in Python", || {
-            checks::python(&mut shell.clone())
-        })?;
+        steps.step("recipes and measures of quality in Python", || checks::python(&mut shell.clone()))?;
         steps.step("other systems", || checks::cross(&mut shell.clone()))?;
         steps.step("CubeCL", || checks::cube(&mut shell.clone()))?;
         steps.step("packages", || packages::package(&mut shell.clone()))?;
