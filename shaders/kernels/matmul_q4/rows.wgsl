@@ -60,23 +60,23 @@ fn matmul_q4_rows(
         let points = vec4<f32>(point(cols.x, part), point(cols.y, part), point(cols.z, part), point(cols.w, part));
         let at = cols * GROUPS + vec4<u32>(part);
         let factors = vec4<f32>(f32(scale[at.x]), f32(scale[at.y]), f32(scale[at.z]), f32(scale[at.w]));
-        let from = cols * UNITS + vec4<u32>(unit);
+        let start = cols * UNITS + vec4<u32>(unit);
         let less0 = vec4<f32>(BASE) + points;
         let less1 = vec4<f32>(BASE) + 16.0 * points;
         let less2 = vec4<f32>(BASE) + 256.0 * points;
         let less3 = vec4<f32>(BASE) + 4096.0 * points;
 #if WIDTH == 4
-        let words0 = b[from.x];
-        let words1 = b[from.y];
-        let words2 = b[from.z];
-        let words3 = b[from.w];
+        let words0 = b[start.x];
+        let words1 = b[start.y];
+        let words2 = b[start.z];
+        let words3 = b[start.w];
 #endif
         var of_unit = array<vec4<f32>, ROWS>();
         for (var j = 0u; j < 2u * WIDTH; j++) {
 #if WIDTH == 4
             let words = vec4<u32>(words0[j / 2u], words1[j / 2u], words2[j / 2u], words3[j / 2u]);
 #else
-            let words = vec4<u32>(b[from.x], b[from.y], b[from.z], b[from.w]);
+            let words = vec4<u32>(b[start.x], b[start.y], b[start.z], b[start.w]);
 #endif
             let half = words >> vec4<u32>(16u * (j % 2u));
             let weights0 = weights(half, 0xFu, less0);

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use parallax_ir::device::{BackendError, Batch, POISON, Prepared, Profiler};
 use parallax_ir::{Case, Role};
-use parallax_schema::device::{Caps, MemoryStats, Span, SpanKind, Step, Trace, Track};
+use parallax_schema::device::{Caps, MemoryStats, Step, Trace};
 use parallax_schema::record::roofline::{Analysis, Ceilings};
 use parallax_schema::record::{
     Activity, CaseSample, CheckResult, Counters, Energy, Measured, OneCall, Outcome, Refusal, Repeatable, StopReason,
@@ -22,6 +22,7 @@ use crate::measure::repeat::OutputDigest;
 use crate::measure::sampler::{Sampler, TrustedClock, Unsized};
 use crate::measure::setting::Setting;
 use crate::measure::stopping_criterion::Limits;
+use crate::measure::traced::follow;
 use crate::measure::watch::Watch;
 use crate::measure::{bandwidth, batch, call, ceilings, energy};
 use crate::plan::Planned;
@@ -476,42 +477,4 @@ fn settings(planned: &Planned, caps: &Caps) -> Vec<String> {
         settings.extend(planned.case.settings(caps));
     }
     settings.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
-}
-
-/// Traces executions by the schedule. Each kept execution lies within an annotation of its own.
-async fn follow(prepared: &mut dyn Prepared, schedule: Schedule, stacks: bool) -> Result<Trace, BackendError> {
-    let mut kept = Trace::default();
-    for (i, phase) in schedule.phases().enumerate() {
-        match phase {
-            schedule::Phase::Wait => {
-                prepared.measure(Batch::new(1)).await?;
-            }
-            schedule::Phase::WarmUp => {
-                prepared.trace(stacks).await?;
-            }
-            schedule::Phase::Active => {
-                let one = prepared.trace(stacks).await?;
-                let edges = || one.spans.iter().filter(|s| s.track == Track::Host).flat_map(|s| [s.start.0, s.end.0]);
-                let start = edges().fold(f64::INFINITY, f64::min);
-                let end = edges().fold(f64::NEG_INFINITY, f64::max);
-                if start < end {
-                    kept.spans.push(Span {
-                        name: format!("ProfilerStep#{i}"),
-                        kind: SpanKind::Annotation,
-                        track: Track::Host,
-                        start: Nanos(start),
-                        end: Nanos(end),
-                        ..Span::default()
-                    });
-                }
-                let error = |t: &Trace| t.alignment_error.map_or(0.0, |e| e.0);
-                if kept.source.is_none() || error(&one) > error(&kept) {
-                    kept.alignment_error = one.alignment_error;
-                }
-                kept.source = one.source.or(kept.source);
-                kept.spans.extend(one.spans);
-            }
-        }
-    }
-    Ok(kept)
 }

@@ -26,4 +26,5 @@ mod setting;
 pub mod side_by_side;
 pub mod stopping_criterion;
 pub mod timer;
+mod traced;
 mod watch;
