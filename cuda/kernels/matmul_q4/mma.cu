@@ -15,27 +15,30 @@
 
 constexpr unsigned CHUNK_WORDS = 16, CHUNKS = WORDS / CHUNK_WORDS, BLOCK_N = 32, BLOCK_M = 8 * TILES;
 
+// Numbers 0 and 4, 1 and 5, 2 and 6, 3 and 7 of a word, less the zero point. In f16, a number four bits higher is 16 times as large.
+__device__ __forceinline__ void unpack(unsigned word, unsigned point, unsigned (&pairs)[4]) {
 #if defined(ELEM_F16)
-constexpr unsigned BASE = 0x64006400u;
+    constexpr unsigned base = 0x64006400u, sixteenth = 0x2C002C00u;
+    const unsigned less = base | point * 0x10001u, less_high = 0xD400D400u | point * 0x100010u;
+    const unsigned upper = word >> 8;
+    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(pairs[0]) : "r"((word & 0x000F000Fu) | base), "r"(less));
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(pairs[1]) : "r"((word & 0x00F000F0u) | base), "r"(sixteenth), "r"(less_high));
+    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(pairs[2]) : "r"((upper & 0x000F000Fu) | base), "r"(less));
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(pairs[3]) : "r"((upper & 0x00F000F0u) | base), "r"(sixteenth), "r"(less_high));
 #else
-constexpr unsigned BASE = 0x43004300u;
+    constexpr unsigned base = 0x43004300u, one = 0x3F803F80u;
+    const unsigned less = 0xC300C300u | point * 0x10001u;
+#pragma unroll
+    for (unsigned i = 0; i < 4; i++) {
+        asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(pairs[i]) : "r"((word >> 4 * i & 0x000F000Fu) | base), "r"(one), "r"(less));
+    }
 #endif
-
-// Differences of two pairs of whole numbers.
-__device__ __forceinline__ unsigned minus(unsigned x, unsigned y) {
-    unsigned z;
-#if defined(ELEM_F16)
-    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));
-#else
-    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(z) : "r"(y), "r"(0xBF80BF80u), "r"(x));
-#endif
-    return z;
 }
 
 // Loads four words that are read once, past the first cache, which keeps the elements of A.
 __device__ __forceinline__ uint4 load_once(const unsigned* __restrict__ from) {
     uint4 x;
-    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+    asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
                  : "l"(from));
     return x;
@@ -71,13 +74,13 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
     if (warp < CHUNKS) fetch(warp);
     for (unsigned chunk = warp; chunk < CHUNKS; chunk += WARPS) {
         uint4 packed[4];
-        unsigned less[4];
+        unsigned point[4];
         float factor[4];
         const unsigned group = chunk * CHUNK_WORDS / GROUP_WORDS;
 #pragma unroll
         for (unsigned j = 0; j < 4; j++) {
             packed[j] = next[j];
-            less[j] = BASE | zero_point(zero, cols[j], group) * 0x10001u;
+            point[j] = zero_point(zero, cols[j], group);
             factor[j] = load(scale[cols[j] * GROUPS + group]);
         }
         if (chunk + WARPS < CHUNKS) fetch(chunk + WARPS);
@@ -96,13 +99,9 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
             }
 #pragma unroll
             for (unsigned half = 0; half < 2; half++) {
-                const unsigned upper = word_of(packed[2 * half], i), lower = word_of(packed[2 * half + 1], i);
                 unsigned pairs[2][4];
-#pragma unroll
-                for (unsigned s = 0; s < 4; s++) {
-                    pairs[0][s] = minus((upper >> 4 * s & 0x000F000Fu) | BASE, less[2 * half]);
-                    pairs[1][s] = minus((lower >> 4 * s & 0x000F000Fu) | BASE, less[2 * half + 1]);
-                }
+                unpack(word_of(packed[2 * half], i), point[2 * half], pairs[0]);
+                unpack(word_of(packed[2 * half + 1], i), point[2 * half + 1], pairs[1]);
 #pragma unroll
                 for (unsigned step = 0; step < 2; step++) {
                     const unsigned left[4] = {pairs[0][2 * step], pairs[1][2 * step], pairs[0][2 * step + 1], pairs[1][2 * step + 1]};
