@@ -164,7 +164,7 @@ pub fn advice_by(record: &Record, known: &CaseInfo, run: &Run) -> Option<String>
         let worst = parts.iter().max_by(|a, b| a.time.0.total_cmp(&b.time.0))?;
         let bound = worst.bound.map_or(String::new(), |b| format!(" and is {}-bound", b.name()));
         let said = format!("`{}` takes {}{bound}", worst.name, percent(worst.share.unwrap_or(0.0)));
-        return Some(match (faster, found(record, worst)) {
+        return Some(match (faster, found(record, Some(worst))) {
             (Some(faster), _) => format!("{said}: use a fused variant; {faster}"),
             (None, Some(found)) => format!("{said}: begin there; {found}"),
             (None, None) => format!("{said}: begin there"),
@@ -179,7 +179,7 @@ pub fn advice_by(record: &Record, known: &CaseInfo, run: &Run) -> Option<String>
         return Some(format!("it is a probe of the ceilings: at this size it reaches {used} of the best probe"));
     }
     // Counters show the cause; the bound alone only suggests one.
-    let counted = parts.first().and_then(|part| found(record, part)).filter(|_| analysis.bound != Bound::Launch);
+    let counted = found(record, parts.first()).filter(|_| analysis.bound != Bound::Launch);
     if let Some(counted) = counted {
         return Some(counted);
     }
@@ -216,13 +216,13 @@ pub fn advice_by(record: &Record, known: &CaseInfo, run: &Run) -> Option<String>
 /// End of advice that follows from a bound alone.
 const GUESS: &str = " (a guess: no counters were read)";
 
-/// Returns the finding from the counters of a component: of its longest stage.
-fn found(record: &Record, part: &Component) -> Option<String> {
+/// Returns the finding from the counters of a component: of its longest stage. Without a component, of the only stage.
+fn found(record: &Record, part: Option<&Component>) -> Option<String> {
     let figures = record.counters()?;
-    let longest = part.stages.iter().max_by(|a, b| a.time.0.total_cmp(&b.time.0)).unwrap_or(part);
-    let counted =
-        figures.of_stage(&longest.name).or_else(|| figures.stages.first().filter(|_| figures.stages.len() == 1))?;
-    let declared = longest.declared.or_else(|| (figures.stages.len() == 1).then(|| record.cost.moved()));
+    let longest = part.map(|part| part.stages.iter().max_by(|a, b| a.time.0.total_cmp(&b.time.0)).unwrap_or(part));
+    let alone = figures.stages.first().filter(|_| figures.stages.len() == 1);
+    let counted = longest.and_then(|stage| figures.of_stage(&stage.name)).or(alone)?;
+    let declared = longest.and_then(|stage| stage.declared).or_else(|| alone.map(|_| record.cost.moved()));
     finding(counted, declared)
 }
 

@@ -71,7 +71,7 @@ pub fn workload() -> Workload {
             "m16,n96,k1152",
             "m33,n48,k512",
         ])
-        .huge(&["m1,n262144,k16384"])
+        .huge(&["m1,n1048576,k16448"])
         .host(host)
         .variants(vec![
             Variant::kernel("naive", "one output element per thread, each weight unpacked by itself", naive),
