@@ -124,7 +124,8 @@ fn recorded_devices_have_a_class() {
         match run.target.as_str() {
             "browser" => assert_eq!(class, "browser", "{}", path.display()),
             _ => assert!(
-                ["nvidia-h200", "nvidia-h100-80gb-hbm3", "llvmpipe", "amd-epyc"].contains(&class.as_str()),
+                ["nvidia-h200", "2-nvidia-h200", "nvidia-h100-80gb-hbm3", "llvmpipe", "amd-epyc"]
+                    .contains(&class.as_str()),
                 "{}: {class}",
                 path.display()
             ),

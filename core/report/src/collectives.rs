@@ -9,7 +9,7 @@ use super::grid::{Cell, Column, Rank};
 pub(crate) fn columns(run: &Run) -> Vec<Column> {
     match run.records.iter().any(|record| of(record, of_collectives::BUS).is_some()) {
         true => {
-            vec![Column::figure("algorithm GB/s", Rank::Useful), Column::figure("bus GB/s", Rank::Essential)]
+            vec![Column::figure("algorithm GB/s", Rank::Extra), Column::figure("bus GB/s", Rank::Useful)]
         }
         false => Vec::new(),
     }
