@@ -77,7 +77,7 @@ fn of_execution(spans: &[Span]) -> Vec<Gap<'_>> {
         calls
             .filter(|call| call.correlation.is_some() && call.correlation == span.correlation)
             .map(|call| call.end.0)
-            .last()
+            .next_back()
     };
     let Some((first, rest)) = work.split_first() else { return Vec::new() };
     let last = work.iter().map(|span| span.end.0).fold(f64::NEG_INFINITY, f64::max);
