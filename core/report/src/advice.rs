@@ -4,7 +4,7 @@ use parallax_schema::case::problem_of;
 use parallax_schema::catalog::{CaseFacts, Catalog, StageFacts};
 use parallax_schema::record::roofline::{Analysis, Bound, analyse};
 use parallax_schema::record::stats::Summary;
-use parallax_schema::record::{Measured, OneCall, Record, Relaunched, Run};
+use parallax_schema::record::{CounterFigures, Measured, OneCall, Record, Relaunched, Run};
 use parallax_schema::units::{Bytes, Nanos, percent, three_digits};
 
 use crate::evidence::finding;
@@ -222,8 +222,13 @@ fn found(record: &Record, part: Option<&Component>) -> Option<String> {
     let longest = part.map(|part| part.stages.iter().max_by(|a, b| a.time.0.total_cmp(&b.time.0)).unwrap_or(part));
     let alone = figures.stages.first().filter(|_| figures.stages.len() == 1);
     let counted = longest.and_then(|stage| figures.of_stage(&stage.name)).or(alone)?;
-    let declared = longest.and_then(|stage| stage.declared).or_else(|| alone.map(|_| record.cost.moved()));
-    finding(counted, declared)
+    finding(counted, declared_bytes(record, figures, longest))
+}
+
+/// Returns the least bytes between the device and its memory for a stage. Those of the only stage are the case's.
+pub(crate) fn declared_bytes(record: &Record, figures: &CounterFigures, stage: Option<&Component>) -> Option<Bytes> {
+    let of_stage = stage.and_then(|stage| stage.declared);
+    of_stage.or_else(|| (figures.stages.len() == 1).then(|| record.cost.moved()))
 }
 
 /// Returns a sentence on the saving of another way of launching, for a launch-bound case.

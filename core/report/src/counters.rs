@@ -4,7 +4,8 @@ use parallax_schema::catalog::Catalog;
 use parallax_schema::record::{Record, Run, StageCounters};
 use parallax_schema::units::{Bytes, percent, scaled, three_digits};
 
-use super::advice::stages;
+use super::absent::absences;
+use super::advice::{declared_bytes, stages};
 use super::grid::{Cell, Column, Rank, Table};
 use super::known::DeviceContext;
 
@@ -39,11 +40,7 @@ pub fn counters(run: &Run) -> Vec<String> {
         )
     });
     let absent = run.records.iter().filter_map(|record| Some((record.no_counters()?, record.case.as_str())));
-    let lines = parallax_schema::grouped(absent).into_iter().map(|(reason, cases)| match cases[..] {
-        [case] => format!("no counters of {case}: {reason}"),
-        _ => format!("no counters of {} cases: {reason}", cases.len()),
-    });
-    about.into_iter().chain(lines).collect()
+    about.into_iter().chain(absences("counters", absent)).collect()
 }
 
 /// Returns the table of a case's counters, a row for each stage; `None` without counters.
@@ -51,11 +48,9 @@ pub fn counters_table(catalog: &dyn Catalog, record: &Record, run: &Run) -> Opti
     let figures = record.counters()?;
     let parts = stages(record, record.measured()?, DeviceContext::new(catalog, run));
     let all = || parts.iter().flat_map(|part| std::iter::once(part).chain(&part.stages));
-    let one = figures.stages.len() == 1;
     let row = |stage: &StageCounters| {
-        let declared =
-            all().find(|part| part.name == stage.stage && part.stages.len() < 2).and_then(|part| part.declared);
-        let declared = declared.or_else(|| one.then(|| record.cost.moved()));
+        let part = all().find(|part| part.name == stage.stage && part.stages.len() < 2);
+        let declared = declared_bytes(record, figures, part);
         let share = |name: &str| stage.value(name).map_or_else(dash, percent);
         let sectors = ["load_sectors", "store_sectors"].map(|name| stage.value(name));
         vec![

@@ -4,6 +4,7 @@ use parallax_schema::case::Rate;
 use parallax_schema::record::{EnergyFigure, Record, Run};
 use parallax_schema::units::{percent, scaled, three_digits};
 
+use super::absent::absences;
 use super::grid::{Cell, Column, Rank};
 
 /// Returns the columns of a run with the energy of a case; none for other runs.
@@ -59,11 +60,7 @@ pub fn energy(run: &Run) -> Vec<String> {
         )
     });
     let absent = run.records.iter().filter_map(|record| Some((record.no_energy()?, record.case.as_str())));
-    let lines = parallax_schema::grouped(absent).into_iter().map(|(reason, cases)| match cases[..] {
-        [case] => format!("no energy of {case}: {reason}"),
-        _ => format!("no energy of {} cases: {reason}", cases.len()),
-    });
-    about.into_iter().chain(lines).collect()
+    about.into_iter().chain(absences("energy", absent)).collect()
 }
 
 /// Returns formatted items per joule of a record with both.

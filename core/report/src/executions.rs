@@ -8,12 +8,14 @@ pub(super) fn begins(span: &Span) -> bool {
     span.kind == SpanKind::Annotation && span.track == Track::Host
 }
 
+/// Whether a span is work of a device: a kernel, a copy or a fill.
+pub(super) fn is_work(span: &Span) -> bool {
+    span.track == Track::Gpu && matches!(span.kind, SpanKind::Kernel | SpanKind::Memcpy | SpanKind::Memset)
+}
+
 /// Returns the device's spans of each traced execution that has any.
 pub(super) fn executions(spans: &[Span]) -> impl Iterator<Item = Vec<&Span>> {
-    let work = |span: &&Span| {
-        span.track == Track::Gpu && matches!(span.kind, SpanKind::Kernel | SpanKind::Memcpy | SpanKind::Memset)
-    };
-    let each = spans.chunk_by(|_, next| !begins(next)).map(move |spans| spans.iter().filter(work).collect());
+    let each = spans.chunk_by(|_, next| !begins(next)).map(|spans| spans.iter().filter(|span| is_work(span)).collect());
     each.filter(|work: &Vec<&Span>| !work.is_empty())
 }
 

@@ -6,7 +6,7 @@ use parallax_schema::record::stats::Summary;
 use parallax_schema::record::{Record, Run};
 use parallax_schema::units::{Nanos, percent};
 
-use super::executions::begins;
+use super::executions::{begins, is_work};
 
 /// Shortest gap that is named: launches of dependent kernels follow one another in about this time.
 const SHORTEST: Nanos = Nanos(1_000.0);
@@ -66,10 +66,7 @@ fn all(trace: &Trace) -> Vec<Gap<'_>> {
 }
 
 fn of_execution(spans: &[Span]) -> Vec<Gap<'_>> {
-    let is_work = |span: &&Span| {
-        span.track == Track::Gpu && matches!(span.kind, SpanKind::Kernel | SpanKind::Memcpy | SpanKind::Memset)
-    };
-    let mut work: Vec<&Span> = spans.iter().filter(is_work).collect();
+    let mut work: Vec<&Span> = spans.iter().filter(|span| is_work(span)).collect();
     work.sort_by(|a, b| a.start.0.total_cmp(&b.start.0));
     // Of several calls with one number, the last one launched.
     let submitted = |span: &Span| {

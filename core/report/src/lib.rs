@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 mod aa;
+mod absent;
 pub mod advice;
 mod answer;
 pub mod ci;

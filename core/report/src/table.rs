@@ -174,6 +174,9 @@ pub fn has_row(record: &Record) -> bool {
     !matches!(record.outcome, Outcome::Skipped { .. })
 }
 
+/// Function from a record to its cells in some columns.
+type CellsOf<'a> = &'a dyn Fn(&Record) -> Vec<Cell>;
+
 /// Returns the table of a run: its device, a line per case, and the reasons of everything that did not plainly pass. Skipped cases
 /// have a line per reason.
 pub fn table(catalog: &dyn Catalog, run: &Run) -> Table {
@@ -196,34 +199,22 @@ pub fn table(catalog: &dyn Catalog, run: &Run) -> Table {
     let marks = records.iter().enumerate().filter(|(i, _)| short[*i]);
     let marks = marks.map(|(row, record)| Mark { row, column: VERDICT, name: record.case.clone() });
     let aim = format!("short of the requested precision, ± {}", percent(super::aim(run)));
-    let energy = energy::columns(run);
-    let energy_of = |record: &Record| match energy.is_empty() {
-        true => Vec::new(),
-        false => energy::cells(record, rate_of(catalog, record)).to_vec(),
+    // Columns that some runs have.
+    let some: [(Vec<Column>, CellsOf); 4] = [
+        (collectives::columns(run), &|record| collectives::cells(record).to_vec()),
+        (energy::columns(run), &|record| energy::cells(record, rate_of(catalog, record)).to_vec()),
+        (clocks::columns(run), &|record| clocks::cells(record).to_vec()),
+        (counters::columns(run), &|record| counters::cells(record).to_vec()),
+    ];
+    let cells_of = |record: &Record| -> Vec<Cell> {
+        some.iter().filter(|(columns, _)| !columns.is_empty()).flat_map(|(_, cells)| cells(record)).collect()
     };
     let rows = rows.iter().zip(&short).zip(&records);
-    let clocks = clocks::columns(run);
-    let clocks_of = |record: &Record| match clocks.is_empty() {
-        true => Vec::new(),
-        false => clocks::cells(record).to_vec(),
-    };
-    let counters = counters::columns(run);
-    let counters_of = |record: &Record| match counters.is_empty() {
-        true => Vec::new(),
-        false => counters::cells(record).to_vec(),
-    };
-    let bandwidths = collectives::columns(run);
-    let bandwidths_of = |record: &Record| match bandwidths.is_empty() {
-        true => Vec::new(),
-        false => collectives::cells(record).to_vec(),
-    };
-    let all = |row: &Row, short, record| {
-        [cells(row, short), bandwidths_of(record), energy_of(record), clocks_of(record), counters_of(record)].concat()
-    };
+    let all = |row: &Row, short, record| [cells(row, short), cells_of(record)].concat();
     let rows = rows.map(|((row, short), record)| all(row, *short, record)).collect();
     Table {
         heading: heading(run),
-        columns: [columns(), bandwidths, energy, clocks, counters].concat(),
+        columns: columns().into_iter().chain(some.iter().flat_map(|(columns, _)| columns.clone())).collect(),
         rows,
         grouped: true,
         remarks: Remark::some(aim, marks.collect()).into_iter().collect(),
