@@ -10,6 +10,7 @@ import dense
 import torch
 import torch.nn.functional as F
 from parts import below, compiled, like, normal, with_cudnn, words_of
+from problems import quantize as numbers
 from problems.common import extents
 from problems.images import Problem, back, first, resolved
 
@@ -238,10 +239,19 @@ def batch_norm(direction, shape, dtype, device):
         yield name, False, partial(torch.autograd.grad, out, leaves, like(out), retain_graph=True)
 
 
+def quantize(direction, shape, dtype, device):
+    rows, columns, group, kind = numbers.parts(shape)
+    x = normal((rows, columns), dtype, device)
+    # Codes come from f32: exponents of 16-bit floats are too few for the scales.
+    call = lambda x: numbers.quantized(x.float(), group, kind)
+    yield "eager", False, partial(call, x)
+    yield "compile", False, compiled(call, x)
+
+
 CONVOLUTIONS = ["conv2d", "conv3d", "depthwise_conv2d", "depthwise_conv3d"]
 OTHERS = [separable_conv3d, pool, resize, embedding, embedding_bag, hash_embedding, transpose, reduce, scan, sort_by_key]
 WORKLOADS = {name: partial(convolution, name) for name in CONVOLUTIONS}
-WORKLOADS |= {one.__name__: one for one in [*OTHERS, standard_scaler, batch_norm]} | dense.WORKLOADS
+WORKLOADS |= {one.__name__: one for one in [*OTHERS, standard_scaler, batch_norm, quantize]} | dense.WORKLOADS
 
 
 def calls(problem, device):

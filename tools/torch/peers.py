@@ -65,6 +65,8 @@ def named():
     yield "resize/fwd/n128,c3,h512,oh224,nchw,bilinear/f32"
     for shape in (f"n32,c64,h112,{layout}" for layout in LAYOUTS):
         yield from (f"batch_norm/{direction}/{shape}/f32" for direction in ("fwd", "bwd"))
+    for shape in ["r8192,c4096,e4m3", "r8192,c4096,g32,e4m3", "r8192,c4096,g4096,int8", "r16384,c8192,e5m2"]:
+        yield f"quantize/fwd/{shape}/bf16"
     yield from dense.named()
 
 

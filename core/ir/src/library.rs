@@ -91,6 +91,8 @@ pub struct Attention {
     pub dim: u64,
     /// Causal mask: query `i` sees key `j` if `j <= i + (keys - queries)`.
     pub causal: bool,
+    /// Keys up to the causal mask that a query sees; 0 for all.
+    pub window: u64,
     /// Whether each batch item has its own number of keys.
     pub padded: bool,
     /// Whether a mask `[queries, keys]` is added to the scaled scores.
@@ -154,6 +156,9 @@ impl Attention {
         }
         if self.causal && self.padded && self.queries != self.keys {
             return Err("cuDNN aligns the causal mask to each batch item's own last key".to_owned());
+        }
+        if self.window > 0 && self.padded {
+            return Err("cuDNN's window needs a key for every query: lengths may leave some without".to_owned());
         }
         Ok(())
     }

@@ -37,6 +37,7 @@ pub mod matmul_q4;
 pub mod mlp_gelu;
 pub mod pool;
 pub mod prefetch;
+pub mod quantize;
 pub mod read;
 pub mod reduce;
 pub mod reduce_scatter;
