@@ -208,6 +208,18 @@ def sort_by_key(direction, shape, dtype, device):
     yield "eager", False, partial(by_key, keys, values)
 
 
+def top_k(direction, shape, dtype, device):
+    n = extents(shape)
+    x = normal((n["r"], n["n"]), dtype, device)
+    largest = lambda x: torch.topk(x, n["k"], dim=1)
+    yield "eager", False, partial(largest, x)
+    yield "compile", False, compiled(largest, x)
+    if n["k"] == 1:
+        argmax = lambda x: x.max(dim=1)
+        yield "max", False, partial(argmax, x)
+        yield "max, compile", False, compiled(argmax, x)
+
+
 def standard_scaler(direction, shape, dtype, device):
     n = extents(shape)
     x = normal((n["n"], n["f"]), dtype, device)
@@ -239,7 +251,7 @@ def batch_norm(direction, shape, dtype, device):
 
 
 CONVOLUTIONS = ["conv2d", "conv3d", "depthwise_conv2d", "depthwise_conv3d"]
-OTHERS = [separable_conv3d, pool, resize, embedding, embedding_bag, hash_embedding, transpose, reduce, scan, sort_by_key]
+OTHERS = [separable_conv3d, pool, resize, embedding, embedding_bag, hash_embedding, transpose, reduce, scan, sort_by_key, top_k]
 WORKLOADS = {name: partial(convolution, name) for name in CONVOLUTIONS}
 WORKLOADS |= {one.__name__: one for one in [*OTHERS, standard_scaler, batch_norm]} | dense.WORKLOADS
 

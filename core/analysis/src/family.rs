@@ -34,7 +34,7 @@ impl Family {
             "conv2d" | "conv3d" | "conv_block" | "depthwise_conv2d" | "depthwise_conv3d" | "pool" | "resize"
             | "separable_conv3d" => Family::Convolutions,
             "add_layernorm" | "elementwise" | "gelu" | "layernorm" | "reduce" | "rmsnorm" | "scan" | "softmax"
-            | "softmax_v" | "standard_scaler" => Family::Rows,
+            | "softmax_v" | "standard_scaler" | "top_k" => Family::Rows,
             "adamw" | "cross_entropy" | "dropout" | "loss_sigmoid" | "loss_smape" | "train_step" => Family::Training,
             _ => Family::Memory,
         }

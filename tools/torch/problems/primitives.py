@@ -16,6 +16,7 @@ CASES = {
         {"fwd": ["three_pass", "vector", "decoupled"]},
     ),
     "sort_by_key": (["n5003,bits5", "n4096", "n12289,bits20"], {"fwd": ["order", "radix4", "radix8"]}),
+    "top_k": (["r5,n1009,k64", "r3,n4100,k100", "r67,n130,k1"], {"fwd": ["naive", "groups"]}),
     "standard_scaler": (["n257,f5", "n1009,f12", "n4096,f64"], {"fwd": ["two_pass", "welford"]}),
 }
 EPS = 1e-5
@@ -53,6 +54,15 @@ def sort_by_key(n, words, dtype, rng):
     return inputs, by_key
 
 
+def top_k(n, words, dtype, rng):
+    def largest(x):
+        # A stable sort: of equal values, the one with the lower index comes first.
+        falling, order = x.sort(dim=1, descending=True, stable=True)
+        return {"values": falling[:, : n["k"]], "indices": order[:, : n["k"]]}
+
+    return {"x": random(rng, (n["r"], n["n"]), dtype)}, largest
+
+
 def standard_scaler(n, words, dtype, rng):
     x = 2 * random(rng, (n["n"], n["f"]), dtype, 1.5)
 
@@ -63,7 +73,7 @@ def standard_scaler(n, words, dtype, rng):
     return {"x": x}, scaled
 
 
-PROBLEMS = {one.__name__: one for one in [transpose, reduce, scan, sort_by_key, standard_scaler]}
+PROBLEMS = {one.__name__: one for one in [transpose, reduce, scan, sort_by_key, top_k, standard_scaler]}
 
 
 def problem(workload, direction, shape, dtype, rng):

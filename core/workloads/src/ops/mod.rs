@@ -50,6 +50,7 @@ pub mod softmax;
 pub mod softmax_v;
 pub mod sort_by_key;
 pub mod standard_scaler;
+pub mod top_k;
 pub mod train_step;
 pub mod transfer;
 pub mod transpose;
