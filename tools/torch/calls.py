@@ -220,6 +220,26 @@ def top_k(direction, shape, dtype, device):
         yield "max, compile", False, compiled(argmax, x)
 
 
+def sample(direction, shape, dtype, device):
+    n = extents(shape)
+    x, u = normal((n["r"], n["n"]), dtype, device), torch.rand(n["r"], 1).to(device)
+    temperature, share, least = n.get("t", 1.0), n.get("p", 1.0), n.get("m", 0.0)
+
+    def drawn(x, u):
+        values, order = torch.topk(x, n["k"], dim=1)
+        weights = (values.float() / temperature).softmax(1)
+        keep = weights >= least * weights[:, :1]
+        if share < 1:
+            keep &= weights.cumsum(1) - weights < share
+        kept = weights * keep
+        sums = kept.cumsum(1)
+        place = torch.searchsorted(sums, u * sums[:, -1:], right=True).clamp(max=n["k"] - 1)
+        return order.gather(1, place), kept.gather(1, place) / sums[:, -1:]
+
+    yield "eager", False, partial(drawn, x, u)
+    yield "compile", False, compiled(drawn, x, u)
+
+
 def standard_scaler(direction, shape, dtype, device):
     n = extents(shape)
     x = normal((n["n"], n["f"]), dtype, device)
@@ -251,9 +271,9 @@ def batch_norm(direction, shape, dtype, device):
 
 
 CONVOLUTIONS = ["conv2d", "conv3d", "depthwise_conv2d", "depthwise_conv3d"]
-OTHERS = [separable_conv3d, pool, resize, embedding, embedding_bag, hash_embedding, transpose, reduce, scan, sort_by_key, top_k]
+OTHERS = [separable_conv3d, pool, resize, embedding, embedding_bag, hash_embedding, transpose, reduce, scan, sort_by_key]
 WORKLOADS = {name: partial(convolution, name) for name in CONVOLUTIONS}
-WORKLOADS |= {one.__name__: one for one in [*OTHERS, standard_scaler, batch_norm]} | dense.WORKLOADS
+WORKLOADS |= {one.__name__: one for one in [*OTHERS, top_k, sample, standard_scaler, batch_norm]} | dense.WORKLOADS
 
 
 def calls(problem, device):

@@ -59,6 +59,8 @@ def named():
     yield from (f"sort_by_key/fwd/{shape}/f32" for shape in ("n1048576", "n16777216"))
     for shape in ["r1,n262144,k64", "r64,n32000,k64", "r64,n128256,k1", "r64,n128256,k64", "r1024,n32000,k64"]:
         yield from (f"top_k/fwd/{shape}/{dtype}" for dtype in both)
+    for shape in ["r1,n128256,k64,t0.8,p0.95", "r64,n128256,k64,t0.8,p0.95"]:
+        yield from (f"sample/fwd/{shape}/{dtype}" for dtype in both)
     yield from (f"standard_scaler/fwd/{shape}/f32" for shape in ("n65536,f64", "n1000000,f64"))
     for shape in ["n8,c64,h112,k3,s2,p1,nchw,max", "n64,c64,h112,k3,s2,p1,nhwc,max", "n64,c256,h56,s2,nchw,average"]:
         yield from (f"pool/{direction}/{shape}/f32" for direction in ("fwd", "bwd"))

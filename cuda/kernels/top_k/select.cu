@@ -3,7 +3,7 @@
 
 #include "top_k/select.cuh"
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, THREADS <= 256 ? 5 : 2)
     top_k_select(const elem* __restrict__ x, const unsigned* __restrict__ maxima, elem* __restrict__ values,
                  unsigned* __restrict__ indices) {
     const u64 row = flat_workgroup();

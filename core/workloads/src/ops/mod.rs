@@ -43,6 +43,7 @@ pub mod reduce_scatter;
 pub mod resize;
 pub mod rmsnorm;
 pub mod rope;
+pub mod sample;
 pub mod scan;
 pub mod send_recv;
 pub mod separable_conv3d;

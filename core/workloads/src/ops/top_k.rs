@@ -104,7 +104,11 @@ const MOST_RESULTS: u64 = 1024;
 /// Largest number of values of a row.
 const MOST_VALUES: u64 = 1 << 24;
 
-fn validate(shape: &Shape) -> Result<(), String> {
+/// Checks that a row has its results, and a workgroup room for them.
+///
+/// # Errors
+/// The first limit that a shape exceeds.
+pub(super) fn validate(shape: &Shape) -> Result<(), String> {
     let (r, n, k) = (shape["r"], shape["n"], shape["k"]);
     match (n, k) {
         _ if k > n => Err(format!("a row of {n} values has no {k} largest")),
@@ -135,13 +139,20 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         BufferSpec::input("x", Elem::Real, &[r, n], normal),
         BufferSpec::output("values", Elem::Real, &[r, k]),
         BufferSpec::output("indices", Elem::U32, &[r, k]),
-        BufferSpec::scratch("maxima", Elem::U32, &[r, Groups::of(p).count]),
+        maxima(p),
     ]
+}
+
+/// Scratch of `groups`.
+pub(super) fn maxima(p: &Problem) -> BufferSpec {
+    BufferSpec::scratch("maxima", Elem::U32, &[p["r"], Groups::of(p).count])
 }
 
 fn tolerance(p: &Problem, output: usize) -> Tolerance {
     match output {
-        INDICES => Tolerance { abs: 0.5, rel: 0.0, reason: "indices are whole numbers, and equal values have one order" },
+        INDICES => {
+            Tolerance { abs: 0.5, rel: 0.0, reason: "indices are whole numbers, and equal values have one order" }
+        }
         _ => Tolerance { reason: "values are copied", ..exact(p, output) },
     }
 }
@@ -154,7 +165,9 @@ fn stress_inputs() -> Vec<StressInput> {
         set("signs", "zeros of either sign, which are equal, among negative numbers", |_| {
             vec![("x", |_, draw| [-0.0, 0.0, -1.0][draw.below(3) as usize])]
         }),
-        set("ties", "five values: most results are equal to others", |_| vec![("x", |_, draw| draw.below(5) as f64 - 2.0)]),
+        set("ties", "five values: most results are equal to others", |_| {
+            vec![("x", |_, draw| draw.below(5) as f64 - 2.0)]
+        }),
         set("rising", "values that rise along a row: one group after the other holds the largest", |_| {
             vec![("x", |shape, draw| (draw.index % shape["n"]) as f64)]
         }),
@@ -183,7 +196,7 @@ fn not_finite(shape: &Shape, draw: Draw) -> f64 {
 }
 
 /// Order of results: falling, NaN before all numbers.
-fn falling(a: f64, b: f64) -> Ordering {
+pub(super) fn falling(a: f64, b: f64) -> Ordering {
     match (a.is_nan(), b.is_nan()) {
         (false, false) => b.partial_cmp(&a).expect("numbers"),
         (a, b) => b.cmp(&a),
@@ -242,18 +255,22 @@ fn entries_of(x: &[f32], first: usize, k: usize) -> Vec<u64> {
 /// Values that a thread of the host searches at a time.
 const PIECE: usize = 1 << 15;
 
+/// Returns the indices of the `k` largest values of a row, in the order of results.
+pub(super) fn largest_of(x: &[f32], k: usize) -> impl Iterator<Item = u32> {
+    let piece = |(piece, part): (usize, &[f32])| entries_of(part, piece * PIECE, k);
+    let pieces: Vec<Vec<u64>> = x.par_chunks(PIECE).enumerate().map(piece).collect();
+    let mut entries = pieces.concat();
+    cut(&mut entries, k);
+    entries.sort_unstable_by(|a, b| b.cmp(a));
+    entries.into_iter().map(|entry| !(entry as u32))
+}
+
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (n, k, x) = (p["n"] as usize, p["k"] as usize, inputs[X].f32());
     let (values, indices) = outputs.split_at_mut(INDICES);
     let rows = values[0].par_chunks_mut(k).zip(indices[0].par_chunks_mut(k)).zip(x.par_chunks(n));
     rows.for_each(|((values, indices), x)| {
-        let piece = |(piece, part): (usize, &[f32])| entries_of(part, piece * PIECE, k);
-        let pieces: Vec<Vec<u64>> = x.par_chunks(PIECE).enumerate().map(piece).collect();
-        let mut entries = pieces.concat();
-        cut(&mut entries, k);
-        entries.sort_unstable_by(|a, b| b.cmp(a));
-        for ((value, index), entry) in values.iter_mut().zip(indices).zip(entries) {
-            let at = !(entry as u32);
+        for ((value, index), at) in values.iter_mut().zip(indices).zip(largest_of(x, k)) {
             (*value, *index) = (x[at as usize], at as f32);
         }
     });
@@ -311,11 +328,17 @@ fn sorted(p: &Problem) -> u64 {
     results.max((2 * results).min(MOST_RESULTS))
 }
 
-fn naive(p: &Problem, caps: &Caps) -> Program {
+/// Cost of a stage that reads all values and writes the results.
+fn whole(p: &Problem) -> Cost {
+    let bytes = Elem::Real.storage(p.dtype).bytes();
+    Cost::new(p["r"] * p["n"], p["r"] * p["n"] * bytes, p["r"] * p["k"] * (bytes + 4))
+}
+
+pub(super) fn naive(p: &Problem, caps: &Caps) -> Program {
     stage(p, caps, "top_k/naive", "top_k_naive", THREADS)
         .args([("x", Read), ("values", Write), ("indices", Write)])
         .shared(8 * THREADS as u32)
-        .cost(p.cost())
+        .cost(whole(p))
         .into()
 }
 
@@ -332,8 +355,8 @@ fn shares(p: &Problem, caps: &Caps, groups: u64) -> [u64; 3] {
     [lanes, each, own]
 }
 
-fn groups(p: &Problem, caps: &Caps) -> Program {
-    let (of, k) = (Groups::of(p), p["k"]);
+pub(super) fn groups(p: &Problem, caps: &Caps) -> Program {
+    let (of, k, all_of) = (Groups::of(p), p["k"], whole(p));
     let all = p["r"] * of.count;
     let [lanes, pieces, own] = shares(p, caps, all);
     let bytes = Elem::Real.storage(p.dtype).bytes();
@@ -342,7 +365,7 @@ fn groups(p: &Problem, caps: &Caps) -> Program {
         .args([("x", Read), ("maxima", Write)])
         .shared((4 * THREADS * own) as u32)
         .grid(spread(all.div_ceil(THREADS / lanes * own)))
-        .cost(Cost::new(p["r"] * p["n"], p["r"] * p["n"] * bytes, 4 * all));
+        .cost(Cost::new(p["r"] * p["n"], all_of.read.0, 4 * all));
     // Blocks of few rows are alone on their multiprocessors.
     let threads = match (caps.dialect, caps.compute_units) {
         (Dialect::Cuda, Some(units)) if p["r"] <= u64::from(units) => 2 * THREADS,
@@ -354,11 +377,7 @@ fn groups(p: &Problem, caps: &Caps) -> Program {
     let selected = stage(p, caps, "top_k/select", "top_k_select", threads)
         .args([("x", Read), ("maxima", Read), ("values", Write), ("indices", Write)])
         .shared(shared as u32)
-        .cost(Cost::new(
-            p["r"] * (of.count + candidates),
-            4 * all + p["r"] * candidates * bytes,
-            p["r"] * k * (bytes + 4),
-        ));
+        .cost(Cost::new(p["r"] * (of.count + candidates), 4 * all + p["r"] * candidates * bytes, all_of.written.0));
     Program { stages: vec![maxima, selected] }
 }
 
@@ -367,14 +386,18 @@ const FUSED_THREADS: u64 = 512;
 /// Most groups of a row in its shared memory.
 const MOST_GROUPS: u64 = 4096;
 
-fn fused_available(p: &Problem, _caps: &Caps) -> Result<(), String> {
+/// Checks that a block has room for the maxima of a row.
+///
+/// # Errors
+/// The number of groups that it has room for.
+pub(super) fn fused_available(p: &Problem, _caps: &Caps) -> Result<(), String> {
     match Groups::of(p).count {
         ..=MOST_GROUPS => Ok(()),
         count => Err(format!("a block has room for the maxima of {MOST_GROUPS} groups, a row has {count}")),
     }
 }
 
-fn fused(p: &Problem, caps: &Caps) -> Program {
+pub(super) fn fused(p: &Problem, caps: &Caps) -> Program {
     let [lanes, pieces, _] = shares(p, caps, 0);
     let own = 4 / pieces.min(4);
     let shared = 4 * (Groups::of(p).count + p["k"] + 2 * 256 + 2 * sorted(p));
@@ -382,7 +405,7 @@ fn fused(p: &Problem, caps: &Caps) -> Program {
         .consts(&[("LANES", lanes as u32), ("PIECES", pieces as u32), ("OWN", own as u32)])
         .args([("x", Read), ("values", Write), ("indices", Write)])
         .shared(shared as u32)
-        .cost(p.cost())
+        .cost(whole(p))
         .into()
 }
 
@@ -399,11 +422,9 @@ mod tests {
 
     #[test]
     fn results_that_no_row_or_workgroup_has_are_refused() {
-        for (shape, part) in [
-            ("r1,n3,k4", "no 4 largest"),
-            ("r1,n4096,k1025", "at most 1024"),
-            ("r1,n16777217,k1", "at most 16777216"),
-        ] {
+        for (shape, part) in
+            [("r1,n3,k4", "no 4 largest"), ("r1,n4096,k1025", "at most 1024"), ("r1,n16777217,k1", "at most 16777216")]
+        {
             let refused = problem(shape, "f16").expect_err("refused").to_string();
             assert!(refused.contains(part), "{refused}");
         }
@@ -445,13 +466,18 @@ mod tests {
         let (groups, inputs) = (Groups::of(&p), p.stress_inputs(3, &p.form().stress[3]));
         assert!(groups.length * groups.count >= 1009 && groups.length * (groups.count - 1) < 1009, "{groups:?}");
         let x = inputs.values(X, ..);
-        let of_groups: Vec<f64> =
-            x.chunks(groups.length as usize).map(|group| *group.iter().max_by(|a, b| a.total_cmp(b)).expect("some")).collect();
+        let of_groups: Vec<f64> = x
+            .chunks(groups.length as usize)
+            .map(|group| *group.iter().max_by(|a, b| a.total_cmp(b)).expect("some"))
+            .collect();
         let mut order: Vec<usize> = (0..of_groups.len()).collect();
         order.sort_by(|a, b| falling(of_groups[*a], of_groups[*b]));
         let mut want = [0.0; 7];
         reference(&p, &inputs, INDICES, 0, &mut want);
-        assert!(want.iter().all(|at| order[..7].contains(&(*at as usize / groups.length as usize))), "{want:?} {order:?}");
+        assert!(
+            want.iter().all(|at| order[..7].contains(&(*at as usize / groups.length as usize))),
+            "{want:?} {order:?}"
+        );
     }
 
     #[test]
