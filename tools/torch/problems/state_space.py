@@ -1,0 +1,53 @@
+"""Parts of selective state-space models: the update of a state by one token."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from .common import extents, random
+
+CASES = {
+    "ssm_update": (
+        ["b2,h3,d5,n7,gated", "b3,h4,g2,d33,n16", "b2,h6,g3,d64,n128,gated"],
+        {"fwd": ["naive", "rows"]},
+    ),
+}
+
+
+def heads(h, rng):
+    """Rates, skips and biases of steps."""
+    rows = [-1 - 15 * rng.random(h), 2 * rng.random(h), 5 * rng.random(h) - 7]
+    return np.stack(rows).astype(np.float32)
+
+
+def per_head(shared, h):
+    """Rows of groups, repeated for each of their heads."""
+    return shared.repeat_interleave(h // shared.shape[-2], -2)
+
+
+def update(state, x, dt, b, c, heads, z=None):
+    """State and results of one token, in the types of the arguments."""
+    rate, skip, bias = heads
+    step = F.softplus(dt + bias)
+    b, c = (per_head(shared, len(rate)) for shared in (b, c))
+    taken = torch.einsum("bh,bhd,bhn->bhdn", step, x, b)
+    state = state * torch.exp(step * rate)[..., None, None] + taken
+    out = torch.einsum("bhdn,bhn->bhd", state, c) + skip[:, None] * x
+    return state, out if z is None else out * F.silu(z)
+
+
+def ssm_update(shape, dtype, rng):
+    n, gated = extents(shape), "gated" in shape
+    b, h, g, d, size = n["b"], n["h"], n.get("g", 1), n["d"], n["n"]
+    inputs = {"state": random(rng, (b, h, d, size), "f32"), "x": random(rng, (b, h, d), dtype)}
+    inputs |= {"dt": random(rng, (b, h), dtype), "heads": heads(h, rng)}
+    inputs |= {name: random(rng, (b, g, size), dtype) for name in "bc"}
+    inputs |= {"z": random(rng, (b, h, d), dtype)} if gated else {}
+    return inputs, lambda **given: dict(zip(["state", "out"], update(**given)))
+
+
+PROBLEMS = {one.__name__: one for one in [ssm_update]}
+
+
+def problem(workload, direction, shape, dtype, rng):
+    return PROBLEMS[workload](shape, dtype, rng)
