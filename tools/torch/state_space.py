@@ -39,9 +39,31 @@ def ssm_update(direction, shape, dtype, device):
     yield "compile", False, compiled(update, state, x, dt, left, right, z)
 
 
-WORKLOADS = {one.__name__: one for one in [ssm_update]}
+def causal_conv1d(direction, shape, dtype, device):
+    n = extents(shape)
+    c, k = n["c"], n.get("k", 4)
+    x, w = normal((n["b"], n["s"], c), dtype, device), normal((c, k), dtype, device, 0.5)
+    bias, silu = normal(c, dtype, device), "silu" in words_of(shape)
+
+    def convolved(x, w, bias):
+        out = F.conv1d(x.mT, w[:, None], bias, padding=k - 1, groups=c)[..., : x.shape[1]].mT
+        return F.silu(out) if silu else out
+
+    def summed(x, w, bias):
+        """Shifted tokens, each times a tap: one loop for a compiler."""
+        before = F.pad(x, (0, 0, k - 1, 0)).float()
+        out = sum((before[:, j : j + x.shape[1]] * w[:, j].float() for j in range(k)), bias.float())
+        return (F.silu(out) if silu else out).to(x.dtype)
+
+    yield "conv1d", False, partial(convolved, x, w, bias)
+    yield "conv1d, compile", False, compiled(convolved, x, w, bias)
+    yield "sum of taps, compile", False, compiled(summed, x, w, bias)
+
+
+WORKLOADS = {one.__name__: one for one in [causal_conv1d, ssm_update]}
 
 
 def named():
     """Cases of these workloads that are measured where none are given."""
     yield from (f"ssm_update/fwd/{shape}/bf16" for shape in ("b1,h80,d64,n128", "b64,h80,d64,n128", "b256,h128,g8,d64,n128"))
+    yield from (f"causal_conv1d/fwd/{shape},silu/bf16" for shape in ("b1,s2048,c5376", "b8,s4096,c5376"))

@@ -1,4 +1,4 @@
-"""Parts of selective state-space models: the update of a state by one token."""
+"""Parts of selective state-space models: causal convolutions, and states by one token."""
 
 import numpy as np
 import torch
@@ -7,6 +7,10 @@ import torch.nn.functional as F
 from .common import extents, random
 
 CASES = {
+    "causal_conv1d": (
+        ["b2,s3,c5,silu", "b3,s17,c12,k2", "b1,s257,c136,silu"],
+        {"fwd": ["naive", "march"]},
+    ),
     "ssm_update": (
         ["b2,h3,d5,n7,gated", "b3,h4,g2,d33,n16", "b2,h6,g3,d64,n128,gated"],
         {"fwd": ["naive", "rows"]},
@@ -46,7 +50,19 @@ def ssm_update(shape, dtype, rng):
     return inputs, lambda **given: dict(zip(["state", "out"], update(**given)))
 
 
-PROBLEMS = {one.__name__: one for one in [ssm_update]}
+def causal_conv1d(shape, dtype, rng):
+    n = extents(shape)
+    c, k = n["c"], n.get("k", 4)
+    inputs = {"x": random(rng, (n["b"], n["s"], c), dtype), "w": random(rng, (c, k), dtype), "bias": random(rng, c, dtype)}
+
+    def convolved(x, w, bias):
+        out = F.conv1d(F.pad(x.mT, (k - 1, 0)), w[:, None], bias, groups=c).mT
+        return {"out": F.silu(out) if "silu" in shape else out}
+
+    return inputs, convolved
+
+
+PROBLEMS = {one.__name__: one for one in [causal_conv1d, ssm_update]}
 
 
 def problem(workload, direction, shape, dtype, rng):

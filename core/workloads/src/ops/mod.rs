@@ -9,6 +9,7 @@ pub mod attention;
 pub mod attention_block;
 pub mod attention_decode;
 pub mod broadcast;
+pub mod causal_conv1d;
 pub mod conv2d;
 pub mod conv3d;
 pub mod conv_block;
