@@ -60,10 +60,52 @@ def causal_conv1d(direction, shape, dtype, device):
     yield "sum of taps, compile", False, compiled(summed, x, w, bias)
 
 
-WORKLOADS = {one.__name__: one for one in [causal_conv1d, ssm_update]}
+def fading(exponents):
+    """Exponentials of the sums of exponents between each two places: zero for an earlier row than column."""
+    sums = exponents.cumsum(-1)
+    later = torch.ones(2 * exponents.shape[-1:], dtype=torch.bool, device=exponents.device).tril()
+    return torch.exp((sums[..., :, None] - sums[..., None, :]).masked_fill(~later, -torch.inf))
+
+
+def scan(x, dt, left, right, rate, skip, bias, chunk=128):
+    """Results and last states by the chunks of Dao and Gu (2024). `left` is C, and `right` is B."""
+    b, s, h, d = x.shape
+    more, g = -s % chunk, left.shape[2]
+    step = F.softplus(dt.float() + bias)
+    # Of each chunk, with heads before tokens; tokens that are added have no steps.
+    tokens, step = F.pad(x, (0, 0, 0, 0, 0, more)), F.pad(step, (0, 0, 0, more))
+    split = lambda array: array.unflatten(1, (-1, chunk)).transpose(2, 3)
+    exponents, weighted = split(step * rate), split(tokens * step[..., None].to(x.dtype))
+    left, right = (split(F.pad(shared, (0, 0, 0, 0, 0, more))) for shared in (left, right))
+    scores = (left @ right.mT).repeat_interleave(h // g, 2)
+    out = (scores * fading(exponents).to(x.dtype)) @ weighted
+    left, right = (shared.repeat_interleave(h // g, 2) for shared in (left, right))
+    sums = exponents.cumsum(-1)
+    rest = torch.exp(sums[..., -1:] - sums).to(x.dtype)
+    after = ((right * rest[..., None]).mT @ weighted).float()
+    # The state before each chunk, and after the last, from those of all chunks before.
+    between = fading(F.pad(sums[..., -1].transpose(1, 2), (1, 0)))
+    states = torch.einsum("bhij,bjhnd->bihnd", between[..., 1:], after)
+    out = out + (left * torch.exp(sums).to(x.dtype)[..., None]) @ states[:, :-1].to(x.dtype)
+    out = out.transpose(2, 3).flatten(1, 2)[:, :s] + skip.to(x.dtype)[:, None] * x
+    return out, states[:, -1].mT.contiguous()
+
+
+def ssm_scan(direction, shape, dtype, device):
+    n = extents(shape)
+    b, s, h, g, d, size = n["b"], n["s"], n["h"], n.get("g", 1), n["d"], n["n"]
+    x, dt = normal((b, s, h, d), dtype, device), normal((b, s, h), dtype, device, 0.5)
+    left, right = (normal((b, s, g, size), dtype, device) for _ in range(2))
+    given = (x, dt, left, right, *heads(h, device))
+    yield "chunks, eager", False, partial(scan, *given)
+    yield "chunks, compile", False, compiled(scan, *given)
+
+
+WORKLOADS = {one.__name__: one for one in [causal_conv1d, ssm_update, ssm_scan]}
 
 
 def named():
     """Cases of these workloads that are measured where none are given."""
     yield from (f"ssm_update/fwd/{shape}/bf16" for shape in ("b1,h80,d64,n128", "b64,h80,d64,n128", "b256,h128,g8,d64,n128"))
     yield from (f"causal_conv1d/fwd/{shape},silu/bf16" for shape in ("b1,s2048,c5376", "b8,s4096,c5376"))
+    yield from (f"ssm_scan/fwd/{shape}/bf16" for shape in ("b1,s2048,h80,d64,n128", "b4,s4096,h80,d64,n128"))

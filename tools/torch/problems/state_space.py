@@ -1,4 +1,4 @@
-"""Parts of selective state-space models: causal convolutions, and states by one token."""
+"""Parts of selective state-space models: causal convolutions, and states by one token or over sequences."""
 
 import numpy as np
 import torch
@@ -14,6 +14,10 @@ CASES = {
     "ssm_update": (
         ["b2,h3,d5,n7,gated", "b3,h4,g2,d33,n16", "b2,h6,g3,d64,n128,gated"],
         {"fwd": ["naive", "rows"]},
+    ),
+    "ssm_scan": (
+        ["b2,s70,h4,g2,d64,n16", "b1,s129,h2,d64,n128", "b1,s200,h3,d128,n48"],
+        {"fwd": ["naive", "chunked", "mma"]},
     ),
 }
 
@@ -50,6 +54,22 @@ def ssm_update(shape, dtype, rng):
     return inputs, lambda **given: dict(zip(["state", "out"], update(**given)))
 
 
+def ssm_scan(shape, dtype, rng):
+    n = extents(shape)
+    b, s, h, g, d, size = n["b"], n["s"], n["h"], n.get("g", 1), n["d"], n["n"]
+    inputs = {"x": random(rng, (b, s, h, d), dtype), "dt": random(rng, (b, s, h), dtype), "heads": heads(h, rng)}
+    inputs |= {name: random(rng, (b, s, g, size), dtype) for name in "bc"}
+
+    def scan(heads, **tokens):
+        state, out = torch.zeros(b, h, d, size, dtype=torch.float64), []
+        for token in range(s):
+            state, result = update(state, heads=heads, **{name: array[:, token] for name, array in tokens.items()})
+            out.append(result)
+        return {"out": torch.stack(out, 1), "state": state}
+
+    return inputs, scan
+
+
 def causal_conv1d(shape, dtype, rng):
     n = extents(shape)
     c, k = n["c"], n.get("k", 4)
@@ -62,7 +82,7 @@ def causal_conv1d(shape, dtype, rng):
     return inputs, convolved
 
 
-PROBLEMS = {one.__name__: one for one in [causal_conv1d, ssm_update]}
+PROBLEMS = {one.__name__: one for one in [causal_conv1d, ssm_update, ssm_scan]}
 
 
 def problem(workload, direction, shape, dtype, rng):

@@ -50,6 +50,7 @@ pub mod separable_conv3d;
 pub mod softmax;
 pub mod softmax_v;
 pub mod sort_by_key;
+pub mod ssm_scan;
 pub mod ssm_update;
 pub mod standard_scaler;
 pub mod train_step;
