@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from parts import below, compiled, like, normal, with_cudnn, words_of
 from problems.common import extents
 from problems.images import Problem, back, first, resolved
+from problems.transforms import sylvester
 
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 aten = torch.ops.aten
@@ -220,6 +221,28 @@ def standard_scaler(direction, shape, dtype, device):
     yield "compile", False, compiled(scaled, x)
 
 
+def hadamard(direction, shape, dtype, device):
+    n = extents(shape)
+    x, scale = normal((n["r"], n["n"]), dtype, device), n["n"] ** -0.5
+    # H of n elements is the Kronecker product of those of two factors.
+    high = 1 << (n["n"].bit_length() - 1) // 2
+    low = n["n"] // high
+    first, second = (sylvester(size).to(device).to(dtype) for size in (high, low))
+    yield "two products", False, partial(lambda x: (first @ (x.view(-1, high, low) @ second) * scale).view_as(x), x)
+    if n["n"] <= 4096:
+        whole = (sylvester(n["n"]) * scale).to(device).to(dtype)
+        yield "product", False, partial(torch.matmul, x, whole)
+
+    def butterfly(x):
+        y, apart = x.float(), 1
+        while apart < x.shape[1]:
+            a, b = y.view(len(x), -1, 2, apart).unbind(2)
+            y, apart = torch.stack([a + b, a - b], 2), 2 * apart
+        return (y.reshape(x.shape) * scale).to(x.dtype)
+
+    yield "compile", False, compiled(butterfly, x)
+
+
 def batch_norm(direction, shape, dtype, device):
     """A block of training: batch norm with the statistics of the batch, and ReLU. Not a workload of ours yet."""
     n, words = extents(shape), words_of(shape)
@@ -239,7 +262,7 @@ def batch_norm(direction, shape, dtype, device):
 
 
 CONVOLUTIONS = ["conv2d", "conv3d", "depthwise_conv2d", "depthwise_conv3d"]
-OTHERS = [separable_conv3d, pool, resize, embedding, embedding_bag, hash_embedding, transpose, reduce, scan, sort_by_key]
+OTHERS = [separable_conv3d, pool, resize, embedding, embedding_bag, hash_embedding, transpose, reduce, scan, sort_by_key, hadamard]
 WORKLOADS = {name: partial(convolution, name) for name in CONVOLUTIONS}
 WORKLOADS |= {one.__name__: one for one in [*OTHERS, standard_scaler, batch_norm]} | dense.WORKLOADS
 

@@ -63,6 +63,8 @@ def named():
     for shape in ["nchw,bilinear", "nchw,nearest", "nhwc,nearest"]:
         yield from (f"resize/{direction}/n64,c64,h56,oh112,{shape}/f32" for direction in ("fwd", "bwd"))
     yield "resize/fwd/n128,c3,h512,oh224,nchw,bilinear/f32"
+    for shape in ["r131072,n1024", "r32768,n4096", "r8192,n16384", "r4096,n32768"]:
+        yield from (f"hadamard/fwd/{shape}/{dtype}" for dtype in both)
     for shape in (f"n32,c64,h112,{layout}" for layout in LAYOUTS):
         yield from (f"batch_norm/{direction}/{shape}/f32" for direction in ("fwd", "bwd"))
     yield from dense.named()
