@@ -17,6 +17,8 @@ pub enum Library {
     Conv(Convolution),
     /// cuDNN: attention or its gradients in the case's element type, accumulated in f32. Arguments: see [`AttentionPass`].
     Attention(Attention),
+    /// cuFFT: Fourier transforms in f32. Arguments: input, result.
+    Fourier(Fourier),
 }
 
 /// Workspace of a GEMM, in device memory: NVIDIA's recommendation for Hopper.
@@ -32,6 +34,8 @@ impl Library {
             Library::Conv(Convolution { pass: ConvPass::Kernels, .. }) => "cudnn_backward_filter",
             Library::Attention(Attention { pass: AttentionPass::Forward { .. }, .. }) => "cudnn_attention",
             Library::Attention(Attention { pass: AttentionPass::Backward, .. }) => "cudnn_attention_backward",
+            Library::Fourier(Fourier { real: false, .. }) => "cufft_complex",
+            Library::Fourier(Fourier { real: true, .. }) => "cufft_real",
         }
     }
 
@@ -42,7 +46,31 @@ impl Library {
             Library::Gemm(..) => GEMM_WORKSPACE,
             Library::Conv(_) => Bytes(256 << 20),
             Library::Attention(attention) => attention.most_workspace(),
+            Library::Fourier(fourier) => fourier.most_workspace(),
         }
+    }
+}
+
+/// Fourier transforms of dense arrays by the vendor's library, without a scale. A complex number is two neighbouring floats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fourier {
+    /// Transforms.
+    pub batch: u64,
+    /// Rows of a transform of two dimensions; one for one dimension.
+    pub rows: u64,
+    /// Elements of a row.
+    pub columns: u64,
+    /// Whether the input is real. The result is then the first half of the spectrum of each row, and one element more.
+    pub real: bool,
+    /// Whether the sign in the exponent is positive.
+    pub inverse: bool,
+}
+
+impl Fourier {
+    /// Upper limit of the workspace: room for two copies of the data, and for tables. Lengths with large prime factors are extended
+    /// to more than twice as many elements.
+    fn most_workspace(&self) -> Bytes {
+        Bytes((64 << 20) + 2 * 8 * 4 * self.batch * self.rows * self.columns)
     }
 }
 
