@@ -243,6 +243,19 @@ def hadamard(direction, shape, dtype, device):
     yield "compile", False, compiled(butterfly, x)
 
 
+def fft(direction, shape, dtype, device):
+    n = extents(shape)
+    if "r2c" in shape:
+        yield "eager", False, partial(torch.fft.rfft, normal((n["b"], n["n"]), dtype, device))
+        return
+    dims = (n["b"], n["m"], n["n"]) if "m" in n else (n["b"], n["n"])
+    x = torch.view_as_complex(normal((*dims, 2), dtype, device))
+    forward, inverse = (torch.fft.fft2, torch.fft.ifft2) if "m" in n else (torch.fft.fft, torch.fft.ifft)
+    # No scale: the inverse has it at the other side.
+    call = partial(inverse, x, norm="forward") if "inverse" in shape else partial(forward, x)
+    yield "eager", False, call
+
+
 def batch_norm(direction, shape, dtype, device):
     """A block of training: batch norm with the statistics of the batch, and ReLU. Not a workload of ours yet."""
     n, words = extents(shape), words_of(shape)
@@ -262,7 +275,7 @@ def batch_norm(direction, shape, dtype, device):
 
 
 CONVOLUTIONS = ["conv2d", "conv3d", "depthwise_conv2d", "depthwise_conv3d"]
-OTHERS = [separable_conv3d, pool, resize, embedding, embedding_bag, hash_embedding, transpose, reduce, scan, sort_by_key, hadamard]
+OTHERS = [separable_conv3d, pool, resize, embedding, embedding_bag, hash_embedding, transpose, reduce, scan, sort_by_key, hadamard, fft]
 WORKLOADS = {name: partial(convolution, name) for name in CONVOLUTIONS}
 WORKLOADS |= {one.__name__: one for one in [*OTHERS, standard_scaler, batch_norm]} | dense.WORKLOADS
 

@@ -65,6 +65,8 @@ def named():
     yield "resize/fwd/n128,c3,h512,oh224,nchw,bilinear/f32"
     for shape in ["r131072,n1024", "r32768,n4096", "r8192,n16384", "r4096,n32768"]:
         yield from (f"hadamard/fwd/{shape}/{dtype}" for dtype in both)
+    lengths = ["b65536,n1024,c2c", "b16384,n4096,c2c", "b16384,n4096,r2c", "b64,n1048576,c2c", "b1,n4096,m4096,c2c"]
+    yield from (f"fft/fwd/{shape}/f32" for shape in lengths)
     for shape in (f"n32,c64,h112,{layout}" for layout in LAYOUTS):
         yield from (f"batch_norm/{direction}/{shape}/f32" for direction in ("fwd", "bwd"))
     yield from dense.named()

@@ -33,7 +33,7 @@ impl Family {
             "fma" | "linear" | "matmul" | "matmul_i8" | "matmul_q4" | "mlp_gelu" => Family::Products,
             "conv2d" | "conv3d" | "conv_block" | "depthwise_conv2d" | "depthwise_conv3d" | "pool" | "resize"
             | "separable_conv3d" => Family::Convolutions,
-            "add_layernorm" | "elementwise" | "gelu" | "hadamard" | "layernorm" | "reduce" | "rmsnorm"
+            "add_layernorm" | "elementwise" | "fft" | "gelu" | "hadamard" | "layernorm" | "reduce" | "rmsnorm"
             | "scan" | "softmax" | "softmax_v" | "standard_scaler" => Family::Rows,
             "adamw" | "cross_entropy" | "dropout" | "loss_sigmoid" | "loss_smape" | "train_step" => Family::Training,
             _ => Family::Memory,

@@ -23,6 +23,7 @@ pub mod embedding_bag;
 pub mod embedding_select;
 pub mod encoder;
 pub mod encoder_layer;
+pub mod fft;
 pub mod fma;
 pub mod gelu;
 pub mod hadamard;
