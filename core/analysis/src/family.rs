@@ -85,6 +85,7 @@ mod tests {
             "embedding_select",
             "hash_embedding",
             "link",
+            "moe_route",
             "prefetch",
             "read",
             "reduce_scatter",

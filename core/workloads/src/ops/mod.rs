@@ -35,6 +35,7 @@ pub mod matmul;
 pub mod matmul_i8;
 pub mod matmul_q4;
 pub mod mlp_gelu;
+pub mod moe_route;
 pub mod pool;
 pub mod prefetch;
 pub mod read;
