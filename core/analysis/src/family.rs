@@ -30,7 +30,7 @@ impl Family {
             "attention" | "attention_block" | "attention_decode" | "encoder" | "encoder_layer" | "rope" => {
                 Family::Attention
             }
-            "fma" | "linear" | "matmul" | "matmul_i8" | "matmul_q4" | "mlp_gelu" => Family::Products,
+            "fma" | "grouped_matmul" | "linear" | "matmul" | "matmul_i8" | "matmul_q4" | "mlp_gelu" => Family::Products,
             "conv2d" | "conv3d" | "conv_block" | "depthwise_conv2d" | "depthwise_conv3d" | "pool" | "resize"
             | "separable_conv3d" => Family::Convolutions,
             "add_layernorm" | "elementwise" | "gelu" | "layernorm" | "reduce" | "rmsnorm" | "scan" | "softmax"

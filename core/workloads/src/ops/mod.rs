@@ -25,6 +25,7 @@ pub mod encoder;
 pub mod encoder_layer;
 pub mod fma;
 pub mod gelu;
+pub mod grouped_matmul;
 pub mod hash_embedding;
 pub mod layernorm;
 pub mod linear;
