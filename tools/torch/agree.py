@@ -57,6 +57,8 @@ def takes(name, shape):
     if name != "wgmma":
         return True
     n, words = extents(shape), shape.split(",")
+    if "t" in n:
+        return n["n"] % 8 == 0 and n["k"] % 8 == 0
     last = "nhwc" in words or "ndhwc" in words
     return last and all(count // n.get("g", 1) % 8 == 0 for count in (n["c"], n.get("m", n["c"])))
 

@@ -7,6 +7,7 @@ the calls of one problem share the inputs. `problem` is a case string without it
 from functools import partial
 
 import dense
+import experts
 import torch
 import torch.nn.functional as F
 from parts import below, compiled, like, normal, with_cudnn, words_of
@@ -241,7 +242,7 @@ def batch_norm(direction, shape, dtype, device):
 CONVOLUTIONS = ["conv2d", "conv3d", "depthwise_conv2d", "depthwise_conv3d"]
 OTHERS = [separable_conv3d, pool, resize, embedding, embedding_bag, hash_embedding, transpose, reduce, scan, sort_by_key]
 WORKLOADS = {name: partial(convolution, name) for name in CONVOLUTIONS}
-WORKLOADS |= {one.__name__: one for one in [*OTHERS, standard_scaler, batch_norm]} | dense.WORKLOADS
+WORKLOADS |= {one.__name__: one for one in [*OTHERS, standard_scaler, batch_norm]} | dense.WORKLOADS | experts.WORKLOADS
 
 
 def calls(problem, device):

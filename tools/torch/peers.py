@@ -23,6 +23,7 @@ import time
 from pathlib import Path
 
 import dense
+import experts
 import torch
 from calls import WORKLOADS, calls
 from recorded import conditions, read
@@ -66,6 +67,7 @@ def named():
     for shape in (f"n32,c64,h112,{layout}" for layout in LAYOUTS):
         yield from (f"batch_norm/{direction}/{shape}/f32" for direction in ("fwd", "bwd"))
     yield from dense.named()
+    yield from experts.named()
 
 
 class Way:
