@@ -268,7 +268,10 @@ impl Prepared for HostCase {
         let which = self.written.iter().position(|o| *o == buffer);
         let which = which.ok_or_else(|| BackendError::Device(format!("buffer {buffer} is not an output")))?;
         Ok(match &self.outputs {
-            Outputs::Host(outputs) => bytes_of(storage, outputs[which][elements].iter().map(|x| f64::from(*x))),
+            Outputs::Host(outputs) => {
+                let value = |x: &f32| if storage.is_integer() { f64::from(x.to_bits()) } else { f64::from(*x) };
+                bytes_of(storage, outputs[which][elements].iter().map(value))
+            }
             Outputs::Reference(outputs) => bytes_of(storage, outputs[which][elements].iter().copied()),
         })
     }

@@ -65,7 +65,9 @@ pub(crate) struct PlanContext<'a> {
 /// [`BackendError::Unsupported`] for calls outside this library, and for extents beyond its integers.
 fn graphs_of(call: Library, dtype: DType) -> Result<(Vec<Graph>, Choice), BackendError> {
     match call {
-        Library::Gemm(..) => Err(BackendError::Unsupported(format!("cuDNN has no call for {call:?}"))),
+        Library::Gemm(..) | Library::Fourier(_) => {
+            Err(BackendError::Unsupported(format!("cuDNN has no call for {call:?}")))
+        }
         Library::Conv(wanted) => Ok((convolution::graphs(&wanted, dtype)?, wanted.choice)),
         Library::Attention(wanted) => Ok((vec![attention::graph(&wanted, dtype)?], wanted.choice)),
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::libraries::Wanted;
 use crate::nvrtc::{Nvrtc, NvrtcError};
-use crate::{cublaslt, cudnn, cupti, libraries, nccl, nvrtc};
+use crate::{cublaslt, cudnn, cufft, cupti, libraries, nccl, nvrtc};
 
 /// One of NVIDIA's libraries.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +54,14 @@ pub fn libraries(chosen: Option<&'static Nvrtc>) -> Vec<Library> {
             part_of: "cuDNN 9",
             needed: false,
             found: load(&cudnn::WANTED),
+        },
+        Library {
+            name: "cuFFT",
+            serves: "variants `vendor` of Fourier transforms are skipped",
+            package: "nvidia-cufft",
+            part_of: "the CUDA toolkit",
+            needed: false,
+            found: load(&cufft::WANTED),
         },
         Library {
             name: "NCCL",

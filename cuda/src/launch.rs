@@ -22,7 +22,7 @@ use crate::driver::{
 use crate::errors::Context;
 use crate::function::Function;
 use crate::occupancy::{Multiprocessors, occupancy};
-use crate::{cluster, cudnn, nvtx};
+use crate::{cluster, cudnn, cufft, nvtx};
 
 /// A loaded binary.
 pub(crate) struct Module {
@@ -77,6 +77,8 @@ pub(crate) enum Ready {
     Gemm(Rc<PlannedGemm>, sys::CUdeviceptr),
     /// A convolution or attention of the library, with a workspace of its own.
     Graph(Rc<cudnn::Planned>),
+    /// Fourier transforms of the library, with a workspace of their own.
+    Fourier(Rc<cufft::PlannedFourier>),
     /// A fill with a 32-bit word, of the whole buffer or of a range: offset and length.
     Fill(u32, Option<[Bytes; 2]>),
     /// A copy of the whole buffer or of a range.
@@ -141,6 +143,7 @@ impl BoundStage {
             Ready::Kernel(_) => count <= MOST_BUFFERS && given.iter().all(|one| one.range.place != Place::HostPageable),
             Ready::Gemm(ref gemm, _) => count == gemm.buffers() && !given.iter().any(host),
             Ready::Graph(ref planned) => count == planned.buffers() && !given.iter().any(host),
+            Ready::Fourier(_) => count == 2 && !given.iter().any(host),
             Ready::Fill(_, part) => count == 1 && !given.iter().any(host) && filled(&given, part).is_some(),
             Ready::Copy(part) => count == 2 && !given.iter().all(host) && ends(&given, part).is_some(),
             Ready::CopyThrough => count == 2 && !given.iter().all(host) && ends(&given, None).is_some(),
@@ -159,6 +162,7 @@ impl BoundStage {
             Ready::Kernel(_) => "cuLaunchKernel",
             Ready::Gemm(..) => "cublasLtMatmul",
             Ready::Graph(_) => "cudnnBackendExecute",
+            Ready::Fourier(planned) => planned.call(),
             Ready::Fill(..) => "cuMemsetD32Async",
             Ready::Copy(_) => match [0, 1].map(|end| self.given[end].range.place.is_host()) {
                 [true, _] => "cuMemcpyHtoDAsync",
@@ -177,7 +181,7 @@ impl BoundStage {
     /// Kind of the stage's span on the device. For fills and copies also the bytes that they move.
     pub(crate) fn kind(&self) -> (SpanKind, Option<Bytes>) {
         match self.work {
-            Ready::Kernel(_) | Ready::Gemm(..) | Ready::Graph(_) => (SpanKind::Kernel, None),
+            Ready::Kernel(_) | Ready::Gemm(..) | Ready::Graph(_) | Ready::Fourier(_) => (SpanKind::Kernel, None),
             Ready::Fill(_, part) => {
                 (SpanKind::Memset, Some(part.map_or(Bytes(self.given[0].range.bytes), |[_, bytes]| bytes)))
             }
@@ -207,6 +211,10 @@ impl BoundStage {
                 }
                 // SAFETY: as for GEMMs; the plan has its workspace.
                 unsafe { planned.launch(&arguments[..given.len()], stream.cu_stream()) }
+            }
+            (Ready::Fourier(planned), [x, out]) => {
+                // SAFETY: as for GEMMs; the plan has its workspace.
+                unsafe { planned.launch([x, out].map(|one| one.range.pointer), stream.cu_stream()) }
             }
             (Ready::Fill(word, part), given) => {
                 let to = filled(given, *part).expect("looked at when it was made");

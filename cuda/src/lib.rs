@@ -21,7 +21,7 @@
 //!   `transfer`.
 //! * [`group`]: several GPUs as one device, for exchanges between them by NCCL. `nccl` calls that library.
 //! * [`found`]: the NVIDIA libraries that are installed, and the places searched for the others.
-//! * `libraries`: the search for NVIDIA's libraries. `cublaslt`, `cudnn`, `nccl` and `cupti` call those that are optional.
+//! * `libraries`: the search for NVIDIA's libraries. `cublaslt`, `cudnn`, `cufft`, `nccl` and `cupti` call those that are optional.
 
 #[cfg(target_arch = "wasm32")]
 compile_error!("parallax-gpu-cuda is native only; the page uses parallax-gpu-wgpu");
@@ -32,6 +32,7 @@ pub mod compile;
 mod counters;
 mod cublaslt;
 mod cudnn;
+mod cufft;
 mod cupti;
 pub mod device;
 mod driver;

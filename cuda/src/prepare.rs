@@ -8,8 +8,8 @@ use std::time::Instant;
 use cudarc::driver::sys::CUdeviceptr;
 use parallax_ir::device::{BackendError, Ledger, POISON, Rotation, settle};
 use parallax_ir::{
-    Arg, BufferSpec, Case, Gemm, Inputs, Library, LibraryEpilogue, Program, Queues, Region, Role, Scratch, Stage,
-    StageOp,
+    Arg, BufferSpec, Case, Fourier, Gemm, Inputs, Library, LibraryEpilogue, Program, Queues, Region, Role, Scratch,
+    Stage, StageOp,
 };
 use parallax_schema::case::DType;
 use parallax_schema::device::{Compiled, Dialect, Launching, Step};
@@ -18,6 +18,7 @@ use rayon::prelude::*;
 use crate::compile::{compile_cached, hash};
 use crate::cublaslt::{PlannedGemm, WORKSPACE};
 use crate::cudnn;
+use crate::cufft::PlannedFourier;
 use crate::driver::{CudaContext, CudaStream};
 use crate::errors::Context;
 use crate::events::{event, since};
@@ -79,6 +80,10 @@ impl Cuda {
                 let arguments = stage.args.iter().map(pointer).collect::<Result<Vec<_>, _>>()?;
                 let planned = self.plan_graph(*call, &arguments, case.problem.dtype, &ledger, &mut compiled)?;
                 Ok(Ready::Graph(Rc::new(planned)))
+            }
+            (StageOp::Library(Library::Fourier(wanted)), ..) => {
+                let planned = self.plan_fourier(*wanted, &ledger, &mut compiled)?;
+                Ok(Ready::Fourier(Rc::new(planned)))
             }
             (StageOp::Kernel(kernel), Some(place), _) => Ok(Ready::Kernel(Rc::new(modules[*place].function(kernel)?))),
             (StageOp::Fill(word), ..) => Ok(Ready::Fill(*word, None)),
@@ -209,6 +214,19 @@ impl Cuda {
         let planned = unsafe { self.graphs.plan(dtype, call, arguments, &place) }?;
         add_step(compiled, "cuDNN plan", begin);
         planned.sentences().into_iter().for_each(|sentence| tell(compiled, sentence));
+        Ok(planned)
+    }
+
+    fn plan_fourier(
+        &self,
+        wanted: Fourier,
+        ledger: &Rc<Ledger>,
+        compiled: &mut Compiled,
+    ) -> Result<PlannedFourier, BackendError> {
+        let begin = Instant::now();
+        let planned = PlannedFourier::new(wanted, &self.device.context, ledger)?;
+        add_step(compiled, "cuFFT plan", begin);
+        tell(compiled, planned.version());
         Ok(planned)
     }
 

@@ -30,7 +30,7 @@ NOT_F32_IN = {"attention_block": {"vendor"}, "encoder_layer": {"vendor"}, "encod
 # cuDNN keeps parts of these gradients' sums in f16, and the suite skips it there.
 LIBRARY_SUMS_IN_F16 = {"depthwise_conv2d", "depthwise_conv3d"}
 # Workloads whose every number is f32.
-F32_ONLY = {"train_step", "sort_by_key", "hash_embedding"}
+F32_ONLY = {"train_step", "sort_by_key", "hash_embedding", "fft"}
 
 
 def worst(module, program, target, case, rng):
@@ -57,6 +57,8 @@ def takes(name, shape):
     if name != "wgmma":
         return True
     n, words = extents(shape), shape.split(",")
+    if "t" in n:
+        return n["n"] % 8 == 0 and n["k"] % 8 == 0
     last = "nhwc" in words or "ndhwc" in words
     return last and all(count // n.get("g", 1) % 8 == 0 for count in (n["c"], n.get("m", n["c"])))
 

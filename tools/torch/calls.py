@@ -7,11 +7,15 @@ the calls of one problem share the inputs. `problem` is a case string without it
 from functools import partial
 
 import dense
+import experts
+import state_space
 import torch
 import torch.nn.functional as F
 from parts import below, compiled, like, normal, with_cudnn, words_of
+from problems import quantize as numbers
 from problems.common import extents
 from problems.images import Problem, back, first, resolved
+from problems.transforms import sylvester
 
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 aten = torch.ops.aten
@@ -208,6 +212,38 @@ def sort_by_key(direction, shape, dtype, device):
     yield "eager", False, partial(by_key, keys, values)
 
 
+def top_k(direction, shape, dtype, device):
+    n = extents(shape)
+    x = normal((n["r"], n["n"]), dtype, device)
+    largest = lambda x: torch.topk(x, n["k"], dim=1)
+    yield "eager", False, partial(largest, x)
+    yield "compile", False, compiled(largest, x)
+    if n["k"] == 1:
+        argmax = lambda x: x.max(dim=1)
+        yield "max", False, partial(argmax, x)
+        yield "max, compile", False, compiled(argmax, x)
+
+
+def sample(direction, shape, dtype, device):
+    n = extents(shape)
+    x, u = normal((n["r"], n["n"]), dtype, device), torch.rand(n["r"], 1).to(device)
+    temperature, share, least = n.get("t", 1.0), n.get("p", 1.0), n.get("m", 0.0)
+
+    def drawn(x, u):
+        values, order = torch.topk(x, n["k"], dim=1)
+        weights = (values.float() / temperature).softmax(1)
+        keep = weights >= least * weights[:, :1]
+        if share < 1:
+            keep &= weights.cumsum(1) - weights < share
+        kept = weights * keep
+        sums = kept.cumsum(1)
+        place = torch.searchsorted(sums, u * sums[:, -1:], right=True).clamp(max=n["k"] - 1)
+        return order.gather(1, place), kept.gather(1, place) / sums[:, -1:]
+
+    yield "eager", False, partial(drawn, x, u)
+    yield "compile", False, compiled(drawn, x, u)
+
+
 def standard_scaler(direction, shape, dtype, device):
     n = extents(shape)
     x = normal((n["n"], n["f"]), dtype, device)
@@ -218,6 +254,41 @@ def standard_scaler(direction, shape, dtype, device):
 
     yield "eager", False, partial(scaled, x)
     yield "compile", False, compiled(scaled, x)
+
+
+def hadamard(direction, shape, dtype, device):
+    n = extents(shape)
+    x, scale = normal((n["r"], n["n"]), dtype, device), n["n"] ** -0.5
+    # H of n elements is the Kronecker product of those of two factors.
+    high = 1 << (n["n"].bit_length() - 1) // 2
+    low = n["n"] // high
+    first, second = (sylvester(size).to(device).to(dtype) for size in (high, low))
+    yield "two products", False, partial(lambda x: (first @ (x.view(-1, high, low) @ second) * scale).view_as(x), x)
+    if n["n"] <= 4096:
+        whole = (sylvester(n["n"]) * scale).to(device).to(dtype)
+        yield "product", False, partial(torch.matmul, x, whole)
+
+    def butterfly(x):
+        y, apart = x.float(), 1
+        while apart < x.shape[1]:
+            a, b = y.view(len(x), -1, 2, apart).unbind(2)
+            y, apart = torch.stack([a + b, a - b], 2), 2 * apart
+        return (y.reshape(x.shape) * scale).to(x.dtype)
+
+    yield "compile", False, compiled(butterfly, x)
+
+
+def fft(direction, shape, dtype, device):
+    n = extents(shape)
+    if "r2c" in shape:
+        yield "eager", False, partial(torch.fft.rfft, normal((n["b"], n["n"]), dtype, device))
+        return
+    dims = (n["b"], n["m"], n["n"]) if "m" in n else (n["b"], n["n"])
+    x = torch.view_as_complex(normal((*dims, 2), dtype, device))
+    forward, inverse = (torch.fft.fft2, torch.fft.ifft2) if "m" in n else (torch.fft.fft, torch.fft.ifft)
+    # No scale: the inverse has it at the other side.
+    call = partial(inverse, x, norm="forward") if "inverse" in shape else partial(forward, x)
+    yield "eager", False, call
 
 
 def batch_norm(direction, shape, dtype, device):
@@ -238,10 +309,21 @@ def batch_norm(direction, shape, dtype, device):
         yield name, False, partial(torch.autograd.grad, out, leaves, like(out), retain_graph=True)
 
 
+def quantize(direction, shape, dtype, device):
+    rows, columns, group, kind = numbers.parts(shape)
+    x = normal((rows, columns), dtype, device)
+    # Codes come from f32: exponents of 16-bit floats are too few for the scales.
+    call = lambda x: numbers.quantized(x.float(), group, kind)
+    yield "eager", False, partial(call, x)
+    yield "compile", False, compiled(call, x)
+
+
 CONVOLUTIONS = ["conv2d", "conv3d", "depthwise_conv2d", "depthwise_conv3d"]
 OTHERS = [separable_conv3d, pool, resize, embedding, embedding_bag, hash_embedding, transpose, reduce, scan, sort_by_key]
+OTHERS += [top_k, hadamard, fft]
 WORKLOADS = {name: partial(convolution, name) for name in CONVOLUTIONS}
-WORKLOADS |= {one.__name__: one for one in [*OTHERS, standard_scaler, batch_norm]} | dense.WORKLOADS
+WORKLOADS |= {one.__name__: one for one in [*OTHERS, standard_scaler, batch_norm, quantize, sample]}
+WORKLOADS |= dense.WORKLOADS | state_space.WORKLOADS | experts.WORKLOADS
 
 
 def calls(problem, device):

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from parts import below, eager_and_compiled, like, normal, words_of
 from problems.common import extents
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 aten = torch.ops.aten
 gelu = partial(F.gelu, approximate="tanh")
@@ -106,18 +107,28 @@ def flash_attention_4():
     except ImportError:
         return None
 
-    def call(q, k, v, causal):
-        out = flash_attn_func(*(x.transpose(1, 2) for x in (q, k, v)), causal=causal)
+    def call(q, k, v, causal, window):
+        # Keys before and after a query's own.
+        sizes = (window - 1, 0) if window else (None, None)
+        out = flash_attn_func(*(x.transpose(1, 2) for x in (q, k, v)), causal=causal, window_size=sizes)
         return (out[0] if isinstance(out, tuple) else out).transpose(1, 2)
 
     return call
+
+
+def windowed_attention(s, window, device):
+    """FlexAttention on causal windows, compiled, with its blocks of visible pairs made beforehand."""
+    visible = lambda batch, head, query, key: (key <= query) & (key > query - window)
+    blocks = create_block_mask(visible, None, None, s, s, device=device)
+    compiled = torch.compile(flex_attention)
+    return lambda q, k, v: compiled(q, k, v, block_mask=blocks, enable_gqa=q.shape[1] != k.shape[1])
 
 
 def attention(direction, shape, dtype, device):
     n, words = extents(shape), words_of(shape)
     if words & {"padded", "biased"} or n.get("t", n["s"]) != n["s"]:
         raise ValueError(f"{shape}: masks other than the causal one of equal lengths are not asked for here")
-    causal, heads = "causal" in words, n.get("kv", n["h"])
+    causal, heads, window = "causal" in words, n.get("kv", n["h"]), n.get("w", 0)
 
     def by_library(backend, q, k, v):
         with sdpa_kernel(backend):
@@ -125,10 +136,12 @@ def attention(direction, shape, dtype, device):
 
     kinds = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "FlashAttention 2": SDPBackend.FLASH_ATTENTION}
     libraries = {name: partial(by_library, backend) for name, backend in kinds.items()}
-    if device == "cpu":
+    if window:
+        libraries = {"FlexAttention": windowed_attention(n["s"], window, device)}
+    elif device == "cpu":
         libraries = {"eager": partial(by_library, list(kinds.values()) + [SDPBackend.MATH])}
-    elif flash := flash_attention_4():
-        libraries["FlashAttention 4"] = lambda q, k, v: flash(q, k, v, causal)
+    if device != "cpu" and (flash := flash_attention_4()):
+        libraries["FlashAttention 4"] = lambda q, k, v: flash(q, k, v, causal, window)
     # In memory as `torch.nn.functional` has them after a projection: heads side by side.
     drawn = lambda heads: normal((n["b"], n["s"], heads, n["d"]), dtype, device).transpose(1, 2)
     q, k, v = drawn(n["h"]), drawn(heads), drawn(heads)
@@ -305,6 +318,8 @@ WORKLOADS |= {"gelu": activation, "elementwise": elementwise, "loss_sigmoid": lo
 ATTENTION = [
     *(f"b8,h16,s4096,{d}{causal}" for d in ("d128", "d64") for causal in ("", ",causal")),
     "b8,h16,kv4,s4096,d128,causal",
+    "b8,h16,s4096,d128,w1024,causal",
+    "b1,h64,kv8,s16384,d64,w128,causal",
     "b2,h16,s16384,d128,causal",
     "b256,h16,s256,d72",
     "b1,h8,s512,d64",

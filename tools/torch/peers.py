@@ -23,6 +23,8 @@ import time
 from pathlib import Path
 
 import dense
+import experts
+import state_space
 import torch
 from calls import WORKLOADS, calls
 from recorded import conditions, read
@@ -57,15 +59,27 @@ def named():
     yield from (f"reduce/fwd/{shape}/f32" for shape in ("n16777216,sum", "n67108864,sum", "n16777216,max"))
     yield from (f"scan/fwd/{shape}/f32" for shape in ("n8388608,inclusive", "n67108864,inclusive"))
     yield from (f"sort_by_key/fwd/{shape}/f32" for shape in ("n1048576", "n16777216"))
+    for shape in ["r1,n262144,k64", "r64,n32000,k64", "r64,n128256,k1", "r64,n128256,k64", "r1024,n32000,k64"]:
+        yield from (f"top_k/fwd/{shape}/{dtype}" for dtype in both)
+    for shape in ["r1,n128256,k64,t0.8,p0.95", "r64,n128256,k64,t0.8,p0.95"]:
+        yield from (f"sample/fwd/{shape}/{dtype}" for dtype in both)
     yield from (f"standard_scaler/fwd/{shape}/f32" for shape in ("n65536,f64", "n1000000,f64"))
     for shape in ["n8,c64,h112,k3,s2,p1,nchw,max", "n64,c64,h112,k3,s2,p1,nhwc,max", "n64,c256,h56,s2,nchw,average"]:
         yield from (f"pool/{direction}/{shape}/f32" for direction in ("fwd", "bwd"))
     for shape in ["nchw,bilinear", "nchw,nearest", "nhwc,nearest"]:
         yield from (f"resize/{direction}/n64,c64,h56,oh112,{shape}/f32" for direction in ("fwd", "bwd"))
     yield "resize/fwd/n128,c3,h512,oh224,nchw,bilinear/f32"
+    for shape in ["r131072,n1024", "r32768,n4096", "r8192,n16384", "r4096,n32768"]:
+        yield from (f"hadamard/fwd/{shape}/{dtype}" for dtype in both)
+    lengths = ["b65536,n1024,c2c", "b16384,n4096,c2c", "b16384,n4096,r2c", "b64,n1048576,c2c", "b1,n4096,m4096,c2c"]
+    yield from (f"fft/fwd/{shape}/f32" for shape in lengths)
     for shape in (f"n32,c64,h112,{layout}" for layout in LAYOUTS):
         yield from (f"batch_norm/{direction}/{shape}/f32" for direction in ("fwd", "bwd"))
+    for shape in ["r8192,c4096,e4m3", "r8192,c4096,g32,e4m3", "r8192,c4096,g4096,int8", "r16384,c8192,e5m2"]:
+        yield f"quantize/fwd/{shape}/bf16"
     yield from dense.named()
+    yield from state_space.named()
+    yield from experts.named()
 
 
 class Way:

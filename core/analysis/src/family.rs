@@ -5,7 +5,7 @@ use parallax_schema::case::workload_of;
 /// Family of workloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
-    /// Attention, and blocks of transformers around it.
+    /// Attention, state-space models, and blocks of transformers around them.
     Attention,
     /// GEMMs and layers that consist of one.
     Products,
@@ -27,14 +27,13 @@ impl Family {
     /// Returns the family of a case, problem or workload by its string. An unknown workload belongs to [`Family::Memory`].
     pub fn of(case: &str) -> Family {
         match workload_of(case) {
-            "attention" | "attention_block" | "attention_decode" | "encoder" | "encoder_layer" | "rope" => {
-                Family::Attention
-            }
-            "fma" | "linear" | "matmul" | "matmul_i8" | "matmul_q4" | "mlp_gelu" => Family::Products,
-            "conv2d" | "conv3d" | "conv_block" | "depthwise_conv2d" | "depthwise_conv3d" | "pool" | "resize"
-            | "separable_conv3d" => Family::Convolutions,
-            "add_layernorm" | "elementwise" | "gelu" | "layernorm" | "reduce" | "rmsnorm" | "scan" | "softmax"
-            | "softmax_v" | "standard_scaler" => Family::Rows,
+            "attention" | "attention_block" | "attention_decode" | "encoder" | "encoder_layer" | "rope"
+            | "ssm_scan" | "ssm_update" => Family::Attention,
+            "fma" | "grouped_matmul" | "linear" | "matmul" | "matmul_i8" | "matmul_q4" | "mlp_gelu" => Family::Products,
+            "causal_conv1d" | "conv2d" | "conv3d" | "conv_block" | "depthwise_conv2d" | "depthwise_conv3d" | "pool"
+            | "resize" | "separable_conv3d" => Family::Convolutions,
+            "add_layernorm" | "elementwise" | "fft" | "gelu" | "hadamard" | "layernorm" | "quantize" | "reduce"
+            | "rmsnorm" | "sample" | "scan" | "softmax" | "softmax_v" | "standard_scaler" | "top_k" => Family::Rows,
             "adamw" | "cross_entropy" | "dropout" | "loss_sigmoid" | "loss_smape" | "train_step" => Family::Training,
             _ => Family::Memory,
         }
@@ -85,6 +84,7 @@ mod tests {
             "embedding_select",
             "hash_embedding",
             "link",
+            "moe_route",
             "prefetch",
             "read",
             "reduce_scatter",

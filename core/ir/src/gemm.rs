@@ -12,6 +12,9 @@ use super::{CudaLaunch, Library, Stage, spread};
 pub struct Gemm {
     /// Number of GEMMs, consecutive in memory.
     pub batch: u64,
+    /// Number of groups of rows of A and C, each with a B of its own, consecutive in memory. The groups' extents are in device
+    /// memory.
+    pub groups: Option<u64>,
     /// Rows of A and C.
     pub m: u64,
     /// Columns of B and C.
@@ -86,7 +89,7 @@ pub(super) const WAVE: u64 = 132;
 
 /// K from which WGSL kernels store results one by one. Stores of four elements take registers that hold long sums.
 const LONG: u64 = 512;
-/// Edge of the tile of C of a workgroup on matrix units.
+/// Edge of the tile of C of a workgroup on matrix units, also of `mma`.
 pub const MATRIX_TILE: u32 = 128;
 /// Columns of A per stage on matrix units.
 pub const MATRIX_DEPTH: u32 = 32;
@@ -111,12 +114,17 @@ const MMA_THREADS: u32 = 128;
 impl Gemm {
     /// Returns one GEMM of row-major matrices.
     pub fn new(m: u64, n: u64, k: u64) -> Gemm {
-        Gemm { batch: 1, m, n, k, layout: Layout::Nn }
+        Gemm { batch: 1, groups: None, m, n, k, layout: Layout::Nn }
     }
 
     /// Sets the number of GEMMs.
     pub fn batch(self, batch: u64) -> Gemm {
         Gemm { batch, ..self }
+    }
+
+    /// Sets the number of groups of rows.
+    pub fn groups(self, groups: u64) -> Gemm {
+        Gemm { groups: Some(groups), ..self }
     }
 
     /// Sets the layout of A and B.
@@ -131,7 +139,8 @@ impl Gemm {
 
     /// Number of elements of A, of B and of C.
     pub fn elements(&self) -> [u64; 3] {
-        [(self.m, self.k), (self.k, self.n), (self.m, self.n)].map(|(rows, columns)| self.batch * rows * columns)
+        [(self.m, self.k), (self.groups.unwrap_or(1) * self.k, self.n), (self.m, self.n)]
+            .map(|(rows, columns)| self.batch * rows * columns)
     }
 
     fn a_transposed(&self) -> bool {
@@ -142,9 +151,14 @@ impl Gemm {
         self.layout == Layout::Nt
     }
 
+    /// Largest number of tiles of this height along M. Each group begins with a new one.
+    pub fn tiles_of_rows(&self, height: u64) -> u64 {
+        self.m.div_ceil(height) + self.groups.map_or(0, |groups| groups - 1)
+    }
+
     /// Number of tiles of C with this edge, over the batch.
     pub fn tiles(&self, edge: u64) -> u64 {
-        self.batch * self.m.div_ceil(edge) * self.n.div_ceil(edge)
+        self.batch * self.tiles_of_rows(edge) * self.n.div_ceil(edge)
     }
 
     /// Number of operands stored along K. They are transposed on their way to a tile whose vectors run along C.
@@ -176,8 +190,7 @@ impl Gemm {
 
     /// Returns a tiled stage whose kernel source has an epilogue. `much` marks an epilogue of much work.
     pub fn tiled_then(&self, caps: &Caps, tiles: Tiles, text: &'static str, entry: &'static str, much: bool) -> Stage {
-        // Large tiles read less, but need enough of them to fill the device.
-        let large = self.tiles(128) * 100 >= caps.compute_units.map_or(UNITS, u64::from) * u64::from(tiles.large_from);
+        let large = self.is_large(caps, tiles);
         if caps.dialect == Dialect::Wgsl {
             let (share, depth) = if large { (LARGE, tiles.depth / 2) } else { (SMALL, tiles.depth) };
             return self.tiled_in_wgsl(caps, share, depth, text, entry).consts(&[("HEAVY_EPILOGUE", much)]);
@@ -191,6 +204,16 @@ impl Gemm {
             .threads([16, 16, 1])
             .grid(spread(self.tiles(u64::from(tile))))
             .shared(2 * (tiles.depth / squares) * row * 4)
+    }
+
+    /// Whether tiles are large. They read less, but need enough of them to fill the device.
+    fn is_large(&self, caps: &Caps, tiles: Tiles) -> bool {
+        self.tiles(128) * 100 >= caps.compute_units.map_or(UNITS, u64::from) * u64::from(tiles.large_from)
+    }
+
+    /// Rows of a tile of the tiled stage.
+    pub fn tiled_rows(&self, caps: &Caps, tiles: Tiles) -> u64 {
+        if self.is_large(caps, tiles) { 128 } else { 64 }
     }
 
     /// Returns the tiled stage in WGSL: threads along N and M, then 4 × 4 register tiles of a thread along M and N.
@@ -220,7 +243,8 @@ impl Gemm {
             .consts(&consts)
             .consts(&[("VEC4_STORES", self.n.is_multiple_of(4) && self.k < LONG)])
             .threads([across, down, 1])
-            .grid(spread(self.batch * self.m.div_ceil(u64::from(rows)) * self.n.div_ceil(u64::from(columns))))
+            .consts(&[("GROUPED", self.groups.is_some())])
+            .grid(spread(self.batch * self.tiles_of_rows(u64::from(rows)) * self.n.div_ceil(u64::from(columns))))
             .shared(bytes(fits))
     }
 

@@ -79,13 +79,15 @@ impl Gemm {
     }
 
     /// Number of tiles of all parts of K, in groups of the cluster's.
-    fn groups(&self, tile: &Tile, cluster: u64, parts: u64) -> u64 {
-        parts * self.batch * self.m.div_ceil(tile.rows * cluster) * self.n.div_ceil(tile.columns)
+    fn clusters(&self, tile: &Tile, cluster: u64, parts: u64) -> u64 {
+        parts * self.batch * self.tiles_of_rows(tile.rows * cluster) * self.n.div_ceil(tile.columns)
     }
 
     /// Estimated time in cycles on this number of multiprocessors, if the cluster is possible.
     fn time(&self, tile: &Tile, cluster: u64, parts: u64, units: u64) -> Option<u64> {
-        let waves = |cluster: u64| self.groups(tile, cluster, parts).div_ceil(units / cluster);
+        // Groups end anywhere in their last tiles: on average, half of the most possible are added.
+        let spare = self.groups.map_or(0, |groups| groups / 2) * self.n.div_ceil(tile.columns);
+        let waves = |cluster: u64| (self.clusters(tile, cluster, parts) - spare).div_ceil(units / cluster);
         let relative = tile.relative[cluster as usize - 1]?;
         // A launch of clusters takes longer.
         if cluster > 1 && (self.m <= tile.rows || units < cluster || waves(1) <= 2) {
@@ -110,7 +112,7 @@ impl Gemm {
     fn partition(&self, caps: &Caps, parts: u64) -> Partition {
         let units = caps.compute_units.map_or(WAVE, u64::from);
         let (_, tile, cluster) = self.fastest(parts, units);
-        let blocks = (self.groups(&tile, cluster, parts) * cluster).min(units / cluster * cluster);
+        let blocks = (self.clusters(&tile, cluster, parts) * cluster).min(units / cluster * cluster);
         Partition { tile, cluster, blocks }
     }
 
@@ -138,6 +140,12 @@ impl Gemm {
         let [a, b] = self.operands(&partition, [a, b]);
         let stage = self.by_warpgroups(partition, text, entry, 1).consts(&[("PARTS", count as u32)]);
         stage.args([a, b, Arg::from(("c", parts, Write)).mapped(sums)])
+    }
+
+    /// Rows of C that the blocks of a cluster compute together.
+    pub fn wgmma_rows(&self, caps: &Caps) -> u64 {
+        let Partition { tile, cluster, .. } = self.partition(caps, 1);
+        tile.rows * cluster
     }
 
     /// Returns a stage by warpgroups with its arguments: the buffers of A, B and C as tensors, and those of the epilogue. The last
@@ -177,13 +185,14 @@ impl Gemm {
             .cuda(CudaLaunch { cluster: [cluster as u32, 1, 1], dynamic_shared_bytes: shared as u32 })
     }
 
-    fn map(&self, [height, width]: [u64; 2], rows: u64) -> TensorMap {
+    /// Map of `count` matrices in boxes of 64 columns.
+    fn map(count: u64, [height, width]: [u64; 2], rows: u64) -> TensorMap {
         let tile = [1, rows as u32, DEPTH as u32];
-        TensorMap::dense(&[self.batch, height, width], Storage::F16, &tile, Swizzle::Bytes128)
+        TensorMap::dense(&[count, height, width], Storage::F16, &tile, Swizzle::Bytes128)
     }
 
     fn map_of_c(&self) -> TensorMap {
-        self.map([self.m, self.n], PIECE)
+        Gemm::map(self.batch, [self.m, self.n], PIECE)
     }
 
     /// Arguments of A and B. A block of a cluster loads its part of the rows of B's tile.
@@ -193,8 +202,8 @@ impl Gemm {
         let a_rows = if self.layout == Layout::Tn { DEPTH } else { tile.rows };
         let b_rows = if self.layout == Layout::Nt { tile.columns } else { DEPTH };
         [
-            Arg::from(("a", a, Read)).mapped(self.map(of_a, a_rows)),
-            Arg::from(("b", b, Read)).mapped(self.map(of_b, b_rows / cluster)),
+            Arg::from(("a", a, Read)).mapped(Gemm::map(self.batch, of_a, a_rows)),
+            Arg::from(("b", b, Read)).mapped(Gemm::map(self.groups.unwrap_or(self.batch), of_b, b_rows / cluster)),
         ]
     }
 

@@ -17,6 +17,8 @@ pub enum Library {
     Conv(Convolution),
     /// cuDNN: attention or its gradients in the case's element type, accumulated in f32. Arguments: see [`AttentionPass`].
     Attention(Attention),
+    /// cuFFT: Fourier transforms in f32. Arguments: input, result.
+    Fourier(Fourier),
 }
 
 /// Workspace of a GEMM, in device memory: NVIDIA's recommendation for Hopper.
@@ -32,6 +34,8 @@ impl Library {
             Library::Conv(Convolution { pass: ConvPass::Kernels, .. }) => "cudnn_backward_filter",
             Library::Attention(Attention { pass: AttentionPass::Forward { .. }, .. }) => "cudnn_attention",
             Library::Attention(Attention { pass: AttentionPass::Backward, .. }) => "cudnn_attention_backward",
+            Library::Fourier(Fourier { real: false, .. }) => "cufft_complex",
+            Library::Fourier(Fourier { real: true, .. }) => "cufft_real",
         }
     }
 
@@ -42,7 +46,31 @@ impl Library {
             Library::Gemm(..) => GEMM_WORKSPACE,
             Library::Conv(_) => Bytes(256 << 20),
             Library::Attention(attention) => attention.most_workspace(),
+            Library::Fourier(fourier) => fourier.most_workspace(),
         }
+    }
+}
+
+/// Fourier transforms of dense arrays by the vendor's library, without a scale. A complex number is two neighbouring floats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fourier {
+    /// Transforms.
+    pub batch: u64,
+    /// Rows of a transform of two dimensions; one for one dimension.
+    pub rows: u64,
+    /// Elements of a row.
+    pub columns: u64,
+    /// Whether the input is real. The result is then the first half of the spectrum of each row, and one element more.
+    pub real: bool,
+    /// Whether the sign in the exponent is positive.
+    pub inverse: bool,
+}
+
+impl Fourier {
+    /// Upper limit of the workspace: room for two copies of the data, and for tables. Lengths with large prime factors are extended
+    /// to more than twice as many elements.
+    fn most_workspace(&self) -> Bytes {
+        Bytes((64 << 20) + 2 * 8 * 4 * self.batch * self.rows * self.columns)
     }
 }
 
@@ -91,6 +119,8 @@ pub struct Attention {
     pub dim: u64,
     /// Causal mask: query `i` sees key `j` if `j <= i + (keys - queries)`.
     pub causal: bool,
+    /// Keys up to the causal mask that a query sees; 0 for all.
+    pub window: u64,
     /// Whether each batch item has its own number of keys.
     pub padded: bool,
     /// Whether a mask `[queries, keys]` is added to the scaled scores.
@@ -154,6 +184,9 @@ impl Attention {
         }
         if self.causal && self.padded && self.queries != self.keys {
             return Err("cuDNN aligns the causal mask to each batch item's own last key".to_owned());
+        }
+        if self.window > 0 && self.padded {
+            return Err("cuDNN's window needs a key for every query: lengths may leave some without".to_owned());
         }
         Ok(())
     }

@@ -140,7 +140,7 @@ fn stand_in(operation: &str, extents: &Extents, dtype: DType) -> Result<StandIn,
             let ([h, kv, d], b) = (heads()?, sequences()?);
             let pages = extents.of(&["num_kv_indices", "num_pages"])?;
             let tokens = pages.saturating_mul(extents.of(&["page_size", "ps"])?);
-            Ok(Attention { b, h, kv, s: 1, t: tokens.div_ceil(b).max(2), d, causal: true }.problem(dtype, ""))
+            Ok(Attention { b, h, kv, s: 1, t: tokens.div_ceil(b).max(2), d, w: 0, causal: true }.problem(dtype, ""))
         }
         "gqa_paged_prefill_causal" | "gqa_ragged_prefill_causal" => {
             let ([h, kv, d], b) = (heads()?, sequences()?);
@@ -149,7 +149,7 @@ fn stand_in(operation: &str, extents: &Extents, dtype: DType) -> Result<StandIn,
                 _ => extents.of(&["num_kv_indices", "num_pages"])?.saturating_mul(extents.of(&["page_size", "ps"])?),
             };
             let s = extents.of(&["total_q"])?.div_ceil(b);
-            let attention = Attention { b, h, kv, s, t: tokens.div_ceil(b).max(s), d, causal: true };
+            let attention = Attention { b, h, kv, s, t: tokens.div_ceil(b).max(s), d, w: 0, causal: true };
             Ok(attention.problem(dtype, "all sequences have the average length; keys are dense, not in pages"))
         }
         other => Ok(unmatched(format!("the suite has no {other}"), &[], 0, Some(dtype))),

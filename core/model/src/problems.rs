@@ -217,6 +217,8 @@ pub struct Attention {
     pub t: u64,
     /// Head dimension.
     pub d: u64,
+    /// Keys of a window that ends at a query's own; 0 for all.
+    pub w: u64,
     /// Whether later keys are masked.
     pub causal: bool,
 }
@@ -224,13 +226,16 @@ pub struct Attention {
 impl Attention {
     /// Returns the problem in an element type. `note` is the caller's part of the argument.
     pub fn problem(self, dtype: DType, note: &str) -> StandIn {
-        let Attention { b, h, kv, s, t, d, causal } = self;
+        let Attention { b, h, kv, s, t, d, w, causal } = self;
         if s == 1 && t > 1 {
-            let shape = format!("b{b},h{h},kv{kv},t{t},d{d}");
+            // The window of the only query is the end of the cache.
+            let keys = if w > 0 { t.min(w) } else { t };
+            let shape = format!("b{b},h{h},kv{kv},t{keys},d{d}");
             return StandIn::of("attention_decode", &shape, dtype, "keys and values are in pages of 16 tokens");
         }
+        let window = if w > 0 && w < t { format!(",w{w}") } else { String::new() };
         let mask = if causal { ",causal" } else { "" };
-        StandIn::of("attention", &format!("b{b},h{h},kv{kv},s{s},t{t},d{d}{mask}"), dtype, note)
+        StandIn::of("attention", &format!("b{b},h{h},kv{kv},s{s},t{t},d{d}{window}{mask}"), dtype, note)
     }
 }
 

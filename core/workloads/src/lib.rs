@@ -13,6 +13,7 @@ mod pixels;
 mod real;
 mod registry;
 mod sort;
+mod state_space;
 pub mod tunables;
 mod vector;
 

@@ -61,7 +61,7 @@ extern "C" __global__ void attention_dscores(const float* __restrict__ delta, co
     }
     if (row < S && key < T) {
         const float scale = 1.0f / sqrtf((float)D);
-        const bool seen = key < masks.seen_keys(head, row);
+        const bool seen = masks.sees(head, row, key);
         const float exponent = masks.biased(score * scale, row, key, 1.0f) - lse[head * S + row];
         const float probability = seen ? expf(exponent) : 0.0f;
         const u64 at = (head * S + row) * T + key;

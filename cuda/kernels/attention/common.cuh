@@ -1,4 +1,4 @@
-// Masks of attention. The causal mask is aligned to the last key. GROUP neighbouring heads of queries share a head of keys and
+// Masks of attention. The causal mask is aligned to the last key. A window has WINDOW keys up to that mask, or all if it is zero. GROUP neighbouring heads of queries share a head of keys and
 // values.
 
 #include "lib/elem.cuh"
@@ -8,6 +8,20 @@ __device__ __forceinline__ unsigned visible_keys(unsigned i) {
     if constexpr (!CAUSAL) return T;
     const long long seen = (long long)i + 1 + (long long)T - (long long)S;
     return seen <= 0 ? 0 : seen < (long long)T ? (unsigned)seen : T;
+}
+
+// First key in the window of query `i`.
+__device__ __forceinline__ unsigned window_start(unsigned i) {
+    if constexpr (WINDOW == 0) return 0;
+    const long long first = (long long)i + 1 + (long long)T - (long long)S - (long long)WINDOW;
+    return first <= 0 ? 0 : first < (long long)T ? (unsigned)first : T;
+}
+
+// Query after the last whose window has key `j`.
+__device__ __forceinline__ unsigned window_end(unsigned j) {
+    if constexpr (WINDOW == 0) return S;
+    const long long end = (long long)j + (long long)WINDOW + (long long)S - (long long)T;
+    return end <= 0 ? 0 : end < (long long)S ? (unsigned)end : S;
 }
 
 // First query that sees key `j`; S or more if none does.
@@ -31,6 +45,11 @@ struct Masks {
     // Number of keys visible to query `i` of a head.
     __device__ __forceinline__ unsigned seen_keys(u64 head, unsigned i) const {
         return min(visible_keys(i), keys_of(head));
+    }
+
+    // Whether query `i` of a head sees a key.
+    __device__ __forceinline__ bool sees(u64 head, unsigned i, unsigned key) const {
+        return key >= window_start(i) && key < seen_keys(head, i);
     }
 
     // Score plus mask, in multiples of this unit: -inf for hidden keys.

@@ -133,22 +133,24 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     float4 acc[4][COLUMNS];
     // Maximum of the scores so far, scaled.
     float top[4], sum[4];
-    unsigned seen[4];
+    unsigned start[4], seen[4];
 #pragma unroll
     for (unsigned r = 0; r < 4; r++) {
         top[r] = negative_infinity();
         sum[r] = 0.0f;
+        start[r] = window_start(min(row + r, S - 1));
         seen[r] = masks.seen_keys(head, min(row + r, S - 1));
 #pragma unroll
         for (unsigned j = 0; j < COLUMNS; j++) acc[r][j] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     }
 
-    // The tile's last row sees the most keys.
+    // The tile's last row sees the last keys, its first row the first.
+    const unsigned begin = window_start(row0) / KEYS * KEYS;
     const unsigned end = masks.seen_keys(head, min(row0 + ROWS, S) - 1), keys = masks.keys_of(head);
     QkTiles next;
     Vectors next_v;
-    if (end > 0) next.fetch(q_head, k_head, row0, 0, 0);
-    for (unsigned key = 0; key < end; key += KEYS) {
+    if (end > begin) next.fetch(q_head, k_head, row0, begin, 0);
+    for (unsigned key = begin; key < end; key += KEYS) {
         float score[4][4] = {};
         for (unsigned c = 0; c < CHUNKS; c++) {
             float4* const staged = stage + c % STAGES * STAGE_VEC4;
@@ -177,7 +179,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 if (HIDES) {
                     const unsigned mine = key + j * THREADS_N + x;
                     if (BIASED) score[r][j] = masks.biased(score[r][j] * scale, row + r, mine, LOG2_E);
-                    if (mine >= seen[r]) score[r][j] = negative_infinity();
+                    if (mine < start[r] || mine >= seen[r]) score[r][j] = negative_infinity();
                 }
                 highest = fmaxf(highest, score[r][j]);
             }

@@ -75,7 +75,7 @@ __device__ __forceinline__ Found of_tile(float4* staged, const Heads& heads, uns
         for (unsigned e = 0; e < 2; e++) {
             const unsigned row = own0 + 4 * threadIdx.y + r, against = other0 + 2 * threadIdx.x + e;
             const unsigned query = OF_KEYS ? against : row, key = OF_KEYS ? row : against;
-            const bool seen = query < S && key < heads.masks.seen_keys(heads.queries, query);
+            const bool seen = query < S && heads.masks.sees(heads.queries, query, key);
             const float biased = heads.masks.biased(score[r][e] * scale, query, key, 1.0f);
             const float probability = seen ? expf(biased - heads.lse[query]) : 0.0f;
             found.probability[r][e] = probability;

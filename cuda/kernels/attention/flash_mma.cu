@@ -62,7 +62,9 @@ extern "C" __global__ void __launch_bounds__(256)
     const float scale = flash_scale();
     const unsigned my_rows[2] = {row0 + warp_row + lane / 4, row0 + warp_row + lane / 4 + 8};
     const unsigned seen[2] = {masks.seen_keys(head, my_rows[0]), masks.seen_keys(head, my_rows[1])};
-    const unsigned seen_by_all = masks.seen_keys(head, row0);
+    const unsigned start[2] = {window_start(my_rows[0]), window_start(my_rows[1])};
+    // Keys that all rows of the tile see.
+    const unsigned seen_by_all = masks.seen_keys(head, row0), start_of_all = window_start(min(row0 + ROWS, S) - 1);
     float max[2] = {negative_infinity(), negative_infinity()};
     float sum[2] = {0.0f, 0.0f};
     float acc[PADDED / 8][4];
@@ -72,10 +74,11 @@ extern "C" __global__ void __launch_bounds__(256)
         for (unsigned e = 0; e < 4; e++) acc[n][e] = 0.0f;
     }
 
-    // The tile's last row sees the most keys.
+    // The tile's last row sees the last keys, its first row the first.
+    const unsigned begin = window_start(row0) / STEP * STEP;
     const unsigned end = masks.seen_keys(head, min(row0 + ROWS, S) - 1), keys = masks.keys_of(head);
-    if (end > 0) stage_rows<STEP>(k_stage, k_head, 0, T);
-    for (unsigned key0 = 0; key0 < end; key0 += STEP) {
+    if (end > begin) stage_rows<STEP>(k_stage, k_head, begin, T);
+    for (unsigned key0 = begin; key0 < end; key0 += STEP) {
         // The barrier also ends the reads of the previous step's values.
         staged_by_all();
         // Values beyond the length may be NaN: zeros are staged.
@@ -97,14 +100,14 @@ extern "C" __global__ void __launch_bounds__(256)
         }
 
         // Mask only in steps that some row does not see completely.
-        const bool masked = key0 + STEP > seen_by_all;
+        const bool masked = key0 < start_of_all || key0 + STEP > seen_by_all;
         float highest[2] = {max[0], max[1]};
 #pragma unroll
         for (unsigned n = 0; n < HALF / 8; n++) {
 #pragma unroll
             for (unsigned e = 0; e < 4; e++) {
                 const unsigned key = key0 + half * HALF + n * 8 + lane % 4 * 2 + e % 2;
-                score[n][e] = masked && key >= seen[e / 2]
+                score[n][e] = masked && (key < start[e / 2] || key >= seen[e / 2])
                                   ? negative_infinity()
                                   : masks.biased(score[n][e] * scale, my_rows[e / 2], key, LOG2_E);
                 highest[e / 2] = fmaxf(highest[e / 2], score[n][e]);

@@ -81,7 +81,8 @@ extern "C" __global__ void __launch_bounds__(256)
     const unsigned thread = threadIdx.y * 16 + threadIdx.x;
     const unsigned lane = thread % 32, warp = thread / 32, warp_key = warp * 16;
     // Steps cover the queries of each head of the group that see the block's keys.
-    const unsigned skipped = first_query(key0) / QUERIES, steps_of_head = (S + QUERIES - 1) / QUERIES - skipped;
+    const unsigned skipped = first_query(key0) / QUERIES, end_query = window_end(key0 + KEYS - 1);
+    const unsigned steps_of_head = (max(end_query, skipped * QUERIES) + QUERIES - 1) / QUERIES - skipped;
     const unsigned steps = steps_of_head * GROUP;
 
     const auto head_of = [&](unsigned step) { return key_head * GROUP + step / steps_of_head; };
@@ -102,8 +103,8 @@ extern "C" __global__ void __launch_bounds__(256)
     float dk_sum[PADDED / 8][4] = {}, dv_sum[PADDED / 8][4] = {};
     const float scale = 1.0f / sqrtf((float)D);
     const unsigned keys = masks.keys_of(key_head * GROUP);
-    if (key0 >= keys) {
-        // No query sees keys beyond the length.
+    if (key0 >= keys || steps == 0) {
+        // No query sees keys beyond the length, or before all windows.
         store_keys(dk + of_keys, key0 + warp_key, dk_sum, scale);
         store_keys(dv + of_keys, key0 + warp_key, dv_sum, 1.0f);
         return;
@@ -111,7 +112,6 @@ extern "C" __global__ void __launch_bounds__(256)
     // Rows beyond the length may be NaN: zeros are staged.
     stage_rows<KEYS>(k_tile, k + of_keys, key0, keys);
     stage_rows<KEYS>(v_tile, v + of_keys, key0, keys);
-    // The last query sees every key, so there is a first step.
     stage_queries(0);
     if (thread < 2 * QUERIES) numbers[thread] = number(0);
     for (unsigned step = 0; step < steps; step++) {
@@ -126,7 +126,7 @@ extern "C" __global__ void __launch_bounds__(256)
         const float* const delta_tile = lse_tile + QUERIES;
         const unsigned query0 = first_of(step);
         // Mask only in steps with a query that does not see all keys of the block.
-        const bool masked = key0 + KEYS > min(visible_keys(query0), keys);
+        const bool masked = key0 + KEYS > min(visible_keys(query0), keys) || key0 < window_start(query0 + QUERIES - 1);
 
 #pragma unroll 1
         for (unsigned held = 0; held < QUERIES; held += HELD) {
@@ -157,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(256)
                 for (unsigned e = 0; e < 4; e++) {
                     const unsigned key = key0 + warp_key + lane / 4 + e / 2 * 8;
                     const unsigned query = query0 + column + e % 2;
-                    const bool unseen = masked && key >= min(visible_keys(query), keys);
+                    const bool unseen = masked && (key < window_start(query) || key >= min(visible_keys(query), keys));
                     const float biased = masks.biased(score[n][e] * (scale * LOG2_E), query, key, LOG2_E);
                     const float exponent = biased - lse_tile[column + e % 2];
                     score[n][e] = unseen ? 0.0f : exp2f(exponent);

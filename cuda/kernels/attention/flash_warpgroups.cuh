@@ -43,10 +43,14 @@ __device__ __forceinline__ Place place_of(unsigned index) {
     return {section * SECTION + within % heads, (ROW_TILES - 1 - within / heads) * ROWS};
 }
 
-// Number of tiles of keys for a place: at least one. The last row sees the most.
-__device__ __forceinline__ unsigned steps_of(const Place& place, const Masks& masks) {
-    return max((masks.seen_keys(place.head, min(place.first_row + ROWS, S) - 1) + KEYS - 1) / KEYS, 1u);
-}
+// Tiles of keys of a place, from `first` to before `end`: at least one. The first row sees the first keys, the last row the last.
+struct Span {
+    unsigned first, end;
+
+    __device__ __forceinline__ Span(const Place& place, const Masks& masks)
+        : first(window_start(place.first_row) / KEYS),
+          end(max((masks.seen_keys(place.head, min(place.first_row + ROWS, S) - 1) + KEYS - 1) / KEYS, first + 1)) {}
+};
 
 // Shared memory of a block, and its barriers.
 struct Tiles {
@@ -110,7 +114,8 @@ __device__ __forceinline__ void produce(const Tiles& tiles, const Masks& masks, 
         tiles.places[visit % 2] = next.index;
         const bool ends = next.index >= HEADS * ROW_TILES;
         const Place place = place_of(ends ? 0 : next.index);
-        const unsigned steps = steps_of(place, masks), head = place.head / GROUP;
+        const Span span(place, masks);
+        const unsigned head = place.head / GROUP;
 #pragma unroll
         for (unsigned i = 0; i < WARPGROUPS; i++) {
             mbarrier_wait(tiles.query_empty + i, visit % 2 ^ 1);
@@ -126,13 +131,13 @@ __device__ __forceinline__ void produce(const Tiles& tiles, const Masks& masks, 
             }
             // The first consumer starts with its rows and the keys.
             if (i == 0) {
-                copy_keys<FIRST_KEYS>(tiles.keys, tiles.key_full, tiles.key_empty, k, count, (steps - 1) * KEYS, head);
+                copy_keys<FIRST_KEYS>(tiles.keys, tiles.key_full, tiles.key_empty, k, count, (span.end - 1) * KEYS, head);
             }
         }
         if (ends) return;
-        copy_keys<FIRST_VALUES>(tiles.values, tiles.value_full, tiles.value_empty, v, count, (steps - 1) * KEYS, head);
+        copy_keys<FIRST_VALUES>(tiles.values, tiles.value_full, tiles.value_empty, v, count, (span.end - 1) * KEYS, head);
         count++;
-        for (unsigned step = steps - 1; step-- > 0; count++) {
+        for (unsigned step = span.end - 1; step-- > span.first; count++) {
             copy_keys<FIRST_KEYS>(tiles.keys, tiles.key_full, tiles.key_empty, k, count, step * KEYS, head);
             copy_keys<FIRST_VALUES>(tiles.values, tiles.value_full, tiles.value_empty, v, count, step * KEYS, head);
         }
@@ -162,12 +167,16 @@ struct Order {
 // A row's maximum is replaced where it rises by more than this, in powers of two. Weights stay below 2^8.
 constexpr float RISE = 8.0f;
 
-// Numbers of keys that rows of a consumer see: a thread's two rows, and all rows. Keys of the head.
+// Keys that rows of a consumer see, from `start` to before `seen`: a thread's two rows, and all rows. First tile within all windows,
+// and keys of the head.
 struct Rows {
-    unsigned seen[2], seen_by_all, keys;
+    unsigned start[2], seen[2], seen_by_all, first_whole, keys;
 
     __device__ __forceinline__ Rows(const Place& place, const Masks& masks, unsigned warpgroup) {
         const unsigned first = place.first_row + warpgroup * 64;
+        start[0] = window_start(first + wgmma_row(0));
+        start[1] = window_start(first + wgmma_row(2));
+        first_whole = (window_start(min(first + 63, S - 1)) + KEYS - 1) / KEYS;
         seen[0] = masks.seen_keys(place.head, first + wgmma_row(0));
         seen[1] = masks.seen_keys(place.head, first + wgmma_row(2));
         seen_by_all = masks.seen_keys(place.head, first);
@@ -219,11 +228,13 @@ struct Consumer {
     // Replaces scores by exponentials, and adds them. Returns whether the results must be multiplied by `rescale`.
     template <bool masked>
     __device__ __forceinline__ bool weigh(float (&scores)[KEYS / 2], float (&rescale)[2], unsigned first_key,
-                                          const unsigned (&seen)[2]) {
+                                          const Rows& rows) {
         if constexpr (masked) {
 #pragma unroll
             for (unsigned i = 0; i < KEYS / 2; i++) {
-                if (first_key + wgmma_column(i) >= seen[i / 2 % 2]) scores[i] = negative_infinity();
+                const unsigned key = first_key + wgmma_column(i);
+                if (key >= rows.seen[i / 2 % 2]) scores[i] = negative_infinity();
+                if (WINDOW > 0 && key < rows.start[i / 2 % 2]) scores[i] = negative_infinity();
             }
         }
         float highest[2] = {max[0], max[1]};
@@ -274,10 +285,10 @@ struct Consumer {
         named_sync<128>(1 + WARPGROUPS + warpgroup);
     }
 
-    // A step: scores of tile `step`, while values of the tile after it are added.
+    // A step: scores of tile `step`, while values of the tile after it are added. Tile `last` ends the place.
     template <bool masked>
-    __device__ __forceinline__ void advance(unsigned (&weights)[KEYS / 16][4], unsigned step, const unsigned (&seen)[2],
-                                            const Order& order) {
+    __device__ __forceinline__ void advance(unsigned (&weights)[KEYS / 16][4], unsigned step, unsigned last,
+                                            const Rows& rows, const Order& order) {
         float scores[KEYS / 2], rescale[2];
         const unsigned keys = (count + 1) % STAGES, values = count % STAGES;
         mbarrier_wait(tiles.key_full + keys, (count + 1) / STAGES % 2);
@@ -288,8 +299,8 @@ struct Consumer {
         order.pass();
         wgmma_wait<1>(scores);
         release(tiles.key_empty + keys);
-        if (step == 0) release(tiles.query_empty + warpgroup);
-        const bool rises = weigh<masked>(scores, rescale, step * KEYS, seen);
+        if (step == last) release(tiles.query_empty + warpgroup);
+        const bool rises = weigh<masked>(scores, rescale, step * KEYS, rows);
         wgmma_wait<0>(acc);
         release(tiles.value_empty + values);
         pack_weights(weights, scores);
@@ -311,12 +322,12 @@ struct Consumer {
 
     // Weights of the first tile of a place, whose scores are in flight. Others may be in flight before them.
     __device__ __forceinline__ void enter(unsigned (&weights)[KEYS / 16][4], float (&scores)[KEYS / 2], const Rows& rows,
-                                          unsigned step) {
+                                          unsigned step, unsigned last) {
         float rescale[2];
         wgmma_wait<0>(scores);
         release(tiles.key_empty + count % STAGES);
-        if (step == 0) release(tiles.query_empty + warpgroup);
-        weigh<true>(scores, rescale, step * KEYS, rows.seen);
+        if (step == last) release(tiles.query_empty + warpgroup);
+        weigh<true>(scores, rescale, step * KEYS, rows);
         pack_weights(weights, scores);
         if constexpr (OWN_LENGTHS) {
             mbarrier_wait(tiles.value_full + count % STAGES, count / STAGES % 2);
@@ -331,20 +342,29 @@ struct Consumer {
         if (!next(place)) return;
         unsigned weights[KEYS / 16][4];
         Rows rows(place, masks, warpgroup);
-        unsigned step = steps_of(place, masks) - 1;
+        Span span(place, masks);
+        unsigned step = span.end - 1;
         {
             float scores[KEYS / 2];
             mbarrier_wait(tiles.key_full + count % STAGES, count / STAGES % 2);
             score(scores, count);
             begin();
-            enter(weights, scores, rows, step);
+            enter(weights, scores, rows, step, span.first);
         }
         while (true) {
             // Under a causal mask, the first of these tiles also have keys that some row does not see.
             if constexpr (CAUSAL) {
-                while (step > 0 && step * KEYS > rows.seen_by_all) advance<true>(weights, --step, rows.seen, order);
+                while (step > span.first && step * KEYS > rows.seen_by_all) {
+                    advance<true>(weights, --step, span.first, rows, order);
+                }
             }
-            while (step > 0) advance<false>(weights, --step, rows.seen, order);
+            while (step > span.first && (WINDOW == 0 || step > rows.first_whole)) {
+                advance<false>(weights, --step, span.first, rows, order);
+            }
+            // Likewise the last ones in a window.
+            if constexpr (WINDOW > 0) {
+                while (step > span.first) advance<true>(weights, --step, span.first, rows, order);
+            }
 
             const unsigned values = count % STAGES;
             mbarrier_wait(tiles.value_full + values, count / STAGES % 2);
@@ -367,8 +387,9 @@ struct Consumer {
             store(before, out, lse);
             begin();
             rows = Rows(place, masks, warpgroup);
-            step = steps_of(place, masks) - 1;
-            enter(weights, scores, rows, step);
+            span = Span(place, masks);
+            step = span.end - 1;
+            enter(weights, scores, rows, step, span.first);
         }
     }
 

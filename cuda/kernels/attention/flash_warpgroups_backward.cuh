@@ -38,7 +38,7 @@ struct Steps {
     __device__ __forceinline__ Steps(const Place& place, unsigned keys, unsigned part)
         : place(place),
           skipped(min(first_query(place.first_key) / QUERIES, QUERY_TILES - 1)),
-          of_head(QUERY_TILES - skipped),
+          of_head(max((window_end(place.first_key + KEYS - 1) + QUERIES - 1) / QUERIES, skipped + 1) - skipped),
           all(place.first_key < keys ? of_head * GROUP : 0),
           before(all * part / PARTS),
           count(all * (part + 1) / PARTS - before) {}
@@ -208,12 +208,13 @@ struct Consumer {
     // Replaces scores by weights.
     __device__ __forceinline__ void weigh(float (&scores)[QUERIES / 2], unsigned first_query, const float* lse) const {
         // Mask only in steps with a query that does not see all keys of the block.
-        if (steps.place.first_key + KEYS > min(visible_keys(first_query), keys)) {
+        const bool after = steps.place.first_key + KEYS > min(visible_keys(first_query), keys);
+        if (after || steps.place.first_key < window_start(first_query + QUERIES - 1)) {
             const unsigned key = steps.place.first_key + warpgroup * 64 + wgmma_row(0);
 #pragma unroll
             for (unsigned i = 0; i < QUERIES / 2; i++) {
-                const unsigned seen = min(visible_keys(first_query + wgmma_column(i)), keys);
-                if (key + i / 2 % 2 * 8 >= seen) scores[i] = negative_infinity();
+                const unsigned query = first_query + wgmma_column(i), of = key + i / 2 % 2 * 8;
+                if (of < window_start(query) || of >= min(visible_keys(query), keys)) scores[i] = negative_infinity();
             }
         }
 #pragma unroll

@@ -64,19 +64,19 @@ extern "C" __global__ void attention_softmax(float* __restrict__ scores
     const u64 row = flat_workgroup();
     if (row >= (u64)HEADS * S) return;
     float* const weights = scores + row * T;
-    const unsigned seen = masks.seen_keys(row / S, (unsigned)(row % S));
+    const unsigned seen = masks.seen_keys(row / S, (unsigned)(row % S)), start = window_start((unsigned)(row % S));
 
     float max = negative_infinity();
-    for (unsigned j = threadIdx.x; j < seen; j += ROW_THREADS) max = fmaxf(max, weights[j]);
+    for (unsigned j = start + threadIdx.x; j < seen; j += ROW_THREADS) max = fmaxf(max, weights[j]);
     max = base_of(block_max(max, partial));
     float sum = 0.0f;
-    for (unsigned j = threadIdx.x; j < seen; j += ROW_THREADS) sum += expf(weights[j] - max);
+    for (unsigned j = start + threadIdx.x; j < seen; j += ROW_THREADS) sum += expf(weights[j] - max);
     sum = block_sum(sum, partial);
 #if KEEPS_LSE
     if (threadIdx.x == 0) lse[row] = sum == 0.0f ? 0.0f : max + logf(sum);
 #endif
     for (unsigned j = threadIdx.x; j < T; j += ROW_THREADS) {
         // A row without a visible key has sum zero.
-        weights[j] = j >= seen || sum == 0.0f ? 0.0f : expf(weights[j] - max) / sum;
+        weights[j] = j < start || j >= seen || sum == 0.0f ? 0.0f : expf(weights[j] - max) / sum;
     }
 }

@@ -112,24 +112,18 @@ __device__ __forceinline__ void product_mma_of(const StageTiles& stage_tiles, co
     }
 }
 
+// Tile of matrix `batch` of C from a row and a column on. Rows from `end` on are not stored.
 template <typename Epilogue>
-__device__ __forceinline__ void product_mma(const elem* __restrict__ a, const elem* __restrict__ b, elem* __restrict__ c,
-                                            const Epilogue& epilogue) {
-    constexpr unsigned across = (N + BLOCK_MN - 1) / BLOCK_MN, down = (M + BLOCK_MN - 1) / BLOCK_MN;
-    const u64 index = flat_workgroup(), tiles = (u64)across * down, batch = index / tiles;
-    if (batch >= BATCH) return;
-    const uint2 tile = tile_at(index % tiles, across, down);
-    const unsigned first_row = tile.y * BLOCK_MN, first_col = tile.x * BLOCK_MN;
-    a += batch * a_elements;
-    b += batch * b_elements;
-
+__device__ __forceinline__ void product_mma_tile(const elem* __restrict__ a, const elem* __restrict__ b, elem* __restrict__ c,
+                                                 unsigned first_row, unsigned first_col, unsigned end, u64 batch,
+                                                 const Epilogue& epilogue) {
     const auto stage_tiles = [&](elem* a_tile, elem* b_tile, unsigned d) {
         stage_tile<StagedA, A_HEIGHT, A_WIDTH>(a_tile, a, A_TRANSPOSED ? d : first_row, A_TRANSPOSED ? first_row : d);
         stage_tile<StagedB, B_HEIGHT, B_WIDTH>(b_tile, b, B_TRANSPOSED ? first_col : d, B_TRANSPOSED ? d : first_col);
     };
     product_mma_of(stage_tiles, [&](unsigned tile_row, unsigned tile_col, float x, float y) {
         const unsigned row = first_row + tile_row, col = first_col + tile_col;
-        if (row >= M) return;
+        if (row >= end) return;
         const u64 at = batch * c_elements + (u64)row * N + col;
         if constexpr (N % 2 == 0) {
             if (col >= N) return;
@@ -139,4 +133,15 @@ __device__ __forceinline__ void product_mma(const elem* __restrict__ a, const el
             if (col + 1 < N) c[at + 1] = to_elem(epilogue(at + 1, col + 1, y));
         }
     });
+}
+
+template <typename Epilogue>
+__device__ __forceinline__ void product_mma(const elem* __restrict__ a, const elem* __restrict__ b, elem* __restrict__ c,
+                                            const Epilogue& epilogue) {
+    constexpr unsigned across = (N + BLOCK_MN - 1) / BLOCK_MN, down = (M + BLOCK_MN - 1) / BLOCK_MN;
+    const u64 index = flat_workgroup(), tiles = (u64)across * down, batch = index / tiles;
+    if (batch >= BATCH) return;
+    const uint2 tile = tile_at(index % tiles, across, down);
+    product_mma_tile(a + batch * a_elements, b + batch * b_elements, c, tile.y * BLOCK_MN, tile.x * BLOCK_MN, M,
+                     batch, epilogue);
 }

@@ -80,24 +80,20 @@ __device__ __forceinline__ void add_scaled(float4& sum, float factor, const floa
     sum.w = fmaf(factor, x.w, sum.w);
 }
 
+// Tile of matrix `batch` of C from a row and a column on. Rows from `end` on are not stored.
 template <typename Epilogue>
-__device__ __forceinline__ void product_tiled(const elem* __restrict__ a, const elem* __restrict__ b, elem* __restrict__ c,
-                                              const Epilogue& epilogue) {
-    constexpr unsigned across = (N + BLOCK_MN - 1) / BLOCK_MN, down = (M + BLOCK_MN - 1) / BLOCK_MN, rows = 4 * REG_TILES;
-    constexpr unsigned steps = (K + BLOCK_K - 1) / BLOCK_K;
+__device__ __forceinline__ void product_tile(const elem* __restrict__ a, const elem* __restrict__ b, elem* __restrict__ c,
+                                             unsigned first_row, unsigned first_col, unsigned end, u64 batch,
+                                             const Epilogue& epilogue) {
+    constexpr unsigned rows = 4 * REG_TILES, steps = (K + BLOCK_K - 1) / BLOCK_K;
     using TileA = Tile<!A_TRANSPOSED, A_HEIGHT, A_WIDTH>;
     using TileB = Tile<B_TRANSPOSED, B_HEIGHT, B_WIDTH>;
     __shared__ __align__(16) float a_tile[2 * TileA::SIZE];
     __shared__ __align__(16) float b_tile[2 * TileB::SIZE];
 
-    const u64 index = flat_workgroup(), tiles = (u64)across * down, batch = index / tiles;
-    if (batch >= BATCH) return;
-    const uint2 tile = tile_at(index % tiles, across, down);
-    const unsigned first_row = tile.y * BLOCK_MN, first_col = tile.x * BLOCK_MN, thread = threadIdx.y * 16 + threadIdx.x;
+    const unsigned thread = threadIdx.y * 16 + threadIdx.x;
     // A warp is 8 x 4 threads, and neighbours share a row, then a column: it reads each vector once.
     const unsigned x = thread % 64 / 32 * 8 + thread % 16 / 2, y = thread / 64 * 4 + thread % 32 / 16 * 2 + thread % 2;
-    a += batch * a_elements;
-    b += batch * b_elements;
 
     float4 sums[rows][REG_TILES];
 #pragma unroll
@@ -150,7 +146,7 @@ __device__ __forceinline__ void product_tiled(const elem* __restrict__ a, const 
 #pragma unroll
     for (unsigned r = 0; r < rows; r++) {
         const unsigned row = first_row + r / 4 * 64 + y * 4 + r % 4;
-        if (row >= M) continue;
+        if (row >= end) continue;
 #pragma unroll
         for (unsigned s = 0; s < REG_TILES; s++) {
             const unsigned col = first_col + s * 64 + x * 4;
@@ -170,4 +166,14 @@ __device__ __forceinline__ void product_tiled(const elem* __restrict__ a, const 
             }
         }
     }
+}
+
+template <typename Epilogue>
+__device__ __forceinline__ void product_tiled(const elem* __restrict__ a, const elem* __restrict__ b, elem* __restrict__ c,
+                                              const Epilogue& epilogue) {
+    constexpr unsigned across = (N + BLOCK_MN - 1) / BLOCK_MN, down = (M + BLOCK_MN - 1) / BLOCK_MN;
+    const u64 index = flat_workgroup(), tiles = (u64)across * down, batch = index / tiles;
+    if (batch >= BATCH) return;
+    const uint2 tile = tile_at(index % tiles, across, down);
+    product_tile(a + batch * a_elements, b + batch * b_elements, c, tile.y * BLOCK_MN, tile.x * BLOCK_MN, M, batch, epilogue);
 }

@@ -9,7 +9,8 @@
 //
 // K may be split into PARTS of whole steps, whose sums are matrices of C one after the other.
 //
-// Tiles may exceed the matrices: the copy engine reads zeros outside, and does not write there.
+// Tiles may exceed the matrices: the copy engine reads zeros outside, and does not write there. Rows of groups with a B of their own
+// are stored up to the group's end: see `Grouped`.
 
 #include "lib/mma.cuh"
 #include "lib/named.cuh"
@@ -46,6 +47,17 @@ constexpr bool wide = false;
 template <>
 constexpr bool wide<Sums> = true;
 
+// Stores rows of groups to C, also by its address: the copy engine cannot end a piece between two rows.
+struct Grouped : Unchanged {
+    elem* c;
+    __device__ __forceinline__ explicit Grouped(elem* c) : c(c) {}
+};
+
+template <typename Epilogue>
+constexpr bool grouped = false;
+template <>
+constexpr bool grouped<Grouped> = true;
+
 // Shared memory: stages, pieces of C by warp in SLOTS slots, barriers by stage, barriers by slot.
 struct Ring {
     elem *stages, *pieces;
@@ -73,30 +85,53 @@ struct Position {
 // Steps of a part of K. The last part may reach beyond K.
 constexpr unsigned STEPS = ((K + BLOCK_K - 1) / BLOCK_K + PARTS - 1) / PARTS;
 
-// A tile: its index among parts of the batch, its first row and column, and whether the block has tiles before and after it.
+// A tile: its index among parts of the batch, its B among all, its first row and column, the end of rows to store, and whether the
+// block has tiles before and after it.
 struct Place {
-    unsigned batch, row, column;
+    unsigned batch, of_b, row, column, end;
     bool before, after;
 };
 
-// Calls `then(place)` for each tile of this block whose number is `first` modulo `each`.
-template <unsigned each, typename Then>
-__device__ __forceinline__ void each_tile(unsigned rank, unsigned first, const Then& then) {
-    constexpr unsigned rows = BLOCK_M * CLUSTER, across = (N + BLOCK_N - 1) / BLOCK_N, down = (M + rows - 1) / rows;
-    constexpr unsigned tiles = across * down;
-    const unsigned blocks = gridDim.x / CLUSTER;
+constexpr unsigned TILES_ACROSS = (N + BLOCK_N - 1) / BLOCK_N;
+
+// Tiles of all parts of the batch.
+struct AllTiles {
+    // Calls `then(place)` for each tile of this block whose number is `first` modulo `each`.
+    template <unsigned each, typename Then>
+    __device__ __forceinline__ void visit(unsigned rank, unsigned first, const Then& then) const {
+        constexpr unsigned rows = BLOCK_M * CLUSTER, down = (M + rows - 1) / rows, tiles = TILES_ACROSS * down;
+        const unsigned blocks = gridDim.x / CLUSTER;
 #pragma unroll 1
-    for (unsigned index = blockIdx.x / CLUSTER + first * blocks; index < BATCH * PARTS * tiles; index += each * blocks) {
-        const uint2 tile = tile_at(index % tiles, across, down);
-        then(Place{index / tiles, (tile.y * CLUSTER + rank) * BLOCK_M, tile.x * BLOCK_N, index >= blocks,
-                   index + blocks < BATCH * PARTS * tiles});
+        for (unsigned index = blockIdx.x / CLUSTER + first * blocks; index < BATCH * PARTS * tiles; index += each * blocks) {
+            const uint2 tile = tile_at(index % tiles, TILES_ACROSS, down);
+            then(Place{index / tiles, index / tiles / PARTS, (tile.y * CLUSTER + rank) * BLOCK_M, tile.x * BLOCK_N, M,
+                       index >= blocks, index + blocks < BATCH * PARTS * tiles});
+        }
     }
-}
+};
+
+// Tiles of rows of groups. The table has their number, then for each its group, its first row and the end of the group's rows.
+struct GroupedTiles {
+    const uint4* table;
+
+    template <unsigned each, typename Then>
+    __device__ __forceinline__ void visit(unsigned rank, unsigned first, const Then& then) const {
+        const unsigned blocks = gridDim.x / CLUSTER, down = table[0].x, tiles = TILES_ACROSS * down;
+#pragma unroll 1
+        for (unsigned index = blockIdx.x / CLUSTER + first * blocks; index < tiles; index += each * blocks) {
+            const uint2 tile = tile_at(index, TILES_ACROSS, down);
+            const uint4 rows = table[1 + tile.y];
+            then(Place{0, rows.x, rows.y + rank * BLOCK_M, tile.x * BLOCK_N, rows.z, index >= blocks, index + blocks < tiles});
+        }
+    }
+};
 
 // Producer of the ring. One thread calls it.
-__device__ __forceinline__ void produce(const CUtensorMap& a, const CUtensorMap& b, const Ring& ring, unsigned rank) {
+template <typename Tiles>
+__device__ __forceinline__ void produce(const CUtensorMap& a, const CUtensorMap& b, const Ring& ring, unsigned rank,
+                                        const Tiles& tiles) {
     Position at;
-    each_tile<1>(rank, 0, [&](const Place& place) {
+    tiles.template visit<1>(rank, 0, [&](const Place& place) {
         const unsigned batch = place.batch / PARTS, first = place.batch % PARTS * STEPS;
 #pragma unroll 1
         for (unsigned step = first; step < first + STEPS; step++) {
@@ -121,9 +156,9 @@ __device__ __forceinline__ void produce(const CUtensorMap& a, const CUtensorMap&
             constexpr unsigned part = (B_TRANSPOSED ? BLOCK_N : BLOCK_K) / CLUSTER;
             const auto load_b = [&](elem* to, int x, int y) {
                 if constexpr (CLUSTER > 1) {
-                    tma_multicast(to + rank * part * 64, b, full, (1 << CLUSTER) - 1, x, y + rank * part, batch);
+                    tma_multicast(to + rank * part * 64, b, full, (1 << CLUSTER) - 1, x, y + rank * part, place.of_b);
                 } else {
-                    tma_load(to, b, full, x, y, batch);
+                    tma_load(to, b, full, x, y, place.of_b);
                 }
             };
             if constexpr (B_TRANSPOSED) {
@@ -243,6 +278,18 @@ struct Results {
         }
     }
 
+    // Stores the rows of a piece before the end of their group.
+    __device__ __forceinline__ void store_before_end(const elem* slot, unsigned row, unsigned column, unsigned end) const {
+        const unsigned lane = threadIdx.x % 32, place = lane % 8, to = column + place * 8;
+#pragma unroll
+        for (unsigned i = lane / 8; i < 16; i += 4) {
+            if (row + i < end && to < N) {
+                const elem* const from = slot + i * 64 + (place ^ i % 8) * 8;
+                *reinterpret_cast<uint4*>(epilogue.c + (u64)(row + i) * N + to) = *reinterpret_cast<const uint4*>(from);
+            }
+        }
+    }
+
     __device__ __forceinline__ void store(const Place& place, const float (&sums)[SETS][BLOCK_N / 2]) {
         unsigned of_columns[8];
 #pragma unroll
@@ -261,6 +308,15 @@ struct Results {
                 finish(slot, of_piece);
             } else {
                 finish(slot, of_piece, of_columns);
+            }
+            if constexpr (grouped<Epilogue>) {
+                if (row + 16 > place.end) {
+                    __syncwarp();
+                    store_before_end(slot, row, column, place.end);
+                    // Waits count a group of copies for each piece, and this one is empty.
+                    if (threadIdx.x % 32 == 0) tma_commit();
+                    continue;
+                }
             }
             tma_fence();
             __syncwarp();
@@ -317,8 +373,9 @@ struct Products {
     }
 };
 
-template <typename Epilogue>
-__device__ __forceinline__ void consume(const CUtensorMap& c, const Ring& ring, unsigned rank, const Epilogue& epilogue) {
+template <typename Epilogue, typename Tiles>
+__device__ __forceinline__ void consume(const CUtensorMap& c, const Ring& ring, unsigned rank, const Epilogue& epilogue,
+                                        const Tiles& tiles) {
     // Uniform, which the compiler cannot know.
     const unsigned warp = __shfl_sync(0xFFFFFFFFu, threadIdx.x / 32, 0), warpgroup = warp / 4;
     const unsigned rows = ALTERNATE ? 0 : warpgroup * SETS * 64;
@@ -329,7 +386,7 @@ __device__ __forceinline__ void consume(const CUtensorMap& c, const Ring& ring, 
     using Of = Results<Epilogue>;
     Of results{c, epilogue, ring.pieces + warp * SLOTS * Of::slot_elems, ring.loaded + warp * SLOTS, 0};
     if (ALTERNATE && warpgroup == 1) products.at.skip<STEPS>();
-    each_tile<ALTERNATE ? 2 : 1>(rank, ALTERNATE ? warpgroup : 0, [&](const Place& tile) {
+    tiles.template visit<ALTERNATE ? 2 : 1>(rank, ALTERNATE ? warpgroup : 0, [&](const Place& tile) {
         Place place = tile;
         place.row += rows + warp % 4 * 16;
         float sums[SETS][BLOCK_N / 2];
@@ -345,9 +402,9 @@ __device__ __forceinline__ void consume(const CUtensorMap& c, const Ring& ring, 
     if (threadIdx.x % 32 == 0) tma_wait_read<0>();
 }
 
-template <typename Epilogue>
+template <typename Epilogue, typename Tiles = AllTiles>
 __device__ __forceinline__ void product_wgmma(const CUtensorMap& a, const CUtensorMap& b, const CUtensorMap& c,
-                                              const Epilogue& epilogue) {
+                                              const Epilogue& epilogue, const Tiles& tiles = Tiles{}) {
     extern __shared__ __align__(1024) unsigned char shared[];
     elem* const stages = reinterpret_cast<elem*>(shared);
     elem* const pieces = stages + STAGES * stage_elems;
@@ -373,11 +430,11 @@ __device__ __forceinline__ void product_wgmma(const CUtensorMap& a, const CUtens
     }
     if (threadIdx.x >= CONSUMERS * 128) {
         give_registers<24>();
-        if (threadIdx.x == CONSUMERS * 128) produce(a, b, ring, rank);
+        if (threadIdx.x == CONSUMERS * 128) produce(a, b, ring, rank, tiles);
         __syncwarp();
     } else {
         take_registers<CONSUMERS == 2 ? 240 : 160>();
-        consume(c, ring, rank, epilogue);
+        consume(c, ring, rank, epilogue, tiles);
     }
     // Other blocks arrive at this block's barriers.
     if constexpr (CLUSTER > 1) cluster_sync();

@@ -1,7 +1,7 @@
 //! Graphs of attention and its gradients, in the form that the library's fused engines recognise.
 //!
-//! The masks are applied in sequence: the additive mask, the number of keys of each batch item, the causal mask. Masked scores
-//! become −∞. The backward pass recomputes probabilities from the log-sum-exp of every row.
+//! The masks are applied in sequence: the additive mask, the number of keys of each batch item, the causal mask, its window. Masked
+//! scores become −∞. The backward pass recomputes probabilities from the log-sum-exp of every row.
 
 use parallax_ir::device::BackendError;
 use parallax_ir::{Attention, AttentionPass};
@@ -137,6 +137,22 @@ impl Drawing<'_> {
         self.graph.select(seen, scores, hidden)
     }
 
+    /// Replaces scores of keys that a query does not see by −∞: those after it, and those before its window.
+    fn visible(&mut self, scores: Id) -> Id {
+        let scores = self.causal(scores);
+        if self.wanted.window == 0 {
+            return scores;
+        }
+        let row = self.graph.index(scores, 2, FLOAT);
+        let column = self.graph.index(scores, 3, FLOAT);
+        // Engines recognise a window by the sum of the column and one number.
+        let reach = self.graph.float((self.wanted.window as i64 + self.queries - self.keys) as f32);
+        let reached = self.graph.pointwise(Mode::CUDNN_POINTWISE_ADD, column, reach);
+        let seen = self.graph.truth(Mode::CUDNN_POINTWISE_CMP_GT, reached, row);
+        let hidden = self.graph.float(f32::NEG_INFINITY);
+        self.graph.select(seen, scores, hidden)
+    }
+
     /// Replaces scores of causally masked keys by −∞. The causal mask is aligned to the last key.
     fn causal(&mut self, scores: Id) -> Id {
         if !self.wanted.causal {
@@ -162,7 +178,7 @@ impl Drawing<'_> {
         let (lengths, mask) = self.masks(4);
         let behind = 4 + usize::from(lengths.is_some()) + usize::from(mask.is_some());
         let scores = self.scores([q, k], lengths, mask);
-        let scores = self.causal(scores);
+        let scores = self.visible(scores);
 
         let rows = self.of_rows();
         let top = self.graph.between(FLOAT, &rows);
@@ -201,7 +217,7 @@ impl Drawing<'_> {
 
         let scores = self.scores([q, k], lengths, mask);
         let below = self.graph.pointwise(Mode::CUDNN_POINTWISE_SUB, scores, lse);
-        let below = self.causal(below);
+        let below = self.visible(below);
         let weights = self.graph.pointwise(Mode::CUDNN_POINTWISE_EXP, below, None);
 
         let by_key = self.graph.transposed(weights, self.stored);
@@ -252,6 +268,7 @@ mod tests {
             keys: 128,
             dim: 32,
             causal: true,
+            window: 32,
             padded: true,
             biased: true,
             pass,

@@ -72,7 +72,7 @@ fn attention_dscores(
         var dscore = 0.0;
         let biased_score = biased(score * scale, row, col, 1.0);
         // Tested by equality, because naga does not regard NaN as unequal to a number.
-        if col < seen_keys(head, row) && !(biased_score == HIDDEN) {
+        if sees(head, row, col) && !(biased_score == HIDDEN) {
             probability = exp(biased_score - lse[head * S + row]);
             dscore = probability * (dprobability - delta[head * S + row]) * scale;
         }

@@ -1,4 +1,4 @@
-// Masks of attention. GROUP neighbouring heads of queries share a head of keys and values.
+// Masks of attention. A window has WINDOW keys up to the causal mask, or all if it is zero. GROUP neighbouring heads of queries share a head of keys and values.
 
 #import lib/nan
 
@@ -8,6 +8,22 @@ fn visible(i: u32) -> u32 {
         return T;
     }
     return min(T, max(i + 1u + T, S) - S);
+}
+
+// First key in the window of query i.
+fn window_start(i: u32) -> u32 {
+    if WINDOW == 0u {
+        return 0u;
+    }
+    return min(T, max(i + 1u + T, S + WINDOW) - (S + WINDOW));
+}
+
+// Query after the last whose window has key j.
+fn window_end(j: u32) -> u32 {
+    if WINDOW == 0u {
+        return S;
+    }
+    return min(S, max(j + WINDOW + S, T) - T);
 }
 
 // First query that sees key j; S or more if none does.
@@ -37,6 +53,11 @@ fn keys_of(head: u32) -> u32 {
 // Number of keys visible to query i of a head.
 fn seen_keys(head: u32, i: u32) -> u32 {
     return min(visible(i), keys_of(head));
+}
+
+// Whether query i of a head sees a key.
+fn sees(head: u32, i: u32, key: u32) -> bool {
+    return key >= window_start(i) && key < seen_keys(head, i);
 }
 
 // Score of a hidden key, below all others. It is finite, because WGSL does not guarantee infinities. Weights are zero where a

@@ -162,6 +162,7 @@ fn attention_flash(
     let x = lane / 2u % THREADS_N;
     let y = lane / (2u * THREADS_N) * 2u + lane % 2u;
     let last = seen_keys(head, min(first_row + ROWS, S) - 1u);
+    let first_tile = window_start(first_row) / KEYS;
     let tiles = (last + KEYS - 1u) / KEYS;
     let end = keys_of(head);
     let scale = inverseSqrt(f32(D)) * LOG2_E;
@@ -180,10 +181,17 @@ fn attention_flash(
         seen_keys(head, min(row + 3u, S - 1u)),
     );
 
-    if tiles > 0u {
-        fetch(&next, head, first_row, 0u, 0u, lane);
+    let start = vec4<u32>(
+        window_start(min(row, S - 1u)),
+        window_start(min(row + 1u, S - 1u)),
+        window_start(min(row + 2u, S - 1u)),
+        window_start(min(row + 3u, S - 1u)),
+    );
+
+    if tiles > first_tile {
+        fetch(&next, head, first_row, first_tile * KEYS, 0u, lane);
     }
-    for (var t = 0u; t < tiles; t++) {
+    for (var t = first_tile; t < tiles; t++) {
         let key = t * KEYS;
         // Initialised explicitly: browsers do not zero it in each iteration otherwise.
         var s = array<vec4<f32>, 4>();
@@ -218,6 +226,9 @@ fn attention_flash(
                     biased(score.z, row + 2u, mine, LOG2_E), biased(score.w, row + 3u, mine, LOG2_E));
 #endif
                 s[j] = select(vec4<f32>(HIDDEN), s[j], vec4<u32>(mine) < seen);
+                if WINDOW > 0u {
+                    s[j] = select(s[j], vec4<f32>(HIDDEN), vec4<u32>(mine) < start);
+                }
             }
             now = max(now, s[j]);
         }

@@ -135,7 +135,7 @@ fn weigh(tile: Tile, own_row: u32, other_row: u32, products: vec2<f32>) -> vec2<
     let query = select(own_row, other_row, OF_KEYS);
     let key = select(other_row, own_row, OF_KEYS);
     let head = select(tile.own_head, tile.other_head, OF_KEYS);
-    if query >= S || key >= seen_keys(head, query) {
+    if query >= S || !sees(head, query, key) {
         return vec2<f32>();
     }
     let at = head * S + query;

@@ -22,10 +22,11 @@ fn attention_flash_dkdv(
     let first = flat % blocks * OWN;
     var keys: array<vec4<f32>, 4u * COLUMNS>;
     var values: array<vec4<f32>, 4u * COLUMNS>;
+    let end_query = window_end(first + OWN - 1u);
     // No query sees keys beyond the length.
     let members = select(0u, GROUP, first < keys_of(head * GROUP));
     for (var member = 0u; member < members; member++) {
-        for (var query = first_query(first); query < S; query += OTHERS) {
+        for (var query = first_query(first); query < end_query; query += OTHERS) {
             let tile = Tile(head, head * GROUP + member, first, query, S, lane);
             let found = of_tile(tile);
             share(lane, array<vec2<f32>, 4>(found[0].xy, found[1].xy, found[2].xy, found[3].xy));

@@ -21,7 +21,7 @@ fn attention_flash_dq(
     let first = flat % blocks * OWN;
     let last = seen_keys(head, min(first + OWN, S) - 1u);
     var sums: array<vec4<f32>, 4u * COLUMNS>;
-    for (var key = 0u; key < last; key += OTHERS) {
+    for (var key = window_start(first) / OTHERS * OTHERS; key < last; key += OTHERS) {
         let tile = Tile(head, head / GROUP, first, key, keys_of(head), lane);
         let found = of_tile(tile);
         share(lane, array<vec2<f32>, 4>(found[0].zw, found[1].zw, found[2].zw, found[3].zw));

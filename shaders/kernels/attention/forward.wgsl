@@ -31,7 +31,7 @@ fn attention_forward(
     var top = HIDDEN;
     var sum = 0.0;
     var sums: array<f32, COLUMNS>;
-    for (var first = 0u; first < seen; first += ROW_THREADS) {
+    for (var first = window_start(row % S); first < seen; first += ROW_THREADS) {
         var score = HIDDEN;
         if first + lane < seen {
             var product = 0.0;

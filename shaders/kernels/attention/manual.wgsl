@@ -75,14 +75,15 @@ fn attention_softmax(
         return;
     }
     let seen = seen_keys(row / S, row % S);
+    let start = window_start(row % S);
     let base = row * T;
     var top = HIDDEN;
-    for (var j = lane; j < seen; j += ROW_THREADS) {
+    for (var j = start + lane; j < seen; j += ROW_THREADS) {
         top = max(top, scores[base + j]);
     }
     top = row_max(lane, top);
     var sum = 0.0;
-    for (var j = lane; j < seen; j += ROW_THREADS) {
+    for (var j = start + lane; j < seen; j += ROW_THREADS) {
         let weight = select(exp(scores[base + j] - top), 0.0, scores[base + j] == HIDDEN);
         scores[base + j] = weight;
         sum += weight;
@@ -93,7 +94,7 @@ fn attention_softmax(
 #endif
     for (var j = lane; j < T; j += ROW_THREADS) {
         // A row without a visible key has sum zero.
-        if j >= seen || sum == 0.0 {
+        if j < start || j >= seen || sum == 0.0 {
             scores[base + j] = 0.0;
         } else {
             scores[base + j] /= sum;

@@ -74,13 +74,14 @@ fn attention_subgroup(
         seen_keys(head, inside.z),
         seen_keys(head, inside.w),
     );
+    let start = vec4<u32>(window_start(inside.x), window_start(inside.y), window_start(inside.z), window_start(inside.w));
     let scale = inverseSqrt(f32(D)) * LOG2_E;
     var top = vec4<f32>(HIDDEN);
     // Sum over this thread's keys, until the end.
     var sum = vec4<f32>();
     var sums: array<vec4<f32>, COLUMNS>;
 
-    for (var key = 0u; key < last; key += LANES) {
+    for (var key = window_start(first_row); key < last; key += LANES) {
         let mine = key + lane;
         let at = (first_key + min(mine, T - 1u)) * D;
         var score = vec4<f32>();
@@ -96,6 +97,9 @@ fn attention_subgroup(
             biased(score.w, inside.w, mine, LOG2_E),
         );
         score = select(vec4<f32>(HIDDEN), score, vec4<u32>(mine) < seen);
+        if WINDOW > 0u {
+            score = select(score, vec4<f32>(HIDDEN), vec4<u32>(mine) < start);
+        }
         let before = top;
         top = max(top, team_max(score));
         let shrink = exp2(before - top);

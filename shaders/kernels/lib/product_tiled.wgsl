@@ -12,6 +12,10 @@
 
 #import lib/product
 
+#if GROUPED
+// Tiles of rows: their number, then for each its group, its first row and the end of the group's rows.
+@group(0) @binding(3) var<storage, read> tiles: array<vec4<u32>>;
+#endif
 // Vector stores, where rows are multiples of four and K is short.
 #if VEC4_STORES
 @group(0) @binding(2) var<storage, read_write> c: array<vec4<elem>>;
@@ -41,7 +45,7 @@ const MAIN_STEPS: u32 = STEPS - select(1u, 0u, VEC4_STORES);
 var<workgroup> a_tile: array<array<array<vec4<f32>, A_STRIDE>, BLOCK_K>, STAGES>;
 var<workgroup> b_tile: array<array<array<vec4<f32>, B_STRIDE>, BLOCK_K>, STAGES>;
 
-const A_WHOLE: bool = M % BLOCK_M == 0u && K % BLOCK_K == 0u;
+const A_WHOLE: bool = !GROUPED && M % BLOCK_M == 0u && K % BLOCK_K == 0u;
 const B_WHOLE: bool = N % BLOCK_N == 0u && K % BLOCK_K == 0u;
 
 // Element col of a stored row of A, zero outside.
@@ -122,9 +126,9 @@ fn keep_b(stage: u32, e: u32, vector: vec4<elem>) {
     }
 }
 
-// Stores four neighbouring sums of a row.
-fn store_vec4(batch: u32, row: u32, col: u32, sum: vec4<f32>) {
-    if row >= M {
+// Stores four neighbouring sums of a row before `end`.
+fn store_vec4(batch: u32, row: u32, end: u32, col: u32, sum: vec4<f32>) {
+    if row >= end {
         return;
     }
     let at = (batch * M + row) * N + col;
@@ -141,13 +145,13 @@ fn store_vec4(batch: u32, row: u32, col: u32, sum: vec4<f32>) {
 
 // Register tile s of a thread; the first begins at this column and row.
 #if HEAVY_EPILOGUE
-fn store_register_tile(batch: u32, corner: vec2<u32>, sums: ptr<function, array<vec4<f32>, 4u * REG_TILES_M * REG_TILES_N>>, s: u32) {
+fn store_register_tile(batch: u32, corner: vec2<u32>, end: u32, sums: ptr<function, array<vec4<f32>, 4u * REG_TILES_M * REG_TILES_N>>, s: u32) {
     let row = corner.y + s / REG_TILES_N * 4u * THREADS_M;
     let col = corner.x + s % REG_TILES_N * 4u * THREADS_N;
-    store_vec4(batch, row, col, (*sums)[s * 4u]);
-    store_vec4(batch, row + 1u, col, (*sums)[s * 4u + 1u]);
-    store_vec4(batch, row + 2u, col, (*sums)[s * 4u + 2u]);
-    store_vec4(batch, row + 3u, col, (*sums)[s * 4u + 3u]);
+    store_vec4(batch, row, end, col, (*sums)[s * 4u]);
+    store_vec4(batch, row + 1u, end, col, (*sums)[s * 4u + 1u]);
+    store_vec4(batch, row + 2u, end, col, (*sums)[s * 4u + 2u]);
+    store_vec4(batch, row + 3u, end, col, (*sums)[s * 4u + 3u]);
 }
 #endif
 
@@ -175,15 +179,30 @@ fn store_register_tile(batch: u32, corner: vec2<u32>, sums: ptr<function, array<
     }
 #end
 
-// Tile `index` of all GEMMs of the batch. Threads past the end leave together.
+// Tile `index` of all GEMMs of the batch. GROUPED: B is that of the rows' group. Threads past the end leave together.
 fn product_tiled(index: u32, lane: u32) {
     let across = (N + BLOCK_N - 1u) / BLOCK_N;
+#if GROUPED
+    let down = tiles[0].x;
+    if index >= across * down {
+        return;
+    }
+    let place = tile_at(index, across, down);
+    let rows = tiles[1u + place.y];
+    let batch = 0u;
+    let of_b = rows.x;
+    let first = vec2<u32>(place.x * BLOCK_N, rows.y);
+    let end = rows.z;
+#else
     let down = (M + BLOCK_M - 1u) / BLOCK_M;
     let batch = index / (across * down);
     if batch >= BATCH {
         return;
     }
+    let of_b = batch;
     let first = tile_at(index % (across * down), across, down) * vec2<u32>(BLOCK_N, BLOCK_M);
+    let end = M;
+#endif
     // 32 threads that run together are 8 × 4, and neighbours share a row, then a column: they read each vector once.
     let x = lane % (4u * THREADS_N) / 32u * 8u + lane % 16u / 2u;
     let y = lane % THREADS / (4u * THREADS_N) * 4u + lane % 32u / 16u * 2u + lane % 2u;
@@ -195,7 +214,7 @@ fn product_tiled(index: u32, lane: u32) {
         keep_a(0u, lane + i * THREADS, vector_of_a(batch, first.y, 0u, lane + i * THREADS));
     }
     for (var i = 0u; i < B_LOADS; i++) {
-        keep_b(0u, lane + i * THREADS, vector_of_b(batch, 0u, first.x, lane + i * THREADS));
+        keep_b(0u, lane + i * THREADS, vector_of_b(of_b, 0u, first.x, lane + i * THREADS));
     }
     workgroupBarrier();
     for (var t = 0u; t < MAIN_STEPS; t++) {
@@ -205,7 +224,7 @@ fn product_tiled(index: u32, lane: u32) {
                 next_a[i] = vector_of_a(batch, first.y, depth, lane + i * THREADS);
             }
             for (var i = 0u; i < B_LOADS; i++) {
-                next_b[i] = vector_of_b(batch, depth, first.x, lane + i * THREADS);
+                next_b[i] = vector_of_b(of_b, depth, first.x, lane + i * THREADS);
             }
         }
         let stage = t % STAGES;
@@ -233,18 +252,18 @@ fn product_tiled(index: u32, lane: u32) {
     // dynamically indexed accumulators spill.
 #if HEAVY_EPILOGUE
     let corner = first + 4u * vec2<u32>(x, y);
-    store_register_tile(batch, corner, &sums, 0u);
-    if REG_TILES_M * REG_TILES_N > 1u { store_register_tile(batch, corner, &sums, 1u); }
-    if REG_TILES_M * REG_TILES_N > 2u { store_register_tile(batch, corner, &sums, 2u); }
-    if REG_TILES_M * REG_TILES_N > 2u { store_register_tile(batch, corner, &sums, 3u); }
+    store_register_tile(batch, corner, end, &sums, 0u);
+    if REG_TILES_M * REG_TILES_N > 1u { store_register_tile(batch, corner, end, &sums, 1u); }
+    if REG_TILES_M * REG_TILES_N > 2u { store_register_tile(batch, corner, end, &sums, 2u); }
+    if REG_TILES_M * REG_TILES_N > 2u { store_register_tile(batch, corner, end, &sums, 3u); }
 #else
     for (var s = 0u; s < REG_TILES_M * REG_TILES_N; s++) {
         let row = first.y + s / REG_TILES_N * 4u * THREADS_M + y * 4u;
         let col = first.x + s % REG_TILES_N * 4u * THREADS_N + x * 4u;
-        store_vec4(batch, row, col, sums[s * 4u]);
-        store_vec4(batch, row + 1u, col, sums[s * 4u + 1u]);
-        store_vec4(batch, row + 2u, col, sums[s * 4u + 2u]);
-        store_vec4(batch, row + 3u, col, sums[s * 4u + 3u]);
+        store_vec4(batch, row, end, col, sums[s * 4u]);
+        store_vec4(batch, row + 1u, end, col, sums[s * 4u + 1u]);
+        store_vec4(batch, row + 2u, end, col, sums[s * 4u + 2u]);
+        store_vec4(batch, row + 3u, end, col, sums[s * 4u + 3u]);
     }
 #endif
 }

@@ -12,6 +12,7 @@ HEADS = [
     "b2,h6,kv1,s50,t67,d64,causal",
     "b3,h4,kv2,s50,t67,d64,padded",
     "b2,h3,s37,t50,d72,biased",
+    "b1,h8,kv2,s130,d128,w40,causal",
     "b3,h4,s37,t70,d64,causal,padded,biased",
 ]
 CACHES = [
@@ -30,13 +31,15 @@ CASES = {
 }
 
 
-def attention(q, k, v, causal, lengths=None, mask=None):
+def attention(q, k, v, causal, lengths=None, mask=None, window=0):
     group = q.shape[1] // k.shape[1]
     s, t = q.shape[2], k.shape[2]
     added = torch.zeros(s, t, dtype=q.dtype) if mask is None else mask
     if causal:
         # Aligned to the last key; PyTorch's own `is_causal` is aligned to the first.
-        added = added.masked_fill(~torch.ones(s, t, dtype=torch.bool).tril(t - s), -torch.inf)
+        visible = torch.ones(s, t, dtype=torch.bool).tril(t - s)
+        visible &= torch.ones(s, t, dtype=torch.bool).triu(t - s - window + 1) if window else True
+        added = added.masked_fill(~visible, -torch.inf)
     if lengths is not None:
         there = torch.arange(t) < lengths.long()[:, None]
         added = torch.where(there[:, None, None], added, -torch.inf)
@@ -55,11 +58,11 @@ def attention_problem(n, shape, direction, dtype, rng):
     if "biased" in words:
         inputs["mask"] = random(rng, (n["s"], t), dtype)
     if direction == "fwd":
-        return inputs, lambda **given: {"out": attention(**given, causal=causal)}
+        return inputs, lambda **given: {"out": attention(**given, causal=causal, window=n.get("w", 0))}
     inputs["dout"] = random(rng, inputs["q"].shape, dtype)
 
     def back(dout, **given):
-        found = gradients(lambda **g: [attention(**g, causal=causal)], given, ["q", "k", "v"], [dout])
+        found = gradients(lambda **g: [attention(**g, causal=causal, window=n.get("w", 0))], given, ["q", "k", "v"], [dout])
         return {f"d{name}": value for name, value in found.items()}
 
     return inputs, back

@@ -16,6 +16,8 @@ CASES = {
         {"fwd": ["three_pass", "vector", "decoupled"]},
     ),
     "sort_by_key": (["n5003,bits5", "n4096", "n12289,bits20"], {"fwd": ["order", "radix4", "radix8"]}),
+    "top_k": (["r5,n1009,k64", "r3,n4100,k100", "r67,n130,k1"], {"fwd": ["naive", "groups"]}),
+    "sample": (["r5,n1009,k20,t0.7,p0.9", "r67,n130,k5,m0.1", "r3,n4100,k33"], {"fwd": ["naive", "groups"]}),
     "standard_scaler": (["n257,f5", "n1009,f12", "n4096,f64"], {"fwd": ["two_pass", "welford"]}),
 }
 EPS = 1e-5
@@ -53,6 +55,33 @@ def sort_by_key(n, words, dtype, rng):
     return inputs, by_key
 
 
+def top_k(n, words, dtype, rng):
+    def largest(x):
+        # A stable sort: of equal values, the one with the lower index comes first.
+        falling, order = x.sort(dim=1, descending=True, stable=True)
+        return {"values": falling[:, : n["k"]], "indices": order[:, : n["k"]]}
+
+    return {"x": random(rng, (n["r"], n["n"]), dtype)}, largest
+
+
+def sample(n, words, dtype, rng):
+    temperature, share, least = n.get("t", 1.0), n.get("p", 1.0), n.get("m", 0.0)
+
+    def drawn(x, u):
+        falling, order = x.sort(dim=1, descending=True, stable=True)
+        weights = (falling[:, : n["k"]] / temperature).softmax(1)
+        keep = weights >= least * weights[:, :1]
+        if share < 1:
+            keep &= weights.cumsum(1) - weights < share
+        kept = weights * keep
+        sums = kept.cumsum(1)
+        place = torch.searchsorted(sums, u[:, None] * sums[:, -1:], right=True)
+        return {"token": order.gather(1, place)[:, 0], "probability": (kept.gather(1, place) / sums[:, -1:])[:, 0]}
+
+    x = random(rng, (n["r"], n["n"]), dtype)
+    return {"x": x, "u": rng.random(n["r"], np.float32)}, drawn
+
+
 def standard_scaler(n, words, dtype, rng):
     x = 2 * random(rng, (n["n"], n["f"]), dtype, 1.5)
 
@@ -63,7 +92,7 @@ def standard_scaler(n, words, dtype, rng):
     return {"x": x}, scaled
 
 
-PROBLEMS = {one.__name__: one for one in [transpose, reduce, scan, sort_by_key, standard_scaler]}
+PROBLEMS = {one.__name__: one for one in [transpose, reduce, scan, sort_by_key, top_k, sample, standard_scaler]}
 
 
 def problem(workload, direction, shape, dtype, rng):

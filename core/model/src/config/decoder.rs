@@ -29,8 +29,13 @@ pub fn decoder(pass: &mut Pass, fields: &Fields, options: &Options) -> Result<Ve
     }
     pass.add(attention, "rope", layers, rope(batch, heads, tokens, head_dim, dtype))?;
     pass.add(attention, "rope", layers, rope(batch, kv_heads, tokens, head_dim, dtype))?;
-    let heads_of = Attention { b: batch, h: heads, kv: kv_heads, s: tokens, t: seq, d: head_dim, causal: true };
-    pass.add(attention, "attention", layers, heads_of.problem(dtype, ""))?;
+    let [all, windowed, window] = fields.windows(layers)?;
+    for (layers, w) in [(all, 0), (windowed, window)] {
+        let heads_of = Attention { b: batch, h: heads, kv: kv_heads, s: tokens, t: seq, d: head_dim, w, causal: true };
+        if layers > 0 {
+            pass.add(attention, "attention", layers, heads_of.problem(dtype, ""))?;
+        }
+    }
     pass.add(attention, "linear", layers, Gemm::linear(rows, hidden, width, false).problem(dtype))?;
     pass.sum(attention, layers, [rows, hidden], Second::Same)?;
     pass.add(mlp, "rmsnorm", layers, norm(rows, hidden))?;

@@ -76,7 +76,7 @@ fn layers(
         pass.add(attention, "layernorm", layers, of_rows("layernorm", rows, hidden, dtype, ""))?;
     }
     pass.add(attention, "linear", 3 * layers, Gemm::linear(rows, width, hidden, true).problem(dtype))?;
-    let heads = Attention { b: batch, h: heads, kv: heads, s: seq, t: seq, d: head_dim, causal: false };
+    let heads = Attention { b: batch, h: heads, kv: heads, s: seq, t: seq, d: head_dim, w: 0, causal: false };
     pass.add(attention, "attention", layers, heads.problem(dtype, "no token is padding"))?;
     pass.add(attention, "linear", layers, Gemm::linear(rows, hidden, width, true).problem(dtype))?;
     let both = "the sum of block and input, with the normalisation after it";

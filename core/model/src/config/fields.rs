@@ -27,6 +27,10 @@ pub struct Fields {
     image_size: Option<u64>,
     patch_size: Option<u64>,
     num_channels: Option<u64>,
+    sliding_window: Option<u64>,
+    use_sliding_window: Option<bool>,
+    max_window_layers: Option<u64>,
+    layer_types: Option<Vec<String>>,
     pub hidden_act: Option<String>,
     pub attention_bias: Option<bool>,
     #[serde(alias = "dtype")]
@@ -82,6 +86,25 @@ impl Fields {
         }
         let head_dim = within("head_dim", self.head_dim, Some(hidden / heads), MOST)?;
         Ok(Stack { layers, hidden, inner, heads, kv_heads, head_dim })
+    }
+
+    /// Numbers of layers whose queries see all keys before them, and of those that see a window; keys of the window.
+    pub fn windows(&self, layers: u64) -> Result<[u64; 3], ModelError> {
+        let Some(window) = self.sliding_window.filter(|_| self.use_sliding_window != Some(false)) else {
+            return Ok([layers, 0, 0]);
+        };
+        let window = within("sliding_window", Some(window), None, MOST)?;
+        let windowed = match &self.layer_types {
+            Some(types) if types.len() as u64 == layers => {
+                types.iter().filter(|of| *of == "sliding_attention").count() as u64
+            }
+            Some(types) => {
+                return Err(field("layer_types", format!("has {} entries for {layers} layers", types.len())));
+            }
+            // As the files of Qwen 2 say, the layers from this one on.
+            None => layers.saturating_sub(self.max_window_layers.unwrap_or(0)),
+        };
+        Ok([layers - windowed, windowed, window])
     }
 
     /// Number of token embeddings.

@@ -130,6 +130,27 @@ mod tests {
     }
 
     #[test]
+    fn layers_with_a_window_have_problems_of_their_own() {
+        let with = |fields: &str| LLAMA.replacen('{', &format!("{{{fields}, "), 1);
+        let windowed = "attention/fwd/b1,h32,kv8,s512,d64,w128,causal/bf16";
+        let whole = "attention/fwd/b1,h32,kv8,s512,d64,causal/bf16";
+        let types = format!(r#""layer_types": [{}]"#, [r#""sliding_attention", "full_attention""#; 8].join(", "));
+        for (fields, counts) in [
+            (r#""sliding_window": 128"#.to_owned(), [0, 16]),
+            (r#""sliding_window": 128, "use_sliding_window": false"#.to_owned(), [16, 0]),
+            (r#""sliding_window": 128, "max_window_layers": 12"#.to_owned(), [12, 4]),
+            (format!(r#""sliding_window": 128, {types}"#), [8, 8]),
+            (r#""sliding_window": 4096"#.to_owned(), [16, 0]),
+            (r#""sliding_window": null"#.to_owned(), [16, 0]),
+        ] {
+            let model = model(&with(&fields), &[("seq", 512)], Phase::Prefill);
+            assert_eq!([whole, windowed].map(|problem| count(&model, problem)), counts, "{fields}");
+        }
+        let decode = model(&with(r#""sliding_window": 128"#), &[("seq", 1000)], Phase::Decode);
+        assert_eq!(count(&decode, "attention_decode/fwd/b1,h32,kv8,t128,d64/bf16"), 16);
+    }
+
+    #[test]
     fn operations_of_a_llama_add_up_to_two_for_each_weight_and_token() {
         let prefill = model(LLAMA, &[("seq", 64)], Phase::Prefill);
         let linear = |op: &&parallax_schema::record::Operation| op.kind == "linear" && op.layer.contains("layers");
@@ -152,6 +173,11 @@ mod tests {
             (&LLAMA.replace("\"num_attention_heads\": 32", "\"num_attention_heads\": 33"), &[], "no multiple"),
             (&LLAMA.replace("2048", "-5"), &[], "invalid value"),
             (&LLAMA.replace("2048", "99999999999"), &[], "`hidden_size` is 99999999999"),
+            (
+                &LLAMA.replacen('{', r#"{"sliding_window": 9, "layer_types": ["full_attention"], "#, 1),
+                &[],
+                "1 entries for 16 layers",
+            ),
             (LLAMA, &[("frames", 3)], "no dimension is called `frames`"),
             (LLAMA, &[("seq", 0)], "`seq` is 0"),
             (r#"{"model_type": "siglip""#, &[], "EOF"),

@@ -125,7 +125,7 @@ pub(super) fn matched(operator: &Operator, wanted: Option<DType>, usual: Option<
             let ([b, h, s, d], [_, kv, t, _]) = (operator.shape(0)?, operator.shape(1)?) else { return None };
             let causal = operator.flag(5);
             let note = if operator.shape(3).is_some() { "the mask is not applied" } else { "" };
-            Some(Attention { b: *b, h: *h, kv: *kv, s: *s, t: *t, d: *d, causal }.problem(dtype, note))
+            Some(Attention { b: *b, h: *h, kv: *kv, s: *s, t: *t, d: *d, w: 0, causal }.problem(dtype, note))
         }
         "aten::layer_norm" | "aten::native_layer_norm" => {
             let columns = product(&operator.list(1).unwrap_or_else(|| last(0).into_iter().collect()));

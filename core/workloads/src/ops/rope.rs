@@ -104,7 +104,7 @@ fn exponential(x: f64) -> f64 {
 }
 
 /// Sum `1 − x²/(k(k+1)) (1 − x²/((k+2)(k+3)) (…))`, the base of sine and cosine, for |x| ≤ π.
-fn alternating(x: f64, k: u32) -> f64 {
+pub(super) fn alternating(x: f64, k: u32) -> f64 {
     (0..16).rev().fold(1.0, |sum, n| {
         let k = f64::from(k + 2 * n);
         1.0 - x * x / (k * (k + 1.0)) * sum

@@ -49,7 +49,7 @@ impl Links<'_> {
         for part in parts {
             found.insert(part, Fusion::Part("attention computes it"));
         }
-        found.insert(out, Fusion::Attention(Attention { b, h, kv, s: *s, t: *t, d: *d, causal: false }));
+        found.insert(out, Fusion::Attention(Attention { b, h, kv, s: *s, t: *t, d: *d, w: 0, causal: false }));
         Some(())
     }
 

@@ -162,7 +162,7 @@ fn heads_of_keys_that_are_repeated_are_read_once() {
         ("Softmax", &["scaled"], "w"),
         ("MatMul", &["w", "vr"], "y"),
     ];
-    let attention = |kv| Fusion::Attention(Attention { b: 2, h: 8, kv, s: 16, t: 32, d: 64, causal: false });
+    let attention = |kv| Fusion::Attention(Attention { b: 2, h: 8, kv, s: 16, t: 32, d: 64, w: 0, causal: false });
     let found = fusions(known, &lines, &["y"]);
     assert_eq!(parts(&found), ["ke", "kr", "kt", "ve", "vr", "s", "scaled", "w"]);
     assert_eq!(whole(found), [("y", attention(2))]);

@@ -85,6 +85,14 @@ pub fn form() -> OpSpec {
         "b3,h4,kv2,s35,t67,d72,causal,padded,biased",
         "b3,h4,kv2,s70,d24,causal,padded",
         "b2,h6,kv2,s19,t37,d24,causal",
+        // Windows: of one key, within a tile, over several tiles, keys before all windows, and longer than all keys.
+        "b1,h1,s9,d8,w1,causal",
+        "b1,h2,s37,t101,d64,w20,causal",
+        "b1,h2,s300,d64,w100,causal",
+        "b1,h1,s290,t520,d128,w70,causal",
+        "b1,h2,s101,t37,d72,w300,causal",
+        "b3,h4,kv2,s67,t131,d80,w50,causal,padded",
+        "b1,h1,s70,d40,w33,causal,biased",
     ])
     .host(super::host::backward)
     .variants(vec![
@@ -190,6 +198,8 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "b8,h16,s4096,d64,causal",
             "b8,h16,s4096,d128",
             "b8,h16,kv4,s4096,d128,causal",
+            "b8,h16,s4096,d128,w1024,causal",
+            "b1,h64,kv8,s16384,d64,w128,causal",
         ],
     }
 }
@@ -318,16 +328,17 @@ impl Backward<'_> {
             let (s, d) = (self.p["s"], self.p["d"]);
             let [q, dout] = [Q, DOUT].map(|buffer| self.inputs.values(buffer, row * d..(row + 1) * d));
             let keys = self.keys(row / s);
-            let seen = keys.k.chunks_exact(d as usize).take(self.masks.seen(self.inputs, row) as usize);
+            let seen = self.masks.seen(self.inputs, row);
+            let of_seen = |rows: &'_ [f64]| rows[(seen.start * d) as usize..(seen.end * d) as usize].to_vec();
             let score = |(j, key)| dense::dot(&q, key) * self.scale() + self.masks.added(self.inputs, row, j);
-            let scores: Vec<f64> = (0..).zip(seen).map(score).collect();
+            let scores: Vec<f64> = seen.clone().zip(of_seen(&keys.k).chunks_exact(d as usize)).map(score).collect();
             let top = scores.iter().copied().fold(f64::NEG_INFINITY, maximum);
             let mut out = vec![0.0; d as usize];
             if top == f64::NEG_INFINITY {
                 return Query { lse: 0.0, delta: 0.0, out, q, dout };
             }
             let sum: f64 = scores.iter().map(|score| (score - top).exp()).sum();
-            for (score, value) in scores.iter().zip(keys.v.chunks_exact(d as usize)) {
+            for (score, value) in scores.iter().zip(of_seen(&keys.v).chunks_exact(d as usize)) {
                 dense::add(&mut out, (score - top).exp() / sum, value);
             }
             Query { lse: top + sum.ln(), delta: dense::dot(&out, &dout), out, q, dout }
@@ -351,9 +362,9 @@ impl Backward<'_> {
             LSE => out[0] = self.query(row).lse,
             DQ => {
                 out.fill(0.0);
-                let seen = self.masks.seen(self.inputs, row) as usize;
-                for (j, key) in self.keys(row / s).k.chunks_exact(d as usize).take(seen).enumerate() {
-                    dense::add(out, self.weight(row, j as u64).1, key);
+                let keys = &self.keys(row / s).k;
+                for j in self.masks.seen(self.inputs, row) {
+                    dense::add(out, self.weight(row, j).1, &keys[(j * d) as usize..((j + 1) * d) as usize]);
                 }
             }
             _ => {
@@ -362,7 +373,7 @@ impl Backward<'_> {
                 let first = row / t * each;
                 (first..first + each).into_par_iter().for_each(|row| _ = self.query(row));
                 out.fill(0.0);
-                for row in (first..first + each).filter(|row| j < self.masks.seen(self.inputs, *row)) {
+                for row in (first..first + each).filter(|row| self.masks.seen(self.inputs, *row).contains(&j)) {
                     let ((probability, dscore), query) = (self.weight(row, j), self.query(row));
                     match output {
                         DK => dense::add(out, dscore, &query.q),

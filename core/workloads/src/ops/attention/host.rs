@@ -1,5 +1,7 @@
 //! Attention on the host: GEMMs with blocks of queries, whose scores fit the caches.
 
+use std::ops::Range;
+
 use ndarray::s;
 use parallax_ir::parallel::*;
 use parallax_ir::{HostBuffer, Problem};
@@ -19,15 +21,43 @@ struct Block<'a> {
     inputs: &'a [HostBuffer],
     /// First query, counted through all heads.
     first: usize,
-    seen: Vec<usize>,
+    seen: Vec<Range<usize>>,
+    /// Keys that any query sees.
+    any: Range<usize>,
+    /// Keys that each query sees, among those of any.
+    each: Range<usize>,
     /// Elements of a query.
     d: usize,
 }
 
 impl<'a> Block<'a> {
     fn new(masks: Masks<'a>, inputs: &'a [HostBuffer], first: usize, [rows, d]: [usize; 2]) -> Block<'a> {
-        let seen = (first..first + rows).map(|row| masks.seen_by_host(inputs, row)).collect();
-        Block { masks, inputs, first, seen, d }
+        let seen: Vec<Range<usize>> = (first..first + rows).map(|row| masks.seen_by_host(inputs, row)).collect();
+        let ends = || seen.iter().map(|seen| seen.end);
+        let starts = || seen.iter().map(|seen| seen.start);
+        let any = starts().min().unwrap_or(0)..ends().max().unwrap_or(0);
+        let each = starts().max().unwrap_or(0)..ends().min().unwrap_or(0);
+        // Without a common key, the range is empty and lies within the others.
+        let each = if each.is_empty() { any.start..any.start } else { each };
+        Block { masks, inputs, first, seen, any, each, d }
+    }
+
+    /// Elements of a range of rows.
+    fn elements(&self, rows: &Range<usize>) -> Range<usize> {
+        rows.start * self.d..rows.end * self.d
+    }
+
+    /// Keys that a query sees and some other does not.
+    fn others(&self, seen: &Range<usize>) -> impl Iterator<Item = usize> + use<> {
+        if self.each.is_empty() {
+            return seen.clone().chain(0..0);
+        }
+        (seen.start..self.each.start).chain(self.each.end..seen.end)
+    }
+
+    /// Keys that each query sees, as columns of a matrix with those of any.
+    fn columns_of_each(&self) -> Range<usize> {
+        self.each.start - self.any.start..self.each.end - self.any.start
     }
 
     /// Rows of this block in an array of all queries.
@@ -35,35 +65,26 @@ impl<'a> Block<'a> {
         &array[self.first * self.d..][..self.seen.len() * self.d]
     }
 
-    /// Number of keys that any query sees.
-    fn any(&self) -> usize {
-        self.seen.iter().copied().max().unwrap_or(0)
-    }
-
-    /// Number of keys that each query sees.
-    fn each(&self) -> usize {
-        self.seen.iter().copied().min().unwrap_or(0)
-    }
-
     /// Computes products of queries with keys: a row for each query, an element for each key that any query sees.
     fn products(&self, factor: f32, queries: &[f32], keys: &[f32], products: &mut Vec<f32>) {
-        let (rows, any) = (self.seen.len(), self.any());
+        let (rows, any) = (self.seen.len(), self.any.len());
         products.clear();
         products.resize(rows * any, 0.0);
-        let keys = viewed([any, self.d], &keys[..any * self.d]).reversed_axes();
+        let keys = viewed([any, self.d], &keys[self.elements(&self.any)]).reversed_axes();
         add_product(factor, viewed([rows, self.d], queries), keys, viewed_mut([rows, any], products));
     }
 
     /// Calls a function with the index of each query and its row, cut to the keys that it sees. The rest of a row becomes zero: the
     /// product of an unseen key may be NaN.
     fn each_row(&self, rows: &mut [f32], mut function: impl FnMut(usize, &mut [f32])) {
-        if self.any() == 0 {
+        if self.any.is_empty() {
             return;
         }
-        for (i, row) in rows.chunks_exact_mut(self.any()).enumerate() {
-            let (seen, unseen) = row.split_at_mut(self.seen[i]);
-            unseen.fill(0.0);
-            function(i, seen);
+        for (i, row) in rows.chunks_exact_mut(self.any.len()).enumerate() {
+            let seen = self.seen[i].start - self.any.start..self.seen[i].end - self.any.start;
+            row[..seen.start].fill(0.0);
+            row[seen.end..].fill(0.0);
+            function(i, &mut row[seen]);
         }
     }
 
@@ -72,7 +93,7 @@ impl<'a> Block<'a> {
         self.products(1.0 / (self.d as f32).sqrt(), queries, keys, scores);
         self.each_row(scores, |i, scores| {
             if let Some(mask) = self.masks.row_on_host(self.inputs, self.first + i) {
-                vector::add(scores, 1.0, &mask[..scores.len()]);
+                vector::add(scores, 1.0, &mask[self.seen[i].clone()]);
             }
         });
     }
@@ -80,26 +101,27 @@ impl<'a> Block<'a> {
     /// Adds weighted sums of keys or values to a row for each query. A key that a query does not see has no part in its sum, even if
     /// it is NaN.
     fn add_sums(&self, weights: &[f32], values: &[f32], out: &mut [f32]) {
-        let (rows, d, any, each) = (self.seen.len(), self.d, self.any(), self.each());
+        let (rows, d, any, each) = (self.seen.len(), self.d, self.any.len(), self.columns_of_each());
         let all = viewed([rows, any], weights);
-        let values_of_each = viewed([each, d], &values[..each * d]);
-        add_product(1.0, all.slice(s![.., ..each]), values_of_each, viewed_mut([rows, d], out));
+        let values_of_each = viewed([each.len(), d], &values[self.elements(&self.each)]);
+        add_product(1.0, all.slice(s![.., each]), values_of_each, viewed_mut([rows, d], out));
         for (i, out) in out.chunks_exact_mut(d).enumerate() {
-            for key in each..self.seen[i] {
-                vector::add(out, weights[i * any + key], &values[key * d..][..d]);
+            for key in self.others(&self.seen[i]) {
+                vector::add(out, weights[i * any + key - self.any.start], &values[key * d..][..d]);
             }
         }
     }
 
     /// Adds weighted sums of rows, one for each query, to a row for each key.
     fn add_sums_of_keys(&self, weights: &[f32], queries: &[f32], out: &mut [f32]) {
-        let (rows, d, any, each) = (self.seen.len(), self.d, self.any(), self.each());
-        let all = viewed([rows, any], weights);
-        let of_each = all.slice(s![.., ..each]).reversed_axes();
-        add_product(1.0, of_each, viewed([rows, d], queries), viewed_mut([each, d], &mut out[..each * d]));
+        let (rows, d, any, each) = (self.seen.len(), self.d, self.any.len(), self.columns_of_each());
+        let (all, sums) = (viewed([rows, any], weights), self.elements(&self.each));
+        let shape = [each.len(), d];
+        let of_each = all.slice(s![.., each]).reversed_axes();
+        add_product(1.0, of_each, viewed([rows, d], queries), viewed_mut(shape, &mut out[sums]));
         for (i, query) in queries.chunks_exact(d).enumerate() {
-            for key in each..self.seen[i] {
-                vector::add(&mut out[key * d..][..d], weights[i * any + key], query);
+            for key in self.others(&self.seen[i]) {
+                vector::add(&mut out[key * d..][..d], weights[i * any + key - self.any.start], query);
             }
         }
     }

@@ -1,4 +1,6 @@
-//! Visibility of keys and additions to scores: the causal mask, the number of keys of each batch item, and an input mask.
+//! Visibility of keys and additions to scores: the causal mask, its window, the number of keys of each batch item, and an input mask.
+
+use std::ops::Range;
 
 use parallax_ir::Access::Read;
 use parallax_ir::{Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, Precondition, Problem, Shape, Stage, indexable};
@@ -13,8 +15,14 @@ pub(super) const AXES: [Axis; 3] = [
     Axis::word("bias", "whether a mask is added to the scores", &["", "biased"]),
 ];
 
-/// Checks that kernels can index the mask.
+/// Number of keys that a query sees up to the causal mask, or zero for all of them.
+pub(super) const WINDOW: Axis = Axis::optional("w", "keys of a window up to the causal mask, 0 for all", 0, 0);
+
+/// Checks that kernels can index the mask, and that a window has an end.
 pub(super) fn validate(shape: &Shape) -> Result<(), String> {
+    if shape["w"] > 0 && !shape.has("causal") {
+        return Err("a window of keys ends at the causal mask: add `causal`".to_owned());
+    }
     if shape.has("biased") { indexable(shape["s"] * shape["t"]) } else { Ok(()) }
 }
 
@@ -33,9 +41,20 @@ pub(super) fn length(shape: &Shape, i: u64) -> u64 {
     if shape.has("padded") { ragged(i, shape["b"], shape["t"]) } else { shape["t"] }
 }
 
-/// Number of keys of all batch items.
+/// Number of keys of all batch items, without those before all windows.
 pub(super) fn keys(p: &Problem) -> u64 {
-    (0..p["b"]).map(|i| length(&p.shape, i)).sum()
+    (0..p["b"]).map(|i| length(&p.shape, i).saturating_sub(window_start(p, 0))).sum()
+}
+
+/// Number of pairs of a query and a key that it sees, in one head of each batch item.
+pub(super) fn pairs(p: &Problem) -> u64 {
+    let of_length =
+        |length| (0..p["s"]).map(|i| visible(p, i).min(length).saturating_sub(window_start(p, i))).sum::<u64>();
+    if p.shape.has("padded") {
+        (0..p["b"]).map(|i| of_length(length(&p.shape, i))).sum()
+    } else {
+        p["b"] * of_length(p["t"])
+    }
 }
 
 /// Number of keys of the batch item that has the fewest.
@@ -73,6 +92,25 @@ pub(super) fn visible(p: &Problem, i: u64) -> u64 {
     if p.shape.has("causal") { (i + 1 + t).saturating_sub(s).min(t) } else { t }
 }
 
+/// First key in the window of query `i` of any head.
+pub(super) fn window_start(p: &Problem, i: u64) -> u64 {
+    match p["w"] {
+        0 => 0,
+        w => (i + 1 + p["t"]).saturating_sub(p["s"] + w),
+    }
+}
+
+/// Checks that the problem has no window.
+///
+/// # Errors
+/// Reason of `variant` against one.
+pub(super) fn without_window(p: &Problem, variant: &str) -> Result<(), String> {
+    match p["w"] {
+        0 => Ok(()),
+        _ => Err(format!("{variant} has no window of keys")),
+    }
+}
+
 /// Positions of the optional inputs among the buffers of a direction.
 #[derive(Clone, Copy)]
 pub(super) struct Masks<'a> {
@@ -89,11 +127,15 @@ impl Masks<'_> {
         Masks { p, lengths, mask }
     }
 
-    /// Number of keys that a query sees; `row` counts through all heads.
-    pub(super) fn seen(self, inputs: &Inputs, row: u64) -> u64 {
-        let item = row / self.p["s"] / self.p["h"];
-        let length = self.lengths.map_or(self.p["t"], |lengths| inputs.at(lengths, item) as u64);
-        visible(self.p, row % self.p["s"]).min(length)
+    /// Keys that a query sees; `row` counts through all heads.
+    pub(super) fn seen(self, inputs: &Inputs, row: u64) -> Range<u64> {
+        self.seen_of_length(row, |lengths, item| inputs.at(lengths, item) as u64)
+    }
+
+    fn seen_of_length(self, row: u64, length: impl Fn(usize, u64) -> u64) -> Range<u64> {
+        let (item, query) = (row / self.p["s"] / self.p["h"], row % self.p["s"]);
+        let end = visible(self.p, query).min(self.lengths.map_or(self.p["t"], |lengths| length(lengths, item)));
+        window_start(self.p, query).min(end)..end
     }
 
     /// Mask value that is added to the query's score with key `j`.
@@ -101,11 +143,10 @@ impl Masks<'_> {
         self.mask.map_or(0.0, |mask| inputs.at(mask, row % self.p["s"] * self.p["t"] + j))
     }
 
-    /// Number of keys that a query sees, from the buffers of the host implementation.
-    pub(super) fn seen_by_host(self, inputs: &[HostBuffer], row: usize) -> usize {
-        let item = row / (self.p["s"] * self.p["h"]) as usize;
-        let length = self.lengths.map_or(self.p["t"], |lengths| u64::from(inputs[lengths].u32()[item]));
-        visible(self.p, row as u64 % self.p["s"]).min(length) as usize
+    /// Keys that a query sees, from the buffers of the host implementation.
+    pub(super) fn seen_by_host(self, inputs: &[HostBuffer], row: usize) -> Range<usize> {
+        let seen = self.seen_of_length(row as u64, |lengths, item| u64::from(inputs[lengths].u32()[item as usize]));
+        seen.start as usize..seen.end as usize
     }
 
     /// Mask row that is added to all scores of a query.
@@ -169,11 +210,25 @@ mod tests {
         let p = problem("b2,h3,s4,t8,d1,causal,padded");
         let inputs = p.inputs(1);
         let masks = Masks::behind(&p, 3);
-        let seen: Vec<u64> = (0..24).map(|row| masks.seen(&inputs, row)).collect();
+        let seen: Vec<u64> = (0..24).map(|row| masks.seen(&inputs, row).end).collect();
         assert_eq!(seen, [[5, 6, 7, 8].repeat(3), [4; 12].to_vec()].concat());
         assert_eq!((keys(&p), fewest_keys(&p)), (12, 4));
         let plain = problem("b2,h3,s4,t8,d1");
         assert_eq!((keys(&plain), all_bytes(&plain), buffers(&plain).len()), (16, 0, 0));
+    }
+
+    #[test]
+    fn a_window_has_the_last_keys_that_a_query_sees() {
+        let p = problem("b2,h1,s4,t8,d1,w3,causal,padded");
+        let inputs = p.inputs(1);
+        let seen: Vec<Range<u64>> = (0..8).map(|row| Masks::behind(&p, 3).seen(&inputs, row)).collect();
+        // The second item has four keys.
+        assert_eq!(seen, [2..5, 3..6, 4..7, 5..8, 2..4, 3..4, 4..4, 4..4]);
+        assert_eq!((pairs(&p), keys(&p)), (12 + 3, 6 + 2));
+        let early = problem("b3,h1,s4,d1,w2,causal");
+        assert_eq!((pairs(&early), keys(&early), window_start(&early, 0)), (3 * 7, 12, 0));
+        let case = parse_case("attention/fwd/b1,h1,s4,d1,w2/f32/manual");
+        assert!(case.is_err_and(|refused| refused.to_string().contains("causal")));
     }
 
     #[test]

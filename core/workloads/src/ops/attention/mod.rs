@@ -10,6 +10,8 @@
 //!   (2023)). Multi-query attention has `kv` = 1.
 //! - `causal`: query `i` sees key `j` when `j <= i + (t - s)`. The mask is aligned to the last key, as in FlashAttention 2.1 and
 //!   later.
+//! - `w` > 0: query `i` sees only the last `w` keys that `causal` leaves it, as in Mistral and gpt-oss (Beltagy et al.,
+//!   "Longformer" (2020)).
 //! - `padded`: batch item `i` has only its first `lengths[i]` keys, between 0 and `t`. The causal mask stays aligned to key `t`.
 //! - `biased`: a `mask` of `[s, t]` is added to the scaled scores: `softmax(scale · Q Kᵀ + mask) V`, PyTorch's `attn_mask`. All
 //!   heads and batch items share it. Its values are finite, or −∞ for a hidden key. Finite values below −2·10³⁸ count as −2·10³⁸. A
@@ -21,7 +23,7 @@
 //! in a query, or in a key or value that it sees, makes its output NaN.
 //!
 //! Operations follow the rule of FlashAttention's benchmarks: `4·b·h·s·t·d`, halved when causal. Keys beyond a length are not
-//! counted. Without inputs from the user, lengths are spread evenly over `1..=t`.
+//! counted. With a window, only pairs of a query and a key that it sees are counted. Without inputs from the user, lengths are spread evenly over `1..=t`.
 
 use flash::{DEPTH, flash, flash_mma, mma_available, short_rows};
 use masks::{Looks, Masks, looking};
@@ -69,6 +71,7 @@ pub fn workload() -> Workload {
                 Axis::extent("s", "queries"),
                 Axis::same_as("t", "keys", "s"),
                 Axis::extent("d", "head dim"),
+                masks::WINDOW,
                 masks::AXES[0],
                 masks::AXES[1],
                 masks::AXES[2],
@@ -116,6 +119,14 @@ fn forward() -> OpSpec {
         "b3,h4,kv2,s35,t67,d72,causal,padded,biased",
         "b3,h4,kv2,s70,d24,causal,padded",
         "b2,h6,kv2,s19,t37,d24,causal",
+        // Windows: of one key, within a tile, over several tiles, and longer than all keys.
+        "b1,h1,s9,d8,w1,causal",
+        "b1,h2,s37,t101,d64,w20,causal",
+        "b1,h2,s300,d64,w100,causal",
+        "b1,h1,s290,t520,d128,w200,causal",
+        "b1,h2,s101,t37,d72,w300,causal",
+        "b3,h4,kv2,s67,t131,d72,w50,causal,padded",
+        "b1,h1,s70,d40,w33,causal,biased",
     ])
     .host(host::forward)
     .variants(vec![
@@ -161,7 +172,9 @@ fn forward() -> OpSpec {
         .only_in(&[Dialect::Wgsl])
         .available(coopmat::available),
         Variant::cube("one source in CubeCL: one stage with an online softmax over key tiles, as `flash`", flash::cube)
-            .available(|p, caps| cube_available(p, caps).and_then(|()| short_rows(p))),
+            .available(|p, caps| {
+                masks::without_window(p, "cube").and_then(|()| cube_available(p, caps)).and_then(|()| short_rows(p))
+            }),
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
     .fallback(&["flash_wgmma", "flash_mma", "flash_coopmat", "flash", "subgroup", "manual"])
@@ -193,6 +206,8 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "b8,h16,s4096,d128",
             "b8,h16,s4096,d128,causal",
             "b8,h16,kv4,s4096,d128,causal",
+            "b8,h16,s4096,d128,w1024,causal",
+            "b1,h64,kv8,s16384,d64,w128,causal",
             "b2,h16,s16384,d128,causal",
         ],
     }
@@ -261,7 +276,8 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
     let masks = Masks::behind(p, INPUTS);
     let scale = 1.0 / (d as f64).sqrt();
     let mut scores = Vec::new();
-    for j in 0..masks.seen(inputs, row) {
+    let seen = masks.seen(inputs, row);
+    for j in seen.clone() {
         let mut dot = 0.0;
         for x in 0..d {
             dot += inputs.at(Q, row * d + x) * inputs.at(K, (head * t + j) * d + x);
@@ -274,10 +290,10 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
         return;
     }
     let sum: f64 = scores.iter().map(|score| (score - max).exp()).sum();
-    for (j, score) in scores.iter().enumerate() {
+    for (j, score) in seen.zip(&scores) {
         let weight = (score - max).exp() / sum;
         for x in 0..d {
-            out[x as usize] += weight * inputs.at(V, (head * t + j as u64) * d + x);
+            out[x as usize] += weight * inputs.at(V, (head * t + j) * d + x);
         }
     }
 }
@@ -312,6 +328,7 @@ fn stage(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
         .consts(&[("S", "s"), ("T", "t"), ("D", "d")].map(|(name, key)| (name, p[key] as u32)))
         .consts(&[("HEADS", (p["b"] * p["h"]) as u32), ("GROUP", group(p) as u32)])
         .consts(&[("CAUSAL", p.shape.has("causal"))])
+        .consts(&[("WINDOW", p["w"] as u32)])
 }
 
 /// Edge of the square tiles of both GEMMs.
@@ -341,9 +358,15 @@ fn by_rows(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
         .shared(ROW_THREADS * 4)
 }
 
-/// Operations under the workload's counting rule, which halves a causal problem.
-fn counted(p: &Problem, operations: u64) -> u64 {
-    if p.shape.has("causal") { operations / 2 } else { operations }
+/// Operations for each pair of a query and a key, in all heads. The workload's counting rule halves a causal problem, and counts the
+/// pairs of windows.
+fn counted(p: &Problem, each: u64) -> u64 {
+    let all = || each * masks::keys(p) * p["h"] * p["s"];
+    match p["w"] {
+        0 if p.shape.has("causal") => all() / 2,
+        0 => all(),
+        _ => each * masks::pairs(p) * p["h"],
+    }
 }
 
 /// Bytes of Q, of K and of the scores.
@@ -355,7 +378,7 @@ fn sizes(p: &Problem) -> (u64, u64, u64) {
 
 /// Operations of one GEMM of depth s, t or d.
 fn gemm_flops(p: &Problem) -> u64 {
-    counted(p, 2 * masks::keys(p) * p["h"] * p["s"] * p["d"])
+    counted(p, 2 * p["d"])
 }
 
 /// Stage of the weighted sum per query: f32 weights times rows of the element type.
@@ -370,7 +393,7 @@ fn weighted_sum(p: &Problem, [weights, values, to]: [&'static str; 3]) -> Stage 
 fn manual(p: &Problem, _caps: &Caps) -> Program {
     let (queries, keys, scores) = sizes(p);
     // Five operations a score: scale, compare, subtract and exponentiate, add, divide. The workload's counting rule omits them.
-    let softmax = counted(p, 5 * masks::keys(p) * p["h"] * p["s"]);
+    let softmax = counted(p, 5);
     let of_scores = by_tiles(p, ["attention/manual", "attention_scores"], [p["h"], p["s"], p["t"]], 2)
         .args([("scores", Write), ("q", Read), ("k", Read)])
         .cost(Cost::new(gemm_flops(p), queries + keys, scores));
@@ -394,7 +417,13 @@ mod tests {
 
     #[test]
     fn the_products_of_manual_are_the_whole_of_the_problem() {
-        for text in ["b1,h2,s31,t67,d72", "b1,h1,s13,t7,d3,causal", "b1,h4,kv2,s5,d8", "b3,h2,s5,t9,d8,padded"] {
+        for text in [
+            "b1,h2,s31,t67,d72",
+            "b1,h1,s13,t7,d3,causal",
+            "b1,h4,kv2,s5,d8",
+            "b3,h2,s5,t9,d8,padded",
+            "b2,h1,s13,d3,w4,causal",
+        ] {
             let case = parse_case(&format!("attention/fwd/{text}/f32/manual")).expect("valid");
             let stages = case.program(&parallax_schema::testing::caps()).expect("kernels").stages;
             let products: u64 = stages.iter().filter(|s| s.label != "attention_softmax").map(|s| s.cost.flops.0).sum();

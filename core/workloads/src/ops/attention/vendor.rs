@@ -65,6 +65,7 @@ fn wanted(p: &Problem, pass: AttentionPass, choice: Choice) -> Attention {
         keys: p["t"],
         dim: p["d"],
         causal: p.shape.has("causal"),
+        window: p["w"],
         padded: p.shape.has("padded"),
         biased: p.shape.has("biased"),
         pass,

@@ -236,8 +236,8 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
 /// GEMMs for the gradients of `x` and of `w`, each with its operands. The operands are from `x`, `w` and the gradient before GELU.
 /// Their order and transposition depend on the stored layouts.
 fn gradients<T: Copy>(forward: Gemm, [x, w, g]: [T; 3]) -> [(Gemm, [T; 2]); 2] {
-    let Gemm { batch, m, n, k, layout } = forward;
-    let gemm = |m, n, k, layout| Gemm { batch, m, n, k, layout };
+    let Gemm { m, n, k, layout, .. } = forward;
+    let gemm = |m, n, k, layout| Gemm { m, n, k, layout, ..forward };
     match layout {
         Layout::Nn => [(gemm(m, k, n, Layout::Nt), [g, w]), (gemm(k, n, m, Layout::Tn), [x, g])],
         Layout::Nt => [(gemm(m, k, n, Layout::Nn), [g, w]), (gemm(n, k, m, Layout::Tn), [g, x])],

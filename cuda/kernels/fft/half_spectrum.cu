@@ -1,0 +1,14 @@
+// Half of the spectrum of real lines, from the transform of their pairs, one result per thread. The definition is in
+// core/workloads/src/ops/fft.
+
+#include "lib/launch.cuh"
+#include "fft/complex.cuh"
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    fft_half_spectrum(const float2* __restrict__ z, const float2* __restrict__ roots, float2* __restrict__ out) {
+    const u64 at = flat_workgroup() * THREADS + threadIdx.x;
+    if (at >= COUNT) return;
+    const unsigned k = (unsigned)(at % (HALF + 1));
+    const float2* line = z + at / (HALF + 1) * HALF;
+    out[at] = of_pair(line[k % HALF], line[(HALF - k) % HALF], roots[2 * HALF + k]);
+}
