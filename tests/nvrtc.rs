@@ -273,8 +273,10 @@ fn parameters_are_the_arguments_of_the_stage() {
                 let elem = Elem::Real.storage(kernel.elem.unwrap_or(case.problem.dtype));
                 let want: Vec<String> = stage.args.iter().map(|arg| expected(arg, &case)).collect();
                 for found in found {
-                    let found: Vec<String> =
-                        found.iter().map(|p| p.replace("elem*", &format!("{}*", name(elem)))).collect();
+                    // A complex number is two floats.
+                    let named =
+                        |p: &String| p.replace("elem*", &format!("{}*", name(elem))).replace("float2*", "float*");
+                    let found: Vec<String> = found.iter().map(named).collect();
                     let shares = |arg: &Arg| stage.args.iter().filter(|other| other.buffer == arg.buffer).count() > 1;
                     for (parameter, arg) in found.iter().zip(&stage.args) {
                         let alone = parameter.contains("__restrict__");

@@ -14,11 +14,11 @@ __device__ __forceinline__ float2 element(float2 x) { return x; }
 #endif
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    fft_naive(const given* __restrict__ x, const float2* __restrict__ roots, float2* __restrict__ out) {
+    fft_naive(const float* __restrict__ x, const float2* __restrict__ roots, float2* __restrict__ out) {
     const u64 at = flat_workgroup() * THREADS + threadIdx.x;
     if (at >= COUNT) return;
     const unsigned k = (unsigned)(at / INNER % RESULTS);
-    const given* line = x + at / INNER / RESULTS * ((u64)LEN * INNER) + at % INNER;
+    const given* line = reinterpret_cast<const given*>(x) + at / INNER / RESULTS * ((u64)LEN * INNER) + at % INNER;
     unsigned root_at = 0;
     float2 sum = make_float2(0.0f, 0.0f);
     for (unsigned first = 0; first < LEN; first += 64) {
