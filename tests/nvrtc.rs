@@ -273,13 +273,8 @@ fn parameters_are_the_arguments_of_the_stage() {
                 let elem = Elem::Real.storage(kernel.elem.unwrap_or(case.problem.dtype));
                 let want: Vec<String> = stage.args.iter().map(|arg| expected(arg, &case)).collect();
                 for found in found {
-                    // A complex number is two floats, and an entry of a table of tiles is four words.
-                    let named = |p: &String| {
-                        p.replace("elem*", &format!("{}*", name(elem)))
-                            .replace("float2*", "float*")
-                            .replace("uint4*", "unsigned*")
-                    };
-                    let found: Vec<String> = found.iter().map(named).collect();
+                    let found: Vec<String> =
+                        found.iter().map(|p| p.replace("elem*", &format!("{}*", name(elem)))).collect();
                     let shares = |arg: &Arg| stage.args.iter().filter(|other| other.buffer == arg.buffer).count() > 1;
                     for (parameter, arg) in found.iter().zip(&stage.args) {
                         let alone = parameter.contains("__restrict__");

@@ -1,5 +1,10 @@
 // Complex numbers of a transform, and its roots of unity. The table is described in core/workloads/src/ops/fft/roots.rs.
 
+// Numbers of a buffer, as pairs of floats.
+__device__ __forceinline__ const float2* pairs(const float* x) { return reinterpret_cast<const float2*>(x); }
+
+__device__ __forceinline__ float2* pairs(float* x) { return reinterpret_cast<float2*>(x); }
+
 __device__ __forceinline__ float2 sum(float2 a, float2 b) { return make_float2(a.x + b.x, a.y + b.y); }
 
 __device__ __forceinline__ float2 difference(float2 a, float2 b) { return make_float2(a.x - b.x, a.y - b.y); }

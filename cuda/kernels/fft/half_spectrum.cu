@@ -5,10 +5,10 @@
 #include "fft/complex.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    fft_half_spectrum(const float2* __restrict__ z, const float2* __restrict__ roots, float2* __restrict__ out) {
+    fft_half_spectrum(const float* __restrict__ z, const float* __restrict__ roots, float* __restrict__ out) {
     const u64 at = flat_workgroup() * THREADS + threadIdx.x;
     if (at >= COUNT) return;
     const unsigned k = (unsigned)(at % (HALF + 1));
-    const float2* line = z + at / (HALF + 1) * HALF;
-    out[at] = of_pair(line[k % HALF], line[(HALF - k) % HALF], roots[2 * HALF + k]);
+    const float2* line = pairs(z) + at / (HALF + 1) * HALF;
+    pairs(out)[at] = of_pair(line[k % HALF], line[(HALF - k) % HALF], pairs(roots)[2 * HALF + k]);
 }

@@ -119,7 +119,7 @@ __device__ __forceinline__ void other_passes(float2 (&v)[EACH], const float2* __
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    fft_lines(const float2* __restrict__ x, const float2* __restrict__ roots, float2* __restrict__ out) {
+    fft_lines(const float* __restrict__ x, const float* __restrict__ roots, float* __restrict__ out) {
     extern __shared__ float2 places[];
     const u64 first_line = flat_workgroup() * AT_ONCE;
     if (first_line >= LINES) return;
@@ -129,31 +129,32 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     float2 v[EACH];
     {
         const u64 line = min(first_line + from.line, (u64)LINES - 1);
-        const float2* base = x + first_of(line, OUTER_IN, MIDDLE_IN) + (u64)from.t * APART_IN;
+        const float2* base = pairs(x) + first_of(line, OUTER_IN, MIDDLE_IN) + (u64)from.t * APART_IN;
 #pragma unroll
         for (unsigned i = 0; i < EACH; i++) v[i] = base[(u64)i * (SPACE * APART_IN)];
     }
-    pass<1, FIRST>(v, roots, from.t);
+    const float2* __restrict__ table = pairs(roots);
+    pass<1, FIRST>(v, table, from.t);
     change_places<1, FIRST>(v, places, from, own);
-    other_passes<FIRST>(v, roots, places, own);
+    other_passes<FIRST>(v, table, places, own);
 
     const u64 line = first_line + own.line;
 #if FIRST_PART
     // Factors of result t, times those of the bits of i times SPACE.
     const unsigned column = (unsigned)(line % INNER) / ALIKE;
-    const float2 factor = root_of(roots, TOTAL, own.t * column);
+    const float2 factor = root_of(table, TOTAL, own.t * column);
 #pragma unroll
     for (unsigned i = 0; i < EACH; i++) v[i] = product(v[i], factor);
 #pragma unroll
     for (unsigned bit = 1; bit < EACH; bit *= 2) {
-        const float2 more = root_of(roots, TOTAL / (SPACE * bit), column);
+        const float2 more = root_of(table, TOTAL / (SPACE * bit), column);
 #pragma unroll
         for (unsigned i = 0; i < EACH; i++) {
             if (i & bit) v[i] = product(v[i], more);
         }
     }
 #endif
-    float2* to = out + first_of(line, OUTER_OUT, MIDDLE_OUT) + (u64)own.t * APART_OUT;
+    float2* to = pairs(out) + first_of(line, OUTER_OUT, MIDDLE_OUT) + (u64)own.t * APART_OUT;
 #if HALF_SPECTRUM
     // Each result needs that of the mirrored place.
     __syncthreads();
@@ -165,7 +166,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (unsigned i = 0; i < EACH; i++) {
         const unsigned k = own.t + i * SPACE;
         const float2 mirrored = places[own.line * PITCH + padded((LEN - k) % LEN)];
-        to[i * SPACE] = of_pair(v[i], mirrored, __ldg(roots + 2 * LEN + k));
+        to[i * SPACE] = of_pair(v[i], mirrored, __ldg(table + 2 * LEN + k));
         // The root of half of the circle is minus one.
         if (k == 0) to[LEN] = of_pair(v[i], mirrored, make_float2(-1.0f, 0.0f));
     }

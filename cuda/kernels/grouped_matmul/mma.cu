@@ -6,7 +6,7 @@
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     grouped_matmul_mma(const elem* __restrict__ a, const elem* __restrict__ b, elem* __restrict__ c,
-                       const uint4* __restrict__ tiles) {
+                       const unsigned* __restrict__ tiles) {
     GroupedTile tile;
     if (!find_tile(tiles, flat_workgroup(), tile)) return;
     product_mma_tile(a, b + tile.group * b_elements, c, tile.row, tile.column, tile.end, 0, Plain{});

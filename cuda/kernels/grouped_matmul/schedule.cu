@@ -2,16 +2,17 @@
 // The definition is in core/workloads/src/ops/grouped_matmul.
 
 #include "grouped_matmul/groups.cuh"
+#include "lib/before.cuh"
 
 // Groups per thread, neighbours.
 constexpr unsigned own = (GROUPS + THREADS - 1) / THREADS;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    grouped_matmul_schedule(const unsigned* __restrict__ offsets, uint4* __restrict__ tiles) {
+    grouped_matmul_schedule(const unsigned* __restrict__ offsets, unsigned* __restrict__ tiles) {
+    uint4* table = reinterpret_cast<uint4*>(tiles);
     __shared__ unsigned of_warps[THREADS / 32];
     // Tiles before each group, and of all.
     __shared__ unsigned before[GROUPS + 1];
-    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     unsigned counts[own], sum = 0;
 #pragma unroll
     for (unsigned i = 0; i < own; i++) {
@@ -22,17 +23,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         sum += counts[i];
     }
-    unsigned start = sum;
-#pragma unroll
-    for (unsigned step = 1; step < 32; step *= 2) {
-        const unsigned more = __shfl_up_sync(0xFFFFFFFFu, start, step);
-        if (lane >= step) start += more;
-    }
-    if (lane == 31) of_warps[warp] = start;
-    __syncthreads();
-    start -= sum;
-#pragma unroll
-    for (unsigned other = 0; other < THREADS / 32; other++) start += other < warp ? of_warps[other] : 0;
+    unsigned start = sum_before(sum, of_warps);
 #pragma unroll
     for (unsigned i = 0; i < own; i++) {
         const unsigned group = threadIdx.x * own + i;
@@ -42,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     __syncthreads();
     const unsigned count = before[GROUPS];
-    if (threadIdx.x == 0) tiles[0] = make_uint4(count, 0, 0, 0);
+    if (threadIdx.x == 0) table[0] = make_uint4(count, 0, 0, 0);
     for (unsigned tile = threadIdx.x; tile < count; tile += THREADS) {
         // The last group with no more tiles before it.
         unsigned group = 0;
@@ -55,6 +46,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             }
         }
         const unsigned row = begin_of(offsets, group) + (tile - before[group]) * HEIGHT;
-        tiles[1 + tile] = make_uint4(group, row, begin_of(offsets, group + 1), 0);
+        table[1 + tile] = make_uint4(group, row, begin_of(offsets, group + 1), 0);
     }
 }

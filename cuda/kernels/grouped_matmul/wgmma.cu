@@ -5,6 +5,6 @@
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     grouped_matmul_wgmma(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
-                         const __grid_constant__ CUtensorMap c, const uint4* __restrict__ tiles, elem* rows) {
-    product_wgmma(a, b, c, Grouped(rows), GroupedTiles{tiles});
+                         const __grid_constant__ CUtensorMap c, const unsigned* __restrict__ tiles, elem* rows) {
+    product_wgmma(a, b, c, Grouped(rows), GroupedTiles{reinterpret_cast<const uint4*>(tiles)});
 }

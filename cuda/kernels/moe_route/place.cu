@@ -1,6 +1,7 @@
 // Places of choices: their rank in a stretch, after the tokens of the same expert in earlier stretches, and after all of earlier
 // experts. The definition is in core/workloads/src/ops/moe_route.
 
+#include "lib/before.cuh"
 #include "lib/launch.cuh"
 
 // Experts per thread, neighbours.
@@ -11,7 +12,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                     const unsigned* __restrict__ experts, unsigned* __restrict__ slots, unsigned* __restrict__ order,
                     unsigned* __restrict__ offsets) {
     __shared__ unsigned of_warps[THREADS / 32], starts[EXPERTS];
-    const unsigned index = (unsigned)flat_workgroup(), lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const unsigned index = (unsigned)flat_workgroup();
     // Choices of the thread, read ahead of the sums.
     unsigned expert_at[EACH], rank[EACH];
 #pragma unroll
@@ -27,17 +28,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         counted[i] = expert < EXPERTS ? totals[expert] : 0;
         sum += counted[i];
     }
-    unsigned start = sum;
-#pragma unroll
-    for (unsigned step = 1; step < 32; step *= 2) {
-        const unsigned more = __shfl_up_sync(0xFFFFFFFFu, start, step);
-        if (lane >= step) start += more;
-    }
-    if (lane == 31) of_warps[warp] = start;
-    __syncthreads();
-    start -= sum;
-#pragma unroll
-    for (unsigned other = 0; other < THREADS / 32; other++) start += other < warp ? of_warps[other] : 0;
+    unsigned start = sum_before(sum, of_warps);
 #pragma unroll
     for (unsigned i = 0; i < own; i++) {
         const unsigned expert = threadIdx.x * own + i;

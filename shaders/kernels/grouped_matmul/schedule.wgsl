@@ -2,6 +2,9 @@
 // rows. The definition is in core/workloads/src/ops/grouped_matmul.
 
 #import grouped_matmul/groups
+#import lib/before
+
+alias summed = u32;
 
 @group(0) @binding(0) var<storage, read> offsets: array<u32>;
 @group(0) @binding(1) var<storage, read_write> tiles: array<vec4<u32>>;
@@ -9,7 +12,6 @@
 // Groups per thread, neighbours.
 const OWN: u32 = (GROUPS + THREADS - 1u) / THREADS;
 
-var<workgroup> sums: array<u32, THREADS>;
 // Tiles before each group, and of all.
 var<workgroup> before: array<u32, GROUPS + 1u>;
 
@@ -25,19 +27,7 @@ fn grouped_matmul_schedule(@builtin(local_invocation_index) lane: u32) {
             sum += tiles_of(lane * OWN + i);
         }
     }
-    // Sums over all groups of the earlier threads: each step sums twice as many neighbours.
-    sums[lane] = sum;
-    workgroupBarrier();
-    for (var step = 1u; step < THREADS; step *= 2u) {
-        var more = 0u;
-        if lane >= step {
-            more = sums[lane - step];
-        }
-        workgroupBarrier();
-        sums[lane] += more;
-        workgroupBarrier();
-    }
-    var start = sums[lane] - sum;
+    var start = sum_before(lane, sum);
     for (var i = 0u; i < OWN; i++) {
         let group = lane * OWN + i;
         if group < GROUPS {

@@ -1,9 +1,13 @@
 // Keys and their positions moved to the place of a digit, in stable order: second half of a pass of a radix sort. The definition
-// is in core/ir/src/sort.rs.
+// is in core/workloads/src/sort.rs.
 //
 // A workgroup moves the stretch that it counted. All keys of smaller digits precede its keys of a digit, and those of this digit
 // in earlier stretches. Keys are ranked THREADS at a time, each by comparison with the others. Nothing is atomic, so the order is
 // the same in every run.
+
+#import lib/before
+
+alias summed = u32;
 
 @group(0) @binding(0) var<storage, read> counts: array<u32>;
 @group(0) @binding(1) var<storage, read> keys: array<u32>;
@@ -21,8 +25,6 @@ const NONE: u32 = BINS;
 
 // Place of the next key of each digit.
 var<workgroup> next: array<u32, BINS>;
-// One number per thread: sums of counts, then digits.
-var<workgroup> shared_all: array<u32, THREADS>;
 
 fn position(at: u32) -> u32 {
 #if LATER
@@ -48,19 +50,7 @@ fn sort_place(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation
         next[bin] = sum + earlier;
         sum += everywhere;
     }
-    // Sums over all digits of the earlier threads: each step sums twice as many neighbours.
-    shared_all[lane] = sum;
-    workgroupBarrier();
-    for (var step = 1u; step < THREADS; step *= 2u) {
-        var more = 0u;
-        if lane >= step {
-            more = shared_all[lane - step];
-        }
-        workgroupBarrier();
-        shared_all[lane] += more;
-        workgroupBarrier();
-    }
-    let smaller = shared_all[lane] - sum;
+    let smaller = sum_before(lane, sum);
     for (var i = 0u; i < OWN; i++) {
         next[lane * OWN + i] += smaller;
     }
@@ -74,12 +64,12 @@ fn sort_place(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation
             key = keys[at];
             digit = (key >> SHIFT) % BINS;
         }
-        shared_all[lane] = digit;
+        of_threads[lane] = digit;
         workgroupBarrier();
         var rank = 0u;
         var alike = 0u;
         for (var other = 0u; other < THREADS; other++) {
-            let same = select(0u, 1u, shared_all[other] == digit);
+            let same = select(0u, 1u, of_threads[other] == digit);
             alike += same;
             rank += select(0u, same, other < lane);
         }

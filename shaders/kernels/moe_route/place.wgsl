@@ -1,7 +1,10 @@
 // Places of choices: their rank in a stretch, after the tokens of the same expert in earlier stretches, and after all of earlier
 // experts. The definition is in core/workloads/src/ops/moe_route.
 
+#import lib/before
 #import lib/launch
+
+alias summed = u32;
 
 @group(0) @binding(0) var<storage, read> counts: array<u32>;
 @group(0) @binding(1) var<storage, read> totals: array<u32>;
@@ -13,7 +16,6 @@
 // Experts per thread, neighbours.
 const OWN: u32 = (EXPERTS + THREADS - 1u) / THREADS;
 
-var<workgroup> sums: array<u32, THREADS>;
 var<workgroup> starts: array<u32, EXPERTS>;
 
 @compute @workgroup_size(THREADS)
@@ -30,19 +32,7 @@ fn moe_route_place(
             sum += totals[expert];
         }
     }
-    // Sums over all experts of the earlier threads: each step sums twice as many neighbours.
-    sums[thread] = sum;
-    workgroupBarrier();
-    for (var step = 1u; step < THREADS; step *= 2u) {
-        var more = 0u;
-        if thread >= step {
-            more = sums[thread - step];
-        }
-        workgroupBarrier();
-        sums[thread] += more;
-        workgroupBarrier();
-    }
-    var start = sums[thread] - sum;
+    var start = sum_before(thread, sum);
     for (var i = 0u; i < OWN; i++) {
         let expert = thread * OWN + i;
         if expert < EXPERTS {

@@ -1,8 +1,11 @@
 // A token of each row from its K largest logits in falling order, by a workgroup a row: a thread has OWN neighbours. The definition
 // is in core/workloads/src/ops/sample.rs.
 
+#import lib/before
 #import lib/launch
 #import sample/weight
+
+alias summed = f32;
 
 @group(0) @binding(0) var<storage, read> values: array<elem>;
 @group(0) @binding(1) var<storage, read> indices: array<u32>;
@@ -10,7 +13,6 @@
 @group(0) @binding(3) var<storage, read_write> token: array<u32>;
 @group(0) @binding(4) var<storage, read_write> probability: array<f32>;
 
-var<workgroup> sums: array<f32, THREADS>;
 // Sums of the weights up to each logit.
 var<workgroup> upto: array<f32, THREADS * OWN>;
 // First logit whose sum reaches the share that is kept, first one with too little weight, and first one beyond u.
@@ -42,23 +44,8 @@ fn sample_pick(
         own[i] = select(0.0, weight(f32(values[base + min(at, K - 1u)]), top), at < K);
         mine += own[i];
     }
-    // Sums over all threads up to this one: each step sums twice as many neighbours.
-    sums[thread] = mine;
-    workgroupBarrier();
-    for (var step = 1u; step < THREADS; step *= 2u) {
-        var more = 0.0;
-        if thread >= step {
-            more = sums[thread - step];
-        }
-        workgroupBarrier();
-        sums[thread] += more;
-        workgroupBarrier();
-    }
-    let sum = sums[THREADS - 1u];
-    var run = 0.0;
-    if thread > 0u {
-        run = sums[thread - 1u];
-    }
+    var run = sum_before(thread, mine);
+    let sum = of_threads[THREADS - 1u];
     for (var i = 0u; i < OWN; i++) {
         let at = thread * OWN + i;
         run += own[i];

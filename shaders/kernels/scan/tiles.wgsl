@@ -3,8 +3,11 @@
 // A tile is four rows of a piece per thread, so that neighbouring threads read neighbouring pieces. Sums of the pieces of four
 // rows are scanned as the components of a vector: eight steps, each with two barriers.
 
+#import lib/before
 #import lib/launch
 #import lib/pieces{WIDTH}
+
+alias summed = vec4<f32>;
 
 // Sums within a piece up to each of its elements, and before each; and the sum of all.
 #if WIDTH == 1
@@ -39,8 +42,6 @@ fn whole(sums: piece) -> f32 {
 @group(0) @binding(1) var<storage, read> parts: array<f32>;
 @group(0) @binding(2) var<storage, read_write> out: array<stored>;
 
-var<workgroup> sums: array<vec4<f32>, THREADS>;
-
 @compute @workgroup_size(THREADS)
 fn scan_tiles(
     @builtin(workgroup_id) group: vec3<u32>,
@@ -64,22 +65,8 @@ fn scan_tiles(
                 mine[row] = whole(own[row]);
             }
         }
-        sums[lane] = mine;
-        workgroupBarrier();
-        for (var step = 1u; step < THREADS; step *= 2u) {
-            var more = vec4<f32>(0.0);
-            if lane >= step {
-                more = sums[lane - step];
-            }
-            workgroupBarrier();
-            sums[lane] += more;
-            workgroupBarrier();
-        }
-        let rows = sums[THREADS - 1u];
-        var start = vec4<f32>(0.0);
-        if lane > 0u {
-            start = sums[lane - 1u];
-        }
+        var start = sum_before(lane, mine);
+        let rows = of_threads[THREADS - 1u];
         // The next tile's sums take the place of these.
         workgroupBarrier();
         let two = carry + rows.x;

@@ -1,10 +1,12 @@
 // Begin of the keys of a digit in each stretch, among all keys of this digit: its counts are scanned over the stretches, by a
 // workgroup per digit. The definition is in core/workloads/src/ops/sort_by_key.rs.
 
+#import lib/before
+
+alias summed = u32;
+
 @group(0) @binding(0) var<storage, read_write> counts: array<u32>;
 @group(0) @binding(1) var<storage, read_write> totals: array<u32>;
-
-var<workgroup> sums: array<u32, THREADS>;
 
 // Stretches per thread, neighbours.
 const OWN: u32 = MOST_PARTS / THREADS;
@@ -21,18 +23,7 @@ fn sort_by_key_begin(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_inv
             mine += counts[stretch * BINS + digit];
         }
     }
-    sums[lane] = mine;
-    workgroupBarrier();
-    for (var step = 1u; step < THREADS; step *= 2u) {
-        var more = 0u;
-        if lane >= step {
-            more = sums[lane - step];
-        }
-        workgroupBarrier();
-        sums[lane] += more;
-        workgroupBarrier();
-    }
-    let before = sums[lane] - mine;
+    let before = sum_before(lane, mine);
     for (var i = 0u; i < OWN; i++) {
         let stretch = lane * OWN + i;
         if stretch < STRETCHES {
@@ -40,6 +31,6 @@ fn sort_by_key_begin(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_inv
         }
     }
     if lane == THREADS - 1u {
-        totals[digit] = sums[lane];
+        totals[digit] = before + mine;
     }
 }

@@ -4,6 +4,10 @@
 // ranked THREADS at a time: each thread sets its bit in the mask of its digit, and counts the lower bits. The order of these
 // operations has no effect, so the order of keys is the same in every run.
 
+#import lib/before
+
+alias summed = u32;
+
 @group(0) @binding(0) var<storage, read> counts: array<u32>;
 @group(0) @binding(1) var<storage, read> totals: array<u32>;
 @group(0) @binding(2) var<storage, read> keys: array<u32>;
@@ -14,7 +18,6 @@
 // Words of a mask.
 const WORDS: u32 = THREADS / 32u;
 
-var<workgroup> sums: array<u32, THREADS>;
 // Place of the next key of each digit.
 var<workgroup> next: array<u32, BINS>;
 // Threads of each digit, as bits.
@@ -26,19 +29,9 @@ fn sort_by_key_place(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_inv
     if lane < BINS {
         total = totals[lane];
     }
-    sums[lane] = total;
-    workgroupBarrier();
-    for (var step = 1u; step < THREADS; step *= 2u) {
-        var more = 0u;
-        if lane >= step {
-            more = sums[lane - step];
-        }
-        workgroupBarrier();
-        sums[lane] += more;
-        workgroupBarrier();
-    }
+    let smaller = sum_before(lane, total);
     if lane < BINS {
-        next[lane] = sums[lane] - total + counts[group.x * BINS + lane];
+        next[lane] = smaller + counts[group.x * BINS + lane];
     }
 
     let word = lane / 32u;
