@@ -1,10 +1,8 @@
 #pragma once
-// Scales and codes of `quantize`. MOST_BITS are the bits of the format's largest number. Every step is exact.
+// Scales and codes of `quantize`. MOST_BITS are the bits of the format's largest number, and LEAST_SCALE is the exponent of the least
+// scale, with the bias of f32. Every step is exact.
 
 #include "lib/launch.cuh"
-
-// Exponent of the least scale, with the bias of f32.
-constexpr unsigned LEAST_SCALE = 27;
 
 // Whether a group with these bits of its largest magnitude has a number that is not finite.
 __device__ __forceinline__ bool not_finite(unsigned largest) { return largest >= 0x7F800000u; }

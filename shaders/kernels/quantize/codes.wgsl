@@ -1,7 +1,5 @@
-// Scales and codes of `quantize`. MOST_BITS are the bits of the format's largest number. Every step is exact.
-
-// Exponent of the least scale, with the bias of f32.
-const LEAST_SCALE: u32 = 27u;
+// Scales and codes of `quantize`. MOST_BITS are the bits of the format's largest number, and LEAST_SCALE is the exponent of the least
+// scale, with the bias of f32. Every step is exact.
 
 // Scale of a group by the bits of its largest magnitude: NaN where a number is not finite.
 fn scale_of(largest: u32) -> f32 {

@@ -294,7 +294,12 @@ fn program(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
     Stage::kernel(entry, text, entry)
         .consts(&numbers.map(|(name, value)| (name, value as u32)))
         .consts(&[("WHOLE_NUMBERS", format.float.is_none())])
-        .consts(&[("MANTISSA", mantissa), ("BIAS", bias as u32), ("MOST_BITS", most)])
+        .consts(&[
+            ("MANTISSA", mantissa),
+            ("BIAS", bias as u32),
+            ("MOST_BITS", most),
+            ("LEAST_SCALE", (127 + LEAST) as u32),
+        ])
         .args([("x", Read), ("codes", Write), ("scale", Write)])
         .cost(p.cost())
 }
