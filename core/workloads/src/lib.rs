@@ -10,6 +10,7 @@ mod label;
 pub mod ops;
 mod parse;
 mod pixels;
+mod products;
 mod real;
 mod registry;
 mod sort;

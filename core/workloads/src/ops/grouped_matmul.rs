@@ -8,17 +8,17 @@
 
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::parallel::*;
-use parallax_ir::stress::{exact, nan_in_rows, one, wide, zero, zipf_octaves};
+use parallax_ir::stress::{nan_in_rows, zipf_octaves};
 use parallax_ir::{
     Arg, Axis, BufferSpec, Draw, Elem, Gemm, HostBuffer, Inputs, MATRIX_TILE, OfNan, OpSpec, Precondition, Problem,
-    Program, Reference, Shape, Stage, StressInput, Tiles, Tolerance, Variant, Workload, countable, indexable, normal,
-    spread,
+    Program, Reference, Shape, Stage, StressInput, Tiles, Variant, Workload, countable, indexable, normal, spread,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 use parallax_schema::units::{Bytes, Flops};
 
 use crate::dense;
+use crate::products::{equal, saturating, tolerance, zeros};
 
 const A: usize = 0;
 const OFFSETS: usize = 1;
@@ -193,18 +193,6 @@ fn cost(p: &Problem) -> Cost {
     Cost { flops: Flops(2 * t * n * k), read: Bytes(read), written: Bytes(t * n * element) }
 }
 
-fn tolerance(p: &Problem, _output: usize) -> Tolerance {
-    let k = p["k"] as f64;
-    // Sum of the magnitudes of k products of normal draws: a third below their number, with a margin for chance.
-    let magnitudes = k + 12.0 * k.sqrt();
-    Tolerance {
-        abs: 8.0 * k.sqrt() * 2f64.powi(-24) * magnitudes,
-        rel: 2.0 * p.dtype.unit_roundoff(),
-        reason: "k products are summed in f32: 8·√k·u times the sum of magnitudes holds for any order but with \
-                 probability e^-32 (Higham and Mary 2019); the result is rounded once to the element type",
-    }
-}
-
 fn stress_inputs() -> Vec<StressInput> {
     let groups = |name, about, fills| StressInput::new(name, about, fills, tolerance);
     vec![
@@ -220,24 +208,9 @@ fn stress_inputs() -> Vec<StressInput> {
         groups("nan", "rows of A with NaN: so are those of the result, and none of the rows beside them", |_| {
             vec![("a", |shape, draw| nan_in_rows(draw, shape["k"]))]
         }),
-        StressInput::new("zeros", "zero times anything finite is zero", |_| vec![("a", zero)], exact),
-        StressInput::new(
-            "equal",
-            "all one: the depth",
-            |_| vec![("a", one), ("b", one)],
-            |p, _| Tolerance {
-                abs: 0.0,
-                rel: 2.0 * p.dtype.unit_roundoff(),
-                reason: "the sum of ones is exact in f32, and rounded once to the element type",
-            },
-        ),
-        StressInput::new(
-            "saturating",
-            "±1000 times ±1000: sums that f16 cannot hold, so it has no such set",
-            |_| vec![("a", plus_minus), ("b", plus_minus)],
-            |p, _| Tolerance { abs: tolerance(p, 0).abs * 1e6, ..tolerance(p, 0) },
-        )
-        .applies(wide),
+        zeros(),
+        equal(),
+        saturating(),
     ]
 }
 
@@ -246,11 +219,6 @@ fn every_second(shape: &Shape, draw: Draw) -> f64 {
     let (t, e) = (shape["t"], shape["e"]);
     let pair = draw.index / 2 * 2;
     (if draw.index == e { t } else { t * pair / e }) as f64
-}
-
-/// ±1000.
-fn plus_minus(_: &Shape, draw: Draw) -> f64 {
-    if draw.bits() >> 63 == 1 { -1000.0 } else { 1000.0 }
 }
 
 fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {

@@ -8,7 +8,7 @@
 
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::parallel::*;
-use parallax_ir::stress::{exact, nan_in_rows, one, zero};
+use parallax_ir::stress::{exact, nan_in_rows, one};
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Shape, Stage,
     StressInput, Tolerance, Variant, Workload, indexable, normal, spread,
@@ -16,7 +16,7 @@ use parallax_ir::{
 use parallax_schema::case::{DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
-use crate::vector;
+use crate::{products, vector};
 
 const A: usize = 0;
 const B: usize = 1;
@@ -149,16 +149,13 @@ fn scale(_: &Shape, draw: Draw) -> f64 {
     (1.0 + draw.uniform()) / 16.0
 }
 
-fn tolerance(p: &Problem, _output: usize) -> Tolerance {
-    let k = p["k"] as f64;
+fn tolerance(p: &Problem, output: usize) -> Tolerance {
     // A normal draw times a weight of at most 15/8 and about one half.
-    let magnitudes = k + 12.0 * k.sqrt();
     Tolerance {
-        abs: 8.0 * k.sqrt() * 2f64.powi(-24) * magnitudes,
-        rel: 2.0 * p.dtype.unit_roundoff(),
         reason: "weights without their scale are exact; k products, scaled by groups, are summed in f32: 8·√k·u times the sum of \
                  magnitudes holds for any order but with probability e^-32 (Higham and Mary 2019); the result is rounded once to the \
                  element type",
+        ..products::tolerance(p, output)
     }
 }
 
@@ -170,7 +167,7 @@ fn stress_inputs() -> Vec<StressInput> {
             |_| vec![("a", |shape, draw| nan_in_rows(draw, shape["k"]))],
             tolerance,
         ),
-        StressInput::new("zeros", "zero times anything finite is zero", |_| vec![("a", zero)], exact),
+        products::zeros(),
         StressInput::new(
             "points",
             "weights at their zero points are zero",
@@ -181,11 +178,7 @@ fn stress_inputs() -> Vec<StressInput> {
             "equal",
             "all one: the depth",
             |_| vec![("a", one), ("b", |_, _| filled(9)), ("zero", |_, _| filled(8)), ("scale", one)],
-            |p, _| Tolerance {
-                abs: 0.0,
-                rel: 2.0 * p.dtype.unit_roundoff(),
-                reason: "the sum of ones is exact in f32, and rounded once to the element type",
-            },
+            products::of_ones,
         ),
         StressInput::new(
             "ends",

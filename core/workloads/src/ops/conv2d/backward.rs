@@ -19,10 +19,11 @@ use parallax_schema::device::{Caps, Dialect};
 use super::super::linear::backward::by_element;
 use super::super::linear::stages::most_parts;
 use super::backward_stages::{Backward, With, most_parts_of_weights};
-use super::forward::{of_library, of_terms};
+use super::forward::of_library;
 use super::patches::{gradient_of_images, gradient_of_kernels};
 use super::{Shapes, wgmma as warpgroups};
 use crate::dense::total;
+use crate::products::of_terms;
 use crate::real::gated;
 
 const X: usize = 0;

@@ -14,6 +14,7 @@ use super::stages::Gather;
 use super::winograd::Squares;
 use super::{Shapes, channels_last, wgmma as warpgroups};
 use crate::dense;
+use crate::products::{of_ones, of_terms};
 use crate::real::{self, Real};
 
 const X: usize = 0;
@@ -119,19 +120,6 @@ pub(super) fn cost(p: &Problem) -> Cost {
     p.each_once(Conv::new(&p.shape).flops())
 }
 
-/// Tolerance of a sum of `terms` products of normal numbers.
-pub(in super::super) fn of_terms(p: &Problem, terms: u64) -> Tolerance {
-    let k = terms as f64;
-    // Sum of the magnitudes of k products of normal draws: a third below their number, with a margin for chance.
-    let magnitudes = k + 12.0 * k.sqrt();
-    Tolerance {
-        abs: 8.0 * k.sqrt() * 2f64.powi(-24) * magnitudes,
-        rel: 2.0 * p.dtype.unit_roundoff(),
-        reason: "k products are summed in f32: 8·√k·u times the sum of magnitudes holds for any order but with \
-                 probability e^-32 (Higham and Mary 2019); the result is rounded once to the element type",
-    }
-}
-
 fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     Tolerance {
         reason: "the products and the bias are summed in f32: 8·√k·u times the sum of magnitudes holds for any order but with \
@@ -152,11 +140,7 @@ fn stress_inputs() -> Vec<StressInput> {
                 true => vec![("x", one), ("w", one), ("bias", one)],
                 false => vec![("x", one), ("w", one)],
             },
-            |p, _| Tolerance {
-                abs: 0.0,
-                rel: 2.0 * p.dtype.unit_roundoff(),
-                reason: "the sum of ones is exact in f32, and rounded once to the element type",
-            },
+            of_ones,
         ),
         StressInput::new(
             "huge",

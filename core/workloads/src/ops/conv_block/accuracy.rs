@@ -5,9 +5,9 @@ use parallax_ir::stress::{any, closed, exact, nan_of_first, no_gradient, one, sm
 use parallax_ir::{Problem, StressInput, Tolerance};
 use parallax_schema::case::DType;
 
-use super::super::conv2d::forward::of_terms;
 use super::buffers::{DBETA, DGAMMA, DW, DX};
 use super::inference;
+use crate::products::of_terms;
 
 /// Quantity in an output.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -24,6 +24,7 @@ use parallax_schema::units::{Bytes, Flops};
 use super::depthwise_conv3d::marching::Finish;
 use super::depthwise_conv3d::volume::Volume;
 use super::depthwise_conv3d::{backward, marching, vendor};
+use crate::products::of_ones;
 use crate::vector;
 
 const X: usize = 0;
@@ -209,11 +210,7 @@ fn stress_inputs() -> Vec<StressInput> {
             "equal",
             "all one: the number of taps inside the image",
             |_| vec![("x", one), ("w", one)],
-            |p, _| Tolerance {
-                abs: 0.0,
-                rel: 2.0 * p.dtype.unit_roundoff(),
-                reason: "the sum of ones is exact in f32, and rounded once to the element type",
-            },
+            of_ones,
         ),
         StressInput::new(
             "huge",

@@ -21,6 +21,7 @@ use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
 use volume::Volume;
 
+use crate::products::of_ones;
 use crate::real;
 
 pub(super) mod backward;
@@ -182,11 +183,7 @@ fn stress_inputs() -> Vec<StressInput> {
             "equal",
             "all one: the number of taps inside the image, and the bias",
             |_| vec![("x", one), ("w", one)],
-            |p, _| Tolerance {
-                abs: 0.0,
-                rel: 2.0 * p.dtype.unit_roundoff(),
-                reason: "the sum of ones is exact in f32, and rounded once to the element type",
-            },
+            of_ones,
         )
         .applies(|p| !p.shape.has("bias")),
         StressInput::new(

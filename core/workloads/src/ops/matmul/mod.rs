@@ -3,17 +3,18 @@
 //! Operations: `2·m·n·k`, the usual count. Sums are kept in f32 for every element type.
 
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::stress::{exact, nan_in_rows, one, smallest_normal, subnormal, wide, zero};
+use parallax_ir::stress::{nan_in_rows, smallest_normal, subnormal, wide};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, Finds, Gemm, HostBuffer, Inputs, LibraryEpilogue, MatrixTiles, OfNan, OpSpec, Probe,
-    Problem, Program, Reference, Shape, Stage, StressInput, Tiles, Tolerance, Tunable, Variant, Workload, normal,
-    spread, width,
+    Axis, BufferSpec, Elem, Finds, Gemm, HostBuffer, Inputs, LibraryEpilogue, MatrixTiles, OfNan, OpSpec, Probe,
+    Problem, Program, Reference, Stage, StressInput, Tiles, Tolerance, Tunable, Variant, Workload, normal, spread,
+    width,
 };
 use parallax_schema::case::{Allowed, CPU_VARIANT, Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 use parallax_schema::units::{Bytes, Flops};
 
 use crate::dense;
+use crate::products::{equal, saturating, tolerance, zeros};
 
 mod split;
 
@@ -154,18 +155,6 @@ fn cost(p: &Problem) -> Cost {
     Cost { flops: Flops(2 * m * n * k), read: Bytes((m * k + k * n) * element), written: Bytes(m * n * element) }
 }
 
-fn tolerance(p: &Problem, _output: usize) -> Tolerance {
-    let k = p["k"] as f64;
-    // Sum of the magnitudes of k products of normal draws: a third below their number, with a margin for chance.
-    let magnitudes = k + 12.0 * k.sqrt();
-    Tolerance {
-        abs: 8.0 * k.sqrt() * 2f64.powi(-24) * magnitudes,
-        rel: 2.0 * p.dtype.unit_roundoff(),
-        reason: "k products are summed in f32: 8·√k·u times the sum of magnitudes holds for any order but with \
-                 probability e^-32 (Higham and Mary 2019); the result is rounded once to the element type",
-    }
-}
-
 fn stress_inputs() -> Vec<StressInput> {
     vec![
         StressInput::new(
@@ -174,24 +163,9 @@ fn stress_inputs() -> Vec<StressInput> {
             |_| vec![("a", |shape, draw| nan_in_rows(draw, shape["k"]))],
             tolerance,
         ),
-        StressInput::new("zeros", "zero times anything finite is zero", |_| vec![("a", zero)], exact),
-        StressInput::new(
-            "equal",
-            "all one: the depth",
-            |_| vec![("a", one), ("b", one)],
-            |p, _| Tolerance {
-                abs: 0.0,
-                rel: 2.0 * p.dtype.unit_roundoff(),
-                reason: "the sum of ones is exact in f32, and rounded once to the element type",
-            },
-        ),
-        StressInput::new(
-            "saturating",
-            "±1000 times ±1000: sums that f16 cannot hold, so it has no such set",
-            |_| vec![("a", plus_minus), ("b", plus_minus)],
-            |p, _| Tolerance { abs: tolerance(p, 0).abs * 1e6, ..tolerance(p, 0) },
-        )
-        .applies(wide),
+        zeros(),
+        equal(),
+        saturating(),
         StressInput::new(
             "huge",
             "products of up to 1e36, whose sums stay within f32; f16 has no such numbers",
@@ -210,11 +184,6 @@ fn stress_inputs() -> Vec<StressInput> {
             },
         ),
     ]
-}
-
-/// ±1000.
-fn plus_minus(_: &Shape, draw: Draw) -> f64 {
-    if draw.bits() >> 63 == 1 { -1000.0 } else { 1000.0 }
 }
 
 fn row_cost(p: &Problem, _output: usize) -> u64 {
