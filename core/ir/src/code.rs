@@ -2,8 +2,8 @@
 
 use super::{HostBuffer, Inputs, Problem};
 
-/// Host implementation: inputs in buffer order, outputs in buffer order, 16-bit floats widened. An element of
-/// an output of whole numbers is the float with its bits.
+/// Host implementation: inputs in buffer order, outputs in buffer order, 16-bit floats widened. An element of an output of whole
+/// numbers is the float with its bits.
 pub type HostCode = fn(&Problem, &[HostBuffer], &mut [Vec<f32>]);
 
 /// Function that computes rows of a reference for given inputs.

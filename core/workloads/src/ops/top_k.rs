@@ -101,7 +101,7 @@ pub fn workload() -> Workload {
 
 /// Largest number of results of a row: they are sorted in the memory of a workgroup.
 const MOST_RESULTS: u64 = 1024;
-/// Largest number of values of a row.
+/// Largest number of values of a row in tests.
 const MOST_VALUES: u64 = 1 << 24;
 
 /// Checks that a row has its results, and a workgroup room for them.
@@ -113,7 +113,7 @@ pub(super) fn validate(shape: &Shape) -> Result<(), String> {
     match (n, k) {
         _ if k > n => Err(format!("a row of {n} values has no {k} largest")),
         _ if k > MOST_RESULTS => Err(format!("results are sorted by one workgroup: at most {MOST_RESULTS} of a row")),
-        _ if n > MOST_VALUES => Err(format!("hosts count the values of a row in f32: at most {MOST_VALUES}")),
+        _ if n > MOST_VALUES => Err(format!("longer rows are not tested: at most {MOST_VALUES} values of a row")),
         _ => indexable(r * n),
     }
 }
