@@ -197,9 +197,9 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "b1,h16,s4096,d128",
             "b8,h16,s4096,d64,causal",
             "b8,h16,s4096,d128",
-            "b8,h16,kv4,s4096,d128,causal",
             "b8,h16,s4096,d128,w1024,causal",
             "b1,h64,kv8,s16384,d64,w128,causal",
+            "b8,h16,kv4,s4096,d128,causal",
         ],
     }
 }
