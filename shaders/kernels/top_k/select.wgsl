@@ -19,6 +19,8 @@ const BINS: u32 = 256u;
 const FEW: u32 = 16u;
 const CHOSEN: u32 = min(K, GROUPS);
 const NO_KEY: u32 = 0u;
+// Passes that find eight bits each. All keys have the same LOW lowest bits.
+const PASSES: u32 = (32u - LOW + 7u) / 8u;
 
 // Least wanted key.
 struct Cut {
@@ -71,19 +73,18 @@ fn find_cut(thread: u32, elements: bool, row: u32, items: u32, least: u32, large
         let rest = 32u - countLeadingZeros(least ^ largest);
         cut = Cut(largest & above(rest), rest, min(K, items), 0u);
     }
-    loop {
-        let now = workgroupUniformLoad(&cut);
-        // All keys have the same lowest bits.
-        if now.whole == 1u || now.rest <= LOW {
-            break;
-        }
-        let bits = min(8u, now.rest - LOW);
+    var now = workgroupUniformLoad(&cut);
+    // The number of passes is constant: a loop that ended by the key hung on an NVIDIA H200 through Vulkan. After the last needed pass,
+    // bins are empty and the key stays.
+    for (var step = 0u; step < PASSES; step++) {
+        let needed = now.whole == 0u && now.rest > LOW;
+        let bits = min(8u, max(now.rest, LOW) - LOW);
         let shift = now.rest - bits;
         for (var bin = thread; bin < BINS; bin += THREADS) {
             atomicStore(&bins[bin], 0u);
         }
         workgroupBarrier();
-        for (var item = thread; item < items; item += THREADS) {
+        for (var item = select(items, thread, needed); item < items; item += THREADS) {
             let key = key_at(elements, row, item);
             if ((key ^ now.prefix) & above(now.rest)) == 0u {
                 atomicAdd(&bins[(key >> shift) & ((1u << bits) - 1u)], 1u);
@@ -113,8 +114,9 @@ fn find_cut(thread: u32, elements: bool, row: u32, items: u32, least: u32, large
                 cut = Cut(now.prefix | (bin << shift), shift, wanted, select(0u, 1u, found == wanted));
             }
         }
+        now = workgroupUniformLoad(&cut);
     }
-    return workgroupUniformLoad(&cut);
+    return now;
 }
 
 // Sums of the numbers of all earlier threads. All threads must call.
