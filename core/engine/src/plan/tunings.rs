@@ -179,7 +179,7 @@ mod tests {
         // A default applies to all dimensions and both dialects.
         let its_own = |dialect: Dialect, key: &str| match dialect {
             Dialect::Cuda => matches!(key.split_once(".marching."), Some((conv, _)) if !conv.ends_with(".bwd")),
-            _ => key == "hash_embedding.shared.MOST_WORDS",
+            _ => matches!(key, "causal_conv1d.march.TOKENS" | "hash_embedding.shared.MOST_WORDS"),
         };
         for dialect in [Dialect::Cuda, Dialect::Wgsl] {
             let all = h200.for_dialect(dialect);
