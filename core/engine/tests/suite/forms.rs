@@ -5,7 +5,8 @@ use parallax_engine::measure::runner;
 use parallax_engine::measure::runner::Flow;
 use parallax_engine::plan::{Plan, Planned};
 use parallax_ir::{
-    Axis, BufferSpec, Case, Elem, Inputs, OfNan, OpSpec, Problem, Reference, Stage, StressInput, Tolerance, Workload,
+    Axis, BufferSpec, Case, Elem, Inputs, OfNan, OpSpec, Problem, Reference, Role, Stage, StressInput, Tolerance,
+    Workload,
 };
 use parallax_schema::case::{CPU_VARIANT, Cost, DType, Direction, Preset, Rate};
 use parallax_schema::record::{Event, Items, LOADING, Outcome, Phase, Record, TRANSFER};
@@ -226,7 +227,10 @@ fn a_form_that_keeps_nan_has_hard_inputs_with_nan_which_its_reference_keeps() {
         let name = format!("{} {:?}", workload.name, form.direction);
         let of = |shape: &&str| Problem::new(workload, form.direction, shape, workload.dtypes[0]).expect("awkward");
         let all: Vec<Problem> = form.awkward.iter().map(of).collect();
-        let is_small = |problem: &&Problem| problem.buffers().iter().all(|spec| spec.len <= SMALL);
+        // A reference does not use scratch buffers.
+        let is_small = |problem: &&Problem| {
+            problem.buffers().iter().all(|spec| spec.len <= SMALL || matches!(spec.role, Role::Scratch))
+        };
         let (small, every) = (all.iter().filter(is_small).collect::<Vec<_>>(), all.iter().collect());
         let with_nan = |problems: &[&Problem]| -> Vec<&'static StressInput> {
             let has = |stress: &'static StressInput, p: &Problem| {
