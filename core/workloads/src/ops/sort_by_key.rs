@@ -11,9 +11,9 @@ use parallax_ir::Access::{Read, Write};
 use parallax_ir::parallel::*;
 use parallax_ir::stress::zero;
 use parallax_ir::{
-    Axis, BufferSpec, CudaLaunch, Draw, Elem, Inputs, MOST_PARTS, OfNan, OpSpec, Precondition, Problem, Program,
-    Reference, Role, Rows, Shape, Stage, StressInput, Tolerance, Tunable, Variant, Workload, indexable, parts_of,
-    spread,
+    Axis, BufferSpec, CudaLaunch, Draw, Elem, HostBuffer, Inputs, MOST_PARTS, OfNan, OpSpec, Precondition, Problem,
+    Program, Reference, Role, Rows, Shape, Stage, StressInput, Tolerance, Tunable, Variant, Workload, indexable,
+    parts_of, spread,
 };
 use parallax_schema::case::{Allowed, Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -57,6 +57,7 @@ pub fn workload() -> Workload {
             "n12289",
             "n40961,bits20",
         ])
+        .host(host)
         .variants(vec![
             Variant::kernel(
                 "order",
@@ -178,6 +179,25 @@ fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
         }
     })
 }
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let (keys, values) = (inputs[KEYS].u32(), inputs[VALUES].u32());
+    // Positions are distinct, so the order of pairs is that of a stable sort.
+    let pair = |at: u64| u64::from(keys[at as usize]) << 32 | at;
+    let mut pairs: Vec<u64> = (0..p["n"]).into_par_iter().map(pair).collect();
+    pairs.par_sort_unstable();
+    let (sorted, carried) = outputs.split_at_mut(1);
+    let results = sorted[0].par_chunks_mut(PIECE).zip(carried[0].par_chunks_mut(PIECE));
+    results.zip(pairs.par_chunks(PIECE)).for_each(|((sorted, carried), pairs)| {
+        for ((key, value), pair) in sorted.iter_mut().zip(carried).zip(pairs) {
+            *key = f32::from_bits((pair >> 32) as u32);
+            *value = f32::from_bits(values[*pair as u32 as usize]);
+        }
+    });
+}
+
+/// Elements that a thread of the host moves together.
+const PIECE: usize = 1 << 14;
 
 /// Threads of a workgroup.
 const THREADS: u64 = 256;

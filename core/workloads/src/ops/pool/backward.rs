@@ -3,10 +3,11 @@
 //! training does.
 
 use parallax_ir::Access::{Read, Write};
+use parallax_ir::parallel::*;
 use parallax_ir::stress::{exact, one, scattered_nan, smallest_normal, subnormal, sums_of_zeros, zero};
 use parallax_ir::{
-    BufferSpec, Elem, Inputs, OfNan, OpSpec, Problem, Program, Reference, Stage, StressInput, Tolerance, Variant,
-    normal,
+    BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Stage, StressInput, Tolerance,
+    Variant, normal,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
 
@@ -35,6 +36,7 @@ pub(super) fn form() -> OpSpec {
     .headline("n8,c64,h112,k3,s2,p1,nchw,max")
     .shapes(shapes)
     .awkward(AWKWARD)
+    .host(host)
     .setup(|p, _| Program { stages: if largest(p) { vec![first_largest(p)] } else { Vec::new() } })
     .variants(vec![
         Variant::kernel("naive", "one pixel per thread, which looks through the windows around it", |p, _| {
@@ -180,6 +182,45 @@ fn reference(p: &Problem, inputs: &Inputs, (output, row): (usize, u64), out: &mu
             }
         }
     }
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let (dout, places) = match largest(p) {
+        true => (inputs[1].f32(), Some(inputs[2].u32())),
+        false => (inputs[0].f32(), None),
+    };
+    let [rows, columns] = Windows::from_shape(&p.shape);
+    let [height, width, lines, windows] =
+        [rows.extent, columns.extent, rows.outputs, columns.outputs].map(|extent| extent as usize);
+    // Distance of neighbouring pixels of a channel.
+    let apart = if p.shape.has("nhwc") { p["c"] as usize } else { 1 };
+    outputs[0].par_chunks_mut(width * apart).enumerate().for_each(|(line, out)| {
+        let (image, i) = (line / height, line % height);
+        out.fill(0.0);
+        for y in rows.around(i as u64) {
+            let of_line = (image * lines + y as usize) * windows * apart..;
+            let gradients = dout[of_line.clone()][..windows * apart].chunks_exact(apart);
+            if let Some(places) = places {
+                let begin = i * width;
+                for (gradients, places) in gradients.zip(places[of_line].chunks_exact(apart)) {
+                    for (channel, (gradient, place)) in gradients.iter().zip(places).enumerate() {
+                        let column = (*place as usize).wrapping_sub(begin);
+                        if column < width {
+                            out[column * apart + channel] += gradient;
+                        }
+                    }
+                }
+                continue;
+            }
+            for (gradients, x) in gradients.zip(0..) {
+                let divisor = (rows.divisor(y) * columns.divisor(x)) as f32;
+                for j in columns.window(x) {
+                    let pixel = out[j as usize * apart..].iter_mut();
+                    pixel.zip(gradients).for_each(|(slot, gradient)| *slot += gradient / divisor);
+                }
+            }
+        }
+    });
 }
 
 /// Set-up with one result element per thread.

@@ -2,9 +2,11 @@
 //! pixel gives nothing, even if its gradient is NaN.
 
 use parallax_ir::Access::{Read, Write};
+use parallax_ir::parallel::*;
 use parallax_ir::stress::{one, scattered_nan, smallest_normal, subnormal, sums_of_zeros, zero};
 use parallax_ir::{
-    BufferSpec, Elem, Inputs, OfNan, OpSpec, Problem, Program, Reference, StressInput, Tolerance, Variant, normal,
+    BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, StressInput, Tolerance, Variant,
+    normal,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
 
@@ -36,6 +38,7 @@ pub(super) fn form() -> OpSpec {
     .headline("n8,c64,h56,oh112,nchw,bilinear")
     .shapes(shapes)
     .awkward(AWKWARD)
+    .host(host)
     .variants(vec![
         Variant::kernel("naive", "one pixel per thread, which sums its outputs", |p, _| {
             program(p, 1)
@@ -100,6 +103,36 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
             }
         }
     }
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let dout = inputs[DOUT].f32();
+    let [rows, columns] = Taps::from_shape(&p.shape);
+    // Distance of neighbouring pixels of a channel.
+    let apart = if p.shape.has("nhwc") { p["c"] as usize } else { 1 };
+    let places: Vec<(usize, usize, f32)> = (0..columns.outputs)
+        .map(|at| columns.of(at))
+        .map(|(left, right, across)| (left as usize * apart, right as usize * apart, across as f32))
+        .collect();
+    let (height, lines) = (rows.extent as usize, rows.outputs as usize);
+    outputs[0].par_chunks_mut(columns.extent as usize * apart).enumerate().for_each(|(line, out)| {
+        let (image, i) = (line / height, (line % height) as u64);
+        out.fill(0.0);
+        let mut add = |at: usize, weight: f32, gradients: &[f32]| {
+            out[at..].iter_mut().zip(gradients).for_each(|(slot, gradient)| *slot += weight * gradient);
+        };
+        for y in rows.around(i) {
+            let down = rows.weight(i, y) as f32;
+            let gradients = &dout[(image * lines + y as usize) * places.len() * apart..];
+            for (gradients, (left, right, across)) in gradients.chunks_exact(apart).zip(&places) {
+                add(*left, down * (1.0 - across), gradients);
+                // A pixel without a weight gets nothing, even if the gradient is NaN.
+                if *across > 0.0 {
+                    add(*right, down * across, gradients);
+                }
+            }
+        }
+    });
 }
 
 fn program(p: &Problem, width: u64) -> Program {
