@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use crate::console::noteln;
 
-/// Limit on the text of a run, in bytes. A run of every case of every preset takes a twentieth of it.
-const LONGEST: u64 = 256 << 20;
+/// Limit on the text of a run, in bytes, and on an object of a store. A run of every case of every preset takes a twentieth of it.
+pub const LONGEST: u64 = 256 << 20;
 
 /// File name that stands for standard input.
 const STDIN: &str = "-";
@@ -53,6 +53,18 @@ pub fn runs(files: &[PathBuf]) -> anyhow::Result<Vec<(&Path, Run)>> {
 /// File that cannot be read or is no run.
 pub fn one(path: &Path) -> anyhow::Result<Option<Vec<Run>>> {
     Ok(match contents(path)? {
+        Contents::Runs(runs) => Some(runs),
+        Contents::Other(_) => None,
+    })
+}
+
+/// Returns the runs of an object of this name; `None` for the program's other outputs.
+///
+/// # Errors
+/// Bytes that are no run.
+pub fn object(name: &str, mut bytes: &[u8]) -> anyhow::Result<Option<Vec<Run>>> {
+    let text = text(&mut bytes, true).with_context(|| format!("cannot read {name}"))?;
+    Ok(match contents_of(Path::new(name), text)? {
         Contents::Runs(runs) => Some(runs),
         Contents::Other(_) => None,
     })
@@ -130,6 +142,11 @@ fn contents(path: &Path) -> anyhow::Result<Contents> {
     } else {
         text(&mut std::fs::File::open(path).with_context(unreadable)?, true).with_context(unreadable)?
     };
+    contents_of(path, text)
+}
+
+/// Returns the contents of a text under a name; no text is that of a trace.
+fn contents_of(path: &Path, text: Option<String>) -> anyhow::Result<Contents> {
     let Some(text) = text else { return Ok(Contents::Other(Other::Trace)) };
     let table =
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("a-a-")) && text.starts_with('|');

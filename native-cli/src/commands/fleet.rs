@@ -10,9 +10,10 @@ use parallax_report::{self as report, html, sheet};
 use parallax_schema::spec::filter::any_keeps;
 
 use crate::commands::compare::share;
-use crate::commands::history::{files, gate, nothing, read_each};
+use crate::commands::history::{gate, nothing};
 use crate::commands::run_files::{Format, Made, Shown, Written, emit};
 use crate::console::width;
+use crate::places::{Place, files_of, places, read_each};
 use crate::{parquet, table};
 
 /// Help heading of gates.
@@ -21,10 +22,11 @@ const GATES: &str = "Gates";
 /// `fleet`.
 #[derive(Debug, Args)]
 pub struct Fleet {
-    /// Folders, patterns such as 'nodes/*.json', or run files
+    /// Folders, patterns such as 'nodes/*.json', run files, or object stores such as s3://BUCKET/PREFIX
     ///
-    /// Folders are searched with their subfolders; traces are passed over.
-    #[arg(value_name = "DIR|PATTERN|FILE", default_value = "results")]
+    /// Folders are searched with their subfolders; traces are passed over. Stores are s3://, gs://, az:// and file://, with the
+    /// variables of their own tools: AWS_…, GOOGLE_… and AZURE_….
+    #[arg(value_name = "DIR|PATTERN|FILE|URL", default_value = "results")]
     pub paths: Vec<PathBuf>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
@@ -51,12 +53,12 @@ pub fn fleet(args: &Fleet) -> anyhow::Result<ExitCode> {
     let resolution = args.resolution.as_deref().map(|text| share("--resolution", text)).transpose()?;
     // Other formats are refused before the files are read.
     let made = writer(args.written.format())?;
-    let files = files(&args.paths)?;
-    let found = collected(&files, &args.shown.filter).finish(resolution);
+    let places = places(&args.paths)?;
+    let found = collected(&places, &args.shown.filter).finish(resolution);
     if found.runs == 0 {
         bail!("{}", nothing(&args.paths, &found.unreadable));
     }
-    emit(&args.written, &files, &made(&found)?)?;
+    emit(&args.written, &files_of(&places), &made(&found)?)?;
     let faults: Vec<String> =
         found.faults().map(|alarm| format!("{}: {}", found.cards[alarm.card].key.name(), alarm.fault.name())).collect();
     Ok(if args.fail_if_faulty { gate(&args.written, &faults) } else { ExitCode::SUCCESS })
@@ -78,9 +80,9 @@ fn writer(format: Format) -> anyhow::Result<fn(&Found) -> anyhow::Result<Made>> 
     })
 }
 
-/// Reads the files, and reduces each to its times.
-fn collected(files: &[PathBuf], filter: &[String]) -> FleetBuilder {
-    read_each(files, FleetBuilder::default(), |builder, name, read| match read {
+/// Reads the places, and reduces each to its times.
+fn collected(places: &[Place], filter: &[String]) -> FleetBuilder {
+    read_each(places, FleetBuilder::default(), |builder, name, read| match read {
         Ok(runs) => runs.iter().for_each(|run| builder.add(&name, run, |case| any_keeps(filter, case))),
         Err(reason) => builder.skip(name, reason),
     })

@@ -1,24 +1,20 @@
 //! `history`: series of many run files, their changes, and the causes.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Args;
 use parallax_analysis::history::{History as Found, HistoryBuilder, Unreadable};
 use parallax_engine::plan::did_you_mean;
 use parallax_report::{self as report, html, sheet};
-use parallax_schema::record::Run;
 use parallax_schema::spec::filter::any_keeps;
-use walkdir::WalkDir;
 
 use crate::commands::compare::share;
 use crate::commands::run_files::{Format, Made, Shown, Written, emit};
 use crate::console::{errln, outln, width};
-use crate::{parquet, reading, table};
+use crate::places::{Place, files_of, places, read_each};
+use crate::{parquet, table};
 
 /// Help heading of gates.
 const GATES: &str = "Gates";
@@ -26,10 +22,11 @@ const GATES: &str = "Gates";
 /// `history`.
 #[derive(Debug, Args)]
 pub struct History {
-    /// Folders, patterns such as 'nightly/*.json', or run files
+    /// Folders, patterns such as 'nightly/*.json', run files, or object stores such as s3://BUCKET/PREFIX
     ///
-    /// Folders are searched with their subfolders; traces are passed over.
-    #[arg(value_name = "DIR|PATTERN|FILE", default_value = "results")]
+    /// Folders are searched with their subfolders; traces are passed over. Stores are s3://, gs://, az:// and file://, with the
+    /// variables of their own tools: AWS_…, GOOGLE_… and AZURE_….
+    #[arg(value_name = "DIR|PATTERN|FILE|URL", default_value = "results")]
     pub paths: Vec<PathBuf>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
@@ -56,8 +53,8 @@ pub fn history(args: &History) -> anyhow::Result<ExitCode> {
     let resolution = args.resolution.as_deref().map(|text| share("--resolution", text)).transpose()?;
     // Other formats are refused before the files are read.
     let made = writer(args.written.format())?;
-    let files = files(&args.paths)?;
-    let found = read(&files, &args.shown.filter).finish(resolution);
+    let places = places(&args.paths)?;
+    let found = read(&places, &args.shown.filter).finish(resolution);
     if found.runs.is_empty() {
         bail!("{}", nothing(&args.paths, &found.unreadable));
     }
@@ -71,7 +68,7 @@ pub fn history(args: &History) -> anyhow::Result<ExitCode> {
             ),
         }
     }
-    emit(&args.written, &files, &made(&found)?)?;
+    emit(&args.written, &files_of(&places), &made(&found)?)?;
     match args.fail_if_changed {
         true => Ok(gate(&args.written, &report::history::slowdowns(&found))),
         false => Ok(ExitCode::SUCCESS),
@@ -118,125 +115,10 @@ fn writer(format: Format) -> anyhow::Result<fn(&Found) -> anyhow::Result<Made>> 
     })
 }
 
-/// Reads the files, and reduces each to its points.
-pub(super) fn read(files: &[PathBuf], filter: &[String]) -> HistoryBuilder {
-    read_each(files, HistoryBuilder::default(), |builder, name, read| match read {
+/// Reads the places, and reduces each to its points.
+pub(super) fn read(places: &[Place], filter: &[String]) -> HistoryBuilder {
+    read_each(places, HistoryBuilder::default(), |builder, name, read| match read {
         Ok(runs) => runs.iter().for_each(|run| builder.add(&name, run, |case| any_keeps(filter, case))),
         Err(reason) => builder.skip(name, reason),
     })
-}
-
-/// Reads the files one after another on each processor, and gives the runs of each, or the reason of their absence, to a collection.
-pub(super) fn read_each<B: Send>(
-    files: &[PathBuf],
-    collection: B,
-    add: impl Fn(&mut B, String, Result<Vec<Run>, String>) + Sync,
-) -> B {
-    let builder = Mutex::new(collection);
-    let next = AtomicUsize::new(0);
-    let work = || {
-        while let Some(path) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let read = reading::one(path).map(|runs| runs.into_iter().flatten().collect());
-            let read = read.map_err(|error| error.root_cause().to_string());
-            add(&mut builder.lock().expect("no thread panics"), path.display().to_string(), read);
-        }
-    };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(files.len());
-    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    builder.into_inner().expect("no thread panicked")
-}
-
-/// Returns the files of folders, patterns and names, each once.
-///
-/// # Errors
-/// Name of nothing, or pattern without a match.
-pub(super) fn files(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
-    let mut all = BTreeSet::new();
-    for path in paths {
-        if path.is_dir() {
-            all.extend(inside(path)?);
-        } else if path.exists() || path == Path::new("-") {
-            all.insert(path.clone());
-        } else {
-            all.extend(matching(path)?);
-        }
-    }
-    Ok(all.into_iter().collect())
-}
-
-/// Returns the matches of a pattern: files by their names, folders by their contents.
-fn matching(pattern: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let missing =
-        || format!("cannot read {}: no such file or folder; recorded runs are in results/", pattern.display());
-    let Some(text) = pattern.to_str().filter(|text| text.contains(['*', '?', '['])) else { bail!(missing()) };
-    let matches = glob::glob(text).with_context(|| format!("`{text}` is no pattern of file names"))?;
-    let mut all = Vec::new();
-    let mut found = false;
-    for path in matches {
-        let path = path.with_context(|| format!("cannot read the matches of `{text}`"))?;
-        found = true;
-        match path.is_dir() {
-            true => all.extend(inside(&path)?),
-            false if is_trace(&path) => {}
-            false => all.push(path),
-        }
-    }
-    match found {
-        true => Ok(all),
-        false => bail!("no file matches `{text}`"),
-    }
-}
-
-/// Returns the run files in a folder and its subfolders.
-fn inside(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let mut all = Vec::new();
-    for entry in WalkDir::new(folder) {
-        let entry = entry.with_context(|| format!("cannot read {}", folder.display()))?;
-        let name = entry.file_name().to_string_lossy();
-        let run = [".json", ".jsonl", ".json.gz"].iter().any(|end| name.ends_with(end));
-        if run && !name.starts_with('.') && !is_trace(entry.path()) && !entry.file_type().is_dir() {
-            all.push(entry.into_path());
-        }
-    }
-    Ok(all)
-}
-
-/// Returns whether a file is a trace, by its name.
-fn is_trace(path: &Path) -> bool {
-    let name = path.to_string_lossy();
-    name.trim_end_matches(".gz").ends_with(".trace.json")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn folders_patterns_and_names_give_each_run_file_once() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let at = |name: &str| folder.path().join(name);
-        std::fs::create_dir_all(at("deep/er")).expect("folders");
-        let names = ["a.json", "a.trace.json", "b.trace.json.gz", "notes.txt", "deep/c.jsonl", "deep/er/d.json.gz"];
-        names.iter().for_each(|name| std::fs::write(at(name), "").expect("a file"));
-        let listed = |paths: &[&str]| -> Vec<String> {
-            let paths: Vec<PathBuf> = paths.iter().map(|path| at(path)).collect();
-            let name = |path: &PathBuf| path.strip_prefix(folder.path()).expect("inside").display().to_string();
-            files(&paths).map_or_else(|error| vec![format!("{error:#}")], |files| files.iter().map(name).collect())
-        };
-        for (paths, want) in [
-            (&[""][..], &["a.json", "deep/c.jsonl", "deep/er/d.json.gz"][..]),
-            (&["", "a.json", "*.json"], &["a.json", "deep/c.jsonl", "deep/er/d.json.gz"]),
-            (&["deep/*"], &["deep/c.jsonl", "deep/er/d.json.gz"]),
-            (&["**/*.json"], &["a.json"]),
-            (&["a.trace.json"], &["a.trace.json"]),
-        ] {
-            assert_eq!(listed(paths), want, "{paths:?}");
-        }
-        for (path, want) in
-            [("none.json", "no such file or folder"), ("*.xml", "no file matches"), ("a[", "no pattern")]
-        {
-            let said = listed(&[path]);
-            assert!(said[0].contains(want), "{said:?}");
-        }
-    }
 }

@@ -1,9 +1,9 @@
-//! `results`: lists the runs of a folder, and deletes old ones.
+//! `results`: lists the runs of a folder, deletes old ones, and sends them to an object store.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use parallax_report as report;
 use parallax_schema::record::Run;
@@ -12,6 +12,7 @@ use parallax_schema::units::{Bytes, counted};
 use crate::args::RESULTS;
 use crate::commands::baseline::runs_in;
 use crate::console::{outln, width};
+use crate::stores::{Sent, Store, address};
 use crate::{console, output, reading, table};
 
 /// `results`.
@@ -32,6 +33,8 @@ pub enum Action {
     List,
     /// Delete old runs with their traces
     Prune(Prune),
+    /// Send the runs to an object store, from where `fleet` and `history` read them
+    Send(Send),
 }
 
 /// `results prune`.
@@ -43,6 +46,19 @@ pub struct Prune {
     /// Only print the files
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// `results send`.
+#[derive(Debug, Args)]
+pub struct Send {
+    /// Address, as s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///FOLDER
+    ///
+    /// A run is PREFIX/HOST/NAME there. Credentials and endpoint come from the variables AWS_…, GOOGLE_… and AZURE_….
+    #[arg(value_name = "URL")]
+    pub url: String,
+    /// Send traces, too
+    #[arg(long)]
+    pub traces: bool,
 }
 
 /// A run in the folder.
@@ -57,6 +73,7 @@ pub fn results(args: &Results) -> anyhow::Result<()> {
     match &args.action {
         Action::List => list(&args.folder, &found),
         Action::Prune(how) => prune(found, how)?,
+        Action::Send(how) => send(&args.folder, &found, how)?,
     }
     if unread > 0 {
         let are = if unread == 1 { "is" } else { "are" };
@@ -139,6 +156,34 @@ fn prune(found: Vec<Found>, how: &Prune) -> anyhow::Result<()> {
     let done = if how.dry_run { "would be deleted" } else { "deleted" };
     let progress = if busy > 0 { format!(", {busy} in progress") } else { String::new() };
     outln!("{} {done}, {}; {kept} kept{progress}", counted(deleted, "run"), Bytes(size));
+    Ok(())
+}
+
+/// Sends runs that the store lacks. Runs in progress stay behind.
+fn send(folder: &Path, found: &[Found], how: &Send) -> anyhow::Result<()> {
+    if address(Path::new(&how.url)).is_none() {
+        bail!("`{}` is no address of an object store, as in s3://BUCKET/PREFIX", how.url);
+    }
+    let store = Store::open(&how.url)?;
+    let (mut sent, mut there, mut busy) = (0, 0, 0);
+    for of in found {
+        let Ok(_lock) = output::lock(&of.path) else {
+            busy += 1;
+            continue;
+        };
+        let host = of.run.environment.get("host").map_or("unknown", String::as_str);
+        for file in of.files().into_iter().filter(|file| how.traces || *file == of.path) {
+            let inside = file.strip_prefix(folder).unwrap_or(&file);
+            let parts = [host.into()].into_iter().chain(inside.iter().map(|part| part.to_string_lossy()));
+            let contents = std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
+            match store.put(parts, contents)? {
+                Sent::New => sent += 1,
+                Sent::AlreadyThere => there += 1,
+            }
+        }
+    }
+    let progress = if busy > 0 { format!(", {busy} in progress") } else { String::new() };
+    outln!("{} sent to {}; {there} there already{progress}", counted(sent, "file"), how.url);
     Ok(())
 }
 

@@ -13,6 +13,7 @@ use same_file::is_same_file;
 use crate::commands::history;
 use crate::commands::run_files::read;
 use crate::console::noteln;
+use crate::places::places;
 use crate::{browser, docs, files};
 
 /// `site`.
@@ -59,9 +60,9 @@ pub fn site(args: &Site) -> anyhow::Result<()> {
         }
     };
     let peers = args.peers.iter().map(|path| peers(path)).collect::<anyhow::Result<Vec<_>>>()?;
-    let mut earlier = history::files(&args.history)?;
+    let mut earlier = places(&args.history)?;
     let is_shown = |path: &Path| args.files.iter().any(|shown| is_same_file(shown, path).unwrap_or(false));
-    earlier.retain(|path| !is_shown(path));
+    earlier.retain(|place| !place.file().is_some_and(is_shown));
     let earlier = history::read(&earlier, &[]);
     let documents = args.docs.as_deref().map(docs::read).transpose()?;
     let has = Has {

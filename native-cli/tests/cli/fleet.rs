@@ -12,7 +12,7 @@ const CASES: [&str; 3] =
     ["matmul/fwd/m512,n512,k512/f16/tiled", "copy/fwd/n16777216/f32/vec4", "gelu/fwd/n16777216,tanh/f32/vector"];
 
 /// Writes three runs of each of sixteen cards on two hosts. The card of this number is slower by 10 %.
-fn fleet(folder: &Path, slow: Option<usize>) {
+pub fn fleet(folder: &Path, slow: Option<usize>) {
     for (card, round) in (0..16).flat_map(|card| (0..3).map(move |round| (card, round))) {
         let own = 1.0 + 0.002 * ((card * 7) % 5) as f64 + 0.001 * ((card + 2 * round) % 3) as f64;
         let factor = if slow == Some(card) { 1.1 } else { 1.0 };

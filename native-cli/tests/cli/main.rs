@@ -35,6 +35,7 @@ mod results;
 mod scripts;
 mod settings;
 mod site;
+mod stores;
 mod summaries;
 mod tables;
 mod telling;
