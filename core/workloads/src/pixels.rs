@@ -3,6 +3,11 @@
 use parallax_ir::{Elem, Problem, Stage, spread, width};
 use parallax_schema::device::Caps;
 
+/// Distance of neighbouring pixels of a channel, in elements.
+pub(crate) fn apart(p: &Problem) -> usize {
+    if p.shape.has("nhwc") { p["c"] as usize } else { 1 }
+}
+
 /// Extents of a tensor of `rows` rows and `columns` columns, slowest first.
 pub(crate) fn extents(p: &Problem, rows: u64, columns: u64) -> [u64; 4] {
     match p.shape.has("nhwc") {

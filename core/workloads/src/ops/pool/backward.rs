@@ -13,7 +13,7 @@ use parallax_schema::case::{Cost, Direction, Rate};
 
 use super::window::Windows;
 use super::{AWKWARD, X, by_pieces_of, image, largest, most_pixels, not_finite, pooled, shapes};
-use crate::pixels::{along, bytes, position, several, split};
+use crate::pixels::{along, apart, bytes, position, several, split};
 
 /// Specification of the backward direction.
 pub(super) fn form() -> OpSpec {
@@ -192,8 +192,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let [rows, columns] = Windows::from_shape(&p.shape);
     let [height, width, lines, windows] =
         [rows.extent, columns.extent, rows.outputs, columns.outputs].map(|extent| extent as usize);
-    // Distance of neighbouring pixels of a channel.
-    let apart = if p.shape.has("nhwc") { p["c"] as usize } else { 1 };
+    let apart = apart(p);
     outputs[0].par_chunks_mut(width * apart).enumerate().for_each(|(line, out)| {
         let (image, i) = (line / height, line % height);
         out.fill(0.0);

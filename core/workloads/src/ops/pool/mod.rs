@@ -12,7 +12,7 @@ mod window;
 use window::Windows;
 
 use crate::dense::total;
-use crate::pixels::{along, bytes, extents, position, several, split, stage_of_pieces};
+use crate::pixels::{along, apart, bytes, extents, position, several, split, stage_of_pieces};
 use crate::real::maximum;
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::parallel::*;
@@ -252,8 +252,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let [rows, columns] = Windows::from_shape(&p.shape);
     let [height, width, lines, windows] =
         [rows.extent, columns.extent, rows.outputs, columns.outputs].map(|extent| extent as usize);
-    // Distance of neighbouring pixels of a channel.
-    let apart = if p.shape.has("nhwc") { p["c"] as usize } else { 1 };
+    let apart = apart(p);
     outputs[0].par_chunks_mut(windows * apart).enumerate().for_each(|(line, out)| {
         let (image, oy) = (&x[line / lines * height * width * apart..], (line % lines) as u64);
         for (ox, out) in out.chunks_exact_mut(apart).enumerate() {

@@ -12,7 +12,7 @@ use parallax_schema::case::{Cost, Direction, Rate};
 
 use super::taps::Taps;
 use super::{AWKWARD, by_pieces_of, image, products, resized, shapes};
-use crate::pixels::{along, bytes, position, several, split};
+use crate::pixels::{along, apart, bytes, position, several, split};
 
 const DOUT: usize = 0;
 
@@ -108,8 +108,7 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let dout = inputs[DOUT].f32();
     let [rows, columns] = Taps::from_shape(&p.shape);
-    // Distance of neighbouring pixels of a channel.
-    let apart = if p.shape.has("nhwc") { p["c"] as usize } else { 1 };
+    let apart = apart(p);
     let places: Vec<(usize, usize, f32)> = (0..columns.outputs)
         .map(|at| columns.of(at))
         .map(|(left, right, across)| (left as usize * apart, right as usize * apart, across as f32))

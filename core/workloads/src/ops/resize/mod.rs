@@ -12,7 +12,7 @@ mod taps;
 
 use taps::Taps;
 
-use crate::pixels::{along, bytes, extents, position, several, split, stage_of_pieces};
+use crate::pixels::{along, apart, bytes, extents, position, several, split, stage_of_pieces};
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::parallel::*;
 use parallax_ir::stress::{exact, one, scattered_nan, smallest_normal, subnormal, wide, zero};
@@ -218,8 +218,7 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let x = inputs[X].f32();
     let [rows, columns] = Taps::from_shape(&p.shape);
-    // Distance of neighbouring pixels of a channel.
-    let apart = if p.shape.has("nhwc") { p["c"] as usize } else { 1 };
+    let apart = apart(p);
     let (height, width) = (rows.extent as usize, columns.extent as usize * apart);
     let place = |(first, second, weight): (u64, u64, f64)| (first as usize, second as usize, weight as f32);
     let places: Vec<(usize, usize, f32)> = (0..columns.outputs).map(|at| place(columns.of(at))).collect();
