@@ -157,14 +157,18 @@ fn a_run_that_is_stopped_and_continued_is_not_charged_for_the_pause() {
     let id = child.id().to_string();
     let signal =
         |name: &str| assert!(Command::new("kill").args([name, &id]).status().expect("kill is there").success());
-    let sampling = || recorded_in(&dir.path().join("out")).is_some_and(|text| text.contains("\"event\":\"samples\""));
+    let sampled = || {
+        let text = recorded_in(&dir.path().join("out")).unwrap_or_default();
+        text.matches("\"event\":\"samples\"").count()
+    };
     let give_up = Instant::now() + Duration::from_secs(120);
-    while !sampling() {
+    while sampled() == 0 {
         assert!(Instant::now() < give_up, "no samples within two minutes");
         std::thread::sleep(Duration::from_millis(20));
     }
     signal("-STOP");
     std::thread::sleep(Duration::from_secs(6));
+    let before = sampled();
     signal("-CONT");
     assert!(child.wait().expect("it ends").success());
     let run = Run::parse(&recorded_in(&dir.path().join("out")).expect("a file")).expect("a run");
@@ -172,5 +176,8 @@ fn a_run_that_is_stopped_and_continued_is_not_charged_for_the_pause() {
     let longest = timing.samples.iter().copied().fold(0.0, f64::max);
     assert!(longest * f64::from(timing.repeats) < 5e9, "the pause is no sample: {longest} ns");
     // Four seconds are to be spent on samples; the pause alone is longer.
-    assert!(timing.spent.wall.secs() < 6.0 && timing.samples.len() >= 10, "{} samples", timing.samples.len());
+    assert!(timing.spent.wall.secs() < 6.0, "{} s", timing.spent.wall.secs());
+    // The first sample has an event of another name, and one sample may be under way when the program is stopped.
+    let after = timing.samples.len();
+    assert!(after > before + 2, "sampling ended with the pause: {before} events before it, {after} samples");
 }
