@@ -33,19 +33,21 @@ const TINY = `?${CASES.map((c) => `case=${c}`).join("&")}&budget=2`;
 /// The same where a test is about something else than how high a device reaches, which takes ten seconds to find out.
 const BARE = `${TINY}&ceilings=off`;
 const RUN_TIMEOUT = 180_000;
-/// Largest compressed size of the files that a measurement fetches.
-const BUDGET = 423_000;
+// Largest compressed sizes. The folder of a clone changes a program by up to a thousand bytes, and has half a per cent of room.
+
+/// The files that a measurement fetches.
+const BUDGET = 425_000;
 /// The same of the program for reports, fetched at the first report or comparison.
-const REPORTS = 898_000;
+const REPORTS = 902_000;
 /// The same of one program that measures: the host code in it is built for speed, because it is measured.
-const MEASURING = 965_000;
+const MEASURING = 971_000;
 /// The same of CubeCL's compilers, fetched for its kernels only.
 const COMPILERS = 850_000;
 
 /// The page and the program of the lab.
-const LAB = 954_000;
+const LAB = 959_000;
 /// The page and the program of models, which has all host code and all kernels.
-const MODELS = 793_000;
+const MODELS = 799_000;
 
 /// Milliseconds until the page can be used, on its own thread four times as slow; emulating a GPU beside it takes the processor, too.
 const SOON = 2000;
