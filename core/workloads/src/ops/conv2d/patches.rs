@@ -19,6 +19,8 @@ use crate::real::{self, Real};
 const BLOCK: usize = 1 << 16;
 /// Smallest and largest number of positions in a block.
 const POSITIONS: Range<usize> = 16..1024;
+/// Positions of a tile of the library's GEMM. A block has whole tiles, because a part of one takes the time of a whole.
+const TILE: usize = 16;
 
 /// Computes the convolution of images with kernels, in the layout of its output. Every element of `out` is written.
 pub(in super::super) fn convolve<T: Real>(conv: &Conv, x: &[T], w: &[T], out: &mut [T]) {
@@ -95,7 +97,8 @@ impl<'a, T: Real> Patches<'a, T> {
         let channels = conv.group_channels().map(|channels| channels as usize);
         let taps = conv.taps() as usize;
         let positions = conv.out().iter().product::<u64>() as usize;
-        let block = (BLOCK / (channels[0] * taps)).clamp(POSITIONS.start, POSITIONS.end).min(positions);
+        let block = (BLOCK / (channels[0] * taps)).clamp(POSITIONS.start, POSITIONS.end);
+        let block = (block / TILE * TILE).min(positions);
         Patches { conv, x, groups: conv.groups as usize, channels, taps, positions, block }
     }
 

@@ -184,11 +184,11 @@ struct Way<T> {
 }
 
 /// Runs the forward and backward pass of items through all layers, and sums the parameter gradients.
-fn there_and_back<T: Real>(
+fn there_and_back<'a, T: Real>(
     layers: usize,
     layer: Layer,
     ways: &mut [Way<T>],
-    of: impl Fn(usize) -> Parameters<T>,
+    of: impl Fn(usize) -> Parameters<'a, T>,
 ) -> Vec<Vec<Vec<T>>> {
     for at in 0..layers {
         let of = of(at);
@@ -218,7 +218,7 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
         let [x, gradient] = buffers.map(|buffer| inputs.values(buffer, item * s * c..(item + 1) * s * c));
         Way { rows: vec![x], gradient, count }
     });
-    let of = |at: usize| parameters(|buffer| inputs.whole(input_of(at, buffer)));
+    let of = |at: usize| parameters(|buffer| inputs.whole(input_of(at, buffer)).into());
     let learned = there_and_back(layers, layer_of(inner.problem()), items.known_mut(), of);
     Box::new(move |output, row, out| {
         let way = |row: u64| items.item(row / s);
@@ -237,7 +237,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let [x, dout] = [X, dout(p)].map(|buffer| inputs[buffer].f32().chunks_exact(elements));
     let way = |(x, dout): (&[f32], &[f32])| Way { rows: vec![x.to_vec()], gradient: dout.to_vec(), count: 1.0 };
     let mut ways: Vec<Way<f32>> = x.zip(dout).map(way).collect();
-    let of = |at: usize| parameters(|buffer| inputs[input_of(at, buffer)].f32().to_vec());
+    let of = |at: usize| parameters(|buffer| inputs[input_of(at, buffer)].f32().into());
     let learned = there_and_back(layers, layer_of(layer(p).problem()), &mut ways, of);
     let [out, dx, gradients @ ..] = outputs else { unreachable!("the result, and gradients") };
     for ((way, out), dx) in ways.iter().zip(out.chunks_exact_mut(elements)).zip(dx.chunks_exact_mut(elements)) {

@@ -220,7 +220,7 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let mut items =
         Items::new(inputs, &[X], [p["b"], s * c], |item, _| inputs.values(X, item * s * c..(item + 1) * s * c));
     for at in 0..p["l"] as usize {
-        let of = parameters(|buffer| inputs.whole(input_of(at, buffer)));
+        let of = parameters(|buffer| inputs.whole(input_of(at, buffer)).into());
         items.known_mut().iter_mut().for_each(|x| *x = layer.forward(x, &of, None).out);
     }
     Box::new(move |output, row, out| match is_result(p, output) {
@@ -242,7 +242,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let layer = layer_of(inner.problem());
     let mut rows = inputs[X].f32().to_vec();
     for at in 0..p["l"] as usize {
-        let of = parameters(|buffer| inputs[input_of(at, buffer)].f32().to_vec());
+        let of = parameters(|buffer| inputs[input_of(at, buffer)].f32().into());
         for item in rows.chunks_exact_mut(elements) {
             item.copy_from_slice(&layer.forward(item, &of, None).out);
         }

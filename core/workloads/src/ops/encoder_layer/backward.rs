@@ -326,7 +326,7 @@ impl ReferenceState<'_> {
 /// Both passes of all distinct items.
 pub(super) fn known<'a>(p: &'a Problem, inputs: &'a Inputs) -> ReferenceState<'a> {
     let (layer, elements) = (layer_of(p), p["s"] * width(p));
-    let of = parameters(|buffer| inputs.whole(buffer));
+    let of = parameters(|buffer| inputs.whole(buffer).into());
     let mut learned: Vec<Vec<f64>> = gradients(p).iter().skip(1).map(|spec| vec![0.0; spec.len as usize]).collect();
     let made = |at: u64, count| {
         let [x, dout] = [X, DOUT].map(|buffer| inputs.values(buffer, at * elements..(at + 1) * elements));
@@ -353,7 +353,7 @@ pub(super) fn host_passes(
     mut show: impl FnMut(usize, &Passed<f32>),
 ) {
     let (layer, elements) = (layer_of(p), (p["s"] * width(p)) as usize);
-    let of = parameters(|buffer| inputs[buffer].f32().to_vec());
+    let of = parameters(|buffer| inputs[buffer].f32().into());
     let [dx, learned @ ..] = gradients else { unreachable!("gradients of rows, and of parameters") };
     learned.iter_mut().for_each(|sums| sums.fill(0.0));
     let items = inputs[X].f32().chunks_exact(elements).zip(inputs[DOUT].f32().chunks_exact(elements));

@@ -1,5 +1,7 @@
 //! Layer on the host, one item at a time: for the reference in f64 and host code in f32.
 
+use std::borrow::Cow;
+
 use super::super::attention_block::heads::{Attended, Heads};
 use super::super::gelu::{gelu_tanh, slope_tanh};
 use super::super::layernorm::EPS;
@@ -8,22 +10,22 @@ use crate::dense::{add, add_to_rows, gemm_nn, gemm_nt, gemm_tn, mapped, rows_sum
 use crate::real::{Real, narrow};
 use crate::vector;
 
-/// Parameters of a layer, each in the order of its buffer.
+/// Parameters of a layer, each in the order of its buffer. Host code borrows them from its inputs.
 #[derive(Clone)]
-pub(crate) struct Parameters<T> {
-    pub(super) gamma1: Vec<T>,
-    pub(super) beta1: Vec<T>,
+pub(crate) struct Parameters<'a, T: Clone> {
+    pub(super) gamma1: Cow<'a, [T]>,
+    pub(super) beta1: Cow<'a, [T]>,
     /// Of queries, keys and values.
-    pub(super) w: [Vec<T>; 3],
-    pub(super) b: [Vec<T>; 3],
-    pub(super) wo: Vec<T>,
-    pub(super) bo: Vec<T>,
-    pub(super) gamma2: Vec<T>,
-    pub(super) beta2: Vec<T>,
-    pub(super) w1: Vec<T>,
-    pub(super) b1: Vec<T>,
-    pub(super) w2: Vec<T>,
-    pub(super) b2: Vec<T>,
+    pub(super) w: [Cow<'a, [T]>; 3],
+    pub(super) b: [Cow<'a, [T]>; 3],
+    pub(super) wo: Cow<'a, [T]>,
+    pub(super) bo: Cow<'a, [T]>,
+    pub(super) gamma2: Cow<'a, [T]>,
+    pub(super) beta2: Cow<'a, [T]>,
+    pub(super) w1: Cow<'a, [T]>,
+    pub(super) b1: Cow<'a, [T]>,
+    pub(super) w2: Cow<'a, [T]>,
+    pub(super) b2: Cow<'a, [T]>,
 }
 
 /// Extents of a layer.
@@ -111,7 +113,7 @@ fn dropped<T: Real>(rows: &[T], factors: &Factors<T>, which: usize) -> Vec<T> {
 
 impl Layer {
     /// Computes the forward pass of an item's `x`.
-    pub(crate) fn forward<T: Real>(self, x: &[T], of: &Parameters<T>, factors: Factors<T>) -> Passed<T> {
+    pub(crate) fn forward<T: Real>(self, x: &[T], of: &Parameters<'_, T>, factors: Factors<T>) -> Passed<T> {
         let Layer { heads, f } = self;
         let (s, c) = (heads.s, heads.width());
         let norm1 = norm(x, &of.gamma1, &of.beta1);
@@ -128,7 +130,7 @@ impl Layer {
     }
 
     /// Gradients from a gradient of an item's result.
-    pub(crate) fn backward<T: Real>(self, of: &Parameters<T>, passed: &Passed<T>, dout: &[T]) -> Gradients<T> {
+    pub(crate) fn backward<T: Real>(self, of: &Parameters<'_, T>, passed: &Passed<T>, dout: &[T]) -> Gradients<T> {
         let Layer { heads, f } = self;
         let (s, c) = (heads.s, heads.width());
         let dsecond = dropped(dout, &passed.factors, 1);
@@ -199,24 +201,25 @@ mod tests {
     fn gradients_are_slopes(factors: Factors<f64>) {
         let layer = Layer { heads: Heads { s: 3, heads: 2, d: 2, causal: false }, f: 5 };
         let (c, f) = (4, 5);
+        let of = |count, salt| Cow::from(some(count, salt));
         let mut of = Parameters {
-            gamma1: some(c, 1),
-            beta1: some(c, 2),
-            w: [some(c * c, 3), some(c * c, 4), some(c * c, 5)],
-            b: [some(c, 6), some(c, 7), some(c, 8)],
-            wo: some(c * c, 9),
-            bo: some(c, 10),
-            gamma2: some(c, 11),
-            beta2: some(c, 12),
-            w1: some(c * f, 13),
-            b1: some(f, 14),
-            w2: some(f * c, 15),
-            b2: some(c, 16),
+            gamma1: of(c, 1),
+            beta1: of(c, 2),
+            w: [of(c * c, 3), of(c * c, 4), of(c * c, 5)],
+            b: [of(c, 6), of(c, 7), of(c, 8)],
+            wo: of(c * c, 9),
+            bo: of(c, 10),
+            gamma2: of(c, 11),
+            beta2: of(c, 12),
+            w1: of(c * f, 13),
+            b1: of(f, 14),
+            w2: of(f * c, 15),
+            b2: of(c, 16),
         };
         let (mut x, dout) = (some(3 * c, 17), some(3 * c, 18));
         let gradients = layer.backward(&of, &layer.forward(&x, &of, factors.clone()), &dout);
         const STEP: f64 = 1e-5;
-        let value = |x: &[f64], of: &Parameters<f64>| -> f64 {
+        let value = |x: &[f64], of: &Parameters<'_, f64>| -> f64 {
             layer.forward(x, of, factors.clone()).out.iter().zip(&dout).map(|(out, dout)| out * dout).sum()
         };
         let near = |slope: f64, gradient: f64, what: &str| {
@@ -232,20 +235,20 @@ mod tests {
             near((above - below) / (2.0 * STEP), gradients.dx[at], "x");
         }
         // One element of each parameter; of the concatenated ones, one of the second.
-        type Place = fn(&mut Parameters<f64>) -> &mut f64;
+        type Place = for<'a> fn(&'a mut Parameters<'_, f64>) -> &'a mut f64;
         let places: [(Place, usize); 12] = [
-            (|of| &mut of.gamma1[1], 1),
-            (|of| &mut of.beta1[1], 1),
-            (|of| &mut of.w[1][6], 3 * c + c + 2),
-            (|of| &mut of.b[1][3], c + 3),
-            (|of| &mut of.wo[7], 7),
-            (|of| &mut of.bo[2], 2),
-            (|of| &mut of.gamma2[3], 3),
-            (|of| &mut of.beta2[0], 0),
-            (|of| &mut of.w1[11], 11),
-            (|of| &mut of.b1[4], 4),
-            (|of| &mut of.w2[9], 9),
-            (|of| &mut of.b2[1], 1),
+            (|of| &mut of.gamma1.to_mut()[1], 1),
+            (|of| &mut of.beta1.to_mut()[1], 1),
+            (|of| &mut of.w[1].to_mut()[6], 3 * c + c + 2),
+            (|of| &mut of.b[1].to_mut()[3], c + 3),
+            (|of| &mut of.wo.to_mut()[7], 7),
+            (|of| &mut of.bo.to_mut()[2], 2),
+            (|of| &mut of.gamma2.to_mut()[3], 3),
+            (|of| &mut of.beta2.to_mut()[0], 0),
+            (|of| &mut of.w1.to_mut()[11], 11),
+            (|of| &mut of.b1.to_mut()[4], 4),
+            (|of| &mut of.w2.to_mut()[9], 9),
+            (|of| &mut of.b2.to_mut()[1], 1),
         ];
         for (which, (place, at)) in places.into_iter().enumerate() {
             *place(&mut of) += STEP;

@@ -17,6 +17,8 @@
 //! Operations forward: `2·b·s·c·(4·c + 2·f)` of the GEMMs and attention's own, `4·b·h·s²·d`. Backward: twice those of the GEMMs and
 //! two and a half times attention's. Recomputation and dropout are not counted.
 
+use std::borrow::Cow;
+
 use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Reference, Rows, Shape, StressInput,
@@ -308,7 +310,7 @@ pub(crate) fn layer_of(p: &Problem) -> Layer {
 }
 
 /// Parameters of the layer, by the index of their buffers.
-pub(crate) fn parameters<T: Clone>(read: impl Fn(usize) -> Vec<T>) -> Parameters<T> {
+pub(crate) fn parameters<'a, T: Clone>(read: impl Fn(usize) -> Cow<'a, [T]>) -> Parameters<'a, T> {
     let at = |name: &str| read(1 + LEARNED.iter().position(|n| *n == name).expect("of the layer"));
     Parameters {
         gamma1: at("gamma1"),
@@ -344,7 +346,7 @@ fn row_cost(p: &Problem, output: usize) -> u64 {
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let (c, f, s) = (width(p), p["f"], p["s"]);
-    let of = parameters(|buffer| inputs.whole(buffer));
+    let of = parameters(|buffer| inputs.whole(buffer).into());
     let made = |at: u64, _| {
         let x = inputs.values(X, at * s * c..(at + 1) * s * c);
         let passed = layer_of(p).forward(&x, &of, dropout::of_inputs(p, inputs, at));
@@ -364,7 +366,7 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (elements, middle) = ((p["s"] * width(p)) as usize, (p["s"] * p["f"]) as usize);
-    let of = parameters(|buffer| inputs[buffer].f32().to_vec());
+    let of = parameters(|buffer| inputs[buffer].f32().into());
     for (item, x) in inputs[X].f32().chunks_exact(elements).enumerate() {
         let passed = layer_of(p).forward(x, &of, dropout::of_host(p, inputs, item));
         let (out, pre) = outputs.split_last_mut().expect("the result, and the kept argument");
