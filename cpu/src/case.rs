@@ -1,10 +1,11 @@
 //! A case on the processor.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use async_trait::async_trait;
-use parallax_ir::device::{Awaited, BackendError, Batch, Prepared, Sample};
+use parallax_ir::device::{Awaited, BackendError, Batch, Contents, Prepared, Sample};
 use parallax_ir::parallel::*;
 use parallax_ir::{BufferSpec, HostBuffer, Inputs, Problem, Role, bytes_of, load, round_to};
 use parallax_schema::case::Storage;
@@ -91,6 +92,16 @@ fn filled<T: Copy>(len: usize, value: T) -> Result<Vec<T>, BackendError> {
     Ok(all)
 }
 
+/// Replaces numbers by little-endian ones. Returns `false`, and changes nothing, for another length.
+fn filled_from<T>(to: &mut [T], bytes: &[u8], read: fn([u8; 4]) -> T) -> bool {
+    let (numbers, rest) = bytes.as_chunks();
+    let fits = numbers.len() == to.len() && rest.is_empty();
+    if fits {
+        to.iter_mut().zip(numbers).for_each(|(to, number)| *to = read(*number));
+    }
+    fits
+}
+
 /// Results of a case, one entry per output.
 enum Outputs {
     /// From the host implementation of the operation.
@@ -160,6 +171,34 @@ impl HostCase {
         })
     }
 
+    /// Replaces an input of the host implementation.
+    fn replace(&mut self, index: usize, contents: Contents<'_>) -> Result<(), BackendError> {
+        let specs = self.problem.buffers();
+        let at = specs[..index].iter().filter(|spec| spec.role.fill().is_some()).count();
+        let fits = match (&mut self.arrays[at], contents) {
+            (HostBuffer::F32(to), Contents::Bytes(bytes)) => filled_from(to, bytes, f32::from_le_bytes),
+            (HostBuffer::U32(to), Contents::Bytes(bytes)) => filled_from(to, bytes, u32::from_le_bytes),
+            (HostBuffer::F32(to), Contents::Buffer(case, from)) => {
+                let case: &dyn Any = case;
+                let from = case.downcast_ref::<HostCase>().and_then(|case| case.output(from));
+                let from = from.filter(|from| from.len() == to.len());
+                from.map(|from| to.copy_from_slice(from)).is_some()
+            }
+            (HostBuffer::U32(_), Contents::Buffer(..)) => false,
+        };
+        let name = specs[index].name;
+        if fits { Ok(()) } else { Err(BackendError::Device(format!("input `{name}` got contents that do not fit"))) }
+    }
+
+    /// Returns an output of the host implementation.
+    fn output(&self, buffer: usize) -> Option<&[f32]> {
+        let which = self.written.iter().position(|output| *output == buffer)?;
+        match &self.outputs {
+            Outputs::Host(outputs) => Some(&outputs[which]),
+            Outputs::Reference(_) => None,
+        }
+    }
+
     fn run(&mut self) {
         let form = self.problem.form();
         match &mut self.outputs {
@@ -192,6 +231,19 @@ impl Prepared for HostCase {
         self.setup = set_up(&self.problem, inputs);
         self.arrays = arrays(&self.problem, inputs, &self.setup)?;
         self.inputs = inputs.clone();
+        Ok(())
+    }
+
+    fn enqueues(&self) -> bool {
+        self.setup.is_empty() && matches!(self.outputs, Outputs::Host(_))
+    }
+
+    async fn enqueue(&mut self, inputs: &[(usize, Contents<'_>)]) -> Result<(), BackendError> {
+        if !self.enqueues() {
+            return Err(BackendError::Unsupported("this case needs all its inputs at once".to_owned()));
+        }
+        inputs.iter().try_for_each(|(index, contents)| self.replace(*index, *contents))?;
+        self.run();
         Ok(())
     }
 

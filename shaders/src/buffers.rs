@@ -130,6 +130,41 @@ impl Buffers {
         held.map(|held| &held.buffer).ok_or_else(unused)
     }
 
+    /// Queues new bytes of an input in every set, before the commands of the next submission. Inputs that no stage uses are left
+    /// out.
+    pub fn write(&self, gpu: &Gpu, index: usize, bytes: &[u8]) -> Result<(), BackendError> {
+        // Writes have a multiple of four bytes. The padding lies in the buffer, whose size is rounded up.
+        let (whole, rest) = bytes.split_at(bytes.len() / 4 * 4);
+        let mut last = [0; 4];
+        last[..rest.len()].copy_from_slice(rest);
+        for held in self.in_every_set(index) {
+            same_length(held.buffer.size(), padded(bytes.len() as u64))?;
+            gpu.queue.write_buffer(&held.buffer, 0, whole);
+            if !rest.is_empty() {
+                gpu.queue.write_buffer(&held.buffer, whole.len() as u64, &last);
+            }
+        }
+        Ok(())
+    }
+
+    /// Records copies of a buffer to an input in every set. An input that no stage uses is left out.
+    pub fn copy_from(
+        &self,
+        encoder: &mut wgpu::CommandEncoder,
+        index: usize,
+        from: &wgpu::Buffer,
+    ) -> Result<(), BackendError> {
+        for held in self.in_every_set(index) {
+            same_length(held.buffer.size(), from.size())?;
+            encoder.copy_buffer_to_buffer(from, 0, &held.buffer, 0, held.buffer.size());
+        }
+        Ok(())
+    }
+
+    fn in_every_set(&self, index: usize) -> impl Iterator<Item = &TrackedBuffer> {
+        self.sets.iter().filter_map(move |set| set[index].as_deref())
+    }
+
     /// Last device buffer that a stage writes, in one set.
     pub fn written_last(&self, set: usize) -> &wgpu::Buffer {
         let held = self.sets[set][self.written_last].as_ref();
@@ -292,6 +327,13 @@ impl Buffers {
         }
         gpu.queue.submit([encoder.finish()]);
         Ok(())
+    }
+}
+
+fn same_length(input: u64, contents: u64) -> Result<(), BackendError> {
+    match input == contents {
+        true => Ok(()),
+        false => Err(BackendError::Device(format!("an input of {input} bytes got {contents} bytes"))),
     }
 }
 

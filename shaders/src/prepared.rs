@@ -1,10 +1,11 @@
 //! A case on a wgpu device.
 
+use std::any::Any;
 use std::ops::Range;
 use std::rc::Rc;
 
 use async_trait::async_trait;
-use parallax_ir::device::{Awaited, BackendError, Batch, Ledger, Prepared, Rotation, Sample};
+use parallax_ir::device::{Awaited, BackendError, Batch, Contents, Ledger, Prepared, Rotation, Sample};
 use parallax_ir::{Case, Inputs};
 use parallax_schema::device::{Compiled, Dialect, Launch, Launching, MemoryStats, Trace};
 use parallax_schema::units::{Bytes, Nanos};
@@ -130,6 +131,36 @@ impl Prepared for WgpuCase {
         let mut encoder = self.gpu.device.create_command_encoder(&Default::default());
         self.buffers.encode_setup(&mut encoder, setup);
         self.gpu.finish(encoder).await
+    }
+
+    fn enqueues(&self) -> bool {
+        let without_setup = self.origin.as_ref().is_some_and(|origin| origin.setup.is_empty());
+        without_setup && !self.buffers.changes()
+    }
+
+    async fn enqueue(&mut self, inputs: &[(usize, Contents<'_>)]) -> Result<(), BackendError> {
+        if !self.enqueues() {
+            return Err(BackendError::Unsupported("this case needs all its inputs at once".to_owned()));
+        }
+        let mut encoder = self.gpu.device.create_command_encoder(&Default::default());
+        for (index, contents) in inputs {
+            match contents {
+                Contents::Bytes(bytes) => self.buffers.write(&self.gpu, *index, bytes)?,
+                Contents::Buffer(case, from) => {
+                    let case: &dyn Any = *case;
+                    let of_another = || BackendError::Device("a buffer of another device cannot be copied".to_owned());
+                    let case = case.downcast_ref::<WgpuCase>().filter(|case| Rc::ptr_eq(&case.gpu, &self.gpu));
+                    let case = case.ok_or_else(of_another)?;
+                    let from = case.buffers.get(case.rotation.last(), *from)?;
+                    self.buffers.copy_from(&mut encoder, *index, from)?;
+                }
+            }
+        }
+        let work = (&self.steps[..], self.launching);
+        let executed = batch(&self.gpu, work, self.rotation, Batch::new(1), None, |set| self.buffers.written_last(set));
+        self.rotation.advance(1);
+        self.gpu.queue.submit([encoder.finish()].into_iter().chain(executed));
+        self.gpu.incident()
     }
 
     fn now(&self) -> Nanos {

@@ -47,7 +47,7 @@ const COMPILERS = 850_000;
 /// The page and the program of the lab.
 const LAB = 959_000;
 /// The page and the program of models, which has all host code and all kernels.
-const MODELS = 799_000;
+const MODELS = 811_000;
 
 /// Milliseconds until the page can be used, on its own thread four times as slow; emulating a GPU beside it takes the processor, too.
 const SOON = 2000;

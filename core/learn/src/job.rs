@@ -71,8 +71,8 @@ impl Job {
         self.input.bytes.len() / self.input.item
     }
 
-    /// Puts the inputs of some items into arrays.
-    pub(crate) fn inputs(&self, items: &[usize], arrays: &mut Arrays) {
+    /// Puts the inputs of some items, by their numbers below [`Job::items`], into arrays.
+    pub fn inputs(&self, items: &[usize], arrays: &mut Arrays) {
         let Input { name, storage, item, bytes } = &self.input;
         arrays.set(name, *storage, items.iter().flat_map(|at| &bytes[at * item..][..*item]).copied().collect());
     }

@@ -14,6 +14,8 @@ pub const BATCH: usize = 64;
 pub const PASSES: usize = 5;
 /// Single requests for the latency.
 pub const REQUESTS: usize = 100;
+/// Arrays of the answers.
+const ANSWERS: [&str; 2] = [LOGITS, PROBABILITIES];
 
 /// Answers of a network for all items.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -85,7 +87,7 @@ pub async fn passes(
     for request in 0..=REQUESTS {
         job.inputs(&[request % job.items()], &mut arrays);
         let began = machine.profiler().now();
-        machine.run(&job.single, &mut arrays).await?;
+        machine.run_for(&ANSWERS, &job.single, &mut arrays).await?;
         requests.push(machine.profiler().now() - began);
     }
     // The first request prepares the cases.
@@ -118,7 +120,7 @@ async fn all_items(
         let mut filled = batch.to_vec();
         filled.resize(BATCH, batch[batch.len() - 1]);
         job.inputs(&filled, arrays);
-        machine.run(&job.batch, arrays).await?;
+        machine.run_for(&ANSWERS, &job.batch, arrays).await?;
         let (want, kept) = (BATCH * job.logits, batch.len() * job.logits);
         answers.logits.extend(&whole(arrays, LOGITS, want)?[..kept]);
         if arrays.bytes(PROBABILITIES).is_some() {

@@ -8,8 +8,8 @@ use parallax_learn::{
 };
 use parallax_model::classifier::Classifier;
 use parallax_model::examples::Rows;
-use parallax_model::layers::{Layer, Source};
-use parallax_model::network::Network;
+use parallax_model::layers::{Arrays, Layer, Source};
+use parallax_model::network::{LOGITS, Network, PROBABILITIES};
 use parallax_schema::case::DType;
 use pollster::block_on;
 use safetensors::tensor::TensorView;
@@ -57,6 +57,40 @@ fn a_job_has_the_same_answers_after_its_bytes() {
     let bytes = ours.to_bytes().expect("bytes");
     assert!(bytes.len() <= longest_passes(&job));
     assert_eq!(Passes::from_bytes(&bytes, &job).expect("passes"), ours);
+}
+
+#[test]
+fn only_wanted_outputs_come_back_and_changed_arrays_are_taken() {
+    let job = job();
+    let (mut machine, mut arrays) = (machine(), job.parameters.clone());
+    let wanted = [LOGITS];
+    let hidden = &job.single[0].outputs[0].1;
+    let mut logits = Vec::new();
+    // The first execution prepares the cases. Later ones take the parameters from there, and rows between layers by copies.
+    for item in [0, 1, 1] {
+        job.inputs(&[item], &mut arrays);
+        block_on(machine.run_for(&wanted, &job.single, &mut arrays)).expect("it runs");
+        logits.push(arrays.f32(LOGITS));
+    }
+    assert!(logits[0] != logits[1] && logits[1] == logits[2], "{logits:?}");
+    let mut others = job.parameters.clone();
+    job.inputs(&[1], &mut others);
+    block_on(machine.run_for(&wanted, &job.single, &mut others)).expect("it runs");
+    assert_eq!((others.bytes(hidden), others.bytes(PROBABILITIES)), (None, None), "they stay with the cases");
+    block_on(machine.run(&job.single, &mut others)).expect("it runs");
+    assert!(others.bytes(hidden).is_some() && others.bytes(PROBABILITIES).is_some());
+    // Other parameters of the same names.
+    let (name, shape) = (&Classifier { features: 3, hidden: 4, classes: 2 } as &dyn Network).parameters().remove(0);
+    arrays.set_f32(&name, &vec![0.5; shape.iter().product()]);
+    block_on(machine.run_for(&wanted, &job.single, &mut arrays)).expect("it runs");
+    let changed = arrays.f32(LOGITS);
+    let mut fresh = self::machine();
+    block_on(fresh.run(&job.single, &mut arrays)).expect("it runs");
+    assert!(changed != logits[2] && changed == arrays.f32(LOGITS), "{changed:?}");
+    // An array that is missing now is an error, although the case has its earlier contents.
+    let mut none = Arrays::default();
+    job.inputs(&[1], &mut none);
+    assert!(block_on(machine.run_for(&wanted, &job.single, &mut none)).is_err());
 }
 
 #[test]

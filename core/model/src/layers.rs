@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parallax_ir::{bytes_of, load};
 use parallax_schema::case::{DType, Storage};
@@ -40,6 +41,14 @@ pub enum Source {
     },
 }
 
+impl Source {
+    /// Returns the name of the array.
+    pub fn array(&self) -> &str {
+        let (Source::Whole(name) | Source::Columns { array: name, .. }) = self;
+        name
+    }
+}
+
 impl Layer {
     /// Adds an input.
     pub(crate) fn with(mut self, buffer: &'static str, source: Source) -> Layer {
@@ -66,9 +75,16 @@ impl Layer {
 struct Array {
     storage: Storage,
     bytes: Vec<u8>,
+    /// Number of these contents. Arrays of one number are equal.
+    version: u64,
 }
 
 impl Array {
+    fn new(storage: Storage, bytes: Vec<u8>) -> Array {
+        static VERSIONS: AtomicU64 = AtomicU64::new(0);
+        Array { storage, bytes, version: VERSIONS.fetch_add(1, Ordering::Relaxed) }
+    }
+
     /// Returns elements in another type, by their values.
     fn converted(storage: Storage, bytes: &[u8], to: Storage) -> Vec<u8> {
         let elements = bytes.chunks_exact(storage.bytes() as usize).map(|element| load(storage, element));
@@ -83,7 +99,7 @@ pub struct Arrays(BTreeMap<String, Array>);
 impl Arrays {
     /// Sets an array to little-endian elements of a type.
     pub fn set(&mut self, name: &str, storage: Storage, bytes: Vec<u8>) {
-        self.0.insert(name.to_owned(), Array { storage, bytes });
+        self.0.insert(name.to_owned(), Array::new(storage, bytes));
     }
 
     /// Sets an array of floats.
@@ -106,10 +122,14 @@ impl Arrays {
         self.0.get(name).map(|array| array.bytes.as_slice())
     }
 
+    /// Returns the number of an array's contents. Contents of one number are equal, also those of clones.
+    pub fn version(&self, name: &str) -> Option<u64> {
+        self.0.get(name).map(|array| array.version)
+    }
+
     /// Returns the bytes of an input in an element type; none if no layer has computed its array.
     pub fn source(&self, source: &Source, storage: Storage) -> Option<Cow<'_, [u8]>> {
-        let (Source::Whole(name) | Source::Columns { array: name, .. }) = source;
-        let array = self.0.get(name)?;
+        let array = self.0.get(source.array())?;
         let bytes: Cow<'_, [u8]> = match source {
             Source::Whole(_) => Cow::Borrowed(&array.bytes),
             Source::Columns { first, count, width, .. } => {
@@ -123,7 +143,7 @@ impl Arrays {
     /// Converts an array to an element type, if it is there.
     pub fn convert(&mut self, name: &str, storage: Storage) {
         if let Some(array) = self.0.get_mut(name).filter(|array| array.storage != storage) {
-            *array = Array { bytes: Array::converted(array.storage, &array.bytes, storage), storage };
+            *array = Array::new(storage, Array::converted(array.storage, &array.bytes, storage));
         }
     }
 

@@ -75,6 +75,17 @@ impl Executor {
         }
     }
 
+    /// Executes layers as [`Executor::run`] does. Of the outputs, only those of these names are in the arrays afterwards.
+    ///
+    /// # Errors
+    /// Case that the device does not run, or missing array.
+    pub fn run_for(&mut self, wanted: &[&str], layers: &[Layer], arrays: &mut Arrays) -> anyhow::Result<()> {
+        match &mut self.place {
+            Place::Here(machine) => Ok(block_on(machine.run_for(wanted, layers, arrays))?),
+            Place::Page(_) => self.run(layers, arrays),
+        }
+    }
+
     /// Returns the answers of a job on a device of this process, without times.
     ///
     /// # Errors

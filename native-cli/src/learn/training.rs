@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use parallax_model::data::Weights;
 use parallax_model::examples::{Examples, items_of};
 use parallax_model::layers::{Arrays, Layer};
-use parallax_model::network::{Network, mean_loss};
+use parallax_model::network::{LOSSES, Network, mean_loss};
 use parallax_schema::case::DType;
 use parallax_schema::units::Nanos;
 
@@ -176,7 +176,8 @@ impl Step {
         if let Some(scale) = scale {
             scale.apply(arrays);
         }
-        executor.run(&self.gradients, arrays)?;
+        let wanted: Vec<&str> = self.arrays.iter().map(String::as_str).chain([LOSSES]).collect();
+        executor.run_for(&wanted, &self.gradients, arrays)?;
         let sound = match scale {
             Some(scale) => scale.unscale(&self.arrays, arrays)?,
             None => true,

@@ -6,6 +6,7 @@
 //!
 //! The traits are asynchronous without `Send`, because GPU objects in a browser belong to one thread.
 
+use std::any::Any;
 use std::ops::Range;
 
 use async_trait::async_trait;
@@ -199,9 +200,18 @@ pub const POISON: u32 = u32::MAX;
 /// Second poison word, of four equal bytes. Integers of any width show which of the two words poisoned them.
 pub const OTHER_POISON: u32 = 0x5A5A_5A5A;
 
+/// New contents of an input.
+#[derive(Clone, Copy)]
+pub enum Contents<'a> {
+    /// Little-endian elements in the storage type of the input.
+    Bytes(&'a [u8]),
+    /// Buffer of another case on the same device, as the last execution of that case left it.
+    Buffer(&'a dyn Prepared, usize),
+}
+
 /// A case prepared on a device.
 #[async_trait(?Send)]
-pub trait Prepared {
+pub trait Prepared: Any {
     /// Returns the cost and result of compiling it.
     fn compiled(&self) -> &Compiled;
 
@@ -234,6 +244,22 @@ pub trait Prepared {
     async fn refill(&mut self, inputs: &Inputs) -> Result<(), BackendError> {
         let _ = inputs;
         Err(BackendError::Unsupported("inputs of a prepared case cannot change here".to_owned()))
+    }
+
+    /// Whether [`Prepared::enqueue`] executes this case. A case with a set-up, or whose executions change inputs, is filled again
+    /// instead.
+    fn enqueues(&self) -> bool {
+        false
+    }
+
+    /// Replaces some inputs, by position in the buffer list, and executes the case once without a clock. The results may be pending
+    /// when it returns. Later work on the device sees them, and [`Prepared::read_back`] waits for them.
+    ///
+    /// # Errors
+    /// [`BackendError::Unsupported`]: [`Prepared::enqueues`] is false. [`BackendError::Device`]: contents of another length or device.
+    async fn enqueue(&mut self, inputs: &[(usize, Contents<'_>)]) -> Result<(), BackendError> {
+        let _ = inputs;
+        Err(BackendError::Unsupported("inputs of a prepared case cannot change one by one here".to_owned()))
     }
 
     /// Returns the host time since the profiler was opened, on the same clock as [`Profiler::now`].
