@@ -100,8 +100,8 @@ struct Ready {
     case: Case,
     specs: Vec<BufferSpec>,
     prepared: Option<Box<dyn Prepared>>,
-    /// Contents of the inputs, by position: the array's number. Absent for copies of other buffers.
-    held: BTreeMap<usize, u64>,
+    /// Contents of the inputs, by position: the source, and the number of its array. Absent for copies of other buffers.
+    held: BTreeMap<usize, (Source, u64)>,
 }
 
 impl Ready {
@@ -333,10 +333,11 @@ impl Machine {
             let input = ready.input(buffer)?;
             let missing = || LayerError::NoArray(format!("{source:?}"));
             let version = arrays.version(source.array()).ok_or_else(missing)?;
-            holds.insert(input, version);
-            if !enqueues || held.get(&input) != Some(&version) {
+            let contents = (source.clone(), version);
+            if !enqueues || held.get(&input) != Some(&contents) {
                 given.push((input, arrays.source(source, ready.storage(input)).ok_or_else(missing)?));
             }
+            holds.insert(input, contents);
         }
         let mut inputs = ready.case.problem.inputs(0);
         for (input, bytes) in &given {

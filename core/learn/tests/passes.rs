@@ -87,6 +87,18 @@ fn only_wanted_outputs_come_back_and_changed_arrays_are_taken() {
     let mut fresh = self::machine();
     block_on(fresh.run(&job.single, &mut arrays)).expect("it runs");
     assert!(changed != logits[2] && changed == arrays.f32(LOGITS), "{changed:?}");
+    // Other columns of an array that has not changed.
+    let mut columns = vec![job.single[0].clone()];
+    let of = |first| Source::Columns { array: "wide".to_owned(), first, count: 3, width: 6 };
+    let at = columns[0].inputs.iter().position(|(_, source)| source.array() == job.input.name).expect("its input");
+    arrays.set_f32("wide", &[1.0, 2.0, 3.0, -1.0, 0.0, 2.0]);
+    let mut results = Vec::new();
+    for first in [0, 0, 3] {
+        columns[0].inputs[at].1 = of(first);
+        block_on(machine.run(&columns, &mut arrays)).expect("it runs");
+        results.push(arrays.f32(hidden));
+    }
+    assert!(results[0] == results[1] && results[1] != results[2], "{results:?}");
     // An array that is missing now is an error, although the case has its earlier contents.
     let mut none = Arrays::default();
     job.inputs(&[1], &mut none);
