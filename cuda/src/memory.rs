@@ -12,7 +12,7 @@ use parallax_schema::units::Bytes;
 
 use crate::driver::{
     CudaContext, cuMemAlloc_v2, cuMemFree_v2, cuMemFreeHost, cuMemHostAlloc, cuMemcpyDtoDAsync_v2, cuMemcpyDtoH_v2,
-    cuMemcpyDtoHAsync_v2, cuMemcpyHtoD_v2, cuMemsetD8Async,
+    cuMemcpyDtoHAsync_v2, cuMemcpyHtoD_v2, cuMemcpyHtoDAsync_v2, cuMemsetD8Async,
 };
 use crate::errors::Context;
 
@@ -129,6 +129,29 @@ impl Buffer {
         // SAFETY: the range was checked, and the call returns after `data` has been read.
         unsafe { cuMemcpyHtoD_v2(self.pointer + offset, data.as_ptr().cast(), data.len()) }
             .doing(|| "copying inputs to the device".into())
+    }
+
+    /// Replaces all contents of device memory by host bytes, in stream order.
+    ///
+    /// # Errors
+    /// [`BackendError::Device`]: bytes of another length.
+    pub(crate) fn replace(&self, data: &[u8], stream: sys::CUstream) -> Result<(), BackendError> {
+        self.takes(data.len() as u64)?;
+        assert!(self.place == Place::Device, "host memory has no stream order");
+        // SAFETY: the length was checked. The driver has read unpinned memory when the call returns.
+        unsafe { cuMemcpyHtoDAsync_v2(self.pointer, data.as_ptr().cast(), data.len(), stream) }
+            .doing(|| "copying an input to the device".into())
+    }
+
+    /// Checks the length of new contents.
+    ///
+    /// # Errors
+    /// [`BackendError::Device`]: another length than the buffer's.
+    pub(crate) fn takes(&self, bytes: u64) -> Result<(), BackendError> {
+        match bytes == self.bytes {
+            true => Ok(()),
+            false => Err(BackendError::Device(format!("an input of {} bytes got {bytes} bytes", self.bytes))),
+        }
     }
 
     /// Copies a range to the host. The caller has waited for the work that writes it.

@@ -1,13 +1,14 @@
 //! A case on the device: execution, timing and read-back.
 
+use std::any::Any;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use parallax_ir::device::{Awaited, BackendError, Batch, Ledger, POISON, Prepared, Rotation, Sample};
-use parallax_ir::{BufferSpec, Inputs, Role};
+use parallax_ir::device::{Awaited, BackendError, Batch, Contents, Ledger, POISON, Prepared, Rotation, Sample};
+use parallax_ir::{BufferSpec, Inputs, Place, Role};
 use parallax_schema::case::DType;
 use parallax_schema::device::{Compiled, Launch, Launching, MemoryStats, Trace};
 use parallax_schema::record::CounterFigures;
@@ -176,6 +177,32 @@ impl PreparedCase {
         self.wait().and(restored)
     }
 
+    /// Returns the buffer of a position in the set of the last execution.
+    fn last(&self, buffer: usize) -> Result<&Buffer, BackendError> {
+        let held = self.sets[self.rotation.last()].get(buffer).and_then(Option::as_ref);
+        held.ok_or_else(|| BackendError::Device(format!("buffer {buffer} is not on the device")))
+    }
+
+    /// Replaces an input of every set, in stream order.
+    fn replace(&self, index: usize, contents: Contents<'_>) -> Result<(), BackendError> {
+        let stream = self.stream.cu_stream();
+        let inputs = self.sets.iter().filter_map(|set| set.get(index)?.as_ref());
+        match contents {
+            Contents::Bytes(bytes) => inputs.into_iter().try_for_each(|input| input.replace(bytes, stream)),
+            Contents::Buffer(case, from) => {
+                let case: &dyn Any = case;
+                let on_stream = |case: &&PreparedCase| Arc::ptr_eq(&case.stream, &self.stream);
+                let case = case.downcast_ref::<PreparedCase>().filter(on_stream);
+                let of_another = || BackendError::Device("a buffer of another device cannot be copied".to_owned());
+                let from = case.ok_or_else(of_another)?.last(from)?;
+                inputs.into_iter().try_for_each(|input| {
+                    input.takes(from.bytes())?;
+                    input.copy_from(from, stream)
+                })
+            }
+        }
+    }
+
     /// Poisons outputs and scratch of every set, restores the buffers that executions modify, and waits.
     pub(crate) fn poison_all(&self, word: u32) -> Result<(), BackendError> {
         self.bind()?;
@@ -226,6 +253,21 @@ impl Prepared for PreparedCase {
         // Wait also after a failed copy: no work may be in flight when the buffers are dropped.
         self.wait().and(kept)?;
         self.set_up()
+    }
+
+    fn enqueues(&self) -> bool {
+        let on_device = self.specs.iter().all(|spec| spec.place == Place::Device);
+        on_device && self.first.is_empty() && self.setup.iter().all(Vec::is_empty)
+    }
+
+    async fn enqueue(&mut self, inputs: &[(usize, Contents<'_>)]) -> Result<(), BackendError> {
+        if !self.enqueues() {
+            return Err(BackendError::Unsupported("this case needs all its inputs at once".to_owned()));
+        }
+        let _range = nvtx::range(&self.name);
+        self.bind()?;
+        inputs.iter().try_for_each(|(index, contents)| self.replace(*index, *contents))?;
+        self.execute(1)
     }
 
     fn now(&self) -> Nanos {
@@ -284,11 +326,17 @@ impl Prepared for PreparedCase {
     async fn read_back(&mut self, buffer: usize, bytes: Range<u64>) -> Result<Vec<u8>, BackendError> {
         self.bind()?;
         self.wait()?;
-        let held = self.sets[self.rotation.last()].get(buffer).and_then(Option::as_ref);
-        held.ok_or_else(|| BackendError::Device(format!("buffer {buffer} is not on the device")))?.read(bytes)
+        self.last(buffer)?.read(bytes)
     }
 
     fn memory(&self) -> MemoryStats {
         stats(&self.ledger, &self.context, self.free_before)
+    }
+}
+
+impl Drop for PreparedCase {
+    fn drop(&mut self) {
+        // Work that nothing has waited for may still use the buffers and the kernels. A lost device has none.
+        let _ = self.bind().and_then(|()| self.wait());
     }
 }

@@ -1,7 +1,7 @@
 //! A case on a real device, through the whole contract. Where there is no device, opening must say so.
 
 use parallax_cuda::{Cuda, CudaOptions, open};
-use parallax_ir::device::{Batch, POISON, Prepared, Profiler, Transfer};
+use parallax_ir::device::{BackendError, Batch, Contents, POISON, Prepared, Profiler, Transfer};
 use parallax_ir::{Case, Role};
 use parallax_schema::case::DType;
 use parallax_schema::device::{Launching, Span, SpanKind, TraceSource};
@@ -186,4 +186,40 @@ fn copies_lie_beside_kernels_and_the_result_is_the_same() {
         }
     }
     assert!(outputs.iter().all(|one| *one == outputs[0]));
+}
+
+/// Positions in the buffer list of `copy`.
+const X: usize = 0;
+const OUT: usize = 1;
+
+#[test]
+fn inputs_of_every_set_become_bytes_or_copies_of_other_buffers() {
+    let Some((mut cuda, _cache)) = device() else { return };
+    let bytes = 4036;
+    let mut copy = |seed, sets| {
+        let case = parse_case("copy/fwd/n1009/f32/scalar").expect("a valid case");
+        block_on(cuda.prepare(&case, &case.problem.inputs(seed), sets)).expect("fits on any device")
+    };
+    for sets in [1, SETS] {
+        let (mut first, mut second) = (copy(1, 1), copy(2, sets));
+        let outputs = |case: &mut dyn Prepared, contents: Option<Contents<'_>>| {
+            block_on(case.enqueue(&contents.map(|contents| (X, contents)).into_iter().collect::<Vec<_>>()))
+                .expect("runs");
+            (0..SETS)
+                .map(|_| {
+                    block_on(case.enqueue(&[])).expect("runs");
+                    block_on(case.read_back(OUT, 0..bytes)).expect("the buffer is there")
+                })
+                .collect::<Vec<_>>()
+        };
+        let of_first = outputs(&mut *first, None).remove(0);
+        assert!(outputs(&mut *second, None).iter().all(|out| *out != of_first));
+        assert!(outputs(&mut *second, Some(Contents::Buffer(&*first, OUT))).iter().all(|out| *out == of_first));
+        let given: Vec<u8> = (0..bytes).map(|at| (at % 113) as u8).collect();
+        assert!(outputs(&mut *second, Some(Contents::Bytes(&given))).iter().all(|out| *out == given));
+        let short = block_on(second.enqueue(&[(X, Contents::Bytes(&given[..4032]))]));
+        assert!(matches!(&short, Err(BackendError::Device(why)) if why.contains("4036 bytes got 4032")), "{short:?}");
+        // Work in flight does not survive its case.
+        block_on(second.enqueue(&[(X, Contents::Buffer(&*first, OUT))])).expect("runs");
+    }
 }
