@@ -111,6 +111,7 @@ impl Cuda {
             launching: Launching::Stream,
             graphs: Vec::new(),
             setup: executions,
+            of_setup: program.used_by_first(setup, &specs),
             executions: timed,
             rotation: Rotation::new(sets.len()),
             specs,

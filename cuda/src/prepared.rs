@@ -43,6 +43,8 @@ pub(crate) struct PreparedCase {
     pub(crate) graphs: Vec<Graph>,
     /// Launches of the set-up, on each set of buffers.
     pub(crate) setup: Vec<Vec<BoundStage>>,
+    /// Positions of the buffers that the set-up accesses.
+    pub(crate) of_setup: Vec<usize>,
     /// Launches of one execution, on each set of buffers.
     pub(crate) executions: Vec<Vec<BoundStage>>,
     pub(crate) rotation: Rotation,
@@ -257,7 +259,7 @@ impl Prepared for PreparedCase {
 
     fn enqueues(&self) -> bool {
         let on_device = self.specs.iter().all(|spec| spec.place == Place::Device);
-        on_device && self.first.is_empty() && self.setup.iter().all(Vec::is_empty)
+        on_device && self.first.is_empty()
     }
 
     async fn enqueue(&mut self, inputs: &[(usize, Contents<'_>)]) -> Result<(), BackendError> {
@@ -267,6 +269,9 @@ impl Prepared for PreparedCase {
         let _range = nvtx::range(&self.name);
         self.bind()?;
         inputs.iter().try_for_each(|(index, contents)| self.replace(*index, *contents))?;
+        if inputs.iter().any(|(index, _)| self.of_setup.contains(index)) {
+            self.setup.iter().flatten().try_for_each(|step| step.launch(&self.stream))?;
+        }
         self.execute(1)
     }
 

@@ -46,6 +46,15 @@ pub struct WgpuCase {
 pub struct Origin {
     pub case: Case,
     pub setup: Vec<BoundStage>,
+    /// Positions of the buffers that the set-up accesses.
+    pub of_setup: Vec<usize>,
+}
+
+impl Origin {
+    /// Whether the results of the set-up depend on one of these inputs.
+    fn depends(&self, inputs: &[(usize, Contents<'_>)]) -> bool {
+        inputs.iter().any(|(index, _)| self.of_setup.contains(index))
+    }
 }
 
 /// Read-back of the first bytes of a result.
@@ -123,7 +132,7 @@ impl Prepared for WgpuCase {
 
     async fn refill(&mut self, inputs: &Inputs) -> Result<(), BackendError> {
         let unknown = || BackendError::Unsupported("a kernel source of the caller keeps its contents".to_owned());
-        let Origin { case, setup } = self.origin.as_ref().ok_or_else(unknown)?;
+        let Origin { case, setup, .. } = self.origin.as_ref().ok_or_else(unknown)?;
         self.buffers.fill(&self.gpu, case, inputs).await?;
         if setup.is_empty() {
             return Ok(());
@@ -134,8 +143,7 @@ impl Prepared for WgpuCase {
     }
 
     fn enqueues(&self) -> bool {
-        let without_setup = self.origin.as_ref().is_some_and(|origin| origin.setup.is_empty());
-        without_setup && !self.buffers.changes()
+        self.origin.is_some() && !self.buffers.changes()
     }
 
     async fn enqueue(&mut self, inputs: &[(usize, Contents<'_>)]) -> Result<(), BackendError> {
@@ -155,6 +163,9 @@ impl Prepared for WgpuCase {
                     self.buffers.copy_from(&mut encoder, *index, from)?;
                 }
             }
+        }
+        if let Some(origin) = self.origin.as_ref().filter(|origin| origin.depends(inputs)) {
+            self.buffers.encode_setup(&mut encoder, &origin.setup);
         }
         let work = (&self.steps[..], self.launching);
         let executed = batch(&self.gpu, work, self.rotation, Batch::new(1), None, |set| self.buffers.written_last(set));

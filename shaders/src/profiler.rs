@@ -165,6 +165,7 @@ impl Wgpu {
         let (mut setup, fills, fresh) = gpu.make(bind).await?;
         buffers.fill(gpu, case, inputs).await?;
         let steps = setup.split_off(first);
+        let of_setup = program.used_by_first(first, &case.problem.buffers());
         self.set_up(&setup, fresh.iter().chain(&fills), &buffers).await?;
         Ok(WgpuCase {
             gpu: gpu.clone(),
@@ -178,7 +179,7 @@ impl Wgpu {
             fills,
             rotation: Rotation::new(sets),
             launching: Launching::OnePass,
-            origin: Some(Origin { case: case.clone(), setup }),
+            origin: Some(Origin { case: case.clone(), setup, of_setup }),
         })
     }
 }

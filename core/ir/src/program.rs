@@ -6,7 +6,7 @@ use parallax_schema::case::{Cost, DType};
 use parallax_schema::units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::{Access, Authoring, Collective, Library, TensorMap};
+use super::{Access, Authoring, BufferSpec, Collective, Library, TensorMap};
 
 /// Work of a variant for one problem on one device. It is plain data, so that a plan can be printed and tested.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +19,14 @@ impl Program {
     /// Returns whether a stage accesses this buffer.
     pub fn uses(&self, buffer: &str) -> bool {
         self.stages.iter().flat_map(|stage| &stage.args).any(|arg| arg.buffer == buffer)
+    }
+
+    /// Returns the positions of the buffers that its first `count` stages access.
+    pub fn used_by_first(&self, count: usize, specs: &[BufferSpec]) -> Vec<usize> {
+        let used = |spec: &BufferSpec| {
+            self.stages[..count].iter().flat_map(|stage| &stage.args).any(|arg| arg.buffer == spec.name)
+        };
+        (0..specs.len()).filter(|index| used(&specs[*index])).collect()
     }
 
     /// Device memory for calls into the vendor's library, beside the buffers. The calls run one after the other, so the largest

@@ -1,6 +1,7 @@
 //! Executions that replace some inputs: by bytes of the host, and by buffers of other cases.
 
 use parallax_ir::device::{BackendError, Batch, Contents, Prepared, Profiler};
+use parallax_ir::{BufferSpec, Role};
 use parallax_shaders::{Wgpu, WgpuOptions, open};
 use parallax_workloads::parse_case;
 use pollster::block_on;
@@ -68,11 +69,47 @@ fn contents_that_do_not_fit_are_errors() {
             let refused = filled.enqueue(&[(X, contents)]).await;
             assert!(matches!(&refused, Err(BackendError::Device(why)) if why.contains(part)), "{part}: {refused:?}");
         }
-        // A set-up takes all inputs, and executions of an optimiser change theirs.
-        for case in ["softmax/bwd/r3,c5/f32/naive", "adamw/fwd/n7/f32/scalar"] {
-            let mut whole = prepared(&mut wgpu, case, 1, 1).await;
-            assert!(!whole.enqueues(), "{case}");
-            assert!(matches!(whole.enqueue(&[]).await, Err(BackendError::Unsupported(_))), "{case}");
+        // Executions of an optimiser change their inputs.
+        let mut whole = prepared(&mut wgpu, "adamw/fwd/n7/f32/scalar", 1, 1).await;
+        assert!(!whole.enqueues());
+        assert!(matches!(whole.enqueue(&[]).await, Err(BackendError::Unsupported(_))));
+    });
+}
+
+#[test]
+fn the_set_up_follows_its_inputs() {
+    // The set-up is the softmax of `x` that the gradient uses; the gradient of the result is no part of it.
+    let case = parse_case("softmax/bwd/r3,c5/f32/naive").expect("valid");
+    let specs = case.problem.buffers();
+    let computed = specs.iter().position(|spec| matches!(spec.role, Role::Output { .. })).expect("a gradient");
+    let given = |seed| {
+        let inputs = case.problem.inputs(seed);
+        let of = |(index, spec): (usize, &BufferSpec)| {
+            let mut bytes = vec![0; spec.bytes(case.problem.dtype).0 as usize];
+            spec.role.fill().map(|_| inputs.write(index, 0, &mut bytes)).map(|()| (index, bytes))
+        };
+        specs.iter().enumerate().filter_map(of).collect::<Vec<_>>()
+    };
+    block_on(async {
+        let mut wgpu = opened().await;
+        for sets in [1, 3] {
+            let name = case.to_string();
+            let (mut fresh, mut filled) =
+                (prepared(&mut wgpu, &name, 2, 1).await, prepared(&mut wgpu, &name, 1, sets).await);
+            fresh.measure(Batch::new(1)).await.expect("it runs");
+            let bytes = specs[computed].bytes(case.problem.dtype).0;
+            let want = fresh.read_back(computed, 0..bytes).await.expect("an output");
+            let all = given(2);
+            assert_eq!(all.len(), 2, "two inputs");
+            for (last, (index, contents)) in all.iter().enumerate() {
+                filled.enqueue(&[(*index, Contents::Bytes(contents))]).await.expect("it runs");
+                let got = filled.read_back(computed, 0..bytes).await.expect("an output");
+                assert_eq!(got == want, last == 1, "after input {index} of {sets} sets");
+            }
+            for _ in 0..sets {
+                filled.enqueue(&[]).await.expect("it runs");
+                assert_eq!(filled.read_back(computed, 0..bytes).await.expect("an output"), want, "{sets} sets");
+            }
         }
     });
 }

@@ -246,14 +246,13 @@ pub trait Prepared: Any {
         Err(BackendError::Unsupported("inputs of a prepared case cannot change here".to_owned()))
     }
 
-    /// Whether [`Prepared::enqueue`] executes this case. A case with a set-up, or whose executions change inputs, is filled again
-    /// instead.
+    /// Whether [`Prepared::enqueue`] executes this case. A case whose executions change inputs is filled again instead.
     fn enqueues(&self) -> bool {
         false
     }
 
-    /// Replaces some inputs, by position in the buffer list, and executes the case once without a clock. The results may be pending
-    /// when it returns. Later work on the device sees them, and [`Prepared::read_back`] waits for them.
+    /// Replaces some inputs, by position in the buffer list, and executes the case once without a clock. The set-up runs again if it
+    /// uses one of them. The results may be pending when it returns. Later work on the device sees them, and [`Prepared::read_back`] waits for them.
     ///
     /// # Errors
     /// [`BackendError::Unsupported`]: [`Prepared::enqueues`] is false. [`BackendError::Device`]: contents of another length or device.
