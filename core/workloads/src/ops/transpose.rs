@@ -122,7 +122,10 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 /// Rows and columns of a tile of the host. A row of it is a line of the caches.
 const HOST_TILE: usize = 16;
 /// Rows and columns of the tiles that a thread transposes together. Their pages are looked up once.
-const HOST_BLOCK: usize = 64;
+const HOST_BLOCK: usize = 32;
+
+/// Rows and columns of the pieces of a whole tile. A piece is transposed in four vectors.
+const PIECE: usize = 4;
 
 /// Transposes the tile of `x` at a row and a column to a strip of result rows. It goes through a copy, so that each line of the caches
 /// is read and written as a whole. Rows that are a power of two apart share few places in the caches.
@@ -134,16 +137,41 @@ fn turn_tile(
     [row, column]: [usize; 2],
 ) {
     let (height, width) = (HOST_TILE.min(rows - row), HOST_TILE.min(columns - column));
-    for i in 0..height {
-        let from = &x[(row + i) * columns + column..][..width];
-        match from.first_chunk::<HOST_TILE>() {
-            // The number of elements is a constant.
-            Some(from) => (0..HOST_TILE).for_each(|j| tile[j][i] = from[j]),
-            None => from.iter().zip(&mut *tile).for_each(|(x, line)| line[i] = *x),
+    let lines = (0..height).map(|i| &x[(row + i) * columns + column..][..width]);
+    let results = out.chunks_exact_mut(rows).map(|out| &mut out[row..row + height]);
+    if [height, width] == [HOST_TILE; 2] {
+        return turn_whole(lines, results);
+    }
+    for (i, from) in lines.enumerate() {
+        from.iter().zip(&mut *tile).for_each(|(x, line)| line[i] = *x);
+    }
+    results.zip(&*tile).for_each(|(out, line)| out.copy_from_slice(&line[..height]));
+}
+
+/// Returns the transpose of a piece. Its elements are written out, so that it becomes shuffles of vectors.
+fn transposed([a, b, c, d]: [[f32; PIECE]; PIECE]) -> [[f32; PIECE]; PIECE] {
+    [[a[0], b[0], c[0], d[0]], [a[1], b[1], c[1], d[1]], [a[2], b[2], c[2], d[2]], [a[3], b[3], c[3], d[3]]]
+}
+
+/// Transposes the lines of a whole tile, in pieces. Lengths are constants, so that no copy is a call.
+fn turn_whole<'a>(lines: impl Iterator<Item = &'a [f32]>, results: impl Iterator<Item = &'a mut [f32]>) {
+    let mut copy = [[0.0; HOST_TILE]; HOST_TILE];
+    for (copy, line) in copy.iter_mut().zip(lines) {
+        *copy = *line.first_chunk().expect("a whole line");
+    }
+    let mut tile = [[0.0; HOST_TILE]; HOST_TILE];
+    for down in 0..HOST_TILE / PIECE {
+        for across in 0..HOST_TILE / PIECE {
+            let line =
+                |i: usize| *copy[down * PIECE + i][across * PIECE..].first_chunk().expect("pieces fill the tile");
+            let turned = transposed([line(0), line(1), line(2), line(3)]);
+            for j in 0..PIECE {
+                tile[across * PIECE + j][down * PIECE..][..PIECE].copy_from_slice(&turned[j]);
+            }
         }
     }
-    for (out, line) in out.chunks_exact_mut(rows).zip(&*tile) {
-        out[row..row + height].copy_from_slice(&line[..height]);
+    for (result, line) in results.zip(&tile) {
+        *result.first_chunk_mut().expect("a whole line") = *line;
     }
 }
 
