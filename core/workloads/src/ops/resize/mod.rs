@@ -223,22 +223,47 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let place = |(first, second, weight): (u64, u64, f64)| (first as usize, second as usize, weight as f32);
     let places: Vec<(usize, usize, f32)> = (0..columns.outputs).map(|at| place(columns.of(at))).collect();
     let lines = rows.outputs as usize;
-    outputs[0].par_chunks_mut(places.len() * apart).enumerate().for_each(|(line, out)| {
-        let (upper, lower, down) = place(rows.of((line % lines) as u64));
-        let [upper, lower] = [upper, lower].map(|row| &x[(line / lines * height + row) * width..][..width]);
-        for (out, (left, right, across)) in out.chunks_exact_mut(apart).zip(&places) {
-            let [[a, b], [c, d]] = [upper, lower].map(|row| [left, right].map(|at| &row[at * apart..][..apart]));
-            if nearest(p) {
-                out.copy_from_slice(a);
-                continue;
-            }
-            let blend = |weight: f32, a: f32, b: f32| if weight == 0.0 { a } else { (1.0 - weight) * a + weight * b };
-            for (channel, slot) in out.iter_mut().enumerate() {
-                let [top, bottom] = [(a, b), (c, d)].map(|(left, right)| blend(*across, left[channel], right[channel]));
-                *slot = blend(down, top, bottom);
-            }
+    let resized = outputs[0].par_chunks_mut(places.len() * apart).enumerate();
+    resized.for_each_init(
+        || vec![0.0; width],
+        |blended, (line, out)| {
+            let (upper, lower, down) = place(rows.of((line % lines) as u64));
+            let [upper, lower] = [upper, lower].map(|row| &x[(line / lines * height + row) * width..][..width]);
+            across(out, between(blended, [upper, lower], down), (&places, apart));
+        },
+    );
+}
+
+/// Returns the blend of two numbers. Without a weight, the second does not count, even if it is NaN.
+fn of_two(weight: f32, a: f32, b: f32) -> f32 {
+    if weight == 0.0 { a } else { (1.0 - weight) * a + weight * b }
+}
+
+/// Returns the blend of two rows.
+fn between<'a>(blended: &'a mut [f32], [upper, lower]: [&'a [f32]; 2], weight: f32) -> &'a [f32] {
+    if weight == 0.0 {
+        return upper;
+    }
+    for (slot, (a, b)) in blended.iter_mut().zip(upper.iter().zip(lower)) {
+        *slot = (1.0 - weight) * a + weight * b;
+    }
+    blended
+}
+
+/// Resizes a row. Neighbouring pixels of a channel are `apart` numbers apart.
+fn across(out: &mut [f32], row: &[f32], (places, apart): (&[(usize, usize, f32)], usize)) {
+    if apart == 1 {
+        for (slot, (left, right, weight)) in out.iter_mut().zip(places) {
+            *slot = of_two(*weight, row[*left], row[*right]);
         }
-    });
+        return;
+    }
+    for (out, (left, right, weight)) in out.chunks_exact_mut(apart).zip(places) {
+        let [left, right] = [left, right].map(|at| &row[at * apart..][..apart]);
+        for (slot, (a, b)) in out.iter_mut().zip(left.iter().zip(right)) {
+            *slot = of_two(*weight, *a, *b);
+        }
+    }
 }
 
 /// Stage with one piece of a tensor per thread, with the constants of the interpolation.
