@@ -13,6 +13,7 @@ use parallax_schema::units::Nanos;
 use sha2::{Digest, Sha256};
 
 use crate::arch::Arch;
+use crate::arithmetic::Arithmetic;
 use crate::nvrtc;
 use crate::nvrtc::{Nvrtc, NvrtcError};
 use crate::source::KernelSource;
@@ -22,19 +23,32 @@ pub const CACHE_VARIABLE: &str = "PARALLAX_CACHE";
 
 /// Returns the compiler options of an architecture.
 ///
-/// `--use_fast_math` is absent: it would flush denormals, and reduce `expf` and division below the precision that the tolerances of
-/// the workloads require. A kernel calls the fast instruction itself where it is precise enough (`exp2f`).
-pub fn options(arch: Arch) -> Vec<String> {
+/// `--use_fast_math` is absent by default: it would flush denormals, and reduce `expf` and division below the precision that the
+/// tolerances of the workloads require. A kernel calls the fast instruction itself where it is precise enough (`exp2f`).
+pub fn options(arch: Arch, arithmetic: Arithmetic) -> Vec<String> {
     // Line information has no run-time cost and lets a profiler show the source.
-    [&format!("--gpu-architecture={arch}"), "-std=c++17", "-default-device", "-lineinfo"].map(str::to_owned).into()
+    let always =
+        [&format!("--gpu-architecture={arch}"), "-std=c++17", "-default-device", "-lineinfo"].map(str::to_owned);
+    always.into_iter().chain(arithmetic.option().map(str::to_owned)).collect()
+}
+
+/// Compiler for a device.
+#[derive(Clone, Copy)]
+pub(crate) struct DeviceCompiler {
+    pub(crate) nvrtc: &'static Nvrtc,
+    pub(crate) arch: Arch,
+    pub(crate) arithmetic: Arithmetic,
 }
 
 /// Returns the options, with the include path of the toolkit's headers for a source that includes one. Only the sources that CubeCL
 /// generates for 16-bit floats do.
-fn options_for(nvrtc: &Nvrtc, arch: Arch, text: &KernelSource) -> Vec<String> {
+fn options_for(DeviceCompiler { nvrtc, arch, arithmetic }: DeviceCompiler, text: &KernelSource) -> Vec<String> {
     let wants = text.source.lines().any(|line| line.starts_with("#include <"));
     let headers = nvrtc.headers().filter(|_| wants);
-    options(arch).into_iter().chain(headers.map(|folder| format!("--include-path={}", folder.display()))).collect()
+    options(arch, arithmetic)
+        .into_iter()
+        .chain(headers.map(|folder| format!("--include-path={}", folder.display())))
+        .collect()
 }
 
 /// Compiles a kernel source without a cache. Returns the binary and the compiler's warnings. A warning reports, for example, a
@@ -61,8 +75,9 @@ fn uncached(text: &KernelSource, arch: Arch, quickly: bool) -> Result<(Vec<u8>, 
         other => BackendError::Device(other.to_string()),
     })?;
     let quickly = quickly && nvrtc.version() >= FIRST_QUICK;
-    let options = options_for(nvrtc, known(nvrtc, arch)?, text);
-    let options: Vec<String> = options.into_iter().chain(quickly.then(|| "--Ofast-compile=max".to_owned())).collect();
+    let compiler = DeviceCompiler { nvrtc, arch: known(nvrtc, arch)?, arithmetic: Arithmetic::Precise };
+    let options: Vec<String> =
+        options_for(compiler, text).into_iter().chain(quickly.then(|| "--Ofast-compile=max".to_owned())).collect();
     compile(nvrtc, text, &options)
 }
 
@@ -75,12 +90,12 @@ pub(crate) type Binary = (Vec<u8>, Compiled);
 /// Compiles a kernel source for the present device by its compiler, or reads the binary from the folder `cache`.
 pub(crate) fn compile_cached(
     text: &KernelSource,
-    arch: Arch,
-    nvrtc: &Nvrtc,
+    compiler: DeviceCompiler,
     cache: Option<&Path>,
 ) -> Result<Binary, BackendError> {
     let begin = Instant::now();
-    let options = options_for(nvrtc, known(nvrtc, arch)?, text);
+    let nvrtc = compiler.nvrtc;
+    let options = options_for(DeviceCompiler { arch: known(nvrtc, compiler.arch)?, ..compiler }, text);
     let entry = cache.map(|folder| folder.join(key(&text.source, &options, nvrtc.version())).with_extension("cubin"));
     let found = entry.as_deref().and_then(|file| entry_in(&std::fs::read(file).ok()?));
     let cached = found.is_some();
@@ -204,11 +219,12 @@ mod tests {
 
     #[test]
     fn every_ingredient_changes_the_key() {
-        let base = key("text", &options(Arch::new(8, 0)), (13, 0));
-        assert_eq!(base, key("text", &options(Arch::new(8, 0)), (13, 0)));
-        assert_ne!(base, key("texts", &options(Arch::new(8, 0)), (13, 0)));
-        assert_ne!(base, key("text", &options(Arch::new(9, 0)), (13, 0)));
-        assert_ne!(base, key("text", &options(Arch::new(8, 0)), (13, 1)));
+        let base = key("text", &options(Arch::new(8, 0), Arithmetic::Precise), (13, 0));
+        assert_eq!(base, key("text", &options(Arch::new(8, 0), Arithmetic::Precise), (13, 0)));
+        assert_ne!(base, key("texts", &options(Arch::new(8, 0), Arithmetic::Precise), (13, 0)));
+        assert_ne!(base, key("text", &options(Arch::new(9, 0), Arithmetic::Precise), (13, 0)));
+        assert_ne!(base, key("text", &options(Arch::new(8, 0), Arithmetic::Precise), (13, 1)));
+        assert_ne!(base, key("text", &options(Arch::new(8, 0), Arithmetic::Fast), (13, 0)));
         assert_ne!(base, key("text", &[], (13, 0)));
         let split = |parts: [&str; 2]| key("", &parts.map(str::to_owned), (13, 0));
         assert_ne!(split(["ab", "c"]), split(["a", "bc"]));

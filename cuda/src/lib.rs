@@ -27,6 +27,7 @@
 compile_error!("parallax-gpu-cuda is native only; the page uses parallax-gpu-wgpu");
 
 mod arch;
+mod arithmetic;
 mod cluster;
 pub mod compile;
 mod counters;
@@ -60,6 +61,7 @@ mod trace;
 mod transfer;
 
 pub use arch::Arch;
+pub use arithmetic::Arithmetic;
 pub use compile::{check_source, compile_source};
 pub use device::{Unavailable, devices, driver_is_here};
 pub use group::Group;

@@ -150,9 +150,9 @@ impl Cuda {
         let mut texts: Vec<_> = texts.into_iter().filter(|(source, _)| self.compiled.insert(source.clone())).collect();
         // A long source that begins last keeps one processor busy and the others idle.
         texts.sort_by_key(|(source, _)| Reverse(source.len()));
-        let (arch, compiler, cache) = (self.device.arch, self.device.compiler, self.options.cache.as_deref());
+        let (compiler, cache) = (self.device_compiler(), self.options.cache.as_deref());
         let binary =
-            |(source, text): (String, KernelSource)| Some((source, compile_cached(&text, arch, compiler, cache).ok()?));
+            |(source, text): (String, KernelSource)| Some((source, compile_cached(&text, compiler, cache).ok()?));
         self.ahead.par_extend(texts.into_iter().par_bridge().filter_map(binary));
     }
 
@@ -175,7 +175,7 @@ impl Cuda {
     fn load(&mut self, text: &KernelSource) -> Result<(Module, Compiled), BackendError> {
         let (cubin, mut compiled) = match self.ahead.remove(&text.source) {
             Some(binary) => binary,
-            None => compile_cached(text, self.device.arch, self.device.compiler, self.options.cache.as_deref())?,
+            None => compile_cached(text, self.device_compiler(), self.options.cache.as_deref())?,
         };
         // A translated kernel source is translated anew at every visit.
         text.made.iter().for_each(|step| compiled.time += step.time);

@@ -13,7 +13,8 @@ use parallax_schema::case::Tuning;
 use parallax_schema::device::{ClockInfo, DeviceInfo};
 use parallax_schema::units::Nanos;
 
-use crate::compile::{Binary, compile_cached, default_cache};
+use crate::arithmetic::Arithmetic;
+use crate::compile::{Binary, DeviceCompiler, compile_cached, default_cache};
 use crate::cublaslt::CublasLt;
 use crate::cudnn::Cudnn;
 use crate::device::{Device, Unavailable, failed};
@@ -33,12 +34,14 @@ pub struct CudaOptions {
     pub cache: Option<PathBuf>,
     /// Kernel sources.
     pub texts: KernelSources,
+    /// Arithmetic of kernels that are compiled for the device.
+    pub arithmetic: Arithmetic,
 }
 
 impl Default for CudaOptions {
-    /// The first device, the user's cache folder, and the embedded kernel sources.
+    /// The first device, the user's cache folder, the embedded kernel sources, and precise arithmetic.
     fn default() -> Self {
-        CudaOptions { ordinal: 0, cache: default_cache(), texts: embedded() }
+        CudaOptions { ordinal: 0, cache: default_cache(), texts: embedded(), arithmetic: Arithmetic::default() }
     }
 }
 
@@ -93,6 +96,12 @@ impl Cuda {
         self.device.compiler
     }
 
+    /// Returns the compiler with the options of the device.
+    pub(crate) fn device_compiler(&self) -> DeviceCompiler {
+        let (nvrtc, arch) = (self.device.compiler, self.device.arch);
+        DeviceCompiler { nvrtc, arch, arithmetic: self.options.arithmetic }
+    }
+
     /// Checks that an empty kernel compiles for the device.
     ///
     /// # Errors
@@ -100,7 +109,7 @@ impl Cuda {
     pub fn compiles(&self) -> Result<(), BackendError> {
         let source = "extern \"C\" __global__ void nothing() {}\n".to_owned();
         let text = KernelSource { file: "nothing.cu".to_owned(), source, made: Vec::new() };
-        compile_cached(&text, self.device.arch, self.device.compiler, None).map(drop)
+        compile_cached(&text, self.device_compiler(), None).map(drop)
     }
 
     /// Missing driver calls that are necessary for some cases only. Those cases are skipped.

@@ -6,6 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
+use parallax_cuda::Arithmetic;
 use parallax_schema::device::BrowserMode;
 use parallax_schema::spec::Spec;
 use parallax_schema::spec::schedule::ScheduleError;
@@ -295,6 +296,12 @@ pub struct Native {
     #[arg(long, value_name = "CHECKS", num_args = 0..=1, require_equals = true, default_missing_value = "all",
           help_heading = DEVICES, hide_short_help = true)]
     pub checked: Option<Checks>,
+    /// cuda: precision of the arithmetic that the compiler generates: precise, ftz or fast [default: precise]
+    ///
+    /// ftz: denormals are zero. fast: also approximate division, square roots and functions. Results keep their tolerances: a case that
+    /// leaves its own is wrong. `compare` sets time and error of both beside each other.
+    #[arg(long, value_name = "PRECISION", help_heading = DEVICES, hide_short_help = true)]
+    pub arithmetic: Option<Arithmetic>,
     /// cuda, wgpu, browser: folder of kernel sources that replace the built-in ones
     ///
     /// A checkout, or a folder with folders `cuda` and `shaders`. Default: PARALLAX_KERNELS. On wgpu they have all checks.

@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use parallax_cuda::Arithmetic;
 use parallax_engine::measure::runner;
 use parallax_engine::measure::runner::Flow;
 use parallax_engine::plan::{Plan, plan};
 use parallax_ir::device::Profiler;
 use parallax_report::escape;
 use parallax_schema::device::{BrowserMode, UNNAMED};
-use parallax_schema::record::{Event, Outcome, Record, Run, Suite, UNFINISHED, WGSL_CHECKS, longest_first};
+use parallax_schema::record::{
+    CUDA_ARITHMETIC, Event, Outcome, Record, Run, Suite, UNFINISHED, WGSL_CHECKS, longest_first,
+};
 use parallax_schema::session::{Mode, ResumeState, RunEnd};
 use parallax_schema::spec::Spec;
 use parallax_schema::units::Nanos;
@@ -78,6 +81,9 @@ fn here(
     run.environment.extend(passed_over.map(|why| ("passed_over".to_owned(), why.to_owned())));
     let checks = device.native.checked.filter(|checks| target == "wgpu" && *checks != Checks::NONE);
     run.environment.extend(checks.map(|checks| (WGSL_CHECKS.to_owned(), checks.to_string())));
+    let arithmetic =
+        device.native.arithmetic.filter(|arithmetic| target == "cuda" && *arithmetic != Arithmetic::Precise);
+    run.environment.extend(arithmetic.map(|arithmetic| (CUDA_ARITHMETIC.to_owned(), arithmetic.to_string())));
     let mut file = RunFile::begin(out, run)?;
     if mode != Mode::Verify {
         let left =

@@ -61,7 +61,8 @@ fn cuda(options: &Device) -> Result<Opened, String> {
         Some(card) => card.cuda.ok_or_else(|| unreachable_through("CUDA", &card))?,
         None => 0,
     };
-    let wanted = parallax_cuda::CudaOptions { ordinal, texts, ..Default::default() };
+    let arithmetic = options.native.arithmetic.unwrap_or_default();
+    let wanted = parallax_cuda::CudaOptions { ordinal, texts, arithmetic, ..Default::default() };
     match options.native.gpus.unwrap_or(1) {
         1 => here(parallax_cuda::open(wanted).map_err(|e| e.to_string())?, &options.native),
         gpus => here(parallax_cuda::open_group(wanted, gpus as usize).map_err(|e| e.to_string())?, &options.native),

@@ -184,7 +184,7 @@ impl RecordedSession {
 /// Returns the topic in a file's name: the part after the words of its route, as in `browser-firefox-stock` or `wgpu-checked`.
 fn topic_of(name: &str, run: &Run) -> String {
     let own = run.route().browser.map(|browser| browser.to_lowercase());
-    let checked = run.checks().map(|_| "checked");
+    let checked = run.checks().map(|_| "checked").or(run.arithmetic());
     let modes = BrowserMode::ALL.map(BrowserMode::name);
     let of_route = |word: &str| modes.contains(&word) || Some(word) == own.as_deref() || Some(word) == checked;
     let rest = name.strip_prefix(&run.target).unwrap_or(name).trim_start_matches('-');

@@ -2,8 +2,8 @@
 
 use anyhow::bail;
 use clap::Args;
-use parallax_cuda::Arch;
 use parallax_cuda::compile;
+use parallax_cuda::{Arch, Arithmetic};
 use parallax_engine::plan::{Plan, plan};
 use parallax_ir::device::typical;
 use parallax_ir::{Arg, Case, Program, Stage};
@@ -81,7 +81,10 @@ pub fn kernel(args: &Kernel) -> anyhow::Result<()> {
         noteln!("`{}` selects `{}` here", case.variant, made.case.variant);
     }
     match args.json {
-        true => console::raw(&described(&made, target, &caps).to_string()),
+        true => {
+            let arithmetic = args.native.arithmetic.unwrap_or_default();
+            console::raw(&described(&made, target, &caps, arithmetic).to_string());
+        }
         false => console::raw(&plain(&made.texts)),
     }
     Ok(())
@@ -147,7 +150,7 @@ fn plain(texts: &[FinalText]) -> String {
     }
 }
 
-fn described(made: &Made, target: &str, caps: &Caps) -> Value {
+fn described(made: &Made, target: &str, caps: &Caps, arithmetic: Arithmetic) -> Value {
     let buffers = made.case.problem.buffers();
     let bytes = |name: &str| buffers.iter().find(|b| b.name == name).map(|b| b.bytes(made.dtype).0);
     let stage = |(stage, place): (&Stage, &Option<usize>)| {
@@ -172,7 +175,7 @@ fn described(made: &Made, target: &str, caps: &Caps) -> Value {
     let stages: Vec<Value> = made.program.stages.iter().zip(&made.places).map(stage).collect();
     let texts: Vec<Value> = made.texts.iter().map(|one| json!({"file": one.file, "source": one.text})).collect();
     // WGSL has no options. An NVRTC older than the device compiles for an older architecture instead.
-    let options = caps.compute_capability.map(|(major, minor)| compile::options(Arch::new(major, minor)));
+    let options = caps.compute_capability.map(|(major, minor)| compile::options(Arch::new(major, minor), arithmetic));
     json!({
         "case": made.case.to_string(), "target": target, "texts": texts,
         "options": options.unwrap_or_default(), "stages": stages

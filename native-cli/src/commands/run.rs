@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
+use parallax_cuda::Arithmetic;
 use parallax_report::{answer, escape, model_sentence, model_table};
 use parallax_schema::record::{BROWSER_VERSION, NamedRun, Run};
 use parallax_schema::session::Mode;
@@ -92,6 +93,14 @@ fn resume(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
             bail!("{} was measured with --checked={}: leave --checked out", file.display(), checks.unwrap_or_default())
         }
         _ => device.native.checked = checks,
+    }
+    let arithmetic: Option<Arithmetic> = earlier.arithmetic().and_then(|arithmetic| arithmetic.parse().ok());
+    match (device.native.arithmetic, arithmetic) {
+        (Some(asked), arithmetic) if asked != arithmetic.unwrap_or_default() => {
+            let measured = arithmetic.unwrap_or_default();
+            bail!("{} was measured with --arithmetic {measured}: leave --arithmetic out", file.display())
+        }
+        _ => device.native.arithmetic = arithmetic,
     }
     match earlier.missing().count() {
         0 => bail!("nothing is missing in {}", file.display()),

@@ -239,9 +239,9 @@ pub fn cost_on(base: &NamedRun, other: &NamedRun, same_gpu: bool) -> Result<Cost
 }
 
 /// Returns the cost of each run against the run on its GPU that is nearest to the hardware. Of several such runs, the one with the
-/// most problems in common. Kernels with checks are farther than those without.
+/// most problems in common. Kernels with checks or faster arithmetic are farther than those without.
 pub fn costs(runs: &[NamedRun]) -> Vec<Cost> {
-    let away = |NamedRun { run, .. }: &NamedRun| (distance(&run.target), run.checks().is_some());
+    let away = |NamedRun { run, .. }: &NamedRun| (distance(&run.target), !run.compiled_as_usual());
     let against = |far: &NamedRun| {
         let nearer = runs.iter().filter(|near| away(near) < away(far));
         let found = nearer.filter_map(|near| Some((away(near), cost(near, far).ok()?)));

@@ -14,11 +14,11 @@ const TARGETS: [&str; 5] = ["cuda", "wgpu", "browser", "cpu", "wasm"];
 /// Distance of a route from the hardware.
 pub type Distance = (usize, bool, bool, Reverse<Option<BrowserMode>>);
 
-/// Returns the distance of a run from the hardware, by its target. Kernels without checks are nearer than others, and so are
-/// Chromium's browsers and higher browser modes.
+/// Returns the distance of a run from the hardware, by its target. Kernels as they are compiled by default are nearer than others,
+/// and so are Chromium's browsers and higher browser modes.
 pub fn away(run: &Run) -> Distance {
-    let Route { target, checks, browser, reach } = run.route();
-    (distance(&target), checks.is_some(), browser.is_some(), Reverse(reach))
+    let Route { target, browser, reach, .. } = run.route();
+    (distance(&target), !run.compiled_as_usual(), browser.is_some(), Reverse(reach))
 }
 
 /// Returns the distance of a target from the hardware; an unknown target is farther than all others.

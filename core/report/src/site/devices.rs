@@ -198,8 +198,8 @@ fn targets_of<'a>(group: &[&'a NamedRun]) -> Vec<&'a str> {
 
 fn on_device<'r>(mut group: Vec<&'r NamedRun>, taken: &mut Vec<String>) -> OnDevice<'r> {
     group.sort_by_key(|NamedRun { run, .. }| {
-        let Route { target, checks, browser, reach } = run.route();
-        let engine = (distance(&target), checks.is_some(), browser);
+        let Route { target, browser, reach, .. } = run.route();
+        let engine = (distance(&target), !run.compiled_as_usual(), browser);
         (engine, reach.unwrap_or_default(), std::cmp::Reverse(run.started))
     });
     // A given name has precedence, then the name in the run nearest to the hardware.

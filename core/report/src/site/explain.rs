@@ -144,7 +144,7 @@ fn costs(devices: &Devices<'_>) -> Markup {
     // Two columns a target and two a ratio: further engines and modes are on the device's page.
     let plain = |run: &Run| {
         let route = run.route();
-        route.checks.is_none() && route.browser.is_none() && route.reach != Some(BrowserMode::Unsafe)
+        run.compiled_as_usual() && route.browser.is_none() && route.reach != Some(BrowserMode::Unsafe)
     };
     let shown = device.views().into_iter().filter(|kept| plain(kept.run));
     let runs: Vec<NamedRun> = shown.map(|kept| kept.named.clone()).collect();

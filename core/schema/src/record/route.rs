@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{BROWSERS, Run, WGSL_CHECKS};
+use super::{BROWSERS, CUDA_ARITHMETIC, Run, WGSL_CHECKS};
 use crate::device::BrowserMode;
 
 /// Browsers whose WebGPU is not Chromium's Dawn.
@@ -17,6 +17,9 @@ pub struct Route {
     /// Checks that kernels keep on a native target, as in `all` or `bounds, loops`; absent without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checks: Option<String>,
+    /// Precision of compiled arithmetic on CUDA, as in `fast`; absent for precise arithmetic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arithmetic: Option<String>,
     /// Browser with another WebGPU than Chromium's; absent for Chromium, its relatives and unknown browsers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub browser: Option<String>,
@@ -29,7 +32,8 @@ impl Route {
     /// Returns a name with the properties of the route, as in `browser (unsafe)`, `Firefox (stock)` or `wgpu (checks: all)`.
     pub fn titled(&self, name: &str) -> String {
         let checks = self.checks.as_ref().map(|checks| format!("checks: {checks}"));
-        let properties = [self.browser.clone(), checks, self.reach.map(|reach| reach.name().to_owned())];
+        let arithmetic = self.arithmetic.as_ref().map(|arithmetic| format!("arithmetic: {arithmetic}"));
+        let properties = [self.browser.clone(), checks, arithmetic, self.reach.map(|reach| reach.name().to_owned())];
         let properties: Vec<String> = properties.into_iter().flatten().filter(|property| property != name).collect();
         if properties.is_empty() { name.to_owned() } else { format!("{name} ({})", properties.join(", ")) }
     }
@@ -49,6 +53,7 @@ impl Run {
         Route {
             target: self.target.clone(),
             checks: self.checks().map(str::to_owned),
+            arithmetic: self.arithmetic().map(str::to_owned),
             browser: browser.map(str::to_owned),
             reach: self.reach,
         }
@@ -61,8 +66,23 @@ impl Run {
 
     /// Returns the checks that kernels kept on a native target, as in `all` or `bounds, loops`; `None` without any.
     pub fn checks(&self) -> Option<&str> {
+        self.named(WGSL_CHECKS)
+    }
+
+    /// Returns the precision of compiled arithmetic on CUDA, as in `fast`; `None` for precise arithmetic.
+    pub fn arithmetic(&self) -> Option<&str> {
+        self.named(CUDA_ARITHMETIC)
+    }
+
+    /// Whether its kernels were compiled as by default: without checks, and with precise arithmetic.
+    pub fn compiled_as_usual(&self) -> bool {
+        self.checks().is_none() && self.arithmetic().is_none()
+    }
+
+    /// Returns plain names of the environment.
+    fn named(&self, key: &str) -> Option<&str> {
         let plain = |text: &&str| text.len() < 64 && text.chars().all(|c| c.is_ascii_lowercase() || ", ".contains(c));
-        self.environment.get(WGSL_CHECKS).map(String::as_str).filter(plain)
+        self.environment.get(key).map(String::as_str).filter(plain)
     }
 }
 
@@ -94,6 +114,10 @@ mod tests {
             let json = serde_json::to_string(&run.route()).expect("JSON");
             assert_eq!(serde_json::from_str::<Route>(&json).expect("read"), run.route(), "{json}");
         }
+        let mut fast = run("cuda", "X", &[]);
+        assert!(fast.compiled_as_usual());
+        fast.environment.insert(CUDA_ARITHMETIC.to_owned(), "fast".to_owned());
+        assert_eq!((fast.way().as_str(), fast.compiled_as_usual()), ("cuda (arithmetic: fast)", false));
         let route = Route { browser: Some("Firefox".to_owned()), reach: stock, ..Route::default() };
         assert_eq!(
             (route.titled("Firefox"), route.engine().titled("x")),

@@ -240,6 +240,9 @@ pub mod host {
 /// Key of the environment with the checks that kernels keep on a native target.
 pub const WGSL_CHECKS: &str = "wgsl_checks";
 
+/// Key of the environment with the precision of compiled arithmetic on CUDA; absent for precise arithmetic.
+pub const CUDA_ARITHMETIC: &str = "cuda_arithmetic";
+
 /// Returns a target with its browser mode, where one is known.
 pub fn way(target: &str, reach: Option<BrowserMode>) -> String {
     Route { reach, ..Route::default() }.titled(target)
