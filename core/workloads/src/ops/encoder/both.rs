@@ -3,6 +3,8 @@
 //!
 //! Formula: Chen, Xu, Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost" (2016), with one segment per layer.
 //! Recomputation is not counted among the operations, as in `encoder_layer`.
+//!
+//! With `kept`, each layer's forward pass leaves these values in memory, and nothing before a norm's result is recomputed.
 
 use parallax_ir::stress::{sums_of_zeros, zero};
 use parallax_ir::{
@@ -14,11 +16,9 @@ use parallax_schema::device::{Caps, Dialect};
 use parallax_schema::units::Bytes;
 
 use super::super::attention_block::{row_count, width};
-use super::super::encoder_layer::{Layer, Parameters, checkpointed, layer_of, parameters};
+use super::super::encoder_layer::{Layer, Parameters, checkpointed, halves, layer_of, left, parameters};
 use super::super::linear::stages::GemmKind;
-use super::{
-    AWKWARD, Items, LEARNED, X, copied_row, input_of, layer, of_layer, on_layer, setup, tolerance as tolerances,
-};
+use super::{Items, LEARNED, X, copied_row, input_of, kept, layer, of_layer, on_layer, setup, tolerance as tolerances};
 use crate::real::Real;
 
 /// Specification of both directions.
@@ -63,10 +63,21 @@ pub(super) fn form() -> OpSpec {
         .stress(stress_inputs())
 }
 
+/// Shapes of the forward pass, some of them with kept values, too.
+const AWKWARD: &[&str] = &[
+    "l1,b1,s1,h1,d1,f1",
+    "l2,b3,s5,h2,d3,f7",
+    "l3,b3,s34,h2,d36,f136",
+    "l2,b2,s65,h1,f132",
+    "l1,b1,s1,h1,d1,f1,kept",
+    "l3,b3,s34,h2,d36,f136,kept",
+    "l2,b2,s65,h1,f132,kept",
+];
+
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
-        Preset::Standard => &["l2,b1,s64,h8,d64,f1024", "l2,b1", "l2,b8"],
-        _ => &["l2,b1,s64,h8,d64,f1024", "b1", "b8"],
+        Preset::Standard => &["l2,b1,s64,h8,d64,f1024", "l2,b1", "l2,b8", "l2,b8,kept"],
+        _ => &["l2,b1,s64,h8,d64,f1024", "b1", "b8", "b8,kept"],
     }
 }
 
@@ -249,8 +260,32 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 
 /// Program of a variant's forward pass, and of the backward pass by the matching stages of a layer.
 fn program(p: &Problem, caps: &Caps, variant: &str, kind: Option<GemmKind>) -> Program {
+    if kept(p) {
+        return keeping(p, caps, kind);
+    }
     let (inner, Program { stages: mut all }) = (layer(p), super::program(p, caps, variant));
     let (specs, back) = (inner.problem().buffers(), checkpointed(inner.problem(), caps, kind).stages);
+    for at in (0..p["l"]).rev() {
+        let names: Vec<_> = specs.iter().map(|spec| (spec.name, on_the_way_back(p, spec, at))).collect();
+        all.extend(on_layer(&back, at, &names));
+    }
+    Program { stages: all }
+}
+
+/// Program of both directions of each layer, apart. Values that the forward pass leaves are in the buffers of the way back.
+fn keeping(p: &Problem, caps: &Caps, kind: Option<GemmKind>) -> Program {
+    let inner = layer(p);
+    let (specs, left) = (inner.problem().buffers(), left(inner.problem()));
+    let [there, back] = halves(inner.problem(), caps, kind);
+    let on_the_way_there = |spec: &BufferSpec, at| match left.contains(&spec.name) {
+        true => on_the_way_back(p, spec, at),
+        false => of_layer(p, spec.name, at),
+    };
+    let mut all = Vec::new();
+    for at in 0..p["l"] {
+        let names: Vec<_> = specs.iter().map(|spec| (spec.name, on_the_way_there(spec, at))).collect();
+        all.extend(on_layer(&there, at, &names));
+    }
     for at in (0..p["l"]).rev() {
         let names: Vec<_> = specs.iter().map(|spec| (spec.name, on_the_way_back(p, spec, at))).collect();
         all.extend(on_layer(&back, at, &names));
@@ -262,7 +297,27 @@ fn program(p: &Problem, caps: &Caps, variant: &str, kind: Option<GemmKind>) -> P
 mod tests {
     use super::*;
     use crate::find;
+    use parallax_ir::Scratch;
     use parallax_schema::case::DType;
+    use parallax_schema::testing::caps;
+
+    #[test]
+    fn kept_values_take_memory_in_place_of_stages() {
+        for variant in ["unfused", "fused"] {
+            let of = |layers: u64, kept: &str| {
+                let name = format!("encoder/fwd+bwd/l{layers},b2,s5,h4,d8,f64{kept}/f32/{variant}");
+                let case = crate::parse_case(&name).expect("valid");
+                let program = case.program(&caps()).expect("a kernel variant");
+                (Scratch::new(&program, &case.problem.buffers(), DType::F32).arena, program.stages)
+            };
+            let ((recomputed, all), (kept, fewer)) = (of(9, ""), of(9, ",kept"));
+            assert!(fewer.len() < all.len(), "{variant}");
+            assert!(fewer.iter().all(|stage| !stage.label.contains("again")), "{variant}");
+            // Queries, keys and values, rows of attention, the sum, and GELU's argument: at least six rows and two of the MLP.
+            let (rows, middle) = (2 * 5 * 32 * 4, 2 * 5 * 64 * 4);
+            assert!(kept > recomputed + 8 * (5 * rows + middle), "{variant}: {kept} beside {recomputed}");
+        }
+    }
 
     #[test]
     fn a_page_says_that_it_has_no_room_for_the_gradients_of_all_layers() {

@@ -8,7 +8,8 @@
 //! number. Intermediates within and between layers are scratch. No memory is held for longer than a layer needs it, so scratch is
 //! about as large as a single layer's.
 //!
-//! Both directions are one program, which keeps the inputs of layers and recomputes the rest on the way back: see `both`.
+//! Both directions are one program, which keeps the inputs of layers and recomputes the rest on the way back. With `kept`, it keeps
+//! what the backward pass reads, which takes more memory and less time: see `both`.
 //!
 //! Operations: those of the layer, times the number of layers.
 
@@ -44,6 +45,11 @@ pub fn workload() -> Workload {
                 Axis::optional("h", "heads", 1, 16),
                 Axis::optional("d", "head dim", 1, 72),
                 Axis::optional("f", "hidden width, of the MLP", 1, 4304),
+                Axis::word(
+                    "activations",
+                    "whether values of the forward pass stay in memory for the backward pass",
+                    &["", "kept"],
+                ),
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
@@ -79,35 +85,44 @@ fn form() -> OpSpec {
     .variants(vec![
         Variant::kernel("unfused", "every step of a layer a stage, scores in device memory", |p, caps| {
             program(p, caps, "unfused")
-        }),
+        })
+        .available(|p, _| alone(p)),
         Variant::kernel(
             "fused",
             "layers with queries, keys and values by one product, no score matrix, sums normalised as they are made, \
              biases and GELU done to sums in registers",
             |p, caps| program(p, caps, "fused"),
         )
-        .available(|p, caps| layer(p).available("fused", caps)),
+        .available(|p, caps| alone(p).and_then(|()| layer(p).available("fused", caps))),
         Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| program(p, caps, "mma"))
             .only_in(&[Dialect::Cuda])
-            .available(|p, caps| layer(p).available("mma", caps)),
+            .available(|p, caps| alone(p).and_then(|()| layer(p).available("mma", caps))),
         Variant::kernel(
             "wgmma",
             "the same on tensor cores by four warps together; the copy engine loads and stores tiles",
             |p, caps| program(p, caps, "wgmma"),
         )
         .only_in(&[Dialect::Cuda])
-        .available(|p, caps| layer(p).available("wgmma", caps)),
+        .available(|p, caps| alone(p).and_then(|()| layer(p).available("wgmma", caps))),
         Variant::kernel(
             "vendor",
             "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN",
             |p, caps| program(p, caps, "vendor"),
         )
         .only_in(&[Dialect::Cuda])
-        .available(|p, caps| layer(p).available("vendor", caps)),
+        .available(|p, caps| alone(p).and_then(|()| layer(p).available("vendor", caps))),
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
     .fallback(&["wgmma", "mma", "fused", "unfused"])
     .stress(stress_inputs())
+}
+
+/// Checks that a forward pass is not asked to keep values for a backward pass.
+fn alone(p: &Problem) -> Result<(), String> {
+    match kept(p) {
+        true => Err("a forward pass alone keeps no values for a backward pass: leave `kept` out".to_owned()),
+        false => Ok(()),
+    }
 }
 
 /// Shapes of a preset: few layers for every device, and the whole vision tower if memory and the reference's time allow.
@@ -128,8 +143,15 @@ fn forward_layer(p: &Problem) -> SubOp {
     layer_in(p, Direction::Fwd)
 }
 
+/// Whether values of the forward pass stay in memory for the backward pass.
+fn kept(p: &Problem) -> bool {
+    p.shape.has("kept")
+}
+
 fn layer_in(p: &Problem, direction: Direction) -> SubOp {
-    let shape = format!("b{},s{},h{},d{},f{}", p["b"], p["s"], p["h"], p["d"], p["f"]);
+    // A forward pass alone has no use for GELU's argument.
+    let kept = if kept(p) && direction != Direction::Fwd { ",kept" } else { "" };
+    let shape = format!("b{},s{},h{},d{},f{}{kept}", p["b"], p["s"], p["h"], p["d"], p["f"]);
     SubOp::new("encoder_layer", direction, &shape, p.dtype)
 }
 

@@ -3,8 +3,8 @@
 
 use parallax_ir::stress::{sums_of_zeros, zero};
 use parallax_ir::{
-    BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows, StressInput, Tolerance,
-    Variant,
+    BufferSpec, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows, Stage, StressInput,
+    Tolerance, Variant,
 };
 use parallax_schema::case::{Cost, Direction, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -144,11 +144,29 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     });
 }
 
-/// Program of both directions in sequence, with distinct names for stages of the same name.
-fn step(there: Program, back: Program) -> Program {
-    let there = keeping_lse(remembering(there.stages));
+/// Stages of both directions, with distinct names for stages of the same name. The first leave the inputs of the second.
+fn apart(there: Program, back: Program) -> [Vec<Stage>; 2] {
     let back = back.stages.into_iter().map(|stage| stage.renamed(|label| format!("backward_{label}")));
-    Program { stages: there.into_iter().chain(back).collect() }
+    [keeping_lse(remembering(there.stages)), back.collect()]
+}
+
+/// Program of both directions in sequence.
+fn step(there: Program, back: Program) -> Program {
+    Program { stages: apart(there, back).concat() }
+}
+
+/// Stages of the forward pass and of the backward pass, for a caller that has others in between. The problem keeps GELU's argument.
+/// Without `kind` each step is a stage; otherwise the fused variants use this kind of GEMM.
+pub(crate) fn halves(p: &Problem, caps: &Caps, kind: Option<GemmKind>) -> [Vec<Stage>; 2] {
+    match kind {
+        None => apart(forward::unfused(p, caps), backward_stages::unfused_with(p, caps, true)),
+        Some(kind) => apart(forward::fused(p, caps, kind), backward_stages::fused(p, caps, kind)),
+    }
+}
+
+/// Names of the buffers that the forward pass leaves for the backward pass.
+pub(crate) fn left(p: &Problem) -> Vec<&'static str> {
+    remembered(p, BufferSpec::scratch).into_iter().map(|spec| spec.name).chain(["pre"]).collect()
 }
 
 /// Program of both directions without the result, from an item's rows alone. An encoder uses it that keeps only each layer's rows.

@@ -42,7 +42,7 @@ mod dropout;
 mod forward;
 mod layer;
 
-pub(crate) use both::checkpointed;
+pub(crate) use both::{checkpointed, halves, left};
 pub(crate) use layer::{Layer, Parameters};
 
 /// Inputs of both directions, in buffer order: the item's rows, and the parameters.
