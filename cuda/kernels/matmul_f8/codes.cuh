@@ -18,10 +18,12 @@ __device__ __forceinline__ float decoded(unsigned code) {
 __device__ __forceinline__ float scale_of_a(const float* __restrict__ a_scale, unsigned row, unsigned part) {
 #if BY_BLOCK
     return a_scale[(u64)row * PARTS + part];
-#elif BY_ROW
+#else
+#if BY_ROW
     return a_scale[row];
 #else
     return a_scale[0];
+#endif
 #endif
 }
 
@@ -29,9 +31,11 @@ __device__ __forceinline__ float scale_of_a(const float* __restrict__ a_scale, u
 __device__ __forceinline__ float scale_of_b(const float* __restrict__ b_scale, unsigned col, unsigned part) {
 #if BY_BLOCK
     return b_scale[(u64)(col / SPAN) * PARTS + part];
-#elif BY_ROW
+#else
+#if BY_ROW
     return b_scale[col];
 #else
     return b_scale[0];
+#endif
 #endif
 }
