@@ -23,8 +23,8 @@ use crate::nvrtc::{caps, compiled, slower};
 const ARCH: Arch = Arch::new(9, 0);
 /// Instruction of PTX that becomes the matrix instructions.
 const PRODUCT: &str = "wgmma.mma_async";
-/// Matrix instructions of warpgroups, on floats and on int8.
-const PRODUCTS: [&str; 2] = ["HGMMA", "IGMMA"];
+/// Matrix instructions of warpgroups, on floats of 16 bits, on int8 and on floats of 8 bits.
+const PRODUCTS: [&str; 3] = ["HGMMA", "IGMMA", "QGMMA"];
 /// Loads and stores of local memory, where the compiler spills registers.
 const LOCAL: [&str; 2] = ["LDL", "STL"];
 

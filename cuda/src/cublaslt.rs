@@ -75,10 +75,10 @@ impl CublasLt {
             set(api, api.product_set, &product, attribute as c_int, &operand.operation())?;
         }
         set(api, api.product_set, &product, Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE as c_int, &code(epilogue))?;
-        let layout = |Columns { rows, columns, .. }: Columns| {
+        let layout = |Columns { rows, columns, .. }: Columns, storage: c_int| {
             let create = |object| {
                 // SAFETY: the argument outlives the call.
-                unsafe { (api.layout)(object, storage(dtype), rows, columns, rows as i64) }
+                unsafe { (api.layout)(object, storage, rows, columns, rows as i64) }
             };
             // SAFETY: the calls are a pair.
             let layout = unsafe { make("describing a matrix", api, api.layout_destroy, create) }?;
@@ -93,7 +93,13 @@ impl CublasLt {
             )?;
             Ok(layout)
         };
-        let layouts = [layout(first)?, layout(second)?, layout(result)?];
+        // Codes are summed by the precise mode, in which partial sums of tensor cores are added in f32: fast accumulation is off
+        // unless requested.
+        let factors = match epilogue {
+            LibraryEpilogue::Scaled => sys::cudaDataType::CUDA_R_8F_E4M3 as c_int,
+            _ => storage(dtype),
+        };
+        let layouts = [layout(first, factors)?, layout(second, factors)?, layout(result, storage(dtype))?];
         let algorithm = algorithm(&open, &product, &layouts).map_err(|error| match error {
             BackendError::Unsupported(why) => {
                 BackendError::Refused(format!("{why}: no way to compute {wanted:?} with {epilogue:?} in {dtype:?}"))
@@ -162,7 +168,8 @@ fn set<T>(
 
 fn code(epilogue: LibraryEpilogue) -> c_int {
     let code = match epilogue {
-        LibraryEpilogue::Plain => sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_DEFAULT,
+        // Scales are attributes of the product.
+        LibraryEpilogue::Plain | LibraryEpilogue::Scaled => sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_DEFAULT,
         LibraryEpilogue::Bias => sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS,
         LibraryEpilogue::BiasGelu => sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_GELU_BIAS,
     };
@@ -220,26 +227,37 @@ impl PlannedGemm {
         format!("cuBLASLt {}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
     }
 
-    /// Number of buffers of a launch: the matrices, and the column vector where the epilogue adds one.
+    /// Number of buffers of a launch: the matrices, and those of the epilogue.
     pub(crate) fn buffers(&self) -> usize {
-        if self.epilogue == LibraryEpilogue::Plain { 3 } else { 4 }
+        3 + self.attributes().len()
     }
 
-    /// Queues `c = a·b` on the stream, with the epilogue's `bias`.
+    /// Attributes that hold the addresses of the epilogue's buffers: the column vector, or the scales of A and of B. The library has
+    /// B first.
+    fn attributes(&self) -> &'static [Attribute] {
+        match self.epilogue {
+            LibraryEpilogue::Plain => &[],
+            LibraryEpilogue::Bias | LibraryEpilogue::BiasGelu => &[Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER],
+            LibraryEpilogue::Scaled => {
+                &[Attribute::CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, Attribute::CUBLASLT_MATMUL_DESC_A_SCALE_POINTER]
+            }
+        }
+    }
+
+    /// Queues `c = a·b` on the stream, with the epilogue's buffers.
     ///
     /// # Safety
-    /// The context is current. The pointers are device addresses of the plan's matrices, of the epilogue's vector and of
+    /// The context is current. The pointers are device addresses of the plan's matrices, of the epilogue's buffers and of
     /// [`WORKSPACE`] bytes. The memory stays alive until the stream has been synchronised.
     pub(crate) unsafe fn launch(
         &self,
         [a, b, c]: [CUdeviceptr; 3],
-        bias: Option<CUdeviceptr>,
+        of_epilogue: impl IntoIterator<Item = CUdeviceptr>,
         workspace: CUdeviceptr,
         stream: CUstream,
     ) -> Result<(), BackendError> {
-        if let Some(bias) = bias {
-            let attribute = Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER as c_int;
-            set(self.open.api, self.open.api.product_set, &self.product, attribute, &bias)?;
+        for (attribute, pointer) in self.attributes().iter().zip(of_epilogue) {
+            set(self.open.api, self.open.api.product_set, &self.product, *attribute as c_int, &pointer)?;
         }
         let (one, zero) = (1.0f32, 0.0f32);
         let [first, second, result] = self.layouts.each_ref().map(|layout| layout.object());
@@ -334,7 +352,7 @@ mod tests {
         buffers[1].write(0, &bytes(&b)).expect("written");
         device.context.synchronize().expect("written");
         // SAFETY: buffers and workspace have the sizes of the plan, and live until the stream was synchronised.
-        unsafe { gemm.launch(buffers.each_ref().map(Buffer::pointer), None, workspace.pointer(), stream.cu_stream()) }
+        unsafe { gemm.launch(buffers.each_ref().map(Buffer::pointer), [], workspace.pointer(), stream.cu_stream()) }
             .expect("launched");
         stream.synchronize().expect("done");
         let term = |i: u64, j: u64, l: u64| a[(i * k + l) as usize] * b[(l * n + j) as usize];

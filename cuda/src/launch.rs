@@ -198,11 +198,11 @@ impl BoundStage {
         let doing = || format!("launching {}", self.label);
         match (&self.work, &self.given[..]) {
             (Ready::Kernel(function), _) => self.launch_kernel(function, stream),
-            (Ready::Gemm(gemm, workspace), [a, b, c, bias @ ..]) => {
-                let bias = bias.first().map(|one| one.range.pointer);
+            (Ready::Gemm(gemm, workspace), [a, b, c, others @ ..]) => {
+                let others = others.iter().map(|one| one.range.pointer);
                 // SAFETY: the case owns plan, buffers and workspace, and waits for the stream before it drops them. The workload
                 // guarantees that the buffers hold the matrices.
-                unsafe { gemm.launch([a, b, c].map(|one| one.range.pointer), bias, *workspace, stream.cu_stream()) }
+                unsafe { gemm.launch([a, b, c].map(|one| one.range.pointer), others, *workspace, stream.cu_stream()) }
             }
             (Ready::Graph(planned), given) => {
                 let mut arguments = [0; MOST_BUFFERS];

@@ -45,6 +45,19 @@ def matmul_i8(direction, shape, dtype, device):
     yield "_int_mm", False, partial(torch._int_mm, draw(n["m"], n["k"]), draw(n["n"], n["k"]).t())
 
 
+def matmul_f8(direction, shape, dtype, device):
+    """PyTorch's product of e4m3 codes with one scale for each tensor or row; the latter has results of bf16 alone."""
+    n, words = extents(shape), words_of(shape)
+    if "block" in words or ("row" in words and dtype != torch.bfloat16):
+        return
+    codes = lambda rows: normal((rows, n["k"]), torch.float32, device, 64.0).to(torch.float8_e4m3fn)
+    scales = lambda *dims: 1 / 128 + torch.rand(dims, dtype=torch.float32).to(device) / 128
+    of_a, of_b = (scales(n["m"], 1), scales(1, n["n"])) if "row" in words else (scales(), scales())
+    a, b = codes(n["m"]), codes(n["n"]).t()
+    for name, fast in ("_scaled_mm", False), ("_scaled_mm, fast accumulation", True):
+        yield name, False, partial(torch._scaled_mm, a, b, of_a, of_b, out_dtype=dtype, use_fast_accum=fast)
+
+
 def matmul_q4(direction, shape, dtype, device):
     """PyTorch's product of bf16 with weights of 4 bits, whose scales and zero points are of bf16."""
     n = extents(shape)
@@ -313,7 +326,7 @@ def encoder(direction, shape, dtype, device):
 
 
 ROWS = [softmax, layernorm, rmsnorm, cross_entropy]
-WORKLOADS = {one.__name__: one for one in [matmul, matmul_i8, matmul_q4, linear, mlp_gelu, attention, attention_decode, *ROWS]}
+WORKLOADS = {one.__name__: one for one in [matmul, matmul_f8, matmul_i8, matmul_q4, linear, mlp_gelu, attention, attention_decode, *ROWS]}
 WORKLOADS |= {"gelu": activation, "elementwise": elementwise, "loss_sigmoid": loss_sigmoid, "encoder_layer": encoder, "encoder": encoder}
 ATTENTION = [
     *(f"b8,h16,s4096,{d}{causal}" for d in ("d128", "d64") for causal in ("", ",causal")),
@@ -331,6 +344,7 @@ def named():
     for size in (1024, 4096, 8192):
         yield f"matmul/fwd/m{size},n{size},k{size}/bf16"
     yield "matmul/fwd/m4096,n4096,k4096/f32"
+    yield from (f"matmul_f8/fwd/m{size},n{size},k{size},{scales}/bf16" for size in (4096, 8192) for scales in ("tensor", "row"))
     yield "matmul_i8/fwd/m4096,n4096,k4096/f32"
     yield from (f"matmul_q4/fwd/m{rows},n14336,k4096/bf16" for rows in (1, 4, 8, 16, 64))
     yield from (f"linear/fwd/{shape}/bf16" for shape in ("m65536,n4304,k1152,gelu", "m65536,n1152,k4304,residual"))

@@ -45,6 +45,8 @@ pub enum LibraryEpilogue {
     Bias,
     /// Adds a bias per column and applies GELU, by the tanh formula.
     BiasGelu,
+    /// Multiplies by a scale of A and one of B, whose elements are e4m3 codes.
+    Scaled,
 }
 
 /// Tiles that a workgroup of a tiled GEMM stages.

@@ -11,7 +11,7 @@ use super::{Conv, Gemm, LibraryEpilogue, Problem, Program, Rearrange, Stage, Var
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Library {
     /// cuBLASLt: a GEMM in the case's element type, accumulated in f32. Arguments: A, B, C, and the bias of the columns if the
-    /// epilogue adds one.
+    /// epilogue adds one, or both scales if it multiplies by them.
     Gemm(Gemm, LibraryEpilogue),
     /// cuDNN: a convolution or one of its gradients in the case's element type, accumulated in f32. Arguments: see [`ConvPass`].
     Conv(Convolution),

@@ -36,6 +36,7 @@ pub mod link;
 pub mod loss_sigmoid;
 pub mod loss_smape;
 pub mod matmul;
+pub mod matmul_f8;
 pub mod matmul_i8;
 pub mod matmul_q4;
 pub mod mlp_gelu;
