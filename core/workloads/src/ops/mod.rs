@@ -38,6 +38,7 @@ pub mod loss_smape;
 pub mod matmul;
 pub mod matmul_i8;
 pub mod matmul_q4;
+pub mod matmul_q8;
 pub mod mlp_gelu;
 pub mod moe_route;
 pub mod pool;
