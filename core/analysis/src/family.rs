@@ -33,7 +33,7 @@ impl Family {
                 Family::Products
             }
             "causal_conv1d" | "conv2d" | "conv3d" | "conv_block" | "depthwise_conv2d" | "depthwise_conv3d" | "pool"
-            | "resize" | "separable_conv3d" => Family::Convolutions,
+            | "resize" | "roi_align" | "separable_conv3d" => Family::Convolutions,
             "add_layernorm" | "elementwise" | "fft" | "gelu" | "hadamard" | "layernorm" | "quantize" | "reduce"
             | "rmsnorm" | "sample" | "scan" | "softmax" | "softmax_v" | "standard_scaler" | "top_k" => Family::Rows,
             "adamw" | "cross_entropy" | "dropout" | "loss_sigmoid" | "loss_smape" | "train_step" => Family::Training,

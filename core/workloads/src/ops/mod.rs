@@ -49,6 +49,7 @@ pub mod reduce;
 pub mod reduce_scatter;
 pub mod resize;
 pub mod rmsnorm;
+pub mod roi_align;
 pub mod rope;
 pub mod sample;
 pub mod scan;
