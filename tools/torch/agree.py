@@ -52,8 +52,11 @@ def worst(module, program, target, case, rng):
     return off
 
 
-def takes(name, shape):
-    """Whether a variant takes a shape: warpgroups copy eight neighbouring channels of either side."""
+def takes(workload, name, shape):
+    """Whether a variant takes a shape: warpgroups copy eight neighbouring channels of either side, `mma` groups of 128 weights."""
+    if workload == "matmul_q8" and name == "mma":
+        n = extents(shape)
+        return n["k"] % 128 == 0 and n.get("g", 128) % 128 == 0
     if name != "wgmma":
         return True
     n, words = extents(shape), shape.split(",")
@@ -94,7 +97,7 @@ def main():
             for dtype in types(workload):
                 bound, errors = BOUND[dtype], {}
                 names = [name for name in offered if name not in missing(workload, direction, args.target, dtype)]
-                cases = [f"{workload}/{direction}/{shape}/{dtype}/{name}" for shape in shapes for name in names if takes(name, shape)]
+                cases = [f"{workload}/{direction}/{shape}/{dtype}/{name}" for shape in shapes for name in names if takes(workload, name, shape)]
                 for case in cases:
                     for output, error in worst(module, args.program, args.target, case, rng).items():
                         errors[output] = max(error, errors.get(output, 0.0))

@@ -8,13 +8,14 @@ from functools import partial
 
 import dense
 import experts
+import numpy as np
 import state_space
 import torch
 import torch.nn.functional as F
 from parts import below, compiled, like, normal, with_cudnn, words_of
 from problems import quantize as numbers
 from problems.common import extents
-from problems.images import Problem, back, first, resolved
+from problems.images import Problem, back, boxes_of, first, resolved
 from problems.transforms import sylvester
 
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
@@ -115,6 +116,19 @@ def resize(direction, shape, dtype, device):
         yield "eager", False, partial(aten.upsample_nearest2d_backward, dout, size, list(x.shape))
     else:
         yield "eager", False, partial(aten.upsample_bilinear2d_backward, dout, size, list(x.shape), False)
+
+
+def roi_align(direction, shape, dtype, device):
+    from torchvision.ops import roi_align as by_torchvision
+
+    given = extents(shape)
+    n = {"w": given["h"], "s": 2} | given
+    boxes = torch.from_numpy(boxes_of(n, np.random.default_rng(1)))
+    index = below(n["n"], n["r"], "cpu", torch.int64)
+    rois = torch.cat([index[:, None], boxes], 1).to(device).to(dtype)
+    x = normal((n["n"], n["c"], n["h"], n["w"]), dtype, device)
+    # torchvision wants boxes in the type of the images; ours are f32.
+    yield "torchvision", False, partial(by_torchvision, x, rois, n["p"], 1.0, n["s"], True)
 
 
 def embedding(direction, shape, dtype, device):
@@ -319,7 +333,7 @@ def quantize(direction, shape, dtype, device):
 
 
 CONVOLUTIONS = ["conv2d", "conv3d", "depthwise_conv2d", "depthwise_conv3d"]
-OTHERS = [separable_conv3d, pool, resize, embedding, embedding_bag, hash_embedding, transpose, reduce, scan, sort_by_key]
+OTHERS = [separable_conv3d, pool, resize, roi_align, embedding, embedding_bag, hash_embedding, transpose, reduce, scan, sort_by_key]
 OTHERS += [top_k, hadamard, fft]
 WORKLOADS = {name: partial(convolution, name) for name in CONVOLUTIONS}
 WORKLOADS |= {one.__name__: one for one in [*OTHERS, standard_scaler, batch_norm, quantize, sample]}

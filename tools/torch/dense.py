@@ -70,6 +70,21 @@ def matmul_q4(direction, shape, dtype, device):
     yield "_weight_int4pack_mm", False, partial(aten._weight_int4pack_mm, normal((n["m"], n["k"]), dtype, device), weights, group, scales)
 
 
+def matmul_q8(direction, shape, dtype, device):
+    """Weights of 8 bits: PyTorch's product where each channel has one scale, and the plain expression, compiled."""
+    n = extents(shape)
+    group = min(n.get("g", 128), n["k"])
+    if n["k"] % group:
+        return
+    x = normal((n["m"], n["k"]), dtype, device)
+    weights = torch.randint(-128, 128, (n["n"], n["k"]), dtype=torch.int8).to(device)
+    scales = normal((n["n"], n["k"] // group), dtype, device, 1 / 128)
+    if group == n["k"]:
+        yield "_weight_int8pack_mm", False, partial(aten._weight_int8pack_mm, x, weights, scales[:, 0].contiguous())
+    scaled = lambda x, w, s: F.linear(x, (w.unflatten(1, (-1, group)).to(dtype) * s[:, :, None]).flatten(1))
+    yield from eager_and_compiled(scaled, x, weights, scales)
+
+
 def linear(direction, shape, dtype, device):
     words, (x, w) = words_of(shape), operands(shape, dtype, device)
     curved, flat = bool(words & {"gelu", "residual"}), x.dim() == 2
@@ -326,7 +341,7 @@ def encoder(direction, shape, dtype, device):
 
 
 ROWS = [softmax, layernorm, rmsnorm, cross_entropy]
-WORKLOADS = {one.__name__: one for one in [matmul, matmul_f8, matmul_i8, matmul_q4, linear, mlp_gelu, attention, attention_decode, *ROWS]}
+WORKLOADS = {one.__name__: one for one in [matmul, matmul_f8, matmul_i8, matmul_q4, matmul_q8, linear, mlp_gelu, attention, attention_decode, *ROWS]}
 WORKLOADS |= {"gelu": activation, "elementwise": elementwise, "loss_sigmoid": loss_sigmoid, "encoder_layer": encoder, "encoder": encoder}
 ATTENTION = [
     *(f"b8,h16,s4096,{d}{causal}" for d in ("d128", "d64") for causal in ("", ",causal")),
@@ -346,7 +361,9 @@ def named():
     yield "matmul/fwd/m4096,n4096,k4096/f32"
     yield from (f"matmul_f8/fwd/m{size},n{size},k{size},{scales}/bf16" for size in (4096, 8192) for scales in ("tensor", "row"))
     yield "matmul_i8/fwd/m4096,n4096,k4096/f32"
-    yield from (f"matmul_q4/fwd/m{rows},n14336,k4096/bf16" for rows in (1, 4, 8, 16, 64))
+    for name in ("matmul_q4", "matmul_q8"):
+        yield from (f"{name}/fwd/m{rows},n14336,k4096/bf16" for rows in (1, 4, 8, 16, 64))
+    yield from (f"matmul_q8/fwd/m{rows},n14336,k4096,g4096/bf16" for rows in (1, 16))
     yield from (f"linear/fwd/{shape}/bf16" for shape in ("m65536,n4304,k1152,gelu", "m65536,n1152,k4304,residual"))
     yield from (f"linear/{way}/m8192,n8192,k8192,gelu/bf16" for way in ("fwd", "bwd"))
     yield from (f"mlp_gelu/{way}/m4096,c1152,f4304/bf16" for way in ("fwd", "bwd"))

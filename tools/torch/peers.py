@@ -69,6 +69,8 @@ def named():
     for shape in ["nchw,bilinear", "nchw,nearest", "nhwc,nearest"]:
         yield from (f"resize/{direction}/n64,c64,h56,oh112,{shape}/f32" for direction in ("fwd", "bwd"))
     yield "resize/fwd/n128,c3,h512,oh224,nchw,bilinear/f32"
+    for shape in ["n2,c256,h100,w136,r1000,p7", "n2,c256,h50,w68,r1000,p7", "n2,c256,h100,w136,r200,p14"]:
+        yield from (f"roi_align/fwd/{shape}/{dtype}" for dtype in ("f32", "f16"))
     for shape in ["r131072,n1024", "r32768,n4096", "r8192,n16384", "r4096,n32768"]:
         yield from (f"hadamard/fwd/{shape}/{dtype}" for dtype in both)
     lengths = ["b65536,n1024,c2c", "b16384,n4096,c2c", "b16384,n4096,r2c", "b64,n1048576,c2c", "b1,n4096,m4096,c2c"]

@@ -8,6 +8,7 @@ mod exchange;
 mod inner;
 mod label;
 pub mod ops;
+mod packed;
 mod parse;
 mod pixels;
 mod products;

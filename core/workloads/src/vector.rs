@@ -115,6 +115,23 @@ pub fn dot<T: Real>(a: &[T], b: &[T]) -> T {
     vectorised::<Body, _>((a, b))
 }
 
+/// Unpacks int8 numbers, four to a word and the first in its lowest byte, and multiplies them by a factor.
+pub fn unpack_i8(out: &mut [f32], words: &[u32], factor: f32) {
+    struct Body;
+    impl Function<(&mut [f32], &[u32], f32)> for Body {
+        type Output = ();
+
+        #[inline(always)]
+        fn call((out, words, factor): (&mut [f32], &[u32], f32)) {
+            for (out, word) in out.chunks_exact_mut(4).zip(words) {
+                let numbers = word.to_le_bytes().map(|byte| f32::from(byte as i8));
+                out.iter_mut().zip(numbers).for_each(|(out, number)| *out = number * factor);
+            }
+        }
+    }
+    vectorised::<Body, _>((out, words, factor));
+}
+
 /// Computes `out += factor · row`.
 pub fn add<T: Real>(out: &mut [T], factor: T, row: &[T]) {
     struct Body;

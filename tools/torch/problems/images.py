@@ -63,6 +63,11 @@ CASES = {
         ],
         {"fwd": ["naive", "vector"], "bwd": ["naive", "vector"]},
     ),
+    # PyTorch's vision library has it.
+    "roi_align": (
+        ["n2,c3,h7,w5,r5,p3", "n1,c33,h9,w31,r7,p2,s1", "n1,c4,h24,w40,r6,p5,s3", "n2,c90,h25,w34,r11,p7"],
+        {"fwd": ["naive", "bins"]},
+    ),
     # PyTorch finds the nearest pixel in f32: ratios of extents that it rounds have other pixels.
     "resize": (
         [
@@ -249,9 +254,36 @@ def resize(forward, shape, dtype, rng):
     return {"dout": dout}, lambda dout: {"dx": gradients(lambda x: [resized(x)], {"x": x}, ["x"], [dout])["x"]}
 
 
+def boxes_of(n, rng):
+    """Corners in eighths of a pixel, even ones first and odd ones last: rounding moves no sample to another pixel."""
+    extents = 8 * np.array([n["w"], n["h"]])
+    size = (rng.random((n["r"], 2)) * extents).astype(int)
+    start = (rng.random((n["r"], 2)) * extents).astype(int) - size // 2
+    return (np.concatenate([start // 2 * 2, (start + size) // 2 * 2 + 3], 1) / 8).astype(np.float32)
+
+
+def roi_align(shape, dtype, rng):
+    from torchvision.ops import roi_align as by_torchvision
+
+    given = extents(shape)
+    n = {"w": given["h"], "s": 2} | given
+    inputs = {
+        "x": random(rng, (n["n"], n["c"], n["h"], n["w"]), dtype),
+        "boxes": boxes_of(n, rng),
+        "index": rng.integers(0, n["n"], n["r"], dtype=np.uint32),
+    }
+
+    def of(x, boxes, index):
+        return {"out": by_torchvision(x, torch.cat([index[:, None], boxes], 1), n["p"], 1.0, n["s"], True)}
+
+    return inputs, of
+
+
 def problem(workload, direction, shape, dtype, rng):
     forward = direction == "fwd"
     others = {"pool": pool, "resize": resize, "conv_block": block}
+    if workload == "roi_align":
+        return roi_align(shape, dtype, rng)
     if workload in others:
         return others[workload](forward, shape, dtype, rng)
     return convolution(workload, forward, shape, dtype, rng)

@@ -1,14 +1,19 @@
-"""Numbers rounded to codes of 8 bits, with scales of groups that are powers of two."""
+"""Numbers rounded to codes of 8 bits, with scales of groups that are powers of two, and products with weights of 8 bits."""
 
+import numpy as np
 import torch
 
-from .common import random
+from .common import KIND, extents, random
 
 CASES = {
     "quantize": (
         ["r3,c260,g32,e4m3", "r2,c136,e5m2", "r5,c96,g8,int8", "r2,c1160,g1160,e4m3"],
         {"fwd": ["naive", "held"]},
-    )
+    ),
+    "matmul_q8": (
+        ["m9,n40,k256", "m3,n17,k100,g20", "m5,n33,k516,g12", "m17,n70,k640,g640", "m33,n48,k1280,g256"],
+        {"fwd": ["naive", "rows", "mma"]},
+    ),
 }
 # Largest number of each format.
 MOST = {"e4m3": 448.0, "e5m2": 57344.0, "int8": 127.0}
@@ -35,7 +40,24 @@ def quantized(x, group, kind):
     return codes.view(torch.uint8).flatten(-2), scale.squeeze(-1)
 
 
+def product(shape, dtype, rng):
+    """Rows of A times int8 weights, four to a word, whose groups divide the depth."""
+    n = extents(shape)
+    group = min(n.get("g", 128), n["k"])
+    words = rng.integers(0, 1 << 32, (n["n"], n["k"] // 4), dtype=np.uint32)
+    scale = (1 + rng.random((n["n"], n["k"] // group))) / 128
+
+    def of(a, b, scale):
+        bytes = torch.stack([b.long() >> 8 * place & 255 for place in range(4)], -1).flatten(1)
+        weights = bytes - 256 * (bytes > 127)
+        return {"c": a @ (weights.double().unflatten(1, (-1, group)) * scale[:, :, None]).flatten(1).t()}
+
+    return {"a": random(rng, (n["m"], n["k"]), dtype), "b": words, "scale": scale.astype(KIND[dtype])}, of
+
+
 def problem(workload, direction, shape, dtype, rng):
+    if workload == "matmul_q8":
+        return product(shape, dtype, rng)
     rows, columns, group, kind = parts(shape)
     x = random(rng, (rows, columns), dtype)
 

@@ -11,11 +11,12 @@ use parallax_ir::parallel::*;
 use parallax_ir::stress::{exact, nan_in_rows, one};
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Shape, Stage,
-    StressInput, Tolerance, Variant, Workload, indexable, normal, spread,
+    StressInput, Tolerance, Variant, Workload, normal, spread,
 };
-use parallax_schema::case::{DType, Direction, Preset, Rate};
+use parallax_schema::case::{DType, Direction, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
+use crate::packed::{Packing, groups, mma_available, shapes, tiles};
 use crate::{products, vector};
 
 const A: usize = 0;
@@ -25,6 +26,7 @@ const SCALE: usize = 3;
 
 /// Numbers in a word.
 const PACKED: u64 = 8;
+const WORD: Packing = Packing { numbers: PACKED };
 
 /// Definition of the workload.
 pub fn workload() -> Workload {
@@ -41,7 +43,7 @@ pub fn workload() -> Workload {
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        validate,
+        validate: |shape| WORD.validate(shape),
         forms: vec![OpSpec::new(
             Direction::Fwd,
             Rate::Bytes,
@@ -91,36 +93,6 @@ pub fn workload() -> Workload {
         .fallback(&["mma", "rows", "naive"])
         .stress(stress_inputs())],
     }
-}
-
-fn validate(shape: &Shape) -> Result<(), String> {
-    let (m, n, k, g) = (shape["m"], shape["n"], shape["k"], shape["g"]);
-    for (name, extent) in [("a depth", k), ("a group", g)] {
-        if !extent.is_multiple_of(PACKED) {
-            return Err(format!("eight numbers are packed in a word: {name} of {extent} is not a multiple of 8"));
-        }
-    }
-    [m * k, n * (k / PACKED), n * k.div_ceil(g), m * n].into_iter().try_for_each(indexable)
-}
-
-fn shapes(preset: Preset) -> &'static [&'static str] {
-    match preset {
-        Preset::Standard => &["m1,n4096,k4096", "m1,n14336,k4096", "m8,n14336,k4096"],
-        _ => &[
-            "m1,n4096,k4096",
-            "m1,n14336,k4096",
-            "m4,n14336,k4096",
-            "m8,n14336,k4096",
-            "m16,n14336,k4096",
-            "m64,n14336,k4096",
-            "m1,n28672,k8192",
-        ],
-    }
-}
-
-/// Groups of a row.
-fn groups(p: &Problem) -> u64 {
-    p["k"].div_ceil(p["g"])
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
@@ -254,27 +226,13 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 
 /// Stage with the extents as constants.
 fn stage(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
-    let groups = groups(p);
-    let extents = [
-        ("M", p["m"]),
-        ("N", p["n"]),
-        ("WORDS", p["k"] / PACKED),
-        ("GROUPS", groups),
-        ("GROUP_WORDS", p["g"] / PACKED),
-        ("ZERO_WORDS", groups.div_ceil(PACKED)),
-    ];
-    Stage::kernel(entry, text, entry).consts(&extents.map(|(name, value)| (name, value as u32)))
+    WORD.stage(p, text, entry).consts(&[("ZERO_WORDS", groups(p).div_ceil(PACKED) as u32)])
 }
 
 /// Program of one stage.
 fn program(p: &Problem, stage: Stage) -> Program {
     let args = [("a", Read), ("b", Read), ("zero", Read), ("scale", Read), ("c", Write)];
     stage.args(args).cost(p.cost()).into()
-}
-
-/// Number of tiles of all results.
-fn tiles(p: &Problem, rows: u64, columns: u64) -> u64 {
-    p["m"].div_ceil(rows) * p["n"].div_ceil(columns)
 }
 
 fn naive(p: &Problem, _caps: &Caps) -> Program {
@@ -289,26 +247,12 @@ const MOST_ROWS: u64 = 8;
 fn rows(p: &Problem, _caps: &Caps) -> Program {
     const LANES: u32 = 32;
     let rows = p["m"].next_power_of_two().min(MOST_ROWS);
-    // A vector of four words lies within one group, so that its weights share a scale.
-    let whole = (p["k"] / PACKED).is_multiple_of(4) && (p["g"] / PACKED).is_multiple_of(4);
     let stage = stage(p, "matmul_q4/rows", "matmul_q4_rows")
-        .consts(&[("ROWS", rows as u32), ("WIDTH", if whole { 4 } else { 1 })])
+        .consts(&[("ROWS", rows as u32), ("WIDTH", if WORD.in_fours(p) { 4 } else { 1 })])
         .threads([LANES * COLUMNS / 4, 1, 1])
         .grid(spread(tiles(p, rows, u64::from(COLUMNS))))
         .shared(LANES * COLUMNS * rows as u32 * 4);
     program(p, stage)
-}
-
-/// Depth that four lanes of a warp read as vectors of 32 weights.
-const CHUNK: u64 = 128;
-
-fn mma_available(p: &Problem, caps: &Caps) -> Result<(), String> {
-    match (p.dtype, caps.compute_capability) {
-        (DType::F32, _) => Err("mma multiplies elements of 16 bits, not f32".to_owned()),
-        (_, found) if found < Some((8, 0)) => Err(format!("mma needs compute capability 8.0, not {found:?}")),
-        _ if p["k"].is_multiple_of(CHUNK) && p["g"].is_multiple_of(CHUNK) => Ok(()),
-        _ => Err(format!("mma takes {CHUNK} weights at a time: k and g are multiples of it")),
-    }
 }
 
 fn mma(p: &Problem, _caps: &Caps) -> Program {
