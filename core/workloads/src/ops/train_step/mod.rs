@@ -216,7 +216,7 @@ const FILLS: [Fill; 5] = [
     |shape, draw| 4.0 + 0.02 * same::<4>(shape, draw).normal(),
 ];
 
-/// Fills of the averages of gradients and of their squares, for each parameter.
+/// Fills of both averages of each parameter.
 const AVERAGES: [[Fill; 2]; 5] = [averages::<0>(), averages::<1>(), averages::<2>(), averages::<3>(), averages::<4>()];
 
 const fn averages<const PARAMETER: usize>() -> [Fill; 2] {
