@@ -284,7 +284,7 @@ pub struct Native {
     pub device: Option<String>,
     /// cuda: GPUs that work as one device, from --device on, for collectives and training
     ///
-    /// With NCCL, in this process. A group runs collectives, such as all_reduce, and train_step. Shapes name a number of GPUs: gpus4.
+    /// With NCCL, in this process. A group runs collectives, such as all_reduce, and train_step. Shapes name their GPUs, as in gpus4.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64), help_heading = DEVICES,
           hide_short_help = true)]
     pub gpus: Option<u32>,

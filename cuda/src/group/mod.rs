@@ -7,8 +7,8 @@
 //! event. Each stream records its second event behind the timed executions. The time of the sample is the longest time between both
 //! events of a rank. A rank that starts late, or waits for another, is in that time.
 //!
-//! Programs of kernels and exchanges run on every GPU as on a device of its own, with exchanges between. Programs without exchanges,
-//! such as probes of ceilings, run on the first GPU.
+//! Programs of kernels and exchanges run on every GPU as on a device of its own, with exchanges between. Programs without
+//! exchanges, such as probes of ceilings, run on the first GPU.
 
 mod prepare;
 mod prepared;

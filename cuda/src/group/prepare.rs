@@ -146,8 +146,8 @@ fn bound(stage: &Stage, specs: &[BufferSpec], dtype: DType, ranks: &[Rank], set:
     Ok(Bound { label: stage.label.clone(), entry: stage.entry(), parts })
 }
 
-/// Returns the exchanges of a stage, one for each pair of its arguments. `side` has the memory of a rank at two positions in the list
-/// of buffers: sent and received.
+/// Returns the exchanges of a stage, one for each pair of its arguments. `side` has the memory of a rank at two positions in the
+/// list of buffers: sent and received.
 ///
 /// # Errors
 /// [`BackendError::Unsupported`] for a stage that is no exchange, and for buffers that it cannot have.

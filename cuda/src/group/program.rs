@@ -1,8 +1,8 @@
 //! A program of kernels and exchanges on every GPU of a group.
 //!
-//! Each GPU has the program on its rows of the buffers, as a case of its own. One thread issues the commands: those up to an exchange
-//! for one GPU after the other, then the exchange for all of them as one group of NCCL. All earlier exchanges of a GPU that waits are
-//! queued everywhere, so that none waits for a command behind it.
+//! Each GPU has the program on its rows of the buffers, as a case of its own. One thread issues the commands: those up to an
+//! exchange for one GPU after the other, then the exchange for all of them as one group of NCCL. An exchange is queued on every GPU
+//! before the commands behind it, so that no GPU waits for a command that is not queued.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -47,8 +47,8 @@ impl Group {
     /// Places a case of kernels and exchanges on its ranks, with `sets` copies of its buffers on each.
     ///
     /// # Errors
-    /// [`BackendError::Refused`] without NCCL. [`BackendError::Unsupported`] for a buffer without a row for each rank. Errors of the
-    /// driver, the compiler and NCCL.
+    /// [`BackendError::Refused`] without NCCL. [`BackendError::Unsupported`] for a buffer without a row for each rank. Errors of
+    /// the driver, the compiler and NCCL.
     pub(super) fn prepare_everywhere(
         &mut self,
         case: &Case,
@@ -128,8 +128,8 @@ impl PreparedProgram {
             })?;
             let Some((QueueCommand::Run { stage, .. }, later)) = rest.split_first() else { return Ok(()) };
             if let Some(parts) = &exchanges[*stage] {
-                // SAFETY: the sides are the cases' own buffers, which `Exchange::new` compared with the exchange. The cases wait for
-                // all streams before they drop them.
+                // SAFETY: the sides are the cases' own buffers, which `Exchange::new` compared with the exchange. The cases wait
+                // for all streams before they drop them.
                 unsafe { self.communicators.queue(parts) }?;
             }
             orders = later;

@@ -55,8 +55,8 @@ pub(super) fn after_backward(p: &Problem, (mut stages, optimiser): (Vec<Stage>, 
 /// Queue of the exchanges; all other stages are on queue 0.
 const BESIDE: u32 = 1;
 
-/// Returns the program with an exchange for each layer, on a queue of its own. An exchange waits for the gradients of its layer, and
-/// the optimiser of a layer for its exchange. Layers are optimised in the order of their exchanges.
+/// Returns the program with an exchange for each layer, on a queue of its own. An exchange waits for the gradients of its layer,
+/// and the optimiser of a layer for its exchange. Layers are optimised in the order of their exchanges.
 pub(super) fn overlapped(p: &Problem, (computed, mut optimiser): (Vec<Stage>, Vec<Vec<Stage>>)) -> Program {
     let last = LAYERS.each_ref().map(|bucket| computed.iter().rposition(|stage| bucket.is_written_by(stage)));
     let mut stages: Vec<Stage> = Vec::new();
