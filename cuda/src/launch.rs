@@ -85,6 +85,8 @@ pub(crate) enum Ready {
     Copy(Option<CopyRange>),
     /// A copy of the whole buffer through memory that is allocated for it.
     CopyThrough,
+    /// An exchange, which a group queues on all its devices together.
+    Exchange,
 }
 
 /// A memory range. It lives as long as the case that owns the launch.
@@ -147,6 +149,7 @@ impl BoundStage {
             Ready::Fill(_, part) => count == 1 && !given.iter().any(host) && filled(&given, part).is_some(),
             Ready::Copy(part) => count == 2 && !given.iter().all(host) && ends(&given, part).is_some(),
             Ready::CopyThrough => count == 2 && !given.iter().all(host) && ends(&given, None).is_some(),
+            Ready::Exchange => count.is_multiple_of(2) && !given.iter().any(host),
         };
         if !fits {
             let label = &stage.label;
@@ -170,6 +173,7 @@ impl BoundStage {
                 _ => "cuMemcpyDtoDAsync",
             },
             Ready::CopyThrough => "cuMemAllocAsync",
+            Ready::Exchange => "ncclGroupEnd",
         }
     }
 
@@ -181,7 +185,9 @@ impl BoundStage {
     /// Kind of the stage's span on the device. For fills and copies also the bytes that they move.
     pub(crate) fn kind(&self) -> (SpanKind, Option<Bytes>) {
         match self.work {
-            Ready::Kernel(_) | Ready::Gemm(..) | Ready::Graph(_) | Ready::Fourier(_) => (SpanKind::Kernel, None),
+            Ready::Kernel(_) | Ready::Gemm(..) | Ready::Graph(_) | Ready::Fourier(_) | Ready::Exchange => {
+                (SpanKind::Kernel, None)
+            }
             Ready::Fill(_, part) => {
                 (SpanKind::Memset, Some(part.map_or(Bytes(self.given[0].range.bytes), |[_, bytes]| bytes)))
             }
@@ -225,6 +231,7 @@ impl BoundStage {
                 copy(from, to, stream).doing(doing)
             }
             (Ready::CopyThrough, [from, to]) => copy_through(from.range, to.range, stream).doing(doing),
+            (Ready::Exchange, _) => Err(alone(&self.label)),
             _ => unreachable!("counted when it was made"),
         }
     }
@@ -293,6 +300,11 @@ impl BoundStage {
             ..launch
         }
     }
+}
+
+/// Returns the error of an exchange on one device.
+pub(crate) fn alone(label: &str) -> BackendError {
+    BackendError::Unsupported(format!("{label} needs several devices"))
 }
 
 /// Returns the destination of a fill: the whole argument, or a range. `None` for a wrong argument count or a range out of bounds.

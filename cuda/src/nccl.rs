@@ -50,7 +50,7 @@ impl Exchange {
     }
 
     /// Name of the library's call.
-    pub(crate) fn call(&self) -> &'static str {
+    fn call(&self) -> &'static str {
         match self.collective {
             Collective::AllReduce => "ncclAllReduce",
             Collective::AllGather => "ncclAllGather",
@@ -64,6 +64,11 @@ impl Exchange {
     fn bytes(&self) -> u64 {
         self.count * Elem::Real.storage(self.dtype).bytes()
     }
+}
+
+/// Name of the library's call for these exchanges.
+pub(crate) fn call_of(parts: &[Part]) -> &'static str {
+    parts.first().map_or("ncclGroupEnd", |part| part.exchange.call())
 }
 
 /// `ncclDataType_t` of an element type.
@@ -81,6 +86,12 @@ pub(crate) struct Side {
     pub(crate) sent: CUdeviceptr,
     pub(crate) received: CUdeviceptr,
     pub(crate) stream: CUstream,
+}
+
+/// An exchange with the memory of every rank.
+pub(crate) struct Part {
+    pub(crate) exchange: Exchange,
+    pub(crate) sides: Vec<Side>,
 }
 
 /// Communicators of all ranks of a group, all in this process.
@@ -122,20 +133,22 @@ impl Communicators {
         version_words(self.api.version())
     }
 
-    /// Queues an exchange on every rank's stream.
+    /// Queues exchanges on every rank's stream, as one group of calls.
     ///
     /// # Safety
-    /// Each side has the elements of the exchange, on the device of its rank, until its stream has been synchronised.
-    pub(crate) unsafe fn queue(&self, exchange: &Exchange, sides: &[Side]) -> Result<(), BackendError> {
+    /// Each side has the elements of its exchange, on the device of its rank, until its stream has been synchronised.
+    pub(crate) unsafe fn queue(&self, parts: &[Part]) -> Result<(), BackendError> {
         // SAFETY: a plain call; the group ends below.
         self.api.check("beginning a group of calls", unsafe { (self.api.group_start)() })?;
-        let queued = (0..).zip(self.ranks.iter().zip(sides)).try_for_each(|(rank, (communicator, side))| {
-            // SAFETY: the caller's.
-            unsafe { self.queue_on(rank, communicator.object(), exchange, side) }
+        let queued = parts.iter().try_for_each(|Part { exchange, sides }| {
+            (0..).zip(self.ranks.iter().zip(sides)).try_for_each(|(rank, (communicator, side))| {
+                // SAFETY: the caller's.
+                unsafe { self.queue_on(rank, communicator.object(), exchange, side) }
+            })
         });
         // The group ends also after a failed call: the next one would otherwise be part of it.
         // SAFETY: a plain call.
-        let ended = self.api.check(exchange.call(), unsafe { (self.api.group_end)() });
+        let ended = self.api.check(call_of(parts), unsafe { (self.api.group_end)() });
         queued.and(ended)
     }
 

@@ -22,7 +22,7 @@ use crate::cufft::PlannedFourier;
 use crate::driver::{CudaContext, CudaStream};
 use crate::errors::Context;
 use crate::events::{event, since};
-use crate::launch::{BoundStage, Given, Module, Range, Ready};
+use crate::launch::{BoundStage, Given, Module, Range, Ready, alone};
 use crate::memory::Buffer;
 use crate::occupancy::Multiprocessors;
 use crate::prepared::{PreparedCase, Set};
@@ -53,6 +53,20 @@ impl Cuda {
         inputs: &Inputs,
         sets: u32,
     ) -> Result<PreparedCase, BackendError> {
+        match program.stages.iter().find(|stage| matches!(stage.work, StageOp::Collective(_))) {
+            Some(exchange) => Err(alone(&exchange.label)),
+            None => self.prepare_on((case, case.problem.buffers()), (program, setup), inputs, sets),
+        }
+    }
+
+    /// Prepares a program on these buffers: those of the case, or those of a rank. Exchanges are left to the group.
+    pub(crate) fn prepare_on(
+        &mut self,
+        (case, specs): (&Case, Vec<BufferSpec>),
+        (program, setup): (&Program, usize),
+        inputs: &Inputs,
+        sets: u32,
+    ) -> Result<PreparedCase, BackendError> {
         let context = &self.device.context.clone();
         context.bind_to_thread().doing(|| "binding the device to this thread".into())?;
         let (program, blueprints) = settle(&self.options.texts, program.clone(), case.problem.dtype, Dialect::Cuda)?;
@@ -61,8 +75,7 @@ impl Cuda {
         compiled.options.extend(blueprints);
 
         let ledger = Rc::<Ledger>::default();
-        let specs = case.problem.buffers();
-        let sets = self.upload(case, program, &ledger, inputs, sets)?;
+        let sets = self.upload((&specs, case.problem.dtype), program, &ledger, inputs, sets)?;
         let first = self.keep(&specs, &sets[0], &ledger)?;
 
         let multiplies = |stage: &Stage| matches!(stage.work, StageOp::Library(Library::Gemm(..)));
@@ -91,9 +104,7 @@ impl Cuda {
             (StageOp::Copy, ..) => Ok(Ready::Copy(None)),
             (StageOp::CopyRange(part), ..) => Ok(Ready::Copy(Some(*part))),
             (StageOp::CopyThrough, ..) => Ok(Ready::CopyThrough),
-            (StageOp::Collective(_), ..) => {
-                Err(BackendError::Unsupported(format!("{} needs several devices", stage.label)))
-            }
+            (StageOp::Collective(_), ..) => Ok(Ready::Exchange),
             _ => unreachable!("a text is compiled and a workspace allocated exactly where a stage needs it"),
         });
         let works = works.collect::<Result<Vec<_>, _>>()?;
@@ -234,15 +245,14 @@ impl Cuda {
     /// Allocates every set, and copies the inputs into all of them.
     fn upload(
         &self,
-        case: &Case,
+        (specs, dtype): (&[BufferSpec], DType),
         program: &Program,
         ledger: &Rc<Ledger>,
         inputs: &Inputs,
         sets: u32,
     ) -> Result<Vec<Set>, BackendError> {
-        let specs = case.problem.buffers();
-        let (context, dtype) = (&self.device.context, case.problem.dtype);
-        let scratch = Scratch::new(program, &specs, dtype);
+        let context = &self.device.context;
+        let scratch = Scratch::new(program, specs, dtype);
         let allocate_set = |_| {
             let arena = match scratch.arena {
                 0 => None,
@@ -257,7 +267,7 @@ impl Cuda {
             specs.iter().zip(&scratch.regions).map(allocate).collect::<Result<Set, _>>()
         };
         let sets = (0..sets.max(1)).map(allocate_set).collect::<Result<Vec<_>, _>>()?;
-        fill(context, &self.stream, &specs, &sets, (inputs, dtype))?;
+        fill(context, &self.stream, specs, &sets, (inputs, dtype))?;
         Ok(sets)
     }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use parallax_ir::device::{Awaited, BackendError, Batch, Contents, Ledger, POISON, Prepared, Rotation, Sample};
-use parallax_ir::{BufferSpec, Inputs, Place, Role};
+use parallax_ir::{BufferSpec, Inputs, Place, QueueCommand, Role};
 use parallax_schema::case::DType;
 use parallax_schema::device::{Compiled, Launch, Launching, MemoryStats, Trace};
 use parallax_schema::record::CounterFigures;
@@ -31,7 +31,7 @@ use crate::trace::trace;
 pub(crate) type Set = Vec<Option<Buffer>>;
 
 /// Bytes that represent a result in the measurement of read-back.
-const RESULT: usize = 16;
+pub(crate) const RESULT: usize = 16;
 
 /// A case on the device. All its members free themselves.
 pub(crate) struct PreparedCase {
@@ -70,7 +70,7 @@ pub(crate) struct PreparedCase {
 }
 
 impl PreparedCase {
-    fn bind(&self) -> Result<(), BackendError> {
+    pub(crate) fn bind(&self) -> Result<(), BackendError> {
         self.context.bind_to_thread().doing(|| "binding the device to this thread".into())
     }
 
@@ -99,6 +99,12 @@ impl PreparedCase {
     pub(crate) fn queue(&self, set: usize) -> Result<(), BackendError> {
         let steps = self.steps(set);
         self.streams.queue(|stage, stream| steps[stage].launch(stream))
+    }
+
+    /// Issues some commands of one execution on a set, which follow those before them.
+    pub(crate) fn obey(&self, set: usize, orders: &[QueueCommand]) -> Result<(), BackendError> {
+        let steps = self.steps(set);
+        self.streams.obey(orders, |stage, stream| steps[stage].launch(stream))
     }
 
     /// Captures one execution on a set as an executable graph.
@@ -135,7 +141,7 @@ impl PreparedCase {
 
     /// Copies the first bytes of the last execution's result to the host, in stream order. Results that the stages themselves copy
     /// to the host are there when the stages complete.
-    fn fetch(&self, first: &mut [u8; RESULT]) -> Result<(), BackendError> {
+    pub(crate) fn fetch(&self, first: &mut [u8; RESULT]) -> Result<(), BackendError> {
         let buffers = self.specs.iter().zip(&self.sets[self.rotation.last()]);
         let mut computed = buffers.filter(|(spec, _)| matches!(spec.role, Role::Output { .. } | Role::InOut { .. }));
         match computed.find_map(|(_, buffer)| buffer.as_ref()) {

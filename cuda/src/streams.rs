@@ -50,14 +50,36 @@ impl Streams {
         u32::try_from(at).ok().filter(|_| self.all.len() > 1)
     }
 
+    /// Commands of one execution, in the order in which the host issues them.
+    pub(crate) fn orders(&self) -> &[QueueCommand] {
+        &self.queues.orders
+    }
+
+    /// Stream of a stage, by its position.
+    pub(crate) fn of_stage(&self, stage: usize) -> Option<&CudaStream> {
+        self.queues.orders.iter().find_map(|order| match *order {
+            QueueCommand::Run { queue, stage: found } if found == stage => Some(&*self.all[queue]),
+            _ => None,
+        })
+    }
+
     /// Queues one execution on the streams. `run` queues a stage, by its position, on the given stream.
     ///
     /// The first stream brackets the rest: the others wait for its earlier work, and it waits for them at the end.
     pub(crate) fn queue(
         &self,
+        run: impl FnMut(usize, &CudaStream) -> Result<(), BackendError>,
+    ) -> Result<(), BackendError> {
+        self.obey(&self.queues.orders, run)
+    }
+
+    /// Issues some commands of an execution, which follow those before them. `run` is as for [`Streams::queue`].
+    pub(crate) fn obey(
+        &self,
+        orders: &[QueueCommand],
         mut run: impl FnMut(usize, &CudaStream) -> Result<(), BackendError>,
     ) -> Result<(), BackendError> {
-        self.queues.orders.iter().try_for_each(|order| match *order {
+        orders.iter().try_for_each(|order| match *order {
             QueueCommand::Run { queue, stage } => run(stage, &self.all[queue]),
             QueueCommand::Mark { queue, mark } => {
                 self.marks[mark].record(&self.all[queue]).doing(|| "marking a place on a stream".into())

@@ -52,14 +52,20 @@ fn prepare(group: &mut Group, text: &str, sets: u32) -> Option<(Case, Inputs, Bo
 
 /// Largest difference of a result from the reference, over its tolerance.
 fn error(case: &Case, inputs: &Inputs, prepared: &mut dyn Prepared) -> f64 {
-    let (problem, specs) = (&case.problem, case.problem.buffers());
-    let (at, spec) = (1, &specs[1]);
+    let outputs = case.problem.outputs();
+    (0..).zip(outputs).map(|(output, at)| error_of(case, inputs, prepared, (output, at))).fold(0.0, f64::max)
+}
+
+/// The same of one output, by its number and its position among the buffers.
+fn error_of(case: &Case, inputs: &Inputs, prepared: &mut dyn Prepared, (output, at): (usize, usize)) -> f64 {
+    let problem = &case.problem;
+    let spec = &problem.buffers()[at];
     let storage = spec.elem.storage(problem.dtype);
     let bytes = block_on(prepared.read_back(at, 0..spec.bytes(problem.dtype).0)).expect("the buffer is there");
     let row_len = spec.role.row_len().expect("an output");
-    let (rows, tolerance) = ((problem.form().reference.rows)(problem, inputs), inputs.tolerance(problem, 0));
+    let (rows, tolerance) = ((problem.form().reference.rows)(problem, inputs), inputs.tolerance(problem, output));
     let mut want = vec![0.0; spec.len as usize];
-    (0..).zip(want.chunks_mut(row_len as usize)).for_each(|(row, slots)| rows(0, row, slots));
+    (0..).zip(want.chunks_mut(row_len as usize)).for_each(|(row, slots)| rows(output, row, slots));
     let found = bytes.chunks(storage.bytes() as usize).map(|bytes| load(storage, bytes));
     let of_one = |(found, want): (f64, &f64)| {
         let error = (found - want).abs() / (tolerance.abs + tolerance.rel * want.abs());
@@ -81,6 +87,36 @@ fn every_rank_gets_the_right_result_from_every_set() {
             assert!(sample.time.0 > 0.0 && sample.time.0 <= sample.host.0 * 1.1, "{text}: {sample:?}");
             let worst = error(&case, &inputs, &mut *prepared);
             assert!(worst <= 1.0, "{text}: {worst}");
+        }
+    }
+}
+
+/// Steps of two ranks, with one exchange and with an exchange for each layer.
+const STEPS: [&str; 3] = [
+    "train_step/fwd+bwd/n1100,e2,v13,d20,f36,gpus2/f32/separate",
+    "train_step/fwd+bwd/n1100,e2,v13,d20,f36,gpus2/f32/fused",
+    "train_step/fwd+bwd/n4096,e8,v1000,d64,f256,gpus2/f32/overlapped",
+];
+
+#[test]
+fn a_step_of_two_ranks_is_that_of_one_on_all_samples() {
+    let Some((mut group, _alone)) = group() else { return };
+    for text in STEPS {
+        let Some((case, inputs, mut prepared)) = prepare(&mut group, text, 2) else { return };
+        for _ in 0..3 {
+            block_on(prepared.poison(POISON)).expect("poisons");
+            assert_eq!(error(&case, &inputs, &mut *prepared), f64::INFINITY, "{text}: nothing has run");
+            let sample = block_on(prepared.measure(Batch::new(1))).expect("runs");
+            assert!(sample.time.0 > 0.0 && sample.time.0 <= sample.host.0 * 1.1, "{text}: {sample:?}");
+            let worst = error(&case, &inputs, &mut *prepared);
+            assert!(worst <= 1.0, "{text}: {worst}");
+        }
+        block_on(prepared.measure(Batch { lead: 3, repeats: 20 })).expect("runs");
+        let stages = case.program(&group.device().caps).expect("kernels").stages.len();
+        let trace = block_on(prepared.trace(false)).expect("runs");
+        for rank in [0, 1] {
+            let spans = trace.spans.iter().filter(|span| span.track == Track::Gpu && span.device == rank);
+            assert_eq!(spans.count(), stages, "{text}: rank {rank}");
         }
     }
 }

@@ -283,9 +283,9 @@ pub struct Native {
     /// under torchrun, mpirun or srun, else the first of CUDA, else the first without emulation.
     #[arg(long, value_name = "GPU", visible_alias = "adapter", help_heading = DEVICES, hide_short_help = true)]
     pub device: Option<String>,
-    /// cuda: GPUs that work as one device, from --device on, for collectives
+    /// cuda: GPUs that work as one device, from --device on, for collectives and training
     ///
-    /// With NCCL, in this process. A group runs collectives alone, such as all_reduce; their shapes name a number of GPUs, two by default.
+    /// With NCCL, in this process. A group runs collectives, such as all_reduce, and train_step. Shapes name their GPUs, as in gpus4.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64), help_heading = DEVICES,
           hide_short_help = true)]
     pub gpus: Option<u32>,

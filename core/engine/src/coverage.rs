@@ -26,7 +26,7 @@ fn targets() -> [(&'static str, &'static str, Caps); 3] {
 /// Presets of the shapes: the smallest and the largest.
 const PRESETS: [Preset; 2] = [Preset::Awkward, Preset::Full];
 
-/// Number of GPUs of a group: that of the largest collective among the shapes.
+/// Number of GPUs of a group: that of the largest group among the shapes.
 const GROUP: u32 = 5;
 
 /// Returns the capabilities of a group of such devices, where its language has groups.
@@ -35,9 +35,9 @@ fn group(caps: &Caps) -> Caps {
     Caps { ranks, ..caps.clone() }
 }
 
-/// Returns the names of all collectives. The presets of one GPU leave them out.
-fn collectives() -> Vec<String> {
-    all().iter().filter(|workload| workload.spans_gpus()).map(|workload| workload.name.to_owned()).collect()
+/// Returns the names of all workloads with shapes for a group. The presets of one GPU leave these shapes out.
+fn on_groups() -> Vec<String> {
+    all().iter().filter(|workload| workload.has_gpus_axis()).map(|workload| workload.name.to_owned()).collect()
 }
 
 /// Coverage of one variant, in one element type on one target.
@@ -55,7 +55,7 @@ fn seen() -> HashMap<CoverageKey, Seen> {
     let mut seen: HashMap<CoverageKey, Seen> = HashMap::new();
     for (target, _, caps) in targets() {
         let one_gpu = PRESETS.map(|preset| (Spec { preset, ..Spec::default() }, caps.clone()));
-        let of_group = PRESETS.map(|preset| (Spec { preset, filter: collectives(), ..Spec::default() }, group(&caps)));
+        let of_group = PRESETS.map(|preset| (Spec { preset, filter: on_groups(), ..Spec::default() }, group(&caps)));
         for (spec, caps) in one_gpu.into_iter().chain(of_group) {
             let all = plan(&spec, &caps).expect("every device can run something");
             let mut at = |case: &Case, gap: Option<&str>| {

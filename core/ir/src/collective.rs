@@ -66,10 +66,15 @@ impl Workload {
     pub fn spans_gpus(&self) -> bool {
         self.forms.iter().any(|form| form.exchange.is_some())
     }
+
+    /// Returns whether it has shapes for the GPUs of a group, by an axis with their number.
+    pub fn has_gpus_axis(&self) -> bool {
+        self.axes.iter().any(|axis| axis.key == GPUS.key)
+    }
 }
 
 impl Problem {
-    /// Number of GPUs that compute it together: one, except for a collective.
+    /// Number of GPUs that compute it together: one without an axis for it.
     pub fn gpus(&self) -> u64 {
         self.shape.extents().iter().find(|(key, _)| *key == GPUS.key).map_or(1, |(_, gpus)| *gpus)
     }
@@ -85,6 +90,21 @@ impl BufferSpec {
     /// Number of devices that have a part of the buffer: its slowest extent on [`Place::EachRank`], one elsewhere.
     pub fn ranks(&self) -> u64 {
         if self.place == Place::EachRank { self.dims[0].max(1) } else { 1 }
+    }
+
+    /// Returns a buffer with a row like this one for each of `gpus` devices.
+    pub fn on_each_rank(mut self, gpus: u64) -> BufferSpec {
+        self.dims.insert(0, gpus);
+        BufferSpec { len: self.len.saturating_mul(gpus), place: Place::EachRank, ..self }
+    }
+
+    /// Returns the part of a rank, as a buffer of one device. A buffer elsewhere than on [`Place::EachRank`] is its own part.
+    pub fn of_rank(&self) -> BufferSpec {
+        if self.place != Place::EachRank {
+            return self.clone();
+        }
+        let dims = if self.dims.len() > 1 { self.dims[1..].to_vec() } else { vec![1] };
+        BufferSpec { dims, len: self.len / self.ranks(), place: Place::Device, ..self.clone() }
     }
 
     /// Size on one device in a case of element type `dtype`.
@@ -115,5 +135,11 @@ mod tests {
         assert_eq!((spec.ranks(), spec.bytes_of_rank(DType::F32)), (1, Bytes(160)));
         let spec = spec.at(Place::EachRank);
         assert_eq!((spec.ranks(), spec.bytes_of_rank(DType::F16)), (4, Bytes(20)));
+        let row = spec.of_rank();
+        assert_eq!((&row.dims[..], row.len, row.place), (&[10][..], 10, Place::Device));
+        let again = row.on_each_rank(4);
+        assert_eq!((&again.dims, again.len, again.place), (&spec.dims, spec.len, spec.place));
+        let alone = BufferSpec::input("x", Elem::Real, &[4, 10], normal).of_rank();
+        assert_eq!((alone.len, alone.place), (40, Place::Device));
     }
 }

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use half::{bf16, f16};
 use parallax_schema::case::{DType, Storage};
 
-use super::{BufferSpec, Draw, Fill, HostBuffer, Problem, Shape, StressInput, Tolerance, splitmix64};
+use super::{BufferSpec, Draw, Fill, HostBuffer, Place, Problem, Shape, StressInput, Tolerance, splitmix64};
 use crate::parallel::*;
 
 /// Random stream of one buffer. It depends on the seed and the buffer's name, not on the buffer's position.
@@ -33,6 +33,8 @@ pub struct Inputs {
 #[derive(Clone)]
 struct Input {
     spec: BufferSpec,
+    /// Position of its first element among the contents: that of a row, for inputs of a rank.
+    first: u64,
     contents: Contents,
     /// Values of a buffer that is small enough to keep. Computed at the first access to a single element.
     kept: OnceLock<Vec<f64>>,
@@ -75,7 +77,7 @@ impl Inputs {
     pub fn seeded(shape: &Shape, dtype: DType, buffers: Vec<BufferSpec>, seed: u64) -> Inputs {
         let input = |spec: BufferSpec| {
             let contents = Contents::Seeded { stream: stream(seed, spec.name), fill: spec.role.fill()? };
-            Some(Input { spec, contents, kept: OnceLock::new() })
+            Some(Input { spec, first: 0, contents, kept: OnceLock::new() })
         };
         Inputs { shape: shape.clone(), dtype, sources: buffers.into_iter().map(input).collect(), stress: None }
     }
@@ -94,6 +96,16 @@ impl Inputs {
             inputs.sources[buffer].as_mut().expect("just seen").contents = Contents::Repeated(block);
         }
         inputs
+    }
+
+    /// Returns the inputs of a rank of a group: its row of each buffer on the devices of the group.
+    pub fn of_rank(&self, rank: u64) -> Inputs {
+        let part = |input: &Input| {
+            let spec = input.spec.of_rank();
+            let row = if input.spec.place == Place::EachRank { rank * spec.len } else { 0 };
+            Input { first: input.first + row, spec, contents: input.contents.clone(), kept: OnceLock::new() }
+        };
+        Inputs { sources: self.sources.iter().map(|input| input.as_ref().map(part)).collect(), ..self.clone() }
     }
 
     /// Applies a stress input.
@@ -176,6 +188,7 @@ impl Inputs {
     }
 
     fn make(&self, input: &Input, index: u64) -> f64 {
+        let index = input.first + index;
         let storage = input.spec.elem.storage(self.dtype);
         match &input.contents {
             Contents::Seeded { stream, fill } => round_to(storage, fill(&self.shape, Draw::new(*stream, index))),
@@ -193,7 +206,7 @@ impl Inputs {
     /// Writes elements `start..` as little-endian bytes into `out`, as many as fit, on all processors. They are not kept for
     /// later variants, because they may exceed the host's memory.
     pub fn write(&self, buffer: usize, start: u64, out: &mut [u8]) {
-        let Input { spec, contents, kept } = self.input(buffer);
+        let Input { spec, first, contents, kept } = self.input(buffer);
         let storage = spec.elem.storage(self.dtype);
         let size = storage.bytes() as usize;
         if let (Contents::Seeded { .. }, Some(values)) = (contents, kept.get()) {
@@ -204,6 +217,7 @@ impl Inputs {
             });
             return;
         }
+        let start = first + start;
         match contents {
             Contents::Given(bytes) => {
                 out.copy_from_slice(&bytes[start as usize * size..][..out.len()]);
@@ -325,6 +339,37 @@ mod tests {
                 assert_eq!(bytes(&kept), bytes(&drawn), "{dtype:?} from {start}");
             }
             assert_eq!(kept.values(0, ..), drawn.values(0, ..));
+        }
+    }
+
+    #[test]
+    fn inputs_of_a_rank_are_its_row() {
+        const AXES: &[Axis] = &[Axis::extent("n", "elements")];
+        let shape = Shape::parse(AXES, "n70000").expect("valid");
+        let spec = BufferSpec::input("x", Elem::Real, &[70_000], normal).on_each_rank(3);
+        let alone = BufferSpec::input("y", Elem::Real, &[5], normal);
+        let seeded = Inputs::seeded(&shape, DType::F16, vec![spec.clone(), alone.clone()], 7);
+        let repeated = Inputs::repeated(&shape, DType::F16, vec![spec.clone(), alone], 7);
+        let mut given = seeded.clone();
+        given
+            .replace(0, (0..spec.len).flat_map(|i| f16::from_f32((i % 2000) as f32).to_le_bytes()).collect())
+            .expect("fits");
+        for inputs in [seeded, repeated, given] {
+            let whole = inputs.whole(0);
+            for rank in 0..3 {
+                let own = inputs.of_rank(rank);
+                let row = &whole[rank as usize * 70_000..][..70_000];
+                assert_eq!(own.whole(0), row, "rank {rank}");
+                assert_eq!(own.whole(1), inputs.whole(1));
+                let bytes = |inputs: &Inputs, start: u64| {
+                    let mut bytes = vec![0; 100];
+                    inputs.write(0, start, &mut bytes);
+                    bytes
+                };
+                assert_eq!(bytes(&own, 69_950), bytes(&inputs, rank * 70_000 + 69_950));
+                own.keep();
+                assert_eq!(bytes(&own, 3), bytes(&inputs, rank * 70_000 + 3), "kept");
+            }
         }
     }
 

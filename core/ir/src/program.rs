@@ -145,7 +145,8 @@ pub enum StageOp {
     /// Copies its first argument to its second, of the same length, through temporary device memory. The memory is allocated and
     /// freed for each copy, in the order of the queue.
     CopyThrough,
-    /// Exchanges data between the devices of a group: sends its first argument and receives its second.
+    /// Exchanges data between the devices of a group. Its arguments are pairs: it sends the first of each and receives the second,
+    /// which may be the same buffer. All pairs are one submission.
     Collective(Collective),
 }
 

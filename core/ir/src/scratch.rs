@@ -109,10 +109,10 @@ impl Program {
     pub fn memory(&self, problem: &Problem, dialect: Dialect) -> Bytes {
         let kept =
             |spec: &&BufferSpec| !spec.place.is_host() && !matches!(spec.role, Role::Scratch) && self.uses(spec.name);
-        let buffers = problem.buffers();
+        let buffers: Vec<BufferSpec> = problem.buffers().iter().map(BufferSpec::of_rank).collect();
         let scratch = Scratch::new(self, &buffers, problem.dtype);
         let shared = if dialect == Dialect::Wgsl { scratch.slots.iter().sum() } else { scratch.arena };
-        let kept: u64 = buffers.iter().filter(kept).map(|spec| spec.bytes_of_rank(problem.dtype).0).sum();
+        let kept: u64 = buffers.iter().filter(kept).map(|spec| spec.bytes(problem.dtype).0).sum();
         Bytes(kept.saturating_add(shared))
     }
 }

@@ -158,12 +158,15 @@ fn models(runs: &[NamedRun], base: usize) -> Markup {
     }
 }
 
-/// Returns a section of times along the axes of workloads; nothing without such tables.
+/// Returns a section of times along the axes of workloads and over GPUs; nothing without such tables.
 fn scaling(catalog: &dyn Catalog, runs: &[NamedRun]) -> Markup {
-    let tables = parallax_analysis::compare::scaled(catalog, runs, None);
+    let along = parallax_analysis::compare::scaled(catalog, runs, None);
+    let over_gpus = parallax_analysis::compare::over_gpus(catalog, runs);
+    let tables = along.iter().map(crate::scaling_table).chain(over_gpus.iter().map(crate::gpus_table));
+    let tables: Vec<Table> = tables.collect();
     html! {
         @if !tables.is_empty() {
-            section { h2 { "Scaling" } @for scaled in &tables { (table(&crate::scaling_table(scaled))) } }
+            section { h2 { "Scaling" } @for one in &tables { (table(one)) } }
         }
     }
 }

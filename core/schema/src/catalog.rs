@@ -19,8 +19,22 @@ pub trait Catalog {
     /// Returns the stages of the variant that ran, on a device with these capabilities.
     fn stages(&self, record: &Record, caps: &Caps) -> Option<Vec<StageFacts>>;
 
+    /// Returns the axes of a workload that count the items of an execution and the GPUs that divide them, if it has both.
+    fn divided(&self, workload: &str) -> Option<Divided>;
+
     /// Returns the scaling axes of all workloads, in name order.
     fn scalings(&self) -> Vec<ScalingFacts>;
+}
+
+/// Axes of a workload whose items several GPUs divide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Divided {
+    /// Key of the axis that counts items.
+    pub items: &'static str,
+    /// Noun for the items, in the plural.
+    pub name: &'static str,
+    /// Key of the axis with the number of GPUs.
+    pub gpus: &'static str,
 }
 
 /// Facts about a case.

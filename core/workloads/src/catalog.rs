@@ -1,8 +1,8 @@
 //! Facts about cases, for readers of run files.
 
-use parallax_ir::{Case, OpSpec, Role, Shape, Stage, Workload};
+use parallax_ir::{Case, GPUS, OpSpec, Role, Shape, Stage, Workload};
 use parallax_schema::case::Rate;
-use parallax_schema::catalog::{CaseFacts, Catalog, InputFacts, ScalingFacts, StageFacts};
+use parallax_schema::catalog::{CaseFacts, Catalog, Divided, InputFacts, ScalingFacts, StageFacts};
 use parallax_schema::device::Caps;
 use parallax_schema::record::Record;
 
@@ -43,6 +43,12 @@ impl Catalog for Registry {
         }
         let stages = case.program(caps)?.stages;
         Some(stages.into_iter().map(|stage| facts_of(&case, stage)).collect())
+    }
+
+    fn divided(&self, workload: &str) -> Option<Divided> {
+        let workload = find(workload).filter(|workload| workload.has_gpus_axis())?;
+        let items = workload.axes.iter().find(|axis| axis.items)?;
+        Some(Divided { items: items.key, name: items.about, gpus: GPUS.key })
     }
 
     fn scalings(&self) -> Vec<ScalingFacts> {

@@ -7,10 +7,12 @@
 //! event. Each stream records its second event behind the timed executions. The time of the sample is the longest time between both
 //! events of a rank. A rank that starts late, or waits for another, is in that time.
 //!
-//! Programs without exchanges, such as probes of ceilings, run on the first GPU.
+//! Programs of kernels and exchanges run on every GPU as on a device of its own, with exchanges between. Programs without
+//! exchanges, such as probes of ceilings, run on the first GPU.
 
 mod prepare;
 mod prepared;
+mod program;
 mod rank;
 mod split;
 mod trace;
@@ -38,6 +40,8 @@ pub struct Group {
     ranks: Vec<Rank>,
     /// The first GPU, for programs without exchanges.
     first: Cuda,
+    /// The next GPUs, for programs of kernels and exchanges; opened at the first.
+    others: Vec<Cuda>,
     info: DeviceInfo,
 }
 
@@ -64,7 +68,7 @@ impl Group {
         let least = Bytes(memory.into_iter().min().unwrap_or(0));
         info.caps.memory = Some(least);
         info.caps.max_binding = least;
-        Ok(Group { communicators: BTreeMap::new(), ranks, first, info })
+        Ok(Group { communicators: BTreeMap::new(), ranks, first, others: Vec::new(), info })
     }
 
     /// Returns the communicators of the first `count` ranks, connected at the first request.
@@ -102,6 +106,7 @@ impl Profiler for Group {
 
     fn set_tuning(&mut self, tuning: Tuning) {
         self.info.caps.tuning = tuning.clone();
+        self.others.iter_mut().for_each(|other| other.set_tuning(tuning.clone()));
         self.first.set_tuning(tuning);
     }
 
@@ -128,9 +133,10 @@ impl Profiler for Group {
     }
 
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {
-        match case.problem.workload.spans_gpus() {
-            true => Ok(Box::new(self.prepare_exchange(case, inputs, sets)?)),
-            false => self.first.prepare(case, inputs, sets).await,
+        match (case.problem.workload.spans_gpus(), case.problem.gpus()) {
+            (true, _) => Ok(Box::new(self.prepare_exchange(case, inputs, sets)?)),
+            (false, 1) => self.first.prepare(case, inputs, sets).await,
+            (false, _) => Ok(Box::new(self.prepare_everywhere(case, inputs, sets)?)),
         }
     }
 }

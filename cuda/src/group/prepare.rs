@@ -4,9 +4,10 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use parallax_ir::device::{BackendError, Ledger, POISON, Rotation};
-use parallax_ir::{BufferSpec, Case, Inputs, Role, Stage, StageOp};
+use parallax_ir::{Arg, BufferSpec, Case, Elem, Inputs, Role, Stage, StageOp};
 use parallax_schema::case::DType;
 use parallax_schema::device::{Compiled, Step};
+use parallax_schema::units::Nanos;
 
 use super::Group;
 use super::prepared::{Bound, PreparedGroup, Set};
@@ -15,7 +16,7 @@ use super::split::Split;
 use crate::errors::Context;
 use crate::events::since;
 use crate::memory::Buffer;
-use crate::nccl::{Exchange, NVLS, Side};
+use crate::nccl::{Communicators, Exchange, NVLS, Part, Side};
 
 impl Group {
     /// Places a case of exchanges on its ranks, with `sets` copies of its buffers on each.
@@ -33,13 +34,8 @@ impl Group {
         let program = case.program(&self.info.caps).ok_or_else(|| unsupported(format!("{case} has no stages")))?;
         let (gpus, dtype) = (case.problem.gpus(), case.problem.dtype);
         let communicators = self.connected(usize::try_from(gpus).unwrap_or(usize::MAX))?;
-        let time = since(began);
-        let compiled = Compiled {
-            time,
-            options: vec![communicators.version(), multicast()],
-            steps: vec![Step { name: "NCCL communicators".to_owned(), time }],
-            ..Compiled::default()
-        };
+        let mut compiled = Compiled::default();
+        tell(&mut compiled, &communicators, since(began));
         let ranks = self.ranks[..gpus as usize].to_vec();
         let specs = case.problem.buffers();
         if let Some(spec) = specs.iter().find(|spec| !matches!(spec.role, Role::Input(_) | Role::Output { .. })) {
@@ -51,7 +47,7 @@ impl Group {
         let sets = allocate(&ranks, (&specs, &splits), &ledger, sets)?;
         fill(&ranks, (&specs, &splits, &sets), (inputs, dtype))?;
         let bind = |set: &Set| {
-            let bound = |stage: &Stage| bound(stage, (&specs, &splits, dtype), &ranks, set);
+            let bound = |stage: &Stage| bound(stage, &specs, dtype, &ranks, set);
             program.stages.iter().map(bound).collect::<Result<Vec<_>, _>>()
         };
         let executions = sets.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
@@ -76,7 +72,14 @@ impl Group {
     }
 }
 
-fn unsupported(why: String) -> BackendError {
+/// Adds the connection of the ranks, which took this time, to the record of compilation.
+pub(super) fn tell(compiled: &mut Compiled, communicators: &Communicators, time: Nanos) {
+    compiled.time += time;
+    compiled.options.extend([communicators.version(), multicast()]);
+    compiled.steps.push(Step { name: "NCCL communicators".to_owned(), time });
+}
+
+pub(super) fn unsupported(why: String) -> BackendError {
     BackendError::Unsupported(why)
 }
 
@@ -133,32 +136,96 @@ pub(super) fn fill(
 }
 
 /// Returns a stage with the memory of every rank in a set.
-fn bound(
+fn bound(stage: &Stage, specs: &[BufferSpec], dtype: DType, ranks: &[Rank], set: &Set) -> Result<Bound, BackendError> {
+    let side = |rank: usize, [sent, received]: [usize; 2]| {
+        let buffers = &set[rank];
+        let [sent, received] = [sent, received].map(|index| buffers[index].pointer());
+        Some(Side { sent, received, stream: ranks[rank].stream.cu_stream() })
+    };
+    let parts = parts(stage, (specs, dtype), ranks.len(), side)?;
+    Ok(Bound { label: stage.label.clone(), entry: stage.entry(), parts })
+}
+
+/// Returns the exchanges of a stage, one for each pair of its arguments. `side` has the memory of a rank at two positions in the
+/// list of buffers: sent and received.
+///
+/// # Errors
+/// [`BackendError::Unsupported`] for a stage that is no exchange, and for buffers that it cannot have.
+pub(super) fn parts(
     stage: &Stage,
-    (specs, splits, dtype): (&[BufferSpec], &[Split], DType),
-    ranks: &[Rank],
-    set: &Set,
-) -> Result<Bound, BackendError> {
+    (specs, dtype): (&[BufferSpec], DType),
+    ranks: usize,
+    side: impl Fn(usize, [usize; 2]) -> Option<Side>,
+) -> Result<Vec<Part>, BackendError> {
     let label = &stage.label;
     let StageOp::Collective(collective) = stage.work else {
-        return Err(unsupported(format!("{label} is no exchange: a group of GPUs runs exchanges only")));
+        return Err(unsupported(format!("{label} is no exchange, and alone in a case of exchanges")));
     };
-    let at = |name| specs.iter().position(|spec| spec.name == name);
-    let ends = match &stage.args[..] {
-        [from, to] => at(from.buffer).zip(at(to.buffer)),
-        _ => None,
+    let in_pairs = || unsupported(format!("{label} needs pairs of a buffer to send and one to receive"));
+    let at = |arg: &Arg| specs.iter().position(|spec| spec.name == arg.buffer);
+    let is_real = |index: &usize| specs[*index].elem.storage(dtype) == Elem::Real.storage(dtype);
+    let part = |pair: &[Arg]| {
+        let ends = match pair {
+            [from, to] => at(from).zip(at(to)).map(|(from, to)| [from, to]),
+            _ => None,
+        };
+        let ends = ends.filter(|ends| ends.iter().all(is_real)).ok_or_else(in_pairs)?;
+        let lengths = ends.map(|index| specs[index].of_rank().len);
+        let exchange = Exchange::new(collective, dtype, ranks as u64, lengths).ok_or_else(|| {
+            unsupported(format!("{label} cannot send {} and receive {} elements", lengths[0], lengths[1]))
+        })?;
+        let sides = (0..ranks).map(|rank| side(rank, ends)).collect::<Option<_>>().ok_or_else(in_pairs)?;
+        Ok(Part { exchange, sides })
     };
-    let (sent, received) =
-        ends.ok_or_else(|| unsupported(format!("{label} needs a buffer to send and one to receive")))?;
-    let lengths = [sent, received].map(|index| splits[index].elements);
-    let exchange = Exchange::new(collective, dtype, ranks.len() as u64, lengths).ok_or_else(|| {
-        unsupported(format!("{label} cannot send {} and receive {} elements", lengths[0], lengths[1]))
-    })?;
-    let side = |(rank, buffers): (&Rank, &Vec<Buffer>)| Side {
-        sent: buffers[sent].pointer(),
-        received: buffers[received].pointer(),
-        stream: rank.stream.cu_stream(),
-    };
-    let sides = ranks.iter().zip(set).map(side).collect();
-    Ok(Bound { label: label.clone(), entry: stage.entry(), exchange, sides })
+    if stage.args.is_empty() { Err(in_pairs()) } else { stage.args.chunks(2).map(part).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parallax_ir::Access::{Read, Write};
+    use parallax_ir::{Collective, normal};
+
+    /// Exchanges of two ranks. The addresses state rank and position.
+    fn found(stage: &Stage) -> Result<Vec<Part>, BackendError> {
+        let spec = |name, elem, len| BufferSpec::scratch(name, elem, &[len]).on_each_rank(2);
+        let specs = [
+            spec("a", Elem::Real, 3),
+            spec("b", Elem::Real, 5),
+            spec("c", Elem::Real, 5),
+            spec("id", Elem::U32, 5),
+            BufferSpec::input("x", Elem::Real, &[6], normal).on_each_rank(2),
+        ];
+        let side = |rank: usize, ends: [usize; 2]| {
+            let [sent, received] = ends.map(|index| (1000 * (rank + 1) + index) as u64);
+            Some(Side { sent, received, stream: std::ptr::null_mut() })
+        };
+        parts(stage, (&specs, DType::F32), 2, side)
+    }
+
+    #[test]
+    fn a_stage_has_an_exchange_for_each_pair_of_its_buffers() {
+        let sum = |args: &[(&'static str, parallax_ir::Access)]| {
+            Stage::collective("sum", Collective::AllReduce).args(args.iter().copied())
+        };
+        let made = found(&sum(&[("a", Read), ("a", Write), ("b", Read), ("c", Write)])).expect("two pairs");
+        let ends = |part: &Part| part.sides.iter().map(|side| [side.sent, side.received]).collect::<Vec<_>>();
+        assert_eq!(made.iter().map(ends).collect::<Vec<_>>(), [[[1000; 2], [2000; 2]], [[1001, 1002], [2001, 2002]]]);
+        for (index, len) in [(0, 3), (1, 5)] {
+            let want = Exchange::new(Collective::AllReduce, DType::F32, 2, [len; 2]);
+            assert_eq!(Some(made[index].exchange), want);
+        }
+        for (args, why) in [
+            (&[][..], "needs pairs"),
+            (&[("a", Read)], "needs pairs"),
+            (&[("a", Read), ("a", Write), ("b", Read)], "needs pairs"),
+            (&[("a", Read), ("missing", Write)], "needs pairs"),
+            (&[("id", Read), ("id", Write)], "needs pairs"),
+            (&[("a", Read), ("b", Write)], "cannot send 3 and receive 5"),
+        ] {
+            let refused = found(&sum(args)).map(|_| ()).expect_err(why).to_string();
+            assert!(refused.contains(why), "{refused}");
+        }
+        assert!(found(&Stage::copy("copy", "b", "c")).is_err());
+    }
 }

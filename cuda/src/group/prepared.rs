@@ -19,7 +19,7 @@ use super::trace::trace;
 use crate::errors::Context;
 use crate::events::{elapsed, since};
 use crate::memory::Buffer;
-use crate::nccl::{Communicators, Exchange, Side};
+use crate::nccl::{Communicators, Part};
 
 /// A set of buffers: those of each rank, in the workload's order.
 pub(super) type Set = Vec<Vec<Buffer>>;
@@ -31,8 +31,7 @@ const RESULT: usize = 16;
 pub(super) struct Bound {
     pub(super) label: Cow<'static, str>,
     pub(super) entry: &'static str,
-    pub(super) exchange: Exchange,
-    pub(super) sides: Vec<Side>,
+    pub(super) parts: Vec<Part>,
 }
 
 /// A case on the GPUs of a group. All its members free themselves.
@@ -57,7 +56,7 @@ impl PreparedGroup {
     pub(super) fn queue(&self, bound: &Bound) -> Result<(), BackendError> {
         // SAFETY: the sides are the case's own buffers, which `Exchange::new` compared with the exchange. The case waits for all
         // streams before it drops them.
-        unsafe { self.communicators.queue(&bound.exchange, &bound.sides) }
+        unsafe { self.communicators.queue(&bound.parts) }
     }
 
     fn execute(&mut self, times: u32) -> Result<(), BackendError> {

@@ -9,14 +9,17 @@ use super::prepared::PreparedGroup;
 use super::rank::{Rank, align};
 use crate::driver::CudaEvent;
 use crate::events::{elapsed, event};
+use crate::nccl::call_of;
 
 /// A call on the host clock.
-struct Call {
-    name: &'static str,
-    label: String,
-    begin: Nanos,
-    end: Nanos,
-    stack: Vec<String>,
+pub(super) struct Call {
+    pub(super) name: &'static str,
+    pub(super) label: String,
+    /// Position of the stream of its work, if there are several.
+    pub(super) stream: Option<u32>,
+    pub(super) begin: Nanos,
+    pub(super) end: Nanos,
+    pub(super) stack: Vec<String>,
 }
 
 /// Runs the exchanges once, with events around each on every rank. A span includes the gap before its work.
@@ -43,7 +46,8 @@ pub(super) fn trace(case: &mut PreparedGroup, stacks: bool) -> Result<Trace, Bac
             let begin = case.now();
             case.queue(bound)?;
             let (end, stack) = (case.now(), stack.as_ref().map(Stack::names).unwrap_or_default());
-            calls.push(Call { name: bound.exchange.call(), label: bound.label.to_string(), begin, end, stack });
+            let (name, label) = (call_of(&bound.parts), bound.label.to_string());
+            calls.push(Call { name, label, stream: None, begin, end, stack });
             record(1)?;
         }
         Ok::<_, BackendError>(())
@@ -54,20 +58,24 @@ pub(super) fn trace(case: &mut PreparedGroup, stacks: bool) -> Result<Trace, Bac
     let waited = case.wait();
     let done = case.now();
     submitted.and(waited)?;
+    Ok(joined(&calls, [wait, done], &times(&zeros, &events)?))
+}
+
+/// Returns the times between each pair of events on each rank, relative to the rank's zero.
+pub(super) fn times(zeros: &[CudaEvent], events: &[Vec<[CudaEvent; 2]>]) -> Result<Vec<Vec<[Nanos; 2]>>, BackendError> {
     let of_rank = |(zero, pairs): (&CudaEvent, &Vec<[CudaEvent; 2]>)| {
         let times = |[begin, end]: &[CudaEvent; 2]| Ok::<_, BackendError>([elapsed(zero, begin)?, elapsed(zero, end)?]);
         pairs.iter().map(times).collect::<Result<Vec<_>, _>>()
     };
-    let times = zeros.iter().zip(&events).map(of_rank).collect::<Result<Vec<_>, _>>()?;
-    Ok(joined(&calls, [wait, done], &times))
+    zeros.iter().zip(events).map(of_rank).collect()
 }
 
-/// Returns the spans of calls, wait and work. `times` are begin and end of each exchange on each rank, relative to the moment when
+/// Returns the spans of calls, wait and work. `times` are begin and end of each stage on each rank, relative to the moment when
 /// the ranks were aligned.
 ///
 /// The events' clocks and the host's have no common zero. The work of the last rank ends with the wait, its latest possible
 /// position. The remaining time before the work is the alignment error.
-fn joined(calls: &[Call], [wait, done]: [Nanos; 2], times: &[Vec<[Nanos; 2]>]) -> Trace {
+pub(super) fn joined(calls: &[Call], [wait, done]: [Nanos; 2], times: &[Vec<[Nanos; 2]>]) -> Trace {
     let correlation = |i: usize| u32::try_from(i + 1).ok();
     let begin = calls.first().map_or(wait, |call| call.begin);
     let busy = times.iter().flatten().map(|[_, end]| end.0).fold(0.0, f64::max);
@@ -99,6 +107,7 @@ fn joined(calls: &[Call], [wait, done]: [Nanos; 2], times: &[Vec<[Nanos; 2]>]) -
             kind: SpanKind::Kernel,
             track: Track::Gpu,
             device,
+            stream: call.stream,
             start: zero + *start,
             end: zero + *end,
             correlation: correlation(i),
@@ -117,6 +126,7 @@ mod tests {
         let call = |label: &str, begin, end| Call {
             name: "ncclAllReduce",
             label: label.to_owned(),
+            stream: None,
             begin: Nanos(begin),
             end: Nanos(end),
             stack: Vec::new(),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Args;
-use parallax_analysis::compare::{ScalingTable, scaled};
+use parallax_analysis::compare::{over_gpus, scaled};
 use parallax_report as tables;
 use parallax_report::{ci, html, sheet};
 use parallax_schema::record::NamedRun;
@@ -71,8 +71,8 @@ pub fn report(args: &Report) -> anyhow::Result<()> {
             Made::Tables(table::below_each_other(of_runs.chain(Some(along).filter(|along| !along.is_empty()))))
         }
         Format::Markdown => {
-            let along: Vec<ScalingTable> = scaled(&Registry, &runs, None);
-            let along = along.iter().map(tables::scaling_table);
+            let (along, over_gpus) = (scaled(&Registry, &runs, None), over_gpus(&Registry, &runs));
+            let along = along.iter().map(tables::scaling_table).chain(over_gpus.iter().map(tables::gpus_table));
             let of_run = |NamedRun { run, .. }: &NamedRun| {
                 std::iter::once(tables::table(&Registry, run)).chain(tables::model_table(run)).collect::<Vec<_>>()
             };

@@ -74,8 +74,10 @@ pub fn tables(runs: &[Run], no_device: Option<&str>) -> Painted {
 
 /// Returns the tables of runs with names of their own.
 pub fn of_named(runs: &[NamedRun], no_device: Option<&str>) -> Painted {
-    let scaled = compare::scaled(&Registry, runs, no_device);
-    table::below_each_other(scaled.iter().map(|scaled| table::text(&report::scaling_table(scaled), width())))
+    let along = compare::scaled(&Registry, runs, no_device);
+    let over_gpus = compare::over_gpus(&Registry, runs);
+    let tables = along.iter().map(report::scaling_table).chain(over_gpus.iter().map(report::gpus_table));
+    table::below_each_other(tables.map(|made| table::text(&made, width())))
 }
 
 /// Shows the tables, if any, below the previous output.

@@ -56,7 +56,8 @@ fn carried_out(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), Stri
         }
         StageOp::Copy | StageOp::CopyThrough => {
             let buffers = problem.buffers();
-            let bytes = |arg: &Arg| buffers.iter().find(|b| b.name == arg.buffer).map(|b| b.bytes(problem.dtype));
+            let bytes =
+                |arg: &Arg| buffers.iter().find(|b| b.name == arg.buffer).map(|b| b.bytes_of_rank(problem.dtype));
             match &stage.args[..] {
                 [from, to] if bytes(from).is_some() && bytes(from) == bytes(to) => Ok(()),
                 _ => Err(format!("not run: {label} needs two buffers of the same size to copy from and to")),
@@ -66,7 +67,7 @@ fn carried_out(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), Stri
             let buffers = problem.buffers();
             let spec = |arg: &Arg| buffers.iter().find(|b| b.name == arg.buffer);
             let ends: Vec<_> = stage.args.iter().filter_map(spec).collect();
-            let holds = |buffer: &BufferSpec, from| holds(buffer.bytes(problem.dtype), from, part.bytes);
+            let holds = |buffer: &BufferSpec, from| holds(buffer.bytes_of_rank(problem.dtype), from, part.bytes);
             match ends[..] {
                 [from, to] if from.place.is_host() == to.place.is_host() => {
                     Err(format!("not run: {label} copies a part, which is done between host and device alone"))
@@ -82,7 +83,8 @@ fn carried_out(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), Stri
         StageOp::Fill(_) if stage.args.len() == 1 => Ok(()),
         StageOp::FillRange(part) if stage.args.len() == 1 => {
             let buffers = problem.buffers();
-            let length = buffers.iter().find(|b| b.name == stage.args[0].buffer).map(|b| b.bytes(problem.dtype));
+            let length =
+                buffers.iter().find(|b| b.name == stage.args[0].buffer).map(|b| b.bytes_of_rank(problem.dtype));
             let Some(length) = length.filter(|length| holds(*length, part.from, part.bytes)) else {
                 return Err(format!("not run: {label} fills a part that lies beyond the end of a buffer"));
             };
@@ -99,7 +101,7 @@ fn carried_out(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), Stri
             let (needed, limit) = (problem.gpus().max(2), caps.ranks);
             Err(format!("not run: {label} needs {needed} devices or more, the limit is {limit}"))
         }
-        StageOp::Collective(_) if stage.args.len() == 2 => Ok(()),
+        StageOp::Collective(_) if !stage.args.is_empty() && stage.args.len().is_multiple_of(2) => Ok(()),
         StageOp::Collective(_) => Err(format!("not run: {label} needs a buffer to send and one to receive")),
     }
 }
@@ -129,7 +131,7 @@ fn tensors(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), String> 
         if spec.place != Place::Device {
             return Err(format!("not run: {label} needs a tensor map of `{name}`, which lies in host memory"));
         }
-        let checked = map.check(spec.elem.storage(problem.dtype), spec.bytes(problem.dtype));
+        let checked = map.check(spec.elem.storage(problem.dtype), spec.bytes_of_rank(problem.dtype));
         checked.map_err(|why| format!("not run: {label} has a tensor map of `{name}` that cannot be: {why}"))?;
     }
     Ok(())

@@ -174,8 +174,9 @@ pub fn runs_as_asked(case: &Case, caps: &Caps) -> Result<(), String> {
 
 /// Decides on a case: it runs as requested (`None`), as another variant, or not at all.
 fn decide(case: &Case, spec: &Spec, caps: &Caps) -> Result<Option<Actual>, String> {
-    if caps.ranks > 1 && !case.problem.workload.spans_gpus() {
-        return Err(format!("a group of {} GPUs runs collectives only: leave `--gpus` out", caps.ranks));
+    if caps.ranks > 1 && !case.problem.workload.has_gpus_axis() {
+        let gpus = caps.ranks;
+        return Err(format!("a group of {gpus} GPUs runs workloads with the axis `gpus` only: leave `--gpus` out"));
     }
     let name = case.problem.dtype.name();
     if !caps.dtypes.contains(&case.problem.dtype) {

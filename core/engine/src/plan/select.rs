@@ -91,6 +91,10 @@ fn of_problem(
     }
     let names = wanted_variants(spec, form, caps);
     match Problem::new(workload, form.direction, shape, dtype) {
+        // The presets of one device have no shapes of a group, except for collectives, which have no others.
+        Ok(problem) if problem.gpus() > 1 && caps.ranks <= 1 && !workload.spans_gpus() && spec.shape.is_empty() => {
+            Ok(Vec::new())
+        }
         Ok(problem) => Ok(names.into_iter().map(|variant| Case { problem: problem.clone(), variant }).collect()),
         Err(mistake) if spec.shape.is_empty() => panic!("preset of {}: {mistake}", workload.name),
         // An extent may be wrong for workloads that the filters leave out. That is no error of the request.
@@ -172,7 +176,7 @@ mod tests {
             (("filter", "all_reduce"), &hopper(), "needs 2 GPUs, this target drives 1: `--target cuda --gpus 2`"),
             (("filter", "all_reduce"), &caps(), "GPUs exchange data through NCCL"),
             (("case", "all_to_all/fwd/n12,gpus3/f32/nccl"), &group, "needs 3 GPUs, this target drives 2"),
-            (("filter", "copy"), &group, "a group of 2 GPUs runs collectives only"),
+            (("filter", "copy"), &group, "a group of 2 GPUs runs workloads with the axis `gpus` only"),
         ] {
             let plan = planned(&[pairs], device);
             assert!(plan.cases.is_empty() && !plan.skips.is_empty(), "{pairs:?}");
@@ -182,6 +186,22 @@ mod tests {
         assert!(plan.skips.is_empty() && plan.cases.iter().all(|p| p.case.variant == CPU_VARIANT), "{plan:?}");
         let sizes = planned(&[("filter", "all_gather"), ("dtype", "f32"), ("shape", "gpus2,gpus4")], &group);
         assert_eq!((sizes.cases.len(), sizes.skips.len()), (1, 1), "{sizes:?}");
+    }
+
+    #[test]
+    fn training_on_several_gpus_is_planned_on_a_group_that_has_them() {
+        let group = Caps { ranks: 2, ..hopper() };
+        let asked = [("filter", "train_step"), ("preset", "full")];
+        let spans = |plan: &Plan| -> BTreeSet<u64> { plan.cases.iter().map(|p| p.case.problem.gpus()).collect() };
+        let (alone, both) = (planned(&asked, &hopper()), planned(&asked, &group));
+        assert_eq!((spans(&alone), spans(&both)), ([1].into(), [1, 2].into()));
+        assert!(alone.skips.iter().all(|skip| skip.case.problem.gpus() == 1), "{:?}", alone.skips);
+        let why = |plan: &Plan| plan.skips.iter().map(|skip| skip.reason.clone()).collect::<BTreeSet<_>>();
+        let one = "one GPU has no gradients to exchange";
+        assert_eq!(why(&alone), [one.to_owned()].into());
+        assert!(why(&both).iter().any(|why| why.contains("needs 4 GPUs, this target drives 2")), "{:?}", why(&both));
+        let named = planned(&[("filter", "train_step"), ("shape", "gpus2")], &hopper());
+        assert!(named.cases.is_empty() && why(&named).iter().all(|why| why.contains("needs 2 GPUs")), "{named:?}");
     }
 
     #[test]

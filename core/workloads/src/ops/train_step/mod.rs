@@ -15,20 +15,31 @@
 //! Then `adamw` performs its step `t` on `table`, `w1`, `b1`, `w2` and `b2`, with two averages of each, in place. Table rows
 //! without a sample follow their averages, too.
 //!
-//! Operations: `6·n·f·(d + 2)` of the GEMMs, and fourteen for each parameter. Everything is in f32, like hashed features.
+//! On `gpus` GPUs each has an equal part of the samples, and all parameters and averages. `group` numbers the samples of a GPU from
+//! zero. `loss` of a GPU is the mean over its samples, and `dloss` the gradient of that mean. The gradient of the mean over all
+//! samples is `gpus` times as large. Gradients are summed over all GPUs before the optimiser. The step is therefore that of one GPU
+//! on all samples, and the parameters stay equal.
+//!
+//! Operations: `6·n·f·(d + 2)` of the GEMMs, and fourteen for each parameter; on several GPUs those of one. Everything is in f32,
+//! like hashed features.
 
 use parallax_ir::stress::{zero, zipf};
 use parallax_ir::{
-    Axis, BufferSpec, Draw, Elem, Fill, HostBuffer, Inputs, OfNan, OpSpec, Precondition, Problem, Reference, Rows,
-    Shape, StressInput, Variant, Workload, indexable,
+    Axis, BufferSpec, Draw, Elem, Fill, GPUS, HostBuffer, Inputs, OfNan, OpSpec, Precondition, Problem, Reference,
+    Rows, Shape, StressInput, Variant, Workload, has_gpus, indexable,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
+use parallax_schema::device::Dialect;
 
 use self::model::{Batch, Model, Parameter};
+use self::ranks::{of_rank, same};
 use super::hash_embedding::{any_id, rising};
 use super::linear::stages::most_parts;
+use crate::real::{Real, narrow};
 
+mod exchange;
 mod model;
+mod ranks;
 mod stages;
 mod tolerance;
 
@@ -49,11 +60,13 @@ pub fn workload() -> Workload {
                 Axis::extent("d", "embedding width"),
                 Axis::extent("f", "hidden width, of the MLP"),
                 Axis::optional("t", "step of the optimiser, counted from one", 1, 100),
+                Axis::optional(GPUS.key, GPUS.about, 1, 1),
             ]
         },
         dtypes: &[DType::F32],
         validate: |shape| {
             let (n, v, d, f) = (shape["n"], shape["v"], shape["d"], shape["f"]);
+            ranks::in_parts(shape)?;
             [n * shape["e"], n * d, n * f, HEADS * n, v * d, d * f, HEADS * f].into_iter().try_for_each(indexable)
         },
         forms: vec![form()],
@@ -79,6 +92,10 @@ fn form() -> OpSpec {
         "n1100,e2,v13,d20,f36",
         "n130,e4,v67,d67,f70,t1000",
         "n1500,e1,v1030,d2,f3",
+        "n2,e1,v1,d1,f1,t1,gpus2",
+        "n9,e2,v5,d2,f3,gpus3",
+        "n1100,e2,v13,d20,f36,gpus2",
+        "n260,e4,v67,d67,f70,t1000,gpus4",
     ])
     .host(host)
     .variants(vec![
@@ -87,17 +104,29 @@ fn form() -> OpSpec {
             "every step a stage: biases, GELU and its slope beside the products, the loss in two passes, and four stages of \
              the optimiser for each parameter",
             stages::separate,
-        ),
+        )
+        .available(has_gpus),
         Variant::kernel(
             "fused",
             "features summed by their owners without atomics; biases, GELU and its slope done to sums in registers; gradients of \
              weights by parts of the samples; the loss in one pass, and one stage of the optimiser for each parameter",
             stages::fused,
-        ),
+        )
+        .available(has_gpus),
+        Variant::kernel(
+            "overlapped",
+            "as fused on several GPUs, with gradients exchanged by layers on a second queue while backward goes on",
+            stages::overlapped,
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| match p.gpus() {
+            1 => Err("one GPU has no gradients to exchange".to_owned()),
+            _ => has_gpus(p, caps),
+        }),
     ])
     .fallback(&["fused", "separate"])
     .preconditions(vec![
-        Precondition::Below { buffer: "group", bound: |p| p["n"] },
+        Precondition::Below { buffer: "group", bound: |p| p["n"] / p.gpus() },
         Precondition::Ascending { buffer: "group", when: |_| true },
         Precondition::Below { buffer: "category", bound: |p| p["v"] },
     ])
@@ -106,13 +135,26 @@ fn form() -> OpSpec {
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
-        Preset::Standard => &["n4096,e8,v1000,d64,f256", "n16384,e8,v1000,d128,f512"],
+        Preset::Standard => &[
+            "n4096,e8,v1000,d64,f256",
+            "n16384,e8,v1000,d128,f512",
+            "n32768,e8,v1000,d128,f512,gpus2",
+            "n65536,e8,v1000,d128,f512,gpus4",
+        ],
         _ => &[
             "n1024,e8,v1000,d64,f256",
             "n4096,e8,v1000,d64,f256",
             "n4096,e8,v10000,d64,f256",
             "n16384,e8,v1000,d128,f512",
             "n65536,e8,v1000,d64,f256",
+            "n16384,e8,v1000,d128,f512,gpus2",
+            "n16384,e8,v1000,d128,f512,gpus4",
+            "n32768,e8,v1000,d128,f512,gpus2",
+            "n65536,e8,v1000,d128,f512,gpus4",
+            "n65536,e8,v1000,d64,f256,gpus2",
+            "n65536,e8,v1000,d64,f256,gpus4",
+            "n131072,e8,v1000,d64,f256,gpus2",
+            "n262144,e8,v1000,d64,f256,gpus4",
         ],
     }
 }
@@ -157,17 +199,32 @@ fn dims(p: &Problem) -> [Vec<u64>; 5] {
 
 /// Number of elements of each parameter.
 fn lengths(p: &Problem) -> [u64; 5] {
-    dims(p).map(|dims| dims.iter().product())
+    lengths_of(&p.shape)
 }
 
-/// Fills of the parameters. Heads predict about four, and never differ from it by more than one: see [`target`].
+fn lengths_of(shape: &Shape) -> [u64; 5] {
+    let (v, d, f) = (shape["v"], shape["d"], shape["f"]);
+    [v * d, d * f, f, f * HEADS, HEADS]
+}
+
+/// Fills of the parameters, equal on all GPUs. Heads predict about four, and never differ from it by more than one: see [`target`].
 const FILLS: [Fill; 5] = [
-    |_, draw| 0.5 * draw.normal(),
-    |shape, draw| draw.normal() / (shape["d"] as f64).sqrt(),
-    |_, draw| 0.25 * draw.normal(),
-    |shape, draw| 0.1 * draw.normal() / (shape["f"] as f64).sqrt(),
-    |_, draw| 4.0 + 0.02 * draw.normal(),
+    |shape, draw| 0.5 * same::<0>(shape, draw).normal(),
+    |shape, draw| same::<1>(shape, draw).normal() / (shape["d"] as f64).sqrt(),
+    |shape, draw| 0.25 * same::<2>(shape, draw).normal(),
+    |shape, draw| 0.1 * same::<3>(shape, draw).normal() / (shape["f"] as f64).sqrt(),
+    |shape, draw| 4.0 + 0.02 * same::<4>(shape, draw).normal(),
 ];
+
+/// Fills of both averages of each parameter.
+const AVERAGES: [[Fill; 2]; 5] = [averages::<0>(), averages::<1>(), averages::<2>(), averages::<3>(), averages::<4>()];
+
+const fn averages<const PARAMETER: usize>() -> [Fill; 2] {
+    [
+        |shape, draw| 0.1 * same::<PARAMETER>(shape, draw).normal(),
+        |shape, draw| 0.01 * (1.0 + same::<PARAMETER>(shape, draw).uniform()),
+    ]
+}
 
 /// Target that avoids every kink of the loss. If a prediction, between three and five, met its target or a band edge, its last bit
 /// would decide its slope. Ranges put predictions inside the band on either side of the target, outside it on either side, and on
@@ -178,27 +235,44 @@ fn target(_: &Shape, draw: Draw) -> f64 {
     low + (high - low) * draw.uniform()
 }
 
-/// Share of a sample in the mean, times one to two.
+/// Share of a sample in the mean of a GPU, times one to two; equal on all of them.
 fn scale_of_loss(shape: &Shape, draw: Draw) -> f64 {
-    (HEADS * shape["n"]) as f64 * (1.0 + draw.uniform())
+    (HEADS * shape["n"] / shape[GPUS.key]) as f64 * (1.0 + draw.repeating(1).uniform())
 }
 
+/// Sample of a feature, counted on its GPU.
+fn sample(shape: &Shape, mut draw: Draw) -> f64 {
+    let samples = shape["n"] / shape[GPUS.key];
+    draw.index %= samples * shape["e"];
+    rising(draw, samples * shape["e"], samples)
+}
+
+/// Buffers of all GPUs: a row for each, or those of the one.
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let own = own_buffers(&of_rank(p));
+    match p.gpus() {
+        1 => own,
+        gpus => own.into_iter().map(|buffer| buffer.on_each_rank(gpus)).collect(),
+    }
+}
+
+/// Buffers of the step of one GPU.
+fn own_buffers(p: &Problem) -> Vec<BufferSpec> {
     let (n, r, d, f) = (p["n"], features(p), p["d"], p["f"]);
     let of_samples = |name: &'static str, columns: u64| BufferSpec::scratch(name, Elem::Real, &[n, columns]);
     let mut buffers = vec![
         BufferSpec::input("id", Elem::U32, &[r], any_id),
-        BufferSpec::input("group", Elem::U32, &[r], |shape, draw| rising(draw, shape["n"] * shape["e"], shape["n"])),
+        BufferSpec::input("group", Elem::U32, &[r], sample),
         BufferSpec::input("weight", Elem::F32, &[r], |_, draw| draw.normal()),
         BufferSpec::input("category", Elem::U32, &[n], |shape, draw| draw.below(shape["v"]) as f64),
         BufferSpec::input("targets", Elem::Real, &[n, HEADS], target),
         BufferSpec::input("dloss", Elem::F32, &[1], scale_of_loss),
     ];
-    for ((names, dims), fill) in NAMES.into_iter().zip(dims(p)).zip(FILLS) {
+    for ((names, dims), (fill, [m, v])) in NAMES.into_iter().zip(dims(p)).zip(FILLS.into_iter().zip(AVERAGES)) {
         buffers.extend([
             BufferSpec::in_out(names.param, Elem::Real, &dims, fill),
-            BufferSpec::in_out(names.m, Elem::F32, &dims, |_, draw| 0.1 * draw.normal()),
-            BufferSpec::in_out(names.v, Elem::F32, &dims, |_, draw| 0.01 * (1.0 + draw.uniform())),
+            BufferSpec::in_out(names.m, Elem::F32, &dims, m),
+            BufferSpec::in_out(names.v, Elem::F32, &dims, v),
         ]);
     }
     buffers.extend([
@@ -222,7 +296,9 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     buffers
 }
 
+/// Cost of one GPU. All work at the same time, and ceilings are those of one.
 fn cost(p: &Problem) -> Cost {
+    let p = &of_rank(p);
     let (n, learned) = (p["n"], lengths(p).iter().sum::<u64>());
     let samples = 12 * features(p) + n * (4 + 4 * HEADS) + 4;
     Cost::new(multiplied(p) * 2 + 14 * learned, samples + 12 * learned, 12 * learned + 4 * n * HEADS + 4)
@@ -269,47 +345,57 @@ fn stress_inputs() -> Vec<StressInput> {
 fn row_cost(p: &Problem, output: usize) -> u64 {
     let rows = match output {
         PRED => p["n"],
-        output if output < PRED => dims(p)[output / 3].iter().rev().skip(1).product(),
-        _ => 1,
+        output if output < PRED => p.gpus() * dims(p)[output / 3].iter().rev().skip(1).product::<u64>(),
+        _ => p.gpus(),
     };
     multiplied(p).div_ceil(rows)
 }
 
-/// Inputs and parameters of a step, read by buffer index.
-fn batch<T>(integers: impl Fn(usize) -> Vec<u32>, reals: impl Fn(usize) -> Vec<T>) -> (Batch<T>, [Parameter<T>; 5]) {
+/// Inputs and parameters of a step on the samples of all GPUs, read by buffer index.
+fn batch<T: Real>(
+    p: &Problem,
+    integers: impl Fn(usize) -> Vec<u32>,
+    reals: impl Fn(usize) -> Vec<T>,
+) -> (Batch<T>, [Parameter<T>; 5]) {
     let batch = Batch {
         ids: integers(ID),
-        groups: integers(GROUP),
+        groups: ranks::of_all(p, integers(GROUP)),
         weights: reals(WEIGHT),
         categories: integers(CATEGORY),
         targets: reals(TARGETS),
-        dloss: reals(DLOSS).remove(0),
+        dloss: narrow::<T>(p.gpus() as f64) * reals(DLOSS).remove(0),
     };
     let parameter = |which: usize| {
-        let [value, m, v] = [0, 1, 2].map(|part| reals(LEARNED + 3 * which + part));
+        // Those of the first GPU: all are equal.
+        let first = |mut all: Vec<T>| {
+            all.truncate(lengths(p)[which] as usize);
+            all
+        };
+        let [value, m, v] = [0, 1, 2].map(|part| first(reals(LEARNED + 3 * which + part)));
         Parameter { value, m, v }
     };
     (batch, [0, 1, 2, 3, 4].map(parameter))
 }
 
 /// All inputs, for the reference.
-fn read(inputs: &Inputs) -> (Batch<f64>, [Parameter<f64>; 5]) {
+fn read(p: &Problem, inputs: &Inputs) -> (Batch<f64>, [Parameter<f64>; 5]) {
     let reals = |buffer| inputs.whole(buffer);
-    batch(|buffer| reals(buffer).into_iter().map(|x| x as u32).collect(), reals)
+    batch(p, |buffer| reals(buffer).into_iter().map(|x| x as u32).collect(), reals)
 }
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
-    let (batch, parameters) = read(inputs);
+    let (batch, parameters) = read(p, inputs);
     let outputs = Model::new(p).step(&batch, &parameters);
     Box::new(move |output, row, out| {
-        let len = out.len();
-        out.copy_from_slice(&outputs[output][row as usize * len..][..len]);
+        // Parameters and averages are those of every GPU.
+        let (len, all) = (out.len(), &outputs[output]);
+        out.copy_from_slice(&all[row as usize * len % all.len()..][..len]);
     })
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    let (batch, parameters) = batch(|buffer| inputs[buffer].u32().to_vec(), |buffer| inputs[buffer].f32().to_vec());
+    let (batch, parameters) = batch(p, |buffer| inputs[buffer].u32().to_vec(), |buffer| inputs[buffer].f32().to_vec());
     for (out, made) in outputs.iter_mut().zip(Model::new(p).step(&batch, &parameters)) {
-        out.copy_from_slice(&made);
+        out.chunks_mut(made.len()).for_each(|out| out.copy_from_slice(&made));
     }
 }

@@ -38,7 +38,6 @@ pub(super) struct Passed<T> {
     pre: Vec<T>,
     hidden: Vec<T>,
     pub(super) pred: Vec<T>,
-    loss: T,
 }
 
 /// Extents of the model, and the problems of its parts.
@@ -46,6 +45,8 @@ pub(super) struct Model {
     n: usize,
     d: usize,
     f: usize,
+    /// GPUs that divide the samples.
+    gpus: usize,
     loss: Problem,
     optimiser: [Problem; 5],
 }
@@ -57,7 +58,7 @@ impl Model {
         let [n, d, f] = ["n", "d", "f"].map(|axis| p[axis] as usize);
         let loss = stages::loss(p, Direction::Bwd).problem().clone();
         let optimiser = stages::optimisers(p).map(|inner| inner.problem().clone());
-        Model { n, d, f, loss, optimiser }
+        Model { n, d, f, gpus: p.gpus() as usize, loss, optimiser }
     }
 
     pub(super) fn forward<T: Real>(&self, batch: &Batch<T>, [table, w1, b1, w2, b2]: Values<'_, T>) -> Passed<T> {
@@ -74,11 +75,21 @@ impl Model {
         let pre = add_to_rows(gemm_nn(&x, w1, [n, f, d]), b1);
         let hidden = mapped(&pre, gelu_tanh);
         let pred = add_to_rows(gemm_nn(&hidden, w2, [n, TWO, f]), b2);
+        Passed { x, pre, hidden, pred }
+    }
+
+    /// Mean of the loss over predictions and their targets.
+    fn mean<T: Real>(&self, pred: &[T], targets: &[T]) -> T {
         let band = loss_smape::Band::new(&self.loss);
-        let terms = pred.iter().zip(&batch.targets);
+        let terms = pred.iter().zip(targets);
         let sum: f64 = terms.map(|(pred, target)| loss_smape::term(band, wide(*pred), wide(*target))).sum();
-        let loss = narrow(sum / pred.len() as f64);
-        Passed { x, pre, hidden, pred, loss }
+        narrow(sum / pred.len() as f64)
+    }
+
+    /// Mean of the loss over the samples of each GPU.
+    fn means<T: Real>(&self, pred: &[T], targets: &[T]) -> Vec<T> {
+        let part = TWO * self.n / self.gpus;
+        pred.chunks(part).zip(targets.chunks(part)).map(|(pred, targets)| self.mean(pred, targets)).collect()
     }
 
     /// Gradients of the parameters, in buffer order.
@@ -120,7 +131,8 @@ impl Model {
                 .collect();
             outputs.extend([0, 1, 2].map(|part| stepped.iter().map(|all| all[part]).collect()));
         }
-        outputs.extend([passed.pred, vec![passed.loss]]);
+        let losses = self.means(&passed.pred, &batch.targets);
+        outputs.extend([passed.pred, losses]);
         outputs
     }
 }
@@ -139,7 +151,7 @@ mod tests {
     #[test]
     fn gradients_are_the_slopes_of_the_loss() {
         let p = problem("n7,e3,v3,d4,f5");
-        let (model, (batch, mut parameters)) = (Model::new(&p), read(&p.inputs(1)));
+        let (model, (batch, mut parameters)) = (Model::new(&p), read(&p, &p.inputs(1)));
         let values = |of: &[Parameter<f64>; 5]| of.each_ref().map(|of| of.value.clone());
         let with = |values: &[Vec<f64>; 5]| -> Passed<f64> {
             model.forward(&batch, values.each_ref().map(|values| &values[..]))
@@ -151,7 +163,7 @@ mod tests {
             for (at, gradient) in gradients.iter().enumerate() {
                 let mut moved = |by: f64| {
                     parameters[which].value[at] += by;
-                    let loss = with(&values(&parameters)).loss;
+                    let loss = model.mean(&with(&values(&parameters)).pred, &batch.targets);
                     parameters[which].value[at] -= by;
                     loss * batch.dloss
                 };
@@ -168,7 +180,7 @@ mod tests {
         let shapes = form().awkward.iter().copied().chain(["n512,e8,v1000,d64,f256"]);
         for p in shapes.map(problem) {
             for seed in 0..8 {
-                let (batch, parameters) = read(&p.inputs(seed));
+                let (batch, parameters) = read(&p, &p.inputs(seed));
                 let passed = Model::new(&p).forward(&batch, parameters.each_ref().map(|of| &of.value[..]));
                 assert!(passed.pred.iter().all(|pred| (3.0..5.0).contains(pred)), "{p} {seed}: {:?}", passed.pred);
             }
@@ -178,7 +190,7 @@ mod tests {
     #[test]
     fn a_row_of_the_table_learns_from_the_samples_that_took_it_alone() {
         let p = problem("n3,e2,v5,d2,f3");
-        let (mut batch, parameters) = read(&p.inputs(1));
+        let (mut batch, parameters) = read(&p, &p.inputs(1));
         batch.categories = vec![4, 1, 4];
         let (model, values) = (Model::new(&p), parameters.each_ref().map(|of| &of.value[..]));
         let gradients = model.backward(&batch, values, &model.forward(&batch, values));

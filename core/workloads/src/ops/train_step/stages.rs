@@ -8,7 +8,8 @@ use parallax_schema::device::Caps;
 
 use super::super::gelu;
 use super::super::linear::stages::{Epilogue, GemmKind, Stages, parts_of_rows};
-use super::{HEADS, NAMES, features, lengths};
+use super::ranks::of_rank;
+use super::{HEADS, NAMES, exchange, features, lengths};
 use crate::{Sort, Sorted, SubOp};
 
 /// Components of the profile.
@@ -153,17 +154,20 @@ fn gradients(p: &Problem, caps: &Caps, fused: bool) -> Vec<Stage> {
     all
 }
 
-/// Optimiser stages of every parameter.
-fn optimised(p: &Problem, caps: &Caps, variant: &str) -> Vec<Stage> {
+/// Optimiser stages of each parameter.
+fn optimised(p: &Problem, caps: &Caps, variant: &str) -> Vec<Vec<Stage>> {
     let of = |(names, inner): (super::Names, SubOp)| {
         let buffers = [("param", names.param), ("grad", names.gradient), ("m", names.m), ("v", names.v)];
         let called = move |stage: Stage| stage.renamed(|label| format!("{label}_{}", names.param));
-        inner.stages(variant, caps, &buffers).into_iter().map(called).collect::<Vec<_>>()
+        let stages = inner.stages(variant, caps, &buffers).into_iter().map(called);
+        stages.map(|stage| stage.component(OPTIMISER)).collect()
     };
-    NAMES.into_iter().zip(optimisers(p)).flat_map(of).collect()
+    NAMES.into_iter().zip(optimisers(p)).map(of).collect()
 }
 
-fn step(p: &Problem, caps: &Caps, fused: bool, parts: &Parts) -> Program {
+/// Stages up to the gradients of all parameters, and those of the optimiser for each. On several GPUs these are the stages of one.
+fn step(p: &Problem, caps: &Caps, fused: bool, parts: &Parts) -> (Vec<Stage>, Vec<Vec<Stage>>) {
+    let p = &of_rank(p);
     let of = |component: &'static str| move |stage: Stage| stage.component(component);
     let mut forward = hashed(p, caps, parts.hash);
     forward.push(lookup(p, caps));
@@ -174,18 +178,22 @@ fn step(p: &Problem, caps: &Caps, fused: bool, parts: &Parts) -> Program {
     backward.extend(gradients(p, caps, fused));
     let mut all: Vec<Stage> = forward.into_iter().map(of(FORWARD)).collect();
     all.extend(backward.into_iter().map(of(BACKWARD)));
-    all.extend(optimised(p, caps, parts.optimiser).into_iter().map(of(OPTIMISER)));
-    Program { stages: all }
+    (all, optimised(p, caps, parts.optimiser))
 }
 
 pub(super) fn separate(p: &Problem, caps: &Caps) -> Program {
     let parts = Parts { hash: "basic", loss: "separate", slope: "scalar", optimiser: "separate" };
-    step(p, caps, false, &parts)
+    exchange::after_backward(p, step(p, caps, false, &parts))
 }
 
+const FUSED: Parts = Parts { hash: "owner", loss: "fused", slope: "vector", optimiser: "vector" };
+
 pub(super) fn fused(p: &Problem, caps: &Caps) -> Program {
-    let parts = Parts { hash: "owner", loss: "fused", slope: "vector", optimiser: "vector" };
-    step(p, caps, true, &parts)
+    exchange::after_backward(p, step(p, caps, true, &FUSED))
+}
+
+pub(super) fn overlapped(p: &Problem, caps: &Caps) -> Program {
+    exchange::overlapped(p, step(p, caps, true, &FUSED))
 }
 
 #[cfg(test)]

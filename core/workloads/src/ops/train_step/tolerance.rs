@@ -61,7 +61,7 @@ fn product([a, a_off]: [f64; 2], [b, b_off]: [f64; 2]) -> [f64; 2] {
 }
 
 /// Magnitude and error of a sum over `rows` rows. Its terms may all have the same sign, and its roundings grow with it. Errors of
-/// terms are those of their own rows.
+/// terms are those of their own rows. A sum of the sums of several GPUs has no more roundings: `rows / gpus + gpus - 1` of them.
 fn summed(rows: f64, [size, off]: [f64; 2]) -> [f64; 2] {
     [rows * size, rows.sqrt() * off + rows * size * U * (rows.sqrt() + 8.0)]
 }
