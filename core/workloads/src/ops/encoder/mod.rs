@@ -9,7 +9,7 @@
 //! about as large as a single layer's.
 //!
 //! Both directions are one program, which keeps the inputs of layers and recomputes the rest on the way back. With `kept`, it keeps
-//! what the backward pass reads, which takes more memory and less time: see `both`.
+//! the values that the backward pass reads, which takes more memory: see `both`.
 //!
 //! Operations: those of the layer, times the number of layers.
 
