@@ -267,6 +267,9 @@ def main():
     args = arguments()
     chosen = [case for case in named() if not args.only or case.split("/")[0] in args.only]
     problems = ["/".join(case.split("/")[:4]) for case in args.case] if args.case else chosen
+    # A file that cannot be read is an error before anything is measured.
+    medians, _, suite = read(args.ours) if args.ours else ({}, {}, "no run of ours")
+    cards = conditions(args.ours) if args.ours else {}
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.manual_seed(42)
     order, rows, sensors = random.Random(42), [], Sensors()
@@ -284,8 +287,7 @@ def main():
         if args.json:  # After each, so that an interrupted run leaves its results.
             args.json.write_text(json.dumps({"device": name, "version": version, "rows": rows}, indent=1))
     sensors.close()
-    medians, _, suite = read(args.ours) if args.ours else ({}, {}, "no run of ours")
-    print(table(rows, medians, conditions(args.ours) if args.ours else {}))
+    print(table(rows, medians, cards))
     print(f"\n{name}; {version}; {suite}")
     for row in (row for row in rows if "note" in row):
         print(f"- {row['case']}, {row['peer']}: {row['note']}")

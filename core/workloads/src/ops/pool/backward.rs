@@ -193,6 +193,13 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let [height, width, lines, windows] =
         [rows.extent, columns.extent, rows.outputs, columns.outputs].map(|extent| extent as usize);
     let apart = apart(p);
+    if let (1, Some(places)) = (apart, places) {
+        let planes = outputs[0].par_chunks_mut(height * width).enumerate();
+        return planes.for_each(|(plane, out)| {
+            let of_plane = plane * lines * windows..(plane + 1) * lines * windows;
+            to_largest(out, &dout[of_plane.clone()], &places[of_plane]);
+        });
+    }
     outputs[0].par_chunks_mut(width * apart).enumerate().for_each(|(line, out)| {
         let (image, i) = (line / height, line % height);
         out.fill(0.0);
@@ -220,6 +227,16 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
             }
         }
     });
+}
+
+/// Adds the gradient of each window of a plane to the pixel of its maximum.
+fn to_largest(out: &mut [f32], gradients: &[f32], places: &[u32]) {
+    out.fill(0.0);
+    for (gradient, place) in gradients.iter().zip(places) {
+        if let Some(slot) = out.get_mut(*place as usize) {
+            *slot += gradient;
+        }
+    }
 }
 
 /// Set-up with one result element per thread.
