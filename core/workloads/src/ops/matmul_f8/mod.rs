@@ -63,7 +63,7 @@ pub fn workload() -> Workload {
                     |p, _| p["n"] * p["k"],
                     |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
                 ),
-                OfNan::Kept,
+                OfNan::Unsaid("NaN is a code within whole numbers; the set `nan` has it"),
             )
             .headline("m1024,n1024,k1024,tensor")
             .shapes(shapes)
