@@ -66,9 +66,14 @@ pub fn groups(p: &Problem) -> u64 {
     p["k"].div_ceil(p["g"])
 }
 
-/// Number of tiles of all results.
-pub fn tiles(p: &Problem, rows: u64, columns: u64) -> u64 {
-    p["m"].div_ceil(rows) * p["n"].div_ceil(columns)
+/// Word of four bytes, the first in the lowest.
+pub fn word(byte: impl Fn(u32) -> u8) -> f64 {
+    f64::from(u32::from_le_bytes([0, 1, 2, 3].map(byte)))
+}
+
+/// Four signed numbers of a word.
+pub fn signed(word: u32) -> [i8; 4] {
+    word.to_le_bytes().map(|byte| byte as i8)
 }
 
 /// Weights of a column that a warp multiplies on tensor cores between two scales.

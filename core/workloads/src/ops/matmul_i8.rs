@@ -11,10 +11,13 @@ use parallax_ir::parallel::*;
 use parallax_ir::stress::{any, smallest_normal, wide, zero};
 use parallax_ir::{
     Arg, Axis, BufferSpec, CudaLaunch, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference,
-    RowProducts, Shape, Stage, StressInput, Tolerance, Tunable, Variant, Workload, indexable, spread,
+    RowProducts, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, spread,
 };
-use parallax_schema::case::{Allowed, DType, Direction, Preset, Rate, Storage};
+use parallax_schema::case::{DType, Direction, Preset, Rate, Storage};
 use parallax_schema::device::{Caps, Dialect, MatrixShape};
+
+use crate::packed::{signed, word};
+use crate::result_tiles::{LARGE_FROM, WIDE_FROM, enough, tiles};
 
 const A: usize = 0;
 const B: usize = 1;
@@ -138,7 +141,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 
 /// Word of four numbers.
 fn pack(number: impl Fn(u32) -> i8) -> f64 {
-    f64::from((0..4).fold(0, |word, place| word | u32::from(number(place) as u8) << (8 * place)))
+    word(|place| number(place) as u8)
 }
 
 /// Four numbers from -127 to 127, as in symmetric quantisation.
@@ -199,15 +202,10 @@ fn ends(_: &Shape, draw: Draw) -> f64 {
     pack(|place| if (draw.bits() >> (63 - place)) & 1 == 1 { i8::MIN } else { i8::MAX })
 }
 
-/// Four numbers of a word.
-fn unpacked(word: u32) -> [i8; 4] {
-    word.to_le_bytes().map(|byte| byte as i8)
-}
-
 fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
     let words = p["k"] / PACKED;
     let of_row = |buffer, row: u64| {
-        let each = move |word| unpacked(inputs.at(buffer, row * words + word) as u32);
+        let each = move |word| signed(inputs.at(buffer, row * words + word) as u32);
         (0..words).flat_map(each).map(f64::from)
     };
     let left: Vec<f64> = of_row(A, row).collect();
@@ -218,7 +216,7 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    let [a, b] = [A, B].map(|buffer| inputs[buffer].u32().iter().flat_map(|word| unpacked(*word)).collect::<Vec<_>>());
+    let [a, b] = [A, B].map(|buffer| inputs[buffer].u32().iter().flat_map(|word| signed(*word)).collect::<Vec<_>>());
     let (a_scale, b_scale) = (inputs[A_SCALE].f32(), inputs[B_SCALE].f32());
     let (n, k) = (p["n"] as usize, p["k"] as usize);
     outputs[0].par_chunks_mut(n).enumerate().for_each(|(row, out)| {
@@ -228,11 +226,6 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
             *out = a_scale[row] * scale * sum as f32;
         }
     });
-}
-
-/// Number of tiles of all results.
-fn tiles(p: &Problem, rows: u64, columns: u64) -> u64 {
-    p["m"].div_ceil(rows) * p["n"].div_ceil(columns)
 }
 
 /// Stage with the extents as constants.
@@ -251,16 +244,6 @@ fn naive(p: &Problem, _caps: &Caps) -> Program {
     program(p, stage(p, "matmul_i8/naive", "matmul_i8_naive").threads([16, 16, 1]).grid(spread(tiles(p, 16, 16))))
 }
 
-/// Tunables of `dot4`.
-const LARGE_FROM: Tunable = Tunable {
-    name: "LARGE_FROM",
-    about: "number of tiles from which a thread has 64 sums, not 16, in per cent of the multiprocessors",
-    allowed: Allowed::OneOf(&[0, 25, 50, 100, 200, 400, 100_000_000]),
-    default: 100,
-};
-
-/// Multiprocessors of a large GPU, for a device that reports no number.
-const UNITS: u64 = 128;
 /// Bytes of one copy.
 const PIECE: u32 = 16;
 
@@ -294,8 +277,7 @@ impl Squares {
 }
 
 fn dot4(p: &Problem, caps: &Caps) -> Program {
-    let from = u64::from(p.tuned(caps, "dot4", &LARGE_FROM));
-    let large = Squares::new(true, caps.dialect).count(p) * 100 >= caps.compute_units.map_or(UNITS, u64::from) * from;
+    let large = enough(Squares::new(true, caps.dialect).count(p), caps, p.tuned(caps, "dot4", &LARGE_FROM));
     let squares = Squares::new(large, caps.dialect);
     let Squares { tile, across, pieces } = squares;
     let stage = stage(p, "matmul_i8/dot4", "matmul_i8_dot4")
@@ -341,22 +323,13 @@ fn mma_available(_p: &Problem, caps: &Caps) -> Result<(), String> {
     }
 }
 
-/// Tunables of `mma`.
-const WIDE_FROM: Tunable = Tunable {
-    name: "WIDE_FROM",
-    about: "number of tiles from which their width is 256 columns, not 128, in per cent of the multiprocessors",
-    allowed: Allowed::OneOf(&[0, 25, 50, 100, 200, 400, 100_000_000]),
-    default: 100,
-};
-
 fn mma(p: &Problem, caps: &Caps) -> Program {
     const ROWS: u32 = 128;
     // Bytes of a staged row without padding. Steps in shared memory: one in use, two in flight.
     const DEPTH: u32 = 64;
     const STAGES: u32 = 3;
     // A wide tile reads three quarters of the bytes from the cache, but there must be enough tiles for the device.
-    let from = u64::from(p.tuned(caps, "mma", &WIDE_FROM));
-    let wide = tiles(p, u64::from(ROWS), 256) * 100 >= caps.compute_units.map_or(UNITS, u64::from) * from;
+    let wide = enough(tiles(p, u64::from(ROWS), 256), caps, p.tuned(caps, "mma", &WIDE_FROM));
     let columns = if wide { 256 } else { 128 };
     // One warp for each 64 by 64 elements.
     let threads = ROWS / 64 * (columns / 64) * 32;
@@ -419,10 +392,10 @@ mod tests {
     #[test]
     fn words_hold_numbers_of_either_sign_with_the_first_lowest() {
         assert_eq!(pack(|place| [1, -2, 127, -128][place as usize]), f64::from(0x807F_FE01u32));
-        assert_eq!(unpacked(0x807F_FE01), [1, -2, 127, -128]);
+        assert_eq!(signed(0x807F_FE01), [1, -2, 127, -128]);
         let p = problem("m64,n64,k256").expect("valid");
         let inputs = p.inputs(1);
-        let all: Vec<i8> = inputs.values(A, ..).iter().flat_map(|word| unpacked(*word as u32)).collect();
+        let all: Vec<i8> = inputs.values(A, ..).iter().flat_map(|word| signed(*word as u32)).collect();
         assert_eq!((all.iter().min(), all.iter().max()), (Some(&-127), Some(&127)));
         let mean = all.iter().map(|x| f64::from(*x)).sum::<f64>() / all.len() as f64;
         assert!(mean.abs() < 3.0, "{mean}");

@@ -16,7 +16,8 @@ use parallax_ir::{
 use parallax_schema::case::{DType, Direction, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
-use crate::packed::{Packing, groups, mma_available, shapes, tiles};
+use crate::packed::{Packing, groups, mma_available, shapes};
+use crate::result_tiles::tiles;
 use crate::{products, vector};
 
 const A: usize = 0;

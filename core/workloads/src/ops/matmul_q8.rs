@@ -16,7 +16,8 @@ use parallax_ir::{
 use parallax_schema::case::{Allowed, DType, Direction, Rate};
 use parallax_schema::device::{Caps, CudaCaps, Dialect};
 
-use crate::packed::{Packing, groups, mma_available, shapes, tiles};
+use crate::packed::{Packing, groups, mma_available, shapes, signed, word};
+use crate::result_tiles::{multiprocessors, tiles};
 use crate::{products, vector};
 
 const A: usize = 0;
@@ -108,8 +109,8 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 }
 
 /// Word of four numbers.
-fn pack(number: impl Fn(usize) -> i8) -> f64 {
-    f64::from(u32::from_le_bytes(std::array::from_fn(|place| number(place) as u8)))
+fn pack(number: impl Fn(u32) -> i8) -> f64 {
+    word(|place| number(place) as u8)
 }
 
 /// Four numbers from −128 to 127.
@@ -176,11 +177,6 @@ fn of_ends(p: &Problem, output: usize) -> Tolerance {
     Tolerance { abs: 2.0 * usual.abs, ..usual }
 }
 
-/// Four numbers of a word.
-fn unpacked(word: u32) -> [i8; 4] {
-    word.to_le_bytes().map(|byte| byte as i8)
-}
-
 fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
     let (words, groups, g) = (p["k"] / PACKED, groups(p), p["g"]);
     let left = inputs.values(A, row * p["k"]..(row + 1) * p["k"]);
@@ -189,7 +185,7 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
         let mut sum = 0.0;
         for word in 0..words {
             let scale = inputs.at(SCALE, column * groups + word * PACKED / g);
-            let numbers = unpacked(inputs.at(B, column * words + word) as u32);
+            let numbers = signed(inputs.at(B, column * words + word) as u32);
             let products = left[(word * PACKED) as usize..].iter().zip(numbers);
             sum += products.map(|(a, number)| a * f64::from(number) * scale).sum::<f64>();
         }
@@ -232,15 +228,13 @@ fn naive(p: &Problem, _caps: &Caps) -> Program {
 
 /// Lanes of a warp.
 const LANES: u64 = 32;
-/// Multiprocessors of a large GPU, for a device that reports no number.
-const UNITS: u64 = 128;
 /// Warps with loads in flight that keep the memory of a multiprocessor busy.
 const BUSY: u64 = 16;
 
 /// Number of warps, up to `most`, that share the depth of their columns. `works` is the number of such columns, and `units` that of
 /// vectors of the depth, of which each lane has one.
 fn split(caps: &Caps, works: u64, units: u64, most: u64) -> u64 {
-    let wanted = BUSY * caps.compute_units.map_or(UNITS, u64::from);
+    let wanted = BUSY * multiprocessors(caps);
     let mut warps = 1;
     while warps < most && warps * works < wanted && warps * LANES < units {
         warps *= 2;
@@ -338,8 +332,8 @@ mod tests {
 
     #[test]
     fn words_hold_numbers_of_either_sign_with_the_first_lowest() {
-        assert_eq!(pack(|place| [1, -2, 127, -128][place]), f64::from(0x807F_FE01u32));
-        assert_eq!(unpacked(0x807F_FE01), [1, -2, 127, -128]);
+        assert_eq!(pack(|place| [1, -2, 127, -128][place as usize]), f64::from(0x807F_FE01u32));
+        assert_eq!(signed(0x807F_FE01), [1, -2, 127, -128]);
         let mut out = [0.0; 8];
         vector::unpack_i8(&mut out, &[0x807F_FE01, 3], 0.5);
         assert_eq!(out, [0.5, -1.0, 63.5, -64.0, 1.5, 0.0, 0.0, 0.0]);

@@ -20,6 +20,8 @@ use parallax_ir::{
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
+use crate::minifloat::{E4M3, E5M2, Minifloat};
+
 const X: usize = 0;
 /// Indices of the outputs.
 const CODES: usize = 0;
@@ -181,8 +183,8 @@ fn steps(shape: &Shape, draw: Draw) -> f64 {
 /// A format of 8 bits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Format {
-    /// Bits of the mantissa, and the bias of the exponent; `None` for whole numbers.
-    float: Option<(u32, i32)>,
+    /// The float format; `None` for whole numbers.
+    float: Option<Minifloat>,
     /// Largest number.
     most: f64,
 }
@@ -192,9 +194,9 @@ impl Format {
         if p.shape.has("int8") {
             Format { float: None, most: 127.0 }
         } else if p.shape.has("e5m2") {
-            Format { float: Some((2, 15)), most: 57_344.0 }
+            Format { float: Some(E5M2), most: E5M2.most }
         } else {
-            Format { float: Some((3, 7)), most: 448.0 }
+            Format { float: Some(E4M3), most: E4M3.most }
         }
     }
 
@@ -205,14 +207,10 @@ impl Format {
 
     /// Code of a number within the range.
     fn code(self, x: f64) -> u8 {
-        let Some((mantissa, bias)) = self.float else { return x.round_ties_even() as i8 as u8 };
-        let sign = u8::from(x.is_sign_negative()) << 7;
-        let size = x.abs();
-        // Exponent of the number's step: subnormal numbers have that of the least normal one.
-        let exponent = (1 - bias..).find(|e| size < 2f64.powi(e + 1)).expect("within the range");
-        let steps = (size / 2f64.powi(exponent - mantissa as i32)).round_ties_even() as i32;
-        // A mantissa that rounds up to two carries into the exponent.
-        sign | (((exponent + bias - 1) << mantissa) + steps) as u8
+        match self.float {
+            Some(float) => float.code(x),
+            None => x.round_ties_even() as i8 as u8,
+        }
     }
 }
 
@@ -276,7 +274,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
             let inverse = 1.0 / found;
             for (word, four) in codes.iter_mut().zip(numbers.chunks_exact(4)) {
                 let code = |x: &f32| match format.float {
-                    Some((mantissa, bias)) => code_of(x * inverse, mantissa, bias),
+                    Some(Minifloat { mantissa, bias, .. }) => code_of(x * inverse, mantissa, bias),
                     None => (x * inverse).round_ties_even() as i32 as u32 & 0xFF,
                 };
                 *word = f32::from_bits(four.iter().rev().fold(0, |word, x| word << 8 | code(x)));
@@ -288,7 +286,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 /// Program of one stage with the extents and the format as constants.
 fn program(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
     let format = Format::of(p);
-    let (mantissa, bias) = format.float.unwrap_or_default();
+    let (mantissa, bias) = format.float.map_or((0, 0), |float| (float.mantissa, float.bias));
     let most = (format.most as f32).to_bits();
     let numbers = [("ROWS", p["r"]), ("C", p["c"]), ("G", p["g"]), ("GROUPS", groups(p))];
     Stage::kernel(entry, text, entry)
@@ -397,8 +395,8 @@ mod tests {
 
     #[test]
     fn each_code_is_the_nearest_by_either_way() {
-        for (mantissa, bias, most) in [(3, 7, 448.0), (2, 15, 57_344.0)] {
-            let format = Format { float: Some((mantissa, bias)), most };
+        for format in [E4M3, E5M2] {
+            let Minifloat { mantissa, bias, most } = format;
             for code in (0..=255).filter(|code| decoded(*code, mantissa, bias).abs() <= most) {
                 let x = decoded(code, mantissa, bias);
                 assert_eq!(format.code(x), code, "{x}");

@@ -1,9 +1,7 @@
 //! The format e4m3: a sign, four bits of exponent and three of mantissa.
 
-/// Bias of the exponent.
-const BIAS: i32 = 7;
-/// Largest number.
-pub(super) const MOST: f64 = 448.0;
+use crate::minifloat::E4M3;
+
 /// Code of one.
 pub(super) const ONE: u8 = 0x38;
 /// Code of the largest number.
@@ -18,8 +16,8 @@ pub(super) fn number(code: u8) -> f32 {
     let (exponent, steps) = (i32::from(code & !SIGN) >> 3, f32::from(code & 7));
     let size = match (code & !SIGN, exponent) {
         (NAN, _) => f32::NAN,
-        (_, 0) => steps * power(1 - BIAS - 3),
-        _ => (steps + 8.0) * power(exponent - BIAS - 3),
+        (_, 0) => steps * power(1 - E4M3.bias - 3),
+        _ => (steps + 8.0) * power(exponent - E4M3.bias - 3),
     };
     if code & SIGN == 0 { size } else { -size }
 }
@@ -38,25 +36,10 @@ pub(super) fn decoded(word: u32) -> [f32; 4] {
     word.to_le_bytes().map(|code| NUMBERS[usize::from(code)])
 }
 
-/// Returns the code nearest to a number within the range, halves to even.
-pub(super) fn code(x: f64) -> u8 {
-    let sign = if x.is_sign_negative() { SIGN } else { 0 };
-    let size = x.abs();
-    // Exponent of the number's step: subnormal numbers have that of the least normal one.
-    let exponent = (1 - BIAS..).find(|e| size < 2f64.powi(e + 1)).expect("within the range");
-    let steps = (size / 2f64.powi(exponent - 3)).round_ties_even() as i32;
-    // A mantissa that rounds up to two carries into the exponent.
-    sign | (((exponent + BIAS - 1) << 3) + steps) as u8
-}
-
-/// Returns the word of four codes, the first in its lowest byte.
-pub(super) fn word(code: impl Fn(u32) -> u8) -> f64 {
-    f64::from(u32::from_le_bytes([0, 1, 2, 3].map(code)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packed::word;
 
     #[test]
     fn numbers_and_codes_are_those_of_the_format() {
@@ -70,14 +53,14 @@ mod tests {
             (240.0, 0x77),
             (448.0, LARGEST),
         ] {
-            assert_eq!((number(of), code(f64::from(number_of))), (number_of, of));
+            assert_eq!((number(of), E4M3.code(f64::from(number_of))), (number_of, of));
         }
         assert!(number(NAN).is_nan() && number(NAN | SIGN).is_nan());
         assert!(number(SIGN).is_sign_negative());
-        assert_eq!(code(MOST), LARGEST);
+        assert_eq!(E4M3.code(E4M3.most), LARGEST);
         let finite = (0..=255).filter(|code| number(*code).is_finite());
         assert_eq!(finite.clone().count(), 254);
-        assert!(finite.into_iter().all(|of| code(f64::from(number(of))) == of));
+        assert!(finite.into_iter().all(|of| E4M3.code(f64::from(number(of))) == of));
     }
 
     #[test]

@@ -3,14 +3,16 @@
 use parallax_ir::stress::{smallest_normal, wide, zero};
 use parallax_ir::{Draw, Problem, Shape, StressInput, Tolerance};
 
-use super::codes::{LARGEST, MOST, NAN, ONE, SIGN, code, word};
+use super::codes::{LARGEST, NAN, ONE, SIGN};
 use super::{PACKED, SPAN};
+use crate::minifloat::E4M3;
+use crate::packed::word;
 
 /// Four codes of numbers from −448 to 448, the sums of two uniform ones.
 pub(super) fn numbers(_: &Shape, draw: Draw) -> f64 {
     word(|place| {
         let [first, second] = [0, 8].map(|half| (draw.bits() >> (16 * place + half)) as u8);
-        code(f64::from(i32::from(first) + i32::from(second) - 255) * (MOST / 255.0))
+        E4M3.code(f64::from(i32::from(first) + i32::from(second) - 255) * (E4M3.most / 255.0))
     })
 }
 
@@ -178,7 +180,7 @@ mod tests {
         let mean = all.iter().sum::<f64>() / all.len() as f64;
         let largest = all.iter().fold(0f64, |largest, x| largest.max(x.abs()));
         // Both scales are below 1/128.
-        assert!(mean.abs() < 5.0 && largest <= MOST, "{mean} {largest}");
+        assert!(mean.abs() < 5.0 && largest <= E4M3.most, "{mean} {largest}");
         assert!((deviation / 128.0).powi(2) < 2.1, "{deviation}");
         assert!(drawn(finite).iter().all(|x| x.is_finite()));
         let codes: std::collections::HashSet<u64> = drawn(finite).into_iter().map(f64::to_bits).collect();

@@ -8,19 +8,7 @@ use parallax_schema::case::{Allowed, Storage};
 use parallax_schema::device::Caps;
 
 use super::{PACKED, Scales, parts};
-
-/// Multiprocessors of a large GPU, for a device that reports no number.
-const UNITS: u64 = 128;
-
-/// Number of tiles of all results.
-fn tiles(p: &Problem, rows: u64, columns: u64) -> u64 {
-    p["m"].div_ceil(rows) * p["n"].div_ceil(columns)
-}
-
-/// Whether these tiles are enough, in per cent of the multiprocessors.
-fn enough(tiles: u64, caps: &Caps, percent: u32) -> bool {
-    tiles * 100 >= caps.compute_units.map_or(UNITS, u64::from) * u64::from(percent)
-}
+use crate::result_tiles::{LARGE_FROM, WIDE_FROM, enough, tiles};
 
 /// Adds the extents and the kind of scales as constants.
 fn described(p: &Problem, stage: Stage) -> Stage {
@@ -46,14 +34,6 @@ pub(super) fn naive(p: &Problem, _caps: &Caps) -> Program {
     program(p, stage(p, "matmul_f8/naive", "matmul_f8_naive").threads([16, 16, 1]).grid(spread(tiles(p, 16, 16))))
 }
 
-/// Tunables of `tiled`.
-pub(super) const LARGE_FROM: Tunable = Tunable {
-    name: "LARGE_FROM",
-    about: "number of tiles from which a thread has 64 sums, not 16, in per cent of the multiprocessors",
-    allowed: Allowed::OneOf(&[0, 25, 50, 100, 200, 400, 100_000_000]),
-    default: 100,
-};
-
 pub(super) fn tiled(p: &Problem, caps: &Caps) -> Program {
     const ACROSS: u32 = 16;
     // Each thread stages four rows of four codes at a time: both tiles are 2048 codes.
@@ -76,14 +56,6 @@ pub(super) fn mma_available(_p: &Problem, caps: &Caps) -> Result<(), String> {
         found => Err(format!("mma needs compute capability 8.0, not {found:?}")),
     }
 }
-
-/// Tunables of `mma`.
-pub(super) const WIDE_FROM: Tunable = Tunable {
-    name: "WIDE_FROM",
-    about: "number of tiles from which their width is 256 columns, not 128, in per cent of the multiprocessors",
-    allowed: Allowed::OneOf(&[0, 25, 50, 100, 200, 400, 100_000_000]),
-    default: 100,
-};
 
 pub(super) fn mma(p: &Problem, caps: &Caps) -> Program {
     const ROWS: u32 = 128;

@@ -22,6 +22,7 @@ use parallax_ir::{
 use parallax_schema::case::{DType, Direction, Preset, Rate};
 use parallax_schema::device::Dialect;
 
+use crate::result_tiles::{LARGE_FROM, WIDE_FROM};
 use crate::vector;
 use codes::decoded;
 use inputs::{numbers, scale, stress_inputs, tolerance};
@@ -107,14 +108,14 @@ fn variants() -> Vec<Variant> {
             "codes become f32 on their way to workgroup memory; 16 or 64 sums in a thread's registers",
             kernels::tiled,
         )
-        .tunables(&[kernels::LARGE_FROM]),
+        .tunables(&[LARGE_FROM]),
         Variant::kernel(
             "mma",
             "tensor cores by warp-wide instructions: tiles are copied asynchronously, and codes become f16 in registers",
             kernels::mma,
         )
         .only_in(&[Dialect::Cuda])
-        .tunables(&[kernels::WIDE_FROM])
+        .tunables(&[WIDE_FROM])
         .available(kernels::mma_available),
         Variant::kernel(
             "wgmma",
