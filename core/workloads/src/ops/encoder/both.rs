@@ -8,8 +8,8 @@
 
 use parallax_ir::stress::{sums_of_zeros, zero};
 use parallax_ir::{
-    BufferSpec, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Role, Rows, StressInput, Tolerance,
-    Variant, numbered,
+    BufferSpec, HostBuffer, Inputs, OfNan, OpSpec, Problem, Program, Reference, Role, Rows, Stage, StressInput,
+    Tolerance, Variant, numbered,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
@@ -260,11 +260,15 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 
 /// Program of a variant's forward pass, and of the backward pass by the matching stages of a layer.
 fn program(p: &Problem, caps: &Caps, variant: &str, kind: Option<GemmKind>) -> Program {
-    if kept(p) {
-        return keeping(p, caps, kind);
-    }
-    let (inner, Program { stages: mut all }) = (layer(p), super::program(p, caps, variant));
-    let (specs, back) = (inner.problem().buffers(), checkpointed(inner.problem(), caps, kind).stages);
+    let inner = layer(p);
+    let (mut all, back) = match kept(p) {
+        true => {
+            let [there, back] = halves(inner.problem(), caps, kind);
+            (leaving(p, inner.problem(), &there), back)
+        }
+        false => (super::program(p, caps, variant).stages, checkpointed(inner.problem(), caps, kind).stages),
+    };
+    let specs = inner.problem().buffers();
     for at in (0..p["l"]).rev() {
         let names: Vec<_> = specs.iter().map(|spec| (spec.name, on_the_way_back(p, spec, at))).collect();
         all.extend(on_layer(&back, at, &names));
@@ -272,25 +276,18 @@ fn program(p: &Problem, caps: &Caps, variant: &str, kind: Option<GemmKind>) -> P
     Program { stages: all }
 }
 
-/// Program of both directions of each layer, apart. Values that the forward pass leaves are in the buffers of the way back.
-fn keeping(p: &Problem, caps: &Caps, kind: Option<GemmKind>) -> Program {
-    let inner = layer(p);
-    let (specs, left) = (inner.problem().buffers(), left(inner.problem()));
-    let [there, back] = halves(inner.problem(), caps, kind);
-    let on_the_way_there = |spec: &BufferSpec, at| match left.contains(&spec.name) {
+/// Stages of the forward pass of all layers, which leave values in the buffers of the way back.
+fn leaving(p: &Problem, inner: &Problem, there: &[Stage]) -> Vec<Stage> {
+    let (specs, left) = (inner.buffers(), left(inner));
+    let named = |spec: &BufferSpec, at| match left.contains(&spec.name) {
         true => on_the_way_back(p, spec, at),
         false => of_layer(p, spec.name, at),
     };
-    let mut all = Vec::new();
-    for at in 0..p["l"] {
-        let names: Vec<_> = specs.iter().map(|spec| (spec.name, on_the_way_there(spec, at))).collect();
-        all.extend(on_layer(&there, at, &names));
-    }
-    for at in (0..p["l"]).rev() {
-        let names: Vec<_> = specs.iter().map(|spec| (spec.name, on_the_way_back(p, spec, at))).collect();
-        all.extend(on_layer(&back, at, &names));
-    }
-    Program { stages: all }
+    let of = |at: u64| {
+        let names: Vec<_> = specs.iter().map(|spec| (spec.name, named(spec, at))).collect();
+        on_layer(there, at, &names).collect::<Vec<_>>()
+    };
+    (0..p["l"]).flat_map(of).collect()
 }
 
 #[cfg(test)]

@@ -93,24 +93,24 @@ fn form() -> OpSpec {
              biases and GELU done to sums in registers",
             |p, caps| program(p, caps, "fused"),
         )
-        .available(|p, caps| alone(p).and_then(|()| layer(p).available("fused", caps))),
+        .available(|p, caps| available(p, caps, "fused")),
         Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| program(p, caps, "mma"))
             .only_in(&[Dialect::Cuda])
-            .available(|p, caps| alone(p).and_then(|()| layer(p).available("mma", caps))),
+            .available(|p, caps| available(p, caps, "mma")),
         Variant::kernel(
             "wgmma",
             "the same on tensor cores by four warps together; the copy engine loads and stores tiles",
             |p, caps| program(p, caps, "wgmma"),
         )
         .only_in(&[Dialect::Cuda])
-        .available(|p, caps| alone(p).and_then(|()| layer(p).available("wgmma", caps))),
+        .available(|p, caps| available(p, caps, "wgmma")),
         Variant::kernel(
             "vendor",
             "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN",
             |p, caps| program(p, caps, "vendor"),
         )
         .only_in(&[Dialect::Cuda])
-        .available(|p, caps| alone(p).and_then(|()| layer(p).available("vendor", caps))),
+        .available(|p, caps| available(p, caps, "vendor")),
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
     .fallback(&["wgmma", "mma", "fused", "unfused"])
@@ -123,6 +123,11 @@ fn alone(p: &Problem) -> Result<(), String> {
         true => Err("a forward pass alone keeps no values for a backward pass: leave `kept` out".to_owned()),
         false => Ok(()),
     }
+}
+
+fn available(p: &Problem, caps: &Caps, variant: &str) -> Result<(), String> {
+    alone(p)?;
+    layer(p).available(variant, caps)
 }
 
 /// Shapes of a preset: few layers for every device, and the whole vision tower if memory and the reference's time allow.
