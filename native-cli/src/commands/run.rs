@@ -1,16 +1,16 @@
 //! `run`: checks and measures cases.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use anyhow::bail;
 use clap::Args;
-use parallax_cuda::Arithmetic;
 use parallax_report::{answer, escape, model_sentence, model_table};
 use parallax_schema::record::{BROWSER_VERSION, NamedRun, Run};
 use parallax_schema::session::Mode;
 use parallax_schema::spec::Spec;
-use parallax_shaders::Checks;
 
 use crate::args::{Common, RESULTS};
 use crate::commands::each_card::{ALL, each_card};
@@ -87,21 +87,8 @@ fn resume(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
         (asked, reach) => device.browser.features = asked.or(reach),
     }
     // The run file has checked values.
-    let checks: Option<Checks> = earlier.checks().and_then(|checks| checks.parse().ok());
-    match (device.native.checked, checks) {
-        (Some(asked), checks) if asked != checks.unwrap_or_default() => {
-            bail!("{} was measured with --checked={}: leave --checked out", file.display(), checks.unwrap_or_default())
-        }
-        _ => device.native.checked = checks,
-    }
-    let arithmetic: Option<Arithmetic> = earlier.arithmetic().and_then(|arithmetic| arithmetic.parse().ok());
-    match (device.native.arithmetic, arithmetic) {
-        (Some(asked), arithmetic) if asked != arithmetic.unwrap_or_default() => {
-            let measured = arithmetic.unwrap_or_default();
-            bail!("{} was measured with --arithmetic {measured}: leave --arithmetic out", file.display())
-        }
-        _ => device.native.arithmetic = arithmetic,
-    }
+    device.native.checked = as_before("checked", device.native.checked, earlier.checks(), file)?;
+    device.native.arithmetic = as_before("arithmetic", device.native.arithmetic, earlier.arithmetic(), file)?;
     match earlier.missing().count() {
         0 => bail!("nothing is missing in {}", file.display()),
         missing => noteln!("{missing} of {} cases are missing in {}", earlier.planned.len(), file.display()),
@@ -114,6 +101,23 @@ fn resume(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
     let resumed = Some(Resumed { path: file.to_owned(), run: earlier, lock });
     let out = Output { resumed, ..Output::of(&common) };
     once(&common, &spec, &out)
+}
+
+/// Returns the value of an option with which a run began.
+///
+/// # Errors
+/// Another value on the command line.
+fn as_before<T>(option: &str, asked: Option<T>, measured: Option<&str>, file: &Path) -> anyhow::Result<Option<T>>
+where
+    T: Copy + Default + PartialEq + Display + FromStr,
+{
+    let measured: Option<T> = measured.and_then(|measured| measured.parse().ok());
+    match (asked, measured.unwrap_or_default()) {
+        (Some(asked), measured) if asked != measured => {
+            bail!("{} was measured with --{option}={measured}: leave --{option} out", file.display())
+        }
+        _ => Ok(measured),
+    }
 }
 
 fn once(common: &Common, spec: &Spec, out: &Output) -> anyhow::Result<ExitCode> {
