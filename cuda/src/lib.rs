@@ -53,6 +53,7 @@ mod nvtx;
 mod occupancy;
 mod prepare;
 mod prepared;
+mod processes;
 pub mod profiler;
 pub mod source;
 mod streams;
@@ -66,6 +67,7 @@ pub use compile::{check_source, compile_source};
 pub use device::{Unavailable, devices, driver_is_here};
 pub use group::Group;
 pub use nccl::NVLS;
+pub use processes::{JoinError, Lost, MeetingError, Parse, Place, Processes, follow};
 pub use profiler::{Cuda, CudaOptions};
 
 /// Opens a CUDA device.
@@ -83,4 +85,12 @@ pub fn open(options: CudaOptions) -> Result<Cuda, Unavailable> {
 /// Those of [`open`], and fewer devices than requested.
 pub fn open_group(options: CudaOptions, gpus: usize) -> Result<Group, Unavailable> {
     Group::open(options, gpus)
+}
+
+/// Opens the CUDA devices of several processes as one, from the first of them. `lost` is called if another one ends.
+///
+/// # Errors
+/// Those of [`open`], and processes that do not come.
+pub fn open_processes(options: CudaOptions, place: &Place, lost: Lost) -> Result<Processes, JoinError> {
+    Processes::open(options, place, lost)
 }

@@ -1,19 +1,22 @@
-//! Exchanges between the GPUs of this process by NVIDIA's library NCCL, loaded at run time.
+//! Exchanges between GPUs, of this process or of several, by NVIDIA's library NCCL, loaded at run time.
 
 mod api;
 
 use std::ffi::c_int;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
-use parallax_ir::device::BackendError;
+use parallax_ir::device::{BackendError, Ledger};
 use parallax_ir::{Collective, Elem};
 use parallax_schema::case::DType;
 
-pub(crate) use self::api::WANTED;
 use self::api::{Api, api, version_words};
-use crate::driver::CudaContext;
+pub(crate) use self::api::{ID, Id, WANTED};
+use crate::driver::{CudaContext, CudaStream};
+use crate::errors::Context;
 use crate::ffi::{Object, Owned};
+use crate::memory::Buffer;
 
 /// Environment variable of NCCL for multicast by the switch of NVLink (NVLS).
 pub const NVLS: &str = "NCCL_NVLS_ENABLE";
@@ -88,18 +91,44 @@ pub(crate) struct Side {
     pub(crate) stream: CUstream,
 }
 
-/// An exchange with the memory of every rank.
+/// An exchange with the memory of every rank of this process.
 pub(crate) struct Part {
     pub(crate) exchange: Exchange,
     pub(crate) sides: Vec<Side>,
 }
 
-/// Communicators of all ranks of a group, all in this process.
+/// Communicators of the ranks of this process in a group.
 pub(crate) struct Communicators {
     api: &'static Api,
     ranks: Vec<Owned>,
+    /// Number of the first of them in the group.
+    first: u64,
+    /// Number of ranks of the group, in all processes.
+    total: u64,
+    /// Numbers that the processes of a group exchange to meet. `None` in a group of one process.
+    meeting: Option<Buffer>,
     /// The contexts that the communicators use.
     _contexts: Vec<Arc<CudaContext>>,
+}
+
+/// Returns the identity of a connection between processes, for all of its ranks.
+///
+/// # Errors
+/// [`BackendError::Refused`] without the library; an error of the library.
+pub(crate) fn unique_id() -> Result<Id, BackendError> {
+    let api = api()?;
+    let mut id = Id([0; ID]);
+    // SAFETY: the argument outlives the call.
+    api.check("naming a connection", unsafe { (api.unique_id)(&mut id) })?;
+    Ok(id)
+}
+
+/// Returns the library's version in words.
+///
+/// # Errors
+/// [`BackendError::Refused`] without the library.
+pub(crate) fn version() -> Result<String, BackendError> {
+    Ok(version_words(api()?.version()))
 }
 
 impl Communicators {
@@ -125,7 +154,46 @@ impl Communicators {
             unsafe { Owned::new(api.destroy, |_| Ok::<(), BackendError>(()), create) }
         };
         let ranks = made.into_iter().map(owned).collect::<Result<_, _>>()?;
-        Ok(Communicators { api, ranks, _contexts: contexts })
+        Ok(Communicators { api, ranks, first: 0, total: ordinals.len() as u64, meeting: None, _contexts: contexts })
+    }
+
+    /// Connects the device of a context as one rank of `total`. It returns when all of them call it.
+    ///
+    /// # Errors
+    /// [`BackendError::Refused`] without the library; an error of the library.
+    pub(crate) fn join(
+        id: Id,
+        [rank, total]: [u64; 2],
+        context: &Arc<CudaContext>,
+    ) -> Result<Communicators, BackendError> {
+        let api = api()?;
+        context.bind_to_thread().doing(|| "binding the device to this thread".into())?;
+        let [number, count] = [rank, total].map(|number| c_int::try_from(number).unwrap_or(c_int::MAX));
+        let check = |status| api.check("connecting with the GPUs of other processes", status);
+        // SAFETY: `to` is valid; a communicator that the call creates is destroyed by its own call.
+        let made = unsafe { Owned::new(api.destroy, check, |to| (api.init_rank)(to, count, id, number)) }?;
+        let meeting = Buffer::new(context, &Rc::<Ledger>::default(), "numbers of a meeting", 4)?;
+        meeting.write(0, &[0; 4])?;
+        let (first, meeting) = (rank, Some(meeting));
+        Ok(Communicators { api, ranks: vec![made], first, total, meeting, _contexts: vec![context.clone()] })
+    }
+
+    /// Number of ranks of the group, in all processes.
+    pub(crate) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Makes a stream wait until those of the other processes have reached this point. A group of one process needs no such
+    /// exchange.
+    ///
+    /// # Errors
+    /// An error of the library.
+    pub(crate) fn meet(&self, stream: &CudaStream) -> Result<(), BackendError> {
+        let Some(meeting) = &self.meeting else { return Ok(()) };
+        let side = Side { sent: meeting.pointer(), received: meeting.pointer(), stream: stream.cu_stream() };
+        let exchange = Exchange { collective: Collective::AllReduce, dtype: DType::F32, count: 1 };
+        // SAFETY: the buffer has one number, and lives as long as the communicators, whose owner waits for the stream.
+        unsafe { self.queue(&[Part { exchange, sides: vec![side] }]) }
     }
 
     /// Version of the library in words.
@@ -133,7 +201,7 @@ impl Communicators {
         version_words(self.api.version())
     }
 
-    /// Queues exchanges on every rank's stream, as one group of calls.
+    /// Queues exchanges on the stream of every rank of this process, as one group of calls.
     ///
     /// # Safety
     /// Each side has the elements of its exchange, on the device of its rank, until its stream has been synchronised.
@@ -141,7 +209,7 @@ impl Communicators {
         // SAFETY: a plain call; the group ends below.
         self.api.check("beginning a group of calls", unsafe { (self.api.group_start)() })?;
         let queued = parts.iter().try_for_each(|Part { exchange, sides }| {
-            (0..).zip(self.ranks.iter().zip(sides)).try_for_each(|(rank, (communicator, side))| {
+            (self.first..).zip(self.ranks.iter().zip(sides)).try_for_each(|(rank, (communicator, side))| {
                 // SAFETY: the caller's.
                 unsafe { self.queue_on(rank, communicator.object(), exchange, side) }
             })
@@ -165,7 +233,7 @@ impl Communicators {
     ) -> Result<(), BackendError> {
         let Api { all_reduce, reduce_scatter, broadcast, all_gather, send, receive, .. } = self.api;
         let (count, kind) = (exchange.count as usize, type_code(exchange.dtype));
-        let ranks = self.ranks.len() as u64;
+        let ranks = self.total;
         let pair = |[to, from]: [u64; 2], [first, second]: [CUdeviceptr; 2]| {
             // SAFETY: the caller's.
             let sending = unsafe { send(first, count, kind, to as c_int, communicator, stream) };

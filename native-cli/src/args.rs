@@ -289,6 +289,12 @@ pub struct Native {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64), help_heading = DEVICES,
           hide_short_help = true)]
     pub gpus: Option<u32>,
+    /// cuda: the GPUs of --gpus are those of all processes of this job, one each, on one host or several
+    ///
+    /// torchrun, mpirun or srun starts the processes. Rank 0 measures and records, the others work for it. MASTER_ADDR names the host
+    /// of rank 0. Without --gpus: as many as there are processes.
+    #[arg(long, help_heading = DEVICES, hide_short_help = true)]
+    pub processes: bool,
     /// wgpu: keep the browsers' checks in kernels; all if none is named
     ///
     /// As in --checked=bounds,loops: `bounds` of indices, `loops` that end, `divisions` by zero, `zeroing` of workgroup memory.

@@ -2,7 +2,7 @@
 
 use parallax_cuda::{compile, nvrtc};
 
-use crate::{browser, cpu, host, logging, sensors, summary, texts};
+use crate::{browser, cpu, host, logging, processes, sensors, summary, texts};
 
 /// Examples of the whole program.
 pub const EXAMPLES: &str = "\
@@ -133,7 +133,7 @@ pub const EXIT_CODES: [(&str, &str); 7] = [
 ];
 
 /// Environment variables and their meanings.
-pub const ENVIRONMENT: [(&str, &str); 14] = [
+pub const ENVIRONMENT: [(&str, &str); 16] = [
     (logging::VARIABLE, "log filter, without --log and -v"),
     (browser::BROWSER, "executable of the browser, without --browser"),
     (browser::PAGE, "folder of the built page, without --page"),
@@ -146,6 +146,8 @@ pub const ENVIRONMENT: [(&str, &str); 14] = [
         "LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, MPI_LOCALRANKID, SLURM_LOCALID",
         "number of the process on its host, which chooses one of several GPUs, without --device",
     ),
+    ("MASTER_ADDR", "host of rank 0, for --processes; on one host not needed"),
+    (processes::PORT, "port of rank 0, for --processes [default: that after MASTER_PORT, else 29501]"),
     (host::NAME_VARIABLE, "name of the machine in run files, for containers"),
     (parallax_cuda::NVLS, "multicast over NVLink in collectives, read by NCCL [default: 0]"),
     (summary::VARIABLE, "file of a job's summary, for --summary"),

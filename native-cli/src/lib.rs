@@ -29,6 +29,7 @@ pub mod npy;
 pub mod output;
 pub mod parquet;
 pub mod places;
+pub mod processes;
 pub mod progress;
 pub mod ranks;
 pub mod reading;

@@ -16,7 +16,7 @@ use crate::cards::Card;
 use crate::console::errln;
 use crate::sensors::instrumented;
 use crate::texts::{cuda_texts, wgsl_folder, wgsl_texts};
-use crate::{cards, memory, ranks, tuning};
+use crate::{cards, memory, processes, ranks, tuning};
 
 /// A target.
 pub struct Target {
@@ -63,14 +63,44 @@ fn cuda(options: &Device) -> Result<Opened, String> {
     };
     let arithmetic = options.native.arithmetic.unwrap_or_default();
     let wanted = parallax_cuda::CudaOptions { ordinal, texts, arithmetic, ..Default::default() };
+    if options.native.processes {
+        return joined(wanted, &options.native);
+    }
     match options.native.gpus.unwrap_or(1) {
         1 => here(parallax_cuda::open(wanted).map_err(|e| e.to_string())?, &options.native),
         gpus => here(parallax_cuda::open_group(wanted, gpus as usize).map_err(|e| e.to_string())?, &options.native),
     }
 }
 
+/// Opens the GPUs of several processes from the first of them. Another process works for the first here, and ends the program with it.
+fn joined(wanted: parallax_cuda::CudaOptions, options: &Native) -> Result<Opened, String> {
+    let place = processes::place(options.gpus)?;
+    if place.rank == 0 {
+        return here(parallax_cuda::open_processes(wanted, &place, lost).map_err(|e| e.to_string())?, options);
+    }
+    let parse = |case: &str| parallax_workloads::parse_case(case).map_err(|e| e.to_string());
+    let code = match parallax_cuda::follow(wanted, &place, parse, lost) {
+        Ok(()) => 0,
+        Err(why) => {
+            errln!("parallax: rank {}: {why}", place.rank);
+            2
+        }
+    };
+    // The commands of the program are those of the first rank alone.
+    std::process::exit(code)
+}
+
+/// Ends this process after the loss of another one. Finished results are in the run file.
+fn lost(why: &str) {
+    errln!("parallax: {why}; `--resume` continues the run of rank 0");
+    std::process::exit(1)
+}
+
 /// Checks that no group of GPUs is requested, for targets other than `cuda`.
 fn one_device(options: &Native) -> Result<(), String> {
+    if options.processes {
+        return Err("--processes: only for cuda, whose GPUs exchange data through NCCL".to_owned());
+    }
     match options.gpus.unwrap_or(1) {
         1 => Ok(()),
         gpus => Err(format!("--gpus {gpus}: only for cuda, whose GPUs exchange data through NCCL")),
@@ -259,7 +289,8 @@ pub fn no_device(options: &Device) -> Vec<String> {
 
 fn reached(wanted: Option<&str>, options: &Device) -> Result<Choice, TargetError> {
     // Groups of GPUs are a feature of one target.
-    let of_group = options.native.gpus.filter(|gpus| *gpus > 1).map(|_| "cuda");
+    let of_group = options.native.gpus.is_some_and(|gpus| gpus > 1) || options.native.processes;
+    let of_group = of_group.then_some("cuda");
     match wanted.or(of_group) {
         None => best(options),
         Some("all") => {

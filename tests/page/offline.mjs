@@ -13,7 +13,7 @@ const PIXEL = Buffer.from("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBR
 /// Waits until a question to the page has a true answer; a page that is loaded anew meanwhile is asked again.
 async function until(page, question, what) {
   for (let tries = 0; !(await page.evaluate(question).catch(() => false)); tries += 1) {
-    assert.ok(tries < 150, what);
+    assert.ok(tries < 600, what);
     await page.waitForTimeout(100);
   }
 }

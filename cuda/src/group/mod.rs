@@ -10,11 +10,11 @@
 //! Programs of kernels and exchanges run on every GPU as on a device of its own, with exchanges between. Programs without
 //! exchanges, such as probes of ceilings, run on the first GPU.
 
-mod prepare;
+pub(crate) mod prepare;
 mod prepared;
-mod program;
+pub(crate) mod program;
 mod rank;
-mod split;
+pub(crate) mod split;
 mod trace;
 
 use std::collections::BTreeMap;
@@ -91,7 +91,7 @@ impl Group {
 }
 
 /// Returns one name for several GPUs: their number and name, or all names if they differ.
-fn joint_name(names: &[String]) -> String {
+pub(crate) fn joint_name(names: &[String]) -> String {
     match names {
         [first, rest @ ..] if rest.iter().all(|name| name == first) => format!("{} × {first}", names.len()),
         _ => names.join(" + "),

@@ -79,7 +79,7 @@ pub(super) fn tell(compiled: &mut Compiled, communicators: &Communicators, time:
     compiled.steps.push(Step { name: "NCCL communicators".to_owned(), time });
 }
 
-pub(super) fn unsupported(why: String) -> BackendError {
+pub(crate) fn unsupported(why: String) -> BackendError {
     BackendError::Unsupported(why)
 }
 
@@ -142,19 +142,19 @@ fn bound(stage: &Stage, specs: &[BufferSpec], dtype: DType, ranks: &[Rank], set:
         let [sent, received] = [sent, received].map(|index| buffers[index].pointer());
         Some(Side { sent, received, stream: ranks[rank].stream.cu_stream() })
     };
-    let parts = parts(stage, (specs, dtype), ranks.len(), side)?;
+    let parts = parts(stage, (specs, dtype), [ranks.len(); 2], side)?;
     Ok(Bound { label: stage.label.clone(), entry: stage.entry(), parts })
 }
 
-/// Returns the exchanges of a stage, one for each pair of its arguments. `side` has the memory of a rank at two positions in the
-/// list of buffers: sent and received.
+/// Returns the exchanges of a stage, one for each pair of its arguments. The numbers of ranks are those of the group and of this
+/// process. `side` has the memory of a rank of this process at two positions in the list of buffers: sent and received.
 ///
 /// # Errors
 /// [`BackendError::Unsupported`] for a stage that is no exchange, and for buffers that it cannot have.
 pub(super) fn parts(
     stage: &Stage,
     (specs, dtype): (&[BufferSpec], DType),
-    ranks: usize,
+    [ranks, here]: [usize; 2],
     side: impl Fn(usize, [usize; 2]) -> Option<Side>,
 ) -> Result<Vec<Part>, BackendError> {
     let label = &stage.label;
@@ -174,7 +174,7 @@ pub(super) fn parts(
         let exchange = Exchange::new(collective, dtype, ranks as u64, lengths).ok_or_else(|| {
             unsupported(format!("{label} cannot send {} and receive {} elements", lengths[0], lengths[1]))
         })?;
-        let sides = (0..ranks).map(|rank| side(rank, ends)).collect::<Option<_>>().ok_or_else(in_pairs)?;
+        let sides = (0..here).map(|rank| side(rank, ends)).collect::<Option<_>>().ok_or_else(in_pairs)?;
         Ok(Part { exchange, sides })
     };
     if stage.args.is_empty() { Err(in_pairs()) } else { stage.args.chunks(2).map(part).collect() }
@@ -200,7 +200,7 @@ mod tests {
             let [sent, received] = ends.map(|index| (1000 * (rank + 1) + index) as u64);
             Some(Side { sent, received, stream: std::ptr::null_mut() })
         };
-        parts(stage, (&specs, DType::F32), 2, side)
+        parts(stage, (&specs, DType::F32), [2; 2], side)
     }
 
     #[test]

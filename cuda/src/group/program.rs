@@ -31,7 +31,7 @@ use crate::profiler::{Cuda, CudaOptions};
 type Exchanges = Option<Vec<Part>>;
 
 /// A case of kernels and exchanges on the GPUs of a group.
-pub(super) struct PreparedProgram {
+pub(crate) struct PreparedProgram {
     /// The case on each rank. They wait for all work before they drop their memory.
     cases: Vec<PreparedCase>,
     /// Mark of each rank for the others.
@@ -71,17 +71,7 @@ impl Group {
             device.prepare_on((case, own.clone()), (program, setup), &inputs.of_rank(rank), sets)
         };
         let cases = (0..).zip(devices).map(on_rank).collect::<Result<Vec<_>, _>>()?;
-        let timed = &program.stages[setup..];
-        let of_set = |set: usize| {
-            let of_stage = |(at, stage): (usize, &Stage)| exchanges(&cases, set, at, stage);
-            timed.iter().enumerate().map(of_stage).collect::<Result<Vec<_>, _>>()
-        };
-        let exchanges = (0..cases[0].sets.len()).map(of_set).collect::<Result<_, _>>()?;
-        let mark = |case: &PreparedCase| case.context.new_event(CUevent_flags::CU_EVENT_DISABLE_TIMING);
-        let reached = cases.iter().map(mark).collect::<Result<_, _>>().doing(|| "creating an event".into())?;
-        let mut compiled = cases[0].compiled.clone();
-        tell(&mut compiled, &communicators, connected);
-        Ok(PreparedProgram { cases, reached, exchanges, splits, compiled, communicators })
+        PreparedProgram::new(cases, &program.stages[setup..], splits, (communicators, connected))
     }
 
     /// Opens the first `count` ranks as devices of their own.
@@ -98,7 +88,12 @@ impl Group {
 }
 
 /// Returns the exchanges of a timed stage, by its position, with the memory of every rank in a set.
-fn exchanges(cases: &[PreparedCase], set: usize, at: usize, stage: &Stage) -> Result<Exchanges, BackendError> {
+fn exchanges(
+    cases: &[PreparedCase],
+    ranks: u64,
+    set: usize,
+    (at, stage): (usize, &Stage),
+) -> Result<Exchanges, BackendError> {
     if !matches!(stage.work, StageOp::Collective(_)) {
         return Ok(None);
     }
@@ -107,7 +102,7 @@ fn exchanges(cases: &[PreparedCase], set: usize, at: usize, stage: &Stage) -> Re
         let [sent, received] = ends.map(|index| Some(case.sets[set][index].as_ref()?.pointer()));
         Some(Side { sent: sent?, received: received?, stream: case.streams.of_stage(at)?.cu_stream() })
     };
-    parts(stage, (&cases[0].specs, cases[0].dtype), cases.len(), side).map(Some)
+    parts(stage, (&cases[0].specs, cases[0].dtype), [ranks as usize, cases.len()], side).map(Some)
 }
 
 /// Returns the commands up to the first exchange, and those from it on.
@@ -117,6 +112,26 @@ fn up_to_exchange(orders: &[QueueCommand], is_exchange: impl Fn(usize) -> bool) 
 }
 
 impl PreparedProgram {
+    /// Returns the program of the cases of this process's ranks, with these timed stages, and with communicators that were connected in
+    /// this time. `splits` are those of a group of one process.
+    pub(crate) fn new(
+        cases: Vec<PreparedCase>,
+        timed: &[Stage],
+        splits: Vec<Split>,
+        (communicators, connected): (Rc<Communicators>, Nanos),
+    ) -> Result<PreparedProgram, BackendError> {
+        let of_set = |set: usize| {
+            let of_stage = |stage| exchanges(&cases, communicators.total(), set, stage);
+            timed.iter().enumerate().map(of_stage).collect::<Result<Vec<_>, _>>()
+        };
+        let exchanges = (0..cases[0].sets.len()).map(of_set).collect::<Result<_, _>>()?;
+        let mark = |case: &PreparedCase| case.context.new_event(CUevent_flags::CU_EVENT_DISABLE_TIMING);
+        let reached = cases.iter().map(mark).collect::<Result<_, _>>().doing(|| "creating an event".into())?;
+        let mut compiled = cases[0].compiled.clone();
+        tell(&mut compiled, &communicators, connected);
+        Ok(PreparedProgram { cases, reached, exchanges, splits, compiled, communicators })
+    }
+
     /// Issues commands of one execution on a set.
     fn issue(&self, set: usize, mut orders: &[QueueCommand]) -> Result<(), BackendError> {
         let exchanges = &self.exchanges[set];
@@ -170,7 +185,7 @@ impl PreparedProgram {
                 case.stream.wait(other).doing(|| "letting a GPU wait for another".into())?;
             }
         }
-        Ok(())
+        self.communicators.meet(&self.cases[0].stream)
     }
 
     /// Queues a batch. The lead is before the first events. The ranks start the timed executions together.
@@ -183,7 +198,7 @@ impl PreparedProgram {
     }
 
     /// Runs the stages once, with events around each on every rank. A span includes the gap before its work.
-    fn traced(&mut self, stacks: bool) -> Result<Trace, BackendError> {
+    pub(crate) fn observe(&mut self, stacks: bool) -> Result<Observed, BackendError> {
         self.restored()?;
         let set = self.take();
         let steps = self.cases[0].steps(set);
@@ -227,7 +242,33 @@ impl PreparedProgram {
         let waited = self.wait();
         let done = self.now();
         submitted.and(waited)?;
-        Ok(joined(&calls, [wait, done], &times(&zeros, &events)?))
+        Ok(Observed { calls, waited: [wait, done], times: times(&zeros, &events)? })
+    }
+
+    /// Replaces the inputs of the first rank of this process.
+    pub(crate) fn refill_rank(&mut self, inputs: &Inputs) -> Result<(), BackendError> {
+        pollster::block_on(self.cases[0].refill(inputs))
+    }
+
+    /// Returns bytes of a buffer of the first rank of this process.
+    pub(crate) async fn read_rank(&mut self, buffer: usize, bytes: Range<u64>) -> Result<Vec<u8>, BackendError> {
+        self.cases[0].read_back(buffer, bytes).await
+    }
+}
+
+/// Observations of one execution.
+pub(crate) struct Observed {
+    calls: Vec<Call>,
+    /// Begin and end of the host's wait.
+    waited: [Nanos; 2],
+    /// Begin and end of each stage on each rank, relative to the moment when the ranks were aligned.
+    pub(crate) times: Vec<Vec<[Nanos; 2]>>,
+}
+
+impl Observed {
+    /// Returns the spans of calls, wait and work.
+    pub(crate) fn trace(&self) -> Trace {
+        joined(&self.calls, self.waited, &self.times)
     }
 }
 
@@ -303,7 +344,7 @@ impl Prepared for PreparedProgram {
     }
 
     async fn trace(&mut self, stacks: bool) -> Result<Trace, BackendError> {
-        self.traced(stacks)
+        Ok(self.observe(stacks)?.trace())
     }
 
     async fn read_back(&mut self, buffer: usize, bytes: Range<u64>) -> Result<Vec<u8>, BackendError> {

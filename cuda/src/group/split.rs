@@ -8,12 +8,12 @@ use parallax_schema::case::DType;
 
 /// Part of a buffer on every rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Split {
+pub(crate) struct Split {
     ranks: u64,
     /// Elements on a rank.
-    pub(super) elements: u64,
+    pub(crate) elements: u64,
     /// Bytes on a rank.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Split {
@@ -21,7 +21,7 @@ impl Split {
     ///
     /// # Errors
     /// [`BackendError::Unsupported`] for a buffer without a row for each rank.
-    pub(super) fn new(spec: &BufferSpec, dtype: DType, ranks: u64) -> Result<Split, BackendError> {
+    pub(crate) fn new(spec: &BufferSpec, dtype: DType, ranks: u64) -> Result<Split, BackendError> {
         if spec.place != Place::EachRank || spec.ranks() != ranks {
             return Err(BackendError::Unsupported(format!("`{}` has no row for each of {ranks} GPUs", spec.name)));
         }
@@ -33,7 +33,7 @@ impl Split {
     ///
     /// # Errors
     /// [`BackendError::Device`] for a range beyond the end.
-    pub(super) fn parts(&self, range: Range<u64>) -> Result<Vec<(usize, Range<u64>)>, BackendError> {
+    pub(crate) fn parts(&self, range: Range<u64>) -> Result<Vec<(usize, Range<u64>)>, BackendError> {
         let whole = self.ranks * self.bytes;
         if range.start > range.end || range.end > whole {
             return Err(BackendError::Device(format!(

@@ -21,6 +21,14 @@ type Reduce = unsafe extern "C" fn(CUdeviceptr, CUdeviceptr, usize, c_int, c_int
 /// Call to or from one peer: address, count, type, peer, communicator, stream.
 type Peer = unsafe extern "C" fn(CUdeviceptr, usize, c_int, c_int, Object, CUstream) -> c_int;
 
+/// Identity of a connection between processes: `ncclUniqueId`, which the library takes by value.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Id(pub(crate) [u8; ID]);
+
+/// Bytes of an identity: `NCCL_UNIQUE_ID_BYTES`.
+pub(crate) const ID: usize = 128;
+
 /// The calls, resolved once. The library stays loaded as long as the pointers exist. Enums are integers.
 pub(super) struct Api {
     version: unsafe extern "C" fn(*mut c_int) -> c_int,
@@ -29,6 +37,10 @@ pub(super) struct Api {
     message: unsafe extern "C" fn(Object) -> *const c_char,
     /// Communicators, number of devices, their numbers.
     pub(super) init_all: unsafe extern "C" fn(*mut Object, c_int, *const c_int) -> c_int,
+    /// Identity of a connection between processes.
+    pub(super) unique_id: unsafe extern "C" fn(*mut Id) -> c_int,
+    /// Communicator, number of ranks, identity, own rank.
+    pub(super) init_rank: unsafe extern "C" fn(*mut Object, c_int, Id, c_int) -> c_int,
     pub(super) destroy: Destroy,
     pub(super) group_start: unsafe extern "C" fn() -> c_int,
     pub(super) group_end: unsafe extern "C" fn() -> c_int,
@@ -65,6 +77,8 @@ fn resolve(file: &std::path::Path) -> Result<Api, libloading::Error> {
             status: c"ncclGetErrorString",
             message: c"ncclGetLastError",
             init_all: c"ncclCommInitAll",
+            unique_id: c"ncclGetUniqueId",
+            init_rank: c"ncclCommInitRank",
             destroy: c"ncclCommDestroy",
             group_start: c"ncclGroupStart",
             group_end: c"ncclGroupEnd",
