@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 
 use crate::console::errln;
-#[cfg(unix)]
 use crate::system;
 
 /// Whether the run is to end. It then finishes the cases with enough samples.
@@ -31,7 +30,7 @@ pub fn listen_for_interrupts() -> anyhow::Result<()> {
 /// Records the first request. A second one ends the program with this code.
 fn asked(code: i32) {
     if INTERRUPTED.swap(true, Ordering::SeqCst) {
-        std::process::exit(code);
+        system::end_at_once(code);
     }
 }
 
@@ -73,7 +72,7 @@ fn listen() -> anyhow::Result<()> {
             }
             std::thread::spawn(move || {
                 std::thread::sleep(PATIENCE);
-                std::process::exit(code);
+                system::end_at_once(code);
             });
         }
     })?;

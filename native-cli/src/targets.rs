@@ -16,7 +16,7 @@ use crate::cards::Card;
 use crate::console::errln;
 use crate::sensors::instrumented;
 use crate::texts::{cuda_texts, wgsl_folder, wgsl_texts};
-use crate::{cards, memory, processes, ranks, tuning};
+use crate::{cards, memory, processes, ranks, system, tuning};
 
 /// A target.
 pub struct Target {
@@ -93,7 +93,7 @@ fn joined(wanted: parallax_cuda::CudaOptions, options: &Native) -> Result<Opened
 /// Ends this process after the loss of another one. Finished results are in the run file.
 fn lost(why: &str) {
     errln!("parallax: {why}; `--resume` continues the run of rank 0");
-    std::process::exit(1)
+    system::end_at_once(1)
 }
 
 /// Checks that no group of GPUs is requested, for targets other than `cuda`.
