@@ -144,12 +144,30 @@ def flash_attention_4():
     return call
 
 
-def windowed_attention(s, window, device):
-    """FlexAttention on causal windows, compiled, with its blocks of visible pairs made beforehand."""
-    visible = lambda batch, head, query, key: (key <= query) & (key > query - window)
-    blocks = create_block_mask(visible, None, None, s, s, device=device)
-    compiled = torch.compile(flex_attention)
-    return lambda q, k, v: compiled(q, k, v, block_mask=blocks, enable_gqa=q.shape[1] != k.shape[1])
+def changed_attention(n, words, dtype, device):
+    """FlexAttention on windows, soft caps, slopes over distances and sinks, compiled, with its blocks of visible pairs made
+    beforehand. A sink's share is removed by the log-sum-exp, as in models of gpt-oss."""
+    s, window, cap = n["s"], n.get("w", 0), n.get("cap", 0)
+    visible = lambda batch, head, query, key: (key <= query) & (key > query - (window or s))
+    blocks = create_block_mask(visible, None, None, s, s, device=device) if "causal" in words else None
+    slopes = torch.exp2(-8.0 * torch.arange(1, n["h"] + 1, device=device) / n["h"]) if "alibi" in words else None
+    sinks = normal((n["h"],), dtype, device) if "sinks" in words else None
+
+    def change(score, batch, head, query, key):
+        if cap:
+            score = cap * torch.tanh(score / cap)
+        return score if slopes is None else score - slopes[head] * (query - key).abs()
+
+    score_mod = change if cap or slopes is not None else None
+
+    def call(q, k, v):
+        grouped = q.shape[1] != k.shape[1]
+        if sinks is None:
+            return flex_attention(q, k, v, score_mod=score_mod, block_mask=blocks, enable_gqa=grouped)
+        out, lse = flex_attention(q, k, v, score_mod=score_mod, block_mask=blocks, enable_gqa=grouped, return_lse=True)
+        return out * torch.sigmoid(lse - sinks[:, None])[..., None].to(out.dtype)
+
+    return torch.compile(call)
 
 
 def attention(direction, shape, dtype, device):
@@ -157,6 +175,7 @@ def attention(direction, shape, dtype, device):
     if words & {"padded", "biased"} or n.get("t", n["s"]) != n["s"]:
         raise ValueError(f"{shape}: masks other than the causal one of equal lengths are not asked for here")
     causal, heads, window = "causal" in words, n.get("kv", n["h"]), n.get("w", 0)
+    changed = words & {"sinks", "alibi"} or n.get("cap", 0)
 
     def by_library(backend, q, k, v):
         with sdpa_kernel(backend):
@@ -164,11 +183,11 @@ def attention(direction, shape, dtype, device):
 
     kinds = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "FlashAttention 2": SDPBackend.FLASH_ATTENTION}
     libraries = {name: partial(by_library, backend) for name, backend in kinds.items()}
-    if window:
-        libraries = {"FlexAttention": windowed_attention(n["s"], window, device)}
+    if window or changed:
+        libraries = {"FlexAttention": changed_attention(n, words, dtype, device)}
     elif device == "cpu":
         libraries = {"eager": partial(by_library, list(kinds.values()) + [SDPBackend.MATH])}
-    if device != "cpu" and (flash := flash_attention_4()):
+    if device != "cpu" and not changed and (flash := flash_attention_4()):
         libraries["FlashAttention 4"] = lambda q, k, v: flash(q, k, v, causal, window)
     # In memory as `torch.nn.functional` has them after a projection: heads side by side.
     drawn = lambda heads: normal((n["b"], n["s"], heads, n["d"]), dtype, device).transpose(1, 2)
