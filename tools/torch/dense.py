@@ -284,6 +284,20 @@ def cross_entropy(direction, shape, dtype, device):
     yield from eager_and_compiled(back, logits, logits.float().logsumexp(1), targets)
 
 
+def linear_cross_entropy(direction, shape, dtype, device):
+    """Losses of rows from logits in memory: in the element type, unlike this project's, which have the sums in f32."""
+    n = extents(shape)
+    x, w = normal((n["n"], n["d"]), dtype, device), normal((n["v"], n["d"]), dtype, device, n["d"] ** -0.5)
+    targets = below(n["v"], n["n"], device, torch.int64)
+    targets[13::16] = -100
+    losses = lambda x, w: F.cross_entropy(F.linear(x, w), targets, reduction="none")
+    if direction == "fwd":
+        yield from eager_and_compiled(losses, x, w)
+        return
+    yield from gradients(losses, [x, w])
+    yield from gradients(torch.compile(losses, dynamic=False), [x, w], "compile")
+
+
 def loss_sigmoid(direction, shape, dtype, device):
     n = extents(shape)
     x, y = (normal((n["n"], n["d"]), dtype, device, n["d"] ** -0.5) for _ in range(2))
@@ -361,7 +375,7 @@ def encoder(direction, shape, dtype, device):
 
 ROWS = [softmax, layernorm, rmsnorm, cross_entropy]
 WORKLOADS = {one.__name__: one for one in [matmul, matmul_f8, matmul_i8, matmul_q4, matmul_q8, linear, mlp_gelu, attention, attention_decode, *ROWS]}
-WORKLOADS |= {"gelu": activation, "elementwise": elementwise, "loss_sigmoid": loss_sigmoid, "encoder_layer": encoder, "encoder": encoder}
+WORKLOADS |= {"gelu": activation, "elementwise": elementwise, "loss_sigmoid": loss_sigmoid, "linear_cross_entropy": linear_cross_entropy, "encoder_layer": encoder, "encoder": encoder}
 ATTENTION = [
     *(f"b8,h16,s4096,{d}{causal}" for d in ("d128", "d64") for causal in ("", ",causal")),
     "b8,h16,kv4,s4096,d128,causal",
@@ -392,4 +406,7 @@ def named():
     yield from (f"softmax/{way}/r8192,c8192/bf16" for way in ("fwd", "bwd"))
     yield from (f"{name}/{way}/r16384,c4096/bf16" for name in ("layernorm", "rmsnorm") for way in ("fwd", "bwd"))
     yield from (f"cross_entropy/{way}/r8192,c32000/bf16" for way in ("fwd", "bwd"))
+    yield from (f"linear_cross_entropy/{way}/n2048,d2048,v32000/bf16" for way in ("fwd", "bwd"))
+    yield "linear_cross_entropy/fwd/n4096,d4096,v128256/bf16"
+    yield "linear_cross_entropy/bwd/n4096,d4096,v32000/bf16"
     yield from (f"encoder_layer/{way}/{batch}/bf16" for way in ("fwd", "bwd") for batch in ("b8", "b1024"))

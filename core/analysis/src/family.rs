@@ -35,7 +35,13 @@ impl Family {
             | "resize" | "roi_align" | "separable_conv3d" => Family::Convolutions,
             "add_layernorm" | "elementwise" | "fft" | "gelu" | "hadamard" | "layernorm" | "quantize" | "reduce"
             | "rmsnorm" | "sample" | "scan" | "softmax" | "softmax_v" | "standard_scaler" | "top_k" => Family::Rows,
-            "adamw" | "cross_entropy" | "dropout" | "loss_sigmoid" | "loss_smape" | "train_step" => Family::Training,
+            "adamw"
+            | "cross_entropy"
+            | "dropout"
+            | "linear_cross_entropy"
+            | "loss_sigmoid"
+            | "loss_smape"
+            | "train_step" => Family::Training,
             _ => Family::Memory,
         }
     }

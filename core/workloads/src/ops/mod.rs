@@ -32,6 +32,7 @@ pub mod hadamard;
 pub mod hash_embedding;
 pub mod layernorm;
 pub mod linear;
+pub mod linear_cross_entropy;
 pub mod link;
 pub mod loss_sigmoid;
 pub mod loss_smape;
