@@ -28,7 +28,7 @@ impl Family {
     pub fn of(case: &str) -> Family {
         match workload_of(case) {
             "attention" | "attention_block" | "attention_decode" | "encoder" | "encoder_layer" | "rope"
-            | "ssm_scan" | "ssm_update" => Family::Attention,
+            | "rope_append" | "ssm_scan" | "ssm_update" => Family::Attention,
             "fma" | "grouped_matmul" | "linear" | "matmul" | "matmul_f8" | "matmul_i8" | "matmul_q4" | "matmul_q8"
             | "mlp_gelu" => Family::Products,
             "causal_conv1d" | "conv2d" | "conv3d" | "conv_block" | "depthwise_conv2d" | "depthwise_conv3d" | "pool"

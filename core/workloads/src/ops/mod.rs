@@ -52,6 +52,7 @@ pub mod resize;
 pub mod rmsnorm;
 pub mod roi_align;
 pub mod rope;
+pub mod rope_append;
 pub mod sample;
 pub mod scan;
 pub mod send_recv;
