@@ -16,7 +16,7 @@ from parts import below, compiled, like, normal, with_cudnn, words_of
 from problems import cache as stored
 from problems import quantize as numbers
 from problems.common import extents
-from problems.images import Problem, back, boxes_of, first, resolved
+from problems.images import Problem, back, boxes_of, first, resolved, rivals
 from problems.transforms import sylvester
 
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
@@ -130,6 +130,20 @@ def roi_align(direction, shape, dtype, device):
     x = normal((n["n"], n["c"], n["h"], n["w"]), dtype, device)
     # torchvision wants boxes in the type of the images; ours are f32.
     yield "torchvision", False, partial(by_torchvision, x, rois, n["p"], 1.0, n["s"], True)
+
+
+def nms(direction, shape, dtype, device):
+    from torchvision.ops import batched_nms
+    from torchvision.ops import nms as by_torchvision
+
+    n = {"c": 1, "t": 0.5} | extents(shape)
+    boxes = torch.from_numpy(rivals(n, np.random.default_rng(1))).to(device)
+    # torchvision always sorts by score first.
+    scores = (torch.randperm(n["n"]) / n["n"]).to(device)
+    if n["c"] > 1:
+        yield "torchvision", False, partial(batched_nms, boxes, scores, below(n["c"], n["n"], device, torch.int64), n["t"])
+    else:
+        yield "torchvision", False, partial(by_torchvision, boxes, scores, n["t"])
 
 
 def rope_append(direction, shape, dtype, device):
@@ -364,7 +378,7 @@ def quantize(direction, shape, dtype, device):
 
 CONVOLUTIONS = ["conv2d", "conv3d", "depthwise_conv2d", "depthwise_conv3d"]
 OTHERS = [separable_conv3d, pool, resize, roi_align, embedding, embedding_bag, hash_embedding, transpose, reduce, scan, sort_by_key]
-OTHERS += [top_k, hadamard, fft, rope_append]
+OTHERS += [top_k, hadamard, fft, nms, rope_append]
 WORKLOADS = {name: partial(convolution, name) for name in CONVOLUTIONS}
 WORKLOADS |= {one.__name__: one for one in [*OTHERS, standard_scaler, batch_norm, quantize, sample]}
 WORKLOADS |= dense.WORKLOADS | state_space.WORKLOADS | experts.WORKLOADS

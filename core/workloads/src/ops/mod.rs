@@ -42,6 +42,7 @@ pub mod matmul_q4;
 pub mod matmul_q8;
 pub mod mlp_gelu;
 pub mod moe_route;
+pub mod nms;
 pub mod pool;
 pub mod prefetch;
 pub mod quantize;
