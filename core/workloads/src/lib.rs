@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 mod catalog;
+mod codes;
 mod dense;
 mod exchange;
 mod inner;
