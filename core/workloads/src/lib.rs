@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 mod catalog;
+mod delta_rule;
 mod dense;
 mod exchange;
 mod inner;
