@@ -29,6 +29,8 @@ impl Family {
         match workload_of(case) {
             "attention" | "attention_block" | "attention_decode" | "encoder" | "encoder_layer" | "rope"
             | "rope_append" | "ssm_scan" | "ssm_update" => Family::Attention,
+            "attention" | "attention_block" | "attention_decode" | "encoder" | "encoder_layer" | "gated_delta"
+            | "gated_delta_update" | "rope" | "ssm_scan" | "ssm_update" => Family::Attention,
             "fma" | "grouped_matmul" | "linear" | "matmul" | "matmul_f8" | "matmul_i8" | "matmul_q4" | "matmul_q8"
             | "mlp_gelu" => Family::Products,
             "causal_conv1d" | "conv2d" | "conv3d" | "conv_block" | "depthwise_conv2d" | "depthwise_conv3d" | "nms"

@@ -4,6 +4,7 @@
 
 mod catalog;
 mod codes;
+mod delta_rule;
 mod dense;
 mod exchange;
 mod inner;

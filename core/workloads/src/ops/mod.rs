@@ -26,6 +26,8 @@ pub mod encoder;
 pub mod encoder_layer;
 pub mod fft;
 pub mod fma;
+pub mod gated_delta;
+pub mod gated_delta_update;
 pub mod gelu;
 pub mod grouped_matmul;
 pub mod hadamard;
