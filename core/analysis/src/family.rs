@@ -27,10 +27,8 @@ impl Family {
     /// Returns the family of a case, problem or workload by its string. An unknown workload belongs to [`Family::Memory`].
     pub fn of(case: &str) -> Family {
         match workload_of(case) {
-            "attention" | "attention_block" | "attention_decode" | "encoder" | "encoder_layer" | "rope"
-            | "rope_append" | "ssm_scan" | "ssm_update" => Family::Attention,
             "attention" | "attention_block" | "attention_decode" | "encoder" | "encoder_layer" | "gated_delta"
-            | "gated_delta_update" | "rope" | "ssm_scan" | "ssm_update" => Family::Attention,
+            | "gated_delta_update" | "rope" | "rope_append" | "ssm_scan" | "ssm_update" => Family::Attention,
             "fma" | "grouped_matmul" | "linear" | "matmul" | "matmul_f8" | "matmul_i8" | "matmul_q4" | "matmul_q8"
             | "mlp_gelu" => Family::Products,
             "causal_conv1d" | "conv2d" | "conv3d" | "conv_block" | "depthwise_conv2d" | "depthwise_conv3d" | "nms"
