@@ -285,7 +285,7 @@ def cross_entropy(direction, shape, dtype, device):
 
 
 def linear_cross_entropy(direction, shape, dtype, device):
-    """Losses of rows from logits in memory: in the element type, unlike this project's, which have the sums in f32."""
+    """Losses of rows from logits in memory, in the element type; the backward direction reads them. This project recomputes logits, in f32."""
     n = extents(shape)
     x, w = normal((n["n"], n["d"]), dtype, device), normal((n["v"], n["d"]), dtype, device, n["d"] ** -0.5)
     targets = below(n["v"], n["n"], device, torch.int64)

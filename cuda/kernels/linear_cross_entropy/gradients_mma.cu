@@ -2,8 +2,8 @@
 // core/workloads/src/ops/linear_cross_entropy.
 //
 // linear_cross_entropy_mma_dlogits  C is the gradient of the logits of A with the rows of B from FIRST on
-// linear_cross_entropy_mma_dx       C is the product of A with the rows of B from FIRST on, added to the sums of earlier parts
-// linear_cross_entropy_mma_dw       rows of C from FIRST on are the product of A, transposed, with B
+// linear_cross_entropy_mma_dx       C is A times the rows of B from FIRST on, added to the sums of earlier parts
+// linear_cross_entropy_mma_dw       rows of C from FIRST on are A, transposed, times B
 
 #include "lib/product_mma.cuh"
 #include "linear_cross_entropy/epilogue.cuh"

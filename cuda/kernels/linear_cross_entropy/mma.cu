@@ -53,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
         count += 2;
         if (count < own_columns) return;
         count = 0;
-        // The last pair is in the last eight columns of the warp.
+        // The last pair is in the last 8 columns of the warp.
         const unsigned first_column = column - (warp_columns - 8);
         to.store<own_columns, 4>(
             row, column / warp_columns, [&](unsigned k) { return kept[k]; },

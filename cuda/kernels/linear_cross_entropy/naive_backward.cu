@@ -29,7 +29,8 @@ extern "C" __global__ void linear_cross_entropy_naive_gradient(const float* __re
     const u64 row = at / DEPTH;
     float sum = 0.0f;
     for (u64 term = 0; term < terms; term++) {
-        sum = fmaf(all_slopes[BY_COLUMNS ? term * CLASSES + row : row * CLASSES + term], load(other[term * DEPTH + at % DEPTH]), sum);
+        const float slope = all_slopes[BY_COLUMNS ? term * CLASSES + row : row * CLASSES + term];
+        sum = fmaf(slope, load(other[term * DEPTH + at % DEPTH]), sum);
     }
     gradient[at] = to_elem(sum);
 }

@@ -117,10 +117,10 @@ fn of_gradients(p: &Problem, output: usize, elements: Elements, class: OfClass) 
     Tolerance {
         abs: DLOSS * factor * (weight * weights + rounding + sum) + factor * spacing + smallest_normal(p),
         rel: 2.0 * u,
-        reason: "a weight is off as its logit and its row's log-sum-exp are, relative to itself; slopes may be rounded to the element \
-                 type, which is 8·√n·u of the largest but with probability e^-32, or half the spacing of subnormal numbers; they are \
-                 at most dloss, which is below 16, and are summed in f32 with elements of the other matrix; the result is rounded \
-                 once",
+        reason: "a weight is off as its logit and its row's log-sum-exp are, relative to itself; slopes may be rounded to \
+                 the element type, which is 8·√n·u of the largest but with probability e^-32, or half the spacing of \
+                 subnormal numbers; they are at most dloss, which is below 16, and are summed in f32 with elements of the \
+                 other matrix; the result is rounded once",
     }
 }
 

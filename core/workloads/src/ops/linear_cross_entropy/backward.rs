@@ -4,7 +4,7 @@
 //! Sᵀ·X`. The log-sum-exp comes from the forward pass, which runs before the timing. Logits are recomputed. Operations: those of
 //! the three GEMMs, two a term.
 //!
-//! Fused variants have the slopes `S` of a chunk of classes at a time. There are at most eight chunks, of multiples of 256 classes.
+//! Fused variants have the slopes `S` of a chunk of classes at a time. There are at most 8 chunks, of multiples of 256 classes.
 //! Memory: n slopes for each class of a chunk, and `dX` in f32. Products of earlier chunks are summed there.
 
 use parallax_ir::parallel::*;
@@ -67,7 +67,7 @@ pub(super) fn form() -> OpSpec {
         .available(chunks::wgmma_available),
         Variant::kernel(
             "fused",
-            "the tiles of `separate` for a chunk of classes after the other: slopes of one chunk are in memory",
+            "the tiles of `separate` for one chunk of classes after the other: slopes of one chunk are in memory",
             chunks::fused,
         ),
         Variant::kernel("fused_mma", "the same chunks on tensor cores by warp-wide instructions", chunks::fused_mma)

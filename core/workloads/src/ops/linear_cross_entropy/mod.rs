@@ -6,7 +6,7 @@
 //! Bytes: X, W and the targets read once, and two numbers a row.
 //!
 //! Fused variants store no logit. Tiles of logits leave a part of each row: its maximum, and the sum of exponentials of its logits
-//! minus the maximum. A second stage joins the parts of a row. Memory: eight bytes a row for each 64 columns.
+//! minus the maximum. A second stage joins the parts of a row. Memory: 8 bytes a row for each 64 columns.
 
 use parallax_ir::parallel::*;
 use parallax_ir::{
