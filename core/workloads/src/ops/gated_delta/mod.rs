@@ -18,10 +18,12 @@ use parallax_ir::{
     StressInput, Tolerance, Variant, Workload, indexable, normal, spread,
 };
 use parallax_schema::case::{DType, Direction, Preset, Rate};
-use parallax_schema::device::Caps;
+use parallax_schema::device::{Caps, Dialect};
 
 use crate::delta_rule::{HostToken, Ranges, decay, key, read, scale, strength, take_in, take_in_on_host};
 
+mod chunked;
+mod mma;
 mod recurrent;
 
 const Q: usize = 0;
@@ -88,8 +90,23 @@ pub fn workload() -> Workload {
                 recurrent::program,
             )
             .available(recurrent::available),
+            Variant::kernel(
+                "chunked",
+                "chunks of 64 tokens: the triangular systems of all chunks at once, then results and states chunk by chunk, as tiled GEMMs \
+                 in f32 with the state in shared memory",
+                chunked::program,
+            ),
+            Variant::kernel(
+                "chunked_mma",
+                "the same on tensor cores by warp-wide instructions: a block has some columns of a head's state in registers",
+                mma::program,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(mma::available)
+            .tunables(&[mma::COLUMNS])
+            .not_on(mma::NOT_ON),
         ])
-        .fallback(&["recurrent", "naive"])
+        .fallback(&["chunked_mma", "recurrent", "chunked", "naive"])
         .stress(stress_inputs())],
     }
 }
@@ -97,7 +114,7 @@ pub fn workload() -> Workload {
 fn validate(shape: &Shape) -> Result<(), String> {
     let tokens = shape["b"] * shape["s"] * shape["h"];
     let states = shape["b"] * shape["h"] * shape["dk"] * shape["dv"];
-    [tokens * shape["dk"], tokens * shape["dv"], states].into_iter().try_for_each(indexable)
+    [tokens * shape["dk"], tokens * shape["dv"], states, chunked::factors(shape)].into_iter().try_for_each(indexable)
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -116,7 +133,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let (b, s, h, dk, dv) = (p["b"], p["s"], p["h"], p["dk"], p["dv"]);
-    vec![
+    let mut buffers = vec![
         BufferSpec::input("q", Elem::Real, &[b, s, h, dk], normal),
         BufferSpec::input("k", Elem::Real, &[b, s, h, dk], key),
         BufferSpec::input("v", Elem::Real, &[b, s, h, dv], normal),
@@ -124,7 +141,9 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         BufferSpec::input("beta", Elem::Real, &[b, s, h], strength),
         BufferSpec::output("out", Elem::Real, &[b, s, h, dv]),
         BufferSpec::output("state", Elem::F32, &[b, h, dk, dv]),
-    ]
+    ];
+    buffers.extend(chunked::scratch(p));
+    buffers
 }
 
 fn tolerance(p: &Problem, output: usize, ranges: Ranges) -> Tolerance {
