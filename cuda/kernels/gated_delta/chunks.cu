@@ -2,8 +2,8 @@
 //
 // gated_delta_chunks  a block per head of a sequence and COLUMNS columns, whose state stays in shared memory
 //
-// A thread has four tokens, or four rows of the state, and four columns. Products of a weight of zero and NaN are NaN: later tokens are
-// left out, not weighted by zero.
+// A thread has four tokens, or four rows of the state, and four columns. Products of a weight of zero and NaN are NaN: later tokens
+// are left out, not weighted by zero.
 
 #include "gated_delta/chunk.cuh"
 
@@ -17,8 +17,8 @@ static_assert(THREADS == QUADS * ACROSS && THREADS >= 32, "four tokens and four 
 struct Sums {
     float4 of[4];
 
-    // Adds the products of the rows' factors and of the columns'. With EARLIER, those of token `token` are left out for rows of earlier
-    // tokens, from `first` on.
+    // Adds the products of the rows' factors and of the columns'. With EARLIER, those of token `token` are left out for rows of
+    // earlier tokens, from `first` on.
     template <bool EARLIER>
     __device__ __forceinline__ void add(const float4& rows, const float4& columns, unsigned token, unsigned first) {
         const float factors[4] = {rows.x, rows.y, rows.z, rows.w};

@@ -2,8 +2,8 @@
 //
 // gated_delta_mma  a block per head of a sequence and COLUMNS columns of its state
 //
-// The state stays in the accumulators of four warps, each with every fourth sixteen of its rows, and a copy of 16 bits in shared memory
-// is a factor of the next chunk. A warp has sixteen tokens of a chunk as rows:
+// The state stays in the accumulators of four warps, each with every fourth sixteen of its rows, and a copy of 16 bits in shared
+// memory is a factor of the next chunk. A warp has sixteen tokens of a chunk as rows:
 //
 //   rest  = V - e^c · (K · state)
 //   delta = inverse · rest

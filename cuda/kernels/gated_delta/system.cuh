@@ -1,8 +1,8 @@
-// Inverse of the system of a chunk's tokens. Below its diagonal, row i has the token's weights of earlier ones. Above it, row j gets
-// column j of the inverse. The diagonal is one, and not stored.
+// Inverse of the system of a chunk's tokens. Below its diagonal, row i has the token's weights of earlier ones. Above it, row j
+// gets column j of the inverse. The diagonal is one, and not stored.
 //
-// Blocks of sixteen tokens are solved column by column, and joined in pairs. For the inverses P and Q of two neighbouring blocks, and the
-// weights W of the later one for the earlier one, that of both has -Q · W · P between them.
+// Blocks of sixteen tokens are solved column by column, and joined in pairs. For the inverses P and Q of two neighbouring blocks,
+// and the weights W of the later one for the earlier one, that of both has -Q · W · P between them.
 
 // Solves column j within its block of sixteen: a token's part is its own, less those of the tokens between.
 __device__ __forceinline__ void solve_column(float (&system)[CHUNK * CHUNK], unsigned j) {

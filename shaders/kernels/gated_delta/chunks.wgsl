@@ -2,8 +2,8 @@
 //
 // gated_delta_chunks  a workgroup per head of a sequence and COLUMNS columns, whose state stays in workgroup memory
 //
-// A thread has four tokens, or four rows of the state, and four columns. Products of a weight of zero and NaN are NaN: later tokens are
-// left out, not weighted by zero.
+// A thread has four tokens, or four rows of the state, and four columns. Products of a weight of zero and NaN are NaN: later tokens
+// are left out, not weighted by zero.
 
 #import lib/launch
 #import gated_delta/chunk

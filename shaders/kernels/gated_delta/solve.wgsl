@@ -4,8 +4,8 @@
 //
 // Rows of both results are earlier tokens, and columns later ones.
 //
-// Blocks of sixteen tokens are solved column by column, and joined in pairs. For the inverses P and Q of two neighbouring blocks, and the
-// weights W of the later one for the earlier one, that of both has -Q · W · P between them.
+// Blocks of sixteen tokens are solved column by column, and joined in pairs. For the inverses P and Q of two neighbouring blocks,
+// and the weights W of the later one for the earlier one, that of both has -Q · W · P between them.
 
 #import lib/launch
 #import gated_delta/chunk

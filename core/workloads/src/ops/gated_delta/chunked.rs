@@ -1,13 +1,14 @@
-//! Chunks of 64 tokens as GEMMs. Let `c` be the sums of the logarithms `g` of a chunk up to each token, and `S` the state before it.
+//! Chunks of 64 tokens as GEMMs. Let `c` be the sums of the logarithms `g` of a chunk up to each token, and `S` the state
+//! before it.
 //!
-//! - `solve`: for all chunks at once, the inverse of the system `(1 + A)` with `Aᵢⱼ = βᵢ · e^(cᵢ − cⱼ) · (kᵢ · kⱼ)` for `j < i`, whose
-//!   columns are multiplied by `βⱼ`. It is the UT transform, by forward substitution. Also the scores `e^(cᵢ − cⱼ) · (qᵢ · kⱼ) / √dk` for
-//!   `j ≤ i`.
+//! - `solve`: for all chunks at once, the inverse of the system `(1 + A)` with `Aᵢⱼ = βᵢ · e^(cᵢ − cⱼ) · (kᵢ · kⱼ)` for `j < i`,
+//!   whose columns are multiplied by `βⱼ`. It is the UT transform, by forward substitution. Also the scores
+//!   `e^(cᵢ − cⱼ) · (qᵢ · kⱼ) / √dk` for `j ≤ i`.
 //! - `chunks`: chunk by chunk, `δ = inverse · (V − e^c · K · S)`, the results `e^c · Q · S / √dk + scores · δ`, and the state
 //!   `e^total · S + (K · e^(total − c))ᵀ · δ`.
 //!
-//! Application of the inverse to `V − e^c · K · S` needs fewer operations than its application to both parts (the WY form). An exponent
-//! below −64 is taken for −64, so that sums of exponents stay small, and so do their errors.
+//! Application of the inverse to `V − e^c · K · S` needs fewer operations than its application to both parts (the WY form). An
+//! exponent below −64 is taken for −64, so that sums of exponents stay small, and so do their errors.
 
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::{BufferSpec, Elem, Problem, Program, Shape, Stage, spread};

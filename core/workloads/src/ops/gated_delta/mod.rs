@@ -1,14 +1,15 @@
 //! Gated delta rule of linear attention over sequences, from a state of zeros, token by token.
 //!
-//! Formula: Yang, Kautz and Hatamizadeh, "Gated Delta Networks" (2024), in the order of flash-linear-attention. For a head, with the decay
-//! `αₜ = e^gₜ`: `Sₜ = αₜ · (Sₜ₋₁ − βₜ · kₜ · (kₜᵀSₜ₋₁)) + βₜ · kₜ · vₜᵀ`, and `outₜ = Sₜᵀqₜ / √dk`. See [`crate::delta_rule`].
+//! Formula: Yang, Kautz and Hatamizadeh, "Gated Delta Networks" (2024), in the order of flash-linear-attention. For a head, with
+//! the decay `αₜ = e^gₜ`: `Sₜ = αₜ · (Sₜ₋₁ − βₜ · kₜ · (kₜᵀSₜ₋₁)) + βₜ · kₜ · vₜᵀ`, and `outₜ = Sₜᵀqₜ / √dk`. See
+//! [`crate::delta_rule`].
 //!
 //! `q` and `k` are `[b, s, h, dk]`, `v` and `out` are `[b, s, h, dv]`, and `beta` is `[b, s, h]`. `g`, `[b, s, h]`, is f32 for each
-//! element type: models sum it up. Keys have unit length. The states after the last tokens, `[b, h, dk, dv]` in f32, are results too:
-//! generation begins with them.
+//! element type: models sum it up. Keys have unit length. The states after the last tokens, `[b, h, dk, dv]` in f32, are results
+//! too: generation begins with them.
 //!
-//! Operations: seven an element of the state and four a result, for each token. That is the recurrence. Chunks need about as many, as
-//! GEMMs. Bytes: each input read once, results and last states written once.
+//! Operations: seven an element of the state and four a result, for each token. That is the recurrence. Chunks need about as many,
+//! as GEMMs. Bytes: each input read once, results and last states written once.
 
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::parallel::*;
@@ -66,8 +67,8 @@ pub fn workload() -> Workload {
         )
         .headline("b1,s1024,h16,dk128")
         .shapes(shapes)
-        // One element; a part of a chunk; a chunk and one token; a whole chunk; odd rows and columns; more rows than columns; several
-        // chunks; whole tiles of tensor cores.
+        // One element; a part of a chunk; a chunk and one token; a whole chunk; odd rows and columns; more rows than columns;
+        // several chunks; whole tiles of tensor cores.
         .awkward(&[
             "b1,s1,h1,dk1",
             "b2,s3,h3,dk5,dv7",
