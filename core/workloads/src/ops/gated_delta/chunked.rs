@@ -1,10 +1,10 @@
 //! Chunks of 64 tokens as GEMMs. Let `c` be the sums of the logarithms `g` of a chunk up to each token, and `S` the state
 //! before it.
 //!
-//! - `solve`: for all chunks at once, the inverse of the system `(1 + A)` with `Aᵢⱼ = βᵢ · e^(cᵢ − cⱼ) · (kᵢ · kⱼ)` for `j < i`,
-//!   whose columns are multiplied by `βⱼ`. It is the UT transform, by forward substitution. Also the scores
+//! - `solve`: for all chunks at once, the inverse of the system `1 + A`, with columns multiplied by `βⱼ`. It is the UT transform, by
+//!   forward substitution. `Aᵢⱼ` is `βᵢ · e^(cᵢ − cⱼ) · (kᵢ · kⱼ)` for `j < i`. Also the scores, which are
 //!   `e^(cᵢ − cⱼ) · (qᵢ · kⱼ) / √dk` for `j ≤ i`.
-//! - `chunks`: chunk by chunk, `δ = inverse · (V − e^c · K · S)`, the results `e^c · Q · S / √dk + scores · δ`, and the state
+//! - `chunks`: chunk by chunk, `δ = inverse · (V − e^c · K · S)`, and the results `e^c · Q · S / √dk + scores · δ`. The state becomes
 //!   `e^total · S + (K · e^(total − c))ᵀ · δ`.
 //!
 //! Application of the inverse to `V − e^c · K · S` needs fewer operations than its application to both parts (the WY form). An
