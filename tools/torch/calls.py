@@ -6,6 +6,7 @@ the calls of one problem share the inputs. `problem` is a case string without it
 
 from functools import partial
 
+import delta_rule
 import dense
 import experts
 import numpy as np
@@ -381,7 +382,7 @@ OTHERS = [separable_conv3d, pool, resize, roi_align, embedding, embedding_bag, h
 OTHERS += [top_k, hadamard, fft, nms, rope_append]
 WORKLOADS = {name: partial(convolution, name) for name in CONVOLUTIONS}
 WORKLOADS |= {one.__name__: one for one in [*OTHERS, standard_scaler, batch_norm, quantize, sample]}
-WORKLOADS |= dense.WORKLOADS | state_space.WORKLOADS | experts.WORKLOADS
+WORKLOADS |= dense.WORKLOADS | state_space.WORKLOADS | delta_rule.WORKLOADS | experts.WORKLOADS
 
 
 def calls(problem, device):

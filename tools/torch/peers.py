@@ -22,6 +22,7 @@ import sys
 import time
 from pathlib import Path
 
+import delta_rule
 import dense
 import experts
 import state_space
@@ -84,6 +85,7 @@ def named():
         yield f"quantize/fwd/{shape}/bf16"
     yield from dense.named()
     yield from state_space.named()
+    yield from delta_rule.named()
     yield from experts.named()
 
 

@@ -1,8 +1,9 @@
 //! Parts of the gated delta rule: inputs of tokens, a step of the recurrence, and bounds of errors.
 //!
-//! Yang, Kautz and Hatamizadeh, "Gated Delta Networks" (2024, arXiv 2412.06464), in the order of flash-linear-attention. A head has a
-//! state of `dk` rows and `dv` columns. A token has a key `k` of unit length, a value `v`, a decay `α = e^g` and a strength `β`:
-//! `S ← α · (S − β · k · (kᵀS)) + β · k · vᵀ = α · S + k · δᵀ` with `δ = β · (v − α · Sᵀk)`. The result is `Sᵀq / √dk`.
+//! Yang, Kautz and Hatamizadeh, "Gated Delta Networks" (2024, arXiv 2412.06464), in the order of flash-linear-attention. A head has
+//! a state of `dk` rows and `dv` columns. A token has a key `k` of unit length, a value `v`, a decay `α = e^g` and a strength `β`.
+//! The state becomes `S ← α · (S − β · k · (kᵀS)) + β · k · vᵀ`. That is `α · S + k · δᵀ` for `δ = β · (v − α · Sᵀk)`. The result is
+//! `Sᵀq / √dk`.
 
 use parallax_ir::stress::smallest_normal;
 use parallax_ir::{Draw, Problem, Shape, Tolerance};

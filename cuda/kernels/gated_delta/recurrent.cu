@@ -1,6 +1,6 @@
 // Gated delta rule with the state in registers, token by token. See core/workloads/src/ops/gated_delta/recurrent.rs.
 //
-// gated_delta_recurrent  a block per head of a sequence and COLUMNS columns; LANES neighbouring lanes have ROWS rows of a column each
+// gated_delta_recurrent  a block per head and COLUMNS columns; LANES neighbouring lanes have ROWS rows of a column each
 //
 // Shared memory has TOKENS tokens at a time. The next ones are read into registers meanwhile.
 

@@ -1,13 +1,13 @@
 //! One token of the gated delta rule, as in generation: each state decays, takes the token in, and gives a result.
 //!
-//! Formula: the recurrence of [`super::gated_delta`], Yang, Kautz and Hatamizadeh, "Gated Delta Networks" (2024). For a head, with the
-//! decay `α = e^g`: `S ← α · (S − β · k · (kᵀS)) + β · k · vᵀ`, and `out = Sᵀq / √dk`.
+//! Formula: the recurrence of [`super::gated_delta`], Yang, Kautz and Hatamizadeh, "Gated Delta Networks" (2024). For a head, with
+//! the decay `α = e^g`: `S ← α · (S − β · k · (kᵀS)) + β · k · vᵀ`, and `out = Sᵀq / √dk`.
 //!
-//! `state` is `[b, h, dk, dv]` in f32, changed in place. `q` and `k` are `[b, h, dk]`, `v` and `out` are `[b, h, dv]`. `g`, in f32, and
-//! `beta` are `[b, h]`. Keys have unit length.
+//! `state` is `[b, h, dk, dv]` in f32, changed in place. `q` and `k` are `[b, h, dk]`, `v` and `out` are `[b, h, dv]`. `g`, in f32,
+//! and `beta` are `[b, h]`. Keys have unit length.
 //!
-//! Operations: seven an element of the state and four a result. Bytes: the state read and written once, which is nearly all, and the
-//! others once.
+//! Operations: seven an element of the state and four a result. Bytes: the state read and written once, which is nearly all, and
+//! the others once.
 
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::parallel::*;
@@ -58,8 +58,8 @@ pub fn workload() -> Workload {
         )
         .headline("b8,h32,dk128")
         .shapes(shapes)
-        // One element; odd rows and columns; more rows than a column's threads have at once; several parts of a head, of which the last
-        // one is not whole; few rows and many columns.
+        // One element; odd rows and columns; more rows than a column's threads have at once; several parts of a head, of which the
+        // last one is not whole; few rows and many columns.
         .awkward(&[
             "b1,h1,dk1",
             "b2,h3,dk5,dv7",
@@ -232,7 +232,8 @@ fn naive(p: &Problem, _caps: &Caps) -> Program {
         .into()
 }
 
-/// Bytes in flight are 16 for each thread and row. More threads along a row leave fewer rows in flight at once, and longer accesses.
+/// Bytes in flight are 16 for each thread and row. More threads along a row leave fewer rows in flight at once, and longer
+/// accesses.
 const LANES: Tunable = Tunable {
     name: "LANES",
     about: "neighbouring threads along a row of the state",

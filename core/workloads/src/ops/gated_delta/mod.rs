@@ -1,14 +1,15 @@
 //! Gated delta rule of linear attention over sequences, from a state of zeros, token by token.
 //!
-//! Formula: Yang, Kautz and Hatamizadeh, "Gated Delta Networks" (2024), in the order of flash-linear-attention. For a head, with the decay
-//! `αₜ = e^gₜ`: `Sₜ = αₜ · (Sₜ₋₁ − βₜ · kₜ · (kₜᵀSₜ₋₁)) + βₜ · kₜ · vₜᵀ`, and `outₜ = Sₜᵀqₜ / √dk`. See [`crate::delta_rule`].
+//! Formula: Yang, Kautz and Hatamizadeh, "Gated Delta Networks" (2024), in the order of flash-linear-attention. For a head, with
+//! the decay `αₜ = e^gₜ`: `Sₜ = αₜ · (Sₜ₋₁ − βₜ · kₜ · (kₜᵀSₜ₋₁)) + βₜ · kₜ · vₜᵀ`, and `outₜ = Sₜᵀqₜ / √dk`. See
+//! [`crate::delta_rule`].
 //!
 //! `q` and `k` are `[b, s, h, dk]`, `v` and `out` are `[b, s, h, dv]`, and `beta` is `[b, s, h]`. `g`, `[b, s, h]`, is f32 for each
-//! element type: models sum it up. Keys have unit length. The states after the last tokens, `[b, h, dk, dv]` in f32, are results too:
-//! generation begins with them.
+//! element type: models sum it up. Keys have unit length. The states after the last tokens, `[b, h, dk, dv]` in f32, are results
+//! too: generation begins with them.
 //!
-//! Operations: seven an element of the state and four a result, for each token. That is the recurrence. Chunks need about as many, as
-//! GEMMs. Bytes: each input read once, results and last states written once.
+//! Operations: seven an element of the state and four a result, for each token. That is the recurrence. Chunks need about as many,
+//! as GEMMs. Bytes: each input read once, results and last states written once.
 
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::parallel::*;
@@ -18,10 +19,12 @@ use parallax_ir::{
     StressInput, Tolerance, Variant, Workload, indexable, normal, spread,
 };
 use parallax_schema::case::{DType, Direction, Preset, Rate};
-use parallax_schema::device::Caps;
+use parallax_schema::device::{Caps, Dialect};
 
 use crate::delta_rule::{HostToken, Ranges, decay, key, read, scale, strength, take_in, take_in_on_host};
 
+mod chunked;
+mod mma;
 mod recurrent;
 
 const Q: usize = 0;
@@ -64,8 +67,8 @@ pub fn workload() -> Workload {
         )
         .headline("b1,s1024,h16,dk128")
         .shapes(shapes)
-        // One element; a part of a chunk; a chunk and one token; a whole chunk; odd rows and columns; more rows than columns; several
-        // chunks; whole tiles of tensor cores.
+        // One element; a part of a chunk; a chunk and one token; a whole chunk; odd rows and columns; more rows than columns;
+        // several chunks; whole tiles of tensor cores.
         .awkward(&[
             "b1,s1,h1,dk1",
             "b2,s3,h3,dk5,dv7",
@@ -88,8 +91,23 @@ pub fn workload() -> Workload {
                 recurrent::program,
             )
             .available(recurrent::available),
+            Variant::kernel(
+                "chunked",
+                "chunks of 64 tokens: the triangular systems of all chunks at once, then results and states chunk by chunk, as tiled GEMMs \
+                 in f32 with the state in shared memory",
+                chunked::program,
+            ),
+            Variant::kernel(
+                "chunked_mma",
+                "the same on tensor cores by warp-wide instructions: a block has some columns of a head's state in registers",
+                mma::program,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(mma::available)
+            .tunables(&[mma::COLUMNS])
+            .not_on(mma::NOT_ON),
         ])
-        .fallback(&["recurrent", "naive"])
+        .fallback(&["chunked_mma", "recurrent", "chunked", "naive"])
         .stress(stress_inputs())],
     }
 }
@@ -97,7 +115,7 @@ pub fn workload() -> Workload {
 fn validate(shape: &Shape) -> Result<(), String> {
     let tokens = shape["b"] * shape["s"] * shape["h"];
     let states = shape["b"] * shape["h"] * shape["dk"] * shape["dv"];
-    [tokens * shape["dk"], tokens * shape["dv"], states].into_iter().try_for_each(indexable)
+    [tokens * shape["dk"], tokens * shape["dv"], states, chunked::factors(shape)].into_iter().try_for_each(indexable)
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -116,7 +134,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let (b, s, h, dk, dv) = (p["b"], p["s"], p["h"], p["dk"], p["dv"]);
-    vec![
+    let mut buffers = vec![
         BufferSpec::input("q", Elem::Real, &[b, s, h, dk], normal),
         BufferSpec::input("k", Elem::Real, &[b, s, h, dk], key),
         BufferSpec::input("v", Elem::Real, &[b, s, h, dv], normal),
@@ -124,7 +142,9 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         BufferSpec::input("beta", Elem::Real, &[b, s, h], strength),
         BufferSpec::output("out", Elem::Real, &[b, s, h, dv]),
         BufferSpec::output("state", Elem::F32, &[b, h, dk, dv]),
-    ]
+    ];
+    buffers.extend(chunked::scratch(p));
+    buffers
 }
 
 fn tolerance(p: &Problem, output: usize, ranges: Ranges) -> Tolerance {
