@@ -44,11 +44,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (unsigned i = 0; i < D; i++) largest = max(largest, magnitude(element(x, own_angles, rotated, i)));
     const float found = scale_of(largest), inverse = inverse_of(found);
     scales[row] = found;
-    for (unsigned i = 0; i < D; i += 4) {
+    // Not unrolled, and counted by words: with a step of 4, NVRTC 13.0 compares a shifted counter and ends after the first word.
+#pragma unroll 1
+    for (unsigned word = 0; word < D / 4; word++) {
         float four[4];
 #pragma unroll
-        for (unsigned j = 0; j < 4; j++) four[j] = element(x, own_angles, rotated, i + j);
-        cache[row * (D / 4) + i / 4] = not_finite(largest) ? 0 : word_of(four, inverse);
+        for (unsigned j = 0; j < 4; j++) four[j] = element(x, own_angles, rotated, 4 * word + j);
+        cache[row * (D / 4) + word] = not_finite(largest) ? 0 : word_of(four, inverse);
     }
 #else
     for (unsigned i = 0; i < D; i++) cache[row * D + i] = to_elem(element(x, own_angles, rotated, i));
