@@ -10,7 +10,7 @@ __device__ __forceinline__ unsigned after(unsigned i, unsigned word) {
     return 0xFFFFFFFFu << (max(next, 32 * word) - 32 * word);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) nms_mask(const float4* __restrict__ boxes, uint4* __restrict__ masks
+extern "C" __global__ void __launch_bounds__(THREADS) nms_mask(const float* __restrict__ boxes, unsigned* __restrict__ masks
 #if CLASSED
                                                                ,
                                                                const unsigned* __restrict__ classes
@@ -20,6 +20,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) nms_mask(const float4* __r
                                                                const unsigned* __restrict__ order
 #endif
 ) {
+    const float4* __restrict__ const corners = reinterpret_cast<const float4*>(boxes);
     __shared__ float4 others[TILE];
     __shared__ float areas[TILE];
 #if CLASSED
@@ -35,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) nms_mask(const float4* __r
     if (from_end && row == first_row) return;
     const unsigned column = from_end ? TILES - 1 - (offset + first_row - TILES) : first_row + offset;
     const unsigned j = column * TILE + threadIdx.x;
-    const float4 other = j < N ? boxes[BOX_OF(j)] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    const float4 other = j < N ? corners[BOX_OF(j)] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     others[threadIdx.x] = other;
     areas[threadIdx.x] = area_of(other);
 #if CLASSED
@@ -44,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) nms_mask(const float4* __r
     __syncthreads();
     const unsigned i = row * TILE + threadIdx.x;
     if (i >= N) return;
-    const float4 own = boxes[BOX_OF(i)];
+    const float4 own = corners[BOX_OF(i)];
     const float area = area_of(own);
 #if CLASSED
     const unsigned own_class = classes[BOX_OF(i)];
@@ -63,5 +64,5 @@ extern "C" __global__ void __launch_bounds__(THREADS) nms_mask(const float4* __r
         }
         if (row == column) bits[word] &= after(threadIdx.x, word);
     }
-    masks[(u64)i * TILES + column] = make_uint4(bits[0], bits[1], bits[2], bits[3]);
+    reinterpret_cast<uint4*>(masks)[(u64)i * TILES + column] = make_uint4(bits[0], bits[1], bits[2], bits[3]);
 }

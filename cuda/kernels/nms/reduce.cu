@@ -32,7 +32,7 @@ __device__ __forceinline__ void keep_of(unsigned (&alive)[4], const uint4* withi
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    nms_reduce(const uint4* __restrict__ masks, unsigned* __restrict__ keep
+    nms_reduce(const unsigned* __restrict__ masks, unsigned* __restrict__ keep
 #if SCORED
                ,
                const unsigned* __restrict__ order
@@ -41,6 +41,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     // Bits of boxes that a kept one excludes.
     __shared__ unsigned excluded[TILES * 4];
     // Masks of the tile within itself, its kept boxes, and the rows of these.
+    const uint4* __restrict__ const rows_of = reinterpret_cast<const uint4*>(masks);
     __shared__ uint4 within[TILE];
     __shared__ unsigned kept[4];
     __shared__ unsigned rows[TILE];
@@ -48,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const unsigned lane = threadIdx.x % LANES, team = threadIdx.x / LANES;
     const auto own_mask = [&](unsigned tile) {
         const u64 row = (u64)tile * TILE + threadIdx.x;
-        return threadIdx.x < TILE && row < N ? masks[row * TILES + tile] : make_uint4(0, 0, 0, 0);
+        return threadIdx.x < TILE && row < N ? rows_of[row * TILES + tile] : make_uint4(0, 0, 0, 0);
     };
     uint4 next = own_mask(0);
     for (unsigned tile = 0; tile < TILES; tile++) {
@@ -86,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 // Past the last row, the last one once more.
 #pragma unroll
                 for (unsigned i = 0; i < AT_ONCE; i++) {
-                    read[i] = masks[(u64)rows[min(k + i * TEAMS, count - 1)] * TILES + vector];
+                    read[i] = rows_of[(u64)rows[min(k + i * TEAMS, count - 1)] * TILES + vector];
                 }
 #pragma unroll
                 for (unsigned i = 0; i < AT_ONCE; i++) {
