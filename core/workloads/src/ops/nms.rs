@@ -206,7 +206,7 @@ fn empty(shape: &Shape, draw: Draw) -> f64 {
     let first = Draw::new(number, draw.index % 2);
     match number % 3 {
         0 => first.below(256) as f64 / 4.0,
-        1 if draw.index % 2 == 0 => first.below(256) as f64 / 4.0,
+        1 if draw.index.is_multiple_of(2) => first.below(256) as f64 / 4.0,
         1 => first.below(256) as f64 / 4.0 + (draw.index % 4 / 2) as f64 * 16.0,
         _ => corner(shape, draw),
     }
