@@ -3,8 +3,6 @@
 #![deny(unsafe_code)]
 
 mod catalog;
-mod codes;
-mod delta_rule;
 mod dense;
 mod exchange;
 mod inner;
