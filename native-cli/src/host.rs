@@ -5,6 +5,7 @@ use std::path::Path;
 
 use parallax_schema::record::host;
 
+use crate::processes::LAUNCHERS;
 use crate::{cpu, memory};
 
 /// Returns the known facts by their keys in a run's environment.
@@ -32,7 +33,7 @@ fn os() -> String {
 }
 
 /// Returns an environment variable that is not empty.
-fn variable(name: &str) -> Option<String> {
+pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
@@ -80,15 +81,13 @@ fn job(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     JOBS.into_iter().find_map(known).or_else(pod)
 }
 
-/// Variables with the rank of a process in its job. A launcher that another one started is the inner one and comes first; the last two
-/// number pods and nodes.
-const RANKS: [&str; 6] =
-    ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "JOB_COMPLETION_INDEX", "SKYPILOT_NODE_RANK"];
+/// Variables with the number of a pod or node in a job without a launcher of ranks.
+const NODES: [&str; 2] = ["JOB_COMPLETION_INDEX", "SKYPILOT_NODE_RANK"];
 
 /// Returns the rank of this process among those of its job.
 fn rank(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let number = |name| variable(name).filter(|rank| rank.bytes().all(|byte| byte.is_ascii_digit()));
-    RANKS.into_iter().find_map(number)
+    LAUNCHERS.map(|[rank, _]| rank).into_iter().chain(NODES).find_map(number)
 }
 
 #[cfg(test)]

@@ -2,11 +2,12 @@
 
 use parallax_cuda::Place;
 
+use crate::host::variable;
 use crate::session::suite;
 
 /// Variables with the rank of a process and the number of processes, by launcher. A launcher that another one started is the inner one
 /// and comes first.
-const RANKS: [[&str; 2]; 4] = [
+pub const LAUNCHERS: [[&str; 2]; 4] = [
     ["RANK", "WORLD_SIZE"],
     ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"],
     ["PMI_RANK", "PMI_SIZE"],
@@ -30,18 +31,15 @@ const USUAL_PORT: u16 = 29_501;
 /// # Errors
 /// Missing or contradictory variables.
 pub fn place(gpus: Option<u32>) -> Result<Place, String> {
-    find(gpus, |name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+    find(gpus, variable)
 }
 
 fn find(gpus: Option<u32>, variable: impl Fn(&str) -> Option<String>) -> Result<Place, String> {
     let number = |name: &str| variable(name)?.parse::<u64>().ok();
-    let known = RANKS.iter().find_map(|[rank, ranks]| Some((number(rank)?, number(ranks)?, *ranks)));
+    let known = LAUNCHERS.iter().find_map(|[rank, ranks]| Some((number(rank)?, number(ranks)?, *ranks)));
     let Some((rank, ranks, variable_of_ranks)) = known else {
-        return Err(
-            "--processes: no launcher numbered this process: start it by torchrun, mpirun or srun, or set RANK and \
-                    WORLD_SIZE"
-                .to_owned(),
-        );
+        let why = "--processes: no launcher numbered this process: start it by torchrun, mpirun or srun, or set RANK and WORLD_SIZE";
+        return Err(why.to_owned());
     };
     if rank >= ranks {
         return Err(format!("--processes: rank {rank} is not below {variable_of_ranks}={ranks}"));
