@@ -58,16 +58,8 @@ impl Group {
         let described =
             |rank: &Rank| Ok::<_, DriverError>((device_name(rank.context.cu_device())?, rank.context.total_mem()?));
         let facts = ranks.iter().map(described).collect::<Result<Vec<_>, _>>();
-        let (names, memory): (Vec<String>, Vec<u64>) =
-            facts.map_err(failed("describing the devices of a group"))?.into_iter().unzip();
-        let mut info = first.device.info.clone();
-        info.name = joint_name(&names);
-        info.ranks = u32::try_from(gpus).unwrap_or(u32::MAX);
-        info.caps.ranks = info.ranks;
-        // Every rank holds an equal part.
-        let least = Bytes(memory.into_iter().min().unwrap_or(0));
-        info.caps.memory = Some(least);
-        info.caps.max_binding = least;
+        let facts = facts.map_err(failed("describing the devices of a group"))?;
+        let info = joint_info(&first.device.info, facts.into_iter());
         Ok(Group { communicators: BTreeMap::new(), ranks, first, others: Vec::new(), info })
     }
 
@@ -90,8 +82,22 @@ impl Group {
     }
 }
 
+/// Returns the description of several GPUs as one device, from that of the first, and from the name and the memory in bytes of each.
+pub(crate) fn joint_info(first: &DeviceInfo, facts: impl Iterator<Item = (String, u64)>) -> DeviceInfo {
+    let (names, memory): (Vec<String>, Vec<u64>) = facts.unzip();
+    let mut info = first.clone();
+    info.name = joint_name(&names);
+    info.ranks = u32::try_from(names.len()).unwrap_or(u32::MAX);
+    info.caps.ranks = info.ranks;
+    // Every rank holds an equal part.
+    let least = Bytes(memory.into_iter().min().unwrap_or(0));
+    info.caps.memory = Some(least);
+    info.caps.max_binding = least;
+    info
+}
+
 /// Returns one name for several GPUs: their number and name, or all names if they differ.
-pub(crate) fn joint_name(names: &[String]) -> String {
+fn joint_name(names: &[String]) -> String {
     match names {
         [first, rest @ ..] if rest.iter().all(|name| name == first) => format!("{} × {first}", names.len()),
         _ => names.join(" + "),

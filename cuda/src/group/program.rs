@@ -359,15 +359,19 @@ impl Prepared for PreparedProgram {
 
     /// Sums over all ranks.
     fn memory(&self) -> MemoryStats {
-        let all: Vec<MemoryStats> = self.cases.iter().map(|case| case.memory()).collect();
-        let sum = |of: fn(&MemoryStats) -> Option<Bytes>| all.iter().map(|one| Some(of(one)?.0)).sum::<Option<u64>>();
-        MemoryStats {
-            current: Bytes(all.iter().map(|one| one.current.0).sum()),
-            peak: Bytes(all.iter().map(|one| one.peak.0).sum()),
-            reserved: sum(|one| one.reserved).map(Bytes),
-            device_used: sum(|one| one.device_used).map(Bytes),
-            ..MemoryStats::default()
-        }
+        joint_memory(&self.cases.iter().map(|case| case.memory()).collect::<Vec<_>>())
+    }
+}
+
+/// Returns the sums of the memory of all ranks.
+pub(crate) fn joint_memory(all: &[MemoryStats]) -> MemoryStats {
+    let sum = |of: fn(&MemoryStats) -> Option<Bytes>| all.iter().map(|one| Some(of(one)?.0)).sum::<Option<u64>>();
+    MemoryStats {
+        current: Bytes(all.iter().map(|one| one.current.0).sum()),
+        peak: Bytes(all.iter().map(|one| one.peak.0).sum()),
+        reserved: sum(|one| one.reserved).map(Bytes),
+        device_used: sum(|one| one.device_used).map(Bytes),
+        ..MemoryStats::default()
     }
 }
 

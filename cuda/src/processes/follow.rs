@@ -1,6 +1,7 @@
 //! A rank other than the first: it obeys the first.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,12 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parallax_ir::device::{Awaited, BackendError, Batch, Prepared};
 use parallax_ir::{BufferSpec, Case, Inputs};
 use parallax_schema::device::Caps;
+use parallax_schema::units::Nanos;
 
 use super::inputs::assemble;
 use super::meeting::{MeetingError, Place, connect};
 use super::peers::{Lost, watch};
 use super::rank::Rank;
-use super::wire::{Failure, Hello, Order, PIECE, Reply, receive, send};
+use super::wire::{Failure, Order, Reply, out_of_place, receive, send};
 use super::{JoinError, hello};
 use crate::group::prepare::unsupported;
 use crate::group::program::PreparedProgram;
@@ -25,10 +27,10 @@ pub type Parse = fn(&str) -> Result<Case, String>;
 
 /// Work of a rank other than the first.
 trait Obey {
-    /// Obeys a request with its bytes, and returns the answer with its bytes. `more` returns the next pieces of inputs.
+    /// Obeys a request with its bytes, and returns the answer with its bytes. Inputs follow on the connection.
     ///
     /// # Errors
-    /// Those of the work, which the first rank gets, and those of `more`, which end the rank.
+    /// Those of the work, which the first rank gets, and those of the connection, which end the rank.
     fn obey(&mut self, order: Order, bytes: Vec<u8>, line: &mut TcpStream) -> Result<(Reply, Vec<u8>), Ended>;
 }
 
@@ -37,7 +39,7 @@ enum Ended {
     /// The first rank gets it.
     Work(BackendError),
     /// The connection is gone.
-    Line(std::io::Error),
+    Line(io::Error),
 }
 
 impl From<BackendError> for Ended {
@@ -46,8 +48,8 @@ impl From<BackendError> for Ended {
     }
 }
 
-impl From<std::io::Error> for Ended {
-    fn from(error: std::io::Error) -> Ended {
+impl From<io::Error> for Ended {
+    fn from(error: io::Error) -> Ended {
         Ended::Line(error)
     }
 }
@@ -59,8 +61,7 @@ impl From<std::io::Error> for Ended {
 /// Those of the device, of the library, and of the connection.
 pub fn follow(options: CudaOptions, place: &Place, parse: Parse, lost: Lost) -> Result<(), JoinError> {
     let device = Cuda::open(options)?;
-    let hello: Hello = hello(&device, place)?;
-    let mut line = connect(place, &hello)?;
+    let mut line = connect(place, &hello(&device, place)?)?;
     let over = Arc::default();
     watch(&line, &over, "rank 0".to_owned(), lost).map_err(MeetingError::from)?;
     let mut follower = Follower { rank: Rank::new(place.rank, device), parse, cases: BTreeMap::new() };
@@ -68,9 +69,9 @@ pub fn follow(options: CudaOptions, place: &Place, parse: Parse, lost: Lost) -> 
 }
 
 /// Obeys requests until the last.
-fn serve(line: &mut TcpStream, over: &AtomicBool, rank: &mut impl Obey) -> std::io::Result<()> {
+fn serve(line: &mut TcpStream, over: &AtomicBool, rank: &mut impl Obey) -> io::Result<()> {
     loop {
-        let (order, bytes) = receive::<Order>(line, ID as u64)?.ok_or(std::io::ErrorKind::UnexpectedEof)?;
+        let (order, bytes) = receive::<Order>(line, ID as u64)?.ok_or(io::ErrorKind::UnexpectedEof)?;
         if order == Order::Quit {
             over.store(true, Ordering::Release);
             return send(line, &Reply::Done, &[]);
@@ -92,9 +93,12 @@ struct Follower {
 }
 
 impl Follower {
+    fn known(&mut self, number: u32) -> Result<&mut (Case, PreparedProgram), BackendError> {
+        self.cases.get_mut(&number).ok_or_else(|| out_of_place(&format!("a request for case {number}")))
+    }
+
     fn case(&mut self, number: u32) -> Result<&mut PreparedProgram, BackendError> {
-        let found = self.cases.get_mut(&number).map(|(_, case)| case);
-        found.ok_or_else(|| unsupported(format!("no case {number} is prepared")))
+        self.known(number).map(|(_, placed)| placed)
     }
 
     /// Prepares a case with inputs from the first rank.
@@ -108,30 +112,26 @@ impl Follower {
         let case = (self.parse)(case).map_err(unsupported)?;
         send(line, &Reply::Done, &[])?;
         let inputs = inputs(&case, line)?;
-        let placed = self.rank.prepare(&case, caps, &inputs, sets)?;
+        // The first rank records the time of connections.
+        let placed = self.rank.prepare(&case, caps, &inputs, (sets, Nanos(0.0)))?;
         self.cases.insert(number, (case, placed));
         Ok(())
     }
 }
 
 /// Returns the inputs of a case, which the first rank sends in pieces.
-fn inputs(case: &Case, line: &mut TcpStream) -> Result<Inputs, Ended> {
+///
+/// # Errors
+/// Those of the connection; other messages than the pieces of these inputs.
+fn inputs(case: &Case, line: &mut TcpStream) -> io::Result<Inputs> {
     let own: Vec<BufferSpec> = case.problem.buffers().iter().map(BufferSpec::of_rank).collect();
     let mut inputs = Inputs::seeded(&case.problem.shape, case.problem.dtype, own.clone(), 0);
-    let mut broken = None;
-    let piece = |want: u64| match receive::<Order>(line, want.min(PIECE)) {
-        Ok(Some((Order::Piece, bytes))) => Ok(bytes),
-        Ok(_) => Err(BackendError::Device("a piece of an input did not come".to_owned())),
-        Err(why) => {
-            broken = Some(why);
-            Err(BackendError::Lost("the connection with rank 0 failed".to_owned()))
-        }
+    let piece = |want| match receive::<Order>(line, want)? {
+        Some((Order::Piece, bytes)) => Ok(bytes),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "a piece of an input did not come")),
     };
-    let assembled = assemble(&mut inputs, (&own, case.problem.dtype), piece);
-    match broken {
-        Some(why) => Err(Ended::Line(why)),
-        None => Ok(assembled.map(|()| inputs)?),
-    }
+    assemble(&mut inputs, (&own, case.problem.dtype), piece)?;
+    Ok(inputs)
 }
 
 impl Obey for Follower {
@@ -139,13 +139,12 @@ impl Obey for Follower {
         let done = |()| (Reply::Done, Vec::new());
         Ok(match order {
             Order::Connect { ranks } => {
-                let id = bytes.try_into().map_err(|_| unsupported(format!("an identity has {ID} bytes")))?;
+                let id = bytes.try_into().map_err(|_| out_of_place(&"an identity of another length"))?;
                 done(self.rank.connect(Id(id), ranks)?)
             }
             Order::Prepare { number, case, caps, sets } => done(self.prepare((number, &case), &caps, sets, line)?),
             Order::Refill { number } => {
-                let known = self.cases.get_mut(&number);
-                let (case, placed) = known.ok_or_else(|| unsupported(format!("no case {number} is prepared")))?;
+                let (case, placed) = self.known(number)?;
                 let inputs = inputs(case, line)?;
                 done(placed.refill_rank(&inputs)?)
             }
@@ -172,7 +171,7 @@ impl Obey for Follower {
                 self.cases.remove(&number);
                 done(())
             }
-            Order::Piece | Order::Quit => return Err(unsupported(format!("{order:?} is out of place")).into()),
+            Order::Piece | Order::Quit => return Err(out_of_place(&order).into()),
         })
     }
 }

@@ -2,7 +2,6 @@
 
 use std::io;
 
-use parallax_ir::device::BackendError;
 use parallax_ir::{BufferSpec, Inputs};
 use parallax_schema::case::DType;
 
@@ -39,15 +38,15 @@ pub(super) fn pieces(
     Ok(())
 }
 
-/// Replaces the inputs of a rank by pieces that `receive` returns. Its argument is the largest length.
+/// Replaces the inputs of a rank by pieces that `receive` returns. Its argument is the length.
 ///
 /// # Errors
-/// Those of `receive`; [`BackendError::Device`] for a piece of another length.
+/// Those of `receive`; a piece of another length.
 pub(super) fn assemble(
     own: &mut Inputs,
     (specs, dtype): (&[BufferSpec], DType),
-    mut receive: impl FnMut(u64) -> Result<Vec<u8>, BackendError>,
-) -> Result<(), BackendError> {
+    mut receive: impl FnMut(u64) -> io::Result<Vec<u8>>,
+) -> io::Result<()> {
     for (buffer, size, _) in filled(specs, dtype) {
         let mut all = Vec::new();
         while (all.len() as u64) < size {
@@ -55,11 +54,11 @@ pub(super) fn assemble(
             let piece = receive(want)?;
             if piece.len() as u64 != want {
                 let why = format!("an input came in a piece of {} bytes, not {want}", piece.len());
-                return Err(BackendError::Device(why));
+                return Err(io::Error::new(io::ErrorKind::InvalidData, why));
             }
             all.extend(piece);
         }
-        own.replace(buffer, all).map_err(|why| BackendError::Device(why.to_string()))?;
+        own.replace(buffer, all).map_err(io::Error::other)?;
     }
     Ok(())
 }

@@ -9,12 +9,11 @@ use parallax_ir::device::{Awaited, BackendError, Batch, Prepared, Sample};
 use parallax_ir::{BufferSpec, Inputs};
 use parallax_schema::case::DType;
 use parallax_schema::device::{Compiled, Launch, Launching, MemoryStats, Trace};
-use parallax_schema::units::{Bytes, Nanos};
+use parallax_schema::units::Nanos;
 
 use super::peers::Peers;
-use super::wire::{Order, Reply};
-use crate::group::prepare::unsupported;
-use crate::group::program::PreparedProgram;
+use super::wire::{Order, Reply, out_of_place};
+use crate::group::program::{PreparedProgram, joint_memory};
 use crate::group::split::Split;
 
 /// A case on all of its ranks. The other ranks free their parts with it.
@@ -156,16 +155,6 @@ impl Prepared for PreparedJoint {
         let order = Order::Memory { number: self.others.number };
         let Ok((_, others)) = self.others.with(&order, || Ok(())) else { return own };
         let of_rank = |reply: &Reply| if let Reply::Memory(stats) = reply { Some(*stats) } else { None };
-        others.iter().filter_map(of_rank).fold(own, |sum, one| MemoryStats {
-            current: Bytes(sum.current.0 + one.current.0),
-            peak: Bytes(sum.peak.0 + one.peak.0),
-            reserved: sum.reserved.zip(one.reserved).map(|(a, b)| Bytes(a.0 + b.0)),
-            device_used: sum.device_used.zip(one.device_used).map(|(a, b)| Bytes(a.0 + b.0)),
-            ..sum
-        })
+        joint_memory(&std::iter::once(own).chain(others.iter().filter_map(of_rank)).collect::<Vec<_>>())
     }
-}
-
-fn out_of_place(reply: &Reply) -> BackendError {
-    unsupported(format!("{reply:?} is no answer to this request"))
 }

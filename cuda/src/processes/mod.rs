@@ -16,13 +16,14 @@ mod wire;
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Instant;
 
 use async_trait::async_trait;
 use parallax_ir::device::{BackendError, Coming, Prepared, Profiler, Transfer};
 use parallax_ir::{Case, Inputs};
 use parallax_schema::case::Tuning;
 use parallax_schema::device::{ClockInfo, DeviceInfo};
-use parallax_schema::units::{Bytes, Nanos};
+use parallax_schema::units::Nanos;
 
 pub use self::follow::{Parse, follow};
 use self::joint::{Others, PreparedJoint};
@@ -32,7 +33,8 @@ use self::peers::Peers;
 use self::rank::Rank;
 use self::wire::{Hello, Order};
 use crate::device::Unavailable;
-use crate::group::joint_name;
+use crate::events::since;
+use crate::group::joint_info;
 use crate::group::prepare::unsupported;
 use crate::group::split::Split;
 use crate::nccl::{unique_id, version};
@@ -82,15 +84,8 @@ impl Processes {
         let device = Cuda::open(options)?;
         let own = hello(&device, place)?;
         let peers = Peers::new(meeting::accept(&listener, place)?, lost).map_err(MeetingError::from)?;
-        let mut info = device.device.info.clone();
         let all = || std::iter::once(&own).chain(peers.hellos());
-        info.name = joint_name(&all().map(|hello| hello.device.clone()).collect::<Vec<_>>());
-        info.ranks = u32::try_from(place.ranks).unwrap_or(u32::MAX);
-        info.caps.ranks = info.ranks;
-        // Every rank holds an equal part.
-        let least = Bytes(all().map(|hello| hello.memory).min().unwrap_or(0));
-        info.caps.memory = Some(least);
-        info.caps.max_binding = least;
+        let info = joint_info(&device.device.info, all().map(|hello| (hello.device.clone(), hello.memory)));
         if let Some(other) = all().find(|hello| hello.nccl != own.nccl) {
             log::warn!("rank {} has {}, rank 0 {}", other.rank, other.nccl, own.nccl);
         }
@@ -118,16 +113,18 @@ impl Processes {
     fn prepare_joint(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<PreparedJoint, BackendError> {
         let (ranks, dtype, specs) = (case.problem.gpus(), case.problem.dtype, case.problem.buffers());
         let splits = specs.iter().map(|spec| Split::new(spec, dtype, ranks)).collect::<Result<Vec<_>, _>>()?;
+        let began = Instant::now();
         self.connect(ranks)?;
+        let connected = since(began);
         let (number, count) = (self.next, ranks as usize - 1);
         self.next += 1;
-        let caps = self.info.caps.clone();
+        let caps = &self.info.caps;
         let order = Order::Prepare { number, case: case.to_string(), caps: Box::new(caps.clone()), sets };
         let mut peers = self.peers.borrow_mut();
         peers.send(count, &order, &[])?;
         peers.answers(count)?;
         peers.fill(count, inputs, (&specs, dtype))?;
-        let own = self.own.prepare(case, &caps, &inputs.of_rank(0), sets);
+        let own = self.own.prepare(case, caps, &inputs.of_rank(0), (sets, connected));
         let answers = peers.answers(count);
         drop(peers);
         // From here on, the parts of the other ranks end with it.

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::time::Instant;
 
 use parallax_ir::device::BackendError;
 use parallax_ir::{BufferSpec, Case, Inputs};
 use parallax_schema::device::Caps;
+use parallax_schema::units::Nanos;
 
-use crate::events::since;
 use crate::group::prepare::unsupported;
 use crate::group::program::PreparedProgram;
 use crate::nccl::{Communicators, Id};
@@ -41,8 +40,8 @@ impl Rank {
         Ok(())
     }
 
-    /// Places the rank's part of a case on its GPU. `caps` are those of the first rank, so that all ranks run the same program;
-    /// `inputs` are those of this rank.
+    /// Places the rank's part of a case on its GPU. `caps` are those of the first rank, so that all ranks run the same program.
+    /// `inputs` are those of this rank. `connected` is the time of the connection, for the record.
     ///
     /// # Errors
     /// [`BackendError::Unsupported`] for a case without stages. Errors of the driver and of the compiler.
@@ -51,15 +50,13 @@ impl Rank {
         case: &Case,
         caps: &Caps,
         inputs: &Inputs,
-        sets: u32,
+        (sets, connected): (u32, Nanos),
     ) -> Result<PreparedProgram, BackendError> {
-        let began = Instant::now();
         let (program, setup) = case.whole_program(caps).ok_or_else(|| unsupported(format!("{case} has no stages")))?;
         let ranks = case.problem.gpus();
         let communicators = self.communicators.get(&ranks).cloned();
         let communicators = communicators.ok_or_else(|| unsupported(format!("{ranks} ranks are not connected")))?;
         let own: Vec<BufferSpec> = case.problem.buffers().iter().map(BufferSpec::of_rank).collect();
-        let connected = since(began);
         let placed = self.device.prepare_on((case, own), (&program, setup), inputs, sets)?;
         PreparedProgram::new(vec![placed], &program.stages[setup..], Vec::new(), (communicators, connected))
     }

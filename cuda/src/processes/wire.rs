@@ -112,6 +112,11 @@ impl Failure {
     }
 }
 
+/// Error of a message that is not expected now.
+pub(super) fn out_of_place(message: &impl std::fmt::Debug) -> BackendError {
+    BackendError::Device(format!("{message:?} is out of place between ranks"))
+}
+
 /// Writes a message.
 ///
 /// # Errors
