@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parallax_cuda::source::{KernelSource, assemble, assemble_all, embedded};
 use parallax_cuda::{Arch, check_source, compile_source, nvrtc};
 use parallax_ir::device::BackendError;
-use parallax_ir::{Access, Arg, Case, Consts, Elem, OpSpec, Problem, Program, Stage, Value, VariantKind, Workload};
+use parallax_ir::{
+    Access, Arg, Case, Consts, Elem, OpSpec, Problem, Program, Stage, Value, VariantKind, Workload, lines_for,
+};
 use parallax_schema::case::{DType, Storage};
 use parallax_schema::device::{Caps, CudaCaps, Dialect};
 use parallax_schema::testing::hopper;
@@ -268,6 +270,7 @@ fn parameters_are_the_arguments_of_the_stage() {
                 let Some(kernel) = stage.kernel_launch() else { continue };
                 let file = format!("{}.cu", kernel.text);
                 let body = embedded().find(&file).expect("readable").unwrap_or_else(|| panic!("{case}: no {file}"));
+                let body = lines_for(body, &kernel.consts);
                 let found = signatures(&with_constants(&body, &kernel.consts), kernel.entry);
                 assert!(!found.is_empty(), "{file} has no entry {}", kernel.entry);
                 let elem = Elem::Real.storage(kernel.elem.unwrap_or(case.problem.dtype));

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use naga::valid::{Capabilities, GlobalUse, ValidationFlags, Validator};
 use parallax_ir::device::{BackendError, settle};
-use parallax_ir::{Access, Authoring, Case, Kernel, KernelSources, Problem, Role, Stage, VariantKind};
+use parallax_ir::{
+    Access, Authoring, Case, Kernel, KernelSources, Problem, Role, Stage, TextError, VariantKind, lines_for,
+};
 use parallax_schema::case::{DType, Preset, Storage};
 use parallax_schema::device::{Caps, Dialect, MatrixShape};
 
@@ -298,7 +300,7 @@ fn every_kernel_text_is_used() {
         ..roomy()
     };
     let texts = parallax_cuda::source::embedded();
-    let cuda = used(&cuda, |kernel, _| includes(&texts, &format!("{}.cu", kernel.text)));
+    let cuda = used(&cuda, |kernel, _| includes(&texts, kernel));
     // Sources of operations that WebGPU has no command for.
     let of_the_backend = ["lib/fill.wgsl", "lib/copy.wgsl"];
     let names = parallax_shaders::source::embedded().names().chain(parallax_cuda::source::embedded().names());
@@ -307,11 +309,13 @@ fn every_kernel_text_is_used() {
     }
 }
 
-/// A file of CUDA C++ and all of its includes.
-fn includes(texts: &KernelSources, file: &str) -> BTreeSet<String> {
+/// A kernel's file of CUDA C++ and all of its includes.
+fn includes(texts: &KernelSources, kernel: &Kernel) -> BTreeSet<String> {
     let include =
         |line: &str| line.strip_prefix("#include \"").map(|name| name.trim_end_matches('"').trim().to_owned());
-    let parts = texts.with_imports(file, &include).unwrap_or_else(|e| panic!("{e}"));
+    let lines = |_: &str, text| Ok::<_, TextError>(lines_for(text, &kernel.consts));
+    let parts = texts.with_imports_of(&format!("{}.cu", kernel.text), &lines, &include);
+    let parts = parts.unwrap_or_else(|e| panic!("{e}"));
     parts.into_iter().map(|part| part.file).collect()
 }
 

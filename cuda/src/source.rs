@@ -5,11 +5,13 @@
 //! lines, and further includes of it are removed. This precedes the evaluation of any `#if`. Includes stand at the top of a file.
 //! `#line` keeps every message at its file and line.
 //!
+//! Parts of lines may be for some stages only: [`lines_for`].
+//!
 //! Boolean constants are macros, so that the preprocessor evaluates `#if NAME` too. A name in an `#if` that is no constant is an
 //! error, not zero.
 
 use parallax_ir::device::BackendError;
-use parallax_ir::{Authoring, Kernel, KernelSources, Program, Value, translated};
+use parallax_ir::{Authoring, Kernel, KernelSources, Program, TextError, Value, lines_for, translated};
 use parallax_schema::case::DType;
 use parallax_schema::device::{Dialect, Step};
 
@@ -51,7 +53,9 @@ pub fn assemble(sources: &KernelSources, kernel: &Kernel, dtype: DType) -> Resul
         };
     }
     let file = format!("{}.cu", kernel.text);
-    let parts = sources.with_imports(&file, &included).map_err(|e| BackendError::Unsupported(e.to_string()))?;
+    let parts = sources
+        .with_imports_of::<TextError>(&file, &|_, text| Ok(lines_for(text, &kernel.consts)), &included)
+        .map_err(|e| BackendError::Unsupported(e.to_string()))?;
     let elem = match kernel.elem.unwrap_or(dtype) {
         DType::F32 => "ELEM_F32",
         DType::F16 => "ELEM_F16",

@@ -352,7 +352,8 @@ mod tests {
         let line = "all checks: attention/flash.wgsl, which is not the program's own";
         // The kernel itself, and one of its imports.
         let imported = embedded().with_imports("attention/flash.wgsl", &|line| {
-            line.strip_prefix("#import ").map(|name| format!("{}.wgsl", name.trim()))
+            let name = line.strip_prefix("#import ")?.split("//").next()?;
+            Some(format!("{}.wgsl", name.trim()))
         });
         let imported = imported.expect("there").into_iter().map(|part| part.file).find(|file| file.starts_with("lib/"));
         for (place, asked, said) in [

@@ -11,7 +11,7 @@
 use std::borrow::Cow;
 
 use parallax_ir::device::BackendError;
-use parallax_ir::{Authoring, Consts, Kernel, KernelSources, Program, SourceChunk, Value, translated};
+use parallax_ir::{Authoring, Consts, Kernel, KernelSources, Program, SourceChunk, Value, lines_for, translated};
 use parallax_schema::case::DType;
 use parallax_schema::device::{Dialect, Step};
 use sha2::{Digest, Sha256};
@@ -258,7 +258,9 @@ fn parts_of(
     consts: &Consts,
     between: &str,
 ) -> Result<Vec<SourceChunk>, SourceError> {
-    let resolve = |file: &str, text: Cow<'static, str>| conditions_resolved(file, &text, consts).map(Cow::Owned);
+    let resolve = |file: &str, text: Cow<'static, str>| {
+        conditions_resolved(file, &lines_for(text, consts), consts).map(Cow::Owned)
+    };
     let mut parts = sources.with_imports_of(file, &resolve, &imported)?;
     blocks_emitted(&mut parts, consts, between)?;
     Ok(parts)

@@ -30,7 +30,7 @@ NOT_F32_IN = {"attention_block": {"vendor"}, "encoder_layer": {"vendor"}, "encod
 # cuDNN keeps parts of these gradients' sums in f16, and the suite skips it there.
 LIBRARY_SUMS_IN_F16 = {"depthwise_conv2d", "depthwise_conv3d"}
 # Workloads whose every number is f32.
-F32_ONLY = {"train_step", "sort_by_key", "hash_embedding", "fft"}
+F32_ONLY = {"train_step", "sort_by_key", "hash_embedding", "fft", "nms"}
 
 
 def worst(module, program, target, case, rng):

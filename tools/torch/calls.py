@@ -6,6 +6,7 @@ the calls of one problem share the inputs. `problem` is a case string without it
 
 from functools import partial
 
+import delta_rule
 import dense
 import experts
 import numpy as np
@@ -13,9 +14,10 @@ import state_space
 import torch
 import torch.nn.functional as F
 from parts import below, compiled, like, normal, with_cudnn, words_of
+from problems import cache as stored
 from problems import quantize as numbers
 from problems.common import extents
-from problems.images import Problem, back, boxes_of, first, resolved
+from problems.images import Problem, back, boxes_of, first, resolved, rivals
 from problems.transforms import sylvester
 
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
@@ -129,6 +131,49 @@ def roi_align(direction, shape, dtype, device):
     x = normal((n["n"], n["c"], n["h"], n["w"]), dtype, device)
     # torchvision wants boxes in the type of the images; ours are f32.
     yield "torchvision", False, partial(by_torchvision, x, rois, n["p"], 1.0, n["s"], True)
+
+
+def nms(direction, shape, dtype, device):
+    from torchvision.ops import batched_nms
+    from torchvision.ops import nms as by_torchvision
+
+    n = {"c": 1, "t": 0.5} | extents(shape)
+    boxes = torch.from_numpy(rivals(n, np.random.default_rng(1))).to(device)
+    # torchvision always sorts by score first.
+    scores = (torch.randperm(n["n"]) / n["n"]).to(device)
+    if n["c"] > 1:
+        yield "torchvision", False, partial(batched_nms, boxes, scores, below(n["c"], n["n"], device, torch.int64), n["t"])
+    else:
+        yield "torchvision", False, partial(by_torchvision, boxes, scores, n["t"])
+
+
+def rope_append(direction, shape, dtype, device):
+    n, kind = stored.resolved(shape)
+    b, s, h, kv, d = (n[name] for name in ("b", "s", "h", "kv", "d"))
+    entries = -(-n["t"] // n["p"])
+    qkv = normal((b, s, h + 2 * kv, d), dtype, device)
+    angles = torch.from_numpy(stored.table_of(n)).to(device)
+    table = torch.randperm(b * entries).reshape(b, entries).to(device)
+    lengths = torch.randint(s, n["t"] + 1, (b,)).to(device)
+    cache = torch.zeros((2, b * entries, n["p"], kv, d), device=device, dtype=torch.uint8 if kind else dtype)
+    scales = torch.zeros((2, b * entries, n["p"], kv), device=device)
+
+    def step(qkv, angles, table, lengths, cache, scales):
+        position = lengths[:, None] + torch.arange(s, device=device) - s
+        page, place = table.gather(1, position // n["p"]), position % n["p"]
+        cosine, sine = angles[position][:, :, None].chunk(2, -1)
+        q, k, v = qkv.float().split([h, kv, kv], 2)
+        fresh = torch.stack([stored.rotated(k, cosine, sine), v])
+        if kind:
+            codes, scale = numbers.quantized(fresh, d, kind)
+            cache[:, page, place] = codes
+            scales[:, page, place] = scale.squeeze(-1)
+        else:
+            cache[:, page, place] = fresh.to(dtype)
+        return stored.rotated(q, cosine, sine).to(dtype)
+
+    yield "eager", False, partial(step, qkv, angles, table, lengths, cache, scales)
+    yield "compile", False, compiled(step, qkv, angles, table, lengths, cache, scales)
 
 
 def embedding(direction, shape, dtype, device):
@@ -334,10 +379,10 @@ def quantize(direction, shape, dtype, device):
 
 CONVOLUTIONS = ["conv2d", "conv3d", "depthwise_conv2d", "depthwise_conv3d"]
 OTHERS = [separable_conv3d, pool, resize, roi_align, embedding, embedding_bag, hash_embedding, transpose, reduce, scan, sort_by_key]
-OTHERS += [top_k, hadamard, fft]
+OTHERS += [top_k, hadamard, fft, nms, rope_append]
 WORKLOADS = {name: partial(convolution, name) for name in CONVOLUTIONS}
 WORKLOADS |= {one.__name__: one for one in [*OTHERS, standard_scaler, batch_norm, quantize, sample]}
-WORKLOADS |= dense.WORKLOADS | state_space.WORKLOADS | experts.WORKLOADS
+WORKLOADS |= dense.WORKLOADS | state_space.WORKLOADS | delta_rule.WORKLOADS | experts.WORKLOADS
 
 
 def calls(problem, device):

@@ -144,12 +144,30 @@ def flash_attention_4():
     return call
 
 
-def windowed_attention(s, window, device):
-    """FlexAttention on causal windows, compiled, with its blocks of visible pairs made beforehand."""
-    visible = lambda batch, head, query, key: (key <= query) & (key > query - window)
-    blocks = create_block_mask(visible, None, None, s, s, device=device)
-    compiled = torch.compile(flex_attention)
-    return lambda q, k, v: compiled(q, k, v, block_mask=blocks, enable_gqa=q.shape[1] != k.shape[1])
+def changed_attention(n, words, dtype, device):
+    """FlexAttention on windows, soft caps, slopes over distances and sinks, compiled, with its blocks of visible pairs made
+    beforehand. A sink's share is removed by the log-sum-exp, as in models of gpt-oss."""
+    s, window, cap = n["s"], n.get("w", 0), n.get("cap", 0)
+    visible = lambda batch, head, query, key: (key <= query) & (key > query - (window or s))
+    blocks = create_block_mask(visible, None, None, s, s, device=device) if "causal" in words else None
+    slopes = torch.exp2(-8.0 * torch.arange(1, n["h"] + 1, device=device) / n["h"]) if "alibi" in words else None
+    sinks = normal((n["h"],), dtype, device) if "sinks" in words else None
+
+    def change(score, batch, head, query, key):
+        if cap:
+            score = cap * torch.tanh(score / cap)
+        return score if slopes is None else score - slopes[head] * (query - key).abs()
+
+    score_mod = change if cap or slopes is not None else None
+
+    def call(q, k, v):
+        grouped = q.shape[1] != k.shape[1]
+        if sinks is None:
+            return flex_attention(q, k, v, score_mod=score_mod, block_mask=blocks, enable_gqa=grouped)
+        out, lse = flex_attention(q, k, v, score_mod=score_mod, block_mask=blocks, enable_gqa=grouped, return_lse=True)
+        return out * torch.sigmoid(lse - sinks[:, None])[..., None].to(out.dtype)
+
+    return torch.compile(call)
 
 
 def attention(direction, shape, dtype, device):
@@ -157,6 +175,7 @@ def attention(direction, shape, dtype, device):
     if words & {"padded", "biased"} or n.get("t", n["s"]) != n["s"]:
         raise ValueError(f"{shape}: masks other than the causal one of equal lengths are not asked for here")
     causal, heads, window = "causal" in words, n.get("kv", n["h"]), n.get("w", 0)
+    changed = words & {"sinks", "alibi"} or n.get("cap", 0)
 
     def by_library(backend, q, k, v):
         with sdpa_kernel(backend):
@@ -164,11 +183,11 @@ def attention(direction, shape, dtype, device):
 
     kinds = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "FlashAttention 2": SDPBackend.FLASH_ATTENTION}
     libraries = {name: partial(by_library, backend) for name, backend in kinds.items()}
-    if window:
-        libraries = {"FlexAttention": windowed_attention(n["s"], window, device)}
+    if window or changed:
+        libraries = {"FlexAttention": changed_attention(n, words, dtype, device)}
     elif device == "cpu":
         libraries = {"eager": partial(by_library, list(kinds.values()) + [SDPBackend.MATH])}
-    if device != "cpu" and (flash := flash_attention_4()):
+    if device != "cpu" and not changed and (flash := flash_attention_4()):
         libraries["FlashAttention 4"] = lambda q, k, v: flash(q, k, v, causal, window)
     # In memory as `torch.nn.functional` has them after a projection: heads side by side.
     drawn = lambda heads: normal((n["b"], n["s"], heads, n["d"]), dtype, device).transpose(1, 2)
@@ -265,6 +284,20 @@ def cross_entropy(direction, shape, dtype, device):
     yield from eager_and_compiled(back, logits, logits.float().logsumexp(1), targets)
 
 
+def linear_cross_entropy(direction, shape, dtype, device):
+    """Losses of rows from logits in memory, in the element type; the backward direction reads them. This project recomputes logits, in f32."""
+    n = extents(shape)
+    x, w = normal((n["n"], n["d"]), dtype, device), normal((n["v"], n["d"]), dtype, device, n["d"] ** -0.5)
+    targets = below(n["v"], n["n"], device, torch.int64)
+    targets[13::16] = -100
+    losses = lambda x, w: F.cross_entropy(F.linear(x, w), targets, reduction="none")
+    if direction == "fwd":
+        yield from eager_and_compiled(losses, x, w)
+        return
+    yield from gradients(losses, [x, w])
+    yield from gradients(torch.compile(losses, dynamic=False), [x, w], "compile")
+
+
 def loss_sigmoid(direction, shape, dtype, device):
     n = extents(shape)
     x, y = (normal((n["n"], n["d"]), dtype, device, n["d"] ** -0.5) for _ in range(2))
@@ -342,7 +375,7 @@ def encoder(direction, shape, dtype, device):
 
 ROWS = [softmax, layernorm, rmsnorm, cross_entropy]
 WORKLOADS = {one.__name__: one for one in [matmul, matmul_f8, matmul_i8, matmul_q4, matmul_q8, linear, mlp_gelu, attention, attention_decode, *ROWS]}
-WORKLOADS |= {"gelu": activation, "elementwise": elementwise, "loss_sigmoid": loss_sigmoid, "encoder_layer": encoder, "encoder": encoder}
+WORKLOADS |= {"gelu": activation, "elementwise": elementwise, "loss_sigmoid": loss_sigmoid, "linear_cross_entropy": linear_cross_entropy, "encoder_layer": encoder, "encoder": encoder}
 ATTENTION = [
     *(f"b8,h16,s4096,{d}{causal}" for d in ("d128", "d64") for causal in ("", ",causal")),
     "b8,h16,kv4,s4096,d128,causal",
@@ -373,4 +406,7 @@ def named():
     yield from (f"softmax/{way}/r8192,c8192/bf16" for way in ("fwd", "bwd"))
     yield from (f"{name}/{way}/r16384,c4096/bf16" for name in ("layernorm", "rmsnorm") for way in ("fwd", "bwd"))
     yield from (f"cross_entropy/{way}/r8192,c32000/bf16" for way in ("fwd", "bwd"))
+    yield from (f"linear_cross_entropy/{way}/n2048,d2048,v32000/bf16" for way in ("fwd", "bwd"))
+    yield "linear_cross_entropy/fwd/n4096,d4096,v128256/bf16"
+    yield "linear_cross_entropy/bwd/n4096,d4096,v32000/bf16"
     yield from (f"encoder_layer/{way}/{batch}/bf16" for way in ("fwd", "bwd") for batch in ("b8", "b1024"))

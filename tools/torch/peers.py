@@ -22,6 +22,7 @@ import sys
 import time
 from pathlib import Path
 
+import delta_rule
 import dense
 import experts
 import state_space
@@ -71,6 +72,9 @@ def named():
     yield "resize/fwd/n128,c3,h512,oh224,nchw,bilinear/f32"
     for shape in ["n2,c256,h100,w136,r1000,p7", "n2,c256,h50,w68,r1000,p7", "n2,c256,h100,w136,r200,p14"]:
         yield from (f"roi_align/fwd/{shape}/{dtype}" for dtype in ("f32", "f16"))
+    yield from (f"nms/fwd/{shape}/f32" for shape in ("n1000", "n4000", "n16384", "n4000,c80", "n4000,scored", "n16384,scored"))
+    for shape in ["b256,h32,kv8,t256,d128,ragged", "b1,s8192,h32,kv8,d128"]:
+        yield from (f"rope_append/fwd/{shape}{kind}/bf16" for kind in ("", ",e4m3", ",int8"))
     for shape in ["r131072,n1024", "r32768,n4096", "r8192,n16384", "r4096,n32768"]:
         yield from (f"hadamard/fwd/{shape}/{dtype}" for dtype in both)
     lengths = ["b65536,n1024,c2c", "b16384,n4096,c2c", "b16384,n4096,r2c", "b64,n1048576,c2c", "b1,n4096,m4096,c2c"]
@@ -81,6 +85,7 @@ def named():
         yield f"quantize/fwd/{shape}/bf16"
     yield from dense.named()
     yield from state_space.named()
+    yield from delta_rule.named()
     yield from experts.named()
 
 

@@ -27,15 +27,21 @@ impl Family {
     /// Returns the family of a case, problem or workload by its string. An unknown workload belongs to [`Family::Memory`].
     pub fn of(case: &str) -> Family {
         match workload_of(case) {
-            "attention" | "attention_block" | "attention_decode" | "encoder" | "encoder_layer" | "rope"
-            | "ssm_scan" | "ssm_update" => Family::Attention,
+            "attention" | "attention_block" | "attention_decode" | "encoder" | "encoder_layer" | "gated_delta"
+            | "gated_delta_update" | "rope" | "rope_append" | "ssm_scan" | "ssm_update" => Family::Attention,
             "fma" | "grouped_matmul" | "linear" | "matmul" | "matmul_f8" | "matmul_i8" | "matmul_q4" | "matmul_q8"
             | "mlp_gelu" => Family::Products,
-            "causal_conv1d" | "conv2d" | "conv3d" | "conv_block" | "depthwise_conv2d" | "depthwise_conv3d" | "pool"
-            | "resize" | "roi_align" | "separable_conv3d" => Family::Convolutions,
+            "causal_conv1d" | "conv2d" | "conv3d" | "conv_block" | "depthwise_conv2d" | "depthwise_conv3d" | "nms"
+            | "pool" | "resize" | "roi_align" | "separable_conv3d" => Family::Convolutions,
             "add_layernorm" | "elementwise" | "fft" | "gelu" | "hadamard" | "layernorm" | "quantize" | "reduce"
             | "rmsnorm" | "sample" | "scan" | "softmax" | "softmax_v" | "standard_scaler" | "top_k" => Family::Rows,
-            "adamw" | "cross_entropy" | "dropout" | "loss_sigmoid" | "loss_smape" | "train_step" => Family::Training,
+            "adamw"
+            | "cross_entropy"
+            | "dropout"
+            | "linear_cross_entropy"
+            | "loss_sigmoid"
+            | "loss_smape"
+            | "train_step" => Family::Training,
             _ => Family::Memory,
         }
     }

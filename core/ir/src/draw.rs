@@ -25,6 +25,11 @@ impl Draw {
         Draw::new(self.stream, self.index % period)
     }
 
+    /// Returns the source of another element of the stream, for inputs whose elements depend on each other.
+    pub fn of(self, index: u64) -> Draw {
+        Draw::new(self.stream, index)
+    }
+
     /// Returns 64 uniform bits.
     pub fn bits(self) -> u64 {
         self.bits

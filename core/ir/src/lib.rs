@@ -23,6 +23,7 @@ mod inputs;
 mod label;
 mod library;
 mod numbered;
+mod optional_lines;
 pub mod parallel;
 mod precondition;
 mod probe;
@@ -55,6 +56,7 @@ pub use inputs::*;
 
 pub use library::*;
 pub use numbered::*;
+pub use optional_lines::lines_for;
 pub use precondition::*;
 pub use probe::*;
 pub use program::*;

@@ -84,6 +84,11 @@ impl RowProducts {
         self.partition(caps).blocks
     }
 
+    /// Number of rows of B of a block's tile.
+    pub fn columns(&self, caps: &Caps) -> u64 {
+        self.partition(caps).columns
+    }
+
     /// Returns a stage without arguments.
     pub fn stage(&self, caps: &Caps, text: &'static str, entry: &'static str) -> Stage {
         let Partition { columns, stages, cluster, blocks } = self.partition(caps);

@@ -3,6 +3,8 @@
 #![deny(unsafe_code)]
 
 mod catalog;
+mod codes;
+mod delta_rule;
 mod dense;
 mod exchange;
 mod inner;

@@ -3,7 +3,7 @@
 //
 // attention_dscores  probabilities and gradients of scores in 16 x 16 tiles: two GEMMs of depth D in one loop
 
-#include "attention/common.cuh"
+#include "attention/common.cuh" //= FORM: #include "attention/scores.cuh"
 #include "lib/launch.cuh"
 
 extern "C" __global__ void attention_dscores(const float* __restrict__ delta, const elem* __restrict__ dout,
@@ -60,13 +60,13 @@ extern "C" __global__ void attention_dscores(const float* __restrict__ delta, co
         __syncthreads();
     }
     if (row < S && key < T) {
-        const float scale = 1.0f / sqrtf((float)D);
+        const float scale = 1.0f / sqrtf((float)D); //+ CHANGES: const float bounded = capped(score); score = sloped(bounded, slope_of(head), row, key);
         const bool seen = masks.sees(head, row, key);
         const float exponent = masks.biased(score * scale, row, key, 1.0f) - lse[head * S + row];
         const float probability = seen ? expf(exponent) : 0.0f;
         const u64 at = (head * S + row) * T + key;
         probabilities[at] = probability;
         // Beyond the length, gradients of probabilities may have any value.
-        dscores[at] = seen ? probability * (dprobability - delta[head * S + row]) * scale : 0.0f;
+        dscores[at] = seen ? probability * (dprobability - delta[head * S + row]) * scale : 0.0f; //= CHANGES: dscores[at] = seen ? probability * (dprobability - delta[head * S + row]) * scale * slope_of_cap(bounded) : 0.0f;
     }
 }

@@ -34,7 +34,7 @@ __device__ __forceinline__ unsigned first_query(unsigned j) {
 // Length, and additive mask. Absent parts are not read.
 struct Masks {
     const unsigned* lengths;
-    const elem* mask;
+    const elem* mask; //+ SINKS: const elem* sinks;
 
     // Number of keys of a head of queries.
     __device__ __forceinline__ unsigned keys_of(u64 head) const {

@@ -97,7 +97,7 @@ struct Vectors {
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     attention_flash(const elem* __restrict__ q, const elem* __restrict__ k, const elem* __restrict__ v,
-                    elem* __restrict__ out
+                    elem* __restrict__ out //+ SINKS: , const elem* __restrict__ sinks
 #if OWN_LENGTHS
     , const unsigned* __restrict__ lengths
 #endif
@@ -128,7 +128,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const elem* const v_head = v + head / GROUP * T * D;
     const unsigned x = threadIdx.x / 2 % THREADS_N, y = threadIdx.x / (2 * THREADS_N) * 2 + threadIdx.x % 2, row = row0 + 4 * y;
     // Scores are scaled when they become exponents. A mask is added to scaled scores.
-    const float scale = flash_scale(), unit = BIASED ? 1.0f : scale;
+    const float scale = flash_scale(), unit = BIASED ? 1.0f : scale; //+ CHANGES: const float slope = slope_of(head);
 
     float4 acc[4][COLUMNS];
     // Maximum of the scores so far, scaled.
@@ -175,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         for (unsigned r = 0; r < 4; r++) {
             float highest = negative_infinity();
 #pragma unroll
-            for (unsigned j = 0; j < 4; j++) {
+            for (unsigned j = 0; j < 4; j++) { //+ CHANGES: score[r][j] = changed(score[r][j], slope, row + r, key + j * THREADS_N + x);
                 if (HIDES) {
                     const unsigned mine = key + j * THREADS_N + x;
                     if (BIASED) score[r][j] = masks.biased(score[r][j] * scale, row + r, mine, LOG2_E);
@@ -240,10 +240,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (unsigned r = 0; r < 4; r++) {
         const float total = over_row(sum[r], [](float a, float b) { return a + b; });
         if (row + r >= S) continue;
-        const float inverse = total == 0.0f ? 0.0f : 1.0f / total;
+        const float inverse = total == 0.0f ? 0.0f : 1.0f / total; //= SINKS: const float joined = with_sink(sinks, head, top[r] / LOG2_E, total), inverse = total == 0.0f ? 0.0f : 1.0f / joined;
         // Scores are to base two. A row without a visible key has no logarithm: zero is stored.
 #if KEEPS_LSE
-        if (x == 0) lse[head * S + row + r] = total == 0.0f ? 0.0f : top[r] / LOG2_E + logf(total);
+        if (x == 0) lse[head * S + row + r] = total == 0.0f ? 0.0f : top[r] / LOG2_E + logf(total); //= SINKS: if (x == 0) lse[head * S + row + r] = log_with_sink(sinks, head, top[r] / LOG2_E, total);
 #endif
 #pragma unroll
         for (unsigned j = 0; j < COLUMNS; j++) {

@@ -1,6 +1,6 @@
 // Rows of a block and scale of scores, for `flash` and `flash_mma`.
 
-#include "attention/common.cuh"
+#include "attention/common.cuh" //= FORM: #include "attention/scores.cuh"
 #include "lib/exp2.cuh"
 #include "lib/launch.cuh"
 

@@ -7,7 +7,7 @@
 //
 // Thread (tx, ty) computes results of own rows 4 ty .. 4 ty + 3 and other rows 2 tx and 2 tx + 1 of a tile.
 
-#include "attention/common.cuh"
+#include "attention/common.cuh" //= FORM: #include "attention/scores.cuh"
 #include "attention/vectors.cuh"
 
 constexpr unsigned own_length = OF_KEYS ? T : S;
@@ -74,13 +74,13 @@ __device__ __forceinline__ Found of_tile(float4* staged, const Heads& heads, uns
 #pragma unroll
         for (unsigned e = 0; e < 2; e++) {
             const unsigned row = own0 + 4 * threadIdx.y + r, against = other0 + 2 * threadIdx.x + e;
-            const unsigned query = OF_KEYS ? against : row, key = OF_KEYS ? row : against;
+            const unsigned query = OF_KEYS ? against : row, key = OF_KEYS ? row : against; //+ CHANGES: const float bounded = capped(score[r][e]); score[r][e] = sloped(bounded, slope_of(heads.queries), query, key);
             const bool seen = query < S && heads.masks.sees(heads.queries, query, key);
             const float biased = heads.masks.biased(score[r][e] * scale, query, key, 1.0f);
             const float probability = seen ? expf(biased - heads.lse[query]) : 0.0f;
             found.probability[r][e] = probability;
             // Beyond the length, gradients of probabilities may have any value.
-            found.dscore[r][e] = seen ? probability * (dprobability[r][e] - heads.delta[query]) * scale : 0.0f;
+            found.dscore[r][e] = seen ? probability * (dprobability[r][e] - heads.delta[query]) * scale : 0.0f; //= CHANGES: found.dscore[r][e] = seen ? probability * (dprobability[r][e] - heads.delta[query]) * scale * slope_of_cap(bounded) : 0.0f;
         }
     }
     return found;

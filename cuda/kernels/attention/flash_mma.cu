@@ -15,7 +15,7 @@ constexpr unsigned STEP = PADDED <= 128 ? 64 : 32, HALF = STEP / 2;
 
 extern "C" __global__ void __launch_bounds__(256)
     attention_flash_mma(const elem* __restrict__ q, const elem* __restrict__ k, const elem* __restrict__ v,
-                    elem* __restrict__ out
+                    elem* __restrict__ out //+ SINKS: , const elem* __restrict__ sinks
 #if OWN_LENGTHS
     , const unsigned* __restrict__ lengths
 #endif
@@ -59,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(256)
     __syncthreads();
 
     // In a fragment of results, a lane holds two neighbouring columns of rows lane / 4 and lane / 4 + 8.
-    const float scale = flash_scale();
+    const float scale = flash_scale(); //+ CHANGES: const float slope = slope_of(head);
     const unsigned my_rows[2] = {row0 + warp_row + lane / 4, row0 + warp_row + lane / 4 + 8};
     const unsigned seen[2] = {masks.seen_keys(head, my_rows[0]), masks.seen_keys(head, my_rows[1])};
     const unsigned start[2] = {window_start(my_rows[0]), window_start(my_rows[1])};
@@ -106,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(256)
         for (unsigned n = 0; n < HALF / 8; n++) {
 #pragma unroll
             for (unsigned e = 0; e < 4; e++) {
-                const unsigned key = key0 + half * HALF + n * 8 + lane % 4 * 2 + e % 2;
+                const unsigned key = key0 + half * HALF + n * 8 + lane % 4 * 2 + e % 2; //+ CHANGES: score[n][e] = changed(score[n][e], slope, my_rows[e / 2], key);
                 score[n][e] = masked && (key < start[e / 2] || key >= seen[e / 2])
                                   ? negative_infinity()
                                   : masks.biased(score[n][e] * scale, my_rows[e / 2], key, LOG2_E);
@@ -177,10 +177,10 @@ extern "C" __global__ void __launch_bounds__(256)
         mine[r] = exp2f(max[r] - common);
         theirs[r] = exp2f(other_max - common);
         const float total = sum[r] * mine[r] + other_sum * theirs[r];
-        const float inverse = total == 0.0f ? 0.0f : 1.0f / total;
+        const float inverse = total == 0.0f ? 0.0f : 1.0f / total; //= SINKS: const float joined = with_sink(sinks, head, common / LOG2_E, total), inverse = total == 0.0f ? 0.0f : 1.0f / joined;
         // Scores are to base two. A row without a visible key has no logarithm: zero is stored.
 #if KEEPS_LSE
-        const float logarithm = total == 0.0f ? 0.0f : common / LOG2_E + logf(total);
+        const float logarithm = total == 0.0f ? 0.0f : common / LOG2_E + logf(total); //= SINKS: const float logarithm = log_with_sink(sinks, head, common / LOG2_E, total);
         if (half == 0 && lane % 4 == 0 && my_rows[r] < S) lse[head * S + my_rows[r]] = logarithm;
 #endif
         mine[r] *= inverse;

@@ -170,10 +170,10 @@ constexpr float RISE = 8.0f;
 // Keys that rows of a consumer see, from `start` to before `seen`: a thread's two rows, and all rows. First tile within all windows,
 // and keys of the head.
 struct Rows {
-    unsigned start[2], seen[2], seen_by_all, first_whole, keys;
+    unsigned start[2], seen[2], seen_by_all, first_whole, keys; //+ CHANGES: unsigned first_query; float slope;
 
     __device__ __forceinline__ Rows(const Place& place, const Masks& masks, unsigned warpgroup) {
-        const unsigned first = place.first_row + warpgroup * 64;
+        const unsigned first = place.first_row + warpgroup * 64; //+ CHANGES: first_query = first; slope = slope_of(place.head);
         start[0] = window_start(first + wgmma_row(0));
         start[1] = window_start(first + wgmma_row(2));
         first_whole = (window_start(min(first + 63, S - 1)) + KEYS - 1) / KEYS;
@@ -192,7 +192,7 @@ struct Consumer {
     const float scale;
     unsigned count, visit;
     // A thread has elements of rows lane / 4 and lane / 4 + 8 of its warp's sixteen.
-    float acc[WIDTH / 2], max[2], sum[2];
+    float acc[WIDTH / 2], max[2], sum[2]; //+ SINKS: const elem* sinks;
 
     __device__ __forceinline__ Consumer(const Tiles& tiles, unsigned warpgroup)
         : tiles(tiles), warpgroup(warpgroup), thread(threadIdx.x % 128), scale(LOG2_E / sqrtf((float)D)), count(0), visit(0) {}
@@ -228,7 +228,7 @@ struct Consumer {
     // Replaces scores by exponentials, and adds them. Returns whether the results must be multiplied by `rescale`.
     template <bool masked>
     __device__ __forceinline__ bool weigh(float (&scores)[KEYS / 2], float (&rescale)[2], unsigned first_key,
-                                          const Rows& rows) {
+                                          const Rows& rows) { //+ CHANGES: change(scores, rows.slope, rows.first_query, first_key, wgmma_row, wgmma_column);
         if constexpr (masked) {
 #pragma unroll
             for (unsigned i = 0; i < KEYS / 2; i++) {
@@ -337,7 +337,7 @@ struct Consumer {
 
     // Computes and stores the results of all places of the block.
     __device__ __forceinline__ void attend(const Masks& masks, const CUtensorMap& out, float* lse) {
-        const Order order(warpgroup);
+        const Order order(warpgroup); //+ SINKS: sinks = masks.sinks;
         Place place;
         if (!next(place)) return;
         unsigned weights[KEYS / 16][4];
@@ -408,7 +408,7 @@ struct Consumer {
         for (unsigned r = 0; r < 2; r++) {
             sum[r] += __shfl_xor_sync(0xFFFFFFFFu, sum[r], 1);
             sum[r] += __shfl_xor_sync(0xFFFFFFFFu, sum[r], 2);
-            inverse[r] = sum[r] == 0.0f ? 0.0f : 1.0f / sum[r];
+            inverse[r] = sum[r] == 0.0f ? 0.0f : 1.0f / sum[r]; //= SINKS: inverse[r] = sum[r] == 0.0f ? 0.0f : 1.0f / with_sink(sinks, place.head, base_of(max[r]) * scale / LOG2_E, sum[r]);
         }
         elem* const tile = tiles.results + warpgroup * OF_QUERIES;
         // The latest stores have read the tile.
@@ -443,7 +443,7 @@ struct Consumer {
         for (unsigned r = 0; r < 2; r++) {
             const unsigned row = place.first_row + warpgroup * 64 + wgmma_row(2 * r);
             if (thread % 4 != 0 || row >= S) continue;
-            const float logarithm = sum[r] == 0.0f ? 0.0f : base_of(max[r]) * scale / LOG2_E + logf(sum[r]);
+            const float logarithm = sum[r] == 0.0f ? 0.0f : base_of(max[r]) * scale / LOG2_E + logf(sum[r]); //= SINKS: const float logarithm = log_with_sink(sinks, place.head, base_of(max[r]) * scale / LOG2_E, sum[r]);
             lse[(u64)place.head * S + row] = logarithm;
         }
 #endif

@@ -9,7 +9,7 @@
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     attention_flash_wgmma(const __grid_constant__ CUtensorMap q, const __grid_constant__ CUtensorMap k,
-                          const __grid_constant__ CUtensorMap v, const __grid_constant__ CUtensorMap out
+                          const __grid_constant__ CUtensorMap v, const __grid_constant__ CUtensorMap out //+ SINKS: , const elem* __restrict__ sinks
 #if OWN_LENGTHS
     , const unsigned* __restrict__ lengths
 #endif
@@ -22,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     ) {
     extern __shared__ uint4 shared[];
     const Tiles tiles(shared);
-    Masks masks;
+    Masks masks; //+ SINKS: masks.sinks = sinks;
 #if OWN_LENGTHS
     masks.lengths = lengths;
 #endif

@@ -3,13 +3,13 @@
 //
 // attention_forward  a block per query: output and log-sum-exp by an online softmax over tiles of keys, one key per thread
 
-#include "attention/common.cuh"
+#include "attention/common.cuh" //= FORM: #include "attention/scores.cuh"
 #include "lib/launch.cuh"
 #include "lib/reduce.cuh"
 
 extern "C" __global__ void attention_forward(const elem* __restrict__ q, const elem* __restrict__ k,
                                              const elem* __restrict__ v, elem* __restrict__ out,
-                                             float* __restrict__ lse
+                                             float* __restrict__ lse //+ SINKS: , const elem* __restrict__ sinks
 #if OWN_LENGTHS
     , const unsigned* __restrict__ lengths
 #endif
@@ -39,7 +39,7 @@ extern "C" __global__ void attention_forward(const elem* __restrict__ q, const e
         if (inside) {
             const elem* const key = k + (first_key + first + threadIdx.x) * D;
             float product = 0.0f;
-            for (unsigned x = 0; x < D; x++) product = fmaf(load(q[row * D + x]), load(key[x]), product);
+            for (unsigned x = 0; x < D; x++) product = fmaf(load(q[row * D + x]), load(key[x]), product); //+ CHANGES: product = changed(product, slope_of(row / S), (unsigned)(row % S), first + threadIdx.x);
             score = masks.biased(product * scale, (unsigned)(row % S), first + threadIdx.x, 1.0f);
         }
         // Its barriers also end the reads of the previous tile's weights.
@@ -57,12 +57,12 @@ extern "C" __global__ void attention_forward(const elem* __restrict__ q, const e
                 sums[c] = fmaf(weights[i], load(v[(first_key + first + i) * D + x]), sums[c]);
             }
         }
-    }
+    } //+ SINKS: const float logarithm = log_with_sink(sinks, row / S, max, sum); sum = with_sink(sinks, row / S, max, sum);
 #pragma unroll
     for (unsigned c = 0; c < COLUMNS; c++) {
         const unsigned x = threadIdx.x + c * ROW_THREADS;
         if (x < D) out[row * D + x] = to_elem(sum == 0.0f ? 0.0f : sums[c] / sum);
     }
     // A row without a visible key has no probabilities. Zero is stored for its logarithm, and never read.
-    if (threadIdx.x == 0) lse[row] = sum == 0.0f ? 0.0f : max + logf(sum);
+    if (threadIdx.x == 0) lse[row] = sum == 0.0f ? 0.0f : max + logf(sum); //= SINKS: if (threadIdx.x == 0) lse[row] = logarithm;
 }

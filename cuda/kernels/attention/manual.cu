@@ -4,7 +4,7 @@
 // attention_scores   scores = scale * Q K^T in 16 x 16 tiles in shared memory; masked scores are computed too
 // attention_softmax  weights of each row in place of its scores; hidden keys get weight 0
 
-#include "attention/common.cuh"
+#include "attention/common.cuh" //= FORM: #include "attention/scores.cuh"
 #include "lib/launch.cuh"
 #include "lib/reduce.cuh"
 
@@ -43,12 +43,12 @@ extern "C" __global__ void attention_scores(float* __restrict__ scores, const el
         for (unsigned x = 0; x < TILE; x++) acc = fmaf(q_tile[threadIdx.y][x], k_tile[x][threadIdx.x], acc);
         __syncthreads();
     }
-    if (row < S && key < T) {
+    if (row < S && key < T) { //+ CHANGES: acc = changed(acc, slope_of(head), row, key);
         scores[(head * S + row) * T + key] = masks.biased(acc * (1.0f / sqrtf((float)D)), row, key, 1.0f);
     }
 }
 
-extern "C" __global__ void attention_softmax(float* __restrict__ scores
+extern "C" __global__ void attention_softmax(float* __restrict__ scores //+ SINKS: , const elem* __restrict__ sinks
 #if OWN_LENGTHS
     , const unsigned* __restrict__ lengths
 #endif
@@ -71,9 +71,9 @@ extern "C" __global__ void attention_softmax(float* __restrict__ scores
     max = base_of(block_max(max, partial));
     float sum = 0.0f;
     for (unsigned j = start + threadIdx.x; j < seen; j += ROW_THREADS) sum += expf(weights[j] - max);
-    sum = block_sum(sum, partial);
+    sum = block_sum(sum, partial); //+ SINKS: const float of_keys = sum; sum = with_sink(sinks, row / S, max, of_keys);
 #if KEEPS_LSE
-    if (threadIdx.x == 0) lse[row] = sum == 0.0f ? 0.0f : max + logf(sum);
+    if (threadIdx.x == 0) lse[row] = sum == 0.0f ? 0.0f : max + logf(sum); //= SINKS: if (threadIdx.x == 0) lse[row] = log_with_sink(sinks, row / S, max, of_keys);
 #endif
     for (unsigned j = threadIdx.x; j < T; j += ROW_THREADS) {
         // A row without a visible key has sum zero.

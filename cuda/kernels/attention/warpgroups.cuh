@@ -1,7 +1,7 @@
 #pragma once
 // Pieces of the kernels by warpgroups, forward and backward.
 
-#include "attention/common.cuh"
+#include "attention/common.cuh" //= FORM: #include "attention/scores.cuh"
 #include "lib/exp2.cuh"
 #include "lib/launch.cuh"
 #include "lib/mma.cuh"

@@ -3,7 +3,7 @@
 //
 // attention_dscores  probabilities and gradients of scores in 16×16 tiles: two GEMMs of depth D in one loop
 
-#import attention/common
+#import attention/common //= FORM: #import attention/scores
 #import lib/launch
 
 @group(0) @binding(0) var<storage, read> delta: array<f32>;
@@ -66,7 +66,7 @@ fn attention_dscores(
         workgroupBarrier();
     }
     if row < S && col < T {
-        let scale = inverseSqrt(f32(D));
+        let scale = inverseSqrt(f32(D)); //+ CHANGES: let bounded = capped(score); score = sloped(bounded, slope_of(head), row, col);
         // Both are zero for hidden keys, also where these hold NaN.
         var probability = 0.0;
         var dscore = 0.0;
@@ -74,7 +74,7 @@ fn attention_dscores(
         // Tested by equality, because naga does not regard NaN as unequal to a number.
         if sees(head, row, col) && !(biased_score == HIDDEN) {
             probability = exp(biased_score - lse[head * S + row]);
-            dscore = probability * (dprobability - delta[head * S + row]) * scale;
+            dscore = probability * (dprobability - delta[head * S + row]) * scale; //+ CHANGES: dscore *= slope_of_cap(bounded);
         }
         let at = (head * S + row) * T + col;
         probabilities[at] = probability;

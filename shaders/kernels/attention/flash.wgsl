@@ -9,7 +9,7 @@
 //
 // Choices and measurements: docs/notebook/2026-11-28-kernel-notes.md.
 
-#import attention/common
+#import attention/common //= FORM: #import attention/scores
 #import lib/launch
 
 @group(0) @binding(0) var<storage, read> q: array<vec4<elem>>;
@@ -167,7 +167,7 @@ fn attention_flash(
     let end = keys_of(head);
     let scale = inverseSqrt(f32(D)) * LOG2_E;
     // Scores are scaled when they become exponents. A mask is added to scaled scores.
-    let unit = select(scale, 1.0, BIASED);
+    let unit = select(scale, 1.0, BIASED); //+ CHANGES: let slope = slope_of(head);
     var top = vec4<f32>(HIDDEN);
     var sum = vec4<f32>();
     var acc: array<vec4<f32>, 4u * COLUMNS>;
@@ -217,7 +217,7 @@ fn attention_flash(
         fetch_v(&next_v, head, key, end, lane);
 
         var now = top;
-        for (var j = 0u; j < 4u; j++) {
+        for (var j = 0u; j < 4u; j++) { //+ CHANGES: s[j] = changed4(s[j], slope, row, key + j * THREADS_N + x);
             if HIDES {
                 let mine = key + j * THREADS_N + x;
 #if BIASED
@@ -290,10 +290,10 @@ fn attention_flash(
     for (var i = 0u; i < THREADS_N; i++) {
         total += partial[i * THREADS_M + y];
     }
-    let factor = select(1.0 / total, vec4<f32>(), total == vec4<f32>());
+    let factor = select(1.0 / total, vec4<f32>(), total == vec4<f32>()); //= SINKS: let joined = with_sink4(head, top * (unit / LOG2_E), total); let factor = select(1.0 / joined, vec4<f32>(), total == vec4<f32>());
     // Scores are to base two. A row without a visible key has no logarithm: zero is stored.
 #if KEEPS_LSE
-    let logarithms = select(top * (unit / LOG2_E) + log(total), vec4<f32>(), total == vec4<f32>());
+    let logarithms = select(top * (unit / LOG2_E) + log(total), vec4<f32>(), total == vec4<f32>()); //= SINKS: let logarithms = log_with_sink4(head, top * (unit / LOG2_E), total);
     if x == 0u && row < S { lse[head * S + row] = logarithms.x; }
     if x == 0u && row + 1u < S { lse[head * S + row + 1u] = logarithms.y; }
     if x == 0u && row + 2u < S { lse[head * S + row + 2u] = logarithms.z; }

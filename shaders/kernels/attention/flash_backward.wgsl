@@ -8,7 +8,7 @@
 // 16×16 threads. Thread (x, y) computes scores of own rows 4y..4y+3 with other rows x and x+16 of a tile. It sums columns 4(x +
 // 16j).. of the same own rows' gradients in registers.
 
-#import attention/common
+#import attention/common //= FORM: #import attention/scores
 #import lib/launch
 
 @group(0) @binding(0) var<storage, read> own: array<elem>;
@@ -140,12 +140,12 @@ fn weigh(tile: Tile, own_row: u32, other_row: u32, products: vec2<f32>) -> vec2<
     }
     let at = head * S + query;
     let scale = inverseSqrt(f32(D));
-    let score = biased(products.x * scale, query, key, 1.0);
+    let score = biased(products.x * scale, query, key, 1.0); //= CHANGES: let bounded = capped(products.x); let score = biased(sloped(bounded, slope_of(head), query, key) * scale, query, key, 1.0);
     if score == HIDDEN {
         return vec2<f32>();
     }
     let probability = exp(score - lse[at]);
-    return vec2<f32>(probability, probability * (products.y - delta[at]) * scale);
+    return vec2<f32>(probability, probability * (products.y - delta[at]) * scale); //= CHANGES: return vec2<f32>(probability, probability * (products.y - delta[at]) * scale * slope_of_cap(bounded));
 }
 
 // Ends with a barrier, after which all factors of the tile are stored.

@@ -3,7 +3,7 @@
 //
 // attention_forward  a workgroup per query: output and log-sum-exp by an online softmax over tiles of keys, one key per thread
 
-#import attention/common
+#import attention/common //= FORM: #import attention/scores
 #import lib/launch
 #import lib/reduce
 
@@ -37,7 +37,7 @@ fn attention_forward(
             var product = 0.0;
             for (var x = 0u; x < D; x++) {
                 product += f32(q[row * D + x]) * f32(k[(first_key + first + lane) * D + x]);
-            }
+            } //+ CHANGES: product = changed(product, slope_of(row / S), row % S, first + lane);
             score = biased(product * scale, row % S, first + lane, 1.0);
         }
         let before = top;
@@ -57,7 +57,7 @@ fn attention_forward(
                 sums[c] = total;
             }
         }
-    }
+    } //+ SINKS: let logarithm = log_with_sink(row / S, top, sum); sum = with_sink(row / S, top, sum);
     for (var c = 0u; c < COLUMNS; c++) {
         let x = lane + c * ROW_THREADS;
         if x < D {
@@ -66,6 +66,6 @@ fn attention_forward(
     }
     if lane == 0u {
         // A row without a visible key has no probabilities. Zero is stored for its logarithm, and never read.
-        lse[row] = select(top + log(sum), 0.0, sum == 0.0);
+        lse[row] = select(top + log(sum), 0.0, sum == 0.0); //= SINKS: lse[row] = logarithm;
     }
 }

@@ -4,7 +4,7 @@
 // attention_scores   S×T products of 16×16 tiles, scores to device memory
 // attention_softmax  one workgroup per row, in place
 
-#import attention/common
+#import attention/common //= FORM: #import attention/scores
 #import lib/launch
 #import lib/reduce
 
@@ -59,7 +59,7 @@ fn attention_scores(
         }
         workgroupBarrier();
     }
-    if row < S && col < T {
+    if row < S && col < T { //+ CHANGES: sum = changed(sum, slope_of(head), row, col);
         scores[(head * S + row) * T + col] = biased(sum * inverseSqrt(f32(D)), row, col, 1.0);
     }
 }
@@ -88,9 +88,9 @@ fn attention_softmax(
         scores[base + j] = weight;
         sum += weight;
     }
-    sum = row_sum(lane, sum);
+    sum = row_sum(lane, sum); //+ SINKS: let of_keys = sum; sum = with_sink(row / S, top, of_keys);
 #if KEEPS_LSE
-    if lane == 0u { lse[row] = select(top + log(sum), 0.0, sum == 0.0); }
+    if lane == 0u { lse[row] = select(top + log(sum), 0.0, sum == 0.0); } //= SINKS: if lane == 0u { lse[row] = log_with_sink(row / S, top, of_keys); }
 #endif
     for (var j = lane; j < T; j += ROW_THREADS) {
         // A row without a visible key has sum zero.

@@ -14,6 +14,10 @@ HEADS = [
     "b2,h3,s37,t50,d72,biased",
     "b1,h8,kv2,s130,d128,w40,causal",
     "b3,h4,s37,t70,d64,causal,padded,biased",
+    "b1,h8,kv2,s130,d128,cap5,causal",
+    "b2,h6,kv1,s50,t67,d64,causal,sinks",
+    "b2,h3,s37,t50,d72,alibi",
+    "b3,h4,s37,t70,d64,w20,cap5,causal,biased,sinks,alibi",
 ]
 CACHES = [
     "b3,h8,kv2,t300,d128,ragged",
@@ -31,7 +35,23 @@ CASES = {
 }
 
 
-def attention(q, k, v, causal, lengths=None, mask=None, window=0):
+def changed_attention(q, k, v, added, cap, alibi, sinks):
+    """Attention with a soft cap, slopes over distances, or a number per head that joins the sum of weights."""
+    h, (s, t) = q.shape[1], (q.shape[2], k.shape[2])
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    if cap:
+        scores = cap * torch.tanh(scores / cap)
+    if alibi:
+        slopes = torch.exp2(-8.0 * torch.arange(1, h + 1) / h)
+        scores = scores - slopes[:, None, None] * (torch.arange(s)[:, None] + t - s - torch.arange(t)).abs()
+    scores = scores + added
+    if sinks is not None:
+        column = sinks[None, :, None, None].expand(q.shape[0], h, s, 1)
+        scores = torch.cat([scores, column], -1)
+    return torch.softmax(scores, -1)[..., :t] @ v
+
+
+def attention(q, k, v, causal, lengths=None, mask=None, window=0, sinks=None, cap=0, alibi=False):
     group = q.shape[1] // k.shape[1]
     s, t = q.shape[2], k.shape[2]
     added = torch.zeros(s, t, dtype=q.dtype) if mask is None else mask
@@ -44,6 +64,8 @@ def attention(q, k, v, causal, lengths=None, mask=None, window=0):
         there = torch.arange(t) < lengths.long()[:, None]
         added = torch.where(there[:, None, None], added, -torch.inf)
     k, v = (x.repeat_interleave(group, 1) for x in (k, v))
+    if cap or alibi or sinks is not None:
+        return changed_attention(q, k, v, added, cap, alibi, sinks)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=added)
 
 
@@ -57,12 +79,16 @@ def attention_problem(n, shape, direction, dtype, rng):
         inputs["lengths"] = rng.integers(1, t + 1, n["b"]).astype(np.uint32)
     if "biased" in words:
         inputs["mask"] = random(rng, (n["s"], t), dtype)
+    if "sinks" in words:
+        inputs["sinks"] = random(rng, (n["h"],), dtype)
+    options = {"causal": causal, "window": n.get("w", 0), "cap": n.get("cap", 0), "alibi": "alibi" in words}
     if direction == "fwd":
-        return inputs, lambda **given: {"out": attention(**given, causal=causal, window=n.get("w", 0))}
+        return inputs, lambda **given: {"out": attention(**given, **options)}
     inputs["dout"] = random(rng, inputs["q"].shape, dtype)
 
     def back(dout, **given):
-        found = gradients(lambda **g: [attention(**g, causal=causal, window=n.get("w", 0))], given, ["q", "k", "v"], [dout])
+        names = [name for name in ("q", "k", "v", "sinks") if name in given]
+        found = gradients(lambda **g: [attention(**g, **options)], given, names, [dout])
         return {f"d{name}": value for name, value in found.items()}
 
     return inputs, back

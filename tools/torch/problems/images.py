@@ -68,6 +68,8 @@ CASES = {
         ["n2,c3,h7,w5,r5,p3", "n1,c33,h9,w31,r7,p2,s1", "n1,c4,h24,w40,r6,p5,s3", "n2,c90,h25,w34,r11,p7"],
         {"fwd": ["naive", "bins"]},
     ),
+    # Thresholds that f32 has: a share at one of them is the same number by a division.
+    "nms": (["n300,c5", "n129,t0.25", "n1009,scored,t0.75"], {"fwd": ["naive", "bitmask"]}),
     # PyTorch finds the nearest pixel in f32: ratios of extents that it rounds have other pixels.
     "resize": (
         [
@@ -279,11 +281,40 @@ def roi_align(shape, dtype, rng):
     return inputs, of
 
 
+def rivals(n, rng):
+    """Boxes around an eighth as many objects: corners in quarters of a pixel, so that areas are exact in f32."""
+    objects = -(-n["n"] // 8)
+    size = rng.integers(64, 1024, (objects, 2))
+    start = rng.integers(0, 4096, (objects, 2))
+    corners = np.concatenate([start, start + size], 1)[rng.integers(0, objects, n["n"])]
+    eighth = np.tile((corners[:, 2:] - corners[:, :2]) // 8, 2)
+    return ((corners + rng.integers(-eighth, eighth + 1)) / 4).astype(np.float32)
+
+
+def nms(shape, dtype, rng):
+    from torchvision.ops import nms as by_torchvision
+
+    n = {"c": 1, "t": 0.5} | extents(shape)
+    inputs = {"boxes": rivals(n, rng)}
+    if n["c"] > 1:
+        inputs["classes"] = rng.integers(0, n["c"], n["n"]).astype(np.uint32)
+    if "scored" in shape:
+        inputs["scores"] = (rng.permutation(n["n"]) / n["n"]).astype(np.float32)
+
+    def of(boxes, classes=None, scores=None):
+        # Classes lie so far apart that boxes of different ones do not overlap.
+        apart = boxes if classes is None else boxes + 4096 * classes[:, None]
+        kept = by_torchvision(apart, -torch.arange(len(boxes)).double() if scores is None else scores, n["t"])
+        return {"keep": torch.zeros(len(boxes), dtype=torch.float64).index_fill(0, kept, 1.0)}
+
+    return inputs, of
+
+
 def problem(workload, direction, shape, dtype, rng):
     forward = direction == "fwd"
     others = {"pool": pool, "resize": resize, "conv_block": block}
-    if workload == "roi_align":
-        return roi_align(shape, dtype, rng)
+    if workload in ("nms", "roi_align"):
+        return {"nms": nms, "roi_align": roi_align}[workload](shape, dtype, rng)
     if workload in others:
         return others[workload](forward, shape, dtype, rng)
     return convolution(workload, forward, shape, dtype, rng)

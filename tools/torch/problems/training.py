@@ -14,6 +14,10 @@ CASES = {
         ROWS,
         {"fwd": ["naive", "separate", "online", "row"], "bwd": ["naive", "separate", "fused"]},
     ),
+    "linear_cross_entropy": (
+        ["n37,d129,v300", "n128,d64,v520"],
+        {"fwd": ["naive", "separate", "fused"], "bwd": ["naive", "separate", "fused"]},
+    ),
     "loss_sigmoid": (["n37,d129", "n128,d64"], {"fwd": ["naive", "separate", "fused"], "bwd": ["naive", "tiled"]}),
     "loss_smape": (["n4099,k4", "n4096,w2.5"], {"fwd": ["separate", "fused"], "bwd": ["scalar", "vector"]}),
 }
@@ -79,6 +83,25 @@ def cross_entropy(n, forward, dtype, rng):
     return inputs, back
 
 
+def linear_cross_entropy(n, forward, dtype, rng):
+    inputs = {"x": random(rng, (n["n"], n["d"]), dtype)}
+    inputs["w"] = (rng.standard_normal((n["v"], n["d"])) / n["d"] ** 0.5).astype(KIND[dtype])
+    # Every sixteenth target is the first number that is no class, and ignored.
+    inputs["targets"] = rng.integers(0, n["v"], n["n"], dtype=np.uint32)
+    inputs["targets"][13::16] = n["v"]
+    losses = lambda x, w, targets: F.cross_entropy(x @ w.T, targets.long(), ignore_index=n["v"], reduction="none")
+    if forward:
+        lse = lambda x, w: (x @ w.T).logsumexp(1, keepdim=True)
+        return inputs, lambda x, w, targets: {"loss": losses(x, w, targets)[:, None], "lse": lse(x, w)}
+    inputs["dloss"] = (8 + 8 * rng.random(n["n"])).astype(np.float32)
+
+    def back(x, w, targets, dloss):
+        found = gradients(lambda x, w: [losses(x, w, targets)], {"x": x, "w": w}, ["x", "w"], [dloss])
+        return {"dx": found["x"], "dw": found["w"]}
+
+    return inputs, back
+
+
 def loss_sigmoid(n, forward, dtype, rng):
     dims, kind = (n["n"], n["d"]), KIND[dtype]
     inputs = {name: (rng.standard_normal(dims) / n["d"] ** 0.5).astype(kind) for name in ["x", "y"]}
@@ -115,7 +138,7 @@ def loss_smape(n, forward, dtype, rng):
     return inputs, lambda dloss, **given: {"dpred": gradients(loss, given, ["pred"], [dloss])["pred"]}
 
 
-PROBLEMS = {one.__name__: one for one in [dropout, adamw, cross_entropy, loss_sigmoid, loss_smape]}
+PROBLEMS = {one.__name__: one for one in [dropout, adamw, cross_entropy, linear_cross_entropy, loss_sigmoid, loss_smape]}
 
 
 def problem(workload, direction, shape, dtype, rng):

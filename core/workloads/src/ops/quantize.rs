@@ -20,16 +20,11 @@ use parallax_ir::{
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
-use crate::minifloat::{E4M3, E5M2, Minifloat};
+use crate::codes::{Format, PACKED};
 
 const X: usize = 0;
 /// Indices of the outputs.
 const CODES: usize = 0;
-
-/// Codes in a word.
-const PACKED: u64 = 4;
-/// Exponent of the least scale.
-const LEAST: i32 = -100;
 
 /// Definition of the workload.
 pub fn workload() -> Workload {
@@ -180,82 +175,18 @@ fn steps(shape: &Shape, draw: Draw) -> f64 {
     if draw.bits().is_multiple_of(3) { top * power } else { (draw.uniform() * power * 64.0).floor() / 64.0 }
 }
 
-/// A format of 8 bits.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Format {
-    /// The float format; `None` for whole numbers.
-    float: Option<Minifloat>,
-    /// Largest number.
-    most: f64,
-}
-
-impl Format {
-    fn of(p: &Problem) -> Format {
-        if p.shape.has("int8") {
-            Format { float: None, most: 127.0 }
-        } else if p.shape.has("e5m2") {
-            Format { float: Some(E5M2), most: E5M2.most }
-        } else {
-            Format { float: Some(E4M3), most: E4M3.most }
-        }
-    }
-
-    /// Exponent of the scale for a largest magnitude.
-    fn exponent(self, largest: f64) -> i32 {
-        (LEAST..).find(|k| self.most * 2f64.powi(*k) >= largest).expect("a power of two")
-    }
-
-    /// Code of a number within the range.
-    fn code(self, x: f64) -> u8 {
-        match self.float {
-            Some(float) => float.code(x),
-            None => x.round_ties_even() as i8 as u8,
-        }
-    }
-}
-
 fn reference(p: &Problem, inputs: &Inputs, output: usize, row: u64, out: &mut [f64]) {
     let (c, format) = (p["c"], Format::of(p));
     let numbers = inputs.values(X, row * c..(row + 1) * c);
     for (group, numbers) in numbers.chunks(p["g"] as usize).enumerate() {
-        let finite = numbers.iter().all(|x| x.is_finite());
-        let largest = numbers.iter().fold(0f64, |largest, x| largest.max(x.abs()));
-        let scale = if finite { 2f64.powi(format.exponent(largest)) } else { f64::NAN };
+        let scale = format.scale(numbers);
         if output != CODES {
             out[group] = scale;
             continue;
         }
         let words = &mut out[group * (p["g"] / PACKED) as usize..];
-        for (word, four) in words.iter_mut().zip(numbers.chunks_exact(PACKED as usize)) {
-            let code = |x: &f64| if finite { format.code(x / scale) } else { 0 };
-            *word = f64::from(four.iter().rev().fold(0u32, |word, x| word << 8 | u32::from(code(x))));
-        }
+        words.iter_mut().zip(format.words(numbers, scale)).for_each(|(word, found)| *word = found);
     }
-}
-
-/// Scale of a group by the bits of its largest magnitude, or `None` where a number is not finite.
-fn scale_of(bits: u32, most: f32) -> Option<f32> {
-    if bits >= f32::INFINITY.to_bits() {
-        return None;
-    }
-    // Both are a mantissa times a power of two: the exponents are subtracted, and one is added if the group's mantissa is larger.
-    let (of, mantissa) = ((bits >> 23) as i32, 0x7F_FFFF);
-    let above = i32::from(bits & mantissa > most.to_bits() & mantissa);
-    let exponent = (of - (most.to_bits() >> 23) as i32 + above).max(LEAST);
-    Some(f32::from_bits(((exponent + 127) as u32) << 23))
-}
-
-/// Code of a float format by the bits of a number within its range.
-fn code_of(x: f32, mantissa: u32, bias: i32) -> u32 {
-    let (size, sign) = (x.abs(), x.to_bits() >> 24 & 0x80);
-    let least_normal = f32::from_bits(((128 - bias) as u32) << 23);
-    if size < least_normal {
-        return sign | (size * f32::from_bits(((126 + bias + mantissa as i32) as u32) << 23)).round_ties_even() as u32;
-    }
-    let dropped = 23 - mantissa;
-    let bits = size.to_bits();
-    let rounded = bits + (1 << (dropped - 1)) - 1 + (bits >> dropped & 1);
-    sign | ((rounded >> dropped) - (((127 - bias) as u32) << mantissa))
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
@@ -264,42 +195,16 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let rows = codes.par_chunks_mut(c / 4).zip(scales.par_chunks_mut(groups(p) as usize));
     rows.zip(inputs[X].f32().par_chunks(c)).for_each(|((codes, scales), numbers)| {
         for ((codes, scale), numbers) in codes.chunks_mut(g / 4).zip(scales).zip(numbers.chunks(g)) {
-            let largest = numbers.iter().fold(0, |largest, x| (x.to_bits() & 0x7FFF_FFFF).max(largest));
-            let Some(found) = scale_of(largest, format.most as f32) else {
-                *scale = f32::NAN;
-                codes.fill(0.0);
-                continue;
-            };
-            *scale = found;
-            let inverse = 1.0 / found;
-            for (word, four) in codes.iter_mut().zip(numbers.chunks_exact(4)) {
-                let code = |x: &f32| match format.float {
-                    Some(Minifloat { mantissa, bias, .. }) => code_of(x * inverse, mantissa, bias),
-                    None => (x * inverse).round_ties_even() as i32 as u32 & 0xFF,
-                };
-                *word = f32::from_bits(four.iter().rev().fold(0, |word, x| word << 8 | code(x)));
-            }
+            *scale = format.round(numbers, codes);
         }
     });
 }
 
 /// Program of one stage with the extents and the format as constants.
 fn program(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
-    let format = Format::of(p);
-    let (mantissa, bias) = format.float.map_or((0, 0), |float| (float.mantissa, float.bias));
-    let most = (format.most as f32).to_bits();
     let numbers = [("ROWS", p["r"]), ("C", p["c"]), ("G", p["g"]), ("GROUPS", groups(p))];
-    Stage::kernel(entry, text, entry)
-        .consts(&numbers.map(|(name, value)| (name, value as u32)))
-        .consts(&[("WHOLE_NUMBERS", format.float.is_none())])
-        .consts(&[
-            ("MANTISSA", mantissa),
-            ("BIAS", bias as u32),
-            ("MOST_BITS", most),
-            ("LEAST_SCALE", (127 + LEAST) as u32),
-        ])
-        .args([("x", Read), ("codes", Write), ("scale", Write)])
-        .cost(p.cost())
+    let stage = Stage::kernel(entry, text, entry).consts(&numbers.map(|(name, value)| (name, value as u32)));
+    Format::of(p).stage(stage).args([("x", Read), ("codes", Write), ("scale", Write)]).cost(p.cost())
 }
 
 /// Threads of a workgroup.
@@ -358,67 +263,6 @@ mod tests {
 
     fn problem(shape: &str) -> Problem {
         parse_case(&format!("quantize/fwd/{shape}/bf16/naive")).expect("valid").problem
-    }
-
-    /// Number of a code.
-    fn decoded(code: u8, mantissa: u32, bias: i32) -> f64 {
-        let (exponent, steps) = (i32::from(code & 0x7F) >> mantissa, i32::from(code) & ((1 << mantissa) - 1));
-        let steps = if exponent == 0 { steps } else { steps + (1 << mantissa) };
-        let size = f64::from(steps) * 2f64.powi(exponent.max(1) - bias - mantissa as i32);
-        if code & 0x80 != 0 { -size } else { size }
-    }
-
-    #[test]
-    fn codes_are_those_of_the_formats() {
-        let e4m3 = Format::of(&problem("r1,c4,e4m3"));
-        for (x, code) in [
-            (0.0, 0),
-            (-0.0, 0x80),
-            (448.0, 0x7E),
-            (1.0, 0x38),
-            (-1.5, 0xBC),
-            (2f64.powi(-6), 0x08),
-            (2f64.powi(-9), 1),
-            (2f64.powi(-10), 0),
-            (3.0 * 2f64.powi(-10), 2),
-            (1.0625, 0x38),
-            (1.1875, 0x3A),
-            (0.99, 0x38),
-        ] {
-            assert_eq!(e4m3.code(x), code, "{x}");
-        }
-        let e5m2 = Format::of(&problem("r1,c4,e5m2"));
-        assert_eq!([57_344.0, 1.0, 2f64.powi(-16), 2f64.powi(-14)].map(|x| e5m2.code(x)), [0x7B, 0x3C, 1, 4]);
-        let int8 = Format::of(&problem("r1,c4,int8"));
-        assert_eq!([127.0, -127.0, 0.5, 1.5, -0.4].map(|x| int8.code(x)), [127, 0x81, 0, 2, 0]);
-    }
-
-    #[test]
-    fn each_code_is_the_nearest_by_either_way() {
-        for format in [E4M3, E5M2] {
-            let Minifloat { mantissa, bias, most } = format;
-            for code in (0..=255).filter(|code| decoded(*code, mantissa, bias).abs() <= most) {
-                let x = decoded(code, mantissa, bias);
-                assert_eq!(format.code(x), code, "{x}");
-                for near in
-                    [x, x * 1.03, x * 0.97, x + 2f64.powi(-12)].map(|x| (x as f32).clamp(-most as f32, most as f32))
-                {
-                    assert_eq!(u32::from(format.code(f64::from(near))), code_of(near, mantissa, bias), "{near}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_scale_is_the_least_by_which_no_code_saturates() {
-        for format in ["e4m3", "e5m2", "int8"].map(|word| Format::of(&problem(&format!("r1,c4,{word}")))) {
-            for largest in [0.0, 1.0, 1.75, 1.7578125, 1.984375, 1.9921875, 448.0, 449.0, 1e-38, 1e-30, 3e38] {
-                let exponent = format.exponent(f64::from(largest));
-                let found = scale_of(f32::to_bits(largest), format.most as f32).expect("finite");
-                assert_eq!(f64::from(found), 2f64.powi(exponent), "{largest} in {format:?}");
-            }
-            assert_eq!([f32::INFINITY, f32::NAN].map(|x| scale_of(x.to_bits(), format.most as f32)), [None; 2]);
-        }
     }
 
     #[test]

@@ -81,13 +81,17 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
     }
 }
 
-/// Angle of an element of the tables, between −π and π.
-fn angle(shape: &Shape, draw: Draw) -> f64 {
+/// Angle of pair `i` of `half` at a position, between −π and π.
+fn angle(position: u64, i: u64, half: u64) -> f64 {
     const TURN: f64 = 2.0 * std::f64::consts::PI;
-    let half = shape["d"] / 2;
-    let (position, i) = (draw.index / half, draw.index % half);
     let angle = position as f64 * exponential(-9.210_340_371_976_184 * i as f64 / half as f64);
     angle - (angle / TURN).round() * TURN
+}
+
+/// Cosine and sine of the angle of pair `i` of `half` at a position.
+pub(super) fn cosine_and_sine(position: u64, i: u64, half: u64) -> [f64; 2] {
+    let x = angle(position, i, half);
+    [alternating(x, 1), x * alternating(x, 2)]
 }
 
 // Library functions differ in the last bit between platforms, and inputs must not. These use only operations that IEEE 754 defines
@@ -112,12 +116,13 @@ pub(super) fn alternating(x: f64, k: u32) -> f64 {
 }
 
 fn cosine(shape: &Shape, draw: Draw) -> f64 {
-    alternating(angle(shape, draw), 1)
+    let half = shape["d"] / 2;
+    cosine_and_sine(draw.index / half, draw.index % half, half)[0]
 }
 
 fn sine(shape: &Shape, draw: Draw) -> f64 {
-    let x = angle(shape, draw);
-    x * alternating(x, 2)
+    let half = shape["d"] / 2;
+    cosine_and_sine(draw.index / half, draw.index % half, half)[1]
 }
 
 /// Names of the input tensor and of the output tensor.

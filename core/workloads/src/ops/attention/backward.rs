@@ -4,33 +4,30 @@
 //! (Dao et al., "FlashAttention" (2022), appendix B.2).
 //!
 //! The forward pass runs before the timing, as in training. It leaves its output and the log-sum-exp of every score row. An added
-//! mask has no gradient.
+//! mask has no gradient. A soft cap multiplies `dS` by its slope, `1 − tanh²`. The gradient of a sink is the sum of
+//! `−exp(sink − lse_i) δ_i` over the queries of its head. The sink is part of `lse`.
 //!
 //! Operations follow FlashAttention's benchmarks: two and a half times the forward pass, because the scores are recomputed.
 
-use std::sync::OnceLock;
-
 use parallax_ir::Access::{Read, Write};
-use parallax_ir::parallel::*;
 use parallax_ir::stress::{nan_of_first, one, zero};
 use parallax_ir::{
-    BufferSpec, Elem, Fill, Inputs, OfNan, OpSpec, Problem, Program, Reference, Rows, Stage, StressInput, Tolerance,
-    Variant, spread,
+    BufferSpec, Elem, Fill, OfNan, OpSpec, Problem, Program, Reference, Stage, StressInput, Tolerance, Variant, spread,
 };
 use parallax_schema::case::{Cost, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
 use super::flash::short_rows;
-use super::masks::{Looks, Masks, looking};
-use super::stress::unseen_keys;
+use super::masks::{Looks, looking};
+use super::scores::{Computes, changing};
+use super::stress::{sinks, unseen_keys};
 use super::{
     ROW_THREADS, by_rows, by_tiles, gemm_flops, group, masks, normal, score_error, sizes, stage, vendor, weighted_sum,
 };
-use crate::dense;
-use crate::real::maximum;
 
 mod coopmat;
 mod flash;
+mod reference;
 mod warpgroups;
 
 pub(crate) use warpgroups::flash_wgmma_on_rows as gradients_by_wgmma_on_rows;
@@ -47,6 +44,7 @@ const OUT: usize = 0;
 const LSE: usize = 1;
 const DQ: usize = 2;
 const DK: usize = 3;
+const DSINKS: usize = 5;
 
 /// Specification of the backward direction.
 pub fn form() -> OpSpec {
@@ -56,7 +54,7 @@ pub fn form() -> OpSpec {
         buffers,
         cost,
         tolerance,
-        Reference::new(row_cost, rows),
+        Reference::new(reference::row_cost, reference::rows),
         OfNan::Kept,
     )
     .headline("b1,h8,s512,d64")
@@ -85,6 +83,12 @@ pub fn form() -> OpSpec {
         "b3,h4,kv2,s35,t67,d72,causal,padded,biased",
         "b3,h4,kv2,s70,d24,causal,padded",
         "b2,h6,kv2,s19,t37,d24,causal",
+        "b1,h2,s37,t101,d64,cap50,causal",
+        "b2,h3,s33,t70,d40,cap2.5,biased",
+        "b2,h4,kv2,s101,t37,d72,causal,sinks",
+        "b3,h4,kv2,s35,t67,d64,causal,padded,sinks",
+        "b2,h3,s67,t35,d24,alibi",
+        "b3,h4,kv2,s67,t131,d80,w50,cap5,causal,padded,sinks,alibi",
         // Windows: of one key, within a tile, over several tiles, keys before all windows, and longer than all keys.
         "b1,h1,s9,d8,w1,causal",
         "b1,h2,s37,t101,d64,w20,causal",
@@ -130,7 +134,7 @@ pub fn form() -> OpSpec {
             warpgroups::flash_wgmma,
         )
         .only_in(&[Dialect::Cuda])
-        .available(super::warpgroups::available),
+        .available(warpgroups::available),
         Variant::kernel(
             "flash_coopmat",
             "as `flash`, on matrix units through WGSL's cooperative matrices, an extension of native wgpu and of Chromium; \
@@ -174,6 +178,7 @@ fn stress_inputs() -> Vec<StressInput> {
         .applies(|p| !p.shape.has("causal") && !p.shape.has("padded") && !p.shape.has("biased")),
     ]
     .into_iter()
+    .chain(sinks(tolerance))
     .chain(unseen_keys(|p, output| {
         // All queries may have the same one key.
         let queries = (group(p) * p["s"]) as f64;
@@ -200,6 +205,9 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "b8,h16,s4096,d128,w1024,causal",
             "b1,h64,kv8,s16384,d64,w128,causal",
             "b8,h16,kv4,s4096,d128,causal",
+            "b2,h32,kv16,s4096,d128,cap50,causal",
+            "b1,h64,kv8,s8192,d64,w128,causal,sinks",
+            "b2,h32,s4096,d128,causal,alibi",
         ],
     }
 }
@@ -219,20 +227,25 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         BufferSpec::output("dq", Elem::Real, &queries),
         BufferSpec::output("dk", Elem::Real, &keys),
         BufferSpec::output("dv", Elem::Real, &keys),
+    ];
+    let dsinks = p.shape.has("sinks").then(|| BufferSpec::output("dsinks", Elem::Real, &[h, 1]));
+    let scratch = [
         BufferSpec::scratch("scores", Elem::F32, &[b, h, s, t]),
         BufferSpec::scratch("dscores", Elem::F32, &[b, h, s, t]),
         BufferSpec::scratch("delta", Elem::F32, &[b, h, s]),
         // Of the variants that sum dQ by atomic additions.
         BufferSpec::scratch("dq_sum", Elem::F32, &queries),
     ];
-    inputs.into_iter().chain(masks::buffers(p)).chain(others).chain(warpgroups::scratch(p)).collect()
+    let all = inputs.into_iter().chain(masks::buffers(p)).chain(others).chain(dsinks);
+    all.chain(scratch).chain(warpgroups::scratch(p)).collect()
 }
 
 pub(super) fn cost(p: &Problem) -> Cost {
     let (queries, keys, _) = sizes(p);
     // Reads: Q, dO and O; K and V; one number per row.
     let read = 3 * queries + 2 * keys + p["b"] * p["h"] * p["s"] * 4 + masks::all_bytes(p);
-    Cost::new(5 * gemm_flops(p), read, queries + 2 * keys)
+    let dsinks = if p.shape.has("sinks") { p["h"] * Elem::Real.storage(p.dtype).bytes() } else { 0 };
+    Cost::new(5 * gemm_flops(p), read, queries + 2 * keys + dsinks)
 }
 
 fn tolerance(p: &Problem, output: usize) -> Tolerance {
@@ -250,6 +263,16 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
             rel: 4.0 * f32u,
             reason: "the rounding of the scores, and of the logarithm of their sum; always f32",
         },
+        // A sink's share and delta of each query have the errors of a weight and of delta.
+        DSINKS => {
+            let one = 3.47 * (8.0 * weight + 16.0 * f32u * d.sqrt() + 12.0 * u);
+            let queries = (p["b"] * p["s"]) as f64;
+            Tolerance {
+                abs: queries * one,
+                rel,
+                reason: "a share of at most one and delta, with their rounding, summed over all queries of a head",
+            }
+        }
         // |dP − delta| is at most about 8 √d for these inputs. Its weight has the error `weight`, and dP has that of a dot product.
         // Delta has that and the rounding of the stored output. The result of all may be rounded once to the element type. `scale`
         // = 1/√d cancels the √d.
@@ -269,122 +292,6 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-/// Query row, gradient row and derived values of one query.
-struct Query {
-    lse: f64,
-    delta: f64,
-    out: Vec<f64>,
-    q: Vec<f64>,
-    dout: Vec<f64>,
-}
-
-/// Keys and values of a head, row by row.
-struct Keys {
-    k: Vec<f64>,
-    v: Vec<f64>,
-}
-
-/// Reference state. A query or key head is computed at its first use: a few rows of a large problem need few of them.
-struct Backward<'a> {
-    p: &'a Problem,
-    inputs: &'a Inputs,
-    masks: Masks<'a>,
-    queries: Vec<OnceLock<Query>>,
-    keys: Vec<OnceLock<Keys>>,
-}
-
-fn row_cost(p: &Problem, output: usize) -> u64 {
-    let (s, t, d) = (p["s"], p["t"], p["d"]);
-    match output {
-        OUT | LSE => 2 * t * d,
-        DQ => 5 * t * d,
-        // Share of this row in its queries' forward values, then three products with them.
-        _ => 7 * group(p) * s * d,
-    }
-}
-
-fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
-    let queries = (0..p["b"] * p["h"] * p["s"]).map(|_| OnceLock::new()).collect();
-    let keys = (0..p["b"] * p["h"] / group(p)).map(|_| OnceLock::new()).collect();
-    let state = Backward { p, inputs, masks: Masks::behind(p, INPUTS.len()), queries, keys };
-    Box::new(move |output, row, out| state.row(output, row, out))
-}
-
-impl Backward<'_> {
-    fn scale(&self) -> f64 {
-        1.0 / (self.p["d"] as f64).sqrt()
-    }
-
-    /// Keys and values of a query head.
-    fn keys(&self, head: u64) -> &Keys {
-        let (own, elements) = (head / group(self.p), self.p["t"] * self.p["d"]);
-        let read = |buffer| self.inputs.values(buffer, own * elements..(own + 1) * elements);
-        self.keys[own as usize].get_or_init(|| Keys { k: read(K), v: read(V) })
-    }
-
-    /// State of a query; `row` counts through all heads.
-    fn query(&self, row: u64) -> &Query {
-        self.queries[row as usize].get_or_init(|| {
-            let (s, d) = (self.p["s"], self.p["d"]);
-            let [q, dout] = [Q, DOUT].map(|buffer| self.inputs.values(buffer, row * d..(row + 1) * d));
-            let keys = self.keys(row / s);
-            let seen = self.masks.seen(self.inputs, row);
-            let of_seen = |rows: &'_ [f64]| rows[(seen.start * d) as usize..(seen.end * d) as usize].to_vec();
-            let score = |(j, key)| dense::dot(&q, key) * self.scale() + self.masks.added(self.inputs, row, j);
-            let scores: Vec<f64> = seen.clone().zip(of_seen(&keys.k).chunks_exact(d as usize)).map(score).collect();
-            let top = scores.iter().copied().fold(f64::NEG_INFINITY, maximum);
-            let mut out = vec![0.0; d as usize];
-            if top == f64::NEG_INFINITY {
-                return Query { lse: 0.0, delta: 0.0, out, q, dout };
-            }
-            let sum: f64 = scores.iter().map(|score| (score - top).exp()).sum();
-            for (score, value) in scores.iter().zip(of_seen(&keys.v).chunks_exact(d as usize)) {
-                dense::add(&mut out, (score - top).exp() / sum, value);
-            }
-            Query { lse: top + sum.ln(), delta: dense::dot(&out, &dout), out, q, dout }
-        })
-    }
-
-    /// Probability of a visible key `j`, and the gradient of its score.
-    fn weight(&self, row: u64, j: u64) -> (f64, f64) {
-        let (s, d) = (self.p["s"], self.p["d"] as usize);
-        let (query, keys) = (self.query(row), self.keys(row / s));
-        let of_key = |rows: &'_ [f64], left: &[f64]| dense::dot(left, &rows[j as usize * d..][..d]);
-        let score = of_key(&keys.k, &query.q) * self.scale() + self.masks.added(self.inputs, row, j);
-        let probability = (score - query.lse).exp();
-        (probability, probability * (of_key(&keys.v, &query.dout) - query.delta) * self.scale())
-    }
-
-    fn row(&self, output: usize, row: u64, out: &mut [f64]) {
-        let (s, t, d) = (self.p["s"], self.p["t"], self.p["d"]);
-        match output {
-            OUT => out.copy_from_slice(&self.query(row).out),
-            LSE => out[0] = self.query(row).lse,
-            DQ => {
-                out.fill(0.0);
-                let keys = &self.keys(row / s).k;
-                for j in self.masks.seen(self.inputs, row) {
-                    dense::add(out, self.weight(row, j).1, &keys[(j * d) as usize..((j + 1) * d) as usize]);
-                }
-            }
-            _ => {
-                // Queries of a key head: those of its group are adjacent.
-                let (j, each) = (row % t, group(self.p) * s);
-                let first = row / t * each;
-                (first..first + each).into_par_iter().for_each(|row| _ = self.query(row));
-                out.fill(0.0);
-                for row in (first..first + each).filter(|row| self.masks.seen(self.inputs, *row).contains(&j)) {
-                    let ((probability, dscore), query) = (self.weight(row, j), self.query(row));
-                    match output {
-                        DK => dense::add(out, dscore, &query.q),
-                        _ => dense::add(out, probability, &query.dout),
-                    }
-                }
-            }
-        }
-    }
-}
-
 /// Forward pass, row by row: for every head_dim, and without a score matrix.
 fn setup(p: &Problem, _caps: &Caps) -> Program {
     let (queries, keys, _) = sizes(p);
@@ -394,7 +301,7 @@ fn setup(p: &Problem, _caps: &Caps) -> Program {
         // One number per thread for reductions, and one weight.
         .shared(2 * ROW_THREADS * 4)
         .cost(Cost::new(2 * gemm_flops(p), queries + 2 * keys, queries + p["b"] * p["h"] * p["s"] * 4));
-    looking(p, Looks::Both, stage).into()
+    looking(p, Looks::Both, changing(p, Computes::Both, stage)).into()
 }
 
 /// Stage that sums over all queries for each key: transposed f32 weights times rows of the element type.
@@ -435,14 +342,30 @@ fn manual(p: &Problem, _caps: &Caps) -> Program {
             ("lse", "lse", Read),
         ])
         .cost(Cost::new(2 * gemm_flops(p), 2 * (queries + keys), 2 * scores));
-    Program {
-        stages: vec![
-            delta(p),
-            looking(p, Looks::Both, dscores),
-            gradient(p, "attention_dv", ["scores", "dout", "dv"]),
-            // `dQ` sums over all keys for each query, as the forward weighted sum does.
-            Stage { label: "attention_dq".into(), ..weighted_sum(p, ["dscores", "k", "dq"]) },
-            gradient(p, "attention_dk", ["dscores", "q", "dk"]),
-        ],
+    let stages = vec![
+        delta(p),
+        looking(p, Looks::Both, changing(p, Computes::Scores, dscores)),
+        gradient(p, "attention_dv", ["scores", "dout", "dv"]),
+        // `dQ` sums over all keys for each query, as the forward weighted sum does.
+        Stage { label: "attention_dq".into(), ..weighted_sum(p, ["dscores", "k", "dq"]) },
+        gradient(p, "attention_dk", ["dscores", "q", "dk"]),
+    ];
+    with_sinks(p, stages)
+}
+
+/// Program of these stages and, if the shape has sinks, one with a workgroup per head that sums their gradients.
+fn with_sinks(p: &Problem, mut stages: Vec<Stage>) -> Program {
+    if p.shape.has("sinks") {
+        let (h, rows) = (p["h"], p["b"] * p["h"] * p["s"]);
+        let written = h * Elem::Real.storage(p.dtype).bytes();
+        let sums = stage(p, "attention/dsinks", "attention_dsinks")
+            .consts(&[("ITEM_HEADS", h as u32), ("ROW_THREADS", ROW_THREADS)])
+            .args([("lse", Read), ("delta", Read), ("sinks", Read), ("dsinks", Write)])
+            .threads([ROW_THREADS, 1, 1])
+            .grid(spread(h))
+            .shared(ROW_THREADS * 4)
+            .cost(Cost::new(0, 8 * rows + written, written));
+        stages.push(sums);
     }
+    Program { stages }
 }

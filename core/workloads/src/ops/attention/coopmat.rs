@@ -5,6 +5,7 @@ use parallax_ir::{Gemm, Problem, Program, spread};
 use parallax_schema::device::Caps;
 
 use super::masks::{Looks, looking, without_window};
+use super::scores::without_changes;
 use super::{cost_of_one_stage, stage};
 
 /// Query rows of a workgroup: 32 for each pair of its eight subgroups.
@@ -27,6 +28,7 @@ const FETCHES: [&str; 2] = ["", "FETCH1"];
 pub fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
     Gemm::coopmat_available(p.dtype, caps)?;
     without_window(p, "flash_coopmat")?;
+    without_changes(p, "flash_coopmat")?;
     match p["d"] {
         d if d <= MAX_DIM => Ok(()),
         d => Err(format!("flash_coopmat keeps a row of the output in registers: head_dim {d} > {MAX_DIM}")),

@@ -6,6 +6,7 @@ use parallax_schema::case::{Allowed, DType};
 use parallax_schema::device::{Caps, Dialect};
 
 use super::masks::{Looks, looking};
+use super::scores::{Computes, changing};
 use super::{KEEPS_LSE, cost_of_one_stage, group, stage};
 
 /// Largest head_dim for `flash`: eight threads per row, each with eight 4-element vectors of the output.
@@ -44,7 +45,7 @@ pub(super) fn flash_mma(p: &Problem, _caps: &Caps) -> Program {
         .threads([16, 16, 1])
         .grid(spread(p["b"] * p["h"] * p["s"].div_ceil(u64::from(MMA_ROWS))))
         .cost(cost_of_one_stage(p));
-    looking(p, Looks::Both, stage).into()
+    looking(p, Looks::Both, changing(p, Computes::Both, stage)).into()
 }
 
 pub(super) fn flash(p: &Problem, caps: &Caps) -> Program {
@@ -53,7 +54,7 @@ pub(super) fn flash(p: &Problem, caps: &Caps) -> Program {
         .consts(&[(KEEPS_LSE, false)])
         .args([("q", Read), ("k", Read), ("v", Read), ("out", Write)])
         .cost(cost_of_one_stage(p));
-    looking(p, Looks::Both, stage).into()
+    looking(p, Looks::Both, changing(p, Computes::Both, stage)).into()
 }
 
 /// Partition of a tile of scores, and of the output, among the threads of a workgroup. Each thread has four rows, four keys and

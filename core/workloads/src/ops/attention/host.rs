@@ -7,6 +7,7 @@ use parallax_ir::parallel::*;
 use parallax_ir::{HostBuffer, Problem};
 
 use super::masks::Masks;
+use super::scores::{Sinks, cap, change_on_host, slope_of_cap};
 use super::{K, Q, V, backward, group};
 use crate::dense::{self, add_product, viewed, viewed_mut};
 use crate::real::Real;
@@ -92,6 +93,7 @@ impl<'a> Block<'a> {
     fn scores(&self, queries: &[f32], keys: &[f32], scores: &mut Vec<f32>) {
         self.products(1.0 / (self.d as f32).sqrt(), queries, keys, scores);
         self.each_row(scores, |i, scores| {
+            change_on_host(self.masks.problem(), self.first + i, self.seen[i].start, scores);
             if let Some(mask) = self.masks.row_on_host(self.inputs, self.first + i) {
                 vector::add(scores, 1.0, &mask[self.seen[i].clone()]);
             }
@@ -131,12 +133,13 @@ impl<'a> Block<'a> {
 pub(super) fn forward(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let [s, t, d] = ["s", "t", "d"].map(|axis| p[axis] as usize);
     let (q, k, v) = (inputs[Q].f32(), inputs[K].f32(), inputs[V].f32());
-    let masks = Masks::behind(p, super::INPUTS);
+    let (masks, sinks) = (Masks::behind(p, super::INPUTS), Sinks::behind(p, super::INPUTS));
     outputs[0].par_chunks_mut(s * d).enumerate().for_each(|(head, out)| {
         let of_keys = head / group(p) as usize * t * d..(head / group(p) as usize + 1) * t * d;
         let (keys, values) = (&k[of_keys.clone()], &v[of_keys]);
         out.par_chunks_mut(ROWS * d).enumerate().for_each_init(Vec::new, |scores, (block, out)| {
-            let block = Block::new(masks, inputs, head * s + block * ROWS, [out.len() / d, d]);
+            let first = head * s + block * ROWS;
+            let block = Block::new(masks, inputs, first, [out.len() / d, d]);
             block.scores(block.rows_of(q), keys, scores);
             let mut sums = vec![0.0; block.seen.len()];
             block.each_row(scores, |i, scores| {
@@ -144,6 +147,9 @@ pub(super) fn forward(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32
                 // A query without a key, or with only hidden ones, has no weights.
                 if top != f32::NEG_INFINITY {
                     sums[i] = vector::weigh(scores, top);
+                    if let Some(sink) = sinks.of_host(inputs, first + i) {
+                        sums[i] += (sink - top).exp();
+                    }
                 }
             });
             out.fill(0.0);
@@ -161,10 +167,13 @@ pub(super) fn backward(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f3
     // The set-up's results follow the inputs, in buffer order.
     let (masks, behind) = (Masks::behind(p, backward::INPUTS.len()), inputs.len() - 2);
     let [q, k, v, dout, out, lse] = [Q, K, V, backward::DOUT, behind, behind + 1].map(|buffer| inputs[buffer].f32());
-    let [dq, dk, dv] = outputs else { unreachable!("three gradients") };
+    let [dq, dk, dv, dsinks @ ..] = outputs else { unreachable!("three gradients, and that of sinks") };
+    if let [dsinks] = dsinks {
+        gradients_of_sinks(p, inputs, [dout, out, lse], dsinks);
+    }
     let (scale, each) = (1.0 / (d as f32).sqrt(), group(p) as usize * s);
     let heads = dq.par_chunks_mut(each * d).zip(dk.par_chunks_mut(t * d)).zip(dv.par_chunks_mut(t * d));
-    heads.enumerate().for_each_init(<[Vec<f32>; 2]>::default, |[weights, dscores], (head, ((dq, dk), dv))| {
+    heads.enumerate().for_each_init(<[Vec<f32>; 3]>::default, |[weights, dscores, slopes], (head, ((dq, dk), dv))| {
         let (keys, values) = (&k[head * t * d..][..t * d], &v[head * t * d..][..t * d]);
         for gradient in [&mut *dq, &mut *dk, &mut *dv] {
             gradient.fill(0.0);
@@ -185,10 +194,30 @@ pub(super) fn backward(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f3
                     vector::replace(dscores, |dscore| (dscore - delta) * scale);
                 });
                 dscores.iter_mut().zip(weights.iter()).for_each(|(dscore, weight)| *dscore *= weight);
+                if cap(p).is_some() {
+                    block.products(scale, queries, keys, slopes);
+                    block.each_row(slopes, |_, slopes| {
+                        vector::replace(slopes, |score| slope_of_cap(p, f64::from(score)) as f32);
+                    });
+                    dscores.iter_mut().zip(slopes.iter()).for_each(|(dscore, slope)| *dscore *= slope);
+                }
                 block.add_sums(dscores, keys, dq);
                 block.add_sums_of_keys(dscores, queries, dk);
                 block.add_sums_of_keys(weights, gradients, dv);
             }
         }
     });
+}
+
+/// Computes the gradient of each head's sink, from its share of every query's sum and that query's delta.
+fn gradients_of_sinks(p: &Problem, inputs: &[HostBuffer], [dout, out, lse]: [&[f32]; 3], dsinks: &mut [f32]) {
+    let [h, s, d] = ["h", "s", "d"].map(|axis| p[axis] as usize);
+    let sinks = Sinks::behind(p, backward::INPUTS.len());
+    dsinks.fill(0.0);
+    for row in 0..lse.len() {
+        let delta = dense::dot(&dout[row * d..][..d], &out[row * d..][..d]);
+        if let Some(sink) = sinks.of_host(inputs, row) {
+            dsinks[row / s % h] -= (sink - lse[row]).exp() * delta;
+        }
+    }
 }

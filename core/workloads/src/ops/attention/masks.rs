@@ -6,7 +6,7 @@ use parallax_ir::Access::Read;
 use parallax_ir::{Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, Precondition, Problem, Shape, Stage, indexable};
 use parallax_schema::units::gcd;
 
-use super::normal;
+use super::{normal, scores};
 
 /// Words of the masks in a shape, after the extents.
 pub(super) const AXES: [Axis; 3] = [
@@ -66,8 +66,8 @@ pub(super) fn fewest_keys(p: &Problem) -> u64 {
 pub(super) fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let lengths = || BufferSpec::input("lengths", Elem::U32, &[p["b"]], |s: &Shape, d: Draw| length(s, d.index) as f64);
     let mask = || BufferSpec::input("mask", Elem::Real, &[p["s"], p["t"]], normal);
-    let both = [p.shape.has("padded").then(lengths), p.shape.has("biased").then(mask)];
-    both.into_iter().flatten().collect()
+    let all = [p.shape.has("padded").then(lengths), p.shape.has("biased").then(mask), scores::buffer(p)];
+    all.into_iter().flatten().collect()
 }
 
 /// Precondition that no length exceeds the number of keys.
@@ -81,9 +81,9 @@ fn bytes(p: &Problem) -> [u64; 2] {
     [of("lengths"), of("mask")]
 }
 
-/// Bytes of both.
+/// Bytes of all optional inputs.
 pub(super) fn all_bytes(p: &Problem) -> u64 {
-    bytes(p).iter().sum()
+    buffers(p).iter().map(|b| b.bytes(p.dtype).0).sum()
 }
 
 /// Number of keys that query `i` of any head sees, without lengths.
@@ -125,6 +125,11 @@ impl Masks<'_> {
         let lengths = p.shape.has("padded").then_some(first);
         let mask = p.shape.has("biased").then_some(first + usize::from(lengths.is_some()));
         Masks { p, lengths, mask }
+    }
+
+    /// Problem of the masks.
+    pub(super) fn problem(&self) -> &Problem {
+        self.p
     }
 
     /// Keys that a query sees; `row` counts through all heads.

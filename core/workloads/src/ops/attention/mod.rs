@@ -16,8 +16,14 @@
 //! - `biased`: a `mask` of `[s, t]` is added to the scaled scores: `softmax(scale · Q Kᵀ + mask) V`, PyTorch's `attn_mask`. All
 //!   heads and batch items share it. Its values are finite, or −∞ for a hidden key. Finite values below −2·10³⁸ count as −2·10³⁸. A
 //!   row that has only the lowest number, as of `torch.finfo(dtype).min`, gives the mean of the values.
+//! - `cap` > 0: scaled scores pass a soft cap, `cap · tanh(score / cap)`, before slopes and masks. Gemma 2 has 50.
+//! - `sinks`: weights are `exp(s_j) / (exp(sink) + Σ exp(s_k))` with a number `sink` per head, as in gpt-oss. The origin is Xiao
+//!   et al., "Efficient Streaming Language Models with Attention Sinks" (2023). Sinks are finite. NaN in a sink makes the
+//!   outputs of its head NaN.
+//! - `alibi`: a score falls by `2^(−8 (head + 1) / h) · |i + (t − s) − j|` for query `i` and key `j`. The last query is at the last
+//!   key, as in FlashAttention. The origin is Press et al., "Train Short, Test Long" (2022).
 //!
-//! A query that sees no key has output zero.
+//! A query that sees no key has output zero, also beside a sink.
 //!
 //! Keys and values beyond a length never enter a sum. Their contents are arbitrary, as in a cache that is longer than its data. NaN
 //! in a query, or in a key or value that it sees, makes its output NaN.
@@ -36,6 +42,7 @@ use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
 use crate::real::maximum;
+use scores::{Computes, Sinks, changing, without_changes};
 
 mod backward;
 mod coopmat;
@@ -43,6 +50,7 @@ mod flash;
 mod head_layout;
 mod host;
 mod masks;
+mod scores;
 mod stress;
 mod subgroup;
 mod vendor;
@@ -72,9 +80,12 @@ pub fn workload() -> Workload {
                 Axis::same_as("t", "keys", "s"),
                 Axis::extent("d", "head dim"),
                 masks::WINDOW,
+                scores::CAP,
                 masks::AXES[0],
                 masks::AXES[1],
                 masks::AXES[2],
+                scores::AXES[0],
+                scores::AXES[1],
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
@@ -119,6 +130,16 @@ fn forward() -> OpSpec {
         "b3,h4,kv2,s35,t67,d72,causal,padded,biased",
         "b3,h4,kv2,s70,d24,causal,padded",
         "b2,h6,kv2,s19,t37,d24,causal",
+        "b1,h2,s37,t101,d64,cap50,causal",
+        "b2,h3,s33,t70,d40,cap2.5,biased",
+        // With sinks: queries without a key, and items with few.
+        "b2,h4,kv2,s101,t37,d72,causal,sinks",
+        "b3,h4,kv2,s35,t67,d64,causal,padded,sinks",
+        // Slopes on both sides of a query, and queries before all keys.
+        "b2,h3,s67,t35,d24,alibi",
+        "b1,h6,s130,d128,w40,causal,alibi",
+        "b3,h4,kv2,s67,t131,d72,w50,cap5,causal,padded,sinks,alibi",
+        "b1,h2,s70,d40,cap2,causal,biased,sinks,alibi",
         // Windows: of one key, within a tile, over several tiles, and longer than all keys.
         "b1,h1,s9,d8,w1,causal",
         "b1,h2,s37,t101,d64,w20,causal",
@@ -173,7 +194,8 @@ fn forward() -> OpSpec {
         .available(coopmat::available),
         Variant::cube("one source in CubeCL: one stage with an online softmax over key tiles, as `flash`", flash::cube)
             .available(|p, caps| {
-                masks::without_window(p, "cube").and_then(|()| cube_available(p, caps)).and_then(|()| short_rows(p))
+                masks::without_window(p, "cube")?;
+                without_changes(p, "cube").and_then(|()| cube_available(p, caps)).and_then(|()| short_rows(p))
             }),
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
@@ -209,6 +231,11 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "b8,h16,s4096,d128,w1024,causal",
             "b1,h64,kv8,s16384,d64,w128,causal",
             "b2,h16,s16384,d128,causal",
+            // Gemma 2, gpt-oss and MPT.
+            "b2,h32,kv16,s4096,d128,cap50,causal",
+            "b1,h64,kv8,s8192,d64,causal,sinks",
+            "b1,h64,kv8,s16384,d64,w128,causal,sinks",
+            "b2,h32,s4096,d128,causal,alibi",
         ],
     }
 }
@@ -247,7 +274,7 @@ fn cost(p: &Problem) -> Cost {
 /// its own.
 fn score_error(p: &Problem) -> f64 {
     let mask = if p.shape.has("biased") { 16.0 } else { 0.0 };
-    2f64.powi(-24) * ((p["d"] as f64).sqrt() * 16.0 + mask)
+    2f64.powi(-24) * ((p["d"] as f64).sqrt() * 16.0 + mask) + scores::error(p)
 }
 
 fn tolerance(p: &Problem, _output: usize) -> Tolerance {
@@ -282,14 +309,16 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
         for x in 0..d {
             dot += inputs.at(Q, row * d + x) * inputs.at(K, (head * t + j) * d + x);
         }
-        scores.push(dot * scale + masks.added(inputs, row, j));
+        scores.push(scores::changed(p, row, j, dot * scale) + masks.added(inputs, row, j));
     }
     out.fill(0.0);
     let max = scores.iter().copied().fold(f64::NEG_INFINITY, maximum);
     if max == f64::NEG_INFINITY {
         return;
     }
-    let sum: f64 = scores.iter().map(|score| (score - max).exp()).sum();
+    let sink = Sinks::behind(p, INPUTS).of(inputs, row);
+    let max = maximum(max, sink);
+    let sum = scores.iter().map(|score| (score - max).exp()).sum::<f64>() + (sink - max).exp();
     for (j, score) in seen.zip(&scores) {
         let weight = (score - max).exp() / sum;
         for x in 0..d {
@@ -397,9 +426,11 @@ fn manual(p: &Problem, _caps: &Caps) -> Program {
     let of_scores = by_tiles(p, ["attention/manual", "attention_scores"], [p["h"], p["s"], p["t"]], 2)
         .args([("scores", Write), ("q", Read), ("k", Read)])
         .cost(Cost::new(gemm_flops(p), queries + keys, scores));
+    let of_scores = changing(p, Computes::Scores, of_scores);
     let of_rows = by_rows(p, "attention/manual", "attention_softmax")
         .args([("scores", Write)])
         .cost(Cost::new(softmax, scores, scores));
+    let of_rows = changing(p, Computes::Sums, of_rows);
     Program {
         stages: vec![
             looking(p, Looks::Mask, of_scores),

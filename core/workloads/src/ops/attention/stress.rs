@@ -1,11 +1,11 @@
 //! Stress inputs of attention and their tolerances.
 
-use parallax_ir::stress::{exact, nan_in_rows, one, smallest_normal, subnormal, zero};
+use parallax_ir::stress::{exact, nan_in_rows, nan_of_first, one, smallest_normal, subnormal, zero};
 use parallax_ir::{Draw, Problem, Shape, StressInput, Tolerance};
 use parallax_schema::case::DType;
 
 use super::masks::length;
-use super::tolerance;
+use super::{score_error, tolerance};
 
 /// Largest value of the set `huge`. Sums of it over all keys stay within f32, the accumulator type.
 pub fn huge(p: &Problem) -> f64 {
@@ -38,10 +38,14 @@ pub(super) fn inputs() -> Vec<StressInput> {
             "equal",
             "all one: equal weights, whose sum is one",
             |_| vec![("q", one), ("k", one), ("v", one)],
-            |p, _| Tolerance {
-                abs: 0.0,
-                rel: 2.0 * p.dtype.unit_roundoff() + (p["t"] as f64 + 4.0) * 2f64.powi(-24),
-                reason: "each of t weights is rounded in f32, so is each sum of them, and the result once more",
+            |p, _| {
+                // Beside a sink, the share of all keys depends on their scores.
+                let scores = if p.shape.has("sinks") { 4.0 * score_error(p) } else { 0.0 };
+                Tolerance {
+                    abs: 0.0,
+                    rel: 2.0 * p.dtype.unit_roundoff() + (p["t"] as f64 + 4.0) * 2f64.powi(-24) + scores,
+                    reason: "each of t weights is rounded in f32, so is each sum of them, and the result once more",
+                }
             },
         ),
         StressInput::new(
@@ -49,8 +53,8 @@ pub(super) fn inputs() -> Vec<StressInput> {
             "scores of ±1000: keys of the lesser sign weigh nothing, those of the greater all the same",
             |_| vec![("q", |s, d| saturated(s, d, false)), ("k", |s, d| saturated(s, d, true))],
             |p, _| {
-                // Keys of a sign are no longer bit-identical: a mask is added to 1443, the score to base two.
-                let mask = if p.shape.has("biased") { 3.47 * 2f64.powi(-22) * 1443.0 } else { 0.0 };
+                // Keys of a sign are no longer bit-identical: a mask or a distance is added to 1443, the score to base two.
+                let mask = if p.shape.has("biased") || p.shape.has("alibi") { 3.47 * 2f64.powi(-22) * 1443.0 } else { 0.0 };
                 Tolerance { abs: tolerance(p, 0).abs + mask, ..tolerance(p, 0) }
             },
         ),
@@ -106,6 +110,7 @@ pub(super) fn inputs() -> Vec<StressInput> {
     ]
     .into_iter()
     .chain(unseen_keys(tolerance))
+    .chain(sinks(tolerance))
     .chain([
         StressInput::new(
             "nan",
@@ -120,8 +125,35 @@ pub(super) fn inputs() -> Vec<StressInput> {
             tolerance,
         )
         .applies(|p| !p.shape.has("causal")),
+        StressInput::new(
+            "nan sink",
+            "NaN in the sink of the first head: so are its results, but for queries that see no key",
+            |_| vec![("sinks", nan_of_first)],
+            tolerance,
+        )
+        .applies(|p| p.shape.has("sinks")),
     ])
     .collect()
+}
+
+/// Stress inputs with sinks far from all scores, for either direction.
+pub(super) fn sinks(tolerance: fn(&Problem, usize) -> Tolerance) -> [StressInput; 2] {
+    [
+        StressInput::new(
+            "high sinks",
+            "sinks of 1000: no key weighs anything beside them, and the result is zero",
+            |_| vec![("sinks", |_, _| 1000.0)],
+            tolerance,
+        )
+        .applies(|p| p.shape.has("sinks")),
+        StressInput::new(
+            "low sinks",
+            "sinks of -1000: they weigh nothing",
+            |_| vec![("sinks", |_, _| -1000.0)],
+            tolerance,
+        )
+        .applies(|p| p.shape.has("sinks")),
+    ]
 }
 
 /// Selects two thirds of a mask, and all of every fifth row.

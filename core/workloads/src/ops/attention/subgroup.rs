@@ -6,6 +6,7 @@ use parallax_schema::device::Caps;
 
 use super::flash::short_rows;
 use super::masks::{Looks, looking};
+use super::scores::without_changes;
 use super::{cost_of_one_stage, stage};
 
 const THREADS: u32 = 128;
@@ -20,6 +21,7 @@ fn lanes(caps: &Caps) -> Option<u32> {
 }
 
 pub fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
+    without_changes(p, "subgroup")?;
     match lanes(caps) {
         None => Err("subgroup exchanges scores by subgroup operations, which this device does not offer".to_owned()),
         Some(lanes) if lanes < LEAST_LANES => {

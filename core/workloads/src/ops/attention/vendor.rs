@@ -6,6 +6,7 @@ use parallax_ir::{
 };
 use parallax_schema::case::Cost;
 
+use super::scores::without_changes;
 use super::{cost, masks};
 
 const FORWARD: &[(&str, Access)] = &[("q", Read), ("k", Read), ("v", Read), ("out", Write)];
@@ -34,7 +35,10 @@ pub(super) fn backward() -> [Variant; 2] {
 
 fn where_possible(variant: Variant) -> Variant {
     variant
-        .available(|p, _| wanted(p, AttentionPass::Forward { lse: false }, Choice::Heuristic).available(p.dtype))
+        .available(|p, _| {
+            without_changes(p, "vendor")?;
+            wanted(p, AttentionPass::Forward { lse: false }, Choice::Heuristic).available(p.dtype)
+        })
         .not_on(NOT_ON)
 }
 

@@ -7,7 +7,8 @@ use parallax_schema::device::Caps;
 
 use super::head_layout::{COLUMNS, HeadLayout};
 use super::masks::{Looks, looking};
-use super::{KEEPS_LSE, cost_of_one_stage, group, stage};
+use super::scores::{Computes, changing};
+use super::{KEEPS_LSE, cost_of_one_stage, group, scores, stage};
 
 /// Query rows and threads of a warpgroup.
 pub(super) const ROWS: u64 = 64;
@@ -60,12 +61,13 @@ fn places(p: &Problem, warpgroups: u64) -> u64 {
     p["b"] * p["h"] * p["s"].div_ceil(warpgroups * ROWS)
 }
 
-/// Number of consuming warpgroups. Registers have room for two with more than 64 columns. With 64 columns, three have the higher rate, but
-/// their last wave of tiles may be far from full. A tile of three takes about 1.3 times as long as one of two.
+/// Number of consuming warpgroups. Registers have room for two with more than 64 columns, and with a soft cap. With 64 columns,
+/// three have the higher rate, but their last wave of tiles may be far from full. A tile of three takes about 1.3 times as long as
+/// one of two.
 fn warpgroups(p: &Problem, caps: &Caps) -> u64 {
     let time = |(warpgroups, each): &(u64, u64)| places(p, *warpgroups).div_ceil(units(caps)) * each;
     match p["d"] {
-        64 => [(3, 13), (2, 10)].into_iter().min_by_key(time).expect("two").0,
+        64 if scores::cap(p).is_none() => [(3, 13), (2, 10)].into_iter().min_by_key(time).expect("two").0,
         _ => 2,
     }
 }
@@ -133,7 +135,7 @@ fn program(p: &Problem, caps: &Caps, layouts: Layouts) -> Program {
         .grid(spread(blocks))
         .cuda(CudaLaunch { dynamic_shared_bytes: (tiles + ALIGNED + BARRIERS) as u32, ..CudaLaunch::default() })
         .cost(cost_of_one_stage(p));
-    let mut flash = looking(p, Looks::Both, flash);
+    let mut flash = looking(p, Looks::Both, changing(p, Computes::Both, flash));
     if !drawn {
         return flash.into();
     }
@@ -159,7 +161,9 @@ mod tests {
     #[test]
     fn tiles_leave_few_multiprocessors_without_work() {
         // 176 tiles of 192 rows are two waves of 132, as are 256 of 128.
-        for (shape, expected) in [("b8,h16,s4096,d64", 3), ("b1,h16,s2048,d64", 2), ("b8,h16,s4096,d128", 2)] {
+        for (shape, expected) in
+            [("b8,h16,s4096,d64", 3), ("b8,h16,s4096,d64,cap50", 2), ("b1,h16,s2048,d64", 2), ("b8,h16,s4096,d128", 2)]
+        {
             assert_eq!(warpgroups(&problem(shape), &caps()), expected, "{shape}");
         }
     }

@@ -181,20 +181,23 @@ fn pages(p: &Problem) -> u64 {
     p["b"] * pages_of_one(&p.shape)
 }
 
-/// Page number of an entry of the table. Without `contiguous`, a multiplication modulo the number of pages permutes them. Each page
-/// occurs once: the factor is a prime above that number, so they have no common divisor. With `append` the order is reversed from
+/// Page number of an entry of the table. Without `contiguous`, pages are permuted. With `append` the order is reversed from
 /// the last page, so that the last entry names it. The last row of the caches, which every check compares, is then an appended one
 /// if sequences fill their pages.
 fn page(shape: &Shape, draw: Draw) -> f64 {
-    const FACTOR: u128 = 11_400_714_819_323_198_549;
-    let all = u128::from(shape["b"] * pages_of_one(shape));
-    let entry = u128::from(draw.index);
-    let dealt = |entry| entry * FACTOR % all;
+    let all = shape["b"] * pages_of_one(shape);
     (match (shape.has("contiguous"), shape.has("append")) {
-        (true, _) => entry,
-        (false, false) => dealt(entry),
-        (false, true) => all - 1 - dealt(all - 1 - entry),
+        (true, _) => draw.index,
+        (false, false) => dealt(draw.index, all),
+        (false, true) => all - 1 - dealt(all - 1 - draw.index, all),
     }) as f64
+}
+
+/// Page of an entry of a table of `all` pages. A multiplication modulo their number permutes them. Each page occurs once: the
+/// factor is a prime above that number, so they have no common divisor.
+pub(super) fn dealt(entry: u64, all: u64) -> u64 {
+    const FACTOR: u128 = 11_400_714_819_323_198_549;
+    (u128::from(entry) * FACTOR % u128::from(all)) as u64
 }
 
 /// Number of tokens of sequence `i`. It is independent of the seed, so that costs are known.

@@ -6,8 +6,9 @@ use parallax_schema::case::{Cost, DType};
 use parallax_schema::device::{Caps, Dialect};
 
 use super::super::masks::{Looks, looking};
+use super::super::scores::{Computes, changing, without_changes};
 use super::super::{gemm_flops, sizes, stage};
-use super::delta;
+use super::{delta, with_sinks};
 
 /// Own rows of a workgroup, and rows of a tile of the other side. Each of 16 × 16 threads computes 4 × 2 scores.
 const OWN: u32 = 64;
@@ -69,7 +70,8 @@ pub fn flash(p: &Problem, caps: &Caps) -> Program {
     let dq = by_own_rows(p, caps, ["attention/flash_dq", "attention_flash_dq"], [p["h"], p["s"]])
         .args(OF_QUERIES)
         .cost(Cost::new(3 * gemm_flops(p), operands(p), queries));
-    Program { stages: vec![delta(p), looking(p, Looks::Both, dkdv), looking(p, Looks::Both, dq)] }
+    let [dkdv, dq] = [dkdv, dq].map(|stage| looking(p, Looks::Both, changing(p, Computes::Scores, stage)));
+    with_sinks(p, vec![delta(p), dkdv, dq])
 }
 
 /// Program around a stage that sums dQ in f32 by atomic additions.
@@ -85,7 +87,7 @@ fn summing(p: &Problem, sums: Stage) -> Program {
         .cost(Cost::new(0, elements * 4, queries));
     let zero = Stage::fill("attention_dq_zero", "dq_sum", 0).cost(Cost::new(0, 0, elements * 4));
     let sums = sums.cost(Cost::new(5 * gemm_flops(p), operands(p), elements * 4 + 2 * keys));
-    Program { stages: vec![delta(p), zero, looking(p, Looks::Both, sums), convert] }
+    with_sinks(p, vec![delta(p), zero, looking(p, Looks::Both, changing(p, Computes::Scores, sums)), convert])
 }
 
 pub fn flash_atomic(p: &Problem, caps: &Caps) -> Program {
@@ -100,6 +102,7 @@ const KEYS: u64 = 128;
 const QUERIES: u64 = 64;
 
 pub fn mma_available(p: &Problem, caps: &Caps) -> Result<(), String> {
+    without_changes(p, "the gradient of flash_mma")?;
     match (p.dtype, caps.compute_capability) {
         (DType::F32, _) => Err("flash_mma multiplies 16-bit floats: tensor cores would round f32 to TF32".to_owned()),
         (_, Some((major, _))) if major >= 8 => match p["d"] {

@@ -7,6 +7,7 @@ use parallax_schema::device::Caps;
 
 use super::super::head_layout::{COLUMNS, HeadLayout};
 use super::super::masks::{Looks, looking};
+use super::super::scores::without_changes;
 use super::super::warpgroups::{ALIGNED, BARRIERS, Layouts, ROWS, THREADS, units};
 use super::super::{gemm_flops, group, sizes, stage};
 use super::flash::operands;
@@ -105,6 +106,15 @@ fn parts(p: &Problem, caps: &Caps) -> u64 {
     let steps = group(p) * p["s"].div_ceil(queries(p["d"]));
     let most = units(caps) * if p.shape.has("causal") { 2 } else { 1 };
     [4, 2].into_iter().find(|parts| blocks * parts <= most && FEWEST_STEPS * parts <= steps).unwrap_or(1)
+}
+
+/// Checks that the variant can compute a problem on a device.
+///
+/// # Errors
+/// Reason against it.
+pub fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
+    without_changes(p, "the gradient of flash_wgmma")?;
+    super::super::warpgroups::available(p, caps)
 }
 
 pub fn flash_wgmma(p: &Problem, caps: &Caps) -> Program {

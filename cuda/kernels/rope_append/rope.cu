@@ -1,0 +1,46 @@
+// Rotation of queries, and of keys to a buffer of their own: the first stage of `separate`. The definition is in
+// core/workloads/src/ops/rope_append.
+
+#include "rope_append/place.cuh"
+#include "rope_append/rotate.cuh"
+
+#if CODED
+typedef float rotated_key;
+#else
+typedef elem rotated_key;
+#endif
+
+__device__ __forceinline__ void store_key(rotated_key* __restrict__ to, u64 index, const piece& x) {
+#if CODED
+    store_floats(to, index, x);
+#else
+    store_piece(to, index, x);
+#endif
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    rope_append_rope(const elem* __restrict__ qkv, const float* __restrict__ angles, const unsigned* __restrict__ lengths,
+                     elem* __restrict__ q, rotated_key* __restrict__ rotated) {
+    const u64 index = flat_workgroup() * THREADS + threadIdx.x;
+    if (index >= COUNT) return;
+    const unsigned i = (unsigned)index % HALF_PIECES, row = (unsigned)index / HALF_PIECES;
+    const unsigned head = row % (HEADS + KEY_HEADS), token = row / (HEADS + KEY_HEADS);
+    const unsigned position = position_of(lengths, token);
+    piece first = piece_of(0.0f), second = piece_of(0.0f);
+    if (position != PADDING) {
+        const u64 from = ((u64)token * TOKEN_HEADS + head) * 2 * HALF_PIECES + i;
+        const u64 angle = (u64)position * 2 * HALF_PIECES + i;
+        first = load_piece(qkv, from);
+        second = load_piece(qkv, from + HALF_PIECES);
+        rotate(first, second, load_floats(angles, angle), load_floats(angles, angle + HALF_PIECES));
+    }
+    if (head < HEADS) {
+        const u64 to = ((u64)token * HEADS + head) * 2 * HALF_PIECES + i;
+        store_piece(q, to, first);
+        store_piece(q, to + HALF_PIECES, second);
+    } else {
+        const u64 to = ((u64)token * KEY_HEADS + head - HEADS) * 2 * HALF_PIECES + i;
+        store_key(rotated, to, first);
+        store_key(rotated, to + HALF_PIECES, second);
+    }
+}
