@@ -2,7 +2,7 @@
 //!
 //! Formula: Yang, Kautz and Hatamizadeh, "Gated Delta Networks" (2024), in the order of flash-linear-attention. For a head, with
 //! the decay `αₜ = e^gₜ`: `Sₜ = αₜ · (Sₜ₋₁ − βₜ · kₜ · (kₜᵀSₜ₋₁)) + βₜ · kₜ · vₜᵀ`, and `outₜ = Sₜᵀqₜ / √dk`. See
-//! [`crate::delta_rule`].
+//! `crate::delta_rule`.
 //!
 //! `q` and `k` are `[b, s, h, dk]`, `v` and `out` are `[b, s, h, dv]`, and `beta` is `[b, s, h]`. `g`, `[b, s, h]`, is f32 for each
 //! element type: models sum it up. Keys have unit length. The states after the last tokens, `[b, h, dk, dv]` in f32, are results
