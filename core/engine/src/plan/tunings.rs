@@ -178,7 +178,10 @@ mod tests {
         let h200 = TuningFile::shipped("nvidia-h200").expect("shipped");
         // A default applies to all dimensions and both dialects.
         let its_own = |dialect: Dialect, key: &str| match dialect {
-            Dialect::Cuda => matches!(key.split_once(".marching."), Some((conv, _)) if !conv.ends_with(".bwd")),
+            Dialect::Cuda => {
+                matches!(key.split_once(".marching."), Some((conv, _)) if !conv.ends_with(".bwd"))
+                    || key.starts_with("matmul_q8.mma.")
+            }
             _ => matches!(key, "causal_conv1d.march.TOKENS" | "hash_embedding.shared.MOST_WORDS"),
         };
         for dialect in [Dialect::Cuda, Dialect::Wgsl] {
