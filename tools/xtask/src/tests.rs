@@ -33,7 +33,9 @@ pub fn test(shell: &mut Shell, options: &[&str]) -> Result<()> {
     shell.succeeds(&format!("find {} -type f -mtime +14 -delete", kept.display()));
     let tests = format!("cargo test {}", checks::WITHOUT_CUBE);
     steps.step("compile tests", || shell.run(&format!("{tests} --quiet --no-run")))?;
-    steps.step("unit, agreement, pairing, NVRTC and command-line tests", || shell.run(&tests))?;
+    steps.step("unit, agreement, pairing, NVRTC and command-line tests", || {
+        shell.run(&format!("{tests} --no-fail-fast"))
+    })?;
     let page = if everything { "dist" } else { "dist-test" };
     match everything {
         true => steps.step("build the page as it is released", || programs::build_page(&mut shell.clone()))?,

@@ -19,7 +19,7 @@
 
 use parallax_ir::Access::{Read, Write};
 use parallax_ir::parallel::*;
-use parallax_ir::stress::exact;
+use parallax_ir::stress::{exact, zero};
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, HostBuffer, Inputs, OfNan, OpSpec, Precondition, Problem, Program, Reference, Rows,
     Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, splitmix64, spread,
@@ -182,6 +182,7 @@ fn stress_inputs() -> Vec<StressInput> {
         set("empty", "a third of the boxes without width, a third without an area: these are kept", |_| {
             vec![("boxes", empty)]
         }),
+        set("zeros", "all boxes the same point: all are kept", |_| vec![("boxes", zero)]),
         set("disjoint", "boxes that share at most an edge: all are kept", |_| vec![("boxes", disjoint)]),
         set("overlapping", "boxes that differ by a pixel: nearly all overlap", |_| vec![("boxes", overlapping)]),
         set("nested", "boxes within each other, from the largest to the smallest", |_| vec![("boxes", nested)]),

@@ -38,7 +38,7 @@ pub(super) fn form() -> OpSpec {
         Reference::new(row_cost, reference),
         OfNan::Kept,
     )
-    .headline("n512,d512,v4096")
+    .headline("n256,d512,v4096")
     .shapes(shapes)
     .awkward(AWKWARD)
     .setup(stages::fused)
@@ -80,8 +80,8 @@ pub(super) fn form() -> OpSpec {
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
-        Preset::Standard => &["n512,d512,v4096", "n2048,d2048,v32000"],
-        _ => &["n512,d512,v4096", "n2048,d2048,v32000", "n4096,d4096,v32000"],
+        Preset::Standard => &["n256,d512,v4096", "n2048,d2048,v32000"],
+        _ => &["n256,d512,v4096", "n2048,d2048,v32000", "n4096,d4096,v32000"],
     }
 }
 

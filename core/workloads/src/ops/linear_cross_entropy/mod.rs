@@ -80,7 +80,7 @@ fn forward() -> OpSpec {
         ),
         OfNan::Kept,
     )
-    .headline("n512,d512,v4096")
+    .headline("n256,d512,v4096")
     .shapes(shapes)
     .awkward(AWKWARD)
     .host(host)
@@ -132,8 +132,8 @@ fn forward() -> OpSpec {
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
-        Preset::Standard => &["n512,d512,v4096", "n2048,d2048,v32000"],
-        _ => &["n512,d512,v4096", "n2048,d2048,v32000", "n4096,d4096,v128256"],
+        Preset::Standard => &["n256,d512,v4096", "n2048,d2048,v32000"],
+        _ => &["n256,d512,v4096", "n2048,d2048,v32000", "n4096,d4096,v128256"],
     }
 }
 
