@@ -14,11 +14,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #if CODED
     rope_append_append(const unsigned* __restrict__ codes, const float* __restrict__ code_scales,
                        const unsigned* __restrict__ table, const unsigned* __restrict__ lengths,
-                       cached* __restrict__ cache, float* __restrict__ scales) {
+                       unsigned* __restrict__ cache, float* __restrict__ scales) {
 #else
     rope_append_append(const elem* __restrict__ qkv, const elem* __restrict__ rotated,
                        const unsigned* __restrict__ table, const unsigned* __restrict__ lengths,
-                       cached* __restrict__ cache) {
+                       elem* __restrict__ cache) {
 #endif
     const u64 index = flat_workgroup() * THREADS + threadIdx.x;
     if (index >= COUNT) return;

@@ -9,12 +9,12 @@
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     rope_append_fused(const elem* __restrict__ qkv, const float* __restrict__ angles, const unsigned* __restrict__ table,
-                      const unsigned* __restrict__ lengths, cached* __restrict__ cache, elem* __restrict__ q
+                      const unsigned* __restrict__ lengths,
 #if CODED
-                      ,
-                      float* __restrict__ scales
+                      unsigned* __restrict__ cache, elem* __restrict__ q, float* __restrict__ scales) {
+#else
+                      elem* __restrict__ cache, elem* __restrict__ q) {
 #endif
-    ) {
     const unsigned lane = threadIdx.x % LANES;
     const u64 team = flat_workgroup() * (THREADS / LANES) + threadIdx.x / LANES;
     const unsigned first_head = (unsigned)(team % TEAMS) * EACH;

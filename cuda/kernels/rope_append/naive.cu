@@ -18,12 +18,12 @@ __device__ __forceinline__ float element(const elem* __restrict__ x, const float
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     rope_append_naive(const elem* __restrict__ qkv, const float* __restrict__ angles, const unsigned* __restrict__ table,
-                      const unsigned* __restrict__ lengths, cached* __restrict__ cache, elem* __restrict__ q
+                      const unsigned* __restrict__ lengths,
 #if CODED
-                      ,
-                      float* __restrict__ scales
+                      unsigned* __restrict__ cache, elem* __restrict__ q, float* __restrict__ scales) {
+#else
+                      elem* __restrict__ cache, elem* __restrict__ q) {
 #endif
-    ) {
     const u64 index = flat_workgroup() * THREADS + threadIdx.x;
     if (index >= (u64)TOKENS * TOKEN_HEADS) return;
     const unsigned token = (unsigned)(index / TOKEN_HEADS), head = (unsigned)(index % TOKEN_HEADS);

@@ -5,12 +5,6 @@
 
 constexpr unsigned TOKEN_HEADS = HEADS + 2 * KEY_HEADS, PADDING = 0xFFFFFFFFu;
 
-#if CODED
-typedef unsigned cached;
-#else
-typedef elem cached;
-#endif
-
 // Position of a new token, or PADDING before the beginning of its sequence.
 __device__ __forceinline__ unsigned position_of(const unsigned* __restrict__ lengths, unsigned token) {
     const unsigned end = lengths[token / STEP] + token % STEP;

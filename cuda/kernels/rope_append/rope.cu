@@ -4,23 +4,13 @@
 #include "rope_append/place.cuh"
 #include "rope_append/rotate.cuh"
 
-#if CODED
-typedef float rotated_key;
-#else
-typedef elem rotated_key;
-#endif
-
-__device__ __forceinline__ void store_key(rotated_key* __restrict__ to, u64 index, const piece& x) {
-#if CODED
-    store_floats(to, index, x);
-#else
-    store_piece(to, index, x);
-#endif
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS)
     rope_append_rope(const elem* __restrict__ qkv, const float* __restrict__ angles, const unsigned* __restrict__ lengths,
-                     elem* __restrict__ q, rotated_key* __restrict__ rotated) {
+#if CODED
+                     elem* __restrict__ q, float* __restrict__ rotated) {
+#else
+                     elem* __restrict__ q, elem* __restrict__ rotated) {
+#endif
     const u64 index = flat_workgroup() * THREADS + threadIdx.x;
     if (index >= COUNT) return;
     const unsigned i = (unsigned)index % HALF_PIECES, row = (unsigned)index / HALF_PIECES;
@@ -40,7 +30,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         store_piece(q, to + HALF_PIECES, second);
     } else {
         const u64 to = ((u64)token * KEY_HEADS + head - HEADS) * 2 * HALF_PIECES + i;
-        store_key(rotated, to, first);
-        store_key(rotated, to + HALF_PIECES, second);
+#if CODED
+        store_floats(rotated, to, first);
+        store_floats(rotated, to + HALF_PIECES, second);
+#else
+        store_piece(rotated, to, first);
+        store_piece(rotated, to + HALF_PIECES, second);
+#endif
     }
 }
