@@ -95,11 +95,14 @@ impl CublasLt {
         };
         // Codes are summed by the precise mode, in which partial sums of tensor cores are added in f32: fast accumulation is off
         // unless requested.
+        let usual = sys::cudaDataType::CUDA_R_8F_E4M3 as c_int;
+        // The library has B first.
         let factors = match epilogue {
-            LibraryEpilogue::Scaled => sys::cudaDataType::CUDA_R_8F_E4M3 as c_int,
-            _ => storage(dtype),
+            LibraryEpilogue::Scaled { e5m2: true } => [usual, sys::cudaDataType::CUDA_R_8F_E5M2 as c_int],
+            LibraryEpilogue::Scaled { e5m2: false } => [usual; 2],
+            _ => [storage(dtype); 2],
         };
-        let layouts = [layout(first, factors)?, layout(second, factors)?, layout(result, storage(dtype))?];
+        let layouts = [layout(first, factors[0])?, layout(second, factors[1])?, layout(result, storage(dtype))?];
         let algorithm = algorithm(&open, &product, &layouts).map_err(|error| match error {
             BackendError::Unsupported(why) => {
                 BackendError::Refused(format!("{why}: no way to compute {wanted:?} with {epilogue:?} in {dtype:?}"))
@@ -169,7 +172,7 @@ fn set<T>(
 fn code(epilogue: LibraryEpilogue) -> c_int {
     let code = match epilogue {
         // Scales are attributes of the product.
-        LibraryEpilogue::Plain | LibraryEpilogue::Scaled => sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_DEFAULT,
+        LibraryEpilogue::Plain | LibraryEpilogue::Scaled { .. } => sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_DEFAULT,
         LibraryEpilogue::Bias => sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS,
         LibraryEpilogue::BiasGelu => sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_GELU_BIAS,
     };
@@ -238,7 +241,7 @@ impl PlannedGemm {
         match self.epilogue {
             LibraryEpilogue::Plain => &[],
             LibraryEpilogue::Bias | LibraryEpilogue::BiasGelu => &[Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER],
-            LibraryEpilogue::Scaled => {
+            LibraryEpilogue::Scaled { .. } => {
                 &[Attribute::CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, Attribute::CUBLASLT_MATMUL_DESC_A_SCALE_POINTER]
             }
         }

@@ -46,14 +46,15 @@ def matmul_i8(direction, shape, dtype, device):
 
 
 def matmul_f8(direction, shape, dtype, device):
-    """PyTorch's product of e4m3 codes with one scale for each tensor or row; the latter has results of bf16 alone."""
+    """PyTorch's product of 8-bit floats with one scale for each tensor or row; the latter has results of bf16 alone."""
     n, words = extents(shape), words_of(shape)
     if "block" in words or ("row" in words and dtype != torch.bfloat16):
         return
-    codes = lambda rows: normal((rows, n["k"]), torch.float32, device, 64.0).to(torch.float8_e4m3fn)
+    codes = lambda rows, kind=torch.float8_e4m3fn: normal((rows, n["k"]), torch.float32, device, 64.0).to(kind)
     scales = lambda *dims: 1 / 128 + torch.rand(dims, dtype=torch.float32).to(device) / 128
     of_a, of_b = (scales(n["m"], 1), scales(1, n["n"])) if "row" in words else (scales(), scales())
-    a, b = codes(n["m"]), codes(n["n"]).t()
+    a = codes(n["m"], torch.float8_e5m2) if "e5m2" in words else codes(n["m"])
+    b = codes(n["n"]).t()
     for name, fast in ("_scaled_mm", False), ("_scaled_mm, fast accumulation", True):
         yield name, False, partial(torch._scaled_mm, a, b, of_a, of_b, out_dtype=dtype, use_fast_accum=fast)
 

@@ -46,7 +46,10 @@ pub enum LibraryEpilogue {
     /// Adds a bias per column and applies GELU, by the tanh formula.
     BiasGelu,
     /// Multiplies by a scale of A and one of B, whose elements are e4m3 codes.
-    Scaled,
+    Scaled {
+        /// Whether A has e5m2 codes.
+        e5m2: bool,
+    },
 }
 
 /// Tiles that a workgroup of a tiled GEMM stages.

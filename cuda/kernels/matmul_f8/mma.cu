@@ -1,7 +1,8 @@
 // fp8 GEMM on tensor cores by warp-wide products of f16: 16 x 16 and 16 x 8. The definition is in core/workloads/src/ops/matmul_f8.
 //
 // A block computes a tile of BLOCK_M x BLOCK_N, each warp 64 rows of WARP_N columns. Tiles of A and B are copied asynchronously as
-// codes, STAGES - 1 steps ahead, and become f16 behind the loads of fragments. An f16 is 2^-8 times its code's number, exactly.
+// codes, STAGES - 1 steps ahead, and become f16 behind the loads of fragments. An f16 is 2^-8 times its e4m3 code's number, and the
+// number of an e5m2 code, exactly.
 //
 // A lane's word of a fragment has four neighbours along K. Two of them are its first pair of an f16 fragment, and two its second
 // pair. This orders K alike in A and B.
@@ -18,7 +19,7 @@ static_assert(SPAN % BLOCK_K == 0 && SPAN % WARP_N == 0, "a step and the columns
 // Bytes per staged row, and per stage of both tiles.
 constexpr unsigned ROW_BYTES = BLOCK_K + PADDING, STAGE_BYTES = (BLOCK_M + BLOCK_N) * ROW_BYTES;
 // Inverse of the factors of both matrices.
-constexpr float UNIT = 65536.0f;
+constexpr float UNIT = A_E5M2 ? 256.0f : 65536.0f;
 
 // Begins to copy bytes `at` .. at + BLOCK_K of rows first .. first + count - 1, zeros outside.
 template <unsigned count>
@@ -57,6 +58,16 @@ __device__ __forceinline__ void unpack(unsigned word, unsigned& first, unsigned&
     second = __byte_perm(marked, 0, 0x3424) >> 1 | __byte_perm(word, 0, 0x3424) & 0x80008000u;
 }
 
+// The same of A. The bits of an e5m2 code are the upper ones of f16.
+__device__ __forceinline__ void unpack_of_a(unsigned word, unsigned& first, unsigned& second) {
+#if A_E5M2
+    first = __byte_perm(word, 0, 0x1404);
+    second = __byte_perm(word, 0, 0x3424);
+#else
+    unpack(word, first, second);
+#endif
+}
+
 // c += a b for a of 16 x 16 and b of 16 x 8 of f16.
 __device__ __forceinline__ void multiply_add_f16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
@@ -86,7 +97,7 @@ __device__ __forceinline__ void add_step(float (&sums)[4][FRAGMENTS][4], const u
             load_matrices(words, a_tile + (warp_row + 16 * i + lane % 16) * ROW_BYTES + k + lane / 16 * 16);
             // Words have rows up to seven, then those from eight on, of the first 16 codes, then of the others.
 #pragma unroll
-            for (unsigned w = 0; w < 4; w++) unpack(words[w], left[w / 2][w % 2], left[w / 2][w % 2 + 2]);
+            for (unsigned w = 0; w < 4; w++) unpack_of_a(words[w], left[w / 2][w % 2], left[w / 2][w % 2 + 2]);
 #pragma unroll
             for (unsigned j = 0; j < FRAGMENTS; j++) {
                 multiply_add_f16(sums[i][j], left[0], right[j][0], right[j][1]);

@@ -20,7 +20,7 @@ extern "C" __global__ void __launch_bounds__(256)
             const unsigned left = a[row * WORDS + i], right = b[col * WORDS + i];
 #pragma unroll
             for (unsigned place = 0; place < 32; place += 8) {
-                of_part = fmaf(decoded(left >> place), decoded(right >> place), of_part);
+                of_part = fmaf(decoded_of_a(left >> place), decoded(right >> place), of_part);
             }
         }
         sum = fmaf(of_part, scale_of_a(a_scale, row, part) * scale_of_b(b_scale, col, part), sum);

@@ -23,16 +23,16 @@ struct Words {
         for (unsigned i = 0; i < 4; i++) x[i] = row + i < end && at < WORDS ? rows[(u64)(row + i) * WORDS + at] : 0;
     }
 
-    // Stores four vectors to a tile. `factor(row)` is the scale of a row.
-    template <typename Factor>
-    __device__ __forceinline__ void store(float4* to, unsigned end, const Factor& factor) const {
+    // Stores four vectors to a tile. `number(code)` decodes, and `factor(row)` is the scale of a row.
+    template <typename Number, typename Factor>
+    __device__ __forceinline__ void store(float4* to, unsigned end, const Number& number, const Factor& factor) const {
         float factors[4];
 #pragma unroll
         for (unsigned i = 0; i < 4; i++) factors[i] = factor(min(row + i, end - 1));
 #pragma unroll
         for (unsigned e = 0; e < 4; e++) {
-            to[e * ROW] = make_float4(decoded(x[0] >> 8 * e) * factors[0], decoded(x[1] >> 8 * e) * factors[1],
-                                      decoded(x[2] >> 8 * e) * factors[2], decoded(x[3] >> 8 * e) * factors[3]);
+            to[e * ROW] = make_float4(number(x[0] >> 8 * e) * factors[0], number(x[1] >> 8 * e) * factors[1],
+                                      number(x[2] >> 8 * e) * factors[2], number(x[3] >> 8 * e) * factors[3]);
         }
     }
 };
@@ -83,9 +83,9 @@ extern "C" __global__ void __launch_bounds__(256, 2)
         __syncthreads();
         const unsigned at = step * ACROSS + along, part = min(at * 4 / SPAN, PARTS - 1);
         if (of_a) {
-            words.store(a_tile + to, M, [&](unsigned row) { return BY_BLOCK ? scale_of_a(a_scale, row, part) : 1.0f; });
+            words.store(a_tile + to, M, decoded_of_a, [&](unsigned row) { return BY_BLOCK ? scale_of_a(a_scale, row, part) : 1.0f; });
         } else {
-            words.store(b_tile + to, N, [&](unsigned row) { return BY_BLOCK ? scale_of_b(b_scale, row, part) : 1.0f; });
+            words.store(b_tile + to, N, decoded, [&](unsigned row) { return BY_BLOCK ? scale_of_b(b_scale, row, part) : 1.0f; });
         }
         __syncthreads();
         if (step + 1 < STEPS) fetch(at + ACROSS);

@@ -6,7 +6,7 @@
 
 #include "lib/row_products.cuh"
 #include "lib/store_rows.cuh"
-#include "lib/wgmma_e4m3.cuh"
+#include "lib/wgmma_f8.cuh"
 #include "matmul_f8/codes.cuh"
 
 static_assert(STEP_BYTES == SPAN && STEPS == PARTS && BLOCK_N <= 2 * SPAN, "a step has one scale, a tile columns of two blocks");
@@ -60,7 +60,7 @@ __device__ __forceinline__ void consume_by_step(const Ring& ring, unsigned rank,
                 wgmma_fence();
 #pragma unroll
                 for (unsigned i = 0; i < 4; i++) {
-                    wgmma_e4m3(sums, a + i * WGMMA_NEXT_ALONG_K, b + half * next_half + i * WGMMA_NEXT_ALONG_K, i > 0);
+                    wgmma_f8(sums, a + i * WGMMA_NEXT_ALONG_K, b + half * next_half + i * WGMMA_NEXT_ALONG_K, i > 0);
                 }
                 wgmma_commit();
                 wgmma_wait<0>(sums);

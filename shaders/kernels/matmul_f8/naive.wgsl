@@ -26,7 +26,7 @@ fn matmul_f8_naive(
     for (var part = 0u; part < PARTS; part++) {
         var of_part = 0.0;
         for (var i = part * PART_WORDS; i < min((part + 1u) * PART_WORDS, WORDS); i++) {
-            of_part += dot(decoded(a[row * WORDS + i]), decoded(b[col * WORDS + i]));
+            of_part += dot(decoded_of_a(a[row * WORDS + i]), decoded(b[col * WORDS + i]));
         }
         sum = fma(of_part, scale_of_a(row, part) * scale_of_b(col, part), sum);
     }

@@ -51,11 +51,11 @@ fn scales_of_a(row: u32, at: u32) -> vec4<f32> {
 }
 
 // Stores four rows of four codes, as four vectors.
-#block keep(TILE, WORDS4, FACTORS)
-    let x = decoded(WORDS4.x);
-    let y = decoded(WORDS4.y);
-    let z = decoded(WORDS4.z);
-    let w = decoded(WORDS4.w);
+#block keep(TILE, NUMBERS, WORDS4, FACTORS)
+    let x = NUMBERS(WORDS4.x);
+    let y = NUMBERS(WORDS4.y);
+    let z = NUMBERS(WORDS4.z);
+    let w = NUMBERS(WORDS4.w);
     TILE[to] = vec4<f32>(x.x, y.x, z.x, w.x) * FACTORS;
     TILE[to + ROW] = vec4<f32>(x.y, y.y, z.y, w.y) * FACTORS;
     TILE[to + 2u * ROW] = vec4<f32>(x.z, y.z, z.z, w.z) * FACTORS;
@@ -65,9 +65,9 @@ fn scales_of_a(row: u32, at: u32) -> vec4<f32> {
 fn keep_a(to: u32, words: vec4<u32>, row: u32, at: u32) {
 #if BY_BLOCK
     let factors = scales_of_a(row, at);
-    #emit keep(a_tile, words, factors)
+    #emit keep(a_tile, decoded_of_a, words, factors)
 #else
-    #emit keep(a_tile, words, 1.0)
+    #emit keep(a_tile, decoded_of_a, words, 1.0)
 #endif
 }
 
@@ -75,9 +75,9 @@ fn keep_b(to: u32, words: vec4<u32>, row: u32, at: u32) {
 #if BY_BLOCK
     // Four rows of B from a multiple of four on are in one block.
     let factor = scale_of_b(min(row, N - 1u), min(at * 4u / SPAN, PARTS - 1u));
-    #emit keep(b_tile, words, factor)
+    #emit keep(b_tile, decoded, words, factor)
 #else
-    #emit keep(b_tile, words, 1.0)
+    #emit keep(b_tile, decoded, words, 1.0)
 #endif
 }
 

@@ -7,6 +7,7 @@ use parallax_ir::{
 use parallax_schema::case::{Allowed, Storage};
 use parallax_schema::device::Caps;
 
+use super::codes::gradient;
 use super::{PACKED, Scales, parts};
 use crate::result_tiles::{LARGE_FROM, WIDE_FROM, enough, tiles};
 
@@ -17,6 +18,7 @@ fn described(p: &Problem, stage: Stage) -> Stage {
     stage
         .consts(&extents.map(|(name, value)| (name, value as u32)))
         .consts(&[("BY_ROW", scales == Scales::Row), ("BY_BLOCK", scales == Scales::Block)])
+        .consts(&[("A_E5M2", gradient(&p.shape))])
 }
 
 /// Stage with constants.
@@ -124,7 +126,7 @@ pub(super) fn vendor_available(p: &Problem, caps: &Caps) -> Result<(), String> {
 
 pub(super) fn vendor(p: &Problem, _caps: &Caps) -> Program {
     let gemm = Gemm::new(p["m"], p["n"], p["k"]).layout(Layout::Nt);
-    gemm.library("cublaslt_matmul", LibraryEpilogue::Scaled)
+    gemm.library("cublaslt_matmul", LibraryEpilogue::Scaled { e5m2: gradient(&p.shape) })
         .args([("a", Read), ("b", Read), ("c", Write), ("a_scale", Read), ("b_scale", Read)])
         .cost(p.cost())
         .into()

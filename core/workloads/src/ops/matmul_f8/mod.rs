@@ -2,7 +2,7 @@
 //!
 //! A is `[m, k]`, one row per token. B is `[n, k]`, one row per output channel, as weights are stored. A 32-bit word has four e4m3
 //! codes ("OFP8", Open Compute Project 2023), neighbours along k, the first in its lowest byte. Numbers reach 448. The codes 127 and
-//! 255 are NaN.
+//! 255 are NaN. With `e5m2`, A has codes of that format, as gradients have. They reach 57 344, and have infinities.
 //!
 //! Scales are f32. By `tensor` A and B have one each, by `row` one for each of their rows. By `block` A has one for each 128
 //! neighbours of a row, and B one for each 128 rows and 128 of k ("DeepSeek-V3 Technical Report", 2024).
@@ -24,8 +24,8 @@ use parallax_schema::device::Dialect;
 
 use crate::result_tiles::{LARGE_FROM, WIDE_FROM};
 use crate::vector;
-use codes::decoded;
-use inputs::{numbers, scale, stress_inputs, tolerance};
+use codes::Numbers;
+use inputs::{numbers_of_a, numbers_of_b, scale, stress_inputs, tolerance};
 
 const A: usize = 0;
 const B: usize = 1;
@@ -49,6 +49,7 @@ pub fn workload() -> Workload {
                 Axis::extent("n", "columns"),
                 Axis::extent("k", "depth, a multiple of 4"),
                 Axis::word("scales", "elements with one scale", &["tensor", "row", "block"]),
+                Axis::word("gradient", "whether A has e5m2 codes, as gradients", &["", "e5m2"]),
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
@@ -89,6 +90,11 @@ pub fn workload() -> Workload {
                 // Tiles are whole.
                 "m256,n512,k384,row",
                 "m256,n512,k256,block",
+                // A by the other format, in each kernel.
+                "m5,n3,k28,row,e5m2",
+                "m65,n67,k132,block,e5m2",
+                "m129,n136,k160,tensor,e5m2",
+                "m131,n200,k336,block,e5m2",
             ])
             .huge(&["m46344,n46344,k8,tensor"])
             .host(host)
@@ -152,6 +158,9 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "m4096,n7168,k2048,block",
             "m4096,n4096,k7168,block",
             "m64,n24576,k1536,block",
+            // Gradients of a layer's inputs.
+            "m4096,n4096,k4096,tensor,e5m2",
+            "m4096,n4096,k4096,row,e5m2",
             "m8192,n8192,k8192,row",
             "m8192,n8192,k8192,block",
             "m8192,n8192,k8192,tensor",
@@ -190,8 +199,8 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         Scales::Block => (vec![m, parts(&p.shape)], vec![n.div_ceil(SPAN), parts(&p.shape)]),
     };
     vec![
-        BufferSpec::input("a", Elem::U32, &[m, words], numbers),
-        BufferSpec::input("b", Elem::U32, &[n, words], numbers),
+        BufferSpec::input("a", Elem::U32, &[m, words], numbers_of_a),
+        BufferSpec::input("b", Elem::U32, &[n, words], numbers_of_b),
         BufferSpec::input("a_scale", Elem::F32, &of_a, scale),
         BufferSpec::input("b_scale", Elem::F32, &of_b, scale),
         BufferSpec::output("c", Elem::Real, &[m, n]),
@@ -200,11 +209,11 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 
 fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
     let (words, parts) = (p["k"] / PACKED, parts(&p.shape));
-    let of_row = |buffer, row: u64| {
-        let each = move |word| decoded(inputs.at(buffer, row * words + word) as u32);
+    let of_row = |numbers: &'static Numbers, buffer, row: u64| {
+        let each = move |word| numbers.decoded(inputs.at(buffer, row * words + word) as u32);
         (0..words).flat_map(each).map(f64::from)
     };
-    let left: Vec<f64> = of_row(A, row).collect();
+    let left: Vec<f64> = of_row(Numbers::of_a(&p.shape), A, row).collect();
     for (column, out) in out.iter_mut().enumerate() {
         let column = column as u64;
         let scale = |part: u64| match Scales::of(&p.shape) {
@@ -214,7 +223,7 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
         };
         let mut sum = 0.0;
         let mut factor = 0.0;
-        for (d, (a, b)) in left.iter().zip(of_row(B, column)).enumerate() {
+        for (d, (a, b)) in left.iter().zip(of_row(Numbers::of_b(), B, column)).enumerate() {
             if (d as u64).is_multiple_of(SPAN) {
                 factor = scale(d as u64 / SPAN);
             }
@@ -225,7 +234,9 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    let [a, b] = [A, B].map(|buffer| inputs[buffer].u32().iter().flat_map(|word| decoded(*word)).collect::<Vec<_>>());
+    let [a, b] = [(A, Numbers::of_a(&p.shape)), (B, Numbers::of_b())].map(|(buffer, numbers)| {
+        inputs[buffer].u32().iter().flat_map(|word| numbers.decoded(*word)).collect::<Vec<_>>()
+    });
     let (a_scale, b_scale) = (inputs[A_SCALE].f32(), inputs[B_SCALE].f32());
     let (n, k, span) = (p["n"] as usize, p["k"] as usize, SPAN as usize);
     let (scales, parts) = (Scales::of(&p.shape), parts(&p.shape) as usize);
@@ -272,12 +283,20 @@ mod tests {
 
     #[test]
     fn the_reference_follows_the_definition() {
-        for (scales, of_a, of_b) in [("tensor", [0, 0], [0, 0]), ("row", [1, 1], [2, 2]), ("block", [2, 3], [0, 1])] {
+        for (scales, of_a, of_b) in [
+            ("tensor", [0, 0], [0, 0]),
+            ("row", [1, 1], [2, 2]),
+            ("block", [2, 3], [0, 1]),
+            ("block,e5m2", [2, 3], [0, 1]),
+        ] {
             let p = problem(&format!("m2,n3,k132,{scales}")).expect("valid");
             let inputs = p.inputs(3);
             let mut out = [0.0; 3];
             reference(&p, &inputs, 1, &mut out);
-            let number = |buffer, at: u64| f64::from(decoded(inputs.at(buffer, at / 4) as u32)[(at % 4) as usize]);
+            let number = |buffer, at: u64| {
+                let numbers = if buffer == A { Numbers::of_a(&p.shape) } else { Numbers::of_b() };
+                f64::from(numbers.decoded(inputs.at(buffer, at / 4) as u32)[(at % 4) as usize])
+            };
             let term = |d: u64| {
                 let part = (d / 128) as usize;
                 let scales = inputs.at(A_SCALE, of_a[part]) * inputs.at(B_SCALE, of_b[part]);
