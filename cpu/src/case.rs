@@ -8,8 +8,10 @@ use async_trait::async_trait;
 use parallax_ir::device::{Awaited, BackendError, Batch, Contents, Prepared, Sample};
 use parallax_ir::parallel::*;
 use parallax_ir::{BufferSpec, HostBuffer, Inputs, Problem, Role, bytes_of, load, round_to};
-use parallax_schema::case::Storage;
-use parallax_schema::device::{Compiled, Launch, MemoryStats, Span, SpanKind, Trace, TraceSource, Track};
+use parallax_schema::case::{DType, Storage};
+use parallax_schema::device::{
+    Caps, Compiled, Dialect, Launch, MemoryStats, Span, SpanKind, Trace, TraceSource, Track,
+};
 use parallax_schema::units::{Bytes, Nanos};
 use web_time::Instant;
 
@@ -39,6 +41,11 @@ fn array(storage: Storage, values: &[f64]) -> HostBuffer {
         true => HostBuffer::U32(values.iter().map(|x| *x as u32).collect()),
         false => HostBuffer::F32(values.iter().map(|x| *x as f32).collect()),
     }
+}
+
+/// Whether the host implementation reads a buffer: an input, or a result of the set-up.
+fn is_array(spec: &BufferSpec) -> bool {
+    spec.role.fill().is_some() || matches!(spec.role, Role::Setup { .. })
 }
 
 /// Inputs and results of the set-up, in the types of the host implementation.
@@ -102,6 +109,39 @@ fn filled_from<T>(to: &mut [T], bytes: &[u8], read: fn([u8; 4]) -> T) -> bool {
     fits
 }
 
+/// Returns the positions of the buffers that the set-up accesses.
+fn of_setup(problem: &Problem, specs: &[BufferSpec]) -> Vec<usize> {
+    let Some(setup) = problem.form().setup else { return Vec::new() };
+    let program = setup(problem, &least_gpu());
+    program.used_by_first(program.stages.len(), specs)
+}
+
+/// Capabilities with the least limits of WebGPU. The host has no stages, but those of every device access the same buffers.
+fn least_gpu() -> Caps {
+    Caps {
+        dialect: Dialect::Wgsl,
+        dtypes: vec![DType::F32],
+        subgroup: None,
+        shared_bytes: 16_384,
+        max_invocations: 256,
+        max_workgroup: [256, 256, 64],
+        max_grid: [65_535; 3],
+        max_binding: Bytes(u64::MAX),
+        max_storage_buffers: None,
+        memory: None,
+        compute_capability: None,
+        ranks: 1,
+        compute_units: None,
+        matrices: Vec::new(),
+        in_a_browser: false,
+        matrix_units: false,
+        cuda: None,
+        cube: false,
+        no_cube: None,
+        tuning: Default::default(),
+    }
+}
+
 /// Results of a case, one entry per output.
 enum Outputs {
     /// From the host implementation of the operation.
@@ -118,6 +158,8 @@ pub struct HostCase {
     arrays: Vec<HostBuffer>,
     /// Results of the set-up, by position in the buffer list.
     setup: BTreeMap<usize, Vec<f64>>,
+    /// Positions of the buffers that the set-up accesses.
+    of_setup: Vec<usize>,
     /// Positions of `outputs` in the buffer list.
     written: Vec<usize>,
     outputs: Outputs,
@@ -158,6 +200,7 @@ impl HostCase {
         };
         let held = Bytes(specs.iter().map(held).sum());
         Ok(HostCase {
+            of_setup: of_setup(problem, &specs),
             problem: problem.clone(),
             inputs: inputs.clone(),
             arrays,
@@ -171,10 +214,10 @@ impl HostCase {
         })
     }
 
-    /// Replaces an input of the host implementation.
+    /// Replaces an input of the host implementation. The set-up gets it too, where it uses it.
     fn replace(&mut self, index: usize, contents: Contents<'_>) -> Result<(), BackendError> {
         let specs = self.problem.buffers();
-        let at = specs[..index].iter().filter(|spec| spec.role.fill().is_some()).count();
+        let at = specs[..index].iter().filter(|spec| is_array(spec)).count();
         let fits = match (&mut self.arrays[at], contents) {
             (HostBuffer::F32(to), Contents::Bytes(bytes)) => filled_from(to, bytes, f32::from_le_bytes),
             (HostBuffer::U32(to), Contents::Bytes(bytes)) => filled_from(to, bytes, u32::from_le_bytes),
@@ -186,8 +229,35 @@ impl HostCase {
             }
             (HostBuffer::U32(_), Contents::Buffer(..)) => false,
         };
-        let name = specs[index].name;
-        if fits { Ok(()) } else { Err(BackendError::Device(format!("input `{name}` got contents that do not fit"))) }
+        let BufferSpec { name, elem, .. } = specs[index];
+        if !fits {
+            return Err(BackendError::Device(format!("input `{name}` got contents that do not fit")));
+        }
+        if self.sets_up_from(index) {
+            let bytes = match &self.arrays[at] {
+                HostBuffer::F32(all) => bytes_of(elem.storage(self.problem.dtype), all.iter().map(|x| f64::from(*x))),
+                HostBuffer::U32(all) => all.iter().flat_map(|x| x.to_le_bytes()).collect(),
+            };
+            self.inputs.replace(index, bytes).map_err(|why| BackendError::Device(why.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// Whether results of the set-up depend on an input.
+    pub fn sets_up_from(&self, input: usize) -> bool {
+        self.of_setup.contains(&input)
+    }
+
+    /// Computes the results of the set-up again, from the present inputs.
+    fn set_up(&mut self) {
+        self.setup = set_up(&self.problem, &self.inputs);
+        let specs = self.problem.buffers();
+        let arrays = specs.iter().enumerate().filter(|(_, spec)| is_array(spec));
+        for ((index, spec), to) in arrays.zip(&mut self.arrays) {
+            if let Some(values) = self.setup.get(&index) {
+                *to = array(spec.elem.storage(self.problem.dtype), values);
+            }
+        }
     }
 
     /// Returns an output of the host implementation.
@@ -235,7 +305,7 @@ impl Prepared for HostCase {
     }
 
     fn enqueues(&self) -> bool {
-        self.setup.is_empty() && matches!(self.outputs, Outputs::Host(_))
+        matches!(self.outputs, Outputs::Host(_))
     }
 
     async fn enqueue(&mut self, inputs: &[(usize, Contents<'_>)]) -> Result<(), BackendError> {
@@ -243,6 +313,9 @@ impl Prepared for HostCase {
             return Err(BackendError::Unsupported("this case needs all its inputs at once".to_owned()));
         }
         inputs.iter().try_for_each(|(index, contents)| self.replace(*index, *contents))?;
+        if inputs.iter().any(|(index, _)| self.sets_up_from(*index)) {
+            self.set_up();
+        }
         self.run();
         Ok(())
     }
@@ -336,6 +409,7 @@ impl Prepared for HostCase {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parallax_workloads::all;
 
     #[test]
     fn memory_that_cannot_be_had_is_an_error_of_the_case() {
@@ -347,5 +421,22 @@ mod tests {
             );
         }
         assert_eq!((is_there(1 << 20), filled(3, 1.5f32)), (Ok(()), Ok(vec![1.5; 3])));
+    }
+
+    #[test]
+    fn every_set_up_says_which_inputs_it_uses() {
+        let mut forms = 0;
+        for (workload, form) in all().iter().flat_map(|w| w.forms.iter().map(move |form| (w, form))) {
+            let shapes = form.awkward.iter().map(|shape| Problem::new(workload, form.direction, shape, DType::F32));
+            for problem in shapes.filter_map(Result::ok) {
+                let specs = problem.buffers();
+                let has_results = specs.iter().any(|spec| matches!(spec.role, Role::Setup { .. }));
+                let used = of_setup(&problem, &specs);
+                let inputs = used.iter().filter(|index| specs[**index].role.fill().is_some()).count();
+                assert_eq!(inputs > 0, has_results, "{problem}: {used:?}");
+                forms += usize::from(has_results);
+            }
+        }
+        assert!(forms > 20, "{forms}");
     }
 }

@@ -141,11 +141,11 @@ impl Profiler for Cpu {
 mod tests {
     use super::*;
     use parallax_engine::measure::check::check_once;
-    use parallax_ir::device::{Batch, POISON};
-    use parallax_ir::{Problem, Workload};
+    use parallax_ir::device::{Batch, Contents, POISON};
+    use parallax_ir::{BufferSpec, Problem, Role, Workload};
     use parallax_schema::case::{CPU_VARIANT, Direction};
-    use parallax_workloads::find;
     use parallax_workloads::ops::hash_embedding;
+    use parallax_workloads::{find, parse_case};
 
     fn here() -> HostEnvironment {
         let yield_now: YieldNow = || Box::pin(std::future::ready(()));
@@ -190,6 +190,54 @@ mod tests {
             });
             let check = check.expect("the host has no errors");
             assert!(check.passed && check.compared == 101 * 67, "{}", check.sentence());
+        }
+    }
+
+    #[test]
+    fn the_set_up_follows_its_inputs_and_no_others() {
+        // The set-up of a layer joins weights. That of the gradient is the softmax of `x`.
+        for (case, of_setup) in
+            [("encoder_layer/fwd/b1,s5,h2,d4,f9/f32/host", vec!["wq", "bq"]), ("softmax/bwd/r3,c5/f32/host", vec!["x"])]
+        {
+            let case = parse_case(case).expect("valid");
+            let specs = case.problem.buffers();
+            let outputs: Vec<usize> =
+                (0..specs.len()).filter(|index| matches!(specs[*index].role, Role::Output { .. })).collect();
+            let of_seed = |seed| {
+                let inputs = case.problem.inputs(seed);
+                let of = |(index, spec): (usize, &BufferSpec)| {
+                    let mut bytes = vec![0; spec.bytes(DType::F32).0 as usize];
+                    spec.role.fill().map(|_| inputs.write(index, 0, &mut bytes)).map(|()| (index, bytes))
+                };
+                specs.iter().enumerate().filter_map(of).collect::<Vec<_>>()
+            };
+            pollster::block_on(async {
+                let mut cpu = Cpu::open(here());
+                let mut filled = cpu.prepare(&case, &case.problem.inputs(1), 1).await.expect("small");
+                assert!(filled.enqueues());
+                for (index, contents) in of_seed(2) {
+                    filled.enqueue(&[(index, Contents::Bytes(&contents))]).await.expect("it fits");
+                    let mut now = case.problem.inputs(1);
+                    of_seed(2).into_iter().filter(|(other, _)| *other <= index).for_each(|(other, bytes)| {
+                        now.replace(other, bytes).expect("it fits");
+                    });
+                    let mut fresh = cpu.prepare(&case, &now, 1).await.expect("small");
+                    fresh.measure(Batch::new(1)).await.expect("it runs");
+                    for output in &outputs {
+                        let bytes = 0..specs[*output].bytes(DType::F32).0;
+                        let want = fresh.read_back(*output, bytes.clone()).await.expect("an output");
+                        let got = filled.read_back(*output, bytes).await.expect("an output");
+                        assert_eq!(got, want, "{case}: after `{}`", specs[index].name);
+                    }
+                }
+                let host = HostCase::new(&case.problem, &case.problem.inputs(1), cpu.opened, cpu.yield_now);
+                let host = host.expect("small");
+                let used =
+                    |name: &str| host.sets_up_from(specs.iter().position(|spec| spec.name == name).expect("there"));
+                assert!(
+                    of_setup.iter().all(|name| used(name)) && !used(if of_setup.len() == 2 { "x" } else { "dout" })
+                );
+            });
         }
     }
 }
