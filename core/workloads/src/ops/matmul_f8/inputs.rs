@@ -190,7 +190,8 @@ fn nan_in_rows_of_b(shape: &Shape, draw: Draw) -> f64 {
 }
 
 fn infinite_in_rows_of_a(shape: &Shape, draw: Draw) -> f64 {
-    let sign = if draw.index / (shape["k"] / PACKED) % 2 == 0 { 0 } else { SIGN };
+    let row = draw.index / (shape["k"] / PACKED);
+    let sign = if row.is_multiple_of(2) { 0 } else { SIGN };
     in_rows(shape, draw, [3, 1], numbers_of_a(shape, draw), INFINITY | sign)
 }
 
@@ -231,13 +232,13 @@ mod tests {
 
     #[test]
     fn nan_and_infinities_are_in_some_rows() {
-        let fills: [(&str, fn(&Shape, Draw) -> f64, [usize; 2]); 4] = [
-            ("", nan_in_rows_of_a, [0, 3]),
+        type Fill = fn(&Shape, Draw) -> f64;
+        for (word, fill, rows) in [
+            ("", nan_in_rows_of_a as Fill, [0, 3]),
             ("", nan_in_rows_of_b, [2, 7]),
             (",e5m2", nan_in_rows_of_a, [0, 3]),
             (",e5m2", infinite_in_rows_of_a, [1, 4]),
-        ];
-        for (word, fill, rows) in fills {
+        ] {
             let all = drawn(word, fill);
             let special = |row: &[f64]| row.iter().filter(|x| !x.is_finite()).count();
             let mut found = all.chunks(256).enumerate().filter(|(_, row)| special(row) > 0);
