@@ -5,13 +5,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use async_trait::async_trait;
-use parallax_ir::device::{Awaited, BackendError, Batch, Contents, Prepared, Sample};
+use parallax_ir::device::{Awaited, BackendError, Batch, Contents, Prepared, Sample, typical};
 use parallax_ir::parallel::*;
 use parallax_ir::{BufferSpec, HostBuffer, Inputs, Problem, Role, bytes_of, load, round_to};
-use parallax_schema::case::{DType, Storage};
-use parallax_schema::device::{
-    Caps, Compiled, Dialect, Launch, MemoryStats, Span, SpanKind, Trace, TraceSource, Track,
-};
+use parallax_schema::case::Storage;
+use parallax_schema::device::{Compiled, Launch, MemoryStats, Span, SpanKind, Trace, TraceSource, Track};
 use parallax_schema::units::{Bytes, Nanos};
 use web_time::Instant;
 
@@ -109,37 +107,12 @@ fn filled_from<T>(to: &mut [T], bytes: &[u8], read: fn([u8; 4]) -> T) -> bool {
     fits
 }
 
-/// Returns the positions of the buffers that the set-up accesses.
+/// Returns the positions of the buffers that the set-up accesses. The host has no stages, but those of every device access the same
+/// buffers.
 fn of_setup(problem: &Problem, specs: &[BufferSpec]) -> Vec<usize> {
     let Some(setup) = problem.form().setup else { return Vec::new() };
-    let program = setup(problem, &least_gpu());
+    let program = setup(problem, &typical::browser());
     program.used_by_first(program.stages.len(), specs)
-}
-
-/// Capabilities with the least limits of WebGPU. The host has no stages, but those of every device access the same buffers.
-fn least_gpu() -> Caps {
-    Caps {
-        dialect: Dialect::Wgsl,
-        dtypes: vec![DType::F32],
-        subgroup: None,
-        shared_bytes: 16_384,
-        max_invocations: 256,
-        max_workgroup: [256, 256, 64],
-        max_grid: [65_535; 3],
-        max_binding: Bytes(u64::MAX),
-        max_storage_buffers: None,
-        memory: None,
-        compute_capability: None,
-        ranks: 1,
-        compute_units: None,
-        matrices: Vec::new(),
-        in_a_browser: false,
-        matrix_units: false,
-        cuda: None,
-        cube: false,
-        no_cube: None,
-        tuning: Default::default(),
-    }
 }
 
 /// Results of a case, one entry per output.
@@ -409,6 +382,7 @@ impl Prepared for HostCase {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parallax_schema::case::DType;
     use parallax_workloads::all;
 
     #[test]
