@@ -1,6 +1,7 @@
 // Compilation of a group's kernels beside each other, in a browser with processors for it.
 
 import { strict as assert } from "node:assert";
+import { measuringWorker } from "./worker.mjs";
 
 /// Runs in the page and in the worker that measures: a machine with eight processors, and the number of pipelines of each kind.
 const EIGHT = () => {
@@ -25,8 +26,7 @@ export const aheadTests = ({ open, query, enabledRun, finished, download }) => (
     await enabledRun(page);
     await page.click("#run");
     await finished(page);
-    const measuring = page.workers().find((worker) => worker.url().endsWith("/measuring.js"));
-    const made = await measuring.evaluate(() => globalThis.made);
+    const made = await (await measuringWorker(page)).evaluate(() => globalThis.made);
     assert.ok(made.beside >= 3, JSON.stringify(made));
     // Each kernel is compiled once more, for the time of a second compilation.
     assert.ok(made.alone <= made.beside, JSON.stringify(made));

@@ -6,6 +6,7 @@ import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { serve } from "./serve.mjs";
+import { measuringWorker } from "./worker.mjs";
 
 /// An image of one pixel.
 const PIXEL = Buffer.from("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7", "base64");
@@ -116,7 +117,7 @@ export const offlineTests = ({ dist, openOn, enabledRun }) => ({
     await isolated(page);
     await enabledRun(page);
     assert.doesNotMatch(await page.textContent("#device"), /not isolated/);
-    assert.equal(await page.workers()[0].evaluate(() => crossOriginIsolated), true);
+    assert.equal(await (await measuringWorker(page)).evaluate(() => crossOriginIsolated), true);
     await page.context().close();
     plain.close();
   },

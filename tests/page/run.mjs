@@ -21,6 +21,7 @@ import { around, outsideTests } from "./outside.mjs";
 import { steadyTests } from "./steady.mjs";
 import { end, runTests } from "./tests.mjs";
 import { serve } from "./serve.mjs";
+import { measuringWorker } from "./worker.mjs";
 
 const [dist = "dist", artefacts = "tests/page/artefacts"] = process.argv.slice(2).map((p) => resolve(p));
 
@@ -465,7 +466,7 @@ const tests = {
     await page.click("#run");
     await page.locator("tr.busy").first().waitFor({ timeout: RUN_TIMEOUT });
     await page.waitForTimeout(1500);
-    await page.workers()[0].evaluate(() => globalThis.lose());
+    await (await measuringWorker(page)).evaluate(() => globalThis.lose());
     await page.getByText("The browser took the device away").waitFor();
     await finished(page);
     const { data } = await download(page, "#download-json");
@@ -539,7 +540,7 @@ const tests = {
     await page.click("#run");
     await page.locator("tr[data-case] .verdict").first().waitFor({ timeout: RUN_TIMEOUT });
     // An unknown request is a bug of the program.
-    await page.workers()[0].evaluate(() => dispatchEvent(new MessageEvent("message", { data: "nonsense" }))).catch(() => {});
+    await (await measuringWorker(page)).evaluate(() => dispatchEvent(new MessageEvent("message", { data: "nonsense" }))).catch(() => {});
     await finished(page);
     await page.getByText("Measuring stopped working.").waitFor();
     assert.match(await page.innerText("#notices"), /the page posts orders/);
@@ -1184,7 +1185,7 @@ const tests = {
       };
     });
     await page.getByText("The browser does not answer.").waitFor();
-    await page.workers()[0].evaluate(() => globalThis.answer());
+    await (await measuringWorker(page)).evaluate(() => globalThis.answer());
     await enabledRun(page);
     assert.equal(await page.getByText("The browser does not answer.").count(), 0);
     assert.deepEqual(page.problems, []);
