@@ -138,14 +138,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (unsigned r = 0; r < 4; r++) {
         top[r] = negative_infinity();
         sum[r] = 0.0f;
-        start[r] = window_start(min(row + r, S - 1));
+        start[r] = masks.window_start(min(row + r, S - 1));
         seen[r] = masks.seen_keys(head, min(row + r, S - 1));
 #pragma unroll
         for (unsigned j = 0; j < COLUMNS; j++) acc[r][j] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     }
 
     // The tile's last row sees the last keys, its first row the first.
-    const unsigned begin = window_start(row0) / KEYS * KEYS;
+    const unsigned begin = masks.window_start(row0) / KEYS * KEYS;
     const unsigned end = masks.seen_keys(head, min(row0 + ROWS, S) - 1), keys = masks.keys_of(head);
     QkTiles next;
     Vectors next_v;

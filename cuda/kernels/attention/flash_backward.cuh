@@ -71,11 +71,15 @@ __device__ __forceinline__ Found of_tile(float4* staged, const Heads& heads, uns
     Found found;
 #pragma unroll
     for (unsigned r = 0; r < 4; r++) {
+        const unsigned row = own0 + 4 * threadIdx.y + r;
+        const Range range = OF_KEYS ? heads.masks.queries_seeing(row) : heads.masks.keys_seen(heads.queries, row);
 #pragma unroll
         for (unsigned e = 0; e < 2; e++) {
-            const unsigned row = own0 + 4 * threadIdx.y + r, against = other0 + 2 * threadIdx.x + e;
+            const unsigned against = other0 + 2 * threadIdx.x + e;
             const unsigned query = OF_KEYS ? against : row, key = OF_KEYS ? row : against; //+ CHANGES: const float bounded = capped(score[r][e]); score[r][e] = sloped(bounded, slope_of(heads.queries), query, key);
-            const bool seen = query < S && heads.masks.sees(heads.queries, query, key);
+            const bool inside = SEQUENCES > 0 ? against >= range.first && against < range.end
+                                               : heads.masks.sees(heads.queries, query, key);
+            const bool seen = query < S && inside;
             const float biased = heads.masks.biased(score[r][e] * scale, query, key, 1.0f);
             const float probability = seen ? expf(biased - heads.lse[query]) : 0.0f;
             found.probability[r][e] = probability;

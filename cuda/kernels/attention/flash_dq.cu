@@ -39,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(256)
     float4 sums[4][COLUMNS] = {};
     // The tile's last query sees the last keys, its first query the first.
     const unsigned end = masks.seen_keys(head, min(query0 + OWN, S) - 1);
-    for (unsigned key0 = window_start(query0) / OTHERS * OTHERS; key0 < end; key0 += OTHERS) {
+    for (unsigned key0 = masks.window_start(query0) / OTHERS * OTHERS; key0 < end; key0 += OTHERS) {
         const Found found = of_tile(staged, heads, query0, key0);
         share(factors, found.dscore);
         add_rows<OTHERS>(sums, factors, staged, heads.other, key0, masks.keys_of(head));

@@ -62,9 +62,9 @@ extern "C" __global__ void __launch_bounds__(256)
     const float scale = flash_scale(); //+ CHANGES: const float slope = slope_of(head);
     const unsigned my_rows[2] = {row0 + warp_row + lane / 4, row0 + warp_row + lane / 4 + 8};
     const unsigned seen[2] = {masks.seen_keys(head, my_rows[0]), masks.seen_keys(head, my_rows[1])};
-    const unsigned start[2] = {window_start(my_rows[0]), window_start(my_rows[1])};
+    const unsigned start[2] = {masks.window_start(my_rows[0]), masks.window_start(my_rows[1])};
     // Keys that all rows of the tile see.
-    const unsigned seen_by_all = masks.seen_keys(head, row0), start_of_all = window_start(min(row0 + ROWS, S) - 1);
+    const unsigned seen_by_all = masks.seen_keys(head, row0), start_of_all = masks.window_start(min(row0 + ROWS, S) - 1);
     float max[2] = {negative_infinity(), negative_infinity()};
     float sum[2] = {0.0f, 0.0f};
     float acc[PADDED / 8][4];
@@ -75,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(256)
     }
 
     // The tile's last row sees the last keys, its first row the first.
-    const unsigned begin = window_start(row0) / STEP * STEP;
+    const unsigned begin = masks.window_start(row0) / STEP * STEP;
     const unsigned end = masks.seen_keys(head, min(row0 + ROWS, S) - 1), keys = masks.keys_of(head);
     if (end > begin) stage_rows<STEP>(k_stage, k_head, begin, T);
     for (unsigned key0 = begin; key0 < end; key0 += STEP) {

@@ -81,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(256)
     const unsigned thread = threadIdx.y * 16 + threadIdx.x;
     const unsigned lane = thread % 32, warp = thread / 32, warp_key = warp * 16;
     // Steps cover the queries of each head of the group that see the block's keys.
-    const unsigned skipped = first_query(key0) / QUERIES, end_query = window_end(key0 + KEYS - 1);
+    const unsigned skipped = masks.first_query(key0) / QUERIES, end_query = masks.window_end(key0 + KEYS - 1);
     const unsigned steps_of_head = (max(end_query, skipped * QUERIES) + QUERIES - 1) / QUERIES - skipped;
     const unsigned steps = steps_of_head * GROUP;
 
@@ -109,6 +109,8 @@ extern "C" __global__ void __launch_bounds__(256)
         store_keys(dv + of_keys, key0 + warp_key, dv_sum, 1.0f);
         return;
     }
+    const unsigned my_key = key0 + warp_key + lane / 4;
+    const Range seeing[2] = {masks.queries_seeing(my_key), masks.queries_seeing(my_key + 8)};
     // Rows beyond the length may be NaN: zeros are staged.
     stage_rows<KEYS>(k_tile, k + of_keys, key0, keys);
     stage_rows<KEYS>(v_tile, v + of_keys, key0, keys);
@@ -126,7 +128,7 @@ extern "C" __global__ void __launch_bounds__(256)
         const float* const delta_tile = lse_tile + QUERIES;
         const unsigned query0 = first_of(step);
         // Mask only in steps with a query that does not see all keys of the block.
-        const bool masked = key0 + KEYS > min(visible_keys(query0), keys) || key0 < window_start(query0 + QUERIES - 1);
+        const bool masked = key0 + KEYS > min(masks.visible_keys(query0), keys) || key0 < masks.window_start(query0 + QUERIES - 1);
 
 #pragma unroll 1
         for (unsigned held = 0; held < QUERIES; held += HELD) {
@@ -157,7 +159,7 @@ extern "C" __global__ void __launch_bounds__(256)
                 for (unsigned e = 0; e < 4; e++) {
                     const unsigned key = key0 + warp_key + lane / 4 + e / 2 * 8;
                     const unsigned query = query0 + column + e % 2;
-                    const bool unseen = masked && (key < window_start(query) || key >= min(visible_keys(query), keys));
+                    const bool unseen = masked && !masks.is_seen(query, key, seeing[e / 2], keys);
                     const float biased = masks.biased(score[n][e] * (scale * LOG2_E), query, key, LOG2_E);
                     const float exponent = biased - lse_tile[column + e % 2];
                     score[n][e] = unseen ? 0.0f : exp2f(exponent);

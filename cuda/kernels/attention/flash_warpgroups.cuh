@@ -48,7 +48,7 @@ struct Span {
     unsigned first, end;
 
     __device__ __forceinline__ Span(const Place& place, const Masks& masks)
-        : first(window_start(place.first_row) / KEYS),
+        : first(masks.window_start(place.first_row) / KEYS),
           end(max((masks.seen_keys(place.head, min(place.first_row + ROWS, S) - 1) + KEYS - 1) / KEYS, first + 1)) {}
 };
 
@@ -174,9 +174,9 @@ struct Rows {
 
     __device__ __forceinline__ Rows(const Place& place, const Masks& masks, unsigned warpgroup) {
         const unsigned first = place.first_row + warpgroup * 64; //+ CHANGES: first_query = first; slope = slope_of(place.head);
-        start[0] = window_start(first + wgmma_row(0));
-        start[1] = window_start(first + wgmma_row(2));
-        first_whole = (window_start(min(first + 63, S - 1)) + KEYS - 1) / KEYS;
+        start[0] = masks.window_start(first + wgmma_row(0));
+        start[1] = masks.window_start(first + wgmma_row(2));
+        first_whole = (masks.window_start(min(first + 63, S - 1)) + KEYS - 1) / KEYS;
         seen[0] = masks.seen_keys(place.head, first + wgmma_row(0));
         seen[1] = masks.seen_keys(place.head, first + wgmma_row(2));
         seen_by_all = masks.seen_keys(place.head, first);
@@ -234,7 +234,7 @@ struct Consumer {
             for (unsigned i = 0; i < KEYS / 2; i++) {
                 const unsigned key = first_key + wgmma_column(i);
                 if (key >= rows.seen[i / 2 % 2]) scores[i] = negative_infinity();
-                if (WINDOW > 0 && key < rows.start[i / 2 % 2]) scores[i] = negative_infinity();
+                if (STARTS && key < rows.start[i / 2 % 2]) scores[i] = negative_infinity();
             }
         }
         float highest[2] = {max[0], max[1]};
@@ -352,17 +352,17 @@ struct Consumer {
             enter(weights, scores, rows, step, span.first);
         }
         while (true) {
-            // Under a causal mask, the first of these tiles also have keys that some row does not see.
-            if constexpr (CAUSAL) {
+            // Under a causal mask or with packed sequences, the first of these tiles also have keys that some row does not see.
+            if constexpr (CAUSAL || SEQUENCES > 0) {
                 while (step > span.first && step * KEYS > rows.seen_by_all) {
                     advance<true>(weights, --step, span.first, rows, order);
                 }
             }
-            while (step > span.first && (WINDOW == 0 || step > rows.first_whole)) {
+            while (step > span.first && (!STARTS || step > rows.first_whole)) {
                 advance<false>(weights, --step, span.first, rows, order);
             }
-            // Likewise the last ones in a window.
-            if constexpr (WINDOW > 0) {
+            // Likewise the last ones in a window, or in a sequence.
+            if constexpr (STARTS) {
                 while (step > span.first) advance<true>(weights, --step, span.first, rows, order);
             }
 

@@ -35,10 +35,10 @@ struct Steps {
     const Place place;
     const unsigned skipped, of_head, all, before, count;
 
-    __device__ __forceinline__ Steps(const Place& place, unsigned keys, unsigned part)
+    __device__ __forceinline__ Steps(const Place& place, const Masks& masks, unsigned keys, unsigned part)
         : place(place),
-          skipped(min(first_query(place.first_key) / QUERIES, QUERY_TILES - 1)),
-          of_head(max((window_end(place.first_key + KEYS - 1) + QUERIES - 1) / QUERIES, skipped + 1) - skipped),
+          skipped(min(masks.first_query(place.first_key) / QUERIES, QUERY_TILES - 1)),
+          of_head(max((masks.window_end(place.first_key + KEYS - 1) + QUERIES - 1) / QUERIES, skipped + 1) - skipped),
           all(place.first_key < keys ? of_head * GROUP : 0),
           before(all * part / PARTS),
           count(all * (part + 1) / PARTS - before) {}
@@ -132,13 +132,15 @@ __device__ __forceinline__ void hold_operand(unsigned (&a)[count][4]) {
 struct Consumer {
     const Tiles& tiles;
     const Steps& steps;
+    const Masks& masks;
     const unsigned warpgroup, thread, keys;
     const float scale;
     float* const sums;
     float dk[WIDTH / 2], dv[WIDTH / 2];
 
-    __device__ __forceinline__ Consumer(const Tiles& tiles, const Steps& steps, unsigned warpgroup, unsigned keys, float* sums)
-        : tiles(tiles), steps(steps), warpgroup(warpgroup), thread(threadIdx.x % 128), keys(keys),
+    __device__ __forceinline__ Consumer(const Tiles& tiles, const Steps& steps, const Masks& masks, unsigned warpgroup,
+                                        unsigned keys, float* sums)
+        : tiles(tiles), steps(steps), masks(masks), warpgroup(warpgroup), thread(threadIdx.x % 128), keys(keys),
           scale(LOG2_E / sqrtf((float)D)), sums(sums) {}
 
     // Starts the product of own rows of keys or values and a tile of queries or dO.
@@ -208,13 +210,14 @@ struct Consumer {
     // Replaces scores by weights.
     __device__ __forceinline__ void weigh(float (&scores)[QUERIES / 2], unsigned first_query, const float* lse) const {
         // Mask only in steps with a query that does not see all keys of the block.
-        const bool after = steps.place.first_key + KEYS > min(visible_keys(first_query), keys);
-        if (after || steps.place.first_key < window_start(first_query + QUERIES - 1)) {
+        const bool after = steps.place.first_key + KEYS > min(masks.visible_keys(first_query), keys);
+        if (after || steps.place.first_key < masks.window_start(first_query + QUERIES - 1)) {
             const unsigned key = steps.place.first_key + warpgroup * 64 + wgmma_row(0);
+            const Range seeing[2] = {masks.queries_seeing(key), masks.queries_seeing(key + 8)};
 #pragma unroll
             for (unsigned i = 0; i < QUERIES / 2; i++) {
                 const unsigned query = first_query + wgmma_column(i), of = key + i / 2 % 2 * 8;
-                if (of < window_start(query) || of >= min(visible_keys(query), keys)) scores[i] = negative_infinity();
+                if (!masks.is_seen(query, of, seeing[i / 2 % 2], keys)) scores[i] = negative_infinity();
             }
         }
 #pragma unroll

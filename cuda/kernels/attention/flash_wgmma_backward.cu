@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const Tiles tiles(shared);
     const Place place = place_of(index / PARTS);
     const unsigned keys = masks.keys_of(place.head * GROUP);
-    const Steps steps(place, keys, index % PARTS);
+    const Steps steps(place, masks, keys, index % PARTS);
     if (threadIdx.x == 0) tiles.begin();
     __syncthreads();
 
@@ -36,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     } else {
         take_registers<240>();
         // The same in all lanes, and known to be so.
-        Consumer consumer(tiles, steps, __shfl_sync(0xFFFFFFFFu, threadIdx.x / 128, 0), keys, sums);
+        Consumer consumer(tiles, steps, masks, __shfl_sync(0xFFFFFFFFu, threadIdx.x / 128, 0), keys, sums);
         consumer.differentiate_keys(dk, dv);
         // The block's shared memory lasts until its results are read.
         tma_wait_read<0>();

@@ -33,7 +33,7 @@ extern "C" __global__ void attention_forward(const elem* __restrict__ q, const e
     const float scale = 1.0f / sqrtf((float)D);
     float max = negative_infinity(), sum = 0.0f;
     float sums[COLUMNS] = {};
-    for (unsigned first = window_start((unsigned)(row % S)); first < seen; first += ROW_THREADS) {
+    for (unsigned first = masks.window_start((unsigned)(row % S)); first < seen; first += ROW_THREADS) {
         const bool inside = first + threadIdx.x < seen;
         float score = negative_infinity();
         if (inside) {

@@ -64,7 +64,7 @@ extern "C" __global__ void attention_softmax(float* __restrict__ scores //+ SINK
     const u64 row = flat_workgroup();
     if (row >= (u64)HEADS * S) return;
     float* const weights = scores + row * T;
-    const unsigned seen = masks.seen_keys(row / S, (unsigned)(row % S)), start = window_start((unsigned)(row % S));
+    const unsigned seen = masks.seen_keys(row / S, (unsigned)(row % S)), start = masks.window_start((unsigned)(row % S));
 
     float max = negative_infinity();
     for (unsigned j = start + threadIdx.x; j < seen; j += ROW_THREADS) max = fmaxf(max, weights[j]);

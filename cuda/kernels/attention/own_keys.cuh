@@ -61,14 +61,14 @@ __device__ __forceinline__ void own_keys(const elem* __restrict__ own, const ele
     const u64 first_head = index / tiles * GROUP;
     // No query sees keys beyond the length.
     const unsigned end = masks.keys_of(first_head);
-    const unsigned end_query = window_end(key0 + OWN - 1);
+    const unsigned end_query = masks.window_end(key0 + OWN - 1);
     const u64 end_head = first_head + (key0 < end ? GROUP : 0);
     for (u64 head = first_head; head < end_head; head++) {
         const u64 of_queries = head * S * D;
         const Heads heads = {own + of_keys,            own_value + of_keys, other + of_queries,
                              other_value + of_queries, lse + head * S,      delta + head * S,
                              head,                     masks};
-        for (unsigned query0 = first_query(key0) / OTHERS * OTHERS; query0 < end_query; query0 += OTHERS) {
+        for (unsigned query0 = masks.first_query(key0) / OTHERS * OTHERS; query0 < end_query; query0 += OTHERS) {
             const Found found = of_tile(staged, heads, key0, query0);
             share(factors, found.probability);
             add_rows<OTHERS>(values, factors, staged, heads.other_value, query0, S);

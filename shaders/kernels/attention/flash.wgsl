@@ -226,7 +226,7 @@ fn attention_flash(
                     biased(score.z, row + 2u, mine, LOG2_E), biased(score.w, row + 3u, mine, LOG2_E));
 #endif
                 s[j] = select(vec4<f32>(HIDDEN), s[j], vec4<u32>(mine) < seen);
-                if WINDOW > 0u {
+                if STARTS {
                     s[j] = select(s[j], vec4<f32>(HIDDEN), vec4<u32>(mine) < start);
                 }
             }

@@ -97,7 +97,7 @@ fn attention_subgroup(
             biased(score.w, inside.w, mine, LOG2_E),
         );
         score = select(vec4<f32>(HIDDEN), score, vec4<u32>(mine) < seen);
-        if WINDOW > 0u {
+        if STARTS {
             score = select(score, vec4<f32>(HIDDEN), vec4<u32>(mine) < start);
         }
         let before = top;

@@ -97,6 +97,14 @@ pub fn form() -> OpSpec {
         "b1,h2,s101,t37,d72,w300,causal",
         "b3,h4,kv2,s67,t131,d80,w50,causal,padded",
         "b1,h1,s70,d40,w33,causal,biased",
+        // Packed sequences: one, several in a tile, over several tiles, empty ones, and with all else.
+        "b1,h2,s70,d40,n1",
+        "b1,h4,kv2,s130,d64,n3",
+        "b1,h2,s300,d72,n4,causal",
+        "b1,h1,s13,d8,n9",
+        "b1,h2,s520,d128,n5,causal",
+        "b1,h4,kv2,s290,d64,w40,n6,cap5,causal,sinks,alibi",
+        "b1,h2,s131,d80,n3,biased",
     ])
     .host(super::host::backward)
     .variants(vec![
@@ -148,7 +156,7 @@ pub fn form() -> OpSpec {
     // Without `vendor`: a time of the library must not come from another kernel.
     .fallback(&["flash_wgmma", "flash_mma", "flash_coopmat", "flash_atomic", "flash", "manual"])
     .setup(setup)
-    .preconditions(vec![masks::precondition()])
+    .preconditions(masks::preconditions())
     .stress(stress_inputs());
     form.variants.extend(vendor::backward());
     form
@@ -175,7 +183,7 @@ fn stress_inputs() -> Vec<StressInput> {
             |_| vec![("q", nan_of_first)],
             tolerance,
         )
-        .applies(|p| !p.shape.has("causal") && !p.shape.has("padded") && !p.shape.has("biased")),
+        .applies(|p| !p.shape.has("causal") && !masks::listed(&p.shape) && !p.shape.has("biased")),
     ]
     .into_iter()
     .chain(sinks(tolerance))
@@ -208,6 +216,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "b2,h32,kv16,s4096,d128,cap50,causal",
             "b1,h64,kv8,s8192,d64,w128,causal,sinks",
             "b2,h32,s4096,d128,causal,alibi",
+            "b1,h32,kv8,s16384,d128,n8,causal",
         ],
     }
 }

@@ -4,7 +4,7 @@ use parallax_ir::Access::{Read, Write};
 use parallax_ir::{Gemm, Problem, Program, spread};
 use parallax_schema::device::Caps;
 
-use super::masks::{Looks, looking, without_window};
+use super::masks::{Looks, looking, without_starts};
 use super::scores::without_changes;
 use super::{cost_of_one_stage, stage};
 
@@ -27,7 +27,7 @@ const FETCHES: [&str; 2] = ["", "FETCH1"];
 
 pub fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
     Gemm::coopmat_available(p.dtype, caps)?;
-    without_window(p, "flash_coopmat")?;
+    without_starts(p, "flash_coopmat")?;
     without_changes(p, "flash_coopmat")?;
     match p["d"] {
         d if d <= MAX_DIM => Ok(()),

@@ -1,4 +1,5 @@
-//! Visibility of keys and additions to scores: the causal mask, its window, the number of keys of each batch item, and an input mask.
+//! Visibility of keys and additions to scores: the causal mask, its window, the number of keys of each batch item, packed sequences,
+//! and an input mask.
 
 use std::ops::Range;
 
@@ -18,8 +19,14 @@ pub(super) const AXES: [Axis; 3] = [
 /// Number of keys that a query sees up to the causal mask, or zero for all of them.
 pub(super) const WINDOW: Axis = Axis::optional("w", "keys of a window up to the causal mask, 0 for all", 0, 0);
 
-/// Checks that kernels can index the mask, and that a window has an end.
+/// Number of sequences that share the tokens, or zero for none.
+pub(super) const SEQUENCES: Axis = Axis::optional("n", "sequences packed one after the other, 0 for none", 0, 0);
+
+/// Checks that kernels can index the mask, that a window has an end, and that packed sequences are of the same tokens.
 pub(super) fn validate(shape: &Shape) -> Result<(), String> {
+    if packed(shape) && (shape["s"] != shape["t"] || shape["b"] != 1 || shape.has("padded")) {
+        return Err("packed sequences are of one batch item without padding, and have a key for each query".to_owned());
+    }
     if shape["w"] > 0 && !shape.has("causal") {
         return Err("a window of keys ends at the causal mask: add `causal`".to_owned());
     }
@@ -36,6 +43,25 @@ pub fn ragged(i: u64, b: u64, t: u64) -> u64 {
     t - (u128::from(rank) * u128::from(t) / u128::from(b)) as u64
 }
 
+/// Whether sequences are packed.
+fn packed(shape: &Shape) -> bool {
+    shape["n"] > 0
+}
+
+/// Whether the shape has lengths, or bounds in their place.
+pub(super) fn listed(shape: &Shape) -> bool {
+    shape.has("padded") || packed(shape)
+}
+
+/// Bound `i` of `n + 1` bounds of sequences within `s` tokens. Lengths are about the odd numbers up to `2n` in a mixed order, scaled.
+/// Many sequences of few tokens have empty ones among them.
+pub(super) fn bound(shape: &Shape, i: u64) -> u64 {
+    let (n, s) = (shape["n"], shape["s"]);
+    // A length of `ragged` is between one and `n` where as many keys as items exist.
+    let before: u64 = (0..i).map(|sequence| 2 * ragged(sequence, n, n) - 1).sum();
+    (u128::from(before) * u128::from(s) / (u128::from(n) * u128::from(n))) as u64
+}
+
 /// Number of keys of batch item `i`.
 pub(super) fn length(shape: &Shape, i: u64) -> u64 {
     if shape.has("padded") { ragged(i, shape["b"], shape["t"]) } else { shape["t"] }
@@ -43,11 +69,17 @@ pub(super) fn length(shape: &Shape, i: u64) -> u64 {
 
 /// Number of keys of all batch items, without those before all windows.
 pub(super) fn keys(p: &Problem) -> u64 {
+    if packed(&p.shape) {
+        return p["t"];
+    }
     (0..p["b"]).map(|i| length(&p.shape, i).saturating_sub(window_start(p, 0))).sum()
 }
 
 /// Number of pairs of a query and a key that it sees, in one head of each batch item.
 pub(super) fn pairs(p: &Problem) -> u64 {
+    if packed(&p.shape) {
+        return (0..p["n"]).map(|i| within(p, bound(&p.shape, i + 1) - bound(&p.shape, i))).sum();
+    }
     let of_length =
         |length| (0..p["s"]).map(|i| visible(p, i).min(length).saturating_sub(window_start(p, i))).sum::<u64>();
     if p.shape.has("padded") {
@@ -55,6 +87,21 @@ pub(super) fn pairs(p: &Problem) -> u64 {
     } else {
         p["b"] * of_length(p["t"])
     }
+}
+
+/// Number of pairs in a sequence of `length` tokens.
+fn within(p: &Problem, length: u64) -> u64 {
+    let widest = if p["w"] == 0 { length } else { p["w"].min(length) };
+    match p.shape.has("causal") {
+        // The first queries see as many keys as they are.
+        true => widest * (widest + 1) / 2 + (length - widest) * widest,
+        false => length * length,
+    }
+}
+
+/// Whether operations are counted by pairs.
+pub(super) fn counts_pairs(p: &Problem) -> bool {
+    p["w"] > 0 || packed(&p.shape)
 }
 
 /// Number of keys of the batch item that has the fewest.
@@ -65,20 +112,32 @@ pub(super) fn fewest_keys(p: &Problem) -> u64 {
 /// Optional inputs of the shape, which follow the others.
 pub(super) fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let lengths = || BufferSpec::input("lengths", Elem::U32, &[p["b"]], |s: &Shape, d: Draw| length(s, d.index) as f64);
+    let bounds =
+        || BufferSpec::input("bounds", Elem::U32, &[p["n"] + 1], |s: &Shape, d: Draw| bound(s, d.index) as f64);
     let mask = || BufferSpec::input("mask", Elem::Real, &[p["s"], p["t"]], normal);
-    let all = [p.shape.has("padded").then(lengths), p.shape.has("biased").then(mask), scores::buffer(p)];
+    let listed = p.shape.has("padded").then(lengths).or_else(|| packed(&p.shape).then(bounds));
+    let all = [listed, p.shape.has("biased").then(mask), scores::buffer(p)];
     all.into_iter().flatten().collect()
 }
 
-/// Precondition that no length exceeds the number of keys.
-pub(super) fn precondition() -> Precondition {
-    Precondition::Below { buffer: "lengths", bound: |p| p["t"] + 1 }
+/// Preconditions that no length and no bound exceeds the number of keys, and that bounds ascend.
+pub(super) fn preconditions() -> Vec<Precondition> {
+    vec![
+        Precondition::Below { buffer: "lengths", bound: |p| p["t"] + 1 },
+        Precondition::Below { buffer: "bounds", bound: |p| p["t"] + 1 },
+        Precondition::Ascending { buffer: "bounds", when: |p| packed(&p.shape) },
+    ]
 }
 
-/// Bytes of the lengths, and of the mask.
+/// Name of the buffer in the place of the lengths.
+fn listing(p: &Problem) -> &'static str {
+    if packed(&p.shape) { "bounds" } else { "lengths" }
+}
+
+/// Bytes of the lengths or bounds, and of the mask.
 fn bytes(p: &Problem) -> [u64; 2] {
     let of = |name| buffers(p).iter().filter(|b| b.name == name).map(|b| b.bytes(p.dtype).0).sum();
-    [of("lengths"), of("mask")]
+    [of(listing(p)), of("mask")]
 }
 
 /// Bytes of all optional inputs.
@@ -100,13 +159,21 @@ pub(super) fn window_start(p: &Problem, i: u64) -> u64 {
     }
 }
 
-/// Checks that the problem has no window.
+/// Checks that the problem has no packed sequences.
+///
+/// # Errors
+/// Reason of `variant` against them.
+pub(super) fn without_packed(p: &Problem, variant: &str) -> Result<(), String> {
+    if packed(&p.shape) { Err(format!("{variant} has no packed sequences")) } else { Ok(()) }
+}
+
+/// Checks that the first key of every query is the first of all: neither a window nor packed sequences.
 ///
 /// # Errors
 /// Reason of `variant` against one.
-pub(super) fn without_window(p: &Problem, variant: &str) -> Result<(), String> {
+pub(super) fn without_starts(p: &Problem, variant: &str) -> Result<(), String> {
     match p["w"] {
-        0 => Ok(()),
+        0 => without_packed(p, variant),
         _ => Err(format!("{variant} has no window of keys")),
     }
 }
@@ -122,7 +189,7 @@ pub(super) struct Masks<'a> {
 impl Masks<'_> {
     /// Positions after the first `first` inputs, which every shape has.
     pub(super) fn behind(p: &Problem, first: usize) -> Masks<'_> {
-        let lengths = p.shape.has("padded").then_some(first);
+        let lengths = listed(&p.shape).then_some(first);
         let mask = p.shape.has("biased").then_some(first + usize::from(lengths.is_some()));
         Masks { p, lengths, mask }
     }
@@ -137,8 +204,16 @@ impl Masks<'_> {
         self.seen_of_length(row, |lengths, item| inputs.at(lengths, item) as u64)
     }
 
+    /// Keys that a query sees, with the elements of the lengths, or of the bounds in their place.
     fn seen_of_length(self, row: u64, length: impl Fn(usize, u64) -> u64) -> Range<u64> {
         let (item, query) = (row / self.p["s"] / self.p["h"], row % self.p["s"]);
+        if let (true, Some(bounds)) = (packed(&self.p.shape), self.lengths) {
+            let bound = |i| length(bounds, i);
+            let own = (0..self.p["n"]).find(|i| (bound(*i)..bound(i + 1)).contains(&query));
+            let (start, end) = own.map_or((0, 0), |i| (bound(i), bound(i + 1)));
+            let end = visible(self.p, query).min(end);
+            return window_start(self.p, query).max(start).min(end)..end;
+        }
         let end = visible(self.p, query).min(self.lengths.map_or(self.p["t"], |lengths| length(lengths, item)));
         window_start(self.p, query).min(end)..end
     }
@@ -175,17 +250,19 @@ pub(super) enum Looks {
 /// Adds the optional inputs to a stage: constants, arguments and bytes read. Its kernel source imports `attention/common`; its
 /// other arguments and its cost are complete.
 pub(super) fn looking(p: &Problem, looks: Looks, mut stage: Stage) -> Stage {
-    let padded = p.shape.has("padded") && matches!(looks, Looks::Lengths | Looks::Both);
+    let listed = listed(&p.shape) && matches!(looks, Looks::Lengths | Looks::Both);
+    let sequences = if listed { p["n"] as u32 } else { 0 };
     let biased = p.shape.has("biased") && matches!(looks, Looks::Mask | Looks::Both);
-    stage = stage.consts(&[("OWN_LENGTHS", padded), ("BIASED", biased)]).consts(&[("ITEM_HEADS", p["h"] as u32)]);
+    stage = stage.consts(&[("OWN_LENGTHS", listed), ("BIASED", biased), ("PACKED", sequences > 0)]);
+    stage = stage.consts(&[("ITEM_HEADS", p["h"] as u32), ("SEQUENCES", sequences)]);
     let [of_lengths, of_mask] = bytes(p);
-    for (given, name, position, bytes) in
-        [(padded, "lengths", "LENGTHS_AT", of_lengths), (biased, "mask", "MASK_AT", of_mask)]
+    for (given, [parameter, name], position, bytes) in
+        [(listed, ["lengths", listing(p)], "LENGTHS_AT", of_lengths), (biased, ["mask", "mask"], "MASK_AT", of_mask)]
     {
         if given {
             let at = stage.args.len() as u32;
             stage = stage.consts(&[(position, at)]);
-            stage.args.push((name, Read).into());
+            stage.args.push((parameter, name, Read).into());
             stage.cost.read.0 += bytes;
         }
     }
@@ -234,6 +311,29 @@ mod tests {
         assert_eq!((pairs(&early), keys(&early), window_start(&early, 0)), (3 * 7, 12, 0));
         let case = parse_case("attention/fwd/b1,h1,s4,d1,w2/f32/manual");
         assert!(case.is_err_and(|refused| refused.to_string().contains("causal")));
+    }
+
+    #[test]
+    fn a_query_sees_keys_of_its_own_sequence_alone() {
+        let p = problem("b1,h2,s9,d1,n3");
+        let bounds: Vec<u64> = (0..=3).map(|i| bound(&p.shape, i)).collect();
+        assert_eq!(bounds, [0, 5, 8, 9], "lengths of 5, 3 and 1");
+        let inputs = p.inputs(1);
+        let seen = |p: &Problem| (0..9).map(|row| Masks::behind(p, 3).seen(&inputs, row)).collect::<Vec<_>>();
+        assert_eq!(seen(&p), [vec![0..5; 5], vec![5..8; 3], vec![8..9]].concat());
+        let causal = problem("b1,h2,s9,d1,w2,n3,causal");
+        assert_eq!(seen(&causal), [0..1, 0..2, 1..3, 2..4, 3..5, 5..6, 5..7, 6..8, 8..9]);
+        for p in [&p, &causal] {
+            let counted: u64 = seen(p).iter().map(|keys| keys.end - keys.start).sum();
+            assert_eq!((pairs(p), keys(p)), (counted, 9), "{}", p.shape);
+        }
+        // More sequences than tokens: some are empty.
+        let many = problem("b1,h1,s5,d1,n9");
+        let bounds: Vec<u64> = (0..=9).map(|i| bound(&many.shape, i)).collect();
+        assert!(bounds.is_sorted() && bounds[9] == 5, "{bounds:?}");
+        for refused in ["b2,h1,s9,d1,n3", "b1,h1,s9,t8,d1,n3", "b1,h1,s9,d1,n3,padded"] {
+            assert!(parse_case(&format!("attention/fwd/{refused}/f32/manual")).is_err(), "{refused}");
+        }
     }
 
     #[test]

@@ -13,6 +13,9 @@
 //! - `w` > 0: query `i` sees only the last `w` keys that `causal` leaves it, as in Mistral and gpt-oss (Beltagy et al.,
 //!   "Longformer" (2020)).
 //! - `padded`: batch item `i` has only its first `lengths[i]` keys, between 0 and `t`. The causal mask stays aligned to key `t`.
+//! - `n` > 0: the tokens are `n` sequences one after the other, as FlashAttention's `cu_seqlens` has them. Sequence `i` has the
+//!   tokens from `bounds[i]` to before `bounds[i + 1]`, and a query sees keys of its own sequence alone. Causal mask and window hold
+//!   within it. Sequences may be empty. A token of no sequence sees no key.
 //! - `biased`: a `mask` of `[s, t]` is added to the scaled scores: `softmax(scale · Q Kᵀ + mask) V`, PyTorch's `attn_mask`. All
 //!   heads and batch items share it. Its values are finite, or −∞ for a hidden key. Finite values below −2·10³⁸ count as −2·10³⁸. A
 //!   row that has only the lowest number, as of `torch.finfo(dtype).min`, gives the mean of the values.
@@ -29,7 +32,8 @@
 //! in a query, or in a key or value that it sees, makes its output NaN.
 //!
 //! Operations follow the rule of FlashAttention's benchmarks: `4·b·h·s·t·d`, halved when causal. Keys beyond a length are not
-//! counted. With a window, only pairs of a query and a key that it sees are counted. Without inputs from the user, lengths are spread evenly over `1..=t`.
+//! counted. With a window or packed sequences, only pairs of a query and a key that it sees are counted. Without inputs from the
+//! user, lengths are spread evenly over `1..=t`, and lengths of packed sequences over odd multiples of the shortest.
 
 use flash::{DEPTH, flash, flash_mma, mma_available, short_rows};
 use masks::{Looks, Masks, looking};
@@ -80,6 +84,7 @@ pub fn workload() -> Workload {
                 Axis::same_as("t", "keys", "s"),
                 Axis::extent("d", "head dim"),
                 masks::WINDOW,
+                masks::SEQUENCES,
                 scores::CAP,
                 masks::AXES[0],
                 masks::AXES[1],
@@ -148,6 +153,14 @@ fn forward() -> OpSpec {
         "b1,h2,s101,t37,d72,w300,causal",
         "b3,h4,kv2,s67,t131,d72,w50,causal,padded",
         "b1,h1,s70,d40,w33,causal,biased",
+        // Packed sequences: one, several in a tile, over several tiles, empty ones, and with all else.
+        "b1,h2,s70,d40,n1",
+        "b1,h4,kv2,s130,d64,n3",
+        "b1,h2,s300,d72,n4,causal",
+        "b1,h1,s13,d8,n9",
+        "b1,h2,s520,d128,n5,causal",
+        "b1,h4,kv2,s290,d64,w40,n6,cap5,causal,sinks,alibi",
+        "b1,h2,s131,d80,n3,biased",
     ])
     .host(host::forward)
     .variants(vec![
@@ -194,13 +207,13 @@ fn forward() -> OpSpec {
         .available(coopmat::available),
         Variant::cube("one source in CubeCL: one stage with an online softmax over key tiles, as `flash`", flash::cube)
             .available(|p, caps| {
-                masks::without_window(p, "cube")?;
+                masks::without_starts(p, "cube")?;
                 without_changes(p, "cube").and_then(|()| cube_available(p, caps)).and_then(|()| short_rows(p))
             }),
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
     .fallback(&["flash_wgmma", "flash_mma", "flash_coopmat", "flash", "subgroup", "manual"])
-    .preconditions(vec![masks::precondition()])
+    .preconditions(masks::preconditions())
     .stress(stress::inputs());
     form.variants.extend(vendor::forward());
     form
@@ -236,6 +249,9 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "b1,h64,kv8,s8192,d64,causal,sinks",
             "b1,h64,kv8,s16384,d64,w128,causal,sinks",
             "b2,h32,s4096,d128,causal,alibi",
+            // Documents of a training step, and questions of a server.
+            "b1,h32,kv8,s16384,d128,n8,causal",
+            "b1,h16,s16384,d64,n64",
         ],
     }
 }
@@ -388,13 +404,13 @@ fn by_rows(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
 }
 
 /// Operations for each pair of a query and a key, in all heads. The workload's counting rule halves a causal problem, and counts the
-/// pairs of windows.
+/// pairs of windows and of packed sequences.
 fn counted(p: &Problem, each: u64) -> u64 {
     let all = || each * masks::keys(p) * p["h"] * p["s"];
-    match p["w"] {
-        0 if p.shape.has("causal") => all() / 2,
-        0 => all(),
-        _ => each * masks::pairs(p) * p["h"],
+    match masks::counts_pairs(p) {
+        true => each * masks::pairs(p) * p["h"],
+        false if p.shape.has("causal") => all() / 2,
+        false => all(),
     }
 }
 

@@ -3,6 +3,7 @@
 use parallax_ir::Access::Read;
 use parallax_ir::{Axis, BufferSpec, Elem, HostBuffer, Inputs, Problem, Stage};
 
+use super::masks::listed;
 use super::normal;
 
 /// Bound of a soft cap.
@@ -70,7 +71,7 @@ pub(super) struct Sinks<'a> {
 impl Sinks<'_> {
     /// Position after the first `first` inputs, which every shape has, and the inputs of the masks.
     pub(super) fn behind(p: &Problem, first: usize) -> Sinks<'_> {
-        let masks = ["padded", "biased"].iter().filter(|word| p.shape.has(word)).count();
+        let masks = usize::from(listed(&p.shape)) + usize::from(p.shape.has("biased"));
         Sinks { p, at: p.shape.has("sinks").then_some(first + masks) }
     }
 

@@ -4,7 +4,7 @@ use parallax_ir::stress::{exact, nan_in_rows, nan_of_first, one, smallest_normal
 use parallax_ir::{Draw, Problem, Shape, StressInput, Tolerance};
 use parallax_schema::case::DType;
 
-use super::masks::length;
+use super::masks::{bound, length};
 use super::{score_error, tolerance};
 
 /// Largest value of the set `huge`. Sums of it over all keys stay within f32, the accumulator type.
@@ -124,7 +124,7 @@ pub(super) fn inputs() -> Vec<StressInput> {
             |_| vec![("v", |shape, draw| nan_in_rows(draw, shape["t"] * shape["d"]))],
             tolerance,
         )
-        .applies(|p| !p.shape.has("causal")),
+        .applies(|p| !p.shape.has("causal") && p["n"] == 0),
         StressInput::new(
             "nan sink",
             "NaN in the sink of the first head: so are its results, but for queries that see no key",
@@ -169,7 +169,7 @@ fn nan_beyond(shape: &Shape, draw: Draw) -> f64 {
 }
 
 /// Stress inputs with keys that no query sees, for either direction.
-pub(super) fn unseen_keys(tolerance: fn(&Problem, usize) -> Tolerance) -> [StressInput; 3] {
+pub(super) fn unseen_keys(tolerance: fn(&Problem, usize) -> Tolerance) -> [StressInput; 5] {
     [
         StressInput::new(
             "unread",
@@ -185,6 +185,24 @@ pub(super) fn unseen_keys(tolerance: fn(&Problem, usize) -> Tolerance) -> [Stres
             tolerance,
         )
         .applies(|p| p.shape.has("padded")),
+        StressInput::new(
+            "gaps",
+            "tokens before the first sequence and behind the last: zero, and no gradient",
+            |_| {
+                vec![("bounds", |shape, draw| {
+                    bound(shape, draw.index).clamp(shape["s"] / 4, shape["s"] - shape["s"] / 3) as f64
+                })]
+            },
+            tolerance,
+        )
+        .applies(|p| p["n"] > 0),
+        StressInput::new(
+            "one long",
+            "all tokens in the last sequence, and all others empty",
+            |_| vec![("bounds", |shape, draw| if draw.index < shape["n"] { 0.0 } else { shape["s"] as f64 })],
+            tolerance,
+        )
+        .applies(|p| p["n"] > 0),
         StressInput::new(
             "hidden",
             "two thirds of the mask, and all of every fifth row, at −∞: those rows are zero",

@@ -37,6 +37,7 @@ fn where_possible(variant: Variant) -> Variant {
     variant
         .available(|p, _| {
             without_changes(p, "vendor")?;
+            masks::without_packed(p, "vendor")?;
             wanted(p, AttentionPass::Forward { lse: false }, Choice::Heuristic).available(p.dtype)
         })
         .not_on(NOT_ON)

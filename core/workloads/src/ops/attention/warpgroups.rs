@@ -8,7 +8,7 @@ use parallax_schema::device::Caps;
 use super::head_layout::{COLUMNS, HeadLayout};
 use super::masks::{Looks, looking};
 use super::scores::{Computes, changing};
-use super::{KEEPS_LSE, cost_of_one_stage, group, scores, stage};
+use super::{KEEPS_LSE, cost_of_one_stage, group, masks, scores, stage};
 
 /// Query rows and threads of a warpgroup.
 pub(super) const ROWS: u64 = 64;
@@ -117,7 +117,7 @@ fn program(p: &Problem, caps: &Caps, layouts: Layouts) -> Program {
     let places = places(p, warpgroups);
     let blocks = places.min(units(caps));
     // Tiles of unequal length: a block takes the next one when it has ended one.
-    let drawn = blocks < places && (p.shape.has("causal") || p.shape.has("padded"));
+    let drawn = blocks < places && (p.shape.has("causal") || masks::listed(&p.shape));
     let section = (SECTION / (4 * t * d)).clamp(1, b * kv) * group(p);
     let tiles = 2 * d.next_multiple_of(COLUMNS) * (2 * warpgroups * ROWS + 2 * STAGES * KEYS);
     let numbers = [("WARPGROUPS", warpgroups), ("KEYS", KEYS), ("STAGES", STAGES), ("SECTION", section)];

@@ -5,7 +5,7 @@ use parallax_schema::case::{Allowed, Cost};
 use parallax_schema::device::Caps;
 
 use super::super::coopmat::{MAX_DIM, PADDING, squares_and_columns, there, width};
-use super::super::masks::{Looks, looking, without_window};
+use super::super::masks::{Looks, looking, without_starts};
 use super::super::scores::without_changes;
 use super::super::{gemm_flops, sizes, stage};
 use super::delta;
@@ -28,7 +28,7 @@ const FETCHES: [&str; 4] = ["", "FETCH1", "FETCH2", "FETCH3"];
 
 pub fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
     Gemm::coopmat_available(p.dtype, caps)?;
-    without_window(p, "flash_coopmat")?;
+    without_starts(p, "flash_coopmat")?;
     without_changes(p, "flash_coopmat")?;
     match p["d"] {
         d if d <= MAX_DIM => Ok(()),
