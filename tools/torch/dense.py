@@ -4,6 +4,8 @@ Each function gives (name, whether cuDNN may try its algorithms first, call), as
 workload's: a gradient of `linear` with GELU computes GELU's argument again, and one of attention begins with the output.
 """
 
+import itertools
+import math
 from functools import partial
 
 import torch
@@ -171,8 +173,55 @@ def changed_attention(n, words, dtype, device):
     return torch.compile(call)
 
 
+def packed_bounds(n, sequences):
+    """Bounds of sequences within `n` tokens, as the suite has them: lengths are odd multiples of the shortest, in a mixed order."""
+    step = next(step for step in itertools.count(max(1, 3 * sequences // 8)) if math.gcd(step, sequences) == 1)
+    odd = [2 * (sequences - i * step % sequences) - 1 for i in range(sequences)]
+    return [sum(odd[:i]) * n // sequences**2 for i in range(sequences + 1)]
+
+
+def packed_attention(direction, n, words, dtype, device):
+    """FlexAttention with a mask of documents, and PyTorch's own call for packed sequences where it has one."""
+    s, window, heads, causal = n["s"], n.get("w", 0), n.get("kv", n["h"]), "causal" in words
+    bounds = packed_bounds(s, n["n"])
+    document = torch.searchsorted(torch.tensor(bounds, device=device), torch.arange(s, device=device), right=True)
+
+    def visible(batch, head, query, key):
+        near = (key <= query) & (key > query - (window or s)) if causal else key >= 0
+        return near & (document[query] == document[key])
+
+    blocks = create_block_mask(visible, None, None, s, s, device=device)
+    flex = torch.compile(partial(flex_attention, block_mask=blocks, enable_gqa=heads != n["h"]))
+    drawn = lambda heads: normal((1, s, heads, n["d"]), dtype, device).transpose(1, 2)
+    inputs = [drawn(n["h"]), drawn(heads), drawn(heads)]
+    calls = {"FlexAttention": flex}
+    try:
+        from torch.nn.attention.varlen import varlen_attn
+
+        starts = torch.tensor(bounds, dtype=torch.int32, device=device)
+        longest = max(after - before for before, after in itertools.pairwise(bounds))
+        sizes = ((window - 1 if window else -1), 0) if causal else (-1, -1)
+        calls["varlen_attn"] = lambda q, k, v: varlen_attn(
+            *(x[0].transpose(0, 1) for x in (q, k, v)), starts, starts, longest, longest, window_size=sizes,
+            enable_gqa=heads != n["h"]
+        ).transpose(0, 1)[None]
+    except ImportError:
+        pass
+    for name, call in calls.items():
+        if direction == "fwd":
+            yield name, False, partial(call, *inputs)
+        else:
+            try:
+                yield from gradients(call, [x.detach() for x in inputs], name)
+            except (AssertionError, RuntimeError, TypeError) as error:
+                yield name, False, partial(failing, error)
+
+
 def attention(direction, shape, dtype, device):
     n, words = extents(shape), words_of(shape)
+    if n.get("n"):
+        yield from packed_attention(direction, n, words, dtype, device)
+        return
     if words & {"padded", "biased"} or n.get("t", n["s"]) != n["s"]:
         raise ValueError(f"{shape}: masks other than the causal one of equal lengths are not asked for here")
     causal, heads, window = "causal" in words, n.get("kv", n["h"]), n.get("w", 0)

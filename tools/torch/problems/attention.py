@@ -18,6 +18,8 @@ HEADS = [
     "b2,h6,kv1,s50,t67,d64,causal,sinks",
     "b2,h3,s37,t50,d72,alibi",
     "b3,h4,s37,t70,d64,w20,cap5,causal,biased,sinks,alibi",
+    "b1,h4,kv2,s130,d64,n5",
+    "b1,h2,s300,d72,w40,n4,causal",
 ]
 CACHES = [
     "b3,h8,kv2,t300,d128,ragged",
@@ -51,7 +53,7 @@ def changed_attention(q, k, v, added, cap, alibi, sinks):
     return torch.softmax(scores, -1)[..., :t] @ v
 
 
-def attention(q, k, v, causal, lengths=None, mask=None, window=0, sinks=None, cap=0, alibi=False):
+def attention(q, k, v, causal, lengths=None, bounds=None, mask=None, window=0, sinks=None, cap=0, alibi=False):
     group = q.shape[1] // k.shape[1]
     s, t = q.shape[2], k.shape[2]
     added = torch.zeros(s, t, dtype=q.dtype) if mask is None else mask
@@ -63,6 +65,9 @@ def attention(q, k, v, causal, lengths=None, mask=None, window=0, sinks=None, ca
     if lengths is not None:
         there = torch.arange(t) < lengths.long()[:, None]
         added = torch.where(there[:, None, None], added, -torch.inf)
+    if bounds is not None:
+        sequence = torch.searchsorted(bounds, torch.arange(s, dtype=bounds.dtype), right=True)
+        added = added.masked_fill(sequence[:, None] != sequence, -torch.inf)
     k, v = (x.repeat_interleave(group, 1) for x in (k, v))
     if cap or alibi or sinks is not None:
         return changed_attention(q, k, v, added, cap, alibi, sinks)
@@ -77,6 +82,10 @@ def attention_problem(n, shape, direction, dtype, rng):
     if "padded" in words:
         # With a key each, and no more queries than keys, no query is left without one: PyTorch gives NaN for such.
         inputs["lengths"] = rng.integers(1, t + 1, n["b"]).astype(np.uint32)
+    if n.get("n"):
+        # From the first token to the last, so that each is in a sequence.
+        between = np.sort(rng.integers(0, n["s"] + 1, n["n"] - 1))
+        inputs["bounds"] = np.concatenate([[0], between, [n["s"]]]).astype(np.uint32)
     if "biased" in words:
         inputs["mask"] = random(rng, (n["s"], t), dtype)
     if "sinks" in words:
