@@ -11,9 +11,9 @@ use super::{Arg, CudaLaunch, Gemm, Layout, Stage, Swizzle, TensorMap, has_wgmma_
 /// Threads of a warpgroup.
 const WARPGROUP: u64 = 128;
 /// Elements along K of a step, and of a row in shared memory: 128 bytes.
-const DEPTH: u64 = 64;
+pub(super) const DEPTH: u64 = 64;
 /// Rows of a box of C: those of a warp. Boxes have 64 columns.
-const PIECE: u64 = 16;
+pub(super) const PIECE: u64 = 16;
 /// Bytes of an element, and of a barrier.
 const BYTES: u64 = 2;
 const BARRIER: u64 = 8;
@@ -28,9 +28,9 @@ const LAUNCH: u64 = 5000;
 
 /// Tile of C of a block, and its distribution among warpgroups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Tile {
-    rows: u64,
-    columns: u64,
+pub(super) struct Tile {
+    pub(super) rows: u64,
+    pub(super) columns: u64,
     /// Warpgroups that multiply.
     consumers: u64,
     /// Whether each of two consumers has every other tile. Otherwise all share each tile.
@@ -50,14 +50,17 @@ const TILES: [Tile; 5] = [
     Tile { rows: 192, columns: 192, consumers: 3, alternate: false, slots: 1, relative: [Some(100), None] },
 ];
 
+/// Largest tile that all consumers share.
+pub(super) const SHARED_TILE: Tile = TILES[3];
+
 /// Partition of C among blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Partition {
-    tile: Tile,
+pub(super) struct Partition {
+    pub(super) tile: Tile,
     /// Blocks that share columns of B, with tiles one below the other.
-    cluster: u64,
+    pub(super) cluster: u64,
     /// Number of blocks, each with a multiprocessor.
-    blocks: u64,
+    pub(super) blocks: u64,
 }
 
 impl Tile {
@@ -171,7 +174,13 @@ impl Gemm {
     }
 
     /// Stage without arguments, whose epilogue has this number of results.
-    fn by_warpgroups(&self, partition: Partition, text: &'static str, entry: &'static str, results: u64) -> Stage {
+    pub(super) fn by_warpgroups(
+        &self,
+        partition: Partition,
+        text: &'static str,
+        entry: &'static str,
+        results: u64,
+    ) -> Stage {
         let Partition { tile, cluster, blocks } = partition;
         let (stages, shared) = tile.shared(results);
         let threads = ((tile.consumers + 1) * WARPGROUP) as u32;
@@ -191,12 +200,12 @@ impl Gemm {
         TensorMap::dense(&[count, height, width], Storage::F16, &tile, Swizzle::Bytes128)
     }
 
-    fn map_of_c(&self) -> TensorMap {
+    pub(super) fn map_of_c(&self) -> TensorMap {
         Gemm::map(self.batch, [self.m, self.n], PIECE)
     }
 
     /// Arguments of A and B. A block of a cluster loads its part of the rows of B's tile.
-    fn operands(&self, Partition { tile, cluster, .. }: &Partition, [a, b]: [&'static str; 2]) -> [Arg; 2] {
+    pub(super) fn operands(&self, Partition { tile, cluster, .. }: &Partition, [a, b]: [&'static str; 2]) -> [Arg; 2] {
         let [of_a, of_b, _] = self.stored();
         // Operands have 64 elements of K in a row, or 64 elements of M or N in each of 64 rows.
         let a_rows = if self.layout == Layout::Tn { DEPTH } else { tile.rows };

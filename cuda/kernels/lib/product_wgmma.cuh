@@ -126,6 +126,43 @@ struct GroupedTiles {
     }
 };
 
+// Loads a step of a place's tiles of A and B, once its stage is empty. `batch` is the matrix of A.
+__device__ __forceinline__ void load_step(const CUtensorMap& a, const CUtensorMap& b, const Ring& ring, const Position& at,
+                                          unsigned rank, const Place& place, unsigned batch, unsigned step) {
+    const unsigned k = step * BLOCK_K;
+    mbarrier* const full = &ring.full[at.stage];
+    elem *const a_tile = ring.a_tile(at.stage), *const b_tile = ring.b_tile(at.stage);
+    if constexpr (CLUSTER > 1) {
+        mbarrier_wait_cluster(&ring.empty[at.stage], at.parity ^ 1);
+    } else {
+        mbarrier_wait(&ring.empty[at.stage], at.parity ^ 1);
+    }
+    mbarrier_expect(full, stage_elems * sizeof(elem));
+    if constexpr (A_TRANSPOSED) {
+#pragma unroll
+        for (unsigned i = 0; i < BLOCK_M; i += 64) {
+            tma_load(a_tile + i * BLOCK_K, a, full, place.row + i, k, batch);
+        }
+    } else {
+        tma_load(a_tile, a, full, k, place.row, batch);
+    }
+    // Rows of the block's part of B, of the tile or of each set of 64 columns.
+    constexpr unsigned part = (B_TRANSPOSED ? BLOCK_N : BLOCK_K) / CLUSTER;
+    const auto load_b = [&](elem* to, int x, int y) {
+        if constexpr (CLUSTER > 1) {
+            tma_multicast(to + rank * part * 64, b, full, (1 << CLUSTER) - 1, x, y + rank * part, place.of_b);
+        } else {
+            tma_load(to, b, full, x, y, place.of_b);
+        }
+    };
+    if constexpr (B_TRANSPOSED) {
+        load_b(b_tile, k, place.column);
+    } else {
+#pragma unroll
+        for (unsigned i = 0; i < BLOCK_N; i += 64) load_b(b_tile + i * BLOCK_K, place.column + i, k);
+    }
+}
+
 // Producer of the ring. One thread calls it.
 template <typename Tiles>
 __device__ __forceinline__ void produce(const CUtensorMap& a, const CUtensorMap& b, const Ring& ring, unsigned rank,
@@ -135,38 +172,7 @@ __device__ __forceinline__ void produce(const CUtensorMap& a, const CUtensorMap&
         const unsigned batch = place.batch / PARTS, first = place.batch % PARTS * STEPS;
 #pragma unroll 1
         for (unsigned step = first; step < first + STEPS; step++) {
-            const unsigned k = step * BLOCK_K;
-            mbarrier* const full = &ring.full[at.stage];
-            elem *const a_tile = ring.a_tile(at.stage), *const b_tile = ring.b_tile(at.stage);
-            if constexpr (CLUSTER > 1) {
-                mbarrier_wait_cluster(&ring.empty[at.stage], at.parity ^ 1);
-            } else {
-                mbarrier_wait(&ring.empty[at.stage], at.parity ^ 1);
-            }
-            mbarrier_expect(full, stage_elems * sizeof(elem));
-            if constexpr (A_TRANSPOSED) {
-#pragma unroll
-                for (unsigned i = 0; i < BLOCK_M; i += 64) {
-                    tma_load(a_tile + i * BLOCK_K, a, full, place.row + i, k, batch);
-                }
-            } else {
-                tma_load(a_tile, a, full, k, place.row, batch);
-            }
-            // Rows of the block's part of B, of the tile or of each set of 64 columns.
-            constexpr unsigned part = (B_TRANSPOSED ? BLOCK_N : BLOCK_K) / CLUSTER;
-            const auto load_b = [&](elem* to, int x, int y) {
-                if constexpr (CLUSTER > 1) {
-                    tma_multicast(to + rank * part * 64, b, full, (1 << CLUSTER) - 1, x, y + rank * part, place.of_b);
-                } else {
-                    tma_load(to, b, full, x, y, place.of_b);
-                }
-            };
-            if constexpr (B_TRANSPOSED) {
-                load_b(b_tile, k, place.column);
-            } else {
-#pragma unroll
-                for (unsigned i = 0; i < BLOCK_N; i += 64) load_b(b_tile + i * BLOCK_K, place.column + i, k);
-            }
+            load_step(a, b, ring, at, rank, place, batch, step);
             at.skip<1>();
         }
     });
@@ -351,10 +357,11 @@ struct Products {
         wgmma_commit();
     }
 
-    __device__ __forceinline__ void tile(const Ring& ring, float (&sums)[SETS][BLOCK_N / 2]) {
+    // Adds the next steps of the ring. Those of all but the last have ended at the return.
+    __device__ __forceinline__ void tile(const Ring& ring, float (&sums)[SETS][BLOCK_N / 2], unsigned steps = STEPS) {
         unsigned last = 0;
 #pragma unroll 1
-        for (unsigned k = 0; k < STEPS; k++) {
+        for (unsigned k = 0; k < steps; k++) {
             step(ring, sums, k > 0);
             // The step before has ended.
             wgmma_wait<1>();
@@ -373,16 +380,20 @@ struct Products {
     }
 };
 
+// Products from the first stage on, of the rows of a tile from this one on. Descriptors of other stages differ in the address alone.
+__device__ __forceinline__ Products products_of(const Ring& ring, unsigned rows) {
+    elem *const a_rows = ring.a_tile(0) + rows * BLOCK_K, *const b_rows = ring.b_tile(0);
+    return {A_TRANSPOSED ? wgmma_across_k(a_rows, BLOCK_K) : wgmma_along_k(a_rows),
+            B_TRANSPOSED ? wgmma_along_k(b_rows) : wgmma_across_k(b_rows, BLOCK_K), Position{}};
+}
+
 template <typename Epilogue, typename Tiles>
 __device__ __forceinline__ void consume(const CUtensorMap& c, const Ring& ring, unsigned rank, const Epilogue& epilogue,
                                         const Tiles& tiles) {
     // Uniform, which the compiler cannot know.
     const unsigned warp = __shfl_sync(0xFFFFFFFFu, threadIdx.x / 32, 0), warpgroup = warp / 4;
     const unsigned rows = ALTERNATE ? 0 : warpgroup * SETS * 64;
-    // Descriptors of the first stage. Those of others differ in the address alone.
-    elem *const a_rows = ring.a_tile(0) + rows * BLOCK_K, *const b_rows = ring.b_tile(0);
-    Products products{A_TRANSPOSED ? wgmma_across_k(a_rows, BLOCK_K) : wgmma_along_k(a_rows),
-                      B_TRANSPOSED ? wgmma_along_k(b_rows) : wgmma_across_k(b_rows, BLOCK_K), Position{}};
+    Products products = products_of(ring, rows);
     using Of = Results<Epilogue>;
     Of results{c, epilogue, ring.pieces + warp * SLOTS * Of::slot_elems, ring.loaded + warp * SLOTS, 0};
     if (ALTERNATE && warpgroup == 1) products.at.skip<STEPS>();
@@ -402,14 +413,16 @@ __device__ __forceinline__ void consume(const CUtensorMap& c, const Ring& ring, 
     if (threadIdx.x % 32 == 0) tma_wait_read<0>();
 }
 
-template <typename Epilogue, typename Tiles = AllTiles>
-__device__ __forceinline__ void product_wgmma(const CUtensorMap& a, const CUtensorMap& b, const CUtensorMap& c,
-                                              const Epilogue& epilogue, const Tiles& tiles = Tiles{}) {
+// Calls `load(ring, rank)` in one thread of the last warpgroup, and `multiply(ring, rank)` in all threads of the others. A slot of
+// results has this number of elements.
+template <unsigned slot_elems, typename Load, typename Multiply>
+__device__ __forceinline__ void by_warpgroups(const CUtensorMap& a, const CUtensorMap& b, const CUtensorMap& c, const Load& load,
+                                              const Multiply& multiply) {
     extern __shared__ __align__(1024) unsigned char shared[];
     elem* const stages = reinterpret_cast<elem*>(shared);
     elem* const pieces = stages + STAGES * stage_elems;
     constexpr unsigned warps = CONSUMERS * 4;
-    mbarrier* const barriers = reinterpret_cast<mbarrier*>(pieces + warps * SLOTS * Results<Epilogue>::slot_elems);
+    mbarrier* const barriers = reinterpret_cast<mbarrier*>(pieces + warps * SLOTS * slot_elems);
     const Ring ring{stages, pieces, barriers, barriers + STAGES, barriers + 2 * STAGES};
     const unsigned rank = CLUSTER > 1 ? cluster_rank() : 0;
     if (threadIdx.x == 0) {
@@ -430,12 +443,20 @@ __device__ __forceinline__ void product_wgmma(const CUtensorMap& a, const CUtens
     }
     if (threadIdx.x >= CONSUMERS * 128) {
         give_registers<24>();
-        if (threadIdx.x == CONSUMERS * 128) produce(a, b, ring, rank, tiles);
+        if (threadIdx.x == CONSUMERS * 128) load(ring, rank);
         __syncwarp();
     } else {
         take_registers<CONSUMERS == 2 ? 240 : 160>();
-        consume(c, ring, rank, epilogue, tiles);
+        multiply(ring, rank);
     }
     // Other blocks arrive at this block's barriers.
     if constexpr (CLUSTER > 1) cluster_sync();
+}
+
+template <typename Epilogue, typename Tiles = AllTiles>
+__device__ __forceinline__ void product_wgmma(const CUtensorMap& a, const CUtensorMap& b, const CUtensorMap& c,
+                                              const Epilogue& epilogue, const Tiles& tiles = Tiles{}) {
+    by_warpgroups<Results<Epilogue>::slot_elems>(
+        a, b, c, [&](const Ring& ring, unsigned rank) { produce(a, b, ring, rank, tiles); },
+        [&](const Ring& ring, unsigned rank) { consume(c, ring, rank, epilogue, tiles); });
 }

@@ -215,8 +215,8 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "b8,h16,kv4,s4096,d128,causal",
             "b2,h32,kv16,s4096,d128,cap50,causal",
             "b1,h64,kv8,s8192,d64,w128,causal,sinks",
-            "b2,h32,s4096,d128,causal,alibi",
             "b1,h32,kv8,s16384,d128,n8,causal",
+            "b2,h32,s4096,d128,causal,alibi",
         ],
     }
 }

@@ -248,10 +248,10 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "b2,h32,kv16,s4096,d128,cap50,causal",
             "b1,h64,kv8,s8192,d64,causal,sinks",
             "b1,h64,kv8,s16384,d64,w128,causal,sinks",
-            "b2,h32,s4096,d128,causal,alibi",
             // Documents of a training step, and questions of a server.
             "b1,h32,kv8,s16384,d128,n8,causal",
             "b1,h16,s16384,d64,n64",
+            "b2,h32,s4096,d128,causal,alibi",
         ],
     }
 }

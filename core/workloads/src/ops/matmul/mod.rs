@@ -71,6 +71,9 @@ pub fn workload() -> Workload {
             // Enough for tiles of 128 if the number of multiprocessors is unknown; ragged, and in whole vectors.
             "m1409,n1283,k3",
             "m1416,n1288,k8",
+            // Tiles in parts of several blocks: more blocks than tiles, and a wave and a part.
+            "m72,n264,k2056",
+            "m1544,n2824,k136",
         ])
         .huge(&["m46344,n46344,k8"])
         .host(host)
@@ -94,6 +97,14 @@ pub fn workload() -> Workload {
                 "wgmma",
                 "tensor cores by four warps together; tiles are loaded and stored by the copy engine, in a ring across tiles",
                 wgmma,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| gemm(p).wgmma_available(p.dtype, caps)),
+            Variant::kernel(
+                "stream",
+                "the same with the steps of the last waves of tiles divided evenly among multiprocessors (stream-K); sums of parts \
+                 pass through memory in f32; not by default",
+                stream,
             )
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| gemm(p).wgmma_available(p.dtype, caps)),
@@ -134,7 +145,8 @@ pub fn workload() -> Workload {
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
         Preset::Standard => &["m1024,n1024,k1024", "m4096,n4096,k4096"],
-        _ => &["m1024,n1024,k1024", "m4096,n4096,k4096", "m8192,n8192,k8192"],
+        // 2304 rows and columns are 162 tiles of 128 × 256: one wave and a quarter.
+        _ => &["m1024,n1024,k1024", "m4096,n4096,k4096", "m2304,n2304,k8192", "m8192,n8192,k8192"],
     }
 }
 
@@ -146,6 +158,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         BufferSpec::output("c", Elem::Real, &[m, n]),
     ];
     buffers.extend(split::scratch(p));
+    buffers.push(gemm(p).stream_parts("stream_parts"));
     buffers
 }
 
@@ -271,6 +284,10 @@ fn mma(p: &Problem, _caps: &Caps) -> Program {
 
 fn wgmma(p: &Problem, caps: &Caps) -> Program {
     gemm(p).wgmma(caps, "matmul/wgmma", "matmul_wgmma", ["a", "b", "c"], [], &[]).cost(cost(p)).into()
+}
+
+fn stream(p: &Problem, caps: &Caps) -> Program {
+    Program { stages: gemm(p).stream(caps, ["a", "b", "c", "stream_parts"], cost(p)) }
 }
 
 fn coopmat_available(p: &Problem, caps: &Caps) -> Result<(), String> {
