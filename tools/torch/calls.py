@@ -133,6 +133,21 @@ def roi_align(direction, shape, dtype, device):
     yield "torchvision", False, partial(by_torchvision, x, rois, n["p"], 1.0, n["s"], True)
 
 
+def deform_conv2d(direction, shape, dtype, device):
+    from torchvision.ops import deform_conv2d as by_torchvision
+
+    given = extents(shape)
+    n = {"m": given["c"], "w": given["h"], "k": 3, "s": 1, "p": 0} | given
+    oh, ow = ((n[extent] + 2 * n["p"] - n["k"]) // n["s"] + 1 for extent in "hw")
+    taps = n["k"] ** 2
+    # torchvision has channels first, and wants offsets in the type of the images; ours are f32.
+    x = normal((n["n"], n["c"], n["h"], n["w"]), dtype, device)
+    offset = normal((n["n"], 2 * taps, oh, ow), dtype, device)
+    mask = normal((n["n"], taps, oh, ow), dtype, device).sigmoid()
+    w, bias = normal((n["m"], n["c"], n["k"], n["k"]), dtype, device), normal((n["m"],), dtype, device)
+    yield "torchvision", False, partial(by_torchvision, x, offset, w, bias, n["s"], n["p"], mask=mask)
+
+
 def nms(direction, shape, dtype, device):
     from torchvision.ops import batched_nms
     from torchvision.ops import nms as by_torchvision
@@ -378,7 +393,7 @@ def quantize(direction, shape, dtype, device):
 
 
 CONVOLUTIONS = ["conv2d", "conv3d", "depthwise_conv2d", "depthwise_conv3d"]
-OTHERS = [separable_conv3d, pool, resize, roi_align, embedding, embedding_bag, hash_embedding, transpose, reduce, scan, sort_by_key]
+OTHERS = [separable_conv3d, pool, resize, roi_align, deform_conv2d, embedding, embedding_bag, hash_embedding, transpose, reduce, scan, sort_by_key]
 OTHERS += [top_k, hadamard, fft, nms, rope_append]
 WORKLOADS = {name: partial(convolution, name) for name in CONVOLUTIONS}
 WORKLOADS |= {one.__name__: one for one in [*OTHERS, standard_scaler, batch_norm, quantize, sample]}

@@ -72,6 +72,8 @@ def named():
     yield "resize/fwd/n128,c3,h512,oh224,nchw,bilinear/f32"
     for shape in ["n2,c256,h100,w136,r1000,p7", "n2,c256,h50,w68,r1000,p7", "n2,c256,h100,w136,r200,p14"]:
         yield from (f"roi_align/fwd/{shape}/{dtype}" for dtype in ("f32", "f16"))
+    for shape in ["n1,c64,h64,p1", "n2,c128,h100,w136,p1", "n8,c256,h50,w68,p1", "n8,c512,h25,w34,p1"]:
+        yield from (f"deform_conv2d/fwd/{shape}/{dtype}" for dtype in ("f32", "f16"))
     yield from (f"nms/fwd/{shape}/f32" for shape in ("n1000", "n4000", "n16384", "n4000,c80", "n4000,scored", "n16384,scored"))
     for shape in ["b256,h32,kv8,t256,d128,ragged", "b1,s8192,h32,kv8,d128"]:
         yield from (f"rope_append/fwd/{shape}{kind}/bf16" for kind in ("", ",e4m3", ",int8"))

@@ -68,6 +68,10 @@ CASES = {
         ["n2,c3,h7,w5,r5,p3", "n1,c33,h9,w31,r7,p2,s1", "n1,c4,h24,w40,r6,p5,s3", "n2,c90,h25,w34,r11,p7"],
         {"fwd": ["naive", "bins"]},
     ),
+    "deform_conv2d": (
+        ["n2,c3,m5,h7,w5,p1", "n1,c5,m2,h9,w12,k2,s2", "n2,c16,m72,h13,w10,p1"],
+        {"fwd": ["naive", "tiled", "mma"]},
+    ),
     # Thresholds that f32 has: a share at one of them is the same number by a division.
     "nms": (["n300,c5", "n129,t0.25", "n1009,scored,t0.75"], {"fwd": ["naive", "bitmask"]}),
     # PyTorch finds the nearest pixel in f32: ratios of extents that it rounds have other pixels.
@@ -281,6 +285,29 @@ def roi_align(shape, dtype, rng):
     return inputs, of
 
 
+def deform_conv2d(shape, dtype, rng):
+    from torchvision.ops import deform_conv2d as by_torchvision
+
+    given = extents(shape)
+    n = {"m": given["c"], "w": given["h"], "k": 3, "s": 1, "p": 0} | given
+    oh, ow = ((n[extent] + 2 * n["p"] - n["k"]) // n["s"] + 1 for extent in "hw")
+    inputs = {
+        "x": random(rng, (n["n"], n["h"], n["w"], n["c"]), dtype),
+        "offset": 2 * rng.standard_normal((n["n"], oh, ow, n["k"], n["k"], 2)).astype(np.float32),
+        "mask": random(rng, (n["n"], oh, ow, n["k"], n["k"]), dtype),
+        "w": random(rng, (n["m"], n["k"], n["k"], n["c"]), dtype),
+        "bias": random(rng, (n["m"],), dtype),
+    }
+
+    def of(x, offset, mask, w, bias):
+        # Channels first, and the numbers of all taps as channels.
+        x, offset, mask = x.movedim(-1, 1), offset.flatten(3).movedim(-1, 1), mask.flatten(3).movedim(-1, 1)
+        out = by_torchvision(x, offset, w.movedim(-1, 1), bias, n["s"], n["p"], mask=mask)
+        return {"out": out.movedim(1, -1)}
+
+    return inputs, of
+
+
 def rivals(n, rng):
     """Boxes around an eighth as many objects: corners in quarters of a pixel, so that areas are exact in f32."""
     objects = -(-n["n"] // 8)
@@ -313,8 +340,8 @@ def nms(shape, dtype, rng):
 def problem(workload, direction, shape, dtype, rng):
     forward = direction == "fwd"
     others = {"pool": pool, "resize": resize, "conv_block": block}
-    if workload in ("nms", "roi_align"):
-        return {"nms": nms, "roi_align": roi_align}[workload](shape, dtype, rng)
+    if workload in ("deform_conv2d", "nms", "roi_align"):
+        return {"deform_conv2d": deform_conv2d, "nms": nms, "roi_align": roi_align}[workload](shape, dtype, rng)
     if workload in others:
         return others[workload](forward, shape, dtype, rng)
     return convolution(workload, forward, shape, dtype, rng)

@@ -15,6 +15,7 @@ pub mod conv3d;
 pub mod conv_block;
 pub mod copy;
 pub mod cross_entropy;
+pub mod deform_conv2d;
 pub mod depthwise_conv2d;
 pub mod depthwise_conv3d;
 pub mod dropout;
