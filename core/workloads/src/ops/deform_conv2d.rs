@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn taps_between_pixels_are_means_and_pixels_outside_are_zero() {
         let p = problem("n1,c1,h4,k1");
-        let weights = |offset| beside(&p, 5, 0, offset).map(|pixel| pixel.map(|(at, weight)| (at, weight)));
+        let weights = |offset| beside(&p, 5, 0, offset);
         assert_eq!(weights([0.25, 0.5]), [Some((5, 0.375)), Some((6, 0.375)), Some((9, 0.125)), Some((10, 0.125))]);
         assert_eq!(weights([-1.5, 0.0]), [None, None, Some((1, 0.5)), Some((2, 0.0))], "half a pixel above");
         assert_eq!(weights([2.5, 2.25]), [Some((15, 0.375)), None, None, None], "beyond the last");

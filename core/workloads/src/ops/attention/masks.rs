@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(bounds, [0, 5, 8, 9], "lengths of 5, 3 and 1");
         let inputs = p.inputs(1);
         let seen = |p: &Problem| (0..9).map(|row| Masks::behind(p, 3).seen(&inputs, row)).collect::<Vec<_>>();
-        assert_eq!(seen(&p), [vec![0..5; 5], vec![5..8; 3], vec![8..9]].concat());
+        assert_eq!(seen(&p), [vec![0..5; 5], vec![5..8; 3], vec![8..9; 1]].concat());
         let causal = problem("b1,h2,s9,d1,w2,n3,causal");
         assert_eq!(seen(&causal), [0..1, 0..2, 1..3, 2..4, 3..5, 5..6, 5..7, 6..8, 8..9]);
         for p in [&p, &causal] {
