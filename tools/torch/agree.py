@@ -21,7 +21,7 @@ from problems.common import extents
 
 BOUND = {"f32": 1e-4, "f16": 5e-3}
 # Variants of one dialect only, and with 16-bit floats only.
-ON_TENSOR_CORES = {"fused_mma", "mma", "separate_mma", "split_mma", "unfused_mma", "wgmma"}
+ON_TENSOR_CORES = {"fused_mma", "mma", "prefix_mma", "separate_mma", "split_mma", "unfused_mma", "wgmma"}
 CUDA_ONLY = {"decoupled", "flash_atomic", "flash_mma", "level3", "vendor", "vendor_tuned"} | ON_TENSOR_CORES
 WGSL_ONLY = {"subgroup"}
 NOT_F32 = {"flash_mma", "level3"} | ON_TENSOR_CORES

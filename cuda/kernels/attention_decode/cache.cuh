@@ -4,7 +4,7 @@
 
 // Index of a token, counted in tokens from the first page.
 __device__ __forceinline__ u64 place_of(const unsigned* __restrict__ table, unsigned sequence, unsigned token) {
-    const u64 entry = (u64)sequence * PAGES + token / PAGE;
+    const u64 entry = (u64)sequence * PAGES + token / PAGE; //= PREFIXED: const u64 entry = (token < PREFIX ? 0 : (u64)sequence) * PAGES + token / PAGE;
     const u64 page = CONTIGUOUS ? entry : table[entry];
     return page * PAGE + token % PAGE;
 }

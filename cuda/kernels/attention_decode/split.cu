@@ -4,7 +4,7 @@
 // attention_decode_split  a block per head of keys and part of the sequence; each key and value is read once for HELD heads of
 //                         queries, 16 bytes at a time, with an online softmax
 
-#include "attention_decode/cache.cuh"
+#include "attention_decode/cache.cuh" //= PREFIXED: #include "attention_decode/prefix.cuh"
 #include "lib/pieces.cuh"
 #include "lib/reduce.cuh"
 
@@ -18,7 +18,7 @@
 constexpr unsigned row_pieces = D / WIDTH;
 constexpr unsigned teams = THREADS / LANES;
 constexpr unsigned group = HEADS / KEY_HEADS;
-constexpr unsigned shares = group / HELD;
+constexpr unsigned shares = group / HELD; //= PREFIXED: constexpr unsigned shares = ROWS_OF_HEAD / HELD;
 
 // Piece `i` of the thread in a row, zeros past its end.
 __device__ __forceinline__ stored piece_of_row(const elem* __restrict__ row, unsigned i) {
@@ -54,27 +54,27 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __shared__ float merged[THREADS * PIECES * WIDTH];
     __shared__ float2 of_teams[teams][HELD];
     const u64 index = flat_workgroup();
-    if (index >= (u64)SEQUENCES * KEY_HEADS * shares * SPLITS) return;
+    if (index >= (u64)SEQUENCES * KEY_HEADS * shares * SPLITS) return; //= PREFIXED: if (index >= (u64)SETS * KEY_HEADS * shares * SPLITS) return;
     const unsigned split = (unsigned)(index % SPLITS);
     const u64 share = index / SPLITS;
     const unsigned key_head = (unsigned)(share / shares % KEY_HEADS);
     const unsigned sequence = (unsigned)(share / (shares * KEY_HEADS));
     // A sequence's heads, group by group, are divided into shares of HELD.
-    const u64 first_row = share * HELD;
+    const u64 first_row = share * HELD; //= PREFIXED: const u64 base = share / shares * group; const unsigned first_of_set = (unsigned)(share % shares) * HELD;
     const unsigned team = threadIdx.x / LANES, lane = threadIdx.x % LANES;
-    const unsigned begin = split * CHUNK, length = lengths[sequence], end = min(length, begin + CHUNK);
+    const unsigned begin = split * CHUNK, length = lengths[sequence], end = min(length, begin + CHUNK); //= PREFIXED: const unsigned begin = FIRST + split * CHUNK, length = SETS < SEQUENCES ? LAST : min(lengths[sequence], LAST), end = min(length, begin + CHUNK);
 
     // Exponentials are to base two, as the hardware computes them. The scale includes the change of base.
     const float scale = 1.4426950408889634f / sqrtf((float)D);
     piece query[HELD][PIECES], sums[HELD][PIECES];
-    float top[HELD], total[HELD];
+    float top[HELD], total[HELD]; //+ PREFIXED: unsigned limits[HELD];
 #pragma unroll
     for (unsigned g = 0; g < HELD; g++) {
         top[g] = negative_infinity();
-        total[g] = 0.0f;
+        total[g] = 0.0f; //+ PREFIXED: limits[g] = tokens_of(lengths, base, first_of_set + g);
 #pragma unroll
         for (unsigned i = 0; i < PIECES; i++) {
-            query[g][i] = widened(piece_of_row(q + (first_row + g) * D, i));
+            query[g][i] = widened(piece_of_row(q + (first_row + g) * D, i)); //= PREFIXED: query[g][i] = widened(piece_of_row(q + row_of(base, first_of_set + g) * D, i));
             sums[g][i] = piece_of(0.0f);
         }
     }
@@ -125,7 +125,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                     for (unsigned e = 0; e < WIDTH; e++) dot = fmaf(query[g][i].at[e], wide[i].at[e], dot);
                 }
                 dot = lanes_sum(dot, LANES);
-                weight[g][u] = inside ? dot * scale : negative_infinity();
+                weight[g][u] = inside ? dot * scale : negative_infinity(); //= PREFIXED: weight[g][u] = inside && first + u * teams + team < limits[g] ? dot * scale : negative_infinity();
             }
         }
 #pragma unroll
@@ -189,7 +189,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             }
         }
         __syncthreads();
-        const u64 part = (first_row + g) * SPLITS + split;
+        const u64 part = (first_row + g) * SPLITS + split; //= PREFIXED: const u64 part = row_of(base, first_of_set + g) * ALL_PARTS + FIRST_PART + split;
         for (unsigned x = threadIdx.x; x < D; x += THREADS) {
             float sum = 0.0f;
             for (unsigned other = 0; other < teams; other++) sum += merged[other * padded + x];

@@ -4,7 +4,7 @@
 // attention_decode_split_mma  tokens pass through shared memory by asynchronous copies, STAGES - 1 tiles in flight; up to sixteen
 //                             heads of queries are rows of warp-wide GEMMs. From compute capability 8.0 on.
 
-#include "attention_decode/cache.cuh"
+#include "attention_decode/cache.cuh" //= PREFIXED: #include "attention_decode/prefix.cuh"
 #include "lib/async_copy.cuh"
 #include "lib/mma.cuh"
 #include "lib/reduce.cuh"
@@ -16,7 +16,7 @@
 // first block of a head of keys with this token writes it there.
 
 constexpr unsigned group = HEADS / KEY_HEADS;
-constexpr unsigned shares = (group + HELD - 1) / HELD;
+constexpr unsigned shares = (group + HELD - 1) / HELD; //= PREFIXED: constexpr unsigned shares = (ROWS_OF_HEAD + HELD - 1) / HELD;
 constexpr unsigned step = WARPS * TOKENS;
 
 // head_dim, padded with zeros to a multiple of the instruction's depth.
@@ -58,24 +58,24 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
     // Maximum score and sum of weights of each head.
     __shared__ float2 of_warps[WARPS][16];
     const u64 index = flat_workgroup();
-    if (index >= (u64)SEQUENCES * KEY_HEADS * shares * SPLITS) return;
+    if (index >= (u64)SEQUENCES * KEY_HEADS * shares * SPLITS) return; //= PREFIXED: if (index >= (u64)SETS * KEY_HEADS * shares * SPLITS) return;
     const unsigned split = (unsigned)(index % SPLITS), share = (unsigned)(index / SPLITS % shares);
     const u64 key_rows = index / SPLITS / shares;
     const unsigned key_head = (unsigned)(key_rows % KEY_HEADS), sequence = (unsigned)(key_rows / KEY_HEADS);
     const u64 first_row = key_rows * group + share * HELD;
-    const unsigned heads = min(HELD, group - share * HELD);
+    const unsigned heads = min(HELD, group - share * HELD); //= PREFIXED: const unsigned heads = min(HELD, ROWS_OF_HEAD - share * HELD);
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     elem* const stages = reinterpret_cast<elem*>(shared) + warp * STAGES * 2 * tile_elems;
 
     // The first lookups do not wait for the length: entries past the end are not used.
-    const unsigned begin = split * CHUNK, mine = begin + warp * TOKENS;
+    const unsigned begin = split * CHUNK, mine = begin + warp * TOKENS; //= PREFIXED: const unsigned begin = FIRST + split * CHUNK, mine = begin + warp * TOKENS;
     const auto lookup = [&](unsigned tile) {
         return (unsigned)place_of(table, sequence, min(mine + tile * step + lane % TOKENS, T - 1));
     };
     unsigned places[STAGES];
 #pragma unroll
     for (unsigned tile = 0; tile < STAGES; tile++) places[tile] = lookup(tile);
-    const unsigned length = lengths[sequence], end = min(length, begin + CHUNK);
+    const unsigned length = lengths[sequence], end = min(length, begin + CHUNK); //= PREFIXED: const unsigned length = SETS < SEQUENCES ? LAST : min(lengths[sequence], LAST), end = min(length, begin + CHUNK);
     const unsigned tiles = mine < end ? (end - mine + step - 1) / step : 0;
 
     // Copies a tile whose token `i` lies at the place in lane `i`. Every call closes a group of copies, also an empty one past
@@ -106,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
     unsigned query[PADDED / 16][4];
 #pragma unroll
     for (unsigned x = 0; x < PADDED / 16; x++) {
-        const elem* const rows = q + first_row * D;
+        const elem* const rows = q + first_row * D; //= PREFIXED: const Rows rows = {q, key_rows * group, share * HELD};
         const unsigned head = lane / 4, column = x * 16 + lane % 4 * 2;
         query[x][0] = query_pair(rows, heads, head, column);
         query[x][1] = halves == 2 ? query_pair(rows, heads, head + 8, column) : 0;
@@ -116,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
 
     // Exponentials are to base two, as the hardware computes them. The scale includes the change of base.
     const float scale = 1.4426950408889634f / sqrtf((float)D);
-    float top[halves], total[halves], sums[PADDED / 8][4];
+    float top[halves], total[halves], sums[PADDED / 8][4]; //+ PREFIXED: const unsigned limits[2] = {tokens_of(lengths, key_rows * group, share * HELD + lane / 4), tokens_of(lengths, key_rows * group, share * HELD + lane / 4 + 8)};
 #pragma unroll
     for (unsigned r = 0; r < halves; r++) {
         top[r] = negative_infinity();
@@ -160,7 +160,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
             for (unsigned n = 0; n < TOKENS / 8; n++) {
 #pragma unroll
                 for (unsigned e = 2 * r; e < 2 * r + 2; e++) {
-                    const bool inside = first + n * 8 + lane % 4 * 2 + e % 2 < end;
+                    const bool inside = first + n * 8 + lane % 4 * 2 + e % 2 < end; //= PREFIXED: const bool inside = first + n * 8 + lane % 4 * 2 + e % 2 < min(end, limits[r]);
                     score[n][e] = inside ? score[n][e] * scale : negative_infinity();
                     highest = fmaxf(highest, score[n][e]);
                 }
@@ -235,7 +235,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
             all = fmaf(of_this.y, rescale, all);
             sum = fmaf(reinterpret_cast<const float*>(shared)[w * apart + head * PADDED + column], rescale, sum);
         }
-        const u64 part = (first_row + head) * SPLITS + split;
+        const u64 part = (first_row + head) * SPLITS + split; //= PREFIXED: const u64 part = row_of(key_rows * group, share * HELD + head) * ALL_PARTS + FIRST_PART + split;
         parts[part * D + column] = sum;
         if (column == 0) {
             numbers[part * 2] = highest;

@@ -2,7 +2,7 @@
 
 // First element of a token's key or value for a head of keys.
 fn cache_at(sequence: u32, token: u32, key_head: u32) -> u32 {
-    let entry = sequence * PAGES + token / PAGE;
+    let entry = sequence * PAGES + token / PAGE; //= PREFIXED: let entry = select(sequence, 0u, token < PREFIX) * PAGES + token / PAGE;
     var page = entry;
     if !CONTIGUOUS {
         page = table[entry];

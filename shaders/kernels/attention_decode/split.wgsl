@@ -10,7 +10,7 @@
 // With APPENDS, the last token of a sequence comes from the new keys and values, and no workgroup reads its place in the caches.
 // The first workgroup of a head of keys with this token writes it there.
 
-#import attention_decode/cache
+#import attention_decode/cache //= PREFIXED: #import attention_decode/prefix
 #import lib/lanes
 #import lib/launch
 #import lib/lowest
@@ -32,7 +32,7 @@
 @group(0) @binding(8) var<storage, read> new_v: array<elem>;
 #endif
 
-const SHARES: u32 = HEADS / KEY_HEADS / HELD;
+const SHARES: u32 = HEADS / KEY_HEADS / HELD; //= PREFIXED: const SHARES: u32 = ROWS_OF_HEAD / HELD;
 const MOST_HELD: u32 = THREADS / KEYS;
 const LOG2_E: f32 = 1.4426950408889634;
 
@@ -84,20 +84,20 @@ fn attention_decode_split(
 ) {
     let flat = flat_group(group, groups);
     let share = flat / SPLITS;
-    if share >= SEQUENCES * KEY_HEADS * SHARES {
+    if share >= SEQUENCES * KEY_HEADS * SHARES { //= PREFIXED: if share >= SETS * KEY_HEADS * SHARES {
         return;
     }
     let part = flat % SPLITS;
     let key_head = share / SHARES % KEY_HEADS;
     let sequence = share / (SHARES * KEY_HEADS);
     // A sequence's heads, group by group, are divided into shares of HELD.
-    let first_row = share * HELD;
-    let begin = part * CHUNK;
-    let length = lengths[sequence];
+    let first_row = share * HELD; //= PREFIXED:
+    let begin = part * CHUNK; //= PREFIXED: let begin = FIRST + part * CHUNK;
+    let length = lengths[sequence]; //= PREFIXED: let length = min(select(lengths[sequence], LAST, SETS < SEQUENCES), LAST);
     let end = min(length, begin + CHUNK);
     let own = (sequence * KEY_HEADS + key_head) * D;
     for (var e = thread; e < HELD * D; e += THREADS) {
-        queries[e] = f32(q[first_row * D + e]);
+        queries[e] = f32(q[first_row * D + e]); //= PREFIXED: queries[e] = f32(q[row_of(share, e / D) * D + e % D]);
     }
     workgroupBarrier();
 
@@ -130,7 +130,7 @@ fn attention_decode_split(
 
         // Thread g · 32 + i weighs token i for query g.
         var score = LOWEST;
-        let seen = thread / KEYS < HELD && first + thread % KEYS < end;
+        let seen = thread / KEYS < HELD && first + thread % KEYS < end; //= PREFIXED: let seen = thread / KEYS < HELD && first + thread % KEYS < min(end, tokens_of(share, thread / KEYS));
         if seen {
             let at = thread * 4u;
             score = (products[at] + products[at + 1u] + products[at + 2u] + products[at + 3u]) * scale;
@@ -168,12 +168,12 @@ fn attention_decode_split(
         let col = thread + c * THREADS;
         if col < D {
             for (var g = 0u; g < HELD; g++) {
-                parts[((first_row + g) * SPLITS + part) * D + col] = sums[c * HELD + g];
+                parts[((first_row + g) * SPLITS + part) * D + col] = sums[c * HELD + g]; //= PREFIXED: parts[(row_of(share, g) * ALL_PARTS + FIRST_PART + part) * D + col] = sums[c * HELD + g];
             }
         }
     }
     if thread % KEYS == 0u && thread / KEYS < HELD {
-        let at = ((first_row + thread / KEYS) * SPLITS + part) * 2u;
+        let at = ((first_row + thread / KEYS) * SPLITS + part) * 2u; //= PREFIXED: let at = (row_of(share, thread / KEYS) * ALL_PARTS + FIRST_PART + part) * 2u;
         numbers[at] = top;
         numbers[at + 1u] = total;
     }

@@ -27,13 +27,15 @@ CACHES = [
     "b2,h4,t130,d72,contiguous",
     "b3,h8,kv2,t300,d128,ragged,append",
     "b2,h20,kv1,t67,d64,p7,append",
+    "b5,h6,kv2,t300,d72,pre160,ragged",
+    "b9,h4,kv1,t130,d64,p7,pre105,ragged",
 ]
 CASES = {
     "attention": (
         HEADS,
         {"fwd": ["manual", "subgroup", "flash", "flash_mma"], "bwd": ["manual", "flash", "flash_atomic", "flash_mma"]},
     ),
-    "attention_decode": (CACHES, {"fwd": ["naive", "split", "split_append", "split_mma"]}),
+    "attention_decode": (CACHES, {"fwd": ["naive", "split", "split_append", "split_mma", "prefix", "prefix_mma"]}),
 }
 
 
@@ -111,6 +113,8 @@ def decode_problem(n, shape, dtype, rng):
     inputs = {"q": random(rng, (n["b"], n["h"], n["d"]), dtype)}
     inputs |= {name: random(rng, (pages, size, kv, n["d"]), dtype) for name in "kv"}
     inputs["table"] = dealt.reshape(n["b"], entries).astype(np.uint32)
+    # Pages of a shared prefix are those of the first sequence.
+    inputs["table"][:, : n.get("pre", 0) // size] = inputs["table"][0, : n.get("pre", 0) // size]
     inputs["lengths"] = rng.integers(1, n["t"] + 1, n["b"]).astype(np.uint32)
 
     appends = "append" in shape.split(",")

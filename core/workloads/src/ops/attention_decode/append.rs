@@ -45,6 +45,7 @@ impl<'a> Appended<'a> {
     /// Position of a token, counted in tokens from the first page.
     pub fn place(&self, sequence: u64, token: u64) -> u64 {
         let (p, size) = (self.p, self.p["p"]);
+        let sequence = if token < p["pre"] { 0 } else { sequence };
         let entry = sequence * pages_of_one(&p.shape) + token / size;
         let page = if p.shape.has("contiguous") { entry } else { self.inputs.at(TABLE, entry) as u64 };
         page * size + token % size

@@ -4,7 +4,7 @@ use parallax_ir::{CudaLaunch, Gemm, Problem, Program, Stage, Tunable};
 use parallax_schema::case::Allowed;
 use parallax_schema::device::{Caps, CudaCaps};
 
-use super::split::{Division, as_const, available as short_rows, group, stages};
+use super::split::{Division, Extent, as_const, available as short_rows, stages};
 use super::{append, element, pages, stage};
 
 /// Query heads that are rows of one GEMM: the rows of a matrix instruction.
@@ -51,10 +51,11 @@ pub fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
 }
 
 pub fn split_mma(p: &Problem, caps: &Caps) -> Program {
-    Program { stages: stages(p, caps, first(p, caps), append::asked(p)).into() }
+    Program { stages: stages(p, caps, vec![first(p, Extent::whole(p), caps)], append::asked(p)) }
 }
 
-fn first(p: &Problem, caps: &Caps) -> (Stage, Division) {
+/// Stage of an extent, without the arguments of all such stages.
+pub(super) fn first(p: &Problem, extent: Extent, caps: &Caps) -> (Stage, Division) {
     let tuned = |tunable| u64::from(p.tuned(caps, "split_mma", tunable));
     let (warps, tokens) = (tuned(&WARPS), tuned(&TOKENS));
     // Keys and values in the kernel source's layout: head_dim is padded to whole instructions, and rows by one more piece.
@@ -64,10 +65,10 @@ fn first(p: &Problem, caps: &Caps) -> (Stage, Division) {
     let numbers = 8 * warps * ROWS;
     let room = u64::from(caps.cuda.unwrap_or(CudaCaps::NONE).max_block_shared_bytes).saturating_sub(numbers);
     let stages = tuned(&STAGES).min(room / (warps * stage_bytes)).max(FEWEST_STAGES);
-    // Heads of a group, divided as evenly as possible.
-    let shares = group(p).div_ceil(ROWS);
-    let held = group(p).div_ceil(shares);
-    let division = Division::new(p, caps, warps * tokens, held, tuned(&BLOCKS));
+    // Rows of a set, divided as evenly as possible.
+    let shares = extent.rows.div_ceil(ROWS);
+    let held = extent.rows.div_ceil(shares);
+    let division = Division::new(p, extent, caps, [warps * tokens, held, tuned(&BLOCKS)]);
     let dynamic_shared_bytes = (warps * stages * stage_bytes) as u32;
     let stage = stage(p, "attention_decode/split_mma", "attention_decode_split_mma")
         .consts(&[("T", p["t"]), ("WARPS", warps), ("TOKENS", tokens), ("STAGES", stages)].map(as_const))

@@ -15,6 +15,9 @@
 //! - `append`: the caches lack the last token of each sequence, which is also the query's token. Its key and value are the inputs
 //!   `new_k` and `new_v`, `[b, kv, d]`. They are written to the caches at token `length[i] − 1`, and attention then reads that
 //!   token like the others.
+//! - `pre` > 0: all sequences begin with the same `pre` tokens, such as a prompt of a system. Their pages are those of sequence 0: a
+//!   token `j < pre` of any sequence is in page `table[0, j / p]`. Later entries of the table are each sequence's own. Bytes of the
+//!   prefix count once (Juravsky et al., "Hydragen" (2024)).
 //!
 //! With `append`, `length[i]` counts the tokens afterwards: the caches hold `length[i] − 1` of them before. A sequence of no tokens
 //! gets none. Both whole caches are outputs. Every execution writes the same values to the same positions, so that repeated
@@ -42,6 +45,7 @@ use crate::vector;
 
 mod append;
 mod mma;
+mod prefix;
 mod split;
 mod stress;
 
@@ -67,6 +71,7 @@ pub fn workload() -> Workload {
                 Axis::extent("t", "tokens, of the longest sequence"),
                 Axis::extent("d", "head dim"),
                 Axis::optional("p", "tokens of a page", 1, 16),
+                Axis::optional("pre", "first tokens that all sequences share, whole pages", 0, 0),
                 Axis::word("lengths", "lengths of sequences", &["", "ragged"]),
                 Axis::word("cache", "order of a sequence's pages", &["", "contiguous"]),
                 Axis::word("new", "whether the last tokens are inputs, and appended", &["", "append"]),
@@ -74,7 +79,7 @@ pub fn workload() -> Workload {
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |shape| match (shape["h"], shape["kv"]) {
-            (h, kv) if h.is_multiple_of(kv) => Ok(()),
+            (h, kv) if h.is_multiple_of(kv) => prefix::validate(shape),
             (h, kv) => Err(format!("{h} heads cannot share {kv} heads of keys and values evenly")),
         },
         forms: vec![OpSpec::new(
@@ -107,6 +112,11 @@ pub fn workload() -> Workload {
             "b2,h6,kv2,t67,d72,p1,contiguous,append",
             "b4,h20,kv1,t260,d40,p7,ragged,append",
             "b3,h2,t40,d256,ragged,contiguous",
+            // Prefixes: one page, several parts, all tokens, and more rows than a workgroup holds.
+            "b3,h2,t5,d3,p2,pre2,ragged",
+            "b5,h6,kv2,t300,d72,pre160",
+            "b9,h4,kv1,t517,d128,p7,pre441,ragged",
+            "b2,h3,t64,d40,pre64",
         ])
         .host(host)
         .variants(vec![
@@ -137,8 +147,21 @@ pub fn workload() -> Workload {
             .only_in(&[Dialect::Cuda])
             .available(mma::available)
             .tunables(mma::TUNABLES),
+            Variant::kernel(
+                "prefix",
+                "as split, with a stage for the shared prefix, which reads its keys and values once for several sequences",
+                prefix::prefix,
+            )
+            .available(|p, _| prefix::available(p)),
+            Variant::kernel(
+                "prefix_mma",
+                "as split_mma, with a stage for the shared prefix, whose rows are queries of all sequences",
+                prefix::prefix_mma,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(prefix::mma_available),
         ])
-        .fallback(&["split_mma", "split_append", "split", "naive"])
+        .fallback(&["prefix_mma", "prefix", "split_mma", "split_append", "split", "naive"])
         .preconditions(vec![
             Precondition::Below { buffer: "table", bound: pages },
             Precondition::Below { buffer: "lengths", bound: |p| p["t"] + 1 },
@@ -166,6 +189,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "b32,h32,kv8,t4096,d128,ragged",
             "b32,h32,kv8,t4096,d128,contiguous",
             "b32,h32,kv8,t4096,d128,append",
+            "b64,h32,kv8,t8192,d128,pre7168",
             "b128,h32,kv8,t4096,d128",
         ],
     }
@@ -185,6 +209,10 @@ fn pages(p: &Problem) -> u64 {
 /// the last page, so that the last entry names it. The last row of the caches, which every check compares, is then an appended one
 /// if sequences fill their pages.
 fn page(shape: &Shape, draw: Draw) -> f64 {
+    let of_one = pages_of_one(shape);
+    if draw.index % of_one < shape["pre"] / shape["p"] {
+        return dealt(draw.index % of_one, shape["b"] * of_one) as f64;
+    }
     let all = shape["b"] * pages_of_one(shape);
     (match (shape.has("contiguous"), shape.has("append")) {
         (true, _) => draw.index,
@@ -202,10 +230,10 @@ pub(super) fn dealt(entry: u64, all: u64) -> u64 {
 
 /// Number of tokens of sequence `i`. It is independent of the seed, so that costs are known.
 fn length(shape: &Shape, i: u64) -> u64 {
-    if !shape.has("ragged") {
-        return shape["t"];
+    match (shape.has("ragged"), shape["pre"]) {
+        (true, pre) if pre < shape["t"] => pre + ragged(i, shape["b"], shape["t"] - pre),
+        _ => shape["t"],
     }
-    ragged(i, shape["b"], shape["t"])
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
@@ -244,6 +272,11 @@ fn tokens(p: &Problem) -> u64 {
     (0..p["b"]).map(|i| length(&p.shape, i)).sum()
 }
 
+/// Number of tokens in memory: those of a prefix once.
+fn cached(p: &Problem) -> u64 {
+    tokens(p) - (p["b"] - 1) * p["pre"]
+}
+
 /// Operations of all sequences.
 fn operations(p: &Problem) -> u64 {
     4 * p["h"] * p["d"] * tokens(p)
@@ -254,7 +287,7 @@ fn bytes(p: &Problem) -> (u64, u64) {
     let queries = p["b"] * p["h"] * p["d"] * element(p);
     let entries = |i| if p.shape.has("contiguous") { 0 } else { length(&p.shape, i).div_ceil(p["p"]) };
     let looked_up = 4 * (0..p["b"]).map(|i| 1 + entries(i)).sum::<u64>();
-    (queries, queries + 2 * tokens(p) * p["kv"] * p["d"] * element(p) + looked_up)
+    (queries, queries + 2 * cached(p) * p["kv"] * p["d"] * element(p) + looked_up)
 }
 
 /// Bytes of an element.
@@ -327,9 +360,9 @@ fn reference(p: &Problem, inputs: &Inputs, caches: &Appended, row: u64, out: &mu
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (d, h, kv, size) = (p["d"] as usize, p["h"] as usize, p["kv"] as usize, p["p"] as usize);
     let (table, lengths) = (inputs[TABLE].u32(), inputs[LENGTHS].u32());
-    let entries = pages_of_one(&p.shape) as usize;
+    let (entries, prefix) = (pages_of_one(&p.shape) as usize, p["pre"] as usize);
     let place = |sequence: usize, token: usize| {
-        let entry = sequence * entries + token / size;
+        let entry = if token < prefix { 0 } else { sequence * entries } + token / size;
         let page = if p.shape.has("contiguous") { entry } else { table[entry] as usize };
         page * size + token % size
     };
@@ -370,6 +403,7 @@ fn stage(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
         )
         .consts(&[("PAGES", pages_of_one(&p.shape) as u32)])
         .consts(&[("CONTIGUOUS", p.shape.has("contiguous"))])
+        .consts(&prefix::layout(p))
 }
 
 fn naive(p: &Problem, _caps: &Caps) -> Program {

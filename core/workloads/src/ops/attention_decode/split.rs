@@ -5,7 +5,7 @@ use parallax_ir::{Problem, Program, Stage, spread, width};
 use parallax_schema::case::Cost;
 use parallax_schema::device::{Caps, Dialect};
 
-use super::{after_appending, append, bytes, operations, stage};
+use super::{after_appending, append, bytes, prefix, stage};
 
 /// Threads of a workgroup.
 const THREADS: u64 = 128;
@@ -26,9 +26,26 @@ pub fn available(p: &Problem) -> Result<(), String> {
     }
 }
 
-/// Largest number of parts of a sequence.
+/// Largest number of parts of a sequence, those of a shared prefix among them.
 pub fn most_parts(p: &Problem) -> u64 {
-    p["t"].div_ceil(FEWEST).min(MOST)
+    let of = |tokens: u64| tokens.div_ceil(FEWEST).min(MOST);
+    of(p["t"]).max(of(p["pre"]) + of(p["t"] - p["pre"]))
+}
+
+/// Queries and tokens of a stage: sets of rows for each head of keys, which see the same tokens.
+#[derive(Clone, Copy)]
+pub(super) struct Extent {
+    pub sets: u64,
+    pub rows: u64,
+    pub first: u64,
+    pub last: u64,
+}
+
+impl Extent {
+    /// Whole sequences, each with the heads of a group.
+    pub fn whole(p: &Problem) -> Extent {
+        Extent { sets: p["b"], rows: group(p), first: 0, last: p["t"] }
+    }
 }
 
 /// Division of the problem into workgroups.
@@ -41,17 +58,19 @@ pub(super) struct Division {
     chunk: u64,
     /// Parts of the longest sequence.
     splits: u64,
+    extent: Extent,
 }
 
 impl Division {
     /// Division into parts of a multiple of `tokens`, for `held` heads at a time. Each multiprocessor has at least
     /// `groups_per_unit` workgroups, if the sequences are long enough.
-    pub fn new(p: &Problem, caps: &Caps, tokens: u64, held: u64, groups_per_unit: u64) -> Division {
-        let shares = p["b"] * p["kv"] * group(p).div_ceil(held);
+    pub fn new(p: &Problem, extent: Extent, caps: &Caps, [tokens, held, groups_per_unit]: [u64; 3]) -> Division {
+        let shares = extent.sets * p["kv"] * extent.rows.div_ceil(held);
         let wanted = groups_per_unit * caps.compute_units.map_or(UNITS, u64::from);
-        let splits = wanted.div_ceil(shares).clamp(1, most_parts(p));
-        let chunk = p["t"].div_ceil(splits).next_multiple_of(tokens);
-        Division { held, shares, chunk, splits: p["t"].div_ceil(chunk) }
+        let all = extent.last - extent.first;
+        let splits = wanted.div_ceil(shares).clamp(1, all.div_ceil(FEWEST).min(MOST));
+        let chunk = all.div_ceil(splits).next_multiple_of(tokens);
+        Division { held, shares, chunk, splits: all.div_ceil(chunk), extent }
     }
 }
 
@@ -60,13 +79,13 @@ pub(super) fn group(p: &Problem) -> u64 {
     p["h"] / p["kv"]
 }
 
-/// Largest divisor of the group's number of heads, up to `most`.
-fn held(p: &Problem, most: u64) -> u64 {
-    (1..=most).rev().find(|n| group(p).is_multiple_of(*n)).expect("one divides all")
+/// Largest divisor of a number of rows, up to `most`.
+fn held(rows: u64, most: u64) -> u64 {
+    (1..=most).rev().find(|n| rows.is_multiple_of(*n)).expect("one divides all")
 }
 
 pub fn split(p: &Problem, caps: &Caps) -> Program {
-    after_appending(p, stages(p, caps, first(p, caps), false))
+    after_appending(p, stages(p, caps, vec![first(p, Extent::whole(p), caps)], false))
 }
 
 pub fn append_available(p: &Problem) -> Result<(), String> {
@@ -77,20 +96,37 @@ pub fn append_available(p: &Problem) -> Result<(), String> {
 }
 
 pub fn split_append(p: &Problem, caps: &Caps) -> Program {
-    Program { stages: stages(p, caps, first(p, caps), true).into() }
+    Program { stages: stages(p, caps, vec![first(p, Extent::whole(p), caps)], true) }
 }
 
-fn first(p: &Problem, caps: &Caps) -> (Stage, Division) {
+/// Stage of an extent, without the arguments of all such stages.
+pub(super) fn first(p: &Problem, extent: Extent, caps: &Caps) -> (Stage, Division) {
     match caps.dialect {
-        Dialect::Cuda => by_teams(p, caps),
-        _ => by_tiles(p, caps),
+        Dialect::Cuda => by_teams(p, extent, caps),
+        _ => by_tiles(p, extent, caps),
     }
 }
 
-/// Adds the common arguments to the first stage, and returns it with the second. The first also appends tokens if `appends` is set.
-pub(super) fn stages(p: &Problem, caps: &Caps, (first, division): (Stage, Division), appends: bool) -> [Stage; 2] {
-    let Division { held, shares, chunk, splits } = division;
-    let (queries, read) = bytes(p);
+/// Adds the common arguments to the stages of all extents, and returns them with the last stage. The first also appends tokens if
+/// `appends` is set.
+pub(super) fn stages(p: &Problem, caps: &Caps, extents: Vec<(Stage, Division)>, appends: bool) -> Vec<Stage> {
+    let splits = extents.iter().map(|(_, division)| division.splits).sum();
+    let mut before = 0;
+    let mut stages = Vec::new();
+    for (stage, division) in extents {
+        let stage = of_extent(p, stage, &division, appends);
+        let place = prefix::place(p, division.extent, [before, splits]);
+        before += division.splits;
+        stages.push(stage.consts(&place));
+    }
+    stages.push(combine(p, caps, splits));
+    stages
+}
+
+/// Stage of an extent with its arguments.
+fn of_extent(p: &Problem, stage: Stage, division: &Division, appends: bool) -> Stage {
+    let Division { held, shares, chunk, splits, extent } = *division;
+    let read = prefix::read(p, extent);
     let left = p["b"] * p["h"] * splits * (p["d"] + 2) * 4;
     let cache = if appends { Write } else { Read };
     let args = [
@@ -103,22 +139,27 @@ pub(super) fn stages(p: &Problem, caps: &Caps, (first, division): (Stage, Divisi
         ("numbers", Write),
     ];
     let new = [("new_k", Read), ("new_v", Read)];
-    let first = first
+    stage
         .consts(&[("HELD", held), ("CHUNK", chunk), ("SPLITS", splits)].map(as_const))
         .consts(&[("APPENDS", appends)])
         .args(args.into_iter().chain(new.into_iter().filter(|_| appends)))
         .grid(spread(shares * splits))
-        .cost(Cost::new(operations(p), read, left + if appends { append::bytes(p) } else { 0 }));
+        .cost(Cost::new(prefix::operations(p, extent), read, left + if appends { append::bytes(p) } else { 0 }))
+}
+
+/// Stage that puts the parts of all sequences together.
+fn combine(p: &Problem, caps: &Caps, splits: u64) -> Stage {
+    let queries = bytes(p).0;
+    let left = p["b"] * p["h"] * splits * (p["d"] + 2) * 4;
     // CUDA: a weight for each part, and the scratch of reductions.
     let shared = if caps.dialect == Dialect::Cuda { 4 * (splits + THREADS / 32) } else { 0 };
-    let combine = Stage::kernel("attention_decode_combine", "attention_decode/combine", "attention_decode_combine")
+    Stage::kernel("attention_decode_combine", "attention_decode/combine", "attention_decode_combine")
         .consts(&[("ROWS", p["b"] * p["h"]), ("D", p["d"]), ("SPLITS", splits), ("THREADS", THREADS)].map(as_const))
         .args([("parts", Read), ("numbers", Read), ("out", Write)])
         .threads([THREADS as u32, 1, 1])
         .grid(spread(p["b"] * p["h"]))
         .shared(shared as u32)
-        .cost(Cost::new(2 * p["b"] * p["h"] * splits * p["d"], left, queries));
-    [first, combine]
+        .cost(Cost::new(2 * p["b"] * p["h"] * splits * p["d"], left, queries))
 }
 
 pub(super) fn as_const((name, value): (&'static str, u64)) -> (&'static str, u32) {
@@ -126,7 +167,7 @@ pub(super) fn as_const((name, value): (&'static str, u64)) -> (&'static str, u32
 }
 
 /// CUDA: neighbouring threads of a warp share a row, and sum its products by shuffles.
-fn by_teams(p: &Problem, caps: &Caps) -> (Stage, Division) {
+fn by_teams(p: &Problem, extent: Extent, caps: &Caps) -> (Stage, Division) {
     /// Tokens of which a team reads keys and values before it uses the first.
     const KEYS: u64 = 4;
     let width = width(p["d"], p.dtype, caps);
@@ -134,9 +175,9 @@ fn by_teams(p: &Problem, caps: &Caps) -> (Stage, Division) {
     let lanes = pieces.next_power_of_two().min(32);
     let kept = pieces.div_ceil(lanes);
     // Registers hold a piece of each query and of each sum.
-    let held = held(p, (64 / (kept * width)).clamp(1, 8));
+    let held = held(extent.rows, (64 / (kept * width)).clamp(1, 8));
     let consts = [("THREADS", THREADS), ("WIDTH", width), ("LANES", lanes), ("PIECES", kept), ("KEYS", KEYS)];
-    let division = Division::new(p, caps, KEYS * THREADS / lanes, held, GROUPS_PER_UNIT);
+    let division = Division::new(p, extent, caps, [KEYS * THREADS / lanes, held, GROUPS_PER_UNIT]);
     // Sums of every thread for one query at a time, and two numbers for each team and query.
     let shared = 4 * THREADS * kept * width + 8 * held * THREADS / lanes;
     let stage = stage(p, "attention_decode/split", "attention_decode_split")
@@ -147,11 +188,11 @@ fn by_teams(p: &Problem, caps: &Caps) -> (Stage, Division) {
 }
 
 /// WGSL: tiles of tokens. All threads need the weights of a tile.
-fn by_tiles(p: &Problem, caps: &Caps) -> (Stage, Division) {
+fn by_tiles(p: &Problem, extent: Extent, caps: &Caps) -> (Stage, Division) {
     const KEYS: u64 = 32;
     const MOST_HELD: u64 = THREADS / KEYS;
-    let held = held(p, MOST_HELD);
-    let division = Division::new(p, caps, KEYS, held, GROUPS_PER_UNIT);
+    let held = held(extent.rows, MOST_HELD);
+    let division = Division::new(p, extent, caps, [KEYS, held, GROUPS_PER_UNIT]);
     // Queries; four parts of each product; weights; positions of rows; a factor per query; scratch of reductions.
     let words = held * p["d"] + 4 * THREADS + THREADS + KEYS + MOST_HELD + THREADS + MOST_HELD * 16;
     let stage = stage(p, "attention_decode/split", "attention_decode_split")
