@@ -68,6 +68,13 @@ pub fn workload() -> Workload {
             "m200,n72,k136",
             // More than eight rows of tiles: the order of tiles has a second band, and a short last one.
             "m1160,n264,k8",
+            // Few rows: depths and rows of B of whole vectors, of parts of them, and of single elements; several steps of each warp.
+            "m1,n256,k1048",
+            "m2,n33,k515",
+            "m3,n40,k129",
+            "m8,n100,k2052",
+            "m16,n36,k260",
+            "m17,n32,k64",
             // Enough for tiles of 128 if the number of multiprocessors is unknown; ragged, and in whole vectors.
             "m1409,n1283,k3",
             "m1416,n1288,k8",
@@ -83,6 +90,19 @@ pub fn workload() -> Workload {
                 tiled,
             )
             .tunables(&[DEPTH, LARGE_FROM]),
+            Variant::kernel(
+                "rows",
+                "few rows of A: vectors of B are read once, its depth is shared by the threads of a workgroup",
+                rows,
+            )
+            .available(|p, _| gemm(p).rows_available()),
+            Variant::kernel(
+                "rows_mma",
+                "the same on tensor cores: vectors of B go from device memory to registers as the left factor",
+                rows_mma,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| gemm(p).rows_mma_available(p.dtype, caps)),
             Variant::kernel(
                 "mma",
                 "tensor cores by warp-wide instructions, tiles copied asynchronously two steps ahead",
@@ -126,15 +146,26 @@ pub fn workload() -> Workload {
             ),
         ])
         // Without `vendor`: a time of the library must not come from another kernel.
-        .fallback(&["coopmat", "wgmma", "mma", "tiled", "naive"])
+        .fallback(&["rows_mma", "rows", "coopmat", "wgmma", "mma", "tiled", "naive"])
         .stress(stress_inputs())],
     }
 }
 
+/// Shapes of a preset: large GEMMs, then projections of language models for few tokens.
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
-        Preset::Standard => &["m1024,n1024,k1024", "m4096,n4096,k4096"],
-        _ => &["m1024,n1024,k1024", "m4096,n4096,k4096", "m8192,n8192,k8192"],
+        Preset::Standard => &["m1024,n1024,k1024", "m4096,n4096,k4096", "m1,n4096,k4096", "m8,n14336,k4096"],
+        _ => &[
+            "m1024,n1024,k1024",
+            "m4096,n4096,k4096",
+            "m8192,n8192,k8192",
+            "m1,n4096,k4096",
+            "m1,n14336,k4096",
+            "m4,n14336,k4096",
+            "m8,n14336,k4096",
+            "m16,n14336,k4096",
+            "m64,n14336,k4096",
+        ],
     }
 }
 
@@ -259,6 +290,14 @@ fn cube(p: &Problem, caps: &Caps) -> Program {
 fn cubek(p: &Problem, caps: &Caps) -> Program {
     let extents = [("M", "m"), ("N", "n"), ("K", "k")].map(|(name, key)| (name, p[key] as u32));
     program(p, Stage::cubek("cubek_matmul", caps).consts(&extents))
+}
+
+fn rows(p: &Problem, caps: &Caps) -> Program {
+    program(p, gemm(p).rows(p.dtype, caps, "matmul/rows", "matmul_rows"))
+}
+
+fn rows_mma(p: &Problem, caps: &Caps) -> Program {
+    program(p, gemm(p).rows_mma(caps, "matmul/rows_mma", "matmul_rows_mma"))
 }
 
 fn mma_available(p: &Problem, caps: &Caps) -> Result<(), String> {
