@@ -150,3 +150,83 @@ impl Gemm {
             .shared((WARPS * columns * rows * 4) as u32)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Value;
+    use crate::device::typical;
+
+    fn number(stage: &Stage, name: &str) -> u32 {
+        let consts = &stage.kernel_launch().expect("a kernel").consts;
+        match consts.iter().find(|(known, _)| *known == name) {
+            Some((_, Value::U32(number))) => *number,
+            found => panic!("{name}: {found:?}"),
+        }
+    }
+
+    fn nt(m: u64, n: u64, k: u64) -> Gemm {
+        Gemm::new(m, n, k).layout(Layout::Nt)
+    }
+
+    #[test]
+    fn few_columns_share_the_depth_among_warps() {
+        let caps = Caps { compute_units: Some(132), ..typical::cuda() };
+        let of = |gemm: Gemm| number(&gemm.rows(DType::F16, &caps, "matmul/rows", "matmul_rows"), "SPLIT");
+        assert_eq!(of(nt(1, 4096, 4096)), 8);
+        assert_eq!(of(nt(1, 14336, 4096)), 2);
+        assert_eq!(of(nt(1, 28672, 8192)), 1);
+        assert_eq!(of(nt(1, 4096, 1024)), 2, "two steps of each warp");
+        let of = |gemm: Gemm| number(&gemm.rows_mma(&caps, "matmul/rows_mma", "matmul_rows_mma"), "SPLIT");
+        assert_eq!([of(nt(8, 14336, 4096)), of(nt(8, 128_256, 4096)), of(nt(1, 8, 64))], [8, 1, 1]);
+    }
+
+    #[test]
+    fn sums_fit_registers_and_tiles_fit_the_block() {
+        let caps = typical::cuda();
+        for dtype in [DType::F32, DType::F16, DType::BF16] {
+            for (m, n) in (1..=MOST_ROWS).flat_map(|m| [1, 2, 4, 8, 4096].map(|n| (m, n))) {
+                let stage = Gemm::new(m, n, 64).rows(dtype, &caps, "matmul/rows", "matmul_rows");
+                let [rows, width, across, unroll] =
+                    ["ROWS", "WIDTH", "ACROSS", "UNROLL"].map(|name| number(&stage, name));
+                assert!(u64::from(rows * width) <= SUMS, "{m} × {n}");
+                assert!(rows * across * width <= 256 && across <= 32 && unroll <= 8, "{m} × {n}");
+                assert!(n.is_multiple_of(u64::from(width)), "{m} × {n}: whole vectors");
+            }
+        }
+    }
+
+    #[test]
+    fn all_results_have_a_workgroup() {
+        for caps in [typical::cuda(), typical::native()] {
+            for (m, n, layout) in [(16, 100, Layout::Nt), (9, 33, Layout::Nn), (1, 1, Layout::Nt)] {
+                let gemm = Gemm::new(m, n, 264).layout(layout).batch(3);
+                let stage = gemm.rows(DType::F32, &caps, "matmul/rows", "matmul_rows");
+                let columns = match (caps.dialect, layout) {
+                    (Dialect::Wgsl, _) => 512 / number(&stage, "LANES"),
+                    (_, Layout::Nt) => 8 / number(&stage, "SPLIT") * number(&stage, "COLUMNS"),
+                    _ => number(&stage, "ACROSS") * number(&stage, "WIDTH"),
+                };
+                let tiles = 3 * m.div_ceil(u64::from(number(&stage, "ROWS"))) * n.div_ceil(u64::from(columns));
+                let grid = stage.kernel_launch().expect("a kernel").grid;
+                assert!(grid.iter().map(|side| u64::from(*side)).product::<u64>() >= tiles, "{m} × {n}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_shapes_have_a_reason() {
+        let caps = typical::cuda();
+        let rows = |m, layout| Gemm::new(m, 8, 8).layout(layout).rows_available();
+        assert_eq!(rows(16, Layout::Nn), Ok(()));
+        assert!(rows(17, Layout::Nt).is_err_and(|why| why.contains("not 17")));
+        assert!(rows(1, Layout::Tn).is_err_and(|why| why.contains("transposed A")));
+        let mma = |gemm: Gemm, dtype| gemm.rows_mma_available(dtype, &caps);
+        assert_eq!(mma(nt(1, 3, 8), DType::BF16), Ok(()));
+        assert_eq!(mma(Gemm::new(1, 4, 4), DType::F16), Ok(()));
+        assert!(mma(nt(1, 3, 12), DType::F16).is_err_and(|why| why.contains("a depth of 12")));
+        assert!(mma(Gemm::new(1, 6, 4), DType::F16).is_err_and(|why| why.contains("a row of 6")));
+        assert!(mma(nt(1, 8, 8), DType::F32).is_err_and(|why| why.contains("TF32")));
+        assert!(mma(nt(17, 8, 8), DType::F16).is_err_and(|why| why.contains("not 17")));
+    }
+}

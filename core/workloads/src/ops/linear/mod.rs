@@ -17,7 +17,7 @@ use parallax_ir::{
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
-use self::stages::{Epilogue, GemmKind, Stages};
+use self::stages::{Epilogue, GemmKind, Stages, few_rows_in_parts, few_rows_scratch};
 use super::add_layernorm;
 use super::gelu::gelu_tanh;
 use crate::dense;
@@ -91,6 +91,9 @@ const AWKWARD: &[&str] = &[
     "b2,m2,n100,k300,gelu",
     "m12,n48,k1032,residual",
     "m17,n32,k64,nt",
+    // Few rows, and a depth in parts.
+    "m24,n72,k2056,nt,residual",
+    "m9,n136,k2248,gelu",
     "m1409,n1283,k3,nt",
     "m1416,n1288,k8,tn,gelu",
     // Rows enough for a gradient of the weights in parts.
@@ -155,7 +158,17 @@ fn forward() -> OpSpec {
         )
         .only_in(&[Dialect::Cuda])
         .available(|p, caps| gemm(p).wgmma_available(p.dtype, caps)),
-        Variant::kernel("coopmat", "the same on matrix units through WGSL's cooperative matrices", |p, caps| {
+        Variant::kernel(
+            "wgmma_parts",
+            "up to 64 rows: `wgmma` on parts of the depth with sums in f32, and a stage that adds them before the epilogue",
+            |p, caps| Program {
+                stages: stages(p, caps, GemmKind::Wgmma)
+                    .in_parts_then(gemm(p), epilogue(p), ["x", "w", "out"], taken(p)),
+            },
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| few_rows_in_parts(gemm(p), p.dtype, caps)),
+        Variant::kernel("coopmat", "`tiled` on matrix units through WGSL's cooperative matrices", |p, caps| {
             fused(p, caps, GemmKind::Coopmat)
         })
         .only_in(&[Dialect::Wgsl])
@@ -168,7 +181,7 @@ fn forward() -> OpSpec {
         .only_in(&[Dialect::Cuda]),
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
-    .fallback(&["rows_mma", "rows", "coopmat", "wgmma", "mma", "tiled", "separate", "naive"])
+    .fallback(&["rows_mma", "rows", "wgmma_parts", "coopmat", "wgmma", "mma", "tiled", "separate", "naive"])
     .stress(stress_inputs())
 }
 
@@ -199,6 +212,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "m8,n14336,k4096",
             "m16,n14336,k4096,nt",
             "m64,n14336,k4096,nt",
+            "m64,n4096,k14336,nt",
         ],
     }
 }
@@ -231,6 +245,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     buffers.push(BufferSpec::output("out", Elem::Real, &out));
     // GEMM result for a separate epilogue stage.
     buffers.push(BufferSpec::scratch("product", Elem::Real, &out));
+    buffers.extend(few_rows_scratch(gemm(p), p.dtype));
     buffers
 }
 

@@ -13,6 +13,7 @@ use parallax_schema::case::{Allowed, CPU_VARIANT, Cost, DType, Direction, Preset
 use parallax_schema::device::{Caps, Dialect};
 use parallax_schema::units::{Bytes, Flops};
 
+use super::linear::stages::{GemmKind, Stages, few_rows_in_parts, few_rows_scratch};
 use crate::dense;
 use crate::products::{equal, saturating, tolerance, zeros};
 
@@ -75,6 +76,8 @@ pub fn workload() -> Workload {
             "m8,n100,k2052",
             "m16,n36,k260",
             "m17,n32,k64",
+            // Few rows, and a depth in parts.
+            "m24,n72,k2056",
             // Enough for tiles of 128 if the number of multiprocessors is unknown; ragged, and in whole vectors.
             "m1409,n1283,k3",
             "m1416,n1288,k8",
@@ -118,6 +121,13 @@ pub fn workload() -> Workload {
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| gemm(p).wgmma_available(p.dtype, caps)),
             Variant::kernel(
+                "wgmma_parts",
+                "up to 64 rows of A: `wgmma` on parts of the depth with sums in f32, and a stage that adds them",
+                wgmma_parts,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| few_rows_in_parts(gemm(p), p.dtype, caps)),
+            Variant::kernel(
                 "split_wgmma",
                 "f32 on tensor cores: elements are sums of three bf16 pieces, and six products of pieces are added; not by default",
                 split::split_wgmma,
@@ -146,7 +156,7 @@ pub fn workload() -> Workload {
             ),
         ])
         // Without `vendor`: a time of the library must not come from another kernel.
-        .fallback(&["rows_mma", "rows", "coopmat", "wgmma", "mma", "tiled", "naive"])
+        .fallback(&["rows_mma", "rows", "wgmma_parts", "coopmat", "wgmma", "mma", "tiled", "naive"])
         .stress(stress_inputs())],
     }
 }
@@ -165,6 +175,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "m8,n14336,k4096",
             "m16,n14336,k4096",
             "m64,n14336,k4096",
+            "m64,n4096,k14336",
         ],
     }
 }
@@ -177,6 +188,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         BufferSpec::output("c", Elem::Real, &[m, n]),
     ];
     buffers.extend(split::scratch(p));
+    buffers.extend(few_rows_scratch(gemm(p), p.dtype));
     buffers
 }
 
@@ -310,6 +322,11 @@ fn mma(p: &Problem, _caps: &Caps) -> Program {
 
 fn wgmma(p: &Problem, caps: &Caps) -> Program {
     gemm(p).wgmma(caps, "matmul/wgmma", "matmul_wgmma", ["a", "b", "c"], [], &[]).cost(cost(p)).into()
+}
+
+fn wgmma_parts(p: &Problem, caps: &Caps) -> Program {
+    let stages = Stages { dtype: p.dtype, caps, kind: GemmKind::Wgmma };
+    Program { stages: stages.of_weight(gemm(p), ["a", "b", "c"], "parts") }
 }
 
 fn coopmat_available(p: &Problem, caps: &Caps) -> Result<(), String> {
