@@ -7,16 +7,17 @@
 //! Operations: `2·b·m·n·k`, those of the GEMM. Sums are kept in f32 for every element type. A fused epilogue is computed in f32
 //! before the only rounding.
 
+use parallax_ir::Access::{Read, Write};
 use parallax_ir::parallel::*;
 use parallax_ir::stress::{one, smallest_normal, zero};
 use parallax_ir::{
     Axis, BufferSpec, Draw, Elem, Gemm, HostBuffer, Inputs, Layout, LibraryEpilogue, OfNan, OpSpec, Problem, Program,
-    Reference, Shape, StressInput, Tolerance, Variant, Workload, indexable, normal,
+    Reference, Shape, Stage, StressInput, Tolerance, Variant, Workload, indexable, normal,
 };
 use parallax_schema::case::{Cost, DType, Direction, Preset, Rate};
 use parallax_schema::device::{Caps, Dialect};
 
-use self::stages::{Epilogue, GemmKind, Stages};
+use self::stages::{Epilogue, GemmKind, Stages, few_rows_in_parts, few_rows_scratch};
 use super::add_layernorm;
 use super::gelu::gelu_tanh;
 use crate::dense;
@@ -82,6 +83,17 @@ const AWKWARD: &[&str] = &[
     // Rows of all three matrices are whole vectors, in a batch.
     "b3,m200,n72,k136,gelu",
     "b2,m72,n136,k200,tn",
+    // Few rows: depths and rows of weights of whole vectors, of parts of them, and of single elements; several steps of each warp.
+    "m1,n65,k4104,nt",
+    "m3,n33,k260,nt,gelu",
+    "b2,m16,n40,k520,nt,residual",
+    "m7,n20,k66,nt",
+    "b2,m2,n100,k300,gelu",
+    "m12,n48,k1032,residual",
+    "m17,n32,k64,nt",
+    // Few rows, and a depth in parts.
+    "m24,n72,k2056,nt,residual",
+    "m9,n136,k2248,gelu",
     "m1409,n1283,k3,nt",
     "m1416,n1288,k8,tn,gelu",
     // Rows enough for a gradient of the weights in parts.
@@ -117,7 +129,26 @@ fn forward() -> OpSpec {
         Variant::kernel("tiled", "one stage: the epilogue works on sums in registers", |p, caps| {
             fused(p, caps, GemmKind::Tiles)
         }),
-        Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| fused(p, caps, GemmKind::Mma))
+        Variant::kernel(
+            "rows",
+            "one stage for few rows: vectors of weights are read once, their depth is shared by the threads of a workgroup",
+            |p, caps| {
+                let entries = ["linear_rows_bias", "linear_rows_gelu", "linear_rows_residual"];
+                with_epilogue(p, entries, |entry| gemm(p).rows(p.dtype, caps, "linear/rows", entry))
+            },
+        )
+        .available(|p, _| gemm(p).rows_available()),
+        Variant::kernel(
+            "rows_mma",
+            "the same on tensor cores: vectors of weights go from device memory to registers as the left factor",
+            |p, caps| {
+                let entries = ["linear_rows_mma_bias", "linear_rows_mma_gelu", "linear_rows_mma_residual"];
+                with_epilogue(p, entries, |entry| gemm(p).rows_mma(caps, "linear/rows_mma", entry))
+            },
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| gemm(p).rows_mma_available(p.dtype, caps)),
+        Variant::kernel("mma", "`tiled` on tensor cores by warp-wide instructions", |p, caps| fused(p, caps, GemmKind::Mma))
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| Gemm::mma_available(p.dtype, caps)),
         Variant::kernel(
@@ -127,7 +158,17 @@ fn forward() -> OpSpec {
         )
         .only_in(&[Dialect::Cuda])
         .available(|p, caps| gemm(p).wgmma_available(p.dtype, caps)),
-        Variant::kernel("coopmat", "the same on matrix units through WGSL's cooperative matrices", |p, caps| {
+        Variant::kernel(
+            "wgmma_parts",
+            "up to 64 rows: `wgmma` on parts of the depth with sums in f32, and a stage that adds them before the epilogue",
+            |p, caps| Program {
+                stages: stages(p, caps, GemmKind::Wgmma)
+                    .in_parts_then(gemm(p), epilogue(p), ["x", "w", "out"], taken(p)),
+            },
+        )
+        .only_in(&[Dialect::Cuda])
+        .available(|p, caps| few_rows_in_parts(gemm(p), p.dtype, caps)),
+        Variant::kernel("coopmat", "`tiled` on matrix units through WGSL's cooperative matrices", |p, caps| {
             fused(p, caps, GemmKind::Coopmat)
         })
         .only_in(&[Dialect::Wgsl])
@@ -140,11 +181,12 @@ fn forward() -> OpSpec {
         .only_in(&[Dialect::Cuda]),
     ])
     // Without `vendor`: a time of the library must not come from another kernel.
-    .fallback(&["coopmat", "wgmma", "mma", "tiled", "separate", "naive"])
+    .fallback(&["rows_mma", "rows", "wgmma_parts", "coopmat", "wgmma", "mma", "tiled", "separate", "naive"])
     .stress(stress_inputs())
 }
 
 /// Shapes of a preset. The second and third are of a vision transformer's MLP: 1152 wide, 4304 in the middle.
+/// The last are projections of language models for few tokens.
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
         Preset::Standard => &[
@@ -152,6 +194,8 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "m4096,n4304,k1152,gelu",
             "m4096,n1152,k4304,residual",
             "m4096,n4096,k4096,nt",
+            "m1,n4096,k4096,nt",
+            "m8,n14336,k4096,nt",
         ],
         _ => &[
             "m512,n1024,k1024,nt,gelu",
@@ -160,6 +204,15 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "m8192,n8192,k8192",
             "m8192,n8192,k8192,nt,gelu",
             "b16,m2048,n2048,k2048,tn",
+            "m1,n4096,k4096,nt",
+            "m1,n14336,k4096,nt",
+            "m1,n14336,k4096",
+            "m4,n14336,k4096,nt",
+            "m8,n14336,k4096,nt",
+            "m8,n14336,k4096",
+            "m16,n14336,k4096,nt",
+            "m64,n14336,k4096,nt",
+            "m64,n4096,k14336,nt",
         ],
     }
 }
@@ -192,6 +245,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     buffers.push(BufferSpec::output("out", Elem::Real, &out));
     // GEMM result for a separate epilogue stage.
     buffers.push(BufferSpec::scratch("product", Elem::Real, &out));
+    buffers.extend(few_rows_scratch(gemm(p), p.dtype));
     buffers
 }
 
@@ -349,6 +403,25 @@ fn apart(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
 
 fn fused(p: &Problem, caps: &Caps, kind: GemmKind) -> Program {
     stages(p, caps, kind).fused(gemm(p), epilogue(p), ["x", "w", "out"], taken(p)).into()
+}
+
+/// Program of one stage, whose entry point is that of the problem's epilogue: bias, GELU or residual.
+fn with_epilogue(
+    p: &Problem,
+    [bias, gelu, residual]: [&'static str; 3],
+    stage: impl Fn(&'static str) -> Stage,
+) -> Program {
+    let (name, entry) = match epilogue(p) {
+        Epilogue::Gelu => ("gelu", gelu),
+        Epilogue::Residual => ("residual", residual),
+        _ => ("bias", bias),
+    };
+    let taken = taken(p).iter().map(|buffer| (*buffer, *buffer, Read));
+    stage(entry)
+        .consts(&[("EPILOGUE", name)])
+        .args([("a", "x", Read), ("b", "w", Read), ("c", "out", Write)].into_iter().chain(taken))
+        .cost(cost(p))
+        .into()
 }
 
 fn vendor(p: &Problem, caps: &Caps) -> Program {

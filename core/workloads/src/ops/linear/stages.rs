@@ -274,18 +274,48 @@ impl Stages<'_> {
         if self.kind != GemmKind::Wgmma || count == 1 {
             return vec![self.gemm(gemm, [a, b, c]).label(c)];
         }
-        /// Elements that a thread sums.
-        const WIDTH: u64 = 4;
-        let Cost { flops, read, .. } = self.cost(gemm);
         let [.., elements] = gemm.elements();
-        let of_parts = gemm
-            .wgmma_parts(self.caps, "matmul/wgmma", "matmul_wgmma_parts", [a, b, parts])
-            .cost(Cost::new(flops.0, read.0, 4 * count * elements));
-        let sum = by_pieces(elements / WIDTH, WIDTH, "linear/split", "linear_split")
+        let sum = by_pieces(elements / SUM_WIDTH, SUM_WIDTH, "linear/split", "linear_split")
             .consts(&[("PARTS", count as u32)])
             .args([("parts", parts, Read), ("out", c, Write)])
             .cost(Cost::new(count * elements, 4 * count * elements, self.bytes(elements)));
-        vec![of_parts.label(format!("{c}_parts")), sum.label(c)]
+        vec![self.in_parts(gemm, [a, b, parts]).label(format!("{c}_parts")), sum.label(c)]
+    }
+
+    /// Stage by warpgroups with sums of parts of the depth in f32.
+    fn in_parts(self, gemm: Gemm, [a, b, parts]: [&'static str; 3]) -> Stage {
+        let Cost { flops, read, .. } = self.cost(gemm);
+        let [.., elements] = gemm.elements();
+        gemm.wgmma_parts(self.caps, "matmul/wgmma", "matmul_wgmma_parts", [a, b, parts]).cost(Cost::new(
+            flops.0,
+            read.0,
+            4 * gemm.parts_of_k() * elements,
+        ))
+    }
+
+    /// GEMM of few rows by warpgroups in parts of the depth. A second stage adds the sums of the buffer `parts`, with an epilogue
+    /// of `finish`. See [`few_rows_in_parts`].
+    pub(crate) fn in_parts_then(
+        self,
+        gemm: Gemm,
+        epilogue: Epilogue,
+        [a, b, c]: [&'static str; 3],
+        buffers: &[&'static str],
+    ) -> Vec<Stage> {
+        let (entry, operations, reads) = match epilogue {
+            Epilogue::Bias => ("linear_split_bias", 1, 0),
+            Epilogue::Gelu => ("linear_split_gelu", 11, 0),
+            Epilogue::Residual => ("linear_split_residual", 12, 1),
+            Epilogue::GeluSaveInput | Epilogue::GeluBackward => panic!("a split GEMM has no such epilogue"),
+        };
+        let (count, [.., elements]) = (gemm.parts_of_k(), gemm.elements());
+        let more = ["bias", "residual"].into_iter().zip(buffers).map(|(parameter, buffer)| (parameter, *buffer, Read));
+        let read = 4 * count * elements + reads * self.bytes(elements) + self.bytes(gemm.n);
+        let sum = by_pieces(elements / SUM_WIDTH, SUM_WIDTH, "linear/split_finish", entry)
+            .consts(&[("PARTS", count as u32), ("BIAS_PIECES", (gemm.n / SUM_WIDTH) as u32)])
+            .args([("parts", "parts", Read), ("out", c, Write)].into_iter().chain(more))
+            .cost(Cost::new((count + operations) * elements, read, self.bytes(elements)));
+        vec![self.in_parts(gemm, [a, b, "parts"]).label(format!("{c}_parts")), sum.label(c)]
     }
 
     /// Sums of the columns of a matrix, in parts in the buffer `parts`. See [`most_parts`].
@@ -314,6 +344,8 @@ impl Stages<'_> {
     }
 }
 
+/// Elements whose parts a thread adds.
+const SUM_WIDTH: u64 = 4;
 /// Rows that a workgroup reads at a time.
 const DOWN: u64 = 8;
 /// Multiprocessors of a large GPU, for a device that reports no number; workgroups for each.
@@ -336,6 +368,30 @@ pub(crate) fn split_parts(name: &'static str, gemms: &[Gemm]) -> BufferSpec {
         parts => parts * gemm.m * gemm.n,
     };
     BufferSpec::scratch(name, Elem::F32, &[gemms.iter().map(of).max().unwrap_or(1)])
+}
+
+/// Largest number of rows of a GEMM whose depth is split because it has few rows.
+const FEW_ROWS: u64 = 64;
+
+/// Checks whether a device computes a GEMM of few rows by warpgroups in parts of the depth.
+///
+/// # Errors
+/// Reason why it does not.
+pub(crate) fn few_rows_in_parts(gemm: Gemm, dtype: DType, caps: &Caps) -> Result<(), String> {
+    gemm.wgmma_available(dtype, caps)?;
+    match (gemm.m, gemm.parts_of_k()) {
+        (m, _) if m > FEW_ROWS => Err(format!("wgmma_parts splits the depth of up to {FEW_ROWS} rows, not {m}")),
+        (_, 1) => {
+            Err("wgmma_parts has one part: tiles fill the device, or a launch that adds parts takes longer".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Buffer `parts` of GEMMs that [`few_rows_in_parts`] accepts.
+pub(crate) fn few_rows_scratch(gemm: Gemm, dtype: DType) -> Option<BufferSpec> {
+    let split = dtype != DType::F32 && gemm.m <= FEW_ROWS && gemm.parts_of_k() > 1;
+    split.then(|| split_parts("parts", &[gemm]))
 }
 
 /// Largest number of parts of the column sums of `rows` rows.

@@ -13,6 +13,7 @@ use parallax_schema::case::{Allowed, CPU_VARIANT, Cost, DType, Direction, Preset
 use parallax_schema::device::{Caps, Dialect};
 use parallax_schema::units::{Bytes, Flops};
 
+use super::linear::stages::{GemmKind, Stages, few_rows_in_parts, few_rows_scratch};
 use crate::dense;
 use crate::products::{equal, saturating, tolerance, zeros};
 
@@ -68,6 +69,15 @@ pub fn workload() -> Workload {
             "m200,n72,k136",
             // More than eight rows of tiles: the order of tiles has a second band, and a short last one.
             "m1160,n264,k8",
+            // Few rows: depths and rows of B of whole vectors, of parts of them, and of single elements; several steps of each warp.
+            "m1,n256,k1048",
+            "m2,n33,k515",
+            "m3,n40,k129",
+            "m8,n100,k2052",
+            "m16,n36,k260",
+            "m17,n32,k64",
+            // Few rows, and a depth in parts.
+            "m24,n72,k2056",
             // Enough for tiles of 128 if the number of multiprocessors is unknown; ragged, and in whole vectors.
             "m1409,n1283,k3",
             "m1416,n1288,k8",
@@ -86,6 +96,19 @@ pub fn workload() -> Workload {
                 tiled,
             )
             .tunables(&[DEPTH, LARGE_FROM]),
+            Variant::kernel(
+                "rows",
+                "few rows of A: vectors of B are read once, its depth is shared by the threads of a workgroup",
+                rows,
+            )
+            .available(|p, _| gemm(p).rows_available()),
+            Variant::kernel(
+                "rows_mma",
+                "the same on tensor cores: vectors of B go from device memory to registers as the left factor",
+                rows_mma,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| gemm(p).rows_mma_available(p.dtype, caps)),
             Variant::kernel(
                 "mma",
                 "tensor cores by warp-wide instructions, tiles copied asynchronously two steps ahead",
@@ -108,6 +131,13 @@ pub fn workload() -> Workload {
             )
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| gemm(p).wgmma_available(p.dtype, caps)),
+            Variant::kernel(
+                "wgmma_parts",
+                "up to 64 rows of A: `wgmma` on parts of the depth with sums in f32, and a stage that adds them",
+                wgmma_parts,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| few_rows_in_parts(gemm(p), p.dtype, caps)),
             Variant::kernel(
                 "split_wgmma",
                 "f32 on tensor cores: elements are sums of three bf16 pieces, and six products of pieces are added; not by default",
@@ -137,16 +167,29 @@ pub fn workload() -> Workload {
             ),
         ])
         // Without `vendor`: a time of the library must not come from another kernel.
-        .fallback(&["coopmat", "wgmma", "mma", "tiled", "naive"])
+        .fallback(&["rows_mma", "rows", "wgmma_parts", "coopmat", "wgmma", "mma", "tiled", "naive"])
         .stress(stress_inputs())],
     }
 }
 
+/// Shapes of a preset: large GEMMs, then projections of language models for few tokens.
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
-        Preset::Standard => &["m1024,n1024,k1024", "m4096,n4096,k4096"],
+        Preset::Standard => &["m1024,n1024,k1024", "m4096,n4096,k4096", "m1,n4096,k4096", "m8,n14336,k4096"],
         // 2304 rows and columns are 162 tiles of 128 × 256: one wave and a quarter.
-        _ => &["m1024,n1024,k1024", "m4096,n4096,k4096", "m2304,n2304,k8192", "m8192,n8192,k8192"],
+        _ => &[
+            "m1024,n1024,k1024",
+            "m4096,n4096,k4096",
+            "m2304,n2304,k8192",
+            "m1,n4096,k4096",
+            "m1,n14336,k4096",
+            "m4,n14336,k4096",
+            "m8,n14336,k4096",
+            "m16,n14336,k4096",
+            "m64,n14336,k4096",
+            "m64,n4096,k14336",
+            "m8192,n8192,k8192",
+        ],
     }
 }
 
@@ -159,6 +202,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     ];
     buffers.extend(split::scratch(p));
     buffers.push(gemm(p).stream_parts("stream_parts"));
+    buffers.extend(few_rows_scratch(gemm(p), p.dtype));
     buffers
 }
 
@@ -274,6 +318,14 @@ fn cubek(p: &Problem, caps: &Caps) -> Program {
     program(p, Stage::cubek("cubek_matmul", caps).consts(&extents))
 }
 
+fn rows(p: &Problem, caps: &Caps) -> Program {
+    program(p, gemm(p).rows(p.dtype, caps, "matmul/rows", "matmul_rows"))
+}
+
+fn rows_mma(p: &Problem, caps: &Caps) -> Program {
+    program(p, gemm(p).rows_mma(caps, "matmul/rows_mma", "matmul_rows_mma"))
+}
+
 fn mma_available(p: &Problem, caps: &Caps) -> Result<(), String> {
     Gemm::mma_available(p.dtype, caps)
 }
@@ -288,6 +340,11 @@ fn wgmma(p: &Problem, caps: &Caps) -> Program {
 
 fn stream(p: &Problem, caps: &Caps) -> Program {
     Program { stages: gemm(p).stream(caps, ["a", "b", "c", "stream_parts"], cost(p)) }
+}
+
+fn wgmma_parts(p: &Problem, caps: &Caps) -> Program {
+    let stages = Stages { dtype: p.dtype, caps, kind: GemmKind::Wgmma };
+    Program { stages: stages.of_weight(gemm(p), ["a", "b", "c"], "parts") }
 }
 
 fn coopmat_available(p: &Problem, caps: &Caps) -> Result<(), String> {
