@@ -131,6 +131,15 @@ def mlp_gelu(direction, shape, dtype, device):
     yield "eager", False, back
 
 
+def mlp_glu(direction, shape, dtype, device):
+    n = extents(shape)
+    x = normal((n["m"], n["c"]), dtype, device)
+    wg, wu = (normal((n["c"], n["f"]), dtype, device, n["c"] ** -0.5) for _ in range(2))
+    w2 = normal((n["f"], n["c"]), dtype, device, n["f"] ** -0.5)
+    act = gelu if "gelu" in words_of(shape) else F.silu
+    yield from eager_and_compiled(lambda x: (act(x @ wg) * (x @ wu)) @ w2, x)
+
+
 def flash_attention_4():
     """FlashAttention 4 where its package is installed, on tensors whose heads follow the sequence."""
     try:
@@ -424,7 +433,7 @@ def encoder(direction, shape, dtype, device):
 
 
 ROWS = [softmax, layernorm, rmsnorm, cross_entropy]
-WORKLOADS = {one.__name__: one for one in [matmul, matmul_f8, matmul_i8, matmul_q4, matmul_q8, linear, mlp_gelu, attention, attention_decode, *ROWS]}
+WORKLOADS = {one.__name__: one for one in [matmul, matmul_f8, matmul_i8, matmul_q4, matmul_q8, linear, mlp_gelu, mlp_glu, attention, attention_decode, *ROWS]}
 WORKLOADS |= {"gelu": activation, "elementwise": elementwise, "loss_sigmoid": loss_sigmoid, "linear_cross_entropy": linear_cross_entropy, "encoder_layer": encoder, "encoder": encoder}
 ATTENTION = [
     *(f"b8,h16,s4096,{d}{causal}" for d in ("d128", "d64") for causal in ("", ",causal")),
@@ -450,6 +459,7 @@ def named():
     yield from (f"linear/fwd/{shape}/bf16" for shape in ("m65536,n4304,k1152,gelu", "m65536,n1152,k4304,residual"))
     yield from (f"linear/{way}/m8192,n8192,k8192,gelu/bf16" for way in ("fwd", "bwd"))
     yield from (f"mlp_gelu/{way}/m4096,c1152,f4304/bf16" for way in ("fwd", "bwd"))
+    yield from (f"mlp_glu/fwd/{shape}/bf16" for shape in ("m16,c4096,f14336", "m4096,c4096,f14336", "m4096,c4096,f14336,gelu"))
     yield from (f"attention/{way}/{shape}/bf16" for way in ("fwd", "bwd") for shape in ATTENTION)
     yield from (f"attention_decode/fwd/{shape}/bf16" for shape in ("b32,h32,kv8,t4096,d128", "b1,h32,kv8,t32768,d128"))
     yield from (f"loss_sigmoid/{way}/n4096,d512/bf16" for way in ("fwd", "bwd"))

@@ -30,7 +30,7 @@ impl Family {
             "attention" | "attention_block" | "attention_decode" | "encoder" | "encoder_layer" | "gated_delta"
             | "gated_delta_update" | "rope" | "rope_append" | "ssm_scan" | "ssm_update" => Family::Attention,
             "fma" | "grouped_matmul" | "linear" | "matmul" | "matmul_f8" | "matmul_i8" | "matmul_q4" | "matmul_q8"
-            | "mlp_gelu" => Family::Products,
+            | "mlp_gelu" | "mlp_glu" => Family::Products,
             "causal_conv1d" | "conv2d" | "conv3d" | "conv_block" | "deform_conv2d" | "depthwise_conv2d"
             | "depthwise_conv3d" | "nms" | "pool" | "resize" | "roi_align" | "separable_conv3d" => Family::Convolutions,
             "add_layernorm" | "elementwise" | "fft" | "gelu" | "hadamard" | "layernorm" | "quantize" | "reduce"

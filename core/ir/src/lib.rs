@@ -18,6 +18,7 @@ mod draw;
 mod form;
 mod gemm;
 mod gemm_gather;
+mod gemm_pair;
 mod gemm_rows;
 mod gemm_stream;
 mod gemm_wgmma;

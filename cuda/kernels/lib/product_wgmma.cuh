@@ -189,11 +189,11 @@ __device__ __forceinline__ void release(mbarrier* empty) {
 }
 
 // Results of a warp: pieces of 16 rows in its slots of shared memory, from and to tensors like C. No other warp is involved.
-template <typename Epilogue>
+template <typename Epilogue, unsigned ALL_COLUMNS = BLOCK_N>
 struct Results {
-    // Columns of a piece, pieces of a tile in the order of their columns, and elements of a slot.
+    // Columns of a piece, pieces of the results of a tile in the order of their columns, and elements of a slot.
     static constexpr unsigned COLUMNS = wide<Epilogue> ? 32 : 64;
-    static constexpr unsigned PIECES = BLOCK_N / COLUMNS * SETS, slot_elems = (1 + Epilogue::KEEPS) * piece_elems;
+    static constexpr unsigned PIECES = ALL_COLUMNS / COLUMNS * SETS, slot_elems = (1 + Epilogue::KEEPS) * piece_elems;
 
     const CUtensorMap& c;
     const Epilogue& epilogue;

@@ -14,6 +14,7 @@ CASES = {
         ["m37,c65,f129", "m64,c72,f136,kept"],
         dict.fromkeys(["fwd", "bwd"], ["naive", "separate", "fused", "mma", "vendor"]),
     ),
+    "mlp_glu": (["m37,c65,f129", "m64,c72,f136,gelu"], {"fwd": ["naive", "separate", "fused", "mma", "vendor"]}),
 }
 
 
@@ -48,6 +49,18 @@ def linear(n, forward, shape, dtype, rng):
     return inputs, back
 
 
+def mlp_glu(n, act, dtype, rng):
+    m, c, f = n["m"], n["c"], n["f"]
+    scale = KIND[dtype]
+    inputs = {
+        "x": random(rng, [m, c], dtype),
+        "wg": random(rng, [c, f], dtype) / scale(c**0.5),
+        "wu": random(rng, [c, f], dtype) / scale(c**0.5),
+        "w2": random(rng, [f, c], dtype) / scale(f**0.5),
+    }
+    return inputs, lambda x, wg, wu, w2: {"out": (act(x @ wg) * (x @ wu)) @ w2}
+
+
 def mlp_gelu(n, forward, kept, dtype, rng):
     m, c, f = n["m"], n["c"], n["f"]
     scale = KIND[dtype]
@@ -79,6 +92,8 @@ def mlp_gelu(n, forward, kept, dtype, rng):
 
 def problem(workload, direction, shape, dtype, rng):
     n, forward = extents(shape), direction == "fwd"
+    if workload == "mlp_glu":
+        return mlp_glu(n, tanh_gelu if "gelu" in shape else F.silu, dtype, rng)
     if workload == "mlp_gelu":
         return mlp_gelu(n, forward, "kept" in shape, dtype, rng)
     return linear(n, forward, shape, dtype, rng)

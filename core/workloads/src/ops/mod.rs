@@ -45,6 +45,7 @@ pub mod matmul_i8;
 pub mod matmul_q4;
 pub mod matmul_q8;
 pub mod mlp_gelu;
+pub mod mlp_glu;
 pub mod moe_route;
 pub mod nms;
 pub mod pool;

@@ -41,6 +41,10 @@ pub(crate) enum Epilogue {
     /// Backward GELU: the sum is the gradient of GELU's result. It is multiplied by the slope at `pre`, and GELU of `pre` goes to
     /// `hidden`.
     GeluBackward,
+    /// Multiplies the sum by SiLU of the `gate`.
+    SiluGated,
+    /// Multiplies the sum by GELU of the `gate`.
+    GeluGated,
 }
 
 impl Epilogue {
@@ -68,6 +72,26 @@ impl Epilogue {
                 ["linear_tiled_slope", "linear_mma_slope", "linear_wgmma_slope"],
                 &[("pre", Read), ("hidden", Write)],
             ),
+            Epilogue::SiluGated => (
+                "silu_gated",
+                ["linear_tiled_silu_gated", "linear_mma_silu_gated", "linear_wgmma_silu_gated"],
+                &[("gate", Read)],
+            ),
+            Epilogue::GeluGated => (
+                "gelu_gated",
+                ["linear_tiled_gelu_gated", "linear_mma_gelu_gated", "linear_wgmma_gelu_gated"],
+                &[("gate", Read)],
+            ),
+        }
+    }
+
+    /// Kernel sources for tiles, `mma` and `wgmma`. WGSL has one for all epilogues.
+    fn texts(self, dialect: Dialect) -> [&'static str; 3] {
+        match (self, dialect) {
+            (Epilogue::SiluGated | Epilogue::GeluGated, Dialect::Cuda) => {
+                ["mlp_glu/tiled", "mlp_glu/mma", "mlp_glu/wgmma"]
+            }
+            _ => ["linear/tiled", "linear/mma", "linear/wgmma"],
         }
     }
 }
@@ -127,18 +151,17 @@ impl Stages<'_> {
         buffers: &[&'static str],
     ) -> Stage {
         let (name, [tiled, mma, wgmma], parameters) = epilogue.kernel();
+        let [of_tiles, of_mma, of_wgmma] = epilogue.texts(self.caps.dialect);
         let more = parameters.iter().zip(buffers).map(|((parameter, access), buffer)| (*parameter, *buffer, *access));
         let stage = match self.kind {
             GemmKind::Wgmma => {
                 // All but the bias are matrices like C.
                 let (bias, like_c): (Vec<_>, Vec<_>) = more.clone().partition(|(parameter, ..)| *parameter == "bias");
                 let bias = bias.into_iter().map(Arg::from);
-                gemm.wgmma(self.caps, "linear/wgmma", wgmma, [a, b, c], bias, &like_c)
+                gemm.wgmma(self.caps, of_wgmma, wgmma, [a, b, c], bias, &like_c)
             }
-            GemmKind::Tiles => {
-                gemm.tiled_then(self.caps, Tiles::DEFAULT, "linear/tiled", tiled, epilogue != Epilogue::Bias)
-            }
-            GemmKind::Mma => gemm.mma("linear/mma", mma),
+            GemmKind::Tiles => gemm.tiled_then(self.caps, Tiles::DEFAULT, of_tiles, tiled, epilogue != Epilogue::Bias),
+            GemmKind::Mma => gemm.mma(of_mma, mma),
             GemmKind::Coopmat => gemm.coopmat(self.caps, MatrixTiles::DEFAULT, "linear/coopmat"),
             GemmKind::Elements | GemmKind::Library => panic!("only tiles and matrix units do more than multiply"),
         };
@@ -149,6 +172,7 @@ impl Stages<'_> {
             Epilogue::Residual => (self.bytes(gemm.n) + whole, 0),
             Epilogue::GeluSaveInput => (self.bytes(gemm.n), whole),
             Epilogue::GeluBackward => (whole, whole),
+            Epilogue::SiluGated | Epilogue::GeluGated => (whole, 0),
         };
         let cost = Cost::new(flops.0, read.0 + also_read, written.0 + also_written);
         let stage = stage.consts(&[("EPILOGUE", name)]).cost(cost);
@@ -241,7 +265,7 @@ impl Stages<'_> {
             Epilogue::Bias => ("linear_finish_bias", 1, 1),
             Epilogue::Gelu => ("linear_finish_gelu", 11, 1),
             Epilogue::Residual => ("linear_finish_residual", 12, 2),
-            Epilogue::GeluSaveInput | Epilogue::GeluBackward => panic!("a stage of its own has other ways"),
+            _ => panic!("a stage of its own has other ways"),
         };
         let (elements, width) = (rows * columns, width(columns, self.dtype, self.caps));
         let text = "linear/finish";
@@ -306,7 +330,7 @@ impl Stages<'_> {
             Epilogue::Bias => ("linear_split_bias", 1, 0),
             Epilogue::Gelu => ("linear_split_gelu", 11, 0),
             Epilogue::Residual => ("linear_split_residual", 12, 1),
-            Epilogue::GeluSaveInput | Epilogue::GeluBackward => panic!("a split GEMM has no such epilogue"),
+            _ => panic!("a split GEMM has no such epilogue"),
         };
         let (count, [.., elements]) = (gemm.parts_of_k(), gemm.elements());
         let more = ["bias", "residual"].into_iter().zip(buffers).map(|(parameter, buffer)| (parameter, *buffer, Read));
