@@ -21,7 +21,7 @@ from problems.common import extents
 
 BOUND = {"f32": 1e-4, "f16": 5e-3}
 # Variants of one dialect only, and with 16-bit floats only.
-ON_TENSOR_CORES = {"fused_mma", "mma", "prefix_mma", "separate_mma", "split_mma", "unfused_mma", "wgmma"}
+ON_TENSOR_CORES = {"fused_mma", "mma", "prefix_mma", "rows_mma", "separate_mma", "split_mma", "unfused_mma", "wgmma"}
 CUDA_ONLY = {"decoupled", "flash_atomic", "flash_mma", "level3", "vendor", "vendor_tuned"} | ON_TENSOR_CORES
 WGSL_ONLY = {"subgroup"}
 NOT_F32 = {"flash_mma", "level3"} | ON_TENSOR_CORES
@@ -53,7 +53,10 @@ def worst(module, program, target, case, rng):
 
 
 def takes(workload, name, shape):
-    """Whether a variant takes a shape: warpgroups copy eight neighbouring channels of either side, `mma` groups of 128 weights."""
+    """Whether a variant takes a shape: warpgroups copy eight neighbouring channels of either side, `mma` groups of 128 weights,
+    and `rows` few rows."""
+    if workload == "linear" and name in ("rows", "rows_mma"):
+        return extents(shape)["m"] <= 16
     if workload == "matmul_q8" and name == "mma":
         n = extents(shape)
         return n["k"] % 128 == 0 and n.get("g", 128) % 128 == 0

@@ -451,12 +451,15 @@ def named():
     for size in (1024, 4096, 8192):
         yield f"matmul/fwd/m{size},n{size},k{size}/bf16"
     yield "matmul/fwd/m4096,n4096,k4096/f32"
+    yield from (f"matmul/fwd/m{rows},n14336,k4096/bf16" for rows in (1, 8, 16, 64))
     yield from (f"matmul_f8/fwd/m{size},n{size},k{size},{scales}/bf16" for size in (4096, 8192) for scales in ("tensor", "row"))
     yield "matmul_i8/fwd/m4096,n4096,k4096/f32"
     for name in ("matmul_q4", "matmul_q8"):
         yield from (f"{name}/fwd/m{rows},n14336,k4096/bf16" for rows in (1, 4, 8, 16, 64))
     yield from (f"matmul_q8/fwd/m{rows},n14336,k4096,g4096/bf16" for rows in (1, 16))
     yield from (f"linear/fwd/{shape}/bf16" for shape in ("m65536,n4304,k1152,gelu", "m65536,n1152,k4304,residual"))
+    yield from (f"linear/fwd/m{rows},n14336,k4096,nt/bf16" for rows in (1, 8, 16, 64))
+    yield from (f"linear/fwd/{shape}/bf16" for shape in ("m1,n4096,k4096,nt", "m64,n4096,k14336,nt"))
     yield from (f"linear/{way}/m8192,n8192,k8192,gelu/bf16" for way in ("fwd", "bwd"))
     yield from (f"mlp_gelu/{way}/m4096,c1152,f4304/bf16" for way in ("fwd", "bwd"))
     yield from (f"mlp_glu/fwd/{shape}/bf16" for shape in ("m16,c4096,f14336", "m4096,c4096,f14336", "m4096,c4096,f14336,gelu"))

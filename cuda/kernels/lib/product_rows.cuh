@@ -13,13 +13,18 @@
 #include "lib/read_once.cuh"
 #include "lib/sum_each.cuh"
 
+// Row `r` of `rows` of A that are left, or the last one.
+__device__ __forceinline__ const elem* row_of(const elem* a, unsigned r, unsigned rows) {
+    return a + (u64)(M % ROWS == 0 ? r : min(r, rows - 1)) * K;
+}
+
 #if B_TRANSPOSED
 
 constexpr unsigned TEAMS = 8 / SPLIT, BLOCK_N = TEAMS * COLUMNS, SHARES = SPLIT, PART_COLUMNS = COLUMNS;
 constexpr unsigned RESULTS = ROWS * PART_COLUMNS;
 static_assert(RESULTS <= 32, "a warp has a sum for each of its lanes at most");
 
-__device__ __forceinline__ void sum_rows(const elem* __restrict__ a, const elem* __restrict__ b, unsigned first_row,
+__device__ __forceinline__ void sum_rows(const elem* __restrict__ a, const elem* __restrict__ b, unsigned rows,
                                          unsigned block_col, float (&parts)[8][RESULTS]) {
     constexpr unsigned UNITS = K / WIDTH;
     using vec = Vector<WIDTH>;
@@ -39,7 +44,7 @@ __device__ __forceinline__ void sum_rows(const elem* __restrict__ a, const elem*
         for (unsigned j = 0; j < COLUMNS; j++) next[j] = read_once<WIDTH>(columns[j], following, following < UNITS);
 #pragma unroll
         for (unsigned r = 0; r < ROWS; r++) {
-            left[r] = reinterpret_cast<const vec*>(a + (u64)min(first_row + r, M - 1) * K)[unit];
+            left[r] = reinterpret_cast<const vec*>(row_of(a, r, rows))[unit];
         }
 #pragma unroll
         for (unsigned i = 0; i < WIDTH; i++) {
@@ -90,7 +95,7 @@ __device__ __forceinline__ Vector<UNROLL> read_left(const elem* row, unsigned fi
     }
 }
 
-__device__ __forceinline__ void sum_rows(const elem* __restrict__ a, const elem* __restrict__ b, unsigned first_row,
+__device__ __forceinline__ void sum_rows(const elem* __restrict__ a, const elem* __restrict__ b, unsigned rows,
                                          unsigned block_col, float (&parts)[8][RESULTS]) {
     constexpr unsigned VECTORS = N / WIDTH, DEEP = 32 / ACROSS, STEP = 8 * DEEP * UNROLL;
     const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32, across = lane % ACROSS;
@@ -104,7 +109,7 @@ __device__ __forceinline__ void sum_rows(const elem* __restrict__ a, const elem*
         Vector<UNROLL> left[ROWS];
         read_steps(next, column, first + STEP);
 #pragma unroll
-        for (unsigned r = 0; r < ROWS; r++) left[r] = read_left(a + (u64)min(first_row + r, M - 1) * K, first);
+        for (unsigned r = 0; r < ROWS; r++) left[r] = read_left(row_of(a, r, rows), first);
 #pragma unroll
         for (unsigned u = 0; u < UNROLL; u++) {
             float weight[WIDTH];
@@ -145,7 +150,7 @@ __device__ __forceinline__ void product_rows(const elem* __restrict__ a, const e
     if (batch >= BATCH) return;
     // Tiles of the same columns follow each other, so that their part of B comes from the cache.
     const unsigned first_row = (unsigned)(tile % down) * ROWS, block_col = (unsigned)(tile / down) * BLOCK_N;
-    sum_rows(a + batch * a_elements, b + batch * b_elements, first_row, block_col, parts);
+    sum_rows(a + batch * a_elements + (u64)first_row * K, b + batch * b_elements, M - first_row, block_col, parts);
     __syncthreads();
     if (threadIdx.x >= TEAMS * RESULTS) return;
     const unsigned team = threadIdx.x / RESULTS, result = threadIdx.x % RESULTS;

@@ -42,7 +42,7 @@ fn product_rows(index: u32, thread: u32) {
     let four = thread / LANES;
     let col = first_col + four * 4u;
     for (var k = lane * 4u * VECTORS; k < K; k += 4u * VECTORS * LANES) {
-        var weights: array<vec4<f32>, 4u * VECTORS>;
+        var weights = array<vec4<f32>, 4u * VECTORS>();
         for (var i = 0u; i < 4u * VECTORS; i++) {
             weights[i] = vec4<f32>(vec4_of_b(batch, col + i / VECTORS, k + i % VECTORS * 4u));
         }

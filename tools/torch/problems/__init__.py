@@ -4,11 +4,9 @@ A module has `CASES` (workload: shapes, and variants by direction) and `problem(
 gives inputs by name, and a function from the same in f64 to outputs by name.
 """
 
-from . import attention, cache, encoder, experts, images, linear, primitives, quantize, rows, state_space, step, tables, training, transforms
-from . import attention, delta_rule, encoder, experts, images, linear, primitives, quantize, rows, state_space, step, tables
+from . import attention, cache, delta_rule, encoder, experts, images, linear, primitives, quantize, rows, state_space, step, tables
 from . import training, transforms
 
-MODULES = [rows, attention, cache, linear, training, step, encoder, tables, images, primitives, quantize, transforms, state_space, experts]
-MODULES = [rows, attention, linear, training, step, encoder, tables, images, primitives, quantize, transforms, state_space]
+MODULES = [rows, attention, cache, linear, training, step, encoder, tables, images, primitives, quantize, transforms, state_space]
 MODULES += [delta_rule, experts]
 CASES = {workload: (module, *cases) for module in MODULES for workload, cases in module.CASES.items()}

@@ -7,8 +7,8 @@ from .common import KIND, extents, gradients, random
 
 CASES = {
     "linear": (
-        ["m37,n65,k129,gelu", "b2,m64,n72,k40,nt,residual", "m70,n64,k33,tn"],
-        {"fwd": ["naive", "separate", "tiled", "mma", "vendor"], "bwd": ["naive", "tiled", "mma", "vendor"]},
+        ["m37,n65,k129,gelu", "b2,m64,n72,k40,nt,residual", "m70,n64,k33,tn", "m5,n72,k136,nt,gelu"],
+        {"fwd": ["naive", "separate", "tiled", "rows", "rows_mma", "mma", "vendor"], "bwd": ["naive", "tiled", "mma", "vendor"]},
     ),
     "mlp_gelu": (
         ["m37,c65,f129", "m64,c72,f136,kept"],
