@@ -60,7 +60,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const unsigned key_head = (unsigned)(share / shares % KEY_HEADS);
     const unsigned sequence = (unsigned)(share / (shares * KEY_HEADS));
     // A sequence's heads, group by group, are divided into shares of HELD.
-    const u64 first_row = share * HELD; //= PREFIXED: const u64 base = share / shares * group; const unsigned first_of_set = (unsigned)(share % shares) * HELD;
+    const u64 first_row = share * HELD; //= PREFIXED: const u64 set_row = share / shares * group; const unsigned first_of_set = (unsigned)(share % shares) * HELD;
     const unsigned team = threadIdx.x / LANES, lane = threadIdx.x % LANES;
     const unsigned begin = split * CHUNK, length = lengths[sequence], end = min(length, begin + CHUNK); //= PREFIXED: const unsigned begin = FIRST + split * CHUNK, length = SETS < SEQUENCES ? LAST : min(lengths[sequence], LAST), end = min(length, begin + CHUNK);
 
@@ -71,10 +71,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (unsigned g = 0; g < HELD; g++) {
         top[g] = negative_infinity();
-        total[g] = 0.0f; //+ PREFIXED: limits[g] = tokens_of(lengths, base, first_of_set + g);
+        total[g] = 0.0f; //+ PREFIXED: limits[g] = tokens_of(lengths, set_row, first_of_set + g);
 #pragma unroll
         for (unsigned i = 0; i < PIECES; i++) {
-            query[g][i] = widened(piece_of_row(q + (first_row + g) * D, i)); //= PREFIXED: query[g][i] = widened(piece_of_row(q + row_of(base, first_of_set + g) * D, i));
+            query[g][i] = widened(piece_of_row(q + (first_row + g) * D, i)); //= PREFIXED: query[g][i] = widened(piece_of_row(q + row_of(set_row, first_of_set + g) * D, i));
             sums[g][i] = piece_of(0.0f);
         }
     }
@@ -189,7 +189,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             }
         }
         __syncthreads();
-        const u64 part = (first_row + g) * SPLITS + split; //= PREFIXED: const u64 part = row_of(base, first_of_set + g) * ALL_PARTS + FIRST_PART + split;
+        const u64 part = (first_row + g) * SPLITS + split; //= PREFIXED: const u64 part = row_of(set_row, first_of_set + g) * ALL_PARTS + FIRST_PART + split;
         for (unsigned x = threadIdx.x; x < D; x += THREADS) {
             float sum = 0.0f;
             for (unsigned other = 0; other < teams; other++) sum += merged[other * padded + x];
