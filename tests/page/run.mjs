@@ -39,16 +39,16 @@ const RUN_TIMEOUT = 180_000;
 /// The files that a measurement fetches.
 const BUDGET = 425_000;
 /// The same of the program for reports, fetched at the first report or comparison.
-const REPORTS = 955_500;
+const REPORTS = 968_500;
 /// The same of one program that measures: the host code in it is built for speed, because it is measured.
-const MEASURING = 1_055_500;
+const MEASURING = 1_077_000;
 /// The same of CubeCL's compilers, fetched for its kernels only.
 const COMPILERS = 850_000;
 
 /// The page and the program of the lab.
-const LAB = 1_023_500;
+const LAB = 1_040_500;
 /// The page and the program of models, which has all host code and all kernels.
-const MODELS = 890_500;
+const MODELS = 910_500;
 
 /// Milliseconds until the page can be used, on its own thread four times as slow; emulating a GPU beside it takes the processor, too.
 const SOON = 2000;
