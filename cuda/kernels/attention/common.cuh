@@ -10,6 +10,8 @@ constexpr bool STARTS = WINDOW > 0 || SEQUENCES > 0;
 // Tokens from the first to before the end.
 struct Range {
     unsigned first, end;
+
+    __device__ __forceinline__ bool has(unsigned i) const { return i >= first && i < end; }
 };
 
 // Length, or bounds of packed sequences, and additive mask. Absent parts are not read.
@@ -87,12 +89,6 @@ struct Masks {
 
     // Queries that see key `j` by causal mask, window and sequence.
     __device__ __forceinline__ Range queries_seeing(unsigned j) const { return {first_query(j), window_end(j)}; }
-
-    // Whether query `i` sees a key of a head with this many. Packed sequences need no search for each query.
-    __device__ __forceinline__ bool is_seen(unsigned i, unsigned key, const Range& seeing, unsigned keys) const {
-        if constexpr (SEQUENCES > 0) return i >= seeing.first && i < seeing.end;
-        return key >= window_start(i) && key < min(visible_keys(i), keys);
-    }
 
     // Score plus mask, in multiples of this unit: -inf for hidden keys.
     __device__ __forceinline__ float biased(float score, unsigned query, unsigned key, float unit) const {

@@ -25,7 +25,7 @@ struct Heads {
     const float* delta;
     // Head of queries, for the masks.
     u64 queries;
-    Masks masks;
+    Masks masks; //+ SEQUENCED: __device__ __forceinline__ Range range_of(unsigned row) const { return OF_KEYS ? masks.queries_seeing(row) : masks.keys_seen(queries, row); }
 };
 
 // Results of four own rows and two other rows.
@@ -68,18 +68,14 @@ __device__ __forceinline__ Found of_tile(float4* staged, const Heads& heads, uns
         }
     }
     const float scale = 1.0f / sqrtf((float)D);
-    Found found;
+    Found found; //+ SEQUENCED: const Range ranges[4] = {heads.range_of(own0 + 4 * threadIdx.y), heads.range_of(own0 + 4 * threadIdx.y + 1), heads.range_of(own0 + 4 * threadIdx.y + 2), heads.range_of(own0 + 4 * threadIdx.y + 3)};
 #pragma unroll
     for (unsigned r = 0; r < 4; r++) {
-        const unsigned row = own0 + 4 * threadIdx.y + r;
-        const Range range = OF_KEYS ? heads.masks.queries_seeing(row) : heads.masks.keys_seen(heads.queries, row);
 #pragma unroll
         for (unsigned e = 0; e < 2; e++) {
-            const unsigned against = other0 + 2 * threadIdx.x + e;
+            const unsigned row = own0 + 4 * threadIdx.y + r, against = other0 + 2 * threadIdx.x + e;
             const unsigned query = OF_KEYS ? against : row, key = OF_KEYS ? row : against; //+ CHANGES: const float bounded = capped(score[r][e]); score[r][e] = sloped(bounded, slope_of(heads.queries), query, key);
-            const bool inside = SEQUENCES > 0 ? against >= range.first && against < range.end
-                                               : heads.masks.sees(heads.queries, query, key);
-            const bool seen = query < S && inside;
+            const bool seen = query < S && heads.masks.sees(heads.queries, query, key); //= SEQUENCED: const bool seen = query < S && ranges[r].has(against);
             const float biased = heads.masks.biased(score[r][e] * scale, query, key, 1.0f);
             const float probability = seen ? expf(biased - heads.lse[query]) : 0.0f;
             found.probability[r][e] = probability;

@@ -100,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(256)
         return query < S ? delta[row] : 0.0f;
     };
 
-    float dk_sum[PADDED / 8][4] = {}, dv_sum[PADDED / 8][4] = {};
+    float dk_sum[PADDED / 8][4] = {}, dv_sum[PADDED / 8][4] = {}; //+ SEQUENCED: const Range seeing[2] = {masks.queries_seeing(key0 + warp_key + lane / 4), masks.queries_seeing(key0 + warp_key + lane / 4 + 8)};
     const float scale = 1.0f / sqrtf((float)D);
     const unsigned keys = masks.keys_of(key_head * GROUP);
     if (key0 >= keys || steps == 0) {
@@ -109,8 +109,6 @@ extern "C" __global__ void __launch_bounds__(256)
         store_keys(dv + of_keys, key0 + warp_key, dv_sum, 1.0f);
         return;
     }
-    const unsigned my_key = key0 + warp_key + lane / 4;
-    const Range seeing[2] = {masks.queries_seeing(my_key), masks.queries_seeing(my_key + 8)};
     // Rows beyond the length may be NaN: zeros are staged.
     stage_rows<KEYS>(k_tile, k + of_keys, key0, keys);
     stage_rows<KEYS>(v_tile, v + of_keys, key0, keys);
@@ -159,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(256)
                 for (unsigned e = 0; e < 4; e++) {
                     const unsigned key = key0 + warp_key + lane / 4 + e / 2 * 8;
                     const unsigned query = query0 + column + e % 2;
-                    const bool unseen = masked && !masks.is_seen(query, key, seeing[e / 2], keys);
+                    const bool unseen = masked && (key < masks.window_start(query) || key >= min(masks.visible_keys(query), keys)); //= SEQUENCED: const bool unseen = masked && !seeing[e / 2].has(query);
                     const float biased = masks.biased(score[n][e] * (scale * LOG2_E), query, key, LOG2_E);
                     const float exponent = biased - lse_tile[column + e % 2];
                     score[n][e] = unseen ? 0.0f : exp2f(exponent);

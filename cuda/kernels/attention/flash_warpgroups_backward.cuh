@@ -212,12 +212,11 @@ struct Consumer {
         // Mask only in steps with a query that does not see all keys of the block.
         const bool after = steps.place.first_key + KEYS > min(masks.visible_keys(first_query), keys);
         if (after || steps.place.first_key < masks.window_start(first_query + QUERIES - 1)) {
-            const unsigned key = steps.place.first_key + warpgroup * 64 + wgmma_row(0);
-            const Range seeing[2] = {masks.queries_seeing(key), masks.queries_seeing(key + 8)};
+            const unsigned key = steps.place.first_key + warpgroup * 64 + wgmma_row(0); //+ SEQUENCED: const Range seeing[2] = {masks.queries_seeing(key), masks.queries_seeing(key + 8)};
 #pragma unroll
             for (unsigned i = 0; i < QUERIES / 2; i++) {
                 const unsigned query = first_query + wgmma_column(i), of = key + i / 2 % 2 * 8;
-                if (!masks.is_seen(query, of, seeing[i / 2 % 2], keys)) scores[i] = negative_infinity();
+                if (of < masks.window_start(query) || of >= min(masks.visible_keys(query), keys)) scores[i] = negative_infinity(); //= SEQUENCED: if (!seeing[i / 2 % 2].has(query)) scores[i] = negative_infinity();
             }
         }
 #pragma unroll

@@ -15,7 +15,7 @@ const STARTS: bool = WINDOW > 0u || SEQUENCES > 0u;
 // both results. All tokens are a sequence without SEQUENCES.
 fn sequence_of(i: u32) -> vec2<u32> {
     var own = vec2<u32>(0u, T);
-#if PACKED
+#if SEQUENCED
     var low = 0u;
     var high = SEQUENCES + 1u;
     while low < high {

@@ -253,7 +253,7 @@ pub(super) fn looking(p: &Problem, looks: Looks, mut stage: Stage) -> Stage {
     let listed = listed(&p.shape) && matches!(looks, Looks::Lengths | Looks::Both);
     let sequences = if listed { p["n"] as u32 } else { 0 };
     let biased = p.shape.has("biased") && matches!(looks, Looks::Mask | Looks::Both);
-    stage = stage.consts(&[("OWN_LENGTHS", listed), ("BIASED", biased), ("PACKED", sequences > 0)]);
+    stage = stage.consts(&[("OWN_LENGTHS", listed), ("BIASED", biased), ("SEQUENCED", sequences > 0)]);
     stage = stage.consts(&[("ITEM_HEADS", p["h"] as u32), ("SEQUENCES", sequences)]);
     let [of_lengths, of_mask] = bytes(p);
     for (given, [parameter, name], position, bytes) in
