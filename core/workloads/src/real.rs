@@ -56,6 +56,12 @@ pub fn logistic<T: Real>(x: T) -> T {
     T::one() / (T::one() + (-x).exponential())
 }
 
+/// SiLU, `x / (1 + e⁻ˣ)`.
+#[inline(always)]
+pub fn silu<T: Real>(x: T) -> T {
+    x * logistic(x)
+}
+
 /// Exponential function.
 ///
 /// A power of two times a polynomial of the rest, of at most half the logarithm of two (Cody and Waite, "Software Manual for the Elementary

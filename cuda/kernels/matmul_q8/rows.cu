@@ -7,7 +7,7 @@
 // exactly.
 
 #include "lib/launch.cuh"
-#include "lib/reduce.cuh"
+#include "lib/sum_each.cuh"
 
 constexpr unsigned UNITS = WORDS / WIDTH, TEAMS = 8 / SPLIT, RESULTS = ROWS * COLUMNS, BLOCK_N = TEAMS * COLUMNS;
 static_assert(RESULTS <= 32, "a warp has a sum for each of its lanes at most");
@@ -15,25 +15,6 @@ static_assert(RESULTS <= 32, "a warp has a sum for each of its lanes at most");
 struct alignas(4 * WIDTH) words {
     unsigned at[WIDTH];
 };
-
-// Sums `count` values over groups of `width` lanes, both powers of two. Each lane gets the sum of value `lane % width / (width /
-// count)`: it gives half of its values away, keeps the other half, and so on.
-template <unsigned count, unsigned width>
-__device__ __forceinline__ float lanes_sum_of_each(const float (&x)[count]) {
-    if constexpr (count == 1) {
-        return lanes_sum(x[0], width);
-    } else {
-        constexpr unsigned half = count / 2, step = width / 2;
-        const bool upper = (threadIdx.x & step) != 0;
-        float fewer[half];
-#pragma unroll
-        for (unsigned i = 0; i < half; i++) {
-            const float kept = upper ? x[i + half] : x[i], given = upper ? x[i] : x[i + half];
-            fewer[i] = kept + __shfl_xor_sync(0xFFFFFFFFu, given, step);
-        }
-        return lanes_sum_of_each<half, step>(fewer);
-    }
-}
 
 extern "C" __global__ void __launch_bounds__(256)
     matmul_q8_rows(const elem* __restrict__ a, const unsigned* __restrict__ b, const elem* __restrict__ scale,

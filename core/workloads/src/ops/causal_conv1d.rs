@@ -16,7 +16,7 @@ use parallax_ir::{
 use parallax_schema::case::{Allowed, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
 
-use crate::real::logistic;
+use crate::real::silu;
 use crate::state_space::MOST_NORMAL;
 use crate::vector;
 
@@ -195,7 +195,7 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
                 sum += inputs.at(W, channel * k + j) * inputs.at(X, (sequence * s + seen) * c + channel);
             }
         }
-        *out = if activated(p) { sum * logistic(sum) } else { sum };
+        *out = if activated(p) { silu(sum) } else { sum };
     }
 }
 
@@ -212,7 +212,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
             }
         }
         if activated(p) {
-            vector::replace(out, |x| x * logistic(x));
+            vector::replace(out, silu);
         }
     });
 }

@@ -24,7 +24,7 @@ use parallax_ir::{
 use parallax_schema::case::{Allowed, DType, Direction, Preset, Rate};
 use parallax_schema::device::Caps;
 
-use crate::real::logistic;
+use crate::real::silu;
 use crate::state_space::{BIAS, MOST_NORMAL, MOST_STEP, RATE, SKIP, heads_buffer, of_head, softplus, step};
 use crate::vector;
 
@@ -265,10 +265,6 @@ fn reference(p: &Problem, inputs: &Inputs, output: usize, row: u64, out: &mut [f
     }
 }
 
-fn silu(x: f64) -> f64 {
-    x * logistic(x)
-}
-
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (h, g, d, n) = (p["h"] as usize, p["g"] as usize, p["d"] as usize, p["n"] as usize);
     let [before, x, dt, b, c, heads] = [STATE, X, DT, B, C, HEADS].map(|buffer| inputs[buffer].f32());
@@ -286,7 +282,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
             let x = x[at * d + row];
             vector::map(state, before, |state| state * decay);
             vector::add(state, step * x, b);
-            let gate = z.map_or(1.0, |z| z[at * d + row] * logistic(z[at * d + row]));
+            let gate = z.map_or(1.0, |z| silu(z[at * d + row]));
             out[row] = (vector::dot(c, state) + of_head(SKIP) * x) * gate;
         }
     });
